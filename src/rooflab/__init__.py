@@ -1,0 +1,40 @@
+"""rooflab: what limits this code on this machine, how far is it from the limit, and what would help?"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from rooflab.errors import RooflabError
+    from rooflab.story import machine, measure
+    from rooflab.types.machine import Level, Link, Machine, Rate, Source
+
+# Where each public name lives: imported on first use, so that `import rooflab` stays quick.
+_HOMES = {
+    "RooflabError": "rooflab.errors",
+    "Machine": "rooflab.types.machine",
+    "Level": "rooflab.types.machine",
+    "Link": "rooflab.types.machine",
+    "Rate": "rooflab.types.machine",
+    "Source": "rooflab.types.machine",
+    "measure": "rooflab.story",
+    "machine": "rooflab.story",
+}
+
+__all__ = ["Level", "Link", "Machine", "Rate", "RooflabError", "Source", "machine", "measure"]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'rooflab' has no attribute {name!r}")
+    value = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

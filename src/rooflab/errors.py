@@ -1,0 +1,50 @@
+"""The errors a user can meet: each one line that says what, where, got, expected and the next step."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class RooflabError(Exception):
+    """Bad input or a machine that cannot answer: one clear line, exit code 2 on the command line."""
+
+
+class UnknownNameError(RooflabError):
+    """A name that is not in its table, with the near matches that are."""
+
+    def __init__(self, what: str, got: str, known: Iterable[str], next_step: str = "") -> None:
+        self.near = near_matches(got, known)
+        near = f"; did you mean {', '.join(self.near)}?" if self.near else "; no known name is near it"
+        super().__init__(f"unknown {what} {got!r}{near}{' ' + next_step if next_step else ''}")
+
+
+class FileError(RooflabError):
+    """A file that cannot be read, written or believed; the message starts with its path."""
+
+
+class MeasureError(RooflabError):
+    """A machine that cannot be measured as asked (too little memory, no allowed CPU, a wrong kernel result)."""
+
+
+class MissingExtraError(RooflabError):
+    """A library that only an extra brings; the message says what to install."""
+
+    def __init__(self, library: str, extra: str, purpose: str) -> None:
+        super().__init__(f"{purpose} needs {library}: python -m pip install 'rooflab[{extra}]'")
+
+
+def near_matches(got: str, known: Iterable[str], count: int = 4) -> list[str]:
+    """The `count` names of `known` nearest to `got`, best first; case and punctuation do not count."""
+    plain: dict[str, str] = {}
+    for name in known:
+        plain.setdefault(squash(name), name)
+    wanted = squash(got)
+    close = difflib.get_close_matches(wanted, plain, n=count, cutoff=0.6)
+    within = [key for key in plain if wanted and len(wanted) > 1 and wanted in key and key not in close]
+    return [plain[key] for key in (close + sorted(within, key=len))[:count]]
+
+
+def squash(name: str) -> str:
+    """`name` in lower case with only its letters and digits: the form in which names are compared."""
+    return "".join(char for char in name.casefold() if char.isalnum())

@@ -1,0 +1,1 @@
+"""The nouns: frozen data, arithmetic and versioned JSON; nothing here measures, draws or prints."""

@@ -1,0 +1,376 @@
+"""What a machine can do: every speed, capacity and latency, each with its source."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from rooflab.errors import RooflabError, UnknownNameError, squash
+
+SCHEMA = 1
+
+Kind = Literal["cpu", "gpu", "tpu", "asic", "soc", "system"]
+PerS = Literal["byte", "flop", "op", "inst", "transaction", "cycle"]
+Engine = Literal["vector", "matrix", "scalar", "special"]
+Scope = Literal["core", "sm", "all"]
+Stores = Literal["ordinary", "nontemporal"]
+Basis = Literal["theoretical", "attained"]
+Value = str | int | float | bool | list[str]
+
+
+class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where a number comes from.
+
+    Attributes:
+        kind: "datasheet" (a vendor or a review states it), "measured" (on this machine, by rooflab),
+            "derived" (computed from stated numbers) or "assumed".
+        ref: an address, a document and page, the formula, or the measuring command.
+        date: ISO date on which it was read or measured.
+    """
+
+    kind: Literal["datasheet", "measured", "derived", "assumed"]
+    ref: str
+    date: str | None = None
+
+
+class Rate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One speed, theoretical or attained: the two never mix.
+
+    Attributes:
+        value: per second, in base units. An attained rate is the best of its runs. Dense, never sparse.
+        per_s: what is counted.
+        what: the streams or instruction: "read", "write", "copy", "triad", "any" (any mix of reads and
+            writes, as datasheets state it), "fma", "fma+add", "add", "dot", "random read 4 KiB", …
+            Bytes are those the program names (copy 16 per double, triad 24), without write-allocate.
+        dtype: number format of the operands; None where it does not matter.
+        accumulate: number format of the sum, where it differs from `dtype`.
+        engine: the unit that computes it.
+        scope: one core, one SM, or all of the machine that is granted.
+        threads: how many threads attained it.
+        stores: "ordinary" stores read the line first on most cores; "nontemporal" ones do not.
+        basis: "theoretical" or "attained".
+        clock_hz: the clock at which it holds (theoretical) or which was measured around it (attained).
+        units: how many units, and `per_unit_per_clock` what each does in one clock, so that
+            value = units × per_unit_per_clock × clock_hz.
+        median: the median of the runs.
+        spread: (best − median) / best over the runs.
+        runs: number of runs.
+        source: where the number comes from.
+        note: what a reader must know to use it.
+    """
+
+    value: float
+    per_s: PerS
+    what: str
+    basis: Basis
+    source: Source
+    dtype: str | None = None
+    accumulate: str | None = None
+    engine: Engine | None = None
+    scope: Scope = "all"
+    threads: int | None = None
+    stores: Stores | None = None
+    clock_hz: float | None = None
+    units: int | None = None
+    per_unit_per_clock: float | None = None
+    median: float | None = None
+    spread: float | None = None
+    runs: int | None = None
+    note: str | None = None
+
+
+class Level(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One level of the memory hierarchy.
+
+    Attributes:
+        name: "registers", "L1", "L2", "L3", "DRAM", "HBM", "disk", …
+        capacity_bytes: of one instance; for a measured machine, the capacity found by the sweep.
+        reported_capacity_bytes: what the operating system says, where it differs in kind from found.
+        shared_by: how many cores (SMs, CUs) share one instance.
+        transfers_per_s, bus_bits: data rate of a pin and width of the bus, of all instances together.
+        latency_s: load to use, one dependent access at a time.
+        loaded_latency_s: the same while all other granted cores stream.
+        rates: bandwidths, theoretical and attained.
+        source: of the level's own numbers; `latency_source` of its latency where another.
+    """
+
+    name: str
+    source: Source
+    capacity_bytes: float | None = None
+    reported_capacity_bytes: float | None = None
+    shared_by: int | None = None
+    line_bytes: int | None = None
+    sector_bytes: int | None = None
+    ways: int | None = None
+    transfers_per_s: float | None = None
+    bus_bits: int | None = None
+    memory_type: str | None = None
+    latency_s: float | None = None
+    loaded_latency_s: float | None = None
+    latency_source: Source | None = None
+    rates: tuple[Rate, ...] = ()
+    note: str | None = None
+
+    def rate(
+        self, what: str | None = None, *, scope: Scope = "all", basis: Basis | None = None
+    ) -> Rate | None:
+        """The fastest bandwidth of this level that fits; None where there is none.
+
+        With no `what`, reads are asked for first, then "any".
+        """
+        wanted = ("read", "any") if what is None else (what,)
+        for name in wanted:
+            fits = [
+                rate
+                for rate in self.rates
+                if rate.what == name and rate.scope == scope and basis in (None, rate.basis)
+            ]
+            if fits:
+                return max(fits, key=lambda rate: rate.value)
+        return None
+
+
+class Link(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A connection to something else.
+
+    Attributes:
+        name: "PCIe 5.0 x16", "NVLink 4", "core to core", …
+        to: what is at the other end.
+        each_way_bytes_per_s: one direction. Datasheets often print both directions added.
+        duplex: whether both directions run at once at that rate.
+        latency_s: one way.
+    """
+
+    name: str
+    to: str
+    source: Source
+    each_way_bytes_per_s: float | None = None
+    duplex: bool | None = None
+    latency_s: float | None = None
+    topology: str | None = None
+    note: str | None = None
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A kind of component a machine is made of: P-cores and E-cores, dies, the GPUs of a system.
+
+    Attributes:
+        machine: catalogue name of the part, where it has an entry of its own.
+    """
+
+    name: str
+    count: int
+    source: Source
+    machine: str | None = None
+    note: str | None = None
+
+
+class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What it costs a host and a framework to start one operation.
+
+    Attributes:
+        dispatch_s: host time of one call that computes nothing.
+        launch_s: device time of one kernel that computes nothing, where there is a device.
+    """
+
+    framework: str
+    source: Source
+    version: str | None = None
+    dispatch_s: float | None = None
+    launch_s: float | None = None
+    spread: float | None = None
+    runs: int | None = None
+    note: str | None = None
+
+
+class Check(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One self-check of a measurement: what was looked at, whether it held, a sentence with the likely cause."""
+
+    name: str
+    ok: bool
+    message: str
+
+
+class Plateau(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A flat stretch of a curve: its level, its first and last x, and its height."""
+
+    level: str
+    first: float
+    last: float
+    value: float
+
+
+class Curve(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One measured quantity over another.
+
+    Attributes:
+        name: "read bandwidth", "latency", "thread scaling", …
+        x_unit, y_unit: "byte", "thread", "s" and "byte/s", "s", "hertz".
+        x: ascending; bytes are the working set of one core.
+        best: the best of the rounds at each x; `median` their median.
+    """
+
+    name: str
+    x_unit: Literal["byte", "thread", "s"]
+    y_unit: Literal["byte/s", "s", "flop/s", "hertz"]
+    scope: Scope
+    x: tuple[float, ...]
+    best: tuple[float, ...]
+    median: tuple[float, ...]
+    source: Source
+    threads: int | None = None
+    runs: int | None = None
+    plateaus: tuple[Plateau, ...] = ()
+
+
+class Point(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A kernel with exactly known work, run on this machine: a point on its roofline.
+
+    Attributes:
+        flop, bytes: counted by hand; bytes are compulsory (each array crosses once).
+        time_s: best of the runs.
+        level: the memory level that its working set lies in.
+        dtype: number format.
+    """
+
+    name: str
+    flop: float
+    bytes: float
+    time_s: float
+    source: Source
+    level: str | None = None
+    dtype: str | None = None
+    scope: Scope = "all"
+    threads: int | None = None
+    spread: float | None = None
+    runs: int | None = None
+    note: str | None = None
+
+    @property
+    def intensity(self) -> float:
+        """FLOP per byte."""
+        return self.flop / self.bytes
+
+    @property
+    def flop_per_s(self) -> float:
+        """FLOP/s attained."""
+        return self.flop / self.time_s
+
+
+class Machine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a machine can do.
+
+    Attributes:
+        name: the vendor's name and variant.
+        aliases: other names that mean exactly this machine, those that profilers print included.
+        compute_unit, compute_units: "core", "SM", "CU", … and how many there are.
+        parts: kinds of component (P- and E-cores, dies, the GPUs of a system).
+        levels: memory hierarchy, near to far.
+        peaks: arithmetic, theoretical and attained.
+        clocks: rates per_s "cycle": base, boost, matrix, measured under load.
+        links: connections to other machines, or between the parts.
+        runtimes: call overheads.
+        points: known kernels run on it.
+        checks: self-checks of a measurement; those that failed say why.
+        curves: sweeps behind the numbers.
+        environment: what was true when it was measured.
+        incomplete: why a measurement stopped early; None for a whole one.
+    """
+
+    name: str
+    kind: Kind
+    source: Source
+    schema: int = SCHEMA
+    vendor: str | None = None
+    year: int | None = None
+    aliases: tuple[str, ...] = ()
+    compute_unit: str | None = None
+    compute_units: int | None = None
+    tdp_w: float | None = None
+    parts: tuple[Part, ...] = ()
+    levels: tuple[Level, ...] = ()
+    peaks: tuple[Rate, ...] = ()
+    clocks: tuple[Rate, ...] = ()
+    links: tuple[Link, ...] = ()
+    runtimes: tuple[Runtime, ...] = ()
+    points: tuple[Point, ...] = ()
+    checks: tuple[Check, ...] = ()
+    curves: tuple[Curve, ...] = ()
+    environment: dict[str, Value] = {}
+    incomplete: str | None = None
+    note: str | None = None
+
+    def level(self, name: str) -> Level:
+        """The level called `name`; "memory" is the main memory, whatever its kind.
+
+        Raises:
+            UnknownNameError: no such level, with near matches.
+        """
+        wanted = squash(name)
+        for level in self.levels:
+            if squash(level.name) == wanted or (wanted == "memory" and is_main_memory(level)):
+                return level
+        raise UnknownNameError(f"level of {self.name}", name, [level.name for level in self.levels])
+
+    def peak(
+        self,
+        dtype: str,
+        *,
+        engine: Engine | None = None,
+        accumulate: str | None = None,
+        scope: Scope = "all",
+        basis: Basis | None = None,
+    ) -> Rate | None:
+        """The fastest peak for `dtype` that fits; None where the machine has none: never another's.
+
+        A peak that states another `accumulate` than asked is left out; with none asked, a peak that
+        accumulates in fp32 or wider (what frameworks use) is preferred to a faster one that does not.
+        """
+        fits = [
+            rate
+            for rate in self.peaks
+            if rate.dtype == dtype
+            and rate.scope == scope
+            and engine in (None, rate.engine)
+            and accumulate in (None, rate.accumulate)
+            and basis in (None, rate.basis)
+        ]
+        if accumulate is None:
+            fits = [rate for rate in fits if rate.accumulate != "fp16"] or fits
+        return max(fits, key=lambda rate: rate.value, default=None)
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain dictionaries, lists and numbers, as the JSON file holds them."""
+        return msgspec.to_builtins(self)
+
+    @staticmethod
+    def from_dict(raw: dict[str, object]) -> Machine:
+        """The machine that `to_dict` was called on.
+
+        Raises:
+            RooflabError: an unknown key, a missing or wrong value, a newer schema.
+        """
+        try:
+            machine = msgspec.convert(raw, Machine)
+        except msgspec.ValidationError as error:
+            raise RooflabError(f"not a machine: {error}") from None
+        if machine.schema > SCHEMA:
+            raise RooflabError(
+                f"schema {machine.schema} is newer than this rooflab reads ({SCHEMA}); update rooflab"
+            )
+        return machine
+
+    def save(self, *paths: str) -> None:
+        """Write this machine to each path, in the format that its suffix names (see `views.export`)."""
+        from rooflab.views.export import save
+
+        save(self, *paths)
+
+
+MAIN_MEMORY = ("DRAM", "HBM", "memory")
+
+
+def is_main_memory(level: Level) -> bool:
+    """Whether `level` is the machine's main memory."""
+    return level.name in MAIN_MEMORY
