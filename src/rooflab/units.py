@@ -124,9 +124,7 @@ def _resolve(unit: str) -> tuple[_Symbol, float]:
             if prefix in symbol.prefixes:
                 return symbol, symbol.factor * symbol.prefixes[prefix]
     known = ", ".join(sorted(_SYMBOLS))
-    raise RooflabError(
-        f"unknown unit {unit!r}, expected a prefix (k, M, G, T, P, Ki, Mi, Gi) and one of {known}"
-    )
+    raise RooflabError(f"unknown unit {unit!r}, expected a prefix (k, M, G, T, P, Ki, Mi, Gi) and one of {known}")
 
 
 def si(value: float | None, unit: str, digits: int = 3) -> str:

@@ -112,9 +112,7 @@ class Level(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     rates: tuple[Rate, ...] = ()
     note: str | None = None
 
-    def rate(
-        self, what: str | None = None, *, scope: Scope = "all", basis: Basis | None = None
-    ) -> Rate | None:
+    def rate(self, what: str | None = None, *, scope: Scope = "all", basis: Basis | None = None) -> Rate | None:
         """The fastest bandwidth of this level that fits; None where there is none.
 
         With no `what`, reads are asked for first, then "any".
