@@ -1,0 +1,126 @@
+"""A small deterministic label placer: the first free spot of each label, in order of importance.
+
+All lengths are pixels, x to the right and y down, as in an SVG.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from rooflab.views.theme import text_width
+
+Vertex = tuple[float, float]
+
+
+class Box(NamedTuple):
+    """A rectangle around its centre, turned by `angle` degrees (clockwise on the screen)."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    angle: float = 0.0
+
+    def corners(self) -> tuple[Vertex, ...]:
+        """The four corners in order around the box."""
+        cos, sin = math.cos(math.radians(self.angle)), math.sin(math.radians(self.angle))
+        halves = ((-0.5, -0.5), (0.5, -0.5), (0.5, 0.5), (-0.5, 0.5))
+        return tuple(
+            (
+                self.x + cos * self.width * a - sin * self.height * b,
+                self.y + sin * self.width * a + cos * self.height * b,
+            )
+            for a, b in halves
+        )
+
+
+class Label(NamedTuple):
+    """A text and the places it may take, best first.
+
+    Attributes:
+        short: what is written where the whole text has no free place; None to leave it out.
+    """
+
+    key: str
+    text: str
+    places: tuple[Box, ...]
+    short: str | None = None
+
+
+class Placed(NamedTuple):
+    """A label's place."""
+
+    key: str
+    text: str
+    box: Box
+
+
+def place(
+    labels: Sequence[Label],
+    obstacles: Iterable[Box],
+    frame: Box,
+    lines: Sequence[tuple[Vertex, Vertex]] = (),
+) -> tuple[Placed, ...]:
+    """A place for each label, in order: inside `frame`, off the obstacles and off each other.
+
+    The place that crosses the fewest of `lines` is taken; between equals the earliest. A label with
+    no free place is tried with its short text, and left out when that has none either.
+    """
+    taken = list(obstacles)
+    placed = []
+    for label in labels:
+        found = _choose(label, taken, frame, lines)
+        if found is None:
+            continue
+        placed.append(found)
+        taken.append(found.box)
+    return tuple(placed)
+
+
+def overlap(a: Box, b: Box) -> bool:
+    """Whether two boxes share more than an edge (separating axis theorem)."""
+    first, second = a.corners(), b.corners()
+    for angle in (a.angle, a.angle + 90, b.angle, b.angle + 90):
+        axis = (math.cos(math.radians(angle)), math.sin(math.radians(angle)))
+        low_a, high_a = _span(first, axis)
+        low_b, high_b = _span(second, axis)
+        if high_a <= low_b + 1e-9 or high_b <= low_a + 1e-9:
+            return False
+    return True
+
+
+def crosses(box: Box, line: tuple[Vertex, Vertex]) -> bool:
+    """Whether `line` enters `box`."""
+    (x0, y0), (x1, y1) = line
+    length = math.hypot(x1 - x0, y1 - y0)
+    angle = math.degrees(math.atan2(y1 - y0, x1 - x0))
+    return overlap(box, Box((x0 + x1) / 2, (y0 + y1) / 2, length, 1.0, angle))
+
+
+def inside(box: Box, frame: Box) -> bool:
+    """Whether all of `box` lies in the upright `frame`."""
+    return all(
+        abs(x - frame.x) <= frame.width / 2 + 1e-9 and abs(y - frame.y) <= frame.height / 2 + 1e-9
+        for x, y in box.corners()
+    )
+
+
+def _choose(label: Label, taken: list[Box], frame: Box, lines: Sequence[tuple[Vertex, Vertex]]) -> Placed | None:
+    for text in (label.text, label.short):
+        if text is None:
+            continue
+        share = text_width(text) / text_width(label.text)
+        places = (box._replace(width=box.width * share) for box in label.places)
+        free = [box for box in places if inside(box, frame) and not any(overlap(box, other) for other in taken)]
+        if free:
+            # min keeps the first of equals
+            best = min(free, key=lambda box: sum(crosses(box, line) for line in lines))
+            return Placed(label.key, text, best)
+    return None
+
+
+def _span(corners: tuple[Vertex, ...], axis: Vertex) -> tuple[float, float]:
+    along = [x * axis[0] + y * axis[1] for x, y in corners]
+    return min(along), max(along)

@@ -1,0 +1,128 @@
+"""The look that all charts share: colours that stay apart for colour-blind eyes, fonts, text widths."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from rooflab.types.machine import Level, is_main_memory
+
+FONT = "Helvetica, Arial, 'Liberation Sans', sans-serif"
+FONT_SIZE = 11.5
+
+
+class Theme(NamedTuple):
+    """Colours of one background. `near` and `far` shade the cache levels, nearest first.
+
+    All have a contrast of at least 4.5 to the background, so that text may wear them, and differ in
+    lightness or in blue against yellow, the axis that red-green blindness leaves.
+    """
+
+    background: str
+    ink: str
+    muted: str
+    grid: str
+    caches: tuple[str, ...]
+    memory: str
+    point: str
+
+
+LIGHT = Theme(
+    background="#ffffff",
+    ink="#1d2329",
+    muted="#5b6570",
+    grid="#e6e9ec",
+    caches=("#5b3fa0", "#1765a8", "#0b7a75", "#4f6f1f"),
+    memory="#935600",
+    point="#b3261e",
+)
+DARK = Theme(
+    background="#14181c",
+    ink="#e6e9ec",
+    muted="#9aa5b0",
+    grid="#2a3138",
+    caches=("#b7a1f0", "#6fb4ee", "#4fc3b5", "#a9c96a"),
+    memory="#eaa94a",
+    point="#ff8a7a",
+)
+
+
+def level_colours(levels: tuple[Level, ...], theme: Theme) -> dict[str, str]:
+    """The colour of each level by name: caches in order from near, one colour for the main memory."""
+    found, caches = {}, 0
+    for level in levels:
+        if is_main_memory(level):
+            found[level.name] = theme.memory
+        else:
+            found[level.name] = theme.caches[caches % len(theme.caches)]
+            caches += 1
+    return found
+
+
+def config(theme: Theme) -> dict[str, object]:
+    """Vega-Lite's `config` for `theme`."""
+    axis = {
+        "labelColor": theme.muted,
+        "titleColor": theme.ink,
+        "gridColor": theme.grid,
+        "domainColor": theme.muted,
+        "tickColor": theme.muted,
+        "labelFontSize": 11,
+        "titleFontSize": 12,
+        "titleFontWeight": "normal",
+        "titlePadding": 8,
+        "tickSize": 4,
+        "grid": True,
+    }
+    return {
+        "font": FONT,
+        "background": theme.background,
+        "view": {"stroke": None},
+        "axis": axis,
+        "title": {
+            "anchor": "start",
+            "frame": "bounds",
+            "color": theme.ink,
+            "fontSize": 16,
+            "fontWeight": 600,
+            "subtitleColor": theme.muted,
+            "subtitleFontSize": 12,
+            "subtitlePadding": 5,
+            "offset": 14,
+        },
+        "legend": {"labelColor": theme.ink, "titleColor": theme.muted, "labelFontSize": 11.5, "symbolSize": 120},
+    }
+
+
+# Advance widths of Helvetica in thousandths of an em, from Adobe's font metrics (AFM) of Helvetica.
+_WIDE = {
+    **dict.fromkeys("ijl'|", 222),
+    **dict.fromkeys("ftI ./,:;!()[]-", 278),
+    **dict.fromkeys("cksvxyzJ", 500),
+    **dict.fromkeys("rˈ", 333),
+    **dict.fromkeys("FTZ", 611),
+    **dict.fromkeys("ABEKPSVXY&", 667),
+    **dict.fromkeys("CDHNRUw", 722),
+    **dict.fromkeys("GOQ", 778),
+    **dict.fromkeys("Mm", 833),
+    "W": 944,
+    "%": 889,
+    "+": 584,
+    "×": 584,
+    "·": 278,
+    "…": 1000,
+}
+_OTHER = 556  # digits and most lower-case letters
+
+
+def text_width(text: str, size: float = FONT_SIZE) -> float:
+    """Pixels that `text` takes at font size `size`, 4 % added for fonts a little wider than Helvetica."""
+    return sum(_WIDE.get(char, _OTHER) for char in text) / 1000 * size * 1.04
+
+
+def shorten(text: str, width: float, size: float) -> str:
+    """`text` cut to `width` pixels, with an ellipsis where it was cut."""
+    if text_width(text, size) <= width:
+        return text
+    while text and text_width(text + "…", size) > width:
+        text = text[:-1]
+    return text.rstrip() + "…"
