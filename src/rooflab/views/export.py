@@ -1,0 +1,153 @@
+"""Writes a machine to files: the suffix names the format, and nothing is left half-written."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import msgspec
+
+from rooflab.errors import FileError
+from rooflab.types.machine import Machine
+
+PNG_SCALE = 2  # pixels of the file for one pixel of the chart: sharp on dense screens
+
+
+def save(machine: Machine, *paths: str | Path) -> None:
+    """Write `machine` to each path: .json, .toml, .html, .svg, .png or .pdf.
+
+    JSON and TOML hold everything and are read back by `rooflab.machine(path)`; HTML is one page that
+    needs no network; SVG, PNG and PDF are the roofline chart. Each file appears whole or not at all.
+
+    Raises:
+        FileError: an unknown suffix, or a path that cannot be written; nothing has been written then.
+        RooflabError: the machine has no roofline to draw.
+    """
+    check_writable(paths)
+    # All are rendered before the first is written.
+    made = [(Path(path), _WRITERS[Path(path).suffix.lower()](machine)) for path in paths]
+    for path, content in made:
+        _write(path, content)
+
+
+def check_writable(paths: Iterable[str | Path]) -> None:
+    """Return where every path has a known suffix and can be written.
+
+    Raises:
+        FileError: an unknown suffix, no such folder, a folder where a file is expected, or no
+            permission to write.
+    """
+    for path in map(Path, paths):
+        folder = path.parent
+        if path.suffix.lower() not in _WRITERS:
+            got = f"suffix {path.suffix!r}" if path.suffix else "no suffix"
+            raise FileError(f"{path}: {got}, expected one of {', '.join(_WRITERS)}")
+        if path.is_dir():
+            raise FileError(
+                f"{path}: is a folder, expected the name of a file in it, such as {path / 'machine.html'}"
+            )
+        if not folder.exists():
+            raise FileError(f"{path}: there is no folder {folder}, create it first or name another")
+        if not folder.is_dir():
+            raise FileError(f"{path}: {folder} is a file, expected a folder")
+        # os.replace needs the folder writable; a read-only file is left alone on purpose.
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise FileError(
+                f"{path}: the folder {folder} is not writable, expected write permission or another path"
+            )
+        if path.exists() and not os.access(path, os.W_OK):
+            raise FileError(f"{path}: the file is read-only, expected write permission or another path")
+
+
+def json_text(value: object) -> str:
+    """`value` (a machine, or lists and dictionaries of them) as indented JSON with a final newline."""
+    return msgspec.json.format(msgspec.json.encode(value), indent=1).decode() + "\n"
+
+
+def vegalite_version() -> str:
+    """The Vega-Lite that altair writes for, as vl-convert names it, else the newest that it brings."""
+    import altair
+    import vl_convert
+
+    wanted = ".".join(altair.SCHEMA_VERSION.lstrip("v").split(".")[:2])
+    known = vl_convert.get_vegalite_versions()
+    return wanted if wanted in known else known[-1]
+
+
+def _json(machine: Machine) -> bytes:
+    return json_text(machine).encode()
+
+
+def _toml(machine: Machine) -> bytes:
+    from rooflab.types import toml
+
+    return toml.dumps(machine).encode()
+
+
+def _html(machine: Machine) -> bytes:
+    from rooflab.views import page
+
+    return page.render(machine).encode()
+
+
+def _svg(machine: Machine) -> bytes:
+    import vl_convert
+
+    return vl_convert.vegalite_to_svg(_spec(machine), vl_version=vegalite_version()).encode()
+
+
+def _png(machine: Machine) -> bytes:
+    import vl_convert
+
+    return vl_convert.vegalite_to_png(_spec(machine), vl_version=vegalite_version(), scale=PNG_SCALE)
+
+
+def _pdf(machine: Machine) -> bytes:
+    import vl_convert
+
+    return vl_convert.vegalite_to_pdf(_spec(machine), vl_version=vegalite_version())
+
+
+def _spec(machine: Machine) -> dict[str, object]:
+    from rooflab.views import chart
+
+    return chart.roofline(machine).to_dict()
+
+
+_WRITERS: dict[str, Callable[[Machine], bytes]] = {
+    ".json": _json,
+    ".toml": _toml,
+    ".html": _html,
+    ".svg": _svg,
+    ".png": _png,
+    ".pdf": _pdf,
+}
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Put `content` at `path`: first beside it, then in its place, so that it is whole at every moment."""
+    try:
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+            beside = Path(file.name)
+            try:
+                file.write(content)
+                file.flush()
+                # A temporary file is made readable by its owner alone; a result is an ordinary file.
+                os.chmod(beside, _ordinary_mode(path))
+                os.replace(beside, path)
+            except BaseException:
+                beside.unlink(missing_ok=True)
+                raise
+    except OSError as error:
+        raise FileError(f"{path}: cannot be written: {error.strerror or error}") from None
+
+
+def _ordinary_mode(path: Path) -> int:
+    """The mode that `path` has, or that a new file would get."""
+    if path.exists():
+        return path.stat().st_mode & 0o777
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask

@@ -1,0 +1,332 @@
+"""What the terminal and the page say of a machine, as plain rows of text: one definition for both."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from rooflab import units
+from rooflab.model import roofline as model
+from rooflab.types.machine import Level, Machine, Rate, Scope, Source, is_main_memory
+
+UNKNOWN = "–"
+_UNITS = {
+    "byte": "B/s",
+    "flop": "FLOP/s",
+    "op": "OP/s",
+    "inst": "inst/s",
+    "transaction": "IOPS",
+    "cycle": "Hz",
+}
+_STORING = ("write", "copy", "triad")
+
+
+class Table(NamedTuple):
+    """Rows of text under named columns. The first `words` columns are words, the others numbers."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    words: int = 1
+    note: str = ""
+
+
+def every(machine: Machine) -> tuple[Table, ...]:
+    """All tables of `machine` that have a row, in reading order."""
+    made = (
+        levels(machine),
+        stores(machine, "all"),
+        stores(machine, "core"),
+        peaks(machine),
+        points(machine),
+        disk(machine),
+        links(machine),
+        runtimes(machine),
+        clocks(machine),
+        parts(machine),
+    )
+    return tuple(table for table in made if table.rows)
+
+
+def levels(machine: Machine) -> Table:
+    """Capacity, latency and read bandwidth of each level of the memory hierarchy, near to far."""
+    unit, reading = machine.compute_unit or "unit", _reading(machine)
+    small: Scope = "sm" if any(rate.scope == "sm" for level in machine.levels for rate in level.rates) else "core"
+    rows = []
+    for level in _memories(machine):
+        one, all_ = level.rate(scope=small, basis="attained"), level.rate(scope="all", basis="attained")
+        theory = level.rate(scope="all", basis="theoretical")
+        rows.append(
+            (
+                level.name,
+                capacity(level, level.capacity_bytes),
+                capacity(level, level.reported_capacity_bytes),
+                _time(level.latency_s),
+                rate_text(one),
+                rate_text(all_),
+                _spread(one, all_),
+                _time(level.loaded_latency_s),
+                _shared(level, unit),
+                rate_text(theory),
+            )
+        )
+    measured = machine.source.kind == "measured"
+    columns = (
+        "level",
+        "found" if measured else "capacity",
+        "OS says",
+        "latency",
+        f"{reading}, one {small}",
+        f"{reading}, all",
+        "spread",
+        "loaded",
+        "shared by",
+        "theory, all",
+    )
+    return _without_empty("Memory", columns, rows, note=_memory_note(machine))
+
+
+def stores(machine: Machine, scope: Scope) -> Table:
+    """Write, copy and triad of each level, with ordinary and with non-temporal stores."""
+    kinds = tuple((what, kind) for what in _STORING for kind in ("ordinary", "nontemporal"))
+    rows = []
+    for level in _memories(machine):
+        cells = tuple(rate_text(_stored(level, what, kind, scope)) for what, kind in kinds)
+        if set(cells) != {UNKNOWN}:
+            rows.append((level.name, *cells))
+    columns = ("level", *(f"{what}{' NT' if kind == 'nontemporal' else ''}" for what, kind in kinds))
+    note = "Bytes that the program names: write 8, copy 16, triad 24 per double. NT: non-temporal stores."
+    who = "all granted" if scope == "all" else f"one {scope}"
+    return _without_empty(f"Stores, {who}", columns, rows, note=note)
+
+
+def peaks(machine: Machine) -> Table:
+    """Arithmetic: attained by one core and by all, beside theory."""
+    groups: dict[str, list[Rate]] = {}
+    for rate in machine.peaks:
+        groups.setdefault(_instruction(rate), []).append(rate)
+    small: Scope = "sm" if any(rate.scope == "sm" for rate in machine.peaks) else "core"
+    rows = []
+    for name, rates in groups.items():
+        one, all_ = _pick(rates, small, "attained"), _pick(rates, "all", "attained")
+        theory_one, theory = _pick(rates, small, "theoretical"), _pick(rates, "all", "theoretical")
+        pair = (all_, theory) if all_ and theory else (one, theory_one)
+        share = _percent(pair[0].value / pair[1].value, 1) if pair[0] and pair[1] else UNKNOWN
+        texts = (rate_text(one), rate_text(all_), rate_text(theory or theory_one))
+        rows.append((name, *texts, share, _spread(one, all_)))
+    columns = ("instruction", f"one {small}", "all", "theory", "of theory", "spread")
+    note = "One fused multiply-add is two FLOP. Dense, never sparse."
+    return _without_empty("Arithmetic", columns, rows, note=note)
+
+
+def points(machine: Machine) -> Table:
+    """The known kernels under the roofs."""
+    rows = []
+    for point in machine.points:
+        under = model.place(point, machine)
+        rows.append(
+            (
+                point.name,
+                point.level or UNKNOWN,
+                under.bound if under else UNKNOWN,
+                under.binds if under else UNKNOWN,
+                f"{point.intensity:.3g}",
+                units.si(point.flop_per_s, "FLOP/s"),
+                _percent(under.share) if under else UNKNOWN,
+            )
+        )
+    columns = ("kernel", "level", "bound", "binds", "FLOP/byte", "attained", "of roof")
+    note = "Bytes are compulsory: each array crosses once."
+    return _without_empty("Known kernels", columns, rows, words=4, note=note)
+
+
+def disk(machine: Machine) -> Table:
+    """What the disk does."""
+    rows, notes = [], []
+    for level in machine.levels:
+        if level.name == "disk":
+            rows += [(rate.what, rate_text(rate), _percent(rate.spread)) for rate in level.rates]
+            notes += [note for note in (level.note, *(rate.note for rate in level.rates)) if note]
+    return _without_empty("Disk", ("access", "rate", "spread"), rows, note="; ".join(dict.fromkeys(notes)))
+
+
+def links(machine: Machine) -> Table:
+    """Connections, one direction."""
+    rows = [
+        (
+            link.name,
+            link.to,
+            _si(link.each_way_bytes_per_s, "B/s"),
+            _time(link.latency_s),
+            {True: "both at once", False: "one at a time", None: UNKNOWN}[link.duplex],
+        )
+        for link in machine.links
+    ]
+    note = "Bandwidth is of one direction; datasheets often print both added."
+    return _without_empty("Links", ("link", "to", "each way", "latency", "directions"), rows, words=2, note=note)
+
+
+def runtimes(machine: Machine) -> Table:
+    """What a call costs that computes nothing."""
+    rows = [
+        (
+            each.framework,
+            each.version or UNKNOWN,
+            _time(each.dispatch_s),
+            _time(each.launch_s),
+            _percent(each.spread),
+        )
+        for each in machine.runtimes
+    ]
+    columns = ("framework", "version", "dispatch", "launch", "spread")
+    return _without_empty("Call overhead", columns, rows, words=2, note="One call that computes nothing.")
+
+
+def clocks(machine: Machine) -> Table:
+    """Clock rates."""
+    rows = [(rate.what, rate.basis, rate_text(rate), _percent(rate.spread)) for rate in machine.clocks]
+    return _without_empty("Clock", ("clock", "basis", "rate", "spread"), rows, words=2)
+
+
+def parts(machine: Machine) -> Table:
+    """What the machine is made of."""
+    rows = [(part.name, part.machine or UNKNOWN, f"{part.count:,}") for part in machine.parts]
+    return _without_empty("Parts", ("part", "machine", "count"), rows, words=2)
+
+
+def environment(machine: Machine) -> Table:
+    """What was true when it was measured."""
+    rows = [
+        (key, ", ".join(value) if isinstance(value, list) else str(value))
+        for key, value in machine.environment.items()
+    ]
+    return Table("Environment", ("what", "value"), tuple(rows), words=2)
+
+
+def sources(machine: Machine) -> tuple[Source, ...]:
+    """Every source of a number of `machine`, once, in reading order."""
+    found = [machine.source]
+    for level in machine.levels:
+        found += [level.source, *(rate.source for rate in level.rates)]
+        found += [level.latency_source] if level.latency_source else []
+    for group in (machine.peaks, machine.clocks, machine.links, machine.runtimes, machine.points, machine.parts):
+        found += [each.source for each in group]
+    return tuple(dict.fromkeys(found))
+
+
+def facts(machine: Machine) -> tuple[str, ...]:
+    """Two or three sentences under the machine's name: what it is, what of it is granted, its clock."""
+    told = [machine.environment.get(key) for key in ("microarchitecture", "isa")]
+    count, unit = machine.compute_units, machine.compute_unit or "unit"
+    many = f"{count:,} {unit}{'s' if count != 1 else ''}" if count else None
+    year = str(machine.year) if machine.year else None
+    power = f"{machine.tdp_w:,.0f} W" if machine.tdp_w else None
+    words = [*told[:1], many, *(_clock(rate) for rate in machine.clocks), power, year]
+    first = ", ".join(str(word) for word in words if word)
+    granted = machine.environment.get("granted")
+    stopped = f"Incomplete: {machine.incomplete}." if machine.incomplete else None
+    return tuple(str(line) for line in (first, granted, machine.note, stopped) if line)
+
+
+def ridge_sentence(machine: Machine, scope: Scope = "all") -> str:
+    """For each peak the intensity under which the main memory binds; empty where there is no roofline."""
+    found = model.roofs(machine, scope)
+    memory = model.memory_roof(found, machine)
+    if memory is None or not found.peaks:
+        return ""
+    each = ", ".join(f"{peak.name} {model.ridge(peak.value, memory.value):.3g}" for peak in found.peaks)
+    several = len(found.peaks) > 1
+    return (
+        f"Ridge point{'s' if several else ''}: {each} FLOP/byte; "
+        f"below {'them' if several else 'it'} {memory.name} binds."
+    )
+
+
+def rate_text(rate: Rate | None) -> str:
+    """A rate with its unit, or a dash where there is none."""
+    return UNKNOWN if rate is None else units.si(rate.value, _UNITS[rate.per_s])
+
+
+def _memories(machine: Machine) -> list[Level]:
+    return [level for level in machine.levels if level.name != "disk"]
+
+
+def _reading(machine: Machine) -> str:
+    """The stream that the levels' bandwidths are of."""
+    streams = {rate.what for level in _memories(machine) for rate in level.rates}
+    return "read" if "read" in streams else "bandwidth"
+
+
+def _memory_note(machine: Machine) -> str:
+    shown = [level.rate(scope="all") or level.rate(scope="core") for level in _memories(machine)]
+    if not any(shown):
+        return ""
+    measured = " Best of the runs; spread is (best − median) / best." if machine.source.kind == "measured" else ""
+    return f"GB is 1e9 bytes, KiB 1,024.{measured}"
+
+
+def capacity(level: Level, nbytes: float | None) -> str:
+    """Caches in KiB and MiB; a main memory as its maker counts it: 80 GB is no whole number of MiB."""
+    if nbytes is None:
+        return UNKNOWN
+    whole = nbytes % units.MIB == 0
+    return units.si(nbytes, "B") if is_main_memory(level) and not whole else units.iec(nbytes, 3)
+
+
+def _shared(level: Level, unit: str) -> str:
+    count = level.shared_by
+    return UNKNOWN if not count else f"{count:,} {unit}{'s' if count != 1 else ''}"
+
+
+def _stored(level: Level, what: str, kind: str, scope: Scope) -> Rate | None:
+    fits = [
+        rate
+        for rate in level.rates
+        if (rate.what, rate.scope, rate.basis) == (what, scope, "attained") and (rate.stores or "ordinary") == kind
+    ]
+    return max(fits, key=lambda rate: rate.value, default=None)
+
+
+def _pick(rates: list[Rate], scope: Scope, basis: str) -> Rate | None:
+    fits = [rate for rate in rates if rate.scope == scope and rate.basis == basis]
+    return max(fits, key=lambda rate: rate.value, default=None)
+
+
+def _clock(rate: Rate) -> str:
+    return f"{units.si(rate.value, 'Hz')} {rate.what}"
+
+
+def _time(seconds: float | None) -> str:
+    return UNKNOWN if seconds is None else units.si(seconds, "s")
+
+
+def _si(value: float | None, unit: str) -> str:
+    return UNKNOWN if value is None else units.si(value, unit)
+
+
+def _instruction(rate: Rate) -> str:
+    """What is computed: "fp64 fma", "fp64 fma scalar", "fp16 fma matrix, sum in fp32"."""
+    engine = None if rate.engine == "vector" else rate.engine
+    words = " ".join(word for word in (rate.dtype, rate.what, engine) if word)
+    return words if rate.accumulate in (None, rate.dtype) else f"{words}, sum in {rate.accumulate}"
+
+
+def _spread(*rates: Rate | None) -> str:
+    """The widest spread of the rates that have one."""
+    known = [rate.spread for rate in rates if rate is not None and rate.spread is not None]
+    return _percent(max(known, default=None))
+
+
+def _percent(share: float | None, digits: int = 0) -> str:
+    return UNKNOWN if share is None else f"{share * 100:.{digits}f} %"
+
+
+def _without_empty(title: str, columns: tuple[str, ...], rows: list, words: int = 1, note: str = "") -> Table:
+    """A table without the columns that hold nothing but unknowns."""
+    kept = [i for i in range(len(columns)) if any(row[i] != UNKNOWN for row in rows)]
+    return Table(
+        title,
+        tuple(columns[i] for i in kept),
+        tuple(tuple(row[i] for i in kept) for row in rows),
+        sum(1 for i in kept if i < words),
+        note,
+    )

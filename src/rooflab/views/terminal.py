@@ -1,0 +1,160 @@
+"""A machine in the terminal: rich tables that stay readable at 80 columns, plain text in a pipe."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, TextIO
+
+from rooflab import units
+from rooflab.types.machine import Level, Machine, is_main_memory
+from rooflab.views import tables
+from rooflab.views.sketch import sketch
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.table import Table
+
+    from rooflab.machines.ladder import Rung
+
+PIPE_WIDTH = 120  # a pipe has no width of its own: wide enough for every table
+
+
+def console(file: TextIO | None = None) -> Console:
+    """A console on `file` (stdout): colours on a terminal unless NO_COLOR is set, none in a pipe."""
+    from rich.console import Console
+
+    file = sys.stdout if file is None else file
+    width = None if file is not None and file.isatty() else PIPE_WIDTH
+    return Console(file=file, width=width, highlight=False, emoji=False, markup=False)
+
+
+def show(machine: Machine, file: TextIO | None = None) -> None:
+    """Print everything that is known of `machine`."""
+    out = console(file)
+    for part in pages(machine, out.width, out.encoding.lower().startswith("utf")):
+        out.print(part)
+
+
+def pages(machine: Machine, width: int = 80, unicode: bool = True) -> list[RenderableType]:
+    """What `show` prints, in order: who it is, its roofs, tables, failed checks, ridge points last."""
+    from rich.text import Text
+
+    made: list[RenderableType] = [Text(machine.name, style="bold")]
+    made += [Text(line) for line in tables.facts(machine)]
+    drawn = sketch(machine, min(width - 2, 76), unicode=unicode)
+    if drawn:
+        made += [Text(""), Text(drawn, no_wrap=True)]
+    for table in tables.every(machine):
+        made += [Text(""), *_table(table, width)]
+    made += _checks(machine)
+    ridge = tables.ridge_sentence(machine)
+    if ridge:
+        made += [Text(""), Text(ridge)]
+    return made
+
+
+def show_catalogue(machines: Iterable[tuple[str, Machine]], file: TextIO | None = None) -> None:
+    """Print one line for each machine: the name to ask for it by, memory, peaks."""
+    rows = []
+    for name, machine in machines:
+        memory = next((level for level in machine.levels if is_main_memory(level)), None)
+        rows.append((name, machine.kind, str(machine.year or tables.UNKNOWN), *_memory(memory), *_peaks(machine)))
+    columns = ("machine", "kind", "year", "memory", "bandwidth", "fp64", "fp32", "16-bit")
+    note = "16-bit: bf16, else fp16, dense. `rooflab machines NAME` shows one with its sources."
+    out = console(file)
+    for part in _table(tables.Table("", columns, tuple(rows), words=2, note=note), out.width):
+        out.print(part)
+
+
+def show_ladder(machine: Machine, rungs: Sequence[Rung], file: TextIO | None = None) -> None:
+    """Print the memory hierarchy from registers to the internet: what each step away costs."""
+    from rich.text import Text
+
+    rows = []
+    for rung in rungs:
+        rows.append(
+            (
+                rung.name,
+                tables.UNKNOWN if rung.capacity_bytes is None else units.iec(rung.capacity_bytes, 3),
+                tables.UNKNOWN if rung.bytes_per_s is None else units.si(rung.bytes_per_s, "B/s"),
+                tables.UNKNOWN if rung.latency_s is None else units.duration(rung.latency_s),
+                tables.UNKNOWN if rung.move_1gb_s is None else units.duration(rung.move_1gb_s),
+                tables.UNKNOWN if rung.slower_than_before is None else f"{rung.slower_than_before:.3g} ×",
+            )
+        )
+    columns = ("level", "capacity", "bandwidth", "latency", "1 GB takes", "slower")
+    out = console(file)
+    out.print(Text(machine.name, style="bold"))
+    for part in _table(tables.Table("From near to far", columns, tuple(rows)), out.width):
+        out.print(part)
+
+
+def _table(table: tables.Table, width: int) -> list[RenderableType]:
+    """The title, the rich table and the note; columns that don't fit go to a second table below."""
+    from rich.text import Text
+
+    made: list[RenderableType] = [Text(table.title, style="bold")] if table.title else []
+    for number, part in enumerate(fold(table, width)):
+        made += [Text(""), _drawn(part)] if number else [_drawn(part)]
+    if table.note:
+        made.append(Text(table.note, style="dim"))
+    return made
+
+
+def fold(table: tables.Table, width: int) -> list[tables.Table]:
+    """`table` in as few parts as `width` columns allow, each with the first column repeated."""
+    rows = (table.columns, *table.rows)
+    widths = [max(len(row[i]) for row in rows) + 2 for i in range(len(table.columns))]
+    groups, used = [[0]], widths[0]
+    for i in range(1, len(widths)):
+        if used + widths[i] > width and len(groups[-1]) > 1:
+            groups.append([0])
+            used = widths[0]
+        groups[-1].append(i)
+        used += widths[i]
+    return [
+        table._replace(
+            columns=tuple(table.columns[i] for i in group),
+            rows=tuple(tuple(row[i] for i in group) for row in table.rows),
+            words=sum(1 for i in group if i < table.words),
+        )
+        for group in groups
+    ]
+
+
+def _drawn(table: tables.Table) -> Table:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    drawn = Table(box=box.SIMPLE_HEAD, header_style="dim", padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+    for i, name in enumerate(table.columns):
+        drawn.add_column(Text(name), justify="left" if i < table.words else "right", overflow="fold")
+    for row in table.rows:
+        drawn.add_row(*(Text(cell) for cell in row))
+    return drawn
+
+
+def _checks(machine: Machine) -> list[RenderableType]:
+    from rich.text import Text
+
+    if not machine.checks:
+        return []
+    failed = [check for check in machine.checks if not check.ok]
+    total = len(machine.checks)
+    if not failed:
+        return [Text(""), Text(f"All {total} self-checks hold.")]
+    made: list[RenderableType] = [Text(""), Text(f"{len(failed)} of {total} self-checks failed", style="bold red")]
+    return made + [Text.assemble((f"{check.name}: ", "bold"), check.message) for check in failed]
+
+
+def _memory(level: Level | None) -> tuple[str, str]:
+    if level is None:
+        return tables.UNKNOWN, tables.UNKNOWN
+    return tables.capacity(level, level.capacity_bytes), tables.rate_text(level.rate())
+
+
+def _peaks(machine: Machine) -> tuple[str, ...]:
+    half = machine.peak("bf16") or machine.peak("fp16")
+    return tuple(tables.rate_text(rate) for rate in (machine.peak("fp64"), machine.peak("fp32"), half))
