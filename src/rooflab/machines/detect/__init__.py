@@ -2,7 +2,7 @@
 
 from rooflab.machines.detect.caches import ReportedCache, reported_cache
 from rooflab.machines.detect.darwin import from_sysctl
-from rooflab.machines.detect.detect import detect
+from rooflab.machines.detect.entry import detect
 from rooflab.machines.detect.granted import (
     MINIMUM_MEMORY_BYTES,
     granted_cores,

@@ -108,8 +108,8 @@ def parse_cpu_list(text: str) -> tuple[int, ...]:
     for part in text.strip().split(","):
         if not part.strip():
             continue
-        first, _, last = part.partition("-")
-        low, high = int(first), int(last or first)
+        first, dash, last = part.partition("-")
+        low, high = int(first), int(last if dash else first)
         if not 0 <= low <= high < _CPU_MAX:
             raise ValueError(f"{part!r} is not a range of CPU numbers")
         numbers.update(range(low, high + 1))

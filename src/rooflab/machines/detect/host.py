@@ -100,6 +100,7 @@ class Host:
         microarchitecture: of the P-cores, or of all; see `Cpu.microarchitecture`.
         isa: vector and number-format extensions by LLVM's feature names ("avx2", "avx512bf16", "amx-int8",
             "neon", "fullfp16", "sve"), those that every CPU has.
+        sve_bits: length of an SVE vector.
         cpus: the online CPUs, ascending.
         offline_cpus: present but switched off.
         memory_bytes: of the machine.
@@ -130,6 +131,7 @@ class Host:
     variant: int | None = None
     microarchitecture: str | None = None
     isa: tuple[str, ...] = ()
+    sve_bits: int | None = None
     cpus: tuple[Cpu, ...]
     offline_cpus: tuple[int, ...] = ()
     caches: tuple[CacheInstance, ...] = ()

@@ -12,7 +12,7 @@ _NODES = "sys/devices/system/node"
 _DMI = ("sys_vendor", "product_name", "board_vendor", "bios_vendor", "chassis_asset_tag")
 
 # What firmware writes into DMI under each hypervisor (as systemd-detect-virt and virt-what look for it).
-# Order matters: a specific name before the general "QEMU".
+# Order matters: a specific name before a general one ("KVM Virtual Machine" is not Hyper-V's).
 _DMI_NAMES = (
     ("Firecracker", "Firecracker"),
     ("Google Compute Engine", "KVM (Google Compute Engine)"),
@@ -20,7 +20,6 @@ _DMI_NAMES = (
     ("VMware", "VMware"),
     ("VirtualBox", "VirtualBox"),
     ("innotek", "VirtualBox"),
-    ("Virtual Machine", "Hyper-V"),
     ("Parallels", "Parallels"),
     ("Apple Virtualization", "Apple Virtualization"),
     ("BHYVE", "bhyve"),
@@ -30,6 +29,7 @@ _DMI_NAMES = (
     ("OpenStack", "KVM (OpenStack)"),
     ("KVM", "KVM"),
     ("QEMU", "QEMU"),
+    ("Virtual Machine", "Hyper-V"),
 )
 # Guests get a clock from their hypervisor, and the kernel lists it.
 _CLOCKSOURCES = (("kvm-clock", "KVM"), ("hyperv", "Hyper-V"), ("xen", "Xen"))
@@ -104,6 +104,15 @@ def read_kernel(tree: Tree) -> str | None:
 def read_governor(tree: Tree, cpu: int) -> str | None:
     """The frequency governor of `cpu`; None where the kernel doesn't steer the clock."""
     return tree.text(f"sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor") or None
+
+
+def read_sve_bits(tree: Tree) -> int | None:
+    """The length of an SVE vector that a process gets; None where there is no SVE.
+
+    Source: Linux Documentation/arch/arm64/sve.rst, /proc/sys/abi/sve_default_vector_length (bytes).
+    """
+    length_bytes = tree.integer("proc/sys/abi/sve_default_vector_length")
+    return length_bytes * 8 if length_bytes else None
 
 
 def tsc_hz(bogomips: float | None, flags: Collection[str]) -> float | None:

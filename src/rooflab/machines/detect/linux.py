@@ -1,13 +1,11 @@
-"""Putting the parts together: `detect` is the one function that callers need."""
+"""A Linux machine from its /proc and /sys."""
 
 from __future__ import annotations
 
 import platform
-from collections.abc import Collection
 from dataclasses import replace
-from pathlib import Path
 
-from rooflab.errors import FileError, MeasureError
+from rooflab.errors import MeasureError
 from rooflab.machines.detect.caches import read_caches
 from rooflab.machines.detect.cpu import (
     IMPLEMENTERS,
@@ -19,9 +17,7 @@ from rooflab.machines.detect.cpu import (
     with_kinds,
     with_midr,
 )
-from rooflab.machines.detect.darwin import detect_darwin
 from rooflab.machines.detect.files import Tree
-from rooflab.machines.detect.gpus import read_gpus
 from rooflab.machines.detect.host import Cpu, Host
 from rooflab.machines.detect.isa import linux_isa
 from rooflab.machines.detect.limits import affinity, memory_bytes, read_limits
@@ -32,49 +28,17 @@ from rooflab.machines.detect.system import (
     read_hypervisor,
     read_kernel,
     read_nodes,
+    read_sve_bits,
     tsc_hz,
 )
 
 
-def detect(
-    root: Path = Path("/"),
-    *,
-    allowed_cpus: Collection[int] | None = None,
-    system: str | None = None,
-    gpus: bool = True,
-) -> Host:
-    """The machine whose file system starts at `root`, and what of it this process may use.
-
-    Args:
-        root: "/" for the running machine, or a directory that holds a snapshot of its /proc and /sys.
-        allowed_cpus: use these CPUs only, instead of what affinity allows.
-        system: "Linux" or "Darwin"; by default the running one at "/", else Linux.
-        gpus: whether to ask NVML; never asked for a snapshot.
+def detect_linux(tree: Tree) -> Host:
+    """The Linux machine whose file system is `tree`, with no GPUs yet.
 
     Raises:
-        FileError: `root` is not a directory.
-        MeasureError: another operating system, no CPU found, or `allowed_cpus` names one that is not online.
+        MeasureError: no CPU found.
     """
-    root = Path(root)
-    if not root.is_dir():
-        raise FileError(f"{root}: not a directory, expected '/' or a snapshot of a machine's /proc and /sys")
-    tree = Tree.at(root.resolve())
-    system = system or (platform.system() if tree.is_live else "Linux")
-    if system == "Darwin":
-        host = detect_darwin(tree)
-    elif system == "Linux":
-        host = _detect_linux(tree)
-    else:
-        raise MeasureError(f"cannot tell what machine this is on {system}, expected Linux or macOS (Darwin)")
-    if allowed_cpus is not None:
-        host = _restricted(host, allowed_cpus)
-    if gpus and tree.is_live:
-        found, note = read_gpus()
-        return replace(host, gpus=found, gpus_note=note)
-    return replace(host, gpus_note="not asked for" if tree.is_live else "a snapshot holds no GPUs")
-
-
-def _detect_linux(tree: Tree) -> Host:
     identities = read_identities(tree)
     online = online_cpus(tree, identities)
     if not online:
@@ -101,6 +65,7 @@ def _detect_linux(tree: Tree) -> Host:
         variant=first.variant,
         microarchitecture=microarchitecture,
         isa=linux_isa(one.flags for one in identities),
+        sve_bits=read_sve_bits(tree),
         cpus=cpus,
         offline_cpus=offline_cpus(tree, online),
         caches=caches,
@@ -147,7 +112,9 @@ def _allowed(
     allowed, limited_by = set(online), []
     for reason, cpus in (("cpuset", cpuset), ("affinity", affinity(tree))):
         kept = allowed & set(cpus) if cpus is not None else allowed
-        if kept and kept < allowed:
+        if not kept:
+            tree.note(f"the {reason} names no online CPU; it is not counted as a limit")
+        elif kept < allowed:
             allowed = kept
             limited_by.append(reason)
     return tuple(sorted(allowed)), tuple(limited_by)
@@ -188,33 +155,3 @@ def _architecture(identity: Identity) -> str | None:
 def _least(first: int | None, second: int | None) -> int | None:
     known = [value for value in (first, second) if value is not None]
     return min(known, default=None)
-
-
-def _restricted(host: Host, allowed_cpus: Collection[int]) -> Host:
-    """`host` with only the CPUs that the caller names.
-
-    Raises:
-        MeasureError: none is named, or one that is not online.
-    """
-    numbers = {cpu.number for cpu in host.cpus}
-    wanted = sorted(set(allowed_cpus))
-    wrong = [number for number in wanted if number not in numbers]
-    if wrong or not wanted:
-        got = f"CPU {wrong[0]}, which is not online" if wrong else "no CPU"
-        raise MeasureError(f"allowed_cpus: got {got}, expected some of {_listed(sorted(numbers))}")
-    limited_by = (*host.limited_by, "argument") if len(wanted) < len(host.allowed_cpus) else host.limited_by
-    clocks = (cpu.max_hz for cpu in host.cpus if cpu.number in wanted and cpu.max_hz)
-    return replace(
-        host, allowed_cpus=tuple(wanted), limited_by=limited_by, reported_max_hz=max(clocks, default=None)
-    )
-
-
-def _listed(numbers: list[int]) -> str:
-    """The numbers as the kernel lists them: "0-3,8"."""
-    spans: list[list[int]] = []
-    for number in numbers:
-        if spans and number == spans[-1][-1] + 1:
-            spans[-1] = [spans[-1][0], number]
-        else:
-            spans.append([number, number])
-    return ",".join(f"{low}" if low == high else f"{low}-{high}" for low, high in spans)
