@@ -102,9 +102,9 @@ def read(path: Path) -> Machine:
     is_json = path.suffix.lower() == ".json" or (path.suffix.lower() != ".toml" and text.lstrip().startswith("{"))
     machine = _from_json(text, path) if is_json else toml.loads(text, str(path))
     faults = contradictions(machine)
-    if faults:
+    for first in faults[:1]:
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-        raise FileError(f"{path}: contradicts itself: {faults[0]}{more}")
+        raise FileError(f"{path}: contradicts itself: {first}{more}")
     return machine
 
 
