@@ -127,8 +127,9 @@ def layout(machine: Machine, scope: Scope = "all", width: int = 720, height: int
     for flat in flats:
         if memory is not None:
             wanted.append(_ridge_label(flat, memory, space))
-    segments = [line for roof in found.bandwidths for line in [_slanted(roof.value, found, space)]]
-    segments += [_flat(flat.value, found, space) for flat in flats]
+    slanted = [rate.value for roof in found.bandwidths for rate in (roof.rate, roof.theory) if rate is not None]
+    flat_at = [value for flat in flats for value in (flat.value, flat.theory) if value is not None]
+    segments = [_slanted(value, found, space) for value in slanted] + [_flat(v, found, space) for v in flat_at]
     placed = labels.place(wanted, markers, space.frame(), segments)
     kept = {label.key for label in placed}
     lost = tuple(label.key for label in wanted if label.key not in kept)
@@ -239,7 +240,7 @@ def _flat_label(flat: Flat, found: model.Roofs, space: Plane) -> labels.Label:
 def _slanted_label(roof: model.Roof, found: model.Roofs, space: Plane) -> labels.Label:
     (x0, y0), (x1, y1) = _slanted(roof.value, found, space)
     text = f"{roof.name} {units.si(roof.value, 'B/s')}"
-    length, angle = math.hypot(x1 - x0, y1 - y0), math.degrees(math.atan2(y1 - y0, x1 - x0))
+    length, angle = math.hypot(x1 - x0, y1 - y0), round(math.degrees(math.atan2(y1 - y0, x1 - x0)), 3)
     across, down = (x1 - x0) / length, (y1 - y0) / length
     half, off = text_width(text) / 2 + 8, plane.TEXT_HEIGHT / 2 + 2
     places = []

@@ -94,7 +94,7 @@ def _sized(
 
     if not curves:
         return None
-    space = _plane(curves, width, height)
+    space = plane_of(curves, width, height)
     placed, rules = layout(machine, curves, space)
     x = alt.X(
         "x:Q",
@@ -165,7 +165,7 @@ def _plateau_label(curve: Curve, plateau: Plateau, space: Plane) -> labels.Label
     return labels.Label(key, text, (*near, *shifted), short=plateau.level)
 
 
-def _plane(curves: tuple[Curve, ...], width: int, height: int) -> Plane:
+def plane_of(curves: tuple[Curve, ...], width: int, height: int) -> Plane:
     """Logarithmic axes that hold the curves, with a strip free at the top."""
     values = [y for curve in curves for y in (*curve.best, *curve.median)]
     x0, x1 = min(curve.x[0] for curve in curves), max(curve.x[-1] for curve in curves)

@@ -25,7 +25,7 @@ def sketch(machine: Machine, width: int = 76, scope: Scope = "all", *, unicode: 
     left = [(roof.value, f"{roof.name} {units.si(roof.value, 'B/s')}") for roof in found.bandwidths]
     right = [(flat.value, f"{flat.short} {units.si(flat.value, flat.unit)}") for flat in flats]
     gutter, margin = (max(len(text) for _, text in side) + 1 for side in (left, right))
-    columns = width - gutter - margin
+    columns = width - gutter - margin - 1
     if columns < _LEAST:
         return ""
     slow, fast = min(value for value, _ in left), max(value for value, _ in left)
@@ -85,11 +85,11 @@ def _mark(grid: list[list[str]], y: int, x: int, name: str, sign: str) -> None:
 
 
 def _beside(wanted: list[tuple[float, str]]) -> dict[int, str]:
-    """Each text on its own row, as near to the row it wants as the ones before it leave free."""
+    """Each text on its own row, as near to the row it wants as those above it leave free."""
     taken: dict[int, str] = {}
     for at, text in sorted(wanted):
         row = min(max(int(at), 0), ROWS - 1)
-        free = sorted((y for y in range(ROWS) if y not in taken), key=lambda y: (abs(y - row), y))
+        free = sorted((y for y in range(ROWS) if y not in taken), key=lambda y: (abs(y - row), -y))
         if free:
             taken[free[0]] = text
     return taken

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from rooflab import units
 from rooflab.model import roofline as model
-from rooflab.types.machine import Level, Machine, Rate, Scope, Source, is_main_memory
+from rooflab.types.machine import Level, Machine, Rate, Scope, Source
 
 UNKNOWN = "–"
 _UNITS = {
@@ -58,13 +58,13 @@ def levels(machine: Machine) -> Table:
         rows.append(
             (
                 level.name,
-                capacity(level, level.capacity_bytes),
-                capacity(level, level.reported_capacity_bytes),
-                _time(level.latency_s),
+                capacity(level.capacity_bytes),
+                capacity(level.reported_capacity_bytes),
+                lasting(level.latency_s),
                 rate_text(one),
                 rate_text(all_),
                 _spread(one, all_),
-                _time(level.loaded_latency_s),
+                lasting(level.loaded_latency_s),
                 _shared(level, unit),
                 rate_text(theory),
             )
@@ -155,8 +155,8 @@ def links(machine: Machine) -> Table:
         (
             link.name,
             link.to,
-            _si(link.each_way_bytes_per_s, "B/s"),
-            _time(link.latency_s),
+            quantity(link.each_way_bytes_per_s, "B/s"),
+            lasting(link.latency_s),
             {True: "both at once", False: "one at a time", None: UNKNOWN}[link.duplex],
         )
         for link in machine.links
@@ -171,8 +171,8 @@ def runtimes(machine: Machine) -> Table:
         (
             each.framework,
             each.version or UNKNOWN,
-            _time(each.dispatch_s),
-            _time(each.launch_s),
+            lasting(each.dispatch_s),
+            lasting(each.launch_s),
             _percent(each.spread),
         )
         for each in machine.runtimes
@@ -246,6 +246,24 @@ def rate_text(rate: Rate | None) -> str:
     return UNKNOWN if rate is None else units.si(rate.value, _UNITS[rate.per_s])
 
 
+def capacity(nbytes: float | None) -> str:
+    """Caches in KiB and MiB; a large memory as its maker counts it: 80 GB is no whole number of MiB."""
+    if nbytes is None:
+        return UNKNOWN
+    whole = nbytes < units.GIB or nbytes % units.MIB == 0
+    return units.iec(nbytes, 3) if whole else units.si(nbytes, "B")
+
+
+def quantity(value: float | None, unit: str) -> str:
+    """`value` with an SI prefix and `unit`, or a dash where it is unknown."""
+    return UNKNOWN if value is None else units.si(value, unit)
+
+
+def lasting(seconds: float | None) -> str:
+    """A time from nanoseconds to years, or a dash where it is unknown."""
+    return UNKNOWN if seconds is None else units.duration(seconds)
+
+
 def _memories(machine: Machine) -> list[Level]:
     return [level for level in machine.levels if level.name != "disk"]
 
@@ -262,14 +280,6 @@ def _memory_note(machine: Machine) -> str:
         return ""
     measured = " Best of the runs; spread is (best − median) / best." if machine.source.kind == "measured" else ""
     return f"GB is 1e9 bytes, KiB 1,024.{measured}"
-
-
-def capacity(level: Level, nbytes: float | None) -> str:
-    """Caches in KiB and MiB; a main memory as its maker counts it: 80 GB is no whole number of MiB."""
-    if nbytes is None:
-        return UNKNOWN
-    whole = nbytes % units.MIB == 0
-    return units.si(nbytes, "B") if is_main_memory(level) and not whole else units.iec(nbytes, 3)
 
 
 def _shared(level: Level, unit: str) -> str:
@@ -295,14 +305,6 @@ def _clock(rate: Rate) -> str:
     return f"{units.si(rate.value, 'Hz')} {rate.what}"
 
 
-def _time(seconds: float | None) -> str:
-    return UNKNOWN if seconds is None else units.si(seconds, "s")
-
-
-def _si(value: float | None, unit: str) -> str:
-    return UNKNOWN if value is None else units.si(value, unit)
-
-
 def _instruction(rate: Rate) -> str:
     """What is computed: "fp64 fma", "fp64 fma scalar", "fp16 fma matrix, sum in fp32"."""
     engine = None if rate.engine == "vector" else rate.engine
@@ -322,11 +324,19 @@ def _percent(share: float | None, digits: int = 0) -> str:
 
 def _without_empty(title: str, columns: tuple[str, ...], rows: list, words: int = 1, note: str = "") -> Table:
     """A table without the columns that hold nothing but unknowns."""
-    kept = [i for i in range(len(columns)) if any(row[i] != UNKNOWN for row in rows)]
-    return Table(
-        title,
-        tuple(columns[i] for i in kept),
-        tuple(tuple(row[i] for i in kept) for row in rows),
-        sum(1 for i in kept if i < words),
-        note,
+    table = Table(title, columns, tuple(rows), words, note)
+    return only(table, [i for i in range(len(columns)) if any(row[i] != UNKNOWN for row in rows)])
+
+
+def without(table: Table, names: tuple[str, ...]) -> Table:
+    """`table` without the columns called `names`."""
+    return only(table, [i for i, name in enumerate(table.columns) if name not in names])
+
+
+def only(table: Table, kept: list[int]) -> Table:
+    """`table` with its columns numbered `kept` alone."""
+    return table._replace(
+        columns=tuple(table.columns[i] for i in kept),
+        rows=tuple(tuple(row[i] for i in kept) for row in table.rows),
+        words=sum(1 for i in kept if i < table.words),
     )

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, TextIO
 
-from rooflab import units
 from rooflab.types.machine import Level, Machine, is_main_memory
 from rooflab.views import tables
 from rooflab.views.sketch import sketch
@@ -24,9 +23,15 @@ def console(file: TextIO | None = None) -> Console:
     """A console on `file` (stdout): colours on a terminal unless NO_COLOR is set, none in a pipe."""
     from rich.console import Console
 
+    class Plain(Console):
+        """rich's console, which leaves a broken pipe to the command line."""
+
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
     file = sys.stdout if file is None else file
     width = None if file is not None and file.isatty() else PIPE_WIDTH
-    return Console(file=file, width=width, highlight=False, emoji=False, markup=False)
+    return Plain(file=file, width=width, highlight=False, emoji=False, markup=False)
 
 
 def show(machine: Machine, file: TextIO | None = None) -> None:
@@ -61,9 +66,14 @@ def show_catalogue(machines: Iterable[tuple[str, Machine]], file: TextIO | None 
         memory = next((level for level in machine.levels if is_main_memory(level)), None)
         rows.append((name, machine.kind, str(machine.year or tables.UNKNOWN), *_memory(memory), *_peaks(machine)))
     columns = ("machine", "kind", "year", "memory", "bandwidth", "fp64", "fp32", "16-bit")
-    note = "16-bit: bf16, else fp16, dense. `rooflab machines NAME` shows one with its sources."
-    out = console(file)
-    for part in _table(tables.Table("", columns, tuple(rows), words=2, note=note), out.width):
+    note = (
+        "Theoretical, dense, of the fastest unit; 16-bit: bf16, else fp16. "
+        "`rooflab machines NAME` shows one with its sources."
+    )
+    table, out = tables.Table("", columns, tuple(rows), words=2, note=note), console(file)
+    if len(fold(table, out.width)) > 1:
+        table = tables.without(table, ("kind", "year", "fp32"))
+    for part in _table(table, out.width):
         out.print(part)
 
 
@@ -71,22 +81,23 @@ def show_ladder(machine: Machine, rungs: Sequence[Rung], file: TextIO | None = N
     """Print the memory hierarchy from registers to the internet: what each step away costs."""
     from rich.text import Text
 
-    rows = []
-    for rung in rungs:
-        rows.append(
-            (
-                rung.name,
-                tables.UNKNOWN if rung.capacity_bytes is None else units.iec(rung.capacity_bytes, 3),
-                tables.UNKNOWN if rung.bytes_per_s is None else units.si(rung.bytes_per_s, "B/s"),
-                tables.UNKNOWN if rung.latency_s is None else units.duration(rung.latency_s),
-                tables.UNKNOWN if rung.move_1gb_s is None else units.duration(rung.move_1gb_s),
-                tables.UNKNOWN if rung.slower_than_before is None else f"{rung.slower_than_before:.3g} ×",
-            )
+    rows = [
+        (
+            rung.name,
+            tables.capacity(rung.capacity_bytes),
+            tables.quantity(rung.bytes_per_s, "B/s"),
+            rung.basis or tables.UNKNOWN,
+            tables.lasting(rung.latency_s),
+            tables.lasting(rung.time_s),
+            tables.UNKNOWN if rung.slower is None else f"{rung.slower:.3g} ×",
         )
-    columns = ("level", "capacity", "bandwidth", "latency", "1 GB takes", "slower")
+        for rung in rungs
+    ]
+    columns = ("level", "capacity", "bandwidth", "basis", "latency", "1 GB takes", "slower")
+    note = "Slower: times the level before. Dashes are unknown, not zero."
     out = console(file)
     out.print(Text(machine.name, style="bold"))
-    for part in _table(tables.Table("From near to far", columns, tuple(rows)), out.width):
+    for part in _table(tables.Table("From near to far", columns, tuple(rows), note=note), out.width):
         out.print(part)
 
 
@@ -113,14 +124,7 @@ def fold(table: tables.Table, width: int) -> list[tables.Table]:
             used = widths[0]
         groups[-1].append(i)
         used += widths[i]
-    return [
-        table._replace(
-            columns=tuple(table.columns[i] for i in group),
-            rows=tuple(tuple(row[i] for i in group) for row in table.rows),
-            words=sum(1 for i in group if i < table.words),
-        )
-        for group in groups
-    ]
+    return [tables.only(table, group) for group in groups]
 
 
 def _drawn(table: tables.Table) -> Table:
@@ -152,9 +156,9 @@ def _checks(machine: Machine) -> list[RenderableType]:
 def _memory(level: Level | None) -> tuple[str, str]:
     if level is None:
         return tables.UNKNOWN, tables.UNKNOWN
-    return tables.capacity(level, level.capacity_bytes), tables.rate_text(level.rate())
+    return tables.capacity(level.capacity_bytes), tables.rate_text(level.rate(basis="theoretical") or level.rate())
 
 
 def _peaks(machine: Machine) -> tuple[str, ...]:
-    half = machine.peak("bf16") or machine.peak("fp16")
-    return tuple(tables.rate_text(rate) for rate in (machine.peak("fp64"), machine.peak("fp32"), half))
+    fp64, fp32, bf16, fp16 = (machine.peak(name, basis="theoretical") for name in ("fp64", "fp32", "bf16", "fp16"))
+    return tuple(tables.rate_text(rate) for rate in (fp64, fp32, bf16 or fp16))
