@@ -18,6 +18,7 @@ from rooflab.units import FLOP_PER_FMA, GIGA
 MOVED_BYTES = GIGA
 _FMA_OPERANDS = 3  # a × b + c reads three registers; the one that it writes is not counted
 _HOSTED = ("gpu", "tpu", "asic", "system")  # what has a host beside it, with memory of its own
+_LIKE = ("GPU", "TPU", "accelerator")  # the far ends that stand for another device's memory
 _HOST, _NETWORK = "host memory", "another machine's memory"
 
 
@@ -119,7 +120,7 @@ def _peers(machine: Machine) -> list[Rung]:
     return [
         _over(link, f"another {link.to}'s memory (over {link.name})", memory, None)
         for link in machine.links
-        if link.to in ("GPU", "TPU")
+        if link.to in _LIKE
     ]
 
 

@@ -228,13 +228,13 @@ def _refuse_bare_magnitudes(built: Any, raw: dict[str, Any], at: str, file: _Fil
 def _plain(item: Any, keys: dict[Source, str]) -> dict[str, Any]:
     """The fields of `item` as TOML holds them, its sources replaced by keys that `keys` collects."""
     plain: dict[str, Any] = {}
-    for name in item.__struct_fields__:
-        value = getattr(item, name)
-        if value is None or value in ((), {}):
+    for field in msgspec.structs.fields(item):
+        name, value = field.name, getattr(item, field.name)
+        if value is None or (value in ((), {}) and not field.required):
             continue
         if isinstance(value, Source):
             plain[name] = _key(value, keys)
-        elif isinstance(value, tuple) and isinstance(value[0], msgspec.Struct):
+        elif isinstance(value, tuple) and value and isinstance(value[0], msgspec.Struct):
             plain[name] = [_plain(part, keys) for part in value]
         else:
             plain[name] = list(value) if isinstance(value, tuple) else value
