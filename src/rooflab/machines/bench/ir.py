@@ -73,7 +73,7 @@ class Body:
         self.do(f"store {vector} {value}, ptr {pointer}, align 8")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Emitted:
     """A kernel's IR.
 

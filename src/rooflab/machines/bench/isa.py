@@ -80,5 +80,8 @@ def dots_for(dtype: str, simd: Simd, features: Collection[str]) -> tuple[Dot, ..
     return tuple(
         dot
         for dot in DOTS
-        if dot.dtype == dtype and dot.bits == simd.bits and not simd.scalable and set(dot.features) <= set(features)
+        if dot.dtype == dtype
+        and dot.bits == simd.bits
+        and not simd.scalable
+        and set(dot.features) <= set(features)
     )

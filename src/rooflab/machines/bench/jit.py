@@ -11,7 +11,8 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from rooflab.machines.bench.ir import Emitted, Target, module_text
+from rooflab.machines.bench.emit import vector_length_kernel
+from rooflab.machines.bench.ir import RESULT_OFFSET_BYTES, Emitted, Target, module_text
 
 _PROTOTYPE = ctypes.CFUNCTYPE(
     None,
@@ -54,6 +55,17 @@ def host_features() -> frozenset[str]:
     """LLVM's names of the features this host has."""
     _initialize()
     return frozenset(name for name, has in llvm.get_host_cpu_features().items() if has)
+
+
+def host_sve_bits() -> int | None:
+    """The length of the host's SVE registers, asked of a register; None where there are none."""
+    if "sve" not in host_features():
+        return None
+    kernel = compile_kernels([vector_length_kernel()])["vector_length"]
+    out, barrier = (ctypes.c_int64 * 16)(), ctypes.c_int64(0)
+    pointers = [ctypes.addressof(out)] * 3
+    kernel.function(*pointers, 0, 1, 0, ctypes.addressof(barrier), 1, ctypes.addressof(out), 0.0, 0.0)
+    return int(out[RESULT_OFFSET_BYTES // 8]) * 8
 
 
 def host_cpu() -> str:

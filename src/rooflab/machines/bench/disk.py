@@ -1,0 +1,220 @@
+"""The disk under a directory: sequential and random access to a temporary file, past the page cache if it can."""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from rooflab.timing import Series
+from rooflab.units import GIB, MIB
+
+LIMIT_BYTES = 1 * GIB
+BLOCK_BYTES = 4 * MIB
+PAGE_BYTES = 4096
+_LEAST_BYTES = 32 * MIB
+_WINDOWS = 5
+_F_NOCACHE = 48  # macOS: fcntl.h
+_IN_MEMORY = ("tmpfs", "ramfs")
+
+
+@dataclass(frozen=True)
+class DiskRate:
+    """One access pattern: bytes per second in each window of time, at queue depth 1."""
+
+    what: str
+    series: Series
+    block_bytes: int
+
+
+@dataclass(frozen=True)
+class Disk:
+    """What was measured under a directory.
+
+    Attributes:
+        label: "disk", or "page cache" where it could not be bypassed, or "memory" for a file system in it.
+        filesystem: its type, where the system says.
+        capacity_bytes: of the file system.
+        note: why a label is what it is; None for a plain disk.
+    """
+
+    label: str
+    rates: tuple[DiskRate, ...]
+    filesystem: str | None
+    capacity_bytes: int
+    note: str | None = None
+
+
+def measure_disk(
+    directory: Path | None = None,
+    *,
+    seconds: float = 3.0,
+    limit_bytes: int = LIMIT_BYTES,
+    rng: np.random.Generator | None = None,
+    clock: Callable[[], float] = time.perf_counter,
+    tick: Callable[[], None] = lambda: None,
+) -> Disk | str:
+    """Sequential and random bandwidths of a temporary file, or one sentence why there are none.
+
+    At most `limit_bytes` are written and about `seconds` spent; the file is removed in any case.
+    """
+    where = directory or Path(tempfile.gettempdir())
+    try:
+        room = os.statvfs(where)
+        free, capacity = room.f_bavail * room.f_frsize, room.f_blocks * room.f_frsize
+        limit = min(limit_bytes, free // 4) // BLOCK_BYTES * BLOCK_BYTES
+        if limit < _LEAST_BYTES:
+            return f"disk not measured: {where} has {free // MIB} MiB free, expected {4 * _LEAST_BYTES // MIB}"
+        handle, name = tempfile.mkstemp(prefix="rooflab-", dir=where)
+        os.close(handle)
+        try:
+            rates, direct = _access(Path(name), limit, seconds, rng or np.random.default_rng(), clock, tick)
+        finally:
+            os.unlink(name)
+    except OSError as error:
+        return f"disk not measured: {where}: {error.strerror or error}"
+    return _labelled(rates, direct, _filesystem(where), capacity)
+
+
+def _access(
+    path: Path,
+    limit: int,
+    seconds: float,
+    rng: np.random.Generator,
+    clock: Callable[[], float],
+    tick: Callable[[], None],
+) -> tuple[tuple[DiskRate, ...], bool]:
+    """All four patterns, each within its share of the time; and whether the page cache was bypassed."""
+    budget = seconds / 4
+    with _opened(path) as (handle, direct), contextlib.closing(_buffer(BLOCK_BYTES)) as block:
+        written = 0
+
+        def write_next() -> int:
+            nonlocal written
+            if written >= limit:
+                return 0
+            count = os.pwrite(handle, block, written)
+            written += count
+            return count
+
+        rates = [_timed("write", write_next, budget, BLOCK_BYTES, clock, tick, finish=lambda: os.fsync(handle))]
+        whole = max(BLOCK_BYTES, written // BLOCK_BYTES * BLOCK_BYTES)
+        at = 0
+
+        def read_next() -> int:
+            nonlocal at
+            count = os.preadv(handle, [block], at)
+            at = (at + BLOCK_BYTES) % whole
+            return count
+
+        rates.append(_timed("read", read_next, budget, BLOCK_BYTES, clock, tick))
+        pages = whole // PAGE_BYTES
+        with contextlib.closing(_buffer(PAGE_BYTES)) as page:
+            places = rng.integers(pages, size=1 << 16)
+            turn = iter(np.tile(places, 64).tolist())
+
+            def read_page() -> int:
+                return os.preadv(handle, [page], next(turn) * PAGE_BYTES)
+
+            def write_page() -> int:
+                return os.pwrite(handle, page, next(turn) * PAGE_BYTES)
+
+            rates.append(_timed("random read 4 KiB", read_page, budget, PAGE_BYTES, clock, tick))
+            rates.append(
+                _timed("random write 4 KiB", write_page, budget, PAGE_BYTES, clock, tick, lambda: os.fsync(handle))
+            )
+    return tuple(rates), direct
+
+
+def _timed(
+    what: str,
+    access: Callable[[], int],
+    budget: float,
+    block_bytes: int,
+    clock: Callable[[], float],
+    tick: Callable[[], None],
+    finish: Callable[[], None] | None = None,
+) -> DiskRate:
+    """Bytes per second of `access` in up to five windows of time; `finish` is part of the last one."""
+    values: list[float] = []
+    ended = False
+    while len(values) < _WINDOWS and not ended:
+        start, moved = clock(), 0
+        while clock() - start < budget / _WINDOWS:
+            count = access()
+            moved += count
+            if count == 0:
+                ended = True
+                break
+        if finish and (ended or len(values) == _WINDOWS - 1):
+            finish()
+        if moved:
+            values.append(moved / (clock() - start))
+        tick()
+    return DiskRate(what, Series(tuple(values)), block_bytes)
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[tuple[int, bool]]:
+    """A descriptor that bypasses the page cache where the file system allows it, and whether it does."""
+    handle, direct = -1, False
+    try:
+        if hasattr(os, "O_DIRECT"):
+            try:
+                handle = os.open(path, os.O_RDWR | os.O_DIRECT)
+                direct = True
+            except OSError:
+                handle = os.open(path, os.O_RDWR)  # refused, as tmpfs did before Linux 6.6: the label says so
+        else:
+            handle = os.open(path, os.O_RDWR)
+            with contextlib.suppress(ImportError, OSError):
+                import fcntl
+
+                fcntl.fcntl(handle, _F_NOCACHE, 1)
+                direct = True
+        yield handle, direct
+    finally:
+        if handle >= 0:
+            os.close(handle)
+
+
+def _buffer(nbytes: int) -> mmap.mmap:
+    """Page-aligned memory, as O_DIRECT wants it, filled with bytes that do not compress."""
+    buffer = mmap.mmap(-1, nbytes)
+    buffer.write(np.random.default_rng(0).bytes(nbytes))
+    return buffer
+
+
+def _filesystem(where: Path, mounts: Path = Path("/proc/mounts")) -> str | None:
+    """The type of the file system that `where` lies on; None where the system does not say."""
+    try:
+        lines = mounts.read_text().splitlines()
+    except OSError:
+        return None
+    target = where.resolve()
+    best: tuple[int, str | None] = (-1, None)
+    for line in lines:
+        fields = line.split()
+        if len(fields) < 3:
+            continue
+        point = Path(fields[1].replace("\\040", " "))
+        if (target == point or point in target.parents) and len(point.parts) > best[0]:
+            best = (len(point.parts), fields[2])
+    return best[1]
+
+
+def _labelled(rates: tuple[DiskRate, ...], direct: bool, filesystem: str | None, capacity: int) -> Disk:
+    if filesystem in _IN_MEMORY:
+        note = f"the temporary directory lies on {filesystem}: these are memory speeds, not a disk's"
+        return Disk("memory", rates, filesystem, capacity, note)
+    if not direct:
+        note = "the file system refuses O_DIRECT: these are page-cache speeds, not the disk's"
+        return Disk("page cache", rates, filesystem, capacity, note)
+    return Disk("disk", rates, filesystem, capacity)

@@ -1,0 +1,158 @@
+"""From findings to levels: bandwidth, latency and capacity of every level, theory beside measurement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rooflab.machines.bench.arithmetic_side import scopes, theory_clock_hz, whole
+from rooflab.machines.bench.bandwidth import At
+from rooflab.machines.bench.disk import Disk, DiskRate
+from rooflab.machines.bench.findings import Findings
+from rooflab.machines.bench.levels import Place
+from rooflab.machines.bench.trials import Samples
+from rooflab.timing import Series
+from rooflab.types.machine import Level, Rate, Source
+
+
+def levels(found: Findings, source: Source) -> tuple[Level, ...]:
+    """The memory hierarchy near to far, then the disk."""
+    listed = [_level(found, place, source) for place in found.places]
+    seen = {place.name for place in found.places}
+    for cache in found.reported:
+        if cache.name not in seen and found.places:
+            # Reported, but no plateau shows it: its roof is unknown, not the next level's.
+            level = Level(
+                name=cache.name,
+                source=Source("derived", "reported by the operating system; no plateau found", source.date),
+                reported_capacity_bytes=cache.capacity_bytes,
+                shared_by=cache.shared_by,
+                line_bytes=cache.line_bytes,
+                ways=cache.ways,
+            )
+            place = next((k for k, one in enumerate(listed) if one.name > cache.name or one.name == "DRAM"), 0)
+            listed.insert(place, level)
+    if isinstance(found.disk, Disk):
+        listed.append(_disk_level(found.disk, source))
+    return tuple(listed)
+
+
+def _level(found: Findings, place: Place, source: Source) -> Level:
+    rates = [
+        _bandwidth(at, samples, source, found) for at, samples in found.rates.items() if at.level == place.name
+    ]
+    if len(found.cpus) == 1:
+        rates += [whole(rate) for rate in rates]
+    cache = place.reported
+    main = cache is None
+    host = found.host
+    return Level(
+        name=place.name,
+        source=source,
+        capacity_bytes=host.memory_granted_bytes if main else round(place.plateau.capacity_bytes or 0) or None,
+        reported_capacity_bytes=host.memory_bytes if main else cache.capacity_bytes,
+        shared_by=None if main else cache.shared_by,
+        line_bytes=None if main else cache.line_bytes,
+        ways=None if main else cache.ways,
+        latency_s=latency_at(found.latency, place.core_bytes),
+        loaded_latency_s=1 / found.loaded.best if main and found.loaded and found.loaded.values else None,
+        latency_source=source,
+        rates=(*rates, *_theoretical_bandwidth(found, place.name, source.date)),
+        note=None if main else "capacity is what the bandwidth sweep found",
+    )
+
+
+def latency_at(latency: dict[int, Series], working_set: float) -> float | None:
+    """Seconds per load at the largest measured working set up to `working_set`."""
+    sizes = [size for size in latency if size <= working_set and latency[size].values]
+    return 1 / latency[max(sizes)].best if sizes else None
+
+
+def _bandwidth(at: At, samples: Samples, source: Source, found: Findings) -> Rate:
+    series = samples.series
+    stores = None
+    if at.row.expression.writes:
+        stores = "nontemporal" if at.row.nontemporal else "ordinary"
+    return Rate(
+        value=series.best,
+        per_s="byte",
+        what=at.row.what,
+        basis="attained",
+        source=source,
+        scope=at.scope,
+        threads=len(samples.trial.jobs),
+        stores=stores,
+        clock_hz=samples.clock_hz,
+        median=series.median,
+        spread=series.spread,
+        runs=series.runs,
+    )
+
+
+def _theoretical_bandwidth(found: Findings, level: str, date: str | None) -> Iterator[Rate]:
+    """Bytes per cycle of the microarchitecture × measured clock, where both are known."""
+    row, clock = found.microarchitecture, theory_clock_hz(found)
+    if row is None or clock is None:
+        return
+    per_cycle = {"L1": row.load_bytes, "L2": row.l2_bytes}.get(level)
+    if per_cycle is None:
+        return
+    for scope, cores in scopes(found):
+        yield Rate(
+            value=cores * per_cycle * clock,
+            per_s="byte",
+            what="read",
+            basis="theoretical",
+            source=Source(
+                "derived", f"{row.name}: {per_cycle} bytes a cycle × measured clock; {row.source}", date
+            ),
+            scope=scope,
+            threads=cores,
+            clock_hz=clock,
+            units=cores,
+            per_unit_per_clock=per_cycle,
+        )
+
+
+def _disk_level(disk: Disk, source: Source) -> Level:
+    rates: list[Rate] = []
+    for one in disk.rates:
+        if one.series.values:
+            rates.extend(_disk_rates(one, source))
+    single = next((one for one in disk.rates if one.what.startswith("random read") and one.series.values), None)
+    note = "; ".join(part for part in (disk.filesystem, disk.note, "queue depth 1") if part)
+    return Level(
+        name=disk.label,
+        source=source,
+        capacity_bytes=float(disk.capacity_bytes),
+        latency_s=single.block_bytes / single.series.best if single else None,
+        rates=tuple(rates),
+        note=note,
+    )
+
+
+def _disk_rates(one: DiskRate, source: Source) -> Iterator[Rate]:
+    series = one.series
+    spread, runs = series.spread, series.runs
+    yield Rate(
+        value=series.best,
+        per_s="byte",
+        what=one.what,
+        basis="attained",
+        source=source,
+        threads=1,
+        median=series.median,
+        spread=spread,
+        runs=runs,
+    )
+    if one.what.startswith("random"):
+        yield Rate(
+            value=series.best / one.block_bytes,
+            per_s="transaction",
+            what=one.what,
+            basis="attained",
+            source=source,
+            threads=1,
+            median=series.median / one.block_bytes,
+            spread=spread,
+            runs=runs,
+        )

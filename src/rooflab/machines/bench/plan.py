@@ -1,0 +1,171 @@
+"""How thoroughly to measure: sizes, rounds and run lengths of a default and a quick run."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+from rooflab.errors import MeasureError
+from rooflab.machines.bench.levels import Reported
+from rooflab.machines.bench.trials import sizes
+from rooflab.machines.detect import Host, granted_cores, granted_threads, reported_cache
+from rooflab.units import GIB, KIB, MIB
+
+SMALLEST_BYTES = 4 * KIB
+# A working set this many times the last cache is main memory's, whatever the replacement policy.
+BEYOND_CACHE = 4
+_LEAST_TOP_BYTES = 256 * MIB
+_MOST_MEMORY_BYTES = 2 * GIB
+# What Python, NumPy, numba and the compiled kernels take beside the arenas.
+_OWN_BYTES = 400 * MIB
+_LEAST_ARENAS_BYTES = 48 * MIB
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Rounds, run lengths in seconds, and points per octave of working-set size.
+
+    Attributes:
+        all_sweep: whether the sweep is repeated with all cores.
+        disk_s: time for the disk; 0 leaves it out.
+        sustained_s: time for the sustained peak; 0 leaves it out.
+    """
+
+    per_octave: int = 4
+    sweep_rounds: int = 3
+    sweep_run_s: float = 0.006
+    sweep_budget_s: float = 4.5
+    all_sweep: bool = True
+    latency_per_octave: int = 2
+    latency_rounds: int = 3
+    latency_run_s: float = 0.008
+    pilot_rounds: int = 2
+    rate_rounds: int = 5
+    rate_run_s: float = 0.02
+    rate_budget_s: float = 4.0
+    peak_rounds: int = 5
+    peak_run_s: float = 0.01
+    known_rounds: int = 4
+    overhead_rounds: int = 5
+    disk_s: float = 2.0
+    sustained_s: float = 0.0
+
+
+DEFAULT = Plan()
+QUICK = Plan(
+    per_octave=2,
+    sweep_rounds=2,
+    sweep_run_s=0.004,
+    all_sweep=False,
+    latency_per_octave=1,
+    latency_rounds=1,
+    latency_run_s=0.004,
+    rate_rounds=3,
+    rate_run_s=0.005,
+    pilot_rounds=1,
+    rate_budget_s=1.0,
+    sweep_budget_s=1.0,
+    peak_rounds=3,
+    peak_run_s=0.004,
+    known_rounds=2,
+    overhead_rounds=3,
+    disk_s=0.0,
+)
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The working sets to sweep, in bytes per core.
+
+    Attributes:
+        core, every: of the one-core sweep and of that with all cores.
+        latency: of the pointer chase.
+        beyond: main memory's working set, of all cores together, as a multiple of all caches; None where
+            the caches are not reported.
+    """
+
+    core: tuple[int, ...]
+    every: tuple[int, ...]
+    latency: tuple[int, ...]
+    beyond: float | None
+
+
+def cpus_to_use(host: Host, threads: int | None) -> tuple[int, ...]:
+    """The CPUs to measure on: one per granted core, or `threads` of the granted hardware threads.
+
+    Raises:
+        MeasureError: fewer are granted, or `threads` is not positive.
+    """
+    cores = granted_cores(host)
+    if threads is None:
+        return cores
+    all_threads = granted_threads(host)
+    if threads < 1 or threads > len(all_threads):
+        raise MeasureError(
+            f"--threads: got {threads}, expected 1 to {len(all_threads)}, the hardware threads that are granted"
+        )
+    return all_threads[:threads]
+
+
+def reported_caches(host: Host, cpus: tuple[int, ...]) -> tuple[Reported, ...]:
+    """The data caches of the first CPU as the system reports them, near to far; empty where it does not."""
+    found = []
+    for level in (1, 2, 3, 4):
+        cache = reported_cache(host, level, cpus[0])
+        if cache is None:
+            continue
+        sharers = sum(cpu in cache.shared_cpus for cpu in cpus)
+        found.append(
+            Reported(
+                f"L{level}",
+                cache.capacity_bytes,
+                cache.shared_by_cores,
+                max(1, sharers),
+                cache.line_bytes,
+                cache.ways,
+            )
+        )
+    return tuple(found)
+
+
+def sizes_to_sweep(
+    plan: Plan, caches: tuple[Reported, ...], cpus: tuple[int, ...], granted_bytes: int | None
+) -> Sizes:
+    """Working sets from 4 KiB to well beyond the last cache, fine up to twice its size and coarse beyond.
+
+    All memory together stays under 2 GiB, and under a quarter of what is granted, Python's own included.
+    """
+    budget = min(_MOST_MEMORY_BYTES, (granted_bytes or 8 * GIB) // 4) - _OWN_BYTES
+    budget = max(budget, _LEAST_ARENAS_BYTES)
+    last = max((cache.capacity_bytes or 0 for cache in caches), default=0)
+    shared = max((cache.granted_sharers for cache in caches), default=1)
+    total_cache = last * -(-len(cpus) // shared)
+    top = _power_of_two(min(max(BEYOND_CACHE * last, _LEAST_TOP_BYTES), budget // (2 if len(cpus) > 1 else 1)))
+    every_top = _power_of_two(min(top, (budget - top) // max(1, len(cpus) - 1))) if len(cpus) > 1 else top
+    fine_to = int(max(2 * last, 64 * MIB))
+    return Sizes(
+        _fine_then_coarse(fine_to, top, plan.per_octave),
+        _fine_then_coarse(fine_to, every_top, plan.per_octave),
+        _fine_then_coarse(fine_to, min(top, _LEAST_TOP_BYTES // 2), plan.latency_per_octave),
+        every_top * len(cpus) / total_cache if total_cache else None,
+    )
+
+
+def _fine_then_coarse(fine_to: int, top: int, per_octave: int) -> tuple[int, ...]:
+    fine = list(sizes(SMALLEST_BYTES, min(fine_to, top), per_octave))
+    coarse = []
+    size = fine[-1] * 2
+    while size <= top:
+        coarse.append(size)
+        size *= 2
+    return (*fine, *coarse)
+
+
+def _power_of_two(nbytes: float) -> int:
+    """The largest power of two up to `nbytes`, at least 16 MiB."""
+    return max(16 * MIB, 1 << (int(nbytes).bit_length() - 1))
+
+
+def with_sustained(plan: Plan, sustained: bool) -> Plan:
+    """`plan`, with ten seconds of sustained peak if asked for."""
+    return dataclasses.replace(plan, sustained_s=10.0) if sustained else plan

@@ -1,0 +1,100 @@
+"""Honest timing: warm-up, run length calibrated to the clock, several rounds, best and spread both kept."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+CALIBRATED_RUN_S = 0.02
+
+
+@dataclass(frozen=True)
+class Series:
+    """Several runs of one measurement, larger is better.
+
+    Attributes:
+        values: in the order they were taken.
+    """
+
+    values: tuple[float, ...]
+
+    @property
+    def best(self) -> float:
+        """The largest: what nothing disturbed."""
+        return max(self.values)
+
+    @property
+    def median(self) -> float:
+        """The median run."""
+        return statistics.median(self.values)
+
+    @property
+    def spread(self) -> float:
+        """(best − median) / best: how far below the best a typical run fell."""
+        return (self.best - self.median) / self.best if self.best else 0.0
+
+    @property
+    def runs(self) -> int:
+        """How many runs."""
+        return len(self.values)
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds per call of something that was called many times.
+
+    Attributes:
+        best_s, median_s: over the rounds.
+        spread: (median − best) / median.
+        runs: rounds; `calls` calls each.
+    """
+
+    best_s: float
+    median_s: float
+    spread: float
+    runs: int
+    calls: int
+
+
+def time_call(
+    call: Callable[[], object],
+    *,
+    rounds: int = 5,
+    run_s: float = CALIBRATED_RUN_S,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Timing:
+    """Seconds per call of `call`, with the cost of the timing loop itself taken off.
+
+    One call warms up; then the number of calls per round is doubled until a round takes `run_s`.
+
+    Args:
+        rounds: timed rounds, at least 1.
+        run_s: shortest round, in seconds.
+        clock: returns seconds; an argument so that tests can decide what time it is.
+    """
+    call()
+    calls = 1
+    while (elapsed := _elapsed(call, calls, clock)) < run_s:
+        calls *= 2 if elapsed <= 0 else max(2, min(16, round(1.1 * run_s / elapsed)))
+    empty = min(_elapsed(_nothing, calls, clock) for _ in range(3)) / calls
+    each = [max(0.0, _elapsed(call, calls, clock) / calls - empty) for _ in range(rounds)]
+    best, median = min(each), statistics.median(each)
+    return Timing(best, median, (median - best) / median if median else 0.0, rounds, calls)
+
+
+def best_of(series: Sequence[Series]) -> Series:
+    """The series with the largest best value."""
+    return max(series, key=lambda one: one.best)
+
+
+def _elapsed(call: Callable[[], object], calls: int, clock: Callable[[], float]) -> float:
+    start = clock()
+    for _ in range(calls):
+        call()
+    return clock() - start
+
+
+def _nothing() -> None:
+    """What an empty timing loop calls."""
