@@ -35,22 +35,21 @@ def test_a_line_crosses_the_box_it_enters():
 
 def test_the_first_free_place_is_taken():
     here, there = Box(50, 50, 40, 10), Box(50, 80, 40, 10)
-    placed = place([Label("a", "first", (here, there)), Label("b", "other", (here, there))], [], FRAME)
+    placed = place([Label("a", (("first", (here, there)),)), Label("b", (("other", (here, there)),))], [], FRAME)
     assert [label.box for label in placed] == [here, there]
 
 
 def test_a_place_off_the_lines_is_preferred():
     on, off = Box(50, 50, 40, 10), Box(50, 80, 40, 10)
-    (label,) = place([Label("a", "text", (on, off))], [], FRAME, [((0, 50), (200, 50))])
+    (label,) = place([Label("a", (("text", (on, off)),))], [], FRAME, [((0, 50), (200, 50))])
     assert label.box == off
 
 
 def test_a_label_without_room_is_shortened_then_left_out():
-    wall, only = Box(70, 50, 20, 40), Box(50, 50, 40, 10)  # the wall leaves 60 − 30 pixels free
-    (label,) = place([Label("a", "DRAM 38 GB/s", (only,), short="DRAM")], [wall], FRAME)
-    assert label.text == "DRAM"
-    assert label.box.width < only.width
-    assert place([Label("a", "DRAM 38 GB/s", (only,))], [wall], FRAME) == ()
+    wall, wide, narrow = Box(70, 50, 20, 40), Box(50, 50, 40, 10), Box(45, 50, 20, 10)
+    (label,) = place([Label("a", (("DRAM 38 GB/s", (wide,)), ("DRAM", (narrow,))))], [wall], FRAME)
+    assert (label.text, label.box) == ("DRAM", narrow)
+    assert place([Label("a", (("DRAM 38 GB/s", (wide,)),))], [wall], FRAME) == ()
 
 
 boxes = st.builds(
@@ -60,7 +59,7 @@ boxes = st.builds(
 
 @given(st.lists(st.lists(boxes, min_size=1, max_size=4), max_size=8), st.lists(boxes, max_size=3))
 def test_whatever_is_placed_is_apart_and_inside(candidates, obstacles):
-    wanted = [Label(str(i), "some text", tuple(each)) for i, each in enumerate(candidates)]
+    wanted = [Label(str(i), (("some text", tuple(each)),)) for i, each in enumerate(candidates)]
     placed = place(wanted, obstacles, FRAME)
     for i, label in enumerate(placed):
         assert inside(label.box, FRAME)

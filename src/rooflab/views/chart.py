@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rooflab import units
 from rooflab.model import roofline as model
 from rooflab.types.machine import Machine, Scope
-from rooflab.views import labels, plane
+from rooflab.views import labels, plane, tables
 from rooflab.views.plane import Plane
 from rooflab.views.theme import LIGHT, Theme, level_colours, text_width
 
@@ -122,7 +123,7 @@ def layout(machine: Machine, scope: Scope = "all", width: int = 720, height: int
     ]
     for point in points:
         where = space.pixel(point.intensity, point.flop_per_s)
-        wanted.append(labels.Label(f"point {point.name}", point.name, plane.around(point.name, *where)))
+        wanted.append(labels.Label(f"point {point.name}", ((point.name, plane.around(point.name, *where)),)))
     memory = model.memory_roof(found, machine)
     for flat in flats:
         if memory is not None:
@@ -161,18 +162,7 @@ def subtitle(machine: Machine, found: model.Roofs, scope: Scope) -> str:
     what = "bandwidth" if streams == {"any"} else f"{' or '.join(sorted(streams))} bandwidth"
     above = any(roof.theory is not None and roof.theory.value > roof.value * SAME for roof in every)
     dashed = "; dashed: theory" if above else ""
-    return f"{basis.capitalize()}; {what}, {who(machine, scope)}; GB = 1e9 bytes, one FMA = 2 FLOP{dashed}"
-
-
-def who(machine: Machine, scope: Scope) -> str:
-    """Whose rate a rate of `scope` is: "one core", "all 2 granted cores", "all 132 SMs"."""
-    if scope != "all":
-        return f"one {scope}"
-    count, unit = machine.compute_units, machine.compute_unit or "unit"
-    granted = "granted " if machine.source.kind == "measured" else ""
-    if count is None:
-        return "the whole machine"
-    return f"all {count:,} {granted}{unit}s" if count != 1 else f"the one {granted}{unit}"
+    return f"{basis.capitalize()}; {what}, {tables.who(machine, scope)}; GB = 1e9 bytes, one FMA = 2 FLOP{dashed}"
 
 
 def si_label(unit: str) -> str:
@@ -230,26 +220,34 @@ def _flat(value: float, found: model.Roofs, space: Plane) -> tuple[labels.Vertex
 
 def _flat_label(flat: Flat, found: model.Roofs, space: Plane) -> labels.Label:
     (left, y), (right, _) = _flat(flat.value, found, space)
-    half, above = text_width(flat.text) / 2 + 4, plane.TEXT_HEIGHT / 2 + 2
-    places = []
-    for shift in range(0, max(1, int(right - left - 2 * half)), 12):
-        places += [plane.box(flat.text, right - half - shift, y + side) for side in (-above, above)]
-    return labels.Label(f"peak {flat.names[0]}", flat.text, tuple(places), short=flat.short)
+
+    def places(text: str) -> tuple[labels.Box, ...]:
+        half, above = text_width(text) / 2 + 4, plane.TEXT_HEIGHT / 2 + 2
+        shifts = range(0, max(1, int(right - left - 2 * half)), 12)
+        return tuple(plane.box(text, right - half - dx, y + dy) for dx in shifts for dy in (-above, above))
+
+    # Under want of room first the instruction goes, then the value.
+    texts = (flat.text, re.sub(r" \([^)]*\)", "", flat.text), re.sub(r" \([^)]*\)", "", flat.short))
+    return labels.Label(f"peak {flat.names[0]}", tuple((text, places(text)) for text in dict.fromkeys(texts)))
 
 
 def _slanted_label(roof: model.Roof, found: model.Roofs, space: Plane) -> labels.Label:
     (x0, y0), (x1, y1) = _slanted(roof.value, found, space)
-    text = f"{roof.name} {units.si(roof.value, 'B/s')}"
     length, angle = math.hypot(x1 - x0, y1 - y0), round(math.degrees(math.atan2(y1 - y0, x1 - x0)), 3)
     across, down = (x1 - x0) / length, (y1 - y0) / length
-    half, off = text_width(text) / 2 + 8, plane.TEXT_HEIGHT / 2 + 2
-    places = []
-    for along in range(int(half), max(int(length - half), int(half) + 1), 12):
-        for side in (-off, off):
-            # Off the line at a right angle to it: (down, -across) points up and left of a rising line.
-            x, y = x0 + along * across - side * down, y0 + along * down + side * across
-            places.append(plane.box(text, x, y, angle))
-    return labels.Label(f"level {roof.name}", text, tuple(places), short=roof.name)
+
+    def places(text: str) -> tuple[labels.Box, ...]:
+        half, off = text_width(text) / 2 + 8, plane.TEXT_HEIGHT / 2 + 2
+        made = []
+        for along in range(int(half), max(int(length - half), int(half) + 1), 12):
+            for side in (-off, off):
+                # Off the line at a right angle to it: (down, -across) points up and left of a rising line.
+                x, y = x0 + along * across - side * down, y0 + along * down + side * across
+                made.append(plane.box(text, x, y, angle))
+        return tuple(made)
+
+    texts = (f"{roof.name} {units.si(roof.value, 'B/s')}", roof.name)
+    return labels.Label(f"level {roof.name}", tuple((text, places(text)) for text in texts))
 
 
 def _ridge_label(flat: Flat, memory: model.Roof, space: Plane) -> labels.Label:
@@ -258,7 +256,7 @@ def _ridge_label(flat: Flat, memory: model.Roof, space: Plane) -> labels.Label:
     text = f"{intensity:.3g}"
     half, down = text_width(text) / 2 + 2, plane.TEXT_HEIGHT / 2 + 5
     beside = (plane.box(text, x + half + 3, y + down), plane.box(text, x + half + 8, y - down))
-    return labels.Label(f"ridge {flat.names[0]}", text, (*beside, *plane.around(text, x, y, 6)))
+    return labels.Label(f"ridge {flat.names[0]}", ((text, (*beside, *plane.around(text, x, y, 6))),))
 
 
 def _lines(found: model.Roofs, drawn: Layout, colours: dict[str, str], theme: Theme) -> list[alt.Chart]:

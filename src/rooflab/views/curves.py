@@ -81,7 +81,7 @@ def scaling(
     best = max(range(len(curves[0].x)), key=lambda i: curves[0].best[i])
     at = space.pixel(curves[0].x[best], curves[0].best[best])
     text = f"{units.si(curves[0].best[best], 'B/s')} with {curves[0].x[best]:.0f}"
-    placed = labels.place([labels.Label("best", text, plane.around(text, *at))], [], space.frame())
+    placed = labels.place([labels.Label("best", ((text, plane.around(text, *at)),))], [], space.frame())
     layers += plane.texts(placed, space, {}, theme)
     said = "Best of the rounds; faint: median"
     return plane.finish(layers, x, y, curves[0].name, said, space, theme)
@@ -123,10 +123,8 @@ def layout(
     wanted = []
     for number, (at, text, _) in enumerate(rules):
         x, _y0 = space.pixel(at, space.y1)
-        half = text_width(text) / 2 + 2
-        rows = (plane.TEXT_HEIGHT * 0.5 + 1, plane.TEXT_HEIGHT * 1.5 + 3, plane.TEXT_HEIGHT * 2.5 + 5)
-        places = [plane.box(text, x + side * (half + 3), row) for side in (1, -1) for row in rows]
-        wanted.append(labels.Label(f"rule {number}", text, tuple(places), short=text.partition(" ")[0]))
+        texts = (text, text.partition(" ")[0])
+        wanted.append(labels.Label(f"rule {number}", tuple((each, _beside_rule(each, x)) for each in texts)))
     segments = [(space.pixel(at, space.y0), space.pixel(at, space.y1)) for at, *_ in rules]
     for curve in curves:
         line = [space.pixel(x, y) for x, y in zip(curve.x, curve.best, strict=True)]
@@ -157,12 +155,23 @@ def _plateau_label(curve: Curve, plateau: Plateau, space: Plane) -> labels.Label
     unit = "s" if curve.y_unit == "s" else "B/s"
     text = f"{plateau.level} {units.si(plateau.value, unit)}"
     (x0, y), (x1, _) = space.pixel(plateau.first, plateau.value), space.pixel(plateau.last, plateau.value)
-    above, half = plane.TEXT_HEIGHT / 2 + 4, text_width(text) / 2 + 2
-    middle = max(min((x0 + x1) / 2, space.width - half), half)
-    near = [plane.box(text, middle, y - above), plane.box(text, middle, y + above)]
-    shifted = [plane.box(text, middle + dx, y + dy) for dx in (-20, 20, -40, 40) for dy in (-above, above)]
+    above = plane.TEXT_HEIGHT / 2 + 4
+
+    def places(text: str) -> tuple[labels.Box, ...]:
+        half = text_width(text) / 2 + 2
+        middle = max(min((x0 + x1) / 2, space.width - half), half)
+        shifts = (0, -20, 20, -40, 40)
+        return tuple(plane.box(text, middle + dx, y + dy) for dx in shifts for dy in (-above, above))
+
     key = f"plateau {curve.scope} {plateau.level}"
-    return labels.Label(key, text, (*near, *shifted), short=plateau.level)
+    return labels.Label(key, tuple((each, places(each)) for each in (text, plateau.level)))
+
+
+def _beside_rule(text: str, x: float) -> tuple[labels.Box, ...]:
+    """Places for `text` at the top of the rule at pixel `x`: right of it in three rows, then left."""
+    half = text_width(text) / 2 + 2
+    rows = (plane.TEXT_HEIGHT * 0.5 + 1, plane.TEXT_HEIGHT * 1.5 + 3, plane.TEXT_HEIGHT * 2.5 + 5)
+    return tuple(plane.box(text, x + side * (half + 3), row) for side in (1, -1) for row in rows)
 
 
 def plane_of(curves: tuple[Curve, ...], width: int, height: int) -> Plane:

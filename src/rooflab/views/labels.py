@@ -9,8 +9,6 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from rooflab.views.theme import text_width
-
 Vertex = tuple[float, float]
 
 
@@ -37,16 +35,10 @@ class Box(NamedTuple):
 
 
 class Label(NamedTuple):
-    """A text and the places it may take, best first.
-
-    Attributes:
-        short: what is written where the whole text has no free place; None to leave it out.
-    """
+    """What may be written and where: (text, places) pairs, the fullest text and the best place first."""
 
     key: str
-    text: str
-    places: tuple[Box, ...]
-    short: str | None = None
+    choices: tuple[tuple[str, tuple[Box, ...]], ...]
 
 
 class Placed(NamedTuple):
@@ -65,8 +57,8 @@ def place(
 ) -> tuple[Placed, ...]:
     """A place for each label, in order: inside `frame`, off the obstacles and off each other.
 
-    The place that crosses the fewest of `lines` is taken; between equals the earliest. A label with
-    no free place is tried with its short text, and left out when that has none either.
+    The place that crosses the fewest of `lines` is taken; between equals the earliest. A text with no
+    free place gives way to the label's next one; a label without any left is left out.
     """
     taken = list(obstacles)
     placed = []
@@ -108,11 +100,7 @@ def inside(box: Box, frame: Box) -> bool:
 
 
 def _choose(label: Label, taken: list[Box], frame: Box, lines: Sequence[tuple[Vertex, Vertex]]) -> Placed | None:
-    for text in (label.text, label.short):
-        if text is None:
-            continue
-        share = text_width(text) / text_width(label.text)
-        places = (box._replace(width=box.width * share) for box in label.places)
+    for text, places in label.choices:
         free = [box for box in places if inside(box, frame) and not any(overlap(box, other) for other in taken)]
         if free:
             # min keeps the first of equals

@@ -95,8 +95,7 @@ def stores(machine: Machine, scope: Scope) -> Table:
             rows.append((level.name, *cells))
     columns = ("level", *(f"{what}{' NT' if kind == 'nontemporal' else ''}" for what, kind in kinds))
     note = "Bytes that the program names: write 8, copy 16, triad 24 per double. NT: non-temporal stores."
-    who = "all granted" if scope == "all" else f"one {scope}"
-    return _without_empty(f"Stores, {who}", columns, rows, note=note)
+    return _without_empty(f"Stores, {who(machine, scope)}", columns, rows, note=note)
 
 
 def peaks(machine: Machine) -> Table:
@@ -262,6 +261,17 @@ def quantity(value: float | None, unit: str) -> str:
 def lasting(seconds: float | None) -> str:
     """A time from nanoseconds to years, or a dash where it is unknown."""
     return UNKNOWN if seconds is None else units.duration(seconds)
+
+
+def who(machine: Machine, scope: Scope) -> str:
+    """Whose rate a rate of `scope` is: "one core", "all 2 granted cores", "all 132 SMs"."""
+    if scope != "all":
+        return f"one {scope}"
+    count, unit = machine.compute_units, machine.compute_unit or "unit"
+    granted = "granted " if machine.source.kind == "measured" else ""
+    if count is None:
+        return "the whole machine"
+    return f"all {count:,} {granted}{unit}s" if count != 1 else f"the one {granted}{unit}"
 
 
 def _memories(machine: Machine) -> list[Level]:

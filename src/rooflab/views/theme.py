@@ -76,6 +76,7 @@ def config(theme: Theme) -> dict[str, object]:
     return {
         "font": FONT,
         "background": theme.background,
+        "padding": 12,
         "view": {"stroke": None},
         "axis": axis,
         "title": {

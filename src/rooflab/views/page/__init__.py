@@ -10,7 +10,7 @@ from rooflab.views import tables
 from rooflab.views.theme import DARK, LIGHT
 
 # Plane widths in pixels: of a desk's screen and of a phone's, titles and axes come on top.
-WIDE, NARROW = 780, 262
+WIDE, NARROW = 810, 262
 _TEMPLATE = "machine.html.j2"
 
 
@@ -60,7 +60,8 @@ def charts(machine: Machine) -> list[dict[str, object]]:
                     # A system or a storage device may have no roofline: its page has the tables.
                     drawn = None
                 if drawn is not None:
-                    specs[f"{name} {size}"] = drawn.to_dict()
+                    # The page has margins of its own.
+                    specs[f"{name} {size}"] = drawn.to_dict() | {"padding": {"left": 0, "right": 2, "bottom": 4}}
         if specs:
             made.append({"title": title, "specs": specs})
     return made
