@@ -113,12 +113,16 @@ def test_threads_are_at_least_one(monkeypatch, capsys, story, threads):
 
 
 def test_an_interrupted_measurement_is_shown_saved_and_130(monkeypatch, capsys, story, tmp_path):
-    story.result = msgspec.structs.replace(MACHINE, incomplete="interrupted")
-    path = tmp_path / "m.json"
-    assert run(monkeypatch, "measure", "-o", path) == 130
+    # No peak was measured yet, so that there is no roofline to draw.
+    story.result = msgspec.structs.replace(MACHINE, peaks=(), incomplete="interrupted")
+    path, picture = tmp_path / "m.json", tmp_path / "m.svg"
+    assert run(monkeypatch, "measure", "-o", picture, "-o", path) == 130
     out, err = capsys.readouterr()
     assert "Incomplete: interrupted." in out
-    assert "rooflab: incomplete: interrupted; what was measured is shown and saved" in err
+    assert "rooflab: incomplete: interrupted; what was measured so far is shown" in err
+    assert f"{picture} not written: test box: no peak of scope 'all'" in err
+    assert f"rooflab: wrote {path}\n" in err
+    assert not picture.exists()
     assert Machine.from_dict(json.loads(path.read_text())).incomplete == "interrupted"
 
 

@@ -75,7 +75,7 @@ def measure(paths: tuple[str, ...], quick: bool, threads: int | None, sustained:
     _report(machine, paths, as_json)
     if machine.incomplete is None:
         return 0
-    click.echo(f"rooflab: incomplete: {machine.incomplete}; what was measured is shown and saved", err=True)
+    click.echo(f"rooflab: incomplete: {machine.incomplete}; what was measured so far is shown", err=True)
     return INTERRUPTED
 
 
@@ -128,11 +128,21 @@ def _report(machine: Machine, paths: tuple[str, ...], as_json: bool) -> None:
 
 
 def _save(machine: Machine, paths: tuple[str, ...]) -> None:
-    if paths:
-        from rooflab.views.export import save
+    if not paths:
+        return
+    from rooflab.views.export import save
 
+    if machine.incomplete is None:
         save(machine, *paths)
         click.echo(f"rooflab: wrote {', '.join(paths)}", err=True)
+        return
+    for path in paths:
+        # Half a measurement may have no roofline to draw: the other files are written all the same.
+        try:
+            save(machine, path)
+            click.echo(f"rooflab: wrote {path}", err=True)
+        except RooflabError as error:
+            click.echo(f"rooflab: {path} not written: {error}", err=True)
 
 
 def _list_machines(as_json: bool) -> None:

@@ -77,6 +77,14 @@ def test_an_incomplete_measurement_says_so(measured):
     assert "Incomplete: interrupted." in text
 
 
+def test_a_roof_below_a_further_one_is_not_shown_without_a_word(measured):
+    slow = msgspec.structs.replace(measured.levels[2], rates=(measured.levels[3].rates[1],))  # DRAM's for L3
+    machine = msgspec.structs.replace(measured, levels=(*measured.levels[:2], slow, *measured.levels[3:]))
+    said = "Not faster than a level further away, so do not trust its roof: L3."
+    assert said in tables.facts(machine)
+    assert said not in tables.facts(measured)
+
+
 def test_checks_that_all_hold_take_one_line(measured):
     checks = (Check(name="a", ok=True, message="fine"),)
     assert "All 1 self-checks hold." in printed(msgspec.structs.replace(measured, checks=checks), 80)

@@ -109,7 +109,7 @@ def layout(machine: Machine, scope: Scope = "all", width: int = 720, height: int
     for roofs, what in ((found.bandwidths, "bandwidth"), (found.peaks, "peak")):
         if not roofs:
             raise RooflabError(
-                f"{machine.name}: no {what} of scope {scope!r}, so no roofline; expected at least one in its file"
+                f"{machine.name}: no {what} of scope {scope!r}, so no roofline; expected at least one"
             )
     space = _plane(machine, found, scope, width, height)
     flats = merge(found.peaks)
@@ -256,7 +256,7 @@ def _ridge_label(flat: Flat, memory: model.Roof, space: Plane) -> labels.Label:
     text = f"{intensity:.3g}"
     half, down = text_width(text) / 2 + 2, plane.TEXT_HEIGHT / 2 + 5
     beside = (plane.box(text, x + half + 3, y + down), plane.box(text, x + half + 8, y - down))
-    return labels.Label(f"ridge {flat.names[0]}", ((text, (*beside, *plane.around(text, x, y, 6))),))
+    return labels.Label(f"ridge {flat.names[0]}", ((text, (*beside, *plane.around(text, x, y, 6)[:8])),))
 
 
 def _lines(found: model.Roofs, drawn: Layout, colours: dict[str, str], theme: Theme) -> list[alt.Chart]:

@@ -69,7 +69,7 @@ def levels(machine: Machine) -> Table:
                 rate_text(theory),
             )
         )
-    measured = machine.source.kind == "measured"
+    measured = is_measured(machine)
     columns = (
         "level",
         "found" if measured else "capacity",
@@ -223,7 +223,7 @@ def facts(machine: Machine) -> tuple[str, ...]:
     first = ", ".join(str(word) for word in words if word)
     granted = machine.environment.get("granted")
     stopped = f"Incomplete: {machine.incomplete}." if machine.incomplete else None
-    return tuple(str(line) for line in (first, granted, machine.note, stopped) if line)
+    return tuple(str(line) for line in (first, granted, machine.note, stopped, _misplaced(machine)) if line)
 
 
 def ridge_sentence(machine: Machine, scope: Scope = "all") -> str:
@@ -253,6 +253,11 @@ def capacity(nbytes: float | None) -> str:
     return units.iec(nbytes, 3) if whole else units.si(nbytes, "B")
 
 
+def is_measured(machine: Machine) -> bool:
+    """Whether rooflab measured `machine` itself: only then is it known what was true meanwhile."""
+    return bool(machine.environment)
+
+
 def quantity(value: float | None, unit: str) -> str:
     """`value` with an SI prefix and `unit`, or a dash where it is unknown."""
     return UNKNOWN if value is None else units.si(value, unit)
@@ -268,7 +273,7 @@ def who(machine: Machine, scope: Scope) -> str:
     if scope != "all":
         return f"one {scope}"
     count, unit = machine.compute_units, machine.compute_unit or "unit"
-    granted = "granted " if machine.source.kind == "measured" else ""
+    granted = "granted " if is_measured(machine) else ""
     if count is None:
         return "the whole machine"
     return f"all {count:,} {granted}{unit}s" if count != 1 else f"the one {granted}{unit}"
@@ -276,6 +281,14 @@ def who(machine: Machine, scope: Scope) -> str:
 
 def _memories(machine: Machine) -> list[Level]:
     return [level for level in machine.levels if level.name != "disk"]
+
+
+def _misplaced(machine: Machine) -> str | None:
+    """A sentence where a roof is not above that of a level further away."""
+    names = model.dominated(model.roofs(machine))
+    if not names:
+        return None
+    return f"Not faster than a level further away, so do not trust its roof: {', '.join(names)}."
 
 
 def _reading(machine: Machine) -> str:
@@ -288,7 +301,7 @@ def _memory_note(machine: Machine) -> str:
     shown = [level.rate(scope="all") or level.rate(scope="core") for level in _memories(machine)]
     if not any(shown):
         return ""
-    measured = " Best of the runs; spread is (best − median) / best." if machine.source.kind == "measured" else ""
+    measured = " Best of the runs; spread is (best − median) / best." if is_measured(machine) else ""
     return f"GB is 1e9 bytes, KiB 1,024.{measured}"
 
 
