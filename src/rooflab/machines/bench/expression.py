@@ -48,12 +48,17 @@ class Expression:
         """The parsed assignment.
 
         Raises:
-            RooflabError: not one assignment to a stream or a register.
+            RooflabError: not one assignment to `a[i]` or a register, or an operation that would be counted
+                or emitted wrongly.
         """
-        (statement, *more) = ast.parse(self.text).body
-        if more or not isinstance(statement, ast.Assign | ast.AugAssign):
+        try:
+            parsed = ast.parse(self.text).body
+        except SyntaxError as error:
+            raise RooflabError(f"kernel row {self.text!r}: {error.msg}, expected one assignment") from None
+        if len(parsed) != 1 or not isinstance(parsed[0], ast.Assign | ast.AugAssign):
             raise RooflabError(f"kernel row {self.text!r}: expected one assignment")
-        return statement
+        _check(parsed[0], self.text)
+        return parsed[0]
 
     @property
     def target(self) -> ast.expr:
@@ -137,6 +142,42 @@ def offset_of(node: ast.Subscript) -> Offset:
         if sign and isinstance(index.right, ast.Name) and index.right.id == "w":
             return Offset(rows=sign)
     raise RooflabError(f"kernel row: index {ast.unparse(index)!r} is not i, i ± number or i ± w")
+
+
+def _check(statement: ast.Assign | ast.AugAssign, text: str) -> None:
+    """Raise where a part of `statement` has no kernel: better no row than one that does something else."""
+    if isinstance(statement, ast.AugAssign):
+        if type(statement.op) not in FOLDS or not isinstance(statement.target, ast.Name):
+            raise RooflabError(f"kernel row {text!r}: a fold is `x ^= …` or `x += …` into a register")
+        target: ast.expr = statement.target
+    else:
+        (target, *more) = statement.targets
+        if more:
+            raise RooflabError(f"kernel row {text!r}: got {1 + len(more)} targets, expected one")
+    if isinstance(target, ast.Subscript) and offset_of(target) != Offset():
+        raise RooflabError(f"kernel row {text!r}: writes {ast.unparse(target)!r}, expected an offset of 0")
+    if not isinstance(target, ast.Subscript | ast.Name):
+        raise RooflabError(f"kernel row {text!r}: writes {ast.unparse(target)!r}, expected a[i] or a register")
+    for node in ast.walk(statement.value):
+        if isinstance(node, ast.Subscript):
+            stream_of(node)
+            offset_of(node)
+        elif isinstance(node, ast.expr) and not _in_subscript(node, statement.value) and not _known(node):
+            raise RooflabError(
+                f"kernel row {text!r}: {ast.unparse(node)!r} is not +, − or × of streams and registers, or dot(…)"
+            )
+
+
+def _known(node: ast.expr) -> bool:
+    """Whether FLOP of `node` are counted and its code can be written."""
+    match node:
+        case ast.Name():
+            return True
+        case ast.BinOp(op=op):
+            return isinstance(op, ARITHMETIC)
+        case ast.Call(func=ast.Name(id="dot"), args=arguments, keywords=[]):
+            return len(arguments) == 3
+    return False
 
 
 def _subscripts(node: ast.expr) -> list[ast.Subscript]:
