@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import mmap
 import re
@@ -39,7 +40,9 @@ class Arena:
         # MAP_SHARED, Python's default, would make the request for huge pages do nothing.
         mapping = mmap.mmap(-1, nbytes + HUGE_PAGE_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         if hasattr(mmap, "MADV_HUGEPAGE"):
-            mapping.madvise(mmap.MADV_HUGEPAGE)
+            # A kernel built without huge pages refuses: `huge_share` then says what the memory lies in.
+            with contextlib.suppress(OSError):
+                mapping.madvise(mmap.MADV_HUGEPAGE)
         start = ctypes.addressof(ctypes.c_char.from_buffer(mapping))
         return Arena(-(-start // HUGE_PAGE_BYTES) * HUGE_PAGE_BYTES, nbytes, mapping)
 

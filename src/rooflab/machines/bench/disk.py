@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import mmap
 import os
 import tempfile
@@ -65,8 +66,9 @@ def measure_disk(
 
     At most `limit_bytes` are written and about `seconds` spent; the file is removed in any case.
     """
-    where = directory or Path(tempfile.gettempdir())
+    where = directory
     try:
+        where = where or Path(tempfile.gettempdir())  # raises where no candidate is writable
         room = os.statvfs(where)
         free, capacity = room.f_bavail * room.f_frsize, room.f_blocks * room.f_frsize
         limit = min(limit_bytes, free // 4) // BLOCK_BYTES * BLOCK_BYTES
@@ -79,7 +81,7 @@ def measure_disk(
         finally:
             os.unlink(name)
     except OSError as error:
-        return f"disk not measured: {where}: {error.strerror or error}"
+        return f"disk not measured: {where or 'temporary directory'}: {error.strerror or error}"
     return _labelled(rates, direct, _filesystem(where), capacity)
 
 
@@ -118,7 +120,7 @@ def _access(
         pages = whole // PAGE_BYTES
         with contextlib.closing(_buffer(PAGE_BYTES)) as page:
             places = rng.integers(pages, size=1 << 16)
-            turn = iter(np.tile(places, 64).tolist())
+            turn = itertools.cycle(places.tolist())
 
             def read_page() -> int:
                 return os.preadv(handle, [page], next(turn) * PAGE_BYTES)
