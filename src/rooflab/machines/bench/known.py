@@ -67,7 +67,7 @@ def stencil(bench: Bench, memory: Memory, form: Form, cpus: Sequence[int], worki
 
 def _inside(job: Job, row_bytes: int) -> Job:
     """`job` with a row of b before the first element that a is written for, and one after the last."""
-    return replace(job, a=job.a + 2 * row_bytes, b=job.b + row_bytes, width=row_bytes // _ITEM_BYTES)
+    return replace(job, b=job.b + row_bytes, width=row_bytes // _ITEM_BYTES)
 
 
 def matmul(threads: int, rounds: int, n: int = MATMUL_N) -> Known:
