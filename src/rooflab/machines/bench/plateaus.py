@@ -17,6 +17,11 @@ _MINIMUM_OCTAVES = 0.7
 _MINIMUM_POINTS = 3
 _FLATNESS = 1.25
 _SAME_HEIGHT = 1.12
+# What leaving a plateau without a name costs, in octaves of capacity.
+_UNNAMED_COST = 4.0
+# Main memory has steps of its own (TLB reach, open pages), never one of this factor: a plateau so much
+# above it is a cache, however wrong the reported capacity (a hypervisor may name a part of it).
+_SURELY_CACHED = 2.0
 # Where along a plateau (in octaves, 0 to 1) it is measured again: nearer its far end, where loop and
 # wrap-around overheads are small, but clear of the edge.
 _REPRESENTATIVE = 0.65
@@ -88,20 +93,43 @@ def named(
 
     The last points are always main memory: the sweep goes far beyond every reported cache. Caches are
     given to the remaining plateaus in order, by the distance of found from reported capacity; a cache
-    that no plateau fits is left out, and a plateau that no cache fits too.
+    that no plateau fits is left out, and a plateau that no cache fits too. A faster plateau in front of a
+    cache's own is that cache too, before an extra step (the TLB's reach, other guests): its height is the
+    roof, the last one's end the capacity.
     """
     found = list(flats(x, y))
     if not found or found[-1].last < len(x) - 1:
         tail = list(y[-2:])
         found.append(Flat(len(x) - len(tail), len(x) - 1, float(np.median(tail))))
     *inner, last = found
-    labels = _assigned([_kept(x, y, flat, after) for flat, after in itertools.pairwise(found)], caches)
-    plateaus = [
-        Named(label, x[flat.first], x[flat.last], _kept(x, y, flat, after), flat.height)
-        for flat, after, label in zip(inner, found[1:], labels, strict=True)
-        if label is not None
-    ]
+    kept = [_kept(x, y, flat, after) for flat, after in itertools.pairwise(found)]
+    labels = _assigned(kept, [flat.height / last.height for flat in inner], caches)
+    plateaus = []
+    for place, label in enumerate(labels):
+        if label is not None:
+            shown = max(inner[_front(labels, place, caches) : place], key=_height, default=inner[place])
+            if shown.height < _SAME_HEIGHT * inner[place].height:
+                shown = inner[place]
+            plateaus.append(Named(label, x[shown.first], x[shown.last], kept[place], shown.height))
     return (*plateaus, Named(memory, x[last.first], x[last.last], None, last.height))
+
+
+def _height(flat: Flat) -> float:
+    return flat.height
+
+
+def _front(labels: Sequence[str | None], place: int, caches: Sequence[tuple[str, float | None]]) -> int:
+    """Where the unnamed plateaus begin that belong to the cache named at `place`; `place` where none do.
+
+    They do where the plateau before them is the next nearer cache's: else they may be a cache in between.
+    """
+    start = place
+    while start > 0 and labels[start - 1] is None:
+        start -= 1
+    names = [name for name, _ in caches]
+    here = names.index(labels[place] or "") if labels[place] in names else 0
+    nearer = names[here - 1] if here else None
+    return start if (labels[start - 1] if start else None) == nearer else place
 
 
 def _kept(x: Sequence[float], y: Sequence[float], flat: Flat, after: Flat) -> float:
@@ -117,8 +145,16 @@ def _kept(x: Sequence[float], y: Sequence[float], flat: Flat, after: Flat) -> fl
     return kept
 
 
-def _assigned(capacities: Sequence[float], caches: Sequence[tuple[str, float | None]]) -> list[str | None]:
-    """The cache of each plateau, in order, by the least total distance of log capacities."""
+def _assigned(
+    capacities: Sequence[float], speedups: Sequence[float], caches: Sequence[tuple[str, float | None]]
+) -> list[str | None]:
+    """The cache of each plateau, in order, by the least total distance of log capacities.
+
+    Args:
+        capacities: found.
+        speedups: height over main memory's.
+        caches: names and reported capacities.
+    """
     if all(reported is None for _, reported in caches):
         names = [name for name, _ in caches] or [f"L{k + 1}" for k in range(len(capacities))]
         names += [f"L{k + 1}" for k in range(len(names), len(capacities))]
@@ -127,9 +163,12 @@ def _assigned(capacities: Sequence[float], caches: Sequence[tuple[str, float | N
     for count in range(min(len(capacities), len(caches)), -1, -1):
         for plateaus in itertools.combinations(range(len(capacities)), count):
             for levels in itertools.combinations(range(len(caches)), count):
-                cost = 4.0 * (len(capacities) - count)
+                cost = _UNNAMED_COST * (len(capacities) - count)
                 for plateau, level in zip(plateaus, levels, strict=True):
-                    cost += _distance(capacities[plateau], caches[level][1])
+                    distance = _distance(capacities[plateau], caches[level][1])
+                    if speedups[plateau] >= _SURELY_CACHED:
+                        distance = min(distance, 0.95 * _UNNAMED_COST)
+                    cost += distance
                 if cost < best[0]:
                     labels: list[str | None] = [None] * len(capacities)
                     for plateau, level in zip(plateaus, levels, strict=True):
