@@ -40,14 +40,21 @@ class At:
 
 
 def stream_trial(
-    bench: Bench, memory: Memory, form: Form, at: At, cpus: Sequence[int], run_s: float, key: object = None
+    bench: Bench,
+    memory: Memory,
+    form: Form,
+    at: At,
+    cpus: Sequence[int],
+    run_s: float,
+    key: object = None,
+    tolerance: float | None = None,
 ) -> Trial:
     """The trial for `at` on `cpus`: all of them stream through memory of their own."""
     kernel = bench.kernels[form.symbol]
     streams = len(form.row.expression.streams)
     jobs = tuple(memory.stream_job(cpu, kernel, streams, at.working_set) for cpu in cpus)
     per_pass = sum(job.nbytes for job in jobs) * form.row.expression.streamed_elements
-    return Trial(key or at, jobs, per_pass, run_s)
+    return Trial(key or at, jobs, per_pass, run_s, tolerance=tolerance)
 
 
 def fastest_forms(

@@ -7,14 +7,13 @@ from collections.abc import Iterator
 
 from rooflab.machines.bench.findings import Findings
 from rooflab.machines.bench.plan import BEYOND_CACHE
+from rooflab.machines.bench.trials import spread_bound
 from rooflab.types.machine import Check, Level, Machine, Rate, is_main_memory
 from rooflab.units import iec, si
 
 # Bandwidths and latencies of real hierarchies are ordered only to within this (seen on GPUs too).
 ORDER_TOLERANCE = 0.08
 _THEORY_TOLERANCE = 0.02
-_SPREAD_BOUNDS = {"L1": 0.03, "L2": 0.03, "fma": 0.03}
-_SPREAD_BOUND = 0.08
 _CAPACITY_SHARE = 0.75
 _CLOCK_DRIFT = 0.05
 _OTHERS_SHARE, _STOLEN_SHARE = 0.05, 0.02
@@ -57,7 +56,7 @@ def _spreads(machine: Machine) -> Iterator[Check]:
     compared = 0
     for label, rate in _judged(machine):
         compared += 1
-        bound = _SPREAD_BOUNDS.get(label, _SPREAD_BOUND)
+        bound = spread_bound(label)
         if (rate.spread or 0.0) > bound:
             noisy.append(f"{_label(label, rate)} {rate.spread:.0%} (bound {bound:.0%})")
     if not compared:

@@ -131,7 +131,8 @@ def _size(plateau: Named) -> int:
 
 def _shared_size(plateau: Named, sharers: int, together: Named | None) -> int:
     """The working set per core at which `sharers` cores together still lie on a shared cache's plateau."""
-    if together is not None and together.first_bytes < plateau.last_bytes:
+    overlap = together is not None and plateau.first_bytes / 2 <= together.representative_bytes
+    if together is not None and overlap and together.first_bytes < plateau.last_bytes:
         return int(min(together.representative_bytes, plateau.representative_bytes))
     share = (plateau.capacity_bytes or plateau.last_bytes) / sharers
     return int(max(plateau.first_bytes, math.sqrt(plateau.first_bytes * max(share, plateau.first_bytes))))

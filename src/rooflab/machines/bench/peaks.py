@@ -14,7 +14,7 @@ from rooflab.machines.bench.isa import dots_for
 from rooflab.machines.bench.jit import parses
 from rooflab.machines.bench.rows import PEAKS, PeakRow
 from rooflab.machines.bench.simd import Simd, scalar
-from rooflab.machines.bench.trials import Bench, Samples, Trial
+from rooflab.machines.bench.trials import Bench, Samples, Trial, spread_bound
 from rooflab.types.machine import Scope
 
 _PASS_ITERATIONS = 2000
@@ -64,6 +64,7 @@ def measure_peaks(
     cpus: Sequence[int],
     rounds: int,
     run_s: float,
+    budget_s: float,
 ) -> dict[tuple[PeakForm, Scope], Samples]:
     """All forms on the first core and on all cores, rounds interleaved, the clock taken around each."""
     scopes: dict[Scope, Sequence[int]] = {"core": cpus[:1]}
@@ -77,8 +78,10 @@ def measure_peaks(
                 Job(cpu, kernel, _PASS_ITERATIONS, a=arenas[cpu].address, b=arenas[cpu].address) for cpu in members
             )
             per_pass = form.emitted.operations * _PASS_ITERATIONS * len(members)
-            trials.append(Trial((form.row.name, form.simd.bits, scope), jobs, per_pass, run_s, jitter=False))
-    found = bench.interleave(trials, rounds, clocked=arenas[cpus[0]])
+            trials.append(
+                Trial((form.row.name, form.simd.bits, scope), jobs, per_pass, run_s, False, spread_bound("fma"))
+            )
+    found = bench.interleave(trials, rounds, arenas[cpus[0]], budget_s)
     return {(form, scope): found[(form.row.name, form.simd.bits, scope)] for form in forms for scope in scopes}
 
 

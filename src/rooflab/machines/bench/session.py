@@ -27,7 +27,7 @@ from rooflab.machines.bench.peaks import PeakForm, measure_peaks, measure_sustai
 from rooflab.machines.bench.plan import Plan, cpus_to_use, reported_caches, sizes_to_sweep
 from rooflab.machines.bench.rows import READ, STENCIL, StreamRow
 from rooflab.machines.bench.simd import Simd, host_simds
-from rooflab.machines.bench.trials import Bench
+from rooflab.machines.bench.trials import Bench, spread_bound
 from rooflab.machines.bench.verify import verify_all
 from rooflab.machines.detect import Host
 from rooflab.machines.microarchitecture import find as find_microarchitecture
@@ -217,7 +217,12 @@ def _rates(session: Session) -> None:
             for scope, cpus in session.scopes.items():
                 size = place.core_bytes if scope == "core" else place.all_bytes
                 at = At(row, scope, size, place.name)
-                trials.append(stream_trial(session.bench, session.memory, form, at, cpus, plan.rate_run_s))
+                tolerance = spread_bound(place.name)
+                trials.append(
+                    stream_trial(
+                        session.bench, session.memory, form, at, cpus, plan.rate_run_s, tolerance=tolerance
+                    )
+                )
     clocked = session.memory.arenas[session.cpus[0]]
     samples = session.bench.interleave(trials, plan.rate_rounds, clocked, plan.rate_budget_s)
     found.rates = {at: samples[at] for at in samples if isinstance(at, At)}
@@ -226,7 +231,13 @@ def _rates(session: Session) -> None:
 def _peaks(session: Session) -> None:
     found, plan = session.found, session.found.plan
     found.peaks = measure_peaks(
-        session.bench, session.peaks, session.memory.arenas, session.cpus, plan.peak_rounds, plan.peak_run_s
+        session.bench,
+        session.peaks,
+        session.memory.arenas,
+        session.cpus,
+        plan.peak_rounds,
+        plan.peak_run_s,
+        plan.peak_budget_s,
     )
 
 
