@@ -10,16 +10,30 @@ from rooflab.machines.bench.findings import Findings
 from rooflab.machines.bench.peaks import PeakForm
 from rooflab.machines.bench.rows import PeakRow
 from rooflab.machines.bench.trials import Samples
-from rooflab.machines.microarchitecture import What, flop_per_cycle
+from rooflab.machines.microarchitecture import Microarchitecture, What, flop_per_cycle
 from rooflab.timing import Series
 from rooflab.types.machine import Engine, Rate, Scope, Source
 
 _INTEGER = "int8"
+# The field of the microarchitecture's row that a theoretical peak rests on.
+_FIELDS: dict[tuple[str, str | None], str] = {
+    ("fma", None): "fma_pipes",
+    ("fma+add", None): "add_pipes",
+    ("add", None): "adds",
+    ("dot", "bf16"): "bf16_dot_flop",
+    ("dot", "int8"): "int8_dot_op",
+}
 
 
 def whole(rate: Rate) -> Rate:
     """`rate` with scope "all": one granted core is all of them."""
     return msgspec.structs.replace(rate, scope="all")
+
+
+def theory_source(row: Microarchitecture, field: str, date: str | None) -> Source:
+    """The source of `field` of the row × the measured clock: "assumed" where the row itself says so."""
+    ref = f"units × {row.name}'s rate per clock × highest clock measured under load; {row.source}"
+    return Source("assumed" if field in row.assumed else "derived", ref, date)
 
 
 def scopes(found: Findings) -> tuple[tuple[Scope, int], ...]:
@@ -90,9 +104,7 @@ def _theoretical_peaks(found: Findings, rows: Iterable[PeakRow], date: str | Non
                 per_s="op" if unit == "op" else "flop",
                 what=row.what,
                 basis="theoretical",
-                source=Source(
-                    "derived", f"{uarch.name}: {per_cycle} a cycle × measured clock; {uarch.source}", date
-                ),
+                source=theory_source(uarch, _field(row), date),
                 dtype=row.dtype,
                 accumulate=row.accumulate,
                 engine=engine,
@@ -102,6 +114,10 @@ def _theoretical_peaks(found: Findings, rows: Iterable[PeakRow], date: str | Non
                 units=cores,
                 per_unit_per_clock=per_cycle,
             )
+
+
+def _field(row: PeakRow) -> str:
+    return _FIELDS[(row.what, row.dtype if row.what == "dot" else None)]
 
 
 def _table_name(row: PeakRow) -> What:

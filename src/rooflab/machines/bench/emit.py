@@ -17,6 +17,7 @@ from rooflab.machines.bench.simd import LLVM_TYPES, Simd
 _FOLDS: dict[type[ast.operator], str] = {ast.BitXor: "xor", ast.Add: "fadd"}
 _BINARY: dict[type[ast.operator], str] = {ast.Add: "fadd", ast.Sub: "fsub", ast.Mult: "fmul"}
 _SVE_GRANULE_BYTES = 16
+_SVE_ALL = 31  # the predicate pattern of all lanes
 
 
 def stream_kernel(symbol: str, row: StreamRow, simd: Simd) -> Emitted:
@@ -27,7 +28,8 @@ def stream_kernel(symbol: str, row: StreamRow, simd: Simd) -> Emitted:
     """
     entry, loop, last = Body("e"), Body("v"), Body("q")
     vector, nbytes = simd.vector(row.dtype), simd.nbytes(row.dtype)
-    scope = _Scope(loop, row.dtype, simd, _splats(entry, row.dtype, simd))
+    # fmuladd, not fma: without the instruction LLVM would call a library function for each element.
+    scope = _Scope(loop, row.dtype, simd, _splats(entry, row.dtype, simd), fused="fmuladd")
     scale = _vscale(entry) if simd.scalable else None
     fold = row.expression.fold
     sums = [f"%x{k}" for k in range(min(row.unroll, simd.registers // 2))] if fold else []
@@ -38,10 +40,7 @@ def stream_kernel(symbol: str, row: StreamRow, simd: Simd) -> Emitted:
             k = unit % len(sums)
             sums[k] = loop.emit(f"{_FOLDS[fold]} {vector} {sums[k]}, {value}")
         else:
-            (target,) = row.expression.writes
-            align = nbytes if not simd.scalable else _SVE_GRANULE_BYTES
-            hint = ", !nontemporal !0" if row.nontemporal else ""
-            loop.do(f"store {vector} {value}, ptr {at.pointer(target, Offset())}, align {align}{hint}")
+            _store(entry, loop, row, simd, value, at)
     step = loop.emit(f"mul i64 {scale}, {row.unroll}") if scale else str(row.unroll * nbytes)
     loop.do(f"%moved = add i64 %i, {step}")
     loop.do("%past = icmp uge i64 %moved, %n")
@@ -53,6 +52,25 @@ def stream_kernel(symbol: str, row: StreamRow, simd: Simd) -> Emitted:
     step_bytes = row.unroll * nbytes
     operations = row.expression.flop * row.unroll * simd.lanes(row.dtype)
     return Emitted(symbol, entry, phis, loop, last, step_bytes, operations, len(sums))
+
+
+def _store(entry: Body, loop: Body, row: StreamRow, simd: Simd, value: str, at: _Place) -> None:
+    """Append the store of `value` into the row's target."""
+    vector, nbytes = simd.vector(row.dtype), simd.nbytes(row.dtype)
+    (target,) = row.expression.writes
+    pointer = at.pointer(target, Offset())
+    if not (row.nontemporal and simd.scalable):
+        align = nbytes if not simd.scalable else _SVE_GRANULE_BYTES
+        hint = ", !nontemporal !0" if row.nontemporal else ""
+        loop.do(f"store {vector} {value}, ptr {pointer}, align {align}{hint}")
+        return
+    # LLVM drops the hint on a scalable store: STNT1 has to be asked for by name.
+    lanes = vector.split(" x ")[1]
+    mask, mangled = f"<vscale x {lanes} x i1>", simd.mangled(row.dtype)
+    entry.declarations.add(f"declare {mask} @llvm.aarch64.sve.ptrue.nxv{lanes}i1(i32)")
+    entry.declarations.add(f"declare void @llvm.aarch64.sve.stnt1.{mangled}({vector}, {mask}, ptr)")
+    every = loop.emit(f"call {mask} @llvm.aarch64.sve.ptrue.nxv{lanes}i1(i32 {_SVE_ALL})")
+    loop.do(f"call void @llvm.aarch64.sve.stnt1.{mangled}({vector} {value}, {mask} {every}, ptr {pointer})")
 
 
 def peak_kernel(symbol: str, row: PeakRow, simd: Simd, dot: Dot | None = None) -> Emitted:
@@ -168,13 +186,18 @@ class _Place:
 
 @dataclass
 class _Scope:
-    """Instructions for a right-hand side; `p * q + r` becomes one fused multiply-add."""
+    """Instructions for a right-hand side; `p * q + r` becomes one fused multiply-add.
+
+    Attributes:
+        fused: LLVM's intrinsic for it: "fma" always fuses, "fmuladd" where the host can.
+    """
 
     body: Body
     dtype: str
     simd: Simd
     names: dict[str, str]
     dot: Dot | None = None
+    fused: str = "fma"
 
     def value(self, node: ast.expr, at: _Place | None = None) -> str:
         match node:
@@ -203,7 +226,7 @@ class _Scope:
     def _fused(self, product: ast.BinOp, rest: ast.expr, at: _Place | None) -> str:
         vector = self.simd.vector(self.dtype)
         values = [self.value(node, at) for node in (product.left, product.right, rest)]
-        function = f"{vector} @llvm.fma.{self.simd.mangled(self.dtype)}"
+        function = f"{vector} @llvm.{self.fused}.{self.simd.mangled(self.dtype)}"
         self.body.declarations.add(f"declare {function}({vector}, {vector}, {vector})")
         return self.body.emit(f"call {function}({', '.join(f'{vector} {value}' for value in values)})")
 

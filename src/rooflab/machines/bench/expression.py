@@ -181,7 +181,8 @@ def _known(node: ast.expr) -> bool:
 
 
 def _subscripts(node: ast.expr) -> list[ast.Subscript]:
-    return [child for child in ast.walk(node) if isinstance(child, ast.Subscript)]
+    found = [child for child in ast.walk(node) if isinstance(child, ast.Subscript)]
+    return sorted(found, key=lambda child: (child.lineno, child.col_offset))
 
 
 def _in_subscript(node: ast.AST, root: ast.expr) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rooflab.machines.bench.arithmetic_side import scopes, theory_clock_hz, whole
+from rooflab.machines.bench.arithmetic_side import scopes, theory_clock_hz, theory_source, whole
 from rooflab.machines.bench.bandwidth import At
 from rooflab.machines.bench.disk import Disk, DiskRate
 from rooflab.machines.bench.findings import Findings
@@ -93,8 +93,9 @@ def _theoretical_bandwidth(found: Findings, level: str, date: str | None) -> Ite
     row, clock = found.microarchitecture, theory_clock_hz(found)
     if row is None or clock is None:
         return
-    per_cycle = {"L1": row.load_bytes, "L2": row.l2_bytes}.get(level)
-    if per_cycle is None:
+    field = {"L1": "load_bytes", "L2": "l2_bytes"}.get(level)
+    per_cycle = getattr(row, field) if field else None
+    if field is None or per_cycle is None:
         return
     for scope, cores in scopes(found):
         yield Rate(
@@ -102,9 +103,7 @@ def _theoretical_bandwidth(found: Findings, level: str, date: str | None) -> Ite
             per_s="byte",
             what="read",
             basis="theoretical",
-            source=Source(
-                "derived", f"{row.name}: {per_cycle} bytes a cycle × measured clock; {row.source}", date
-            ),
+            source=theory_source(row, field, date),
             scope=scope,
             threads=cores,
             clock_hz=clock,
