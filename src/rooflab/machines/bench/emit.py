@@ -17,7 +17,6 @@ from rooflab.machines.bench.simd import LLVM_TYPES, Simd
 _FOLDS: dict[type[ast.operator], str] = {ast.BitXor: "xor", ast.Add: "fadd"}
 _BINARY: dict[type[ast.operator], str] = {ast.Add: "fadd", ast.Sub: "fsub", ast.Mult: "fmul"}
 _SVE_GRANULE_BYTES = 16
-_SVE_ALL = 31  # the predicate pattern of all lanes
 
 
 def stream_kernel(symbol: str, row: StreamRow, simd: Simd) -> Emitted:
@@ -31,6 +30,7 @@ def stream_kernel(symbol: str, row: StreamRow, simd: Simd) -> Emitted:
     # fmuladd, not fma: without the instruction LLVM would call a library function for each element.
     scope = _Scope(loop, row.dtype, simd, _splats(entry, row.dtype, simd), fused="fmuladd")
     scale = _vscale(entry) if simd.scalable else None
+    mask = _every_lane(entry, row.dtype) if simd.scalable and row.nontemporal else None
     fold = row.expression.fold
     sums = [f"%x{k}" for k in range(min(row.unroll, simd.registers // 2))] if fold else []
     for unit in range(row.unroll):
@@ -40,7 +40,8 @@ def stream_kernel(symbol: str, row: StreamRow, simd: Simd) -> Emitted:
             k = unit % len(sums)
             sums[k] = loop.emit(f"{_FOLDS[fold]} {vector} {sums[k]}, {value}")
         else:
-            _store(entry, loop, row, simd, value, at)
+            pointer = at.pointer(row.expression.writes[0], Offset())
+            _store(loop, row, simd, value, pointer, mask)
     step = loop.emit(f"mul i64 {scale}, {row.unroll}") if scale else str(row.unroll * nbytes)
     loop.do(f"%moved = add i64 %i, {step}")
     loop.do("%past = icmp uge i64 %moved, %n")
@@ -54,23 +55,33 @@ def stream_kernel(symbol: str, row: StreamRow, simd: Simd) -> Emitted:
     return Emitted(symbol, entry, phis, loop, last, step_bytes, operations, len(sums))
 
 
-def _store(entry: Body, loop: Body, row: StreamRow, simd: Simd, value: str, at: _Place) -> None:
-    """Append the store of `value` into the row's target."""
-    vector, nbytes = simd.vector(row.dtype), simd.nbytes(row.dtype)
-    (target,) = row.expression.writes
-    pointer = at.pointer(target, Offset())
-    if not (row.nontemporal and simd.scalable):
-        align = nbytes if not simd.scalable else _SVE_GRANULE_BYTES
+def _store(loop: Body, row: StreamRow, simd: Simd, value: str, pointer: str, mask: str | None) -> None:
+    """Append the store of `value`; with `mask`, as SVE's STNT1, since LLVM drops the hint on a scalable store."""
+    vector = simd.vector(row.dtype)
+    if mask is None:
+        align = simd.nbytes(row.dtype) if not simd.scalable else _SVE_GRANULE_BYTES
         hint = ", !nontemporal !0" if row.nontemporal else ""
         loop.do(f"store {vector} {value}, ptr {pointer}, align {align}{hint}")
         return
-    # LLVM drops the hint on a scalable store: STNT1 has to be asked for by name.
-    lanes = vector.split(" x ")[1]
-    mask, mangled = f"<vscale x {lanes} x i1>", simd.mangled(row.dtype)
-    entry.declarations.add(f"declare {mask} @llvm.aarch64.sve.ptrue.nxv{lanes}i1(i32)")
-    entry.declarations.add(f"declare void @llvm.aarch64.sve.stnt1.{mangled}({vector}, {mask}, ptr)")
-    every = loop.emit(f"call {mask} @llvm.aarch64.sve.ptrue.nxv{lanes}i1(i32 {_SVE_ALL})")
-    loop.do(f"call void @llvm.aarch64.sve.stnt1.{mangled}({vector} {value}, {mask} {every}, ptr {pointer})")
+    function = f"void @llvm.aarch64.sve.stnt1.{simd.mangled(row.dtype)}"
+    mask_type = _mask_type(row.dtype)
+    loop.declarations.add(f"declare {function}({vector}, {mask_type}, ptr)")
+    loop.do(f"call {function}({vector} {value}, {mask_type} {mask}, ptr {pointer})")
+
+
+def _every_lane(entry: Body, dtype: str) -> str:
+    """A predicate that is true in every lane: 0 … lanes − 1 are all below the stream's bytes.
+
+    A plain PTRUE would do, but LLVM then makes an ordinary store of the masked one.
+    """
+    mask_type = _mask_type(dtype)
+    function = f"{mask_type} @llvm.aarch64.sve.whilelo.nxv{128 // dtype_of(dtype).bits}i1.i64"
+    entry.declarations.add(f"declare {function}(i64, i64)")
+    return entry.emit(f"call {function}(i64 0, i64 %n)")
+
+
+def _mask_type(dtype: str) -> str:
+    return f"<vscale x {128 // dtype_of(dtype).bits} x i1>"
 
 
 def peak_kernel(symbol: str, row: PeakRow, simd: Simd, dot: Dot | None = None) -> Emitted:
