@@ -302,7 +302,9 @@ def _memory_note(machine: Machine) -> str:
     if not any(shown):
         return ""
     measured = " Best of the runs; spread is (best − median) / best." if is_measured(machine) else ""
-    return f"GB is 1e9 bytes, KiB 1,024.{measured}"
+    threads = machine.environment.get("threads_that_saturate_memory")
+    saturated = f" Threads that saturate memory: {threads}." if threads else ""
+    return f"GB is 1e9 bytes, KiB 1,024.{measured}{saturated}"
 
 
 def _shared(level: Level, unit: str) -> str:

@@ -29,6 +29,7 @@ from rooflab.types.machine import (
     Value,
 )
 
+_SATURATED = 0.95
 _PACKAGES = ("rooflab", "numpy", "numba", "llvmlite")
 # Settings that change what NumPy's BLAS does: a matmul point is to be read with them.
 _VARIABLES = ("OPENBLAS_CORETYPE", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
@@ -104,12 +105,21 @@ def environment(found: Findings, date: str) -> dict[str, Value]:
         "huge_page_share": found.huge_share,
         "others_share": None if found.background is None else round(found.background.others, 4),
         "stolen_share": None if found.background is None else round(found.background.stolen, 4),
+        "threads_that_saturate_memory": saturating_threads(found),
         "gpus": [gpu.name for gpu in host.gpus] or None,
         "disk": found.disk if isinstance(found.disk, str) else None,
         "notes": list(host.notes) or None,
         **{name: os.environ.get(name) for name in _VARIABLES},
     }
     return {name: value for name, value in facts.items() if value is not None}
+
+
+def saturating_threads(found: Findings) -> int | None:
+    """The fewest threads that reach 95 % of the best read bandwidth of main memory; None where not swept."""
+    if not found.scaling:
+        return None
+    best = max(samples.series.best for samples in found.scaling.values())
+    return min(count for count, samples in found.scaling.items() if samples.series.best >= _SATURATED * best)
 
 
 def _version(package: str) -> str | None:

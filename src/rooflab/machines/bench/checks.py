@@ -31,6 +31,7 @@ def checks(machine: Machine, found: Findings) -> tuple[Check, ...]:
         *_below_theory(machine),
         *_capacities(machine, found),
         *_scaling(machine, found),
+        *_known_kernels(machine),
         *_beyond(found),
         *_pages(found),
     )
@@ -230,6 +231,34 @@ def _scaling(machine: Machine, found: Findings) -> Iterator[Check]:
             "more cores, a cgroup quota, or a noisy neighbour."
         )
     yield Check(name="thread scaling", ok=not wrong, message=said)
+
+
+def _known_kernels(machine: Machine) -> Iterator[Check]:
+    """Whether the known kernels stay under the roofs: a point above one is a roof measured too low."""
+    memory = next((level for level in machine.levels if is_main_memory(level)), None)
+    moved = [rate.value for rate in memory.rates if rate.per_s == "byte" and rate.scope == "all"] if memory else []
+    summed = [
+        rate.value
+        for rate in machine.peaks
+        if rate.dtype == "fp64" and rate.scope == "all" and rate.per_s == "flop"
+    ]
+    if not machine.points or not moved or not summed:
+        return
+    over = []
+    for point in machine.points:
+        slack = 1 + max(ORDER_TOLERANCE, point.spread or 0.0)
+        moves = point.bytes / point.time_s
+        if moves > max(moved) * slack:
+            over.append(f"{point.name} moves {si(moves, 'B/s')}, DRAM's best is {si(max(moved), 'B/s')}")
+        if point.flop_per_s > max(summed) * slack:
+            over.append(
+                f"{point.name} computes {si(point.flop_per_s, 'FLOP/s')}, the peak is {si(max(summed), 'FLOP/s')}"
+            )
+    said = f"The {len(machine.points)} known kernels lie under the roofs."
+    if over:
+        cause = "likely the roof was measured beside other work; measure again on a quieter machine"
+        said = f"{'; '.join(over)}: {cause}."
+    yield Check(name="known kernels", ok=not over, message=said)
 
 
 def _beyond(found: Findings) -> Iterator[Check]:

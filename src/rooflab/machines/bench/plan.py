@@ -6,6 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 
 from rooflab.errors import MeasureError
+from rooflab.machines.bench.arena import HUGE_PAGE_BYTES
 from rooflab.machines.bench.levels import Reported
 from rooflab.machines.bench.trials import sizes
 from rooflab.machines.detect import Host, granted_cores, granted_threads, reported_cache
@@ -36,13 +37,13 @@ class Plan:
     sweep_run_s: float = 0.006
     sweep_budget_s: float = 3.6
     all_sweep: bool = True
-    latency_per_octave: int = 2
-    latency_rounds: int = 3
-    latency_run_s: float = 0.008
+    latency_rounds: int = 2
+    latency_run_s: float = 0.005
     pilot_rounds: int = 2
     rate_rounds: int = 5
     rate_run_s: float = 0.02
     rate_budget_s: float = 4.5
+    together_rounds: int = 3
     peak_rounds: int = 5
     peak_run_s: float = 0.01
     peak_budget_s: float = 2.4
@@ -58,14 +59,14 @@ QUICK = Plan(
     sweep_rounds=2,
     sweep_run_s=0.004,
     all_sweep=False,
-    latency_per_octave=1,
     latency_rounds=1,
-    latency_run_s=0.004,
+    latency_run_s=0.003,
     rate_rounds=3,
     rate_run_s=0.005,
     pilot_rounds=1,
     rate_budget_s=1.0,
     sweep_budget_s=1.0,
+    together_rounds=2,
     peak_rounds=3,
     peak_run_s=0.004,
     peak_budget_s=0.8,
@@ -81,7 +82,7 @@ class Sizes:
 
     Attributes:
         core, every: of the one-core sweep and of that with all cores.
-        latency: of the pointer chase.
+        latency: of the pointer chase: those of `core`.
         beyond: main memory's working set, of all cores together, as a multiple of all caches; None where
             the caches are not reported.
     """
@@ -142,13 +143,13 @@ def sizes_to_sweep(
     last = max((cache.capacity_bytes or 0 for cache in caches), default=0)
     shared = max((cache.granted_sharers for cache in caches), default=1)
     total_cache = last * -(-len(cpus) // shared)
-    top = _power_of_two(min(max(BEYOND_CACHE * last, _LEAST_TOP_BYTES), budget // (2 if len(cpus) > 1 else 1)))
-    every_top = _power_of_two(min(top, (budget - top) // max(1, len(cpus) - 1))) if len(cpus) > 1 else top
+    top = _whole_pages(min(max(BEYOND_CACHE * last, _LEAST_TOP_BYTES), budget // (2 if len(cpus) > 1 else 1)))
+    every_top = _whole_pages(min(top, (budget - top) // max(1, len(cpus) - 1))) if len(cpus) > 1 else top
     fine_to = int(max(2 * last, 64 * MIB))
     return Sizes(
         _fine_then_coarse(fine_to, top, plan.per_octave),
         _fine_then_coarse(fine_to, every_top, plan.per_octave),
-        _fine_then_coarse(fine_to, min(top, _LEAST_TOP_BYTES // 2), plan.latency_per_octave),
+        _fine_then_coarse(fine_to, top, plan.per_octave),
         every_top * len(cpus) / total_cache if total_cache else None,
     )
 
@@ -157,15 +158,15 @@ def _fine_then_coarse(fine_to: int, top: int, per_octave: int) -> tuple[int, ...
     fine = list(sizes(SMALLEST_BYTES, min(fine_to, top), per_octave))
     coarse = []
     size = fine[-1] * 2
-    while size <= top:
+    while size < top:
         coarse.append(size)
         size *= 2
-    return (*fine, *coarse)
+    return (*fine, *coarse, top) if top > fine[-1] else tuple(fine)
 
 
-def _power_of_two(nbytes: float) -> int:
-    """The largest power of two up to `nbytes`, at least 16 MiB."""
-    return max(16 * MIB, 1 << (int(nbytes).bit_length() - 1))
+def _whole_pages(nbytes: float) -> int:
+    """The whole huge pages in `nbytes`, at least one."""
+    return max(1, int(nbytes) // HUGE_PAGE_BYTES) * HUGE_PAGE_BYTES
 
 
 def with_sustained(plan: Plan, sustained: bool) -> Plan:

@@ -247,12 +247,12 @@ def _cores(session: Session) -> None:
     first, size = cpus[0], found.sizes.every[-1]
     if len(cpus) > 1:
         form = session.form(READ, size)
-        found.scaling = scaling(bench, memory, form, size, cpus, found.plan.latency_rounds + 1, 0.02)
-        found.core_to_core = latency.core_to_core(bench, memory.arenas[first], cpus, found.plan.latency_rounds)
+        found.scaling = scaling(bench, memory, form, size, cpus, found.plan.together_rounds, 0.02)
+        found.core_to_core = latency.core_to_core(bench, memory.arenas[first], cpus, found.plan.together_rounds)
         streams = [memory.stream_job(cpu, bench.kernels[form.symbol], 1, size) for cpu in cpus[1:]]
-        chased = min(found.sizes.latency[-1], size)
+        chased = size
         found.loaded = latency.loaded_latency(
-            bench, memory.arenas[first], first, chased, streams, found.plan.latency_rounds, 0.02
+            bench, memory.arenas[first], first, chased, streams, found.plan.together_rounds, 0.02
         )
     found.remote = measure_remote(bench, found.host, cpus, session.form(READ, size))
 
