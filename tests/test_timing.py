@@ -1,0 +1,105 @@
+"""Timing with a clock that the test sets: calibration, the loop's own cost, spread."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rooflab.timing import Series, best_of, time_call
+
+
+class FakeClock:
+    """A clock that only moves when told: by each look at it, and by `work`."""
+
+    def __init__(self, per_look_s: float = 0.0) -> None:
+        self.now, self.per_look_s = 100.0, per_look_s
+
+    def __call__(self) -> float:
+        self.now += self.per_look_s
+        return self.now
+
+    def work(self, *costs_s: float):
+        """A function that takes these seconds in turn, again and again, and counts its calls."""
+        turns = itertools.cycle(costs_s)
+
+        def call() -> None:
+            call.calls += 1
+            self.now += next(turns)
+
+        call.calls = 0
+        return call
+
+
+@pytest.mark.parametrize("cost", [1e-7, 3e-5, 1e-3, 0.5])
+def test_a_call_takes_what_it_takes(cost):
+    clock = FakeClock()
+    timing = time_call(clock.work(cost), clock=clock)
+    assert timing.best_s == pytest.approx(cost, rel=1e-4)
+    assert timing.median_s == pytest.approx(cost, rel=1e-4)
+    assert timing.spread == pytest.approx(0, abs=1e-4)
+
+
+@pytest.mark.parametrize("cost", [1e-7, 3e-5, 1e-3])
+def test_a_round_is_long_enough_and_not_much_longer(cost):
+    clock = FakeClock()
+    timing = time_call(clock.work(cost), run_s=0.02, clock=clock)
+    assert 0.02 <= timing.calls * cost <= 0.02 * 2.5
+
+
+def test_a_slow_call_is_not_repeated_within_a_round():
+    clock = FakeClock()
+    call = clock.work(0.5)
+    assert time_call(call, rounds=3, run_s=0.02, clock=clock).calls == 1
+    assert call.calls == 1 + 1 + 3  # warm-up, calibration, rounds
+
+
+def test_the_first_call_is_not_timed():
+    clock = FakeClock()
+    costs = itertools.chain([10.0], itertools.repeat(1e-3))
+
+    def compiles_first() -> None:
+        clock.now += next(costs)
+
+    assert time_call(compiles_first, clock=clock).best_s == pytest.approx(1e-3)
+
+
+def test_the_clocks_own_cost_is_taken_off():
+    # Each look costs 1 ms, as much as 10 calls: the empty loop shows it.
+    clock = FakeClock(per_look_s=1e-3)
+    assert time_call(clock.work(1e-4), run_s=0.02, clock=clock).best_s == pytest.approx(1e-4, rel=1e-6)
+
+
+def test_a_call_that_costs_nothing_ends_and_is_not_negative():
+    clock = FakeClock(per_look_s=1e-5)
+    timing = time_call(lambda: None, run_s=1e-6, clock=clock)
+    assert timing.best_s == timing.median_s == timing.spread == 0
+
+
+def test_best_and_median_of_the_rounds_are_both_kept():
+    clock = FakeClock()
+    # Warm-up and calibration take one call each; then five rounds of one call.
+    call = clock.work(0.1, 0.1, 0.1, 0.2, 0.1, 0.4, 0.2)
+    timing = time_call(call, rounds=5, run_s=0.05, clock=clock)
+    assert (timing.best_s, timing.median_s) == pytest.approx((0.1, 0.2))
+    assert timing.spread == pytest.approx(0.5)  # (0.2 − 0.1) / 0.2
+    assert (timing.runs, timing.calls) == (5, 1)
+
+
+def test_a_series_keeps_the_best_and_says_how_far_below_a_typical_run_fell():
+    series = Series((90.0, 100.0, 80.0))
+    assert (series.best, series.median, series.spread, series.runs) == (100.0, 90.0, 0.1, 3)
+
+
+@given(st.lists(st.floats(1e-9, 1e15), min_size=1, max_size=20))
+def test_a_spread_lies_between_0_and_1(values):
+    series = Series(tuple(values))
+    assert 0 <= series.spread < 1
+    assert series.median <= series.best
+
+
+def test_the_best_series_is_that_with_the_best_run():
+    slow, quick = Series((5.0, 5.0, 5.0)), Series((1.0, 6.0, 1.0))
+    assert best_of([slow, quick]) is quick
