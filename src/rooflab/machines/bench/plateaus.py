@@ -87,8 +87,8 @@ def named(
     Args:
         x: working sets of one core, in bytes, ascending.
         y: bandwidth.
-        caches: the levels near to far with the capacity that the system reports for one core's use; None
-            where it reports none.
+        caches: the levels near to far ("L1", "L2", …) with the capacity that the system reports for one
+            core's use; None where it reports none.
         memory: name of the level beyond the caches.
 
     The last points are always main memory: the sweep goes far beyond every reported cache. Caches are
@@ -103,11 +103,11 @@ def named(
         found.append(Flat(len(x) - len(tail), len(x) - 1, float(np.median(tail))))
     *inner, last = found
     kept = [_kept(x, y, flat, after) for flat, after in itertools.pairwise(found)]
-    labels = _assigned(kept, [flat.height / last.height for flat in inner], caches)
+    labels = _assigned([x[flat.last] for flat in inner], [flat.height / last.height for flat in inner], caches)
     plateaus = []
     for place, label in enumerate(labels):
         if label is not None:
-            shown = max(inner[_front(labels, place, caches) : place], key=_height, default=inner[place])
+            shown = max(inner[_front(labels, place) : place], key=_height, default=inner[place])
             if shown.height < _SAME_HEIGHT * inner[place].height:
                 shown = inner[place]
             plateaus.append(Named(label, x[shown.first], x[shown.last], kept[place], shown.height))
@@ -118,7 +118,7 @@ def _height(flat: Flat) -> float:
     return flat.height
 
 
-def _front(labels: Sequence[str | None], place: int, caches: Sequence[tuple[str, float | None]]) -> int:
+def _front(labels: Sequence[str | None], place: int) -> int:
     """Where the unnamed plateaus begin that belong to the cache named at `place`; `place` where none do.
 
     They do where the plateau before them is the next nearer cache's: else they may be a cache in between.
@@ -126,23 +126,27 @@ def _front(labels: Sequence[str | None], place: int, caches: Sequence[tuple[str,
     start = place
     while start > 0 and labels[start - 1] is None:
         start -= 1
-    names = [name for name, _ in caches]
-    here = names.index(labels[place] or "") if labels[place] in names else 0
-    nearer = names[here - 1] if here else None
-    return start if (labels[start - 1] if start else None) == nearer else place
+    nearer = labels[start - 1] if start else None
+    return start if _number(labels[place]) == _number(nearer) + 1 else place
+
+
+def _number(level: str | None) -> int:
+    """3 for "L3", 0 for none."""
+    return int(level[1:]) if level else 0
 
 
 def _kept(x: Sequence[float], y: Sequence[float], flat: Flat, after: Flat) -> float:
     """The capacity behind a plateau: the most bytes of any working set that its level still served.
 
     Between two plateaus the time per byte is a mixture, 1/y = h/upper + (1 − h)/lower; a working set x
-    has h·x of its bytes in the nearer level. On the plateau itself h is 1.
+    has h·x of its bytes in the nearer level. On the plateau itself h is 1. A longer ramp hides something
+    else, such as a level that noise left without a plateau: no more than twice the plateau is believed.
     """
-    kept = x[flat.last]
+    kept, most = x[flat.last], 2 * x[flat.last]
     for place in range(flat.last + 1, after.first):
         served = (1 / y[place] - 1 / after.height) / (1 / flat.height - 1 / after.height)
         kept = max(kept, x[place] * min(1.0, max(0.0, served)))
-    return kept
+    return min(kept, most)
 
 
 def _assigned(
