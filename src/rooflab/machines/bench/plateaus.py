@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-# A step in log(y) worth a boundary: the cost of one more segment, in squared standard deviations.
-_NOISE = 0.03
+# A step in log(y) worth a boundary: the cost of one more segment, in squared standard deviations. The
+# deviation is the curve's own, within these bounds: steps and ramps must not pass for noise.
+_NOISE, _MOST_NOISE = 0.03, 0.08
 _BOUNDARY_COST = 10.0
 # A plateau spans at least this many octaves of x and points, and is this flat from end to end.
 _MINIMUM_OCTAVES = 0.7
@@ -191,7 +192,7 @@ def _distance(found: float, reported: float | None) -> float:
 
 def _segments(values: np.ndarray) -> list[tuple[int, int]]:
     """Optimal partition of `values` into constant segments, as (first, last) indices."""
-    count = len(values)
+    count, noise = len(values), _noise(values)
     sums = np.concatenate([[0.0], np.cumsum(values)])
     squares = np.concatenate([[0.0], np.cumsum(values**2)])
     cost = np.full(count + 1, np.inf)
@@ -201,7 +202,7 @@ def _segments(values: np.ndarray) -> list[tuple[int, int]]:
         begins = np.arange(end)
         total = sums[end] - sums[begins]
         error = squares[end] - squares[begins] - total**2 / (end - begins)
-        options = cost[begins] + np.maximum(error, 0) / _NOISE**2 + _BOUNDARY_COST
+        options = cost[begins] + np.maximum(error, 0) / noise**2 + _BOUNDARY_COST
         start[end] = int(np.argmin(options))
         cost[end] = options[start[end]]
     found, end = [], count
@@ -209,6 +210,18 @@ def _segments(values: np.ndarray) -> list[tuple[int, int]]:
         found.append((int(start[end]), end - 1))
         end = int(start[end])
     return found[::-1]
+
+
+def _noise(values: np.ndarray) -> float:
+    """The standard deviation of `values` about their plateaus.
+
+    Differences of neighbours have √2 of it, and their median absolute value, which few steps do not
+    move, is 0.6745 of a normal deviation.
+    """
+    if len(values) < 2:
+        return _NOISE
+    found = float(np.median(np.abs(np.diff(values)))) / (0.6745 * math.sqrt(2))
+    return min(max(found, _NOISE), _MOST_NOISE)
 
 
 def _is_flat(x: Sequence[float], y: Sequence[float], first: int, last: int) -> bool:
