@@ -96,7 +96,7 @@ def test_a_series_keeps_the_best_and_says_how_far_below_a_typical_run_fell():
 @given(st.lists(st.floats(1e-9, 1e15), min_size=1, max_size=20))
 def test_a_spread_lies_between_0_and_1(values):
     series = Series(tuple(values))
-    assert 0 <= series.spread < 1
+    assert 0 <= series.spread <= 1  # 1 only by rounding: the median is positive
     assert series.median <= series.best
 
 
