@@ -15,7 +15,7 @@ from rooflab.units import GIB, KIB, MIB
 SMALLEST_BYTES = 4 * KIB
 # A working set this many times the last cache is main memory's, whatever the replacement policy.
 BEYOND_CACHE = 4
-_LEAST_TOP_BYTES = 256 * MIB
+_LEAST_TOP_BYTES = 128 * MIB
 _MOST_MEMORY_BYTES = 2 * GIB
 # What Python, NumPy, numba and the compiled kernels take beside the arenas.
 _OWN_BYTES = 400 * MIB
@@ -35,21 +35,21 @@ class Plan:
     per_octave: int = 4
     sweep_rounds: int = 3
     sweep_run_s: float = 0.006
-    sweep_budget_s: float = 3.6
+    sweep_budget_s: float = 3.2
     all_sweep: bool = True
     latency_rounds: int = 2
     latency_run_s: float = 0.005
     pilot_rounds: int = 2
     rate_rounds: int = 5
     rate_run_s: float = 0.02
-    rate_budget_s: float = 4.5
+    rate_budget_s: float = 4.0
     together_rounds: int = 3
     peak_rounds: int = 5
     peak_run_s: float = 0.01
-    peak_budget_s: float = 2.4
+    peak_budget_s: float = 2.0
     known_rounds: int = 4
     overhead_rounds: int = 5
-    disk_s: float = 2.0
+    disk_s: float = 1.8
     sustained_s: float = 0.0
 
 
