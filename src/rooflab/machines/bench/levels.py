@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rooflab.machines.bench.plateaus import Named, named
+from rooflab.machines.bench.plateaus import Named, flats, named
 from rooflab.machines.bench.trials import Samples
 
 _MAIN_MEMORY = "DRAM"
@@ -73,12 +73,19 @@ def notches(found: Mapping[int, Samples]) -> list[int]:
     return [sizes[k] for k in range(1, len(sizes) - 1) if best[k] < _NOTCH * min(best[k - 1], best[k + 1])]
 
 
+def edges(found: Mapping[int, Samples]) -> list[int]:
+    """The two sizes after each flat stretch but the last: they decide how large a level is found."""
+    sizes = list(found)
+    *inner, _ = flats(*curve(found)) or (None,)
+    return [sizes[k] for flat in inner if flat for k in (flat.last + 1, flat.last + 2) if k < len(sizes)]
+
+
 def remeasured(
     found: dict[int, Samples], again: Callable[[list[int]], Mapping[int, Samples]], attempts: int = 2
 ) -> dict[int, Samples]:
-    """`found` with the notched sizes measured again, their samples added to the first ones."""
-    for _ in range(attempts):
-        sizes = notches(found)
+    """`found` with the notched sizes and those at edges measured again, samples added to the first ones."""
+    for attempt in range(attempts):
+        sizes = sorted({*notches(found), *(edges(found) if attempt == 0 else ())})
         if not sizes:
             break
         for size, samples in again(sizes).items():
