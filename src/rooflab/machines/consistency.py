@@ -79,9 +79,10 @@ def _buses(levels: tuple[Level, ...]) -> Iterator[str]:
 
 
 def _order(levels: tuple[Level, ...]) -> Iterator[str]:
+    main = next((at for at, level in enumerate(levels) if is_main_memory(level)), len(levels))
     sized = [
         (at, level.name, level.capacity_bytes)
-        for at, level in enumerate(levels)
+        for at, level in enumerate(levels[: main + 1])  # a disk may well be smaller than main memory
         if level.capacity_bytes is not None and level.name != "registers"
     ]
     for (_, name, near_bytes), (at, _, far_bytes) in pairwise(sized):
@@ -98,9 +99,9 @@ def _order(levels: tuple[Level, ...]) -> Iterator[str]:
 
 def _attained(machine: Machine) -> Iterator[str]:
     for index, level in enumerate(machine.levels):
-        theory = level.rate(basis="theoretical")
         for at, rate in enumerate(level.rates):
             attained = rate.basis == "attained" and rate.scope == "all" and rate.per_s == "byte"
+            theory = level.rate(rate.what, basis="theoretical") or level.rate("any", basis="theoretical")
             if theory and attained and rate.value > theory.value * (1 + TOLERANCE):
                 expected = f"no more than the theoretical {_speed(theory.value, theory)}"
                 yield _sentence(f"levels[{index}].rates[{at}].value", _speed(rate.value, rate), expected)

@@ -236,7 +236,7 @@ WRONG = [
             GOOD, points=(msgspec.structs.replace(GOOD.points[0], time_s=0.5), GOOD.points[1])
         ),
         findings(),
-        ["triad moves 42.0 GB/s, DRAM's best is 22.5 GB/s"],
+        ["Triad moves 42.0 GB/s, DRAM's best is 22.5 GB/s"],
     ),
     (
         "known kernels",
@@ -244,7 +244,7 @@ WRONG = [
             GOOD, points=(GOOD.points[0], msgspec.structs.replace(GOOD.points[1], flop=150e9))
         ),
         findings(),
-        ["matmul computes 150 GFLOP/s, the peak is "],
+        ["Matmul computes 150 GFLOP/s, the peak is "],
     ),
     (
         "working set",
@@ -278,11 +278,10 @@ def test_every_check_can_fail() -> None:
 def test_a_wrong_number_fails_few_checks(index: int) -> None:
     name, subject, found, _ = WRONG[index]
     failed = {check.name for check in checks(subject, found) if not check.ok}
-    # A level that is too slow may also scale wrongly; nothing else is told by one number.
-    assert failed - {name} <= {"thread scaling", "bandwidth order", "below theory"}
+    # A level that is too slow may also scale wrongly, or lie under a kernel; nothing else is told by one number.
+    assert failed - {name} <= {"thread scaling", "bandwidth order", "below theory", "known kernels"}
 
 
-@pytest.mark.xfail(reason="the attained peak is compared together with the theoretical one")
 def test_a_point_above_the_attained_peak_is_noticed_though_theory_is_higher() -> None:
     # matmul computes 90 GFLOP/s; a disturbed peak of 60 is a roof measured too low, whatever theory says.
     low = _peaks(GOOD, "attained", "all", value=60e9)

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from rooflab.machines.bench import disk
-from rooflab.machines.bench.disk import Disk, measure_disk
+from rooflab.machines.bench.disk import Disk, DiskRate, measure_disk
+from rooflab.timing import Series
 from rooflab.units import MIB
 
 SHM = Path("/dev/shm")
@@ -105,7 +106,7 @@ def test_refused_o_direct_is_called_page_cache(tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.skipif(not hasattr(os, "O_DIRECT"), reason="this system has no O_DIRECT")
-def test_bypassed_page_cache_is_called_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_behind_o_direct_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
     opened = os.open
 
@@ -117,8 +118,14 @@ def test_bypassed_page_cache_is_called_disk(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(disk, "_filesystem", lambda where: "ext4")
     found = short(tmp_path)
     assert isinstance(found, Disk)
-    assert (found.label, found.note) == ("disk", None)
+    assert found.label == "page cache"
+    assert found.note == "O_DIRECT is accepted but answers faster than any device: these are a cache's speeds"
     assert any(flags & os.O_DIRECT for flags in asked)
+
+
+def test_bypassed_page_cache_is_called_disk() -> None:
+    pages = DiskRate("random read 4 KiB", Series((60e6,)), 4096)  # 68 µs a page
+    assert disk._labelled((pages,), True, "ext4", 10**12) == Disk("disk", (pages,), "ext4", 10**12)
 
 
 def test_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

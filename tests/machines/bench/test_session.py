@@ -161,7 +161,6 @@ def test_checks_are_sentences(machine: Machine) -> None:
         assert "\n" not in check.message
 
 
-@pytest.mark.xfail(strict=False, reason="reading holds a triad against the theory of reads, see test_assemble.py")
 @pytest.mark.parametrize("suffix", ["json", "toml"])
 def test_what_is_saved_is_read_back_equal(machine: Machine, tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"machine.{suffix}"
@@ -366,10 +365,9 @@ def test_an_error_in_a_stage_is_not_swallowed(staged: Callable[..., Any]) -> Non
         staged(("sweep", _sweep_done), ("latency", fail))
 
 
-@pytest.mark.xfail(reason="plateaus are found only after the sweep with all cores")
 def test_interrupted_between_the_two_sweeps_keeps_the_levels(monkeypatch: pytest.MonkeyPatch, host: Host) -> None:
     if len(granted_cores(host)) < 2:
-        pytest.xfail("one CPU is granted: there is one sweep")
+        pytest.skip("one CPU is granted: there is one sweep")
     sweep = session.sweep
 
     def first_only(bench: Any, memory: Any, form: Any, sizes: Any, cpus: Any, scope: str, *rest: Any) -> Any:

@@ -46,7 +46,7 @@ def assemble(found: Findings, date: str) -> Machine:
     machine = Machine(
         name=host.name,
         kind="cpu",
-        source=Source("derived", "reported by the operating system", date),
+        source=msgspec.structs.replace(source, ref=f"{source.ref}; identity as the operating system reports it"),
         vendor=host.vendor,
         compute_unit="core",
         compute_units=len(found.cpus),

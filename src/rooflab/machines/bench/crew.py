@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass
 from types import TracebackType
+from typing import TypeVar
 
 import numpy as np
 
-from rooflab.machines.bench.ir import RESULT_OFFSET_BYTES
+from rooflab.errors import MeasureError
+from rooflab.machines.bench.ir import RELEASED, RESULT_OFFSET_BYTES
 from rooflab.machines.bench.jit import Kernel
 
-_OUT_BYTES = RESULT_OFFSET_BYTES + 32 * 64
+T = TypeVar("T")
+_OUT_BYTES = RESULT_OFFSET_BYTES + 32 * 256  # as many SVE registers of 2048 bits as there are
 _BARRIER_BYTES = 128
 
 
@@ -71,13 +74,33 @@ class Crew:
         """Run `work` on the thread pinned to `cpu`."""
         return self._pools[cpu].submit(work)
 
+    def call(self, cpu: int, work: Callable[[], T]) -> T:
+        """What `work` returns on the thread pinned to `cpu`."""
+        return self._pools[cpu].submit(work).result()
+
     def run(self, jobs: Sequence[Job]) -> Run:
-        """Run all `jobs` at once, one per CPU; they start together, behind a barrier in the kernels."""
+        """Run all `jobs` at once, one per CPU; they start together, behind a barrier in the kernels.
+
+        Raises:
+            MeasureError: two jobs on one CPU: the second would wait for the first, and the first for it.
+        """
+        if len({job.cpu for job in jobs}) < len(jobs):
+            raise MeasureError(f"crew: got jobs on CPUs {[job.cpu for job in jobs]}, expected one per CPU")
         barrier = np.zeros(_BARRIER_BYTES // 8, np.int64)
         where = barrier.ctypes.data + (-barrier.ctypes.data % 64)
-        pending = [self.submit(job.cpu, self._call(job, where, len(jobs))) for job in jobs]
-        for future in pending:
-            future.result()
+        pending: list[Future[object]] = []
+        try:
+            for job in jobs:
+                pending.append(self.submit(job.cpu, self._call(job, where, len(jobs))))
+            # The first error counts, not the first job: its neighbour may be waiting for it.
+            done, _ = wait(pending, return_when=FIRST_EXCEPTION)
+            for future in done:
+                future.result()
+        except BaseException:
+            # A job that was not started would leave the others at the barrier for ever.
+            barrier[:] = RELEASED
+            wait(pending)
+            raise
         outs = [self._outs[job.cpu] for job in jobs]
         starts = [int(out[0]) * 10**9 + int(out[1]) for out in outs]
         ends = [int(out[2]) * 10**9 + int(out[3]) for out in outs]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from rooflab.dtypes import dtype as dtype_of
 from rooflab.errors import RooflabError
 from rooflab.machines.bench.expression import Expression, Offset, offset_of, stream_of
-from rooflab.machines.bench.ir import Body, Emitted
+from rooflab.machines.bench.ir import RELEASED, Body, Emitted
 from rooflab.machines.bench.isa import Dot
 from rooflab.machines.bench.rows import PeakRow, StreamRow
 from rooflab.machines.bench.simd import LLVM_TYPES, Simd
@@ -147,7 +147,10 @@ def ping_pong_kernel(symbol: str = "ping_pong") -> Emitted:
     loop.do("wait:")
     seen = loop.emit("load atomic i64, ptr %a acquire, align 8")
     mine = loop.emit(f"icmp eq i64 {seen}, {turn}")
-    loop.do(f"br i1 {mine}, label %hand, label %wait")
+    barrier = loop.emit("load atomic i64, ptr %barrier acquire, align 8")
+    released = loop.emit(f"icmp uge i64 {barrier}, {RELEASED}")
+    done = loop.emit(f"or i1 {mine}, {released}")
+    loop.do(f"br i1 {done}, label %hand, label %wait")
     loop.do("hand:")
     handed = loop.emit(f"add i64 {turn}, 1")
     loop.do(f"store atomic i64 {handed}, ptr %a release, align 8")

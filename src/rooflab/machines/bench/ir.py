@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from rooflab.errors import RooflabError
 
 RESULT_OFFSET_BYTES = 64
+# A barrier that holds this or more lets everybody go, whoever is missing.
+RELEASED = 1 << 40
 SIGNATURE = (
     "ptr %a, ptr %b, ptr %c, i64 %n, i64 %total, i64 %w, "
     "ptr %barrier, i64 %threads, ptr %out, double %s, double %t"

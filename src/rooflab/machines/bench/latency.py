@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -71,7 +72,7 @@ def latency(
     for _ in range(rounds):
         for place in bench.rng.permutation(len(working_sets)):
             size = working_sets[place]
-            chase = write_cycle(arena, size, bench.rng)
+            chase = bench.crew.call(cpu, partial(write_cycle, arena, size, bench.rng))
             job = Job(cpu, kernel, 1, a=chase.start)
             warm = replace(job, iterations=max(8, min(chase.lines, 20_000) // length))
             per_load = bench.crew.run([warm]).seconds / (warm.iterations * length)

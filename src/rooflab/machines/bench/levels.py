@@ -11,7 +11,7 @@ import numpy as np
 from rooflab.machines.bench.plateaus import Named, flats, named
 from rooflab.machines.bench.trials import Samples
 
-_MAIN_MEMORY = "DRAM"
+MAIN_MEMORY = "DRAM"
 # A point this far under both neighbours was disturbed: curves over size have steps, not notches.
 _NOTCH = 0.93
 
@@ -108,20 +108,20 @@ def places(
         memory_bytes: the working set per core that is main memory's when all cores stream.
     """
     by_name = {cache.name: cache for cache in reported}
-    plateaus = named(*curve(core), [(cache.name, cache.capacity_bytes) for cache in reported], _MAIN_MEMORY)
+    plateaus = named(*curve(core), [(cache.name, cache.capacity_bytes) for cache in reported], MAIN_MEMORY)
     together = {}
     if every:
         shares = [
             (cache.name, cache.capacity_bytes / cache.granted_sharers if cache.capacity_bytes else None)
             for cache in reported
         ]
-        together = {plateau.level: plateau for plateau in named(*curve(every), shares, _MAIN_MEMORY)}
+        together = {plateau.level: plateau for plateau in named(*curve(every), shares, MAIN_MEMORY)}
     found = []
     for plateau in plateaus:
         cache = by_name.get(plateau.level)
         core_bytes = _size(plateau)
         all_bytes = core_bytes
-        if plateau.level == _MAIN_MEMORY:
+        if plateau.level == MAIN_MEMORY:
             all_bytes = memory_bytes
         elif cache and cache.granted_sharers > 1:
             all_bytes = _shared_size(plateau, cache.granted_sharers, together.get(plateau.level))

@@ -8,7 +8,7 @@ from rooflab.machines.bench.arithmetic_side import scopes, theory_clock_hz, theo
 from rooflab.machines.bench.bandwidth import At
 from rooflab.machines.bench.disk import Disk, DiskRate
 from rooflab.machines.bench.findings import Findings
-from rooflab.machines.bench.levels import Place
+from rooflab.machines.bench.levels import MAIN_MEMORY, Place
 from rooflab.machines.bench.trials import Samples
 from rooflab.timing import Series
 from rooflab.types.machine import Level, Rate, Source
@@ -38,21 +38,23 @@ def levels(found: Findings, source: Source) -> tuple[Level, ...]:
 
 def _level(found: Findings, place: Place, source: Source) -> Level:
     rates = [
-        _bandwidth(at, samples, source, found) for at, samples in found.rates.items() if at.level == place.name
+        _bandwidth(at, samples, source, found)
+        for at, samples in found.rates.items()
+        if at.level == place.name and samples.taken
     ]
     if len(found.cpus) == 1:
         rates += [whole(rate) for rate in rates]
     cache = place.reported
-    main = cache is None
+    main = place.name == MAIN_MEMORY
     host = found.host
     return Level(
         name=place.name,
         source=source,
         capacity_bytes=host.memory_granted_bytes if main else round(place.plateau.capacity_bytes or 0) or None,
-        reported_capacity_bytes=host.memory_bytes if main else cache.capacity_bytes,
-        shared_by=None if main else cache.shared_by,
-        line_bytes=None if main else cache.line_bytes,
-        ways=None if main else cache.ways,
+        reported_capacity_bytes=host.memory_bytes if main else cache and cache.capacity_bytes,
+        shared_by=cache and cache.shared_by,
+        line_bytes=cache and cache.line_bytes,
+        ways=cache and cache.ways,
         latency_s=latency_at(found.latency, place.core_bytes),
         loaded_latency_s=1 / found.loaded.best if main and found.loaded and found.loaded.values else None,
         latency_source=source,

@@ -83,8 +83,8 @@ class Sizes:
     Attributes:
         core, every: of the one-core sweep and of that with all cores.
         latency: of the pointer chase: those of `core`.
-        beyond: main memory's working set, of all cores together, as a multiple of all caches; None where
-            the caches are not reported.
+        beyond: main memory's working set as a multiple of the last caches, the smaller of one core's and
+            all cores'; None where the caches are not reported.
     """
 
     core: tuple[int, ...]
@@ -150,7 +150,7 @@ def sizes_to_sweep(
         _fine_then_coarse(fine_to, top, plan.per_octave),
         _fine_then_coarse(fine_to, every_top, plan.per_octave),
         _fine_then_coarse(fine_to, top, plan.per_octave),
-        every_top * len(cpus) / total_cache if total_cache else None,
+        min(top / last, every_top * len(cpus) / total_cache) if total_cache else None,
     )
 
 

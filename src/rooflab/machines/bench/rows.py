@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rooflab.dtypes import dtype as dtype_of
+from rooflab.errors import RooflabError
 from rooflab.machines.bench.expression import Expression
 
 
@@ -25,6 +26,11 @@ class StreamRow:
     dtype: str
     unroll: int
     nontemporal: bool = False
+
+    def __post_init__(self) -> None:
+        streams = sorted(self.expression.streams)
+        if streams != list("abc"[: len(streams)]):
+            raise RooflabError(f"kernel row {self.what!r}: got streams {streams}, expected a, then b, then c")
 
     @property
     def name(self) -> str:

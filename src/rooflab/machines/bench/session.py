@@ -27,7 +27,7 @@ from rooflab.machines.bench.peaks import PeakForm, measure_peaks, measure_sustai
 from rooflab.machines.bench.plan import Plan, cpus_to_use, reported_caches, sizes_to_sweep
 from rooflab.machines.bench.rows import READ, STENCIL, StreamRow
 from rooflab.machines.bench.simd import Simd, host_simds
-from rooflab.machines.bench.trials import Bench, spread_bound
+from rooflab.machines.bench.trials import Bench, Samples, spread_bound
 from rooflab.machines.bench.verify import verify_all
 from rooflab.machines.detect import Host
 from rooflab.machines.microarchitecture import find as find_microarchitecture
@@ -89,7 +89,7 @@ def run(
     caches = reported_caches(host, cpus)
     found = Findings(host, cpus, caches, sizes_to_sweep(plan, caches, cpus, host.memory_granted_bytes), plan)
     found.microarchitecture = find_microarchitecture(host, cpu=cpus[0])
-    before = usage(cpus)
+    before = usage(host.allowed_cpus)
     report = progress or (lambda stage, done, total: None)
     with interruptible() as tick, Crew(cpus) as crew:
         report("compiling kernels", 0.0, 1.0)
@@ -107,7 +107,7 @@ def run(
                 break
             done += weight / _TOTAL_WEIGHT
         report("done", 1.0, 1.0)
-    found.background = background(before, usage(cpus), len(cpus))
+    found.background = background(before, usage(host.allowed_cpus), len(host.allowed_cpus))
     found.seconds = time.monotonic() - start
     return found
 
@@ -189,7 +189,7 @@ def _sweep(session: Session) -> None:
             )
 
         found.sweeps[scope] = remeasured(measured(list(working_sets)), measured)
-    found.places = places(found.sweeps["core"], found.sweeps.get("all"), found.reported, found.sizes.every[-1])
+        found.places = places(found.sweeps["core"], found.sweeps.get("all"), found.reported, found.sizes.every[-1])
 
 
 def _latency(session: Session) -> None:
@@ -223,9 +223,9 @@ def _rates(session: Session) -> None:
                         session.bench, session.memory, form, at, cpus, plan.rate_run_s, tolerance=tolerance
                     )
                 )
+    found.rates = {trial.key: Samples(trial) for trial in trials if isinstance(trial.key, At)}
     clocked = session.memory.arenas[session.cpus[0]]
-    samples = session.bench.interleave(trials, plan.rate_rounds, clocked, plan.rate_budget_s)
-    found.rates = {at: samples[at] for at in samples if isinstance(at, At)}
+    session.bench.take(found.rates.values(), plan.rate_rounds, clocked, plan.rate_budget_s)
 
 
 def _peaks(session: Session) -> None:
@@ -264,7 +264,7 @@ def _known(session: Session) -> None:
     found.known = [
         known.triad(bench, memory, session.form(triad_row, size), cpus, size, rounds),
         known.stencil(bench, memory, Form(STENCIL, session.simds[0]), cpus, size, rounds),
-        known.matmul(len(cpus), rounds),
+        known.matmul(len(found.host.allowed_cpus), rounds),
     ]
 
 
@@ -282,7 +282,11 @@ def _overhead(session: Session) -> None:
 def _sustained(session: Session) -> None:
     plan = session.found.plan
     if plan.sustained_s:
-        form = next(form for form in session.peaks if form.row.what == "fma" and form.row.dtype == "fp64")
+        form = next(
+            (form for form in session.peaks if form.row.dtype == "fp64" and form.row.form == "vector"), None
+        )
+        if form is None:
+            return
         session.found.sustained = measure_sustained(
             session.bench, form, session.memory.arenas, session.cpus, plan.sustained_s
         )

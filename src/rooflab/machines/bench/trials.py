@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -120,20 +120,30 @@ class Bench:
         With `clocked`, the clock is measured right before and after each sample; the higher reading stands,
         since the chain can only be slowed.
         """
-        start = time.monotonic()
         found = {trial.key: Samples(trial) for trial in trials}
-        for samples in found.values():
+        self.take(found.values(), rounds, clocked, budget_s)
+        return found
+
+    def take(
+        self,
+        found: Collection[Samples],
+        rounds: int,
+        clocked: Arena | None = None,
+        budget_s: float = math.inf,
+    ) -> None:
+        """As `interleave`, the samples going into `found` as they are taken: an interruption leaves them there."""
+        start = time.monotonic()
+        for samples in found:
             samples.passes = self._calibrated(samples.trial)
         for done in range((1 + _MORE_ROUNDS) * rounds):
             if done >= _FEWEST_ROUNDS and time.monotonic() - start > budget_s:
                 break
-            wanted = [samples for samples in found.values() if done < rounds or not samples.settled]
+            wanted = [samples for samples in found if done < rounds or not samples.settled]
             if not wanted:
                 break
             for place in self.rng.permutation(len(wanted)):
                 samples = wanted[place]
                 samples.taken.append(self._sample(samples.trial, samples.passes, clocked))
-        return found
 
     def _sample(self, trial: Trial, passes: int, clocked: Arena | None) -> Sample:
         shift = int(self.rng.integers(JITTER_BYTES // LINE_BYTES)) * LINE_BYTES if trial.jitter else 0
