@@ -1,6 +1,6 @@
 """rooflab's roofs beside likwid-bench's and carm-roofline's, measured in pairs in one run.
 
-    python benchmarks/roofs.py [--rounds 7] [--carm /path/to/carm]
+    python benchmarks/roofs.py [--rounds 9] [--only DRAM] [--carm /path/to/carm]
 
 Needs likwid-bench (Debian: apt-get install likwid). carm-roofline (pip install carm-roofline, in an
 environment of its own) compiles C and takes about a minute a figure, so it joins in L1, L2 and FMA only,
@@ -279,6 +279,7 @@ def main() -> None:
     """Compare, case by case."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=9, help="pairs per case, at least 5")
+    parser.add_argument("--only", default="", help="cases whose name contains this")
     parser.add_argument("--carm", help="the carm command of carm-roofline")
     given = parser.parse_args()
     if shutil.which("likwid-bench") is None:
@@ -296,7 +297,8 @@ def main() -> None:
     with Crew(cpus) as crew:
         ours = prepared(crew, cpus, 420 * MB)
         for case in cases(found_l3(ours), len(cpus)):
-            compare(ours, case, peers, max(5, given.rounds))
+            if given.only.casefold() in case.name.casefold():
+                compare(ours, case, peers, max(5, given.rounds))
 
 
 if __name__ == "__main__":

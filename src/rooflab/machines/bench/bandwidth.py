@@ -31,12 +31,13 @@ class Form:
 
 @dataclass(frozen=True)
 class At:
-    """One measurement: a row at a working set per core, on one core or all."""
+    """One measurement: a row at a working set per core, on one core or all; `simd` is the registers' name."""
 
     row: StreamRow
     scope: Scope
     working_set: int
     level: str | None = None
+    simd: str | None = None
 
 
 def stream_trial(

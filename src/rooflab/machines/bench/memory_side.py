@@ -9,9 +9,10 @@ from rooflab.machines.bench.bandwidth import At
 from rooflab.machines.bench.disk import Disk, DiskRate
 from rooflab.machines.bench.findings import Findings
 from rooflab.machines.bench.levels import MAIN_MEMORY, Place
+from rooflab.machines.bench.rows import StreamRow
 from rooflab.machines.bench.trials import Samples
 from rooflab.timing import Series
-from rooflab.types.machine import Level, Rate, Source
+from rooflab.types.machine import Level, Rate, Scope, Source
 
 
 def levels(found: Findings, source: Source) -> tuple[Level, ...]:
@@ -37,11 +38,7 @@ def levels(found: Findings, source: Source) -> tuple[Level, ...]:
 
 
 def _level(found: Findings, place: Place, source: Source) -> Level:
-    rates = [
-        _bandwidth(at, samples, source, found)
-        for at, samples in found.rates.items()
-        if at.level == place.name and samples.taken
-    ]
+    rates = [_bandwidth(at, samples, source) for at, samples in _fastest(found.rates, place.name).items()]
     if len(found.cpus) == 1:
         rates += [whole(rate) for rate in rates]
     cache = place.reported
@@ -63,13 +60,25 @@ def _level(found: Findings, place: Place, source: Source) -> Level:
     )
 
 
+def _fastest(rates: dict[At, Samples], level: str) -> dict[At, Samples]:
+    """The samples of `level`, those of the fastest register width where several were tried."""
+    best: dict[tuple[StreamRow, Scope], At] = {}
+    for at, samples in rates.items():
+        key = (at.row, at.scope)
+        if at.level != level or not samples.taken:
+            continue
+        if key not in best or samples.series.best > rates[best[key]].series.best:
+            best[key] = at
+    return {at: rates[at] for at in best.values()}
+
+
 def latency_at(latency: dict[int, Series], working_set: float) -> float | None:
     """Seconds per load at the largest measured working set up to `working_set`."""
     sizes = [size for size in latency if size <= working_set and latency[size].values]
     return 1 / latency[max(sizes)].best if sizes else None
 
 
-def _bandwidth(at: At, samples: Samples, source: Source, found: Findings) -> Rate:
+def _bandwidth(at: At, samples: Samples, source: Source) -> Rate:
     series = samples.series
     stores = None
     if at.row.expression.writes:

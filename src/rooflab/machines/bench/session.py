@@ -19,7 +19,7 @@ from rooflab.machines.bench.disk import measure_disk
 from rooflab.machines.bench.emit import chase_kernel, clock_kernel, ping_pong_kernel, stream_kernel
 from rooflab.machines.bench.findings import Findings
 from rooflab.machines.bench.jit import compile_kernels, host_features, host_sve_bits, host_target
-from rooflab.machines.bench.levels import places, remeasured
+from rooflab.machines.bench.levels import MAIN_MEMORY, Place, places, remeasured
 from rooflab.machines.bench.load import background, usage
 from rooflab.machines.bench.memory import Memory
 from rooflab.machines.bench.numa import measure_remote
@@ -204,28 +204,26 @@ def _rates(session: Session) -> None:
     """Every kind of stream at every level, all rounds interleaved, the clock taken around each sample."""
     found, plan, trials = session.found, session.found.plan, []
     for place in found.places:
-        forms = fastest_forms(
-            session.bench,
-            session.memory,
-            STREAM_ROWS,
-            session.simds,
-            session.cpus[0],
-            place.core_bytes,
-            plan.pilot_rounds,
-        )
-        for row, form in forms.items():
+        for form in _forms(session, place):
             for scope, cpus in session.scopes.items():
                 size = place.core_bytes if scope == "core" else place.all_bytes
-                at = At(row, scope, size, place.name)
+                at = At(form.row, scope, size, place.name, form.simd.name)
+                run_s = plan.rate_run_s if place.name == MAIN_MEMORY else plan.cached_run_s
                 tolerance = spread_bound(place.name)
                 trials.append(
-                    stream_trial(
-                        session.bench, session.memory, form, at, cpus, plan.rate_run_s, tolerance=tolerance
-                    )
+                    stream_trial(session.bench, session.memory, form, at, cpus, run_s, tolerance=tolerance)
                 )
     found.rates = {trial.key: Samples(trial) for trial in trials if isinstance(trial.key, At)}
     clocked = session.memory.arenas[session.cpus[0]]
     session.bench.take(found.rates.values(), plan.rate_rounds, clocked, plan.rate_budget_s)
+
+
+def _forms(session: Session, place: Place) -> list[Form]:
+    """What is measured at `place`: reads in every register width, the other rows in the width a pilot prefers."""
+    others = [row for row in STREAM_ROWS if row is not READ]
+    first, rounds = session.cpus[0], session.found.plan.pilot_rounds
+    chosen = fastest_forms(session.bench, session.memory, others, session.simds, first, place.core_bytes, rounds)
+    return [*(Form(READ, simd) for simd in session.simds), *chosen.values()]
 
 
 def _peaks(session: Session) -> None:

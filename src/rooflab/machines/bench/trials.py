@@ -18,7 +18,7 @@ from rooflab.timing import Series
 # A round starts up to this far into its memory, a line at a time, so that no single placement decides.
 JITTER_BYTES = 2048
 _FEWEST_ROUNDS = 2
-_MORE_ROUNDS = 2
+_MORE_ROUNDS = 6
 # What a private resource should repeat to, and what memory shared with others can.
 _SPREAD_BOUNDS = {"L1": 0.03, "L2": 0.03, "fma": 0.03}
 _SPREAD_BOUND = 0.08
@@ -37,7 +37,7 @@ class Trial:
         jobs: one per CPU, with the iterations of one whole pass.
         per_pass: bytes or FLOP (or loads) that one pass of all jobs makes.
         run_s: how long one sample should take.
-        tolerance: the spread above which it is worth further rounds; None asks for none.
+        tolerance: how well the best runs must agree to need no further rounds; None asks for none.
         jitter: whether its start may move (not for register-only kernels and pointer chases).
     """
 
@@ -72,8 +72,11 @@ class Samples:
 
     @property
     def settled(self) -> bool:
-        """Whether the runs agree as well as the trial asks."""
-        return self.trial.tolerance is None or self.series.spread <= self.trial.tolerance
+        """Whether the best run was no accident: the third best lies within half the trial's tolerance of it."""
+        if self.trial.tolerance is None:
+            return True
+        ranked = sorted(self.series.values, reverse=True)
+        return len(ranked) > 2 and ranked[2] >= ranked[0] * (1 - self.trial.tolerance / 2)
 
     @property
     def clock_hz(self) -> float | None:
@@ -114,8 +117,8 @@ class Bench:
         """`rounds` samples of each trial, the trials shuffled anew in each round.
 
         Drift then shows as spread in all trials, not as a step between two. Past `budget_s` no round begins
-        after the second: a slow or busy machine gets fewer. Within it, trials whose spread exceeds their
-        tolerance get up to twice as many rounds more.
+        after the second: a slow or busy machine gets fewer. Within it, trials whose best run stands alone
+        get further rounds.
 
         With `clocked`, the clock is measured right before and after each sample; the higher reading stands,
         since the chain can only be slowed.
