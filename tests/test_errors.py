@@ -40,7 +40,12 @@ def test_an_unknown_name_lists_the_near_ones_and_the_next_step():
 
 
 def test_an_unknown_name_with_nothing_near_says_so():
-    assert str(UnknownNameError("dtype", "posit", NAMES)) == "unknown dtype 'posit'; no known name is near it"
+    many = [f"name-{number}" for number in range(20)]
+    assert str(UnknownNameError("dtype", "posit", many)) == "unknown dtype 'posit'; no known name is near it"
+
+
+def test_few_known_names_are_listed_when_none_is_near():
+    assert str(UnknownNameError("level", "L9", ["DRAM", "disk"])) == "unknown level 'L9'; known: DRAM, disk"
 
 
 def test_a_missing_extra_says_what_to_install():

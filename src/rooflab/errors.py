@@ -6,6 +6,9 @@ import difflib
 from collections.abc import Iterable
 
 
+_FEW_ENOUGH_TO_LIST = 12
+
+
 class RooflabError(Exception):
     """Bad input or a machine that cannot answer: one clear line, exit code 2 on the command line."""
 
@@ -14,8 +17,14 @@ class UnknownNameError(RooflabError):
     """A name that is not in its table, with the near matches that are."""
 
     def __init__(self, what: str, got: str, known: Iterable[str], next_step: str = "") -> None:
-        self.near = near_matches(got, known)
-        near = f"; did you mean {', '.join(self.near)}?" if self.near else "; no known name is near it"
+        listed = list(dict.fromkeys(known))
+        self.near = near_matches(got, listed)
+        if self.near:
+            near = f"; did you mean {', '.join(self.near)}?"
+        elif len(listed) <= _FEW_ENOUGH_TO_LIST:
+            near = f"; known: {', '.join(listed)}"
+        else:
+            near = "; no known name is near it"
         super().__init__(f"unknown {what} {got!r}{near}{' ' + next_step if next_step else ''}")
 
 
@@ -40,7 +49,7 @@ def near_matches(got: str, known: Iterable[str], count: int = 4) -> list[str]:
     for name in known:
         plain.setdefault(squash(name), name)
     wanted = squash(got)
-    close = difflib.get_close_matches(wanted, plain, n=count, cutoff=0.6)
+    close = difflib.get_close_matches(wanted, plain, n=count, cutoff=0.6 if len(wanted) > 4 else 0.5)
     within = [key for key in plain if wanted and len(wanted) > 1 and wanted in key and key not in close]
     return [plain[key] for key in (close + sorted(within, key=len))[:count]]
 

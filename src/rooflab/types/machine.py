@@ -112,17 +112,28 @@ class Level(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     rates: tuple[Rate, ...] = ()
     note: str | None = None
 
-    def rate(self, what: str | None = None, *, scope: Scope = "all", basis: Basis | None = None) -> Rate | None:
+    def rate(
+        self,
+        what: str | None = None,
+        *,
+        scope: Scope = "all",
+        basis: Basis | None = None,
+        stores: Stores | None = None,
+    ) -> Rate | None:
         """The fastest bandwidth of this level that fits; None where there is none.
 
-        With no `what`, reads are asked for first, then "any".
+        With no `what`, reads are asked for first, then "any". Theory and measurement differ: name the
+        `basis` before comparing two machines. `stores` tells ordinary stores from non-temporal ones.
         """
         wanted = ("read", "any") if what is None else (what,)
         for name in wanted:
             fits = [
                 rate
                 for rate in self.rates
-                if rate.what == name and rate.scope == scope and basis in (None, rate.basis)
+                if rate.what == name
+                and rate.scope == scope
+                and basis in (None, rate.basis)
+                and stores in (None, rate.stores)
             ]
             if fits:
                 return max(fits, key=lambda rate: rate.value)
