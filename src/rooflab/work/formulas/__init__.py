@@ -1,0 +1,13 @@
+"""Exact FLOP and bytes of each kind of operation, from shapes, number formats and attributes alone."""
+
+from __future__ import annotations
+
+from rooflab.work.formulas import (  # noqa: F401  (each registers its formulas)
+    matmul,
+    movement,
+    pointwise,
+    reduction,
+)
+from rooflab.work.formulas.registry import Attrs, Formula, Specs, cost, formula, kinds
+
+__all__ = ["Attrs", "Formula", "Specs", "cost", "formula", "kinds"]
