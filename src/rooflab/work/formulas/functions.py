@@ -8,34 +8,29 @@ operations: 0, and their bytes count.
 
 from __future__ import annotations
 
+_NO_ARITHMETIC = (  # moves and logic
+    "identity where masked_fill fill logical_and logical_or logical_xor logical_not bitwise_and bitwise_or"
+    " bitwise_xor bitwise_not shift_left shift_right tril triu real imag view_as_real view_as_complex"
+    " complex conj cast signbit"
+)
+_ONE_OPERATION = (  # an addition, multiplication or comparison
+    "add sub rsub mul neg abs sign sgn positive square max min maximum minimum fmax fmin relu threshold"
+    " floor ceil round trunc eq ne lt le gt ge isnan isinf isfinite isposinf isneginf heaviside copysign"
+    " nextafter threshold_backward relu_backward deg2rad rad2deg ldexp"
+)
+_ONE_SPECIAL = (
+    "div reciprocal sqrt rsqrt cbrt exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh"
+    " cosh tanh asinh acosh atanh erf erfc erfinv lgamma digamma polygamma i0 i0e i1 i1e ndtr ndtri"
+    " bessel_j0 bessel_j1 gammainc gammaincc zeta"
+)
+_NO_ARITHMETIC_COMPLEX = (
+    "identity where masked_fill fill real imag view_as_real view_as_complex complex cast tril triu"
+)
+
 REAL: dict[str, tuple[int, int]] = {
-    # moves and logic: no arithmetic on floating-point numbers
-    **dict.fromkeys(
-        (
-            "identity where masked_fill fill logical_and logical_or logical_xor logical_not bitwise_and bitwise_or"
-            " bitwise_xor bitwise_not shift_left shift_right tril triu real imag view_as_real view_as_complex"
-            " complex conj cast signbit"
-        ).split(),
-        (0, 0),
-    ),
-    # one addition, multiplication or comparison
-    **dict.fromkeys(
-        (
-            "add sub rsub mul neg abs sign sgn positive square max min maximum minimum fmax fmin relu threshold"
-            " floor ceil round trunc eq ne lt le gt ge isnan isinf isfinite isposinf isneginf heaviside copysign"
-            " nextafter threshold_backward relu_backward deg2rad rad2deg ldexp"
-        ).split(),
-        (1, 0),
-    ),
-    # one special function
-    **dict.fromkeys(
-        (
-            "div reciprocal sqrt rsqrt cbrt exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh"
-            " cosh tanh asinh acosh atanh erf erfc erfinv lgamma digamma polygamma i0 i0e i1 i1e ndtr ndtri"
-            " bessel_j0 bessel_j1 gammainc gammaincc zeta"
-        ).split(),
-        (0, 1),
-    ),
+    **dict.fromkeys(_NO_ARITHMETIC.split(), (0, 0)),
+    **dict.fromkeys(_ONE_OPERATION.split(), (1, 0)),
+    **dict.fromkeys(_ONE_SPECIAL.split(), (0, 1)),
     # arithmetic
     "add_scaled": (2, 0),  # a + alpha·b
     "fma": (2, 0),  # a·b + c
@@ -120,11 +115,8 @@ REAL: dict[str, tuple[int, int]] = {
 }
 
 COMPLEX: dict[str, tuple[int, int]] = {
-    **dict.fromkeys(
-        "identity where masked_fill fill real imag view_as_real view_as_complex complex cast tril triu".split(),
-        (0, 0),
-    ),
-    **dict.fromkeys("add sub rsub neg eq ne".split(), (2, 0)),
+    **dict.fromkeys(_NO_ARITHMETIC_COMPLEX.split(), (0, 0)),
+    **dict.fromkeys(("add", "sub", "rsub", "neg", "eq", "ne"), (2, 0)),
     "conj": (1, 0),
     "mul": (6, 0),  # ac − bd, ad + bc: 4 multiplications, 2 additions
     "square": (5, 0),  # a·a − b·b, 2·a·b

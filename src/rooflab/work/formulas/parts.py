@@ -27,7 +27,7 @@ from rooflab.types.work import Access, Cost, Flop, TensorSpec, Traffic
 _REAL = {"complex64": "fp32", "complex128": "fp64"}
 _FLOATS = {"fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "fp6", "fp4"}
 # What matrix units and the libraries above them sum in.
-_ACCUMULATE = {name: "fp32" for name in ("fp16", "bf16", "tf32", "fp8", "fp6", "fp4")}
+_ACCUMULATE = dict.fromkeys(("fp16", "bf16", "tf32", "fp8", "fp6", "fp4"), "fp32")
 _ACCUMULATE |= {"int8": "int32", "int4": "int32"}
 
 
@@ -90,8 +90,19 @@ def scalar_flop(name: str | None, vector: float = 0, special: float = 0) -> tupl
 
 
 def total_bytes(specs: Iterable[TensorSpec]) -> float:
-    """Bytes of the tensors, the same tensor given twice counted once."""
-    return sum({id(spec): spec.nbytes for spec in specs}.values())
+    """Bytes of the tensors; the same object given twice is counted once where its storage is known.
+
+    Two views of one storage (the q and k of a fused projection) are two tensors: their parts differ.
+    """
+    total = 0.0
+    seen: set[int] = set()
+    for spec in specs:
+        if spec.storage >= 0:
+            if id(spec) in seen:
+                continue
+            seen.add(id(spec))
+        total += spec.nbytes
+    return total
 
 
 def load_bytes(spec: TensorSpec, loads: float) -> float:
