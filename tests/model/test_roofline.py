@@ -71,6 +71,8 @@ def test_a_level_takes_its_read_roof_then_what_it_has():
                 ("L2", [bandwidth(200e9, "triad"), bandwidth(90e9, scope="core")]),
                 ("DRAM", [bandwidth(50e9, "any", basis="theoretical")]),
                 ("disk", [bandwidth(2e9)]),  # not on the chart
+                ("page cache", [bandwidth(9e9)]),
+                ("files in memory", [bandwidth(9e9)]),
             ]
         )
     )

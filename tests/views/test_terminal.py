@@ -50,6 +50,21 @@ def test_everything_measured_is_said(measured):
     assert text.rstrip().splitlines()[-1].startswith("Ridge points: fp64 scalar 0.749, fp64 4.29, fp32 8.59")
 
 
+@pytest.mark.parametrize("name", ["page cache", "files in memory"])
+def test_what_stands_in_a_disks_place_says_so_and_is_no_roof(measured, name):
+    *memories, disk = measured.levels
+    cached = msgspec.structs.replace(measured, levels=(*memories, msgspec.structs.replace(disk, name=name)))
+    text = printed(cached, 100)
+    assert f"\n{name.capitalize()}\n" in text
+    assert text.replace(name.capitalize(), "Disk") == printed(measured, 100)
+
+
+def test_a_disk_that_was_not_measured_is_a_sentence(measured):
+    levels, why = measured.levels[:-1], "disk not measured: /tmp has 20 MiB free, expected 128"
+    without = msgspec.structs.replace(measured, levels=levels, environment={**measured.environment, "disk": why})
+    assert "\nDisk not measured: /tmp has 20 MiB free, expected 128.\n" in printed(without, 100)
+
+
 def test_points_say_which_roof_binds(measured):
     table = tables.points(measured)
     # 2e8/2.4e9 = 0.0833 FLOP/byte × 38 GB/s = 3.17 GFLOP/s, of which 2e8 / 0.0667 s = 3.00

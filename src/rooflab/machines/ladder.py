@@ -12,7 +12,17 @@ from typing import NamedTuple
 from rooflab.dtypes import dtype
 from rooflab.machines.catalog import DATA
 from rooflab.types import toml
-from rooflab.types.machine import Basis, Level, Link, Machine, Rate, Source, is_main_memory
+from rooflab.types.machine import (
+    DISK,
+    Basis,
+    Level,
+    Link,
+    Machine,
+    Rate,
+    Source,
+    is_main_memory,
+    is_storage,
+)
 from rooflab.units import FLOP_PER_FMA, GIGA
 
 MOVED_BYTES = GIGA
@@ -110,7 +120,7 @@ def _own_levels(machine: Machine) -> list[Rung]:
             level.latency_source,
         )
         for level in machine.levels
-        if level.name not in ("registers", "disk")
+        if level.name != "registers" and not is_storage(level)
     ]
 
 
@@ -127,7 +137,7 @@ def _peers(machine: Machine) -> list[Rung]:
 def _beyond(machine: Machine) -> list[Rung]:
     """The rungs of `data/ladder.toml`, each replaced by the machine's own link or level where it has one."""
     rungs: list[Rung] = []
-    own_disk = next((level for level in machine.levels if level.name == "disk"), None)
+    own_disk = next((level for level in machine.levels if level.name == DISK), None)
     for level in _outer().levels:
         links = [link for link in machine.links if link.to == {_HOST: "host", _NETWORK: "network"}.get(level.name)]
         if level.name == _HOST and machine.kind not in _HOSTED:
@@ -135,7 +145,7 @@ def _beyond(machine: Machine) -> list[Rung]:
         if links:
             rungs += [_over(link, f"{level.name} (over {link.name})", level, level) for link in links]
             continue
-        used = own_disk if level.name == "disk" and own_disk is not None else level
+        used = own_disk if level.name == DISK and own_disk is not None else level
         rungs.append(
             _rung(
                 _title(used),

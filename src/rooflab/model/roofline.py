@@ -12,10 +12,9 @@ from typing import NamedTuple, TypeVar
 import msgspec
 import numpy as np
 
-from rooflab.types.machine import Basis, Level, Machine, Point, Rate, Scope, is_main_memory
+from rooflab.types.machine import Basis, Level, Machine, Point, Rate, Scope, is_main_memory, is_storage
 
 BALANCED = 0.9  # two terms this close share the blame (DESIGN: `bound`)
-_OFF_THE_CHART = ("registers", "disk")  # no stream of a kernel in memory is bound by these
 _STREAMS = ("read", "any", "triad", "copy", "write")  # the first that a level has makes its roof
 
 Intensity = TypeVar("Intensity", float, np.ndarray)
@@ -98,7 +97,9 @@ def roofs(machine: Machine, scope: Scope = "all") -> Roofs:
     bandwidths = tuple(
         roof
         for level in machine.levels
-        if level.name not in _OFF_THE_CHART and (roof := _bandwidth_roof(level, scope)) is not None
+        if level.name != "registers"
+        and not is_storage(level)
+        and (roof := _bandwidth_roof(level, scope)) is not None
     )
     for per_s in ("flop", "op"):
         peaks = _peak_roofs(machine, scope, per_s)

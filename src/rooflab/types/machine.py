@@ -84,7 +84,7 @@ class Level(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """One level of the memory hierarchy.
 
     Attributes:
-        name: "registers", "L1", "L2", "L3", "DRAM", "HBM", "disk", …
+        name: "registers", "L1", "L2", "L3", "DRAM", "HBM", "disk", … (see `is_storage`)
         capacity_bytes: of one instance; for a measured machine, the capacity found by the sweep.
         reported_capacity_bytes: what the operating system says, where it differs in kind from found.
         shared_by: how many cores (SMs, CUs) share one instance.
@@ -378,8 +378,16 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 MAIN_MEMORY = ("DRAM", "HBM", "memory")
+# A disk, and what stands in its place where it cannot be reached: the system's cache of it, or a file
+# system that has no disk (tmpfs).
+DISK, PAGE_CACHE, MEMORY_FILES = STORAGE = ("disk", "page cache", "files in memory")
 
 
 def is_main_memory(level: Level) -> bool:
     """Whether `level` is the machine's main memory."""
     return level.name in MAIN_MEMORY
+
+
+def is_storage(level: Level) -> bool:
+    """Whether `level` holds files: no stream of a kernel in memory is bound by it."""
+    return level.name in STORAGE

@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from rooflab import units
-from rooflab.types.machine import Curve, Machine, Plateau, is_main_memory
+from rooflab.types.machine import Curve, Machine, Plateau, is_main_memory, is_storage
 from rooflab.views import labels, plane
 from rooflab.views.chart import si_label
 from rooflab.views.plane import Plane
@@ -139,7 +139,7 @@ def capacities(machine: Machine) -> list[tuple[float, str, bool]]:
     rules = []
     for level in machine.levels:
         found, reported = level.capacity_bytes, level.reported_capacity_bytes
-        if is_main_memory(level) or level.name in ("registers", "disk"):
+        if is_main_memory(level) or is_storage(level) or level.name == "registers":
             continue
         if found and reported and 1 / FOUND_IS_REPORTED < found / reported < FOUND_IS_REPORTED:
             rules.append((found, f"{level.name} {units.iec(found)}", False))

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from rooflab import units
 from rooflab.model import roofline as model
-from rooflab.types.machine import Level, Machine, Rate, Scope, Source
+from rooflab.types.machine import DISK, Level, Machine, Rate, Scope, Source, is_storage
 
 UNKNOWN = "–"
 _UNITS = {
@@ -139,13 +139,14 @@ def points(machine: Machine) -> Table:
 
 
 def disk(machine: Machine) -> Table:
-    """What the disk does."""
-    rows, notes = [], []
+    """What the disk does, or the page cache or the memory in its place."""
+    rows, notes, title = [], [], DISK.capitalize()
     for level in machine.levels:
-        if level.name == "disk":
+        if is_storage(level):
+            title = level.name.capitalize()
             rows += [(rate.what, rate_text(rate), _percent(rate.spread)) for rate in level.rates]
             notes += [note for note in (level.note, *(rate.note for rate in level.rates)) if note]
-    return _without_empty("Disk", ("access", "rate", "spread"), rows, note="; ".join(dict.fromkeys(notes)))
+    return _without_empty(title, ("access", "rate", "spread"), rows, note="; ".join(dict.fromkeys(notes)))
 
 
 def links(machine: Machine) -> Table:
@@ -223,7 +224,11 @@ def facts(machine: Machine) -> tuple[str, ...]:
     first = ", ".join(str(word) for word in words if word)
     granted = machine.environment.get("granted")
     stopped = f"Incomplete: {machine.incomplete}." if machine.incomplete else None
-    return tuple(str(line) for line in (first, granted, machine.note, stopped, _misplaced(machine)) if line)
+    # Where there is no disk, its place in the environment says why.
+    why = str(machine.environment.get(DISK, ""))
+    no_disk = f"{why[:1].upper()}{why[1:]}." if why else None
+    lines = (first, granted, machine.note, stopped, no_disk, _misplaced(machine))
+    return tuple(str(line) for line in lines if line)
 
 
 def ridge_sentence(machine: Machine, scope: Scope = "all") -> str:
@@ -280,7 +285,7 @@ def who(machine: Machine, scope: Scope) -> str:
 
 
 def _memories(machine: Machine) -> list[Level]:
-    return [level for level in machine.levels if level.name != "disk"]
+    return [level for level in machine.levels if not is_storage(level)]
 
 
 def _misplaced(machine: Machine) -> str | None:

@@ -19,6 +19,7 @@ from rooflab.machines.bench.levels import Reported, curve, notches, places, reme
 from rooflab.machines.bench.plan import DEFAULT, Sizes
 from rooflab.machines.bench.rows import READ, STORES
 from rooflab.machines.bench.trials import Sample, Samples, Trial
+from rooflab.machines.consistency import contradictions
 from rooflab.machines.detect import Cpu, Host
 from rooflab.machines.microarchitecture import named as microarchitecture
 from rooflab.timing import Series
@@ -151,6 +152,7 @@ def test_disk_comes_last_and_its_pages_are_counted_too() -> None:
     machine = assemble(found(disk=Disk("page cache", rates, "ext4", 10**12, "why")), DATE)
     disk = machine.levels[-1]
     assert disk.name == "page cache"
+    assert not contradictions(machine)
     assert [(rate.what, rate.per_s, rate.value) for rate in disk.rates] == [
         ("write", "byte", 2e9),
         ("random read 4 KiB", "byte", 4096e4),

@@ -81,7 +81,7 @@ def test_a_file_system_in_memory_is_called_memory() -> None:
     found = short(SHM)
     if isinstance(found, str):
         pytest.skip(found)  # a container's /dev/shm may hold 64 MiB only
-    assert found.label == "memory"
+    assert found.label == "files in memory"
     assert found.filesystem == "tmpfs"
     assert found.note == "the temporary directory lies on tmpfs: these are memory speeds, not a disk's"
     assert not [path for path in set(SHM.iterdir()) - before if path.name.startswith("rooflab-")]

@@ -27,7 +27,7 @@ from rooflab.machines.detect import Host, detect, granted_cores, granted_threads
 from rooflab.types.machine import Machine, Rate
 from rooflab.views.export import json_text
 
-ORDER = ["L1", "L2", "L3", "L4", "DRAM", "disk", "page cache", "memory"]
+ORDER = ["L1", "L2", "L3", "L4", "DRAM", "disk", "page cache", "files in memory"]
 
 
 @pytest.fixture(scope="session")

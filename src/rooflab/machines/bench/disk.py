@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from rooflab.timing import Series
+from rooflab.types.machine import DISK, MEMORY_FILES, PAGE_CACHE
 from rooflab.units import GIB, MIB
 
 LIMIT_BYTES = 1 * GIB
@@ -42,7 +43,8 @@ class Disk:
     """What was measured under a directory.
 
     Attributes:
-        label: "disk", or "page cache" where it could not be bypassed, or "memory" for a file system in it.
+        label: name of the `Level`: "disk", "page cache" where that could not be bypassed, "files in memory"
+            on tmpfs.
         filesystem: its type, where the system says.
         capacity_bytes: of the file system.
         note: why a label is what it is; None for a plain disk.
@@ -217,12 +219,12 @@ def _filesystem(where: Path, mounts: Path = Path("/proc/mounts")) -> str | None:
 def _labelled(rates: tuple[DiskRate, ...], direct: bool, filesystem: str | None, capacity: int) -> Disk:
     if filesystem in _IN_MEMORY:
         note = f"the temporary directory lies on {filesystem}: these are memory speeds, not a disk's"
-        return Disk("memory", rates, filesystem, capacity, note)
+        return Disk(MEMORY_FILES, rates, filesystem, capacity, note)
     page = next((one.series for one in rates if one.what == "random read 4 KiB" and one.series.values), None)
     if direct and page and PAGE_BYTES / page.best < _FASTEST_DEVICE_S:
         note = "O_DIRECT is accepted but answers faster than any device: these are a cache's speeds"
-        return Disk("page cache", rates, filesystem, capacity, note)
+        return Disk(PAGE_CACHE, rates, filesystem, capacity, note)
     if not direct:
         note = "the file system refuses O_DIRECT: these are page-cache speeds, not the disk's"
-        return Disk("page cache", rates, filesystem, capacity, note)
-    return Disk("disk", rates, filesystem, capacity)
+        return Disk(PAGE_CACHE, rates, filesystem, capacity, note)
+    return Disk(DISK, rates, filesystem, capacity)
