@@ -111,6 +111,21 @@ def test_a_pipe_gets_no_escape_codes(measured, monkeypatch):
     assert "\x1b" not in out.getvalue()
 
 
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_locale_without_unicode_gets_the_same_lines_spelled_out(measured, encoding):
+    plain, raw = io.StringIO(), io.BytesIO()
+    out = io.TextIOWrapper(raw, encoding=encoding, newline="")
+    terminal.show(measured, plain)
+    terminal.show(measured, out)
+    out.flush()
+    text = raw.getvalue().decode("ascii")
+    assert "?" not in text
+    assert "DRAM" in text
+    # The sketch apart, every sign is spelled with one sign.
+    tables_of = [shown.partition("Memory\n")[2] for shown in (plain.getvalue(), text)]
+    assert [len(line) for line in tables_of[0].splitlines()] == [len(line) for line in tables_of[1].splitlines()]
+
+
 def test_no_color_is_heeded(measured, monkeypatch):
     class Terminal(io.StringIO):
         def isatty(self):

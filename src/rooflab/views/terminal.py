@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, TextIO, cast
 
 from rooflab.types.machine import Level, Machine, is_main_memory
 from rooflab.views import tables
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from rooflab.machines.ladder import Rung
 
 PIPE_WIDTH = 120  # a pipe has no width of its own: wide enough for every table
+# One sign for one, so that columns stay aligned.
+_ASCII = str.maketrans("–—−×·µμ…─│→²³’“”", '---x.uu.-|>23\'""')
 
 
 def console(file: TextIO | None = None) -> Console:
@@ -31,7 +33,29 @@ def console(file: TextIO | None = None) -> Console:
 
     file = sys.stdout if file is None else file
     width = None if file is not None and file.isatty() else PIPE_WIDTH
+    if file is not None and not speaks_unicode(file):
+        file = cast("TextIO", _Spelled(file))
     return Plain(file=file, width=width, highlight=False, emoji=False, markup=False)
+
+
+def speaks_unicode(file: TextIO) -> bool:
+    """Whether every character can be written to `file`; a made-up file that names no encoding takes them."""
+    return (getattr(file, "encoding", None) or "utf-8").lower().startswith("utf")
+
+
+class _Spelled:
+    """A text file that holds fewer characters than Unicode (LC_ALL=C): the others are spelled with those."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def write(self, text: str) -> int:
+        """Write `text`, its known signs spelled out and any other that does not fit as a question mark."""
+        spelled = text.translate(_ASCII)
+        return self._file.write(spelled.encode(self._file.encoding, "replace").decode(self._file.encoding))
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._file, name)
 
 
 def show(machine: Machine, file: TextIO | None = None) -> None:
@@ -51,7 +75,7 @@ def pages(machine: Machine, width: int = 80, unicode: bool = True) -> list[Rende
     if drawn:
         made += [Text(""), Text(drawn, no_wrap=True)]
     for table in tables.every(machine):
-        made += [Text(""), *_table(table, width)]
+        made += [Text(""), *drawn_table(table, width)]
     made += _checks(machine)
     ridge = tables.ridge_sentence(machine)
     if ridge:
@@ -73,7 +97,7 @@ def show_catalogue(machines: Iterable[tuple[str, Machine]], file: TextIO | None 
     table, out = tables.Table("", columns, tuple(rows), words=2, note=note), console(file)
     if len(fold(table, out.width)) > 1:
         table = tables.without(table, ("kind", "year", "fp32"))
-    for part in _table(table, out.width):
+    for part in drawn_table(table, out.width):
         out.print(part)
 
 
@@ -97,11 +121,11 @@ def show_ladder(machine: Machine, rungs: Sequence[Rung], file: TextIO | None = N
     note = "Slower: times the level before. Dashes are unknown, not zero."
     out = console(file)
     out.print(Text(machine.name, style="bold"))
-    for part in _table(tables.Table("From near to far", columns, tuple(rows), note=note), out.width):
+    for part in drawn_table(tables.Table("From near to far", columns, tuple(rows), note=note), out.width):
         out.print(part)
 
 
-def _table(table: tables.Table, width: int) -> list[RenderableType]:
+def drawn_table(table: tables.Table, width: int) -> list[RenderableType]:
     """The title, the rich table and the note; columns that don't fit go to a second table below."""
     from rich.text import Text
 
