@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from rooflab.errors import UnknownNameError
+from rooflab.errors import RooflabError
 from rooflab.types.work import Cost, Graph, Op, TensorSpec
 from rooflab.work.formulas import cost
 
@@ -71,7 +71,7 @@ def _result(op: Op, tensors: tuple[TensorSpec, ...]) -> Cost | str:
         return "opaque: what it computes is not visible"
     try:
         return cost(op.kind, _specs(op.inputs, tensors), _specs(op.outputs, tensors), op.attrs)
-    except UnknownNameError as err:
+    except RooflabError as err:
         return str(err)
     except KeyError as err:
         return f"{op.kind}: attribute {err} is missing"

@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from rooflab.work.formulas import (  # noqa: F401  (each registers its formulas)
+    attention,
+    collective,
+    conv,
+    fft,
+    gather,
+    loss,
     matmul,
     movement,
+    norm,
+    optimizer,
     pointwise,
+    pooling,
     reduction,
+    rnn,
+    sort,
 )
 from rooflab.work.formulas.registry import Attrs, Formula, Specs, cost, formula, kinds
 

@@ -54,3 +54,67 @@ def _bias(bias, elements: int, outputs: Specs):
     """FLOP of one addition per output element (two for complex numbers)."""
     per_element = number_format(bias.dtype).flop_per_fma // 4 or 1
     return scalar_flop(compute_dtype((bias,), outputs), vector=elements * per_element)
+
+
+@formula("grouped_matmul")
+def grouped_matmul(inputs: Specs, outputs: Specs, attrs: Attrs) -> Cost:
+    """The cost of products of groups of rows with a matrix each (mixture of experts).
+
+    Each row meets one matrix: multiply-adds = a.elements × out.shape[-1], whatever the groups' sizes.
+    Bytes of b: of the groups that can be touched, at most one per row.
+
+    Args:
+        inputs: a (rows, k), b (groups, k, n), group sizes …. outputs: out (rows, n).
+        attrs: fma (overrides); active (groups touched; default: all, or as many as rows where fewer);
+            weight_bits, compute as `matmul`.
+    """
+    a, b, out = inputs[0], inputs[1], outputs[0]
+    fma = attrs.get("fma", a.elements * out.shape[-1])
+    groups = b.shape[0] if len(b.shape) > 2 else 1
+    rows = a.elements // a.shape[-1] if a.shape[-1] else 0
+    active = min(attrs.get("active", rows if groups > 1 else 1), groups)
+    bits = attrs.get("weight_bits")
+    weight = bits / 8 if bits else item_bytes(b)
+    read = a.nbytes + b.nbytes * active / groups + total_bytes(inputs[2:])
+    return cost_of(
+        matrix(fma, attrs.get("compute") or a.dtype),
+        read=read,
+        write=out.nbytes,
+        loaded=fma * (item_bytes(a) + weight) + total_bytes(inputs[2:]),
+        note=f"each row meets one of {groups} matrices; {active} of them read",
+    )
+
+
+@formula("sparse_matmul")
+def sparse_matmul(inputs: Specs, outputs: Specs, attrs: Attrs) -> Cost:
+    """The cost of a sparse matrix (CSR, CSC, COO, BSR) times a dense one: nnz × n multiply-adds.
+
+    Compulsory bytes: values, indices and the dense operand once, the output once: 2 FLOP per 12 bytes for
+    fp64 values with 32-bit columns (Williams et al., CACM 52(4), 2009). Accessed: value, index and dense
+    element per multiply-add. An addend costs an addition per output. The products run on the vector engine,
+    as gathered operands feed no matrix unit.
+
+    Args:
+        inputs: values, indices …, dense[, addend]. outputs: out.
+        attrs: nnz: stored elements; n: columns of the dense operand; bias (bool): an addend is the last.
+    """
+    values, out = inputs[0], outputs[0]
+    fma = attrs["nnz"] * attrs["n"]
+    bias = bool(attrs.get("bias"))
+    dense = inputs[-2] if bias else inputs[-1]
+    indices = inputs[1 : -2 if bias else -1]
+    per_fma = number_format(values.dtype).flop_per_fma
+    flop = scalar_flop(compute_dtype((values, dense)), vector=per_fma * fma)
+    loaded = fma * (item_bytes(values) + item_bytes(dense) + (item_bytes(indices[-1]) if indices else 0))
+    loaded += total_bytes(indices[:-1])
+    if bias:
+        flop += _bias(inputs[-1], out.elements, outputs)
+        loaded += out.elements * item_bytes(inputs[-1])
+    return cost_of(
+        flop,
+        read=total_bytes(inputs),
+        write=out.nbytes,
+        loaded=loaded,
+        access="gather",
+        note="the dense operand crosses once; its rows are gathered",
+    )

@@ -24,11 +24,11 @@ from rooflab.dtypes import DType, dtype
 from rooflab.types.machine import Engine
 from rooflab.types.work import Access, Cost, Flop, TensorSpec, Traffic
 
-_REAL = {"complex64": "fp32", "complex128": "fp64"}
+_REAL: dict[str, str] = {"complex64": "fp32", "complex128": "fp64"}
 _FLOATS = {"fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "fp6", "fp4"}
 # What matrix units and the libraries above them sum in.
-_ACCUMULATE = dict.fromkeys(("fp16", "bf16", "tf32", "fp8", "fp6", "fp4"), "fp32")
-_ACCUMULATE |= {"int8": "int32", "int4": "int32"}
+_SUM_IN_FP32 = ("fp16", "bf16", "tf32", "fp8", "fp6", "fp4")
+_ACCUMULATE: dict[str, str] = {**dict.fromkeys(_SUM_IN_FP32, "fp32"), "int8": "int32", "int4": "int32"}
 
 
 @cache
