@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from pathlib import Path
 
@@ -184,6 +185,7 @@ def test_the_measured_roofs_are_those_of_the_record() -> None:
         ("NVIDIA GeForce RTX 4090", "rtx-4090"),
         ("NVIDIA L40S", "l40s"),
         ("NVIDIA GB10", "gb10"),
+        ("NVIDIA RTX PRO 6000 Blackwell Workstation Edition", "rtx-pro-6000-workstation"),
         ("m1-pro", "m1-pro"),
         ("nvidia h100 80gb hbm3", "h100-sxm"),  # case and punctuation do not count
         ("TPU v5 lite", "tpu-v5e"),
@@ -195,7 +197,14 @@ def test_names_that_profilers_print_mean_one_machine(printed: str, stem: str) ->
 
 @pytest.mark.parametrize(
     ("name", "near"),
-    [("NVIDIA H800", "H200"), ("RTX 3071", "rtx-3070-ti"), ("MI300A", "mi300x"), ("h20", "h200"), ("L40", "L40S")],
+    [
+        ("NVIDIA RTX PRO 6000 Blackwell Server Edition", "RTX PRO 6000 Blackwell Workstation Edition"),
+        ("NVIDIA H800", "H200"),
+        ("RTX 3071", "rtx-3070-ti"),
+        ("MI300A", "mi300x"),
+        ("h20", "h200"),
+        ("L40", "L40S"),
+    ],
 )
 def test_an_unknown_name_is_an_error_with_near_matches_never_a_number(name: str, near: str) -> None:
     with pytest.raises(UnknownNameError) as caught:
@@ -205,7 +214,13 @@ def test_an_unknown_name_is_an_error_with_near_matches_never_a_number(name: str,
     assert "`rooflab machines` lists them all" in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["", "zzzzzz", "../catalog/h200", "\0", "x" * 5000])
+@pytest.mark.parametrize("path", ["../h200", "./h200", "/h200", "../catalog/h200"])
+def test_what_begins_as_a_path_is_no_name(path: str) -> None:
+    with pytest.raises(FileError, match=re.escape(f"{Path(path)}: no such file")):
+        catalog.find(path)
+
+
+@pytest.mark.parametrize("name", ["", "zzzzzz", "\0", "x" * 5000])
 def test_nonsense_is_an_unknown_name(name: str) -> None:
     with pytest.raises(UnknownNameError, match="unknown machine"):
         catalog.find(name)
@@ -214,6 +229,13 @@ def test_nonsense_is_an_unknown_name(name: str) -> None:
 def test_a_shared_short_name_lists_its_variants() -> None:
     with pytest.raises(RooflabError, match="name one of h100-sxm, h100-pcie, h100-nvl"):
         catalog.find("H100")
+    with pytest.raises(RooflabError, match=r"Server editions.*name one of rtx-pro-6000-workstation"):
+        catalog.find("RTX PRO 6000")
+
+
+def test_gaudi_3_is_fast_in_bf16_and_fp8_alone() -> None:
+    peaks = [catalog.find("gaudi-3").peak(name, engine="matrix") for name in ("bf16", "fp8", "fp16", "tf32")]
+    assert [peak and peak.value for peak in peaks] == [1835e12, 1835e12, 458.75e12, 458.75e12]
 
 
 def test_a_name_that_two_files_claim_is_refused(tmp_path: Path) -> None:

@@ -64,7 +64,8 @@ def _rank(entry: Entry) -> tuple[int, str, int, str]:
 def find(name_or_path: str | Path) -> Machine:
     """The machine called `name_or_path`, or written in that file.
 
-    A path that ends in .toml or .json, or that names a file, is read from disk. Anything else is a name:
+    A path that ends in .toml or .json, that names a file, or that begins as a path does (`./`, `../`, `/`,
+    `~`), is read from disk. Anything else is a name:
     a file stem of the catalogue, the vendor's name, or an alias such as a profiler prints; case and
     punctuation do not count.
 
@@ -78,7 +79,7 @@ def find(name_or_path: str | Path) -> Machine:
     """
     text = str(name_or_path)
     path = Path(name_or_path)
-    if path.suffix.lower() in (".toml", ".json"):
+    if path.suffix.lower() in (".toml", ".json") or text.startswith((f".{os.sep}", f"..{os.sep}", os.sep, "~")):
         return read(path)
     if _stem(text) is None and os.path.isfile(path):
         return read(path)
