@@ -1,0 +1,127 @@
+"""What a GPU runs as one kernel, recorded as one operator on tensors that are not there.
+
+On meta tensors, and on builds for CPUs, attention, dropout and RMS norm fall apart into many operators. Here
+their composite forms are replaced while capturing, forward and backward, by those that a GPU would dispatch.
+`torch.library` puts them in where autograd is on; under `inference_mode` the recorder meets the composite
+form itself. Real tensors on a CPU get their results by plain arithmetic, unrecorded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+
+_aten: Any = torch.ops.aten
+_below_autograd: Any = torch._C._AutoDispatchBelowAutograd
+
+
+def attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    attn_mask: Any = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> torch.Tensor:
+    """`scaled_dot_product_attention` as one fused operator: with a mask the efficient form, else flash."""
+    if query.dim() != 4:
+        lead = query.shape[:-2] if query.dim() > 2 else (1,)
+        batch = (1,) * max(0, 2 - len(lead)) + tuple(lead)
+        wide = [one.reshape(-1, batch[-1], *one.shape[-2:]) for one in (query, key, value)]
+        mask = (
+            attn_mask
+            if attn_mask is None or attn_mask.dim() <= 2
+            else attn_mask.reshape(-1, 1, *attn_mask.shape[-2:])
+        )
+        out = attention(*wide, mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
+        return out.reshape(*query.shape[:-1], value.shape[-1])
+    if attn_mask is None and value.shape[-1] == query.shape[-1]:
+        return _aten._scaled_dot_product_flash_attention(
+            query, key, value, dropout_p, is_causal, False, scale=scale
+        )[0]
+    if attn_mask is not None:
+        if attn_mask.dtype is torch.bool:  # as PyTorch does it
+            zeros = torch.zeros_like(attn_mask, dtype=query.dtype)
+            attn_mask = zeros.masked_fill_(attn_mask.logical_not(), float("-inf"))
+        attn_mask = attn_mask.expand(query.shape[0], query.shape[1], query.shape[2], key.shape[2])
+    return _aten._scaled_dot_product_efficient_attention(
+        query, key, value, attn_mask, torch.is_grad_enabled(), dropout_p, is_causal, scale=scale
+    )[0]
+
+
+def dropout(input: torch.Tensor, p: float, train: bool) -> torch.Tensor:
+    """Dropout as one operator with a saved mask."""
+    if not train or p == 0:
+        return input
+    return _aten.native_dropout(input, p, train)[0]
+
+
+class _RmsNorm(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, shape: Any, weight: Any, eps: Any) -> torch.Tensor:
+        with _below_autograd():
+            y, rstd = _aten._fused_rms_norm.default(x, shape, weight, eps)
+        ctx.save_for_backward(x, rstd, weight)
+        ctx.shape = shape
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> Any:
+        x, rstd, weight = ctx.saved_tensors
+        wanted = [ctx.needs_input_grad[0], ctx.needs_input_grad[2]]
+        with _below_autograd():
+            grad_x, grad_w = _aten._fused_rms_norm_backward.default(
+                grads[0].contiguous(), x, ctx.shape, rstd, weight, wanted
+            )
+        return grad_x, None, grad_w, None
+
+
+def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> torch.Tensor:
+    """RMS norm as one operator that saves the reciprocal root mean square."""
+    if torch.is_grad_enabled() and (input.requires_grad or (weight is not None and weight.requires_grad)):
+        return _RmsNorm.apply(input, normalized_shape, weight, eps)  # type: ignore[no-any-return]
+    with _below_autograd():
+        return _aten._fused_rms_norm.default(input, normalized_shape, weight, eps)[0]
+
+
+@contextlib.contextmanager
+def installed(fused_attention: bool, like_gpu: bool) -> Iterator[None]:
+    """Put the fused forms in for meta tensors, and for a CPU's where it stands in for a GPU; then take them out."""
+    library = torch.library.Library("aten", "IMPL")
+    try:
+        for key in ("AutogradMeta", "AutogradCPU") if like_gpu else ("AutogradMeta",):
+            if fused_attention:
+                library.impl("scaled_dot_product_attention", attention, key)
+            library.impl("dropout", dropout, key)
+            library.impl("rms_norm", rms_norm, key)
+        yield
+    finally:
+        library._destroy()
+
+
+def _followed(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Follow `function` instead of the composite operator that reached the recorder whole."""
+
+    def run(recorder: Any, func: Any, args: tuple, kwargs: Mapping[str, Any]) -> Any:
+        with recorder:
+            return function(*args, **kwargs)
+
+    return run
+
+
+def instead(fused_attention: bool) -> dict[Any, Callable[..., Any]]:
+    """Operator → what the recorder does in its place."""
+    from rooflab.work.capture.torch.stand_ins import STAND_INS
+
+    found: dict[Any, Callable[..., Any]] = dict(STAND_INS)
+    found[_aten.dropout.default] = _followed(dropout)
+    found[_aten.rms_norm.default] = _followed(rms_norm)
+    if fused_attention:
+        found[_aten.scaled_dot_product_attention.default] = _followed(attention)
+    return found

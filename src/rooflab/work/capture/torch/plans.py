@@ -1,0 +1,140 @@
+"""From an operator of PyTorch to how it is recorded: its word in the vocabulary, read against its schema."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import torch
+
+from rooflab.work import vocab
+from rooflab.work.capture.torch.recipes import RECIPES
+
+Call = Callable[[str], Any]
+
+
+class Plan(NamedTuple):
+    """How one operator is recorded.
+
+    Attributes:
+        name: "aten.addmm".
+        kind: of its formula; None where the vocabulary does not know it.
+        inputs: (position, name, default) of the arguments that are inputs; None for all tensors of the call.
+        outputs: positions of the results that count; None for all.
+        written: (position, name) of arguments written to without being returned.
+        skip: names of arguments only written to (out=).
+        fixed: attributes that every call shares.
+        derived: attributes read from the call.
+        recipe: the rest.
+        places: argument name → position and default.
+        whole: False for a composite operator that is followed inward instead of recorded.
+    """
+
+    name: str
+    kind: str | None
+    inputs: tuple[tuple[int, str, Any], ...] | None
+    outputs: tuple[int, ...] | None
+    written: tuple[tuple[int, str], ...]
+    skip: frozenset[str]
+    fixed: Mapping[str, Any]
+    derived: tuple[tuple[str, Any], ...]
+    recipe: Callable[..., dict[str, Any]] | None
+    places: Mapping[str, tuple[int, Any]]
+    whole: bool
+
+
+def plan(func: Any) -> Plan:
+    """How calls of `func`, an overload of an operator, are recorded."""
+    namespace, _, packet = func._schema.name.partition("::")
+    name = f"{namespace}.{packet}"
+    word, foreach = _word(name)
+    places = {
+        one.name: (position, one.default_value if one.has_default_value() else None)
+        for position, one in enumerate(func._schema.arguments)
+    }
+    kind = word.kind if word else "view" if func.is_view else None
+    composite = torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd")
+    fixed, derived = {}, []
+    for attr, value in (word.attrs if word else {}).items():
+        if isinstance(value, (vocab.Argument, vocab.Given, vocab.Size)):
+            if value.name in places:
+                derived.append((attr, value))
+        else:
+            fixed[attr] = value
+    if foreach and kind == "pointwise":
+        fixed["foreach"] = True
+    inputs = None
+    if word and word.inputs is not None:
+        inputs = tuple((*places[one], one) for one in word.inputs if one in places)
+        inputs = tuple((position, one, default) for position, default, one in inputs)
+    written, skip = _written(func, places)
+    return Plan(
+        name,
+        kind,
+        inputs,
+        word.outputs if word else None,
+        written,
+        skip,
+        fixed,
+        tuple(derived),
+        RECIPES[word.recipe] if word and word.recipe else None,
+        places,
+        bool(word) or func.is_view or not composite,
+    )
+
+
+def _word(name: str) -> tuple[vocab.Word | None, bool]:
+    """The word for `name` or for the op it is a form of (in place, of a list), and whether it is of a list."""
+    words = vocab.load("torch")
+    plain = name.rstrip("_") if not name.endswith("__") else name
+    for form in (name, plain):
+        if form in words:
+            return words[form], "._foreach_" in form
+    if "._foreach_" in plain:
+        single = plain.replace("._foreach_", ".")
+        return words.get(single), True
+    return None, False
+
+
+def _written(func: Any, places: Mapping[str, Any]) -> tuple[tuple[tuple[int, str], ...], frozenset[str]]:
+    """Arguments written to that no result stands for, and those that are only written to."""
+    returned: set[str] = set()
+    for one in func._schema.returns:
+        if one.alias_info is not None and one.alias_info.is_write:
+            returned |= set(one.alias_info.before_set)
+    written, skip = [], set()
+    for position, one in enumerate(func._schema.arguments):
+        if one.alias_info is None or not one.alias_info.is_write:
+            continue
+        if one.is_out:
+            skip.add(one.name)
+        # Gradients are written by the fused optimizers only to unscale them.
+        if not returned & set(one.alias_info.before_set) and one.name != "grads":
+            written.append((position, one.name))
+    return tuple(written), frozenset(skip)
+
+
+def attributes(plan: Plan, args: tuple, kwargs: Mapping[str, Any], out: Any) -> Mapping[str, Any]:
+    """The attributes of one call; `plan.fixed` itself where nothing depends on the call."""
+    if not plan.derived and plan.recipe is None:
+        return plan.fixed
+
+    def call(name: str) -> Any:
+        place = plan.places.get(name)
+        if place is None:
+            return None
+        position, default = place
+        return args[position] if position < len(args) else kwargs.get(name, default)
+
+    attrs = dict(plan.fixed)
+    for attr, value in plan.derived:
+        given = call(value.name)
+        if isinstance(value, vocab.Size):
+            attrs[attr] = int(given.shape[value.dim])
+        elif isinstance(value, vocab.Given):
+            attrs[attr] = given is not None and (isinstance(given, torch.Tensor) or bool(given))
+        else:
+            attrs[attr] = tuple(given) if isinstance(given, list) else given
+    if plan.recipe is not None:
+        attrs.update(plan.recipe(call, out, attrs, plan.name))
+    return attrs

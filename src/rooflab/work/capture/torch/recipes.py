@@ -1,0 +1,295 @@
+"""What the vocabulary's data cannot say of a call: kernel sizes, windows, exponents, number formats.
+
+A recipe sees the arguments by name (`call("weight")`, None where there is none), the result, the attributes so
+far and the op's name, and returns further attributes. "kind" and "inputs" among them replace those of the row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+Call = Callable[[str], Any]
+Attrs = dict[str, Any]
+RECIPES: dict[str, Callable[[Call, Any, Attrs, str], Attrs]] = {}
+
+
+def recipe(function: Callable[[Call, Any, Attrs, str], Attrs]) -> Callable[[Call, Any, Attrs, str], Attrs]:
+    """Register a recipe under its own name."""
+    RECIPES[function.__name__] = function
+    return function
+
+
+@recipe
+def alpha(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
+    """a + alpha·b is one operation more where alpha is not 1."""
+    return {"function": "add_scaled"} if call("alpha") not in (None, 1) else {}
+
+
+@recipe
+def power(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
+    """Small fixed exponents are computed by multiplications and roots."""
+    exponent = call("exponent")
+    special = {1: "positive", 2: "square", 3: "cube", 0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"}
+    return {"function": special.get(exponent, "pow") if isinstance(exponent, (int, float)) else "pow"}
+
+
+@recipe
+def gelu(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
+    """The form with tanh is another function."""
+    if call("approximate") != "tanh":
+        return {}
+    return {"function": attrs["function"].replace("gelu", "gelu_tanh")}
+
+
+@recipe
+def distances(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
+    """sum(|x − y|^p)^(1/p) over the features: subtract, power (a multiplication for p = 2), add; a root."""
+    features = (call("x1") if call("x1") is not None else call("self")).shape[-1]
+    p = call("p")
+    if p == 2:
+        return {"vector": 3 * features, "special": 1}
+    if p in (0, 1, math.inf):
+        return {"vector": 3 * features, "special": 0}
+    return {"vector": 4 * features, "special": 2 * features + 2}
+
+
+@recipe
+def order(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
+    """The order of a norm decides its function."""
+    given = next((one for one in (call("p"), call("ord")) if one is not None), 2)
+    known = {2: "norm", 1: "norm1", math.inf: "norm_inf", -math.inf: "norm_inf", 0: "count_nonzero"}
+    return {"function": known.get(given, "norm_p")}
+
+
+@recipe
+def summed_batches(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
+    """addbmm sums the products of a batch into one matrix."""
+    batch, _rows, k = call("batch1").shape
+    return {"k": batch * k}
+
+
+@recipe
+def addmm_activation(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
+    """The function applied to the result before it is stored."""
+    return {"activation": "gelu_tanh" if call("use_gelu") else "relu"}
+
+
+@recipe
+def grouped(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
+    """Multiply-adds of groups that together cover every row (or column, or inner index) once."""
+    a = call("self") if call("self") is not None else call("mat_a")
+    b = call("mat2") if call("mat2") is not None else call("mat_b")
+    rows = a.shape[-2] * a.shape[-1] if b.dim() == 2 else a.numel()
+    return {"fma": rows * b.shape[-1]}
+
+
+@recipe
+def trilinear(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
+    """sum(i1·i2·i3) over the whole broadcast space, one multiply-add each; the second product is not counted."""
+    return {"fma": math.prod(_expanded(call))}
+
+
+def _expanded(call: Call) -> list[int]:
+    shapes = []
+    for tensor, at in (("i1", "expand1"), ("i2", "expand2"), ("i3", "expand3")):
+        shape = list(call(tensor).shape)
+        for dim in call(at):
+            shape.insert(dim, 1)
+        shapes.append(shape)
+    return [max(sizes) for sizes in zip(*shapes, strict=True)]
+
+
+@recipe
+def euclidean(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
+    """|x|² − 2·x·y + |y|² as one product with two columns more."""
+    return {"k": call("x1").shape[-1] + 2}
+
+
+@recipe
+def sparse(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
+    """Non-zeros of the sparse operand and columns of the dense one."""
+    operands = [call(one) for one in ("self", "mat1", "mat", "mat2", "other", "vec", "batch1", "batch2")]
+    tensors = [one for one in operands if isinstance(one, torch.Tensor)]
+    nnz = max(one._nnz() for one in tensors if one.layout is not torch.strided)
+    dense = next((one for one in reversed(tensors) if one.layout is torch.strided), None)
+    columns = dense.shape[-1] if dense is not None and dense.dim() > 1 else 1
+    return {"nnz": int(nnz), "n": int(columns)}
+
+
+@recipe
+def packed_linear(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
+    """A linear layer whose weight is packed in an object of the library: inner size from the input."""
+    return {"k": int(call("X").shape[-1]), "packed": "W_prepack"}
+
+
+@recipe
+def conv(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
+    """The kernel's sizes."""
+    return {"kernel": tuple(call("weight").shape[2:])}
+
+
+@recipe
+def conv_backward(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
+    """The kernel's sizes, and which gradients are asked for."""
+    input_grad, weight_grad, bias_grad = call("output_mask")
+    return {
+        "kernel": tuple(call("weight").shape[2:]),
+        "input_grad": input_grad,
+        "weight_grad": weight_grad,
+        "bias_grad": bias_grad,
+    }
+
+
+@recipe
+def flash(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
+    """Sequence lengths of packed batches, where their data is there; a sliding window."""
+    found: Attrs = {"layout": "bshd"}
+    left = call("window_size_left")
+    if left is not None and left >= 0:
+        found["window"] = left + 1  # the key of the query's own position is not among `left`
+    ends = [call("cum_seq_q"), call("cum_seq_k")]
+    if all(isinstance(one, torch.Tensor) and one.device.type != "meta" for one in ends):
+        lengths = [one.diff().tolist() for one in ends]
+        found["lengths"] = tuple(zip(*lengths, strict=True))
+    if attrs.get("causal"):
+        found["causal_from"] = "bottom_right"  # flash-attention's rule since its version 2.1
+    return found
+
+
+@recipe
+def efficient(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
+    """0: no mask; 1: causal from the top left; 2: from the bottom right."""
+    found: Attrs = {"layout": "bshd", "causal": bool(call("custom_mask_type"))}
+    if call("custom_mask_type") == 2:
+        found["causal_from"] = "bottom_right"
+    if call("window_size"):
+        found["window"] = call("window_size")
+    return found
+
+
+@recipe
+def window(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
+    """Elements that a pool looks at for one result."""
+    sizes = call("kernel_size")
+    dims = {"1": 1, "2": 2, "3": 3}[name.partition("pool")[2][0]]
+    return {"window": math.prod(sizes) if len(sizes) > 1 else sizes[0] ** dims}
+
+
+@recipe
+def adaptive_window(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
+    """Elements per result, rounded up where sizes do not divide."""
+    dims = int(name.partition("pool")[2][0])
+    x = call("self")
+    small = call("grad_output") if "backward" in name else (out[0] if isinstance(out, tuple) else out)
+    sizes = zip(x.shape[-dims:], small.shape[-dims:], strict=True)
+    return {"window": math.prod(-(-big // max(small, 1)) for big, small in sizes)}
+
+
+@recipe
+def bag(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
+    """Rows of a bag are added up (or their largest taken)."""
+    return {"reduce": {0: "sum", 1: "mean", 2: "max"}[call("mode")]}
+
+
+@recipe
+def in_place(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
+    """The form that ends in an underscore writes into its first operand."""
+    return {"in_place": name.endswith("_")}
+
+
+@recipe
+def along(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
+    """Length of what is sorted."""
+    x, dim = call("self"), call("dim")
+    if not x.dim():
+        return {"n": 1}
+    return {"n": int(x.shape[dim] if dim is not None else x.numel())}
+
+
+@recipe
+def fft(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
+    """Lengths of the transformed dimensions, as of the real signal."""
+    signal = out if name.endswith("c2r") else call("self")
+    found: Attrs = {"n": tuple(int(signal.shape[dim]) for dim in call("dim"))}
+    if name.endswith("c2c"):
+        found["inverse"] = not call("forward")
+    return found
+
+
+@recipe
+def rnn_layer(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
+    """One layer, one direction, as the CPU's library takes it."""
+    x, hidden = call("input"), call("hidden_size")
+    steps, batch, width = x.shape
+    return {
+        "cell": {0: "rnn_relu", 1: "rnn_tanh", 2: "lstm", 3: "gru"}[call("mode")],
+        "hidden": hidden,
+        "layers": 1,
+        "bidirectional": False,
+        "input": width,
+        "steps": steps,
+        "batch": batch,
+        "projection": 0,
+        "bias": bool(call("has_biases")),
+    }
+
+
+@recipe
+def quantized_rnn(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
+    """Sizes of a recurrent layer whose weights are packed in objects of the library."""
+    x, hx = call("input"), call("hx")
+    state = hx[0] if isinstance(hx, (list, tuple)) else hx
+    directions = 2 if call("bidirectional") else 1
+    first, second = x.shape[0], x.shape[1]
+    steps, batch = (second, first) if call("batch_first") else (first, second)
+    return {
+        "cell": "lstm" if "lstm" in name else "gru",
+        "hidden": state.shape[-1],
+        "layers": state.shape[0] // directions,
+        "bidirectional": directions == 2,
+        "input": x.shape[-1],
+        "steps": steps,
+        "batch": batch,
+        "projection": 0,
+        "bias": bool(call("has_biases")),
+    }
+
+
+@recipe
+def updated(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
+    """Number of parameters that a fused optimizer updates."""
+    return {"elements": sum(one.numel() for one in call("self"))}
+
+
+@recipe
+def copy(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
+    """A copy to another number format is a cast; to another order of elements, a change of layout."""
+    source = call("src") if call("src") is not None else call("self")
+    if source.dtype != out.dtype:
+        return {"kind": "cast"}
+    if source.layout is not torch.strided or out.layout is not torch.strided:
+        return {}
+    same = source.shape == out.shape and source.stride() == out.stride()
+    both = source.is_contiguous() and out.is_contiguous()
+    return {} if same or both else {"kind": "layout"}
+
+
+@recipe
+def bernoulli(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
+    """With a probability p, the tensor's own values are not read."""
+    return {"inputs": ()} if call("p") is not None and not isinstance(call("p"), torch.Tensor) else {}
+
+
+@recipe
+def ranks(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
+    """Ranks of the group that exchanges."""
+    size = call("group_size")
+    if size is None:
+        from torch.distributed.distributed_c10d import _resolve_process_group
+
+        size = _resolve_process_group(call("group_name")).size()
+    return {"ranks": int(size)}

@@ -1,0 +1,158 @@
+"""Records every operator that reaches PyTorch's dispatcher, with its tensors, module and source line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from rooflab.types.work import Graph, Op, Phase
+from rooflab.work.capture.torch import words
+from rooflab.work.capture.torch.places import ModuleStack, Site, line, site
+from rooflab.work.capture.torch.plans import Plan, attributes, plan
+from rooflab.work.capture.torch.recipes import RECIPES
+from rooflab.work.capture.torch.tensors import TensorTable
+
+_graph_task = torch._C._current_graph_task_id
+_node = torch._C._current_autograd_node
+_next_sequence = torch._C._autograd._get_sequence_nr
+
+
+class Recorder(TorchDispatchMode):
+    """The operators of a run, in order.
+
+    Attributes:
+        table: the tensors they read and wrote.
+        phase: that of operators outside of the autograd engine.
+        count, branch: of operators in a loop's body, or in one branch of several.
+    """
+
+    supports_higher_order_operators = True
+
+    def __init__(self, modules: ModuleStack, instead: Mapping[Any, Callable[..., Any]]) -> None:
+        super().__init__()
+        self.modules, self.table = modules, TensorTable()
+        self.phase: Phase = "forward"
+        self.count, self.branch = 1, None
+        self.unknown: list[str] = []
+        self._raw: list[tuple] = []
+        self._plans: dict[Any, Plan] = {}
+        self._instead = instead
+        self._attrs: dict[tuple, Mapping[str, Any]] = {}
+        self._by_sequence: dict[int, tuple[str, Site | None]] = {}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: Any = None) -> Any:
+        """Run `func` and note what it read and wrote."""
+        kwargs = kwargs or {}
+        how = self._plans.get(func) or self.plan(func)
+        other = self._instead.get(func)
+        if other is not None:
+            result = other(self, func, args, kwargs)
+            if result is not NotImplemented:
+                return result
+        if not how.whole:
+            with self:
+                return func.decompose(*args, **kwargs)
+        try:
+            out = func(*args, **kwargs)
+        except Exception as error:
+            raise words.failed(how.name, self.modules.path, line(site()), args, error) from error
+        self.note(how, args, kwargs, out)
+        return out
+
+    def plan(self, func: Any) -> Plan:
+        """How `func` is recorded."""
+        found = self._plans.get(func)
+        if found is None:
+            found = self._plans[func] = plan(func)
+        return found
+
+    def note(self, how: Plan, args: tuple, kwargs: Mapping[str, Any], out: Any) -> None:
+        """Record one call of the operator planned as `how`."""
+        inputs: list[int] = []
+        outputs: list[int] = []
+        take = self.table.take
+        if how.inputs is None:
+            for one in args:
+                take(one, inputs)
+            for name, one in kwargs.items():
+                if name not in how.skip:
+                    take(one, inputs)
+        else:
+            for position, name, default in how.inputs:
+                take(args[position] if position < len(args) else kwargs.get(name, default), inputs)
+        if how.outputs is None or not isinstance(out, (tuple, list)):
+            take(out, outputs)
+        else:
+            for position in how.outputs:
+                take(out[position], outputs)
+        for position, name in how.written:
+            written: list[int] = []
+            take(args[position] if position < len(args) else kwargs.get(name), written)
+            outputs.extend(one for one in written if one not in outputs)
+        kind, attrs = how.kind, how.fixed
+        if how.derived or how.recipe is not None:
+            attrs = attributes(how, args, kwargs, out)
+        if kind == "matmul" and any(
+            isinstance(one, torch.Tensor) and one.layout is not torch.strided for one in args
+        ):
+            kind, attrs = "sparse_matmul", _sparse(how, args, kwargs, out)
+        if "kind" in attrs or "inputs" in attrs:
+            attrs = dict(attrs)
+            kind = attrs.pop("kind", kind)
+            inputs = list(attrs.pop("inputs", inputs))
+        if attrs is not how.fixed:
+            key = tuple(attrs.items())
+            attrs = self._attrs.setdefault(key, attrs)
+        phase, module, where = self._place()
+        self._raw.append(
+            (how.name, kind, tuple(inputs), tuple(outputs), attrs, module, where, phase, self.count, self.branch)
+        )
+
+    def _place(self) -> tuple[Phase, str, Site | None]:
+        """Phase, module and line of the operator that runs now; in backward, those of its forward operator."""
+        if _graph_task() != -1:
+            node = _node()
+            known = self._by_sequence.get(node._sequence_nr()) if node is not None else None
+            if known is not None:
+                return "backward", *known
+            return "backward", self.modules.path, site()
+        place = self.modules.path, site()
+        if self.phase == "forward" and torch.is_grad_enabled():
+            self._by_sequence.setdefault(_next_sequence() - 1, place)
+        return self.phase, *place
+
+    def graph(self, conventions: tuple[str, ...]) -> Graph:
+        """All that was recorded."""
+        lines: dict[Site | None, str | None] = {}
+        ops = []
+        for name, kind, inputs, outputs, attrs, module, where, phase, count, branch in self._raw:
+            if where not in lines:
+                lines[where] = line(where)
+            ops.append(
+                Op(
+                    name=name,
+                    kind=kind,
+                    inputs=inputs,
+                    outputs=outputs,
+                    attrs=attrs,
+                    module=module,
+                    where=lines[where],
+                    phase=phase,
+                    count=count,
+                    branch=branch,
+                )
+            )
+        return Graph(
+            framework="torch",
+            tensors=self.table.specs(),
+            ops=tuple(ops),
+            unknown=tuple(self.unknown),
+            conventions=conventions,
+        )
+
+
+def _sparse(how: Plan, args: tuple, kwargs: Mapping[str, Any], out: Any) -> Mapping[str, Any]:
+    return attributes(how._replace(derived=(), fixed={}, recipe=RECIPES["sparse"]), args, kwargs, out)

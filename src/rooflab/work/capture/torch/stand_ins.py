@@ -1,0 +1,149 @@
+"""Results of fused operators that this build of PyTorch has no kernel for, so that a run can go on.
+
+Each is recorded as the one operator it stands for; how its result comes about is not recorded. On meta tensors
+only shapes are made; on real ones the values are computed plainly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+_aten: Any = torch.ops.aten
+
+
+def _real_cpu(tensor: torch.Tensor) -> bool:
+    return tensor.device.type == "cpu" and type(tensor) in (torch.Tensor, torch.nn.Parameter)
+
+
+def _sums(dtype: torch.dtype) -> torch.dtype:
+    """The number format that sums of `dtype` are kept in."""
+    return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
+
+
+def _rms_norm(x: torch.Tensor, shape: Any, weight: Any, eps: float | None) -> tuple[torch.Tensor, torch.Tensor]:
+    dims = tuple(range(-len(shape), 0))
+    kept = [*x.shape[: x.dim() - len(shape)], *([1] * len(shape))]
+    if not _real_cpu(x):
+        return torch.empty_like(x), x.new_empty(kept, dtype=_sums(x.dtype))
+    wide = x.to(_sums(x.dtype))
+    rstd = (
+        wide.square().mean(dims, keepdim=True) + (eps if eps is not None else torch.finfo(x.dtype).eps)
+    ).rsqrt()
+    y = (wide * rstd).to(x.dtype)
+    return (y if weight is None else y * weight), rstd
+
+
+def _rms_norm_backward(
+    grad: torch.Tensor, x: torch.Tensor, shape: Any, rstd: torch.Tensor, weight: Any, wanted: Any
+) -> tuple[Any, Any]:
+    dims = tuple(range(-len(shape), 0))
+    if not _real_cpu(x):
+        return (torch.empty_like(x) if wanted[0] else None), (torch.empty_like(weight) if wanted[1] else None)
+    wide, g = x.to(rstd.dtype), grad.to(rstd.dtype)
+    normed = wide * rstd
+    scaled = g if weight is None else g * weight
+    grad_x = (scaled - normed * (scaled * normed).mean(dims, keepdim=True)) * rstd
+    grad_w = (g * normed).sum(tuple(range(x.dim() - len(shape)))) if wanted[1] else None
+    return grad_x.to(x.dtype) if wanted[0] else None, None if grad_w is None else grad_w.to(weight.dtype)
+
+
+def _weights(query: Any, key: Any, mask: Any, causal: bool, scale: float | None) -> tuple[Any, Any, float]:
+    """Softmax of the scores, the keys repeated for the heads that share them, and the scale."""
+    scale = scale if scale is not None else query.shape[-1] ** -0.5
+    keys = key.repeat_interleave(query.shape[1] // key.shape[1], 1)
+    scores = (query @ keys.transpose(-2, -1)) * scale
+    if causal:
+        scores = scores.masked_fill(torch.ones_like(scores, dtype=torch.bool).tril().logical_not(), float("-inf"))
+    if mask is not None:
+        scores = scores + mask
+    return scores, keys, scale
+
+
+def _attention(query: Any, key: Any, value: Any, mask: Any, causal: bool, scale: float | None) -> tuple[Any, Any]:
+    """Output and logarithm of the softmax's sums; dropout is left out, it changes no shape."""
+    scores, _keys, _scale = _weights(query, key, mask, causal, scale)
+    values = value.repeat_interleave(query.shape[1] // value.shape[1], 1)
+    return torch.softmax(scores, -1) @ values, torch.logsumexp(scores, -1).float()
+
+
+def _attention_backward(
+    grad: Any, query: Any, key: Any, value: Any, mask: Any, causal: bool, scale: float | None
+) -> tuple[Any, Any, Any, Any]:
+    """Gradients of query, key, value and mask, from Dao et al. 2022, appendix B."""
+    scores, keys, scale = _weights(query, key, mask, causal, scale)
+    repeat = query.shape[1] // value.shape[1]
+    p = torch.softmax(scores, -1)
+    dp = grad @ value.repeat_interleave(repeat, 1).transpose(-2, -1)
+    ds = p * (dp - (dp * p).sum(-1, keepdim=True))
+
+    def shared(one: torch.Tensor) -> torch.Tensor:
+        return one.unflatten(1, (-1, repeat)).sum(2)
+
+    return ds @ keys * scale, shared(ds.transpose(-2, -1) @ query * scale), shared(p.transpose(-2, -1) @ grad), ds
+
+
+def _named(func: Any, args: tuple, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments by name, with defaults."""
+    found = {}
+    for position, one in enumerate(func._schema.arguments):
+        default = one.default_value if one.has_default_value() else None
+        found[one.name] = args[position] if position < len(args) else kwargs.get(one.name, default)
+    return found
+
+
+def _flash(recorder: Any, func: Any, args: tuple, kwargs: Mapping[str, Any]) -> Any:
+    if not _real_cpu(args[0]):
+        return NotImplemented
+    one = _named(func, args, kwargs)
+    out, lse = _attention(one["query"], one["key"], one["value"], None, one["is_causal"], one["scale"])
+    none = torch.empty(0, dtype=torch.int64)
+    result = (out, lse, none, none, one["query"].shape[2], one["key"].shape[2], none, none, none)
+    recorder.note(recorder.plan(func), args, kwargs, result)
+    return result
+
+
+def _efficient(recorder: Any, func: Any, args: tuple, kwargs: Mapping[str, Any]) -> Any:
+    if not _real_cpu(args[0]):
+        return NotImplemented
+    one = _named(func, args, kwargs)
+    out, lse = _attention(one["query"], one["key"], one["value"], one["attn_bias"], one["is_causal"], one["scale"])
+    none = torch.empty(0, dtype=torch.int64)
+    result = (out, lse, none, none)
+    recorder.note(recorder.plan(func), args, kwargs, result)
+    return result
+
+
+def _backward(recorder: Any, func: Any, args: tuple, kwargs: Mapping[str, Any]) -> Any:
+    if not _real_cpu(args[0]):
+        return NotImplemented
+    one = _named(func, args, kwargs)
+    efficient = "grad_out_" in one
+    grad = one["grad_out_"] if efficient else one["grad_out"]
+    dq, dk, dv, dmask = _attention_backward(
+        grad, one["query"], one["key"], one["value"], one.get("attn_bias"), one["is_causal"], one["scale"]
+    )
+    result = (dq, dk, dv, dmask if one.get("attn_bias") is not None else None) if efficient else (dq, dk, dv)
+    recorder.note(recorder.plan(func), args, kwargs, result)
+    return result
+
+
+def _simple(function: Callable[..., Any]) -> Callable[..., Any]:
+    def run(recorder: Any, func: Any, args: tuple, kwargs: Mapping[str, Any]) -> Any:
+        result = function(*args, **kwargs)
+        recorder.note(recorder.plan(func), args, kwargs, result)
+        return result
+
+    return run
+
+
+STAND_INS: dict[Any, Callable[..., Any]] = {
+    _aten._fused_rms_norm.default: _simple(_rms_norm),
+    _aten._fused_rms_norm_backward.default: _simple(_rms_norm_backward),
+    _aten._scaled_dot_product_flash_attention.default: _flash,
+    _aten._scaled_dot_product_efficient_attention.default: _efficient,
+    _aten._scaled_dot_product_flash_attention_backward.default: _backward,
+    _aten._scaled_dot_product_efficient_attention_backward.default: _backward,
+}

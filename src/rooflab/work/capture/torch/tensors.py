@@ -1,0 +1,164 @@
+"""The tensors of a capture: each distinct look at a storage once, numbered in the order they appear."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+
+from rooflab.types.work import Role, TensorSpec
+
+DTYPES: dict[torch.dtype, str] = {
+    torch.float64: "fp64",
+    torch.float32: "fp32",
+    torch.float16: "fp16",
+    torch.bfloat16: "bf16",
+    torch.complex128: "complex128",
+    torch.complex64: "complex64",
+    torch.bool: "bool",
+    torch.int64: "int64",
+    torch.int32: "int32",
+    torch.int16: "int16",
+    torch.int8: "int8",
+    torch.uint64: "int64",
+    torch.uint32: "int32",
+    torch.uint16: "int16",
+    torch.uint8: "int8",
+    torch.qint8: "int8",
+    torch.quint8: "int8",
+    torch.qint32: "int32",
+    torch.complex32: "complex64",  # no name of its own; its bytes are its own
+}
+DTYPES |= {
+    getattr(torch, name): "fp8"
+    for name in dir(torch)
+    if name.startswith("float8_") and isinstance(getattr(torch, name), torch.dtype)
+}
+if hasattr(torch, "float4_e2m1fn_x2"):
+    DTYPES[torch.float4_e2m1fn_x2] = "fp4"
+
+
+class TensorTable:
+    """The tensors met so far. Filled during a run, turned into `TensorSpec`s after it.
+
+    A storage is known by its address; a weak reference to each keeps an address from being given twice.
+    """
+
+    def __init__(self) -> None:
+        self._indices: dict[tuple, int] = {}
+        self._storages: dict[int, int] = {}
+        self._alive: list[StorageWeakRef] = []
+        self._role: dict[int, tuple[Role, str | None]] = {}
+        self._stand_for: dict[int, int] = {}
+
+    def index(self, tensor: torch.Tensor) -> int:
+        """The number of a dense tensor, new or known."""
+        storage = tensor.untyped_storage()
+        address = storage._cdata
+        key = (address, tensor.shape, tensor.stride(), tensor.dtype, tensor.storage_offset())
+        found = self._indices.get(key)
+        if found is None:
+            if address not in self._storages:
+                self._storages[address] = len(self._storages)
+                self._alive.append(StorageWeakRef(storage))
+            found = self._indices[key] = len(self._indices)
+        return found
+
+    def take(self, value: Any, into: list[int]) -> None:
+        """Append the numbers of the tensors in `value` (a tensor, or lists of them) to `into`."""
+        if isinstance(value, torch.Tensor):
+            if value.layout is torch.strided:
+                into.append(self.index(value))
+            else:
+                into.extend(self.index(part) for part in dense_parts(value))
+        elif isinstance(value, (list, tuple)):
+            for one in value:
+                self.take(one, into)
+
+    def say(self, tensor: torch.Tensor, role: Role, name: str | None) -> None:
+        """Note what a tensor is to the program; the first word on a storage stands."""
+        if tensor.layout is not torch.strided:
+            for part in dense_parts(tensor):
+                self.say(part, role, name)
+            return
+        self.index(tensor)
+        self._role.setdefault(tensor.untyped_storage()._cdata, (role, name))
+
+    def same(self, stand_in: torch.Tensor, original: torch.Tensor) -> None:
+        """Count `stand_in` as the storage of `original`."""
+        self.index(original)
+        self.index(stand_in)
+        self._stand_for[stand_in.untyped_storage()._cdata] = original.untyped_storage()._cdata
+
+    def specs(self) -> tuple[TensorSpec, ...]:
+        """All tensors, in the order of their numbers."""
+        known: dict[tuple, tuple[str, float, tuple[int, ...] | None]] = {}
+        specs = []
+        for address, shape, strides, dtype, _offset in self._indices:
+            about = (shape, strides, dtype)
+            if about not in known:
+                known[about] = (dtype_name(dtype), _touched(shape, strides, dtype), _unusual(shape, strides))
+            name, nbytes, shown = known[about]
+            address = self._stand_for.get(address, address)
+            role, title = self._role.get(address, ("activation", None))
+            specs.append(TensorSpec(tuple(shape), name, nbytes, self._storages[address], shown, role, title))
+        return tuple(specs)
+
+
+def dense_parts(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The values and the indices that a sparse tensor is made of."""
+    if tensor.layout is torch.sparse_coo:
+        return tensor._values(), tensor._indices()
+    if tensor.layout in (torch.sparse_csr, torch.sparse_bsr):
+        return tensor.values(), tensor.crow_indices(), tensor.col_indices()
+    if tensor.layout in (torch.sparse_csc, torch.sparse_bsc):
+        return tensor.values(), tensor.ccol_indices(), tensor.row_indices()
+    return ()
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """rooflab's name of a PyTorch number format; PyTorch's own where it has none."""
+    return DTYPES.get(dtype) or str(dtype).removeprefix("torch.")
+
+
+def _touched(shape: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype) -> float:
+    """Bytes that a reader of all of it touches: dimensions of stride 0 count once, overlaps once."""
+    count, span = 1, 1
+    for size, stride in zip(shape, strides, strict=True):
+        if stride:
+            count *= size
+            span += (size - 1) * stride
+        elif not size:
+            count = 0
+    return float(min(count, max(span, 0)) * dtype.itemsize)
+
+
+def _unusual(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The strides, or None where they are those of a contiguous tensor."""
+    expected = 1
+    for size, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if size != 1 and stride != expected:
+            return tuple(strides)
+        expected *= size
+    return None
+
+
+def names_of(tensors: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+    """The tensors in nested lists and dictionaries, by their path ("batch.ids.0")."""
+    found: dict[str, torch.Tensor] = {}
+
+    def walk(path: str, value: Any) -> None:
+        if isinstance(value, torch.Tensor):
+            found[path] = value
+        elif isinstance(value, Mapping):
+            for key, one in value.items():
+                walk(f"{path}.{key}", one)
+        elif isinstance(value, (list, tuple)):
+            for number, one in enumerate(value):
+                walk(f"{path}.{number}", one)
+
+    for name, value in tensors.items():
+        walk(name, value)
+    return found

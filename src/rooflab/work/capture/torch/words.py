@@ -1,0 +1,48 @@
+"""Failures inside a captured program, said in words: the op, its module, its line, and what to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from rooflab.errors import RooflabError
+
+_NEEDS_DATA = ("aten._local_scalar_dense", "aten.item", "aten.equal", "aten.is_nonzero", "aten._assert_async")
+
+
+def place(module: str, where: str | None) -> str:
+    """ " in module blocks.0 at model.py:12", as far as known."""
+    return (f" in module {module}" if module else "") + (f" at {where}" if where else "")
+
+
+def failed(name: str, module: str, where: str | None, args: tuple, error: Exception) -> RooflabError:
+    """The error of the operator `name`, in one line."""
+    if isinstance(error, RooflabError):
+        return error
+    at = place(module, where)
+    meta = any(isinstance(one, torch.Tensor) and one.device.type == "meta" for one in args)
+    if meta and name in _NEEDS_DATA:
+        return RooflabError(
+            f"{name}{at}: needs the value of a tensor ({_shapes(args)}), which a meta tensor does not have;"
+            " give real tensors, or pass the value as a plain number"
+        )
+    if meta and ("data-dependent" in str(error) or isinstance(error, NotImplementedError)):
+        return RooflabError(
+            f"{name}{at}: the shape of its result depends on data ({_shapes(args)}), which a meta tensor does"
+            " not have; give real tensors, or use a form with a fixed shape"
+        )
+    return RooflabError(f"{name}{at}: {_line(error)} (got {_shapes(args)}); check the inputs' shapes and dtypes")
+
+
+def _line(error: Exception) -> str:
+    text = str(error).strip() or type(error).__name__
+    return text.splitlines()[0].rstrip(". ")
+
+
+def _shapes(args: Any) -> str:
+    """The tensors among `args`, shortly: "fp32 [2, 4], int64 [2]"."""
+    from rooflab.work.capture.torch.tensors import dtype_name, names_of
+
+    found = names_of({"": list(args)}).values()
+    return ", ".join(f"{dtype_name(one.dtype)} {list(one.shape)}" for one in found) or "no tensors"
