@@ -8,6 +8,8 @@ from rooflab.work.formulas import (  # noqa: F401  (each registers its formulas)
     conv,
     fft,
     gather,
+    kernel,
+    linalg,
     loss,
     matmul,
     movement,

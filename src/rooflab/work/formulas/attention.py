@@ -10,7 +10,6 @@ from rooflab.types.work import Cost, Flop, TensorSpec
 from rooflab.work.formulas.parts import cost_of, item_bytes, matrix, number_format, scalar_flop, total_bytes
 from rooflab.work.formulas.registry import Attrs, Specs, formula
 
-
 LAYOUTS = ("bhsd", "bshd", "thd")
 CAUSAL_FROM = ("top_left", "bottom_right")
 

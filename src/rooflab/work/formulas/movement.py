@@ -50,14 +50,15 @@ def random(inputs: Specs, outputs: Specs, attrs: Attrs) -> Cost:
 
 
 def _moved(inputs: Specs, outputs: Specs, access, note: str) -> Cost:
-    elements = sum(spec.elements for spec in outputs)
-    if len(inputs) == 1:
-        loaded = load_bytes(inputs[0], elements)
+    if len(inputs) == 1:  # a slice reads what arrives, an expansion what there is
+        loaded = load_bytes(inputs[0], sum(spec.elements for spec in outputs))
+        read = min(inputs[0].nbytes, loaded)
     else:
         loaded = sum(load_bytes(spec, spec.elements) for spec in inputs)
+        read = total_bytes(inputs)
     stored = sum(load_bytes(spec, spec.elements) for spec in outputs)
     return cost_of(
-        read=total_bytes(inputs),
+        read=read,
         write=total_bytes(outputs),
         loaded=loaded,
         stored=stored,
