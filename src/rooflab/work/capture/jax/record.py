@@ -168,5 +168,5 @@ def full_bytes(aval: Any) -> float:
         count *= int(size)
     if str(aval.dtype) == "float0":
         return 0.0
-    packed = {"int4": 0.5, "fp4": 0.5, "fp6": 0.75}
-    return count * float(packed.get(dtype_name(aval), aval.dtype.itemsize))
+    packed: dict[str, float] = {"int4": 0.5, "fp4": 0.5, "fp6": 0.75}
+    return count * (packed.get(dtype_name(aval)) or aval.dtype.itemsize)

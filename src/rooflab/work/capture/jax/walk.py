@@ -147,7 +147,7 @@ def record(rec: Recorder, eqn: Any, frame: Frame, word: vocab.Word | None) -> li
         return [Value(index) for index in outputs]
     attrs = dict(word.attrs)
     if word.recipe is not None:
-        attrs |= RECIPES[word.recipe](eqn, frame.scope.axes)
+        attrs |= RECIPES[word.recipe](eqn, enter(frame.scope, eqn))
     if word.kind == "scatter":
         return scatter(rec, eqn, frame, attrs)
     if word.kind == "reduction" and _elements(eqn.invars[0]) == _elements(eqn.outvars[0]):
@@ -162,43 +162,12 @@ def record(rec: Recorder, eqn: Any, frame: Frame, word: vocab.Word | None) -> li
         emit(rec, eqn, frame, "view", inputs, outputs, {})
         return [Value(index) for index in outputs]
     outputs = [made(rec, frame, var) for var in eqn.outvars]
-    if word.kind == "conv":
-        emit(rec, eqn, frame, "conv", *channels_first(rec, eqn, inputs, outputs), attrs)
-    else:
-        emit(rec, eqn, frame, word.kind, inputs, outputs, attrs)
+    emit(rec, eqn, frame, word.kind, inputs, outputs, attrs)
     return [Value(index) for index in outputs]
 
 
 def _elements(atom: Any) -> int:
     return math.prod(int(size) for size in atom.aval.shape)
-
-
-def channels_first(rec: Recorder, eqn: Any, inputs: Sequence[int], outputs: Sequence[int]):
-    """Operands and result of a convolution as the formula wants them: (N, C, …) and (out, in / groups, …).
-
-    They are looks at the same memory. Of a transposed convolution the kernel is (in, out / groups, …).
-    """
-    numbers, groups = eqn.params["dimension_numbers"], eqn.params["feature_group_count"]
-    transposed = any(int(size) > 1 for size in eqn.params["lhs_dilation"])
-
-    def permuted(index: int, order: Sequence[int], change: Callable[[tuple], tuple] = tuple) -> int:
-        spec = rec.tensors[index]
-        shape = change(tuple(spec.shape[dim] for dim in order))
-        if shape == spec.shape:
-            return index
-        rec.tensors.append(spec)
-        rec.rename(len(rec.tensors) - 1, shape=shape)
-        return len(rec.tensors) - 1
-
-    def swapped(shape: tuple) -> tuple:
-        return (shape[1] * groups, shape[0] // groups, *shape[2:])
-
-    x, w = inputs
-    looks = (
-        permuted(x, numbers.lhs_spec),
-        permuted(w, numbers.rhs_spec, swapped if transposed else tuple),
-    )
-    return looks, (permuted(outputs[0], numbers.out_spec),)
 
 
 def scatter(rec: Recorder, eqn: Any, frame: Frame, attrs: dict[str, Any]) -> list[Value]:
@@ -210,6 +179,7 @@ def scatter(rec: Recorder, eqn: Any, frame: Frame, attrs: dict[str, Any]) -> lis
     inputs = [value.tensor for value in (*places, *updates) if value.tensor is not None]
     (var,) = eqn.outvars
     full = base.tensor is not None and rec.tensors[base.tensor].nbytes == full_bytes(var.aval)
+    attrs["base"] = full
     attrs["in_place"] = full and frame.free(eqn.invars[0]) and var not in frame.placed
     if full and base.tensor is not None:
         inputs.insert(0, base.tensor)
