@@ -1,0 +1,236 @@
+"""If, Loop and Scan: branches stated, bodies times their trips."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+
+from rooflab.errors import RooflabError
+from rooflab.work.capture.onnx.record import Record, Scope
+from rooflab.work.capture.onnx.shapes import ShapeError, title
+from rooflab.work.capture.onnx.values import Value, of_constant, of_content, of_type
+
+Env = dict[str, Value]
+Walk = Callable[[Record, Sequence[onnx.NodeProto], Env, Scope], None]
+
+_MOST_UNROLLED = 10_000  # trips of a loop whose shapes change from one to the next
+
+
+def branch_of_if(
+    record: Record,
+    node: onnx.NodeProto,
+    inputs: Sequence[Value | None],
+    attrs: Mapping[str, Any],
+    env: Env,
+    scope: Scope,
+    walk: Walk,
+) -> None:
+    """Read the branch that is taken where the condition is known, else both, each stated."""
+    condition = inputs[0].content if inputs and inputs[0] is not None else None
+    graphs = (attrs["then_branch"], attrs["else_branch"])
+    if condition is not None:
+        chosen = graphs[0] if bool(condition.reshape(-1)[0]) else graphs[1]
+        results = _body(record, chosen, env, [], scope, walk)
+        _bind(env, node.output, results)
+        return
+    found = []
+    for number, graph in enumerate(graphs, 1):
+        inner = scope._replace(branch=f"{title(node)} {number} of 2")
+        found.append(_body(record, graph, env, [], inner, walk))
+    record.unknown[f"{title(node)}: the condition depends on data; both branches are listed"] = None
+    for name, first, second in zip(node.output, *found, strict=True):
+        larger = first if _elements(first) >= _elements(second) else second
+        if first.shape != second.shape:
+            record.unknown[
+                f"{title(node)}: its branches give {name!r} different shapes; the larger is assumed"
+            ] = None
+        env[name] = larger._replace(content=None, static=False)
+
+
+def loop(
+    record: Record,
+    node: onnx.NodeProto,
+    inputs: Sequence[Value | None],
+    attrs: Mapping[str, Any],
+    env: Env,
+    scope: Scope,
+    walk: Walk,
+) -> None:
+    """Read a Loop: the body once, times its trips; trip by trip where shapes change from one to the next."""
+    graph = attrs["body"]
+    trips = _trips(record, node, inputs, graph, env)
+    carried = [value for value in inputs[2:] if value is not None]
+    mark = record.mark()
+    try:
+        results = _once(record, node, graph, env, carried, scope._replace(trips=scope.trips * (trips or 1)), walk)
+        changes = any(a.shape != b.shape for a, b in zip(carried, results, strict=False))
+    except ShapeError:
+        if not trips:
+            raise
+        results, changes = [], True
+    if changes and trips and trips <= _MOST_UNROLLED:
+        record.back_to(mark)
+        results = _unrolled(record, graph, env, carried, trips, scope, walk)
+    elif changes:
+        record.unknown[f"{title(node)}: shapes change from trip to trip; those of the first are counted"] = None
+    if trips is None:
+        record.unknown[
+            f"{title(node)}: trip count depends on data; counted once (give it: --dim {_label(node)}=10)"
+        ] = None
+    if trips == 0:
+        record.back_to(mark)
+    stacked = [_stacked(record, value, 1 if trips is None else trips) for value in results[len(carried) :]]
+    if trips == 0:
+        results = carried
+    _bind(env, node.output, [*results[: len(carried)], *stacked])
+
+
+def scan(
+    record: Record,
+    node: onnx.NodeProto,
+    inputs: Sequence[Value | None],
+    attrs: Mapping[str, Any],
+    env: Env,
+    scope: Scope,
+    walk: Walk,
+) -> None:
+    """Read a Scan: its trips are the size of the scanned axis."""
+    graph, scanned = attrs["body"], attrs["num_scan_inputs"]
+    if scope.opsets.get("", 9) < 9:
+        raise RooflabError(
+            f"{title(node)}: Scan of opset 8 has a batch of its own; convert the model to opset 9 or later"
+        )
+    values = [value for value in inputs if value is not None]
+    states, sequences = values[: len(values) - scanned], values[len(values) - scanned :]
+    axes = attrs.get("scan_input_axes") or (0,) * scanned
+    trips = sequences[0].shape[axes[0]]
+    slices = [
+        _typed(record, value, tuple(np.delete(value.shape, axis).tolist()))
+        for value, axis in zip(sequences, axes, strict=True)
+    ]
+    inside = [_varying(record, value) for value in states]
+    results = _body(record, graph, env, [*inside, *slices], scope._replace(trips=scope.trips * trips), walk)
+    outputs = attrs.get("scan_output_axes") or (0,) * (len(results) - len(states))
+    stacked = [
+        _stacked(record, value, trips, axis) for value, axis in zip(results[len(states) :], outputs, strict=True)
+    ]
+    _bind(env, node.output, [*(_varying(record, value) for value in results[: len(states)]), *stacked])
+
+
+def _trips(
+    record: Record, node: onnx.NodeProto, inputs: Sequence[Value | None], graph: onnx.GraphProto, env: Env
+) -> int | None:
+    """Trips of a Loop: as given, else its constant limit where nothing ends it before; None where unknown."""
+    given = record.sizes.get(_label(node))
+    if given is not None:
+        return given
+    limit, condition = inputs[0], inputs[1] if len(inputs) > 1 else None
+    if condition is not None and condition.content is not None and not bool(condition.content.reshape(-1)[0]):
+        return 0
+    if limit is None or limit.content is None or not _goes_on(graph):
+        return None
+    return max(0, int(limit.content.reshape(-1)[0]))
+
+
+def _goes_on(graph: onnx.GraphProto) -> bool:
+    """Whether a body's condition stays true: it hands on the one it was given, or a constant."""
+    name, made_by = graph.output[0].name, {out: node for node in graph.node for out in node.output}
+    while name in made_by:
+        node = made_by[name]
+        if node.op_type == "Constant":
+            content = of_constant(name, node.attribute[0].t).content if node.attribute[0].HasField("t") else None
+            return content is not None and bool(content.reshape(-1)[0])
+        if node.op_type not in ("Identity", "Cast"):
+            return False
+        name = node.input[0]
+    return name == graph.input[1].name or any(
+        one.name == name and bool(onnx.numpy_helper.to_array(one).reshape(-1)[0]) for one in graph.initializer
+    )
+
+
+def _once(
+    record: Record,
+    node: onnx.NodeProto,
+    graph: onnx.GraphProto,
+    env: Env,
+    carried: list[Value],
+    scope: Scope,
+    walk: Walk,
+) -> list[Value]:
+    number = _typed(record, None, ())
+    condition = _typed(record, None, (), onnx.TensorProto.BOOL)
+    inside = [_varying(record, value) for value in carried]
+    return [
+        _varying(record, value)
+        for value in _body(record, graph, env, [number, condition, *inside], scope, walk)[1:]
+    ]
+
+
+def _unrolled(
+    record: Record, graph: onnx.GraphProto, env: Env, carried: list[Value], trips: int, scope: Scope, walk: Walk
+) -> list[Value]:
+    values: list[Value] = list(carried)
+    results: list[Value] = []
+    for number in range(trips):
+        first = record.add(of_content("iteration", np.array(number, np.int64)))
+        going = record.add(of_content("condition", np.array(True)))
+        results = _body(record, graph, env, [first, going, *values], scope, walk)[1:]
+        values = results[: len(carried)]
+    return results
+
+
+def _body(
+    record: Record, graph: onnx.GraphProto, env: Env, arguments: Sequence[Value], scope: Scope, walk: Walk
+) -> list[Value]:
+    """The outputs of a subgraph; it sees the values around it."""
+    inner = dict(env)
+    for tensor in graph.initializer:
+        inner[tensor.name] = record.add(of_constant(tensor.name, tensor))
+    for one, value in zip(graph.input, arguments, strict=False):
+        inner[one.name] = value
+    declared = {one.name: one.type for one in (*graph.value_info, *graph.output)}
+    walk(record, graph.node, inner, scope._replace(declared={**scope.declared, **declared}))
+    return [inner[one.name] for one in graph.output]
+
+
+def _varying(record: Record, value: Value) -> Value:
+    """The same value, no longer known before the run: it changes from trip to trip."""
+    if value.content is None and not value.static:
+        return value
+    return value._replace(content=None, static=False)
+
+
+def _typed(
+    record: Record, like: Value | None, shape: tuple[int, ...], code: int = onnx.TensorProto.INT64
+) -> Value:
+    """A new value of `shape`, of the number format of `like`."""
+    if like is not None:
+        code = like.type.tensor_type.elem_type
+    return record.add(of_type("", onnx.helper.make_tensor_type_proto(code, list(shape))))
+
+
+def _stacked(record: Record, value: Value, trips: int, axis: int = 0) -> Value:
+    """What a body gives in each trip, put together."""
+    if value.spec is None:
+        return value
+    shape = list(value.shape)
+    shape.insert(axis if axis >= 0 else len(shape) + 1 + axis, trips)
+    return _typed(record, value, tuple(shape))
+
+
+def _bind(env: Env, names: Sequence[str], values: Sequence[Value]) -> None:
+    env.update({name: value for name, value in zip(names, values, strict=False) if name})
+
+
+def _label(node: onnx.NodeProto) -> str:
+    return f"{node.name or next((one for one in node.output if one), 'Loop')}:trips"
+
+
+def _elements(value: Value) -> int:
+    return value.spec.elements if value.spec else 0
+
+
+KINDS = {"If": branch_of_if, "Loop": loop, "Scan": scan}

@@ -1,0 +1,123 @@
+"""The graph while it is being read: tensors, operations, and what could not be followed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import msgspec
+import onnx
+
+from rooflab.types.work import Graph, Op, TensorSpec
+from rooflab.work.capture.onnx.pieces import Node, Operand, Piece
+from rooflab.work.capture.onnx.values import Value
+
+
+class Scope(NamedTuple):
+    """Where in the model a list of nodes stands.
+
+    Attributes:
+        opsets: version by domain.
+        declared: types that the file states, by name of value.
+        module: path of the functions and subgraphs around it.
+        trips: of the loops around it.
+        branch: the branch of an If that it lies in.
+    """
+
+    opsets: Mapping[str, int]
+    declared: Mapping[str, onnx.TypeProto]
+    module: str = ""
+    trips: int = 1
+    branch: str | None = None
+
+
+@dataclass
+class Record:
+    """What has been read so far.
+
+    Attributes:
+        sizes: of symbolic dimensions, as given or worked out.
+        functions: the model's own, by (domain, name).
+        folded: nodes that are worked out when the model is loaded.
+    """
+
+    sizes: Mapping[str, int]
+    functions: Mapping[tuple[str, str], onnx.FunctionProto]
+    tensors: list[TensorSpec] = field(default_factory=list)
+    ops: list[Op] = field(default_factory=list)
+    unknown: dict[str, None] = field(default_factory=dict)
+    notes: dict[str, None] = field(default_factory=dict)
+    folded: int = 0
+    storages: int = 0
+
+    def add(self, value: Value, storage: int = -1) -> Value:
+        """The value with its tensor in the graph: of a new storage, or of one that exists."""
+        if value.spec is None:
+            return value
+        if storage < 0:
+            storage, self.storages = self.storages, self.storages + 1
+        spec = msgspec.structs.replace(value.spec, storage=storage)
+        self.tensors.append(spec)
+        return value._replace(spec=spec, number=len(self.tensors) - 1)
+
+    def emit(self, node: Node, piece: Piece, name: str, scope: Scope, module: str) -> None:
+        """An operation more."""
+        inputs, outputs = self._indices(piece.inputs), self._indices(piece.outputs)
+        self.ops.append(
+            Op(
+                name=f"{name}.{piece.suffix}" if piece.suffix else name,
+                kind=piece.kind,
+                inputs=inputs,
+                outputs=outputs,
+                attrs=dict(piece.attrs),
+                module=module,
+                where=node.name,
+                count=scope.trips,
+                branch=scope.branch,
+            )
+        )
+        if piece.suffix == "cache":
+            self.notes["KV caches: new rows are appended in place (past and present share their buffer)"] = None
+        if piece.note:
+            self.unknown[f"{node.op} {node.name!r}: {piece.note}"] = None
+
+    def graph(self, conventions: tuple[str, ...]) -> Graph:
+        """What was read, as a graph; tensors that no operation touches (folded away, unused) are left out."""
+        touched = sorted({index for op in self.ops for index in (*op.inputs, *op.outputs)})
+        place = {index: number for number, index in enumerate(touched)}
+        return Graph(
+            framework="onnx",
+            tensors=tuple(self.tensors[index] for index in touched),
+            ops=tuple(
+                msgspec.structs.replace(
+                    op,
+                    inputs=tuple(place[index] for index in op.inputs),
+                    outputs=tuple(place[index] for index in op.outputs),
+                )
+                for op in self.ops
+            ),
+            unknown=tuple(self.unknown),
+            conventions=conventions + tuple(self.notes),
+        )
+
+    def mark(self) -> tuple[Any, ...]:
+        """Where the record stands, to come back to."""
+        return (len(self.tensors), len(self.ops), dict(self.unknown), self.folded, self.storages)
+
+    def back_to(self, mark: tuple[Any, ...]) -> None:
+        """Forget what was read since."""
+        tensors, ops, self.unknown, self.folded, self.storages = mark
+        del self.tensors[tensors:], self.ops[ops:]
+
+    def _indices(self, operands: tuple[Operand, ...]) -> tuple[int, ...]:
+        known: dict[int, int] = {}  # a tensor that only this operation sees, given twice as one object
+        found = []
+        for one in operands:
+            if isinstance(one, Value):
+                found.append(one.number)
+                continue
+            if id(one) not in known or one.storage < 0:
+                known[id(one)] = self.add(Value(onnx.TypeProto(), one), one.storage).number
+            found.append(known[id(one)])
+        return tuple(found)
