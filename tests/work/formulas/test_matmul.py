@@ -134,9 +134,7 @@ def test_each_row_of_a_grouped_product_meets_one_matrix(by_hand, groups, k, n):
         first += height
     spec = by_hand.spec
     inputs = (spec(rows, k), spec(len(groups), k, n))
-    found = cost(
-        "grouped_matmul", inputs, (spec(rows, n),), {"active": sum(height > 0 for height in groups)}
-    )
+    found = cost("grouped_matmul", inputs, (spec(rows, n),), {"active": sum(height > 0 for height in groups)})
     assert found.total_flop == tally.vector
     assert found.accessed.read_bytes == 4 * (a.loads + b.loads)
     assert found.compulsory.read_bytes == pytest.approx(4 * (len(a.read) + len(b.read)))
