@@ -31,6 +31,11 @@ def _compute(eqn: Any) -> dict[str, Any]:
     return {} if compute is None else {"compute": compute}
 
 
+def scaled_matmul(eqn: Any, scope: Scope) -> Mapping[str, Any]:
+    """The contracted size, last in both; the blocks' scales are further inputs."""
+    return {"k": int(eqn.invars[0].aval.shape[-1])}
+
+
 def symmetric_product(eqn: Any, scope: Scope) -> Mapping[str, Any]:
     """The contracted size of a · aᵀ, all of it computed."""
     return {"k": int(eqn.invars[0].aval.shape[-1])}
@@ -133,6 +138,7 @@ RECIPES: Mapping[str, Recipe] = {
         dot_general,
         ragged_dot,
         conv,
+        scaled_matmul,
         symmetric_product,
         integer_pow,
         window,

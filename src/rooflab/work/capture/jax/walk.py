@@ -128,7 +128,7 @@ def enter(scope: Scope, eqn: Any) -> Scope:
     for part in stack:
         if type(part).__name__ == "Transform":
             phase = "backward" if part.name == "transpose" else phase
-        elif part.name not in _OWN_SCOPES:
+        elif part.name not in _OWN_SCOPES and "->" not in part.name:  # einsum names its products so
             module = (*module, *part.name.strip("/").split("/"))
     return scope._replace(module=module, phase=phase)
 
@@ -229,9 +229,15 @@ def called(eqn: Any) -> Any:
             hasattr(inner, "eqns")
             and len(inner.invars) == len(eqn.invars)
             and len(inner.outvars) == len(eqn.outvars)
+            and all(map(_alike, inner.invars, eqn.invars))
         ):
             return jaxpr
     return None
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """Whether two variables have the same shape: else the function is one of elements (reduce's)."""
+    return getattr(one.aval, "shape", None) == getattr(other.aval, "shape", None)
 
 
 def call(rec: Recorder, eqn: Any, frame: Frame) -> list[Value]:
