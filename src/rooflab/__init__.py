@@ -9,8 +9,9 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from rooflab.errors import RooflabError
-    from rooflab.story import machine, measure
+    from rooflab.story import analyze, machine, measure, op
     from rooflab.types.machine import Level, Link, Machine, Rate, Source
+    from rooflab.types.report import Report
 
 # Where each public name lives: imported on first use, so that `import rooflab` stays quick.
 _HOMES = {
@@ -20,11 +21,26 @@ _HOMES = {
     "Link": "rooflab.types.machine",
     "Rate": "rooflab.types.machine",
     "Source": "rooflab.types.machine",
+    "Report": "rooflab.types.report",
+    "analyze": "rooflab.story",
     "measure": "rooflab.story",
     "machine": "rooflab.story",
+    "op": "rooflab.story",
 }
 
-__all__ = ["Level", "Link", "Machine", "Rate", "RooflabError", "Source", "machine", "measure"]
+__all__ = [
+    "Level",
+    "Link",
+    "Machine",
+    "Rate",
+    "Report",
+    "RooflabError",
+    "Source",
+    "analyze",
+    "machine",
+    "measure",
+    "op",
+]
 
 
 def __getattr__(name: str) -> Any:

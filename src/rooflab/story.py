@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal
 
 from rooflab.machines.detect import detect, require_memory
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from rooflab.types.machine import Machine
+    from rooflab.types.report import Report
 
 
 def measure(
@@ -61,6 +62,100 @@ def machine(name_or_path: str | PathLike[str]) -> Machine:
     from rooflab.machines import catalog
 
     return catalog.find(os.fspath(name_or_path))
+
+
+def analyze(
+    fn_or_module: Any,
+    *args: Any,
+    kwargs: Mapping[str, Any] | None = None,
+    machine: Machine | str | PathLike[str] | None = None,
+    backward: bool = False,
+    optimizer: Any = None,
+    device: str = "cuda",
+    attention: Literal["fused", "unfused"] = "fused",
+    name: str | None = None,
+    dims: Mapping[str, int] | None = None,
+    trips: Mapping[str, int] | None = None,
+) -> Report:
+    """What a program asks for, operation by operation: FLOP, bytes, intensity, memory; no weights, no GPU.
+
+    Args:
+        fn_or_module: a PyTorch module, exported program or function, a JAX or tinygrad function, or the
+            path of an ONNX file. Which it is, its inputs tell.
+        args: its inputs. Tensors on PyTorch's "meta" device and `jax.ShapeDtypeStruct` need no memory.
+        kwargs: its inputs by keyword.
+        machine: also say what binds each operation on it: a `Machine`, or a name or file of one.
+        backward: the backward pass too.
+        optimizer: a step of it too: "sgd", "adam", "adamw", or a torch optimizer (PyTorch).
+        device: whose kernels are counted, "cuda" or "cpu": they differ for dropout and attention (PyTorch).
+        attention: "fused" as FlashAttention, or "unfused" with its scores in memory (PyTorch).
+        name: of the report.
+        dims: symbolic sizes of an ONNX file by name.
+        trips: of JAX's while loops, by name.
+
+    Raises:
+        RooflabError: a program that needs real data, a size or an input that is missing, and the like.
+        MissingExtraError: a framework that is not installed.
+
+    >>> import torch
+    >>> analyze(torch.nn.Linear(1024, 4096, bias=False), torch.empty(512, 1024)).flop
+    4294967296.0
+    """
+    from rooflab.work import answer, front_end
+
+    found = _machine(machine)
+    settings = front_end.Settings(backward, optimizer, device, attention, dims, trips)
+    graph = front_end.capture(fn_or_module, args, kwargs, settings)
+    title = name or front_end.name_of(fn_or_module)
+    report = answer.report(graph, title, front_end.versions(graph.framework))
+    return report if found is None else bounds(report, found)
+
+
+def op(
+    kind: str,
+    *shapes: str | int | tuple[int, ...],
+    dtype: str = "fp32",
+    machine: Machine | str | PathLike[str] | None = None,
+    **attrs: Any,
+) -> Report:
+    """What one operation asks for, from shapes alone: FLOP, bytes, intensity, and its bound on a machine.
+
+    Args:
+        kind: "matmul", "conv2d", "attention", "softmax", "relu", "add", "lstm", "all_reduce", "adam", …
+        shapes: of the operands: (4096, 1024) or "4096x1024", or "4096x1024:int8" for a format of its own.
+        dtype: number format of the operands.
+        machine: the one to bound it on: a `Machine`, or a name or file of one.
+        attrs: the operation's settings: causal, window, stride, groups, hidden, ranks, …
+
+    Raises:
+        UnknownNameError: an unknown kind, setting, number format or machine, with near matches.
+        RooflabError: shapes that cannot be read or do not fit each other.
+
+    >>> op("matmul", (4096, 4096), (4096, 4096), dtype="bf16").flop
+    137438953472.0
+    """
+    from rooflab.work import answer, by_hand
+
+    found = _machine(machine)
+    graph = by_hand.graph(kind, shapes, dtype=dtype, **attrs)
+    report = answer.report(graph, by_hand.title(kind, shapes, dtype))
+    return report if found is None else bounds(report, found)
+
+
+def bounds(report: Report, machine: Machine | str | PathLike[str]) -> Report:
+    """`report` with what binds each row on `machine` by the plain roofline (see `Report.on`).
+
+    Raises:
+        UnknownNameError: no machine of that name, with near matches.
+    """
+    from rooflab.model import plain
+
+    found = _machine(machine)
+    return report if found is None else plain.on(report, found)
+
+
+def _machine(given: Machine | str | PathLike[str] | None) -> Machine | None:
+    return machine(given) if isinstance(given, (str, os.PathLike)) else given
 
 
 def _now() -> str:

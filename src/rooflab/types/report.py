@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Iterable
+from typing import Any, Literal
 
 import msgspec
 
+from rooflab.dtypes import dtype
+from rooflab.errors import RooflabError
+from rooflab.types.groups import Group, GroupBy, grouped
 from rooflab.types.machine import Machine
-from rooflab.types.work import Cost, Graph, Op
+from rooflab.types.work import Cost, Flop, Graph, Op, Phase
 
 SCHEMA = 1
 
@@ -15,29 +19,66 @@ Bound = Literal["memory-bound", "compute-bound", "overhead-bound", "balanced"]
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One operation of a program.
+    """One operation of a program. Its numbers are those of all its executions (`op.count`) together.
 
     Attributes:
         op: the operation; its tensors are in the report's graph.
         cost: of one execution; None where no formula is known: the row then lowers coverage.
         bound: what binds it by the plain roofline, where a machine is given.
         binds: the level or engine behind `bound`.
+        ridge: FLOP/byte at which the machine would take as long to compute as to move the bytes, for the
+            engines and number formats of this row.
+        unbound: why `bound` is None although a machine is given.
     """
 
     op: Op
     cost: Cost | None = None
     bound: Bound | None = None
     binds: str | None = None
+    ridge: float | None = None
+    unbound: str | None = None
 
     @property
     def flop(self) -> float | None:
-        """FLOP of all executions; None where unknown."""
+        """FLOP; None where unknown."""
         return None if self.cost is None else self.cost.total_flop * self.op.count
 
     @property
+    def matrix_flop(self) -> float | None:
+        """FLOP of products of matrices, convolution and attention included; None where unknown."""
+        if self.cost is None:
+            return None
+        return self.op.count * sum(one.count for one in self.cost.flop if one.engine == "matrix")
+
+    @property
+    def macs(self) -> float | None:
+        """Multiply-adds of products of matrices (a complex one is one); None where unknown."""
+        if self.cost is None:
+            return None
+        products = (one for one in self.cost.flop if one.engine == "matrix")
+        return self.op.count * sum(one.count / dtype(one.dtype).flop_per_fma for one in products)
+
+    @property
+    def read_bytes(self) -> float | None:
+        """Compulsory bytes read; None where unknown."""
+        return None if self.cost is None else self.cost.compulsory.read_bytes * self.op.count
+
+    @property
+    def write_bytes(self) -> float | None:
+        """Compulsory bytes written; None where unknown."""
+        return None if self.cost is None else self.cost.compulsory.write_bytes * self.op.count
+
+    @property
     def nbytes(self) -> float | None:
-        """Compulsory bytes of all executions; None where unknown."""
+        """Compulsory bytes both ways; None where unknown."""
         return None if self.cost is None else self.cost.compulsory.nbytes * self.op.count
+
+    @property
+    def accessed_bytes(self) -> float | None:
+        """Bytes of every load and store instruction; None where unknown."""
+        if self.cost is None or self.cost.accessed is None:
+            return None
+        return self.cost.accessed.nbytes * self.op.count
 
     @property
     def intensity(self) -> float | None:
@@ -50,8 +91,9 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     Attributes:
         ops, counted: operations (loop trips not multiplied), and those with a cost.
-        bytes_share: the counted operations' share of all tensor bytes.
+        bytes_share: the counted operations' share of all tensor bytes; None where no operation has any.
         uncounted: names of the operations without a cost, with how often each occurs.
+        reasons: by those names, why.
         unknown: what could not be followed, with the reason.
     """
 
@@ -59,6 +101,7 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     counted: int
     bytes_share: float | None
     uncounted: dict[str, int] = {}
+    reasons: dict[str, str] = {}
     unknown: tuple[str, ...] = ()
 
     @property
@@ -66,9 +109,23 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         """Counted operations, 0 to 1; 1 for an empty program."""
         return self.counted / self.ops if self.ops else 1.0
 
+    @property
+    def complete(self) -> bool:
+        """Whether every operation was counted and everything was followed."""
+        return self.counted == self.ops and not self.unknown
+
 
 class PeakMemory(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Bytes that must be held at once, each kind apart; tied tensors once."""
+    """Bytes that must be held, each kind apart at its own most; tied tensors once.
+
+    Attributes:
+        gradients: of parameters; those of activations count as activations.
+        activations: what operations hand to each other, results included.
+        kv_cache: keys and values kept from one call to the next.
+        most: the most that is held at one moment. The kinds need not peak together, so it can be less
+            than their sum.
+        at: the operation during which that is, as its number in `Graph.ops`; None without any.
+    """
 
     parameters: float
     buffers: float
@@ -77,27 +134,22 @@ class PeakMemory(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     activations: float
     kv_cache: float
     inputs: float
-
-    @property
-    def total(self) -> float:
-        """All of them."""
-        return (
-            self.parameters
-            + self.buffers
-            + self.gradients
-            + self.optimizer_state
-            + self.activations
-            + self.kv_cache
-            + self.inputs
-        )
+    most: float
+    at: int | None = None
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a program asks for, row by row.
 
+    Totals are sums over the counted rows: `coverage` says what is missing from them.
+
     Attributes:
         name: of what was analyzed.
-        conventions: what the numbers mean ("multiply-add = 2 FLOP", "attention: causal exact", …).
+        graph: tensors and operations.
+        rows: one per operation, in order.
+        conventions: what the numbers mean ("one multiply-add is 2 FLOP", "attention: fused", …).
+        machine: the one that bounds were computed for.
+        environment: versions of what captured it.
     """
 
     name: str
@@ -112,5 +164,161 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def flop(self) -> float:
-        """FLOP of all counted rows; see `coverage` for what is missing."""
-        return sum(row.flop or 0.0 for row in self.rows)
+        """FLOP of all counted rows, a multiply-add as 2."""
+        return _total(row.flop for row in self.rows)
+
+    @property
+    def matrix_flop(self) -> float:
+        """FLOP of products of matrices, convolution and attention included: what most counters call FLOP."""
+        return _total(row.matrix_flop for row in self.rows)
+
+    @property
+    def macs(self) -> float:
+        """Multiply-adds of products of matrices, convolution and attention included."""
+        return _total(row.macs for row in self.rows)
+
+    @property
+    def flop_by(self) -> tuple[Flop, ...]:
+        """FLOP by engine and number format, most first."""
+        counts: dict[tuple[Any, str], float] = {}
+        for row in self.rows:
+            for one in () if row.cost is None else row.cost.flop:
+                key = (one.engine, one.dtype)
+                counts[key] = counts.get(key, 0.0) + one.count * row.op.count
+        return tuple(Flop(*key, count) for key, count in sorted(counts.items(), key=lambda item: -item[1]))
+
+    @property
+    def read_bytes(self) -> float:
+        """Compulsory bytes read: each operation reads each of its tensors once."""
+        return _total(row.read_bytes for row in self.rows)
+
+    @property
+    def write_bytes(self) -> float:
+        """Compulsory bytes written: each operation writes each of its results once."""
+        return _total(row.write_bytes for row in self.rows)
+
+    @property
+    def bytes(self) -> float:
+        """Compulsory bytes both ways."""
+        return self.read_bytes + self.write_bytes
+
+    @property
+    def accessed_bytes(self) -> float | None:
+        """Bytes of every load and store instruction; None where a counted row's are not known."""
+        known = [row.accessed_bytes for row in self.rows if row.cost is not None]
+        return None if any(each is None for each in known) else _total(known)
+
+    @property
+    def wire_bytes(self) -> float:
+        """Bytes that each rank sends in collectives."""
+        return _total(row.cost.wire_bytes * row.op.count for row in self.rows if row.cost is not None)
+
+    @property
+    def intensity(self) -> float | None:
+        """FLOP per compulsory byte; None where no byte is moved."""
+        return self.flop / self.bytes if self.bytes else None
+
+    @property
+    def parameters(self) -> int:
+        """Number of elements of all parameters, tied ones once."""
+        return sum(spec.elements for spec in self.graph.held("parameter"))
+
+    @property
+    def parameter_bytes(self) -> float:
+        """Bytes of all parameters, tied ones once."""
+        return self.memory.parameters
+
+    @property
+    def peak_memory_bytes(self) -> float:
+        """The most that is held at one moment; `memory` has its parts."""
+        return self.memory.most
+
+    def by(self, key: GroupBy, phase: Phase | None = None) -> tuple[Group, ...]:
+        """Subtotals that add up to the totals.
+
+        Args:
+            key: "module": a tree, each module before those in it (`Group.depth`); "kind" or "op": most
+                FLOP first, then most bytes.
+            phase: only the rows of the forward pass, the backward pass or the optimizer.
+
+        Raises:
+            RooflabError: another key.
+        """
+        return grouped([row for row in self.rows if phase in (None, row.op.phase)], key)
+
+    def on(self, machine: Machine | str) -> Report:
+        """This report with the bound of each row on `machine` (a `Machine`, or a name or file of one)."""
+        from rooflab.story import bounds
+
+        return bounds(self, machine)
+
+    def show(self) -> None:
+        """Print this report to the terminal."""
+        from rooflab.views.report_terminal import show
+
+        show(self)
+
+    def save(self, *paths: str) -> None:
+        """Write this report to each path: .json, .csv (the rows), .html, .svg, .png or .pdf."""
+        from rooflab.views.report_export import save
+
+        save(self, *paths)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain dictionaries, lists and numbers, as the JSON file holds them; read back by `from_dict`."""
+        slim = msgspec.structs.replace(self, graph=msgspec.structs.replace(self.graph, ops=()))
+        # Where nothing was counted the totals are unknown: not zero.
+        known = self.coverage.counted or not self.rows
+        totals = {name: getattr(self, name) if known or name in _HELD else None for name in _TOTALS}
+        # The operations are in the rows: once is enough.
+        return {**msgspec.to_builtins(slim), "totals": totals}
+
+    @staticmethod
+    def from_dict(raw: dict[str, Any]) -> Report:
+        """The report that `to_dict` was called on.
+
+        Raises:
+            RooflabError: an unknown key, a missing or wrong value, a newer schema.
+        """
+        schema = raw.get("schema", SCHEMA) if isinstance(raw, dict) else SCHEMA
+        if isinstance(schema, int) and schema > SCHEMA:
+            raise RooflabError(f"schema {schema} is newer than this rooflab reads ({SCHEMA}); update rooflab")
+        try:
+            # The totals are there for other programs: they follow from the rows.
+            plain = {key: value for key, value in raw.items() if key != "totals"}
+            report = msgspec.convert(plain, Report)
+        except (msgspec.ValidationError, AttributeError) as error:
+            raise RooflabError(f"not a report: {error}") from None
+        replace = msgspec.structs.replace
+        rows = tuple(replace(row, op=replace(row.op, attrs=_hashable(row.op.attrs))) for row in report.rows)
+        return replace(report, rows=rows, graph=replace(report.graph, ops=tuple(row.op for row in rows)))
+
+
+_TOTALS = (
+    "flop",
+    "matrix_flop",
+    "macs",
+    "read_bytes",
+    "write_bytes",
+    "bytes",
+    "accessed_bytes",
+    "wire_bytes",
+    "intensity",
+    "parameters",
+    "parameter_bytes",
+    "peak_memory_bytes",
+)
+
+
+_HELD = ("parameters", "parameter_bytes", "peak_memory_bytes")  # known without a formula
+
+
+def _total(values: Iterable[float | None]) -> float:
+    return sum((value for value in values if value is not None), 0.0)
+
+
+def _hashable(value: Any) -> Any:
+    """`value` with tuples where JSON has lists."""
+    if isinstance(value, dict):
+        return {key: _hashable(each) for key, each in value.items()}
+    return tuple(map(_hashable, value)) if isinstance(value, list) else value

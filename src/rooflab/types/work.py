@@ -136,7 +136,6 @@ class Graph(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     Attributes:
         framework: "torch", "jax", "onnx", "tinygrad" or "hand".
-        parameters: indices of parameters and buffers in `tensors`, each storage once.
         unknown: what could not be followed, with the reason ("while: trip count not given").
         conventions: what was assumed in capturing ("attention: fused", "causal: exact").
     """
@@ -146,3 +145,15 @@ class Graph(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     ops: tuple[Op, ...]
     unknown: tuple[str, ...] = ()
     conventions: tuple[str, ...] = ()
+
+    def held(self, role: Role) -> tuple[TensorSpec, ...]:
+        """The tensors of that role, each storage once, by its largest tensor; views of them are left out."""
+        largest: dict[int, TensorSpec] = {}
+        for number, spec in enumerate(self.tensors):
+            if spec.role == role:
+                # A storage below zero is not known to be shared.
+                key = spec.storage if spec.storage >= 0 else -1 - number
+                known = largest.get(key)
+                if known is None or spec.nbytes > known.nbytes:
+                    largest[key] = spec
+        return tuple(largest.values())

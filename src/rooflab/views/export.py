@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 import msgspec
@@ -29,25 +29,26 @@ def save(machine: Machine, *paths: str | Path) -> None:
     # All are rendered before the first is written.
     made = [(Path(path), _WRITERS[Path(path).suffix.lower()](machine)) for path in paths]
     for path, content in made:
-        _write(path, content)
+        write(path, content)
 
 
-def check_writable(paths: Iterable[str | Path]) -> None:
-    """Return where every path has a known suffix and can be written.
+def check_writable(
+    paths: Iterable[str | Path], suffixes: Collection[str] | None = None, example: str = "machine.html"
+) -> None:
+    """Return where every path has a known suffix (a machine's, or of `suffixes`) and can be written.
 
     Raises:
         FileError: an unknown suffix, no such folder, a folder where a file is expected, or no
             permission to write.
     """
+    known = _WRITERS if suffixes is None else suffixes
     for path in map(Path, paths):
         folder = path.parent
-        if path.suffix.lower() not in _WRITERS:
+        if path.suffix.lower() not in known:
             got = f"suffix {path.suffix!r}" if path.suffix else "no suffix"
-            raise FileError(f"{path}: {got}, expected one of {', '.join(_WRITERS)}")
+            raise FileError(f"{path}: {got}, expected one of {', '.join(known)}")
         if path.is_dir():
-            raise FileError(
-                f"{path}: is a folder, expected the name of a file in it, such as {path / 'machine.html'}"
-            )
+            raise FileError(f"{path}: is a folder, expected the name of a file in it, such as {path / example}")
         if not folder.exists():
             raise FileError(f"{path}: there is no folder {folder}, create it first or name another")
         if not folder.is_dir():
@@ -92,22 +93,25 @@ def _html(machine: Machine) -> bytes:
     return page.render(machine).encode()
 
 
-def _svg(machine: Machine) -> bytes:
+def svg(spec: dict[str, object]) -> bytes:
+    """The chart with that Vega-Lite definition as SVG."""
     import vl_convert
 
-    return vl_convert.vegalite_to_svg(_spec(machine), vl_version=vegalite_version()).encode()
+    return vl_convert.vegalite_to_svg(spec, vl_version=vegalite_version()).encode()
 
 
-def _png(machine: Machine) -> bytes:
+def png(spec: dict[str, object]) -> bytes:
+    """The chart with that Vega-Lite definition as PNG."""
     import vl_convert
 
-    return vl_convert.vegalite_to_png(_spec(machine), vl_version=vegalite_version(), scale=PNG_SCALE)
+    return vl_convert.vegalite_to_png(spec, vl_version=vegalite_version(), scale=PNG_SCALE)
 
 
-def _pdf(machine: Machine) -> bytes:
+def pdf(spec: dict[str, object]) -> bytes:
+    """The chart with that Vega-Lite definition as PDF."""
     import vl_convert
 
-    return vl_convert.vegalite_to_pdf(_spec(machine), vl_version=vegalite_version())
+    return vl_convert.vegalite_to_pdf(spec, vl_version=vegalite_version())
 
 
 def _spec(machine: Machine) -> dict[str, object]:
@@ -120,13 +124,13 @@ _WRITERS: dict[str, Callable[[Machine], bytes]] = {
     ".json": _json,
     ".toml": _toml,
     ".html": _html,
-    ".svg": _svg,
-    ".png": _png,
-    ".pdf": _pdf,
+    ".svg": lambda machine: svg(_spec(machine)),
+    ".png": lambda machine: png(_spec(machine)),
+    ".pdf": lambda machine: pdf(_spec(machine)),
 }
 
 
-def _write(path: Path, content: bytes) -> None:
+def write(path: Path, content: bytes) -> None:
     """Put `content` at `path`: first beside it, then in its place, so that it is whole at every moment."""
     try:
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:

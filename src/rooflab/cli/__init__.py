@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from rooflab import __version__
+from rooflab.cli import work
 from rooflab.errors import RooflabError
 
 if TYPE_CHECKING:
@@ -176,3 +177,7 @@ def _show_ladder(machine: Machine, as_json: bool) -> None:
 def _interrupted() -> int:
     click.echo("rooflab: interrupted, nothing was saved", err=True)
     return INTERRUPTED
+
+
+cli.add_command(work.analyze)
+cli.add_command(work.op)

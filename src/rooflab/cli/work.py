@@ -1,0 +1,231 @@
+"""The commands about work: `analyze` a program, count one `op` by hand."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rooflab.errors import RooflabError
+
+if TYPE_CHECKING:
+    from rooflab.types.report import Report
+
+_MACHINE = "Also say what binds each operation on this machine: a name of `rooflab machines`, or a file."
+_OUTPUT = "Write the report to FILE (.json, .csv, .html, .svg, .png or .pdf); may be given again."
+_JSON = "Print JSON to stdout and nothing else."
+# A blank line before, and this mark above, an example keeps click from refilling it.
+_AS_IS = "\b\n"
+_GROUPS, _SORTS = ("module", "kind", "op"), ("flop", "bytes", "intensity", "order")
+
+
+@click.command(
+    short_help="List every operation of a model with its FLOP and bytes.",
+    epilog=f"{_AS_IS}Example:\n  rooflab analyze examples/two_layers.py:model --batch 64 --machine h200-sxm",
+)
+@click.argument("target")
+@click.option("--batch", type=click.IntRange(min=1), metavar="N", help="Short for --dim batch=N.")
+@click.option("--dim", "dims", multiple=True, metavar="NAME=N", help="A keyword of NAME, or a symbolic size.")
+@click.option("--backward", is_flag=True, help="Count the backward pass too.")
+@click.option("--optimizer", metavar="NAME", help="Count a step of it too: sgd, adam, adamw.")
+@click.option("--device", default="cuda", show_default=True, help="Device whose kernels are counted: cuda, cpu.")
+@click.option("--unfused", is_flag=True, help="Count attention with its scores written to memory and read again.")
+@click.option("--machine", metavar="NAME", help=_MACHINE)
+@click.option("--group-by", type=click.Choice(_GROUPS), default="module", show_default=True, help="Subtotals.")
+@click.option("--sort", type=click.Choice(_SORTS), help="Order of the lines; by default the largest first.")
+@click.option("--top", type=click.IntRange(min=1), metavar="N", help="Lines of each table.")
+@click.option("--debug", is_flag=True, help="Show the whole traceback of an error in the target.")
+@click.option("--json", "as_json", is_flag=True, help=_JSON)
+@click.option("-o", "--output", "paths", multiple=True, metavar="FILE", help=_OUTPUT)
+def analyze(
+    target: str,
+    batch: int | None,
+    dims: tuple[str, ...],
+    backward: bool,
+    optimizer: str | None,
+    device: str,
+    unfused: bool,
+    machine: str | None,
+    group_by: Any,
+    sort: str | None,
+    top: int | None,
+    debug: bool,
+    as_json: bool,
+    paths: tuple[str, ...],
+) -> int:
+    """List every operation of TARGET with its FLOP, bytes and intensity; no weights, no GPU.
+
+    TARGET is FILE.py:NAME, package.module:NAME or model.onnx. NAME is a function that needs no
+    argument. It is called once: where it returns (module, inputs) or (module, args, kwargs), that
+    module is analyzed on those inputs; else the function itself is, as it runs.
+
+    \b
+      def model(batch=8):                    # rooflab analyze FILE.py:model --batch 64
+          with torch.device("meta"):         # no memory is needed for "meta" tensors
+              return torch.nn.Linear(4096, 1024), torch.empty(batch, 4096)
+    """
+    from rooflab.views.report_export import check_writable
+
+    check_writable(paths)
+    sizes = _numbers(dims)
+    if batch is not None:
+        sizes["batch"] = batch
+    from rooflab.story import analyze as run
+    from rooflab.story import machine as find
+
+    # A wrong name of a machine is said before the target runs.
+    found = None if machine is None else find(machine)
+    with _whole_traceback(debug):
+        from rooflab.work import target as targets
+
+        chosen = targets.load(target, sizes)
+        with targets.located(target):
+            report = run(
+                chosen.program,
+                *chosen.args,
+                kwargs=chosen.kwargs,
+                machine=found,
+                backward=backward,
+                optimizer=optimizer,
+                device=device,
+                attention="unfused" if unfused else "fused",
+                name=chosen.name,
+                dims=chosen.dims or None,
+            )
+    _answer(report, paths, as_json, group_by=group_by, sort=sort, top=top)
+    return 0
+
+
+@click.command(
+    short_help="Count one operation from its shapes.",
+    epilog=f"{_AS_IS}Example:\n  rooflab op matmul 4096x4096 4096x4096 --dtype bf16 --machine h200-sxm",
+)
+@click.argument("kind", required=False)
+@click.argument("shapes", nargs=-1)
+@click.option("--dtype", default="fp32", metavar="NAME", show_default=True, help="Number format of the operands.")
+@click.option("--machine", metavar="NAME", help=_MACHINE)
+@click.option("--causal", is_flag=True, help="attention: a query sees no later key.")
+@click.option("--window", type=int, metavar="N", help="attention: keys that a query sees, its own included.")
+@click.option("--kv-heads", type=int, metavar="N", help="attention: heads of K and V, where only Q is given.")
+@click.option("--unfused", is_flag=True, help="attention: scores are written to memory and read again.")
+@click.option("--stride", type=int, metavar="N", help="conv, pool: step of the window.")
+@click.option("--padding", metavar="N", help='conv, pool: zeros on each side, or "same".')
+@click.option("--groups", type=int, metavar="N", help="conv: groups of channels.")
+@click.option("--kernel", type=int, metavar="N", help="pool: side of the window.")
+@click.option("--hidden", type=int, metavar="N", help="lstm, gru: size of the state.")
+@click.option("--layers", type=int, metavar="N", help="lstm, gru: how many.")
+@click.option("--bias", is_flag=True, help="matmul, linear, conv: add one.")
+@click.option("--ranks", type=int, metavar="N", help="all_reduce, all_gather, …: how many take part.")
+@click.option("--set", "more", multiple=True, metavar="NAME=VALUE", help="Any other setting of KIND.")
+@click.option("--list", "list_kinds", is_flag=True, help="List the kinds of operation and their settings.")
+@click.option("--json", "as_json", is_flag=True, help=_JSON)
+@click.option("-o", "--output", "paths", multiple=True, metavar="FILE", help=_OUTPUT)
+def op(
+    kind: str | None,
+    shapes: tuple[str, ...],
+    dtype: str,
+    machine: str | None,
+    unfused: bool,
+    more: tuple[str, ...],
+    list_kinds: bool,
+    as_json: bool,
+    paths: tuple[str, ...],
+    **flags: Any,
+) -> int:
+    """Count one operation KIND on operands of SHAPES: FLOP, bytes, intensity, its bound on a machine.
+
+    A shape is 4096x1024, or 4096x1024:int8 where an operand has a number format of its own.
+    """
+    from rooflab.views.report_export import check_writable
+
+    check_writable(paths)
+    if list_kinds:
+        _list_kinds(as_json)
+        return 0
+    if kind is None:
+        raise click.UsageError("op needs a KIND and the SHAPES of its operands (--list shows the kinds)")
+    given = {name: value for name, value in flags.items() if value is not None and value is not False}
+    if unfused:
+        given["fused"] = False
+    if "padding" in given:
+        given["padding"] = _value(given["padding"])
+    given |= {name: _value(text) for name, text in _pairs(more, "--set")}
+    from rooflab.story import op as count
+
+    _answer(count(kind, *shapes, dtype=dtype, machine=machine, **given), paths, as_json)
+    return 0
+
+
+def _answer(report: Report, paths: tuple[str, ...], as_json: bool, **how: Any) -> None:
+    from rooflab.views import report_export
+
+    if as_json:
+        click.echo(report_export.json_text(report), nl=False)
+    else:
+        from rooflab.views import report_terminal
+
+        report_terminal.show(report, **how)
+    if paths:
+        report_export.save(report, *paths)
+        click.echo(f"rooflab: wrote {', '.join(paths)}", err=True)
+
+
+@contextmanager
+def _whole_traceback(wanted: bool) -> Iterator[None]:
+    """Print what is behind an error, where that is `wanted`."""
+    try:
+        yield
+    except RooflabError as error:
+        if wanted:
+            behind = error.__cause__ or error
+            click.echo("".join(traceback.format_exception(behind)), nl=False, err=True)
+        raise
+
+
+def _list_kinds(as_json: bool) -> None:
+    from rooflab.work import by_hand
+
+    found = {kind: by_hand.settings(kind) for kind in by_hand.kinds()}
+    if as_json:
+        from rooflab.views.export import json_text
+
+        click.echo(json_text({kind: list(settings) for kind, settings in found.items()}), nl=False)
+    else:
+        from rooflab.views import report_terminal
+
+        report_terminal.show_kinds(found)
+
+
+def _numbers(pairs: tuple[str, ...]) -> dict[str, int]:
+    made = {}
+    for name, text in _pairs(pairs, "--dim"):
+        if not text.isdecimal():
+            raise RooflabError(f"--dim {name}={text}: {text!r} is not a whole number, expected such as {name}=8")
+        made[name] = int(text)
+    return made
+
+
+def _pairs(texts: tuple[str, ...], option: str) -> list[tuple[str, str]]:
+    made = []
+    for text in texts:
+        name, _, value = text.partition("=")
+        if not name or not value:
+            raise RooflabError(f"{option} {text}: expected NAME=VALUE")
+        made.append((name, value))
+    return made
+
+
+def _value(text: str) -> Any:
+    """A number, True or False, or the text itself."""
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    for read in (int, float):
+        try:
+            return read(text)
+        except ValueError:
+            # not a number of that sort: the next, and in the end the text, is meant
+            continue
+    return text

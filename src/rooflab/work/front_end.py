@@ -1,0 +1,173 @@
+"""Which framework a program belongs to, and its capture: decided by what it is given, importing nothing new."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Literal, NamedTuple
+
+from rooflab.errors import RooflabError
+from rooflab.types.work import Graph
+
+Framework = Literal["torch", "jax", "onnx", "tinygrad"]
+
+_WORD: dict[Framework, str] = {"torch": "PyTorch", "jax": "JAX", "onnx": "ONNX", "tinygrad": "tinygrad"}
+_TAKES: dict[Framework, set[str]] = {
+    "torch": {"backward", "optimizer"},
+    "jax": {"backward", "trips"},
+    "onnx": {"dims"},
+    "tinygrad": set(),
+}
+
+
+class Settings(NamedTuple):
+    """How to capture: see `rooflab.analyze`."""
+
+    backward: bool = False
+    optimizer: Any = None
+    device: str = "cuda"
+    attention: Literal["fused", "unfused"] = "fused"
+    dims: Mapping[str, int] | None = None
+    trips: Mapping[str, int] | None = None
+
+
+def capture(target: Any, args: tuple, kwargs: Mapping[str, Any] | None, settings: Settings) -> Graph:
+    """The program that `target` is on these inputs.
+
+    Raises:
+        RooflabError: no framework's tensor among the inputs, a setting that the framework does not take,
+            or what its front end refuses.
+        MissingExtraError: an ONNX file without the library that reads it.
+    """
+    framework = choose(target, args, kwargs or {})
+    given = {name for name in ("backward", "optimizer", "trips", "dims") if getattr(settings, name)}
+    unused = sorted(given - _TAKES[framework])
+    if unused:
+        raise RooflabError(
+            f"a {_WORD[framework]} program is captured without {' and '.join(unused)}: leave it out"
+        )
+    if framework == "onnx":
+        if args or kwargs:
+            raise RooflabError(f"{target}: an ONNX file takes no inputs; its symbolic sizes are given by dims")
+        from rooflab.work.capture import onnx
+
+        return onnx.capture(os.fspath(target), dict(settings.dims or {}))
+    if framework == "torch":
+        from rooflab.work.capture import torch
+
+        return torch.capture(
+            target,
+            args,
+            kwargs,
+            backward=settings.backward,
+            optimizer=settings.optimizer,
+            device=settings.device,
+            attention=settings.attention,
+        )
+    if framework == "jax":
+        from rooflab.work.capture import jax
+
+        return jax.capture(target, args, kwargs, backward=settings.backward, trips=settings.trips)
+    from rooflab.work.capture import tinygrad
+
+    return tinygrad.capture(target, args, kwargs or {})
+
+
+def choose(target: Any, args: tuple, kwargs: Mapping[str, Any]) -> Framework:
+    """The framework of `target` and its inputs: of a file, a module, a jitted function, or its tensors.
+
+    A function without any tensor is taken as PyTorch's, then JAX's, then tinygrad's, whichever is imported.
+
+    Raises:
+        RooflabError: none of them, or tensors of two.
+    """
+    if isinstance(target, (str, os.PathLike)):
+        path = os.fspath(target)
+        if path.lower().endswith(".onnx"):
+            return "onnx"
+        raise RooflabError(f"cannot analyze {path!r}, expected a module, a function or the path of an .onnx file")
+    values = (target, *_leaves((args, kwargs)))
+    found: list[Framework] = []
+    for name in (name for value in values for name in _owner(value)):
+        if name not in found:
+            found.append(name)
+    if len(found) > 1:
+        names = " and ".join(_WORD[name] for name in found)
+        raise RooflabError(f"tensors of {names} in one program, expected those of one framework")
+    if found:
+        return found[0]
+    if not callable(target):
+        raise RooflabError(
+            f"cannot analyze a {type(target).__name__}, expected a module, a function or the path of an .onnx file"
+        )
+    for name in _OWNERS:
+        if name in sys.modules:
+            return name
+    raise RooflabError(
+        f"{name_of(target)} has no tensor among its inputs, and no framework is imported; pass torch tensors (on"
+        " the meta device, say), jax.ShapeDtypeStruct or tinygrad tensors"
+    )
+
+
+def versions(framework: str) -> dict[str, str]:
+    """The version of Python and of the framework, as a report's environment."""
+    made = {"python": ".".join(map(str, sys.version_info[:3]))}
+    # "hand" is no package, and a framework may run from its source tree.
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        made[framework] = importlib.metadata.version(framework)
+    return made
+
+
+def name_of(target: Any) -> str:
+    """What a report of `target` is called: the module's class, the function's name, the file's."""
+    if isinstance(target, (str, os.PathLike)):
+        return os.path.basename(os.fspath(target))
+    named = getattr(target, "__name__", None)
+    return named if isinstance(named, str) else type(target).__name__
+
+
+def _owner(value: Any) -> Iterator[Framework]:
+    for name, is_ours in _OWNERS.items():
+        # What is not imported cannot have made the value.
+        library = sys.modules.get(name)
+        if library is not None and is_ours(library, value):
+            yield name
+
+
+def _is_torch(torch: Any, value: Any) -> bool:
+    if isinstance(value, (torch.Tensor, torch.nn.Module)):
+        return True
+    export = sys.modules.get("torch.export")
+    return export is not None and isinstance(value, export.ExportedProgram)
+
+
+def _is_jax(jax: Any, value: Any) -> bool:
+    if isinstance(value, (jax.Array, jax.ShapeDtypeStruct)):
+        return True
+    # What jax.jit gives has both; neither a torch module nor a plain function has.
+    return callable(value) and hasattr(value, "lower") and hasattr(value, "eval_shape")
+
+
+def _is_tinygrad(tinygrad: Any, value: Any) -> bool:
+    return isinstance(value, tinygrad.Tensor)
+
+
+_OWNERS: dict[Framework, Callable[[Any, Any], bool]] = {
+    "torch": _is_torch,
+    "jax": _is_jax,
+    "tinygrad": _is_tinygrad,
+}
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, Mapping):
+        for each in value.values():
+            yield from _leaves(each)
+    elif isinstance(value, (tuple, list, set)):
+        for each in value:
+            yield from _leaves(each)
+    else:
+        yield value

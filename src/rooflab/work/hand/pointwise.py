@@ -1,0 +1,112 @@
+"""Element-wise functions by hand: every function of the formulas' table, with as many operands as it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rooflab.work.formulas.functions import REAL
+from rooflab.work.hand.operands import Made, Operand, broadcast, expect, made
+
+# fmt: off
+_TWO = [
+    "add",
+    "sub",
+    "rsub",
+    "mul",
+    "div",
+    "maximum",
+    "minimum",
+    "fmax",
+    "fmin",
+    "eq",
+    "ne",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "copysign",
+    "nextafter",
+    "heaviside",
+    "ldexp",
+    "pow",
+    "float_power",
+    "hypot",
+    "atan2",
+    "floor_divide",
+    "remainder",
+    "fmod",
+    "xlogy",
+    "xlog1py",
+    "logaddexp",
+    "logaddexp2",
+    "logical_and",
+    "logical_or",
+    "logical_xor",
+    "bitwise_and",
+    "bitwise_or",
+    "bitwise_xor",
+    "shift_left",
+    "shift_right",
+    "add_scaled",
+    "silu_mul",
+    "gelu_mul",
+    "gelu_tanh_mul",
+    "masked_fill",
+    "isclose",
+    "polar",
+    "complex",
+]
+# fmt: on
+_THREE = ["where", "fma", "lerp", "addcmul", "addcdiv"]
+# fmt: off
+_LOGICAL = frozenset(
+    [
+        "eq",
+        "ne",
+        "lt",
+        "le",
+        "gt",
+        "ge",
+        "isnan",
+        "isinf",
+        "isfinite",
+        "logical_and",
+        "logical_or",
+        "logical_xor",
+        "isclose",
+    ]
+)
+# fmt: on
+# Names of whole operations elsewhere, or without a meaning of their own by hand.
+_LEFT_OUT = frozenset(["max", "min", "cast", "view_as_real", "view_as_complex"])
+
+
+def _pointwise(operands: tuple[Operand, ...], function: str, arity: int) -> Made:
+    expect(operands, 1, arity, f"{arity} operands, or one shape that all of them have")
+    if len(operands) == 1:
+        operands = operands * arity
+    out = Operand(broadcast([each.shape for each in operands]), operands[0].dtype)
+    if function in _LOGICAL:
+        out = out._replace(dtype="bool")
+    if function == "where":
+        operands = (operands[0]._replace(dtype="bool"), *operands[1:])
+        out = out._replace(dtype=operands[1].dtype)
+    return made("pointwise", [(each, "input") for each in operands], [out], {"function": function})
+
+
+def _by_hand(name: str) -> bool:
+    return name not in _LEFT_OUT and not name.endswith("_backward")
+
+
+def _arity(name: str) -> int:
+    return 2 if name in _TWO else 3 if name in _THREE else 1
+
+
+def _builder(name: str) -> Callable[..., Made]:
+    def build(operands: tuple[Operand, ...]) -> Made:
+        return _pointwise(operands, name, _arity(name))
+
+    return build
+
+
+POINTWISE: dict[str, Callable[..., Made]] = {name: _builder(name) for name in sorted(REAL) if _by_hand(name)}

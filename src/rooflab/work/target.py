@@ -1,0 +1,201 @@
+"""The target of the command `analyze`: "FILE.py:NAME" or "package.module:NAME" to what is to be captured."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rooflab.errors import FileError, RooflabError, UnknownNameError
+
+_FORMS = "expected FILE.py:NAME, package.module:NAME or a file that ends in .onnx"
+
+
+class Target(NamedTuple):
+    """What to capture: a module or function, its inputs, and what to call the report.
+
+    Attributes:
+        dims: sizes that the target has not taken as keywords: the symbolic ones of an ONNX file.
+    """
+
+    program: Any
+    args: tuple
+    kwargs: Mapping[str, Any]
+    name: str
+    dims: Mapping[str, int]
+
+
+def load(text: str, dims: Mapping[str, int] | None = None) -> Target:
+    """The program that `text` names.
+
+    A function is called once, with `dims` as its keywords. Where it returns (module or function, inputs)
+    or (module or function, args, kwargs), that is the program; else the function itself is. Inputs are a
+    tensor, a tuple or list of the arguments, or a dictionary of keywords.
+
+    Raises:
+        FileError: no such file, or one that cannot be imported.
+        UnknownNameError: no such name in it, with near matches.
+        RooflabError: an error inside the target, with its file and line.
+    """
+    sizes = dict(dims or {})
+    if text.lower().endswith(".onnx"):
+        if not os.path.isfile(text):
+            raise FileError(f"{text}: no such file")
+        return Target(text, (), {}, os.path.basename(text), sizes)
+    place, _, name = text.rpartition(":")
+    if not name or not place:
+        raise RooflabError(f"{text!r} names no function, {_FORMS}")
+    found = _attribute(_module_of(place), place, name)
+    if not callable(found):
+        raise RooflabError(f"{text}: {name} is a {type(found).__name__}, expected a function of no argument")
+    plain = inspect.isfunction(found) or inspect.isclass(found) or inspect.ismethod(found)
+    if not plain and hasattr(found, "forward"):
+        raise RooflabError(
+            f"{text}: {name} is a {type(found).__name__} without inputs, expected a function that returns"
+            " (module, inputs)"
+        )
+    _check_keywords(found, sizes, text)
+    with located(text):
+        made = found(**sizes)
+    return _read(made, found, sizes, name)
+
+
+@contextmanager
+def located(text: str) -> Iterator[None]:
+    """Errors inside as one line that says where in the target they were raised.
+
+    Raises:
+        RooflabError: any error of the target; rooflab's own pass as they are.
+    """
+    try:
+        yield
+    except RooflabError:
+        raise
+    except Exception as error:
+        raise RooflabError(f"{text}: {type(error).__name__}: {_first_line(error)}{_where(error)}") from error
+
+
+def _read(made: Any, found: Callable[..., Any], sizes: dict[str, int], name: str) -> Target:
+    if isinstance(made, tuple) and len(made) in (2, 3) and _is_program(made[0]):
+        args, kwargs = _inputs(made[1])
+        if len(made) == 3:
+            if not isinstance(made[2], Mapping):
+                got = type(made[2]).__name__
+                raise RooflabError(f"{name} returned (module, args, {got}), expected keywords last")
+            kwargs = {**kwargs, **made[2]}
+        return Target(made[0], args, kwargs, name, {})
+    if _is_program(made):
+        raise RooflabError(
+            f"{name} returned a {type(made).__name__} without inputs, expected (module, inputs) or (module,"
+            " args, kwargs)"
+        )
+    return Target(found, (), sizes, name, {})
+
+
+def _is_program(value: Any) -> bool:
+    # Some frameworks' tensors can be called.
+    return callable(value) and not (hasattr(value, "shape") and hasattr(value, "dtype"))
+
+
+def _inputs(given: Any) -> tuple[tuple, dict[str, Any]]:
+    if isinstance(given, Mapping):
+        return (), dict(given)
+    return (tuple(given) if isinstance(given, (tuple, list)) else (given,)), {}
+
+
+def _check_keywords(found: Callable[..., Any], sizes: dict[str, int], text: str) -> None:
+    """Return where `found` can be called with `sizes` alone.
+
+    Raises:
+        RooflabError: a required argument is missing.
+        UnknownNameError: a size that is none of its keywords.
+    """
+    try:
+        parameters = list(inspect.signature(found).parameters.values())
+    except (TypeError, ValueError):
+        # Callables of C have no signature to read: they are called as they are.
+        return
+    starred = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
+    for each in parameters:
+        if each.default is each.empty and each.kind not in starred and each.name not in sizes:
+            raise RooflabError(
+                f"{text}: {each.name!r} is a required argument, expected none; write a function that returns"
+                f" (module, inputs), or give a number by --dim {each.name}=8"
+            )
+    names = [each.name for each in parameters]
+    if any(each.kind is each.VAR_KEYWORD for each in parameters):
+        return
+    for name in sizes:
+        if name not in names:
+            raise UnknownNameError(f"keyword of {text}", name, names, "(--dim and --batch set keywords)")
+
+
+def _module_of(place: str) -> Any:
+    """The module in file or package `place`; its folder stays first on the path for what it imports later."""
+    if place.endswith(".py") or os.sep in place:
+        path = Path(place)
+        if not path.is_file():
+            raise FileError(f"{place}: no such file, expected a Python file")
+        _first_on_path(path.resolve().parent)
+        spec = importlib.util.spec_from_file_location(path.stem, path.resolve())
+        if spec is None or spec.loader is None:
+            raise FileError(f"{place}: not a Python file, {_FORMS}")
+        module = importlib.util.module_from_spec(spec)
+        # Dataclasses and pickle look its classes up under this name.
+        sys.modules[path.stem] = module
+        with located(place):
+            spec.loader.exec_module(module)
+        return module
+    _first_on_path(Path.cwd())
+    try:
+        with located(place):
+            return importlib.import_module(place)
+    except RooflabError as error:
+        parts = place.split(".")
+        parents = [".".join(parts[: i + 1]) for i in range(len(parts))]
+        if isinstance(error.__cause__, ModuleNotFoundError) and error.__cause__.name in parents:
+            raise FileError(f"{place}: no module of that name, {_FORMS}") from None
+        raise
+
+
+def _first_on_path(folder: Path) -> None:
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+
+
+def _attribute(module: Any, place: str, name: str) -> Any:
+    value = module
+    for part in name.split("."):
+        if not hasattr(value, part):
+            known = [each for each in dir(value) if not each.startswith("_")]
+            raise UnknownNameError(f"name in {place}", part, known)
+        value = getattr(value, part)
+    return value
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else "no message"
+
+
+def _where(error: Exception) -> str:
+    """` (FILE:LINE)` of the innermost frame that is neither rooflab's nor of an installed package."""
+    if isinstance(error, SyntaxError):
+        return f" ({error.filename}:{error.lineno})"
+    ours = str(Path(__file__).resolve().parents[1])
+    elsewhere = (ours, "<")
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith(elsewhere)
+        and "site-packages" not in frame.filename
+        and frame.filename != contextmanager.__code__.co_filename
+    ]
+    return f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
