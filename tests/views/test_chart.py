@@ -110,7 +110,7 @@ def test_equal_peaks_share_a_line(accelerator):
     flats = chart.merge(model.roofs(accelerator).peaks)
     assert [flat.text for flat in flats] == [
         "fp64 33.5 TFLOP/s",
-        "fp32, fp64 matrix 66.9 TFLOP/s",
+        "fp64 matrix, fp32 66.9 TFLOP/s",
         "tf32 matrix 495 TFLOP/s",
         "bf16, fp16 matrix 989 TFLOP/s",
         "fp8 matrix 1.98 PFLOP/s",
@@ -145,3 +145,8 @@ def contrast(one, other):
 def test_text_colours_stand_out(theme):
     for colour in (theme.ink, theme.muted, theme.memory, theme.point, *theme.caches):
         assert contrast(colour, theme.background) >= 4.5, colour
+
+
+def test_an_engine_is_lent_to_no_other_format():
+    flat = chart.Flat(("fp32", "fp64 matrix", "bf16 (dot)", "int8 (dot)"), 1e12, None, "FLOP/s")
+    assert flat.short == "fp64 matrix, bf16, int8 (dot), fp32"

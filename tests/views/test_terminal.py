@@ -158,6 +158,19 @@ def test_the_catalogue_keeps_what_matters_when_narrow(accelerator, monkeypatch):
     assert out.getvalue().splitlines()[0].split() == ["machine", "memory", "bandwidth", "fp64", "16-bit"]
 
 
+def test_a_systems_memory_in_the_catalogue_is_that_of_all_its_parts(accelerator):
+    # The bandwidth beside it is of all of them too: 8 × 80 GB
+    levels = tuple(
+        msgspec.structs.replace(level, shared_by=1) if level.name == "HBM" else level
+        for level in accelerator.levels
+    )
+    out = io.StringIO()
+    terminal.show_catalogue(
+        [("system", msgspec.structs.replace(accelerator, levels=levels, compute_units=8))], out
+    )
+    assert " 640 GB " in out.getvalue()
+
+
 def test_the_ladder_is_printed(accelerator):
     ladder = pytest.importorskip("rooflab.machines.ladder")
     out = io.StringIO()

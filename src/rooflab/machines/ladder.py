@@ -22,6 +22,7 @@ from rooflab.types.machine import (
     Source,
     is_main_memory,
     is_storage,
+    whole_capacity_bytes,
 )
 from rooflab.units import FLOP_PER_FMA, GIGA
 
@@ -70,12 +71,13 @@ def ladder(machine: Machine) -> tuple[Rung, ...]:
 
 def _registers(machine: Machine) -> list[Rung]:
     level = next((level for level in machine.levels if level.name == "registers"), None)
+    capacity = whole_capacity_bytes(level, machine) if level is not None else None
     own = _bandwidth(level) if level is not None else None
     if level is not None and own is not None:
-        return [_rung(_title(level), _total(level, machine), own, level.latency_s, level.source, level.note)]
+        return [_rung(_title(level), capacity, own, level.latency_s, level.source, level.note)]
     peak = _vector_peak(machine)
     if peak is None or peak.dtype is None:
-        return [] if level is None else [_rung(_title(level), _total(level, machine), None, None, level.source)]
+        return [] if level is None else [_rung(_title(level), capacity, None, None, level.source)]
     width = f"{dtype(peak.dtype).nbytes:g} bytes"
     formula = f"{peak.dtype} vector peak / {FLOP_PER_FMA} x {_FMA_OPERANDS} operands x {width}"
     derived = Rate(
@@ -85,7 +87,6 @@ def _registers(machine: Machine) -> list[Rung]:
         basis=peak.basis,
         source=Source("derived", formula),
     )
-    capacity = _total(level, machine) if level is not None else None
     return [_rung("registers", capacity, derived, None, derived.source, "derived from the arithmetic peak")]
 
 
@@ -112,7 +113,7 @@ def _own_levels(machine: Machine) -> list[Rung]:
     return [
         _rung(
             _title(level),
-            _total(level, machine),
+            whole_capacity_bytes(level, machine),
             _bandwidth(level),
             level.latency_s,
             level.source,
@@ -189,15 +190,6 @@ def _bandwidth(level: Level) -> Rate | None:
                 return rate
     reads = [rate for rate in level.rates if rate.per_s == "byte" and "read" in rate.what]
     return max(reads, key=lambda rate: rate.value, default=None)
-
-
-def _total(level: Level, machine: Machine) -> float | None:
-    """Bytes of all instances of `level`: there is one unless it says how many units share it."""
-    if level.capacity_bytes is None or level.shared_by is None:
-        return level.capacity_bytes
-    if machine.compute_units is None:
-        return None
-    return level.capacity_bytes * -(-machine.compute_units // level.shared_by)
 
 
 def _title(level: Level) -> str:

@@ -388,6 +388,15 @@ def is_main_memory(level: Level) -> bool:
     return level.name in MAIN_MEMORY
 
 
+def whole_capacity_bytes(level: Level, machine: Machine) -> float | None:
+    """Bytes of all instances of `level` in `machine`: there is one unless it says how many units share it."""
+    if level.capacity_bytes is None or level.shared_by is None:
+        return level.capacity_bytes
+    if machine.compute_units is None:
+        return None
+    return level.capacity_bytes * -(-machine.compute_units // level.shared_by)
+
+
 def is_storage(level: Level) -> bool:
     """Whether `level` holds files: no stream of a kernel in memory is bound by it."""
     return level.name in STORAGE

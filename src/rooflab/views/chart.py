@@ -40,7 +40,9 @@ class Flat(NamedTuple):
         for name in self.names:
             dtype, _, engine = name.partition(" ")
             grouped.setdefault(engine, []).append(dtype)
-        return ", ".join(f"{', '.join(dtypes)} {engine}".strip() for engine, dtypes in grouped.items())
+        # Those without an engine last: "fp32, fp64 matrix" would lend fp32 the matrix engine.
+        engines = sorted(grouped, key=lambda engine: not engine)
+        return ", ".join(f"{', '.join(grouped[engine])} {engine}".strip() for engine in engines)
 
 
 class Layout(NamedTuple):

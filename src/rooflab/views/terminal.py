@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, TextIO, cast
 
-from rooflab.types.machine import Level, Machine, is_main_memory
+from rooflab.types.machine import Level, Machine, is_main_memory, whole_capacity_bytes
 from rooflab.views import tables
 from rooflab.views.sketch import sketch
 
@@ -88,7 +88,9 @@ def show_catalogue(machines: Iterable[tuple[str, Machine]], file: TextIO | None 
     rows = []
     for name, machine in machines:
         memory = next((level for level in machine.levels if is_main_memory(level)), None)
-        rows.append((name, machine.kind, str(machine.year or tables.UNKNOWN), *_memory(memory), *_peaks(machine)))
+        rows.append(
+            (name, machine.kind, str(machine.year or tables.UNKNOWN), *_memory(memory, machine), *_peaks(machine))
+        )
     columns = ("machine", "kind", "year", "memory", "bandwidth", "fp64", "fp32", "16-bit")
     note = (
         "Theoretical, dense, of the fastest unit; 16-bit: bf16, else fp16. "
@@ -118,7 +120,10 @@ def show_ladder(machine: Machine, rungs: Sequence[Rung], file: TextIO | None = N
         for rung in rungs
     ]
     columns = ("level", "capacity", "bandwidth", "basis", "latency", "1 GB takes", "slower")
-    note = "Slower: times the level before. Dashes are unknown, not zero."
+    note = (
+        "Slower: times the level before. What lies beyond the machine's own levels and links is typical "
+        "equipment, assumed. Dashes are unknown, not zero."
+    )
     out = console(file)
     out.print(Text(machine.name, style="bold"))
     for part in drawn_table(tables.Table("From near to far", columns, tuple(rows), note=note), out.width):
@@ -177,10 +182,11 @@ def _checks(machine: Machine) -> list[RenderableType]:
     return made + [Text.assemble((f"{check.name}: ", "bold"), check.message) for check in failed]
 
 
-def _memory(level: Level | None) -> tuple[str, str]:
+def _memory(level: Level | None, machine: Machine) -> tuple[str, str]:
     if level is None:
         return tables.UNKNOWN, tables.UNKNOWN
-    return tables.capacity(level.capacity_bytes), tables.rate_text(level.rate(basis="theoretical") or level.rate())
+    capacity = tables.capacity(whole_capacity_bytes(level, machine))
+    return capacity, tables.rate_text(level.rate(basis="theoretical") or level.rate())
 
 
 def _peaks(machine: Machine) -> tuple[str, ...]:
