@@ -15,14 +15,20 @@ from torch.nn.modules import module as hooks
 Site = tuple[CodeType, int]
 
 # Frames of these are not the program's own.
-_INSIDE = tuple(f"{Path(one).resolve().parent}/" for one in (torch.__file__, __file__)) + ("<",)
+_INSIDE = (*(f"{Path(one).resolve().parent}/" for one in (torch.__file__, __file__)), "<")
 
 
 class ModuleStack:
-    """The path of the module that runs now, kept by hooks around every module's forward."""
+    """The path of the module that runs now, kept by hooks around every module's forward.
+
+    Attributes:
+        path: of the module that runs now.
+        failed: of the innermost module that an error left.
+    """
 
     def __init__(self, names: Mapping[nn.Module, str]) -> None:
         self.path = ""
+        self.failed = ""
         self._names = dict(names)
         self._stack: list[str] = []
         self._handles: list[Any] = []
@@ -40,11 +46,6 @@ class ModuleStack:
         for handle in self._handles:
             handle.remove()
 
-    def reset(self) -> None:
-        """Forget modules that were left by an error."""
-        self._stack.clear()
-        self.path = ""
-
     def _entered(self, module: nn.Module, args: tuple) -> None:
         self._stack.append(self.path)
         name = self._names.get(module)
@@ -56,6 +57,8 @@ class ModuleStack:
         self.path = name
 
     def _left(self, module: nn.Module, args: tuple, result: Any) -> None:
+        if sys.exc_info()[1] is not None:
+            self.failed = self.failed or self.path
         if self._stack:
             self.path = self._stack.pop()
 
@@ -95,7 +98,12 @@ def paths(modules: Mapping[str, nn.Module]) -> dict[nn.Module, str]:
     return names
 
 
-_inside: dict[str, bool] = {}
+_own: dict[str, bool] = {}
+
+
+def inside(filename: str) -> bool:
+    """Whether a file is PyTorch's or this package's, not the program's."""
+    return filename.startswith(_INSIDE)
 
 
 def site() -> Site | None:
@@ -104,10 +112,10 @@ def site() -> Site | None:
     while frame is not None:
         code = frame.f_code
         name = code.co_filename
-        inside = _inside.get(name)
-        if inside is None:
-            inside = _inside[name] = name.startswith(_INSIDE)
-        if not inside:
+        own = _own.get(name)
+        if own is None:
+            own = _own[name] = not inside(name)
+        if own:
             return code, frame.f_lasti
         frame = frame.f_back
     return None

@@ -114,10 +114,8 @@ def _written(func: Any, places: Mapping[str, Any]) -> tuple[tuple[tuple[int, str
     return tuple(written), frozenset(skip)
 
 
-def attributes(plan: Plan, args: tuple, kwargs: Mapping[str, Any], out: Any) -> Mapping[str, Any]:
-    """The attributes of one call; `plan.fixed` itself where nothing depends on the call."""
-    if not plan.derived and plan.recipe is None:
-        return plan.fixed
+def attributes(plan: Plan, args: tuple, kwargs: Mapping[str, Any], out: Any) -> dict[str, Any]:
+    """The attributes of one call."""
 
     def call(name: str) -> Any:
         place = plan.places.get(name)

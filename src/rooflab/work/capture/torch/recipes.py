@@ -1,7 +1,7 @@
 """What the vocabulary's data cannot say of a call: kernel sizes, windows, exponents, number formats.
 
 A recipe sees the arguments by name (`call("weight")`, None where there is none), the result, the attributes so
-far and the op's name, and returns further attributes. "kind" and "inputs" among them replace those of the row.
+far and the op's name, and returns further attributes. Among them, "kind" and "inputs" replace those of the row, and "more" are tensors that are inputs too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def recipe(function: Callable[[Call, Any, Attrs, str], Attrs]) -> Callable[[Call
 
 @recipe
 def alpha(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
-    """a + alpha·b is one operation more where alpha is not 1."""
+    """A + alpha·b is one operation more where alpha is not 1."""
     return {"function": "add_scaled"} if call("alpha") not in (None, 1) else {}
 
 
@@ -67,7 +67,7 @@ def order(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
 
 @recipe
 def summed_batches(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
-    """addbmm sums the products of a batch into one matrix."""
+    """Addbmm sums the products of a batch into one matrix."""
     batch, _rows, k = call("batch1").shape
     return {"k": batch * k}
 
@@ -122,8 +122,12 @@ def sparse(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
 
 @recipe
 def packed_linear(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
-    """A linear layer whose weight is packed in an object of the library: inner size from the input."""
-    return {"k": int(call("X").shape[-1]), "packed": "W_prepack"}
+    """A linear layer whose weight and bias are packed in an object of the library."""
+    weight, bias = call("W_prepack").unpack()
+    found: Attrs = {"k": int(weight.shape[1]), "bias": bias is not None, "more": (weight, bias)}
+    if not name.endswith("fp16"):
+        found["compute"] = "int8"
+    return found
 
 
 @recipe
@@ -198,7 +202,31 @@ def bag(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
 @recipe
 def in_place(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
     """The form that ends in an underscore writes into its first operand."""
-    return {"in_place": name.endswith("_")}
+    found: Attrs = {"in_place": name.endswith("_")}
+    values = next((one for one in (call("src"), call("source"), call("value")) if one is not None), None)
+    if not isinstance(values, torch.Tensor):  # a number, held in a register
+        found |= {"base": True, "elements": call("index").numel()}
+        if name.startswith("aten.index_fill"):
+            found["elements"] *= call("self").numel() // max(1, call("self").shape[call("dim")])
+    return found
+
+
+@recipe
+def put(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
+    """Elements that indices reach: their broadcast shape times the dimensions that they leave; a mask: all."""
+    x, indices = call("self"), [one for one in call("indices") if one is not None]
+    found = in_place(call, out, attrs, name)
+    if any(one.dtype in (torch.bool, torch.uint8) for one in indices):
+        return {**found, "elements": x.numel()}
+    reached = math.prod(torch.broadcast_shapes(*(one.shape for one in indices)))
+    left = [size for size, one in zip(x.shape, [*call("indices"), *[None] * x.dim()], strict=False) if one is None]
+    return {**found, "elements": reached * math.prod(left)}
+
+
+@recipe
+def reduced(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
+    """How a loss is reduced, in words."""
+    return {"reduction": ("none", "mean", "sum")[call("reduction")]}
 
 
 @recipe

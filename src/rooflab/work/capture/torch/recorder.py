@@ -37,6 +37,7 @@ class Recorder(TorchDispatchMode):
         self.phase: Phase = "forward"
         self.count, self.branch = 1, None
         self.unknown: list[str] = []
+        self.calls: list[tuple[Any, tuple, Mapping[str, Any], Any]] = []
         self._raw: list[tuple] = []
         self._plans: dict[Any, Plan] = {}
         self._instead = instead
@@ -52,7 +53,7 @@ class Recorder(TorchDispatchMode):
             result = other(self, func, args, kwargs)
             if result is not NotImplemented:
                 return result
-        if not how.whole:
+        if not how.whole:  # a composite operator: only its parts count
             with self:
                 return func.decompose(*args, **kwargs)
         try:
@@ -60,6 +61,8 @@ class Recorder(TorchDispatchMode):
         except Exception as error:
             raise words.failed(how.name, self.modules.path, line(site()), args, error) from error
         self.note(how, args, kwargs, out)
+        if isinstance(out, torch.Tensor) and out.is_meta:  # costs no memory, and lets constants be found again
+            self.calls.append((func, args, kwargs, out))
         return out
 
     def plan(self, func: Any) -> Plan:
@@ -93,19 +96,17 @@ class Recorder(TorchDispatchMode):
             take(args[position] if position < len(args) else kwargs.get(name), written)
             outputs.extend(one for one in written if one not in outputs)
         kind, attrs = how.kind, how.fixed
-        if how.derived or how.recipe is not None:
-            attrs = attributes(how, args, kwargs, out)
         if kind == "matmul" and any(
             isinstance(one, torch.Tensor) and one.layout is not torch.strided for one in args
         ):
-            kind, attrs = "sparse_matmul", _sparse(how, args, kwargs, out)
-        if "kind" in attrs or "inputs" in attrs:
-            attrs = dict(attrs)
-            kind = attrs.pop("kind", kind)
-            inputs = list(attrs.pop("inputs", inputs))
-        if attrs is not how.fixed:
-            key = tuple(attrs.items())
-            attrs = self._attrs.setdefault(key, attrs)
+            kind, how = "sparse_matmul", how._replace(derived=(), fixed={}, recipe=RECIPES["sparse"])
+        if how.derived or how.recipe is not None:
+            attrs = attributes(how, args, kwargs, out)
+            if how.recipe is not None:
+                kind = attrs.pop("kind", kind)
+                inputs = list(attrs.pop("inputs", inputs))
+                take(attrs.pop("more", None), inputs)
+            attrs = self._attrs.setdefault(tuple(attrs.items()), attrs)
         phase, module, where = self._place()
         self._raw.append(
             (how.name, kind, tuple(inputs), tuple(outputs), attrs, module, where, phase, self.count, self.branch)
@@ -152,7 +153,3 @@ class Recorder(TorchDispatchMode):
             unknown=tuple(self.unknown),
             conventions=conventions,
         )
-
-
-def _sparse(how: Plan, args: tuple, kwargs: Mapping[str, Any], out: Any) -> Mapping[str, Any]:
-    return attributes(how._replace(derived=(), fixed={}, recipe=RECIPES["sparse"]), args, kwargs, out)

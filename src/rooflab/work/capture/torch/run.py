@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import inspect
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.optim import optimizer as optim
 
-from rooflab.errors import RooflabError
 from rooflab.types.work import Graph
-from rooflab.work.capture.torch import overrides
+from rooflab.work.capture.torch import overrides, training, words
 from rooflab.work.capture.torch.places import ModuleStack, modules_of, paths
 from rooflab.work.capture.torch.recorder import Recorder
 from rooflab.work.capture.torch.tensors import names_of
@@ -31,18 +33,38 @@ def run(
 ) -> Graph:
     """The graph of `fn(*args, **kwargs)`; see `capture`."""
     modules = modules_of(fn)
-    stack = ModuleStack(paths(modules))
-    recorder = Recorder(stack, overrides.instead(fused))
-    _name(recorder, modules, _bound(fn, args, kwargs))
-    with _settings(fused, device), _unchanged(modules), stack:
-        with recorder:
-            out = fn(*args, **kwargs)
-        if backward:
-            _backward(recorder, out, modules, _bound(fn, args, kwargs))
-    return recorder.graph(_conventions(fused, device, backward))
+    inputs = names_of(_bound(fn, args, kwargs))
+    instead = overrides.instead(fused)
+    names = paths(modules)
+    wanted = [one for module in modules.values() for one in module.parameters() if one.requires_grad]
+    wanted = list(dict.fromkeys([*wanted, *(one for one in inputs.values() if one.requires_grad)]))
+
+    def record(follow: Callable[..., Any]) -> Recorder:
+        recorder = Recorder(ModuleStack(names), instead)
+        _name(recorder, modules, inputs)
+        with recorder.modules, _steps(recorder):
+            try:
+                with recorder:
+                    out = fn(*args, **kwargs)
+                gradients = follow(recorder, out, wanted) if backward else {}
+                if optimizer is not None:
+                    training.step(recorder, optimizer, gradients)
+            except Exception as error:
+                raise words.stopped(fn, recorder.modules.failed, error) from error
+        return recorder
+
+    with _settings(fused, device), _unchanged(modules), _no_collection():
+        try:
+            recorder = record(training.backward)
+        except Exception as error:
+            # Reentrant checkpoints refuse torch.autograd.grad.
+            if "is incompatible with .grad()" not in str(error.__cause__):
+                raise
+            recorder = record(training.backward_into_leaves)
+        return recorder.graph(_conventions(fused, device, backward))
 
 
-def _name(recorder: Recorder, modules: Mapping[str, nn.Module], inputs: Mapping[str, Any]) -> None:
+def _name(recorder: Recorder, modules: Mapping[str, nn.Module], inputs: Mapping[str, torch.Tensor]) -> None:
     """Say which storages are parameters, buffers and inputs."""
     for prefix, module in modules.items():
         lead = f"{prefix}." if prefix else ""
@@ -50,7 +72,7 @@ def _name(recorder: Recorder, modules: Mapping[str, nn.Module], inputs: Mapping[
             recorder.table.say(one, "parameter", lead + name)
         for name, one in module.named_buffers():
             recorder.table.say(one, "buffer", lead + name)
-    for name, one in names_of(inputs).items():
+    for name, one in inputs.items():
         recorder.table.say(one, "parameter" if isinstance(one, nn.Parameter) else "input", name)
 
 
@@ -61,6 +83,24 @@ def _bound(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any
         return dict(signature.bind(*args, **kwargs).arguments)
     except (TypeError, ValueError):  # a built-in has no signature; a wrong call fails by itself, in words
         return {**{str(number): one for number, one in enumerate(args)}, **kwargs}
+
+
+@contextlib.contextmanager
+def _steps(recorder: Recorder) -> Iterator[None]:
+    """Operators inside an optimizer's step are of that phase."""
+
+    def began(*_: Any) -> None:
+        recorder.phase = "optimizer"
+
+    def ended(*_: Any) -> None:
+        recorder.phase = "forward"
+
+    handles = [optim.register_optimizer_step_pre_hook(began), optim.register_optimizer_step_post_hook(ended)]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 @contextlib.contextmanager
@@ -81,8 +121,8 @@ def _settings(fused: bool, device: str) -> Iterator[None]:
 @contextlib.contextmanager
 def _unchanged(modules: Mapping[str, nn.Module]) -> Iterator[None]:
     """Put buffers (running statistics, caches) and the state of random numbers back."""
-    buffers = [one for module in modules.values() for one in module.buffers() if one.device.type != "meta"]
-    saved = [(one, one._version, one.detach().clone()) for one in buffers]
+    buffers = itertools.chain.from_iterable(module.buffers() for module in modules.values())
+    saved = [(one, one._version, one.detach().clone()) for one in buffers if not one.is_meta]
     state = torch.random.get_rng_state()
     try:
         yield
@@ -94,35 +134,16 @@ def _unchanged(modules: Mapping[str, nn.Module]) -> Iterator[None]:
                     one.copy_(copy)
 
 
-def _backward(recorder: Recorder, out: Any, modules: Mapping[str, nn.Module], inputs: Mapping[str, Any]) -> None:
-    wanted: list[torch.Tensor] = []
-    for module in modules.values():
-        wanted.extend(one for one in module.parameters() if one.requires_grad)
-    wanted.extend(one for one in names_of(inputs).values() if one.requires_grad)
-    results = _results(out)
-    if not wanted or not results:
-        raise RooflabError(
-            "backward: no result requires a gradient; got "
-            f"{len(wanted)} inputs and parameters with requires_grad, {len(results)} such results;"
-            " leave no_grad and inference_mode, or set requires_grad"
-        )
-    starts = [torch.ones_like(one) for one in results]
-    for one in starts:
-        recorder.table.say(one, "gradient", None)
-    with recorder:
-        grads = torch.autograd.grad(results, wanted, starts, allow_unused=True)
-    for one in grads:
-        if one is not None:
-            recorder.table.say(one, "gradient", None)
-
-
-def _results(out: Any) -> list[torch.Tensor]:
-    """What backward begins at: the loss where a result has one, else every tensor that has a gradient."""
-    loss = out.get("loss") if isinstance(out, Mapping) else getattr(out, "loss", None)
-    if isinstance(loss, torch.Tensor) and loss.grad_fn is not None:
-        return [loss]
-    found = names_of({"": dict(out) if isinstance(out, Mapping) else out}).values()
-    return [one for one in found if one.grad_fn is not None]
+@contextlib.contextmanager
+def _no_collection() -> Iterator[None]:
+    """No garbage collection while many small records are made that all live on."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _conventions(fused: bool, device: str, backward: bool) -> tuple[str, ...]:

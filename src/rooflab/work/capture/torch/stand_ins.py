@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+from rooflab.work.capture.torch.values import value
+
 _aten: Any = torch.ops.aten
 
 
@@ -139,6 +141,45 @@ def _simple(function: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
+def _number(recorder: Any, func: Any, args: tuple, kwargs: Mapping[str, Any]) -> Any:
+    """The number in a tensor: known on meta where it was made from constants."""
+    known = value(args[0], recorder.calls) if args[0].is_meta else None
+    if known is None:
+        return NotImplemented
+    recorder.note(recorder.plan(func), args, kwargs, None)
+    return known.item()
+
+
+def _found(recorder: Any, func: Any, args: tuple, kwargs: Mapping[str, Any]) -> Any:
+    """A result whose shape depends on data: known on meta where the data was made from constants."""
+    known = value(args[0], recorder.calls) if args[0].is_meta else None
+    if known is None:
+        return NotImplemented
+    result = func(known, *args[1:], **kwargs).to("meta")
+    recorder.note(recorder.plan(func), args, kwargs, result)
+    return result
+
+
+def _grouped(recorder: Any, func: Any, args: tuple, kwargs: Mapping[str, Any]) -> Any:
+    """Grouped products of formats that PyTorch refuses on meta tensors (it takes bf16 alone)."""
+    a, b = args[0], args[1]
+    if not a.is_meta or a.dtype is torch.bfloat16:
+        return NotImplemented
+    groups = args[2] if len(args) > 2 else kwargs.get("offs")
+    lead = (groups.shape[0],) if a.dim() == b.dim() == 2 else (a.shape[0],) if a.dim() == b.dim() == 3 else ()
+    result = a.new_empty((*lead, a.shape[-2], b.shape[-1]))
+    recorder.note(recorder.plan(func), args, kwargs, result)
+    return result
+
+
+def _updated(recorder: Any, func: Any, args: tuple, kwargs: Mapping[str, Any]) -> Any:
+    """A fused optimizer's step, which changes no shape."""
+    if not args[0][0].is_meta:
+        return NotImplemented
+    recorder.note(recorder.plan(func), args, kwargs, None)
+    return None
+
+
 STAND_INS: dict[Any, Callable[..., Any]] = {
     _aten._fused_rms_norm.default: _simple(_rms_norm),
     _aten._fused_rms_norm_backward.default: _simple(_rms_norm_backward),
@@ -146,4 +187,12 @@ STAND_INS: dict[Any, Callable[..., Any]] = {
     _aten._scaled_dot_product_efficient_attention.default: _efficient,
     _aten._scaled_dot_product_flash_attention_backward.default: _backward,
     _aten._scaled_dot_product_efficient_attention_backward.default: _backward,
+    _aten._local_scalar_dense.default: _number,
+    _aten.nonzero.default: _found,
+    _aten._grouped_mm.default: _grouped,
+    **{
+        getattr(packet, overload): _updated
+        for packet in (_aten._fused_adam_, _aten._fused_adamw_, _aten._fused_sgd_, _aten._fused_adagrad_)
+        for overload in packet.overloads()
+    },
 }

@@ -119,7 +119,7 @@ def dense_parts(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
 
 
 def dtype_name(dtype: torch.dtype) -> str:
-    """rooflab's name of a PyTorch number format; PyTorch's own where it has none."""
+    """Rooflab's name of a PyTorch number format; PyTorch's own where it has none."""
     return DTYPES.get(dtype) or str(dtype).removeprefix("torch.")
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import traceback
 from typing import Any
 
 import torch
 
 from rooflab.errors import RooflabError
+from rooflab.work.capture.torch.places import inside
 
 _NEEDS_DATA = ("aten._local_scalar_dense", "aten.item", "aten.equal", "aten.is_nonzero", "aten._assert_async")
 
@@ -33,6 +35,18 @@ def failed(name: str, module: str, where: str | None, args: tuple, error: Except
             " not have; give real tensors, or use a form with a fixed shape"
         )
     return RooflabError(f"{name}{at}: {_line(error)} (got {_shapes(args)}); check the inputs' shapes and dtypes")
+
+
+def stopped(fn: Any, module: str, error: Exception) -> RooflabError:
+    """The error of a program that failed outside of an operator, in one line."""
+    if isinstance(error, RooflabError):
+        return error
+    name = type(fn).__name__ if isinstance(fn, torch.nn.Module) else getattr(fn, "__qualname__", type(fn).__name__)
+    kind, where = type(error).__name__, None
+    for frame in traceback.extract_tb(error.__traceback__):
+        if not inside(frame.filename):
+            where = f"{frame.filename}:{frame.lineno}"
+    return RooflabError(f"{name}{place(module, where)}: {kind}: {_line(error)}; check what it is called with")
 
 
 def _line(error: Exception) -> str:

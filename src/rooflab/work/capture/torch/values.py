@@ -1,0 +1,76 @@
+"""Values of meta tensors that are known without data, because they were made from constants.
+
+Masks and positions are often built from `arange` and `full` and then asked for a number (`mask.all()`). When a
+program asks, the few recorded calls that lead to the tensor run again on a CPU, for real.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+_MOST_ELEMENTS = 1 << 24
+_MOST_CALLS = 4096
+# What they hold is known only to chance or to the caller.
+_NO_VALUE = (
+    "aten::empty",
+    "aten::new_empty",
+    "aten::rand",
+    "aten::normal",
+    "aten::bernoulli",
+    "aten::multinomial",
+)
+
+Recorded = tuple[Any, tuple, Mapping[str, Any], Any]
+
+
+def value(tensor: torch.Tensor, calls: Sequence[Recorded]) -> torch.Tensor | None:
+    """A real tensor equal to the meta tensor `tensor`; None where it depends on data that is not there."""
+    needed, slice_ = {_storage(tensor)}, []
+    for recorded in reversed(calls):
+        func, args, kwargs, out = recorded
+        made = [one for one in _tensors(out) if _storage(one) in needed]
+        if not made:
+            continue
+        if func._schema.name.startswith(_NO_VALUE) or any(one.numel() > _MOST_ELEMENTS for one in _tensors(out)):
+            return None
+        slice_.append(recorded)
+        if len(slice_) > _MOST_CALLS:
+            return None
+        needed |= {_storage(one) for one in _tensors((args, kwargs))}
+    real: dict[int, torch.Tensor] = {}
+    for func, args, kwargs, out in reversed(slice_):
+        try:
+            result = func(*_replaced(args, real), **_replaced(dict(kwargs), real))
+        except KeyError:  # a tensor from outside: its data is not there
+            return None
+        for one, other in zip(_tensors(out), _tensors(result), strict=True):
+            real[id(one)] = other
+    return real.get(id(tensor))
+
+
+def _storage(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage()._cdata
+
+
+def _tensors(value: Any) -> list[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        return [value] if value.layout is torch.strided else []
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    return [tensor for one in value for tensor in _tensors(one)] if isinstance(value, (list, tuple)) else []
+
+
+def _replaced(value: Any, real: Mapping[int, torch.Tensor]) -> Any:
+    """`value` with real tensors for meta ones, and a CPU for the meta device."""
+    if isinstance(value, torch.Tensor):
+        return real[id(value)] if value.is_meta else value
+    if isinstance(value, torch.device):
+        return torch.device("cpu")
+    if isinstance(value, Mapping):
+        return {key: _replaced(one, real) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_replaced(one, real) for one in value)
+    return value
