@@ -204,6 +204,16 @@ def test_an_expanded_operand_costs_its_storage(by_hand):
     assert found.compulsory.read_bytes == 32 + 256
 
 
+def test_tensors_apart_are_added_up(by_hand):
+    pairs = tuple(by_hand.spec(n) for n in (3, 5, 3, 5))
+    found = cost("pointwise", pairs, pairs[:2], {"function": "add", "foreach": True})
+    assert found.total_flop == 8
+    assert (found.accessed.read_bytes, found.accessed.write_bytes) == (64, 32)
+    norms = (by_hand.spec(), by_hand.spec())
+    assert cost("reduction", pairs[:2], norms, {"function": "sum"}).total_flop == 8
+    assert cost("reduction", pairs[:2], norms, {"function": "sum"}).accessed.nbytes == 32 + 8
+
+
 @pytest.mark.parametrize(
     ("inputs", "out", "expected"),
     [

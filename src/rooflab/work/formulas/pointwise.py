@@ -26,15 +26,18 @@ def pointwise(inputs: Specs, outputs: Specs, attrs: Attrs) -> Cost:
 
     Args:
         inputs: operands. outputs: results.
-        attrs: function (a name of the table), or vector and special: operations per output element.
+        attrs: function (a name of the table), or vector and special: operations per output element;
+            foreach: the outputs are tensors apart, each with operands of its own size.
 
     Raises:
         UnknownNameError: a function that the table does not have.
     """
-    elements = max((spec.elements for spec in outputs), default=0)
+    sizes = [spec.elements for spec in outputs]
+    each = bool(attrs.get("foreach"))
+    elements = sum(sizes) if each else max(sizes, default=0)
     vector, special = per_element(inputs, outputs, attrs)
     flop = scalar_flop(compute_dtype(inputs, outputs), vector * elements, special * elements)
-    loaded = sum(max(elements, spec.elements) * item_bytes(spec) for spec in inputs)
+    loaded = sum((spec.elements if each else max(elements, spec.elements)) * item_bytes(spec) for spec in inputs)
     stored = sum(spec.elements * item_bytes(spec) for spec in outputs)
     note = "one pass: operands read once, result written once"
     if not flop and (vector or special):

@@ -45,7 +45,8 @@ def reduction(inputs: Specs, outputs: Specs, attrs: Attrs) -> Cost:
 
     Args:
         inputs: x. outputs: y[, indices].
-        attrs: function, a name of the table.
+        attrs: function, a name of the table; foreach: each input has its own output (default: several
+            inputs and as many outputs).
 
     Raises:
         UnknownNameError: a function that the table does not have.
@@ -53,20 +54,24 @@ def reduction(inputs: Specs, outputs: Specs, attrs: Attrs) -> Cost:
     name = attrs["function"]
     if name not in REDUCTIONS:
         raise UnknownNameError("reduction", name, REDUCTIONS)
-    x, y = inputs[0], outputs[0]
+    x = inputs[0]
+    apart = attrs.get("foreach", len(inputs) > 1 and len(outputs) == len(inputs))
+    before, after = inputs[: len(inputs) if apart else 1], outputs[: len(outputs) if apart else 1]
+    elements, results = (sum(spec.elements for spec in specs) for specs in (before, after))
     vector_in, special_in, vector_out, special_out = REDUCTIONS[name]
     factor = 2 if is_complex(x) else 1
     flop = scalar_flop(
         compute_dtype((x,), ()),
-        factor * (vector_in * x.elements + vector_out * y.elements),
-        factor * (special_in * x.elements + special_out * y.elements),
+        factor * (vector_in * elements + vector_out * results),
+        factor * (special_in * elements + special_out * results),
     )
     passes = 2 if name.startswith(("var", "std", "logsumexp")) else 1
     return cost_of(
         flop,
         read=total_bytes(inputs),
         write=total_bytes(outputs),
-        loaded=passes * x.elements * item_bytes(x) + total_bytes(inputs[1:]),
+        loaded=sum(passes * spec.elements * item_bytes(spec) for spec in before)
+        + total_bytes(inputs[len(before) :]),
         note="one operation per input element; a sum begins at 0",
     )
 
