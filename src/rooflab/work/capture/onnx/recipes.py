@@ -61,6 +61,16 @@ def batch_norm(node: Node) -> list[Piece]:
     return [Piece("norm", node.present(), node.results(), {"function": "batch", "training": training})]
 
 
+def norm(node: Node) -> list[Piece]:
+    """Layer, RMS and group normalisation: statistics of as many rows as stand before the axis, or of groups."""
+    attrs = {"function": node.row["function"], "training": False}
+    if node.row["function"] == "group":
+        attrs["groups"] = node.attrs.get("num_groups") or node.attrs["groups"]
+    else:
+        attrs["rows"] = math.prod(node.spec(0).shape[: node.attrs.get("axis", -1)])
+    return [Piece("norm", node.present(), node.results(), attrs)]
+
+
 def skip_norm(node: Node) -> list[Piece]:
     """A sum that stays on chip and its normalisation: SkipLayerNormalization and its kin."""
     x, skip = node.x(0), node.x(1)
@@ -170,7 +180,8 @@ def dropout(node: Node) -> list[Piece]:
 
 def loss(node: Node) -> list[Piece]:
     """The loss functions, forward."""
-    return [Piece("loss", node.present(), node.results(), {"function": node.row["function"], "backward": False})]
+    attrs = {"function": node.row["function"], "backward": False, "reduction": node.attrs.get("reduction", "mean")}
+    return [Piece("loss", node.present(), node.results(), attrs)]
 
 
 def scatter(node: Node) -> list[Piece]:
@@ -285,6 +296,7 @@ RECIPES: dict[str, Recipe] = {
     "matmul_n_bits": products.matmul_n_bits,
     "modulo": modulo,
     "multi_head": attention.multi_head,
+    "norm": norm,
     "pool": pool,
     "power": power,
     "projected": attention.projected,

@@ -16,6 +16,10 @@ from rooflab.work.capture.onnx.values import Value, is_known
 
 _IR_VERSION = 10  # of the messages handed to the inference; the file's own may be older than its opset
 
+# ONNX defines them by other operators, through which its inference does not see.
+_COMPARISONS = ("GreaterOrEqual", "LessOrEqual")
+_LIKE_INPUT = ("GroupNormalization", "MeanVarianceNormalization")
+
 
 class ShapeError(RooflabError):
     """A tensor whose shape cannot be worked out."""
@@ -44,6 +48,11 @@ def output_types(
     own = contrib.types(node, inputs, attrs)
     if own is not None:
         inferred = own
+    elif node.op_type in _LIKE_INPUT and domain == "" and inputs and inputs[0] is not None:
+        inferred = {node.output[0]: inputs[0].type}
+    elif node.op_type in _COMPARISONS and domain == "" and None not in inputs:
+        shape = np.broadcast_shapes(*(value.shape for value in inputs if value is not None))
+        inferred = {node.output[0]: onnx.helper.make_tensor_type_proto(onnx.TensorProto.BOOL, shape)}
     elif onnx.defs.has(node.op_type, opsets.get(domain, 1), domain):
         inferred = _by_onnx(node, inputs, domain, opsets)
     found = {}
