@@ -30,6 +30,14 @@ class Term(NamedTuple):
     seconds: float
 
 
+class Roofs(NamedTuple):
+    """The roofs behind a report's bounds: main memory, and each unit that its work runs on, with its peak."""
+
+    memory: str
+    bandwidth: Rate
+    peaks: tuple[tuple[str, Rate], ...]
+
+
 class Bounds(NamedTuple):
     """The plain roofline's answer for one row: `ridge` as in `Row`, `reason` where `bound` is None."""
 
@@ -77,6 +85,19 @@ def said(report: Report, machine: Machine) -> str:
         stands_in = "" if name == asked else f" ({name})"
         parts.append(f"{asked} {si(rate.value, 'FLOP/s' if rate.per_s == 'flop' else 'OP/s')}{stands_in}")
     return f"{_SAID}plain roofline of {machine.name}: {', '.join(parts)}"
+
+
+def roofs(report: Report, machine: Machine) -> Roofs | None:
+    """The roofs that the rows of `report` meet on `machine`; None where its memory bandwidth is unknown."""
+    memory = _bandwidth(machine)
+    if memory is None:
+        return None
+    peaks = {}
+    for one in report.flop_by:
+        rate, name = _peak(machine, one.engine, one.dtype)
+        if rate is not None:
+            peaks.setdefault(name, rate)
+    return Roofs(*memory, tuple(sorted(peaks.items(), key=lambda item: item[1].value)))
 
 
 def bounds(row: Row, machine: Machine) -> Bounds:

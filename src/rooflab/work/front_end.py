@@ -91,9 +91,8 @@ def choose(target: Any, args: tuple, kwargs: Mapping[str, Any]) -> Framework:
         raise RooflabError(f"cannot analyze {path!r}, expected a module, a function or the path of an .onnx file")
     values = (target, *_leaves((args, kwargs)))
     found: list[Framework] = []
-    for name in (name for value in values for name in _owner(value)):
-        if name not in found:
-            found.append(name)
+    for value in values:
+        found += [name for name in _owner(value) if name not in found]
     if len(found) > 1:
         names = " and ".join(_WORD[name] for name in found)
         raise RooflabError(f"tensors of {names} in one program, expected those of one framework")

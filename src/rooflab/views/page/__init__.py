@@ -19,8 +19,9 @@ def render(machine: Machine) -> str:
 
     Vega is inlined and nothing is loaded from elsewhere. All text from the machine is escaped.
     """
-    return _template().render(
+    return template().render(
         machine=machine,
+        what="roofs",
         facts=tables.facts(machine),
         ridge=tables.ridge_sentence(machine),
         tables=tables.every(machine),
@@ -30,7 +31,7 @@ def render(machine: Machine) -> str:
         charts=charts(machine),
         light=LIGHT,
         dark=DARK,
-        vega=_vega(),
+        vega=vega(),
     )
 
 
@@ -68,7 +69,8 @@ def charts(machine: Machine) -> list[dict[str, object]]:
 
 
 @functools.cache
-def _template():
+def template():
+    """The template of all pages."""
     import jinja2
 
     folder = Path(__file__).parent
@@ -79,7 +81,7 @@ def _template():
 
 
 @functools.cache
-def _vega() -> str:
+def vega() -> str:
     """Vega, Vega-Lite and vega-embed as one script."""
     import vl_convert
 
