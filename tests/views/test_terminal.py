@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from rich.console import Console
 
+from rooflab.machines import catalog
 from rooflab.types.machine import Check
 from rooflab.views import sketch, tables, terminal
 
@@ -85,6 +86,18 @@ def test_unknown_is_a_dash_and_a_column_of_unknowns_is_left_out(accelerator):
     table = tables.levels(accelerator)
     assert table.columns == ("level", "capacity", "theory, all")
     assert table.rows == (("L2", "50 MiB", "–"), ("HBM", "80.0 GB", "3.35 TB/s"))
+
+
+def test_what_a_reader_must_know_of_a_number_stands_under_its_table():
+    system, hybrid, card = (
+        printed(catalog.find(name), 120) for name in ("dgx-h100", "core-i9-14900k", "rtx-4090")
+    )
+    assert "HBM: capacity of one GPU, bandwidth of all eight together." in system
+    assert "PCIe 5.0 x16: of one GPU." in system
+    assert "2 TB DDR5" in [cell.strip() for cell in line_of(system, "host memory")]
+    assert "L2: of a P-core; four E-cores share 4 MiB." in hybrid
+    assert "fp16 fma matrix, sum in fp16 " in card
+    assert "fp16 fma matrix, sum in fp32: PyTorch and cuBLAS accumulate in fp32" in card
 
 
 def test_an_incomplete_measurement_says_so(measured):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from rooflab import units
@@ -113,7 +114,9 @@ def peaks(machine: Machine) -> Table:
         texts = (rate_text(one), rate_text(all_), rate_text(theory or theory_one))
         rows.append((name, *texts, share, _spread(one, all_)))
     columns = ("instruction", f"one {small}", "all", "theory", "of theory", "spread")
-    note = "One fused multiply-add is two FLOP. Dense, never sparse."
+    # A measured rate's note is its register width.
+    said = ((name, rate.note) for name, rates in groups.items() for rate in rates if rate.basis == "theoretical")
+    note = f"One fused multiply-add is two FLOP. Dense, never sparse.{_remarks(said)}"
     return _without_empty("Arithmetic", columns, rows, note=note)
 
 
@@ -161,7 +164,8 @@ def links(machine: Machine) -> Table:
         )
         for link in machine.links
     ]
-    note = "Bandwidth is of one direction; datasheets often print both added."
+    remarks = _remarks((link.name, "; ".join(filter(None, (link.topology, link.note)))) for link in machine.links)
+    note = f"Bandwidth is of one direction; datasheets often print both added.{remarks}"
     return _without_empty("Links", ("link", "to", "each way", "latency", "directions"), rows, words=2, note=note)
 
 
@@ -189,8 +193,10 @@ def clocks(machine: Machine) -> Table:
 
 def parts(machine: Machine) -> Table:
     """What the machine is made of."""
-    rows = [(part.name, part.machine or UNKNOWN, f"{part.count:,}") for part in machine.parts]
-    return _without_empty("Parts", ("part", "machine", "count"), rows, words=2)
+    rows = [
+        (part.name, part.machine or UNKNOWN, part.note or UNKNOWN, f"{part.count:,}") for part in machine.parts
+    ]
+    return _without_empty("Parts", ("part", "machine", "what", "count"), rows, words=3)
 
 
 def environment(machine: Machine) -> Table:
@@ -306,10 +312,20 @@ def _memory_note(machine: Machine) -> str:
     shown = [level.rate(scope="all") or level.rate(scope="core") for level in _memories(machine)]
     if not any(shown):
         return ""
-    measured = " Best of the runs; spread is (best − median) / best." if is_measured(machine) else ""
+    if not is_measured(machine):
+        return f"GB is 1e9 bytes, KiB 1,024.{_remarks((level.name, level.note) for level in _memories(machine))}"
     threads = machine.environment.get("threads_that_saturate_memory")
     saturated = f" Threads that saturate memory: {threads}." if threads else ""
-    return f"GB is 1e9 bytes, KiB 1,024.{measured}{saturated}"
+    return f"GB is 1e9 bytes, KiB 1,024. Best of the runs; spread is (best − median) / best.{saturated}"
+
+
+def _remarks(said: Iterable[tuple[str, str | None]]) -> str:
+    """A sentence for each remark, begun by the names that it is about, with a space before; empty without any."""
+    about: dict[str, list[str]] = {}
+    for name, text in said:
+        if text:
+            about.setdefault(text.rstrip("."), []).append(name)
+    return "".join(f" {', '.join(dict.fromkeys(names))}: {text}." for text, names in about.items())
 
 
 def _shared(level: Level, unit: str) -> str:
@@ -336,10 +352,14 @@ def _clock(rate: Rate) -> str:
 
 
 def _instruction(rate: Rate) -> str:
-    """What is computed: "fp64 fma", "fp64 fma scalar", "fp16 fma matrix, sum in fp32"."""
+    """What is computed: "fp64 fma", "fp64 fma scalar", "fp16 fma matrix, sum in fp32".
+
+    A sum in the operands' own format goes without saying, but in fp16: there it is the trap.
+    """
     engine = None if rate.engine == "vector" else rate.engine
     words = " ".join(word for word in (rate.dtype, rate.what, engine) if word)
-    return words if rate.accumulate in (None, rate.dtype) else f"{words}, sum in {rate.accumulate}"
+    usual = rate.accumulate is None or (rate.accumulate == rate.dtype != "fp16")
+    return words if usual else f"{words}, sum in {rate.accumulate}"
 
 
 def _spread(*rates: Rate | None) -> str:

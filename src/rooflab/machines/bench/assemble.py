@@ -140,7 +140,9 @@ def links(found: Findings, source: Source) -> tuple[Link, ...]:
                 to="another core",
                 source=source,
                 latency_s=min(times),
-                topology=f"{len(times)} pairs, {min(times) * 1e9:.0f} to {max(times) * 1e9:.0f} ns",
+                topology=f"{len(times)} pairs, {min(times) * 1e9:.0f} to {max(times) * 1e9:.0f} ns"
+                if len(times) > 1
+                else None,
                 note="one cache line handed over, one way",
             )
         )
