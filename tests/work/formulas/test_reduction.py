@@ -375,3 +375,26 @@ def test_unknown_names_are_errors_not_zero(by_hand, kind, attrs, message):
     x = by_hand.spec(4, 4)
     with pytest.raises(UnknownNameError, match=message):
         cost(kind, (x, x), (x,), attrs)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "per_element"),
+    [
+        ("reduction", "sum", 2),
+        ("reduction", "prod", 6),  # a complex product
+        ("reduction", "sum_of_squares", 4),  # |z|², added
+        ("scan", "cumsum", 2),
+        ("scan", "cumprod", 6),
+        ("scan", "associative", 8),  # a complex multiply-add
+    ],
+)
+def test_complex_numbers_are_counted_in_real_operations(by_hand, kind, name, per_element):
+    x = by_hand.spec(7, dtype="complex64")
+    y = by_hand.spec(dtype="complex64") if kind == "reduction" else x
+    assert cost(kind, (x,), (y,), {"function": name}).total_flop == per_element * 7
+
+
+def test_complex_numbers_have_no_maximum(by_hand):
+    x = by_hand.spec(7, dtype="complex64")
+    with pytest.raises(UnknownNameError, match="unknown reduction 'max'"):
+        cost("reduction", (x,), (x,), {"function": "max"})

@@ -9,12 +9,12 @@ operations: 0, and their bytes count.
 from __future__ import annotations
 
 _NO_ARITHMETIC = (  # moves and logic
-    "identity where masked_fill fill logical_and logical_or logical_xor logical_not bitwise_and bitwise_or"
+    "identity positive where masked_fill fill logical_and logical_or logical_xor logical_not bitwise_and bitwise_or"
     " bitwise_xor bitwise_not shift_left shift_right tril triu real imag view_as_real view_as_complex"
     " complex conj cast signbit"
 )
 _ONE_OPERATION = (  # an addition, multiplication or comparison
-    "add sub rsub mul neg abs sign sgn positive square max min maximum minimum fmax fmin relu threshold"
+    "add sub rsub mul neg abs sign sgn square max min maximum minimum fmax fmin relu threshold"
     " floor ceil round trunc eq ne lt le gt ge isnan isinf isfinite isposinf isneginf heaviside copysign"
     " nextafter threshold_backward relu_backward deg2rad rad2deg ldexp"
 )
@@ -24,7 +24,7 @@ _ONE_SPECIAL = (
     " bessel_j0 bessel_j1 gammainc gammaincc zeta"
 )
 _NO_ARITHMETIC_COMPLEX = (
-    "identity where masked_fill fill real imag view_as_real view_as_complex complex cast tril triu"
+    "identity positive where masked_fill fill real imag view_as_real view_as_complex complex cast tril triu"
 )
 
 REAL: dict[str, tuple[int, int]] = {
@@ -116,7 +116,7 @@ REAL: dict[str, tuple[int, int]] = {
 
 COMPLEX: dict[str, tuple[int, int]] = {
     **dict.fromkeys(_NO_ARITHMETIC_COMPLEX.split(), (0, 0)),
-    **dict.fromkeys(("add", "sub", "rsub", "neg", "eq", "ne"), (2, 0)),
+    **dict.fromkeys(("add", "sub", "rsub", "neg", "eq", "ne", "isnan", "isinf", "isfinite"), (2, 0)),
     "conj": (1, 0),
     "mul": (6, 0),  # ac − bd, ad + bc: 4 multiplications, 2 additions
     "square": (5, 0),  # a·a − b·b, 2·a·b
@@ -130,6 +130,14 @@ COMPLEX: dict[str, tuple[int, int]] = {
     "sgn": (3, 3),
     "exp": (2, 3),  # exp(a)·(cos(b) + i·sin(b))
     "log": (3, 4),  # log(sqrt(a² + b²)) + i·atan2(b, a)
-    "sqrt": (7, 4),  # sqrt((|z| ± a)/2)
+    **dict.fromkeys(("log2", "log10", "log1p"), (5, 4)),  # and a multiplication of each half
+    "sqrt": (7, 3),  # sqrt((|z| ± a)/2): |z| 3 and a root; ±, halving and a root of each; the sign
+    "rsqrt": (11, 5),
+    "pow": (11, 7),  # exp(y·log(z))
     "polar": (2, 2),
+    **dict.fromkeys(("sin", "cos", "sinh", "cosh"), (2, 4)),  # sin(a)·cosh(b), cos(a)·sinh(b)
+    **dict.fromkeys(("tan", "tanh"), (14, 6)),  # sine by cosine, their four functions shared
+    "sigmoid": (9, 5),  # 1/(1 + exp(−z))
+    "lerp": (10, 0),
+    "addcdiv": (17, 2),
 }

@@ -35,12 +35,40 @@ REDUCTIONS: dict[str, tuple[int, int, int, int]] = {
     "logsumexp": (3, 1, 1, 1),  # max; subtract, exp, add; log and the maximum added again
 }
 
+# Of complex numbers, in real operations; others have no order or no meaning.
+COMPLEX_REDUCTIONS: dict[str, tuple[int, int, int, int]] = {
+    "sum": (2, 0, 0, 0),
+    "nansum": (4, 0, 0, 0),
+    "mean": (2, 0, 2, 0),
+    "prod": (6, 0, 0, 0),
+    "any": (0, 0, 0, 0),
+    "all": (0, 0, 0, 0),
+    "count_nonzero": (2, 0, 0, 0),
+    "var": (8, 0, 3, 0),  # sum 2; subtract 2, |d|² 3, add 1; the means 2 and 1
+    "std": (8, 0, 3, 1),
+    "var_mean": (8, 0, 3, 0),
+    "std_mean": (8, 0, 3, 1),
+    "norm": (4, 0, 0, 1),  # |z|² 3, add 1
+    "norm1": (4, 1, 0, 0),  # |z| 3 and a root, add 1
+    "sum_of_squares": (4, 0, 0, 0),
+}
+# (vector, special) per element; of complex numbers.
+SCANS: dict[str, tuple[int, int]] = {
+    "cumsum": (1, 0),
+    "cumprod": (1, 0),
+    "cummax": (1, 0),
+    "cummin": (1, 0),
+    "logcumsumexp": (6, 2),  # logaddexp of the sum so far and x
+    "associative": (2, 0),
+}
+COMPLEX_SCANS: dict[str, tuple[int, int]] = {"cumsum": (2, 0), "cumprod": (6, 0), "associative": (8, 0)}
+
 
 @formula("reduction")
 def reduction(inputs: Specs, outputs: Specs, attrs: Attrs) -> Cost:
     """The cost of reducing a tensor along dimensions: input read once, result (and indices) written once.
 
-    FLOP from the table `REDUCTIONS`, per input and per output element; twice for sums of complex numbers.
+    FLOP from the tables `REDUCTIONS` and `COMPLEX_REDUCTIONS`, per input and per output element.
     Accessed bytes: each input element once per pass (var: two passes), each output once.
 
     Args:
@@ -51,19 +79,18 @@ def reduction(inputs: Specs, outputs: Specs, attrs: Attrs) -> Cost:
     Raises:
         UnknownNameError: a function that the table does not have.
     """
-    name = attrs["function"]
-    if name not in REDUCTIONS:
-        raise UnknownNameError("reduction", name, REDUCTIONS)
-    x = inputs[0]
+    name, x = attrs["function"], inputs[0]
+    table = COMPLEX_REDUCTIONS if is_complex(x) else REDUCTIONS
+    if name not in table:
+        raise UnknownNameError("reduction", name, table)
     apart = attrs.get("foreach", len(inputs) > 1 and len(outputs) == len(inputs))
     before, after = inputs[: len(inputs) if apart else 1], outputs[: len(outputs) if apart else 1]
     elements, results = (sum(spec.elements for spec in specs) for specs in (before, after))
-    vector_in, special_in, vector_out, special_out = REDUCTIONS[name]
-    factor = 2 if is_complex(x) else 1
+    vector_in, special_in, vector_out, special_out = table[name]
     flop = scalar_flop(
         compute_dtype((x,), ()),
-        factor * (vector_in * elements + vector_out * results),
-        factor * (special_in * elements + special_out * results),
+        vector_in * elements + vector_out * results,
+        special_in * elements + special_out * results,
     )
     passes = 2 if name.startswith(("var", "std", "logsumexp")) else 1
     return cost_of(
@@ -128,22 +155,15 @@ def scan(inputs: Specs, outputs: Specs, attrs: Attrs) -> Cost:
         attrs: function: "cumsum", "cumprod", "cummax", "cummin", "logcumsumexp", "associative"; or vector
             and special: operations per output element.
     """
-    table = {
-        "cumsum": (1, 0),
-        "cumprod": (1, 0),
-        "cummax": (1, 0),
-        "cummin": (1, 0),
-        "logcumsumexp": (6, 2),  # logaddexp of the sum so far and x
-        "associative": (2, 0),
-    }
+    y = outputs[0]
+    table = COMPLEX_SCANS if is_complex(y) else SCANS
     if "vector" in attrs or "special" in attrs:
         vector, special = attrs.get("vector", 0), attrs.get("special", 0)
     elif attrs["function"] in table:
         vector, special = table[attrs["function"]]
     else:
         raise UnknownNameError("scan", attrs["function"], table)
-    elements = outputs[0].elements * (2 if is_complex(outputs[0]) else 1)
-    flop = scalar_flop(compute_dtype(inputs, outputs), vector * elements, special * elements)
+    flop = scalar_flop(compute_dtype(inputs, outputs), vector * y.elements, special * y.elements)
     return cost_of(
         flop,
         read=total_bytes(inputs),
