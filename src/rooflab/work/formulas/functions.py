@@ -9,8 +9,8 @@ operations: 0, and their bytes count.
 from __future__ import annotations
 
 _NO_ARITHMETIC = (  # moves and logic
-    "identity positive where masked_fill fill logical_and logical_or logical_xor logical_not bitwise_and bitwise_or"
-    " bitwise_xor bitwise_not shift_left shift_right tril triu real imag view_as_real view_as_complex"
+    "identity positive where masked_fill fill logical_and logical_or logical_xor logical_not bitwise_and"
+    " bitwise_or bitwise_xor bitwise_not shift_left shift_right tril triu real imag view_as_real view_as_complex"
     " complex conj cast signbit"
 )
 _ONE_OPERATION = (  # an addition, multiplication or comparison
