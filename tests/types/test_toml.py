@@ -117,7 +117,10 @@ REFUSED = [
         rate('value = "3 TB/s"\nper_s = "flop"\nsource = "page"'),
         f"{VALUE}: got '3 TB/s', in byte/s; expected flop per second",
     ),
-    (rate('value = 3e12\nsource = "page"'), "levels[0].rates[0]: no per_s; it is required"),
+    (
+        rate('value = 3e12\nsource = "page"'),
+        f"{VALUE}: got 3000000000000.0, which has no unit: write it with one ('3.35 TB/s'), or add per_s",
+    ),
     (
         peak('value = 989.4\nper_s = "flop"'),
         "peaks[0].value: got 989.4, which looks like a bare magnitude: write '989 TFLOP/s'",

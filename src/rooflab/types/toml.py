@@ -193,6 +193,9 @@ def _rate_quantities(raw: dict[str, Any], at: str, file: _File) -> dict[str, str
                 expected = f"{raw['per_s']} per second" if "per_s" in raw else f"one of {', '.join(_PER_S)}"
                 raise file.fault(_join(at, name), f"got {raw[name]!r}, in {dimension}; expected {expected}")
             return {"per_s": per_s}
+    if "value" in raw and "per_s" not in raw:
+        said = f"got {raw['value']!r}, which has no unit: write it with one ('3.35 TB/s'), or add per_s"
+        raise file.fault(_join(at, "value"), said)
     return {}
 
 
