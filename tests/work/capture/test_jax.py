@@ -211,7 +211,7 @@ def test_gradients_of_closed_over_arrays():
     graph = capture(lambda x: x @ weights, (f32(4, 5),), backward=True)
     # the product forward, and the gradient of the weights alone
     assert flop(graph, "matmul") == 2 * 2 * 4 * 5 * 6
-    assert [spec.shape for spec in graph.held("parameter")] == [(5, 6)]
+    assert [(spec.name, spec.shape) for spec in graph.held("parameter")] == [("weights", (5, 6))]
     assert [spec.role for spec in capture(lambda x: x @ weights, (f32(4, 5),)).tensors][:1] == ["input"]
 
 
@@ -467,6 +467,24 @@ def test_a_function_that_needs_real_data_says_where():
         capture(mask, (f32(3),))
     with pytest.raises(RooflabError, match="needs real data"):
         capture(lambda x: x * float(x.sum()), (f32(3),))
+
+
+def test_a_size_that_depends_on_data():
+    with pytest.raises(RooflabError, match="needs real data"):
+        capture(lambda x: jnp.zeros(x.sum().astype(int)), (f32(3),))
+    with pytest.raises(RooflabError, match="needs real data"):
+        capture(lambda x, n: x[:n], (f32(3), i32()))
+    # a Python number is one
+    assert capture(lambda x, n: x[:n] + 1, (f32(3), 2)).tensors[-1].shape == (2,)
+
+
+def test_a_sparse_product_meets_stored_elements_alone():
+    sparse = pytest.importorskip("jax.experimental.sparse")
+
+    def fn(data, indices, x):
+        return sparse.BCOO((data, indices), shape=(8, 6)) @ x
+
+    assert flop(capture(fn, (f32(5), i32(5, 2), f32(6, 4)))) == 2 * 5 * 4
 
 
 def test_wrong_inputs_are_one_line():

@@ -31,6 +31,14 @@ def _compute(eqn: Any) -> dict[str, Any]:
     return {} if compute is None else {"compute": compute}
 
 
+def sparse_dot(eqn: Any, scope: Scope) -> Mapping[str, Any]:
+    """nnz: stored elements of the sparse left side; n: dense elements that each of them meets."""
+    (_, contracted), (_, batched) = eqn.params["dimension_numbers"]
+    shape = eqn.invars[2].aval.shape
+    columns = [int(size) for dim, size in enumerate(shape) if dim not in (*contracted, *batched)]
+    return {"nnz": math.prod(map(int, eqn.invars[0].aval.shape)), "n": math.prod(columns)}
+
+
 def scaled_matmul(eqn: Any, scope: Scope) -> Mapping[str, Any]:
     """The contracted size, last in both; the blocks' scales are further inputs."""
     return {"k": int(eqn.invars[0].aval.shape[-1])}
@@ -138,6 +146,7 @@ RECIPES: Mapping[str, Recipe] = {
         dot_general,
         ragged_dot,
         conv,
+        sparse_dot,
         scaled_matmul,
         symmetric_product,
         integer_pow,

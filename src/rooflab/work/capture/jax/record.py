@@ -59,6 +59,7 @@ class Recorder:
 
     Attributes:
         trips: how often loops run, by their name, as the caller gave it.
+        names: what the arrays that the function closes over are called, by their identity.
         reordered: tensors whose elements do not lie in memory in their order (transposed, sliced, broadcast).
         loops: names of the while loops met so far, in their order.
     """
@@ -72,6 +73,7 @@ class Recorder:
     reordered: set[int] = field(default_factory=set)
     constants: dict[int, int] = field(default_factory=dict)
     constant_role: Role = "constant"
+    names: Mapping[int, str] = field(default_factory=dict)
     lines: dict[Any, str | None] = field(default_factory=dict)
 
     def tensor(
@@ -112,7 +114,7 @@ class Recorder:
         if id(data) not in self.constants:
             floats = bool(aval.shape) and dtype_name(aval).startswith(("fp", "bf"))
             role = self.constant_role if floats else "constant"
-            self.constants[id(data)] = self.tensor(aval, role=role)
+            self.constants[id(data)] = self.tensor(aval, role=role, name=self.names.get(id(data)))
         return Value(self.constants[id(data)], number)
 
     def rename(self, index: int, **changes: Any) -> None:

@@ -82,7 +82,7 @@ def capture(
         closed, grads, kept = _differentiated(jax, fn, closed, leaves, given)
         conventions = (*CONVENTIONS, f"backward: gradients of {_some(grads)}, of the sum of the results")
         leaves = [*kept, *leaves]
-    rec = Recorder(trips or {}, constant_role="constant" if given else "parameter")
+    rec = Recorder(trips or {}, constant_role="constant" if given else "parameter", names=_closed_over(jax, fn))
     inner = jax.interpreters.partial_eval.dce_jaxpr(
         closed.jaxpr, [True] * len(closed.jaxpr.outvars), instantiate=True
     )[0]
@@ -94,10 +94,7 @@ def capture(
     for name, value in zip(grads, results[len(results) - len(grads) :], strict=True):
         if value.tensor is not None and rec.tensors[value.tensor].role == "activation":
             rec.rename(value.tensor, role="gradient", name=name)
-    for name in trips or {}:
-        if not any(name in (*loop, str(number)) for number, loop in enumerate(rec.loops, 1)):
-            known = [one for loop in rec.loops for one in loop if one]
-            raise UnknownNameError("while loop", name, known, "in trips")
+    _check_trips(rec)
     return Graph(
         framework="jax",
         tensors=tuple(rec.tensors),
@@ -105,6 +102,14 @@ def capture(
         unknown=tuple(dict.fromkeys(rec.unknown)),
         conventions=conventions,
     )
+
+
+def _check_trips(rec: Recorder) -> None:
+    """Refuse trips of a loop that was not met."""
+    for name in rec.trips:
+        if not any(name in (*loop, str(number)) for number, loop in enumerate(rec.loops, 1)):
+            known = [one for loop in rec.loops for one in loop if one]
+            raise UnknownNameError("while loop", name, known, "in trips")
 
 
 def _library() -> Any:
@@ -129,7 +134,7 @@ def _arguments(jax: Any, fn: Any, args: Sequence[Any], kwargs: dict[str, Any]):
         statics.append(leaf)
         if not (hasattr(leaf, "shape") and hasattr(leaf, "dtype")):
             continue
-        steps = [str(getattr(key, "key", getattr(key, "idx", getattr(key, "name", key)))) for key in path[1:]]
+        steps = [_step(key) for key in path[1:]]
         if path[0].idx == 0:
             number = int(steps[0])
             holder, steps[0] = args[number], words[number]
@@ -170,10 +175,31 @@ def _role(steps: Sequence[str], holder: Any) -> Role:
     return "state" if any(_STATES.match(step) for step in steps) else "input"
 
 
+def _closed_over(jax: Any, fn: Any) -> dict[int, str]:
+    """Names of the arrays that `fn` is made of or closes over, by their identity."""
+    holders = [("", getattr(fn, "__self__", fn))]
+    plain = getattr(fn, "__wrapped__", fn)
+    if inspect.isfunction(plain):
+        seen = inspect.getclosurevars(plain)
+        holders += [*seen.nonlocals.items(), *seen.globals.items()]
+    names: dict[int, str] = {}
+    for name, holder in holders:
+        for path, leaf in jax.tree_util.tree_flatten_with_path(holder)[0]:
+            if isinstance(leaf, jax.Array):
+                names.setdefault(id(leaf), ".".join([name] * bool(name) + [_step(key) for key in path]))
+    return names
+
+
+def _step(key: Any) -> str:
+    """One step of a path into nested containers."""
+    return str(getattr(key, "key", getattr(key, "idx", getattr(key, "name", key))))
+
+
 def _differentiated(jax: Any, fn: Any, closed: Any, leaves: Sequence[Leaf], given: bool):
     """The jaxpr of value and gradients, the names of what is differentiated, the constants that became inputs."""
     floating = jax.numpy.floating
-    constants = [Leaf(-1, f"constant {i}", x, "parameter") for i, x in enumerate(closed.consts)]
+    names = _closed_over(jax, fn)
+    constants = [Leaf(-1, names.get(id(x), f"constant {i}"), x, "parameter") for i, x in enumerate(closed.consts)]
 
     def real(x: Any) -> bool:
         return jax.dtypes.issubdtype(x.dtype, floating) and not jax.dtypes.issubdtype(x.dtype, jax.dtypes.extended)
@@ -224,16 +250,21 @@ def _traced(jax: Any, fn: Any, wanted: str, call: Callable[..., Any], specs: Seq
             jax.errors.TracerIntegerConversionError,
             jax.errors.NonConcreteBooleanIndexError,
         )
-        if isinstance(error, data):
+        if isinstance(error, data) or _STATIC.search(str(error)):
             raise RooflabError(
                 f"{_name(fn)} needs real data{place}: {_need(error)}; only shapes are known: use jax.lax.cond,"
                 " jax.numpy.where or a size fixed beforehand, or pass the value as a Python number"
             ) from error
         text = " ".join(str(error).split()) or "no message"
+        text = text.partition(" The error occurred while")[0].partition(" If using `jit`")[0]
         text = text if len(text) <= 300 else text[:297] + "..."
         raise RooflabError(
             f"{_name(fn)} could not be traced with {wanted}{place}: {type(error).__name__}: {text}"
         ) from error
+
+
+# What JAX says where a size or an index must be a number.
+_STATIC = re.compile(r"concrete values|must be static|static integers")
 
 
 def _need(error: Exception) -> str:
