@@ -70,10 +70,9 @@ def capture(
     wanted = "its argument" if len(leaves) == 1 else "its arguments"
 
     def flat(*arrays: Any) -> list[Any]:
-        results = jax.tree_util.tree_leaves(fn(*rebuild(arrays)[0], **rebuild(arrays)[1]))
-        return [
-            result for result in results if hasattr(result, "dtype") or isinstance(result, (int, float, complex))
-        ]
+        positional, named = rebuild(arrays)
+        results = jax.tree_util.tree_leaves(fn(*positional, **named))
+        return [one for one in results if hasattr(one, "dtype") or isinstance(one, (int, float, complex))]
 
     closed = _traced(jax, fn, wanted, flat, [leaf.spec for leaf in leaves])
     given = any(leaf.role == "parameter" for leaf in leaves)
