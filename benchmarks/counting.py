@@ -35,10 +35,12 @@ class LlamaBlock(nn.Module):
         self.down = nn.Linear(ffn, width, bias=False)
 
     def rope(self, x, cos, sin):
+        """`x` turned by the angles of its positions."""
         first, second = x.chunk(2, dim=-1)
         return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
 
     def forward(self, x, cos, sin):
+        """The result of this layer or model."""
         batch, steps, width = x.shape
         h = self.n1(x)
         q = self.q(h).view(batch, steps, self.heads, self.size).transpose(1, 2)
@@ -62,6 +64,7 @@ class Llama(nn.Module):
         self.size = width // heads
 
     def forward(self, ids):
+        """The result of this layer or model."""
         x = self.tok(ids)
         angles = torch.ones(ids.shape[1], self.size // 2, device=x.device, dtype=x.dtype)
         cos, sin = angles.cos(), angles.sin()
@@ -81,6 +84,7 @@ class GptBlock(nn.Module):
         self.heads = heads
 
     def forward(self, x):
+        """The result of this layer or model."""
         batch, steps, width = x.shape
         q, k, v = self.qkv(self.ln1(x)).view(batch, steps, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
         a = F.scaled_dot_product_attention(q, k, v, is_causal=True)
@@ -98,6 +102,7 @@ class Gpt(nn.Module):
         self.ln, self.head = nn.LayerNorm(width), nn.Linear(width, tokens, bias=False)
 
     def forward(self, ids):
+        """The result of this layer or model."""
         x = self.tok(ids) + self.pos(torch.arange(ids.shape[1], device=ids.device))
         for block in self.blocks:
             x = block(x)

@@ -9,13 +9,18 @@ form itself. Real tensors on a CPU get their results by plain arithmetic, unreco
 from __future__ import annotations
 
 import contextlib
+import importlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
 
+from rooflab.work.capture.torch.regions import regions
+from rooflab.work.capture.torch.stand_ins import STAND_INS
+
 _aten: Any = torch.ops.aten
 _below_autograd: Any = torch._C._AutoDispatchBelowAutograd
+_flex: Any = importlib.import_module("torch.nn.attention.flex_attention")
 
 
 def attention(
@@ -33,13 +38,13 @@ def attention(
     if query.dim() != 4:
         lead = query.shape[:-2] if query.dim() > 2 else (1,)
         batch = (1,) * max(0, 2 - len(lead)) + tuple(lead)
-        wide = [one.reshape(-1, batch[-1], *one.shape[-2:]) for one in (query, key, value)]
+        wide: Any = [one.reshape(-1, batch[-1], *one.shape[-2:]) for one in (query, key, value)]
         mask = (
             attn_mask
             if attn_mask is None or attn_mask.dim() <= 2
             else attn_mask.reshape(-1, 1, *attn_mask.shape[-2:])
         )
-        out = attention(*wide, mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
+        out = attention(wide[0], wide[1], wide[2], mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
         return out.reshape(*query.shape[:-1], value.shape[-1])
     if attn_mask is None and value.shape[-1] == query.shape[-1]:
         return _aten._scaled_dot_product_flash_attention(
@@ -92,8 +97,10 @@ def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float |
 
 @contextlib.contextmanager
 def installed(fused_attention: bool, like_gpu: bool) -> Iterator[None]:
-    """Put the fused forms in for meta tensors, and for a CPU's where it stands in for a GPU; then take them out."""
+    """Put the fused forms in for meta tensors and, where they stand for a GPU's, a CPU's; then take them out."""
     library = torch.library.Library("aten", "IMPL")
+    compiled = _flex._FLEX_ATTENTION_DISABLE_COMPILE_DEBUG
+    _flex._FLEX_ATTENTION_DISABLE_COMPILE_DEBUG = True  # else it insists on being compiled
     try:
         for key in ("AutogradMeta", "AutogradCPU") if like_gpu else ("AutogradMeta",):
             if fused_attention:
@@ -102,6 +109,7 @@ def installed(fused_attention: bool, like_gpu: bool) -> Iterator[None]:
             library.impl("rms_norm", rms_norm, key)
         yield
     finally:
+        _flex._FLEX_ATTENTION_DISABLE_COMPILE_DEBUG = compiled
         library._destroy()
 
 
@@ -117,9 +125,7 @@ def _followed(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def instead(fused_attention: bool) -> dict[Any, Callable[..., Any]]:
     """Operator → what the recorder does in its place."""
-    from rooflab.work.capture.torch.stand_ins import STAND_INS
-
-    found: dict[Any, Callable[..., Any]] = dict(STAND_INS)
+    found: dict[Any, Callable[..., Any]] = {**STAND_INS, **regions()}
     found[_aten.dropout.default] = _followed(dropout)
     found[_aten.rms_norm.default] = _followed(rms_norm)
     if fused_attention:

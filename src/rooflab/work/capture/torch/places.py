@@ -122,7 +122,7 @@ def site() -> Site | None:
 
 
 def line(site: Site | None) -> str | None:
-    """ "file.py:12" of a site."""
+    """The file and line of a site: "file.py:12"."""
     if site is None:
         return None
     code, instruction = site

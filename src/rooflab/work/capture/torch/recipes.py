@@ -1,7 +1,8 @@
 """What the vocabulary's data cannot say of a call: kernel sizes, windows, exponents, number formats.
 
 A recipe sees the arguments by name (`call("weight")`, None where there is none), the result, the attributes so
-far and the op's name, and returns further attributes. Among them, "kind" and "inputs" replace those of the row, and "more" are tensors that are inputs too.
+far and the op's name, and returns further attributes. Among them, "kind" and "inputs" replace those of the row,
+and "more" are tensors that are inputs too.
 """
 
 from __future__ import annotations
@@ -215,7 +216,7 @@ def in_place(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
 def put(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
     """Elements that indices reach: their broadcast shape times the dimensions that they leave; a mask: all."""
     x, indices = call("self"), [one for one in call("indices") if one is not None]
-    found = in_place(call, out, attrs, name)
+    found: Attrs = {"in_place": name.endswith("_")}
     if any(one.dtype in (torch.bool, torch.uint8) for one in indices):
         return {**found, "elements": x.numel()}
     reached = math.prod(torch.broadcast_shapes(*(one.shape for one in indices)))
@@ -317,7 +318,7 @@ def ranks(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
     """Ranks of the group that exchanges."""
     size = call("group_size")
     if size is None:
-        from torch.distributed.distributed_c10d import _resolve_process_group
+        from torch._C._distributed_c10d import _resolve_process_group
 
         size = _resolve_process_group(call("group_name")).size()
     return {"ranks": int(size)}

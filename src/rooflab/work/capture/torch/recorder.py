@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -17,7 +17,7 @@ from rooflab.work.capture.torch.tensors import TensorTable
 
 _graph_task = torch._C._current_graph_task_id
 _node = torch._C._current_autograd_node
-_next_sequence = torch._C._autograd._get_sequence_nr
+_next_sequence = cast(Any, torch.autograd)._get_sequence_nr
 
 
 class Recorder(TorchDispatchMode):
@@ -47,12 +47,12 @@ class Recorder(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: Any = None) -> Any:
         """Run `func` and note what it read and wrote."""
         kwargs = kwargs or {}
-        how = self._plans.get(func) or self.plan(func)
         other = self._instead.get(func)
         if other is not None:
             result = other(self, func, args, kwargs)
             if result is not NotImplemented:
                 return result
+        how = self._plans.get(func) or self.plan(func)
         if not how.whole:  # a composite operator: only its parts count
             with self:
                 return func.decompose(*args, **kwargs)

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.optim import optimizer as optim
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from rooflab.types.work import Graph
 from rooflab.work.capture.torch import overrides, training, words
@@ -95,7 +95,7 @@ def _steps(recorder: Recorder) -> Iterator[None]:
     def ended(*_: Any) -> None:
         recorder.phase = "forward"
 
-    handles = [optim.register_optimizer_step_pre_hook(began), optim.register_optimizer_step_post_hook(ended)]
+    handles = [register_optimizer_step_pre_hook(began), register_optimizer_step_post_hook(ended)]
     try:
         yield
     finally:

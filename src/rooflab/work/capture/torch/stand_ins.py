@@ -25,7 +25,9 @@ def _sums(dtype: torch.dtype) -> torch.dtype:
     return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
 
 
-def _rms_norm(x: torch.Tensor, shape: Any, weight: Any, eps: float | None) -> tuple[torch.Tensor, torch.Tensor]:
+def _rms_norm(
+    x: torch.Tensor, shape: Any, weight: Any = None, eps: float | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
     dims = tuple(range(-len(shape), 0))
     kept = [*x.shape[: x.dim() - len(shape)], *([1] * len(shape))]
     if not _real_cpu(x):
@@ -41,18 +43,19 @@ def _rms_norm(x: torch.Tensor, shape: Any, weight: Any, eps: float | None) -> tu
 def _rms_norm_backward(
     grad: torch.Tensor, x: torch.Tensor, shape: Any, rstd: torch.Tensor, weight: Any, wanted: Any
 ) -> tuple[Any, Any]:
-    dims = tuple(range(-len(shape), 0))
+    dims: Any = tuple(range(-len(shape), 0))
     if not _real_cpu(x):
         return (torch.empty_like(x) if wanted[0] else None), (torch.empty_like(weight) if wanted[1] else None)
     wide, g = x.to(rstd.dtype), grad.to(rstd.dtype)
+    kept = x.dim() - len(shape)
     normed = wide * rstd
     scaled = g if weight is None else g * weight
     grad_x = (scaled - normed * (scaled * normed).mean(dims, keepdim=True)) * rstd
-    grad_w = (g * normed).sum(tuple(range(x.dim() - len(shape)))) if wanted[1] else None
-    return grad_x.to(x.dtype) if wanted[0] else None, None if grad_w is None else grad_w.to(weight.dtype)
+    grad_w = (g * normed).sum(tuple(range(kept))).to(weight.dtype) if weight is not None and wanted[1] else None
+    return (grad_x.to(x.dtype) if wanted[0] else None), grad_w
 
 
-def _weights(query: Any, key: Any, mask: Any, causal: bool, scale: float | None) -> tuple[Any, Any, float]:
+def _weights(query: Any, key: Any, mask: Any, causal: bool, scale: Any) -> tuple[Any, Any, float]:
     """Softmax of the scores, the keys repeated for the heads that share them, and the scale."""
     scale = scale if scale is not None else query.shape[-1] ** -0.5
     keys = key.repeat_interleave(query.shape[1] // key.shape[1], 1)
@@ -119,15 +122,19 @@ def _efficient(recorder: Any, func: Any, args: tuple, kwargs: Mapping[str, Any])
 
 
 def _backward(recorder: Any, func: Any, args: tuple, kwargs: Mapping[str, Any]) -> Any:
-    if not _real_cpu(args[0]):
-        return NotImplemented
     one = _named(func, args, kwargs)
     efficient = "grad_out_" in one
-    grad = one["grad_out_"] if efficient else one["grad_out"]
-    dq, dk, dv, dmask = _attention_backward(
-        grad, one["query"], one["key"], one["value"], one.get("attn_bias"), one["is_causal"], one["scale"]
-    )
-    result = (dq, dk, dv, dmask if one.get("attn_bias") is not None else None) if efficient else (dq, dk, dv)
+    grad, mask = one["grad_out_" if efficient else "grad_out"], one.get("attn_bias")
+    of: Any = [one["query"], one["key"], one["value"], mask]
+    if grad.is_meta:
+        # PyTorch's own shapes are wrong where heads share keys
+        found: tuple = tuple(None if tensor is None else torch.empty_like(tensor) for tensor in of)
+    elif _real_cpu(grad):
+        found = _attention_backward(grad, of[0], of[1], of[2], mask, one["is_causal"], one["scale"])
+    else:
+        return NotImplemented
+    asked = one.get("grad_input_mask") or (True, True, True)
+    result = (*found[:3], found[3] if mask is not None and asked[-1] else None) if efficient else found[:3]
     recorder.note(recorder.plan(func), args, kwargs, result)
     return result
 
@@ -165,7 +172,7 @@ def _grouped(recorder: Any, func: Any, args: tuple, kwargs: Mapping[str, Any]) -
     a, b = args[0], args[1]
     if not a.is_meta or a.dtype is torch.bfloat16:
         return NotImplemented
-    groups = args[2] if len(args) > 2 else kwargs.get("offs")
+    groups: Any = args[2] if len(args) > 2 else kwargs.get("offs")
     lead = (groups.shape[0],) if a.dim() == b.dim() == 2 else (a.shape[0],) if a.dim() == b.dim() == 3 else ()
     result = a.new_empty((*lead, a.shape[-2], b.shape[-1]))
     recorder.note(recorder.plan(func), args, kwargs, result)

@@ -47,11 +47,11 @@ class TensorTable:
     """
 
     def __init__(self) -> None:
-        self._indices: dict[tuple, int] = {}
-        self._storages: dict[int, int] = {}
+        self._indices: dict[tuple, int] = {}  # in the order of their numbers
+        self._storages: dict[Any, int] = {}
         self._alive: list[StorageWeakRef] = []
-        self._role: dict[int, tuple[Role, str | None]] = {}
-        self._stand_for: dict[int, int] = {}
+        self._role: dict[Any, tuple[Role, str | None]] = {}
+        self._stand_for: dict[Any, Any] = {}
 
     def index(self, tensor: torch.Tensor) -> int:
         """The number of a dense tensor, new or known."""

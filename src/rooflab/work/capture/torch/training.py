@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import importlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch.optim import optimizer as optim
 
 from rooflab.errors import RooflabError
 from rooflab.work.capture.torch.recorder import Recorder
 from rooflab.work.capture.torch.tensors import names_of
+
+# The module, where `torch.optim` has no attribute of its name.
+_optim: Any = importlib.import_module("torch.optim.optimizer")
 
 Gradients = dict[torch.Tensor, torch.Tensor]
 
@@ -85,10 +88,9 @@ def step(recorder: Recorder, optimizer: Any, gradients: Gradients) -> None:
     with _on_meta():
         copied = _copied(optimizer, stand_ins)
         copied.step()
-        for param, state in copied.state.items():
+        for state in copied.state.values():
             for name, one in names_of(state).items():
                 recorder.table.say(one, "state", name)
-            assert param.grad is not None
         with recorder:
             copied.step()
 
@@ -124,11 +126,11 @@ def _copied(optimizer: Any, stand_ins: Mapping[torch.Tensor, torch.Tensor]) -> t
 def _on_meta() -> Iterator[None]:
     """Let PyTorch choose for meta tensors what it would choose for a GPU's: foreach and fused steps."""
     names = ("_get_fused_kernels_supported_devices", "_get_foreach_kernels_supported_devices")
-    saved: dict[str, Callable[[], list[str]]] = {name: getattr(optim, name) for name in names}
+    saved: dict[str, Callable[[], list[str]]] = {name: getattr(_optim, name) for name in names}
     try:
         for name, function in saved.items():
-            setattr(optim, name, lambda function=function: [*function(), "meta"])
+            setattr(_optim, name, lambda function=function: [*function(), "meta"])
         yield
     finally:
         for name, function in saved.items():
-            setattr(optim, name, function)
+            setattr(_optim, name, function)

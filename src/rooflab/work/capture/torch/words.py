@@ -14,7 +14,7 @@ _NEEDS_DATA = ("aten._local_scalar_dense", "aten.item", "aten.equal", "aten.is_n
 
 
 def place(module: str, where: str | None) -> str:
-    """ " in module blocks.0 at model.py:12", as far as known."""
+    """Module and line as words that follow a name, as far as known."""
     return (f" in module {module}" if module else "") + (f" at {where}" if where else "")
 
 
