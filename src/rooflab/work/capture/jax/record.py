@@ -5,6 +5,7 @@ from __future__ import annotations
 import sysconfig
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -150,7 +151,11 @@ def user_line(frames: Any) -> str | None:
 
 def dtype_name(aval: Any) -> str:
     """The name in `rooflab.dtypes` of the number format of `aval`."""
-    dtype = getattr(aval, "dtype", None)
+    return _format(getattr(aval, "dtype", None))
+
+
+@cache
+def _format(dtype: Any) -> str:
     name = str(getattr(dtype, "name", dtype))
     if name.startswith("key<") or dtype is None:
         return "int64"  # a random key: two 32-bit words
