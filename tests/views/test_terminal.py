@@ -73,6 +73,14 @@ def test_points_say_which_roof_binds(measured):
     assert table.rows[0] == ("triad", "DRAM", "memory-bound", "DRAM", "0.0833", "3.00 GFLOP/s", "95 %")
 
 
+def test_a_point_above_its_roof_is_neither_clipped_nor_left_without_a_word(measured):
+    fast = msgspec.structs.replace(measured.points[0], time_s=0.04)  # 2.4e9 bytes / 0.04 s = 60 GB/s over 38
+    table = tables.points(msgspec.structs.replace(measured, points=(fast, *measured.points[1:])))
+    assert table.rows[0][-1] == "158 %"
+    assert "Above the roof (triad): it was measured beside other work" in table.note
+    assert "Above the roof" not in tables.points(measured).note
+
+
 def test_share_of_theory_is_never_clipped(measured):
     peaks = tuple(
         msgspec.structs.replace(rate, value=rate.value * 1.1) if rate.basis == "attained" else rate

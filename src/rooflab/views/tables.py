@@ -122,9 +122,11 @@ def peaks(machine: Machine) -> Table:
 
 def points(machine: Machine) -> Table:
     """The known kernels under the roofs."""
-    rows = []
+    rows, above = [], []
     for point in machine.points:
         under = model.place(point, machine)
+        if under is not None and under.share > 1:
+            above.append(point.name)
         rows.append(
             (
                 point.name,
@@ -138,6 +140,9 @@ def points(machine: Machine) -> Table:
         )
     columns = ("kernel", "level", "bound", "binds", "FLOP/byte", "attained", "of roof")
     note = "Bytes are compulsory: each array crosses once."
+    if above:
+        cause = "it was measured beside other work, or reads and writes together move more than reads alone"
+        note += f" Above the roof ({', '.join(above)}): {cause}."
     return _without_empty("Known kernels", columns, rows, words=4, note=note)
 
 
