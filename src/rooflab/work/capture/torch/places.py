@@ -24,11 +24,13 @@ class ModuleStack:
     Attributes:
         path: of the module that runs now.
         failed: of the innermost module that an error left.
+        line: the source line, where a program keeps it apart from its frames; else None.
     """
 
     def __init__(self, names: Mapping[nn.Module, str]) -> None:
         self.path = ""
         self.failed = ""
+        self.line: str | None = None
         self._names = dict(names)
         self._stack: list[str] = []
         self._handles: list[Any] = []
@@ -121,10 +123,10 @@ def site() -> Site | None:
     return None
 
 
-def line(site: Site | None) -> str | None:
+def line(site: Site | str | None) -> str | None:
     """The file and line of a site: "file.py:12"."""
-    if site is None:
-        return None
+    if site is None or isinstance(site, str):
+        return site
     code, instruction = site
     for number, (start, *_rest) in enumerate(code.co_positions()):
         if number == instruction // 2:

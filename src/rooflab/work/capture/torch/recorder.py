@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
+import msgspec
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from rooflab.types.work import Graph, Op, Phase
+from rooflab.types.work import Graph, Op, Phase, TensorSpec
 from rooflab.work.capture.torch import words
 from rooflab.work.capture.torch.places import ModuleStack, Site, line, site
 from rooflab.work.capture.torch.plans import Plan, attributes, plan
 from rooflab.work.capture.torch.recipes import RECIPES
 from rooflab.work.capture.torch.tensors import TensorTable
+from rooflab.work.costs import costs
 
 _graph_task = torch._C._current_graph_task_id
 _node = torch._C._current_autograd_node
@@ -26,6 +28,7 @@ class Recorder(TorchDispatchMode):
     Attributes:
         table: the tensors they read and wrote.
         phase: that of operators outside of the autograd engine.
+        choices: for each choice whose outcome is unknown, the operators of its branches, by position.
         count, branch: of operators in a loop's body, or in one branch of several.
     """
 
@@ -37,12 +40,13 @@ class Recorder(TorchDispatchMode):
         self.phase: Phase = "forward"
         self.count, self.branch = 1, None
         self.unknown: list[str] = []
+        self.choices: list[list[range]] = []
         self.calls: list[tuple[Any, tuple, Mapping[str, Any], Any]] = []
         self._raw: list[tuple] = []
         self._plans: dict[Any, Plan] = {}
         self._instead = instead
         self._attrs: dict[tuple, Mapping[str, Any]] = {}
-        self._by_sequence: dict[int, tuple[str, Site | None]] = {}
+        self._by_sequence: dict[int, tuple[str, Site | str | None]] = {}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: Any = None) -> Any:
         """Run `func` and note what it read and wrote."""
@@ -59,7 +63,9 @@ class Recorder(TorchDispatchMode):
         try:
             out = func(*args, **kwargs)
         except Exception as error:
-            raise words.failed(how.name, self.modules.path, line(site()), args, error) from error
+            raise words.failed(
+                how.name, self.modules.path, line(self.modules.line or site()), args, error
+            ) from error
         self.note(how, args, kwargs, out)
         if isinstance(out, torch.Tensor) and out.is_meta:  # costs no memory, and lets constants be found again
             self.calls.append((func, args, kwargs, out))
@@ -112,22 +118,26 @@ class Recorder(TorchDispatchMode):
             (how.name, kind, tuple(inputs), tuple(outputs), attrs, module, where, phase, self.count, self.branch)
         )
 
-    def _place(self) -> tuple[Phase, str, Site | None]:
+    def _place(self) -> tuple[Phase, str, Site | str | None]:
         """Phase, module and line of the operator that runs now; in backward, those of its forward operator."""
         if _graph_task() != -1:
             node = _node()
             known = self._by_sequence.get(node._sequence_nr()) if node is not None else None
             if known is not None:
                 return "backward", *known
-            return "backward", self.modules.path, site()
-        place = self.modules.path, site()
+            return "backward", self.modules.path, self.modules.line or site()
+        place = self.modules.path, self.modules.line or site()
         if self.phase == "forward" and torch.is_grad_enabled():
             self._by_sequence.setdefault(_next_sequence() - 1, place)
         return self.phase, *place
 
+    def __len__(self) -> int:
+        """How many operators are recorded."""
+        return len(self._raw)
+
     def graph(self, conventions: tuple[str, ...]) -> Graph:
         """All that was recorded."""
-        lines: dict[Site | None, str | None] = {}
+        lines: dict[Site | str | None, str | None] = {}
         ops = []
         for name, kind, inputs, outputs, attrs, module, where, phase, count, branch in self._raw:
             if where not in lines:
@@ -146,10 +156,31 @@ class Recorder(TorchDispatchMode):
                     branch=branch,
                 )
             )
+        tensors = self.table.specs()
+        if self.choices:
+            ops = _costliest(ops, tensors, self.choices)
         return Graph(
             framework="torch",
-            tensors=self.table.specs(),
+            tensors=tensors,
             ops=tuple(ops),
             unknown=tuple(self.unknown),
             conventions=conventions,
         )
+
+
+def _costliest(ops: list[Op], tensors: tuple[TensorSpec, ...], choices: list[list[range]]) -> list[Op]:
+    """The operators with a count of 0 for every branch but the one of most FLOP, then of most bytes."""
+    found = list(ops)
+    for branches in choices:
+        weights = []
+        for span in branches:
+            part = [found[number] for number in span]
+            known = costs(Graph(framework="torch", tensors=tensors, ops=tuple(part)))
+            pairs = [(one, op.count) for one, op in zip(known, part, strict=True) if one is not None]
+            flop = sum(one.total_flop * count for one, count in pairs)
+            weights.append((flop, sum(one.compulsory.nbytes * count for one, count in pairs)))
+        best = weights.index(max(weights))
+        for span in branches[:best] + branches[best + 1 :]:
+            for number in span:
+                found[number] = msgspec.structs.replace(found[number], count=0)
+    return found

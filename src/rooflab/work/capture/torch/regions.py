@@ -47,11 +47,16 @@ def _cond(recorder: Any, func: Any, args: tuple, kwargs: Mapping[str, Any]) -> A
     if truth is not None:
         with _inside(recorder):
             return branches[0 if truth else 1](*operands)
-    results = []
+    results, spans = [], []
     for number, branch in enumerate(branches, 1):
+        start = len(recorder)
         with _inside(recorder, branch=f"cond {number} of 2"):
             results.append(branch(*operands))
-    recorder.unknown.append("cond: its predicate needs data, so both branches are recorded")
+        spans.append(range(start, len(recorder)))
+    recorder.choices.append(spans)
+    recorder.unknown.append(
+        "cond: its predicate needs data; the costlier branch counts, the other has a count of 0"
+    )
     return results[0]
 
 

@@ -7,7 +7,7 @@ import gc
 import inspect
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -16,6 +16,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 
 from rooflab.types.work import Graph
 from rooflab.work.capture.torch import overrides, training, words
+from rooflab.work.capture.torch.exported import followed, is_exported
 from rooflab.work.capture.torch.places import ModuleStack, modules_of, paths
 from rooflab.work.capture.torch.recorder import Recorder
 from rooflab.work.capture.torch.tensors import names_of
@@ -32,7 +33,12 @@ def run(
     fused: bool,
 ) -> Graph:
     """The graph of `fn(*args, **kwargs)`; see `capture`."""
-    modules = modules_of(fn)
+    stack = ModuleStack({})
+    if is_exported(fn):
+        program = cast(Any, fn).module()
+        modules, fn = {"": program}, followed(program, lambda: stack)
+    else:
+        modules = modules_of(fn)
     inputs = names_of(_bound(fn, args, kwargs))
     instead = overrides.instead(fused)
     names = paths(modules)
@@ -40,7 +46,9 @@ def run(
     wanted = list(dict.fromkeys([*wanted, *(one for one in inputs.values() if one.requires_grad)]))
 
     def record(follow: Callable[..., Any]) -> Recorder:
-        recorder = Recorder(ModuleStack(names), instead)
+        nonlocal stack
+        stack = ModuleStack(names)
+        recorder = Recorder(stack, instead)
         _name(recorder, modules, inputs)
         with recorder.modules, _steps(recorder):
             try:
