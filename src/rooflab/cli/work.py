@@ -113,7 +113,7 @@ def analyze(
 @click.option("--unfused", is_flag=True, help="attention: scores are written to memory and read again.")
 @click.option("--stride", type=int, metavar="N", help="conv, pool: step of the window.")
 @click.option("--padding", metavar="N", help='conv, pool: zeros on each side, or "same".')
-@click.option("--groups", type=int, metavar="N", help="conv: groups of channels.")
+@click.option("--groups", type=int, metavar="N", help="conv, group_norm: groups of channels.")
 @click.option("--kernel", type=int, metavar="N", help="pool: side of the window.")
 @click.option("--hidden", type=int, metavar="N", help="lstm, gru: size of the state.")
 @click.option("--layers", type=int, metavar="N", help="lstm, gru: how many.")

@@ -7,11 +7,11 @@ from typing import Any, Literal
 
 import msgspec
 
-from rooflab.dtypes import dtype
 from rooflab.errors import RooflabError
 from rooflab.types.groups import Group, GroupBy, grouped
 from rooflab.types.machine import Machine
 from rooflab.types.work import Cost, Flop, Graph, Op, Phase
+from rooflab.units import FLOP_PER_FMA
 
 SCHEMA = 1
 
@@ -52,11 +52,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     @property
     def macs(self) -> float | None:
-        """Multiply-adds of products of matrices (a complex one is one); None where unknown."""
-        if self.cost is None:
-            return None
-        products = (one for one in self.cost.flop if one.engine == "matrix")
-        return self.op.count * sum(one.count / dtype(one.dtype).flop_per_fma for one in products)
+        """Multiply-adds of products of matrices (a complex one is four real ones); None where unknown."""
+        return None if self.matrix_flop is None else self.matrix_flop / FLOP_PER_FMA
 
     @property
     def read_bytes(self) -> float | None:

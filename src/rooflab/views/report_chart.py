@@ -144,7 +144,9 @@ def _labels(roofs: plain.Roofs, marks: list[Mark], space: Plane) -> tuple[labels
         (left, y), (right, _) = _flat(rate.value, roofs, space)
         half = text_width(text) / 2 + 4
         shifts = range(0, max(1, int(right - left - 2 * half)), 12)
-        places = tuple(plane.box(text, right - half - dx, y + dy) for dx in shifts for dy in (-above, above))
+        # On the line, else clear of the largest mark.
+        heights = (-above, above, -above - LARGEST / 2, above + LARGEST / 2)
+        places = tuple(plane.box(text, right - half - dx, y + dy) for dx in shifts for dy in heights)
         wanted.append(labels.Label(f"peak {name}", ((text, places),)))
     (x0, y0), (x1, y1) = _slanted(roofs, space)
     length, angle = math.hypot(x1 - x0, y1 - y0), math.degrees(math.atan2(y1 - y0, x1 - x0))

@@ -49,7 +49,7 @@ def every(report: Report) -> tuple[Table, ...]:
         made += [tables.groups(report, "module"), tables.groups(report, "kind")]
     made.append(tables.operations(report, top=LINES))
     reasons = tuple((reason,) for reason in tables.reasons(report))
-    made.append(Table("No bound", ("",), reasons))
+    made.append(Table("No bound", ("",), reasons, words=1))
     made.append(Table("Conventions", ("",), tuple((each,) for each in report.conventions)))
     return tuple(table for table in made if table.rows)
 

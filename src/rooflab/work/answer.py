@@ -11,7 +11,7 @@ from rooflab.work.coverage import coverage
 from rooflab.work.memory import peak_memory
 
 CONVENTIONS = (
-    "one multiply-add is 2 FLOP (8 for complex numbers) and 1 MAC; MACs are those of matrix products",
+    "one multiply-add is 2 FLOP and 1 MAC (a complex one 8 and 4); MACs are those of matrix products",
     "bytes are compulsory: each operation reads each tensor once and writes each result once",
     "accessed bytes are those of every load and store of a plain kernel without reuse in registers",
 )

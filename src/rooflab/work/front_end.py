@@ -46,9 +46,7 @@ def capture(target: Any, args: tuple, kwargs: Mapping[str, Any] | None, settings
     given = {name for name in ("backward", "optimizer", "trips", "dims") if getattr(settings, name)}
     unused = sorted(given - _TAKES[framework])
     if unused:
-        raise RooflabError(
-            f"a {_WORD[framework]} program is captured without {' and '.join(unused)}: leave it out"
-        )
+        raise RooflabError(f"{' and '.join(unused)}: not for {_WORD[framework]} programs, leave it out")
     if framework == "onnx":
         if args or kwargs:
             raise RooflabError(f"{target}: an ONNX file takes no inputs; its symbolic sizes are given by dims")
@@ -92,7 +90,7 @@ def choose(target: Any, args: tuple, kwargs: Mapping[str, Any]) -> Framework:
     values = (target, *_leaves((args, kwargs)))
     found: list[Framework] = []
     for value in values:
-        found += [name for name in _owner(value) if name not in found]
+        found.extend(name for name in _owner(value) if name not in found)
     if len(found) > 1:
         names = " and ".join(_WORD[name] for name in found)
         raise RooflabError(f"tensors of {names} in one program, expected those of one framework")

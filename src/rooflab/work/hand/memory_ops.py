@@ -39,9 +39,9 @@ def batch_norm(operands: tuple[Operand, ...], *, affine: bool = True) -> Made:
     return _norm(operands, "batch", 1, 4 if affine else 2, training=False)
 
 
-def group_norm(operands: tuple[Operand, ...], *, affine: bool = True) -> Made:
-    """Group normalisation of x (N × C × …)."""
-    return _norm(operands, "group", 1, 2 if affine else 0)
+def group_norm(operands: tuple[Operand, ...], *, groups: int, affine: bool = True) -> Made:
+    """Group normalisation of x (N × C × …), C in so many groups."""
+    return _norm(operands, "group", 1, 2 if affine else 0, groups=groups)
 
 
 def _norm(operands: tuple[Operand, ...], function: str, channel: int, vectors: int, **attrs: Any) -> Made:
