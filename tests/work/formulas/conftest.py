@@ -24,6 +24,19 @@ class Tally:
     def array(self, *shape):
         return Array(self, shape)
 
+    def fold(self, values, step):
+        """Every value folded into an accumulator that begins at the identity."""
+        total = self.number()
+        for value in values:
+            total = step(total, value)
+        return total
+
+    def sum(self, values):
+        return self.fold(values, lambda total, value: total + value)
+
+    def largest(self, values):
+        return self.fold(values, lambda total, value: total.larger(value))
+
 
 class Number:
     """A number that counts what is done with it; it has no value, as counts may not depend on one."""

@@ -11,15 +11,14 @@ from rooflab.work.formulas.registry import Attrs, Specs, formula
 ELEMENTWISE: dict[str, tuple[int, int, int, int]] = {
     "mse": (2, 0, 3, 0),  # (x − t)²; 2·(x − t)·g
     "l1": (2, 0, 3, 0),  # |x − t|; sign(x − t)·g
-    "smooth_l1": (6, 0, 5, 0),  # d = |x − t|; d < β ? ½·d·d/β (1/β kept) : d − β/2
-    "huber": (6, 0, 5, 0),
+    "smooth_l1": (6, 0, 5, 0),  # d = |x − t|; d < β ? c·d·d : d − β/2
+    "huber": (7, 0, 5, 0),  # d < δ ? ½·d·d : δ·(d − δ/2)
     "bce": (6, 2, 4, 1),  # −(t·log(x) + (1 − t)·log(1 − x)); g·(x − t)/(x·(1 − x))
     "bce_with_logits": (7, 2, 4, 2),  # max(x, 0) − x·t + log(1 + exp(−|x|)); (sigmoid(x) − t)·g
     "kl_div": (2, 1, 2, 0),  # t·(log(t) − x); −t·g
-    "soft_margin": (2, 2, 3, 2),  # log(1 + exp(−t·x))
-    "hinge_embedding": (3, 0, 2, 0),
-    "poisson_nll": (2, 1, 2, 1),  # exp(x) − t·x
-    "gaussian_nll": (5, 2, 5, 2),
+    "soft_margin": (3, 2, 5, 2),  # log(1 + exp(−t·x)); z = exp(−t·x), −t·z/(1 + z)·g
+    "hinge_embedding": (3, 0, 4, 0),  # t = 1 ? x : max(0, margin − x)
+    "poisson_nll": (2, 1, 2, 1),  # exp(x) − t·x; (exp(x) − t)·g
 }
 
 
