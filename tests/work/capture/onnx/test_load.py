@@ -41,10 +41,20 @@ def test_text_is_not_onnx(tmp_path):
         capture(path)
 
 
-@pytest.mark.parametrize("opset", [6, 24])
-def test_an_opset_out_of_range(model, opset):
-    with pytest.raises(FileError, match=f"got opset {opset}, expected 7 to 23; convert it"):
+@pytest.mark.parametrize(
+    ("opset", "step"),
+    [(6, "convert it with"), (999, "install a newer onnx, or export the model with an older opset")],
+)
+def test_an_opset_out_of_range(model, opset, step):
+    with pytest.raises(FileError, match=rf"got opset {opset}, expected 7 to \d+; {step}"):
         capture(model(RELU, {"x": [2]}, opset=opset))
+
+
+def test_an_opset_newer_than_the_tested_ones_is_stated(model):
+    if onnx.defs.onnx_opset_version() < 24:
+        pytest.skip("the installed onnx knows no opset newer than 23")
+    graph = capture(model(RELU, {"x": [2]}, opset=24))
+    assert any("opset 24 is newer than 23" in line for line in graph.conventions)
 
 
 def test_an_input_that_nothing_makes(model):

@@ -89,7 +89,15 @@ IMAGE = {"x": [1, 4, 8, 8]}
         ),
         # LpNormalization: square and add each, a root for each of 12 rows, a division each
         ([node("LpNormalization", ["x"], ["y"], axis=2)], X, {}, 2 * 48, 12 + 48, 2 * 192),
-        # add (kept on chip), then layer norm of 12 rows
+        # two operands from int8 (2 each), the sum, back to int8 (4)
+        (
+            [node("QLinearAdd", ["q", "s", "z", "q", "s", "z", "s", "z"], ["y"], domain=MS)],
+            {"q": (onnx.TensorProto.UINT8, [48])},
+            {"s": zeros(1)[0], "z": np.uint8(0)},
+            9 * 48,
+            0,
+            2 * 48,
+        ),
         ([node("BiasGelu", ["x", "b"], ["y"], domain=MS)], X, {"b": zeros(4)}, 5 * 48, 48, 2 * 192 + 16),
     ],
 )

@@ -14,7 +14,8 @@ def capture(path: str | Path, dims: Mapping[str, int] | None = None) -> Graph:
     """The operations that one run of the model at `path` asks for.
 
     Args:
-        path: an ONNX file, opset 7 to 23. Weights beside it (external data) are not read.
+        path: an ONNX file, opset 7 to 23 (newer ones as far as the installed onnx knows them). Weights
+            beside it (external data) are not read.
         dims: sizes of the symbolic dimensions by name ("batch"), of nameless ones as "input:axis", of sizes
             that depend on data as "tensor:axis", and trips of loops as "node:trips".
             A batch dimension that is not given is 1; the conventions of the graph say so.

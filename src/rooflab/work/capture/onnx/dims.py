@@ -22,17 +22,18 @@ _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Div: operator.floordiv,
 }
 _FUNCTIONS: dict[str, Callable[..., int]] = {"max": max, "min": min}
-_ASKED = re.compile(r".+:(\d+|trips)")
+_ASKED = re.compile(r"(.+):(\d+|trips)")
 
 
 def input_sizes(
-    path: Path, inputs: list[onnx.ValueInfoProto], given: Mapping[str, int], others: set[str]
+    path: Path, inputs: list[onnx.ValueInfoProto], given: Mapping[str, int], others: set[str], asked: set[str]
 ) -> tuple[dict[str, int], dict[str, tuple[int, ...]]]:
     """Sizes by name of dimension, and shape by name of input, for all `inputs`.
 
     Args:
         given: sizes as the user gave them.
         others: names of dimensions that occur in the model but in none of its inputs.
+        asked: tensors and loops for which a size ("tensor:axis") or trips ("loop:trips") may be given.
 
     Raises:
         RooflabError: a dimension without a size, all such in one message; an input without a rank; a size that
@@ -40,14 +41,14 @@ def input_sizes(
         UnknownNameError: a size for a name that the model does not have.
     """
     first, names = _names(path, inputs)
-    _check(path, given, names | others)
+    _check(path, given, names | others, asked)
     sizes = dict(given)
     sizes.update({name: 1 for name in first if name not in sizes and _BATCH.fullmatch(name)})
     missing = sorted({name for name in names if evaluate(name, sizes) is None} - sizes.keys())
     if missing:
-        asked = sorted({part for name in missing for part in (_free(name) or {name})} - sizes.keys())
-        listed = ", ".join(repr(name) for name in asked)
-        example = " ".join(f"--dim {name}=8" for name in asked)
+        wanting = sorted({part for name in missing for part in (_free(name) or {name})} - sizes.keys())
+        listed = ", ".join(repr(name) for name in wanting)
+        example = " ".join(f"--dim {name}=8" for name in wanting)
         raise RooflabError(f"{path}: no size for the symbolic dimension {listed}; give it: {example}")
     shapes = {}
     for one in inputs:
@@ -71,6 +72,19 @@ def evaluate(name: str, sizes: Mapping[str, int]) -> int | None:
 def dim_label(tensor: str, axis: int) -> str:
     """The name under which the size of a nameless dimension is asked for."""
     return f"{tensor}:{axis}"
+
+
+def asked_names(model: onnx.ModelProto) -> set[str]:
+    """Names of the model's tensors and loops, those of its functions and subgraphs too."""
+    found: set[str] = set()
+    left = [*model.graph.node, *(node for one in model.functions for node in one.node)]
+    while left:
+        node = left.pop()
+        found.update(name for name in node.output if name)
+        if node.op_type == "Loop" and node.name:
+            found.add(node.name)
+        left += [inner for one in node.attribute for inner in one.g.node]
+    return found
 
 
 def symbols(value: onnx.ValueInfoProto) -> set[str]:
@@ -98,12 +112,15 @@ def _names(path: Path, inputs: list[onnx.ValueInfoProto]) -> tuple[set[str], set
     return first, names
 
 
-def _check(path: Path, given: Mapping[str, int], names: set[str]) -> None:
+def _check(path: Path, given: Mapping[str, int], names: set[str], asked: set[str]) -> None:
     parts = names | {part for name in names for part in _free(name)}
     for name, size in given.items():
         if isinstance(size, bool) or not isinstance(size, int) or size < 0:
             raise RooflabError(f"{path}: --dim {name}: got {size!r}, expected a whole number of at least 0")
-        if name not in parts and not _ASKED.fullmatch(name):
+        kind = _ASKED.fullmatch(name)
+        if kind and name not in parts and kind[1] not in asked:
+            raise UnknownNameError("tensor or loop", kind[1], asked, f"(in {path}, --dim {name})")
+        if name not in parts and not kind:
             known = ", ".join(sorted(parts)) or "none"
             raise UnknownNameError("symbolic dimension", name, parts, f"(in {path}: {known})")
 

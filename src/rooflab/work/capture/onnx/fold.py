@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -165,8 +166,8 @@ FOLDS: dict[str, Fold] = {
     "Sqrt": _small(np.sqrt),
     "Floor": _small(np.floor),
     "Ceil": _small(np.ceil),
-    "Min": _small(lambda *a: np.minimum.reduce(a)),
-    "Max": _small(lambda *a: np.maximum.reduce(a)),
+    "Min": _small(lambda *a: functools.reduce(np.minimum, a)),
+    "Max": _small(lambda *a: functools.reduce(np.maximum, a)),
     "Equal": _small(np.equal),
     "Greater": _small(np.greater),
     "GreaterOrEqual": _small(np.greater_equal),

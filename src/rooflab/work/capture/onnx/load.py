@@ -9,7 +9,8 @@ from google.protobuf.message import DecodeError
 
 from rooflab.errors import FileError
 
-OLDEST_OPSET, NEWEST_OPSET = 7, 23  # below 7 broadcasting is an attribute of each node
+OLDEST_OPSET = 7  # below, broadcasting is an attribute of each node
+TESTED_OPSET = 23  # newer ones are read as far as the installed onnx knows them, and the graph says so
 _DEFAULT_DOMAINS = ("", "ai.onnx")
 
 
@@ -42,10 +43,10 @@ def opsets(imports: onnx.ModelProto | onnx.FunctionProto) -> dict[str, int]:
 
 
 def _check_opset(path: Path, model: onnx.ModelProto) -> None:
-    version = opsets(model).get("")
-    if version is None or OLDEST_OPSET <= version <= NEWEST_OPSET:
+    version, newest = opsets(model).get(""), onnx.defs.onnx_opset_version()
+    if version is None or OLDEST_OPSET <= version <= newest:
         return
-    raise FileError(
-        f"{path}: opset_import: got opset {version}, expected {OLDEST_OPSET} to {NEWEST_OPSET}; "
-        f"convert it with onnx.version_converter.convert_version(model, 17)"
-    )
+    step = "convert it with onnx.version_converter.convert_version(model, 17)"
+    if version > newest:
+        step = "install a newer onnx, or export the model with an older opset"
+    raise FileError(f"{path}: opset_import: got opset {version}, expected {OLDEST_OPSET} to {newest}; {step}")

@@ -9,8 +9,8 @@ import onnx
 
 from rooflab.errors import FileError, RooflabError
 from rooflab.types.work import Graph
-from rooflab.work.capture.onnx.dims import input_sizes, symbols
-from rooflab.work.capture.onnx.load import load, opsets
+from rooflab.work.capture.onnx.dims import asked_names, input_sizes, symbols
+from rooflab.work.capture.onnx.load import TESTED_OPSET, load, opsets
 from rooflab.work.capture.onnx.record import Record, Scope
 from rooflab.work.capture.onnx.values import Value, of_constant, of_type
 from rooflab.work.capture.onnx.walk import walk
@@ -24,7 +24,7 @@ def graph_of(path: Path, given: Mapping[str, int]) -> Graph:
     inputs = [one for one in graph.input if one.name not in weights]
     stated = (*graph.value_info, *graph.output)
     others = {name for one in stated for name in symbols(one)}
-    sizes, shapes = input_sizes(path, inputs, given, others)
+    sizes, shapes = input_sizes(path, inputs, given, others, asked_names(model))
     record = Record(sizes, {(one.domain, one.name): one for one in model.functions})
     env: dict[str, Value] = {}
     try:
@@ -58,9 +58,12 @@ def _conventions(
 ) -> tuple[str, ...]:
     versions = ", ".join(f"{domain or 'ai.onnx'} {version}" for domain, version in sorted(opsets(model).items()))
     lines = [f"opsets: {versions}; weights not loaded"]
-    lines += [
-        f"dimension {name}: 1, a batch that was not given (--dim {name}=8)" for name in sizes.keys() - given.keys()
-    ]
+    if opsets(model).get("", 0) > TESTED_OPSET:
+        lines.append(
+            f"opset {opsets(model)['']} is newer than {TESTED_OPSET}, the newest that rooflab is tested with"
+        )
+    assumed = sorted(sizes.keys() - given.keys())
+    lines += [f"dimension {name}: 1, a batch that was not given (--dim {name}=8)" for name in assumed]
     if record.folded:
         lines.append(f"{record.folded} nodes of constants and shapes are worked out at load time, so not counted")
     lines.append("Slice, Split and Concat are copies, as ONNX Runtime runs them; Reshape and its kin are views")
