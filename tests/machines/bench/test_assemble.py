@@ -13,7 +13,7 @@ from rooflab.machines.bench.bandwidth import At
 from rooflab.machines.bench.crew import Job
 from rooflab.machines.bench.disk import Disk, DiskRate
 from rooflab.machines.bench.emit import clock_kernel
-from rooflab.machines.bench.findings import Findings
+from rooflab.machines.bench.findings import Findings, Remote
 from rooflab.machines.bench.jit import Kernel
 from rooflab.machines.bench.levels import Reported, curve, notches, places, remeasured
 from rooflab.machines.bench.plan import DEFAULT, Sizes
@@ -276,3 +276,14 @@ def test_any_other_measured_machine_is_read_back(tmp_path: Path) -> None:
     for suffix in ("json", "toml"):
         machine.save(str(tmp_path / f"machine.{suffix}"))
         assert rooflab.machine(tmp_path / f"machine.{suffix}") == machine
+
+
+def test_a_node_whose_memory_may_be_a_cache_says_so() -> None:
+    remote = [
+        Remote(0, home, Series((4e10,)), Series((1e7,)), 210 * MIB, beyond)
+        for home, beyond in ((0, True), (1, False))
+    ]
+    near, far = assemble(found(remote=remote), DATE).links[-2:]
+    assert (near.to, near.note) == ("local memory", "one core reading 210 MiB")
+    assert (far.to, far.note) == ("remote memory", "one core reading 210 MiB, which may lie in a cache")
+    assert far.latency_s == pytest.approx(100e-9)

@@ -28,6 +28,7 @@ from rooflab.types.machine import (
     Source,
     Value,
 )
+from rooflab.units import iec
 
 _SATURATED = 0.95
 _PACKAGES = ("rooflab", "numpy", "numba", "llvmlite")
@@ -154,7 +155,8 @@ def links(found: Findings, source: Source) -> tuple[Link, ...]:
                 source=source,
                 each_way_bytes_per_s=remote.read.best,
                 latency_s=1 / remote.loads.best,
-                note="one core reading",
+                note=f"one core reading {iec(remote.working_set)}"
+                + ("" if remote.beyond_cache else ", which may lie in a cache"),
             )
         )
     return tuple(listed)

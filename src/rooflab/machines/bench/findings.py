@@ -21,12 +21,19 @@ from rooflab.types.machine import Scope
 
 @dataclass(frozen=True)
 class Remote:
-    """One core's view of another memory node: bandwidth and loads per second."""
+    """One core's view of a memory node: bandwidth and loads per second.
+
+    Attributes:
+        node: the core's own; `home` is the memory's.
+        working_set: bytes read, `beyond_cache` where they are twice the last cache or more.
+    """
 
     node: int
     home: int
     read: Series
     loads: Series
+    working_set: int
+    beyond_cache: bool
 
 
 @dataclass

@@ -10,12 +10,24 @@ from rooflab.machines.bench.trials import Bench
 from rooflab.machines.detect import Host
 from rooflab.units import MIB
 
-_WORKING_SET_BYTES = 64 * MIB
+_LEAST_BYTES, _MOST_BYTES = 64 * MIB, 512 * MIB
+_BEYOND_CACHE = 2  # what is read lies partly in the last cache still, but no longer as a whole
 _ROUNDS = 3
 _RUN_S = 0.02
 
 
-def measure_remote(bench: Bench, host: Host, cpus: tuple[int, ...], form: Form) -> list[Remote]:
+def working_set(last_cache_bytes: float, allowed_bytes: int) -> int:
+    """Bytes to read of each node's memory: twice the last cache, so that it is memory that answers.
+
+    At most 512 MiB and `allowed_bytes`, since the other arenas are still there; `Remote.beyond_cache` says
+    where that was too little.
+    """
+    return int(min(max(_BEYOND_CACHE * last_cache_bytes, _LEAST_BYTES), _MOST_BYTES, allowed_bytes))
+
+
+def measure_remote(
+    bench: Bench, host: Host, cpus: tuple[int, ...], form: Form, last_cache_bytes: float, allowed_bytes: int
+) -> list[Remote]:
     """Read bandwidth and latency from the first CPU's node to every granted node's memory, its own included.
 
     Empty where the granted CPUs lie on one node. Memory belongs to the node of the thread that touches
@@ -26,14 +38,13 @@ def measure_remote(bench: Bench, host: Host, cpus: tuple[int, ...], form: Form) 
     homes = {node: cpu for cpu, node in reversed(node_of.items())}
     if len(homes) < 2 or first not in node_of:
         return []
-    found = []
+    found, size = [], working_set(last_cache_bytes, allowed_bytes)
+    beyond = size >= _BEYOND_CACHE * last_cache_bytes
     for node, cpu in sorted(homes.items()):
-        arena = Memory.touched(bench.crew, {cpu: _WORKING_SET_BYTES}).arenas[cpu]
+        arena = Memory.touched(bench.crew, {cpu: size}).arenas[cpu]
         seen_from_first = Memory({first: arena})
-        trial = stream_trial(
-            bench, seen_from_first, form, At(form.row, "core", _WORKING_SET_BYTES), (first,), _RUN_S
-        )
+        trial = stream_trial(bench, seen_from_first, form, At(form.row, "core", size), (first,), _RUN_S)
         read = bench.interleave([trial], _ROUNDS)[trial.key].series
-        loads = latency(bench, arena, first, [_WORKING_SET_BYTES], _ROUNDS, _RUN_S)[_WORKING_SET_BYTES]
-        found.append(Remote(node_of[first], node, read, loads))
+        loads = latency(bench, arena, first, [size], _ROUNDS, _RUN_S)[size]
+        found.append(Remote(node_of[first], node, read, loads, size, beyond))
     return found

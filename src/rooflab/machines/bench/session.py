@@ -252,7 +252,9 @@ def _cores(session: Session) -> None:
         found.loaded = latency.loaded_latency(
             bench, memory.arenas[first], first, chased, streams, found.plan.together_rounds, 0.02
         )
-    found.remote = measure_remote(bench, found.host, cpus, session.form(READ, size))
+    last = max((cache.capacity_bytes or 0 for cache in found.reported), default=0)
+    reading = session.form(READ, size)
+    found.remote = measure_remote(bench, found.host, cpus, reading, last, found.sizes.core[-1])
 
 
 def _known(session: Session) -> None:
