@@ -34,8 +34,11 @@ def _command_line() -> Iterator[str]:
 
 def _command(name: str, command: click.Command) -> Iterator[str]:
     arguments = [each for each in command.params if isinstance(each, click.Argument)]
-    operands = "".join(f" [{(each.name or '').upper()}]" for each in arguments)
-    yield from (f"## `rooflab {name}`", "", _text(command.help), "")
+    operands = "".join(f" {_operand(each)}" for each in arguments)
+    words, _, example = (command.help or "").partition("\b")
+    yield from (f"## `rooflab {name}`", "", _text(words), "")
+    if example:
+        yield from ("```text", inspect.cleandoc(example), "```", "")
     yield from ("```text", f"rooflab {name} [OPTIONS]{operands}", "```", "", "| option | |", "|---|---|")
     for each in command.params:
         if isinstance(each, click.Option):
@@ -44,6 +47,11 @@ def _command(name: str, command: click.Command) -> Iterator[str]:
             yield f"| `{words}` | {_text(each.help)}{more} |"
     example = (command.epilog or "").replace("\b", "").partition("Example:")[2].strip()
     yield from ("", "Example:", "", "```sh", example, "```", "")
+
+
+def _operand(argument: click.Argument) -> str:
+    name = (argument.name or "").upper() + ("…" if argument.nargs == -1 else "")
+    return name if argument.required else f"[{name}]"
 
 
 def _api() -> Iterator[str]:

@@ -22,6 +22,9 @@ RUNS = (
     ("accept_node.py", (SAVED, SAVED), " rates compared, 0 slower\n"),
     # NumPy's two passes move 16 + 24 bytes where the algorithm names 24: 1.67 times.
     ("what_limits_my_triad.py", (), "its two passes move 1.67 × the bytes"),
+    # n/6 for square fp32 matrices
+    ("teaching_tables.py", (), "matmul 4096³, fp32                     682.7 FLOP/byte"),
+    ("two_layers.py", (), "batch  1024:  315.5 FLOP/byte, the first layer is compute-bound"),
 )
 
 

@@ -99,18 +99,18 @@ def test_bad_targets_say_what_is_expected(file, name, kind, said):
 
 
 def test_an_unknown_keyword_names_those_there_are(file):
-    with pytest.raises(UnknownNameError, match="unknown keyword of .*both 'bach'; did you mean batch"):
+    with pytest.raises(UnknownNameError, match=r"unknown keyword of .*both 'bach'; did you mean batch"):
         target.load(f"{file}:both", {"bach": 2})
 
 
 def test_places_that_are_not_there(file):
-    with pytest.raises(FileError, match="missing.py: no such file, expected a Python file"):
+    with pytest.raises(FileError, match=r"missing.py: no such file, expected a Python file"):
         target.load(f"{file.parent}/missing.py:one")
-    with pytest.raises(FileError, match="missing_package.sub: no module of that name, expected FILE.py:NAME"):
+    with pytest.raises(FileError, match=r"missing_package.sub: no module of that name, expected FILE.py:NAME"):
         target.load("missing_package.sub:one")
-    with pytest.raises(FileError, match="missing.onnx: no such file"):
+    with pytest.raises(FileError, match=r"missing.onnx: no such file"):
         target.load(f"{file.parent}/missing.onnx")
-    with pytest.raises(RooflabError, match="'models.py' names no function, expected FILE.py:NAME"):
+    with pytest.raises(RooflabError, match=r"'models.py' names no function, expected FILE.py:NAME"):
         target.load("models.py")
 
 
@@ -128,12 +128,12 @@ def test_without_a_framework_it_says_what_to_pass(monkeypatch):
         monkeypatch.delitem(sys.modules, name, raising=False)
     with pytest.raises(RooflabError, match=r"<lambda> has no tensor .* no framework is imported; pass torch"):
         front_end.choose(lambda: None, (), {})
-    with pytest.raises(RooflabError, match="cannot analyze a int, expected a module, a function or the path"):
+    with pytest.raises(RooflabError, match=r"cannot analyze a int, expected a module, a function or the path"):
         front_end.choose(3, (), {})
     with pytest.raises(RooflabError, match=r"cannot analyze 'model.pt', expected .* an .onnx file"):
         front_end.choose("model.pt", (), {})
 
 
 def test_settings_of_another_framework_are_refused():
-    with pytest.raises(RooflabError, match="backward: not for ONNX programs, leave it out"):
+    with pytest.raises(RooflabError, match=r"backward: not for ONNX programs, leave it out"):
         front_end.capture("x.onnx", (), {}, front_end.Settings(backward=True))

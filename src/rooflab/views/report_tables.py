@@ -222,8 +222,8 @@ def _group_row(name: str, group: Group, report: Report) -> tuple[str, ...]:
         least + _amount(group.macs, ""),
         least + _amount(group.nbytes, "B"),
         intensity(group.intensity),
-        _share(group.flop / report.flop) if report.flop else UNKNOWN,
-        _share(group.nbytes / report.bytes) if report.bytes else UNKNOWN,
+        _part(group.flop, report.flop),
+        _part(group.nbytes, report.bytes),
     )
 
 
@@ -270,6 +270,12 @@ def _amount(value: float | None, unit: str) -> str:
     if value is None:
         return UNKNOWN
     return "0" if value == 0 else si(value, unit).rstrip()
+
+
+def _part(value: float, total: float) -> str:
+    if not total:
+        return UNKNOWN
+    return "< 0.1 %" if 0 < value / total < 0.0005 else f"{value / total * 100:.1f} %"
 
 
 def _share(share: float | None) -> str:

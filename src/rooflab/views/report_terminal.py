@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, TextIO
 from rooflab.types.groups import GroupBy
 from rooflab.types.report import Report
 from rooflab.views import report_tables as tables
-from rooflab.views.tables import Table
+from rooflab.views.tables import Table, without
 from rooflab.views.terminal import console, drawn_table, fold
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 _LABEL = 13  # columns of the names of totals
-_NAME = 16  # a shortened name keeps at least this
+_NAME, _LEAST = 16, 10  # a name is cut to the first while there are columns to leave out, then to the second
+_OPTIONAL = ("MAC", "of FLOP", "times", "FLOP")  # what a narrow table can do without, the first first
 
 
 def show(
@@ -74,14 +75,22 @@ def drawn(table: Table, width: int) -> list[RenderableType]:
 
 
 def shortened(table: Table, width: int) -> Table:
-    """`table` with its words cut to what `width` leaves for them, where they still say something."""
+    """`table` in one part of `width`: first its longest words are cut, then `_OPTIONAL` columns left out."""
+    left_out = []
     while len(fold(table, width)) > 1:
         widths = [max(len(row[i]) for row in table.rows) for i in range(table.words)]
         widest = max(range(table.words), key=lambda i: widths[i])
-        if widths[widest] <= _NAME:
-            return table
-        rows = tuple(_cut(row, widest, widths[widest] - 1) for row in table.rows)
-        table = table._replace(rows=rows)
+        optional = next((name for name in _OPTIONAL if name in table.columns), None)
+        if widths[widest] > (_NAME if optional else _LEAST):
+            rows = tuple(_cut(row, widest, widths[widest] - 1) for row in table.rows)
+            table = table._replace(rows=rows)
+            continue
+        if optional is None:
+            break
+        left_out.append(optional)
+        table = without(table, (optional,))
+    if left_out:
+        table = table._replace(note=f"{table.note} Wider terminals show {', '.join(left_out)}.".strip())
     return table
 
 
