@@ -80,3 +80,20 @@ def test_weights_beside_the_file_are_not_read(model):
     graph = capture(path)
     (weight,) = [spec for spec in graph.tensors if spec.role == "parameter"]
     assert (weight.shape, weight.nbytes) == ((64, 64), 4 * 64 * 64)
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (node("Conv", ["x"], ["y"]), "Conv 'y': inputs"),
+        (node("Concat", ["x", "x"], ["y"]), "Concat 'y': inputs [2, 3, 4, 4], [2, 3, 4, 4] do not fit (Required"),
+        (node("Constant", [], ["y"]), "Constant 'y': cannot be read (StopIteration"),
+        (node("MatMulNBits", ["x", "x", "x"], ["y"], domain="com.microsoft"), "tensor 'y' of MatMulNBits 'y'"),
+        (node("Cast", ["x"], ["y"], to="float"), "Cast 'y'"),
+    ],
+)
+def test_a_node_that_lacks_something(model, made, words):
+    with pytest.raises(FileError) as caught:
+        capture(model([made], {"x": [2, 3, 4, 4]}, domains=["com.microsoft"]))
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)

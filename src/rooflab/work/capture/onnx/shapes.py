@@ -79,7 +79,7 @@ def _by_onnx(
     try:
         return shape_inference.infer_node_outputs(schema, node, types, data, None, imports, _IR_VERSION)
     except (shape_inference.InferenceError, onnx.checker.ValidationError) as error:
-        shapes = ", ".join(str(list(value.shape)) for value in known.values())
+        shapes = ", ".join(str(list(value.shape)) for value in inputs if value is not None)
         reason = " ".join(str(error).split())
         raise ShapeError(f"{title(node)}: inputs {shapes} do not fit ({reason})") from None
 

@@ -28,6 +28,8 @@ _VIEWS = ("Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Dropout", "
 # Computed anew in each run although the weights are known: random numbers, and weights that stay packed.
 _NEVER_AT_LOAD = ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli")
 _PACKED = ("DequantizeLinear",)
+# What a node gives rise to that lacks an attribute, or has one of another type: a damaged file, as a rule.
+_DAMAGED = (AttributeError, IndexError, KeyError, StopIteration, TypeError, ValueError)
 
 
 def walk(record: Record, nodes: Sequence[onnx.NodeProto], env: Env, scope: Scope) -> None:
@@ -37,25 +39,43 @@ def walk(record: Record, nodes: Sequence[onnx.NodeProto], env: Env, scope: Scope
         RooflabError: a value that no node made, a shape that cannot be worked out, a missing input.
     """
     for node in nodes:
-        function = record.functions.get((node.domain, node.op_type))
-        if function is not None:
-            _call(record, node, function, env, scope)
-            continue
-        inputs = tuple(_lookup(node, name, env) if name else None for name in node.input)
-        attrs = attributes(node)
-        if not _at_load(record, node, inputs, attrs, env, scope):
-            _run(record, node, inputs, attrs, env, scope)
+        try:
+            _read(record, node, env, scope)
+        except _DAMAGED as error:
+            reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+            raise RooflabError(
+                f"{title(node)}: cannot be read ({reason}); check the file with onnx.checker.check_model"
+            ) from error
+
+
+def _read(record: Record, node: onnx.NodeProto, env: Env, scope: Scope) -> None:
+    """Read one node."""
+    function = record.functions.get((node.domain, node.op_type))
+    if function is not None:
+        _call(record, node, function, env, scope)
+        return
+    inputs = tuple(_lookup(node, name, env) if name else None for name in node.input)
+    attrs = attributes(node)
+    if not _at_load(record, node, inputs, attrs, env, scope):
+        _run(record, node, inputs, attrs, env, scope)
 
 
 def module_path(node: onnx.NodeProto, scope: Scope) -> str:
     """The module that a node came from: what its exporter wrote, else the folders of its name."""
     for one in node.metadata_props:
         if one.key == "pkg.torch.onnx.name_scopes":
-            names = ast.literal_eval(one.value) if one.value.startswith("[") else []
-            own = names[-2] if len(names) > 1 else ""
-            return _join(scope.module, own)
+            names = _names(one.value)
+            return _join(scope.module, names[-2] if len(names) > 1 else "")
     folders = [part for part in node.name.split("/")[:-1] if part]
     return _join(scope.module, ".".join(folders))
+
+
+def _names(text: str) -> list[str]:
+    """The names in a list that was written as text; none where it is damaged."""
+    try:
+        return list(ast.literal_eval(text))
+    except (SyntaxError, TypeError, ValueError):
+        return []
 
 
 def _join(*parts: str) -> str:
@@ -156,9 +176,10 @@ def _run(
             record.emit(made, piece, shown, scope, module)
     except MissingInputError as error:
         raise RooflabError(f"{error}; the node is incomplete") from None
-    except (IndexError, KeyError, ValueError, AttributeError) as error:
+    except _DAMAGED as error:
         shapes = ", ".join(str(list(value.shape)) for value in inputs if value is not None)
-        raise ShapeError(f"{title(node)}: inputs {shapes} and attributes do not fit ({error})") from error
+        reason = f"{type(error).__name__}: {error}"
+        raise ShapeError(f"{title(node)}: inputs {shapes} and attributes do not fit ({reason})") from error
 
 
 def _same_bytes(source: TensorSpec, view: TensorSpec | None) -> bool:
