@@ -195,6 +195,13 @@ WRONG = [
         findings(),
         ["L3 read (core) 11.0 GB/s is under DRAM's 15.0 GB/s", "shared L3"],
     ),
+    # No other guest fills a core's own cache.
+    (
+        "bandwidth order",
+        replaced(GOOD, "L1", is_core_read, value=70e9),
+        findings(),
+        ["L1 read (core) 70.0 GB/s is under L2's 100 GB/s: likely other work on these cores"],
+    ),
     (
         "latency order",
         replaced(GOOD, "L2", latency_s=30e-9),

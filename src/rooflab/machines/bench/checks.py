@@ -19,6 +19,7 @@ _CAPACITY_SHARE = (0.75, 1.5)
 _CLOCK_DRIFT = 0.05
 _OTHERS_SHARE, _STOLEN_SHARE = 0.05, 0.02
 _SCALING_TOLERANCE = 0.10
+_PRIVATE = ("L1", "L2")
 
 
 def checks(machine: Machine, found: Findings) -> tuple[Check, ...]:
@@ -101,7 +102,7 @@ def _clock(found: Findings) -> Iterator[Check]:
 def _bandwidth_order(machine: Machine) -> Iterator[Check]:
     """Whether a nearer level is at least as fast as the one behind it, like compared with like."""
     levels = [level for level in machine.levels if level.rates and level.name[0] in "LD"]
-    wrong, compared = [], 0
+    wrong, private, compared = [], True, 0
     for near, far in itertools.pairwise(levels):
         for rate in near.rates:
             behind = _same_kind(far, rate)
@@ -113,12 +114,13 @@ def _bandwidth_order(machine: Machine) -> Iterator[Check]:
             if rate.value < behind.value * (1 - slack):
                 slow, fast = si(rate.value, "B/s"), si(behind.value, "B/s")
                 wrong.append(f"{_label(near.name, rate)} {slow} is under {far.name}'s {fast}")
+                private = private and near.name in _PRIVATE
     if not compared:
         return
     said = f"Nearer levels are no slower than further ones ({compared} pairs)."
     if wrong:
-        cause = "likely a shared L3 that other guests fill, or a neighbour during one of the two"
-        said = f"{'; '.join(wrong[:4])}: {cause}."
+        shared = "" if private else "a shared L3 that other guests fill, or "
+        said = f"{'; '.join(wrong[:4])}: likely {shared}other work on these cores during one of the two."
     yield Check(name="bandwidth order", ok=not wrong, message=said)
 
 
@@ -211,7 +213,7 @@ def _scaling(machine: Machine, found: Findings) -> Iterator[Check]:
         ("fma", rate, machine.peaks) for rate in machine.peaks if rate.what == "fma" and rate.engine == "vector"
     ]
     for level in machine.levels:
-        if level.name in ("L1", "L2"):
+        if level.name in _PRIVATE:
             pairs += [(level.name, rate, level.rates) for rate in level.rates if rate.stores != "nontemporal"]
     for label, rate, rates in pairs:
         if rate.basis != "attained" or rate.scope != "core":
@@ -238,7 +240,7 @@ def _scaling(machine: Machine, found: Findings) -> Iterator[Check]:
     if wrong:
         said = (
             f"On {cores} cores, {', '.join(wrong[:5])}: likely SMT siblings on one core, a clock that falls with "
-            "more cores, a cgroup quota, or a noisy neighbour."
+            "more cores, a cgroup quota, or a noisy neighbour (of the one core, where a factor is too high)."
         )
     yield Check(name="thread scaling", ok=not wrong, message=said)
 
