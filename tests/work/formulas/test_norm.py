@@ -75,6 +75,11 @@ def test_batch_norm_in_training_writes_its_running_statistics(by_hand):
     outputs = (spec(2, 3, 5), spec(3), spec(3))
     found = cost("norm", inputs, outputs, {"function": "batch", "training": True})
     assert found.compulsory.write_bytes == 4 * (30 + 6 + 6)
+    bare = (inputs[0], *inputs[3:])
+    found = cost("norm", bare, outputs, {"function": "batch", "weight": False, "bias": False})
+    assert found.compulsory.write_bytes == 4 * (30 + 6 + 6)
+    found = cost("norm", inputs[:3], outputs, {"function": "batch"})  # none are kept
+    assert found.compulsory.write_bytes == 4 * (30 + 6)
 
 
 @given(size, size, st.booleans(), st.booleans())

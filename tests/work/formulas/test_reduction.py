@@ -147,6 +147,8 @@ def test_scans_combine_once_per_element(by_hand, name, vector, special, inputs):
         ("reduction", "sum_of_squares", 4),  # |z|², added
         ("reduction", "var", 8 + 3 / 7),  # sum 2; subtract 2, |d|² 3, add 1; two means of 2 and 1 parts
         ("reduction", "norm", 4 + 1 / 7),  # |z|², added; a root
+        ("reduction", "norm1", 5),  # |z| with its root, added
+        ("reduction", "mean", 2 + 2 / 7),
         ("scan", "cumsum", 2),
         ("scan", "cumprod", 6),
         ("scan", "associative", 8),  # a complex multiply-add

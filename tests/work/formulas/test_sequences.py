@@ -181,6 +181,14 @@ def test_a_transform_has_the_operations_of_its_butterflies(by_hand, stages, batc
     assert found.accessed.nbytes >= found.compulsory.nbytes
 
 
+def test_a_transform_loads_and_stores_everything_in_each_stage(by_hand):
+    x, half, real = by_hand.spec(16, dtype="complex64"), by_hand.spec(9, dtype="complex64"), by_hand.spec(16)
+    found = cost("fft", (x,), (x,), {"n": (16,)}).accessed
+    assert (found.read_bytes, found.write_bytes) == (4 * 16 * 8, 4 * 16 * 8)
+    found = cost("fft", (real,), (half,), {"n": (16,), "real": True}).accessed  # as 8 complex numbers
+    assert (found.read_bytes, found.write_bytes) == (4 * 8 * 8, 4 * 8 * 8)
+
+
 def test_a_transform_of_two_dimensions_is_one_of_each_in_turn(by_hand):
     x = by_hand.spec(3, 8, 16, dtype="complex64")
     both = cost("fft", (x,), (x,), {"n": (8, 16)}).total_flop

@@ -46,7 +46,7 @@ def norm(inputs: Specs, outputs: Specs, attrs: Attrs) -> Cost:
             updates = 6 * rows
     flop = scalar_flop(compute_dtype((x,), outputs), vector * x.elements + per_row * rows + updates, rows)
     write = total_bytes(outputs)
-    if updates and attrs.get("running", len(inputs) > 3) and len(outputs) < 4:
+    if updates and len(inputs) - 1 - affine >= 2 and len(outputs) < 4:
         write += total_bytes(inputs[-2:])  # the running statistics, updated in place
     often = inputs[1:] if passes == 1 else inputs[1 : 1 + affine]  # loaded for each element
     loaded = x.elements * (passes * item_bytes(x) + sum(item_bytes(spec) for spec in often))
