@@ -122,3 +122,12 @@ def test_attention_with_its_projection(counted, multiply_adds, quantised):
     graph = counted([made], {"x": (code, [1, 32, 64])}, weights=weights, domains=[MS])
     # Q, K and V projected; 32 · 33 / 2 pairs in two products
     assert multiply_adds(graph) == 32 * 64 * 192 + 2 * 4 * 16 * 32 * 33 // 2
+
+
+def test_grouped_query_attention_in_a_buffer_longer_than_its_use(counted, multiply_adds):
+    names = ["q", "k", "v", "pk", "pv", "lengths", "total"]
+    made = node("GroupQueryAttention", names, ["y", "ck", "cv"], domain=MS, num_heads=8, kv_num_heads=2)
+    shapes = {"q": [1, 1, 128], "k": [1, 1, 32], "v": [1, 1, 32], "pk": [1, 2, 256, 16], "pv": [1, 2, 256, 16]}
+    total = {"total": np.array(100, np.int32)}
+    graph = counted([made], {**shapes, "lengths": (INT32, [1])}, ("y", "ck", "cv"), weights=total, domains=[MS])
+    assert multiply_adds(graph) == 2 * 8 * 100 * 16  # 100 keys of the buffer's 256

@@ -7,7 +7,7 @@ import pytest
 
 onnx = pytest.importorskip("onnx")
 
-from rooflab.errors import FileError, RooflabError  # noqa: E402
+from rooflab.errors import FileError, MissingExtraError, RooflabError  # noqa: E402
 from rooflab.work.capture.onnx import capture  # noqa: E402
 
 node = onnx.helper.make_node
@@ -17,6 +17,12 @@ RELU = [node("Relu", ["x"], ["y"])]
 def test_no_such_file(tmp_path):
     with pytest.raises(FileError, match=r"none\.onnx: no such file"):
         capture(tmp_path / "none.onnx")
+
+
+def test_without_onnx_the_extra_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match=r"reading an ONNX file needs onnx: .*rooflab\[onnx\]"):
+        capture(tmp_path / "model.onnx")
 
 
 def test_a_folder(tmp_path):

@@ -144,6 +144,14 @@ def test_quantised_products(counted, multiply_adds, made, inputs, weights, expec
     assert op.attrs.get("compute", graph.tensors[op.inputs[0]].dtype) == dtype
 
 
+def test_the_accuracy_level_says_what_four_bit_weights_are_multiplied_in(counted):
+    names = ["x", "w", "s"]
+    made = node("MatMulNBits", names, ["y"], domain=MS, K=64, N=64, bits=4, block_size=32, accuracy_level=4)
+    weights = {"w": zeros(64, 2, 16, dtype=np.uint8), "s": zeros(128)}
+    (op,) = counted([made], {"x": [128, 64]}, weights=weights, domains=[MS]).ops
+    assert (op.attrs["compute"], op.attrs["weight_bits"]) == ("int8", 4)
+
+
 def test_weights_of_four_bits_cross_packed(counted, moved):
     made = node("MatMulNBits", ["x", "w", "s"], ["y"], domain=MS, K=64, N=64, bits=4, block_size=32)
     graph = counted(

@@ -187,3 +187,22 @@ def test_a_cost_for_every_family(counted, moved, made, inputs, weights, opset):
     graph = counted([made], inputs, tuple(made.output), weights=weights, opset=opset, domains=[MS])
     assert graph.ops
     assert moved(graph) > 0
+
+
+def test_sequences_pass_through(counted):
+    nodes = [
+        node("SequenceConstruct", ["x", "x"], ["s"]),
+        node("SequenceAt", ["s", "i"], ["a"]),
+        node("Relu", ["a"], ["y"]),
+    ]
+    graph = counted(nodes, X, weights={"i": np.array(0)})
+    assert [op.kind for op in graph.ops] == ["view", "view", "pointwise"]
+
+
+def test_weights_of_a_quantised_model_stay_packed(counted, moved):
+    nodes = [node("DequantizeLinear", ["w", "s"], ["d"]), node("MatMul", ["x", "d"], ["y"])]
+    weights = {"w": zeros(8, 16, dtype=np.int8), "s": np.float32(1)}
+    graph = counted(nodes, {"x": [4, 8]}, weights=weights)
+    # 128 weights in int8, their scale, unpacked (written, read); x and y
+    assert moved(graph) == 128 + 4 + 2 * 512 + 4 * (4 * 8 + 4 * 16)
+    assert any("DequantizeLinear runs as written" in line for line in graph.conventions)

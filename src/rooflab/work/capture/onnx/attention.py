@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rooflab.types.work import TensorSpec
-from rooflab.work.capture.onnx.contrib import cache_length
+from rooflab.work.capture.onnx.contrib import keys_seen
 from rooflab.work.capture.onnx.pieces import Node, Operand, Piece, part, reshaped
 
 
@@ -51,7 +51,7 @@ def grouped_query(node: Node) -> list[Piece]:
     keys = new
     if node.input(3) is not None:
         pieces.append(_append(new))
-        total = cache_length(node.inputs, steps)
+        total = keys_seen(node.inputs, steps)
         keys = [_longer(spec, total, "bshd", node.spec(3 + index)) for index, spec in enumerate(new)]
     attrs = _attrs("bshd", causal=True, past=node.input(3) is not None, mask=node.input(10))
     if node.attrs.get("local_window_size", -1) > 0:

@@ -157,18 +157,17 @@ def _grouped_query(inputs: Inputs, attrs: Attrs) -> list[tuple[int, Shape] | Non
     query, heads, groups = _of(inputs, 0), attrs["num_heads"], attrs["kv_num_heads"]
     batch, steps, width = query.shape
     size = width // heads if _has(inputs, 1) else width // (heads + 2 * groups)
-    total = cache_length(inputs, steps)
-    present = (batch, groups, total, size)
+    past = _of(inputs, 3).shape[2] if _has(inputs, 3) else 0
+    present = (batch, groups, max(past, keys_seen(inputs, steps)), size)  # the buffer may be longer than its use
     return [(_code(query), (batch, steps, heads * size)), (_code(query), present), (_code(query), present)]
 
 
-def cache_length(inputs: Inputs, steps: int) -> int:
-    """Keys that GroupQueryAttention keeps: its total_sequence_length where constant, else past + new."""
-    past = _of(inputs, 3).shape[2] if _has(inputs, 3) else 0
+def keys_seen(inputs: Inputs, steps: int) -> int:
+    """Keys that GroupQueryAttention meets: its total_sequence_length where constant, else past + new."""
     total = inputs[6] if _has(inputs, 6) else None
     if total is not None and total.content is not None:
-        return max(past, int(total.content.reshape(-1)[0]))
-    return past + steps
+        return int(total.content.reshape(-1)[0])
+    return steps + (_of(inputs, 3).shape[2] if _has(inputs, 3) else 0)
 
 
 def _rotary(inputs: Inputs, attrs: Attrs) -> list[tuple[int, Shape] | None]:

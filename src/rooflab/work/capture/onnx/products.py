@@ -7,6 +7,8 @@ import math
 from rooflab.work.capture.onnx.einsum import contraction
 from rooflab.work.capture.onnx.pieces import Node, Operand, Piece, on_chip, part, reshaped
 
+_INT8_INPUTS = 4  # accuracy_level of MatMulNBits at which A is quantised to int8 before the product
+
 
 def matmul(node: Node) -> list[Piece]:
     """MatMul and its like: a, b first; scales, zero points and the like after them.
@@ -38,6 +40,8 @@ def gemm(node: Node) -> list[Piece]:
 def matmul_n_bits(node: Node) -> list[Piece]:
     """MatMulNBits: A times weights of 2 to 8 bits in blocks with scales; B holds the packed size."""
     attrs = {"k": node.attrs["K"], "weight_bits": node.attrs.get("bits", 4), "bias": node.input(5) is not None}
+    if node.attrs.get("accuracy_level") == _INT8_INPUTS:
+        attrs["compute"] = "int8"
     bias = (node.x(5),) if node.input(5) is not None else ()
     return [Piece("matmul", (node.x(0), node.x(1), *bias, *node.present(2, 5)), node.results(), attrs)]
 

@@ -79,6 +79,8 @@ class Record:
         )
         if piece.suffix == "cache":
             self.notes["KV caches: new rows are appended in place (past and present share their buffer)"] = None
+        if node.op == "DequantizeLinear":
+            self.notes["DequantizeLinear runs as written; a runtime may fuse it into products of integers"] = None
         if piece.note:
             self.unknown[f"{node.op} {node.name!r}: {piece.note}"] = None
 
