@@ -48,6 +48,10 @@ class Recorder(TorchDispatchMode):
         self._attrs: dict[tuple, Mapping[str, Any]] = {}
         self._by_sequence: dict[int, tuple[str, Site | str | None]] = {}
 
+    def unheard(self) -> Recorder:
+        """A recorder of the same rules, whose records nobody reads."""
+        return Recorder(self.modules, self._instead)
+
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: Any = None) -> Any:
         """Run `func` and note what it read and wrote."""
         kwargs = kwargs or {}
@@ -102,6 +106,8 @@ class Recorder(TorchDispatchMode):
             take(args[position] if position < len(args) else kwargs.get(name), written)
             outputs.extend(one for one in written if one not in outputs)
         kind, attrs = how.kind, how.fixed
+        if how.name in words.ONE_DTYPE:
+            words.check_dtypes(how.name, self.modules.path, lambda: line(self.modules.line or site()), args)
         if kind == "matmul" and any(
             isinstance(one, torch.Tensor) and one.layout is not torch.strided for one in args
         ):

@@ -130,16 +130,15 @@ def _settings(fused: bool, device: str) -> Iterator[None]:
 def _unchanged(modules: Mapping[str, nn.Module]) -> Iterator[None]:
     """Put buffers (running statistics, caches) and the state of random numbers back."""
     buffers = itertools.chain.from_iterable(module.buffers() for module in modules.values())
-    saved = [(one, one._version, one.detach().clone()) for one in buffers if not one.is_meta]
+    saved = [(one, one.detach().clone()) for one in buffers if not one.is_meta]
     state = torch.random.get_rng_state()
     try:
         yield
     finally:
         torch.random.set_rng_state(state)
         with torch.no_grad():
-            for one, version, copy in saved:
-                if one._version != version:
-                    one.copy_(copy)
+            for one, copy in saved:  # batch norm does not raise the version of what it writes
+                one.copy_(copy)
 
 
 @contextlib.contextmanager

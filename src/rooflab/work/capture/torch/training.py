@@ -87,7 +87,8 @@ def step(recorder: Recorder, optimizer: Any, gradients: Gradients) -> None:
     stand_ins = {one: _stand_in(recorder, one, grad) for one, grad in gradients.items()}
     with _on_meta():
         copied = _copied(optimizer, stand_ins)
-        copied.step()
+        with recorder.unheard():
+            copied.step()
         for state in copied.state.values():
             for name, one in names_of(state).items():
                 recorder.table.say(one, "state", name)

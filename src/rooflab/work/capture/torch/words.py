@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -11,6 +12,27 @@ from rooflab.errors import RooflabError
 from rooflab.work.capture.torch.places import inside
 
 _NEEDS_DATA = ("aten._local_scalar_dense", "aten.item", "aten.equal", "aten.is_nonzero", "aten._assert_async")
+# Products whose operands must agree; PyTorch checks it on real tensors only.
+ONE_DTYPE = frozenset(
+    f"aten.{name}"
+    for name in (
+        *("mm", "addmm", "bmm", "baddbmm", "addbmm", "mv", "addmv", "dot", "vdot", "convolution", "linear"),
+    )
+)
+
+
+def check_dtypes(name: str, module: str, where: Callable[[], str | None], args: tuple) -> None:
+    """Refuse operands of different number formats.
+
+    Raises:
+        RooflabError: two of the tensors among `args` differ.
+    """
+    found = {one.dtype for one in args if isinstance(one, torch.Tensor) and one.is_meta}
+    if len(found) > 1:
+        raise RooflabError(
+            f"{name}{place(module, where())}: its tensors differ in dtype (got {_shapes(args)}); give the inputs"
+            " the module's dtype"
+        )
 
 
 def place(module: str, where: str | None) -> str:
