@@ -30,7 +30,7 @@ _GROUPS, _SORTS = ("module", "kind", "op"), ("flop", "bytes", "intensity", "orde
 @click.option("--batch", type=click.IntRange(min=1), metavar="N", help="Short for --dim batch=N.")
 @click.option("--dim", "dims", multiple=True, metavar="NAME=N", help="A keyword of NAME, or a symbolic size.")
 @click.option("--backward", is_flag=True, help="Count the backward pass too.")
-@click.option("--optimizer", metavar="NAME", help="Count a step of it too: sgd, adam, adamw.")
+@click.option("--optimizer", metavar="NAME", help="Count the backward pass and a step of it too: sgd, adamw, …")
 @click.option("--device", default="cuda", show_default=True, help="Device whose kernels are counted: cuda, cpu.")
 @click.option("--unfused", is_flag=True, help="Count attention with its scores written to memory and read again.")
 @click.option("--machine", metavar="NAME", help=_MACHINE)

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
-from rooflab.errors import RooflabError
+from rooflab.errors import RooflabError, UnknownNameError
 from rooflab.types.work import Graph
 
 Framework = Literal["torch", "jax", "onnx", "tinygrad"]
@@ -61,7 +61,7 @@ def capture(target: Any, args: tuple, kwargs: Mapping[str, Any] | None, settings
             args,
             kwargs,
             backward=settings.backward,
-            optimizer=settings.optimizer,
+            optimizer=_optimizer(settings.optimizer),
             device=settings.device,
             attention=settings.attention,
         )
@@ -124,6 +124,26 @@ def name_of(target: Any) -> str:
         return os.path.basename(os.fspath(target))
     named = getattr(target, "__name__", None)
     return named if isinstance(named, str) else type(target).__name__
+
+
+def _optimizer(given: Any) -> Any:
+    """The class of `torch.optim` that a name ("adamw") means; anything else as it is.
+
+    Raises:
+        UnknownNameError: no optimizer of that name.
+    """
+    if not isinstance(given, str):
+        return given
+    # A program of torch has imported it.
+    library: Any = sys.modules["torch"].optim
+    known = {
+        name.lower(): value
+        for name, value in vars(library).items()
+        if isinstance(value, type) and issubclass(value, library.Optimizer) and value is not library.Optimizer
+    }
+    if given.lower() not in known:
+        raise UnknownNameError("optimizer", given, known)
+    return known[given.lower()]
 
 
 def _owner(value: Any) -> Iterator[Framework]:
