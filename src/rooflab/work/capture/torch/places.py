@@ -17,6 +17,8 @@ Site = tuple[CodeType, int]
 # Frames of these are not the program's own.
 _INSIDE = (*(f"{Path(one).resolve().parent}/" for one in (torch.__file__, __file__)), "<")
 
+_ROOFLAB = f"{Path(__file__).resolve().parents[3]}/"
+
 
 class ModuleStack:
     """The path of the module that runs now, kept by hooks around every module's forward.
@@ -118,7 +120,8 @@ def site() -> Site | None:
         if own is None:
             own = _own[name] = not inside(name)
         if own:
-            return code, frame.f_lasti
+            # The rest of rooflab called the capture: no line of the program lies between.
+            return None if name.startswith(_ROOFLAB) else (code, frame.f_lasti)
         frame = frame.f_back
     return None
 
