@@ -16,13 +16,14 @@ from rooflab.machines.bench.emit import clock_kernel
 from rooflab.machines.bench.findings import Findings, Remote
 from rooflab.machines.bench.jit import Kernel
 from rooflab.machines.bench.levels import Reported, curve, notches, places, remeasured
+from rooflab.machines.bench.overhead import Overhead
 from rooflab.machines.bench.plan import DEFAULT, Sizes
 from rooflab.machines.bench.rows import READ, STORES
 from rooflab.machines.bench.trials import Sample, Samples, Trial
 from rooflab.machines.consistency import contradictions
 from rooflab.machines.detect import Cpu, Host
 from rooflab.machines.microarchitecture import named as microarchitecture
-from rooflab.timing import Series
+from rooflab.timing import Series, Timing
 from rooflab.types.machine import Machine, Rate
 from rooflab.units import GIB, KIB, MIB
 
@@ -287,3 +288,11 @@ def test_a_node_whose_memory_may_be_a_cache_says_so() -> None:
     assert (near.to, near.note) == ("local memory", "one core reading 210 MiB")
     assert (far.to, far.note) == ("remote memory", "one core reading 210 MiB, which may lie in a cache")
     assert far.latency_s == pytest.approx(100e-9)
+
+
+def test_a_call_lost_in_noise_is_unknown_and_read_back(tmp_path: Path) -> None:
+    made = found(overheads=[Overhead("numba", "0.68", Timing(0.0, 1e-9, 1.0, 3, 1000), "empty")])
+    machine = assemble(made, DATE)
+    assert [one.dispatch_s for one in machine.runtimes] == [None]
+    machine.save(str(tmp_path / "machine.toml"))
+    assert rooflab.machine(tmp_path / "machine.toml") == machine

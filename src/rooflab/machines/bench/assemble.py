@@ -169,7 +169,7 @@ def runtimes(found: Findings, source: Source) -> tuple[Runtime, ...]:
             framework=one.framework,
             source=source,
             version=one.version,
-            dispatch_s=one.timing.best_s,
+            dispatch_s=one.timing.best_s or None,  # lost in the noise of the loop: unknown, not zero
             spread=one.timing.spread,
             runs=one.timing.runs,
             note=one.note,
