@@ -142,6 +142,12 @@ def test_lines_are_sorted_as_asked(sort, names):
     assert [row[0] for row in tables.operations(transformer(), sort).rows] == names
 
 
+def test_groups_may_keep_the_order_of_the_program():
+    table = tables.groups(transformer(), "kind", "order")
+    assert [row[0] for row in table.rows] == ["norm", "matmul", "view", "copy"]
+    assert tables.groups(transformer(), "kind").rows[0][0] == "matmul"
+
+
 def test_top_says_what_it_leaves_out():
     table = tables.operations(transformer(), top=1)
     assert len(table.rows) == 1

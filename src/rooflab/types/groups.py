@@ -57,11 +57,15 @@ def grouped(rows: Sequence[Row], key: GroupBy) -> tuple[Group, ...]:
     if key not in ("kind", "op"):
         raise UnknownNameError("grouping", key, ("module", "kind", "op"))
     found: dict[str, list[Row]] = {}
-    for row in rows:
-        name = row.op.name if key == "op" else row.op.kind or f"unknown: {row.op.name}"
+    for name, row in zip(names_of(rows, key), rows, strict=True):
         found.setdefault(name, []).append(row)
     made = [_sum(name, 0, members) for name, members in found.items()]
     return tuple(sorted(made, key=lambda group: (-group.flop, -group.nbytes)))
+
+
+def names_of(rows: Sequence[Row], key: GroupBy) -> list[str]:
+    """The group that each row belongs to by kind or operation; what has no kind is under its own name."""
+    return [row.op.name if key == "op" else row.op.kind or f"unknown: {row.op.name}" for row in rows]
 
 
 def _tree(rows: Sequence[Row]) -> tuple[Group, ...]:

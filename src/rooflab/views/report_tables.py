@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from rooflab.errors import UnknownNameError
-from rooflab.types.groups import ITSELF, Group, GroupBy, grouped
+from rooflab.types.groups import ITSELF, Group, GroupBy, grouped, names_of
 from rooflab.types.report import Report, Row
 from rooflab.units import si
 from rooflab.views.tables import UNKNOWN, Table
@@ -98,6 +98,9 @@ def groups(report: Report, key: GroupBy, sort: str = "flop", top: int | None = N
         names = [_branch(group, report.name) for group in found]
     else:
         found = _sorted(report.by(key), sort, lambda group: (group.flop, group.nbytes, group.intensity))
+        if sort == "order":
+            first = {name: number for number, name in enumerate(dict.fromkeys(names_of(report.rows, key)))}
+            found.sort(key=lambda group: first[group.name])
         names = [group.name for group in found]
     rows = [_group_row(name, group, report) for name, group in zip(names[:top], found, strict=False)]
     columns = (key, "ops", "FLOP", "MAC", "bytes", "FLOP/byte", "of FLOP", "of bytes")
