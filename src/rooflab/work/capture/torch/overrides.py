@@ -123,9 +123,15 @@ def _followed(function: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
+def _asked(recorder: Any, func: Any, args: tuple, kwargs: Mapping[str, Any]) -> Any:
+    """The answer to a question about a fake tensor, which is no operation."""
+    return func(*args, **kwargs)
+
+
 def instead(fused_attention: bool) -> dict[Any, Callable[..., Any]]:
     """Operator → what the recorder does in its place."""
     found: dict[Any, Callable[..., Any]] = {**STAND_INS, **regions()}
+    found[torch.ops.prim.device.default] = _asked
     found[_aten.dropout.default] = _followed(dropout)
     found[_aten.rms_norm.default] = _followed(rms_norm)
     if fused_attention:

@@ -55,7 +55,10 @@ def plan(func: Any) -> Plan:
         for position, one in enumerate(func._schema.arguments)
     }
     kind = word.kind if word else "view" if func.is_view else None
-    composite = torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd")
+    # prim operators (the device of a fake tensor) are not in the dispatcher's table
+    composite = namespace != "prim" and torch._C._dispatch_has_kernel_for_dispatch_key(
+        func.name(), "CompositeImplicitAutograd"
+    )
     fixed, derived = {}, []
     for attr, value in (word.attrs if word else {}).items():
         if isinstance(value, (vocab.Argument, vocab.Given, vocab.Size)):

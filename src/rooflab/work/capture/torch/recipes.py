@@ -59,6 +59,13 @@ def distances(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
 
 
 @recipe
+def distances_backward(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
+    """For each of the other points: subtract, multiply by gradient over distance, add; powers unless p is 2."""
+    others, p = call("x2").shape[-2], call("p")
+    return {"vector": 3 * others, "special": 0 if p in (0, 1, 2, math.inf) else 2 * others}
+
+
+@recipe
 def order(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
     """The order of a norm decides its function."""
     given = next((one for one in (call("p"), call("ord")) if one is not None), 2)

@@ -6,11 +6,12 @@ import contextlib
 import gc
 import inspect
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
@@ -61,7 +62,8 @@ def run(
                 raise words.stopped(fn, recorder.modules.failed, error) from error
         return recorder
 
-    with _settings(fused, device), _unchanged(modules), _no_collection():
+    known = itertools.chain(inputs.values(), *(module.parameters() for module in modules.values()))
+    with _settings(fused, device), _unchanged(modules), _no_collection(), _fake(known):
         try:
             recorder = record(training.backward)
         except Exception as error:
@@ -139,6 +141,12 @@ def _unchanged(modules: Mapping[str, nn.Module]) -> Iterator[None]:
         with torch.no_grad():
             for one, copy in saved:  # batch norm does not raise the version of what it writes
                 one.copy_(copy)
+
+
+def _fake(tensors: Iterable[torch.Tensor]) -> contextlib.AbstractContextManager[object]:
+    """The mode that fake tensors among `tensors` were made in, so that those made on the way are fake too."""
+    found = next((one for one in tensors if isinstance(one, FakeTensor)), None)
+    return contextlib.nullcontext() if found is None else found.fake_mode
 
 
 @contextlib.contextmanager

@@ -53,8 +53,8 @@ def failed(name: str, module: str, where: str | None, args: tuple, error: Except
         )
     if meta and ("data-dependent" in str(error) or isinstance(error, NotImplementedError)):
         return RooflabError(
-            f"{name}{at}: the shape of its result depends on data ({_shapes(args)}), which a meta tensor does"
-            " not have; give real tensors, or use a form with a fixed shape"
+            f"{name}{at}: the shape of its result needs data that meta tensors do not have (got {_shapes(args)});"
+            " give real tensors, or use a form with a fixed shape"
         )
     return RooflabError(f"{name}{at}: {_line(error)} (got {_shapes(args)}); check the inputs' shapes and dtypes")
 
