@@ -77,14 +77,25 @@ def test_no_folder_a_folder_and_a_file_for_a_folder_are_refused(tmp_path):
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_a_folder_without_permission_is_refused(tmp_path):
     tmp_path.chmod(stat.S_IRUSR | stat.S_IXUSR)
-    with pytest.raises(FileError, match="is not writable, expected write permission"):
+    with pytest.raises(FileError, match="is not writable"):
         export.check_writable([tmp_path / "m.json"])
 
 
-def test_permission_is_asked_of_the_system(tmp_path, monkeypatch):
+def test_a_folder_that_takes_no_file_is_refused_even_to_root(tmp_path, monkeypatch):
+    def refuse(**_):
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(export.tempfile, "TemporaryFile", refuse)
+    with pytest.raises(FileError, match=r"not writable \(Read-only file system\), expected write permission"):
+        export.check_writable([tmp_path / "m.json"])
+
+
+def test_a_read_only_file_is_left_alone(tmp_path, monkeypatch):
+    path = tmp_path / "m.json"
+    path.write_text("{}")
     monkeypatch.setattr(os, "access", lambda *args: False)
-    with pytest.raises(FileError, match=r"the folder .* is not writable, expected write permission"):
-        export.check_writable([tmp_path / "m.json"])
+    with pytest.raises(FileError, match="the file is read-only"):
+        export.check_writable([path])
 
 
 def test_one_bad_path_of_several_writes_none(measured, tmp_path):

@@ -32,7 +32,9 @@ def main() -> NoReturn:
     except KeyboardInterrupt:
         code = _interrupted()
     except click.ClickException as error:
-        error.show()
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context else "rooflab"
+        click.echo(f"rooflab: {error.format_message()} (see {command} --help)", err=True)
         code = error.exit_code
     except RooflabError as error:
         click.echo(f"rooflab: {error}", err=True)
@@ -58,7 +60,7 @@ def cli() -> None:
     epilog=f"{_AS_IS}Example:\n  rooflab measure -o machine.html -o machine.toml",
 )
 @click.option("-o", "--output", "paths", multiple=True, metavar="FILE", help=_OUTPUT)
-@click.option("--quick", is_flag=True, help="Fewer sizes and rounds: about 6 s instead of 20.")
+@click.option("--quick", is_flag=True, help="Fewer sizes and rounds, no disk: about 6 s instead of 20.")
 @click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Threads to use instead of all granted.")
 @click.option("--sustained", is_flag=True, help="Also compare the clock of a long run with that of a short one.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON to stdout and nothing else.")
@@ -120,7 +122,7 @@ def _report(machine: Machine, paths: tuple[str, ...], as_json: bool) -> None:
     if as_json:
         from rooflab.views.export import json_text
 
-        click.echo(json_text(machine), nl=False)
+        click.echo(json_text(machine).encode(), nl=False)
     else:
         from rooflab.views import terminal
 
@@ -153,7 +155,7 @@ def _list_machines(as_json: bool) -> None:
     if as_json:
         from rooflab.views.export import json_text
 
-        click.echo(json_text([machine for _, machine in found]), nl=False)
+        click.echo(json_text([machine for _, machine in found]).encode(), nl=False)
     else:
         from rooflab.views import terminal
 
@@ -167,7 +169,7 @@ def _show_ladder(machine: Machine, as_json: bool) -> None:
     if as_json:
         from rooflab.views.export import json_text
 
-        click.echo(json_text([rung._asdict() for rung in rungs]), nl=False)
+        click.echo(json_text([rung._asdict() for rung in rungs]).encode(), nl=False)
     else:
         from rooflab.views import terminal
 

@@ -163,7 +163,7 @@ def _answer(report: Report, paths: tuple[str, ...], as_json: bool, **how: Any) -
     from rooflab.views import report_export
 
     if as_json:
-        click.echo(report_export.json_text(report), nl=False)
+        click.echo(report_export.json_text(report).encode(), nl=False)
     else:
         from rooflab.views import report_terminal
 
@@ -192,7 +192,7 @@ def _list_kinds(as_json: bool) -> None:
     if as_json:
         from rooflab.views.export import json_text
 
-        click.echo(json_text({kind: list(settings) for kind, settings in found.items()}), nl=False)
+        click.echo(json_text({kind: list(settings) for kind, settings in found.items()}).encode(), nl=False)
     else:
         from rooflab.views import report_terminal
 

@@ -53,11 +53,14 @@ def check_writable(
             raise FileError(f"{path}: there is no folder {folder}, create it first or name another")
         if not folder.is_dir():
             raise FileError(f"{path}: {folder} is a file, expected a folder")
-        # os.replace needs the folder writable; a read-only file is left alone on purpose.
-        if not os.access(folder, os.W_OK | os.X_OK):
-            raise FileError(
-                f"{path}: the folder {folder} is not writable, expected write permission or another path"
-            )
+        # Only trying tells: root is allowed everywhere, but /proc takes no file.
+        try:
+            with tempfile.TemporaryFile(dir=folder):
+                pass
+        except OSError as error:
+            got = f"the folder {folder} is not writable ({error.strerror})"
+            raise FileError(f"{path}: {got}, expected write permission or another path") from None
+        # os.replace would replace a read-only file: it is left alone on purpose.
         if path.exists() and not os.access(path, os.W_OK):
             raise FileError(f"{path}: the file is read-only, expected write permission or another path")
 
