@@ -25,8 +25,8 @@ FAILURES = [
     (
         "item",
         lambda: capture(nn.Sequential(Gate()), (X,)),
-        rf"^aten._local_scalar_dense in module 0 at \S*{HERE}: needs the value of a tensor \(fp32 \[\]\), which a"
-        r" meta tensor does not have; give real tensors, or pass the value as a plain number$",
+        rf"^aten._local_scalar_dense in module 0 at \S*{HERE}: needs the value of a tensor \(fp32 \[\]\), which a meta"
+        r" tensor does not have; give a real tensor for what it depends on \(a mask, say\), or a plain number$",
     ),
     (
         "nonzero",
@@ -88,6 +88,11 @@ def test_a_number_known_from_constants_needs_no_data():
     assert count.tensors[count.ops[-1].outputs[0]].shape == (2, 4)
     rows = capture(lambda x: x[torch.nonzero(torch.arange(3, device="meta"))[:, 0]], (X,))
     assert rows.tensors[rows.ops[-1].outputs[0]].shape == (2, 4)
+
+
+def test_a_real_mask_beside_meta_tensors_is_enough():
+    graph = capture(lambda x, mask: x if mask.all().item() else -x, (X, torch.ones(3, dtype=torch.bool)))
+    assert [op.name for op in graph.ops if op.kind != "view"] == ["aten.all"]
 
 
 def test_without_torch_it_says_what_to_install():

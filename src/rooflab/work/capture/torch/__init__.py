@@ -21,11 +21,13 @@ def capture(
 ) -> Graph:
     """The graph of `fn(*args, **kwargs)`: every operator, its tensors, its module and its source line.
 
-    The program runs where its tensors are: on meta tensors nothing is computed, on real ones everything is.
-    Modules keep their buffers, gradients and parameters.
+    The program runs where its tensors are: on meta or fake tensors nothing is computed, on real ones everything
+    is. Modules keep their buffers, gradients and parameters, and random numbers their state. An op of the
+    backward pass has the module and line of the forward op whose gradient it is; gradients that are summed
+    have none of their own.
 
     Args:
-        fn: a module, or a function (closures over modules included).
+        fn: a module, a function (closures over modules included), or an exported program.
         args, kwargs: what it is called with; a single tensor may be given bare.
         backward: also record the backward pass, from the loss that the result holds or from a gradient of
             each result.

@@ -49,7 +49,7 @@ def failed(name: str, module: str, where: str | None, args: tuple, error: Except
     if meta and name in _NEEDS_DATA:
         return RooflabError(
             f"{name}{at}: needs the value of a tensor ({_shapes(args)}), which a meta tensor does not have;"
-            " give real tensors, or pass the value as a plain number"
+            " give a real tensor for what it depends on (a mask, say), or a plain number"
         )
     if meta and ("data-dependent" in str(error) or isinstance(error, NotImplementedError)):
         return RooflabError(
