@@ -25,8 +25,9 @@ FAILURES = [
     (
         "item",
         lambda: capture(nn.Sequential(Gate()), (X,)),
-        rf"^aten._local_scalar_dense in module 0 at \S*{HERE}: needs the value of a tensor \(fp32 \[\]\), which a meta"
-        r" tensor does not have; give a real tensor for what it depends on \(a mask, say\), or a plain number$",
+        rf"^aten._local_scalar_dense in module 0 at \S*{HERE}: needs the value of a tensor \(fp32 \[\]\), which"
+        r" a meta tensor does not have; give a real tensor for what it depends on \(a mask, say\), or a plain"
+        r" number$",
     ),
     (
         "nonzero",
