@@ -370,6 +370,18 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             )
         return machine
 
+    def show(self) -> None:
+        """Print this machine to the terminal."""
+        from rooflab.views.terminal import show
+
+        show(self)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows of it: its page, in a frame."""
+        from rooflab.views.notebook import frame
+
+        return frame(self)
+
     def save(self, *paths: str) -> None:
         """Write this machine to each path, in the format that its suffix names (see `views.export`)."""
         from rooflab.views.export import save

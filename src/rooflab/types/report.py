@@ -255,6 +255,12 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
         show(self)
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows of it: its page, in a frame."""
+        from rooflab.views.notebook import frame
+
+        return frame(self)
+
     def save(self, *paths: str) -> None:
         """Write this report to each path: .json, .csv (the rows), .html, .svg, .png or .pdf."""
         from rooflab.views.report_export import save
