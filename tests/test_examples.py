@@ -61,3 +61,45 @@ def test_accept_node_says_how_it_is_called():
     done = run("accept_node.py")
     assert done.returncode == 1
     assert "Run: python examples/accept_node.py ACCEPTED.toml CANDIDATE.toml" in done.stderr
+
+
+# What people teach from, each with where it comes from.
+TAUGHT = (
+    ("vector add, fp32", "0.08333 FLOP/byte"),  # 1 FLOP over 12 bytes: 2 reads + 1 write
+    ("ReLU, fp32", "0.125 FLOP/byte"),  # 1 FLOP over 8 bytes
+    ("softmax of 1024, fp32", "0.625 FLOP/byte"),  # max, subtract, exp, sum, divide: 5 over 8 bytes
+    ("matmul 64³, fp32", "10.67 FLOP/byte"),  # 2n³ / (3n² × 4) = n/6
+    ("matmul 256³, fp32", "42.67 FLOP/byte"),
+    ("matmul 1024³, fp32", "170.7 FLOP/byte"),
+    ("matmul 4096³, fp32", "682.7 FLOP/byte"),
+    # NVIDIA, GPU Performance Background User's Guide, table 1
+    ("linear 4096 × 1024, batch 512", "315.1 FLOP/byte"),
+    ("linear 4096 × 1024, batch 1", "0.9988 FLOP/byte"),
+    ("max pooling 3 × 3", "2.25 FLOP/byte"),
+    ("ReLU  ", "0.25 FLOP/byte"),
+    # NVIDIA, Matrix Multiplication Background User's Guide
+    ("GEMM 8192 × 128 × 8192", "124.1 FLOP/byte"),
+    ("GEMM 8192³", "2731 FLOP/byte"),
+    # Horace He, Making Deep Learning Go Brrrr: read and write per pass, one output's size each
+    ("three passes 6 ×", "one fused pass 2 ×"),
+)
+
+
+def test_the_tables_people_teach_from():
+    lines = run("teaching_tables.py").stdout.splitlines()
+    for name, value in TAUGHT:
+        assert any(name in line and value in line for line in lines), (name, value)
+
+
+def test_flash_attention_takes_the_squared_terms_away():
+    rows = [
+        line.split()
+        for line in run("teaching_tables.py").stdout.splitlines()
+        if line.split()[:1] in (["512"], ["1024"], ["2048"], ["4096"])
+    ]
+    sizes, unfused, fused = zip(*((int(row[0]), float(row[1]), float(row[3])) for row in rows), strict=True)
+    assert sizes == (512, 1024, 2048, 4096)
+    # Q, K, V and O of 16 heads of 64 in fp16: 4 × N × 2,048 bytes
+    assert fused == tuple(round(4 * n * 2048 / 1e6, 1) for n in sizes)
+    # Unfused adds scores and probabilities, each written and read: 4 × N² × 16 × 2 bytes
+    assert unfused == tuple(round((4 * n * 2048 + 4 * n * n * 32) / 1e6, 1) for n in sizes)
