@@ -84,7 +84,7 @@ def scaling(
     placed = labels.place([labels.Label("best", ((text, plane.around(text, *at)),))], [], space.frame())
     layers += plane.texts(placed, space, {}, theme)
     said = "Best of the rounds; faint: median"
-    return plane.finish(layers, x, y, curves[0].name, said, space, theme)
+    return plane.finish(layers, x, y, _titled(curves[0].name), said, space, theme)
 
 
 def _sized(
@@ -112,7 +112,7 @@ def _sized(
     layers += plane.texts(placed, space, colours, theme)
     name = f"{curves[0].name} over working set"
     found = "Best of the rounds; faint: median. Rules: capacity found, dashed: reported by the system"
-    return plane.finish(layers, x, y, name, found, space, theme)
+    return plane.finish(layers, x, y, _titled(name), found, space, theme)
 
 
 def layout(
@@ -181,6 +181,11 @@ def plane_of(curves: tuple[Curve, ...], width: int, height: int) -> Plane:
     low, high = min(values) / 1.6, max(values) * 1.5
     high *= (high / low) ** (_TOP / (height - _TOP))
     return Plane(x0 / 1.2, x1 * 1.2, low, high, width, height)
+
+
+def _titled(name: str) -> str:
+    """The name of a curve as a title: it begins with a capital."""
+    return name[:1].upper() + name[1:]
 
 
 def _octaves(space: Plane) -> int:

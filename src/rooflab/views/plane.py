@@ -115,7 +115,7 @@ def finish(
 
     size = 16.0
     words = alt.TitleParams(
-        text=shorten(title[:1].upper() + title[1:], plane.width + 60, size * 1.08),
+        text=shorten(title, plane.width + 60, size * 1.08),
         subtitle=_wrap(said, plane.width + 50),
         fontSize=size,
     )

@@ -18,7 +18,7 @@ from rooflab.views.theme import LIGHT, Theme, text_width
 if TYPE_CHECKING:
     import altair as alt
 
-NAMED = 8  # the operations with the most FLOP that may have their name written
+NAMED = 8  # the marks with the most FLOP that may have their name written
 SMALLEST, LARGEST = 5.0, 26.0  # diameters of the marks in pixels
 _FRACTION = "datum.value < 0.9 ? '1/' + format(1 / datum.value, ',.0f') : format(datum.value, ',.0f')"
 
@@ -160,13 +160,29 @@ def _labels(roofs: plain.Roofs, marks: list[Mark], space: Plane) -> tuple[labels
         for side in (-off, off)
     )
     wanted.append(labels.Label("memory", ((text, places),)))
-    for number, mark in enumerate(marks[:NAMED]):
+    for number, (mark, others) in enumerate(_together(marks, space)[:NAMED]):
         where, gap = space.pixel(mark.x, mark.y), mark.diameter / 2 + 3
-        choices = tuple((t, plane.around(t, *where, gap)) for t in dict.fromkeys((mark.name, mark.line.name)))
+        more = f" and {others} more" if others else ""
+        names = dict.fromkeys((mark.name, mark.line.name))
+        choices = tuple((name + more, plane.around(name + more, *where, gap)) for name in names)
         wanted.append(labels.Label(f"mark {number}", choices))
     taken = [labels.Box(*space.pixel(mark.x, mark.y), mark.diameter, mark.diameter) for mark in marks]
     segments = [_slanted(roofs, space), *(_flat(rate.value, roofs, space) for _, rate in roofs.peaks)]
     return labels.place(wanted, taken, space.frame(), segments)
+
+
+def _together(marks: list[Mark], space: Plane) -> list[tuple[Mark, int]]:
+    """The marks that are seen apart, largest first, each with the number of those that it covers."""
+    seen: list[tuple[Mark, int]] = []
+    for mark in marks:
+        at = space.pixel(mark.x, mark.y)
+        for place, (larger, others) in enumerate(seen):
+            if math.dist(at, space.pixel(larger.x, larger.y)) < larger.diameter / 2:
+                seen[place] = (larger, others + 1)
+                break
+        else:
+            seen.append((mark, 0))
+    return seen
 
 
 def _lines(drawn: Layout, theme: Theme) -> alt.Chart:
