@@ -42,6 +42,12 @@ COUNTED = (
     ("attention", ["1x8x256x64"], {"kv_heads": 2}, "bf16", 134_217_728, 655_360),
     # one query over 4096 keys: 4·64·4096·128; q and o 8192, k and v 8·4096·128 elements each
     ("attention", ["1x64x1x128", "1x8x4096x128"], {}, "fp16", 134_217_728, 16_809_984),
+    # the same with causal: the one query stands at the last key and sees all 4096
+    ("attention", ["1x64x1x128", "1x8x4096x128"], {"causal": True}, "fp16", 134_217_728, 16_809_984),
+    # 2 queries at the last of 5 keys see 4 and 5: 9 pairs of 4·2 FLOP; q and o 4, k and v 10 elements each
+    ("attention", ["1x1x2x2", "1x1x5x2"], {"causal": True}, "fp32", 72, 112),
+    # at the first of 5 keys they see 1 and 2: 3 pairs; keys 3 to 5 are not read
+    ("attention", ["1x1x2x2", "1x1x5x2"], {"causal": True, "causal_from": "top_left"}, "fp32", 24, 64),
     # T·B·4H·(I + H) multiply-adds: 10·4·256·96
     ("lstm", ["10x4x32"], {"hidden": 64}, "fp32", 1_966_080, None),
     # 3 gates: 2·10·4·192·96
@@ -156,6 +162,7 @@ REFUSED = (
     ("attention", ["2x3"], {}, r"attention: q is 2x3, expected B × H × S × D"),
     ("attention", ["1x8x4x4", "1x3x4x4"], {}, r"8 heads of q over 3 of k and v, expected a multiple"),
     ("attention", ["1x8x4x4"], {"window": 0}, r"window is 0, expected at least 1 key"),
+    ("attention", ["1x8x4x4"], {"causal_from": "end"}, r"causal_from is 'end', expected 'top_left' or"),
     ("lstm", ["2x3x4"], {}, r"lstm needs its hidden, expected such as hidden=8"),
     ("add", ["2x3", "4"], {}, r"add: 2x3 and 4 do not broadcast: sizes \[3, 4\] at dimension -1"),
     ("reduce_scatter", ["9"], {"ranks": 2}, r"x 9 does not split over 2 ranks"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from rooflab.errors import RooflabError
+from rooflab.work.formulas.attention import CAUSAL_FROM
 from rooflab.work.hand.operands import Made, Operand, broadcast, expect, expect_rank, made, tuple_of
 
 # What libraries give a product of narrow numbers in.
@@ -110,9 +111,12 @@ def attention(
     kv_heads: int | None = None,
     fused: bool = True,
     layout: str = "bhsd",
+    causal_from: str = "bottom_right",
 ) -> Made:
     """softmax(q · kᵀ) · v: q, k and v are B × H × S × D (bshd: B × S × H × D); k and v are as q if not given.
 
+    Causal from the bottom right: the last query stands at the last key, so that one token that is decoded
+    sees all keys of the cache. `causal_from="top_left"` puts the first query at the first key instead.
     `window` is the number of keys that each query sees to its left, its own included; `kv_heads` the heads
     of k and v where only q is given; unfused writes the scores to memory and reads them again.
     """
@@ -138,6 +142,9 @@ def attention(
     if window is not None and window < 1:
         raise RooflabError(f"window is {window}, expected at least 1 key")
     attrs = {"layout": layout, "causal": causal or window is not None, "window": window, "fused": fused}
+    if causal_from not in CAUSAL_FROM:
+        raise RooflabError(f"causal_from is {causal_from!r}, expected {' or '.join(map(repr, CAUSAL_FROM))}")
+    attrs["causal_from"] = causal_from
     pairs = "causal pairs counted exactly" if attrs["causal"] else "all pairs of queries and keys"
     said = f"attention: {pairs}, {'fused' if fused else 'unfused: scores cross memory'}"
     out = q._replace(shape=(*q.shape[:-1], v.shape[-1]))
