@@ -72,12 +72,12 @@ def modules_of(fn: Callable[..., Any]) -> dict[str, nn.Module]:
     if isinstance(fn, nn.Module):
         return {"": fn}
     owner = getattr(fn, "__self__", None)
-    found: dict[str, nn.Module] = {"": owner} if isinstance(owner, nn.Module) else {}
+    found: dict[str, nn.Module] = {"": owner} if isinstance(owner, nn.Module) else _held_by(owner)
     plain = getattr(fn, "__func__", fn)
     code = getattr(plain, "__code__", None)
     if code is None:
         inner = getattr(fn, "func", None)  # functools.partial
-        return {**found, **(modules_of(inner) if callable(inner) else {})}
+        return {**found, **_held_by(fn), **(modules_of(inner) if callable(inner) else {})}
     cells = getattr(plain, "__closure__", None) or ()
     for name, cell in zip(code.co_freevars, cells, strict=True):
         try:
@@ -91,6 +91,11 @@ def modules_of(fn: Callable[..., Any]) -> dict[str, nn.Module]:
         if isinstance(value, nn.Module):
             found.setdefault(name, value)
     return found
+
+
+def _held_by(owner: object) -> dict[str, nn.Module]:
+    """The modules that are attributes of a plain object."""
+    return {name: one for name, one in getattr(owner, "__dict__", {}).items() if isinstance(one, nn.Module)}
 
 
 def paths(modules: Mapping[str, nn.Module]) -> dict[nn.Module, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -63,6 +64,8 @@ class TensorTable:
             if address not in self._storages:
                 self._storages[address] = len(self._storages)
                 self._alive.append(StorageWeakRef(storage))
+                if isinstance(tensor, torch.nn.Parameter):  # of a module that nobody named
+                    self._role.setdefault(address, ("parameter", None))
             found = self._indices[key] = len(self._indices)
         return found
 
@@ -84,7 +87,10 @@ class TensorTable:
                 self.say(part, role, name)
             return
         self.index(tensor)
-        self._role.setdefault(tensor.untyped_storage()._cdata, (role, name))
+        address = tensor.untyped_storage()._cdata
+        if self._role.get(address) == ("parameter", None):
+            self._role[address] = ("parameter", name)
+        self._role.setdefault(address, (role, name))
 
     def same(self, stand_in: torch.Tensor, original: torch.Tensor) -> None:
         """Count `stand_in` as the storage of `original`."""
@@ -146,7 +152,7 @@ def _unusual(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...
 
 
 def names_of(tensors: Mapping[str, Any]) -> dict[str, torch.Tensor]:
-    """The tensors in nested lists and dictionaries, by their path ("batch.ids.0")."""
+    """The tensors in nested lists, dictionaries and dataclasses, by their path ("batch.ids.0")."""
     found: dict[str, torch.Tensor] = {}
 
     def walk(path: str, value: Any) -> None:
@@ -158,6 +164,9 @@ def names_of(tensors: Mapping[str, Any]) -> dict[str, torch.Tensor]:
         elif isinstance(value, (list, tuple)):
             for number, one in enumerate(value):
                 walk(f"{path}.{number}", one)
+        elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+            for field in dataclasses.fields(value):
+                walk(f"{path}.{field.name}", getattr(value, field.name, None))
 
     for name, value in tensors.items():
         walk(name, value)

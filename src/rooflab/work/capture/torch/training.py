@@ -28,6 +28,7 @@ def backward(recorder: Recorder, out: Any, wanted: Sequence[torch.Tensor]) -> Gr
         RooflabError: nothing in the results has a gradient.
     """
     results = _results(out)
+    wanted = list(dict.fromkeys([*wanted, *_leaves(results)]))
     if not wanted or not results:
         raise RooflabError(
             f"backward: no gradient to follow; got {len(wanted)} parameters and inputs that require one and"
@@ -58,6 +59,23 @@ def backward_into_leaves(recorder: Recorder, out: Any, wanted: Sequence[torch.Te
         for one, grad in zip(wanted, before, strict=True):
             one.grad = grad
     return _noted(recorder, wanted, grads)
+
+
+def _leaves(results: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """The tensors that autograd would give a gradient: also those of modules that nobody named."""
+    found: list[torch.Tensor] = []
+    seen: set[Any] = set()
+    open_nodes: list[Any] = [one.grad_fn for one in results]
+    while open_nodes:
+        node = open_nodes.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        leaf = getattr(node, "variable", None)  # of the nodes that accumulate gradients
+        if isinstance(leaf, torch.Tensor):
+            found.append(leaf)
+        open_nodes.extend(before for before, _ in node.next_functions)
+    return found[::-1]
 
 
 def _noted(recorder: Recorder, wanted: Sequence[torch.Tensor], grads: Sequence[Any]) -> Gradients:
