@@ -2,7 +2,7 @@
 
 A recipe sees the arguments by name (`call("weight")`, None where there is none), the result, the attributes so
 far and the op's name, and returns further attributes. Among them, "kind" and "inputs" replace those of the row,
-and "more" are tensors that are inputs too.
+"first_inputs" and "first_outputs" are where their list ends, and "more" are tensors that are inputs too.
 """
 
 from __future__ import annotations
@@ -74,10 +74,16 @@ def order(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
 
 
 @recipe
+def addend(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
+    """With a beta of 0 the addend is neither read nor added."""
+    return {"bias": False, "first_inputs": 2} if call("beta") == 0 else {}
+
+
+@recipe
 def summed_batches(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
     """Addbmm sums the products of a batch into one matrix."""
     batch, _rows, k = call("batch1").shape
-    return {"k": batch * k}
+    return {"k": batch * k, **addend(call, out, attrs, name)}
 
 
 @recipe
@@ -125,7 +131,12 @@ def sparse(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
     nnz = max(one._nnz() for one in tensors if one.layout is not torch.strided)
     dense = next((one for one in reversed(tensors) if one.layout is torch.strided), None)
     columns = dense.shape[-1] if dense is not None and dense.dim() > 1 else 1
-    return {"nnz": int(nnz), "n": int(columns)}
+    found: Attrs = {"nnz": int(nnz), "n": int(columns)}
+    if call("beta") == 0:  # the addend, the last of the inputs, is not read
+        found["first_inputs"] = -1
+    elif call("beta") is not None:
+        found["bias"] = True
+    return found
 
 
 @recipe
@@ -157,9 +168,21 @@ def conv_backward(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
 
 
 @recipe
+def sums(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
+    """The logarithms of softmax's sums are written for the gradient alone (some kernels write them always)."""
+    operands = [call(one) for one in ("query", "key", "value", "attn_bias", "attn_mask", "bias")]
+    wanted = torch.is_grad_enabled() and any(
+        isinstance(one, torch.Tensor) and one.requires_grad for one in operands
+    )
+    return {} if wanted else {"first_outputs": 1}
+
+
+@recipe
 def flash(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
     """Sequence lengths of packed batches, where their data is there; a sliding window."""
     found: Attrs = {"layout": "bshd"}
+    if "backward" not in name:
+        found |= sums(call, out, attrs, name)
     left = call("window_size_left")
     if left is not None and left >= 0:
         found["window"] = left + 1  # the key of the query's own position is not among `left`
@@ -176,6 +199,8 @@ def flash(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
 def efficient(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
     """0: no mask; 1: causal from the top left; 2: from the bottom right."""
     found: Attrs = {"layout": "bshd", "causal": bool(call("custom_mask_type"))}
+    if "backward" not in name:
+        found |= sums(call, out, attrs, name)
     if call("custom_mask_type") == 2:
         found["causal_from"] = "bottom_right"
     if call("window_size"):

@@ -116,7 +116,8 @@ class Recorder(TorchDispatchMode):
             attrs = attributes(how, args, kwargs, out)
             if how.recipe is not None:
                 kind = attrs.pop("kind", kind)
-                inputs = list(attrs.pop("inputs", inputs))
+                inputs = list(attrs.pop("inputs", inputs))[: attrs.pop("first_inputs", None)]
+                outputs = outputs[: attrs.pop("first_outputs", None)]
                 take(attrs.pop("more", None), inputs)
             attrs = self._attrs.setdefault(tuple(attrs.items()), attrs)
         phase, module, where = self._place()
