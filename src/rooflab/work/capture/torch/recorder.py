@@ -75,6 +75,10 @@ class Recorder(TorchDispatchMode):
             self.calls.append((func, args, kwargs, out))
         return out
 
+    def stepping(self, begun: bool) -> None:
+        """Operators from here on are of an optimizer's step, or no longer."""
+        self.phase = "optimizer" if begun else "forward"
+
     def plan(self, func: Any) -> Plan:
         """How `func` is recorded."""
         found = self._plans.get(func)

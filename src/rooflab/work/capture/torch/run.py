@@ -13,13 +13,13 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from rooflab.types.work import Graph
 from rooflab.work.capture.torch import overrides, training, words
 from rooflab.work.capture.torch.exported import followed, is_exported
 from rooflab.work.capture.torch.places import ModuleStack, modules_of, paths
 from rooflab.work.capture.torch.recorder import Recorder
+from rooflab.work.capture.torch.restored import steps, unchanged
 from rooflab.work.capture.torch.tensors import names_of
 
 
@@ -51,7 +51,7 @@ def run(
         stack = ModuleStack(names)
         recorder = Recorder(stack, instead)
         _name(recorder, modules, inputs)
-        with recorder.modules, _steps(recorder):
+        with recorder.modules, steps(recorder.stepping):
             try:
                 with recorder:
                     out = fn(*args, **kwargs)
@@ -63,7 +63,7 @@ def run(
         return recorder
 
     known = itertools.chain(inputs.values(), *(module.parameters() for module in modules.values()))
-    with _settings(fused, device), _unchanged(modules), _no_collection(), _fake(known):
+    with unchanged(modules, inputs.values()), _settings(fused, device), _no_collection(), _fake(known):
         try:
             recorder = record(training.backward)
         except Exception as error:
@@ -96,24 +96,6 @@ def _bound(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any
 
 
 @contextlib.contextmanager
-def _steps(recorder: Recorder) -> Iterator[None]:
-    """Operators inside an optimizer's step are of that phase."""
-
-    def began(*_: Any) -> None:
-        recorder.phase = "optimizer"
-
-    def ended(*_: Any) -> None:
-        recorder.phase = "forward"
-
-    handles = [register_optimizer_step_pre_hook(began), register_optimizer_step_post_hook(ended)]
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
-
-
-@contextlib.contextmanager
 def _settings(fused: bool, device: str) -> Iterator[None]:
     """Global settings of PyTorch while capturing; put back afterwards."""
     fast = torch.backends.mha.get_fastpath_enabled()
@@ -126,21 +108,6 @@ def _settings(fused: bool, device: str) -> Iterator[None]:
             yield
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)
-
-
-@contextlib.contextmanager
-def _unchanged(modules: Mapping[str, nn.Module]) -> Iterator[None]:
-    """Put buffers (running statistics, caches) and the state of random numbers back."""
-    buffers = itertools.chain.from_iterable(module.buffers() for module in modules.values())
-    saved = [(one, one.detach().clone()) for one in buffers if not one.is_meta]
-    state = torch.random.get_rng_state()
-    try:
-        yield
-    finally:
-        torch.random.set_rng_state(state)
-        with torch.no_grad():
-            for one, copy in saved:  # batch norm does not raise the version of what it writes
-                one.copy_(copy)
 
 
 def _fake(tensors: Iterable[torch.Tensor]) -> contextlib.AbstractContextManager[object]:
