@@ -163,6 +163,15 @@ REFUSED = (
     ("attention", ["1x8x4x4", "1x3x4x4"], {}, r"8 heads of q over 3 of k and v, expected a multiple"),
     ("attention", ["1x8x4x4"], {"window": 0}, r"window is 0, expected at least 1 key"),
     ("attention", ["1x8x4x4"], {"causal_from": "end"}, r"causal_from is 'end', expected 'top_left' or"),
+    ("attention", ["1x8x4x4"], {"causal": "yes"}, r"attention: causal is 'yes', expected True or False"),
+    ("conv2d", ["1x3x8x8", "4x3x3x3"], {"stride": 0}, r"stride is 0, expected a whole number of at least 1"),
+    ("conv2d", ["1x3x8x8", "4x3x3x3"], {"dilation": (1, 0)}, r"dilation is 0, expected a whole number"),
+    ("conv2d", ["1x3x8x8", "4x3x3x3"], {"padding": -1}, r"padding is -1, expected a whole number of at least 0"),
+    ("conv1d", ["1x3x8x8", "4x3x3x3"], {}, r"x is 1x3x8x8, expected N × C and 1 of space"),
+    ("max_pool2d", ["1x3x8x8"], {"stride": 0}, r"stride is 0, expected a whole number of at least 1"),
+    ("lstm", ["2x3x4"], {"hidden": -1}, r"hidden is -1, expected a whole number of at least 1"),
+    ("lstm", ["2x3x4"], {"hidden": 4, "layers": 0}, r"layers is 0, expected a whole number of at least 1"),
+    ("matmul", [None, "2x2"], {}, r"shape None is not of whole numbers"),
     ("lstm", ["2x3x4"], {}, r"lstm needs its hidden, expected such as hidden=8"),
     ("add", ["2x3", "4"], {}, r"add: 2x3 and 4 do not broadcast: sizes \[3, 4\] at dimension -1"),
     ("reduce_scatter", ["9"], {"ranks": 2}, r"x 9 does not split over 2 ranks"),
@@ -197,3 +206,10 @@ def test_the_title_says_what_was_asked():
 
 def report(kind, *shapes, dtype="fp32", **settings):
     return answer.report(by_hand.graph(kind, shapes, dtype=dtype, **settings), kind)
+
+
+def test_whole_numbers_stay_exact_beyond_a_float():
+    """2·3,000,001³ has 66 bits."""
+    huge = report("matmul", "3000001x3000001", "3000001x3000001")
+    assert huge.flop == huge.matrix_flop == huge.flop_by[0].count == 2 * 3_000_001**3
+    assert isinstance(huge.flop, int)

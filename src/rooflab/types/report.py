@@ -53,7 +53,10 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     @property
     def macs(self) -> float | None:
         """Multiply-adds of products of matrices (a complex one is four real ones); None where unknown."""
-        return None if self.matrix_flop is None else self.matrix_flop / FLOP_PER_FMA
+        flop = self.matrix_flop
+        if isinstance(flop, int) and flop % FLOP_PER_FMA == 0:
+            return flop // FLOP_PER_FMA  # exact beyond a float's 2**53
+        return None if flop is None else flop / FLOP_PER_FMA
 
     @property
     def read_bytes(self) -> float | None:
@@ -181,7 +184,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         for row in self.rows:
             for one in () if row.cost is None else row.cost.flop:
                 key = (one.engine, one.dtype)
-                counts[key] = counts.get(key, 0.0) + one.count * row.op.count
+                counts[key] = counts.get(key, 0) + one.count * row.op.count
         return tuple(Flop(*key, count) for key, count in sorted(counts.items(), key=lambda item: -item[1]))
 
     @property
@@ -317,7 +320,8 @@ _HELD = ("parameters", "parameter_bytes", "peak_memory_bytes")  # known without 
 
 
 def _total(values: Iterable[float | None]) -> float:
-    return sum((value for value in values if value is not None), 0.0)
+    # Whole numbers stay exact where they are beyond a float's 2**53.
+    return sum(value for value in values if value is not None)
 
 
 def _hashable(value: Any) -> Any:

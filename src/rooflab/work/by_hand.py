@@ -45,6 +45,8 @@ def graph(kind: str, shapes: Iterable[Shape], *, dtype: str = "fp32", **attrs: A
     for attr, default in known.items():
         if default is inspect.Parameter.empty and attr not in attrs:
             raise RooflabError(f"{name} needs its {attr}, expected such as {attr}=8 (--{attr} 8)")
+        if isinstance(default, bool) and not isinstance(attrs.get(attr, default), bool):
+            raise RooflabError(f"{name}: {attr} is {attrs[attr]!r}, expected True or False")
     try:
         made = builder(operands, **attrs)
     except RooflabError as error:
@@ -122,7 +124,7 @@ def _operand(given: Shape, base: str) -> Operand:
 
 
 def _sizes(given: int | Sequence[int]) -> tuple[int, ...]:
-    sizes = (given,) if isinstance(given, int) else tuple(given)
+    sizes = (given,) if isinstance(given, int) or not isinstance(given, Iterable) else tuple(given)
     if not all(isinstance(size, int) for size in sizes):
         raise RooflabError(f"shape {given!r} is not of whole numbers, expected {_EXAMPLE}")
     return sizes

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
+from typing import Any
 
 from rooflab.errors import RooflabError
 from rooflab.work.formulas.attention import CAUSAL_FROM
-from rooflab.work.hand.operands import Made, Operand, broadcast, expect, expect_rank, made, tuple_of
+from rooflab.work.hand.operands import (
+    Made,
+    Operand,
+    at_least,
+    broadcast,
+    expect,
+    expect_rank,
+    made,
+    tuple_of,
+)
 
 # What libraries give a product of narrow numbers in.
 _WIDER = {"int8": "int32", "int4": "int32", "fp8": "bf16", "fp6": "bf16", "fp4": "bf16"}
@@ -86,10 +98,23 @@ def conv(
     return made("conv", [(x, "input"), (w, "parameter"), *added], [y], attrs)
 
 
+def _of_rank(rank: int) -> Callable[..., Made]:
+    @functools.wraps(conv)
+    def build(operands: tuple[Operand, ...], **settings: Any) -> Made:
+        if operands:
+            expect_rank(operands[0], "x", range(rank + 2, rank + 3), f"N × C and {rank} of space")
+        return conv(operands, **settings)
+
+    return build
+
+
+conv1d, conv2d, conv3d = map(_of_rank, (1, 2, 3))
+
+
 def _twice(padding: int | tuple[int, ...] | str, rank: int) -> tuple[int, ...]:
     if isinstance(padding, str):
         raise RooflabError(f"padding is {padding!r}, expected a number, one for each dimension, or 'same'")
-    return tuple(2 * each for each in tuple_of(padding, rank, "padding"))
+    return tuple(2 * each for each in tuple_of(padding, rank, "padding", least=0))
 
 
 def _check_groups(x: Operand, w: Operand, groups: int, transposed: bool) -> None:
@@ -189,6 +214,9 @@ def _recurrent(
     expect(operands, 1, 1, "x (steps × batch × features)")
     x = operands[0]
     expect_rank(x, "x", range(3, 4), "steps × batch × features")
+    at_least(hidden, "hidden", 1)
+    at_least(layers, "layers", 1)
+    at_least(projection, "projection", 0)
     steps, batch, features = x.shape
     ways, out = 2 if bidirectional else 1, projection or hidden
     weights = []

@@ -8,7 +8,7 @@ from typing import Any
 
 from rooflab.dtypes import dtype as number_format
 from rooflab.errors import RooflabError
-from rooflab.work.hand.operands import Made, Operand, expect, expect_rank, made
+from rooflab.work.hand.operands import Made, Operand, at_least, expect, expect_rank, made
 
 
 def softmax(operands: tuple[Operand, ...]) -> Made:
@@ -73,9 +73,12 @@ def _pool(
     x = operands[0]
     expect_rank(x, "x", range(4, 5), "N × C × H × W")
     step = kernel if stride is None else stride
+    at_least(kernel, "kernel", 1)
+    at_least(step, "stride", 1)
     if padding == "same":
         added = kernel - 1
     elif isinstance(padding, int):
+        at_least(padding, "padding", 0)
         added = 2 * padding
     else:
         raise RooflabError(f"padding is {padding!r}, expected a number or 'same'")

@@ -87,18 +87,28 @@ def broadcast(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
     return tuple(reversed(result))
 
 
-def tuple_of(value: Any, length: int, name: str) -> tuple[int, ...]:
+def tuple_of(value: Any, length: int, name: str, least: int = 1) -> tuple[int, ...]:
     """`value` (a number, or one for each dimension) as a tuple of `length`.
 
     Raises:
-        RooflabError: another length.
+        RooflabError: another length, or a number under `least`.
     """
-    if isinstance(value, int):
-        return (value,) * length
-    found = tuple(value)
+    found = (value,) * length if isinstance(value, int) else tuple(value)
     if len(found) != length:
         raise RooflabError(f"{name} is {found}, expected one number or {length}")
+    for one in found:
+        at_least(one, name, least)
     return found
+
+
+def at_least(value: Any, name: str, least: int) -> None:
+    """Return where `value` is a whole number of `least` or more.
+
+    Raises:
+        RooflabError: it is not.
+    """
+    if not isinstance(value, int) or value < least:
+        raise RooflabError(f"{name} is {value!r}, expected a whole number of at least {least}")
 
 
 def _spec(operand: Operand, storage: int, role: str) -> TensorSpec:
