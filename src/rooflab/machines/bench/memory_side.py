@@ -14,10 +14,13 @@ from rooflab.machines.bench.trials import Samples
 from rooflab.timing import Series
 from rooflab.types.machine import Level, Rate, Scope, Source
 
+_CLEAR_OF_NEARER = 2.5
+
 
 def levels(found: Findings, source: Source) -> tuple[Level, ...]:
     """The memory hierarchy near to far, then the disk."""
-    listed = [_level(found, place, source) for place in found.places]
+    nearer = (None, *found.places)
+    listed = [_level(found, place, before, source) for place, before in zip(found.places, nearer, strict=False)]
     seen = {place.name for place in found.places}
     for cache in found.reported:
         if cache.name not in seen and found.places:
@@ -37,7 +40,7 @@ def levels(found: Findings, source: Source) -> tuple[Level, ...]:
     return tuple(listed)
 
 
-def _level(found: Findings, place: Place, source: Source) -> Level:
+def _level(found: Findings, place: Place, nearer: Place | None, source: Source) -> Level:
     rates = [_bandwidth(at, samples, source) for at, samples in _fastest(found.rates, place.name).items()]
     if len(found.cpus) == 1:
         rates += [whole(rate) for rate in rates]
@@ -52,7 +55,7 @@ def _level(found: Findings, place: Place, source: Source) -> Level:
         shared_by=cache and cache.shared_by,
         line_bytes=cache and cache.line_bytes,
         ways=cache and cache.ways,
-        latency_s=latency_at(found.latency, place.core_bytes),
+        latency_s=latency_of(found.latency, place, nearer),
         loaded_latency_s=1 / found.loaded.best if main and found.loaded and found.loaded.values else None,
         latency_source=source,
         rates=(*rates, *_theoretical_bandwidth(found, place.name, source.date)),
@@ -72,10 +75,22 @@ def _fastest(rates: dict[At, Samples], level: str) -> dict[At, Samples]:
     return {at: rates[at] for at in best.values()}
 
 
-def latency_at(latency: dict[int, Series], working_set: float) -> float | None:
-    """Seconds per load at the largest measured working set up to `working_set`."""
-    sizes = [size for size in latency if size <= working_set and latency[size].values]
-    return 1 / latency[max(sizes)].best if sizes else None
+def latency_of(latency: dict[int, Series], place: Place, nearer: Place | None) -> float | None:
+    """Seconds per load of the level at `place`: the lowest over its working sets, clear of the level before it.
+
+    A set of 2.5 times the nearer level has few of its lines there. Larger ones say no more, and other
+    guests evict more of them while the chase goes round.
+    """
+    least = place.plateau.first_bytes
+    if nearer is not None:
+        reported = nearer.reported.capacity_bytes if nearer.reported else None
+        least = _CLEAR_OF_NEARER * max(nearer.plateau.capacity_bytes or 0, reported or 0)
+    most = place.plateau.last_bytes
+    inside = [series.best for size, series in latency.items() if least <= size <= most and series.values]
+    before = [size for size, series in latency.items() if size <= place.core_bytes and series.values]
+    if inside:
+        return 1 / max(inside)
+    return 1 / latency[max(before)].best if before else None
 
 
 def _bandwidth(at: At, samples: Samples, source: Source) -> Rate:
