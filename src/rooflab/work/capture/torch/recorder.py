@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import msgspec
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass_type
 
 from rooflab.types.work import Graph, Op, Phase, TensorSpec
 from rooflab.work.capture.torch import words
@@ -54,6 +54,8 @@ class Recorder(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: Any = None) -> Any:
         """Run `func` and note what it read and wrote."""
+        if types and any(map(is_traceable_wrapper_subclass_type, types)):
+            return NotImplemented  # a tensor made of others: its own rules come first, in operators on those
         kwargs = kwargs or {}
         other = self._instead.get(func)
         if other is not None:
@@ -116,7 +118,9 @@ class Recorder(TorchDispatchMode):
             isinstance(one, torch.Tensor) and one.layout is not torch.strided for one in args
         ):
             kind, how = "sparse_matmul", how._replace(derived=(), fixed={}, recipe=RECIPES["sparse"])
-        if how.derived or how.recipe is not None:
+        if self.table.hidden:  # of a layout of its own: better without a cost than with one of nothing
+            kind, attrs, self.table.hidden = "opaque", {}, False
+        elif how.derived or how.recipe is not None:
             attrs = attributes(how, args, kwargs, out)
             if how.recipe is not None:
                 kind = attrs.pop("kind", kind)

@@ -45,9 +45,13 @@ class TensorTable:
     """The tensors met so far. Filled during a run, turned into `TensorSpec`s after it.
 
     A storage is known by its address; a weak reference to each keeps an address from being given twice.
+
+    Attributes:
+        hidden: whether a tensor was met whose parts cannot be seen.
     """
 
     def __init__(self) -> None:
+        self.hidden = False
         self._indices: dict[tuple, int] = {}  # in the order of their numbers
         self._storages: dict[Any, int] = {}
         self._alive: list[StorageWeakRef] = []
@@ -72,17 +76,19 @@ class TensorTable:
     def take(self, value: Any, into: list[int]) -> None:
         """Append the numbers of the tensors in `value` (a tensor, or lists of them) to `into`."""
         if isinstance(value, torch.Tensor):
-            if value.layout is torch.strided:
+            if value.layout is torch.strided and not value.is_nested:
                 into.append(self.index(value))
             else:
-                into.extend(self.index(part) for part in dense_parts(value))
+                parts = dense_parts(value)
+                self.hidden = self.hidden or not parts
+                into.extend(self.index(part) for part in parts)
         elif isinstance(value, (list, tuple)):
             for one in value:
                 self.take(one, into)
 
     def say(self, tensor: torch.Tensor, role: Role, name: str | None) -> None:
         """Note what a tensor is to the program; the first word on a storage stands."""
-        if tensor.layout is not torch.strided:
+        if tensor.layout is not torch.strided or tensor.is_nested:
             for part in dense_parts(tensor):
                 self.say(part, role, name)
             return
