@@ -132,7 +132,7 @@ def op(
         RooflabError: shapes that cannot be read or do not fit each other.
 
     >>> op("matmul", (4096, 4096), (4096, 4096), dtype="bf16").flop
-    137438953472.0
+    137438953472
     """
     from rooflab.work import answer, by_hand
 

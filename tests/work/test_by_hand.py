@@ -213,3 +213,8 @@ def test_whole_numbers_stay_exact_beyond_a_float():
     huge = report("matmul", "3000001x3000001", "3000001x3000001")
     assert huge.flop == huge.matrix_flop == huge.flop_by[0].count == 2 * 3_000_001**3
     assert isinstance(huge.flop, int)
+
+
+def test_a_kind_that_is_no_name_is_refused():
+    with pytest.raises(RooflabError, match=r"^op: got 3 for the kind of operation, expected its name"):
+        by_hand.graph(3, [(1, 2)])  # type: ignore[arg-type]

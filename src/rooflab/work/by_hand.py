@@ -34,6 +34,8 @@ def graph(kind: str, shapes: Iterable[Shape], *, dtype: str = "fp32", **attrs: A
         UnknownNameError: an unknown kind, setting or number format, with near matches.
         RooflabError: a shape that cannot be read, operands that do not fit each other.
     """
+    if not isinstance(kind, str):
+        raise RooflabError(f"op: got {kind!r} for the kind of operation, expected its name, such as 'matmul'")
     name = kind.strip().lower().replace("-", "_")
     builder = _builder(name, kind)
     base = number_format(dtype).name
