@@ -90,9 +90,7 @@ def capture(
         for var, leaf in zip(inner.invars, leaves, strict=True)
     ]
     results = walk(rec, closed.replace(jaxpr=inner), inputs, Scope(), leaving=_variables(inner.outvars))
-    for name, value in zip(grads, results[len(results) - len(grads) :], strict=True):
-        if value.tensor is not None and rec.tensors[value.tensor].role == "activation":
-            rec.rename(value.tensor, role="gradient", name=name)
+    _name_gradients(rec, grads, results[len(results) - len(grads) :])
     _check_trips(rec)
     return Graph(
         framework="jax",
@@ -101,6 +99,13 @@ def capture(
         unknown=tuple(dict.fromkeys(rec.unknown)),
         conventions=conventions,
     )
+
+
+def _name_gradients(rec: Recorder, names: Sequence[str], values: Sequence[Value]) -> None:
+    """Call each result that is a gradient by what it is one of."""
+    for name, value in zip(names, values, strict=True):
+        if value.tensor is not None and rec.tensors[value.tensor].role == "activation":
+            rec.rename(value.tensor, role="gradient", name=name)
 
 
 def _check_trips(rec: Recorder) -> None:
