@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from rooflab.types.machine import Machine
+    from rooflab.types.prediction import Cache, Mode, Power
     from rooflab.types.report import Report
 
 
@@ -76,6 +77,11 @@ def analyze(
     name: str | None = None,
     dims: Mapping[str, int] | None = None,
     trips: Mapping[str, int] | None = None,
+    mode: Mode | None = None,
+    cache: Cache = "warm",
+    power: Power = "burst",
+    dispatch_s: float | None = None,
+    what_if: Mapping[str, Any] | str | None = None,
 ) -> Report:
     """What a program asks for, operation by operation: FLOP, bytes, intensity, memory; no weights, no GPU.
 
@@ -92,6 +98,13 @@ def analyze(
         name: of the report.
         dims: symbolic sizes of an ONNX file by name.
         trips: of JAX's while loops, by name.
+        mode: "eager" (each operation dispatched by the host; what PyTorch does by itself), "graph" (kernels
+            back to back, no host: CUDA graphs, engines) or "compiled" (after fusion, no host). By default
+            eager for PyTorch, compiled for JAX, graph for the others.
+        cache: "warm" as when it runs again and again, or "cold".
+        power: "burst" or "sustained": whether power and heat limit the clock.
+        dispatch_s: host time per operation in eager mode; by default the machine's, else its family's.
+        what_if: changes to the machine, such as {"bandwidth": 2} or "bandwidth=2x".
 
     Raises:
         RooflabError: a program that needs real data, a size or an input that is missing, and the like.
@@ -108,7 +121,9 @@ def analyze(
     graph = front_end.capture(fn_or_module, args, kwargs, settings)
     title = name or front_end.name_of(fn_or_module)
     report = answer.report(graph, title, front_end.versions(graph.framework))
-    return report if found is None else bounds(report, found)
+    if found is None:
+        return report
+    return predict(report, found, mode=mode, cache=cache, power=power, dispatch_s=dispatch_s, what_if=what_if)
 
 
 def op(
@@ -139,19 +154,31 @@ def op(
     found = _machine(machine)
     graph = by_hand.graph(kind, shapes, dtype=dtype, **attrs)
     report = answer.report(graph, by_hand.title(kind, shapes, dtype))
-    return report if found is None else bounds(report, found)
+    return report if found is None else predict(report, found)
 
 
-def bounds(report: Report, machine: Machine | str | PathLike[str]) -> Report:
-    """`report` with what binds each row on `machine` by the plain roofline (see `Report.on`).
+def predict(
+    report: Report,
+    machine: Machine | str | PathLike[str],
+    *,
+    mode: Mode | None = None,
+    cache: Cache | None = None,
+    power: Power | None = None,
+    dispatch_s: float | None = None,
+    what_if: Mapping[str, Any] | str | None = None,
+) -> Report:
+    """`report` with each row and the whole program predicted on `machine` (see `analyze` for the settings).
 
     Raises:
-        UnknownNameError: no machine of that name, with near matches.
+        UnknownNameError: no machine, or no what-if, of that name, with near matches.
+        RooflabError: a machine that lacks a number which predictions need, a factor that is not above zero.
     """
-    from rooflab.model import plain
+    from rooflab.model import forecast, whatif
 
+    chosen = whatif.setting(report, mode=mode, cache=cache, power=power, dispatch_s=dispatch_s, what_if=what_if)
     found = _machine(machine)
-    return report if found is None else plain.on(report, found)
+    assert found is not None
+    return forecast.on(report, found, chosen)
 
 
 def _machine(given: Machine | str | PathLike[str] | None) -> Machine | None:

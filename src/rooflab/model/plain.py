@@ -77,7 +77,7 @@ def said(report: Report, machine: Machine) -> str:
     memory = _bandwidth(machine)
     parts = [f"memory {si(memory[1].value, 'B/s')} {memory[1].basis}" if memory else "no memory bandwidth known"]
     for one in report.flop_by:
-        rate, name = _peak(machine, one.engine, one.dtype)
+        rate, name = peak_of(machine, one.engine, one.dtype)
         asked = f"{one.dtype} {one.engine}"
         if rate is None:
             parts.append(f"no {asked} peak known (left out of a row where it is under a tenth of its FLOP)")
@@ -94,7 +94,7 @@ def roofs(report: Report, machine: Machine) -> Roofs | None:
         return None
     peaks = {}
     for one in report.flop_by:
-        rate, name = _peak(machine, one.engine, one.dtype)
+        rate, name = peak_of(machine, one.engine, one.dtype)
         if rate is not None:
             peaks.setdefault(name, rate)
     return Roofs(*memory, tuple(sorted(peaks.items(), key=lambda item: item[1].value)))
@@ -128,7 +128,7 @@ def compute_terms(flop: tuple[Flop, ...], machine: Machine) -> tuple[list[Term],
     seconds: dict[str, float] = {}
     missing = []
     for one in flop:
-        rate, name = _peak(machine, one.engine, one.dtype)
+        rate, name = peak_of(machine, one.engine, one.dtype)
         if rate is None:
             missing.append(one)
         elif one.count:
@@ -143,7 +143,7 @@ def _compare(compute: Term, memory: Term) -> tuple[Bound, str]:
     return ("compute-bound" if slow is compute else "memory-bound"), slow.name
 
 
-def _peak(machine: Machine, engine: Engine, dtype: str) -> tuple[Rate | None, str]:
+def peak_of(machine: Machine, engine: Engine, dtype: str) -> tuple[Rate | None, str]:
     """The peak for work of `engine` in `dtype`, and the name of the unit that it is of.
 
     A machine without that engine computes on its vector unit in the same format; element-wise work in a

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import msgspec
 
 from rooflab.errors import RooflabError
 from rooflab.types.groups import Group, GroupBy, grouped
 from rooflab.types.machine import Machine
+from rooflab.types.prediction import Bound, Cache, Mode, Power, Prediction, Setting
 from rooflab.types.work import Cost, Flop, Graph, Op, Phase
 from rooflab.units import FLOP_PER_FMA
 
 SCHEMA = 1
-
-Bound = Literal["memory-bound", "compute-bound", "overhead-bound", "balanced"]
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -24,7 +23,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     Attributes:
         op: the operation; its tensors are in the report's graph.
         cost: of one execution; None where no formula is known: the row then lowers coverage.
-        bound: what binds it by the plain roofline, where a machine is given.
+        prediction: how long it would take, where a machine is given.
+        bound: what binds it, where a machine is given: as predicted, else by the plain roofline.
         binds: the level or engine behind `bound`.
         ridge: FLOP/byte at which the machine would take as long to compute as to move the bytes, for the
             engines and number formats of this row.
@@ -33,6 +33,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     op: Op
     cost: Cost | None = None
+    prediction: Prediction | None = None
     bound: Bound | None = None
     binds: str | None = None
     ridge: float | None = None
@@ -148,8 +149,12 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         graph: tensors and operations.
         rows: one per operation, in order.
         conventions: what the numbers mean ("one multiply-add is 2 FLOP", "attention: fused", …).
-        machine: the one that bounds were computed for.
+        machine: the one that bounds and predictions were computed for.
         environment: versions of what captured it.
+        setting: how it was taken to run there.
+        prediction: of the whole program: its rows together, with what lies between them.
+        warnings: what a reader must know before trusting a number: memory that does not fit, a format that
+            the machine lacks.
     """
 
     name: str
@@ -160,7 +165,35 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     conventions: tuple[str, ...]
     machine: Machine | None = None
     environment: dict[str, str] = {}
+    setting: Setting | None = None
+    prediction: Prediction | None = None
+    warnings: tuple[str, ...] = ()
     schema: int = SCHEMA
+
+    @property
+    def time_s(self) -> float | None:
+        """Predicted seconds of the whole program; None without a machine. `coverage` says what is left out."""
+        return None if self.prediction is None else self.prediction.time_s
+
+    @property
+    def low_s(self) -> float | None:
+        """Lower end of the error bar of `time_s`."""
+        return None if self.prediction is None else self.prediction.low_s
+
+    @property
+    def high_s(self) -> float | None:
+        """Upper end of the error bar of `time_s`."""
+        return None if self.prediction is None else self.prediction.high_s
+
+    @property
+    def bound(self) -> Bound | None:
+        """What binds the program as a whole; None without a machine."""
+        return None if self.prediction is None else self.prediction.bound
+
+    @property
+    def binds(self) -> str | None:
+        """The level, engine or overhead behind `bound`."""
+        return None if self.prediction is None else self.prediction.binds
 
     @property
     def flop(self) -> float:
@@ -246,11 +279,22 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """
         return grouped([row for row in self.rows if phase in (None, row.op.phase)], key)
 
-    def on(self, machine: Machine | str) -> Report:
-        """This report with the bound of each row on `machine` (a `Machine`, or a name or file of one)."""
-        from rooflab.story import bounds
+    def on(
+        self,
+        machine: Machine | str,
+        *,
+        mode: Mode | None = None,
+        cache: Cache | None = None,
+        power: Power | None = None,
+        what_if: Mapping[str, Any] | str | None = None,
+    ) -> Report:
+        """This report with each row predicted on `machine` (a `Machine`, or a name or file of one).
 
-        return bounds(self, machine)
+        What is not given is as in this report; see `rooflab.analyze` for the settings.
+        """
+        from rooflab.story import predict
+
+        return predict(self, machine, mode=mode, cache=cache, power=power, what_if=what_if)
 
     def show(self) -> None:
         """Print this report to the terminal."""

@@ -1,0 +1,89 @@
+"""What every kernel model takes and gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from rooflab.model.device import Device
+from rooflab.types.work import Cost, Op, TensorSpec
+
+Specs = tuple[TensorSpec, ...]
+Features = tuple[float, ...]
+
+
+@dataclass(slots=True)
+class Columns:
+    """Rows of one mechanism: each array has shape (rows, 1), those that depend on caches (rows, settings).
+
+    Attributes:
+        read_bytes, write_bytes: compulsory bytes.
+        hot_read_bytes: of the reads, those that lie in the last cache when the operation starts.
+        hot_write_bytes: of the writes, those to lines that lie in it and are overwritten again before they
+            leave it: they cost memory nothing.
+        footprint_bytes: distinct bytes that the operation touches.
+        flop_floor_s: what its arithmetic takes at theoretical peaks (rows, settings).
+        matrix_flop, vector_flop, special_flop: by engine.
+        extra: the mechanism's own columns by name: see `Mechanism.columns`.
+    """
+
+    read_bytes: np.ndarray
+    write_bytes: np.ndarray
+    hot_read_bytes: np.ndarray
+    hot_write_bytes: np.ndarray
+    footprint_bytes: np.ndarray
+    flop_floor_s: np.ndarray
+    matrix_flop: np.ndarray
+    vector_flop: np.ndarray
+    special_flop: np.ndarray
+    extra: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self.extra[name]
+
+
+class Kernels(NamedTuple):
+    """What one execution of each row takes, in seconds; every array broadcasts to (rows, settings).
+
+    Attributes:
+        time_s: from the start of the first kernel to where the next operation could start, with the gap
+            between two kernels of a replayed graph: what a row adds to the time of a graph.
+        compute_s: what the busiest engine needs at the rate that this kernel attains on it.
+        cache_s, memory_s: what the last cache and the main memory need for its traffic at attained rates;
+            `near_s` the caches next to the units.
+        overhead_s: starting, filling, draining, synchronising; what no wider pipe would help.
+        spread: standard deviation of ln(measured / time_s) that is expected.
+        kernels: how many the device starts.
+    """
+
+    time_s: np.ndarray
+    compute_s: np.ndarray
+    near_s: np.ndarray
+    cache_s: np.ndarray
+    memory_s: np.ndarray
+    overhead_s: np.ndarray
+    spread: np.ndarray
+    kernels: np.ndarray
+
+
+class Mechanism(NamedTuple):
+    """How one sort of kernel behaves on one sort of machine.
+
+    Attributes:
+        name: also the topic of its constants.
+        machines: kinds of `Machine` that it models ("gpu", "cpu", …); empty for any.
+        kinds: kinds of `Op` that it models; empty for any.
+        columns: names of what `features` returns.
+        features: the numbers of one operation; None where this mechanism does not model it after all.
+        time: seconds on a device, for all rows at once.
+    """
+
+    name: str
+    machines: tuple[str, ...]
+    kinds: tuple[str, ...]
+    columns: tuple[str, ...]
+    features: Callable[[Op, Specs, Specs, Cost], Features | None]
+    time: Callable[[Columns, Device], Kernels]

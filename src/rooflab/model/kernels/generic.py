@@ -1,0 +1,40 @@
+"""Any kernel that no other model knows: a roofline at the family's usual share of each roof."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rooflab.model.device import Device
+from rooflab.model.kernels.common import Columns, Features, Kernels, Mechanism, Specs
+from rooflab.types.work import Cost, Op
+
+
+def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features:
+    """Nothing beyond what every row has."""
+    return ()
+
+
+def time(x: Columns, device: Device) -> Kernels:
+    """The slowest of arithmetic, cache and memory, each at its usual share of theory, after a launch."""
+    c = device.constants
+    compute = x.flop_floor_s / c("generic.compute_share")
+    traffic = x.read_bytes + x.write_bytes
+    cache = traffic / (device.cache_bytes_per_s * c("generic.cache_share"))
+    cold = traffic - x.hot_read_bytes - x.hot_write_bytes
+    memory = cold / (device.memory_bytes_per_s * c("generic.memory_share"))
+    launch = c("generic.launch_s") * device.factor["overhead"]
+    body = np.maximum(np.maximum(compute, cache), memory)
+    zero = np.zeros_like(body)
+    return Kernels(
+        time_s=body + launch,
+        compute_s=compute + zero,
+        near_s=zero,
+        cache_s=cache + zero,
+        memory_s=memory + zero,
+        overhead_s=launch + zero,
+        spread=c("generic.spread") + zero,
+        kernels=zero + 1,
+    )
+
+
+MECHANISM = Mechanism("generic", (), (), (), features, time)

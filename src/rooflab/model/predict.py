@@ -1,0 +1,169 @@
+"""Predictions for all rows of a report, under one setting or thousands: one array implementation for both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rooflab.model import plain, residency
+from rooflab.model.device import Device
+from rooflab.model.kernels import MECHANISMS
+from rooflab.model.kernels.common import Columns, Kernels, Mechanism
+from rooflab.types.report import Row
+from rooflab.types.work import Flop, Graph
+
+
+class Work(NamedTuple):
+    """Rows of a report made ready to be timed on any device.
+
+    Attributes:
+        rows: those that are known: with a cost, and moving a byte or computing something.
+        index: where each stands among all rows of the report.
+        operands: their operands with reuse distances.
+    """
+
+    graph: Graph
+    rows: tuple[Row, ...]
+    index: np.ndarray
+    operands: residency.Operands
+
+
+class Times(NamedTuple):
+    """Seconds of one execution of each of `Work.rows`, arrays of shape (rows, settings).
+
+    Attributes:
+        floor_s: what theoretical rates at the highest clock need.
+        engines: by row, the unit behind `compute_s`.
+    """
+
+    kernels: Kernels
+    floor_s: np.ndarray
+    engines: tuple[str, ...]
+
+
+def prepare(graph: Graph, rows: Sequence[Row]) -> Work:
+    """`rows` without those that launch nothing (views) or whose cost is unknown."""
+    kept = [(number, row) for number, row in enumerate(rows) if launches(row)]
+    known = tuple(row for _, row in kept)
+    index = np.array([number for number, _ in kept], int)
+    return Work(graph, known, index, residency.operands(graph, [row.op for row in known]))
+
+
+def launches(row: Row) -> bool:
+    """Whether the row is known to run a kernel."""
+    return row.cost is not None and bool(row.cost.total_flop or row.cost.compulsory.nbytes)
+
+
+def times(work: Work, device: Device) -> Times:
+    """Seconds of every row on `device`, for all its settings."""
+    settings = np.broadcast_shapes(*(np.shape(each) for each in device.factor.values()), (1,))[-1]
+    shape = (len(work.rows), settings)
+    hot_read, hot_write = residency.hot_bytes(work.operands, len(work.rows), device)
+    flop_floor, engines = _arithmetic(work, device, settings)
+    fields = {name: np.zeros(shape) for name in Kernels._fields}
+    for mechanism, numbers, features in _grouped(work, device):
+        x = _columns(work, mechanism, numbers, features, hot_read, hot_write, flop_floor)
+        for name, values in mechanism.time(x, device)._asdict().items():
+            fields[name][numbers] = values
+    kernels = Kernels(**fields)
+    floor = _floor(work, device, flop_floor)
+    return Times(kernels._replace(time_s=np.maximum(kernels.time_s, floor)), floor, engines)
+
+
+def _grouped(work: Work, device: Device) -> list[tuple[Mechanism, np.ndarray, np.ndarray]]:
+    """The rows by mechanism, with the features of each; equal rows are looked at once."""
+    groups: dict[int, tuple[list[int], list[Any]]] = {}
+    known: dict[tuple, tuple[int, Any]] = {}
+    fitting = [
+        (number, each)
+        for number, each in enumerate(MECHANISMS)
+        if not each.machines or device.machine.kind in each.machines
+    ]
+    tensors = work.graph.tensors
+    for number, row in enumerate(work.rows):
+        strides = tuple([tensors[index].strides for index in row.op.inputs])
+        key = (id(row.cost), row.op.kind, strides)
+        found = known.get(key)
+        if found is None:
+            found = known[key] = _features(row, tensors, fitting)
+        rows, values = groups.setdefault(found[0], ([], []))
+        rows.append(number)
+        values.append(found[1])
+    return [
+        (MECHANISMS[which], np.array(rows), np.array(values, float).reshape(len(rows), -1))
+        for which, (rows, values) in groups.items()
+    ]
+
+
+def _features(row: Row, tensors: tuple, fitting: list[tuple[int, Mechanism]]) -> tuple[int, Any]:
+    op, cost = row.op, row.cost
+    assert cost is not None  # `prepare` leaves out rows without a cost
+    inputs = tuple([tensors[index] for index in op.inputs])
+    outputs = tuple([tensors[index] for index in op.outputs])
+    for number, mechanism in fitting:
+        if not mechanism.kinds or op.kind in mechanism.kinds:
+            features = mechanism.features(op, inputs, outputs, cost)
+            if features is not None:
+                return number, features
+    raise AssertionError("the last mechanism models everything")
+
+
+def _columns(
+    work: Work,
+    mechanism: Mechanism,
+    numbers: np.ndarray,
+    features: np.ndarray,
+    hot_read: np.ndarray,
+    hot_write: np.ndarray,
+    flop_floor: np.ndarray,
+) -> Columns:
+    costs = [work.rows[number].cost for number in numbers]
+    read = _column([cost.compulsory.read_bytes for cost in costs if cost])
+    write = _column([cost.compulsory.write_bytes for cost in costs if cost])
+    flop = {
+        engine: _column([sum(one.count for one in cost.flop if one.engine == engine) for cost in costs if cost])
+        for engine in ("matrix", "vector", "special")
+    }
+    return Columns(
+        read_bytes=read,
+        write_bytes=write,
+        # Operands may hold more than is read of them (an embedding's table).
+        hot_read_bytes=np.minimum(hot_read[numbers], read),
+        hot_write_bytes=np.minimum(hot_write[numbers], write),
+        footprint_bytes=read + write,
+        flop_floor_s=flop_floor[numbers],
+        matrix_flop=flop["matrix"],
+        vector_flop=flop["vector"],
+        special_flop=flop["special"],
+        extra={name: features[:, place : place + 1] for place, name in enumerate(mechanism.columns)},
+    )
+
+
+def _column(values: list[float]) -> np.ndarray:
+    return np.array(values, float)[:, None]
+
+
+def _arithmetic(work: Work, device: Device, settings: int) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Seconds that each row keeps its busiest engine at theoretical peaks, and the name of that engine."""
+    base: list[float] = []
+    engines: list[str] = []
+    known: dict[tuple[Flop, ...], tuple[float, str]] = {}
+    for row in work.rows:
+        flop = row.cost.flop if row.cost else ()
+        found = known.get(flop)
+        if found is None:
+            terms, _ = plain.compute_terms(flop, device.machine)
+            slowest = max(terms, key=lambda term: term.seconds, default=plain.Term("compute", 0.0))
+            found = known[flop] = (slowest.seconds, slowest.name)
+        base.append(found[0])
+        engines.append(found[1])
+    return _column(base) / device.faster * np.ones((1, settings)), tuple(engines)
+
+
+def _floor(work: Work, device: Device, flop_floor: np.ndarray) -> np.ndarray:
+    """Theory alone: arithmetic, and the bytes that cannot have been in a cache, through memory."""
+    nbytes = _column([row.cost.compulsory.nbytes for row in work.rows if row.cost])
+    must = np.maximum(nbytes - device.cache_bytes, 0.0) if device.warm else nbytes
+    return np.maximum(flop_floor, must / device.memory_bytes_per_s)

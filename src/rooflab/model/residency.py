@@ -1,0 +1,82 @@
+"""Which bytes an operation finds in the last cache: by how much traffic passed since they were last touched."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from rooflab.model.device import Device
+from rooflab.types.work import Graph, Op
+
+
+class Operands(NamedTuple):
+    """Every operand of every row, one after the other.
+
+    Attributes:
+        row: the row that it belongs to.
+        nbytes: its bytes.
+        distance_bytes: traffic from its last touch to this one, its own bytes included, when the whole
+            graph runs again and again.
+        written: whether it is a result.
+    """
+
+    row: np.ndarray
+    nbytes: np.ndarray
+    distance_bytes: np.ndarray
+    written: np.ndarray
+
+
+def operands(graph: Graph, ops: Sequence[Op]) -> Operands:
+    """The operands of `ops` (a graph's, in order) with their reuse distances, the graph repeated for ever."""
+    touches: list[tuple[int, int, float, bool]] = []
+    for number, op in enumerate(ops):
+        if op.kind == "view":
+            continue
+        # An operand that is read twice, or overwritten in place, is touched once.
+        for index in dict.fromkeys(op.inputs):
+            touches.append((number, _place(graph, index), graph.tensors[index].nbytes, False))
+        for index in dict.fromkeys(op.outputs):
+            touches.append((number, _place(graph, index), graph.tensors[index].nbytes, True))
+    if not touches:
+        empty = np.zeros(0)
+        return Operands(empty.astype(int), empty, empty, empty.astype(bool))
+    total = sum(nbytes for _, _, nbytes, _ in touches)
+    last: dict[int, float] = {}
+    before = []
+    position = 0.0
+    for _, place, nbytes, _ in touches:
+        before.append(last.get(place))
+        position += nbytes
+        last[place] = position
+    distances = []
+    position = 0.0
+    for (_, place, nbytes, _), earlier in zip(touches, before, strict=True):
+        position += nbytes
+        # First touched in this round: the last touch was in the round before.
+        distances.append(position - earlier if earlier is not None else position + total - last[place])
+    rows, _, sizes, written = zip(*touches, strict=True)
+    return Operands(np.array(rows), np.array(sizes, float), np.array(distances, float), np.array(written))
+
+
+def _place(graph: Graph, index: int) -> int:
+    storage = graph.tensors[index].storage
+    return storage if storage >= 0 else -1 - index
+
+
+def hot_bytes(found: Operands, rows: int, device: Device) -> tuple[np.ndarray, np.ndarray]:
+    """Bytes read and bytes written, by row and setting, that the last cache holds; none where it is cold."""
+    settings = np.size(device.cache_bytes)
+    read, write = np.zeros((rows, settings)), np.zeros((rows, settings))
+    if device.warm and found.row.size:
+        held = found.nbytes[:, None] * held_share(found.distance_bytes[:, None], device)
+        np.add.at(read, found.row[~found.written], held[~found.written])
+        np.add.at(write, found.row[found.written], held[found.written])
+    return read, write
+
+
+def held_share(distance_bytes: np.ndarray, device: Device) -> np.ndarray:
+    """Share of an operand that is still held after `distance_bytes` of traffic: 1 well within, 0 well beyond."""
+    full, empty = device.constants("residency.full"), device.constants("residency.empty")
+    return np.clip((empty - distance_bytes / device.cache_bytes) / (empty - full), 0.0, 1.0)

@@ -1,0 +1,60 @@
+"""How long something would take, why, and how sure that is."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Bound = Literal["memory-bound", "compute-bound", "overhead-bound", "balanced"]
+Mode = Literal["eager", "graph", "compiled"]
+Cache = Literal["warm", "cold"]
+Power = Literal["burst", "sustained"]
+
+
+class Setting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a predicted program runs.
+
+    Attributes:
+        mode: "eager" (each operation is dispatched by the host as the program comes to it), "graph" (kernels
+            back to back, no host) or "compiled" (after fusion, no host).
+        cache: "warm" (the program runs again and again and finds in the caches what it left there) or "cold".
+        power: "burst" (clocks as for milliseconds of work) or "sustained" (as power and heat allow).
+        dispatch_s: host time per operation, where it was given.
+        what_if: factors on the machine's numbers, by knob of `model.device.KNOBS`.
+    """
+
+    mode: Mode = "graph"
+    cache: Cache = "warm"
+    power: Power = "burst"
+    dispatch_s: float | None = None
+    what_if: dict[str, float] = {}
+
+
+class Prediction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The predicted time of one operation, all its executions together.
+
+    Attributes:
+        time_s: best guess; `low_s` and `high_s` hold the true time in about four of five cases.
+        floor_s: what no run on that machine can beat: theoretical rates at the highest clock.
+        compute_s: seconds that its arithmetic keeps the busiest engine.
+        memory_s: seconds of traffic by memory level ("L2", "HBM", …), near to far.
+        overhead_s: starting, filling and draining its kernels; in eager mode the wait for the host too.
+        host_s: host time to dispatch it, in eager mode; it overlaps with the device's.
+        kernels: how many the device starts for it.
+        bound: what binds it: the largest of compute, slowest level and overhead; "balanced" where the
+            second is at least 0.9 of the first.
+        binds: the level, the engine ("bf16 matrix"), "launch" or "host" behind it.
+    """
+
+    time_s: float
+    low_s: float
+    high_s: float
+    floor_s: float
+    compute_s: float
+    memory_s: dict[str, float]
+    overhead_s: float
+    bound: Bound
+    binds: str
+    host_s: float = 0.0
+    kernels: float = 1.0
