@@ -1,0 +1,227 @@
+"""Predictions against measured times: `python benchmarks/accuracy.py [--truth DIR] [--data DIR] [--only TABLE]`.
+
+For each table of measured times (operators warm and cold, GEMM, attention, NCCL, models as graph, compiled and
+eager): median and 90th percentile of |predicted / measured - 1|, the share of times inside the error bars (goal
+75-90 %), the median width of the bars (high / low, goal 1.5), their interval score, and how often a prediction
+is below its machine's theoretical floor (goal: never). Beside it the plain roofline from datasheet peaks, and
+PyTorch's own RuntimeEstimator where it can run. Last: how many constants are fitted, and how fast it predicts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import measured
+import numpy as np
+from measured import Case
+
+import rooflab
+from rooflab.model import constants, device, predict
+
+ALPHA = 0.2  # the bars are meant to hold 80 %
+
+
+class Judged(NamedTuple):
+    """One case with what was predicted."""
+
+    case: Case
+    predicted_s: float
+    low_s: float
+    high_s: float
+    floor_s: float
+    roofline_s: float
+
+    @property
+    def error(self) -> float:
+        """Predicted over measured, minus 1."""
+        return self.predicted_s / self.case.measured_s - 1
+
+    @property
+    def inside(self) -> bool:
+        """Whether the measured time lies within the bars."""
+        return self.low_s <= self.case.measured_s <= self.high_s
+
+    @property
+    def interval_score(self) -> float:
+        """Gneiting and Raftery, JASA 102, 2007, of ln(time): width, plus 2 / alpha times what lies outside."""
+        low, high, y = np.log([self.low_s, self.high_s, self.case.measured_s])
+        return float(high - low + 2 / ALPHA * (max(low - y, 0) + max(y - high, 0)))
+
+
+def judge(case: Case) -> Judged | None:
+    """`case` predicted; None where rooflab refuses to, or leaves a row out."""
+    report = case.report.on(case.machine, **case.settings)
+    found = report.prediction
+    if found is None:
+        return None
+    return Judged(case, found.time_s, found.low_s, found.high_s, found.floor_s, _roofline(report))
+
+
+def _roofline(report: rooflab.Report) -> float:
+    """Datasheet peaks alone: every row the longer of arithmetic and memory, nothing else."""
+    assert report.machine is not None
+    cold = device.of(report.machine, cache="cold")
+    work = predict.prepare(report.graph, report.rows)
+    counts = np.array([row.op.count for row in work.rows], float)
+    return float(counts @ predict.times(work, cold).floor_s[:, 0])
+
+
+def cases(truth: Path, data: Path, only: str | None) -> Iterator[Case]:
+    """All measured times whose table's name has `only` in it."""
+    sources = {
+        "operators": lambda: measured.operators(truth),
+        "gemm": lambda: measured.gemm(data),
+        "attention": lambda: measured.attention(data),
+        "nccl": lambda: measured.nccl(data),
+        "models": lambda: measured.models(truth),
+    }
+    wanted = [make for name, make in sources.items() if only is None or only.startswith(name)]
+    found = chain.from_iterable(make() for make in wanted or sources.values())
+    return (case for case in found if only is None or only in case.table)
+
+
+def table(judged: Iterable[Judged], by: str) -> list[dict[str, Any]]:
+    """One line per table, or per sort of case within the tables."""
+    groups: dict[str, list[Judged]] = {}
+    for each in judged:
+        name = each.case.table if by == "table" else f"{each.case.table}: {each.case.kind}"
+        groups.setdefault(name, []).append(each)
+    return [_line(name, found) for name, found in groups.items()]
+
+
+def _line(name: str, found: list[Judged]) -> dict[str, Any]:
+    errors = np.abs([each.error for each in found])
+    plain = np.abs([each.roofline_s / each.case.measured_s - 1 for each in found])
+    return {
+        "table": name,
+        "cases": len(found),
+        "median": float(np.median(errors)),
+        "p90": float(np.percentile(errors, 90)),
+        "worst": float(errors.max()),
+        "bias": float(np.exp(np.mean([np.log1p(each.error) for each in found])) - 1),
+        "inside": float(np.mean([each.inside for each in found])),
+        "high_over_low": float(np.median([each.high_s / each.low_s for each in found])),
+        "interval_score": float(np.mean([each.interval_score for each in found])),
+        "below_floor": sum(each.predicted_s < each.floor_s * (1 - 1e-9) for each in found),
+        "roofline_median": float(np.median(plain)),
+        "roofline_p90": float(np.percentile(plain, 90)),
+    }
+
+
+_HEAD = (
+    f"{'table':46}{'cases':>6}{'median':>8}{'p90':>8}{'worst':>8}{'bias':>8}{'inside':>8}{'hi/lo':>7}"
+    f"{'score':>7}{'<floor':>7}{'roofline':>10}{'p90':>6}"
+)
+
+
+def show(lines: list[dict[str, Any]]) -> None:
+    """Print `lines`."""
+    print(_HEAD)
+    for each in lines:
+        print(
+            f"{each['table'][:45]:46}{each['cases']:6}{each['median']:8.1%}{each['p90']:8.1%}{each['worst']:8.0%}"
+            f"{each['bias']:+8.1%}{each['inside']:8.0%}{each['high_over_low']:7.2f}{each['interval_score']:7.2f}"
+            f"{each['below_floor']:7}{each['roofline_median']:10.0%}{each['roofline_p90']:6.0%}"
+        )
+
+
+def peers(judged: list[Judged]) -> list[tuple[str, int, float, float]]:
+    """PyTorch's RuntimeEstimator on the warm operators and the models as graphs: name, cases, median, p90."""
+    import peer_estimates
+
+    made = []
+    for name, wanted in (("operators, warm", "operators, warm"), ("models, graph", "models, graph")):
+        ours = [each for each in judged if each.case.table.startswith(wanted)]
+        pairs = [(each, peer_estimates.runtime_estimator(each.case)) for each in ours]
+        errors = [abs(guess / each.case.measured_s - 1) for each, guess in pairs if guess is not None]
+        if errors:
+            made.append((name, len(errors), float(np.median(errors)), float(np.percentile(errors, 90))))
+    return made
+
+
+def fitted() -> dict[str, int]:
+    """How many numbers each family's file states as fitted to measured times."""
+    found = {}
+    for name in constants.family_names():
+        family = constants.load(name)
+        own = [each for each in family.values.values() if each.fitted and each.family == name]
+        found[name] = sum(len(each.value) if isinstance(each.value, list) else 1 for each in own)
+    return found
+
+
+def speed(reports: list[rooflab.Report], machine: rooflab.Machine) -> tuple[float, float]:
+    """Seconds to predict 1,000 rows once, and (row × setting) evaluations/s over 10,000 bandwidths."""
+    rows = [(report.graph, report.rows) for report in reports]
+    graph, many = max(rows, key=lambda each: len(each[1]))
+    repeated = (many * (1000 // len(many) + 1))[:1000]
+    best = min(_timed(lambda: predict.times(predict.prepare(graph, repeated), device.of(machine))) for _ in range(7))
+    some = predict.prepare(graph, many[:100])
+    swept = device.of(machine, knobs={"bandwidth": np.linspace(0.5, 2, 10_000)})
+    seconds = min(_timed(lambda: predict.times(some, swept)) for _ in range(3))
+    return best, len(some.rows) * 10_000 / seconds
+
+
+def _timed(work: Any) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    """Judge, print, and write JSON where asked."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--truth", type=Path, default=measured.SHARED / "truth")
+    parser.add_argument("--data", type=Path, default=measured.SHARED / "data")
+    parser.add_argument("--only", help="tables whose name has this in it: operators, gemm_h200, models, eager, …")
+    parser.add_argument("--kinds", action="store_true", help="a line for each sort of case")
+    parser.add_argument("--worst", type=int, default=0, metavar="N", help="list the N worst cases of each table")
+    parser.add_argument("--no-peers", action="store_true")
+    parser.add_argument("-o", "--output", type=Path, help="write every case to this JSON file")
+    args = parser.parse_args()
+    judged = [each for case in cases(args.truth, args.data, args.only) if (each := judge(case)) is not None]
+    show(table(judged, "table"))
+    if args.kinds:
+        print()
+        show(table(judged, "kind"))
+    for each in worst(judged, args.worst):
+        print(
+            f"{each.error:+8.1%} {each.case.measured_s * 1e6:12.2f} µs measured {each.predicted_s * 1e6:12.2f} "
+            f"predicted  {each.case.table}: {each.case.name}"
+        )
+    if not args.no_peers and args.only is None:
+        for name, count, median, p90 in peers(judged):
+            print(f"PyTorch RuntimeEstimator, {name}: {count} cases, median {median:.0%}, p90 {p90:.0%}")
+    counts = fitted()
+    print(f"fitted constants: {sum(counts.values())}", *(f"{name} {n}" for name, n in counts.items() if n))
+    models = [each.case.report for each in judged if each.case.table.startswith("models")]
+    if models:
+        once, rate = speed(models, rooflab.machine("h200"))
+        print(f"1,000 rows once: {once * 1e3:.1f} ms; over 10,000 settings: {rate / 1e6:.2f} M evaluations/s")
+    if args.output:
+        args.output.write_text(json.dumps([_plain(each) for each in judged], indent=1))
+
+
+def worst(judged: list[Judged], count: int) -> list[Judged]:
+    """The `count` cases of each table that are furthest off."""
+    names = dict.fromkeys(each.case.table for each in judged)
+    chosen = []
+    for name in names:
+        ours = [each for each in judged if each.case.table == name]
+        chosen += sorted(ours, key=lambda each: -abs(np.log1p(each.error)))[:count]
+    return chosen
+
+
+def _plain(each: Judged) -> dict[str, Any]:
+    case = each.case
+    plain = {"table": case.table, "kind": case.kind, "name": case.name, "measured_s": case.measured_s}
+    return plain | {name: getattr(each, name) for name in ("predicted_s", "low_s", "high_s", "floor_s", "roofline_s")}
+
+
+if __name__ == "__main__":
+    main()
