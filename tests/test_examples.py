@@ -25,6 +25,16 @@ RUNS = (
     # n/6 for square fp32 matrices
     ("teaching_tables.py", (), "matmul 4096³, fp32                     682.7 FLOP/byte"),
     ("two_layers.py", (), "batch  1024:  315.5 FLOP/byte, the first layer is compute-bound"),
+    # 10 MiB / (1 Gbit/s) + 50 ns
+    ("example_bandwidth_sweep.py", (), "Memory time: 8.388613e-02 s\n"),
+    # 0.1 × 10 MB / 62.5 GB/s + 0.9 × 10 MB / 1.25 GB/s + 100 ns
+    ("example_cache_sweep.py", (), "Memory time: 7.216e-03 s\n"),
+    # 2n³ / (2n³/32 + n²) / 4 bytes = 7.88: past the ridge of 100 GFLOP/s / 20 GB/s = 5 FLOP/byte
+    (
+        "example_tiling.py",
+        (),
+        "   32     272.6 MB    7.88 FLOP/byte    13.63 ms   21.47 ms  compute-bound  fits\n",
+    ),
 )
 
 
@@ -103,3 +113,78 @@ def test_flash_attention_takes_the_squared_terms_away():
     assert fused == tuple(round(4 * n * 2048 / 1e6, 1) for n in sizes)
     # Unfused adds scores and probabilities, each written and read: 4 × N² × 16 × 2 bytes
     assert unfused == tuple(round((4 * n * 2048 + 4 * n * n * 32) / 1e6, 1) for n in sizes)
+
+
+SWEEP = """\
+=== Low bandwidth ===
+Problem size: 10 MB
+Bandwidth: 1.0 Gbit/s
+Ops per byte: 1.0
+Memory time: 8.388613e-02 s
+Compute time: 1.048576e-03 s
+Total time: 8.493471e-02 s
+Regime: memory-bound
+
+=== High bandwidth ===
+Problem size: 10 MB
+Bandwidth: 100.0 Gbit/s
+Ops per byte: 1.0
+Memory time: 8.389108e-04 s
+Compute time: 1.048576e-03 s
+Total time: 1.887487e-03 s
+Regime: compute-bound
+
+=== Low arithmetic intensity ===
+"""
+CACHES = """\
+=== Poor locality ===
+Hit rate: 0.10
+Fast BW: 500.0 Gbit/s
+Slow BW: 10.0 Gbit/s
+Memory time: 7.216e-03 s
+Compute time: 1.000e-03 s
+Total time: 8.216e-03 s
+Regime: memory-bound
+
+=== Moderate locality ===
+Hit rate: 0.50
+Fast BW: 500.0 Gbit/s
+Slow BW: 10.0 Gbit/s
+Memory time: 4.080e-03 s
+Compute time: 1.000e-03 s
+Total time: 5.080e-03 s
+Regime: memory-bound
+
+=== Good locality ===
+Hit rate: 0.95
+Fast BW: 500.0 Gbit/s
+Slow BW: 10.0 Gbit/s
+Memory time: 5.521e-04 s
+Compute time: 1.000e-03 s
+Total time: 1.552e-03 s
+Regime: compute-bound
+"""
+
+
+def run_as_module(name: str) -> str:
+    command = [sys.executable, "-W", "error", "-m", f"examples.{name}"]
+    done = subprocess.run(command, cwd=EXAMPLES.parent, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def test_the_bandwidth_sweep_to_the_digit():
+    said = run("example_bandwidth_sweep.py").stdout
+    assert said.startswith(SWEEP)
+    rest = said.removeprefix(SWEEP)
+    assert [line for line in rest.splitlines() if line.startswith(("===", "Regime"))] == [
+        "Regime: memory-bound",
+        "=== High arithmetic intensity ===",
+        "Regime: compute-bound",
+    ]
+    assert run_as_module("example_bandwidth_sweep") == said
+
+
+def test_the_cache_sweep_to_the_digit():
+    assert run_as_module("example_cache_sweep") == CACHES
+    assert run("example_cache_sweep.py").stdout == CACHES
