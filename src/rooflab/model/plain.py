@@ -159,6 +159,8 @@ def peak_of(machine: Machine, engine: Engine, dtype: str) -> tuple[Rate | None, 
 
 def _stand_ins(engine: Engine, dtype: str) -> list[tuple[Engine, str]]:
     wanted: list[tuple[Engine, str]] = [(engine, dtype)]
+    if dtype == "tf32":  # a setting of fp32 work, not a format of its own: without such a unit it is plain fp32
+        return [(engine, dtype), ("vector", "fp32")]
     if engine != "vector":
         wanted.append(("vector", dtype))
     if engine != "matrix" and dtype in _OPMATH:

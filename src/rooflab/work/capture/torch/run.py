@@ -15,7 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from rooflab.types.work import Graph
-from rooflab.work.capture.torch import overrides, training, words
+from rooflab.work.capture.torch import overrides, precision, training, words
 from rooflab.work.capture.torch.exported import followed, is_exported
 from rooflab.work.capture.torch.places import ModuleStack, modules_of, paths
 from rooflab.work.capture.torch.recorder import Recorder
@@ -71,7 +71,8 @@ def run(
             if "is incompatible with .grad()" not in str(error.__cause__):
                 raise
             recorder = record(training.backward_into_leaves)
-        return recorder.graph(_conventions(fused, device, backward))
+        graph = recorder.graph(_conventions(fused, device, backward))
+    return precision.as_set(graph) if device != "cpu" else graph
 
 
 def _name(recorder: Recorder, modules: Mapping[str, nn.Module], inputs: Mapping[str, torch.Tensor]) -> None:
