@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
+from rooflab.errors import RooflabError
 from rooflab.machines.detect import detect, require_memory
 
 if TYPE_CHECKING:
@@ -173,12 +174,28 @@ def predict(
         UnknownNameError: no machine, or no what-if, of that name, with near matches.
         RooflabError: a machine that lacks a number which predictions need, a factor that is not above zero.
     """
-    from rooflab.model import forecast, whatif
+    import msgspec
 
-    chosen = whatif.setting(report, mode=mode, cache=cache, power=power, dispatch_s=dispatch_s, what_if=what_if)
+    from rooflab.model import forecast, recast, whatif
+    from rooflab.work import answer
+
     found = _machine(machine)
     assert found is not None
-    return forecast.on(report, found, chosen)
+    change = None if what_if is None else whatif.change(what_if)
+    if change is not None:
+        mode, cache, power = change.mode or mode, change.cache or cache, change.power or power
+    if change is not None and change.batch is not None:
+        raise RooflabError(
+            "what-if batch: the shapes of a captured program are fixed; analyze it again on inputs of that "
+            "batch, or let `rooflab analyze FILE.py:NAME --what-if batch=N` do so"
+        )
+    if change is not None and change.dtype is not None:
+        graph = recast.recast(report.graph, change.dtype)
+        other = answer.report(graph, f"{report.name} in {change.dtype}", report.environment)
+        report = msgspec.structs.replace(other, setting=report.setting)
+    factors = None if change is None else whatif.factors_on(found, change)
+    setting = whatif.setting(report, mode=mode, cache=cache, power=power, dispatch_s=dispatch_s, factors=factors)
+    return forecast.on(report, found, setting)
 
 
 def _machine(given: Machine | str | PathLike[str] | None) -> Machine | None:

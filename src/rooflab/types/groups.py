@@ -23,6 +23,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         name: path of the module ("" for the whole program), the kind, or the operation's name.
         depth: in the tree of modules, 0 for the whole program; 0 for kinds and operations.
         ops, counted: rows, and those with a cost; the numbers are sums over the latter.
+        time_s: predicted seconds of the rows that have a prediction; None where none has.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     macs: float = 0.0
     read_bytes: float = 0.0
     write_bytes: float = 0.0
+    time_s: float | None = None
 
     @property
     def nbytes(self) -> float:
@@ -60,7 +62,7 @@ def grouped(rows: Sequence[Row], key: GroupBy) -> tuple[Group, ...]:
     for name, row in zip(names_of(rows, key), rows, strict=True):
         found.setdefault(name, []).append(row)
     made = [_sum(name, 0, members) for name, members in found.items()]
-    return tuple(sorted(made, key=lambda group: (-group.flop, -group.nbytes)))
+    return tuple(sorted(made, key=lambda group: (-(group.time_s or 0.0), -group.flop, -group.nbytes)))
 
 
 def names_of(rows: Sequence[Row], key: GroupBy) -> list[str]:
@@ -97,10 +99,13 @@ def _tree(rows: Sequence[Row]) -> tuple[Group, ...]:
 def _sum(name: str, depth: int, rows: Iterable[Row]) -> Group:
     sums: dict[str, Any] = dict.fromkeys(("flop", "matrix_flop", "macs", "read_bytes", "write_bytes"), 0.0)
     ops = counted = 0
+    time_s = None
     for row in rows:
         ops += 1
+        if row.prediction is not None:
+            time_s = (time_s or 0.0) + row.prediction.time_s
         if row.cost is not None:
             counted += 1
             for field in sums:
                 sums[field] += getattr(row, field)
-    return Group(name=name, depth=depth, ops=ops, counted=counted, **sums)
+    return Group(name=name, depth=depth, ops=ops, counted=counted, time_s=time_s, **sums)

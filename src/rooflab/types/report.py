@@ -271,7 +271,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
         Args:
             key: "module": a tree, each module before those in it (`Group.depth`); "kind" or "op": most
-                FLOP first, then most bytes.
+                predicted time first, then FLOP, then bytes.
             phase: only the rows of the forward pass, the backward pass or the optimizer.
 
         Raises:
@@ -345,6 +345,11 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 _TOTALS = (
+    "time_s",
+    "low_s",
+    "high_s",
+    "bound",
+    "binds",
     "flop",
     "matrix_flop",
     "macs",

@@ -43,6 +43,10 @@ def json_text(report: Report) -> str:
     return export.json_text(report.to_dict())
 
 
+def _predicted(name: str) -> Callable[[Row], object]:
+    return lambda row: None if row.prediction is None else getattr(row.prediction, name)
+
+
 _COLUMNS: tuple[tuple[str, Callable[[Row], object]], ...] = (
     ("name", lambda row: row.op.name),
     ("kind", lambda row: row.op.kind),
@@ -59,6 +63,10 @@ _COLUMNS: tuple[tuple[str, Callable[[Row], object]], ...] = (
     ("wire_bytes", lambda row: None if row.cost is None else row.cost.wire_bytes * row.op.count),
     ("intensity", lambda row: row.intensity),
     ("ridge", lambda row: row.ridge),
+    ("time_s", _predicted("time_s")),
+    ("low_s", _predicted("low_s")),
+    ("high_s", _predicted("high_s")),
+    ("floor_s", _predicted("floor_s")),
     ("bound", lambda row: row.bound),
     ("binds", lambda row: row.binds),
     ("note", lambda row: row.unbound if row.cost is None else row.cost.note),

@@ -28,7 +28,7 @@ def render(report: Report) -> str:
     return page.template().render(
         machine=_Named(report.name),
         what="operations",
-        facts=tables.coverage(report),
+        facts=(*tables.coverage(report), *report.warnings),
         ridge=None,
         tables=every(report),
         checks=(),
@@ -47,7 +47,7 @@ def every(report: Report) -> tuple[Table, ...]:
     made = [Table("Totals", ("", ""), tuple(totals), words=2)]
     if len(report.rows) > 1:
         made += [tables.groups(report, "module"), tables.groups(report, "kind")]
-    made.append(tables.operations(report, top=LINES))
+    made.append(tables.operations(report, "bytes" if report.prediction is None else "time", LINES))
     reasons = tuple((reason,) for reason in tables.reasons(report))
     made.append(Table("No bound", ("",), reasons, words=1))
     made.append(Table("Conventions", ("",), tuple((each,) for each in report.conventions)))

@@ -10,11 +10,11 @@ import msgspec
 from rooflab.errors import UnknownNameError
 from rooflab.types.groups import ITSELF, Group, GroupBy, grouped, names_of
 from rooflab.types.report import Report, Row
-from rooflab.units import si
+from rooflab.units import duration, si
 from rooflab.views.tables import UNKNOWN, Table
 from rooflab.work.memory import fits_sentence
 
-SORTS = ("order", "flop", "bytes", "intensity")
+SORTS = ("order", "time", "flop", "bytes", "intensity")
 TOP = 12  # lines of the table of operations where none are asked for
 
 
@@ -31,6 +31,7 @@ class Line(NamedTuple):
     times: int
     flop: float | None
     nbytes: float | None
+    time_s: float | None
     row: Row
 
 
@@ -55,7 +56,7 @@ def coverage(report: Report) -> tuple[str, ...]:
 
 def facts(report: Report) -> tuple[tuple[str, str], ...]:
     """The totals: (name, value) pairs in reading order; an empty name goes on with the one before."""
-    held = [("peak memory", memory(report))]
+    held = [*times(report), ("peak memory", memory(report))]
     if report.machine is not None:
         held.append(("", f"{fits_sentence(report.memory, report.machine)}."))
     if report.rows and not report.coverage.counted:
@@ -73,6 +74,23 @@ def facts(report: Report) -> tuple[tuple[str, str], ...]:
     if report.parameters:
         made.append(("parameters", f"{report.parameters:,} ({si(report.parameter_bytes, 'B')})"))
     return (*made, *held)
+
+
+def times(report: Report) -> tuple[tuple[str, str], ...]:
+    """Predicted time with its error bar, what binds, the floor and how it was taken to run; none without one."""
+    found, setting = report.prediction, report.setting
+    if found is None or setting is None or report.machine is None:
+        return ()
+    bar = f"{duration(found.low_s)} to {duration(found.high_s)}"
+    how = f"{setting.mode} mode, {setting.cache} caches, {setting.power} clocks"
+    changed = "".join(f", {name} × {factor:.4g}" for name, factor in setting.what_if.items())
+    made = [("time", f"{duration(found.time_s)} ({bar}), predicted on {report.machine.name}: {how}{changed}")]
+    parts = [f"arithmetic {duration(found.compute_s)}"] if found.compute_s else []
+    parts += [f"{name} {duration(seconds)}" for name, seconds in found.memory_s.items() if seconds]
+    parts.append(f"overhead {duration(found.overhead_s)}")
+    made.append(("bound", f"{words(found.bound, found.binds)}; {', '.join(parts)}"))
+    made.append(("floor", f"{duration(found.floor_s)}, {_share(found.floor_s / found.time_s)} of the time"))
+    return tuple(made)
 
 
 def memory(report: Report) -> str:
@@ -97,19 +115,25 @@ def groups(report: Report, key: GroupBy, sort: str = "flop", top: int | None = N
         found = list(grouped(merge_alike(report.rows), "module"))
         names = [_branch(group, report.name) for group in found]
     else:
-        found = _sorted(report.by(key), sort, lambda group: (group.flop, group.nbytes, group.intensity))
+        found = _sorted(
+            report.by(key), sort, lambda group: (group.time_s, group.flop, group.nbytes, group.intensity)
+        )
         if sort == "order":
             first = {name: number for number, name in enumerate(dict.fromkeys(names_of(report.rows, key)))}
             found.sort(key=lambda group: first[group.name])
         names = [group.name for group in found]
     rows = [_group_row(name, group, report) for name, group in zip(names[:top], found, strict=False)]
-    columns = (key, "ops", "FLOP", "MAC", "bytes", "FLOP/byte", "of FLOP", "of bytes")
+    columns = (key, "ops", "FLOP", "MAC", "bytes", "FLOP/byte", "of FLOP", "of bytes", "time", "of time")
+    if report.prediction is None:
+        columns, rows = columns[:-2], [row[:-2] for row in rows]
     return Table(f"By {_KEY_WORDS[key]}", columns, tuple(rows), note=_left_out(len(found), top))
 
 
 def operations(report: Report, sort: str = "bytes", top: int | None = TOP) -> Table:
     """The operations with the most bytes (or as `sort` says), equal ones on one line."""
-    lines = _sorted(lines_of(report), sort, lambda line: (line.flop, line.nbytes, line.row.intensity))
+    lines = _sorted(
+        lines_of(report), sort, lambda line: (line.time_s, line.flop, line.nbytes, line.row.intensity)
+    )
     rows = [
         (
             line.name,
@@ -119,13 +143,16 @@ def operations(report: Report, sort: str = "bytes", top: int | None = TOP) -> Ta
             _amount(line.nbytes, "B"),
             intensity(line.row.intensity),
             intensity(line.row.ridge),
+            duration(line.time_s) if line.time_s is not None else UNKNOWN,
+            UNKNOWN if line.time_s is None else _part(line.time_s, report.time_s or 0.0),
             bound(line.row),
         )
         for line in lines[:top]
     ]
-    columns = ("operation", "module", "times", "FLOP", "bytes", "FLOP/byte", "ridge", "bound")
+    columns = ("operation", "module", "times", "FLOP", "bytes", "FLOP/byte", "ridge", "time", "of time", "bound")
     inside = any(line.module for line in lines)
-    kept = [0, *([1] if inside else []), 2, 3, 4, 5, *([6, 7] if report.machine is not None else [])]
+    with_machine = [6, *([7, 8] if report.prediction is not None else []), 9]
+    kept = [0, *([1] if inside else []), 2, 3, 4, 5, *(with_machine if report.machine is not None else [])]
     note = _left_out(len(lines), top)
     if report.machine is not None:
         note = f"Ridge: the FLOP/byte at which {report.machine.name} computes as long as it moves bytes. {note}"
@@ -145,7 +172,12 @@ def reasons(report: Report) -> tuple[str, ...]:
 
 def bound(row: Row) -> str:
     """What binds `row`: "memory: HBM", "compute: bf16 matrix", "balanced: HBM"; a dash where unknown."""
-    return UNKNOWN if row.bound is None else f"{row.bound.removesuffix('-bound')}: {row.binds}"
+    return UNKNOWN if row.bound is None else words(row.bound, row.binds)
+
+
+def words(bound: str, binds: str | None) -> str:
+    """"memory: HBM" of "memory-bound" and what binds."""
+    return f"{bound.removesuffix('-bound')}: {binds}"
 
 
 def lines_of(report: Report) -> tuple[Line, ...]:
@@ -160,7 +192,9 @@ def lines_of(report: Report) -> tuple[Line, ...]:
         first, times = rows[0], len(rows) * rows[0].op.count
         flop = None if first.flop is None else first.flop * len(rows)
         nbytes = None if first.nbytes is None else first.nbytes * len(rows)
-        made.append(Line(first.op.name, first.op.module, times, flop, nbytes, first))
+        predicted = [row.prediction.time_s for row in rows if row.prediction is not None]
+        time_s = sum(predicted) if len(predicted) == len(rows) else None
+        made.append(Line(first.op.name, first.op.module, times, flop, nbytes, time_s, first))
     return tuple(made)
 
 
@@ -215,7 +249,7 @@ def _branch(group: Group, whole: str) -> str:
 
 def _group_row(name: str, group: Group, report: Report) -> tuple[str, ...]:
     if group.ops and not group.counted:
-        return (name, f"{group.ops:,}", *[UNKNOWN] * 6)
+        return (name, f"{group.ops:,}", *[UNKNOWN] * 8)
     # A sum without its uncounted rows is no sum.
     least = "" if group.counted == group.ops else "> "
     return (
@@ -227,6 +261,8 @@ def _group_row(name: str, group: Group, report: Report) -> tuple[str, ...]:
         intensity(group.intensity),
         _part(group.flop, report.flop),
         _part(group.nbytes, report.bytes),
+        UNKNOWN if group.time_s is None else least + duration(group.time_s),
+        UNKNOWN if group.time_s is None else _part(group.time_s, report.time_s or 0.0),
     )
 
 
@@ -249,6 +285,7 @@ def _sorted(items: Sequence, sort: str, keys: Callable[..., tuple[float | None, 
 _KEY_WORDS = {"module": "module", "kind": "kind of operation", "op": "operation"}
 _BY_SORT = {
     "order": "Operations in order",
+    "time": "Operations by predicted time",
     "flop": "Operations by FLOP",
     "bytes": "Operations by bytes",
     "intensity": "Operations by intensity",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _LABEL = 13  # columns of the names of totals
 _NAME, _LEAST = 16, 10  # a name is cut to the first while there are columns to leave out, then to the second
-_OPTIONAL = ("MAC", "of FLOP", "times", "FLOP")  # what a narrow table can do without, the first first
+_OPTIONAL = ("MAC", "of bytes", "ridge", "of FLOP", "times", "FLOP", "FLOP/byte")  # what a narrow table can do without, the first first
 
 
 def show(
@@ -35,7 +35,8 @@ def show(
         report: to print.
         file: stdout by default.
         group_by: what the subtotals are of.
-        sort: "order", "flop", "bytes" or "intensity"; by default operations by bytes and groups by FLOP.
+        sort: "order", "time", "flop", "bytes" or "intensity"; by default operations by predicted time,
+            else bytes, and groups by FLOP.
         top: lines of each table; by default all groups and a dozen operations.
     """
     out = console(file)
@@ -57,11 +58,13 @@ def pages(
     whole = report.coverage.complete
     made: list[RenderableType] = [Text(report.name, style="bold")]
     made += [Text(line, style="" if whole else "bold red") for line in tables.coverage(report)]
+    made += [Text(line, style="bold red") for each in report.warnings for line in _wrapped(each, width)]
     made.append(Text(""))
     made += [_fact(name, value, width) for name, value in tables.facts(report)]
+    by = "bytes" if report.prediction is None else "time"
     if len(report.rows) > 1:
         made += [Text(""), *drawn(tables.groups(report, group_by, sort or "flop", top), width)]
-    found = tables.operations(report, sort or "bytes", tables.TOP if top is None else top)
+    found = tables.operations(report, sort or by, tables.TOP if top is None else top)
     made += [Text(""), *drawn(found, width)]
     made += [Text(line, style="dim") for each in tables.reasons(report) for line in _wrapped(each, width)]
     made += [Text(""), Text("Conventions", style="bold")]
