@@ -119,6 +119,7 @@ def test_a_sweep_turns_where_both_times_are_equal():
     assert found.values == (5e9, 10e9, 20e9)
     assert [each.regime for each in found.results] == ["memory-bound", "balanced", "compute-bound"]
     # 10 GFLOP/s / 1 operation per byte
+    assert found.turns_at == pytest.approx(10e9)
     assert lab.turning_point(MB10, system, "bandwidth", 1e9, 100e9) == pytest.approx(10e9)
     # ridge: 10 GFLOP/s / 1 GB/s
     assert lab.turning_point(MB10, system, "intensity", 0.1, 100) == pytest.approx(10)
@@ -162,6 +163,10 @@ BAD = (
     (
         lambda: lab.sweep(MB10, System(core=CORE, memory=one_tier(1)), "hit-rate", (0.5,)),
         "lab: a sweep of the hit rate needs two tiers of memory: give the fast one's bandwidth",
+    ),
+    (
+        lambda: lab.sweep(MB10, System(core=CORE, memory=one_tier(1)), "intensity", ()),
+        "lab: a sweep of the intensity needs at least one value",
     ),
     (
         lambda: lab.sweep(MB10, System(core=CORE, memory=one_tier(1)), "bandwith", (1,)),

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, NamedTuple
 
 from rooflab.errors import RooflabError, UnknownNameError
 from rooflab.model.roofline import BALANCED
@@ -208,11 +208,23 @@ class Sweep(NamedTuple):
     Attributes:
         parameter: a name of `PARAMETERS`.
         values: ascending, in base units; `results` one for each.
+        turns_at: the value at which memory and arithmetic take the same time; None outside of `values`.
     """
 
     parameter: str
+    kernel: StreamingKernel
+    system: System
     values: tuple[float, ...]
     results: tuple[Result, ...]
+    turns_at: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain dictionaries, lists and numbers."""
+        return self._asdict() | {
+            "kernel": asdict(self.kernel),
+            "system": asdict(self.system),
+            "results": [each._asdict() for each in self.results],
+        }
 
 
 Case = tuple[StreamingKernel, System]
@@ -253,7 +265,11 @@ def sweep(kernel: StreamingKernel, system: System, parameter: str, values: Itera
     """
     change = _change(parameter)
     chosen = tuple(sorted(values))
-    return Sweep(parameter, chosen, tuple(run(*change(kernel, system, value)) for value in chosen))
+    if not chosen:
+        raise RooflabError(f"lab: a sweep of the {parameter} needs at least one value")
+    results = tuple(run(*change(kernel, system, value)) for value in chosen)
+    turns_at = turning_point(kernel, system, parameter, chosen[0], chosen[-1])
+    return Sweep(parameter, kernel, system, chosen, results, turns_at)
 
 
 def turning_point(

@@ -157,9 +157,11 @@ def _between(values: tuple[float, ...], line: list[float], share: float, log_x: 
 
 
 def _names(wanted: dict[str, float]) -> dict[int, str]:
-    """Each name on its own row, as near to the end of its line as those before it leave free."""
+    """Each name on its own row, in the order of the lines' ends, from near its end downward."""
     taken: dict[int, str] = {}
+    below = len(wanted)
     for name, at in sorted(wanted.items(), key=lambda item: item[1]):
-        free = sorted((y for y in range(ROWS) if y not in taken), key=lambda y: abs(y + 0.5 - at))
-        taken[free[0]] = name
+        # Room is kept for the names that are still to come.
+        taken[min(max(int(at), max(taken, default=-1) + 1), ROWS - below)] = name
+        below -= 1
     return taken
