@@ -160,7 +160,9 @@ def speed(reports: list[rooflab.Report], machine: rooflab.Machine) -> tuple[floa
     rows = [(report.graph, report.rows) for report in reports]
     graph, many = max(rows, key=lambda each: len(each[1]))
     repeated = (many * (1000 // len(many) + 1))[:1000]
-    best = min(_timed(lambda: predict.times(predict.prepare(graph, repeated), device.of(machine))) for _ in range(7))
+    best = min(
+        _timed(lambda: predict.times(predict.prepare(graph, repeated), device.of(machine))) for _ in range(7)
+    )
     some = predict.prepare(graph, many[:100])
     swept = device.of(machine, knobs={"bandwidth": np.linspace(0.5, 2, 10_000)})
     seconds = min(_timed(lambda: predict.times(some, swept)) for _ in range(3))
@@ -220,7 +222,7 @@ def worst(judged: list[Judged], count: int) -> list[Judged]:
 def _plain(each: Judged) -> dict[str, Any]:
     case = each.case
     plain = {"table": case.table, "kind": case.kind, "name": case.name, "measured_s": case.measured_s}
-    return plain | {name: getattr(each, name) for name in ("predicted_s", "low_s", "high_s", "floor_s", "roofline_s")}
+    return plain | {name: getattr(each, name) for name in Judged._fields[1:]}
 
 
 if __name__ == "__main__":

@@ -51,7 +51,8 @@ class Case(NamedTuple):
 def module(path: Path) -> ModuleType:
     """The Python file at `path`, imported."""
     spec = importlib.util.spec_from_file_location(f"measured_{path.stem}", path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     made = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(made)
     return made
@@ -75,9 +76,8 @@ def operators(truth: Path) -> Iterator[Case]:
                 ms = each.get(column)
                 if ms and (cache == "warm" or ms > 0.05):
                     settings = {"mode": "graph", "cache": cache, "power": "burst"}
-                    yield Case(
-                        f"operators, {cache}, {path.stem}", case["op"], case["id"], report, machine, ms / 1e3, settings
-                    )
+                    name = f"operators, {cache}, {path.stem}"
+                    yield Case(name, case["op"], case["id"], report, machine, ms / 1e3, settings)
 
 
 @functools.cache

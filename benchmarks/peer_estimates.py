@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 from measured import Case
-from torch.utils._python_dispatch import TorchDispatchMode
 
 # torch.utils._runtime_estimation asks the driver for peak and bandwidth: without a GPU they are given here.
 from torch.utils import _runtime_estimation as peer
+from torch.utils._python_dispatch import TorchDispatchMode
 
 
 class _Recorder(TorchDispatchMode):

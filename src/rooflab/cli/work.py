@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,14 +14,21 @@ import click
 from rooflab.errors import RooflabError
 
 if TYPE_CHECKING:
+    from rooflab.model.whatif import Change
     from rooflab.types.report import Report
 
-_MACHINE = "Also say what binds each operation on this machine: a name of `rooflab machines`, or a file."
+_MACHINE = "Predict time and what binds on it: a name of `rooflab machines`, or a file."
+_MACHINES = "Predict time and what binds on it: a name of `rooflab machines`, or a file; a,b,c are compared."
+_WHAT_IF = "Change the machine or the work (bandwidth=2x,dtype=fp8,batch=64); may be given again."
+_MODE = "How it runs: by default eager for PyTorch, compiled for JAX, graph for the others."
+_CACHE = "warm: it runs again and again; cold: nothing is in the caches."
+_POWER = "sustained: power and heat limit the clock."
 _OUTPUT = "Write the report to FILE (.json, .csv, .html, .svg, .png or .pdf); may be given again."
 _JSON = "Print JSON to stdout and nothing else."
 # A blank line before, and this mark above, an example keeps click from refilling it.
 _AS_IS = "\b\n"
-_GROUPS, _SORTS = ("module", "kind", "op"), ("flop", "bytes", "intensity", "order")
+_GROUPS, _SORTS = ("module", "kind", "op"), ("time", "flop", "bytes", "intensity", "order")
+_MODES, _CACHES, _POWERS = ("eager", "graph", "compiled"), ("warm", "cold"), ("burst", "sustained")
 
 
 @click.command(
@@ -33,7 +42,11 @@ _GROUPS, _SORTS = ("module", "kind", "op"), ("flop", "bytes", "intensity", "orde
 @click.option("--optimizer", metavar="NAME", help="Count the backward pass and a step of it too: sgd, adamw, …")
 @click.option("--device", default="cuda", show_default=True, help="Device whose kernels are counted: cuda, cpu.")
 @click.option("--unfused", is_flag=True, help="Count attention with its scores written to memory and read again.")
-@click.option("--machine", metavar="NAME", help=_MACHINE)
+@click.option("--machine", metavar="NAME", help=_MACHINES)
+@click.option("--mode", type=click.Choice(_MODES), help=_MODE)
+@click.option("--cache", type=click.Choice(_CACHES), default="warm", show_default=True, help=_CACHE)
+@click.option("--power", type=click.Choice(_POWERS), default="burst", show_default=True, help=_POWER)
+@click.option("--what-if", "what_ifs", multiple=True, metavar="NAME=VALUE,…", help=_WHAT_IF)
 @click.option("--group-by", type=click.Choice(_GROUPS), default="module", show_default=True, help="Subtotals.")
 @click.option("--sort", type=click.Choice(_SORTS), help="Order of the lines; by default the largest first.")
 @click.option("--top", type=click.IntRange(min=1), metavar="N", help="Lines of each table.")
@@ -49,6 +62,10 @@ def analyze(
     device: str,
     unfused: bool,
     machine: str | None,
+    mode: Any,
+    cache: Any,
+    power: Any,
+    what_ifs: tuple[str, ...],
     group_by: Any,
     sort: str | None,
     top: int | None,
@@ -73,30 +90,82 @@ def analyze(
     sizes = _numbers(dims)
     if batch is not None:
         sizes["batch"] = batch
-    from rooflab.story import analyze as run
+    changes = _changes(what_ifs, machine)
     from rooflab.story import machine as find
 
     # A wrong name of a machine is said before the target runs.
-    found = None if machine is None else find(machine)
-    with _whole_traceback(debug):
-        from rooflab.work import target as targets
+    machines = {name: find(name) for name in _names(machine)}
+    how = {"backward": backward, "optimizer": optimizer, "device": device}
+    how["attention"] = "unfused" if unfused else "fused"
 
-        chosen = targets.load(target, sizes)
-        with targets.located(target):
-            report = run(
-                chosen.program,
-                *chosen.args,
-                kwargs=chosen.kwargs,
-                machine=found,
-                backward=backward,
-                optimizer=optimizer,
-                device=device,
-                attention="unfused" if unfused else "fused",
-                name=chosen.name,
-                dims=chosen.dims or None,
-            )
-    _answer(report, paths, as_json, group_by=group_by, sort=sort, top=top)
+    def captured(sizes: dict[str, int]) -> Report:
+        with _whole_traceback(debug):
+            return _captured(target, sizes, how)
+
+    report = captured(sizes)
+    variants: list[tuple[str, Report]] = []
+    for name, each in machines.items():
+        variants.append((name, report.on(each, mode=mode, cache=cache, power=power)))
+        for text, change in changes:
+            other = captured({**sizes, "batch": change.batch}) if change.batch else report
+            found = other.on(each, mode=mode, cache=cache, power=power, what_if=_without_batch(text))
+            variants.append((f"{name}, {text}", found))
+    if len(variants) > 1:
+        _compared(variants, paths, as_json)
+    else:
+        chosen = variants[0][1] if variants else report
+        _answer(chosen, paths, as_json, group_by=group_by, sort=sort, top=top)
     return 0
+
+
+def _captured(target: str, sizes: dict[str, int], how: dict[str, Any]) -> Report:
+    from rooflab.story import analyze as run
+    from rooflab.work import target as targets
+
+    chosen = targets.load(target, sizes)
+    with targets.located(target):
+        return run(
+            chosen.program,
+            *chosen.args,
+            kwargs=chosen.kwargs,
+            name=chosen.name,
+            dims=chosen.dims or None,
+            **how,
+        )
+
+
+def _names(machine: str | None) -> list[str]:
+    """The names in "a,b,c"; a path with a comma in it is one name."""
+    if machine is None or os.path.exists(machine):
+        return [] if machine is None else [machine]
+    return [name.strip() for name in machine.split(",") if name.strip()]
+
+
+def _changes(what_ifs: tuple[str, ...], machine: str | None) -> list[tuple[str, Change]]:
+    from rooflab.model import whatif
+
+    if what_ifs and machine is None:
+        raise click.UsageError("--what-if changes a prediction, and that needs a --machine")
+    return [(text, whatif.change(text)) for text in what_ifs]
+
+
+def _without_batch(text: str) -> str | None:
+    """The what-if `text` without its batch, which is met by capturing again; None where nothing is left."""
+    return ",".join(pair for pair in text.split(",") if pair.partition("=")[0].strip() != "batch") or None
+
+
+def _compared(variants: list[tuple[str, Report]], paths: tuple[str, ...], as_json: bool) -> None:
+    from rooflab.views import compare, export
+
+    if as_json:
+        click.echo(export.json_text(compare.to_dict(variants)).encode(), nl=False)
+    else:
+        compare.show(variants)
+    for path in paths:
+        if not path.lower().endswith(".json"):
+            raise RooflabError(f"{path}: several predictions are written as one .json file; expected such a path")
+        export.write(Path(path), export.json_text(compare.to_dict(variants)).encode())
+        click.echo(f"rooflab: wrote {path}", err=True)
 
 
 @click.command(

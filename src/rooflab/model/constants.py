@@ -91,13 +91,16 @@ def of(machine: Machine) -> Constants:
     if best is not None:
         return best
     for family in families:
-        if family.kind == machine.kind and family.vendor == machine.vendor and family.years and machine.year:
-            if family.years[0] <= machine.year <= family.years[1]:
-                return msgspec.structs.replace(family, wider=family.wider * _UNLISTED)
+        if family.kind == machine.kind and family.vendor == machine.vendor and _in_years(family, machine.year):
+            return msgspec.structs.replace(family, wider=family.wider * _UNLISTED)
     for family in families:
         if family.kind == machine.kind and family.vendor is None:
             return family
     return load("any")
+
+
+def _in_years(family: Constants, year: int | None) -> bool:
+    return year is not None and family.years is not None and family.years[0] <= year <= family.years[1]
 
 
 _UNLISTED = 1.3  # a card that no family names: its family is a guess by vendor and year
@@ -124,9 +127,12 @@ def load(family: str) -> Constants:
     return from_dict(raw, f"{family}.toml")
 
 
+_HEAD = ("family", "members", "kind", "vendor", "years", "like", "wider")
+
+
 def from_dict(raw: dict[str, Any], where: str) -> Constants:
     """The constants in the tables of a family's data file; `where` names it in errors."""
-    head = {name: raw.pop(name, None) for name in ("family", "members", "kind", "vendor", "years", "like", "wider")}
+    head = {name: raw.pop(name, None) for name in _HEAD}
     sources = {name: msgspec.convert(each, Source) for name, each in raw.pop("sources", {}).items()}
     values = dict(load(head["like"]).values) if head["like"] else {}
     for topic, name, given in _flat(raw):

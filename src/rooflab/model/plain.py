@@ -69,7 +69,7 @@ def on(report: Report, machine: Machine) -> Report:
     )
 
 
-_SAID = "bounds: "
+_SAID = "floor: "
 
 
 def said(report: Report, machine: Machine) -> str:

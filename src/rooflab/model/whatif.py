@@ -34,8 +34,8 @@ class Change(NamedTuple):
         dtype: number format, `batch` size of the batch: these change the work, not the machine.
     """
 
-    factors: dict[str, float] = {}
-    values: dict[str, float] = {}
+    factors: dict[str, float]
+    values: dict[str, float]
     mode: Mode | None = None
     cache: Cache | None = None
     power: Power | None = None

@@ -56,13 +56,13 @@ def coverage(report: Report) -> tuple[str, ...]:
 
 def facts(report: Report) -> tuple[tuple[str, str], ...]:
     """The totals: (name, value) pairs in reading order; an empty name goes on with the one before."""
-    held = [*times(report), ("peak memory", memory(report))]
+    held = [("peak memory", memory(report))]
     if report.machine is not None:
         held.append(("", f"{fits_sentence(report.memory, report.machine)}."))
     if report.rows and not report.coverage.counted:
         return (("FLOP, bytes", "unknown: no operation was counted"), *held)
     parts = [f"{one.dtype} {one.engine} {si(one.count, 'FLOP')}" for one in report.flop_by]
-    made = [("FLOP", _with_parts(f"{si(report.flop, 'FLOP')} ({report.flop:,.0f})", parts))]
+    made = [*times(report), ("FLOP", _with_parts(f"{si(report.flop, 'FLOP')} ({report.flop:,.0f})", parts))]
     if report.macs:
         made.append(("MAC", f"{si(report.macs, 'MAC')} ({report.macs:,.0f})"))
     both = (f"{si(report.read_bytes, 'B')} read", f"{si(report.write_bytes, 'B')} written")
@@ -131,9 +131,7 @@ def groups(report: Report, key: GroupBy, sort: str = "flop", top: int | None = N
 
 def operations(report: Report, sort: str = "bytes", top: int | None = TOP) -> Table:
     """The operations with the most bytes (or as `sort` says), equal ones on one line."""
-    lines = _sorted(
-        lines_of(report), sort, lambda line: (line.time_s, line.flop, line.nbytes, line.row.intensity)
-    )
+    lines = _sorted(lines_of(report), sort, lambda line: (line.time_s, line.flop, line.nbytes, line.row.intensity))
     rows = [
         (
             line.name,
@@ -176,7 +174,7 @@ def bound(row: Row) -> str:
 
 
 def words(bound: str, binds: str | None) -> str:
-    """"memory: HBM" of "memory-bound" and what binds."""
+    """ "memory: HBM" of "memory-bound" and what binds."""
     return f"{bound.removesuffix('-bound')}: {binds}"
 
 

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 _LABEL = 13  # columns of the names of totals
 _NAME, _LEAST = 16, 10  # a name is cut to the first while there are columns to leave out, then to the second
-_OPTIONAL = ("MAC", "of bytes", "ridge", "of FLOP", "times", "FLOP", "FLOP/byte")  # what a narrow table can do without, the first first
+# What a narrow table can do without, the first first.
+_OPTIONAL = ("MAC", "of bytes", "ridge", "of FLOP", "times", "FLOP", "FLOP/byte")
 
 
 def show(
