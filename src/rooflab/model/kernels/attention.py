@@ -1,0 +1,180 @@
+"""Fused attention on GPUs: tiles of queries that walk over blocks of keys, spread over the units in waves.
+
+One thread block holds `tile_queries` rows of q and walks over the keys that they see, `tile_keys` at a time
+(Dao: "FlashAttention-2", arXiv:2307.08691; Shah et al.: "FlashAttention-3", arXiv:2407.08608). For each block
+its unit multiplies twice and takes one exponential per pair; both engines are slow enough to matter, and
+they overlap only in part. With few queries and many keys the keys are split over the units, and a second
+kernel joins the parts. What is left is traffic: keys and values cross memory once.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from rooflab.model.device import Device
+from rooflab.model.kernels.common import Columns, Features, Kernels, Mechanism, Specs
+from rooflab.types.work import Cost, Op, TensorSpec
+from rooflab.work.formulas.attention import visible_pairs
+
+COLUMNS = (
+    "serving",
+    "sequences",
+    "heads",
+    "group",
+    "queries",
+    "visible",
+    "longest",
+    "shortest",
+    "slides",
+    "size",
+    "values",
+    "item_bytes",
+    "backward",
+)
+
+
+def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | None:
+    """The numbers in `COLUMNS`; None for attention that is not fused, or without keys.
+
+    serving: 1 where a serving engine runs it (queries of one group of heads packed into a tile, a paged
+    cache), 0 where PyTorch does; heads: of k and v; group: query heads to each; visible, longest, shortest:
+    keys that a query sees, in the mean, at most, at least; slides: 1 with a window.
+    """
+    if not op.attrs.get("fused", True) or not cost.total_flop:
+        return None
+    backward = op.kind == "attention_backward"
+    q, k, v = inputs[1:4] if backward else inputs[:3]
+    layout = op.attrs.get("layout", "bhsd")
+    sequences, heads, queries = _sizes(q, layout)
+    _, kv_heads, keys = _sizes(k, op.attrs.get("kv_layout", layout))
+    lengths = op.attrs.get("lengths")
+    if lengths:
+        sequences = len(lengths)
+        queries = sum(each[0] for each in lengths) / sequences
+        keys = sum(each[1] for each in lengths) / sequences
+    sight = {
+        name: op.attrs[name] for name in ("causal", "causal_from", "window", "window_right") if name in op.attrs
+    }
+    queries, keys = max(1, round(queries)), max(1, round(keys))
+    pairs, _ = visible_pairs(queries, keys, **sight)
+    first, _ = visible_pairs(1, keys - queries + 1, **sight) if sight.get("causal") else (keys, keys)
+    window = sight.get("window")
+    return (
+        0.0 if op.name.startswith("aten.") else 1.0,
+        sequences,
+        kv_heads,
+        heads / kv_heads,
+        queries,
+        max(1.0, pairs / queries),
+        min(keys, window or keys),
+        max(1, min(first, window or first)),
+        1.0 if window is not None and window < keys else 0.0,
+        q.shape[-1],
+        v.shape[-1],
+        k.nbytes / max(1, k.elements),
+        float(backward),
+    )
+
+
+def _sizes(spec: TensorSpec, layout: str) -> tuple[int, int, int]:
+    """(sequences, heads, tokens of each) of a tensor in one of the formula's layouts."""
+    shape = spec.shape
+    if layout == "bhsd":
+        return math.prod(shape[:-3]), shape[-3], shape[-2]
+    if layout == "bshd":
+        return math.prod(shape[:-3]), shape[-2], shape[-3]
+    return 1, shape[-2], math.prod(shape[:-2])
+
+
+def time(x: Columns, device: Device) -> Kernels:
+    """Launch, then the slower of the tiles' walk and the traffic, then the join of split keys."""
+    c = device.constants
+    tiles, rows = _tiles(x, c("attention.tile_queries"))
+    blocks, longest, shortest = _blocks(x, rows, c("attention.tile_keys"))
+    splits = _splits(x, tiles, blocks, device)
+    block_s = _block_s(x, device)
+    fixed_s = c("attention.tile_clocks") / device.clock_hz
+    slots = device.units
+    busy_s = (tiles / slots) * (splits * fixed_s + blocks * block_s)
+    waves = tiles * splits / slots
+    ragged_s = (np.ceil(waves) - waves) * (fixed_s + shortest / splits * block_s)
+    path_s = fixed_s + np.ceil(longest / splits) * block_s
+    walk_s = np.maximum(path_s, busy_s + ragged_s)
+    traffic = x.read_bytes + x.write_bytes
+    memory_s = (traffic - x.hot_read_bytes - x.hot_write_bytes) / (
+        device.memory_bytes_per_s * c("attention.memory_share")
+    )
+    cache_s = traffic / (device.cache_bytes_per_s * c("attention.cache_share"))
+    overhead_s = _overhead_s(x, splits, device)
+    time_s = overhead_s + np.maximum(np.maximum(walk_s, cache_s), memory_s)
+    zero = np.zeros_like(time_s)
+    return Kernels(
+        time_s=time_s,
+        compute_s=zero + tiles / slots * blocks * block_s,
+        near_s=zero,
+        cache_s=zero + cache_s,
+        memory_s=zero + memory_s,
+        overhead_s=zero + overhead_s + fixed_s,
+        spread=zero + c("attention.spread"),
+        kernels=zero + 1 + (splits > 1) + x["serving"],
+    )
+
+
+def _tiles(x: Columns, tile_queries: float) -> tuple[np.ndarray, np.ndarray]:
+    """How many tiles of queries there are, and at how many positions the rows of one stand."""
+    packed = np.where((x["serving"] > 0) | (x["queries"] == 1), x["group"], 1.0)
+    rows = x["queries"] * packed
+    tiles = x["sequences"] * x["heads"] * (x["group"] / packed) * np.ceil(rows / tile_queries)
+    return tiles, np.minimum(x["queries"], tile_queries / packed)
+
+
+def _blocks(x: Columns, rows: np.ndarray, tile_keys: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Blocks of keys that a tile walks over: in the mean, at most, at least.
+
+    The rows of a tile stand at different positions: it walks over all that any of them sees, in whole
+    blocks.
+    """
+    mixed = x["longest"] > x["visible"]
+    ends = np.where(mixed, (rows - 1) / 2, 0.0)
+    span = x["visible"] + ends + x["slides"] * (rows - 1) / 2
+    ragged = np.where(
+        mixed | (x["slides"] > 0), 0.5 * (1 - np.minimum(rows / tile_keys, 1)) + 0.5 * x["slides"], 0.0
+    )
+    most = np.ceil((x["longest"] + x["slides"] * (rows - 1)) / tile_keys)
+    mean = np.where(mixed | (x["slides"] > 0), span / tile_keys + ragged, most)
+    least = np.ceil(np.minimum(x["shortest"] + rows - 1, x["longest"]) / tile_keys)
+    return np.clip(mean, 1.0, np.maximum(most, 1.0)), np.maximum(most, 1.0), np.minimum(least, mean)
+
+
+def _splits(x: Columns, tiles: np.ndarray, blocks: np.ndarray, device: Device) -> np.ndarray:
+    """Into how many parts the keys of each tile are split, so that the units have work."""
+    most = np.minimum(np.floor(device.units / tiles), device.constants("attention.split_most"))
+    wanted = np.minimum(most, np.ceil(blocks / device.constants("attention.split_blocks")))
+    return np.where(x["backward"] > 0, 1.0, np.maximum(1.0, wanted))
+
+
+def _block_s(x: Columns, device: Device) -> np.ndarray:
+    """Seconds of one unit for one block: two products, and an exponential per pair."""
+    c = device.constants
+    pairs = c("attention.tile_queries") * c("attention.tile_keys")
+    # Seconds of one unit for a FLOP of its matrix engine, at its theoretical peak.
+    flop_s = x.flop_floor_s / np.maximum(x.matrix_flop, 1) * device.units
+    matrix_s = 2 * pairs * (x["size"] + x["values"]) * flop_s
+    special_s = pairs / (c("attention.exp_per_clock") * device.clock_hz)
+    forward = c("attention.matrix_factor") * matrix_s + c("attention.exp_factor") * special_s
+    backward = c("attention.backward_factor") * matrix_s + c("attention.exp_factor") * special_s
+    # No library kernel for the newest matrix instructions holds rows this long.
+    long = np.where(np.maximum(x["size"], x["values"]) > 256, c("attention.long_factor"), 1.0)
+    return np.where(x["backward"] > 0, backward, forward) * long
+
+
+def _overhead_s(x: Columns, splits: np.ndarray, device: Device) -> np.ndarray:
+    c = device.constants
+    serving = c("attention.serving_s") + c("attention.sequence_s") * x["sequences"]
+    launch = np.where(x["serving"] > 0, serving, c("attention.launch_s"))
+    return (launch + np.where(splits > 1, c("attention.join_s"), 0.0)) * device.factor["overhead"]
+
+
+MECHANISM = Mechanism("attention", ("gpu",), ("attention", "attention_backward"), COLUMNS, features, time)
