@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
 from rooflab.model import device as devices
-from rooflab.model import overhead, plain, predict
+from rooflab.model import doubts, host, overhead, plain, predict
 from rooflab.model.device import Device
 from rooflab.model.predict import Times, Work
 from rooflab.model.roofline import BALANCED
 from rooflab.types.machine import Machine
 from rooflab.types.prediction import Bound, Prediction, Setting
-from rooflab.types.report import Report
+from rooflab.types.report import Report, Row
 
 # Four of five measured times shall lie within the bars: 1.28 standard deviations each way of ln(time).
 BAR_SIGMAS = 1.28
@@ -24,76 +24,132 @@ BAR_SIGMAS = 1.28
 SHARED = 0.5
 
 
+class Waits(NamedTuple):
+    """The host's part, in seconds, of each row that launches; zeros where there is no host in the way.
+
+    Attributes:
+        wait_s: how long the device waits for the host before it.
+        host_s: host time of the row and of those before it that launch nothing.
+    """
+
+    wait_s: np.ndarray
+    host_s: np.ndarray
+
+
 def on(report: Report, machine: Machine, setting: Setting) -> Report:
     """`report` with every row predicted on `machine` as `setting` says, and the whole program."""
     device = devices.of(machine, cache=setting.cache, power=setting.power, knobs=setting.what_if)
     bounded = plain.on(report, machine)
+    lacking = _lacking(bounded.rows, machine)
     work = predict.prepare(report.graph, report.rows)
+    work = _without(work, lacking)
     found = predict.times(work, device)
     counts = np.array([row.op.count for row in work.rows], float)
-    waits, host = np.zeros(len(work.rows)), np.zeros(len(work.rows))
-    if setting.mode == "eager":
-        waits, host = _eager(report, work, found, device, setting, counts)
-    each = _predictions(work, found, device, counts, waits, host)
+    waits = _waits(report, work, found, device, setting, counts)
+    each = _predictions(work, found, device, counts, waits)
     rows = list(bounded.rows)
-    for number, prediction in zip(work.index, each, strict=True):
-        rows[number] = msgspec.structs.replace(
-            rows[number], prediction=prediction, bound=prediction.bound, binds=prediction.binds
-        )
-    spreads = found.kernels.spread[:, 0] * device.constants.wider
-    return msgspec.structs.replace(
-        bounded, rows=tuple(rows), setting=setting, prediction=_whole(each, spreads, report)
+    for number, prediction in zip(work.index.tolist(), each, strict=True):
+        rows[number] = _predicted(rows[number], prediction)
+    for number, reason in lacking.items():
+        rows[number] = msgspec.structs.replace(rows[number], unbound=reason)
+    whole = _whole(each, found, device, counts, waits)
+    made = msgspec.structs.replace(bounded, rows=tuple(rows), setting=setting, prediction=whole)
+    return msgspec.structs.replace(made, warnings=doubts.warnings(made, device))
+
+
+def _predicted(row: Row, prediction: Prediction) -> Row:
+    return Row(
+        op=row.op,
+        cost=row.cost,
+        prediction=prediction,
+        bound=prediction.bound,
+        binds=prediction.binds,
+        ridge=row.ridge,
     )
 
 
-def _eager(
+def _lacking(rows: tuple[Row, ...], machine: Machine) -> dict[int, str]:
+    """By row, why it cannot be predicted: its number format has no peak there."""
+    found: dict[int, str] = {}
+    for number, row in enumerate(rows):
+        reason = doubts.lacks(row, machine) if row.unbound else None
+        if reason:
+            found[number] = reason
+    return found
+
+
+def _without(work: Work, lacking: Mapping[int, str]) -> Work:
+    if not lacking:
+        return work
+    kept = [
+        (row, number) for row, number in zip(work.rows, work.index.tolist(), strict=True) if number not in lacking
+    ]
+    everything = tuple(row for row, _ in kept)
+    return predict.prepare(work.graph, everything)._replace(index=np.array([number for _, number in kept], int))
+
+
+def _waits(
     report: Report, work: Work, found: Times, device: Device, setting: Setting, counts: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """How long the device waits for the host before each row, and the host's time for each row."""
-    host_s = _dispatch_s(device.machine, setting) * device.factor["dispatch"]
-    host = host_s * counts
-    queues = overhead.queues(host, found.kernels.time_s[:, :1] * counts[:, None])
-    return queues.wait_s[:, 0], host
+) -> Waits:
+    if setting.mode != "eager":
+        return Waits(np.zeros(len(work.rows)), np.zeros(len(work.rows)))
+    ops = report.graph.ops
+    host_s = host.dispatch_s(ops, device, setting)[:, 0] * np.array([op.count for op in ops], float)
+    # Calls that launch nothing (views) cost the host time all the same, before the next that does.
+    before = np.concatenate([[0.0], np.cumsum(host_s)])[work.index + 1]
+    host_s = np.diff(before, prepend=0.0)
+    if device.machine.kind == "cpu":
+        # The host computes by itself: it dispatches, then works.
+        return Waits(host_s, host_s)
+    queues = overhead.queues(host_s, found.kernels.time_s[:, :1] * counts[:, None])
+    return Waits(queues.wait_s[:, 0], host_s)
 
 
-def _dispatch_s(machine: Machine, setting: Setting) -> Any:
-    if setting.dispatch_s is not None:
-        return setting.dispatch_s
-    known = [each.dispatch_s for each in machine.runtimes if each.dispatch_s is not None]
-    return known[0] if known else 10e-6
-
-
-def _predictions(
-    work: Work, found: Times, device: Device, counts: np.ndarray, waits: np.ndarray, host: np.ndarray
-) -> list[Prediction]:
+def _predictions(work: Work, found: Times, device: Device, counts: np.ndarray, waits: Waits) -> list[Prediction]:
     k = found.kernels
+    device_s, floor_s = k.time_s[:, 0] * counts, found.floor_s[:, 0] * counts
+    factor = np.exp(BAR_SIGMAS * k.spread[:, 0] * device.constants.wider)
+    slack = float(np.exp(BAR_SIGMAS * device.constants("dispatch.spread")))
+    wait_s = waits.wait_s
+    low_s = np.maximum(floor_s, device_s / factor + wait_s / slack)
+    high_s = device_s * factor + wait_s * slack
+    overhead_s = k.overhead_s[:, 0] * counts + wait_s
+    names = (device.near_name, device.cache_name, device.memory_name)
+    columns = [
+        each.tolist()
+        for each in (
+            device_s + wait_s,
+            low_s,
+            high_s,
+            floor_s,
+            k.compute_s[:, 0] * counts,
+            k.near_s[:, 0] * counts,
+            k.cache_s[:, 0] * counts,
+            k.memory_s[:, 0] * counts,
+            overhead_s,
+            wait_s > overhead_s / 2,
+            waits.host_s,
+            k.kernels[:, 0] * counts,
+        )
+    ]
     made = []
-    for n in range(len(work.rows)):
-        times = float(counts[n])
-        spread = float(k.spread[n, 0]) * device.constants.wider
-        device_s, floor_s = float(k.time_s[n, 0]) * times, float(found.floor_s[n, 0]) * times
-        factor = float(np.exp(BAR_SIGMAS * spread))
-        wait = float(waits[n])
-        memory = {
-            device.near_name: float(k.near_s[n, 0]) * times,
-            device.cache_name: float(k.cache_s[n, 0]) * times,
-            device.memory_name: float(k.memory_s[n, 0]) * times,
-        }
-        compute, over = float(k.compute_s[n, 0]) * times, float(k.overhead_s[n, 0]) * times + wait
-        bound, binds = _bound(compute, found.engines[n], memory, over, "host" if wait > over / 2 else "launch")
+    for engine, *numbers in zip(found.engines, *columns, strict=True):
+        time, low, high, floor, compute, near, cache, memory, over, waiting, host_s, kernels = numbers
+        levels = dict(zip(names, (near, cache, memory), strict=True))
+        bound, binds = _bound(compute, engine, levels, over, "host" if waiting else "launch")
         made.append(
             Prediction(
-                time_s=device_s + wait,
-                low_s=max(floor_s, device_s / factor + wait),
-                high_s=device_s * factor + wait,
-                floor_s=floor_s,
+                time_s=time,
+                low_s=low,
+                high_s=high,
+                floor_s=floor,
                 compute_s=compute,
-                memory_s=memory,
+                memory_s=levels,
                 overhead_s=over,
                 bound=bound,
                 binds=binds,
-                host_s=float(host[n]),
-                kernels=float(k.kernels[n, 0]) * times,
+                host_s=host_s,
+                kernels=kernels,
             )
         )
     return made
@@ -103,7 +159,7 @@ def _bound(
     compute: float, engine: str, memory: Mapping[str, float], overhead_s: float, overhead_name: str
 ) -> tuple[Bound, str]:
     """What binds by three terms: compute, the slowest level, overhead; balanced where two are close."""
-    level = max(memory, key=lambda name: memory[name])
+    level = max(memory, key=memory.__getitem__)
     terms: list[tuple[float, Bound, str]] = [
         (memory[level], "memory-bound", level),
         (compute, "compute-bound", engine),
@@ -115,22 +171,25 @@ def _bound(
     return terms[0][1], terms[0][2]
 
 
-def _whole(rows: list[Prediction], spreads: np.ndarray, report: Report) -> Prediction | None:
+def _whole(
+    rows: list[Prediction], found: Times, device: Device, counts: np.ndarray, waits: Waits
+) -> Prediction | None:
     """The program: its rows one after the other."""
     if not rows:
         return None
-    levels = list(rows[0].memory_s)
-    memory = {name: sum(row.memory_s[name] for row in rows) for name in levels}
-    compute, over = sum(row.compute_s for row in rows), sum(row.overhead_s for row in rows)
-    time_s, floor_s = sum(row.time_s for row in rows), sum(row.floor_s for row in rows)
-    errors = spreads * np.array([row.time_s for row in rows])
+    memory = {name: sum(row.memory_s[name] for row in rows) for name in rows[0].memory_s}
+    engines: dict[str, float] = {}
+    for engine, row in zip(found.engines, rows, strict=True):
+        engines[engine] = engines.get(engine, 0.0) + row.compute_s
+    compute, over = sum(engines.values()), sum(row.overhead_s for row in rows)
+    time_s, floor_s, wait_s = sum(row.time_s for row in rows), sum(row.floor_s for row in rows), waits.wait_s.sum()
+    errors = found.kernels.spread[:, 0] * device.constants.wider * found.kernels.time_s[:, 0] * counts
     together, apart = float(errors.sum()) ** 2, float((errors**2).sum())
-    spread = float(np.sqrt(SHARED * together + (1 - SHARED) * apart)) / time_s if time_s else 0.0
+    of_host = device.constants("dispatch.spread") * float(wait_s)
+    spread = float(np.sqrt(SHARED * together + (1 - SHARED) * apart + of_host**2)) / time_s if time_s else 0.0
     factor = float(np.exp(BAR_SIGMAS * spread))
-    slowest = max(rows, key=lambda row: row.compute_s)
-    host = max(rows, key=lambda row: row.overhead_s)
-    engine = slowest.binds if slowest.bound == "compute-bound" else "compute"
-    bound, binds = _bound(compute, engine, memory, over, host.binds if host.bound == "overhead-bound" else "launch")
+    engine = max(engines, key=engines.__getitem__)
+    bound, binds = _bound(compute, engine, memory, over, "host" if wait_s > over / 2 else "launch")
     return Prediction(
         time_s=time_s,
         low_s=max(floor_s, time_s / factor),

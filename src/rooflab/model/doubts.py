@@ -1,0 +1,74 @@
+"""What a reader must know before trusting a prediction: memory that does not fit, formats the machine lacks."""
+
+from __future__ import annotations
+
+from rooflab.model.device import Device
+from rooflab.model.plain import MINOR, compute_terms, peak_of
+from rooflab.types.machine import Engine, Machine
+from rooflab.types.report import Report, Row
+from rooflab.units import si
+
+# The format that software falls back to where a machine has no peak for the one asked for, best first.
+_FALLBACKS: dict[str, tuple[str, ...]] = {
+    "fp4": ("fp8", "bf16", "fp16", "fp32"),
+    "fp6": ("fp8", "bf16", "fp16", "fp32"),
+    "fp8": ("bf16", "fp16", "fp32"),
+    "bf16": ("fp32", "fp16"),
+    "fp16": ("fp32",),
+    "tf32": ("fp32",),
+    "int4": ("int8", "fp16", "fp32"),
+    "int8": ("fp16", "fp32"),
+}
+
+
+def warnings(report: Report, device: Device) -> tuple[str, ...]:
+    """One line for each doubt about `report` as predicted on `device`."""
+    lines = (_too_large(report, device), *_without_a_peak(report))
+    return tuple(line for line in lines if line)
+
+
+def _too_large(report: Report, device: Device) -> str | None:
+    need, capacity = report.memory.most, device.memory_bytes
+    if capacity is None or need <= float(capacity):
+        return None
+    holds = float(capacity)
+    return (
+        f"does not fit: needs {si(need, 'B')}, {device.machine.name} holds {si(holds, 'B')}: "
+        f"{si(need - holds, 'B')} too many; predicted as if it did"
+    )
+
+
+def _without_a_peak(report: Report) -> list[str]:
+    reasons: dict[str, list[str]] = {}
+    for row in report.rows:
+        if row.unbound and row.cost is not None and row.prediction is None and row.nbytes:
+            reasons.setdefault(row.unbound, []).append(row.op.name)
+    return [
+        f"{len(names)} operation{'s' if len(names) > 1 else ''} without a prediction, left out of the total "
+        f"({', '.join(list(dict.fromkeys(names))[:3])}): {reason}"
+        for reason, names in reasons.items()
+    ]
+
+
+def lacks(row: Row, machine: Machine) -> str | None:
+    """Why `row` cannot be predicted on `machine`: most of its work is in a format without a peak there.
+
+    The sentence says what such work would be computed in instead, if in anything.
+    """
+    if row.cost is None or not row.cost.flop:
+        return None
+    _, missing = compute_terms(row.cost.flop, machine)
+    if sum(one.count for one in missing) <= MINOR * row.cost.total_flop:
+        return None
+    return "; ".join(dict.fromkeys(_instead(one.engine, one.dtype, machine) for one in missing))
+
+
+def _instead(engine: Engine, dtype: str, machine: Machine) -> str:
+    states = f"{machine.name} states no {dtype} {engine} peak"
+    for other in _FALLBACKS.get(dtype, ()):
+        rate, name = peak_of(machine, engine, other)
+        if rate is not None:
+            return (
+                f"{states}: it would be computed in {other} after a conversion ({name} {si(rate.value, 'FLOP/s')})"
+            )
+    return f"{states}, nor one of a format that could stand in for it: it cannot run there"
