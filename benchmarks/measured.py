@@ -13,7 +13,7 @@ import importlib.util
 import json
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -37,6 +37,7 @@ class Case(NamedTuple):
         machine: what it ran on.
         measured_s: seconds.
         settings: how it was run: mode, cache, power.
+        program: runs it on PyTorch's meta device, for peers that look at PyTorch programs; None without.
     """
 
     table: str
@@ -46,6 +47,7 @@ class Case(NamedTuple):
     machine: Machine
     measured_s: float
     settings: dict[str, Any]
+    program: Callable[[], Any] | None = None
 
 
 def module(path: Path) -> ModuleType:
@@ -77,7 +79,8 @@ def operators(truth: Path) -> Iterator[Case]:
                 if ms and (cache == "warm" or ms > 0.05):
                     settings = {"mode": "graph", "cache": cache, "power": "burst"}
                     name = f"operators, {cache}, {path.stem}"
-                    yield Case(name, case["op"], case["id"], report, machine, ms / 1e3, settings)
+                    run = functools.partial(_run_operator, ops, case)
+                    yield Case(name, case["op"], case["id"], report, machine, ms / 1e3, settings, run)
 
 
 @functools.cache
@@ -98,6 +101,11 @@ def operator_report(truth: Path, name: str) -> Report | None:
         except RooflabError as error:
             print(f"left out: {name}: {error}", file=sys.stderr)
             return None
+
+
+def _run_operator(ops: ModuleType, case: dict[str, Any]) -> Any:
+    real = case["op"].startswith(("spmv", "adam"))
+    return _meta(ops, case, real)()
 
 
 def _meta(ops: ModuleType, case: dict[str, Any], real: bool) -> Any:
@@ -123,7 +131,13 @@ def models(truth: Path) -> Iterator[Case]:
             for table, mode, ms in _model_times(each):
                 settings = {"mode": mode, "cache": "warm", "power": "burst"}
                 name = each["name"] + (" train" if train else "")
-                yield Case(f"models, {table}, {path.stem}", table, name, report, machine, ms / 1e3, settings)
+                run = None if train else functools.partial(_run_model, builder, each["name"])
+                yield Case(f"models, {table}, {path.stem}", table, name, report, machine, ms / 1e3, settings, run)
+
+
+def _run_model(builder: ModuleType, name: str) -> Any:
+    made, inputs = builder.build(name, "meta")
+    return made.eval()(*inputs)
 
 
 def _model_times(each: dict[str, Any]) -> Iterator[tuple[str, str, float]]:
