@@ -132,15 +132,18 @@ def op(
     *shapes: str | int | tuple[int, ...],
     dtype: str = "fp32",
     machine: Machine | str | PathLike[str] | None = None,
+    cache: Cache = "warm",
+    power: Power = "burst",
     **attrs: Any,
 ) -> Report:
-    """What one operation asks for, from shapes alone: FLOP, bytes, intensity, and its bound on a machine.
+    """What one operation asks for, from shapes alone: FLOP, bytes, intensity; its time and bound on a machine.
 
     Args:
         kind: "matmul", "conv2d", "attention", "softmax", "relu", "add", "lstm", "all_reduce", "adam", …
         shapes: of the operands: (4096, 1024) or "4096x1024", or "4096x1024:int8" for a format of its own.
         dtype: number format of the operands.
-        machine: the one to bound it on: a `Machine`, or a name or file of one.
+        machine: the one to predict it on: a `Machine`, or a name or file of one.
+        cache, power: as `analyze`.
         attrs: the operation's settings: causal, window, stride, groups, hidden, ranks, …
 
     Raises:
@@ -155,7 +158,7 @@ def op(
     found = _machine(machine)
     graph = by_hand.graph(kind, shapes, dtype=dtype, **attrs)
     report = answer.report(graph, by_hand.title(kind, shapes, dtype))
-    return report if found is None else predict(report, found)
+    return report if found is None else predict(report, found, cache=cache, power=power)
 
 
 def predict(

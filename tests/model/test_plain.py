@@ -29,8 +29,12 @@ def box(*peaks, bandwidth=1e12, **more):
 BOX = box((100, "bf16", "matrix", "fma"), (10, "fp32", "vector", "fma"))
 
 
+def on(machine, kind, *shapes, dtype="fp32", **attrs):
+    return plain.on(rooflab.op(kind, *shapes, dtype=dtype, **attrs), machine)
+
+
 def bound(machine, kind, *shapes, dtype="fp32", **attrs):
-    row = rooflab.op(kind, *shapes, dtype=dtype, machine=machine, **attrs).rows[0]
+    row = on(machine, kind, *shapes, dtype=dtype, **attrs).rows[0]
     return row.bound, row.binds, row.ridge
 
 
@@ -55,7 +59,7 @@ def test_without_a_matrix_unit_the_vector_unit_of_the_same_format_multiplies():
 
 
 def test_never_another_formats_matrix_peak():
-    row = rooflab.op("matmul", "8x8", "8x8", dtype="fp8", machine=BOX).rows[0]
+    row = on(BOX, "matmul", "8x8", "8x8", dtype="fp8").rows[0]
     assert (row.bound, row.binds, row.ridge) == (None, None, None)
     assert row.unbound == "box states no fp8 matrix peak"
 
@@ -83,10 +87,10 @@ def test_special_functions_run_on_their_unit_where_it_is_known():
 
 def test_minor_work_without_a_peak_is_left_out_and_said():
     tensor_only = box((100, "bf16", "matrix", "fma"))
-    report = rooflab.op("matmul", "512x512", "512x512", dtype="bf16", bias=True, machine=tensor_only)
+    report = on(tensor_only, "matmul", "512x512", "512x512", dtype="bf16", bias=True)
     assert report.rows[0].bound == "compute-bound"
     assert "no bf16 vector peak known" in report.conventions[-1]
-    assert rooflab.op("relu", "9", dtype="bf16", machine=tensor_only).rows[0].bound is None
+    assert on(tensor_only, "relu", "9", dtype="bf16").rows[0].bound is None
 
 
 def test_what_moves_no_floating_point_numbers_is_bound_by_memory():
@@ -94,7 +98,7 @@ def test_what_moves_no_floating_point_numbers_is_bound_by_memory():
 
 
 def test_attained_rates_stand_in_and_are_named():
-    report = rooflab.op("relu", "1000", machine=box((10, "fp32", "vector", "fma"), basis="attained"))
+    report = on(box((10, "fp32", "vector", "fma"), basis="attained"), "relu", "1000")
     assert report.conventions[-1] == (
         "bounds: plain roofline of box: memory 1.00 TB/s attained, fp32 vector 10.0 TFLOP/s"
     )
@@ -102,7 +106,7 @@ def test_attained_rates_stand_in_and_are_named():
 
 def test_without_a_bandwidth_there_is_no_bound():
     machine = Machine(name="box", kind="gpu", source=SHEET)
-    report = rooflab.op("relu", "1000", machine=machine)
+    report = on(machine, "relu", "1000")
     assert report.rows[0].unbound == "box states no memory bandwidth"
     assert plain.roofs(report, machine) is None
 
@@ -129,7 +133,7 @@ GUIDE = (
 
 @pytest.mark.parametrize(("kind", "shapes", "settings", "expected"), GUIDE)
 def test_nvidias_guide_on_a_v100(kind, shapes, settings, expected):
-    row = rooflab.op(kind, *shapes, dtype="fp16", machine="v100-sxm2-32gb", **settings).rows[0]
+    row = on(rooflab.machine("v100-sxm2-32gb"), kind, *shapes, dtype="fp16", **settings).rows[0]
     assert row.bound == expected
     if kind == "linear":
         assert row.ridge == pytest.approx(138.9, rel=0.01)

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from rooflab.model.whatif import Change
     from rooflab.types.report import Report
 
-_MACHINE = "Predict time and what binds on it: a name of `rooflab machines`, or a file."
 _MACHINES = "Predict time and what binds on it: a name of `rooflab machines`, or a file; a,b,c are compared."
 _WHAT_IF = "Change the machine or the work (bandwidth=2x,dtype=fp8,batch=64); may be given again."
 _MODE = "How it runs: by default eager for PyTorch, compiled for JAX, graph for the others."
@@ -175,7 +174,10 @@ def _compared(variants: list[tuple[str, Report]], paths: tuple[str, ...], as_jso
 @click.argument("kind", required=False)
 @click.argument("shapes", nargs=-1)
 @click.option("--dtype", default="fp32", metavar="NAME", show_default=True, help="Number format of the operands.")
-@click.option("--machine", metavar="NAME", help=_MACHINE)
+@click.option("--machine", metavar="NAME", help=_MACHINES)
+@click.option("--cache", type=click.Choice(_CACHES), default="warm", show_default=True, help=_CACHE)
+@click.option("--power", type=click.Choice(_POWERS), default="burst", show_default=True, help=_POWER)
+@click.option("--what-if", "what_ifs", multiple=True, metavar="NAME=VALUE,…", help=_WHAT_IF)
 @click.option("--causal", is_flag=True, help="attention: a query sees no later key.")
 @click.option("--window", type=int, metavar="N", help="attention: keys that a query sees, its own included.")
 @click.option("--kv-heads", type=int, metavar="N", help="attention: heads of K and V, where only Q is given.")
@@ -197,6 +199,9 @@ def op(
     shapes: tuple[str, ...],
     dtype: str,
     machine: str | None,
+    cache: Any,
+    power: Any,
+    what_ifs: tuple[str, ...],
     unfused: bool,
     more: tuple[str, ...],
     list_kinds: bool,
@@ -204,7 +209,7 @@ def op(
     paths: tuple[str, ...],
     **flags: Any,
 ) -> int:
-    """Count one operation KIND on operands of SHAPES: FLOP, bytes, intensity, its bound on a machine.
+    """Count one operation KIND on operands of SHAPES: FLOP, bytes, intensity, its time on a machine.
 
     A shape is 4096x1024, or 4096x1024:int8 where an operand has a number format of its own.
     """
@@ -224,7 +229,16 @@ def op(
     given |= {name: _value(text) for name, text in _pairs(more, "--set")}
     from rooflab.story import op as count
 
-    _answer(count(kind, *shapes, dtype=dtype, machine=machine, **given), paths, as_json)
+    changes = _changes(what_ifs, machine)
+    report, variants = count(kind, *shapes, dtype=dtype, **given), []
+    for name in _names(machine):
+        for text in (None, *(text for text, _ in changes)):
+            found = report.on(name, cache=cache, power=power, what_if=text)
+            variants.append((name if text is None else f"{name}, {text}", found))
+    if len(variants) > 1:
+        _compared(variants, paths, as_json)
+    else:
+        _answer(variants[0][1] if variants else report, paths, as_json)
     return 0
 
 

@@ -28,7 +28,7 @@ KNOBS: dict[str, str] = {
     "compute": "arithmetic peaks of every engine and number format",
     "clock": "clock of the compute units: peaks and caches follow",
     "units": "number of compute units: peaks and L1 follow",
-    "cache": "capacity of the last cache before memory",
+    "cache_capacity": "capacity of the last cache before memory",
     "cache_bandwidth": "bandwidth of the caches",
     "overhead": "time to start a kernel",
     "dispatch": "host time to dispatch an operation",
@@ -119,7 +119,7 @@ def of(
         memory_bytes_per_s=rate.value * factor["bandwidth"],
         memory_basis=rate.basis,
         memory_bytes=None if memory.capacity_bytes is None else memory.capacity_bytes * factor["capacity"],
-        cache_bytes=_capacity(last, machine, found) * factor["cache"],
+        cache_bytes=_capacity(last, machine, found) * factor["cache_capacity"],
         cache_bytes_per_s=_speed(last, "device.cache_bytes_per_unit_clock", units, clock, found)
         * factor["cache_bandwidth"]
         * factor["clock"],

@@ -97,7 +97,8 @@ def layout(report: Report, width: int = 720, height: int = 440) -> Layout:
     for line in lines:
         at, ridge = line.row.intensity or 0.0, line.row.ridge or 0.0
         diameter = SMALLEST + (LARGEST - SMALLEST) * math.sqrt((line.flop or 0.0) / most)
-        marks.append(Mark(line, at, bandwidth * min(at, ridge), diameter))
+        limit = bandwidth * min(at, ridge)
+        marks.append(Mark(line, at, (line.flop or 0.0) / line.time_s if line.time_s else limit, diameter))
     marks.sort(key=lambda mark: -mark.diameter)
     space = _plane(roofs, marks, width, height)
     return Layout(space, roofs, tuple(marks), _labels(roofs, marks, space))
@@ -109,7 +110,8 @@ def subtitle(report: Report, drawn: Layout) -> str:
     without = sum(1 for row in report.rows if row.cost is not None and row.nbytes and not row.flop)
     left = f"; {without:,} without FLOP not drawn" if without else ""
     basis = drawn.roofs.bandwidth.basis
-    return f"The most that {machine} allows ({basis} rates); area: FLOP; bytes: compulsory{left}"
+    what = "Predicted" if report.prediction is not None else "The most"
+    return f"{what} on {machine}, under {basis} rates; area: FLOP; bytes: compulsory{left}"
 
 
 def _plane(roofs: plain.Roofs, marks: list[Mark], width: int, height: int) -> Plane:
@@ -205,6 +207,7 @@ def _dots(drawn: Layout, theme: Theme) -> alt.Chart:
     import altair as alt
 
     colours = {"memory-bound": theme.memory, "compute-bound": theme.caches[1], "balanced": theme.caches[2]}
+    colours["overhead-bound"] = theme.muted
     rows = [
         {
             "x": mark.x,

@@ -174,7 +174,7 @@ def bound(row: Row) -> str:
 
 
 def words(bound: str, binds: str | None) -> str:
-    """ "memory: HBM" of "memory-bound" and what binds."""
+    """What binds, as "memory: HBM" for "memory-bound" by HBM."""
     return f"{bound.removesuffix('-bound')}: {binds}"
 
 

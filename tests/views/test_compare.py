@@ -1,0 +1,34 @@
+"""Predictions side by side."""
+
+from __future__ import annotations
+
+import json
+
+import rooflab
+from rooflab.views import compare
+
+
+def variants():
+    report = rooflab.op("add", (1 << 26,), (1 << 26,))
+    names = ("h200", "h100-sxm")
+    return [(name, report.on(name)) for name in names]
+
+
+def test_each_variant_has_a_line_and_its_speed_against_the_first():
+    found = variants()
+    table = compare.table(found)
+    assert [row[0] for row in table.rows] == ["h200", "h100-sxm"]
+    ratio = found[0][1].time_s / found[1][1].time_s
+    assert [row[3] for row in table.rows] == ["1 ×", f"{ratio:.3g} ×"]
+    assert {row[4] for row in table.rows} == {"memory: HBM"}
+
+
+def test_the_terminal_and_the_json_hold_the_same(capsys):
+    found = variants()
+    compare.show(found)
+    text = capsys.readouterr().out
+    assert text.index("Coverage 100 %") < text.index("h100-sxm")
+    plain = json.loads(json.dumps(compare.to_dict(found)))
+    assert [line["on"] for line in plain["variants"]] == ["h200", "h100-sxm"]
+    assert plain["variants"][0]["time_s"] == found[0][1].time_s
+    assert len(plain["reports"]) == 2
