@@ -95,7 +95,7 @@ def time(x: Columns, device: Device) -> Kernels:
     blocks, longest, shortest = _blocks(x, rows, c("attention.tile_keys"))
     splits = _splits(x, tiles, blocks, device)
     block_s = _block_s(x, device)
-    fixed_s = c("attention.tile_clocks") / device.clock_hz
+    fixed_s = _tile_s(x, tiles, device)
     slots = device.units
     busy_s = (tiles / slots) * (splits * fixed_s + blocks * block_s)
     waves = tiles * splits / slots
@@ -103,12 +103,13 @@ def time(x: Columns, device: Device) -> Kernels:
     path_s = fixed_s + np.ceil(longest / splits) * block_s
     walk_s = np.maximum(path_s, busy_s + ragged_s)
     traffic = x.read_bytes + x.write_bytes
-    memory_s = (traffic - x.hot_read_bytes - x.hot_write_bytes) / (
-        device.memory_bytes_per_s * c("attention.memory_share")
-    )
+    share = np.where(x["serving"] > 0, c("attention.paged_share"), c("attention.memory_share"))
+    memory_s = (traffic - x.hot_read_bytes - x.hot_write_bytes) / (device.memory_bytes_per_s * share)
     cache_s = traffic / (device.cache_bytes_per_s * c("attention.cache_share"))
     overhead_s = _overhead_s(x, splits, device)
-    time_s = overhead_s + np.maximum(np.maximum(walk_s, cache_s), memory_s)
+    time_s = (
+        overhead_s + _around_backward_s(x, device) + np.maximum(walk_s, fixed_s + np.maximum(cache_s, memory_s))
+    )
     zero = np.zeros_like(time_s)
     return Kernels(
         time_s=time_s,
@@ -118,7 +119,7 @@ def time(x: Columns, device: Device) -> Kernels:
         memory_s=zero + memory_s,
         overhead_s=zero + overhead_s + fixed_s,
         spread=zero + c("attention.spread"),
-        kernels=zero + 1 + (splits > 1) + x["serving"],
+        kernels=zero + _kernels(x, splits),
     )
 
 
@@ -164,17 +165,49 @@ def _block_s(x: Columns, device: Device) -> np.ndarray:
     matrix_s = 2 * pairs * (x["size"] + x["values"]) * flop_s
     special_s = pairs / (c("attention.exp_per_clock") * device.clock_hz)
     forward = c("attention.matrix_factor") * matrix_s + c("attention.exp_factor") * special_s
-    backward = c("attention.backward_factor") * matrix_s + c("attention.exp_factor") * special_s
+    backward = c("attention.backward_factor") * matrix_s + c("attention.backward_exp_factor") * special_s
     # No library kernel for the newest matrix instructions holds rows this long.
     long = np.where(np.maximum(x["size"], x["values"]) > 256, c("attention.long_factor"), 1.0)
     return np.where(x["backward"] > 0, backward, forward) * long
+
+
+def _tile_s(x: Columns, tiles: np.ndarray, device: Device) -> np.ndarray:
+    """Seconds of one unit for a tile beside its blocks: filling the pipeline, q in, the result out."""
+    c = device.constants
+    clocks = np.where(x["serving"] > 0, c("attention.serving_tile_clocks"), c("attention.tile_clocks"))
+    # A serving kernel masks by each sequence's length in any case.
+    diagonal = (x["longest"] > x["visible"]) & (x["serving"] == 0)
+    clocks = clocks + (x["slides"] + diagonal) * c("attention.edge_clocks")
+    rows = x["sequences"] * x["heads"] * x["group"] * x["queries"] / tiles
+    row_bytes = (x["size"] + x["values"]) * x["item_bytes"]
+    unit_bytes_per_s = device.cache_bytes_per_s / device.units
+    return clocks / device.clock_hz + rows * row_bytes / unit_bytes_per_s * c("attention.row_factor")
+
+
+def _around_backward_s(x: Columns, device: Device) -> np.ndarray:
+    """Seconds of what runs before and after the backward kernel.
+
+    Σ dO·O of each row is taken first (reads both); dq is summed in fp32 and converted last (reads twice
+    q's bytes, writes them once).
+    """
+    query_bytes = x["sequences"] * x["heads"] * x["group"] * x["queries"] * x["size"] * x["item_bytes"]
+    share = device.constants("attention.around_share")
+    return np.where(x["backward"] > 0, 5 * query_bytes / (device.memory_bytes_per_s * share), 0.0)
+
+
+def _kernels(x: Columns, splits: np.ndarray) -> np.ndarray:
+    serving = 1 + 1.0 + (splits > 1)  # storing keys and values, and joining
+    return np.where(x["backward"] > 0, 3.0, np.where(x["serving"] > 0, serving, 1.0))
 
 
 def _overhead_s(x: Columns, splits: np.ndarray, device: Device) -> np.ndarray:
     c = device.constants
     serving = c("attention.serving_s") + c("attention.sequence_s") * x["sequences"]
     launch = np.where(x["serving"] > 0, serving, c("attention.launch_s"))
-    return (launch + np.where(splits > 1, c("attention.join_s"), 0.0)) * device.factor["overhead"]
+    launch = np.where(x["backward"] > 0, 3 * c("attention.launch_s"), launch)
+    return (launch + np.where((splits > 1) & (x["serving"] > 0), c("attention.join_s"), 0.0)) * device.factor[
+        "overhead"
+    ]
 
 
 MECHANISM = Mechanism("attention", ("gpu",), ("attention", "attention_backward"), COLUMNS, features, time)
