@@ -69,6 +69,10 @@ class Constants(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             raise UnknownNameError(f"constant of {self.family}", name, sorted(self.values))
         return found.value if isinstance(found.value, list) else [found.value]
 
+    def models(self, topic: str) -> bool:
+        """Whether the family has constants for the mechanism called `topic`."""
+        return f"{topic}.spread" in self.values
+
     def replaced(self, values: dict[str, float]) -> Constants:
         """These constants with other numbers for some of them, each said to be "assumed: given"."""
         made = dict(self.values)

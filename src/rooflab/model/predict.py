@@ -79,7 +79,7 @@ def _grouped(work: Work, device: Device) -> list[tuple[Mechanism, np.ndarray, np
     fitting = [
         (number, each)
         for number, each in enumerate(MECHANISMS)
-        if not each.machines or device.machine.kind in each.machines
+        if (not each.machines or device.machine.kind in each.machines) and device.constants.models(each.name)
     ]
     tensors = work.graph.tensors
     for number, row in enumerate(work.rows):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rooflab.model.device import Device
+from rooflab.model.device import Device, Number
 from rooflab.types.work import Graph, Op
 
 
@@ -76,7 +76,31 @@ def hot_bytes(found: Operands, rows: int, device: Device) -> tuple[np.ndarray, n
     return read, write
 
 
-def held_share(distance_bytes: np.ndarray, device: Device) -> np.ndarray:
+def held_share(distance_bytes: Number, device: Device) -> np.ndarray:
     """Share of an operand that is still held after `distance_bytes` of traffic: 1 well within, 0 well beyond."""
     full, empty = device.constants("residency.full"), device.constants("residency.empty")
     return np.clip((empty - distance_bytes / device.cache_bytes) / (empty - full), 0.0, 1.0)
+
+
+def displaced_bytes(read_bytes: Number, write_bytes: Number, device: Device) -> np.ndarray:
+    """Bytes written back to memory to make room in a cold cache, less those that the kernel leaves unwritten.
+
+    A cold cache is full of what others wrote. A kernel that only reads pushes it out and pays for it; one
+    that writes leaves as much of its own behind for the next.
+    """
+    if device.warm:
+        return np.zeros(np.broadcast_shapes(np.shape(read_bytes), np.shape(device.cache_bytes)))
+    dirty = device.constants("residency.dirty_share") * device.cache_bytes
+    return np.maximum(np.minimum(read_bytes + write_bytes, dirty) - np.minimum(write_bytes, dirty), 0.0)
+
+
+def missed_share(random_bytes: Number, table_bytes: Number, device: Device) -> np.ndarray:
+    """Share of the bursts fetched at random from a table that come from memory.
+
+    A table that the cache holds comes from memory once, where it was not there before: the distinct bursts
+    of n tries over t are t·(1 − exp(−n/t)).
+    """
+    table = np.maximum(table_bytes, 1.0)
+    distinct = table * -np.expm1(-random_bytes / table) / np.maximum(random_bytes, 1.0)
+    held = held_share(table_bytes, device)
+    return held * (0.0 if device.warm else distinct) + (1.0 - held)

@@ -7,8 +7,30 @@ operation a mechanism models is said in `MECHANISMS`; adding one is one file and
 
 from __future__ import annotations
 
-from rooflab.model.kernels import attention, generic, matmul
+from rooflab.model.kernels import (
+    attention,
+    gather,
+    generic,
+    matmul,
+    optimizer,
+    reduction,
+    rows,
+    sort,
+    stream,
+    window,
+)
 from rooflab.model.kernels.common import Mechanism
 
 # First match wins; `generic` models what no other does.
-MECHANISMS: tuple[Mechanism, ...] = (matmul.MECHANISM, attention.MECHANISM, generic.MECHANISM)
+MECHANISMS: tuple[Mechanism, ...] = (
+    matmul.MECHANISM,
+    attention.MECHANISM,
+    stream.MECHANISM,
+    reduction.MECHANISM,
+    rows.MECHANISM,
+    gather.MECHANISM,
+    window.MECHANISM,
+    sort.MECHANISM,
+    optimizer.MECHANISM,
+    generic.MECHANISM,
+)

@@ -1,0 +1,84 @@
+"""What strides cost: sectors that are loaded for a few of their bytes, and memory bursts read in vain."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from rooflab.types.work import TensorSpec
+from rooflab.work.formulas.parts import item_bytes
+
+SECTOR_BYTES = 32  # what NVIDIA's L2 hands out and AMD's and others' caches at least do
+BURST_BYTES = 64  # what a burst of HBM or GDDR delivers: with it come the neighbours
+
+
+class Strides(NamedTuple):
+    """How a kernel walks over one operand in the order of its result.
+
+    Attributes:
+        plain: whether it is read as it lies, each address once.
+        sector_bytes: that the last cache hands out where a warp's addresses lie apart; else 0.
+        waste_bytes: that memory delivers beyond the operand's own.
+    """
+
+    plain: bool
+    sector_bytes: float = 0.0
+    waste_bytes: float = 0.0
+
+
+_PLAIN = Strides(True)
+_STRIDED = Strides(False)
+
+
+def walk(spec: TensorSpec, out: TensorSpec) -> Strides:
+    """How `spec`, broadcast to the shape of `out`, is walked over in the order in which `out` lies."""
+    strides = spec.strides
+    if strides is None and out.strides is None and spec.shape == out.shape:
+        return _PLAIN
+    if strides == out.strides and spec.shape == out.shape:
+        return _PLAIN
+    if not spec.shape or spec.elements == 1:
+        return _PLAIN  # a scalar travels with the kernel's arguments
+    mine, theirs = aligned(spec, out), contiguous(out.shape) if out.strides is None else out.strides
+    order = sorted(
+        (number for number, size in enumerate(out.shape) if size > 1), key=lambda number: theirs[number]
+    )
+    if not order or all(mine[number] == theirs[number] for number in order):
+        return _PLAIN
+    first = mine[order[0]]
+    item = item_bytes(spec)
+    if first <= 1:
+        return _STRIDED
+    if first * item <= SECTOR_BYTES // 2 and out.elements * item >= spec.nbytes:
+        # Neighbours in a sector are skipped: x[:, 0] of a narrow matrix.
+        return Strides(False, 0.0, out.elements * item * (first - 1) if _is_sparse(mine, order) else 0.0)
+    sectors = out.elements * float(min(SECTOR_BYTES, first * item))
+    if not _is_sparse(mine, order):
+        return Strides(False, sectors, 0.0)
+    return Strides(False, sectors, out.elements * (min(BURST_BYTES, first * item) - item))
+
+
+def _is_sparse(strides: tuple[int, ...], order: list[int]) -> bool:
+    """Whether no dimension steps by one: what lies between is never asked for."""
+    return all(strides[number] != 1 for number in order)
+
+
+def contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides of a tensor of `shape` laid out row by row."""
+    strides, step = [], 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= size
+    return tuple(reversed(strides))
+
+
+def aligned(spec: TensorSpec, out: TensorSpec) -> tuple[int, ...]:
+    """Strides of `spec` in the dimensions of `out`: 0 where it is broadcast."""
+    own = contiguous(spec.shape) if spec.strides is None else spec.strides
+    missing = len(out.shape) - len(spec.shape)
+    if missing < 0:  # more dimensions than the result: their order is all that is known
+        return tuple(own[-len(out.shape) :]) if out.shape else ()
+    kept = tuple(
+        0 if size == 1 and whole != 1 else step
+        for size, step, whole in zip(spec.shape, own, out.shape[missing:], strict=True)
+    )
+    return (0,) * missing + kept

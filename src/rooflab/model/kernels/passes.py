@@ -1,0 +1,201 @@
+"""A memory-bound operation as a sequence of passes, each a kernel that streams, gathers or reduces.
+
+A pass is limited by four things: the bytes it moves through main memory, those it moves through the last
+cache, the instructions it issues, and the chain of dependent steps of each of its blocks times the rounds
+of blocks that do not fit on the device at once. The longest hides most of the others: how much is the
+`sharpness` p of (Σ tᵖ)^(1/p). What a library kernel needs per element is in the family's data, topic
+`kernel`: [instructions per element, instructions per row, seconds of a block, seconds per step, sharpness].
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import NamedTuple, cast
+
+import numpy as np
+
+from rooflab.model import residency
+from rooflab.model.device import Device, Number
+from rooflab.model.kernels.common import Columns, Features, Kernels
+
+# The library kernels that are told apart; a pass names its own by its place here.
+CODES = (
+    "vectorized",
+    "strided",
+    "casting",
+    "dropout",
+    "copy_batched",
+    "reduce",
+    "reduce_columns",
+    "reduce_index",
+    "scan_rows",
+    "scan_columns",
+    "scan_whole",
+    "softmax_warp",
+    "softmax_registers",
+    "softmax_block",
+    "layer_norm",
+    "rms_norm",
+    "norm_gradient",
+    "weight_gradient",
+    "moments",
+    "batch_transform",
+    "batch_statistics",
+    "batch_gradient",
+    "pool",
+    "pool_gradient",
+    "gather_rows",
+    "gather_scalars",
+    "scatter",
+    "radix_histogram",
+    "radix_pass",
+    "digit_count",
+    "select",
+    "sparse_rows",
+    "optimizer",
+    "row_loss",
+    "transform",
+)
+CODE = {name: float(number) for number, name in enumerate(CODES)}
+
+
+class Pass(NamedTuple):
+    """One kernel over its elements.
+
+    Attributes:
+        code: which library kernel, a value of `CODE`; −1 for none.
+        elements: that it loads or computes; `instructions` more than its kernel's per element.
+        rows: of which each costs extra (the tree that ends its reduction).
+        blocks: thread blocks, in units of those that one SM holds at once; `steps` of one block, one after
+            the other, each a round trip to memory.
+        read_bytes, write_bytes: of the operation's own operands, streamed.
+        inner_bytes: read and written of intermediates between its passes; `inner_size_bytes` their extent.
+        waste_bytes: of main memory beyond these, fetched in vain beside what was asked for.
+        sector_bytes: loaded from the last cache by single sectors.
+        random_bytes: fetched from random places of a table of `table_bytes`.
+        starts: kernels started, the main one and small ones around it.
+    """
+
+    code: Number = -1.0
+    elements: Number = 0.0
+    instructions: Number = 0.0
+    rows: Number = 0.0
+    blocks: Number = 1.0
+    steps: Number = 1.0
+    read_bytes: Number = 0.0
+    write_bytes: Number = 0.0
+    inner_bytes: Number = 0.0
+    inner_size_bytes: Number = 0.0
+    waste_bytes: Number = 0.0
+    sector_bytes: Number = 0.0
+    random_bytes: Number = 0.0
+    table_bytes: Number = 0.0
+    starts: Number = 1.0
+
+
+_NONE = Pass()
+
+
+def columns(count: int) -> tuple[str, ...]:
+    """Names of the columns of `count` passes."""
+    return tuple(f"{name}_{number}" for number in range(count) for name in Pass._fields)
+
+
+def flat(count: int, *passes: Pass) -> Features:
+    """The numbers of `passes`, filled up to `count` of them."""
+    made = sum(passes, ()) + tuple(_NONE) * (count - len(passes)) if count > 1 else passes[0]
+    return cast(Features, made)
+
+
+def timer(count: int, topic: str) -> Callable[[Columns, Device], Kernels]:
+    """The `time` of a mechanism whose rows have up to `count` passes; its spread is `topic`.spread."""
+    return functools.partial(_times, count=count, topic=topic)
+
+
+def _times(x: Columns, device: Device, *, count: int, topic: str) -> Kernels:
+    total = None
+    for number in range(count):
+        each = Pass(*(x.extra[f"{name}_{number}"] for name in Pass._fields))
+        if number and not np.any(each.code >= 0):
+            break
+        found = _one(each, x, device, device.constants(f"{topic}.spread"))
+        total = found if total is None else _added(total, found)
+    assert total is not None  # a mechanism has at least one pass
+    return total
+
+
+def _added(one: Kernels, other: Kernels) -> Kernels:
+    return Kernels(
+        *(a + b for a, b in zip(one[:6], other[:6], strict=True)),
+        spread=one.spread,
+        kernels=one.kernels + other.kernels,
+    )
+
+
+def _one(p: Pass, x: Columns, device: Device, spread: float) -> Kernels:
+    c = device.constants
+    which = np.maximum(p.code, 0).astype(int)[:, 0]
+    there = p.code >= 0
+    table = _kernel_table(device)[which]
+    per_element, per_row, block_s, step_s, sharpness = (table[:, i : i + 1] for i in range(5))
+    memory = _memory_s(p, x, device)
+    cache = _cache_s(p, device)
+    lanes = device.units * device.clock_hz * c("passes.lanes_per_unit_clock")
+    issue = (p.elements * (per_element + p.instructions) + p.rows * per_row) / lanes
+    chain = block_s + step_s * p.steps
+    if not device.warm:
+        chain = chain + c("residency.cold_start_s")
+    waiting = chain * np.maximum(p.blocks / device.units, 1.0)
+    body = _norm((memory, cache, issue, waiting), sharpness)
+    launch = (c("passes.launch_s") + c("passes.small_kernel_s") * (p.starts - 1)) * device.factor["overhead"]
+    zero = np.zeros_like(body)
+    return Kernels(
+        time_s=np.where(there, body + launch, 0.0),
+        compute_s=np.where(there, issue, zero),
+        near_s=zero,
+        cache_s=np.where(there, cache, zero),
+        memory_s=np.where(there, memory, zero),
+        overhead_s=np.where(there, np.minimum(waiting, chain) + launch, zero),
+        spread=spread + zero,
+        kernels=np.where(there, p.starts, zero),
+    )
+
+
+def _norm(terms: tuple[np.ndarray, ...], sharpness: np.ndarray) -> np.ndarray:
+    """(Σ tᵖ)^(1/p), scaled by the largest so that nothing underflows."""
+    largest = functools.reduce(np.maximum, terms)
+    total = sum((each / largest) ** sharpness for each in terms)
+    return largest * total ** (1.0 / sharpness)
+
+
+def _memory_s(p: Pass, x: Columns, device: Device) -> np.ndarray:
+    """Main memory: what the last cache does not hold, and what the kernel displaces from it."""
+    c = device.constants
+    cold_share = 1.0 - x.hot_read_bytes / np.maximum(x.read_bytes, 1.0)
+    cold_write = 1.0 - x.hot_write_bytes / np.maximum(x.write_bytes, 1.0)
+    missing = 1.0 - residency.held_share(2.0 * p.inner_size_bytes, device)
+    read = (p.read_bytes + p.waste_bytes) * cold_share + 0.5 * p.inner_bytes * missing
+    write = p.write_bytes * cold_write + 0.5 * p.inner_bytes * missing
+    write = write + residency.displaced_bytes(p.read_bytes, p.write_bytes, device)
+    scattered = p.random_bytes * residency.missed_share(p.random_bytes, p.table_bytes, device)
+    rate = device.memory_bytes_per_s
+    return (
+        read / (rate * c("passes.read_share"))
+        + write / (rate * c("passes.write_share"))
+        + scattered / (rate * c("passes.random_share"))
+    )
+
+
+def _cache_s(p: Pass, device: Device) -> np.ndarray:
+    """The last cache: loads and stores have lanes of their own; single sectors keep its slices busy."""
+    c = device.constants
+    rate = device.cache_bytes_per_s
+    read = (p.read_bytes + 0.5 * p.inner_bytes) / (rate * c("passes.cache_read_share"))
+    write = (p.write_bytes + 0.5 * p.inner_bytes) / (rate * c("passes.cache_write_share"))
+    sectors = p.sector_bytes / (rate * c("passes.cache_sector_share"))
+    return np.where(sectors > 0, sectors + read + write, np.maximum(read, write))
+
+
+def _kernel_table(device: Device) -> np.ndarray:
+    return np.array([device.constants.many(f"kernel.{name}") for name in CODES])
