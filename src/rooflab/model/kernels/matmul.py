@@ -1,148 +1,242 @@
 """Products of matrices on GPUs: tiles in waves over the units, fed through L2, from memory.
 
-A library tiles the result, gives each tile (or, with split-K, a part of its k) to a block of threads and
-runs the blocks in waves over the units. The time of one choice follows from its mechanism; the library is
-taken to choose about the best one.
+A library cuts the result into tiles, gives each tile (with split-K, each part of its k) to a block of
+threads and runs the blocks in waves over the units. What one choice takes follows from its mechanism: see
+`_tiled`. The library's heuristic is taken to find about the fastest of a few tiles.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from rooflab.model.constants import Constants
 from rooflab.model.device import Device, Number
 from rooflab.model.kernels.common import Columns, Features, Kernels, Mechanism, Specs
 from rooflab.types.work import Cost, Op, TensorSpec
 from rooflab.work.formulas.parts import item_bytes
 
-# Which unit's constants a number format takes: the place of its name in this tuple is the column `unit`.
-UNITS = ("half", "byte", "tf32", "fp32", "fp64")
-_UNIT = {
-    "fp16": "half",
-    "bf16": "half",
-    "tf32": "tf32",
-    "fp32": "fp32",
-    "fp64": "fp64",
-    "complex64": "fp32",
-    "complex128": "fp64",
-}
-_COLUMNS = ("m", "n", "k", "batch", "item", "weight_item", "out_item", "aligned", "unit")
+# Number formats by the pipe that multiplies them; the column `pipe` is a place in this tuple.
+PIPES = ("half", "fp8", "int8", "tf32", "fp32", "fp64")
+_PIPE = {"fp8": "fp8", "tf32": "tf32", "fp32": "fp32", "complex64": "fp32", "fp64": "fp64", "complex128": "fp64"}
+_NEWEST = 2  # the pipes before this place are those that a library writes its newest kernels for
+ALIGNED_BYTES = 16  # what the widest load of one thread needs
+
+_COLUMNS = (
+    "m",
+    "n",
+    "k",
+    "batch",
+    "item_bytes",
+    "out_item_bytes",
+    "aligned_bytes",
+    "a_along_k",
+    "b_along_k",
+    "pipe",
+)
 
 
 def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | None:
-    """The columns of one product (see `_COLUMNS`); None where its operands are not two matrices or more."""
-    if len(inputs) < 2 or not outputs:
+    """One product's `_COLUMNS`; None where its operands are not two matrices, or vectors.
+
+    A row of a batch of matrices that meet one matrix b counts in m. `aligned_bytes` is what the starts of
+    all rows of a, b and out are a multiple of, 16 at most.
+    """
+    if len(inputs) < 2 or not outputs or not outputs[0].elements:
         return None
     a, b, out = inputs[0], inputs[1], outputs[0]
     fma = op.attrs.get("fma") or out.elements * op.attrs.get("k", 0)
-    if not fma or not out.elements:
+    if not fma:
         return None
-    k = fma / out.elements
     n = out.shape[-1] if len(b.shape) > 1 and out.shape else 1
     rows = out.elements / n
-    batch = 1.0
-    # One matrix b for each of the leading sizes of b; the rows of several a's against one b are one product.
-    if len(b.shape) > 2:
-        batch = float(np.prod(b.shape[:-2]))
+    batch = float(np.prod(b.shape[:-2])) if len(b.shape) > 2 else 1.0
     if op.kind == "grouped_matmul":
         batch = min(float(op.attrs.get("active", batch)), batch, rows)
-    m = max(rows / batch, 1.0)
-    bits = op.attrs.get("weight_bits")
-    unit = _UNIT.get(str(op.attrs.get("compute") or a.dtype), "byte" if item_bytes(a) <= 1 else "half")
+    aligned = min(_aligned_bytes(each) for each in (a, b, out))
     return (
-        m,
+        max(rows / batch, 1.0),
         float(n),
-        k,
+        fma / out.elements,
         batch,
         item_bytes(a),
-        bits / 8 if bits else item_bytes(b),
         item_bytes(out),
-        float(min(_alignment(each) for each in (a, b, out))),
-        float(UNITS.index(unit)),
+        float(aligned),
+        float(_last_is_contiguous(a)),
+        float(not _last_is_contiguous(b)),
+        float(PIPES.index(_pipe(str(op.attrs.get("compute") or a.dtype), item_bytes(a)))),
     )
 
 
-def _alignment(spec: TensorSpec) -> int:
-    """Largest power of two, 16 at most, that divides the bytes from one row (or column) to the next."""
-    sizes = [stride * item_bytes(spec) for stride in spec.strides[-2:] if stride > 1] if spec.strides else []
-    if not sizes:
-        sizes = [spec.shape[-1] * item_bytes(spec)] if len(spec.shape) > 1 else [16]
-    common = int(np.gcd.reduce([int(size) for size in sizes] + [16]))
-    return common or 16
+def _pipe(dtype: str, nbytes: float) -> str:
+    if dtype.startswith("fp8"):
+        return "fp8"
+    return _PIPE.get(dtype, "int8" if nbytes <= 1 else "half")
+
+
+def _last_is_contiguous(spec: TensorSpec) -> bool:
+    return spec.strides is None or len(spec.shape) < 2 or spec.strides[-1] == 1 or spec.strides[-2] != 1
+
+
+def _aligned_bytes(spec: TensorSpec) -> int:
+    """Greatest common divisor of 16 and the bytes from one row (or column) of a matrix to the next."""
+    if len(spec.shape) < 2 or min(spec.shape[-2:]) <= 1:
+        return ALIGNED_BYTES
+    apart = spec.shape[-1] if spec.strides is None else max(spec.strides[-2:])
+    return int(np.gcd(int(apart * item_bytes(spec)), ALIGNED_BYTES)) or ALIGNED_BYTES
+
+
+class _Rates(NamedTuple):
+    """What a product takes whatever its tile, in seconds, by row and setting.
+
+    Attributes:
+        fma_s: a multiply-add on one unit.
+        step_s: a step over one k in one tile, when nothing but latency limits it.
+        store_s: an element of the result, stored by one unit.
+        load_a_s, load_b_s: an element of a or b, loaded by one unit one by one; 0 where rows are aligned.
+        cache_s: a byte through the shared cache; `reused_s` one that several blocks of a cluster load at once.
+        memory_s: everything through the main memory.
+        split_s, join_s: joining the parts of a split product: once, and for each part.
+    """
+
+    fma_s: np.ndarray
+    step_s: np.ndarray
+    store_s: np.ndarray
+    load_a_s: Number
+    load_b_s: Number
+    cache_s: Number
+    reused_s: Number
+    memory_s: np.ndarray
+    split_s: Number
+    join_s: np.ndarray
+
+
+class _Choice(NamedTuple):
+    """What one tile makes of a product, in seconds."""
+
+    time_s: Number
+    compute_s: Number
+    cache_s: Number
+    fixed_s: Number
+    kernels: Number
 
 
 def time(x: Columns, device: Device) -> Kernels:
-    """The best of a family's tiles, each with and without split-K: see `_choice`."""
+    """The fastest of a family's tiles for each row and setting."""
     c = device.constants
+    rates = _rates(x, device)
+    flat = c.many("matmul.tiles")
+    tiles = list(zip(flat[::2], flat[1::2], strict=True))
+    times = [_tiled(x, device, rates, tm, tn).time_s for tm, tn in tiles]
+    fastest = np.asarray(times[0])
+    best = np.zeros(fastest.shape, int)
+    for place, each in enumerate(times[1:], 1):
+        best = np.where(each < fastest, place, best)
+        fastest = np.minimum(fastest, each)
+    choice = _tiled(x, device, rates, np.array(flat[::2])[best], np.array(flat[1::2])[best])
     launch = c("matmul.launch_s") * device.factor["overhead"]
-    cold = x.read_bytes + x.write_bytes - x.hot_read_bytes - x.hot_write_bytes
-    memory = cold / (device.memory_bytes_per_s * c("matmul.memory_share"))
-    best = None
-    tiles = c.many("matmul.tiles")
-    for tm, tn in zip(tiles[::2], tiles[1::2], strict=True):
-        for split in (False, True):
-            found = _choice(x, device, memory, tm, tn, split)
-            if best is None:
-                best = found
-            else:
-                better = found[0] < best[0]
-                best = tuple(np.where(better, new, old) for new, old in zip(found, best, strict=True))
-    assert best is not None  # every family has tiles
-    time_s, compute, cache, fixed = best
-    zero = np.zeros_like(time_s)
+    zero = np.zeros_like(fastest)
     return Kernels(
-        time_s=time_s + launch,
-        compute_s=compute + zero,
+        time_s=choice.time_s + launch + zero,
+        compute_s=choice.compute_s + zero,
         near_s=zero,
-        cache_s=cache + zero,
-        memory_s=memory + zero,
-        overhead_s=fixed + launch + zero,
-        spread=c("matmul.spread") + zero,
-        kernels=zero + 1,
+        cache_s=choice.cache_s + zero,
+        memory_s=rates.memory_s + zero,
+        overhead_s=choice.fixed_s + launch + zero,
+        spread=_spread(x, c) + zero,
+        kernels=choice.kernels + zero,
     )
 
 
-def _choice(x: Columns, device: Device, memory: np.ndarray, tm: float, tn: float, split: bool) -> tuple:
-    """Time, arithmetic, cache traffic and fixed costs in seconds, with tiles of tm × tn."""
+def _rates(x: Columns, device: Device) -> _Rates:
+    c = device.constants
+    tick = 1.0 / device.clock_hz
+    pipe = x["pipe"].astype(int)
+    narrow = x["aligned_bytes"] < ALIGNED_BYTES
+    older = (pipe >= _NEWEST) | narrow
+    fma_s = x.flop_floor_s * device.units / (x["m"] * x["n"] * x["k"] * x["batch"])
+    fma_s = fma_s / np.array([c(f"matmul.share_{name}") for name in PIPES])[pipe] * _power(x, device, pipe)
+    step = np.where(older, c("matmul.older_step_clocks"), c("matmul.step_clocks"))
+    store = np.where(older, c("matmul.older_store_bytes_per_clock"), c("matmul.store_bytes_per_clock"))
+    load_a: Number = 0.0
+    load_b: Number = 0.0
+    if narrow.any():
+        loads = np.where(narrow, np.minimum(x["item_bytes"] / x["aligned_bytes"], 1.0), 0.0)
+        load = loads * (tick / c("matmul.narrow_loads_per_clock"))
+        along = c("matmul.narrow_along_k") - 1.0
+        load_a, load_b = load * (1.0 + along * x["a_along_k"]), load * (1.0 + along * x["b_along_k"])
+    cold = x.read_bytes + x.write_bytes - x.hot_read_bytes - x.hot_write_bytes
+    cache_s = 1.0 / (device.cache_bytes_per_s * c("matmul.cache_share"))
+    return _Rates(
+        fma_s=fma_s,
+        step_s=x["item_bytes"] * step * (tick / 128.0),
+        store_s=x["out_item_bytes"] * tick / store,
+        load_a_s=load_a,
+        load_b_s=load_b,
+        cache_s=cache_s,
+        reused_s=cache_s / c("matmul.cluster"),
+        memory_s=cold / (device.memory_bytes_per_s * c("matmul.memory_share")),
+        split_s=c("matmul.split_s") * device.factor["overhead"],
+        join_s=x["m"] * x["n"] * x["batch"] * (8.0 / device.cache_bytes_per_s),
+    )
+
+
+def _power(x: Columns, device: Device, pipe: np.ndarray) -> np.ndarray:
+    """Factor on the time of a multiply-add: matrix engines at work draw so much power that the clock falls.
+
+    A burst of T seconds sees T / (T + power_s) of it, lasting work all of it.
+    """
+    c = device.constants
+    lost = 1.0 / c("matmul.power_share") - 1.0
+    seen = 1.0 if device.sustained else x.flop_floor_s / (x.flop_floor_s + c("matmul.power_s"))
+    return 1.0 + lost * seen * (pipe != PIPES.index("fp32"))
+
+
+def _tiled(x: Columns, device: Device, rates: _Rates, tm: Number, tn: Number) -> _Choice:
+    """A product cut into tiles of tm × tn elements.
+
+    Each unit works through its blocks: arithmetic, operands through the shared cache and the latency of the
+    steps over k overlap, mostly; storing a tile comes after. The main memory works beside all of that.
+    Where tiles leave units idle, k is split, if that saves more than joining the parts costs.
+    """
     c = device.constants
     m, n, k, batch = x["m"], x["n"], x["k"], x["batch"]
-    tick = 1.0 / device.clock_hz
     down, across = np.ceil(m / tm), np.ceil(n / tn)
     tiles = down * across * batch
-    parts: Number = 1.0
-    fixed: Number = 0.0
-    if split:
-        parts = np.clip(np.floor(device.units / tiles), 1.0, np.floor(k / c("matmul.split_k_least")))
-        parts = np.maximum(parts, 1.0)
-        workspace = 8.0 * parts * m * n * batch
-        fixed = np.where(
-            parts > 1,
-            c("matmul.split_s") * device.factor["overhead"] + workspace / device.cache_bytes_per_s,
-            0.0,
-        )
-    depth = k / parts
-    each = np.ceil(tiles * parts / device.units)
-    turns = np.ceil(each * (tm * tn / c("matmul.unit_elements")))
-    fma_s = x.flop_floor_s * device.units / (m * n * k * batch * _share(x, c))
-    busy = each * depth * (tm * tn) * fma_s
-    feed = each * depth * (tm + tn) * x["item"] * (tick / c("matmul.feed_bytes_per_clock"))
-    chain = turns * (depth * x["item"] * (tick * c("matmul.step_clocks") / 128.0))
-    drain = (
-        turns * (tick * c("matmul.tile_clocks"))
-        + each * (tm * tn * tick / c("matmul.drain_bytes_per_clock")) * x["out_item"]
+    chain_s = k * rates.step_s
+    parts = np.maximum(np.minimum(np.floor(device.units / tiles), np.floor(k / c("matmul.split_least_k"))), 1.0)
+    joining_s = rates.split_s + parts * rates.join_s
+    parts = np.where(chain_s * (1.0 - 1.0 / parts) > joining_s, parts, 1.0)
+    fixed_s = np.where(parts > 1.0, joining_s, 0.0)
+    blocks = np.ceil(tiles * parts / device.units)
+    turns = np.ceil(blocks * (tm * tn / c("matmul.unit_elements")))
+    depth = blocks * k / parts
+    busy_s = depth * (tm * tn) * rates.fma_s
+    if np.ndim(rates.load_a_s):
+        busy_s = _beside(busy_s, depth * (tm * rates.load_a_s + tn * rates.load_b_s))
+    loaded = (across * m + down * n) * k * batch * x["item_bytes"]
+    cache_s = loaded * rates.reused_s + (x.read_bytes + x.write_bytes) * (rates.cache_s - rates.reused_s)
+    store_s = blocks * (np.minimum(tm, m) * np.minimum(tn, n)) * rates.store_s
+    body_s = _beside(_beside(busy_s, cache_s), turns * chain_s / parts) + store_s
+    return _Choice(
+        time_s=_beside(body_s, rates.memory_s) + fixed_s,
+        compute_s=busy_s,
+        cache_s=cache_s,
+        fixed_s=fixed_s + store_s,
+        kernels=1.0 + (parts > 1.0),
     )
-    cache = (across * m + down * n) * k * batch * x["item"] / (device.cache_bytes_per_s * c("matmul.cache_share"))
-    body = _soft(_soft(busy, feed), chain) + drain
-    return _soft(_soft(body, cache), memory) + fixed, busy, cache, fixed + drain
 
 
-def _share(x: Columns, c) -> np.ndarray:
-    return np.array([c(f"matmul.share_{unit}") for unit in UNITS])[x["unit"].astype(int)]
-
-
-def _soft(a: Number, b: Number) -> Number:
-    """Between the greater and the sum of both: they overlap, but not wholly."""
+def _beside(a: Number, b: Number) -> Number:
+    """Two that overlap, but not wholly: between the greater and the sum, (a⁴ + b⁴)^¼."""
     a, b = a * a, b * b
     return np.sqrt(np.sqrt(a * a + b * b))
+
+
+def _spread(x: Columns, c: Constants) -> np.ndarray:
+    usual = (x["pipe"] < _NEWEST) & (x["aligned_bytes"] >= ALIGNED_BYTES)
+    return np.where(usual, c("matmul.spread"), c("matmul.spread_older"))
 
 
 MECHANISM = Mechanism("matmul", ("gpu",), ("matmul", "grouped_matmul"), _COLUMNS, features, time)
