@@ -9,6 +9,10 @@ from __future__ import annotations
 
 from rooflab.model.kernels import (
     attention,
+    collective,
+    conv,
+    cpu_matmul,
+    cpu_stream,
     gather,
     generic,
     matmul,
@@ -23,6 +27,8 @@ from rooflab.model.kernels.common import Mechanism
 
 # First match wins; `generic` models what no other does.
 MECHANISMS: tuple[Mechanism, ...] = (
+    cpu_matmul.MECHANISM,
+    cpu_stream.MECHANISM,
     matmul.MECHANISM,
     attention.MECHANISM,
     stream.MECHANISM,
@@ -32,5 +38,7 @@ MECHANISMS: tuple[Mechanism, ...] = (
     window.MECHANISM,
     sort.MECHANISM,
     optimizer.MECHANISM,
+    collective.MECHANISM,
+    conv.MECHANISM,
     generic.MECHANISM,
 )
