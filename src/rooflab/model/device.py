@@ -14,6 +14,7 @@ import numpy as np
 
 from rooflab.errors import RooflabError, UnknownNameError
 from rooflab.model import constants as families
+from rooflab.model import cores as cpus
 from rooflab.model.constants import Constants
 from rooflab.model.plain import peak_of
 from rooflab.types.machine import Engine, Level, Machine, Rate, is_main_memory, is_storage, whole_capacity_bytes
@@ -51,6 +52,7 @@ class Device:
         warm: whether an operation that runs again finds in the caches what it left there.
         sustained: whether power and heat limit the clock, as after seconds of work.
         factor: factors of the what-ifs by knob, 1 where not given.
+        cores: of a CPU, all its levels of memory and what one core attains; None elsewhere.
     """
 
     machine: Machine
@@ -69,6 +71,7 @@ class Device:
     warm: bool
     sustained: bool
     factor: Mapping[str, Number]
+    cores: cpus.Cores | None = None
 
     def peak(self, engine: Engine, dtype: str) -> tuple[Number | None, str]:
         """FLOP/s (or op/s) of the unit that does work of `engine` in `dtype`, in theory, and that unit's name.
@@ -111,6 +114,7 @@ def of(
     clock = _clock_hz(machine)
     caches = [level for level in machine.levels if _is_cache(level)]
     near, last = (caches[0], caches[-1]) if caches else (None, None)
+    cores = cpus.of(machine, factor, found, clock)
     return Device(
         machine=machine,
         constants=found,
@@ -119,7 +123,7 @@ def of(
         memory_bytes_per_s=rate.value * factor["bandwidth"],
         memory_basis=rate.basis,
         memory_bytes=None if memory.capacity_bytes is None else memory.capacity_bytes * factor["capacity"],
-        cache_bytes=_capacity(last, machine, found) * factor["cache_capacity"],
+        cache_bytes=cores.cache_bytes if cores else _capacity(last, machine, found) * factor["cache_capacity"],
         cache_bytes_per_s=_speed(last, "device.cache_bytes_per_unit_clock", units, clock, found)
         * factor["cache_bandwidth"]
         * factor["clock"],
@@ -129,10 +133,11 @@ def of(
         * factor["units"],
         memory_name=memory.name,
         cache_name=last.name if last else "cache",
-        near_name=near.name if near else "L1",
+        near_name=cores.near_name if cores else near.name if near else "L1",
         warm=cache == "warm",
         sustained=power == "sustained",
         factor=factor,
+        cores=cores,
     )
 
 

@@ -9,13 +9,14 @@ import msgspec
 import numpy as np
 
 from rooflab.model import device as devices
-from rooflab.model import doubts, host, overhead, plain, predict
+from rooflab.model import doubts, fusion, host, overhead, plain, predict
 from rooflab.model.device import Device
 from rooflab.model.predict import Times, Work
 from rooflab.model.roofline import BALANCED
 from rooflab.types.machine import Machine
 from rooflab.types.prediction import Bound, Prediction, Setting
 from rooflab.types.report import Report, Row
+from rooflab.work import answer
 
 # Four of five measured times shall lie within the bars: 1.28 standard deviations each way of ln(time).
 BAR_SIGMAS = 1.28
@@ -37,7 +38,12 @@ class Waits(NamedTuple):
 
 
 def on(report: Report, machine: Machine, setting: Setting) -> Report:
-    """`report` with every row predicted on `machine` as `setting` says, and the whole program."""
+    """`report` with every row predicted on `machine` as `setting` says, and the whole program.
+
+    In the mode "compiled" the rows are the kernels that the program is fused into, and `captured` keeps the
+    program as it was.
+    """
+    report = _as_run(report, setting)
     device = devices.of(machine, cache=setting.cache, power=setting.power, knobs=setting.what_if)
     bounded = plain.on(report, machine)
     lacking = _lacking(bounded.rows, machine)
@@ -55,6 +61,15 @@ def on(report: Report, machine: Machine, setting: Setting) -> Report:
     whole = _whole(each, found, device, counts, waits)
     made = msgspec.structs.replace(bounded, rows=tuple(rows), setting=setting, prediction=whole)
     return msgspec.structs.replace(made, warnings=doubts.warnings(made, device))
+
+
+def _as_run(report: Report, setting: Setting) -> Report:
+    """`report` with the rows that run: a compiler's kernels in the mode "compiled", else the captured operations."""
+    captured = report.captured or report.graph
+    if setting.mode == "compiled":
+        made = answer.report(fusion.fused(captured), report.name, report.environment)
+        return msgspec.structs.replace(made, captured=captured)
+    return report if report.captured is None else answer.report(captured, report.name, report.environment)
 
 
 def _predicted(row: Row, prediction: Prediction) -> Row:
@@ -95,11 +110,14 @@ def _waits(
         return Waits(np.zeros(len(work.rows)), np.zeros(len(work.rows)))
     ops = report.graph.ops
     host_s = host.dispatch_s(ops, device, setting)[:, 0] * np.array([op.count for op in ops], float)
+    if device.machine.kind == "cpu":
+        # The cores that work are the host: the time of a kernel there begins with its call.
+        host_s[work.index] = 0.0
     # Calls that launch nothing (views) cost the host time all the same, before the next that does.
     before = np.concatenate([[0.0], np.cumsum(host_s)])[work.index + 1]
     host_s = np.diff(before, prepend=0.0)
     if device.machine.kind == "cpu":
-        # The host computes by itself: it dispatches, then works.
+        # It dispatches, then works.
         return Waits(host_s, host_s)
     queues = overhead.queues(host_s, found.kernels.time_s[:, :1] * counts[:, None])
     return Waits(queues.wait_s[:, 0], host_s)
