@@ -47,16 +47,18 @@ def _gather(inputs: Specs, outputs: Specs, cost: Cost) -> Pass:
             blocks=count / (512.0 * 14.0),
             sector_bytes=count * SECTOR_BYTES,
             random_bytes=count * BURST_BYTES,
+            random_rows=count,
             **common,
         )
     threads = min(max(math.ceil(row_bytes / _LOAD_BYTES / _WARP) * _WARP, _WARP), 1024.0)
     return Pass(
         code=CODE["gather_rows"],
         elements=float(out.elements),
+        rows=float(index.elements),
         blocks=index.elements / min(32.0, _THREADS // threads),
         steps=math.ceil(row_bytes / _LOAD_BYTES / threads),
-        sector_bytes=index.elements * math.ceil(row_bytes / SECTOR_BYTES) * SECTOR_BYTES,
         random_bytes=index.elements * math.ceil(row_bytes / BURST_BYTES) * float(BURST_BYTES),
+        random_rows=float(index.elements),
         **common,
     )
 
@@ -86,6 +88,7 @@ def _scatter(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> tuple[Pass, .
             blocks=touched / 1024.0,
             read_bytes=values.nbytes,
             random_bytes=ways * touched * item,
+            random_rows=touched * item / max(values.nbytes / max(values.shape[0] if values.shape else 1, 1), item),
             table_bytes=out.nbytes,
         )
     )
@@ -97,14 +100,16 @@ def _sparse(op: Op, inputs: Specs, cost: Cost) -> Pass:
     count = float(op.attrs.get("nnz", inputs[0].elements))
     wide = float(op.attrs.get("n", 1)) * item_bytes(inputs[-1])
     vector = inputs[-1].nbytes
+    rows = float(inputs[1].elements) if len(inputs) > 3 else 0.0  # where each begins in a sector of its own
     return Pass(
         code=CODE["sparse_rows"],
         elements=count,
         blocks=count / (3072.0 * 2.0),
         read_bytes=max(cost.compulsory.read_bytes - vector, 0.0),
         write_bytes=cost.compulsory.write_bytes,
-        sector_bytes=count * max(wide, float(SECTOR_BYTES)),
+        sector_bytes=count * max(wide, float(SECTOR_BYTES)) + rows * SECTOR_BYTES,
         random_bytes=count * max(wide, float(BURST_BYTES)),
+        random_rows=count,
         table_bytes=vector,
         starts=4.0,
     )

@@ -18,15 +18,17 @@ class Strides(NamedTuple):
         plain: whether it is read as it lies, each address once.
         sector_bytes: that the last cache hands out where a warp's addresses lie apart; else 0.
         waste_bytes: that memory delivers beyond the operand's own.
+        dimensions: that remain when those that lie one after the other are taken as one: each costs a
+            division per element.
     """
 
     plain: bool
     sector_bytes: float = 0.0
     waste_bytes: float = 0.0
+    dimensions: int = 1
 
 
 _PLAIN = Strides(True)
-_STRIDED = Strides(False)
 
 
 def walk(spec: TensorSpec, out: TensorSpec) -> Strides:
@@ -44,22 +46,25 @@ def walk(spec: TensorSpec, out: TensorSpec) -> Strides:
     )
     if not order or all(mine[number] == theirs[number] for number in order):
         return _PLAIN
-    first = mine[order[0]]
-    item = item_bytes(spec)
+    first, item, many = mine[order[0]], item_bytes(spec), float(out.elements)
+    dimensions = _merged(out.shape, mine, theirs, order)
     if first <= 1:
-        return _STRIDED
-    if first * item <= SECTOR_BYTES // 2 and out.elements * item >= spec.nbytes:
-        # Neighbours in a sector are skipped: x[:, 0] of a narrow matrix.
-        return Strides(False, 0.0, out.elements * item * (first - 1) if _is_sparse(mine, order) else 0.0)
-    sectors = out.elements * float(min(SECTOR_BYTES, first * item))
-    if not _is_sparse(mine, order):
-        return Strides(False, sectors, 0.0)
-    return Strides(False, sectors, out.elements * (min(BURST_BYTES, first * item) - item))
+        return Strides(False, dimensions=dimensions)
+    sparse = all(mine[number] != 1 for number in order)  # what lies between is never asked for
+    if first * item <= SECTOR_BYTES // 2:  # a warp's addresses share sectors
+        return Strides(False, 0.0, many * item * (first - 1) if sparse else 0.0, dimensions)
+    waste = many * (min(BURST_BYTES, first * item) - item) if sparse else 0.0
+    return Strides(False, many * min(SECTOR_BYTES, first * item), waste, dimensions)
 
 
-def _is_sparse(strides: tuple[int, ...], order: list[int]) -> bool:
-    """Whether no dimension steps by one: what lies between is never asked for."""
-    return all(strides[number] != 1 for number in order)
+def _merged(shape: tuple[int, ...], mine: tuple[int, ...], theirs: tuple[int, ...], order: list[int]) -> int:
+    """How many dimensions remain when neighbours that lie one after the other in both operands are merged."""
+    count = 1
+    for inner, outer in zip(order, order[1:], strict=False):
+        size = shape[inner]
+        if mine[outer] != size * mine[inner] or theirs[outer] != size * theirs[inner]:
+            count += 1
+    return count
 
 
 def contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -16,6 +16,7 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from rooflab.model import residency
+from rooflab.model.constants import Constants
 from rooflab.model.device import Device, Number
 from rooflab.model.kernels.common import Columns, Features, Kernels
 
@@ -71,9 +72,11 @@ class Pass(NamedTuple):
             the other, each a round trip to memory.
         read_bytes, write_bytes: of the operation's own operands, streamed.
         inner_bytes: read and written of intermediates between its passes; `inner_size_bytes` their extent.
+        again_bytes: read a second time by blocks that together hold `held_bytes` on one SM.
         waste_bytes: of main memory beyond these, fetched in vain beside what was asked for.
-        sector_bytes: loaded from the last cache by single sectors.
-        random_bytes: fetched from random places of a table of `table_bytes`.
+        sector_bytes: loaded from the last cache by single sectors, `apart_bytes` of the streamed ones among
+            them.
+        random_bytes: fetched from `random_rows` random places of a table of `table_bytes`.
         starts: kernels started, the main one and small ones around it.
     """
 
@@ -87,9 +90,13 @@ class Pass(NamedTuple):
     write_bytes: Number = 0.0
     inner_bytes: Number = 0.0
     inner_size_bytes: Number = 0.0
+    again_bytes: Number = 0.0
+    held_bytes: Number = 0.0
     waste_bytes: Number = 0.0
     sector_bytes: Number = 0.0
+    apart_bytes: Number = 0.0
     random_bytes: Number = 0.0
+    random_rows: Number = 0.0
     table_bytes: Number = 0.0
     starts: Number = 1.0
 
@@ -137,26 +144,27 @@ def _one(p: Pass, x: Columns, device: Device, spread: float) -> Kernels:
     c = device.constants
     which = np.maximum(p.code, 0).astype(int)[:, 0]
     there = p.code >= 0
-    table = _kernel_table(device)[which]
+    table = _kernel_table(c)[which]
     per_element, per_row, block_s, step_s, sharpness = (table[:, i : i + 1] for i in range(5))
-    memory = _memory_s(p, x, device)
-    cache = _cache_s(p, device)
+    near, cache, memory = _levels(p, x, device)
     lanes = device.units * device.clock_hz * c("passes.lanes_per_unit_clock")
     issue = (p.elements * (per_element + p.instructions) + p.rows * per_row) / lanes
-    chain = block_s + step_s * p.steps
-    if not device.warm:
-        chain = chain + c("residency.cold_start_s")
-    waiting = chain * np.maximum(p.blocks / device.units, 1.0)
+    # The first block's start and end stand alone; its steps, and further rounds, hide behind the longest term.
+    rounds = np.maximum(p.blocks / device.units, 1.0)
+    waiting = (block_s + step_s * p.steps) * rounds - block_s
     body = _norm((memory, cache, issue, waiting), sharpness)
-    launch = (c("passes.launch_s") + c("passes.small_kernel_s") * (p.starts - 1)) * device.factor["overhead"]
+    launch = c("passes.launch_s") + c("passes.small_kernel_s") * (p.starts - 1)
+    if not device.warm:
+        launch = launch + c("residency.cold_start_s")
+    overhead = launch * device.factor["overhead"] + block_s
     zero = np.zeros_like(body)
     return Kernels(
-        time_s=np.where(there, body + launch, 0.0),
+        time_s=np.where(there, body + overhead, zero),
         compute_s=np.where(there, issue, zero),
-        near_s=zero,
+        near_s=np.where(there, near, zero),
         cache_s=np.where(there, cache, zero),
         memory_s=np.where(there, memory, zero),
-        overhead_s=np.where(there, np.minimum(waiting, chain) + launch, zero),
+        overhead_s=np.where(there, overhead, zero),
         spread=spread + zero,
         kernels=np.where(there, p.starts, zero),
     )
@@ -164,38 +172,41 @@ def _one(p: Pass, x: Columns, device: Device, spread: float) -> Kernels:
 
 def _norm(terms: tuple[np.ndarray, ...], sharpness: np.ndarray) -> np.ndarray:
     """(Σ tᵖ)^(1/p), scaled by the largest so that nothing underflows."""
-    largest = functools.reduce(np.maximum, terms)
+    largest = np.maximum(functools.reduce(np.maximum, terms), 1e-12)
     total = sum((each / largest) ** sharpness for each in terms)
     return largest * total ** (1.0 / sharpness)
 
 
-def _memory_s(p: Pass, x: Columns, device: Device) -> np.ndarray:
-    """Main memory: what the last cache does not hold, and what the kernel displaces from it."""
+def _levels(p: Pass, x: Columns, device: Device) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Seconds of traffic through the near caches, the last one, and main memory."""
     c = device.constants
-    cold_share = 1.0 - x.hot_read_bytes / np.maximum(x.read_bytes, 1.0)
+    # Rows that are read again: from the SM's own cache, else from the last one, else from memory.
+    beyond_near = np.clip(p.held_bytes / c("passes.near_bytes") - 1.0, 0.0, 1.0)
+    again = p.again_bytes * beyond_near
+    turnover = c("passes.turnover") * p.held_bytes * device.units
+    again_missing = again * (1.0 - residency.held_share(turnover, device))
+    inner_missing = 0.5 * p.inner_bytes * (1.0 - residency.held_share(2.0 * p.inner_size_bytes, device))
+    cold_read = 1.0 - x.hot_read_bytes / np.maximum(x.read_bytes, 1.0)
     cold_write = 1.0 - x.hot_write_bytes / np.maximum(x.write_bytes, 1.0)
-    missing = 1.0 - residency.held_share(2.0 * p.inner_size_bytes, device)
-    read = (p.read_bytes + p.waste_bytes) * cold_share + 0.5 * p.inner_bytes * missing
-    write = p.write_bytes * cold_write + 0.5 * p.inner_bytes * missing
-    write = write + residency.displaced_bytes(p.read_bytes, p.write_bytes, device)
-    scattered = p.random_bytes * residency.missed_share(p.random_bytes, p.table_bytes, device)
+    wide = p.read_bytes + p.waste_bytes
+    wasteful = np.where(p.waste_bytes > 0, 1.0 - residency.held_share(wide + p.write_bytes, device), 0.0)
+    read = wide * np.maximum(cold_read, wasteful) + inner_missing + again_missing
+    write = p.write_bytes * cold_write + inner_missing
+    write = write + residency.displaced_bytes(p.read_bytes + p.random_bytes, p.write_bytes, device)
+    missed = residency.missed_share(p.random_bytes, p.table_bytes, device)
+    read = read + missed * (p.random_bytes + p.random_rows * c("passes.random_extra_bytes"))
     rate = device.memory_bytes_per_s
-    return (
-        read / (rate * c("passes.read_share"))
-        + write / (rate * c("passes.write_share"))
-        + scattered / (rate * c("passes.random_share"))
-    )
-
-
-def _cache_s(p: Pass, device: Device) -> np.ndarray:
-    """The last cache: loads and stores have lanes of their own; single sectors keep its slices busy."""
-    c = device.constants
+    memory = read / (rate * c("passes.read_share")) + write / (rate * c("passes.write_share"))
     rate = device.cache_bytes_per_s
-    read = (p.read_bytes + 0.5 * p.inner_bytes) / (rate * c("passes.cache_read_share"))
-    write = (p.write_bytes + 0.5 * p.inner_bytes) / (rate * c("passes.cache_write_share"))
+    loads = p.read_bytes - p.apart_bytes + 0.5 * p.inner_bytes + again
+    loading = loads / (rate * c("passes.cache_read_share"))
+    storing = (p.write_bytes + 0.5 * p.inner_bytes) / (rate * c("passes.cache_write_share"))
     sectors = p.sector_bytes / (rate * c("passes.cache_sector_share"))
-    return np.where(sectors > 0, sectors + read + write, np.maximum(read, write))
+    # Loads and stores have lanes of their own; single sectors keep the slices themselves busy.
+    cache = np.where(sectors > 0, sectors + loading + storing, np.maximum(loading, storing))
+    near = (loads + p.again_bytes - again) / device.near_bytes_per_s
+    return near, cache, memory
 
 
-def _kernel_table(device: Device) -> np.ndarray:
-    return np.array([device.constants.many(f"kernel.{name}") for name in CODES])
+def _kernel_table(constants: Constants) -> np.ndarray:
+    return np.array([constants.many(f"kernel.{name}") for name in CODES])

@@ -47,15 +47,14 @@ def _softmax(op: Op, x: TensorSpec, cost: Cost) -> Pass:
         return Pass(code=CODE["softmax_warp"], blocks=rows / (64 if length > 128 else 128), **fits)
     if length <= _REGISTER_ROW and op.kind == "softmax":
         return Pass(code=CODE["softmax_registers"], rows=rows, blocks=rows / 2, **fits)
-    # Three passes over the row: maximum, sum, result; what the cache does not keep comes from memory again.
-    again = (2.0 if op.kind == "softmax" else 1.0) * traffic.read_bytes
+    # Three passes over the row: maximum, sum, result; the gradient takes two.
     return Pass(
         code=CODE["softmax_block"],
         rows=rows,
         blocks=rows / 2,
         steps=math.ceil(length / 8192),
-        inner_bytes=again,
-        inner_size_bytes=min(rows, 264.0) * x.nbytes / max(rows, 1.0),
+        again_bytes=(2.0 if op.kind == "softmax" else 1.0) * traffic.read_bytes,
+        held_bytes=2.0 * x.nbytes / max(rows, 1.0),
         **fits,
     )
 
@@ -76,6 +75,8 @@ def _row_norm(name: str | None, x: TensorSpec, inputs: Specs, cost: Cost) -> Pas
         rows=rows,
         blocks=rows / _NORM_RESIDENT,
         steps=steps,
+        again_bytes=x.nbytes,
+        held_bytes=_NORM_RESIDENT * x.nbytes / max(rows, 1.0),
         read_bytes=cost.compulsory.read_bytes,
         write_bytes=cost.compulsory.write_bytes,
     )
@@ -93,6 +94,8 @@ def _row_gradient(x: TensorSpec, inputs: Specs, outputs: Specs, cost: Cost) -> t
         rows=rows,
         blocks=rows / _NORM_RESIDENT,
         steps=steps,
+        again_bytes=2.0 * x.nbytes,
+        held_bytes=2.0 * _NORM_RESIDENT * x.nbytes / max(rows, 1.0),
         read_bytes=traffic.read_bytes,
         write_bytes=traffic.write_bytes,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rooflab.model.kernels import layout, passes
 from rooflab.model.kernels.common import Features, Mechanism, Specs
 from rooflab.model.kernels.passes import CODE, Pass
-from rooflab.types.work import Cost, Op
+from rooflab.types.work import Cost, Op, TensorSpec
 
 KINDS = ("pointwise", "cast", "copy", "layout", "create", "random", "dropout", "kernel")
 
@@ -19,13 +19,14 @@ _FUNCTIONS = {
     "sigmoid": 15.0,
     "silu": 15.0,
     "exp": 8.0,
-    "gelu_backward": 36.0,
+    "gelu_backward": 38.0,
     "pow": 45.0,
 }
 _SPECIAL = 14.0
 _BLOCK_ELEMENTS = 1024.0  # of one block of 128 threads with 16-byte loads
 _BLOCKS = 16.0  # that an SM holds of them
 _STRIDED_ELEMENTS = 512.0
+_DIVISION = 6.0  # instructions to find a place along one dimension
 
 
 def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | None:
@@ -36,27 +37,20 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
     for spec in outputs[1:]:
         if spec.elements > out.elements:
             out = spec
-    traffic = cost.compulsory
-    elements = float(out.elements)
-    code, instructions, sectors, waste = "vectorized", 0.0, 0.0, 0.0
-    if op.kind in ("dropout", "random"):
-        code = "dropout"
-    elif op.kind == "cast" and inputs and inputs[0].dtype != out.dtype:
-        code = "casting"
-    elif op.kind == "copy" and len(inputs) > 1:
-        code = "copy_batched"
-    foreach = op.attrs.get("foreach")
-    if foreach:
-        elements = float(sum(spec.elements for spec in outputs))
-    elif len(inputs) > 0 and code != "copy_batched" and op.kind != "kernel":
+    foreach = bool(op.attrs.get("foreach"))
+    elements = float(sum(spec.elements for spec in outputs) if foreach else out.elements)
+    code = _code(op, inputs, out)
+    instructions = _instructions(op, cost, elements) if op.kind == "pointwise" else 0.0
+    sectors = waste = apart = 0.0
+    if not foreach and op.kind != "kernel" and code in ("vectorized", "casting"):
         for spec in inputs:
             found = layout.walk(spec, out)
             if not found.plain:
                 code = "strided"
                 sectors += found.sector_bytes
+                apart += spec.nbytes if found.sector_bytes else 0.0
                 waste += found.waste_bytes
-    if op.kind == "pointwise":
-        instructions = _instructions(op, cost, elements)
+                instructions += _DIVISION * found.dimensions
     held = _BLOCKS * (_BLOCK_ELEMENTS if code == "vectorized" else _STRIDED_ELEMENTS)
     return passes.flat(
         1,
@@ -65,12 +59,25 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
             elements=elements,
             instructions=instructions,
             blocks=elements / held,
-            read_bytes=traffic.read_bytes,
-            write_bytes=traffic.write_bytes,
+            read_bytes=cost.compulsory.read_bytes,
+            write_bytes=cost.compulsory.write_bytes,
             waste_bytes=waste,
             sector_bytes=sectors,
+            apart_bytes=min(apart, cost.compulsory.read_bytes),
         ),
     )
+
+
+def _code(op: Op, inputs: Specs, out: TensorSpec) -> str:
+    if op.kind in ("dropout", "random"):
+        return "dropout"
+    if op.kind == "copy" and len(inputs) > 1:
+        # Concatenation: 16 bytes a thread where all lie contiguously.
+        return "strided" if any(spec.strides is not None for spec in inputs) else "copy_batched"
+    if op.kind == "cast" and inputs and inputs[0].dtype != out.dtype:
+        # To half precision PyTorch has a vectorised kernel; others convert by a switch per element.
+        return "vectorized" if inputs[0].dtype == "fp32" and out.dtype in ("bf16", "fp16") else "casting"
+    return "vectorized"
 
 
 def _instructions(op: Op, cost: Cost, elements: float) -> float:
