@@ -57,6 +57,7 @@ class Kernels(NamedTuple):
         overhead_s: starting, filling, draining, synchronising; what no wider pipe would help.
         spread: standard deviation of ln(measured / time_s) that is expected.
         kernels: how many the device starts.
+        link_s: what the link to other devices needs, where the kernel sends something over it.
     """
 
     time_s: np.ndarray
@@ -67,6 +68,7 @@ class Kernels(NamedTuple):
     overhead_s: np.ndarray
     spread: np.ndarray
     kernels: np.ndarray
+    link_s: np.ndarray | float = 0.0
 
 
 class Mechanism(NamedTuple):

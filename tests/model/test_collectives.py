@@ -1,0 +1,181 @@
+"""Collectives: each term by hand, properties, and NCCL's times on eight A100 and H100."""
+
+from __future__ import annotations
+
+import csv
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import rooflab
+from rooflab.errors import RooflabError, UnknownNameError
+from rooflab.model import collectives
+from rooflab.model.collectives import Network
+
+# Round numbers: every latency a power of ten apart, shares of one half.
+NET = Network(
+    link="test",
+    link_bytes_per_s=100e9,
+    node_ranks=8,
+    fabric_bytes_per_s=10e9,
+    memory_bytes_per_s=1e12,
+    launch_s=10e-6,
+    direct_s=5e-6,
+    step_s=1e-6,
+    direct_step_s=0.1e-6,
+    fabric_step_s=20e-6,
+    chunk_s=0.0,
+    link_share=0.5,
+    fabric_share=0.5,
+    copy_share=0.5,
+    switch_share=0.0,
+    switch_s=0.0,
+)
+MB = 1e6
+
+# function, ranks, µs of latency, of the link (1 MB at 50 GB/s: 20 µs), of the copy (1 MB read and written: 4 µs)
+ONE_NODE = (
+    ("all_reduce", 8, 10 + 14 * 1, 2 * 7 / 8 * 20, 0),  # 2(n − 1) steps, 2(n − 1)/n of the message
+    ("all_gather", 8, 10 + 7 * 1, 7 / 8 * 20, 4 / 8),  # its own eighth is copied
+    ("reduce_scatter", 4, 10 + 3 * 1, 3 / 4 * 20, 4 / 4),
+    ("all_to_all", 8, 10 + 5 + 7 * 0.1, 7 / 8 * 20, 4 / 8),
+    ("broadcast", 8, 10 + 7 * 1, 20, 0),
+    ("send", 2, 10 + 1, 20, 0),
+    ("barrier", 8, 10 + 14, 0, 0),
+    ("all_reduce", 1, 10, 0, 0),
+)
+
+
+@pytest.mark.parametrize(("function", "ranks", "latency", "wire", "copy"), ONE_NODE)
+def test_terms_inside_a_node(function, ranks, latency, wire, copy):
+    found = collectives.times(function, MB, ranks, NET)
+    terms = (found.overhead_s, found.link_s, found.copy_s)
+    assert [each * 1e6 for each in terms] == pytest.approx([latency, wire, copy])
+    assert found.time_s == pytest.approx(sum(terms))
+
+
+# Two or four nodes of eight; the fabric attains 5 GB/s a rank: 1 MB takes 200 µs, spread over 8 adapters 25.
+NODES = (
+    # an eighth of the message twice around half: 2 × 1/2 × 25; up and down a tree of 2 nodes: 2 steps
+    ("all_reduce", 16, 10 + 14 + 2 * 20, max(2 * 7 / 8 * 20, 25)),
+    ("all_reduce", 32, 10 + 14 + 4 * 20, 2 * 3 / 4 * 25),
+    ("all_gather", 32, 10 + 7 + 3 * 20, 3 / 4 * 25),
+    ("all_to_all", 16, 10 + 5 + 7 * 0.1 + 20, max(7 / 16 * 20, 8 / 16 * 200)),  # its own adapter to 8 others
+    ("send", 16, 10 + 1 + 20, 200),  # one rank's own adapter
+)
+
+
+@pytest.mark.parametrize(("function", "ranks", "latency", "wire"), NODES)
+def test_terms_between_nodes(function, ranks, latency, wire):
+    found = collectives.times(function, MB, ranks, NET)
+    assert found.overhead_s * 1e6 == pytest.approx(latency)
+    assert found.link_s * 1e6 == pytest.approx(wire)
+
+
+def test_filling_a_pipeline_of_chunks():
+    net = replace(NET, chunk_s=5e-6)
+    found = collectives.times("send", MB, 2, net)
+    assert found.overhead_s == pytest.approx(11e-6 + 2 * math.sqrt(5e-6 * 20e-6))
+
+
+def test_the_switch_adds_where_that_is_quicker():
+    net = replace(NET, switch_share=0.5, switch_s=30e-6)
+    small, large = (collectives.times("all_reduce", nbytes, 8, net) for nbytes in (MB, 100 * MB))
+    assert (small.switch, large.switch) == (0, 1)
+    # (1 + 1/8) × 100 MB at 50 GB/s, instead of 2 × 7/8
+    assert large.link_s == pytest.approx(1.125 * 2e-3)
+    assert collectives.times("all_reduce", 100 * MB, 8, net, adds_in_switch=False).switch == 0
+    assert collectives.times("all_reduce", 100 * MB, 16, net).switch == 0  # two nodes have two switches
+
+
+@pytest.mark.parametrize("function", collectives.FUNCTIONS)
+def test_arrays_are_the_single_rows(function):
+    net = collectives.network(rooflab.machine("dgx-h100"))
+    sizes, ranks = np.array([1e3, 1e6, 1e9])[:, None], np.array([2, 8, 32])
+    together = collectives.times(function, sizes, ranks, net).time_s
+    assert isinstance(together, np.ndarray)
+    for i, size in enumerate(sizes[:, 0]):
+        for j, n in enumerate(ranks):
+            assert together[i, j] == pytest.approx(collectives.times(function, size, n, net).time_s)
+
+
+@pytest.mark.parametrize("function", collectives.FUNCTIONS)
+@pytest.mark.parametrize("name", ["dgx-h100", "dgx-a100", "l40s", "b200"])
+def test_nothing_beats_the_wire_and_more_bytes_take_longer(function, name):
+    net = collectives.network(rooflab.machine(name))
+    found = collectives.times(function, np.geomspace(1, 1e11, 40), 8, net)
+    assert np.all(found.time_s >= found.floor_s)
+    assert np.all(np.diff(found.time_s) >= 0)
+
+
+def test_the_link_is_that_to_its_like_or_to_the_host():
+    h100 = rooflab.machine("h100-sxm")
+    assert collectives.network(h100).link == "NVLink 4"
+    by_pcie = collectives.network(h100, link="PCIe")
+    assert by_pcie.link_bytes_per_s == 63e9
+    assert by_pcie.switch_share == 0
+    assert collectives.network(rooflab.machine("l40s")).link.startswith("PCIe")
+    assert collectives.network(rooflab.machine("dgx-h100")).fabric_bytes_per_s == 50e9  # 400 Gb/s
+
+
+def test_a_layer_under_tensor_parallelism():
+    # 4096 tokens × 8192 × 2 bytes: 67.1 MB, twice a layer
+    found = collectives.tensor_parallel(4096, 8192, 2, 8, NET)
+    assert found.calls == 2
+    assert found.each.link_s == pytest.approx(2 * 7 / 8 * 4096 * 8192 * 2 / 50e9)
+    assert found.total_s == 2 * found.each.time_s
+
+
+def test_gradients_under_data_parallelism():
+    # 1 G parameters × 4 bytes in buckets of 25 MiB
+    found = collectives.data_parallel(1e9, 4, 8, NET)
+    assert found.calls == math.ceil(4e9 / (25 * 2**20)) == 153
+    assert found.total_s == pytest.approx(153 * (24e-6) + 2 * 7 / 8 * 4e9 / 50e9)
+
+
+def test_a_collective_is_predicted_as_an_operation():
+    report = rooflab.op("all_reduce", "4096x8192", dtype="bf16", ranks=8, machine="dgx-h100")
+    prediction = report.rows[0].prediction
+    net = collectives.network(rooflab.machine("dgx-h100"))
+    assert prediction.time_s == pytest.approx(collectives.times("all_reduce", 4096 * 8192 * 2, 8, net).time_s)
+    # The message of a gather is what comes out: 8 × what goes in.
+    gathered = rooflab.op("all_gather", "512x8192", dtype="bf16", ranks=8, machine="dgx-h100").rows[0].prediction
+    assert gathered.time_s == pytest.approx(collectives.times("all_gather", 4096 * 8192 * 2, 8, net).time_s)
+
+
+def test_unknown_names_and_missing_numbers():
+    with pytest.raises(UnknownNameError, match="unknown collective 'allreduce'; did you mean all_reduce"):
+        collectives.times("allreduce", 1, 2, NET)
+    with pytest.raises(UnknownNameError, match="unknown link of NVIDIA H100 SXM 80GB 'infiniband'"):
+        collectives.network(rooflab.machine("h100-sxm"), link="infiniband")
+    with pytest.raises(
+        RooflabError, match=r"states no link to other machines, which a collective needs: add \[\[links"
+    ):
+        collectives.network(rooflab.machine("raspberry-pi-5"))
+
+
+DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
+NAMES = {"alltoall": "all_to_all"}
+
+
+@pytest.mark.parametrize(("table", "name"), [("nccl_h100n", "dgx-h100"), ("nccl_a100_sxm", "dgx-a100")])
+def test_against_nccl(table, name):
+    path = DATA / f"{table}.csv"
+    if not path.exists():
+        pytest.skip(f"needs {path.name} in shared/data beside the checkout")
+    net, ratios = collectives.network(rooflab.machine(name)), []
+    for row in csv.DictReader(path.read_text(encoding="utf-8").splitlines()):
+        # message_size counts elements of what nccl-tests calls the size: the larger of input and output.
+        width = {"half": 2, "int8": 1}[row["nccl_dtype"]]
+        function = NAMES.get(row["op_name"], row["op_name"])
+        nbytes, ranks = int(row["message_size"]) * width, int(row["num_gpus"])
+        found = collectives.times(function, nbytes, ranks, net, adds_in_switch=width > 1)
+        measured_s = float(row["latency_ms"]) * 1e-3
+        assert measured_s >= found.floor_s
+        ratios.append(found.time_s / measured_s)
+    errors = np.abs(np.array(ratios) - 1)
+    assert np.median(errors) < 0.06
+    assert np.quantile(errors, 0.9) < 0.2
