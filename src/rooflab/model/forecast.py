@@ -64,7 +64,7 @@ def on(report: Report, machine: Machine, setting: Setting) -> Report:
 
 
 def _as_run(report: Report, setting: Setting) -> Report:
-    """`report` with the rows that run: a compiler's kernels in the mode "compiled", else the captured operations."""
+    """`report` with the rows that run: a compiler's kernels in the mode "compiled", else as captured."""
     captured = report.captured or report.graph
     if setting.mode == "compiled":
         made = answer.report(fusion.fused(captured), report.name, report.environment)

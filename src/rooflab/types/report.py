@@ -155,6 +155,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         prediction: of the whole program: its rows together, with what lies between them.
         warnings: what a reader must know before trusting a number: memory that does not fit, a format that
             the machine lacks.
+        captured: the program before it was fused, where `graph` and `rows` are those of a compiler.
     """
 
     name: str
@@ -168,6 +169,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     setting: Setting | None = None
     prediction: Prediction | None = None
     warnings: tuple[str, ...] = ()
+    captured: Graph | None = None
     schema: int = SCHEMA
 
     @property
@@ -340,8 +342,11 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         except (msgspec.ValidationError, AttributeError) as error:
             raise RooflabError(f"not a report: {error}") from None
         replace = msgspec.structs.replace
-        rows = tuple(replace(row, op=replace(row.op, attrs=_hashable(row.op.attrs))) for row in report.rows)
-        return replace(report, rows=rows, graph=replace(report.graph, ops=tuple(row.op for row in rows)))
+        rows = tuple(replace(row, op=_plain(row.op)) for row in report.rows)
+        graph, captured = replace(report.graph, ops=tuple(row.op for row in rows)), report.captured
+        if captured is not None:
+            captured = replace(captured, ops=tuple(map(_plain, captured.ops)))
+        return replace(report, rows=rows, graph=graph, captured=captured)
 
 
 _TOTALS = (
@@ -371,6 +376,10 @@ _HELD = ("parameters", "parameter_bytes", "peak_memory_bytes")  # known without 
 def _total(values: Iterable[float | None]) -> float:
     # Whole numbers stay exact where they are beyond a float's 2**53.
     return sum(value for value in values if value is not None)
+
+
+def _plain(op: Op) -> Op:
+    return msgspec.structs.replace(op, attrs=_hashable(op.attrs))
 
 
 def _hashable(value: Any) -> Any:

@@ -7,6 +7,7 @@ from rooflab.work.formulas import (  # noqa: F401  (each registers its formulas)
     collective,
     conv,
     fft,
+    fused,
     gather,
     kernel,
     linalg,

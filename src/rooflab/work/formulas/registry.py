@@ -51,7 +51,8 @@ def cost(kind: str, inputs: Specs, outputs: Specs, attrs: Attrs | None = None) -
         UnknownNameError: no such kind, or a function or number format that the formula does not know.
         KeyError: an attribute that the formula needs is missing.
     """
-    found = _FORMULAS.get(kind)
+    # Several operations fused into one kernel were counted where they were fused.
+    found = _FORMULAS.get("fused" if attrs and "members" in attrs else kind)
     if found is None:
         raise UnknownNameError("kind of operation", kind, _FORMULAS)
     return found(inputs, outputs, attrs or {})
