@@ -68,16 +68,24 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
     k = fma / y.elements
     if few and matrix:
         k *= _CHANNELS / channels
-    rows = y.elements // (results * groups)
-    product = _product(op, x, (rows, results, max(1, round(k)), groups), cost)
+    planes = _planes(x, taps)
+    pixels = y.elements // (results * groups)
+    plain = kernel == 1 and pixels == x.elements // (channels * groups)
+    # Matrix units can read planes as they lie where that is a product of whole planes with even sizes.
+    as_it_lies = plain and planes and matrix and _plane_bytes(x, taps) % 4 == 0
+    if as_it_lies:
+        plane = math.prod(x.shape[-taps:])
+        # cuDNN has one kernel for planes that start at no multiple of 16 bytes: it loads two elements at a time.
+        step = plane if _plane_bytes(x, taps) % 16 == 0 else 2
+        product = _product(op, x, (plane, results, k, groups * pixels // plane), step, cost)
+    else:
+        product = _product(op, x, (pixels, results, max(1, round(k)), groups), 1, cost)
     if product is None:
         return None
     products = 1.0
     if backward:
         products = float(op.attrs.get("input_grad", True)) + float(op.attrs.get("weight_grad", True))
-    planes = _planes(x, taps)
-    plain = kernel == 1 and rows == x.elements // (channels * groups)
-    moved = () if depthwise or not (planes and matrix) or (plain and _whole_rows(x, taps)) else (x, w, y)
+    moved = () if depthwise or as_it_lies or not (planes and matrix) else (x, w, y)
     bias = len(inputs) > 2 and not backward and bool(op.attrs.get("bias"))
     return (
         *product,
@@ -95,14 +103,23 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
     )
 
 
-def _product(op: Op, x: TensorSpec, sizes: tuple[int, int, int, int], cost: Cost) -> Features | None:
-    """What `matmul` takes of the product (groups of m × k by k × n) that the convolution is."""
-    m, n, k, groups = sizes
-    lead = (groups,) if groups > 1 else ()
+def _product(op: Op, x: TensorSpec, sizes: tuple[int, int, float, int], step: int, cost: Cost) -> Features | None:
+    """What `matmul` takes of the product (groups of m × k by k × n) that the convolution is.
+
+    step: elements from one column of the left operand to the next, 1 where its rows lie one after the other.
+    """
+    m, n, depth, groups = sizes
+    k = max(1, round(depth))
     attrs = {name: op.attrs[name] for name in ("compute",) if name in op.attrs}
     made = Op(name=op.name, kind="matmul", attrs={**attrs, "k": k, "fma": m * n * k * groups})
+    strides = (m * k, 1, step) if step > 1 else (m * k, k, 1)
     a, b, out = (
-        TensorSpec(shape=(*lead, *shape), dtype=x.dtype, nbytes=math.prod(shape) * groups * item_bytes(x))
+        TensorSpec(
+            shape=(groups, *shape),
+            dtype=x.dtype,
+            nbytes=math.prod(shape) * groups * item_bytes(x),
+            strides=strides if shape == (m, k) else None,
+        )
         for shape in ((m, k), (k, n), (m, n))
     )
     return matmul.MECHANISM.features(made, (a, b), (out,), cost)
@@ -114,9 +131,9 @@ def _planes(x: TensorSpec, taps: int) -> bool:
     return channels > 1 and (x.strides is None or x.strides[-taps - 1] != 1)
 
 
-def _whole_rows(x: TensorSpec, taps: int) -> bool:
-    """Whether every channel's plane starts at a multiple of 16 bytes: a product can read it as it lies."""
-    return math.prod(x.shape[-taps:]) * item_bytes(x) % 16 == 0
+def _plane_bytes(x: TensorSpec, taps: int) -> float:
+    """Bytes from one channel's plane to the next."""
+    return math.prod(x.shape[-taps:]) * item_bytes(x)
 
 
 def _transposed(spec: TensorSpec, taps: int) -> float:
