@@ -168,3 +168,22 @@ def test_a_kernel_without_a_roof_has_no_place():
     assert roofline.place(unknown, machine(TWO, [peak(100e9)])) is None  # no L2 roof: not DRAM's instead
     other = Point(name="k", flop=1, bytes=1, time_s=1, level="L1", dtype="fp32", source=SOURCE)
     assert roofline.place(other, machine(TWO, [peak(100e9)])) is None
+
+
+# seconds of arithmetic, L2, HBM, overhead; what binds
+VERDICTS = (
+    ((8, 1, 4, 2), ("compute-bound", "engine")),
+    ((4, 1, 8, 2), ("memory-bound", "HBM")),
+    ((4, 8, 1, 2), ("memory-bound", "L2")),  # the slowest level
+    ((4, 1, 2, 8), ("overhead-bound", "launch")),
+    ((7.2, 8, 1, 0), ("balanced", "L2")),  # 0.9 of the largest
+    ((7.1, 8, 1, 0), ("memory-bound", "L2")),
+    ((0, 8, 7.9, 0), ("memory-bound", "L2")),  # two levels share no blame: both are memory
+    ((1, 0, 0, 0.95), ("balanced", "engine")),
+)
+
+
+@pytest.mark.parametrize(("seconds", "said"), VERDICTS)
+def test_what_binds_by_three_terms(seconds, said):
+    compute, near, far, overhead = seconds
+    assert roofline.verdict(compute, "engine", {"L2": near, "HBM": far}, overhead) == said

@@ -8,13 +8,12 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
+from rooflab.model import collectives, doubts, fusion, host, overhead, plain, predict, roofline
 from rooflab.model import device as devices
-from rooflab.model import doubts, fusion, host, overhead, plain, predict
 from rooflab.model.device import Device
 from rooflab.model.predict import Times, Work
-from rooflab.model.roofline import BALANCED
 from rooflab.types.machine import Machine
-from rooflab.types.prediction import Bound, Prediction, Setting
+from rooflab.types.prediction import Prediction, Setting
 from rooflab.types.report import Report, Row
 from rooflab.work import answer
 
@@ -133,6 +132,7 @@ def _predictions(work: Work, found: Times, device: Device, counts: np.ndarray, w
     high_s = device_s * factor + wait_s * slack
     overhead_s = k.overhead_s[:, 0] * counts + wait_s
     names = (device.near_name, device.cache_name, device.memory_name)
+    link = collectives.find_link(device.machine).name if k.link_s.any() else ""
     columns = [
         each.tolist()
         for each in (
@@ -144,6 +144,7 @@ def _predictions(work: Work, found: Times, device: Device, counts: np.ndarray, w
             k.near_s[:, 0] * counts,
             k.cache_s[:, 0] * counts,
             k.memory_s[:, 0] * counts,
+            k.link_s[:, 0] * counts,
             overhead_s,
             wait_s > overhead_s / 2,
             waits.host_s,
@@ -152,9 +153,11 @@ def _predictions(work: Work, found: Times, device: Device, counts: np.ndarray, w
     ]
     made = []
     for engine, *numbers in zip(found.engines, *columns, strict=True):
-        time, low, high, floor, compute, near, cache, memory, over, waiting, host_s, kernels = numbers
+        time, low, high, floor, compute, near, cache, memory, linked, over, waiting, host_s, kernels = numbers
         levels = dict(zip(names, (near, cache, memory), strict=True))
-        bound, binds = _bound(compute, engine, levels, over, "host" if waiting else "launch")
+        if linked:
+            levels[link] = linked
+        bound, binds = roofline.verdict(compute, engine, levels, over, "host" if waiting else "launch")
         made.append(
             Prediction(
                 time_s=time,
@@ -173,29 +176,14 @@ def _predictions(work: Work, found: Times, device: Device, counts: np.ndarray, w
     return made
 
 
-def _bound(
-    compute: float, engine: str, memory: Mapping[str, float], overhead_s: float, overhead_name: str
-) -> tuple[Bound, str]:
-    """What binds by three terms: compute, the slowest level, overhead; balanced where two are close."""
-    level = max(memory, key=memory.__getitem__)
-    terms: list[tuple[float, Bound, str]] = [
-        (memory[level], "memory-bound", level),
-        (compute, "compute-bound", engine),
-        (overhead_s, "overhead-bound", overhead_name),
-    ]
-    terms.sort(key=lambda term: -term[0])
-    if terms[1][0] >= BALANCED * terms[0][0]:
-        return "balanced", terms[0][2]
-    return terms[0][1], terms[0][2]
-
-
 def _whole(
     rows: list[Prediction], found: Times, device: Device, counts: np.ndarray, waits: Waits
 ) -> Prediction | None:
     """The program: its rows one after the other."""
     if not rows:
         return None
-    memory = {name: sum(row.memory_s[name] for row in rows) for name in rows[0].memory_s}
+    levels = dict.fromkeys(name for row in rows for name in row.memory_s)
+    memory = {name: sum(row.memory_s.get(name, 0.0) for row in rows) for name in levels}
     engines: dict[str, float] = {}
     for engine, row in zip(found.engines, rows, strict=True):
         engines[engine] = engines.get(engine, 0.0) + row.compute_s
@@ -207,7 +195,7 @@ def _whole(
     spread = float(np.sqrt(SHARED * together + (1 - SHARED) * apart + of_host**2)) / time_s if time_s else 0.0
     factor = float(np.exp(BAR_SIGMAS * spread))
     engine = max(engines, key=engines.__getitem__)
-    bound, binds = _bound(compute, engine, memory, over, "host" if wait_s > over / 2 else "launch")
+    bound, binds = roofline.verdict(compute, engine, memory, over, "host" if wait_s > over / 2 else "launch")
     return Prediction(
         time_s=time_s,
         low_s=max(floor_s, time_s / factor),

@@ -7,12 +7,14 @@ architectures", CACM 52(4), 2009; one slanted roof per memory level after Ilic, 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
 
 from rooflab.types.machine import Basis, Level, Machine, Point, Rate, Scope, is_main_memory, is_storage
+from rooflab.types.prediction import Bound
 
 BALANCED = 0.9  # two terms this close share the blame (DESIGN: `bound`)
 _STREAMS = ("read", "any", "triad", "copy", "write")  # the first that a level has makes its roof
@@ -53,6 +55,41 @@ class Ridge(NamedTuple):
     peak: str
     intensity: float
     flop_per_s: float
+
+
+class Verdict(NamedTuple):
+    """What binds: `bound`, and the level, engine or overhead behind it."""
+
+    bound: Bound
+    binds: str
+
+
+def verdict(
+    compute_s: float, engine: str, memory_s: Mapping[str, float], overhead_s: float = 0.0, overhead: str = "launch"
+) -> Verdict:
+    """What binds by three terms: arithmetic, the slowest level, overhead.
+
+    The largest; "balanced" where the second is at least 0.9 of it, and then `binds` is still the largest.
+
+    Args:
+        compute_s: seconds of the busiest engine, which is called `engine`.
+        memory_s: seconds by level, near to far, links included.
+        overhead_s: seconds that no wider pipe would help, called `overhead`.
+
+    >>> verdict(3e-6, "bf16 matrix", {"L2": 1e-6, "HBM": 8e-6}, 2e-6)
+    Verdict(bound='memory-bound', binds='HBM')
+    """
+    level = max(memory_s, key=memory_s.__getitem__, default="memory")
+    terms: list[tuple[float, Bound, str]] = [
+        (memory_s.get(level, 0.0), "memory-bound", level),
+        (compute_s, "compute-bound", engine),
+        (overhead_s, "overhead-bound", overhead),
+    ]
+    terms.sort(key=lambda term: -term[0])
+    largest, second = terms[0], terms[1]
+    if second[0] >= BALANCED * largest[0]:
+        return Verdict("balanced", largest[2])
+    return Verdict(largest[1], largest[2])
 
 
 class Placement(NamedTuple):

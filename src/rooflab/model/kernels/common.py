@@ -45,6 +45,9 @@ class Columns:
         return self.extra[name]
 
 
+NOTHING_S = np.zeros((1, 1))
+
+
 class Kernels(NamedTuple):
     """What one execution of each row takes, in seconds; every array broadcasts to (rows, settings).
 
@@ -68,7 +71,7 @@ class Kernels(NamedTuple):
     overhead_s: np.ndarray
     spread: np.ndarray
     kernels: np.ndarray
-    link_s: np.ndarray | float = 0.0
+    link_s: np.ndarray = NOTHING_S
 
 
 class Mechanism(NamedTuple):
