@@ -49,6 +49,7 @@ class Cores(NamedTuple):
         dispatch_s: host time of one call by framework, where measured.
         near_name: the levels that belong to one core, "L1/L2".
         cache_bytes: what the last cache holds for us.
+        latency: (bytes, seconds) of a random access within so many bytes, ascending.
     """
 
     units: float
@@ -57,6 +58,7 @@ class Cores(NamedTuple):
     dispatch_s: Mapping[str, float]
     near_name: str
     cache_bytes: Number
+    latency: tuple[tuple[float, float], ...]
 
 
 def of(machine: Machine, factor: Mapping[str, Number], constants: Constants, clock_hz: float) -> Cores | None:
@@ -79,7 +81,21 @@ def of(machine: Machine, factor: Mapping[str, Number], constants: Constants, clo
         dispatch_s={each.framework: each.dispatch_s for each in machine.runtimes if each.dispatch_s is not None},
         near_name="/".join(private) or tiers[0].name,
         cache_bytes=whole * share * factor["cache_capacity"],
+        latency=_latency(machine, tiers),
     )
+
+
+def _latency(machine: Machine, tiers: tuple[Tier, ...]) -> tuple[tuple[float, float], ...]:
+    """The measured curve; else each level's latency up to its capacity."""
+    for curve in machine.curves:
+        if curve.name == "latency" and curve.x_unit == "byte" and curve.scope == "core":
+            return tuple(zip(curve.x, curve.best, strict=True))
+    steps: list[tuple[float, float]] = []
+    for tier in tiers:
+        ends = float(np.max(tier.capacity_bytes))
+        begins = 2 * steps[-1][0] if steps else ends / 2
+        steps += [(begins, tier.latency_s), (max(ends, 2 * begins), tier.latency_s)]
+    return tuple(steps)
 
 
 _FORMATS = ("fp64", "fp32", "bf16", "fp16", "int8")

@@ -18,6 +18,7 @@ from rooflab.types.work import Op
 # Constants that say how many of NumPy's empty calls one call of an operation costs.
 CALLS = (
     "numpy.ufunc_calls",
+    "numpy.copy_calls",
     "numpy.method_calls",
     "numpy.mean_calls",
     "numpy.matmul_calls",
@@ -132,14 +133,21 @@ def allocate_s(nbytes: np.ndarray, torch: np.ndarray, device: Device) -> np.ndar
     return np.where((torch == 0) & (nbytes > 1024), device.constants("numpy.allocate_s"), 0.0)
 
 
-def latency_s(nbytes: np.ndarray, hot: np.ndarray, threads: np.ndarray, device: Device) -> np.ndarray:
-    """Load-to-use time of a random access to `nbytes` of data, of which the caches hold the share `hot`."""
-    *caches, memory = cores(device).tiers
-    found = (1 - hot) * memory.latency_s
-    near = np.zeros_like(found)
-    for tier in caches:
-        holds = np.clip(tier.capacity_bytes / np.maximum(nbytes, 1.0), 0.0, 1.0)
-        share = np.maximum(np.minimum(holds, hot) - near, 0.0)
-        found = found + share * tier.latency_s
-        near = near + share
-    return found + np.maximum(hot - near, 0.0) * (caches[-1].latency_s if caches else memory.latency_s)
+def latency_s(nbytes: np.ndarray, device: Device) -> np.ndarray:
+    """Load-to-use time of a random access within so many bytes: as measured over the size, else by level."""
+    found = cores(device)
+    sizes, seconds = (np.array(each) for each in zip(*found.latency, strict=True))
+    return np.interp(np.log(np.maximum(nbytes, 1.0)), np.log(sizes), seconds)
+
+
+def running_s(x: Columns, device: Device) -> np.ndarray:
+    """Time to read and write running sums of `sums_bytes` once for each row that is added to them.
+
+    They lie in the nearest cache that holds them; their loads and stores count each byte read of the rows.
+    """
+    found = cores(device)
+    seconds = np.zeros_like(x.hot_read_bytes)
+    for tier in reversed(found.tiers[:-1]):
+        rates = 1 / np.asarray(tier.core_read) + 1 / np.asarray(tier.core_write)
+        seconds = np.where(x["sums_bytes"] <= tier.capacity_bytes, x.read_bytes * rates, seconds)
+    return np.where(x["sums_bytes"] > 0, seconds, 0.0)

@@ -26,7 +26,7 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
     torch = cpu.is_torch(op)
     batch, m, n, k = _sizes(op, inputs, outputs, flop)
     if op.kind == "conv" and op.attrs.get("groups", 1) > 1 and n == 1:
-        return None  # depthwise: no product, a stencil
+        return None  # depthwise: a stencil, no product
     dtype = multiplied[0].dtype if multiplied[0].dtype in FORMATS else "fp32"
     share = 3 if op.kind == "attention" else 2 if op.kind == "conv" else int(torch)
     calls = "torch.library_calls" if op.kind != "matmul" else "torch.op_calls"
@@ -47,7 +47,7 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
 
 def _sizes(op: Op, inputs: Specs, outputs: Specs, flop: float) -> tuple[float, float, float, float]:
     """How many products there are, and the m, n and k of each."""
-    out = outputs[0]
+    x, out = inputs[0], outputs[0]
     if op.kind == "conv":
         groups, weight = op.attrs.get("groups", 1), inputs[1]
         n = out.shape[1] / groups
@@ -61,7 +61,7 @@ def _sizes(op: Op, inputs: Specs, outputs: Specs, flop: float) -> tuple[float, f
         k = float(op.attrs.get("k", inputs[0].shape[-1] if inputs[0].shape else 1))
         b = inputs[1]
         n = float(b.shape[-1]) if len(b.shape) > 1 and out.shape and out.shape[-1] == b.shape[-1] else 1.0
-        products = math.prod(b.shape[:-2]) if len(b.shape) > 2 else 1
+        products = math.prod(b.shape[:-2])
         return float(products), max(out.elements / n / products, 1.0), n, max(k, 1.0)
     # As one product of the same work, square in what is not known.
     k = float(inputs[0].shape[-1]) if inputs[0].shape else 1.0
@@ -69,52 +69,67 @@ def _sizes(op: Op, inputs: Specs, outputs: Specs, flop: float) -> tuple[float, f
 
 
 def time(x: Columns, device: Device) -> Kernels:
-    """A call, packing, then the slower of arithmetic and bytes: on one core or on all, whichever is faster."""
+    """A call, packing, arithmetic and bytes: on one core or on all of them, whichever is faster.
+
+    The library packs blocks of both operands into its caches, multiplies them there and adds to the result in
+    memory: little of it overlaps. A matrix times a vector only streams the matrix.
+    """
     c, cores = device.constants, cpu.cores(device)
     zero = np.zeros_like(x.hot_read_bytes)
-    peak = np.stack(
-        [np.broadcast_to(np.asarray(cores.flop_per_s[name], float), zero.shape[1:]) for name in FORMATS]
-    )
-    core_peak = peak[x["format"][:, 0].astype(int)]
-    share = np.array([c(name) for name in SHARES])[x["share"].astype(int)]
-    edge = c("cpu.product_edge")
-    m, n, k = x["m"], x["n"], x["k"]
-    filled = 1 / ((1 + edge / m) * (1 + edge / n) * (1 + edge / k))
-    special = c("torch.softmax_flop") / 2 * x["special"]
-    core_s = x.matrix_flop / (core_peak * share * filled) + special / np.asarray(cores.flop_per_s["fp32"])
-    vector = (np.minimum(m, n) <= 1) & (x["share"] <= 1)
-    core_s = np.where(vector, x.matrix_flop / core_peak, core_s)
-    packed = np.where(vector, 0.0, x["batch"] * (m + n) * k * x["item_bytes"])
+    core_s, packed = _one_core(x, device, zero)
+    streams = _is_matvec(x)
+    share = np.where(x["torch"] > 0, c("torch.matvec_share"), c("numpy.matvec_share"))
+    # NumPy calls BLAS for each product of a batch; PyTorch once.
+    teams = np.where(x["torch"] > 0, 1.0, x["batch"])
     best = None
-    for threads in (np.ones_like(m), np.where(vector & (x["torch"] > 0), 1.0, cores.units)):
-        moved = cpu.traffic(x, device, threads)
-        moved_s = moved.all_s / np.where(vector & (x["torch"] > 0), c("torch.matvec_share"), 1.0)
+    for units in (1.0, cores.units):
+        threads = np.where(streams & (x["torch"] > 0), 1.0, units) + 0 * zero
+        moved = cpu.Traffic(*(each / np.where(streams, share, 1.0) for each in cpu.traffic(x, device, threads)))
         last = cores.tiers[-2] if len(cores.tiers) > 1 else cores.tiers[-1]
         pack_s = packed * c("cpu.pack_passes") / np.minimum(last.core_read * threads, last.all_read)
-        start = cpu.start_s(threads, device)
-        body = np.maximum(core_s / threads, moved_s) + pack_s
-        each = (body + start, core_s / threads + pack_s, start + zero, moved)
+        start_s = cpu.start_s(threads, device) * teams
+        work_s = core_s / threads / np.where(threads > 1, c("cpu.team_share"), 1.0)
+        each = (work_s + pack_s + moved.all_s + start_s, work_s + pack_s, start_s, *moved)
         best = each if best is None else _faster(best, each)
-    assert best is not None
-    total, compute, start, moved = best
-    fresh = cpu.fresh_s(x["fresh_bytes"], x["torch"], device)
-    overhead = cpu.call_s(x["calls"], device) + cpu.allocate_s(x["fresh_bytes"], x["torch"], device)
+    assert best is not None  # the loop has two rounds
+    total_s, compute_s, start_s, near_s, cache_s, memory_s = best
+    fresh_s = cpu.fresh_s(x["fresh_bytes"], x["torch"], device)
+    call_s = cpu.call_s(x["calls"], device) + cpu.allocate_s(x["fresh_bytes"], x["torch"], device)
     return Kernels(
-        time_s=total + overhead + fresh + zero,
-        compute_s=compute + zero,
-        near_s=moved.near_s + zero,
-        cache_s=moved.cache_s + zero,
-        memory_s=moved.memory_s + fresh + zero,
-        overhead_s=overhead + start + zero,
+        time_s=total_s + call_s + fresh_s + zero,
+        compute_s=compute_s + zero,
+        near_s=near_s + zero,
+        cache_s=cache_s + zero,
+        memory_s=memory_s + fresh_s + zero,
+        overhead_s=call_s + start_s + zero,
         spread=c("cpu_matmul.spread") + zero,
         kernels=zero + 1,
     )
 
 
-def _faster(one: tuple, other: tuple) -> tuple:
+def _one_core(x: Columns, device: Device, zero: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Seconds of the arithmetic on one core, and the bytes that are packed before it."""
+    c, cores = device.constants, cpu.cores(device)
+    peaks = [np.broadcast_to(np.asarray(cores.flop_per_s[name], float), zero.shape[1:]) for name in FORMATS]
+    peak = np.stack(peaks)[x["format"][:, 0].astype(int)]
+    share = np.array([c(name) for name in SHARES])[x["share"].astype(int)]
+    m, n, k = x["m"], x["n"], x["k"]
+    edge = c("cpu.product_edge")
+    filled = 1 / ((1 + edge / m) * (1 + edge / n) * (1 + edge / k))
+    special_s = c("torch.softmax_flop") / 2 * x["special"] / np.asarray(cores.flop_per_s["fp32"])
+    streams = _is_matvec(x)
+    core_s = np.where(streams, 0.0, x.matrix_flop / (peak * share * filled) + special_s)
+    return core_s, np.where(streams, 0.0, x["batch"] * (m + n) * k * x["item_bytes"])
+
+
+def _is_matvec(x: Columns) -> np.ndarray:
+    return (np.minimum(x["m"], x["n"]) <= 1) & (x["share"] <= 1)
+
+
+def _faster(one: tuple[np.ndarray, ...], other: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+    """By row, what has the smaller total, which stands first."""
     first = one[0] <= other[0]
-    moved = cpu.Traffic(*(np.where(first, a, b) for a, b in zip(one[3], other[3], strict=True)))
-    return (*(np.where(first, a, b) for a, b in zip(one[:3], other[:3], strict=True)), moved)
+    return tuple(np.where(first, a, b) for a, b in zip(one, other, strict=True))
 
 
 MECHANISM = Mechanism("cpu_matmul", ("cpu",), KINDS, COLUMNS, features, time)

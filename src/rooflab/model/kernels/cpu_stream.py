@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from rooflab.dtypes import dtype as number_format
@@ -9,10 +11,15 @@ from rooflab.model.device import Device
 from rooflab.model.kernels import cpu
 from rooflab.model.kernels.common import Columns, Features, Kernels, Mechanism, Specs
 from rooflab.types.work import Cost, Op, TensorSpec
+from rooflab.work.formulas.functions import REAL
+
+LINE_BYTES = 64
+# Preparing a row of a broadcast takes this many starts of a plain inner loop: each operand's stride is set.
+BROADCAST_STARTS = 6
 
 # What one unit of work costs beside its bytes: FLOP of a core's vector unit (a polynomial's multiply-adds), or
 # clocks where the loop is a chain or not vectorised. Each is a constant of each framework.
-IN_FLOP = ("divide", "root", "exp", "log", "trig", "softmax", "norm")
+IN_FLOP = ("divide", "root", "exp", "log", "trig", "trig64", "convert", "softmax", "norm", "stencil")
 IN_CLOCKS = ("libm", "reduce", "scan", "select", "pool_max", "pool_mean", "transpose", "piece")
 WORK = ("nothing", *IN_FLOP, *IN_CLOCKS)
 
@@ -35,7 +42,20 @@ _SERIAL = frozenset(_VML.split())
 # NumPy computes these in double precision with the C library, an element at a time.
 _SCALAR64 = frozenset(["sin", "cos"])
 
-COLUMNS = ("torch", "calls", "work", "units", "double", "grain", "fresh_bytes", "pieces", "starts", "past_caches")
+COLUMNS = (
+    "torch",
+    "calls",
+    "work",
+    "units",
+    "double",
+    "grain",
+    "fresh_bytes",
+    "pieces",
+    "table_bytes",
+    "starts",
+    "sums_bytes",
+    "past_caches",
+)
 
 
 def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features:
@@ -44,67 +64,90 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features:
     largest = max((*inputs, *outputs), key=lambda spec: spec.elements, default=None)
     elements = largest.elements if largest is not None else 0
     work, units = _work(op, inputs, outputs, elements, torch)
-    wide = any(number_format(spec.dtype).bits >= 64 for spec in (*inputs, *outputs)[:1])
     own = {id(spec) for spec in inputs}
-    fresh = max((spec.nbytes for spec in outputs if id(spec) not in own), default=0.0)
+    pieces, table = _random(op, inputs, outputs, cost, torch)
+    down = op.kind == "reduction" and not torch and not _along_rows(op, inputs[0], outputs[0])
     return (
         float(torch),
         float(cpu.CALLS.index(_calls(op, torch))),
         float(WORK.index(work)),
         float(units),
-        float(wide),
+        float(any(number_format(spec.dtype).bits >= 64 for spec in (*inputs, *outputs)[:1])),
         float(_grain(op, elements, torch)),
-        float(fresh),
-        _pieces(op, inputs, outputs, cost),
-        _starts(op, inputs, outputs),
+        float(max((spec.nbytes for spec in outputs if id(spec) not in own), default=0.0)),
+        pieces,
+        table,
+        _starts(op, inputs, outputs, torch),
+        # A sum down the rows reads and writes its running sums at each row.
+        outputs[0].nbytes if down else 0.0,
         float(op.kind == "copy"),
     )
 
 
 def _work(op: Op, inputs: Specs, outputs: Specs, elements: int, torch: bool) -> tuple[str, float]:
+    """What is computed, and how often."""
     kind, function = op.kind, str(op.attrs.get("function", ""))
     if kind == "pointwise":
-        found = _FUNCTIONS.get(function)
-        if found is None:
-            found = "nothing" if _is_plain(op) else "libm"
-        if found == "trig" and not torch and function in _SCALAR64 and inputs[0].dtype == "fp64":
-            found = "libm"
-        return ("nothing" if found == "select" and torch else found), float(elements)
+        return _function(function, inputs, torch), float(elements)
+    if kind == "cast":
+        return ("convert" if torch and _narrow((*inputs, *outputs)) else "nothing"), float(elements)
     if kind == "pool":
         return f"pool_{'max' if function == 'max' else 'mean'}", outputs[0].elements * float(op.attrs["window"])
     if kind == "reduction":
-        return ("reduce" if _along_rows(inputs[0], outputs[0]) else "nothing"), float(elements)
-    if kind == "layout":
-        return "transpose", float(elements)
-    named = {
-        "scan": "scan",
-        "softmax": "softmax",
-        "softmax_backward": "softmax",
-        "norm": "norm",
-        "loss": "softmax",
-    }
-    return named.get(kind or "", "norm" if kind == "norm_backward" else "nothing"), float(elements)
+        return ("reduce" if _along_rows(op, inputs[0], outputs[0]) else "nothing"), float(elements)
+    if kind in ("gather", "scatter"):
+        return "piece", _picked(inputs)
+    if kind == "conv":
+        return "stencil", 2.0 * outputs[0].elements * math.prod(op.attrs.get("kernel", (1,)))
+    if kind == "norm" and function == "batch" and not op.attrs.get("training", True):
+        return "nothing", 0.0  # scaled and shifted by what is known
+    return _KINDS.get(kind or "", "nothing"), float(elements)
 
 
-def _is_plain(op: Op) -> bool:
-    from rooflab.work.formulas.functions import REAL
+_KINDS = {
+    "layout": "transpose",
+    "scan": "scan",
+    "softmax": "softmax",
+    "softmax_backward": "softmax",
+    "loss": "softmax",
+    "norm": "norm",
+    "norm_backward": "norm",
+}
 
-    return REAL.get(str(op.attrs.get("function")), (1, 0))[1] == 0
+
+def _function(function: str, inputs: Specs, torch: bool) -> str:
+    found = _FUNCTIONS.get(function)
+    double = bool(inputs) and inputs[0].dtype == "fp64"
+    if found is None:
+        found = "nothing" if REAL.get(function, (1, 0))[1] == 0 else "libm"
+    elif found == "trig" and double and not torch:
+        found = "libm" if function in _SCALAR64 else "trig64"
+    elif found == "select" and torch:
+        found = "nothing"
+    return "convert" if found == "nothing" and torch and _narrow(inputs) else found
 
 
-def _along_rows(x: TensorSpec, out: TensorSpec) -> bool:
+def _narrow(specs: Specs) -> bool:
+    """Whether elements are computed in another format than they are stored in."""
+    return any(spec.dtype in ("bf16", "fp16", "fp8") for spec in specs)
+
+
+def _along_rows(op: Op, x: TensorSpec, out: TensorSpec) -> bool:
     """Whether a reduction sums neighbours: its last dimension is gone."""
+    if op.attrs.get("dims") is not None and x.shape:
+        return len(x.shape) - 1 in op.attrs["dims"]
     kept = [size for size in out.shape if size != 1]
     return not kept or not x.shape or kept[-1] != x.shape[-1]
 
 
 def _calls(op: Op, torch: bool) -> str:
+    mean = op.attrs.get("function") == "mean"
     if torch:
         wide = op.kind in ("softmax", "norm", "loss", "pool", "layout", "norm_backward", "softmax_backward")
-        return "torch.composite_calls" if wide else "torch.op_calls"
-    if op.attrs.get("function") == "mean":
-        return "numpy.mean_calls"
-    return "numpy.ufunc_calls" if op.kind in ("pointwise", "copy", "cast") else "numpy.method_calls"
+        return "torch.composite_calls" if wide or mean else "torch.op_calls"
+    if op.kind in ("copy", "cast"):
+        return "numpy.copy_calls"
+    return "numpy.ufunc_calls" if op.kind == "pointwise" else f"numpy.{'mean' if mean else 'method'}_calls"
 
 
 def _grain(op: Op, elements: int, torch: bool) -> float:
@@ -113,22 +156,33 @@ def _grain(op: Op, elements: int, torch: bool) -> float:
     return 0.0 if serial or not torch else float(elements)
 
 
-def _pieces(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> float:
-    """Random accesses: rows of a gather, lines of a transposed read."""
+def _picked(inputs: Specs) -> float:
+    """Rows of a table that its indices pick."""
+    return float(min((spec.elements for spec in inputs[1:]), default=0))
+
+
+def _random(op: Op, inputs: Specs, outputs: Specs, cost: Cost, torch: bool) -> tuple[float, float]:
+    """Accesses that no prefetcher foresees, and the bytes that they are spread over."""
     if op.kind in ("gather", "scatter"):
-        rows = min((spec.elements for spec in inputs[1:]), default=0)
-        return float(rows)
-    return cost.compulsory.read_bytes / 64 if op.kind == "layout" else 0.0
+        return _picked(inputs), inputs[0].nbytes
+    if op.kind == "layout":
+        return cost.compulsory.read_bytes / LINE_BYTES, cost.compulsory.read_bytes
+    if torch and op.kind == "reduction" and not _along_rows(op, inputs[0], outputs[0]):
+        x = inputs[0]
+        if outputs[0].nbytes > cpu.PAGE_BYTES:
+            # PyTorch sums down a few vectors at a time, and each row lies on another page.
+            return x.nbytes / (2 * LINE_BYTES), x.nbytes
+    return 0.0, 0.0
 
 
-def _starts(op: Op, inputs: Specs, outputs: Specs) -> float:
-    """Inner loops that are started: rows of a reduction along them, of a softmax or norm, of a gather."""
+def _starts(op: Op, inputs: Specs, outputs: Specs, torch: bool) -> float:
+    """Inner loops that are started: a row of a reduction along it, of a softmax or norm, of a broadcast."""
     if op.kind in ("softmax", "norm"):
         return inputs[0].elements / max(inputs[0].shape[-1] if inputs[0].shape else 1, 1)
-    if op.kind == "reduction" and _along_rows(inputs[0], outputs[0]):
+    if op.kind == "reduction" and _along_rows(op, inputs[0], outputs[0]):
         return float(outputs[0].elements)
-    if op.kind in ("gather", "scatter"):
-        return float(min((spec.elements for spec in inputs[1:]), default=0))
+    if op.kind == "pointwise" and not torch and len({spec.shape for spec in inputs if spec.elements > 1}) > 1:
+        return BROADCAST_STARTS * outputs[0].elements / max(outputs[0].shape[-1], 1)
     return 0.0
 
 
@@ -138,23 +192,24 @@ def time(x: Columns, device: Device) -> Kernels:
     torch, double = x["torch"], x["double"]
     threads = cpu.threads_of(np.maximum(x["grain"], 1.0), device)
     peak = np.where(double > 0, cores.flop_per_s["fp64"], cores.flop_per_s["fp32"])
-    compute = x["units"] * _unit_s(x["work"], torch, peak, device) / threads
     starts = np.where(torch > 0, c("torch.start_clocks"), c("numpy.start_clocks")) / device.clock_hz
-    compute = compute + x["starts"] * starts / threads
+    compute = x["units"] * _unit_s(x["work"], torch, peak, device) / threads
+    starts = x["starts"] * starts / threads
     moved = cpu.traffic(x, device, threads, x["past_caches"])
-    hot = x.hot_read_bytes / np.maximum(x.read_bytes, 1.0)
-    random = x["pieces"] * cpu.latency_s(x.read_bytes, hot, threads, device) / c("cpu.core_misses") / threads
-    memory = moved.memory_s + random * (1 - hot)
-    body = np.maximum(compute, moved.near_s + moved.cache_s + moved.memory_s)
-    body = np.maximum(body, random)
+    sums = cpu.running_s(x, device)
+    random = x["pieces"] * cpu.latency_s(x["table_bytes"], device) / c("cpu.core_misses") / threads
+    memory = np.maximum(moved.memory_s, random)
+    # A gather copies one row while it waits for the next; a strided copy waits for each line.
+    waits = np.where(WORK.index("piece") == x["work"], np.maximum(compute, random), compute + random)
+    body = np.maximum(waits, moved.all_s + sums) + starts
     fresh = cpu.fresh_s(x["fresh_bytes"], torch, device)
     overhead = cpu.call_s(x["calls"], device) + cpu.allocate_s(x["fresh_bytes"], torch, device)
     overhead = overhead + cpu.start_s(threads, device)
     zero = np.zeros_like(body)
     return Kernels(
         time_s=overhead + body + fresh,
-        compute_s=compute + zero,
-        near_s=moved.near_s + zero,
+        compute_s=compute + starts + zero,
+        near_s=moved.near_s + sums + zero,
         cache_s=moved.cache_s + zero,
         memory_s=memory + fresh + zero,
         overhead_s=overhead + zero,
