@@ -21,6 +21,9 @@ from rooflab.work.formulas.parts import item_bytes
 PIPES = ("half", "fp8", "int8", "tf32", "fp32", "fp64")
 _PIPE = {"fp8": "fp8", "tf32": "tf32", "fp32": "fp32", "complex64": "fp32", "fp64": "fp64", "complex128": "fp64"}
 _NEWEST = 2  # the pipes before this place are those that a library writes its newest kernels for
+# Energy of a multiply-add of each pipe, relative to a 16-bit one: as Hopper's peaks, inverted. Ordinary fp32
+# cores were not seen to be limited by power.
+_ENERGY = np.array([1.0, 0.5, 0.5, 2.0, 0.0, 15.0])
 ALIGNED_BYTES = 16  # what the widest load of one thread needs
 
 _COLUMNS = (
@@ -96,7 +99,7 @@ class _Rates(NamedTuple):
         store_s: an element of the result, stored by one unit.
         load_a_s, load_b_s: an element of a or b, loaded by one unit one by one; 0 where rows are aligned.
         cache_s: a byte through the shared cache; `reused_s` one that several blocks of a cluster load at once.
-        memory_s: everything through the main memory.
+        memory_s: everything through the main memory; `limit_s` that, and the energy at the card's power.
         split_s, join_s: joining the parts of a split product: once, and for each part.
     """
 
@@ -108,6 +111,7 @@ class _Rates(NamedTuple):
     cache_s: Number
     reused_s: Number
     memory_s: np.ndarray
+    limit_s: np.ndarray
     split_s: Number
     join_s: np.ndarray
 
@@ -156,8 +160,9 @@ def _rates(x: Columns, device: Device) -> _Rates:
     narrow = x["aligned_bytes"] < ALIGNED_BYTES
     older = (pipe >= _NEWEST) | narrow
     fma_s = x.flop_floor_s * device.units / (x["m"] * x["n"] * x["k"] * x["batch"])
-    fma_s = fma_s / np.array([c(f"matmul.share_{name}") for name in PIPES])[pipe] * _power(x, device, pipe)
+    fma_s = fma_s / np.array([c(f"matmul.share_{name}") for name in PIPES])[pipe]
     step = np.where(older, c("matmul.older_step_clocks"), c("matmul.step_clocks"))
+    step = np.where(pipe == PIPES.index("fp32"), c("matmul.vector_step_clocks"), step)
     store = np.where(older, c("matmul.older_store_bytes_per_clock"), c("matmul.store_bytes_per_clock"))
     load_a: Number = 0.0
     load_b: Number = 0.0
@@ -167,6 +172,7 @@ def _rates(x: Columns, device: Device) -> _Rates:
         along = c("matmul.narrow_along_k") - 1.0
         load_a, load_b = load * (1.0 + along * x["a_along_k"]), load * (1.0 + along * x["b_along_k"])
     cold = x.read_bytes + x.write_bytes - x.hot_read_bytes - x.hot_write_bytes
+    memory_s = cold / (device.memory_bytes_per_s * c("matmul.memory_share"))
     cache_s = 1.0 / (device.cache_bytes_per_s * c("matmul.cache_share"))
     return _Rates(
         fma_s=fma_s,
@@ -176,21 +182,25 @@ def _rates(x: Columns, device: Device) -> _Rates:
         load_b_s=load_b,
         cache_s=cache_s,
         reused_s=cache_s / c("matmul.cluster"),
-        memory_s=cold / (device.memory_bytes_per_s * c("matmul.memory_share")),
+        memory_s=memory_s,
+        limit_s=_beside(memory_s, _power_s(x, device, pipe)),
         split_s=c("matmul.split_s") * device.factor["overhead"],
         join_s=x["m"] * x["n"] * x["batch"] * (8.0 / device.cache_bytes_per_s),
     )
 
 
-def _power(x: Columns, device: Device, pipe: np.ndarray) -> np.ndarray:
-    """Factor on the time of a multiply-add: matrix engines at work draw so much power that the clock falls.
+def _power_s(x: Columns, device: Device, pipe: np.ndarray) -> Number:
+    """Time in which the card's power pays for the energy of the multiply-adds; 0 where it is not stated.
 
-    A burst of T seconds sees T / (T + power_s) of it, lasting work all of it.
+    Above its power a card lowers its clock. A burst of T seconds sees T / (T + power_s) of that, lasting work
+    all of it.
     """
     c = device.constants
-    lost = 1.0 / c("matmul.power_share") - 1.0
-    seen = 1.0 if device.sustained else x.flop_floor_s / (x.flop_floor_s + c("matmul.power_s"))
-    return 1.0 + lost * seen * (pipe != PIPES.index("fp32"))
+    if not device.machine.tdp_w:
+        return 0.0
+    joule = x.matrix_flop * _ENERGY[pipe] * c("matmul.joule_per_flop")
+    needed_s = joule / (device.machine.tdp_w * device.faster)
+    return needed_s if device.sustained else needed_s * (needed_s / (needed_s + c("matmul.power_s")))
 
 
 def _tiled(x: Columns, device: Device, rates: _Rates, tm: Number, tn: Number) -> _Choice:
@@ -204,23 +214,24 @@ def _tiled(x: Columns, device: Device, rates: _Rates, tm: Number, tn: Number) ->
     m, n, k, batch = x["m"], x["n"], x["k"], x["batch"]
     down, across = np.ceil(m / tm), np.ceil(n / tn)
     tiles = down * across * batch
-    chain_s = k * rates.step_s
-    parts = np.maximum(np.minimum(np.floor(device.units / tiles), np.floor(k / c("matmul.split_least_k"))), 1.0)
+    work_s, chain_s = k * (tm * tn) * rates.fma_s, k * rates.step_s
+    if np.ndim(rates.load_a_s):
+        work_s = _beside(work_s, k * (tm * rates.load_a_s + tn * rates.load_b_s))
+    alone_s = np.maximum(work_s, chain_s)
+    parts = np.minimum(np.floor(device.units / tiles), np.floor(np.sqrt(alone_s / rates.join_s)))
+    parts = np.maximum(parts, 1.0)
     joining_s = rates.split_s + parts * rates.join_s
-    parts = np.where(chain_s * (1.0 - 1.0 / parts) > joining_s, parts, 1.0)
+    parts = np.where(alone_s * (1.0 - 1.0 / parts) > joining_s, parts, 1.0)
     fixed_s = np.where(parts > 1.0, joining_s, 0.0)
     blocks = np.ceil(tiles * parts / device.units)
     turns = np.ceil(blocks * (tm * tn / c("matmul.unit_elements")))
-    depth = blocks * k / parts
-    busy_s = depth * (tm * tn) * rates.fma_s
-    if np.ndim(rates.load_a_s):
-        busy_s = _beside(busy_s, depth * (tm * rates.load_a_s + tn * rates.load_b_s))
+    busy_s = blocks * work_s / parts
     loaded = (across * m + down * n) * k * batch * x["item_bytes"]
     cache_s = loaded * rates.reused_s + (x.read_bytes + x.write_bytes) * (rates.cache_s - rates.reused_s)
     store_s = blocks * (np.minimum(tm, m) * np.minimum(tn, n)) * rates.store_s
     body_s = _beside(_beside(busy_s, cache_s), turns * chain_s / parts) + store_s
     return _Choice(
-        time_s=_beside(body_s, rates.memory_s) + fixed_s,
+        time_s=_beside(body_s, rates.limit_s) + fixed_s,
         compute_s=busy_s,
         cache_s=cache_s,
         fixed_s=fixed_s + store_s,
