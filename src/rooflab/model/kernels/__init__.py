@@ -10,6 +10,7 @@ from __future__ import annotations
 from rooflab.model.kernels import (
     attention,
     collective,
+    compiled,
     conv,
     cpu_matmul,
     cpu_stream,
@@ -27,6 +28,7 @@ from rooflab.model.kernels.common import Mechanism
 
 # First match wins; `generic` models what no other does.
 MECHANISMS: tuple[Mechanism, ...] = (
+    compiled.MECHANISM,
     cpu_matmul.MECHANISM,
     cpu_stream.MECHANISM,
     matmul.MECHANISM,

@@ -57,6 +57,7 @@ CODES = (
     "optimizer",
     "row_loss",
     "transform",
+    "compiled_rows",
 )
 CODE = {name: float(number) for number, name in enumerate(CODES)}
 

@@ -40,7 +40,7 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
     foreach = bool(op.attrs.get("foreach"))
     elements = float(sum(spec.elements for spec in outputs) if foreach else out.elements)
     code = _code(op, inputs, out)
-    instructions = _instructions(op, cost, elements) if op.kind == "pointwise" else 0.0
+    instructions = per_element(op, cost, elements) if op.kind == "pointwise" else 0.0
     sectors = waste = apart = 0.0
     if not foreach and op.kind != "kernel" and code in ("vectorized", "casting"):
         for spec in inputs:
@@ -80,7 +80,8 @@ def _code(op: Op, inputs: Specs, out: TensorSpec) -> str:
     return "vectorized"
 
 
-def _instructions(op: Op, cost: Cost, elements: float) -> float:
+def per_element(op: Op, cost: Cost, elements: float) -> float:
+    """Instructions per element of an element-wise function, or of a compiler's kernel of several."""
     known = _FUNCTIONS.get(op.attrs.get("function", ""))
     if known is not None:
         return known
