@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,19 +16,21 @@ from rooflab.types.report import Row
 from rooflab.types.work import Flop, Graph
 
 
-class Work(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Work:
     """Rows of a report made ready to be timed on any device.
 
     Attributes:
         rows: those that are known: with a cost, and moving a byte or computing something.
         index: where each stands among all rows of the report.
-        operands: their operands with reuse distances.
+        operands: their operands with reuse distances; `codes`: their programs with theirs.
     """
 
     graph: Graph
     rows: tuple[Row, ...]
     index: np.ndarray
     operands: residency.Operands
+    codes: residency.Codes
 
 
 class Times(NamedTuple):
@@ -48,7 +51,8 @@ def prepare(graph: Graph, rows: Sequence[Row]) -> Work:
     kept = [(number, row) for number, row in enumerate(rows) if launches(row)]
     known = tuple(row for _, row in kept)
     index = np.array([number for number, _ in kept], int)
-    return Work(graph, known, index, residency.operands(graph, [row.op for row in known]))
+    ops = [row.op for row in known]
+    return Work(graph, known, index, residency.operands(graph, ops), residency.codes(graph, ops))
 
 
 def launches(row: Row) -> bool:
@@ -67,6 +71,9 @@ def times(work: Work, device: Device) -> Times:
         x = _columns(work, mechanism, numbers, features, hot_read, hot_write, flop_floor)
         for name, values in mechanism.time(x, device)._asdict().items():
             fields[name][numbers] = values
+    start = residency.start_s(work.codes, device) * fields["kernels"] * device.factor["overhead"]
+    fields["time_s"] += start
+    fields["overhead_s"] += start
     kernels = Kernels(**fields)
     floor = _floor(work, device, flop_floor)
     return Times(kernels._replace(time_s=np.maximum(kernels.time_s, floor)), floor, engines)

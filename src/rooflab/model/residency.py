@@ -60,6 +60,46 @@ def operands(graph: Graph, ops: Sequence[Op]) -> Operands:
     return Operands(np.array(rows), np.array(sizes, float), np.array(distances, float), np.array(written))
 
 
+class Codes(NamedTuple):
+    """How far back the program of each row last ran, in a graph that runs again and again.
+
+    Attributes:
+        switched: 1 where another program ran just before, 0 where the same one did.
+        distance_bytes: traffic since it last ran, its own included.
+    """
+
+    switched: np.ndarray
+    distance_bytes: np.ndarray
+
+
+def codes(graph: Graph, ops: Sequence[Op]) -> Codes:
+    """Whether the instructions of each of `ops` are still near: an operation's name stands for its program."""
+    names = [op.name for op in ops]
+    moved = [sum(graph.tensors[index].nbytes for index in (*op.inputs, *op.outputs)) for op in ops]
+    ends = np.cumsum(np.array(moved, float))
+    total = float(ends[-1]) if len(ends) else 0.0
+    last = {name: float(end) - total for name, end in zip(names, ends, strict=True)}  # of the round before
+    distances = np.zeros(len(ops))
+    for number, name in enumerate(names):
+        distances[number] = ends[number] - last[name]
+        last[name] = float(ends[number])
+    switched = [float(name != before) for name, before in zip(names, names[-1:] + names[:-1], strict=True)]
+    return Codes(np.array(switched), distances)
+
+
+def start_s(found: Codes, device: Device) -> np.ndarray:
+    """Seconds that starting each row's kernels takes because of what ran before, (rows, settings).
+
+    A unit fetches another program's instructions and arguments from the last cache; from memory where
+    traffic has pushed them out of it, and always when caches are cold.
+    """
+    near, far = device.constants("residency.switch_s"), device.constants("residency.cold_start_s")
+    if not device.warm:
+        return np.full((len(found.switched), np.size(device.cache_bytes)), near + far)
+    missing = 1.0 - held_share(found.distance_bytes[:, None], device)
+    return found.switched[:, None] * (near + far * missing)
+
+
 def _place(graph: Graph, index: int) -> int:
     storage = graph.tensors[index].storage
     return storage if storage >= 0 else -1 - index

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import NamedTuple
 
 from rooflab.types.work import TensorSpec
@@ -60,7 +61,7 @@ def walk(spec: TensorSpec, out: TensorSpec) -> Strides:
 def _merged(shape: tuple[int, ...], mine: tuple[int, ...], theirs: tuple[int, ...], order: list[int]) -> int:
     """How many dimensions remain when neighbours that lie one after the other in both operands are merged."""
     count = 1
-    for inner, outer in zip(order, order[1:], strict=False):
+    for inner, outer in itertools.pairwise(order):
         size = shape[inner]
         if mine[outer] != size * mine[inner] or theirs[outer] != size * theirs[inner]:
             count += 1

@@ -34,6 +34,7 @@ CODES = (
     "scan_columns",
     "scan_whole",
     "softmax_warp",
+    "softmax_warp_long",
     "softmax_registers",
     "softmax_block",
     "layer_norm",
@@ -155,8 +156,6 @@ def _one(p: Pass, x: Columns, device: Device, spread: float) -> Kernels:
     waiting = (block_s + step_s * p.steps) * rounds - block_s
     body = _norm((memory, cache, issue, waiting), sharpness)
     launch = c("passes.launch_s") + c("passes.small_kernel_s") * (p.starts - 1)
-    if not device.warm:
-        launch = launch + c("residency.cold_start_s")
     overhead = launch * device.factor["overhead"] + block_s
     zero = np.zeros_like(body)
     return Kernels(

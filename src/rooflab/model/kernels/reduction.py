@@ -12,7 +12,7 @@ from rooflab.work.formulas.parts import item_bytes
 
 KINDS = ("reduction", "scan", "loss")
 _INDEX = ("argmax", "argmin", "max", "min", "aminmax")
-_BLOCK_ELEMENTS = 16384.0  # 512 threads with 4 loads of 4 elements in flight, twice
+_SHARED = 64  # results below which their sums are shared between blocks
 _RESIDENT = 4.0  # blocks of 512 threads of an SM
 _SCAN_STEP = 64.0  # elements of a row that one step of a scan takes
 _SCAN_ROWS = 16.0  # rows of one of its blocks
@@ -35,18 +35,19 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
 
 def _reduce(op: Op, x: TensorSpec, out: TensorSpec, elements: float, cost: Cost) -> Pass:
     along_rows = _keeps_front(x, out)
-    whole = out.elements <= 1
-    code = "reduce" if along_rows or whole else "reduce_columns"
+    shared = not along_rows or out.elements < _SHARED  # blocks add their parts through global memory
+    code = "reduce" if along_rows else "reduce_columns"
     if op.attrs.get("function") in _INDEX and len(out.shape) > 0:
         code = "reduce_index"
     return Pass(
         code=CODE[code],
         elements=elements,
         rows=float(out.elements) if along_rows else 0.0,
-        blocks=max(elements / _BLOCK_ELEMENTS, out.elements / 16.0 if along_rows else 1.0) / _RESIDENT,
+        # As many blocks as the device holds share a sum that has few results; 16 rows take one.
+        blocks=out.elements / 16.0 / _RESIDENT if along_rows else 0.0,
         read_bytes=cost.compulsory.read_bytes,
         write_bytes=cost.compulsory.write_bytes,
-        starts=1.0 if along_rows or elements < 65536 else 2.0,  # counters of blocks are cleared first
+        starts=2.0 if shared and elements > 65536 else 1.0,  # the counters of shared sums are cleared first
     )
 
 
@@ -60,7 +61,7 @@ def _keeps_front(x: TensorSpec, out: TensorSpec) -> bool:
 def _logsumexp(x: TensorSpec, out: TensorSpec, cost: Cost) -> tuple[Pass, ...]:
     """PyTorch's: maximum; x − maximum into a temporary; exp in place; sum."""
     elements, size = float(x.elements), x.nbytes
-    blocks = elements / _BLOCK_ELEMENTS / _RESIDENT
+    blocks = out.elements / 16.0 / _RESIDENT
     return (
         Pass(code=CODE["reduce"], elements=elements, blocks=blocks, read_bytes=cost.compulsory.read_bytes),
         Pass(
@@ -140,7 +141,6 @@ def _loss(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> tuple[Pass, ...]
         Pass(
             code=CODE["reduce"],
             elements=elements,
-            blocks=elements / _BLOCK_ELEMENTS / _RESIDENT,
             inner_bytes=size,
             inner_size_bytes=size,
             starts=2.0,

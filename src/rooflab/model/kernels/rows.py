@@ -44,7 +44,8 @@ def _softmax(op: Op, x: TensorSpec, cost: Cost) -> Pass:
     fits = {"elements": float(x.elements), "read_bytes": traffic.read_bytes, "write_bytes": traffic.write_bytes}
     if length <= _WARP_ROW:
         # 4 warps a block, a warp for one row, two where it is short.
-        return Pass(code=CODE["softmax_warp"], blocks=rows / (64 if length > 128 else 128), **fits)
+        code = "softmax_warp" if length <= _WARP_ROW / 2 else "softmax_warp_long"
+        return Pass(code=CODE[code], blocks=rows / (64 if length > 128 else 128), **fits)
     if length <= _REGISTER_ROW and op.kind == "softmax":
         return Pass(code=CODE["softmax_registers"], rows=rows, blocks=rows / 2, **fits)
     # Three passes over the row: maximum, sum, result; the gradient takes two.
