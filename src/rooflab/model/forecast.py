@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -99,7 +100,8 @@ def _without(work: Work, lacking: Mapping[int, str]) -> Work:
         (row, number) for row, number in zip(work.rows, work.index.tolist(), strict=True) if number not in lacking
     ]
     everything = tuple(row for row, _ in kept)
-    return predict.prepare(work.graph, everything)._replace(index=np.array([number for _, number in kept], int))
+    prepared = predict.prepare(work.graph, everything)
+    return dataclasses.replace(prepared, index=np.array([number for _, number in kept], int))
 
 
 def _waits(
