@@ -110,8 +110,8 @@ def of(
             f"{machine.name} states no memory bandwidth, which every prediction needs: add a rate to its "
             "main memory in its file (see docs/machine-file.md)"
         )
-    units = float(machine.compute_units or 1)
-    clock = _clock_hz(machine)
+    units = float(machine.compute_units or found("device.units"))
+    clock = _clock_hz(machine, found)
     caches = [level for level in machine.levels if _is_cache(level)]
     near, last = (caches[0], caches[-1]) if caches else (None, None)
     cores = cpus.of(machine, factor, found, clock)
@@ -154,12 +154,12 @@ def _is_cache(level: Level) -> bool:
     return level.name != "registers" and not is_main_memory(level) and not is_storage(level)
 
 
-def _clock_hz(machine: Machine) -> float:
-    """The highest clock that is stated: for a unit's cycles; 1 GHz, and cycles mean nanoseconds, without one."""
+def _clock_hz(machine: Machine, constants: Constants) -> float:
+    """The highest clock that is stated, for a unit's cycles; else its family's."""
     clocks = [rate.value for rate in machine.clocks if rate.what in ("boost", "matrix", "base", "measured")]
     clocks = clocks or [rate.value for rate in machine.clocks]
     clocks = clocks or [rate.clock_hz for rate in machine.peaks if rate.clock_hz]
-    return max(clocks, default=1e9)
+    return max(clocks, default=constants("device.clock_hz"))
 
 
 def _capacity(level: Level | None, machine: Machine, constants: Constants) -> float:
