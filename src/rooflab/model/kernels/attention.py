@@ -17,8 +17,9 @@ from rooflab.model.device import Device
 from rooflab.model.kernels.common import Columns, Features, Kernels, Mechanism, Specs
 from rooflab.types.work import Cost, Op, TensorSpec
 from rooflab.work.formulas.attention import visible_pairs
+from rooflab.work.formulas.parts import item_bytes
 
-COLUMNS = (
+COLUMNS: tuple[str, ...] = (
     "serving",
     "sequences",
     "heads",
@@ -31,8 +32,11 @@ COLUMNS = (
     "size",
     "values",
     "item_bytes",
+    "format",
     "backward",
 )
+# The place of a number format's name in this tuple is the column `format`; any other counts as the last.
+FORMATS: tuple[str, ...] = ("fp16", "bf16", "fp8", "fp32", "tf32", "fp64", "")
 
 
 def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | None:
@@ -61,6 +65,7 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
     pairs, _ = visible_pairs(queries, keys, **sight)
     first, _ = visible_pairs(1, keys - queries + 1, **sight) if sight.get("causal") else (keys, keys)
     window = sight.get("window")
+    compute = str(op.attrs.get("compute") or q.dtype)
     return (
         0.0 if op.name.startswith("aten.") else 1.0,
         sequences,
@@ -73,7 +78,8 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
         1.0 if window is not None and window < keys else 0.0,
         q.shape[-1],
         v.shape[-1],
-        k.nbytes / max(1, k.elements),
+        item_bytes(k),
+        FORMATS.index(compute if compute in FORMATS else ""),
         float(backward),
     )
 
@@ -93,7 +99,7 @@ def time(x: Columns, device: Device) -> Kernels:
     c = device.constants
     tiles, rows = _tiles(x, c("attention.tile_queries"))
     blocks, longest, shortest = _blocks(x, rows, c("attention.tile_keys"))
-    splits = _splits(x, tiles, blocks, device)
+    splits = _splits(x, tiles, longest, device)
     block_s = _block_s(x, device)
     fixed_s = _tile_s(x, tiles, device)
     slots = device.units
@@ -149,26 +155,37 @@ def _blocks(x: Columns, rows: np.ndarray, tile_keys: float) -> tuple[np.ndarray,
     return np.clip(mean, 1.0, np.maximum(most, 1.0)), np.maximum(most, 1.0), np.minimum(least, mean)
 
 
-def _splits(x: Columns, tiles: np.ndarray, blocks: np.ndarray, device: Device) -> np.ndarray:
-    """Into how many parts the keys of each tile are split, so that the units have work."""
+def _splits(x: Columns, tiles: np.ndarray, longest: np.ndarray, device: Device) -> np.ndarray:
+    """Into how many parts of whole blocks the keys of each tile are split, so that the units have work."""
     most = np.minimum(np.floor(device.units / tiles), device.constants("attention.split_most"))
-    wanted = np.minimum(most, np.ceil(blocks / device.constants("attention.split_blocks")))
-    return np.where(x["backward"] > 0, 1.0, np.maximum(1.0, wanted))
+    return np.where(x["backward"] > 0, 1.0, np.maximum(1.0, np.minimum(most, longest)))
 
 
 def _block_s(x: Columns, device: Device) -> np.ndarray:
     """Seconds of one unit for one block: two products, and an exponential per pair."""
     c = device.constants
     pairs = c("attention.tile_queries") * c("attention.tile_keys")
-    # Seconds of one unit for a FLOP of its matrix engine, at its theoretical peak.
-    flop_s = x.flop_floor_s / np.maximum(x.matrix_flop, 1) * device.units
-    matrix_s = 2 * pairs * (x["size"] + x["values"]) * flop_s
+    matrix_s = 2 * pairs * (x["size"] + x["values"]) * device.units * _flop_s(x, device)
     special_s = pairs / (c("attention.exp_per_clock") * device.clock_hz)
     forward = c("attention.matrix_factor") * matrix_s + c("attention.exp_factor") * special_s
     backward = c("attention.backward_factor") * matrix_s + c("attention.backward_exp_factor") * special_s
     # No library kernel for the newest matrix instructions holds rows this long.
     long = np.where(np.maximum(x["size"], x["values"]) > 256, c("attention.long_factor"), 1.0)
     return np.where(x["backward"] > 0, backward, forward) * long
+
+
+def _flop_s(x: Columns, device: Device) -> np.ndarray:
+    """Seconds of a FLOP at the matrix engine's theoretical peak, of all units together.
+
+    Not `x.flop_floor_s`, which with few keys is what the divisions at the end take.
+    """
+    found = x.flop_floor_s / np.maximum(x.matrix_flop, 1)
+    for number in np.unique(x["format"]):
+        peak, name = device.peak("matrix", FORMATS[int(number)])
+        if peak is not None:
+            share = device.constants("attention.vector_share") if name.endswith("vector") else 1.0
+            found = np.where(x["format"] == number, 1 / (share * peak), found)
+    return found
 
 
 def _tile_s(x: Columns, tiles: np.ndarray, device: Device) -> np.ndarray:

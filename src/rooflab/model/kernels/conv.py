@@ -155,17 +155,17 @@ def time(x: Columns, device: Device) -> Kernels:
     one_by_one_s = launch_s + np.hypot(_taps_s(x, device), product.memory_s)
     main_s = np.where(x["matrix"] > 0, on_matrix_s, on_vector_s)
     main_s = np.where(x["depthwise"] > 0, one_by_one_s, main_s) * x["products"]
-    around_s, kernels = _around(x, device)
+    transposing_s, streaming_s, kernels = _around(x, device)
     launches_s = (x["products"] + kernels) * launch_s
     zero = np.zeros_like(main_s)
     body_s = np.maximum(main_s - x["products"] * launch_s, 0.0)
     busy = (product.memory_s < body_s) | (x["depthwise"] > 0)
     return Kernels(
-        time_s=main_s + around_s + kernels * launch_s,
+        time_s=main_s + transposing_s + streaming_s + kernels * launch_s,
         compute_s=np.where(busy, body_s, product.compute_s),
-        near_s=zero,
-        cache_s=zero + product.cache_s + around_s,
-        memory_s=zero + product.memory_s,
+        near_s=zero + transposing_s,
+        cache_s=zero + product.cache_s,
+        memory_s=zero + product.memory_s + streaming_s,
         overhead_s=zero + launches_s,
         spread=zero + c("conv.spread"),
         kernels=zero + x["products"] + kernels,
@@ -204,13 +204,13 @@ def _taps_s(x: Columns, device: Device) -> np.ndarray:
     return x["fma"] / (rate * device.units * device.clock_hz)
 
 
-def _around(x: Columns, device: Device) -> tuple[np.ndarray, np.ndarray]:
-    """Seconds of transposing, padding and adding a bias, and how many kernels that takes."""
+def _around(x: Columns, device: Device) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Seconds of transposing; of padding and adding a bias; and how many kernels they are."""
     c = device.constants
     transposing = x["transposed_bytes"] / (c("conv.transposed_bytes_per_clock") * device.units * device.clock_hz)
     streamed = (x["padded_bytes"] + x["bias_bytes"]) / (device.memory_bytes_per_s * c("conv.pass_share"))
     kernels = x["transposes"] + (x["padded_bytes"] > 0) * x["products"] + (x["bias_bytes"] > 0)
-    return transposing + streamed, kernels
+    return transposing, streamed, kernels
 
 
 MECHANISM = Mechanism(
