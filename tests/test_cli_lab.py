@@ -89,3 +89,49 @@ def test_nonsense_is_refused_in_one_line(run, arguments, said):
     code, out, err = run(*arguments)
     assert (code, out) == (2, "")
     assert err == f"rooflab: {said}\n"
+
+
+FEEDING = ("transfer", "150 GB", "network", "disk", "DRAM", "PCIe", "HBM", "--machine", "h200-sxm")
+
+
+def test_transfer_says_what_binds_and_how_long_the_device_waits(run):
+    given = ("--rate", "network=10 Gbit/s", "--threads", "4", "--sample", "150 kB", "--samples-per-s", "10000")
+    code, out, err = run(*FEEDING, *given)
+    assert (code, err) == (0, "")
+    # 150 GB / 1.25 GB/s
+    assert out.startswith("150 GB through 5 stages: 2.00 min, 1.25 GB/s, bound by network\n")
+    assert (
+        "8,333 samples/s arrive, the device computes 10,000: bound by network, it is idle 17% of the time." in out
+    )
+    assert "Left out, no rate known: DRAM" in out
+
+
+def test_transfer_json_in_turn(run):
+    code, out, _ = run(
+        "transfer", "10 GB", "a", "b", "--rate", "a=1 GB/s", "--rate", "b=10 GB/s", "--serial", "--json"
+    )
+    assert code == 0
+    raw = json.loads(out)
+    assert raw["time_s"] == pytest.approx(11)
+    assert [each["stage"] for each in raw["stages"]] == ["a", "b"]
+    assert raw["feed"] is None
+
+
+BAD_TRANSFERS = (
+    (("transfer", "1 GB", "disk", "--rate", "disk"), "--rate disk: expected STAGE=VALUE"),
+    (("transfer", "1 GB", "disk", "--expand", "disk=x"), "--expand disk=x: 'x' is not a number"),
+    (("transfer", "1 GB", "disk", "--threads", "0"), "--threads 0: '0' is not a whole number above zero"),
+    (
+        ("transfer", "1 GB", "disk", "--threads", "2", "--threads", "4"),
+        "--threads 2 4: expected one N, or STAGE=N",
+    ),
+    (("transfer", "1", "disk"), "'1' has no unit, expected a number and a unit"),
+)
+
+
+@pytest.mark.parametrize(("arguments", "said"), BAD_TRANSFERS)
+def test_nonsense_about_a_transfer_is_refused_in_one_line(run, arguments, said):
+    code, out, err = run(*arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"rooflab: {said}")
+    assert err.count("\n") == 1

@@ -9,7 +9,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from rooflab.errors import RooflabError
-    from rooflab.story import analyze, machine, measure, op
+    from rooflab.story import analyze, machine, measure, op, transfer
     from rooflab.types.machine import Level, Link, Machine, Rate, Source
     from rooflab.types.report import Report
 
@@ -26,6 +26,7 @@ _HOMES = {
     "measure": "rooflab.story",
     "machine": "rooflab.story",
     "op": "rooflab.story",
+    "transfer": "rooflab.story",
 }
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "machine",
     "measure",
     "op",
+    "transfer",
 ]
 
 

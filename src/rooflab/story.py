@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from rooflab.errors import RooflabError
@@ -13,6 +13,7 @@ from rooflab.machines.detect import detect, require_memory
 if TYPE_CHECKING:
     from os import PathLike
 
+    from rooflab.model.transfer import Transfer
     from rooflab.types.machine import Machine
     from rooflab.types.prediction import Cache, Mode, Power
     from rooflab.types.report import Report
@@ -199,6 +200,68 @@ def predict(
     factors = None if change is None else whatif.factors_on(found, change)
     setting = whatif.setting(report, mode=mode, cache=cache, power=power, dispatch_s=dispatch_s, factors=factors)
     return forecast.on(report, found, setting)
+
+
+def transfer(
+    nbytes: float | str,
+    path: Sequence[str],
+    *,
+    machine: Machine | str | PathLike[str] | None = None,
+    host: Machine | str | PathLike[str] | None = None,
+    rates: Mapping[str, str | float] | None = None,
+    latencies: Mapping[str, str | float] | None = None,
+    expands: Mapping[str, float] | None = None,
+    threads: int | Mapping[str, int] = 1,
+    chunk: float | str = "8 MB",
+    overlap: bool = True,
+    sample: float | str | None = None,
+    device_samples_per_s: float | None = None,
+) -> Transfer:
+    """How long data is on its way from stage to stage, which stage binds, and how long a device waits for it.
+
+    Args:
+        nbytes: to move, or text with a unit ("150 GB").
+        path: the stages in order: "network", "disk", "DRAM", "PCIe", "HBM", "internet", a level or link of the
+            machine or host, or any name with a rate of its own ("decompress").
+        machine: the device at the end: a `Machine`, or a name or file of one.
+        host: the computer it sits in, such as one that `rooflab measure` saved.
+        rates: bytes/s, or text ("10 Gbit/s"), by stage.
+        latencies: seconds, or text ("1 ms"), of a request, by stage.
+        expands: bytes that leave a stage per byte that enters it: {"decompress": 3}.
+        threads: requests at once, of every stage or by stage.
+        chunk: bytes of one request at the start of the way.
+        overlap: whether the stages work side by side, or one after the other.
+        sample: bytes of one training sample at the start of the way.
+        device_samples_per_s: how many the device could compute; the result's `feed` says how long it waits.
+
+    Raises:
+        UnknownNameError: an unknown stage or machine, with near matches.
+        RooflabError: no bytes, no known rate, a sample without the device's pace.
+
+    >>> transfer("90 GB", ["network", "PCIe"], rates={"network": "10 Gbit/s", "PCIe": "63 GB/s"}).binds
+    'network'
+    """
+    from rooflab import units
+    from rooflab.model import transfer as model
+
+    def bytes_of(given: float | str) -> float:
+        return units.parse(given, "byte") if isinstance(given, str) else given
+
+    stages = model.stages(
+        path,
+        machine=_machine(machine),
+        host=_machine(host),
+        rates=rates,
+        latencies=latencies,
+        expands=expands,
+        threads=threads,
+    )
+    found = model.through(bytes_of(nbytes), stages, chunk_bytes=bytes_of(chunk), overlap=overlap)
+    if sample is None and device_samples_per_s is None:
+        return found
+    if sample is None or device_samples_per_s is None:
+        raise RooflabError("a feed needs both: sample, such as '150 kB', and device_samples_per_s, such as 2500")
+    return found._replace(feed=model.feed(found, bytes_of(sample), device_samples_per_s))
 
 
 def _machine(given: Machine | str | PathLike[str] | None) -> Machine | None:

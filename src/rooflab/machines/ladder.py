@@ -139,7 +139,7 @@ def _beyond(machine: Machine) -> list[Rung]:
     """The rungs of `data/ladder.toml`, each replaced by the machine's own link or level where it has one."""
     rungs: list[Rung] = []
     own_disk = next((level for level in machine.levels if level.name == DISK), None)
-    for level in _outer().levels:
+    for level in outer().levels:
         links = [link for link in machine.links if link.to == {_HOST: "host", _NETWORK: "network"}.get(level.name)]
         if level.name == _HOST and machine.kind not in _HOSTED:
             continue
@@ -162,7 +162,8 @@ def _beyond(machine: Machine) -> list[Rung]:
 
 
 @functools.cache
-def _outer() -> Machine:
+def outer() -> Machine:
+    """What lies beyond any machine, of typical parts: `data/ladder.toml`."""
     path = DATA / "ladder.toml"
     return toml.loads(path.read_text(encoding="utf-8"), str(path))
 
