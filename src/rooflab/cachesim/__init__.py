@@ -1,0 +1,1 @@
+"""An exact cache simulator: levels, policies and streams of addresses compiled to machine code."""

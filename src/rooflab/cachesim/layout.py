@@ -1,0 +1,56 @@
+"""Where a level's state lies in memory: the words of its descriptor, its flags, its counters, its requests.
+
+A level is one array of 64-bit words, its descriptor; the words name the arrays that hold tags and the
+like by address. Compiled functions are handed the descriptor's address and nothing else.
+"""
+
+from __future__ import annotations
+
+# fmt: off
+# Words of a level's descriptor.
+(
+    TAGS,         # address: one entry a way, line × 2 + dirty
+    SECTORS,      # address: one word a way, valid sectors in the low half, dirty ones in the high half
+    META,         # address: what the policy remembers of each set
+    SETS, MASK,   # number of sets; sets − 1 where the index is a plain mask, else −1
+    SHIFT,        # log2 of the line
+    UNIT_SHIFT,   # log2 of what one request moves: a sector, or the line
+    FLAGS,
+    NEXT, NEXT_CALL,   # the level behind: its descriptor and its function; 0 for the memory
+    NEAR, NEAR_CALL,   # the level before; 0 for the first
+    SELF_CALL,    # this level's own function
+    COUNTS,       # address: a row of counters for each reference
+    MEMO, MEMO_MASK,   # address and slots − 1: units of which one more access changes nothing (see core.py)
+    FOLD_BITS,    # bits of the line number that one fold of the XOR index takes
+    RANDOM,       # state of the generator of random victims
+    AGES,         # the QLRU variant, packed (see policies.py)
+    STRIDES,      # address: the stride prefetcher's table
+    AHEAD,        # how many strides ahead it fetches
+    SHADOW,       # address: descriptor of a fully associative LRU cache of the same capacity, or 0
+    SEEN,         # address: the set of units seen before, or 0
+    SCRATCH,      # the sectors of the entry that was evicted last
+    TLB, TLB_CALL,     # of the first level: the translation look-aside buffer's descriptor and function, or 0
+    UNIT_CALL, SPLIT_CALL,   # of the first level: what answers an access within a unit, and any other
+) = range(28)
+DESCRIPTOR_WORDS = 32
+
+# Flags of a level.
+(
+    WRITE_BACK, ALLOCATE, INCLUSIVE, EXCLUSIVE, XOR_INDEX, SECTORED, FIRST, MEMOIZED, BEFORE_VICTIM,
+    NEXT_LINE, ADJACENT, STRIDE, CLASSIFIED,
+) = (1 << bit for bit in range(13))
+
+# Counters of a reference at a level.
+(
+    HITS, MISSES, EVICTIONS, WRITEBACKS, READ_BYTES, WRITE_BYTES, COMPULSORY, CAPACITY, INVALIDATIONS,
+    PREFETCHES,
+) = range(10)
+COUNTER_WORDS = 16
+
+# Requests that a level answers. The first two count as hits and misses; STREAM is a non-temporal store.
+LOAD, STORE, STREAM, PREFETCH, WRITEBACK, VICTIM, INVALIDATE = range(7)
+# fmt: on
+
+STRIDE_ENTRIES, STRIDE_WORDS = 64, 4  # last address, stride, confidence
+CONFIDENT = 2  # equal strides in a row before the stride prefetcher fetches
+PAGE_SHIFT = 12  # prefetchers stop at the 4 KiB page: what lies behind is another physical page

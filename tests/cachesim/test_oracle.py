@@ -1,0 +1,142 @@
+"""The compiled simulator counts what the plain one counts: every counter, every policy, every mode."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle import Level
+
+from rooflab.cachesim import hierarchy, replay
+from rooflab.types.simulation import Cache, tlb
+
+KINDS = ("compulsory", "capacity", "conflict")
+PLAIN = ("hits", "misses", "evictions", "writebacks", "read_bytes", "write_bytes", "invalidations", "prefetches")
+FIELDS = PLAIN + KINDS
+OPS = ("load", "store", "stream")
+QLRU = [
+    f"qlru_h{h}_m{m}_r{r}_u{u}{umo}"
+    for h in ("00", "10", "11", "20", "21")
+    for m in range(4)
+    for r in range(3)
+    for u in range(4)
+    for umo in ("", "_umo")
+    if not (r != 1 and u > 1)
+]
+
+
+def plainly(levels, tlbs, trace):
+    """Every counter of every level and TLB after `trace`, by the oracle."""
+    chains = []
+    for caches in (levels, tlbs):
+        chain = [None]
+        for cache in reversed(caches):
+            chain.append(Level(cache, chain[-1]))
+        chains.append(chain[:0:-1])
+    caches, buffers = chains
+    unit = levels[0].unit_bytes
+    for op, address, nbytes, reference in trace:
+        end = address + nbytes
+        for level in caches + buffers:
+            level.reference = reference
+        if buffers:
+            page = tlbs[0].line_bytes
+            for each in range(address // page, (end - 1) // page + 1):
+                buffers[0].ask("load", each * page, 1)
+        for each in range(address // unit, (end - 1) // unit + 1):
+            first, last = max(address, each * unit), min(end, each * unit + unit)
+            if OPS[op] == "stream":
+                caches[0].stream(first, last - first)
+            else:
+                caches[0].ask(OPS[op], first, last - first)
+    return [{field: level.n[field] for field in FIELDS} for level in caches + buffers]
+
+
+def compiled(levels, tlbs, trace, classify=True):
+    units = 4 * len(trace) * 64 if classify else None
+    built = hierarchy.build(levels, tlbs=tlbs, references=("a", "b", "c"), units=units)
+    columns = [np.array([each[k] for each in trace], np.int64) for k in range(4)]
+    replay.replay(built.address, *columns)
+    found = built.result("trace")
+    return [{field: getattr(level, field) for field in FIELDS} for level in (*found.levels, *found.tlbs)]
+
+
+traces = st.lists(
+    st.tuples(
+        st.sampled_from([0, 0, 0, 1, 1, 2]),
+        st.one_of(st.integers(0, 40).map(lambda n: n * 64), st.integers(0, 3000), st.integers(0, 1 << 20)),
+        st.sampled_from([1, 4, 8, 8, 32, 100]),
+        st.integers(0, 2),
+    ),
+    min_size=1,
+    max_size=120,
+)
+
+
+WAYS = {"lru": [1, 3, 40], "fifo": [2, 40], "random": [3]}  # few widths, so that little is compiled; 40 is hashed
+
+
+@st.composite
+def caches(draw, near=None):
+    """A small cache that fits behind `near`, in any policy and mode."""
+    either, one_of = st.booleans(), st.sampled_from
+    policy = draw(one_of(["lru", "lru", "fifo", "plru", "random", draw(one_of(QLRU))]))
+    ways, sets = draw(one_of(WAYS.get(policy, [4]))), draw(one_of([1, 2, 3, 4, 5, 8]))
+    line = draw(one_of([32, 64, 128]))
+    index, seed = draw(one_of(["modulo", "xor"])), draw(st.integers(0, 1 << 40))
+    if near is not None and not near.sector_bytes and draw(either) and draw(either):
+        size = sets * ways * near.line_bytes
+        return Cache(size, ways, near.line_bytes, policy, inclusion="exclusive", index=index, seed=seed)
+    line = max(line, near.line_bytes if near else 1)
+    sector = max(line // draw(one_of([1, 2, 4])), near.unit_bytes if near else 1)
+    return Cache(
+        sets * ways * line,
+        ways,
+        line,
+        policy,
+        write_back=draw(either),
+        write_allocate=draw(either),
+        inclusion="non-inclusive" if near is None else draw(one_of(["non-inclusive", "inclusive"])),
+        sector_bytes=draw(one_of([None, sector])),
+        index=index,
+        prefetch=tuple(draw(st.lists(one_of(["next-line", "adjacent", "stride"]), unique=True))),
+        prefetch_ahead=draw(st.integers(1, 3)),
+        seed=seed,
+    )
+
+
+@st.composite
+def hierarchies(draw):
+    made = [draw(caches())]
+    for _ in range(draw(st.integers(0, 2))):
+        made.append(draw(caches(made[-1])))
+    return made
+
+
+@given(levels=hierarchies(), trace=traces, buffers=st.integers(0, 2))
+@settings(max_examples=400)
+def test_every_counter_equals_the_oracles(levels, trace, buffers):
+    tlbs = [tlb(2), tlb(8, 4)][:buffers]
+    assert compiled(levels, tlbs, trace) == plainly(levels, tlbs, trace)
+
+
+@given(levels=hierarchies(), trace=traces)
+@settings(max_examples=400)
+def test_without_classification_the_rest_is_the_same(levels, trace):
+    # The first level's memo has a slot for each set here, and only one above: another path.
+    wanted = plainly(levels, [], trace)
+    found = compiled(levels, [], trace, classify=False)
+    for one, other in zip(found, wanted, strict=True):
+        assert {f: one[f] for f in PLAIN} == {f: other[f] for f in PLAIN}
+
+
+@pytest.mark.parametrize("policy", ["lru", "fifo", "plru", "random", "qlru_h11_m1_r0_u0"])
+@given(trace=traces, repeats=st.integers(1, 4))
+@settings(max_examples=100)
+def test_plain_write_back_levels(policy, trace, repeats):
+    levels = [Cache(1024, 4, 64, policy), Cache(4096, 4, 64, policy, inclusion="inclusive")]
+    trace = trace * repeats
+    found, wanted = compiled(levels, [], trace, classify=False), plainly(levels, [], trace)
+    for one, other in zip(found, wanted, strict=True):
+        assert {f: one[f] for f in PLAIN} == {f: other[f] for f in PLAIN}
