@@ -146,6 +146,17 @@ def test_a_collective_is_predicted_as_an_operation():
     assert gathered.time_s == pytest.approx(collectives.times("all_gather", 4096 * 8192 * 2, 8, net).time_s)
 
 
+def test_a_machine_without_a_link_leaves_collectives_out_and_says_so():
+    report = rooflab.op("all_reduce", "4096", ranks=4, machine="raspberry-pi-5")
+    assert report.rows[0].prediction is None
+    assert report.rows[0].unbound.startswith("Raspberry Pi 5 states no link to other machines, which a collective")
+
+
+def test_a_link_through_the_host_attains_less():
+    h100 = rooflab.machine("h100-sxm")
+    assert collectives.network(h100, link="host").link_share < collectives.network(h100).link_share
+
+
 def test_unknown_names_and_missing_numbers():
     with pytest.raises(UnknownNameError, match="unknown collective 'allreduce'; did you mean all_reduce"):
         collectives.times("allreduce", 1, 2, NET)

@@ -26,17 +26,36 @@ _AS_IS = "\b\n"
 @click.option("--from", "first", metavar="VALUE", help="First value of PARAMETER.")
 @click.option("--to", "last", metavar="VALUE", help="Last value of PARAMETER.")
 @click.option("--points", type=click.IntRange(min=2), metavar="N", help="Values; by default 1, 2, 5 a decade.")
-@click.option("--bytes", "nbytes", default="10 MiB", show_default=True, help="What the kernel reads.")
-@click.option("--ops-per-byte", type=float, default=1.0, show_default=True, help="FLOP for each byte.")
-@click.option("--access", type=click.Choice(("sequential", "random")), default="sequential", show_default=True)
+@click.option(
+    "--bytes", "nbytes", metavar="BYTES", default="10 MiB", show_default=True, help="What the kernel reads."
+)
+@click.option(
+    "--ops-per-byte", type=float, metavar="N", default=1.0, show_default=True, help="FLOP for each byte."
+)
+@click.option(
+    "--access",
+    type=click.Choice(("sequential", "random")),
+    default="sequential",
+    show_default=True,
+    help="Every byte of a line, or 8 bytes of one elsewhere.",
+)
 @click.option("--peak", metavar="RATE", help="Of the core.  [default: 10 GFLOP/s]")
 @click.option("--bandwidth", metavar="RATE", help="Of the memory, the slow tier of two.  [default: 10 GB/s]")
 @click.option("--latency", metavar="TIME", help="Of the memory, the slow tier of two.  [default: 50 ns]")
 @click.option("--fast", metavar="RATE", help="Two tiers: bandwidth of the fast one.")
-@click.option("--hit-rate", type=float, default=0.9, show_default=True, help="Two tiers: share of the fast one.")
+@click.option(
+    "--hit-rate",
+    type=float,
+    metavar="SHARE",
+    default=0.9,
+    show_default=True,
+    help="Two tiers: share of the fast one.",
+)
 @click.option("--overlap/--serial", default=None, help="Compute while reading, or when all is read.")
 @click.option("--machine", metavar="NAME", help="Take bandwidth, latency and peak from this machine.")
-@click.option("--dtype", default="fp32", show_default=True, help="With --machine: number format of the peak.")
+@click.option(
+    "--dtype", metavar="NAME", default="fp32", show_default=True, help="With --machine: number format of the peak."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON to stdout and nothing else.")
 @click.option("-o", "--output", "paths", multiple=True, metavar="FILE", help=_OUTPUT)
 def lab(

@@ -26,7 +26,7 @@ _AS_IS = "\b\n"
 @click.option("--latency", "latencies", multiple=True, metavar="STAGE=TIME", help="Latency of a request to it.")
 @click.option("--expand", "expands", multiple=True, metavar="STAGE=N", help="Bytes out of it per byte in.")
 @click.option("--threads", multiple=True, metavar="N|STAGE=N", help="Requests at once.  [default: 1]")
-@click.option("--chunk", default="8 MB", show_default=True, help="Bytes of one request.")
+@click.option("--chunk", metavar="BYTES", default="8 MB", show_default=True, help="Bytes of one request.")
 @click.option("--overlap/--serial", default=True, show_default=True, help="Stages side by side, or in turn.")
 @click.option("--sample", metavar="BYTES", help="Size of a training sample.")
 @click.option("--samples-per-s", type=float, metavar="N", help="How many the device could compute.")

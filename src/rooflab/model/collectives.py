@@ -117,8 +117,10 @@ def network(
     if rate is None:
         raise RooflabError(f"{machine.name} states no memory bandwidth, which a collective's copies need")
     fabric = next((each for each in machine.links if each.to == "network" and each.each_way_bytes_per_s), None)
-    # Only NVLink's switches add: traffic over PCIe passes none that can.
-    in_switch = c("collective.switch_share") if chosen.name.startswith("NVLink") else 0.0
+    # Only NVLink's switches add; what goes through the host shares its root ports and may pass its memory.
+    by_host = chosen.to == "host"
+    in_switch = 0.0 if by_host else c("collective.switch_share")
+    share = c("collective.host_link_share" if by_host else "collective.link_share")
     assert chosen.each_way_bytes_per_s is not None  # `find_link` gives no other
     return Network(
         link=chosen.name,
@@ -126,6 +128,7 @@ def network(
         node_ranks=node_ranks or (units if units > 1 else int(c("collective.node_ranks"))),
         fabric_bytes_per_s=fabric.each_way_bytes_per_s if fabric else c("collective.fabric_bytes_per_s"),
         memory_bytes_per_s=rate.value / units,
+        link_share=share,
         switch_share=in_switch,
         **{name: c(f"collective.{name}") for name in _SHARED},
     )
@@ -133,7 +136,7 @@ def network(
 
 _SHARED = (
     *("launch_s", "direct_s", "step_s", "direct_step_s", "fabric_step_s", "chunk_s"),
-    *("link_share", "fabric_share", "copy_share", "switch_s"),
+    *("fabric_share", "copy_share", "switch_s"),
 )
 _JOINING = ("GPU", "TPU", "chip", "accelerator", "core", "host", "network")
 
@@ -147,16 +150,23 @@ def find_link(machine: Machine, wanted: str | None = None) -> Link:
     """
     known = [link for link in machine.links if link.each_way_bytes_per_s]
     if not known:
-        raise RooflabError(
-            f"{machine.name} states no link to other machines, which a collective needs: add [[links]] with "
-            "each_way_bytes_per_s to its file (see docs/machine-file.md)"
-        )
+        raise RooflabError(without_link(machine))
     if wanted is not None:
         for link in known:
             if wanted.casefold() in (link.to.casefold(), *link.name.casefold().split(), link.name.casefold()):
                 return link
         raise UnknownNameError(f"link of {machine.name}", wanted, [link.name for link in known])
     return min(known, key=lambda link: _JOINING.index(link.to) if link.to in _JOINING else len(_JOINING))
+
+
+def without_link(machine: Machine) -> str | None:
+    """What `machine` lacks for collectives, in one sentence; None where it states a link."""
+    if any(link.each_way_bytes_per_s for link in machine.links):
+        return None
+    return (
+        f"{machine.name} states no link to other machines, which a collective needs: add [[links]] with "
+        "each_way_bytes_per_s to its file (see docs/machine-file.md)"
+    )
 
 
 def times(function: str, nbytes: Number, ranks: Number, net: Network, *, adds_in_switch: Any = True) -> Times:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rooflab.model.collectives import without_link
 from rooflab.model.device import Device
 from rooflab.model.plain import MINOR, compute_terms, peak_of
 from rooflab.types.machine import Engine, Machine
@@ -51,10 +52,12 @@ def _without_a_peak(report: Report) -> list[str]:
 
 
 def lacks(row: Row, machine: Machine) -> str | None:
-    """Why `row` cannot be predicted on `machine`: most of its work is in a format without a peak there.
+    """Why `row` cannot be predicted on `machine`: no link, or most of its work in a format without a peak there.
 
     The sentence says what such work would be computed in instead, if in anything.
     """
+    if row.op.kind == "collective":
+        return without_link(machine)
     if row.cost is None or not row.cost.flop:
         return None
     _, missing = compute_terms(row.cost.flop, machine)

@@ -84,10 +84,10 @@ def _predicted(row: Row, prediction: Prediction) -> Row:
 
 
 def _lacking(rows: tuple[Row, ...], machine: Machine) -> dict[int, str]:
-    """By row, why it cannot be predicted: its number format has no peak there."""
+    """By row, why it cannot be predicted: its number format has no peak there, or a collective no link."""
     found: dict[int, str] = {}
     for number, row in enumerate(rows):
-        reason = doubts.lacks(row, machine) if row.unbound else None
+        reason = doubts.lacks(row, machine) if row.unbound or row.op.kind == "collective" else None
         if reason:
             found[number] = reason
     return found
