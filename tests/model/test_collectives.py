@@ -20,6 +20,7 @@ NET = Network(
     link="test",
     link_bytes_per_s=100e9,
     node_ranks=8,
+    mesh=False,
     fabric_bytes_per_s=10e9,
     memory_bytes_per_s=1e12,
     launch_s=10e-6,
@@ -119,6 +120,26 @@ def test_the_link_is_that_to_its_like_or_to_the_host():
     assert by_pcie.switch_share == 0
     assert collectives.network(rooflab.machine("l40s")).link.startswith("PCIe")
     assert collectives.network(rooflab.machine("dgx-h100")).fabric_bytes_per_s == 50e9  # 400 Gb/s
+
+
+def test_how_devices_are_joined():
+    # A bridge joins two cards: eight of them meet over PCIe.
+    bridged = rooflab.machine("a100-pcie-80gb")
+    assert collectives.network(bridged).link == "PCIe 4.0 x16"
+    pair = collectives.network(bridged, node_ranks=2)
+    assert (pair.link, pair.switch_share) == ("NVLink 3", 0)
+    assert collectives.network(rooflab.machine("gb200")).node_ranks == 72
+    assert collectives.network(rooflab.machine("b200")).node_ranks == 8
+    assert collectives.network(rooflab.machine("b200")).switch_share > 0
+    assert collectives.network(rooflab.machine("mi300x")).switch_share == 0
+
+
+def test_few_ranks_of_a_mesh_use_few_cables():
+    # 100 GB/s over seven cables: two ranks have one of them
+    mesh = replace(NET, mesh=True)
+    two, eight = (collectives.times("send" if n == 2 else "all_gather", MB, n, mesh) for n in (2, 8))
+    assert two.link_s == pytest.approx(7 * 20e-6)
+    assert eight.link_s == pytest.approx(7 / 8 * 20e-6)
 
 
 def test_a_layer_under_tensor_parallelism():

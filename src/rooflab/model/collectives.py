@@ -8,6 +8,7 @@ where the chunk is chosen best; and a rank's own part is copied in its own memor
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -48,6 +49,7 @@ class Network:
     Attributes:
         link, link_bytes_per_s: of one rank to the others of its node, one way, in theory.
         node_ranks: how many ranks that link joins.
+        mesh: whether it is a cable to each of the others, of which few ranks use few, not a way to a switch.
         fabric_bytes_per_s: of one rank to other nodes, one way; None where the machine states no network.
         memory_bytes_per_s: of a rank's own memory.
         launch_s: starting and ending a collective of one step; `direct_s` more where all send to all.
@@ -62,6 +64,7 @@ class Network:
     link: str
     link_bytes_per_s: Number
     node_ranks: int
+    mesh: bool
     fabric_bytes_per_s: Number | None
     memory_bytes_per_s: Number
     launch_s: float
@@ -110,22 +113,24 @@ def network(
         UnknownNameError: no such link.
     """
     c = constants or families.of(machine)
-    chosen = find_link(machine, link)
+    chosen = find_link(machine, link, node_ranks)
     units = machine.compute_units if machine.kind == "system" and machine.compute_units else 1
     memory = next((level for level in machine.levels if is_main_memory(level)), None)
     rate = None if memory is None else memory.rate(basis="theoretical") or memory.rate()
     if rate is None:
         raise RooflabError(f"{machine.name} states no memory bandwidth, which a collective's copies need")
     fabric = next((each for each in machine.links if each.to == "network" and each.each_way_bytes_per_s), None)
-    # Only NVLink's switches add; what goes through the host shares its root ports and may pass its memory.
-    by_host = chosen.to == "host"
-    in_switch = 0.0 if by_host else c("collective.switch_share")
+    # What goes through the host shares its root ports and may pass its memory. Only NVLink's switches add.
+    by_host, topology = chosen.to == "host", chosen.topology or ""
+    switched = chosen.name.startswith("NVLink") and not _is_bridge(chosen)
+    in_switch = c("collective.switch_share") if switched else 0.0
     share = c("collective.host_link_share" if by_host else "collective.link_share")
     assert chosen.each_way_bytes_per_s is not None  # `find_link` gives no other
     return Network(
         link=chosen.name,
         link_bytes_per_s=chosen.each_way_bytes_per_s,
-        node_ranks=node_ranks or (units if units > 1 else int(c("collective.node_ranks"))),
+        node_ranks=node_ranks or _joined(topology) or (units if units > 1 else int(c("collective.node_ranks"))),
+        mesh="all to all" in topology,
         fabric_bytes_per_s=fabric.each_way_bytes_per_s if fabric else c("collective.fabric_bytes_per_s"),
         memory_bytes_per_s=rate.value / units,
         link_share=share,
@@ -141,8 +146,20 @@ _SHARED = (
 _JOINING = ("GPU", "TPU", "chip", "accelerator", "core", "host", "network")
 
 
-def find_link(machine: Machine, wanted: str | None = None) -> Link:
+def _is_bridge(link: Link) -> bool:
+    return (link.topology or "").startswith("bridge")
+
+
+def _joined(topology: str) -> int | None:
+    """How many devices a link joins, where its topology says so: "all 72 through NVSwitch"."""
+    found = re.search(r"\ball (\d+) through", topology)
+    return int(found[1]) if found else None
+
+
+def find_link(machine: Machine, wanted: str | None = None, ranks: int | None = None) -> Link:
     """The link of `machine` that joins it to its like, else to its host; or the one that is `wanted`.
+
+    A bridge joins two cards: it is taken for a node of two `ranks`, and where there is no other link.
 
     Raises:
         RooflabError: it states no link with a bandwidth.
@@ -156,7 +173,8 @@ def find_link(machine: Machine, wanted: str | None = None) -> Link:
             if wanted.casefold() in (link.to.casefold(), *link.name.casefold().split(), link.name.casefold()):
                 return link
         raise UnknownNameError(f"link of {machine.name}", wanted, [link.name for link in known])
-    return min(known, key=lambda link: _JOINING.index(link.to) if link.to in _JOINING else len(_JOINING))
+    wide = [link for link in known if ranks == 2 or not _is_bridge(link)] or known
+    return min(wide, key=lambda link: _JOINING.index(link.to) if link.to in _JOINING else len(_JOINING))
 
 
 def without_link(machine: Machine) -> str | None:
@@ -187,7 +205,10 @@ def times(function: str, nbytes: Number, ranks: Number, net: Network, *, adds_in
     n, size = np.asarray(ranks, float), np.asarray(nbytes, float)
     inside, nodes = np.minimum(n, net.node_ranks), np.ceil(n / net.node_ranks)
     # What crosses nodes goes over all their adapters at once, except from one rank to its own partners.
-    wire = _sent(function, inside) * size / net.link_bytes_per_s
+    link_bytes_per_s = net.link_bytes_per_s
+    if net.mesh:
+        link_bytes_per_s = link_bytes_per_s * np.maximum(inside - 1, 1) / max(net.node_ranks - 1, 1)
+    wire = _sent(function, inside) * size / link_bytes_per_s
     across = _sent(function, nodes) * size / (net.fabric_bytes_per_s or np.inf)
     if function == "all_to_all":
         wire = wire * inside / n
