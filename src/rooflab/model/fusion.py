@@ -36,6 +36,7 @@ _LEADS = (
 
 
 _SUMS = ("norm", "norm_backward", "reduction", "softmax", "softmax_backward", "loss")
+_BESIDE = ("norm", "pool", "dropout", "loss")  # kinds whose further results serve their gradients
 _WINDOWED = ("pool", "interpolate")
 # Attributes of one operation that do not hold for a kernel of several.
 _NOT_OF_A_KERNEL = ("foreach", "function", "in_place", "vector", "special")
@@ -53,7 +54,8 @@ def fused(graph: Graph) -> Graph:
     """`graph` with each operation standing for one kernel of a compiler, views folded into their readers.
 
     Compulsory bytes never grow, and the FLOP of matrix products stay as they are (a padded product computes
-    its padding too: under 1 %). Operations without a cost stay alone.
+    its padding too: under 1 %). Operations without a cost stay alone. A graph does not say which tensors are
+    its results: those that nobody reads are taken to be, one that is also read inside its kernel is not.
     """
     program = rewrites.rewritten(graph)
     tensors, ops = tuple(program.tensors), tuple(program.ops)
@@ -188,11 +190,14 @@ def _leaves(number: int, index: int, inside: set[int], parts: _Parts) -> bool:
     writers = flow.writers[place]
     if not inside.issuperset(writers) or place in parts.held:
         return True
-    readers = set().union(*(flow.readers[writer].get(place, set()) for writer in writers))
-    if readers:
-        return not readers <= inside
-    # Nobody reads it: a result of the program, unless another result of the same operation is read.
-    return not any(flow.readers[number].get(flow.storage[other]) for other in ops[number].outputs)
+    if any(not flow.readers[writer].get(place, inside) <= inside for writer in writers):
+        return True
+    if flow.readers[writers[-1]].get(place):
+        return False
+    # Nobody reads it: a result of the program; but statistics, indices and masks are there for gradients alone.
+    op = ops[number]
+    beside = index != op.outputs[0] and op.kind in _BESIDE
+    return not beside and not any(flow.readers[number].get(flow.storage[other]) for other in op.outputs)
 
 
 def _ordered(

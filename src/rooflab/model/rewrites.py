@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -43,35 +43,50 @@ def once(program: Program) -> Program:
     tensors, ops, said = program
     flow = dataflow.flow(tensors, ops)
     first: dict[tuple, int] = {}
+    same: dict[int, int] = {}  # operation → the one that did it before
     renamed: dict[int, int] = {}
+    storage: dict[int, int] = {}
     kept = []
     for number, op in enumerate(ops):
         inputs = tuple([renamed.get(index, index) for index in op.inputs])
         op = op if inputs == op.inputs else msgspec.structs.replace(op, inputs=inputs)
-        key = _key(op, number, tensors, flow)
-        if key is None:
+        key = _key(op, number, tensors, flow, same)
+        known = number if key is None else first.setdefault(key, number)
+        if known == number:
             kept.append(op)
             continue
-        known = first.setdefault(key, len(kept))
-        if known == len(kept):
-            kept.append(op)
-            continue
-        renamed.update(zip(op.outputs, kept[known].outputs, strict=True))
+        same[number] = known
+        for index, other in zip(op.outputs, ops[known].outputs, strict=True):
+            renamed[index] = renamed.get(other, other)
+            if op.kind != "view" and tensors[index].storage >= 0:
+                storage[tensors[index].storage] = tensors[other].storage
+    if storage:
+        tensors = [
+            msgspec.structs.replace(spec, storage=storage[spec.storage]) if spec.storage in storage else spec
+            for spec in tensors
+        ]
     return Program(tensors, kept, said)
 
 
-def _key(op: Op, number: int, tensors: Sequence[TensorSpec], flow: Flow) -> tuple | None:
+def _key(op: Op, number: int, tensors: Sequence[TensorSpec], flow: Flow, same: Mapping[int, int]) -> tuple | None:
     """What makes an operation the same as another; None where it may not be left out."""
     view = op.kind == "view"
-    if (op.kind not in _PURE and not view) or op.attrs.get("in_place") or not op.outputs:
+    if (op.kind not in _PURE and not view) or op.attrs.get("in_place") or not op.outputs or not op.inputs:
         return None
-    if not view and any(len(flow.writers.get(flow.storage[index], ())) != 1 for index in op.outputs):
+    if set(op.inputs) & set(op.outputs):
         return None
-    if not op.inputs or set(op.inputs) & set(op.outputs):
+    places = [flow.storage[index] for index in op.outputs]
+    if not view and any(len(flow.writers.get(place, ())) != 1 for place in places):
         return None
-    written = tuple([read.writer for read in flow.reads[number]])
+    if not view and not dataflow.read_by(flow, number):
+        return None  # a result
+    written = tuple(
+        [same.get(read.writer, read.writer) if read.writer is not None else None for read in flow.reads[number]]
+    )
     shapes = tuple([(tensors[index].shape, tensors[index].strides) for index in op.outputs])
-    key = (op.name, op.inputs, written, shapes, op.count, op.branch, op.phase, _attrs(op.attrs))
+    # Views carry no offset: two slices of the same shape need not be the same one.
+    which = op.outputs if view else ()
+    key = (op.name, op.inputs, written, shapes, which, op.count, op.branch, op.phase, _attrs(op.attrs))
     try:
         hash(key)
     except TypeError:
