@@ -98,7 +98,8 @@ class _Rates(NamedTuple):
         step_s: a step over one k in one tile, when nothing but latency limits it.
         store_s: an element of the result, stored by one unit.
         load_a_s, load_b_s: an element of a or b, loaded by one unit one by one; 0 where rows are aligned.
-        cache_s: a byte through the shared cache; `reused_s` one that several blocks of a cluster load at once.
+        once_s: all operands and results once through the shared cache, apart from `reused_s`.
+        reused_s: a byte that a block loads through it, shared by the blocks of a cluster.
         memory_s: everything through the main memory; `limit_s` that, and the energy at the card's power.
         split_s, join_s: joining the parts of a split product: once, and for each part.
     """
@@ -108,7 +109,7 @@ class _Rates(NamedTuple):
     store_s: np.ndarray
     load_a_s: Number
     load_b_s: Number
-    cache_s: Number
+    once_s: Number
     reused_s: Number
     memory_s: np.ndarray
     limit_s: np.ndarray
@@ -167,6 +168,7 @@ def _rates(x: Columns, device: Device) -> _Rates:
     load_a: Number = 0.0
     load_b: Number = 0.0
     if narrow.any():
+        fma_s = np.where(narrow, fma_s / c("matmul.narrow_share"), fma_s)
         loads = np.where(narrow, np.minimum(x["item_bytes"] / x["aligned_bytes"], 1.0), 0.0)
         load = loads * (tick / c("matmul.narrow_loads_per_clock"))
         along = c("matmul.narrow_along_k") - 1.0
@@ -174,14 +176,15 @@ def _rates(x: Columns, device: Device) -> _Rates:
     cold = x.read_bytes + x.write_bytes - x.hot_read_bytes - x.hot_write_bytes
     memory_s = cold / (device.memory_bytes_per_s * c("matmul.memory_share"))
     cache_s = 1.0 / (device.cache_bytes_per_s * c("matmul.cache_share"))
+    reused_s = cache_s / c("matmul.cluster")
     return _Rates(
         fma_s=fma_s,
         step_s=x["item_bytes"] * step * (tick / 128.0),
         store_s=x["out_item_bytes"] * tick / store,
         load_a_s=load_a,
         load_b_s=load_b,
-        cache_s=cache_s,
-        reused_s=cache_s / c("matmul.cluster"),
+        once_s=(x.read_bytes + x.write_bytes) * (cache_s - reused_s),
+        reused_s=reused_s,
         memory_s=memory_s,
         limit_s=_beside(memory_s, _power_s(x, device, pipe)),
         split_s=c("matmul.split_s") * device.factor["overhead"],
@@ -210,26 +213,20 @@ def _tiled(x: Columns, device: Device, rates: _Rates, tm: Number, tn: Number) ->
     steps over k overlap, mostly; storing a tile comes after. The main memory works beside all of that.
     Where tiles leave units idle, k is split, if that saves more than joining the parts costs.
     """
-    c = device.constants
     m, n, k, batch = x["m"], x["n"], x["k"], x["batch"]
     down, across = np.ceil(m / tm), np.ceil(n / tn)
     tiles = down * across * batch
     work_s, chain_s = k * (tm * tn) * rates.fma_s, k * rates.step_s
     if np.ndim(rates.load_a_s):
         work_s = _beside(work_s, k * (tm * rates.load_a_s + tn * rates.load_b_s))
-    alone_s = np.maximum(work_s, chain_s)
-    parts = np.minimum(np.floor(device.units / tiles), np.floor(np.sqrt(alone_s / rates.join_s)))
-    parts = np.maximum(parts, 1.0)
-    joining_s = rates.split_s + parts * rates.join_s
-    parts = np.where(alone_s * (1.0 - 1.0 / parts) > joining_s, parts, 1.0)
-    fixed_s = np.where(parts > 1.0, joining_s, 0.0)
+    parts, fixed_s = _split(np.maximum(work_s, chain_s), np.floor(device.units / tiles), rates)
     blocks = np.ceil(tiles * parts / device.units)
-    turns = np.ceil(blocks * (tm * tn / c("matmul.unit_elements")))
+    turns = np.ceil(blocks * (tm * tn / device.constants("matmul.unit_elements")))
     busy_s = blocks * work_s / parts
-    loaded = (across * m + down * n) * k * batch * x["item_bytes"]
-    cache_s = loaded * rates.reused_s + (x.read_bytes + x.write_bytes) * (rates.cache_s - rates.reused_s)
+    loaded_bytes = (across * m + down * n) * k * batch * x["item_bytes"]
+    cache_s = loaded_bytes * rates.reused_s + rates.once_s
     store_s = blocks * (np.minimum(tm, m) * np.minimum(tn, n)) * rates.store_s
-    body_s = _beside(_beside(busy_s, cache_s), turns * chain_s / parts) + store_s
+    body_s = _beside(busy_s, cache_s, turns * chain_s / parts) + store_s
     return _Choice(
         time_s=_beside(body_s, rates.limit_s) + fixed_s,
         compute_s=busy_s,
@@ -239,10 +236,26 @@ def _tiled(x: Columns, device: Device, rates: _Rates, tm: Number, tn: Number) ->
     )
 
 
-def _beside(a: Number, b: Number) -> Number:
-    """Two that overlap, but not wholly: between the greater and the sum, (a⁴ + b⁴)^¼."""
-    a, b = a * a, b * b
-    return np.sqrt(np.sqrt(a * a + b * b))
+def _split(alone_s: np.ndarray, idle: Number, rates: _Rates) -> tuple[Number, Number]:
+    """Into how many parts k is best split, and what joining them costs.
+
+    p parts take alone / p + p · join: least at p = √(alone / join), with no more parts than units to run them.
+    """
+    if np.max(idle) < 2.0:
+        return 1.0, 0.0
+    parts = np.maximum(np.minimum(idle, np.floor(np.sqrt(alone_s / rates.join_s))), 1.0)
+    joining_s = rates.split_s + parts * rates.join_s
+    pays = alone_s - alone_s / parts > joining_s
+    return np.where(pays, parts, 1.0), np.where(pays, joining_s, 0.0)
+
+
+def _beside(*terms: Number) -> np.ndarray:
+    """What overlaps, but not wholly: between the greatest and the sum, (a⁴ + b⁴ + …)^¼."""
+    total: Number = 0.0
+    for each in terms:
+        square = each * each
+        total = total + square * square
+    return np.sqrt(np.sqrt(total))
 
 
 def _spread(x: Columns, c: Constants) -> np.ndarray:
