@@ -97,17 +97,20 @@ def _sizes(spec: TensorSpec, layout: str) -> tuple[int, int, int]:
 def time(x: Columns, device: Device) -> Kernels:
     """Launch, then the slower of the tiles' walk and the traffic, then the join of split keys."""
     c = device.constants
-    tiles, rows = _tiles(x, c("attention.tile_queries"))
+    tiles, rows = _tiles(x, c("attention.tile_queries"), c("attention.packs"))
     blocks, longest, shortest = _blocks(x, rows, c("attention.tile_keys"))
     splits = _splits(x, tiles, longest, device)
-    block_s = _block_s(x, device)
-    fixed_s = _tile_s(x, tiles, device)
-    slots = device.units
-    busy_s = (tiles / slots) * (splits * fixed_s + blocks * block_s)
+    tile_rows = x["sequences"] * x["heads"] * x["group"] * x["queries"] / tiles
+    block_s = _block_s(x, tile_rows, device)
+    fixed_s = _tile_s(x, tile_rows, device)
+    # Thread blocks on one unit share its engines, and hide each other's fixed times.
+    resident = c("attention.resident")
+    slots = device.units * resident
+    busy_s = (tiles / slots) * (splits * fixed_s + blocks * resident * block_s)
     waves = tiles * splits / slots
-    ragged_s = (np.ceil(waves) - waves) * (fixed_s + shortest / splits * block_s)
+    ragged_s = (np.ceil(waves) - waves) * (fixed_s + shortest / splits * resident * block_s)
     path_s = fixed_s + np.ceil(longest / splits) * block_s
-    walk_s = np.maximum(path_s, busy_s + ragged_s)
+    walk_s = np.maximum(np.maximum(path_s, busy_s + ragged_s), _power_s(x, device))
     traffic = x.read_bytes + x.write_bytes
     share = np.where(x["serving"] > 0, c("attention.paged_share"), c("attention.memory_share"))
     memory_s = (traffic - x.hot_read_bytes - x.hot_write_bytes) / (device.memory_bytes_per_s * share)
@@ -119,7 +122,7 @@ def time(x: Columns, device: Device) -> Kernels:
     zero = np.zeros_like(time_s)
     return Kernels(
         time_s=time_s,
-        compute_s=zero + tiles / slots * blocks * block_s,
+        compute_s=zero + tiles / device.units * blocks * block_s,
         near_s=zero,
         cache_s=zero + cache_s,
         memory_s=zero + memory_s,
@@ -129,9 +132,9 @@ def time(x: Columns, device: Device) -> Kernels:
     )
 
 
-def _tiles(x: Columns, tile_queries: float) -> tuple[np.ndarray, np.ndarray]:
+def _tiles(x: Columns, tile_queries: float, packs: float) -> tuple[np.ndarray, np.ndarray]:
     """How many tiles of queries there are, and at how many positions the rows of one stand."""
-    packed = np.where((x["serving"] > 0) | (x["queries"] == 1), x["group"], 1.0)
+    packed = np.where((x["serving"] * packs > 0) | (x["queries"] == 1), x["group"], 1.0)
     rows = x["queries"] * packed
     tiles = x["sequences"] * x["heads"] * (x["group"] / packed) * np.ceil(rows / tile_queries)
     return tiles, np.minimum(x["queries"], tile_queries / packed)
@@ -157,14 +160,21 @@ def _blocks(x: Columns, rows: np.ndarray, tile_keys: float) -> tuple[np.ndarray,
 
 def _splits(x: Columns, tiles: np.ndarray, longest: np.ndarray, device: Device) -> np.ndarray:
     """Into how many parts of whole blocks the keys of each tile are split, so that the units have work."""
-    most = np.minimum(np.floor(device.units / tiles), device.constants("attention.split_most"))
-    return np.where(x["backward"] > 0, 1.0, np.maximum(1.0, np.minimum(most, longest)))
+    most = np.minimum(
+        np.floor(device.units * device.constants("attention.resident") / tiles),
+        device.constants("attention.split_most"),
+    )
+    # PyTorch's kernels for many queries don't split.
+    splits = (x["backward"] == 0) & ((x["serving"] > 0) | (x["queries"] == 1))
+    return np.where(splits, np.maximum(1.0, np.minimum(most, longest)), 1.0)
 
 
-def _block_s(x: Columns, device: Device) -> np.ndarray:
+def _block_s(x: Columns, rows: np.ndarray, device: Device) -> np.ndarray:
     """Seconds of one unit for one block: two products, and an exponential per pair."""
     c = device.constants
-    pairs = c("attention.tile_queries") * c("attention.tile_keys")
+    # A tile of few rows (decoding) is padded to those of one group of warps.
+    least = c("attention.tile_least")
+    pairs = np.where(rows <= least, least, c("attention.tile_queries")) * c("attention.tile_keys")
     matrix_s = 2 * pairs * (x["size"] + x["values"]) * device.units * _flop_s(x, device)
     special_s = pairs / (c("attention.exp_per_clock") * device.clock_hz)
     forward = c("attention.matrix_factor") * matrix_s + c("attention.exp_factor") * special_s
@@ -188,14 +198,22 @@ def _flop_s(x: Columns, device: Device) -> np.ndarray:
     return found
 
 
-def _tile_s(x: Columns, tiles: np.ndarray, device: Device) -> np.ndarray:
+def _power_s(x: Columns, device: Device) -> np.ndarray:
+    """Seconds in which the card's power pays for the products, as `matmul` reckons; 0 where it is not stated."""
+    c = device.constants
+    if not device.machine.tdp_w:
+        return np.zeros_like(x.matrix_flop)
+    needed_s = x.matrix_flop * c("matmul.joule_per_flop") / (device.machine.tdp_w * device.faster)
+    return needed_s if device.sustained else needed_s**2 / (needed_s + c("matmul.power_s"))
+
+
+def _tile_s(x: Columns, rows: np.ndarray, device: Device) -> np.ndarray:
     """Seconds of one unit for a tile beside its blocks: filling the pipeline, q in, the result out."""
     c = device.constants
     clocks = np.where(x["serving"] > 0, c("attention.serving_tile_clocks"), c("attention.tile_clocks"))
     # A serving kernel masks by each sequence's length in any case.
     diagonal = (x["longest"] > x["visible"]) & (x["serving"] == 0)
     clocks = clocks + (x["slides"] + diagonal) * c("attention.edge_clocks")
-    rows = x["sequences"] * x["heads"] * x["group"] * x["queries"] / tiles
     row_bytes = (x["size"] + x["values"]) * x["item_bytes"]
     unit_bytes_per_s = device.cache_bytes_per_s / device.units
     return clocks / device.clock_hz + rows * row_bytes / unit_bytes_per_s * c("attention.row_factor")
@@ -222,9 +240,7 @@ def _overhead_s(x: Columns, splits: np.ndarray, device: Device) -> np.ndarray:
     serving = c("attention.serving_s") + c("attention.sequence_s") * x["sequences"]
     launch = np.where(x["serving"] > 0, serving, c("attention.launch_s"))
     launch = np.where(x["backward"] > 0, 3 * c("attention.launch_s"), launch)
-    return (launch + np.where((splits > 1) & (x["serving"] > 0), c("attention.join_s"), 0.0)) * device.factor[
-        "overhead"
-    ]
+    return (launch + np.where(splits > 1, c("attention.join_s"), 0.0)) * device.factor["overhead"]
 
 
 MECHANISM = Mechanism("attention", ("gpu",), ("attention", "attention_backward"), COLUMNS, features, time)
