@@ -15,6 +15,8 @@ KINDS = ("gather", "scatter", "sparse_matmul")
 _COUNT = 2
 _LOAD_BYTES = 16.0  # of one thread of a gather of rows
 _WARP = 32.0
+_FEW = 16  # indices up to which PyTorch has a kernel that loops over them
+_BY_INDEX_SELECT = ("aten.embedding", "aten.index_select")
 _THREADS = 2048.0  # of one SM; of at most 32 blocks
 
 
@@ -26,7 +28,20 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
         return passes.flat(_COUNT, _sparse(op, inputs, cost))
     if op.kind == "scatter":
         return passes.flat(_COUNT, *_scatter(op, inputs, outputs, cost))
+    if inputs[1].elements <= _FEW and op.name in _BY_INDEX_SELECT:
+        return passes.flat(_COUNT, _few("gather_few", inputs[1].elements, cost))
     return passes.flat(_COUNT, _gather(inputs, outputs, cost))
+
+
+def _few(code: str, indices: int, cost: Cost) -> Pass:
+    """Few rows: each thread goes through all indices, one after the other."""
+    return Pass(
+        code=CODE[code],
+        elements=cost.compulsory.write_bytes / 4.0,
+        steps=float(indices),
+        read_bytes=cost.compulsory.read_bytes,
+        write_bytes=cost.compulsory.write_bytes,
+    )
 
 
 def _gather(inputs: Specs, outputs: Specs, cost: Cost) -> Pass:
@@ -80,6 +95,9 @@ def _scatter(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> tuple[Pass, .
                 write_bytes=out.nbytes,
             )
         )
+    indices = max((spec.elements for spec in inputs[1:-1]), default=0)
+    if op.name.startswith("aten.index_add") and indices <= _FEW:
+        return (*made, _few("scatter_few", indices, cost))
     ways = 2.0 if op.attrs.get("accumulate") else 1.0
     made.append(
         Pass(

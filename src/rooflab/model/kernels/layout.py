@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 from typing import NamedTuple
 
+import msgspec
+
 from rooflab.types.work import TensorSpec
 from rooflab.work.formulas.parts import item_bytes
 
@@ -66,6 +68,11 @@ def _merged(shape: tuple[int, ...], mine: tuple[int, ...], theirs: tuple[int, ..
         if mine[outer] != size * mine[inner] or theirs[outer] != size * theirs[inner]:
             count += 1
     return count
+
+
+def repacked(spec: TensorSpec) -> TensorSpec:
+    """The same elements, one after the other."""
+    return spec if spec.strides is None else msgspec.structs.replace(spec, strides=None)
 
 
 def contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from rooflab.model.kernels import passes
 from rooflab.model.kernels.common import Features, Mechanism, Specs
 from rooflab.model.kernels.passes import CODE, Pass
@@ -9,8 +11,12 @@ from rooflab.types.work import Cost, Op
 from rooflab.work.formulas.parts import item_bytes
 
 KINDS = ("sort",)
-_PASSES = 4
+_COUNT = 4
 _DIGIT_BITS = 8  # of one pass of a radix sort or selection
+_BLOCK_SORT = 4096  # longest row that one block sorts
+# PyTorch shares a selection between blocks from so many elements a row on, by number of rows (TensorTopK.cu).
+_SHARED_FROM = ((20, 20000), (40, 10000), (80, 8000), (200, 5000), (800, 3000), (4000, 800))
+_SHARED_LEAST = 400
 
 
 def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | None:
@@ -24,7 +30,7 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
     rows = elements / op.attrs["n"] if op.attrs.get("n") else 1.0
     if name == "search":
         return passes.flat(
-            _PASSES,
+            _COUNT,
             Pass(
                 code=CODE["gather_scalars"],
                 elements=float(inputs[-1].elements),
@@ -33,7 +39,10 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
                 write_bytes=traffic.write_bytes,
             ),
         )
+    length = float(op.attrs.get("n") or 1)
     if name in ("topk", "kthvalue", "median", "mode"):
+        if not _shared(rows, length):
+            return passes.flat(_COUNT, _select_rows(op, elements, rows, digits, cost))
         count = Pass(
             code=CODE["digit_count"],
             elements=elements * digits,
@@ -52,7 +61,21 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
             write_bytes=traffic.write_bytes,
             starts=3.0,
         )
-        return passes.flat(_PASSES, count, select)
+        return passes.flat(_COUNT, count, select)
+    if rows > 1 and length <= _BLOCK_SORT:
+        return passes.flat(
+            _COUNT,
+            Pass(
+                code=CODE["sort_rows"],
+                elements=elements,
+                blocks=rows / 2,
+                read_bytes=traffic.read_bytes,
+                write_bytes=traffic.write_bytes,
+                inner_bytes=2 * traffic.write_bytes,
+                inner_size_bytes=traffic.write_bytes,
+                starts=3.0,
+            ),
+        )
     pair = x.nbytes + 8.0 * elements  # keys and their places, 64-bit
     copies = Pass(
         code=CODE["vectorized"],
@@ -76,7 +99,26 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
         inner_size_bytes=pair,
         starts=2 * digits,
     )
-    return passes.flat(_PASSES, copies, histogram, order)
+    return passes.flat(_COUNT, copies, histogram, order)
 
 
-MECHANISM = Mechanism("sort", ("gpu",), KINDS, passes.columns(_PASSES), features, passes.timer(_PASSES, "sort"))
+def _shared(rows: float, length: float) -> bool:
+    least = next((elements for count, elements in _SHARED_FROM if rows <= count), _SHARED_LEAST)
+    return length >= least
+
+
+def _select_rows(op: Op, elements: float, rows: float, digits: float, cost: Cost) -> Pass:
+    """A block of 1024 threads finds the k largest of a row digit by digit; another kernel sorts them."""
+    return Pass(
+        code=CODE["select_rows"],
+        elements=elements * digits,
+        rows=rows,
+        blocks=rows / 2,
+        steps=digits * math.ceil(float(op.attrs.get("n") or 1) / 4096.0),
+        read_bytes=cost.compulsory.read_bytes,
+        write_bytes=cost.compulsory.write_bytes,
+        starts=2.0,
+    )
+
+
+MECHANISM = Mechanism("sort", ("gpu",), KINDS, passes.columns(_COUNT), features, passes.timer(_COUNT, "sort"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from rooflab.model.kernels import layout, passes
 from rooflab.model.kernels.common import Features, Mechanism, Specs
 from rooflab.model.kernels.passes import CODE, Pass
@@ -12,7 +14,7 @@ KINDS = ("pointwise", "cast", "copy", "layout", "create", "random", "dropout", "
 # Instructions per element beyond a load, an addition and a store, of CUDA's accurate functions with their
 # range reduction and slow paths; others from `_SPECIAL` per special and 1 per vector operation.
 _FUNCTIONS = {
-    "gelu": 24.0,
+    "gelu": 26.0,
     "sqrt": 20.0,
     "rsqrt": 16.0,
     "tanh": 14.0,
@@ -26,6 +28,7 @@ _SPECIAL = 14.0
 _BLOCK_ELEMENTS = 1024.0  # of one block of 128 threads with 16-byte loads
 _BLOCKS = 16.0  # that an SM holds of them
 _STRIDED_ELEMENTS = 512.0
+_TENSORS_A_START = 64.0  # of a list that one kernel takes (multi_tensor_apply)
 _DIVISION = 6.0  # instructions to find a place along one dimension
 
 
@@ -42,9 +45,10 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
     code = _code(op, inputs, out)
     instructions = per_element(op, cost, elements) if op.kind == "pointwise" else 0.0
     sectors = waste = apart = 0.0
-    if not foreach and op.kind != "kernel" and code in ("vectorized", "casting"):
+    if not foreach and op.kind != "kernel" and code in ("vectorized", "casting", "copy_batched"):
         for spec in inputs:
-            found = layout.walk(spec, out)
+            # Each part of a concatenation is walked over in an order of its own.
+            found = layout.walk(spec, out if code != "copy_batched" else layout.repacked(spec))
             if not found.plain:
                 code = "strided"
                 sectors += found.sector_bytes
@@ -64,6 +68,7 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
             waste_bytes=waste,
             sector_bytes=sectors,
             apart_bytes=min(apart, cost.compulsory.read_bytes),
+            starts=math.ceil(max(1.0, len(outputs) / _TENSORS_A_START)) if foreach else 1.0,
         ),
     )
 
@@ -72,8 +77,7 @@ def _code(op: Op, inputs: Specs, out: TensorSpec) -> str:
     if op.kind in ("dropout", "random"):
         return "dropout"
     if op.kind == "copy" and len(inputs) > 1:
-        # Concatenation: 16 bytes a thread where all lie contiguously.
-        return "strided" if any(spec.strides is not None for spec in inputs) else "copy_batched"
+        return "copy_batched"
     if op.kind == "cast" and inputs and inputs[0].dtype != out.dtype:
         # To half precision PyTorch has a vectorised kernel; others convert by a switch per element.
         return "vectorized" if inputs[0].dtype == "fp32" and out.dtype in ("bf16", "fp16") else "casting"
