@@ -342,7 +342,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         except (msgspec.ValidationError, AttributeError) as error:
             raise RooflabError(f"not a report: {error}") from None
         replace = msgspec.structs.replace
-        rows = tuple(replace(row, op=_plain(row.op)) for row in report.rows)
+        # Rows of a repeated block share one cost, as they did: predictions look at each once.
+        costs = {row.cost: row.cost for row in report.rows}
+        rows = tuple(replace(row, op=_plain(row.op), cost=costs[row.cost]) for row in report.rows)
         graph, captured = replace(report.graph, ops=tuple(row.op for row in rows)), report.captured
         if captured is not None:
             captured = replace(captured, ops=tuple(map(_plain, captured.ops)))
