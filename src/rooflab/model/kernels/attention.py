@@ -43,8 +43,8 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
     """The numbers in `COLUMNS`; None for attention that is not fused, or without keys.
 
     serving: 1 where a serving engine runs it (queries of one group of heads packed into a tile, a paged
-    cache), 0 where PyTorch does; heads: of k and v; group: query heads to each; visible, longest, shortest:
-    keys that a query sees, in the mean, at most, at least; slides: 1 with a window.
+    cache), as for an operation given by hand, 0 where PyTorch does; heads: of k and v; group: query heads to each; visible, longest, shortest:
+    keys that a query sees, in the mean, at most, at least; slides: 1 with a window; format: of the products.
     """
     if not op.attrs.get("fused", True) or not cost.total_flop:
         return None
@@ -127,7 +127,7 @@ def time(x: Columns, device: Device) -> Kernels:
         cache_s=zero + cache_s,
         memory_s=zero + memory_s,
         overhead_s=zero + overhead_s + fixed_s,
-        spread=zero + c("attention.spread"),
+        spread=zero + np.where(_long(x), c("attention.long_spread"), c("attention.spread")),
         kernels=zero + _kernels(x, splits),
     )
 
@@ -179,9 +179,13 @@ def _block_s(x: Columns, rows: np.ndarray, device: Device) -> np.ndarray:
     special_s = pairs / (c("attention.exp_per_clock") * device.clock_hz)
     forward = c("attention.matrix_factor") * matrix_s + c("attention.exp_factor") * special_s
     backward = c("attention.backward_factor") * matrix_s + c("attention.backward_exp_factor") * special_s
-    # No library kernel for the newest matrix instructions holds rows this long.
-    long = np.where(np.maximum(x["size"], x["values"]) > 256, c("attention.long_factor"), 1.0)
+    long = np.where(_long(x), c("attention.long_factor"), 1.0)
     return np.where(x["backward"] > 0, backward, forward) * long
+
+
+def _long(x: Columns) -> np.ndarray:
+    """Where rows are longer than the 256 elements that FlashAttention's kernels hold: others run then."""
+    return np.maximum(x["size"], x["values"]) > 256
 
 
 def _flop_s(x: Columns, device: Device) -> np.ndarray:
