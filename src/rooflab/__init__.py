@@ -9,7 +9,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from rooflab.errors import RooflabError
-    from rooflab.story import analyze, machine, measure, op, transfer
+    from rooflab.story import analyze, calibrate, machine, measure, op, transfer
     from rooflab.types.machine import Level, Link, Machine, Rate, Source
     from rooflab.types.report import Report
 
@@ -23,6 +23,7 @@ _HOMES = {
     "Source": "rooflab.types.machine",
     "Report": "rooflab.types.report",
     "analyze": "rooflab.story",
+    "calibrate": "rooflab.story",
     "measure": "rooflab.story",
     "machine": "rooflab.story",
     "op": "rooflab.story",
@@ -38,6 +39,7 @@ __all__ = [
     "RooflabError",
     "Source",
     "analyze",
+    "calibrate",
     "machine",
     "measure",
     "op",

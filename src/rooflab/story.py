@@ -13,6 +13,8 @@ from rooflab.machines.detect import detect, require_memory
 if TYPE_CHECKING:
     from os import PathLike
 
+    from rooflab.model.calibration import Calibration
+    from rooflab.model.constants import Constants
     from rooflab.model.transfer import Transfer
     from rooflab.types.machine import Machine
     from rooflab.types.prediction import Cache, Mode, Power
@@ -84,6 +86,7 @@ def analyze(
     power: Power = "burst",
     dispatch_s: float | None = None,
     what_if: Mapping[str, Any] | str | None = None,
+    constants: Constants | str | PathLike[str] | None = None,
 ) -> Report:
     """What a program asks for, operation by operation: FLOP, bytes, intensity, memory; no weights, no GPU.
 
@@ -106,6 +109,7 @@ def analyze(
         cache: "warm" as when it runs again and again, or "cold".
         power: "burst" or "sustained": whether power and heat limit the clock.
         dispatch_s: host time per operation in eager mode; by default the machine's, else its family's.
+        constants: a file that `rooflab calibrate` wrote, instead of the constants of the machine's family.
         what_if: changes to the machine, such as {"bandwidth": 2} or "bandwidth=2x".
 
     Raises:
@@ -125,7 +129,16 @@ def analyze(
     report = answer.report(graph, title, front_end.versions(graph.framework))
     if found is None:
         return report
-    return predict(report, found, mode=mode, cache=cache, power=power, dispatch_s=dispatch_s, what_if=what_if)
+    return predict(
+        report,
+        found,
+        mode=mode,
+        cache=cache,
+        power=power,
+        dispatch_s=dispatch_s,
+        what_if=what_if,
+        constants=constants,
+    )
 
 
 def op(
@@ -135,6 +148,7 @@ def op(
     machine: Machine | str | PathLike[str] | None = None,
     cache: Cache = "warm",
     power: Power = "burst",
+    constants: Constants | str | PathLike[str] | None = None,
     **attrs: Any,
 ) -> Report:
     """What one operation asks for, from shapes alone: FLOP, bytes, intensity; its time and bound on a machine.
@@ -144,7 +158,7 @@ def op(
         shapes: of the operands: (4096, 1024) or "4096x1024", or "4096x1024:int8" for a format of its own.
         dtype: number format of the operands.
         machine: the one to predict it on: a `Machine`, or a name or file of one.
-        cache, power: as `analyze`.
+        cache, power, constants: as `analyze`.
         attrs: the operation's settings: causal, window, stride, groups, hidden, ranks, …
 
     Raises:
@@ -159,7 +173,7 @@ def op(
     found = _machine(machine)
     graph = by_hand.graph(kind, shapes, dtype=dtype, **attrs)
     report = answer.report(graph, by_hand.title(kind, shapes, dtype))
-    return report if found is None else predict(report, found, cache=cache, power=power)
+    return report if found is None else predict(report, found, cache=cache, power=power, constants=constants)
 
 
 def predict(
@@ -171,6 +185,7 @@ def predict(
     power: Power | None = None,
     dispatch_s: float | None = None,
     what_if: Mapping[str, Any] | str | None = None,
+    constants: Constants | str | PathLike[str] | None = None,
 ) -> Report:
     """`report` with each row and the whole program predicted on `machine` (see `analyze` for the settings).
 
@@ -199,7 +214,52 @@ def predict(
         report = msgspec.structs.replace(other, setting=report.setting)
     factors = None if change is None else whatif.factors_on(found, change)
     setting = whatif.setting(report, mode=mode, cache=cache, power=power, dispatch_s=dispatch_s, factors=factors)
-    return forecast.on(report, found, setting)
+    return forecast.on(report, found, setting, _constants(constants, found))
+
+
+def calibrate(
+    timings: str | PathLike[str],
+    machine: Machine | str | PathLike[str],
+    *,
+    cache: Cache = "warm",
+    constants: Constants | str | PathLike[str] | None = None,
+    progress: Callable[[str, float, float], None] | None = None,
+) -> Calibration:
+    """The fitted constants of a machine's family refitted to your own timings; what changed, whether it helps.
+
+    Args:
+        timings: a CSV or JSON file of operations with their times (`rooflab calibrate --help` shows one), or a
+            report's JSON whose rows carry observed times.
+        machine: the one that was timed: a `Machine`, or a name or file of one.
+        cache: "warm" where the operations were run again and again, or "cold".
+        constants: to start from and to stay near; those of the machine's family by default.
+        progress: called with what is done, how far, and the total.
+
+    Returns:
+        Errors on rows not used in fitting before and after, each constant that moved, those that stayed. Its
+        `constants` go to `analyze` and `predict`.
+
+    Raises:
+        FileError: a file that cannot be read, or without a row that can be used.
+        RooflabError: fewer than 8 times.
+    """
+    from rooflab.model import calibration
+    from rooflab.model import timings as files
+
+    found = _machine(machine)
+    assert found is not None
+    read = files.read(os.fspath(timings))
+    base = _constants(constants, found)
+    return calibration.fit(read.timed, found, cache=cache, constants=base, dropped=read.dropped, progress=progress)
+
+
+def _constants(given: Constants | str | PathLike[str] | None, machine: Machine) -> Constants | None:
+    from rooflab.model import overrides
+
+    if given is None:
+        return None
+    found = overrides.read(os.fspath(given)) if isinstance(given, (str, os.PathLike)) else given
+    return overrides.fitting(found, machine)
 
 
 def transfer(

@@ -14,10 +14,12 @@ import click
 from rooflab.errors import RooflabError
 
 if TYPE_CHECKING:
+    from rooflab.model.constants import Constants
     from rooflab.model.whatif import Change
     from rooflab.types.report import Report
 
 _MACHINES = "Predict time and what binds on it: a name of `rooflab machines`, or a file; a,b,c are compared."
+_CONSTANTS = "Predict with the constants in this file, which `rooflab calibrate` wrote."
 _WHAT_IF = "Change the machine or the work (bandwidth=2x,dtype=fp8,batch=64); may be given again."
 _MODE = "How it runs: by default eager for PyTorch, compiled for JAX, graph for the others."
 _CACHE = "warm: it runs again and again; cold: nothing is in the caches."
@@ -45,6 +47,7 @@ _MODES, _CACHES, _POWERS = ("eager", "graph", "compiled"), ("warm", "cold"), ("b
 @click.option("--mode", type=click.Choice(_MODES), help=_MODE)
 @click.option("--cache", type=click.Choice(_CACHES), default="warm", show_default=True, help=_CACHE)
 @click.option("--power", type=click.Choice(_POWERS), default="burst", show_default=True, help=_POWER)
+@click.option("--constants", metavar="FILE", help=_CONSTANTS)
 @click.option("--what-if", "what_ifs", multiple=True, metavar="NAME=VALUE,…", help=_WHAT_IF)
 @click.option("--group-by", type=click.Choice(_GROUPS), default="module", show_default=True, help="Subtotals.")
 @click.option("--sort", type=click.Choice(_SORTS), help="Order of the lines; by default the largest first.")
@@ -64,6 +67,7 @@ def analyze(
     mode: Any,
     cache: Any,
     power: Any,
+    constants: str | None,
     what_ifs: tuple[str, ...],
     group_by: Any,
     sort: str | None,
@@ -94,6 +98,7 @@ def analyze(
 
     # A wrong name of a machine is said before the target runs.
     machines = {name: find(name) for name in _names(machine)}
+    given = _constants(constants, machine)
     how = {"backward": backward, "optimizer": optimizer, "device": device}
     how["attention"] = "unfused" if unfused else "fused"
 
@@ -104,10 +109,11 @@ def analyze(
     report = captured(sizes)
     variants: list[tuple[str, Report]] = []
     for name, each in machines.items():
-        variants.append((name, report.on(each, mode=mode, cache=cache, power=power)))
+        variants.append((name, report.on(each, mode=mode, cache=cache, power=power, constants=given)))
         for text, change in changes:
             other = captured({**sizes, "batch": change.batch}) if change.batch else report
-            found = other.on(each, mode=mode, cache=cache, power=power, what_if=_without_batch(text))
+            rest = _without_batch(text)
+            found = other.on(each, mode=mode, cache=cache, power=power, what_if=rest, constants=given)
             variants.append((f"{name}, {text}", found))
     if len(variants) > 1:
         _compared(variants, paths, as_json)
@@ -138,6 +144,14 @@ def _names(machine: str | None) -> list[str]:
     if machine is None or os.path.exists(machine):
         return [] if machine is None else [machine]
     return [name.strip() for name in machine.split(",") if name.strip()]
+
+
+def _constants(path: str | None, machine: str | None) -> Constants | None:
+    from rooflab.model import overrides
+
+    if path is not None and machine is None:
+        raise click.UsageError("--constants is for a prediction, and that needs a --machine")
+    return None if path is None else overrides.read(path)
 
 
 def _changes(what_ifs: tuple[str, ...], machine: str | None) -> list[tuple[str, Change]]:
@@ -177,6 +191,7 @@ def _compared(variants: list[tuple[str, Report]], paths: tuple[str, ...], as_jso
 @click.option("--machine", metavar="NAME", help=_MACHINES)
 @click.option("--cache", type=click.Choice(_CACHES), default="warm", show_default=True, help=_CACHE)
 @click.option("--power", type=click.Choice(_POWERS), default="burst", show_default=True, help=_POWER)
+@click.option("--constants", metavar="FILE", help=_CONSTANTS)
 @click.option("--what-if", "what_ifs", multiple=True, metavar="NAME=VALUE,…", help=_WHAT_IF)
 @click.option("--causal", is_flag=True, help="attention: a query sees no later key.")
 @click.option("--window", type=int, metavar="N", help="attention: keys that a query sees, its own included.")
@@ -201,6 +216,7 @@ def op(
     machine: str | None,
     cache: Any,
     power: Any,
+    constants: str | None,
     what_ifs: tuple[str, ...],
     unfused: bool,
     more: tuple[str, ...],
@@ -229,11 +245,11 @@ def op(
     given |= {name: _value(text) for name, text in _pairs(more, "--set")}
     from rooflab.story import op as count
 
-    changes = _changes(what_ifs, machine)
+    changes, fitted = _changes(what_ifs, machine), _constants(constants, machine)
     report, variants = count(kind, *shapes, dtype=dtype, **given), []
     for name in _names(machine):
         for text in (None, *(text for text, _ in changes)):
-            found = report.on(name, cache=cache, power=power, what_if=text)
+            found = report.on(name, cache=cache, power=power, what_if=text, constants=fitted)
             variants.append((name if text is None else f"{name}, {text}", found))
     if len(variants) > 1:
         _compared(variants, paths, as_json)

@@ -11,6 +11,7 @@ import numpy as np
 
 from rooflab.model import collectives, doubts, fusion, host, overhead, plain, predict, roofline
 from rooflab.model import device as devices
+from rooflab.model.constants import Constants
 from rooflab.model.device import Device
 from rooflab.model.predict import Times, Work
 from rooflab.types.machine import Machine
@@ -37,14 +38,16 @@ class Waits(NamedTuple):
     host_s: np.ndarray
 
 
-def on(report: Report, machine: Machine, setting: Setting) -> Report:
+def on(report: Report, machine: Machine, setting: Setting, constants: Constants | None = None) -> Report:
     """`report` with every row predicted on `machine` as `setting` says, and the whole program.
 
     In the mode "compiled" the rows are the kernels that the program is fused into, and `captured` keeps the
     program as it was.
     """
     report = _as_run(report, setting)
-    device = devices.of(machine, cache=setting.cache, power=setting.power, knobs=setting.what_if)
+    device = devices.of(
+        machine, cache=setting.cache, power=setting.power, knobs=setting.what_if, constants=constants
+    )
     bounded = plain.on(report, machine)
     lacking = _lacking(bounded.rows, machine)
     work = predict.prepare(report.graph, report.rows)
@@ -59,6 +62,9 @@ def on(report: Report, machine: Machine, setting: Setting) -> Report:
     for number, reason in lacking.items():
         rows[number] = msgspec.structs.replace(rows[number], unbound=reason)
     whole = _whole(each, found, device, counts, waits)
+    if constants is not None:
+        said = f"predictions: constants of {constants.family} as given, not as the family's file has them"
+        bounded = msgspec.structs.replace(bounded, conventions=(*bounded.conventions, said))
     made = msgspec.structs.replace(bounded, rows=tuple(rows), setting=setting, prediction=whole)
     return msgspec.structs.replace(made, warnings=doubts.warnings(made, device))
 

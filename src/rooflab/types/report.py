@@ -289,6 +289,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         cache: Cache | None = None,
         power: Power | None = None,
         what_if: Mapping[str, Any] | str | None = None,
+        constants: Any = None,
     ) -> Report:
         """This report with each row predicted on `machine` (a `Machine`, or a name or file of one).
 
@@ -296,7 +297,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """
         from rooflab.story import predict
 
-        return predict(self, machine, mode=mode, cache=cache, power=power, what_if=what_if)
+        return predict(self, machine, mode=mode, cache=cache, power=power, what_if=what_if, constants=constants)
 
     def show(self) -> None:
         """Print this report to the terminal."""

@@ -47,7 +47,7 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
 
 def _sizes(op: Op, inputs: Specs, outputs: Specs, flop: float) -> tuple[float, float, float, float]:
     """How many products there are, and the m, n and k of each."""
-    x, out = inputs[0], outputs[0]
+    out = outputs[0]
     if op.kind == "conv":
         groups, weight = op.attrs.get("groups", 1), inputs[1]
         n = out.shape[1] / groups
