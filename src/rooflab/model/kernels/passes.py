@@ -16,7 +16,6 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from rooflab.model import residency
-from rooflab.model.constants import Constants
 from rooflab.model.device import Device, Number
 from rooflab.model.kernels.common import Columns, Features, Kernels
 
@@ -128,14 +127,16 @@ def timer(count: int, topic: str) -> Callable[[Columns, Device], Kernels]:
 
 def _times(x: Columns, device: Device, *, count: int, topic: str) -> Kernels:
     total = None
+    table = np.array([device.constants.many(f"kernel.{name}") for name in CODES])
+    spread = device.constants(f"{topic}.spread")
     for number in range(count):
         each = Pass(*(x.extra[f"{name}_{number}"] for name in Pass._fields))
         if number and not np.any(each.code >= 0):
             break
-        found = _one(each, x, device, device.constants(f"{topic}.spread"))
+        found = _one(each, x, device, table)
         total = found if total is None else _added(total, found)
     assert total is not None  # a mechanism has at least one pass
-    return total
+    return total._replace(spread=spread + np.zeros_like(total.time_s))
 
 
 def _added(one: Kernels, other: Kernels) -> Kernels:
@@ -146,12 +147,11 @@ def _added(one: Kernels, other: Kernels) -> Kernels:
     )
 
 
-def _one(p: Pass, x: Columns, device: Device, spread: float) -> Kernels:
+def _one(p: Pass, x: Columns, device: Device, kernels: np.ndarray) -> Kernels:
     c = device.constants
-    which = np.maximum(p.code, 0).astype(int)[:, 0]
     there = p.code >= 0
-    table = _kernel_table(c)[which]
-    per_element, per_row, block_s, step_s, sharpness = (table[:, i : i + 1] for i in range(5))
+    mine = kernels[np.maximum(p.code, 0).astype(int)[:, 0]]
+    per_element, per_row, block_s, step_s, sharpness = (mine[:, i : i + 1] for i in range(5))
     near, cache, memory = _levels(p, x, device)
     lanes = device.units * device.clock_hz * c("passes.lanes_per_unit_clock")
     issue = (p.elements * (per_element + p.instructions) + p.rows * per_row) / lanes
@@ -169,7 +169,7 @@ def _one(p: Pass, x: Columns, device: Device, spread: float) -> Kernels:
         cache_s=np.where(there, cache, zero),
         memory_s=np.where(there, memory, zero),
         overhead_s=np.where(there, overhead, zero),
-        spread=spread + zero,
+        spread=zero,
         kernels=np.where(there, p.starts, zero),
     )
 
@@ -197,8 +197,9 @@ def _levels(p: Pass, x: Columns, device: Device) -> tuple[np.ndarray, np.ndarray
     read = wide * np.maximum(cold_read, wasteful) + inner_missing + again_missing
     write = p.write_bytes * cold_write + inner_missing
     write = write + residency.displaced_bytes(p.read_bytes + p.random_bytes, p.write_bytes, device)
-    missed = residency.missed_share(p.random_bytes, p.table_bytes, device)
-    read = read + missed * (p.random_bytes + p.random_rows * c("passes.random_extra_bytes"))
+    if np.any(p.random_bytes):
+        missed = residency.missed_share(p.random_bytes, p.table_bytes, device)
+        read = read + missed * (p.random_bytes + p.random_rows * c("passes.random_extra_bytes"))
     rate = device.memory_bytes_per_s
     memory = read / (rate * c("passes.read_share")) + write / (rate * c("passes.write_share"))
     rate = device.cache_bytes_per_s
@@ -210,7 +211,3 @@ def _levels(p: Pass, x: Columns, device: Device) -> tuple[np.ndarray, np.ndarray
     cache = np.where(sectors > 0, sectors + loading + storing, np.maximum(loading, storing))
     near = (loads + p.again_bytes - again) / device.near_bytes_per_s
     return near, cache, memory
-
-
-def _kernel_table(constants: Constants) -> np.ndarray:
-    return np.array([constants.many(f"kernel.{name}") for name in CODES])
