@@ -43,8 +43,9 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
     """The numbers in `COLUMNS`; None for attention that is not fused, or without keys.
 
     serving: 1 where a serving engine runs it (queries of one group of heads packed into a tile, a paged
-    cache), as for an operation given by hand, 0 where PyTorch does; heads: of k and v; group: query heads to each; visible, longest, shortest:
-    keys that a query sees, in the mean, at most, at least; slides: 1 with a window; format: of the products.
+    cache), as is taken for an operation given by hand, 0 where PyTorch does; heads: of k and v; group: query
+    heads to each; visible, longest, shortest: keys that a query sees, in the mean, at most, at least;
+    slides: 1 with a window; format: of the products.
     """
     if not op.attrs.get("fused", True) or not cost.total_flop:
         return None
