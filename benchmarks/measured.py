@@ -220,7 +220,9 @@ def nccl(data: Path) -> Iterator[Case]:
             kind = names.get(row["op_name"], row["op_name"])
             dtype = {"half": "fp16"}.get(row["nccl_dtype"], row["nccl_dtype"])
             ranks = int(row["num_gpus"])
-            report = rooflab.op(kind, (int(row["message_size"]),), dtype=dtype, ranks=ranks)
+            # The message is what all ranks hold together: of all_gather the result, not one rank's part.
+            elements = int(row["message_size"]) // (ranks if kind == "all_gather" else 1)
+            report = rooflab.op(kind, (elements,), dtype=dtype, ranks=ranks)
             settings = {"mode": "graph", "cache": "warm", "power": "burst"}
             name = f"{kind} {dtype} {ranks} x {row['message_size']}"
             yield _table_case(path, kind, name, row, report, settings)
