@@ -67,6 +67,24 @@ def load(text: str, dims: Mapping[str, int] | None = None) -> Target:
     return _read(made, found, sizes, name)
 
 
+def named(text: str) -> tuple[Any, Callable[..., Any]]:
+    """The module and the function in it that `text` names, "FILE.py:NAME" or "package.module:NAME"; not called.
+
+    Raises:
+        FileError: no such file, or one that cannot be imported.
+        UnknownNameError: no such name in it, with near matches.
+        RooflabError: no name, or one of something else.
+    """
+    place, _, name = text.rpartition(":")
+    if not name or not place:
+        raise RooflabError(f"{text!r} names no function, expected FILE.py:NAME or package.module:NAME")
+    module = _module_of(place)
+    found = _attribute(module, place, name)
+    if not callable(found):
+        raise RooflabError(f"{text}: {name} is a {type(found).__name__}, expected a function")
+    return module, found
+
+
 @contextmanager
 def located(text: str) -> Iterator[None]:
     """Errors inside as one line that says where in the target they were raised.

@@ -1,0 +1,145 @@
+"""The arguments that a loop is run on: bound to their names, checked, given addresses of their own."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rooflab.errors import RooflabError
+from rooflab.loops.kinds import Kind, of_value
+from rooflab.loops.source import Source
+from rooflab.loops.twin_source import Layout
+
+PAGE_BYTES = 4096
+
+
+class Placed(NamedTuple):
+    """An array argument in the simulated address space: its first element at `address`, its bytes from `low`."""
+
+    name: str
+    address: int
+    low: int
+    nbytes: int
+
+
+class Arguments(NamedTuple):
+    """What a loop is called with.
+
+    Attributes:
+        values: of all parameters, in order.
+        kinds: by name.
+        layouts: of the arrays, by name.
+        placed: the arrays, in order.
+    """
+
+    values: tuple[Any, ...]
+    kinds: dict[str, Kind]
+    layouts: dict[str, Layout]
+    placed: tuple[Placed, ...]
+
+    def copied(self) -> tuple[Any, ...]:
+        """The values with every array copied, those that share memory still sharing it."""
+        held: dict[int, np.ndarray] = {}
+        return tuple(_copied(value, held) if isinstance(value, np.ndarray) else value for value in self.values)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The array arguments by name."""
+        names = {each.name for each in self.placed}
+        return {name: value for name, value in zip(self.kinds, self.values, strict=True) if name in names}
+
+
+def bind(fn: Callable[..., Any], source: Source, given: Sequence[Any]) -> Arguments:
+    """`given` as the arguments of `fn`.
+
+    Raises:
+        RooflabError: too few or many, one that is no number and no array of numbers, an empty array.
+    """
+    try:
+        bound = inspect.signature(inspect.unwrap(getattr(fn, "py_func", fn))).bind(*given)
+    except TypeError as error:
+        wanted = ", ".join(source.parameters)
+        raise RooflabError(f"{source.name}: {error}; expected {source.name}({wanted})") from None
+    bound.apply_defaults()
+    kinds: dict[str, Kind] = {}
+    for name, value in bound.arguments.items():
+        try:
+            kinds[name] = of_value(value)
+        except RooflabError as error:
+            raise RooflabError(f"{source.name}: argument {name} is {error}") from None
+        if isinstance(value, np.ndarray):
+            _check_array(source, name, value)
+    arrays = {name: value for name, value in bound.arguments.items() if isinstance(value, np.ndarray)}
+    if not arrays:
+        raise RooflabError(f"{source.name}: got no array among its arguments, expected at least one")
+    placed = place(arrays)
+    layouts = {each.name: _layout(arrays[each.name], each.address) for each in placed}
+    return Arguments(tuple(bound.arguments.values()), kinds, layouts, placed)
+
+
+def place(arrays: dict[str, np.ndarray]) -> tuple[Placed, ...]:
+    """Compact addresses from 0, each memory on pages of its own; arrays that share memory share it here too.
+
+    The addresses of this process would differ from run to run, and the counts of conflicts with them.
+    """
+    spans = {name: np.lib.array_utils.byte_bounds(value) for name, value in arrays.items()}
+    lows: dict[str, tuple[int, int]] = {}
+    for name, (low, high) in spans.items():
+        near, far = low, high
+        # Views of one memory are found through each other.
+        for _ in spans:
+            for other_low, other_high in spans.values():
+                if other_low < far and near < other_high:
+                    near, far = min(near, other_low), max(far, other_high)
+        lows[name] = near, far
+    bases: dict[tuple[int, int], int] = {}
+    end = 0
+    for memory in lows.values():
+        if memory not in bases:
+            bases[memory] = end
+            end += -(-(memory[1] - memory[0]) // PAGE_BYTES) * PAGE_BYTES
+    made = []
+    for name, value in arrays.items():
+        base, start = bases[lows[name]], lows[name][0]
+        first = value.__array_interface__["data"][0]
+        low, high = spans[name]
+        made.append(Placed(name, base + first - start, base + low - start, high - low))
+    return tuple(made)
+
+
+def _check_array(source: Source, name: str, value: np.ndarray) -> None:
+    if value.ndim == 0:
+        raise RooflabError(f"{source.name}: argument {name} is an array of no dimension, expected a plain number")
+    if value.size == 0:
+        raise RooflabError(f"{source.name}: argument {name} has no element (shape {value.shape}), expected some")
+    if not value.dtype.isnative:
+        swapped = f"{name}.astype({name}.dtype.newbyteorder('='))"
+        raise RooflabError(
+            f"{source.name}: argument {name} has bytes in the other order ({value.dtype.str}),"
+            f" expected this machine's: {swapped}"
+        )
+
+
+def _layout(value: np.ndarray, address: int) -> Layout:
+    size = value.itemsize
+    # Elements of 1, 2, 4, 8 or 16 bytes on multiples of their size never cross a line.
+    whole = size & (size - 1) == 0 and address % size == 0 and all(each % size == 0 for each in value.strides)
+    return Layout(unit=value.flags.c_contiguous, split=not whole)
+
+
+def _copied(value: np.ndarray, held: dict[int, np.ndarray]) -> np.ndarray:
+    """A copy with the same strides; views of one memory become views of one copy."""
+    owner = value
+    while isinstance(owner.base, np.ndarray):
+        owner = owner.base
+    if id(owner) not in held:
+        held[id(owner)] = owner.copy(order="K")
+    fresh = held[id(owner)]
+    if owner is value:
+        return fresh
+    if fresh.strides != owner.strides or owner.dtype.hasobject:
+        return value.copy(order="K")
+    offset = value.__array_interface__["data"][0] - owner.__array_interface__["data"][0]
+    return np.ndarray(value.shape, value.dtype, fresh.data, offset, value.strides)

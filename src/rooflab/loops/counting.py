@@ -1,0 +1,185 @@
+"""Counting a loop: its twin run once from empty caches, and once more on what that run left in them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from rooflab.cachesim import hierarchy
+from rooflab.loops import leftover, twin
+from rooflab.loops.arguments import Arguments
+from rooflab.loops.caches import Chosen
+from rooflab.loops.kinds import Kinds
+from rooflab.loops.patterns import Way
+from rooflab.loops.source import Source
+from rooflab.types.loop import LineCounts, Trips
+from rooflab.types.simulation import Simulation
+from rooflab.types.work import Flop
+
+_TOTALS = ("hits", "misses", "evictions", "writebacks", "read_bytes", "write_bytes", "invalidations", "prefetches")
+
+
+class Counted(NamedTuple):
+    """What the runs of a twin counted.
+
+    Attributes:
+        twin: that ran; `passes` of its blocks.
+        simulation: from empty caches, what is left dirty written back.
+        warm: of a second run; None where the first was cut short, or took too long to be run again.
+        outcome: of the first run.
+    """
+
+    twin: twin.Twin
+    simulation: Simulation
+    warm: Simulation | None
+    outcome: twin.Outcome
+
+    @property
+    def passes(self) -> np.ndarray:
+        """How often each block ran."""
+        return self.outcome.passes
+
+
+def count(
+    source: Source, kinds: Kinds, arguments: Arguments, caches: Chosen, limit_s: float | None, warm: bool = True
+) -> Counted:
+    """The twin of `source`, run on `caches` for at most `limit_s` (both runs together)."""
+    import time
+
+    made = twin.make(source, kinds, arguments)
+    names = [f"{ref.line}: {ref.text}{' =' if ref.write else ''}" for ref in made.text.refs]
+    arrays = [_array_of(ref.array, made.text.swapped) for ref in made.text.refs]
+    built = hierarchy.build(caches.caches, references=names)
+    start = time.perf_counter()
+    outcome = twin.run(made, source, arguments, built.address, limit_s)
+    took = time.perf_counter() - start
+    accessed = sum(int(outcome.passes[ref.block]) * ref.itemsize for ref in made.text.refs)
+    accesses = sum(int(outcome.passes[ref.block]) for ref in made.text.refs)
+    told: dict[str, Any] = {
+        "arrays": arrays,
+        "accesses": accesses,
+        "accessed_bytes": accessed,
+        "assumptions": caches.assumptions,
+        "seconds": took,
+        "complete": not outcome.stopped,
+    }
+    first = built.result(source.name, **told)
+    left = leftover.dirty_bytes(built)
+    again = None
+    if warm and not outcome.stopped and outcome.error is None and (limit_s is None or 2 * took < limit_s):
+        again = _second(made, source, arguments, built, first, told, None if limit_s is None else limit_s - took)
+    return Counted(made, _written_back(first, left), again, outcome)
+
+
+def _second(
+    made: twin.Twin,
+    source: Source,
+    arguments: Arguments,
+    built: hierarchy.Hierarchy,
+    first: Simulation,
+    told: dict[str, Any],
+    limit_s: float | None,
+) -> Simulation | None:
+    """The counts of a run after the first: what a loop that is run again and again asks for."""
+    outcome = twin.run(made, source, arguments, built.address, limit_s)
+    if outcome.stopped:
+        return None
+    both = built.result(source.name, **told)
+    levels = [
+        msgspec.structs.replace(
+            after,
+            **_less(after, before),
+            references=tuple(
+                msgspec.structs.replace(a, **_less(a, b))
+                for a, b in zip(after.references, before.references, strict=True)
+            ),
+        )
+        for after, before in zip(both.levels, first.levels, strict=True)
+    ]
+    return msgspec.structs.replace(both, levels=tuple(levels))
+
+
+def _less(after: Any, before: Any) -> dict[str, int]:
+    return {name: getattr(after, name) - getattr(before, name) for name in _TOTALS}
+
+
+def _written_back(first: Simulation, left: tuple[int, ...]) -> Simulation:
+    levels = [
+        msgspec.structs.replace(
+            level,
+            write_bytes=level.write_bytes + nbytes,
+            writebacks=level.writebacks + nbytes // level.cache.line_bytes,
+        )
+        for level, nbytes in zip(first.levels, left, strict=True)
+    ]
+    said = "lines that are dirty when the loop ends are written back then, and counted"
+    return msgspec.structs.replace(first, levels=tuple(levels), assumptions=(*first.assumptions, said))
+
+
+def _array_of(name: str, swapped: frozenset[str]) -> str:
+    return " and ".join(sorted(swapped)) if name in swapped else name
+
+
+def flop(counted: Counted) -> tuple[Flop, ...]:
+    """All FLOP by engine and number format, most first."""
+    totals: Counter[tuple[str, str]] = Counter()
+    for held in twin.by_line(counted.twin.text, counted.passes).values():
+        totals.update(held)
+    return tuple(Flop(engine, dtype, n) for (engine, dtype), n in totals.most_common() if n)  # type: ignore[arg-type]
+
+
+def stored_bytes(counted: Counted) -> int:
+    """Bytes of all stores of the source."""
+    return sum(int(counted.passes[ref.block]) * ref.itemsize for ref in counted.twin.text.refs if ref.write)
+
+
+def lines(counted: Counted, source: Source) -> tuple[LineCounts, ...]:
+    """The counts of each line that computes or accesses anything, in order."""
+    by_line = twin.by_line(counted.twin.text, counted.passes)
+    refs = counted.twin.text.refs
+    numbers = sorted({*by_line, *(ref.line for ref in refs)})
+    return tuple(
+        LineCounts(
+            line=number,
+            text=source.lines.get(number, "").strip(),
+            flop=sum(by_line.get(number, {}).values()),
+            accesses=sum(int(counted.passes[ref.block]) for ref in refs if ref.line == number),
+            misses=_misses(counted, number),
+        )
+        for number in numbers
+    )
+
+
+def _misses(counted: Counted, line: int) -> dict[str, int]:
+    return {
+        level.name: sum(level.references[ref.number].misses for ref in counted.twin.text.refs if ref.line == line)
+        for level in counted.simulation.levels
+    }
+
+
+def irregular(counted: Counted, way: Way) -> dict[str, int]:
+    """Misses of a warm run (else of the first) by the accesses that move that way, by cache level."""
+    chosen = [ref.number for ref in counted.twin.text.refs if ref.way == way]
+    levels = (counted.warm or counted.simulation).levels
+    return {level.name: sum(level.references[number].misses for number in chosen) for level in levels}
+
+
+def loops(counted: Counted) -> tuple[Trips, ...]:
+    """The loops of the source and their trips."""
+    known = counted.twin.text.loops
+
+    def depth(number: int | None) -> int:
+        return 0 if number is None else 1 + depth(known[number].parent)
+
+    return tuple(
+        Trips(
+            line=each.line,
+            variable=each.variable,
+            trips=int(counted.passes[each.block]),
+            depth=depth(each.parent),
+        )
+        for each in known
+    )

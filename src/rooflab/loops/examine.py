@@ -1,0 +1,176 @@
+"""A loop taken apart: counted and simulated, compiled, checked, timed; its machine's roofs are not asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from rooflab.errors import RooflabError
+from rooflab.loops import compiled_code, counting, language, original, source
+from rooflab.loops.arguments import Arguments, bind
+from rooflab.loops.caches import Chosen
+from rooflab.loops.kinds import Array, Kinds
+from rooflab.timing import Timing
+from rooflab.types.loop import Code, LoopReport, Timed
+
+LIMIT_S = 60.0  # of counting, unless the caller says otherwise
+_PLAIN_PYTHON = 200_000  # accesses up to which the loop is run by Python itself too, to compare results
+_CONVENTIONS = (
+    "FLOP: as the source says them; a multiply-add is 2, a comparison, negation or minimum 1, exp and the like"
+    " 1 (special); whole numbers and indices none",
+    "accesses: every load and store of the source, in Python's order; bytes of a level: those that cross between"
+    " it and the nearer one, in whole lines",
+    "simulated, not counted by hardware: arrays lie one behind the other, each on pages of its own",
+)
+
+
+class Known(NamedTuple):
+    """A loop that was read and is understood."""
+
+    source: source.Source
+    kinds: Kinds
+    arguments: Arguments
+
+
+def understand(fn: Callable[..., Any], given: tuple[Any, ...]) -> Known:
+    """`fn` on the arguments `given`.
+
+    Raises:
+        RooflabError: what cannot be counted, by line.
+    """
+    read = source.read(fn)
+    arguments = bind(fn, read, given)
+    kinds = Kinds(read, arguments.kinds)
+    language.check(read, kinds)
+    return Known(read, kinds, arguments)
+
+
+def report(known: Known, caches: Chosen, *, limit_s: float | None = LIMIT_S, time: bool = True) -> LoopReport:
+    """Everything about the loop that needs no machine.
+
+    Args:
+        known: the loop and its arguments.
+        caches: to simulate.
+        limit_s: bound on the counting; after it, counts are partial.
+        time: compile and run the loop itself too.
+
+    Raises:
+        RooflabError: an access out of bounds; Python that numba cannot compile.
+    """
+    read, kinds, arguments = known
+    try:
+        counted = counting.count(read, kinds, arguments, caches, limit_s)
+    except Exception as error:
+        raise _readable(error, read) from error
+    outcome = counted.outcome
+    if outcome.error is not None:
+        raise RooflabError(outcome.error)
+    warnings, checks = [], []
+    runs: list[Timed] = []
+    code: Code | None = None
+    parallel = "not run"
+    if outcome.stopped:
+        warnings.append(
+            f"the count was stopped after {limit_s:g} s, at {outcome.where or 'its start'}: all counts"
+            " are of what ran until then; give smaller arguments, or a longer limit"
+        )
+        parallel = "not run: the count did not end"
+    elif time:
+        try:
+            code, runs, parallel = _run(known, counted, caches, checks, warnings)
+        except Exception as error:
+            raise _readable(error, read) from error
+    return LoopReport(
+        name=read.name,
+        where=f"{read.path}:{read.tree.lineno}",
+        arguments={name: _described(value, kinds.names[name]) for name, value in _named(known)},
+        flop_by=counting.flop(counted),
+        accesses=counted.simulation.accesses,
+        accessed_bytes=counted.simulation.accessed_bytes or 0,
+        stored_bytes=counting.stored_bytes(counted),
+        simulation=counted.simulation,
+        warm=counted.warm,
+        lines=counting.lines(counted, read),
+        loops=counting.loops(counted),
+        code=code,
+        gathered=counting.irregular(counted, "gather"),
+        chased=counting.irregular(counted, "chase"),
+        runs=tuple(runs),
+        parallel=parallel,
+        checks=tuple(checks),
+        complete=not outcome.stopped,
+        stopped_at=outcome.where if outcome.stopped else "",
+        caches=caches.text,
+        warnings=tuple(warnings),
+        conventions=(*_CONVENTIONS, *counted.simulation.assumptions),
+    )
+
+
+def _run(
+    known: Known, counted: counting.Counted, caches: Chosen, checks: list[str], warnings: list[str]
+) -> tuple[Code | None, list[Timed], str]:
+    """The compiled code, the times, and what prange ran over; `checks` and `warnings` get what was found."""
+    read, kinds, arguments = known
+    compiled = original.build(read, kinds, arguments)
+    wanted = (counted.outcome.result, counted.outcome.outputs)
+    made = original.run_once(compiled.serial, arguments)
+    _compare("the compiled loop", made, wanted, checks, warnings)
+    if counted.simulation.accesses <= _PLAIN_PYTHON:
+        _compare("plain Python", original.plain_python(read, arguments), wanted, checks, warnings)
+    fresh = original.steered_by_data(read, kinds)
+    largest = max(each.capacity_bytes for each in caches.caches)
+    runs = [_timed(original.warm(compiled.serial, arguments, fresh), 1, "warm")]
+    runs.append(_timed(original.cold(compiled.serial, arguments, largest, fresh), 1, "cold"))
+    parallel = compiled.verdict.reason
+    if compiled.parallel is not None:
+        import numba
+
+        spread = original.run_once(compiled.parallel, arguments)
+        if _compare("prange", spread, wanted, checks, warnings):
+            threads = numba.get_num_threads()
+            runs.append(_timed(original.warm(compiled.parallel, arguments, fresh), threads, "warm"))
+        else:
+            parallel = "left out: its result differs from that of one core"
+    code = compiled_code.examine(read, kinds, arguments, compiled, counted)
+    return code, runs, parallel
+
+
+def _compare(
+    name: str, made: tuple[Any, tuple], wanted: tuple[Any, tuple], checks: list[str], warnings: list[str]
+) -> bool:
+    differs = original.verify(name, made, wanted)
+    if differs is None:
+        checks.append(f"{name} gives the counted run's results")
+    else:
+        warnings.append(differs)
+    return differs is None
+
+
+def _timed(timing: Timing, threads: int, cache: Any) -> Timed:
+    return Timed(
+        threads=threads,
+        cache=cache,
+        best_s=timing.best_s,
+        median_s=timing.median_s,
+        spread=timing.spread,
+        runs=timing.runs,
+    )
+
+
+def _readable(error: Exception, read: source.Source) -> Exception:
+    """Errors of numba in one line that names the source's; others as they are."""
+    from numba.core.errors import NumbaError
+
+    return original.compile_error(error, read) if isinstance(error, NumbaError) else error
+
+
+def _named(known: Known) -> list[tuple[str, Any]]:
+    return list(zip(known.source.parameters, known.arguments.values, strict=True))
+
+
+def _described(value: Any, kind: Any) -> str:
+    if not isinstance(kind, Array):
+        return f"{value!r}" if not hasattr(value, "item") else f"{value.item()!r}"
+    sides = " × ".join(f"{each:,}" for each in value.shape)
+    strided = "" if value.flags.c_contiguous else ", strided"
+    return f"{value.dtype} {sides}{strided}"

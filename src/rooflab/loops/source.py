@@ -1,0 +1,128 @@
+"""A plain Python function of loops, as a syntax tree with what it takes from outside."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import math
+import textwrap
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rooflab.errors import RooflabError
+
+MODULES = {"math": math, "np": np}  # under these names the generated files import them
+
+
+class Source(NamedTuple):
+    """A function of loops.
+
+    Attributes:
+        name: of the function.
+        path: of its file, as errors name it.
+        tree: its definition, line numbers those of the file, without decorators and docstring.
+        constants: numbers that it reads from its module, by name.
+        modules: names under which it reaches `math` and `numpy`, and functions taken from them
+            ("sqrt" → "math.sqrt").
+        lines: the text of each line of it, by number.
+    """
+
+    name: str
+    path: str
+    tree: ast.FunctionDef
+    constants: Mapping[str, Any]
+    modules: Mapping[str, str]
+    lines: Mapping[int, str]
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Names of its arguments, in order."""
+        return tuple(each.arg for each in self.tree.args.args)
+
+    def at(self, node: ast.AST) -> str:
+        """Where `node` stands: "FILE:LINE"."""
+        return f"{self.path}:{getattr(node, 'lineno', self.tree.lineno)}"
+
+
+def read(fn: Callable[..., Any]) -> Source:
+    """The source of `fn`: a plain function, or one that numba has compiled.
+
+    Raises:
+        RooflabError: no function, or one whose source cannot be read; arguments with a star.
+    """
+    fn = inspect.unwrap(getattr(fn, "py_func", fn))
+    if not inspect.isfunction(fn):
+        raise RooflabError(f"got a {type(fn).__name__}, expected a plain Python function of loops over arrays")
+    if fn.__name__ == "<lambda>":
+        raise RooflabError("got a lambda, expected a function written with def: loops are statements")
+    try:
+        lines, first = inspect.getsourcelines(fn)
+    except (OSError, TypeError) as error:
+        raise RooflabError(f"{fn.__name__}: its source cannot be read ({error}); write it in a file") from None
+    tree = ast.parse(textwrap.dedent("".join(lines))).body[0]
+    path = inspect.getsourcefile(fn) or "<source>"
+    ast.increment_lineno(tree, first - 1)
+    if not isinstance(tree, ast.FunctionDef):
+        raise RooflabError(f"{path}:{first}: {fn.__name__} is asynchronous, expected a plain function (def)")
+    return _source(fn, tree, path, {first + i: line.rstrip() for i, line in enumerate(lines)})
+
+
+def _source(fn: Callable[..., Any], tree: ast.FunctionDef, path: str, lines: dict[int, str]) -> Source:
+    given = tree.args
+    if given.vararg or given.kwarg or given.kwonlyargs or given.posonlyargs:
+        raise RooflabError(
+            f"{path}:{tree.lineno}: {tree.name} has arguments that are starred, keyword-only or"
+            " positional-only, expected plain ones"
+        )
+    tree.decorator_list, tree.returns = [], None
+    for each in given.args:
+        each.annotation = None
+    if ast.get_docstring(tree) is not None:
+        tree.body = tree.body[1:] or [ast.Pass(lineno=tree.lineno, col_offset=0)]
+    constants, modules = _outside(fn, tree, path)
+    return Source(tree.name, path, tree, constants, modules, lines)
+
+
+def _outside(fn: Callable[..., Any], tree: ast.FunctionDef, path: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """What the function takes from its module: constants, and math's and NumPy's functions."""
+    cells = dict(inspect.getclosurevars(fn).nonlocals)
+    ours = {each.arg for each in tree.args.args}
+    ours |= {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    constants: dict[str, Any] = {}
+    modules: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Name) or node.id in ours or not isinstance(node.ctx, ast.Load):
+            continue
+        name = node.id
+        value = cells.get(name, fn.__globals__.get(name, getattr(builtins, name, None)))
+        where = f"{path}:{node.lineno}"
+        if isinstance(value, (bool, int, float, complex, np.generic)):
+            constants[name] = value.item() if isinstance(value, np.generic) else value
+        elif isinstance(value, np.ndarray):
+            raise RooflabError(
+                f"{where}: {name} is an array of the module, expected an argument: add {name} to"
+                f" the arguments of {tree.name}"
+            )
+        else:
+            said = _known_name(value)
+            if said is not None:
+                modules[name] = said
+    return constants, modules
+
+
+def _known_name(value: Any) -> str | None:
+    """The full name of `value`: "math", "np.exp", "range", "prange", …; None for anything else."""
+    if value is math or value is np:
+        return "math" if value is math else "np"
+    if inspect.ismodule(value) and value.__name__ == "numba":
+        return "numba"
+    name = getattr(value, "__name__", "")
+    if name == "prange" and getattr(value, "__module__", "").startswith("numba"):
+        return "prange"
+    for module, held in MODULES.items():
+        if name and getattr(held, name, None) is value:
+            return f"{module}.{name}"
+    return name if getattr(builtins, name, None) is value and value is not None else None

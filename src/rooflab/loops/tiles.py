@@ -1,0 +1,107 @@
+"""Tile sizes: each configuration simulated, the most promising ones timed."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from rooflab.errors import RooflabError, UnknownNameError
+from rooflab.loops import examine, original, source
+from rooflab.loops.caches import Chosen
+from rooflab.types.loop import LoopReport
+
+MOST = 4096  # configurations of one sweep
+TIMED = 5
+
+
+def parse(text: str) -> tuple[str, tuple[int, ...]]:
+    """The name and the sizes that `text` lists: "bi=8:256:8" (the last included) or "bi=8,16,32".
+
+    Raises:
+        RooflabError: anything else, or a size below one.
+    """
+    name, _, said = text.partition("=")
+    try:
+        if ":" in said:
+            parts = [int(each) for each in said.split(":")]
+            if len(parts) not in (2, 3):
+                raise ValueError
+            sizes = tuple(range(parts[0], parts[1] + 1, *parts[2:]))
+        else:
+            sizes = tuple(int(each) for each in said.split(","))
+    except ValueError:
+        sizes = ()
+    if not name or not sizes or min(sizes) < 1:
+        raise RooflabError(f"--tile {text}: expected NAME=FIRST:LAST:STEP or NAME=SIZE,SIZE,… of sizes above zero")
+    return name, sizes
+
+
+def configurations(sizes: Mapping[str, Sequence[int]]) -> tuple[dict[str, int], ...]:
+    """Every combination of `sizes`, the last name changing fastest.
+
+    Raises:
+        RooflabError: none, or more than a sweep should hold.
+    """
+    count = math.prod(len(each) for each in sizes.values())
+    if not sizes or count == 0:
+        raise RooflabError("no tile size given, expected such as {'t': range(8, 257, 8)}")
+    if count > MOST:
+        raise RooflabError(f"{count:,} configurations, expected at most {MOST:,}: take larger steps")
+    return tuple(dict(zip(sizes, each, strict=True)) for each in itertools.product(*sizes.values()))
+
+
+def arguments(fn: Callable[..., Any], given: Sequence[Any], sizes: Mapping[str, int]) -> tuple[Any, ...]:
+    """All arguments of `fn`: those `given`, with the tile sizes in their places.
+
+    Raises:
+        UnknownNameError: a tile size that is no parameter.
+        RooflabError: too few or too many arguments.
+    """
+    names = source.read(fn).parameters
+    for name in sizes:
+        if name not in names:
+            raise UnknownNameError(f"tile size of {fn.__name__}", name, names)
+    if len(given) == len(names):
+        return tuple(sizes.get(name, value) for name, value in zip(names, given, strict=True))
+    rest = [name for name in names if name not in sizes]
+    if len(given) != len(rest):
+        raise RooflabError(
+            f"{fn.__name__}: got {len(given)} arguments beside the tile sizes, expected {len(rest)}:"
+            f" {', '.join(rest)}"
+        )
+    held = dict(zip(rest, given, strict=True)) | dict(sizes)
+    return tuple(held[name] for name in names)
+
+
+def simulate(
+    fn: Callable[..., Any],
+    given: Sequence[Any],
+    chosen: Sequence[dict[str, int]],
+    caches: Chosen,
+    limit_s: float,
+) -> list[LoopReport | RooflabError]:
+    """A report without times for each configuration, several at once: each twin runs without Python's lock."""
+
+    def one(sizes: dict[str, int]) -> LoopReport | RooflabError:
+        try:
+            known = examine.understand(fn, arguments(fn, given, sizes))
+            return examine.report(known, caches, limit_s=limit_s, time=False)
+        except RooflabError as error:
+            return error
+
+    # The first compiles the twin for all of them.
+    first = one(chosen[0])
+    workers = max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+    with ThreadPoolExecutor(workers) as pool:
+        return [first, *pool.map(one, chosen[1:])]
+
+
+def timed(fn: Callable[..., Any], given: Sequence[Any], sizes: dict[str, int]) -> original.Timing:
+    """Seconds of a warm run of the compiled loop on one core, with these tile sizes."""
+    known = examine.understand(fn, arguments(fn, given, sizes))
+    compiled = original.build(*known)
+    return original.warm(compiled.serial, known.arguments, original.steered_by_data(known.source, known.kinds))
