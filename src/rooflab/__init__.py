@@ -9,7 +9,8 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from rooflab.errors import RooflabError
-    from rooflab.story import analyze, calibrate, machine, measure, op, transfer
+    from rooflab.story import analyze, calibrate, loop, machine, measure, op, sweep_tiles, transfer
+    from rooflab.types.loop import LoopReport
     from rooflab.types.machine import Level, Link, Machine, Rate, Source
     from rooflab.types.report import Report
 
@@ -21,18 +22,22 @@ _HOMES = {
     "Link": "rooflab.types.machine",
     "Rate": "rooflab.types.machine",
     "Source": "rooflab.types.machine",
+    "LoopReport": "rooflab.types.loop",
     "Report": "rooflab.types.report",
     "analyze": "rooflab.story",
     "calibrate": "rooflab.story",
+    "loop": "rooflab.story",
     "measure": "rooflab.story",
     "machine": "rooflab.story",
     "op": "rooflab.story",
+    "sweep_tiles": "rooflab.story",
     "transfer": "rooflab.story",
 }
 
 __all__ = [
     "Level",
     "Link",
+    "LoopReport",
     "Machine",
     "Rate",
     "Report",
@@ -40,9 +45,11 @@ __all__ = [
     "Source",
     "analyze",
     "calibrate",
+    "loop",
     "machine",
     "measure",
     "op",
+    "sweep_tiles",
     "transfer",
 ]
 

@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from rooflab.model.calibration import Calibration
     from rooflab.model.constants import Constants
     from rooflab.model.transfer import Transfer
+    from rooflab.types.loop import LoopReport, TileSweep
     from rooflab.types.machine import Machine
     from rooflab.types.prediction import Cache, Mode, Power
     from rooflab.types.report import Report
+    from rooflab.types.simulation import Cache as CacheLevel
 
 
 def measure(
@@ -322,6 +324,77 @@ def transfer(
     if sample is None or device_samples_per_s is None:
         raise RooflabError("a feed needs both: sample, such as '150 kB', and device_samples_per_s, such as 2500")
     return found._replace(feed=model.feed(found, bytes_of(sample), device_samples_per_s))
+
+
+def loop(
+    fn: Callable[..., Any],
+    *args: Any,
+    machine: Machine | str | PathLike[str] | None = None,
+    levels: Sequence[CacheLevel] | None = None,
+    run: bool = True,
+    limit_s: float = 60.0,
+) -> LoopReport:
+    """What limits a loop written in Python over NumPy arrays, at every cache level.
+
+    Its FLOP and its traffic at every level are exact: an instrumented twin of the function runs beside a
+    simulator of the caches. Then the function itself is compiled by numba, checked and timed on this host.
+    The arguments are copied: what they hold is not changed.
+
+    Args:
+        fn: a plain function of loops over range; what cannot be counted is refused by line.
+        args: its arguments, NumPy arrays and numbers.
+        machine: whose caches are simulated and under whose roofs the times are placed: one measured here
+            (`rooflab.measure()`), or a name or file of one. By default this host's caches, without roofs.
+        levels: other caches to simulate, near to far (`rooflab.Cache`).
+        run: compile and time the function too.
+        limit_s: seconds after which the count is stopped; counts are then partial, and marked.
+
+    Raises:
+        RooflabError: Python that cannot be counted or compiled (which line, and why), an access out of bounds
+            (array, index, loop variables), an array of objects, an empty array.
+    """
+    from rooflab.loops import caches, examine
+    from rooflab.model import loop_times
+
+    found = _machine(machine)
+    known = examine.understand(fn, args)
+    chosen = caches.choose(found, levels)
+    report = examine.report(known, chosen, limit_s=limit_s, time=run)
+    return report if found is None else loop_times.on(report, found)
+
+
+def sweep_tiles(
+    fn: Callable[..., Any],
+    sizes: Mapping[str, Sequence[int]],
+    *args: Any,
+    machine: Machine | str | PathLike[str] | None = None,
+    levels: Sequence[CacheLevel] | None = None,
+    limit_s: float = 60.0,
+) -> TileSweep:
+    """Traffic at every level and predicted time over tile sizes; the five most promising are timed.
+
+    Args:
+        fn: a loop (see `loop`) with its tile sizes among its parameters.
+        sizes: to try, by parameter: {"bi": range(8, 257, 8)}; every combination is simulated.
+        args: the other arguments in order, or all of them (those in `sizes` are then replaced).
+        machine: as for `loop`; without one, the least traffic stands for the least time.
+        levels: other caches to simulate.
+        limit_s: bound on the count of each configuration.
+
+    Raises:
+        UnknownNameError: a tile size that is no parameter of `fn`.
+        RooflabError: what `loop` raises, where no configuration can be counted.
+    """
+    from rooflab.loops import caches, tiles
+    from rooflab.model import tile_choice
+
+    found = _machine(machine)
+    chosen = caches.choose(found, levels)
+    every = tiles.configurations(sizes)
+    reports = tiles.simulate(fn, args, every, chosen, limit_s)
+    return tile_choice.sweep(
+        fn.__name__, every, reports, chosen, found, lambda best: tiles.timed(fn, args, best)
+    )
 
 
 def _machine(given: Machine | str | PathLike[str] | None) -> Machine | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from rooflab import __version__
-from rooflab.cli import lab, model, transfer, work
+from rooflab.cli import lab, loop, model, transfer, work
 from rooflab.errors import RooflabError
 
 if TYPE_CHECKING:
@@ -184,5 +184,6 @@ def _interrupted() -> int:
 cli.add_command(work.analyze)
 cli.add_command(work.op)
 cli.add_command(lab.lab)
+cli.add_command(loop.loop)
 cli.add_command(transfer.transfer)
 cli.add_command(model.calibrate)

@@ -1,0 +1,110 @@
+"""The command about loops: `loop` takes one apart, or sweeps its tile sizes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rooflab.errors import RooflabError
+
+if TYPE_CHECKING:
+    from rooflab.types.loop import TileSweep
+
+# A blank line before, and this mark above, an example keeps click from refilling it.
+_AS_IS = "\b\n"
+
+
+@click.command(
+    short_help="Say what limits a Python loop at every cache level.",
+    epilog=f"{_AS_IS}Example:\n  rooflab loop examples/loops.py:stencil --n 2048",
+)
+@click.argument("target")
+@click.option(
+    "--n", type=click.IntRange(min=1), metavar="N", help="The size that the file's args(n) is called with."
+)
+@click.option("--dim", "dims", multiple=True, metavar="NAME=N", help="Another parameter of args.")
+@click.option("--machine", metavar="NAME", help="Its caches and roofs: a name of `rooflab machines`, or a file.")
+@click.option("--tile", "tiles", multiple=True, metavar="NAME=A:B:STEP", help="Try these sizes of parameter NAME.")
+@click.option(
+    "--limit",
+    type=click.FloatRange(min=0.01),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Stop counting after so long; counts are then partial.",
+)
+@click.option("--no-run", is_flag=True, help="Count and simulate only: do not compile and time the loop itself.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON to stdout and nothing else.")
+@click.option(
+    "-o",
+    "--output",
+    "paths",
+    multiple=True,
+    metavar="FILE",
+    help="Write the report to FILE (.json, .svg, .png or .pdf); may be given again.",
+)
+def loop(
+    target: str,
+    n: int | None,
+    dims: tuple[str, ...],
+    machine: str | None,
+    tiles: tuple[str, ...],
+    limit: float,
+    no_run: bool,
+    as_json: bool,
+    paths: tuple[str, ...],
+) -> int:
+    """Say what limits the loop TARGET, FILE.py:NAME: its FLOP, its traffic at every cache level, its time.
+
+    The arguments come from a function in the same file, NAME_args(n) or args(n), which returns them.
+
+    \b
+      def triad(a, b, c, s):                 # rooflab loop FILE.py:triad --n 4000000
+          for i in range(len(a)):
+              a[i] = b[i] + s * c[i]
+      def args(n):
+          return np.zeros(n), np.ones(n), np.ones(n), 3.0
+    """
+    from rooflab import story
+    from rooflab.loops import target as targets
+    from rooflab.loops import tiles as sizes
+    from rooflab.views import loop_export
+
+    loop_export.check_writable(paths)
+    wanted = dict(sizes.parse(each) for each in tiles)
+    found = None if machine is None else story.machine(machine)
+    fn, args = targets.load(target, n, _numbers(dims))
+    if wanted:
+        if paths:
+            raise RooflabError("--tile prints its table, or JSON with --json; -o is for a loop without --tile")
+        _show(story.sweep_tiles(fn, wanted, *args, machine=found, limit_s=limit), as_json)
+        return 0
+    report = story.loop(fn, *args, machine=found, run=not no_run, limit_s=limit)
+    if as_json:
+        click.echo(loop_export.json_text(report).encode(), nl=False)
+    else:
+        report.show()
+    if paths:
+        loop_export.save(report, *paths)
+        click.echo(f"rooflab: wrote {', '.join(paths)}", err=True)
+    return 0
+
+
+def _show(sweep: TileSweep, as_json: bool) -> None:
+    if not as_json:
+        sweep.show()
+        return
+    from rooflab.views.export import json_text
+
+    click.echo(json_text(sweep.to_dict()).encode(), nl=False)
+
+
+def _numbers(pairs: tuple[str, ...]) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    for text in pairs:
+        name, _, said = text.partition("=")
+        if not name or not said.isdecimal():
+            raise RooflabError(f"--dim {text}: expected NAME=N with a whole number")
+        made[name] = int(said)
+    return made

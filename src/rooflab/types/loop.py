@@ -1,0 +1,360 @@
+"""What limits a loop: its work, its traffic at every cache level, its times, its place under each roof."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from rooflab.errors import RooflabError, UnknownNameError
+from rooflab.types.machine import Machine
+from rooflab.types.prediction import Bound
+from rooflab.types.simulation import Simulation
+from rooflab.types.work import Flop, Traffic
+
+SCHEMA = 1
+
+
+class LineCounts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What one line of the source did, from empty caches.
+
+    Attributes:
+        line: its number in the file; `text` what it says.
+        flop: of all its executions.
+        accesses: loads and stores as written.
+        misses: by cache level.
+    """
+
+    line: int
+    text: str
+    flop: int
+    accesses: int
+    misses: dict[str, int]
+
+
+class Trips(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A loop of the source and how often its body ran; `variable` is "" for while."""
+
+    line: int
+    variable: str
+    trips: int
+    depth: int
+
+
+class Code(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the compiler left of the innermost loop after keeping values in registers.
+
+    Attributes:
+        lanes: elements that one instruction computes; 1 where the loop is not vectorised.
+        loads, stores: instructions of one pass of the compiled loop.
+        flop: of one pass.
+        read_bytes, write_bytes: that all its passes move between registers and L1, with those of the lines
+            around it; None where the compiled loop cannot be matched to one of the source.
+        why_not: why it is not vectorised; None where it is.
+        gathers: loads of scattered elements in one pass.
+        chain: operations that must wait for one another, in all passes together.
+        calls: functions that it calls, such as "exp".
+    """
+
+    lanes: int
+    loads: int
+    stores: int
+    flop: int
+    read_bytes: float | None
+    write_bytes: float | None
+    why_not: str | None
+    gathers: int = 0
+    chain: int = 0
+    calls: tuple[str, ...] = ()
+
+    @property
+    def vectorised(self) -> bool:
+        """Whether its arithmetic is on vectors."""
+        return self.lanes > 1
+
+
+class Timed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One way of running the compiled loop, timed.
+
+    Attributes:
+        threads: 1, or those of prange.
+        cache: "warm": run again and again; "cold": everything displaced from the caches before each run.
+        best_s, median_s, spread, runs: of the runs; spread is (median − best) / median.
+    """
+
+    threads: int
+    cache: Literal["warm", "cold"]
+    best_s: float
+    median_s: float
+    spread: float
+    runs: int
+
+
+class Point(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The loop at one memory level of the machine.
+
+    Attributes:
+        level: that serves the bytes.
+        read_bytes, write_bytes: that cross to and from it in one warm run.
+        bytes_per_s: what the level attains on that mix of reads and writes; None where not known.
+        time_s: bytes ÷ bytes_per_s, and the latencies that irregular accesses wait for.
+        intensity: FLOP per byte of this level (the hierarchical roofline); None where no byte crosses.
+        roof_flop_per_s: the lower of intensity × bytes_per_s and the peak; None without FLOP or rate.
+        share: FLOP/s measured ÷ roof; without FLOP the bytes/s measured ÷ bytes_per_s.
+    """
+
+    level: str
+    read_bytes: float
+    write_bytes: float
+    bytes_per_s: float | None = None
+    time_s: float | None = None
+    intensity: float | None = None
+    roof_flop_per_s: float | None = None
+    share: float | None = None
+
+    @property
+    def nbytes(self) -> float:
+        """Bytes both ways."""
+        return self.read_bytes + self.write_bytes
+
+
+class Predicted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a warm run would take, from the counts and the machine's attained rates.
+
+    Attributes:
+        threads: 1, or those of prange.
+        core_s: arithmetic and dependence in the core.
+        core_why: what of it binds: "fp64 vector", "a chain of additions", …
+        overlapped_s: the longest of the core and all levels: everything overlaps.
+        serial_s: their sum: nothing overlaps.
+        time_s: the best guess between these.
+        bound, binds: the longest term.
+    """
+
+    threads: int
+    core_s: float
+    core_why: str
+    overlapped_s: float
+    serial_s: float
+    time_s: float
+    bound: Bound
+    binds: str
+
+
+class Static(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What follows from the source alone, where all bounds and indices are affine.
+
+    Attributes:
+        flop, accessed_bytes: formulas in the sizes, such as "2·n³".
+        conditions: layer conditions: what must fit in a cache for which loop's reuse.
+        traffic_bytes: by level that serves them, from the layer conditions at these sizes.
+        agrees: whether FLOP and accessed bytes equal what the twin counted.
+        reason: why there is no formula; the others are then empty.
+    """
+
+    flop: str = ""
+    accessed_bytes: str = ""
+    conditions: tuple[str, ...] = ()
+    traffic_bytes: dict[str, float] = {}
+    agrees: bool | None = None
+    reason: str | None = None
+
+
+class LoopReport(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What limits one loop.
+
+    Attributes:
+        name, where: of the function; "FILE:LINE".
+        arguments: what it ran on, by name: "fp64 2048 × 2048".
+        flop_by: FLOP by engine and number format; a multiply-add is 2.
+        accesses, accessed_bytes: loads and stores as the source names them; `stored_bytes` of the stores.
+        simulation: counts from empty caches, what is left dirty at the end written back.
+        warm: the same for a run after a run; None where that was not simulated.
+        lines, loops: the counts by line of the source, and the trips of its loops.
+        code: what the compiler left; None where it could not be compiled or read.
+        runs: measured times.
+        gathered, chased: misses of a warm run, by cache level, of accesses whose place data decide (x[idx[k]]),
+            and of those that wait for the one before (i = following[i]).
+        parallel: over which loop prange ran, or why it did not.
+        points: at each level, one core, warm; cache-aware at L1.
+        predictions: for one core, and for all where prange ran.
+        static: formulas where the nest is affine.
+        checks: what the compiled loop's results were compared with.
+        complete: False where a time bound stopped the count: all counts are then of what ran, until `stopped_at`.
+        sampled: that counts were scaled from a part, with the error; None for exact ones.
+        caches: what was simulated.
+        warnings: what a reader must know.
+    """
+
+    name: str
+    where: str
+    arguments: dict[str, str]
+    flop_by: tuple[Flop, ...]
+    accesses: int
+    accessed_bytes: int
+    stored_bytes: int
+    simulation: Simulation
+    warm: Simulation | None = None
+    lines: tuple[LineCounts, ...] = ()
+    loops: tuple[Trips, ...] = ()
+    code: Code | None = None
+    runs: tuple[Timed, ...] = ()
+    gathered: dict[str, int] = {}
+    chased: dict[str, int] = {}
+    parallel: str = ""
+    points: tuple[Point, ...] = ()
+    predictions: tuple[Predicted, ...] = ()
+    static: Static | None = None
+    checks: tuple[str, ...] = ()
+    machine: Machine | None = None
+    complete: bool = True
+    stopped_at: str = ""
+    sampled: str | None = None
+    caches: str = ""
+    warnings: tuple[str, ...] = ()
+    conventions: tuple[str, ...] = ()
+    schema: int = SCHEMA
+
+    @property
+    def flop(self) -> int:
+        """All FLOP."""
+        return int(sum(each.count for each in self.flop_by))
+
+    @property
+    def traffic(self) -> tuple[Traffic, ...]:
+        """Bytes that each level behind L1 was asked for, from empty caches (basis "simulated")."""
+        return self.simulation.traffic
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes to and from the main memory, from empty caches, dirty lines written back at the end."""
+        return self.simulation.memory_read_bytes + self.simulation.memory_write_bytes
+
+    @property
+    def intensity(self) -> float | None:
+        """FLOP per byte of main memory; None where no byte crosses."""
+        return self.flop / self.memory_bytes if self.memory_bytes else None
+
+    @property
+    def prediction(self) -> Predicted | None:
+        """For one core; None without a machine whose rates are known."""
+        return next((each for each in self.predictions if each.threads == 1), None)
+
+    @property
+    def bound(self) -> Bound | None:
+        """What binds it on one core; None without a machine."""
+        return None if self.prediction is None else self.prediction.bound
+
+    @property
+    def binds(self) -> str | None:
+        """The level or the part of the core behind `bound`."""
+        return None if self.prediction is None else self.prediction.binds
+
+    @property
+    def time_s(self) -> float | None:
+        """Measured seconds of a warm run on one core, the median; None where it was not run."""
+        found = self.run()
+        return None if found is None else found.median_s
+
+    def run(self, threads: int = 1, cache: str = "warm") -> Timed | None:
+        """The measured time of that way of running; any number of threads above 1 means prange."""
+        for each in self.runs:
+            if each.cache == cache and (each.threads > 1) == (threads > 1):
+                return each
+        return None
+
+    def point(self, level: str) -> Point:
+        """The point at that level.
+
+        Raises:
+            UnknownNameError: no such level, with those that are.
+        """
+        for each in self.points:
+            if each.level.casefold() == level.casefold():
+                return each
+        raise UnknownNameError(f"level of {self.name}", level, [each.level for each in self.points])
+
+    def show(self) -> None:
+        """Print this report to the terminal."""
+        from rooflab.views.loop_terminal import show
+
+        show(self)
+
+    def save(self, *paths: str) -> None:
+        """Write this report to each path: .json, .svg, .png, .pdf or .html."""
+        from rooflab.views.loop_export import save
+
+        save(self, *paths)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain dictionaries, lists and numbers, as the JSON file holds them; read back by `from_dict`."""
+        totals = {name: getattr(self, name) for name in _TOTALS}
+        return {**msgspec.to_builtins(self), "totals": totals}
+
+    @staticmethod
+    def from_dict(raw: dict[str, Any]) -> LoopReport:
+        """The report that `to_dict` was called on.
+
+        Raises:
+            RooflabError: an unknown key, a missing or wrong value, a newer schema.
+        """
+        schema = raw.get("schema", SCHEMA) if isinstance(raw, dict) else SCHEMA
+        if isinstance(schema, int) and schema > SCHEMA:
+            raise RooflabError(f"schema {schema} is newer than this rooflab reads ({SCHEMA}); update rooflab")
+        try:
+            return msgspec.convert({key: value for key, value in raw.items() if key != "totals"}, LoopReport)
+        except (msgspec.ValidationError, AttributeError) as error:
+            raise RooflabError(f"not a loop report: {error}") from None
+
+
+_TOTALS = ("flop", "memory_bytes", "intensity", "bound", "binds", "time_s")
+
+
+class Tile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One configuration of tile sizes.
+
+    Attributes:
+        sizes: by name.
+        traffic_bytes: by level that serves them, from empty caches.
+        predicted_s: None without a machine whose rates are known.
+        measured_s: of the configurations that were run, the best run.
+        runs, spread: of the measurement.
+    """
+
+    sizes: dict[str, int]
+    traffic_bytes: dict[str, float]
+    predicted_s: float | None = None
+    measured_s: float | None = None
+    runs: int = 0
+    spread: float | None = None
+
+
+class TileSweep(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Traffic and time of a loop over its tile sizes.
+
+    Attributes:
+        tiles: in the order of their sizes.
+        capacities_bytes: of the simulated caches, by level.
+        best: sizes that are recommended, with `why`.
+        failed: configurations that could not be run, with the reason.
+    """
+
+    name: str
+    tiles: tuple[Tile, ...]
+    capacities_bytes: dict[str, int]
+    best: dict[str, int]
+    why: str
+    machine: Machine | None = None
+    failed: dict[str, str] = {}
+    warnings: tuple[str, ...] = ()
+    schema: int = SCHEMA
+
+    def show(self) -> None:
+        """Print this sweep to the terminal."""
+        from rooflab.views.loop_terminal import show_tiles
+
+        show_tiles(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain dictionaries, lists and numbers, as the JSON file holds them."""
+        return msgspec.to_builtins(self)

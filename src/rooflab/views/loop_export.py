@@ -1,0 +1,53 @@
+"""Writes a loop's report to files: the suffix names the format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from rooflab.types.loop import LoopReport
+from rooflab.views import export
+
+
+def save(report: LoopReport, *paths: str | Path) -> None:
+    """Write `report` to each path: .json, or a picture of it under its machine's roofs as .svg, .png or .pdf.
+
+    Raises:
+        FileError: an unknown suffix, or a path that cannot be written; nothing has been written then.
+        RooflabError: a picture of a report without a machine, or without FLOP.
+    """
+    check_writable(paths)
+    made = [(Path(path), _WRITERS[Path(path).suffix.lower()](report)) for path in paths]
+    for path, content in made:
+        export.write(path, content)
+
+
+def check_writable(paths: Iterable[str | Path]) -> None:
+    """Return where every path has a known suffix and can be written.
+
+    Raises:
+        FileError: an unknown suffix, no such folder, or no permission to write.
+    """
+    export.check_writable(paths, tuple(_WRITERS), "loop.json")
+
+
+def json_text(report: LoopReport) -> str:
+    """`report` as indented JSON with a final newline."""
+    return export.json_text(report.to_dict())
+
+
+def _picture(draw: Callable[[dict[str, object]], bytes]) -> Callable[[LoopReport], bytes]:
+    def render(report: LoopReport) -> bytes:
+        from rooflab.views import loop_chart
+
+        return draw(loop_chart.roofline(report).to_dict())
+
+    return render
+
+
+_WRITERS: dict[str, Callable[[LoopReport], bytes]] = {
+    ".json": lambda report: json_text(report).encode(),
+    ".svg": _picture(export.svg),
+    ".png": _picture(export.png),
+    ".pdf": _picture(export.pdf),
+}
