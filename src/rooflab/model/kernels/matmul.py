@@ -168,7 +168,7 @@ def _rates(x: Columns, device: Device) -> _Rates:
     load_a: Number = 0.0
     load_b: Number = 0.0
     if narrow.any():
-        fma_s = np.where(narrow, fma_s / c("matmul.narrow_share"), fma_s)
+        fma_s = np.where(narrow & (pipe < PIPES.index("fp32")), fma_s / c("matmul.narrow_share"), fma_s)
         loads = np.where(narrow, np.minimum(x["item_bytes"] / x["aligned_bytes"], 1.0), 0.0)
         load = loads * (tick / c("matmul.narrow_loads_per_clock"))
         along = c("matmul.narrow_along_k") - 1.0
