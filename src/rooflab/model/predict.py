@@ -24,6 +24,7 @@ class Work:
         rows: those that are known: with a cost, and moving a byte or computing something.
         index: where each stands among all rows of the report.
         operands: their operands with reuse distances; `codes`: their programs with theirs.
+        demands: a column for each of `DEMANDS`.
     """
 
     graph: Graph
@@ -31,6 +32,11 @@ class Work:
     index: np.ndarray
     operands: residency.Operands
     codes: residency.Codes
+    demands: np.ndarray
+
+
+# What every mechanism is given of a row's cost: compulsory bytes, and FLOP by engine.
+DEMANDS = ("read_bytes", "write_bytes", "matrix", "vector", "special")
 
 
 class Times(NamedTuple):
@@ -52,12 +58,23 @@ def prepare(graph: Graph, rows: Sequence[Row]) -> Work:
     known = tuple(row for _, row in kept)
     index = np.array([number for number, _ in kept], int)
     ops = [row.op for row in known]
-    return Work(graph, known, index, residency.operands(graph, ops), residency.codes(graph, ops))
+    return Work(graph, known, index, residency.operands(graph, ops), residency.codes(graph, ops), _demands(known))
 
 
 def launches(row: Row) -> bool:
     """Whether the row is known to run a kernel."""
     return row.cost is not None and bool(row.cost.total_flop or row.cost.compulsory.nbytes)
+
+
+def _demands(rows: tuple[Row, ...]) -> np.ndarray:
+    made = np.zeros((len(rows), len(DEMANDS)))
+    for number, row in enumerate(rows):
+        if row.cost is not None:
+            made[number, 0], made[number, 1] = row.cost.compulsory.read_bytes, row.cost.compulsory.write_bytes
+            for one in row.cost.flop:
+                if one.engine in DEMANDS:
+                    made[number, DEMANDS.index(one.engine)] += one.count
+    return made
 
 
 def times(work: Work, device: Device) -> Times:
@@ -83,18 +100,17 @@ def _grouped(work: Work, device: Device) -> list[tuple[Mechanism, np.ndarray, np
     """The rows by mechanism, with the features of each; equal rows are looked at once."""
     groups: dict[int, tuple[list[int], list[Any]]] = {}
     known: dict[tuple, tuple[int, Any]] = {}
-    fitting = [
-        (number, each)
-        for number, each in enumerate(MECHANISMS)
-        if (not each.machines or device.machine.kind in each.machines) and device.constants.models(each.name)
-    ]
+    fitting: dict[str | None, list[tuple[int, Mechanism]]] = {}
     tensors = work.graph.tensors
     for number, row in enumerate(work.rows):
-        strides = tuple([tensors[index].strides for index in row.op.inputs])
-        key = (id(row.cost), row.op.kind, strides)
+        op = row.op
+        # The cost stands for shapes and attributes; the library's kernel may differ by name and layout.
+        key = (id(row.cost), op.name, tuple([tensors[index].strides for index in (*op.inputs, *op.outputs)]))
         found = known.get(key)
         if found is None:
-            found = known[key] = _features(row, tensors, fitting)
+            if op.kind not in fitting:
+                fitting[op.kind] = _fitting(op.kind, device)
+            found = known[key] = _features(row, tensors, fitting[op.kind])
         rows, values = groups.setdefault(found[0], ([], []))
         rows.append(number)
         values.append(found[1])
@@ -104,16 +120,26 @@ def _grouped(work: Work, device: Device) -> list[tuple[Mechanism, np.ndarray, np
     ]
 
 
+def _fitting(kind: str | None, device: Device) -> list[tuple[int, Mechanism]]:
+    """The mechanisms for `kind` that model this sort of machine and have constants in its family."""
+    return [
+        (number, each)
+        for number, each in enumerate(MECHANISMS)
+        if (not each.kinds or kind in each.kinds)
+        and (not each.machines or device.machine.kind in each.machines)
+        and device.constants.models(each.name)
+    ]
+
+
 def _features(row: Row, tensors: tuple, fitting: list[tuple[int, Mechanism]]) -> tuple[int, Any]:
     op, cost = row.op, row.cost
     assert cost is not None  # `prepare` leaves out rows without a cost
     inputs = tuple([tensors[index] for index in op.inputs])
     outputs = tuple([tensors[index] for index in op.outputs])
     for number, mechanism in fitting:
-        if not mechanism.kinds or op.kind in mechanism.kinds:
-            features = mechanism.features(op, inputs, outputs, cost)
-            if features is not None:
-                return number, features
+        features = mechanism.features(op, inputs, outputs, cost)
+        if features is not None:
+            return number, features
     raise AssertionError("the last mechanism models everything")
 
 
@@ -126,13 +152,7 @@ def _columns(
     hot_write: np.ndarray,
     flop_floor: np.ndarray,
 ) -> Columns:
-    costs = [work.rows[number].cost for number in numbers]
-    read = _column([cost.compulsory.read_bytes for cost in costs if cost])
-    write = _column([cost.compulsory.write_bytes for cost in costs if cost])
-    flop = {
-        engine: _column([sum(one.count for one in cost.flop if one.engine == engine) for cost in costs if cost])
-        for engine in ("matrix", "vector", "special")
-    }
+    read, write, *flop = (work.demands[numbers, place : place + 1] for place in range(len(DEMANDS)))
     return Columns(
         read_bytes=read,
         write_bytes=write,
@@ -141,9 +161,9 @@ def _columns(
         hot_write_bytes=np.minimum(hot_write[numbers], write),
         footprint_bytes=read + write,
         flop_floor_s=flop_floor[numbers],
-        matrix_flop=flop["matrix"],
-        vector_flop=flop["vector"],
-        special_flop=flop["special"],
+        matrix_flop=flop[0],
+        vector_flop=flop[1],
+        special_flop=flop[2],
         extra={name: features[:, place : place + 1] for place, name in enumerate(mechanism.columns)},
     )
 
@@ -171,6 +191,6 @@ def _arithmetic(work: Work, device: Device, settings: int) -> tuple[np.ndarray, 
 
 def _floor(work: Work, device: Device, flop_floor: np.ndarray) -> np.ndarray:
     """Theory alone: arithmetic, and the bytes that cannot have been in a cache, through memory."""
-    nbytes = _column([row.cost.compulsory.nbytes for row in work.rows if row.cost])
+    nbytes = work.demands[:, :1] + work.demands[:, 1:2]
     must = np.maximum(nbytes - device.cache_bytes, 0.0) if device.warm else nbytes
     return np.maximum(flop_floor, must / device.memory_bytes_per_s)
