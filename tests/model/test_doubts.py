@@ -71,3 +71,11 @@ def test_a_format_that_nothing_stands_in_for_cannot_run() -> None:
     assert reason.endswith(
         "states no fp64 matrix peak, nor one of a format that could stand in for it: it cannot run there"
     )
+
+
+def test_elementwise_work_without_a_peak_is_timed_by_its_bytes() -> None:
+    """A TPU's entry states peaks of its matrix units alone."""
+    report = answer.report(products("bf16"), "tpu").on("tpu-v5e")
+    assert [row.prediction is not None for row in report.rows] == [True, True]
+    (line,) = report.warnings
+    assert line.endswith("vector peak: such work is timed by its bytes alone")

@@ -24,7 +24,7 @@ _FALLBACKS: dict[str, tuple[str, ...]] = {
 
 def warnings(report: Report, device: Device) -> tuple[str, ...]:
     """One line for each doubt about `report` as predicted on `device`."""
-    lines = (_too_large(report, device), *_without_a_peak(report))
+    lines = (_too_large(report, device), *_without_a_peak(report), _by_bytes_alone(report, device.machine))
     return tuple(line for line in lines if line)
 
 
@@ -51,8 +51,20 @@ def _without_a_peak(report: Report) -> list[str]:
     ]
 
 
+def _by_bytes_alone(report: Report, machine: Machine) -> str | None:
+    """Element-wise work without a peak takes no time beside its bytes."""
+    free = [
+        f"{one.dtype} {one.engine}"
+        for one in report.flop_by
+        if one.engine != "matrix" and peak_of(machine, one.engine, one.dtype)[0] is None
+    ]
+    if not free:
+        return None
+    return f"{machine.name} states no {' and no '.join(free)} peak: such work is timed by its bytes alone"
+
+
 def lacks(row: Row, machine: Machine) -> str | None:
-    """Why `row` cannot be predicted on `machine`: no link, or most of its work in a format without a peak there.
+    """Why `row` cannot be predicted on `machine`: no link, or products in a format without a peak there.
 
     The sentence says what such work would be computed in instead, if in anything.
     """
@@ -60,7 +72,8 @@ def lacks(row: Row, machine: Machine) -> str | None:
         return without_link(machine)
     if row.cost is None or not row.cost.flop:
         return None
-    _, missing = compute_terms(row.cost.flop, machine)
+    _, without = compute_terms(row.cost.flop, machine)
+    missing = [one for one in without if one.engine == "matrix"]
     if sum(one.count for one in missing) <= MINOR * row.cost.total_flop:
         return None
     return "; ".join(dict.fromkeys(_instead(one.engine, one.dtype, machine) for one in missing))

@@ -21,9 +21,6 @@ from rooflab.work import answer
 
 # Four of five measured times shall lie within the bars: 1.28 standard deviations each way of ln(time).
 BAR_SIGMAS = 1.28
-# How much the errors of the rows of one program agree: the square of the total's spread lies this far
-# between that of independent rows and that of rows that are all wrong the same way.
-SHARED = 0.5
 
 
 class Waits(NamedTuple):
@@ -197,10 +194,10 @@ def _whole(
         engines[engine] = engines.get(engine, 0.0) + row.compute_s
     compute, over = sum(engines.values()), sum(row.overhead_s for row in rows)
     time_s, floor_s, wait_s = sum(row.time_s for row in rows), sum(row.floor_s for row in rows), waits.wait_s.sum()
+    # Rows of one program run a few sorts of kernels: what is wrong for one of a sort is for all, so errors add.
     errors = found.kernels.spread[:, 0] * device.constants.wider * found.kernels.time_s[:, 0] * counts
-    together, apart = float(errors.sum()) ** 2, float((errors**2).sum())
     of_host = device.constants("dispatch.spread") * float(wait_s)
-    spread = float(np.sqrt(SHARED * together + (1 - SHARED) * apart + of_host**2)) / time_s if time_s else 0.0
+    spread = float(np.hypot(errors.sum(), of_host)) / time_s if time_s else 0.0
     factor = float(np.exp(BAR_SIGMAS * spread))
     engine = max(engines, key=engines.__getitem__)
     bound, binds = roofline.verdict(compute, engine, memory, over, "host" if wait_s > over / 2 else "launch")

@@ -28,7 +28,8 @@ def queues(host_s: np.ndarray, device_s: np.ndarray) -> Queues:
         host_s: host time of each operation, (operations,) or (operations, settings).
         device_s: device time of each, (operations, settings); 0 for one that launches nothing.
     """
-    issued = np.cumsum(host_s.reshape(len(host_s), -1), axis=0) * np.ones_like(device_s)
+    host_s = host_s if host_s.ndim > 1 else host_s[:, None]
+    issued = np.cumsum(host_s, axis=0) * np.ones_like(device_s)
     done = np.cumsum(device_s, axis=0)
     # finish_i = done_i + max over j ≤ i of (issued_j − done_{j−1}), the j after which it never waited.
     # An operation that launches nothing makes the device wait for nothing.
