@@ -20,7 +20,9 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
     """One pass over all that enters and leaves the kernel; None for what no compiler wrote."""
     if "members" not in op.attrs or not (inputs or outputs):
         return None
-    elements = float(max(spec.elements for spec in (*inputs, *outputs)))
+    # A table that rows are gathered from is larger than all that is read.
+    whole = [spec for spec in inputs if spec.nbytes <= cost.compulsory.read_bytes]
+    elements = float(max((spec.elements for spec in (*whole, *outputs)), default=0))
     sums = op.kind in _SUMS
     rows = elements / max(inputs[0].shape[-1], 1) if sums and inputs and inputs[0].shape else 0.0
     return passes.flat(
