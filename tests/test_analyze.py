@@ -147,7 +147,7 @@ def test_the_command_analyzes_a_module_and_writes_files(program, tmp_path):
     ]
     # 2·4·64·32, and 4·32 for the bias
     assert "FLOP         16.5 kFLOP (16,512)" in done.stdout
-    assert "memory: HBM" in done.stdout
+    assert "overhead: host" in done.stdout
     assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
     assert rows.read_text(encoding="utf-8").startswith("name,kind,module,where,phase")
 

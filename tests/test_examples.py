@@ -24,7 +24,7 @@ RUNS = (
     ("what_limits_my_triad.py", (), "its two passes move 1.67 × the bytes"),
     # n/6 for square fp32 matrices
     ("teaching_tables.py", (), "matmul 4096³, fp32                     682.7 FLOP/byte"),
-    ("two_layers.py", (), "batch  1024:  315.5 FLOP/byte, the first layer is compute-bound"),
+    ("two_layers.py", (), "as a graph (compute-bound)"),
     # 10 MiB / (1 Gbit/s) + 50 ns
     ("example_bandwidth_sweep.py", (), "Memory time: 8.388613e-02 s\n"),
     # 0.1 × 10 MB / 62.5 GB/s + 0.9 × 10 MB / 1.25 GB/s + 100 ns
