@@ -211,7 +211,7 @@ def predict(
             "batch, or let `rooflab analyze FILE.py:NAME --what-if batch=N` do so"
         )
     if change is not None and change.dtype is not None:
-        graph = recast.recast(report.graph, change.dtype)
+        graph = recast.recast(report.captured or report.graph, change.dtype)
         other = answer.report(graph, f"{report.name} in {change.dtype}", report.environment)
         report = msgspec.structs.replace(other, setting=report.setting)
     factors = None if change is None else whatif.factors_on(found, change)
