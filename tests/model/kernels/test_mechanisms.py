@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+import rooflab
+from rooflab.model import device as devices
 from rooflab.model.kernels import gather, optimizer, passes, reduction, rows, sort, stream, window
 from rooflab.model.kernels.common import Mechanism
 from rooflab.types.work import Op, TensorSpec
@@ -127,6 +129,15 @@ def test_a_function_that_computes_more_never_takes_less() -> None:
     x = tensor(1 << 26)
     relu, gelu = (seconds("pointwise", (x,), (x,), {"function": name}) for name in ("relu", "gelu"))
     assert relu <= gelu < 1.05 * relu  # fp32: memory binds both
+
+
+def test_few_units_for_doubles_bind() -> None:
+    """An RTX 4090 computes fp64 at 1/64 of fp32: GELU there waits for them; an H200 (1/2) waits for memory."""
+    x = tensor(1 << 26, of="fp64")
+    few, many = (devices.of(rooflab.machine(name)) for name in ("rtx-4090", "h200"))
+    slow, fast = (timed("pointwise", (x,), (x,), {"function": "gelu"}, device).kernels for device in (few, many))
+    assert slow.compute_s[0, 0] > 2 * slow.memory_s[0, 0]
+    assert fast.compute_s[0, 0] < fast.memory_s[0, 0]
 
 
 def test_a_table_in_cache_is_looked_up_faster() -> None:

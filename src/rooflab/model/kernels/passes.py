@@ -71,7 +71,8 @@ class Pass(NamedTuple):
 
     Attributes:
         code: which library kernel, a value of `CODE`; −1 for none.
-        elements: that it loads or computes; `instructions` more than its kernel's per element.
+        elements: that it loads or computes; `instructions` more than its kernel's per element, `doubles` of
+            them in double precision.
         rows: of which each costs extra (the tree that ends its reduction).
         blocks: thread blocks, in units of those that one SM holds at once; `steps` of one block, one after
             the other, each a round trip to memory.
@@ -88,6 +89,7 @@ class Pass(NamedTuple):
     code: Number = -1.0
     elements: Number = 0.0
     instructions: Number = 0.0
+    doubles: Number = 0.0
     rows: Number = 0.0
     blocks: Number = 1.0
     steps: Number = 1.0
@@ -155,6 +157,9 @@ def _one(p: Pass, x: Columns, device: Device, kernels: np.ndarray) -> Kernels:
     near, cache, memory = _levels(p, x, device)
     lanes = device.units * device.clock_hz * c("passes.lanes_per_unit_clock")
     issue = (p.elements * (per_element + p.instructions) + p.rows * per_row) / lanes
+    doubles, _ = device.peak("vector", "fp64")
+    if doubles is not None:  # two operations an instruction, as the peak counts multiply-adds
+        issue = np.maximum(issue, 2.0 * p.elements * p.doubles / doubles)
     # The first block's start and end stand alone; its steps, and further rounds, hide behind the longest term.
     rounds = np.maximum(p.blocks / device.units, 1.0)
     waiting = (block_s + step_s * p.steps) * rounds - block_s

@@ -11,7 +11,7 @@ from rooflab.types.work import Cost, Op, TensorSpec
 from rooflab.work.formulas.parts import item_bytes
 
 KINDS = ("reduction", "scan", "loss")
-_INDEX = ("argmax", "argmin", "max", "min", "aminmax")
+_INDEX = ("argmax", "argmin")
 _SHARED = 64  # results below which their sums are shared between blocks
 _RESIDENT = 4.0  # blocks of 512 threads of an SM
 _SCAN_STEP = 64.0  # elements of a row that one step of a scan takes
@@ -29,16 +29,20 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
     x = inputs[0]
     if op.attrs.get("function") == "logsumexp":
         return passes.flat(4, *_logsumexp(x, outputs[0], cost))
-    elements = float(sum(spec.elements for spec in inputs if len(inputs) == len(outputs)) or x.elements)
-    return passes.flat(4, _reduce(op, x, outputs[0], elements, cost))
+    apart = len(inputs) > 1 and len(inputs) == len(outputs)  # a list, each with a result of its own
+    elements = float(sum(spec.elements for spec in inputs) if apart else x.elements)
+    return passes.flat(4, _reduce(op, x, outputs[0], elements, 1 if apart else len(outputs), cost))
 
 
-def _reduce(op: Op, x: TensorSpec, out: TensorSpec, elements: float, cost: Cost) -> Pass:
+def _reduce(op: Op, x: TensorSpec, out: TensorSpec, elements: float, results: int, cost: Cost) -> Pass:
     along_rows = _keeps_front(x, out)
     shared = not along_rows or out.elements < _SHARED  # blocks add their parts through global memory
     code = "reduce" if along_rows else "reduce_columns"
-    if op.attrs.get("function") in _INDEX and len(out.shape) > 0:
+    name = op.attrs.get("function", "")
+    if name in _INDEX or results > 1:
         code = "reduce_index"
+    elif name.startswith(("var", "std")):
+        code = "moments"
     return Pass(
         code=CODE[code],
         elements=elements,

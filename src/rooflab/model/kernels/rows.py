@@ -119,29 +119,36 @@ def _batch(op: Op, x: TensorSpec, cost: Cost) -> tuple[Pass, ...]:
     traffic = cost.compulsory
     elements = float(x.elements)
     channels = float(x.shape[1]) if len(x.shape) > 1 else 1.0
+    # Channels last: threads take neighbouring channels, 16 bytes at a time.
+    last = x.strides is not None and len(x.shape) > 2 and x.strides[1] == 1
+    transform = CODE["vectorized" if last else "batch_transform"]
+    blocks = elements / 8192
     if not op.attrs.get("training", True):
         return (
             Pass(
-                code=CODE["batch_transform"],
+                code=transform,
                 elements=elements,
-                blocks=elements / 8192,
+                blocks=blocks,
                 read_bytes=traffic.read_bytes,
                 write_bytes=traffic.write_bytes,
-                starts=3.0,
+                starts=3.0 if x.dtype in ("bf16", "fp16") else 2.0,  # variances converted, then inverted
             ),
         )
-    return (
-        Pass(
+    statistics = Pass(code=CODE["reduce_columns"], elements=elements, read_bytes=traffic.read_bytes, starts=2.0)
+    if not last:
+        statistics = Pass(
             code=CODE["batch_statistics"],
             elements=elements,
             blocks=channels / 4.0,
             steps=elements / channels / 512.0,
             read_bytes=traffic.read_bytes,
-        ),
+        )
+    return (
+        statistics,
         Pass(
-            code=CODE["batch_transform"],
+            code=transform,
             elements=elements,
-            blocks=elements / 8192,
+            blocks=blocks,
             inner_bytes=x.nbytes,
             inner_size_bytes=x.nbytes,
             write_bytes=traffic.write_bytes,

@@ -25,6 +25,7 @@ _FUNCTIONS = {
     "pow": 45.0,
 }
 _SPECIAL = 14.0
+_SPECIAL_DOUBLE = 30.0  # a polynomial of twice the degree, in double precision all through
 _BLOCK_ELEMENTS = 1024.0  # of one block of 128 threads with 16-byte loads
 _BLOCKS = 16.0  # that an SM holds of them
 _STRIDED_ELEMENTS = 512.0
@@ -62,6 +63,7 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
             code=CODE[code],
             elements=elements,
             instructions=instructions,
+            doubles=_doubles(cost, elements),
             blocks=elements / held,
             read_bytes=cost.compulsory.read_bytes,
             write_bytes=cost.compulsory.write_bytes,
@@ -92,6 +94,15 @@ def per_element(op: Op, cost: Cost, elements: float) -> float:
     total = 0.0
     for one in cost.flop:
         total += one.count * (_SPECIAL if one.engine == "special" else 1.0)
+    return total / elements if elements else 0.0
+
+
+def _doubles(cost: Cost, elements: float) -> float:
+    """Instructions per element in double precision: a card's few units for it may bind."""
+    total = 0.0
+    for one in cost.flop:
+        if one.dtype == "fp64":
+            total += one.count * (_SPECIAL_DOUBLE if one.engine == "special" else 1.0)
     return total / elements if elements else 0.0
 
 
