@@ -83,11 +83,12 @@ def test_more_takes_no_longer(m: int, n: int, k: int, of: str, card: str, knob: 
 
 
 @given(m=SIZES, n=SIZES, k=SIZES, batch=st.integers(2, 40))
-def test_a_batch_takes_no_longer_than_one_by_one(m: int, n: int, k: int, batch: int) -> None:
+def test_a_batch_takes_no_more_waves_than_one_by_one(m: int, n: int, k: int, batch: int) -> None:
     # All cold, so that nothing one leaves in the cache helps the next; power, which grows on a longer kernel,
-    # left out.
+    # left out. A whole number of blocks for each tile may leave up to half of a wave idle:
+    # floor(units / tiles) * tiles > units / 2.
     device = devices.of(msgspec.structs.replace(H200, tdp_w=None), cache="cold")
-    assert seconds(m, n, k, batch, device=device) <= batch * seconds(m, n, k, device=device) * (1 + 1e-9)
+    assert seconds(m, n, k, batch, device=device) <= batch * seconds(m, n, k, device=device) * 2
 
 
 @given(m=SIZES, n=SIZES, k=SIZES, of=FORMATS)
