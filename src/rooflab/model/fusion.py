@@ -13,6 +13,7 @@ import msgspec
 
 from rooflab.model import dataflow, groups, rewrites
 from rooflab.model.dataflow import Flow
+from rooflab.model.groups import Extent
 from rooflab.types.work import Cost, Graph, Op, TensorSpec
 from rooflab.work.costs import costs
 
@@ -67,8 +68,7 @@ def fused(graph: Graph) -> Graph:
     ]
     free = rewrites.constants(ops, tensors, [each is not None for each in extents], flow)
     held = frozenset(flow.storage[index] for index, spec in enumerate(tensors) if spec.role in _HELD)
-    compiled = tuple(each is not None for each in extents)
-    parts = _Parts(tensors, ops, flow, found, free, held, compiled)
+    parts = _Parts(tensors, ops, flow, found, free, held, tuple(extents))
     made = [_kernel(members, parts) for members in groups.grouped(ops, extents, flow, free)]
     return msgspec.structs.replace(
         graph, tensors=tensors, ops=tuple(made), conventions=(*graph.conventions, SAID, *program.said)
@@ -81,7 +81,7 @@ class _Parts(NamedTuple):
     Attributes:
         free: operations that are computed where they are used.
         held: storages that outlive the program.
-        compiled: by operation, whether the compiler writes its kernel (else a library's is called).
+        extents: what each operation loops over; None for a call of a library.
     """
 
     tensors: tuple[TensorSpec, ...]
@@ -90,15 +90,16 @@ class _Parts(NamedTuple):
     costs: tuple[Cost | None, ...]
     free: frozenset[int]
     held: frozenset[int]
-    compiled: tuple[bool, ...]
+    extents: tuple[Extent | None, ...]
 
 
 def _kernel(members: tuple[int, ...], parts: _Parts) -> Op:
     """One operation that stands for all of `members`; a call of a library stays as it is."""
     tensors, ops, found = parts.tensors, parts.ops, parts.costs
-    if len(members) == 1 and not parts.compiled[members[0]]:
-        return ops[members[0]]
-    lead = ops[_lead(members, parts)]
+    number = _lead(members, parts)
+    lead, loops = ops[number], parts.extents[number]
+    if loops is None:
+        return lead
     edges = _edges(members, parts)
     flop: dict[tuple, float] = {}
     for number in members:
@@ -115,6 +116,7 @@ def _kernel(members: tuple[int, ...], parts: _Parts) -> Op:
         "read_bytes": sum(edges.reads.values()),
         "write_bytes": sum(edges.writes.values()),
         "access": _access(members, parts),
+        **({"rows": loops.rows} if loops.rows else {}),
     }
     shape = tensors[lead.inputs[0]].shape if lead.inputs else ()
     return msgspec.structs.replace(

@@ -14,6 +14,7 @@ _SUMS = ("norm", "softmax", "reduction", "loss", "norm_backward", "softmax_backw
 KINDS = (*_SUMS, "pointwise", "cast", "copy", "layout", "create", "random", "dropout")
 _BLOCK_ELEMENTS = 1024.0  # of one block of 4 warps
 _BLOCKS = 16.0  # that an SM holds of them
+_ROWS = 4.0  # that blocks of one SM hold at once
 
 
 def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | None:
@@ -24,7 +25,9 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
     whole = [spec for spec in inputs if spec.nbytes <= cost.compulsory.read_bytes]
     elements = float(max((spec.elements for spec in (*whole, *outputs)), default=0))
     sums = op.kind in _SUMS
-    rows = elements / max(inputs[0].shape[-1], 1) if sums and inputs and inputs[0].shape else 0.0
+    rows = float(op.attrs.get("rows", 0)) if sums else 0.0
+    # A row that the unit's own memory cannot hold is read again for the result; a plain sum has none.
+    twice = rows > 0 and op.kind not in ("reduction", "loss")
     return passes.flat(
         1,
         Pass(
@@ -35,6 +38,8 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
             blocks=elements / (_BLOCKS * _BLOCK_ELEMENTS),
             read_bytes=cost.compulsory.read_bytes,
             write_bytes=cost.compulsory.write_bytes,
+            again_bytes=cost.compulsory.read_bytes if twice else 0.0,
+            held_bytes=_ROWS * cost.compulsory.read_bytes / rows if twice else 0.0,
         ),
     )
 

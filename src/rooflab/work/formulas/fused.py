@@ -19,7 +19,7 @@ def fused(inputs: Specs, outputs: Specs, attrs: Attrs) -> Cost:
     Args:
         inputs: what it reads from outside. outputs: what it hands on.
         attrs: members: names of the operations inside; flop: (engine, dtype, count, accumulate) of each kind
-            of arithmetic; read_bytes, write_bytes: to and from outside; access.
+            of arithmetic; read_bytes, write_bytes: to and from outside; access; rows: sums side by side, if any.
     """
     return cost_of(
         tuple(Flop(*one) for one in attrs["flop"]),
