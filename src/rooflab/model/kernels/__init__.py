@@ -29,6 +29,7 @@ from rooflab.model.kernels.common import Mechanism
 # First match wins; `generic` models what no other does.
 MECHANISMS: tuple[Mechanism, ...] = (
     compiled.MECHANISM,
+    compiled.ELSEWHERE,
     cpu_matmul.MECHANISM,
     cpu_stream.MECHANISM,
     matmul.MECHANISM,

@@ -5,7 +5,7 @@ They move 16 bytes a thread whatever is broadcast or fused into them, and keep a
 
 from __future__ import annotations
 
-from rooflab.model.kernels import passes, stream
+from rooflab.model.kernels import generic, passes, stream
 from rooflab.model.kernels.common import Features, Mechanism, Specs
 from rooflab.model.kernels.passes import CODE, Pass
 from rooflab.types.work import Cost, Op
@@ -45,3 +45,12 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
 
 
 MECHANISM = Mechanism("compiled", ("gpu",), KINDS, passes.columns(1), features, passes.timer(1, "compiled"))
+
+
+def elsewhere(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | None:
+    """Nothing beyond what every row has; None for what no compiler wrote."""
+    return () if "members" in op.attrs else None
+
+
+# On CPUs, and GPUs whose kernels nobody has measured: a roofline at usual shares.
+ELSEWHERE = Mechanism("generic", (), KINDS, (), elsewhere, generic.time)
