@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
+from rooflab.model import constants
 from rooflab.model.kernels import layout, passes
 from rooflab.model.kernels.common import Features, Mechanism, Specs
 from rooflab.model.kernels.passes import CODE, Pass
@@ -11,26 +13,10 @@ from rooflab.types.work import Cost, Op, TensorSpec
 
 KINDS = ("pointwise", "cast", "copy", "layout", "create", "random", "dropout", "kernel")
 
-# Instructions per element beyond a load, an addition and a store, of CUDA's accurate functions with their
-# range reduction and slow paths; others from `_SPECIAL` per special and 1 per vector operation.
-_FUNCTIONS = {
-    "gelu": 26.0,
-    "sqrt": 20.0,
-    "rsqrt": 16.0,
-    "tanh": 14.0,
-    "sigmoid": 15.0,
-    "silu": 15.0,
-    "exp": 8.0,
-    "gelu_backward": 38.0,
-    "pow": 45.0,
-}
-_SPECIAL = 14.0
-_SPECIAL_DOUBLE = 30.0  # a polynomial of twice the degree, in double precision all through
 _BLOCK_ELEMENTS = 1024.0  # of one block of 128 threads with 16-byte loads
 _BLOCKS = 16.0  # that an SM holds of them
 _STRIDED_ELEMENTS = 512.0
 _TENSORS_A_START = 64.0  # of a list that one kernel takes (multi_tensor_apply)
-_DIVISION = 6.0  # instructions to find a place along one dimension
 
 
 def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | None:
@@ -46,16 +32,16 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
     code = _code(op, inputs, out)
     instructions = per_element(op, cost, elements) if op.kind == "pointwise" else 0.0
     sectors = waste = apart = 0.0
+    parts = code == "copy_batched"  # of a concatenation: each is walked over in an order of its own
     if not foreach and op.kind != "kernel" and code in ("vectorized", "casting", "copy_batched"):
         for spec in inputs:
-            # Each part of a concatenation is walked over in an order of its own.
-            found = layout.walk(spec, out if code != "copy_batched" else layout.repacked(spec))
+            found = layout.walk(spec, layout.repacked(spec) if parts else out)
             if not found.plain:
                 code = "strided"
                 sectors += found.sector_bytes
                 apart += spec.nbytes if found.sector_bytes else 0.0
                 waste += found.waste_bytes
-                instructions += _DIVISION * found.dimensions
+                instructions += _programs()["division"] * found.dimensions
     held = _BLOCKS * (_BLOCK_ELEMENTS if code == "vectorized" else _STRIDED_ELEMENTS)
     return passes.flat(
         1,
@@ -88,12 +74,12 @@ def _code(op: Op, inputs: Specs, out: TensorSpec) -> str:
 
 def per_element(op: Op, cost: Cost, elements: float) -> float:
     """Instructions per element of an element-wise function, or of a compiler's kernel of several."""
-    known = _FUNCTIONS.get(op.attrs.get("function", ""))
+    known = _programs().get(op.attrs.get("function", ""))
     if known is not None:
         return known
     total = 0.0
     for one in cost.flop:
-        total += one.count * (_SPECIAL if one.engine == "special" else 1.0)
+        total += one.count * (_programs()["special"] if one.engine == "special" else 1.0)
     return total / elements if elements else 0.0
 
 
@@ -102,8 +88,15 @@ def _doubles(cost: Cost, elements: float) -> float:
     total = 0.0
     for one in cost.flop:
         if one.dtype == "fp64":
-            total += one.count * (_SPECIAL_DOUBLE if one.engine == "special" else 1.0)
+            total += one.count * (_programs()["special_double"] if one.engine == "special" else 1.0)
     return total / elements if elements else 0.0
+
+
+@functools.cache
+def _programs() -> dict[str, float]:
+    """Instructions per element by function: the same program on every card, so of all GPUs' constants."""
+    gpu = constants.load("gpu")
+    return {name.partition(".")[2]: gpu(name) for name in gpu.values if name.startswith("function.")}
 
 
 MECHANISM = Mechanism("stream", ("gpu",), KINDS, passes.columns(1), features, passes.timer(1, "stream"))
