@@ -133,6 +133,20 @@ def show(lines: list[dict[str, Any]]) -> None:
         )
 
 
+def same_calls(judged: list[Judged]) -> list[tuple[int, list[float]]]:
+    """Programs that make the same calls and wait for the host, by how many calls: their measured seconds, sorted.
+
+    What they differ by is the host's own spread from run to run: no prediction can be closer.
+    """
+    found: dict[tuple[str, ...], list[float]] = {}
+    for each in judged:
+        report = each.case.report
+        if "eager" in each.case.table and report.on(each.case.machine, **each.case.settings).binds == "host":
+            names = tuple(row.op.name for row in report.rows)
+            found.setdefault(names, []).append(each.case.measured_s)
+    return [(len(names), sorted(times)) for names, times in found.items() if len(times) > 1]
+
+
 def peers(judged: list[Judged]) -> list[tuple[str, int, float, float]]:
     """PyTorch's RuntimeEstimator on the warm operators and the models as graphs: name, cases, median, p90."""
     import peer_estimates
@@ -200,6 +214,9 @@ def main() -> None:
             f"{each.error:+8.1%} {each.case.measured_s * 1e6:12.2f} µs measured {each.predicted_s * 1e6:12.2f} "
             f"predicted  {each.case.table}: {each.case.name}"
         )
+    for calls, times in same_calls(judged):
+        took = " ".join(f"{seconds * 1e3:.1f}" for seconds in times)
+        print(f"the host's own spread: programs of the same {calls} calls took {took} ms")
     if not args.no_peers and args.only is None:
         for name, count, median, p90 in peers(judged):
             print(f"PyTorch RuntimeEstimator, {name}: {count} cases, median {median:.0%}, p90 {p90:.0%}")

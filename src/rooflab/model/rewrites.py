@@ -123,6 +123,8 @@ def constants(
 def attention(program: Program) -> Program:
     """softmax(q·kᵀ·scale [+ mask])·v written out, as one fused kernel of the kind "attention"."""
     tensors, ops, said = program
+    if not any(op.kind == "softmax" for op in ops):
+        return program
     flow = dataflow.flow(tensors, ops)
     removed: set[int] = set()
     replaced: dict[int, list[Op]] = {}
