@@ -11,7 +11,7 @@ import numpy as np
 from rooflab.errors import RooflabError
 from rooflab.loops.kinds import Kind, of_value
 from rooflab.loops.source import Source
-from rooflab.loops.twin_source import Layout
+from rooflab.loops.twin_text import Layout
 
 PAGE_BYTES = 4096
 

@@ -50,7 +50,8 @@ def of_machine(machine: Machine) -> Chosen:
     Raises:
         RooflabError: no cache level with a capacity.
     """
-    made, said = [], list(_ASSUMED)
+    made: list[Cache] = []
+    said: list[str] = [*_ASSUMED]
     for level in machine.levels:
         if level.name == "registers" or is_main_memory(level) or is_storage(level) or not level.capacity_bytes:
             continue

@@ -12,11 +12,13 @@ from typing import Any
 import msgspec
 import numba
 
-from rooflab.loops import dependence, machine_code, original, twin_source
+from rooflab.loops import dependence, machine_code, original
 from rooflab.loops.arguments import Arguments
 from rooflab.loops.counting import Counted
 from rooflab.loops.kinds import FLOATS, Kinds, indices, root
+from rooflab.loops.patterns import moves_by_one
 from rooflab.loops.source import Source
+from rooflab.loops.twin_text import Text
 from rooflab.types.loop import Code
 
 
@@ -35,7 +37,9 @@ def examine(
     main = machine_code.main_loop(tuple(found.loops))
     if main is None:
         return None
-    read, write = _l1_bytes(counted, main)
+    passes = _passes(counted, main)
+    read, write = _l1_bytes(counted, main, passes)
+    trips, entries = _trips(counted)
     fast = machine_code.main_loop(tuple(found.fast or ()))
     return Code(
         lanes=main.lanes,
@@ -47,6 +51,10 @@ def examine(
         gathers=main.gathers,
         chain=_chain(source, kinds, counted) if main.lanes == 1 else 0,
         calls=main.calls,
+        instructions=main.instructions,
+        passes=passes,
+        trips=trips,
+        entries=entries,
         why_not=None if main.lanes > 1 else _why_not(source, kinds, counted.twin.text, main, fast),
     )
 
@@ -82,35 +90,55 @@ def _path(arguments: Arguments, compiled: original.Compiled) -> Path:
     return where.with_name(f"{where.stem}_{hashlib.sha256(key.encode()).hexdigest()[:12]}.json")
 
 
-def _l1_bytes(counted: Counted, main: machine_code.InnerLoop) -> tuple[float | None, float | None]:
-    """Bytes read and written by all passes of the compiled loop and by the accesses around it."""
+def _trips(counted: Counted) -> tuple[int, int]:
+    """Trips of the only innermost loop, and how often it was entered; zeros where there are several."""
     text, passes = counted.twin.text, counted.passes
-    innermost = text.innermost
-    if len(innermost) != 1:
-        return None, None
-    number = innermost[0].number
+    if len(text.innermost) != 1:
+        return 0, 0
+    inner = text.innermost[0]
+    around = 0 if inner.parent is None else text.loops[inner.parent].block
+    return int(passes[inner.block]), int(passes[around])
+
+
+def _passes(counted: Counted, main: machine_code.InnerLoop) -> float | None:
+    """Passes of the compiled loop that do what the source's innermost loop does; None where it has several."""
+    text, passes = counted.twin.text, counted.passes
+    if len(text.innermost) != 1:
+        return None
+    number = text.innermost[0].number
     flop = sum(
         each.times * int(passes[block])
         for (block, _), held in text.flop.items()
         for each in held
         if text.owners[block] == number
     )
-    inner = {True: 0, False: 0}
-    outer = {True: 0, False: 0}
-    for ref in text.refs:
-        held = inner if text.owners[ref.block] == number else outer
-        held[ref.write] += int(passes[ref.block]) * ref.itemsize
+    read, write = (_accessed(counted, number, write=each, inside=True) for each in (False, True))
     if flop and main.flop:
-        scale = flop / main.flop
-    elif inner[True] and main.store_bytes:
-        scale = inner[True] / main.store_bytes
-    elif inner[False] and main.load_bytes:
-        scale = inner[False] / main.load_bytes
-    else:
+        return flop / main.flop
+    if write and main.store_bytes:
+        return write / main.store_bytes
+    return read / main.load_bytes if read and main.load_bytes else None
+
+
+def _accessed(counted: Counted, loop: int, *, write: bool, inside: bool) -> int:
+    """Bytes of the source's loads or stores inside, or outside, of a loop."""
+    text, passes = counted.twin.text, counted.passes
+    return sum(
+        int(passes[ref.block]) * ref.itemsize
+        for ref in text.refs
+        if ref.write == write and (text.owners[ref.block] == loop) == inside
+    )
+
+
+def _l1_bytes(
+    counted: Counted, main: machine_code.InnerLoop, passes: float | None
+) -> tuple[float | None, float | None]:
+    """Bytes read and written by all passes of the compiled loop and by the accesses around it."""
+    if passes is None:
         return None, None
-    # A sum kept in a register is written once, after the loop: that store is the source's own.
-    stored = main.store_bytes * scale
-    return main.load_bytes * scale + outer[False], stored + outer[True]
+    number = counted.twin.text.innermost[0].number
+    around = [_accessed(counted, number, write=each, inside=False) for each in (False, True)]
+    return main.load_bytes * passes + around[0], main.store_bytes * passes + around[1]
 
 
 def _chain(source: Source, kinds: Kinds, counted: Counted) -> int:
@@ -135,7 +163,7 @@ def _chain(source: Source, kinds: Kinds, counted: Counted) -> int:
 def _why_not(
     source: Source,
     kinds: Kinds,
-    text: twin_source.Text,
+    text: Text,
     main: machine_code.InnerLoop,
     fast: machine_code.InnerLoop | None,
 ) -> str:
@@ -164,7 +192,7 @@ def _why_not(
         return f"an iteration needs the one before: {carried}"
     if branch is not None:
         return f"line {branch.lineno}: a branch on data"
-    strided = [n for n in _elements(node, kinds) if not _moves_by_one(n, variable)]
+    strided = [n for n in _elements(node, kinds) if not moves_by_one(n, variable)]
     if strided:
         return (
             f"line {strided[0].lineno}: {ast.unparse(strided[0])} moves by more than one element with {variable};"
@@ -172,10 +200,16 @@ def _why_not(
         )
     if sums:
         return f"the sum in {sums[0]} keeps its order, as rounding depends on it"
+    if main.selects:
+        return (
+            "numba must test whether an index is negative (it would count from the end), as it cannot see that"
+            " the loop starts at 0 or above: let it run from 0 and add its start to the indices of no array, or"
+            " give bounds as np.uint64"
+        )
     return "the compiler gives no reason"
 
 
-def _innermost(source: Source, text: twin_source.Text) -> ast.For | ast.While | None:
+def _innermost(source: Source, text: Text) -> ast.For | ast.While | None:
     if len(text.innermost) != 1:
         return None
     line = text.innermost[0].line
@@ -199,17 +233,3 @@ def _elements(node: ast.AST, kinds: Kinds) -> list[ast.Subscript]:
 
 def _indirect(index: ast.expr, kinds: Kinds) -> bool:
     return bool(_elements(index, kinds))
-
-
-def _moves_by_one(node: ast.Subscript, variable: str) -> bool:
-    """Whether the element stays, or moves by one, with the loop's variable (arrays in C order)."""
-    *outer, last = indices(node)
-    named = [any(isinstance(n, ast.Name) and n.id == variable for n in ast.walk(each)) for each in outer]
-    scaled = [
-        n
-        for n in ast.walk(last)
-        if isinstance(n, ast.BinOp)
-        and isinstance(n.op, ast.Mult)
-        and any(isinstance(m, ast.Name) and m.id == variable for m in ast.walk(n))
-    ]
-    return not any(named) and not scaled

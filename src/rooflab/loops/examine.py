@@ -6,14 +6,16 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from rooflab.errors import RooflabError
-from rooflab.loops import compiled_code, counting, language, original, source
+from rooflab.loops import affine, compiled_code, counting, language, original, source
 from rooflab.loops.arguments import Arguments, bind
 from rooflab.loops.caches import Chosen
 from rooflab.loops.kinds import Array, Kinds
 from rooflab.timing import Timing
-from rooflab.types.loop import Code, LoopReport, Timed
+from rooflab.types.loop import Code, LoopReport, Static, Timed
+from rooflab.types.simulation import Simulation
 
 LIMIT_S = 60.0  # of counting, unless the caller says otherwise
+_CONFLICTS = 1.5
 _PLAIN_PYTHON = 200_000  # accesses up to which the loop is run by Python itself too, to compare results
 _CONVENTIONS = (
     "FLOP: as the source says them; a multiply-add is 2, a comparison, negation or minimum 1, exp and the like"
@@ -69,6 +71,7 @@ def report(known: Known, caches: Chosen, *, limit_s: float | None = LIMIT_S, tim
     runs: list[Timed] = []
     code: Code | None = None
     parallel = "not run"
+    static = None
     if outcome.stopped:
         warnings.append(
             f"the count was stopped after {limit_s:g} s, at {outcome.where or 'its start'}: all counts"
@@ -80,11 +83,16 @@ def report(known: Known, caches: Chosen, *, limit_s: float | None = LIMIT_S, tim
             code, runs, parallel = _run(known, counted, caches, checks, warnings)
         except Exception as error:
             raise _readable(error, read) from error
+    flop_by = counting.flop(counted)
+    if not outcome.stopped:
+        totals = (int(sum(each.count for each in flop_by)), counted.simulation.accessed_bytes or 0)
+        static = affine.analyze(read, kinds, arguments, caches.caches, totals)
+        warnings += conflicts(static, counted.simulation)
     return LoopReport(
         name=read.name,
         where=f"{read.path}:{read.tree.lineno}",
         arguments={name: _described(value, kinds.names[name]) for name, value in _named(known)},
-        flop_by=counting.flop(counted),
+        flop_by=flop_by,
         accesses=counted.simulation.accesses,
         accessed_bytes=counted.simulation.accessed_bytes or 0,
         stored_bytes=counting.stored_bytes(counted),
@@ -93,10 +101,12 @@ def report(known: Known, caches: Chosen, *, limit_s: float | None = LIMIT_S, tim
         lines=counting.lines(counted, read),
         loops=counting.loops(counted),
         code=code,
+        strided=counting.irregular(counted, "stride"),
         gathered=counting.irregular(counted, "gather"),
         chased=counting.irregular(counted, "chase"),
         runs=tuple(runs),
         parallel=parallel,
+        static=static,
         checks=tuple(checks),
         complete=not outcome.stopped,
         stopped_at=outcome.where if outcome.stopped else "",
@@ -104,6 +114,19 @@ def report(known: Known, caches: Chosen, *, limit_s: float | None = LIMIT_S, tim
         warnings=tuple(warnings),
         conventions=(*_CONVENTIONS, *counted.simulation.assumptions),
     )
+
+
+def conflicts(static: Static, simulation: Simulation) -> list[str]:
+    """Sentences on levels that serve much more than caches without conflicts of the same size would need."""
+    said = []
+    for each, near in zip(simulation.traffic, simulation.levels, strict=True):
+        needed = static.traffic_bytes.get(each.level)
+        if needed and each.nbytes > _CONFLICTS * needed:
+            said.append(
+                f"{near.name} misses {each.nbytes / needed:.1f} × what its capacity explains: lines used together"
+                " fall into the same sets, as rows of a power of two do: pad them by a line"
+            )
+    return said
 
 
 def _run(

@@ -20,6 +20,8 @@ _FUSED = re.compile(
     r"@llvm\.(?P<op>fma|fmuladd|sqrt|fabs|maxnum|minnum|floor|ceil)\.(?:v(?P<lanes>\d+))?(?P<vector>f\d+)"
 )
 _CALL = re.compile(r"call [^@\n]*@(?P<name>[\w.$]+|\"[^\"]+\")\(")
+# Addresses are folded into loads and stores, comparisons into the branch behind them.
+_FREE = re.compile(r" = (?:phi|getelementptr|bitcast|icmp|sext|zext|ptrtoint|inttoptr) ")
 _BITS = {"double": 64, "float": 32, "half": 16}
 
 
@@ -33,6 +35,7 @@ class InnerLoop(NamedTuple):
         flop: of all lanes.
         gathers: loads and stores of scattered elements.
         calls: functions that are called, such as "exp".
+        instructions: of the IR, less those that cost none; `selects` those that choose between two values.
     """
 
     lanes: int
@@ -43,6 +46,8 @@ class InnerLoop(NamedTuple):
     flop: int
     gathers: int
     calls: tuple[str, ...]
+    instructions: int
+    selects: int
 
 
 def inner_loops(ir: str, name: str) -> tuple[InnerLoop, ...]:
@@ -180,7 +185,10 @@ def _counted(lines: list[str]) -> InnerLoop:
             flop += 1
     (loads, load_bytes), (stores, store_bytes) = totals["load"], totals["store"]
     wide = lanes if flop else access_lanes
-    return InnerLoop(wide, load_bytes, store_bytes, loads, stores, flop, gathers, tuple(dict.fromkeys(calls)))
+    work = [line for line in lines if not _FREE.search(line)]
+    selects = sum(" = select " in line for line in lines)
+    called = tuple(dict.fromkeys(calls))
+    return InnerLoop(wide, load_bytes, store_bytes, loads, stores, flop, gathers, called, len(work), selects)
 
 
 def _bits(kind: str) -> int:

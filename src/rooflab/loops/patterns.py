@@ -9,9 +9,10 @@ from typing import Literal
 from rooflab.loops.kinds import Kinds, indices, root
 from rooflab.loops.source import Source
 
-# "stream": by loop variables alone; prefetchers follow. "gather": x[idx[k]]; many are in flight at once.
-# "chase": the place comes from the access before, as in i = following[i]; each waits for the last.
-Way = Literal["stream", "gather", "chase"]
+# "stream": along a row in the innermost loop; prefetchers follow. "stride": over lines, as down a column.
+# "gather": x[idx[k]]; many are in flight at once. "chase": the place comes from the access before, as in
+# i = following[i]; each waits for the last.
+Way = Literal["stream", "stride", "gather", "chase"]
 
 
 class Patterns:
@@ -35,15 +36,17 @@ class Patterns:
             if any(True for _ in self._elements(value)):
                 self._loaded.add(target.id)
 
-    def of(self, node: ast.Subscript) -> Way:
-        """The way of the access `node`."""
+    def of(self, node: ast.Subscript, variable: str, unit: bool) -> Way:
+        """The way of the access `node` in the innermost loop over `variable`; `unit`: its rows are contiguous."""
         names = {name for index in indices(node) for name in _names(index)}
         sources = self._closure(names)
         chased = {name for name in sources & self._loaded if name in self._closure(self._from.get(name, set()))}
         if chased:
             return "chase"
         nested = any(True for index in indices(node) for _ in self._elements(index))
-        return "gather" if nested or sources & self._loaded else "stream"
+        if nested or sources & self._loaded:
+            return "gather"
+        return "stream" if moves_by_one(node, variable, unit) else "stride"
 
     def _closure(self, names: set[str]) -> set[str]:
         found, todo = set(names), list(names)
@@ -57,6 +60,19 @@ class Patterns:
         for each in ast.walk(node):
             if isinstance(each, ast.Subscript) and self._kinds.array(root(each)) is not None:
                 yield each
+
+
+def moves_by_one(node: ast.Subscript, variable: str, unit: bool = True) -> bool:
+    """Whether an element stays, or moves by one element, with `variable`; `unit`: rows are contiguous."""
+    *outer, last = indices(node)
+    if any(variable in _names(each) for each in outer):
+        return False
+    if variable not in _names(last):
+        return True
+    return unit and not any(
+        isinstance(each, ast.BinOp) and isinstance(each.op, ast.Mult) and variable in _names(each)
+        for each in ast.walk(last)
+    )
 
 
 def _names(node: ast.AST) -> set[str]:

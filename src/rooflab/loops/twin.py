@@ -13,6 +13,7 @@ from rooflab.loops import files, hooks, twin_source
 from rooflab.loops.arguments import Arguments
 from rooflab.loops.kinds import Kinds
 from rooflab.loops.source import Source
+from rooflab.loops.twin_text import Text
 
 _HEADER = """\
 from rooflab.cachesim.core import access as _rl_access, access_within as _rl_within, open_state as _rl_open
@@ -48,7 +49,7 @@ class Twin(NamedTuple):
     """A compiled twin: `text` says what its counters mean."""
 
     function: Callable[..., Any]
-    text: twin_source.Text
+    text: Text
 
 
 def make(source: Source, kinds: Kinds, arguments: Arguments) -> Twin:
@@ -107,7 +108,7 @@ def _bounded(
     return held[0], held[1]
 
 
-def _where(text: twin_source.Text, events: np.ndarray, passes: np.ndarray) -> str:
+def _where(text: Text, events: np.ndarray, passes: np.ndarray) -> str:
     named = {
         loop.variable: int(events[hooks.VARIABLES + loop.number])
         for loop in text.loops
@@ -116,7 +117,7 @@ def _where(text: twin_source.Text, events: np.ndarray, passes: np.ndarray) -> st
     return ", ".join(f"{name} = {value}" for name, value in named.items())
 
 
-def _outside(text: twin_source.Text, source: Source, events: np.ndarray, where: str) -> str:
+def _outside(text: Text, source: Source, events: np.ndarray, where: str) -> str:
     ref = text.refs[int(events[hooks.REF])]
     axis, index, length = (int(events[word]) for word in (hooks.AXIS, hooks.INDEX, hooks.LENGTH))
     at = f" at {where}" if where else ""
@@ -126,7 +127,7 @@ def _outside(text: twin_source.Text, source: Source, events: np.ndarray, where: 
     )
 
 
-def by_line(text: twin_source.Text, passes: np.ndarray) -> Mapping[int, dict[tuple[str, str], int]]:
+def by_line(text: Text, passes: np.ndarray) -> Mapping[int, dict[tuple[str, str], int]]:
     """FLOP of each line by (engine, number format)."""
     made: dict[int, dict[tuple[str, str], int]] = {}
     for (block, line), counted in text.flop.items():

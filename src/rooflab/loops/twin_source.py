@@ -10,83 +10,14 @@ from __future__ import annotations
 import ast
 import copy
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
 
+from rooflab.loops.branches import leaves, unchained
 from rooflab.loops.kinds import Array, Flop, Kinds, indices, root
 from rooflab.loops.language import refuse
-from rooflab.loops.patterns import Patterns, Way
+from rooflab.loops.patterns import Patterns
 from rooflab.loops.source import Source
-
-
-class Ref(NamedTuple):
-    """One access as it stands in the source.
-
-    Attributes:
-        number: what the simulator knows it by.
-        way: how its place moves (`patterns`).
-    """
-
-    number: int
-    array: str
-    line: int
-    text: str
-    write: bool
-    itemsize: int
-    block: int
-    way: Way
-
-
-class Loop(NamedTuple):
-    """A loop: `variable` is "" for while; its body's block counts its trips."""
-
-    number: int
-    variable: str
-    line: int
-    block: int
-    parent: int | None
-
-
-class Text(NamedTuple):
-    """A twin.
-
-    Attributes:
-        text: of the function, named `twin`.
-        refs, loops: by number.
-        flop: of one pass of a block, by (block, line).
-        owners: the innermost loop of each block; None outside of loops.
-        swapped: arrays that change places in it: what is known by array is known of them together.
-    """
-
-    text: str
-    refs: tuple[Ref, ...]
-    loops: tuple[Loop, ...]
-    flop: Mapping[tuple[int, int], tuple[Flop, ...]]
-    owners: tuple[int | None, ...]
-    swapped: frozenset[str]
-
-    @property
-    def blocks(self) -> int:
-        """How many blocks there are."""
-        return len(self.owners)
-
-    @property
-    def innermost(self) -> tuple[Loop, ...]:
-        """Loops that hold no other."""
-        parents = {loop.parent for loop in self.loops}
-        return tuple(loop for loop in self.loops if loop.number not in parents)
-
-
-class Layout(NamedTuple):
-    """What of an array argument is fixed in the text.
-
-    Attributes:
-        unit: the last stride is one element.
-        split: an element may lie on two lines.
-    """
-
-    unit: bool
-    split: bool
+from rooflab.loops.twin_text import Layout, Loop, Ref, Text
 
 
 def write(source: Source, kinds: Kinds, layouts: Mapping[str, Layout]) -> Text:
@@ -221,7 +152,7 @@ class _Writer:
                 self.depth -= 1
         self.block = outside
         self.checked.clear()
-        if any(_leaves(each) for each in (*node.body, *node.orelse)):
+        if any(leaves(each) for each in (*node.body, *node.orelse)):
             self._new_block()
 
     def _assign(self, node: ast.Assign | ast.AnnAssign) -> None:
@@ -298,7 +229,7 @@ class _Writer:
             case ast.IfExp() if self._matters(node.body) or self._matters(node.orelse):
                 return self._conditional(node)
             case ast.Compare() if len(node.ops) > 1 and any(self._matters(each) for each in node.comparators[1:]):
-                return self._expression(_unchained(node))
+                return self._expression(unchained(node))
         made = copy.copy(node)
         for field, value in ast.iter_fields(node):
             if isinstance(value, list):
@@ -385,9 +316,9 @@ class _Writer:
         assert isinstance(base, ast.Name)
         array = self.kinds.array(base)
         assert array is not None
-        ref = Ref(
-            number, base.id, node.lineno, ast.unparse(node), write, array.itemsize, self.block, self.ways.of(node)
-        )
+        variable = self.loops[self.inside[-1]].variable if self.inside else ""
+        way = self.ways.of(node, variable, self.layouts[base.id].unit)
+        ref = Ref(number, base.id, node.lineno, ast.unparse(node), write, array.itemsize, self.block, way)
         self.refs.append(ref)
         call = "_rl_access" if self.layouts[base.id].split else "_rl_within"
         request = "_rl_STORE" if write else "_rl_LOAD"
@@ -397,28 +328,3 @@ class _Writer:
         for each in self.kinds.flop(node):
             held = self.flop.setdefault((self.block, getattr(node, "lineno", 0)), Counter())
             held[each.engine, each.dtype] += each.times
-
-
-def _unchained(node: ast.Compare) -> ast.BoolOp:
-    """`a < b < c` as `a < b and b < c`: the second comparison runs only where the first holds."""
-    sides = [node.left, *node.comparators]
-    parts = [
-        ast.copy_location(ast.Compare(left, [op], [right]), node)
-        for left, op, right in zip(sides, node.ops, sides[1:], strict=False)
-    ]
-    return ast.copy_location(ast.BoolOp(ast.And(), list(parts)), node)
-
-
-def _leaves(node: ast.stmt) -> bool:
-    """Whether `node` may leave the statements around it: return, or break and continue of a loop around."""
-    return any(isinstance(each, (ast.Return, ast.Break, ast.Continue)) for each in _reached(node))
-
-
-def _reached(node: ast.AST) -> Iterator[ast.AST]:
-    yield node
-    for child in ast.iter_child_nodes(node):
-        if isinstance(node, (ast.For, ast.While)):
-            # break and continue inside are that loop's own
-            yield from (each for each in ast.walk(child) if isinstance(each, ast.Return))
-        else:
-            yield from _reached(child)

@@ -17,7 +17,7 @@ import msgspec
 from rooflab.errors import RooflabError
 from rooflab.machines import microarchitecture
 from rooflab.model.roofline import BALANCED
-from rooflab.types.loop import LoopReport, Point, Predicted, Timed
+from rooflab.types.loop import Code, LoopReport, Point, Predicted, Timed
 from rooflab.types.machine import Level, Machine, Rate, Scope, is_main_memory
 from rooflab.types.prediction import Bound
 
@@ -27,10 +27,14 @@ _BEYOND = (("read", 0.0, 1.0), ("triad", 1 / 4, 4 / 3), ("copy", 1 / 3, 3 / 2), 
 _AT_L1 = (("read", 0.0, 1.0), ("triad", 1 / 3, 1.0), ("copy", 1 / 2, 1.0), ("write", 1.0, 1.0))
 # Fitted on this project's Zen 4 guest with CSR products of random columns: misses in flight on one core.
 IN_FLIGHT = 10.0
-LOADS_PER_CYCLE = 2.0  # scalar loads: two load ports on every core of the table (Zen 4 and newer: three)
+# An access that steps over lines leaves the pages that the first TLB holds: a look-up in the second one
+# (Zen 4: 7 cycles, AMD 57647), partly hidden; fitted on matmul's columns and a transpose, as the others.
+TLB_CYCLES = 6.0
+PER_CYCLE = 4.0  # instructions that a core retires in a loop without misses
+ENTRY_CYCLES = 15.0  # to enter a loop and to leave it: set-up, and a branch that is guessed wrong
 SPECIAL_CYCLES, CALL_CYCLES = 5.0, 40.0  # a division or root; exp, log and the like by the C library
 ADD_LATENCY_CYCLES = 4.0  # where the microarchitecture is not known
-OVERLAP = 0.7  # share of the further terms that hides behind the longest; fitted as IN_FLIGHT was
+OVERLAP = 0.5  # share of the further terms that hides behind the longest; fitted as IN_FLIGHT was
 
 
 class _Term(NamedTuple):
@@ -162,7 +166,11 @@ def _waiting_s(report: LoopReport, level: Level, number: int, rate: float, threa
     further = levels[number].name if number < len(levels) else None
     line_s = nearer.cache.unit_bytes / rate
     waiting = 0.0
-    for misses, in_flight in ((report.gathered, IN_FLIGHT), (report.chased, 1.0)):
+    for misses, in_flight in (
+        (report.gathered, IN_FLIGHT),
+        (report.strided, IN_FLIGHT),
+        (report.chased, 1.0),
+    ):
         # Those that miss this level too wait for the one behind it instead.
         served = misses.get(nearer.name, 0) - (misses.get(further, 0) if further else 0)
         waiting += max(served, 0) * max(level.latency_s / (in_flight * threads) - line_s, 0.0)
@@ -224,17 +232,23 @@ def _core(report: LoopReport, machine: Machine, threads: int) -> _Term | None:
         if code is not None and code.chain:
             latency = code.chain * _add_latency(machine) / hertz / threads
             terms.append(_Term("a chain of additions", latency))
-        if code is not None and lanes == 1:
-            loads = (
-                report.accesses if code.read_bytes is None else report.accesses * _kept(report, code.read_bytes)
-            )
-            terms.append(_Term("scalar loads", loads / LOADS_PER_CYCLE / hertz / threads))
+        steps = report.strided.get(report.simulation.levels[0].name, 0)
+        terms.append(_Term("address translation", steps * TLB_CYCLES / hertz / threads))
+        if code is not None and code.passes:
+            terms.append(_Term("instructions", _instructions_s(code, code.passes, hertz) / threads))
     return max(terms, key=lambda each: each.seconds)
 
 
-def _kept(report: LoopReport, read_bytes: float) -> float:
-    """Share of the source's accesses that the compiled loop still makes."""
-    return min(1.0, read_bytes / report.accessed_bytes) if report.accessed_bytes else 1.0
+def _instructions_s(code: Code, passes: float, hertz: float) -> float:
+    """Seconds to issue the instructions of the innermost loop: whole passes, what each entry leaves, entries."""
+    cycles = code.instructions / PER_CYCLE
+    if not code.entries or not code.trips:
+        return passes * cycles / hertz
+    each, unrolled = code.trips / code.entries, code.trips / passes
+    whole = each // unrolled
+    # What no pass holds runs element by element.
+    single = (each - whole * unrolled) * cycles * min(code.lanes / unrolled, 1.0)
+    return code.entries * (whole * cycles + single + ENTRY_CYCLES) / hertz
 
 
 def _peak(report: LoopReport, machine: Machine, scope: Scope) -> Rate | None:

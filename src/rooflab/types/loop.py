@@ -54,6 +54,9 @@ class Code(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         gathers: loads of scattered elements in one pass.
         chain: operations that must wait for one another, in all passes together.
         calls: functions that it calls, such as "exp".
+        instructions: of one pass, in the compiler's intermediate form.
+        passes: that the trips of the source's innermost loop come to; None where it has several such loops.
+        trips, entries: of the source's innermost loop, and how often it was entered.
     """
 
     lanes: int
@@ -66,6 +69,10 @@ class Code(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     gathers: int = 0
     chain: int = 0
     calls: tuple[str, ...] = ()
+    instructions: int = 0
+    passes: float | None = None
+    trips: int = 0
+    entries: int = 0
 
     @property
     def vectorised(self) -> bool:
@@ -173,8 +180,9 @@ class LoopReport(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         lines, loops: the counts by line of the source, and the trips of its loops.
         code: what the compiler left; None where it could not be compiled or read.
         runs: measured times.
-        gathered, chased: misses of a warm run, by cache level, of accesses whose place data decide (x[idx[k]]),
-            and of those that wait for the one before (i = following[i]).
+        strided, gathered, chased: misses of a warm run, by cache level, of accesses that step over lines in the
+            innermost loop, of those whose place data decide (x[idx[k]]), and of those that wait for the one
+            before (i = following[i]).
         parallel: over which loop prange ran, or why it did not.
         points: at each level, one core, warm; cache-aware at L1.
         predictions: for one core, and for all where prange ran.
@@ -199,6 +207,7 @@ class LoopReport(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     loops: tuple[Trips, ...] = ()
     code: Code | None = None
     runs: tuple[Timed, ...] = ()
+    strided: dict[str, int] = {}
     gathered: dict[str, int] = {}
     chased: dict[str, int] = {}
     parallel: str = ""
