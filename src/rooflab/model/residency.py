@@ -91,12 +91,13 @@ def start_s(found: Codes, device: Device) -> np.ndarray:
     """Seconds that starting each row's kernels takes because of what ran before, (rows, settings).
 
     A unit fetches another program's instructions and arguments from the last cache; from memory where
-    traffic has pushed them out of it, and always when caches are cold.
+    traffic has pushed them out of it, and always when caches are cold. A kernel that follows itself has
+    its program at hand, cold data or not.
     """
     near, far = device.constants("residency.switch_s"), device.constants("residency.cold_start_s")
-    if not device.warm:
-        return np.full((len(found.switched), np.size(device.cache_bytes)), near + far)
-    missing = 1.0 - held_share(found.distance_bytes[:, None], device)
+    missing = np.ones((len(found.switched), np.size(device.cache_bytes)))
+    if device.warm:
+        missing = 1.0 - held_share(found.distance_bytes[:, None], device)
     return found.switched[:, None] * (near + far * missing)
 
 
