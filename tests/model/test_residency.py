@@ -67,7 +67,7 @@ def test_displaced_bytes_are_dirty_ones_that_a_kernel_does_not_replace(read: flo
     assert residency.displaced_bytes(read, write, WARM) == 0
     found = residency.displaced_bytes(read, write, COLD)
     assert 0 <= found <= L2
-    assert found <= read
+    assert found <= read + 1e-6  # a difference of rounded sums
     assert residency.displaced_bytes(0.0, write, COLD) == 0
 
 
