@@ -224,7 +224,7 @@ def _product_before(
 def _square(op: Op, tensors: Sequence[TensorSpec]) -> bool:
     """Whether a product is one matrix times another for each head: neither operand is a weight."""
     a, b = tensors[op.inputs[0]], tensors[op.inputs[1]]
-    return len(a.shape) >= 2 and len(b.shape) >= 2 and "parameter" not in (a.role, b.role)
+    return len(a.shape) >= 3 and len(b.shape) >= 3 and "parameter" not in (a.role, b.role)
 
 
 def _product_after(softmax: int, ops: Sequence[Op], flow: Flow) -> tuple[int, list[int]] | None:
