@@ -261,15 +261,15 @@ def op(
 def _answer(report: Report, paths: tuple[str, ...], as_json: bool, **how: Any) -> None:
     from rooflab.views import report_export
 
+    if paths:  # first: whoever reads the terminal may stop reading
+        report_export.save(report, *paths)
+        click.echo(f"rooflab: wrote {', '.join(paths)}", err=True)
     if as_json:
         click.echo(report_export.json_text(report).encode(), nl=False)
     else:
         from rooflab.views import report_terminal
 
         report_terminal.show(report, **how)
-    if paths:
-        report_export.save(report, *paths)
-        click.echo(f"rooflab: wrote {', '.join(paths)}", err=True)
 
 
 @contextmanager
