@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from rooflab.model.kernels import passes
+from rooflab.model.kernels import passes, stream
 from rooflab.model.kernels.common import Features, Mechanism, Specs
 from rooflab.model.kernels.passes import CODE, Pass
 from rooflab.types.work import Cost, Op, TensorSpec
@@ -71,6 +71,7 @@ def _logsumexp(x: TensorSpec, out: TensorSpec, cost: Cost) -> tuple[Pass, ...]:
         Pass(
             code=CODE["strided"],
             elements=elements,
+            instructions=2 * stream.programs()["division"],  # the maximum lies along two dimensions
             blocks=elements / 8192,
             inner_bytes=2 * size,
             inner_size_bytes=size,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from rooflab.model.kernels import passes
+from rooflab.model.kernels import passes, stream
 from rooflab.model.kernels.common import Features, Mechanism, Specs
 from rooflab.model.kernels.passes import CODE, Pass
 from rooflab.types.work import Cost, Op, TensorSpec
@@ -190,6 +190,7 @@ def _group(op: Op, x: TensorSpec, cost: Cost, backward: bool) -> tuple[Pass, ...
         Pass(
             code=CODE["strided"],
             elements=elements,
+            instructions=2 * stream.programs()["division"],  # moments lie along two dimensions
             blocks=elements / 8192,
             inner_bytes=again,
             inner_size_bytes=again,

@@ -41,7 +41,7 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
                 sectors += found.sector_bytes
                 apart += spec.nbytes if found.sector_bytes else 0.0
                 waste += found.waste_bytes
-                instructions += _programs()["division"] * found.dimensions
+                instructions += programs()["division"] * found.dimensions
     held = _BLOCKS * (_BLOCK_ELEMENTS if code == "vectorized" else _STRIDED_ELEMENTS)
     return passes.flat(
         1,
@@ -74,12 +74,12 @@ def _code(op: Op, inputs: Specs, out: TensorSpec) -> str:
 
 def per_element(op: Op, cost: Cost, elements: float) -> float:
     """Instructions per element of an element-wise function, or of a compiler's kernel of several."""
-    known = _programs().get(op.attrs.get("function", ""))
+    known = programs().get(op.attrs.get("function", ""))
     if known is not None:
         return known
     total = 0.0
     for one in cost.flop:
-        total += one.count * (_programs()["special"] if one.engine == "special" else 1.0)
+        total += one.count * (programs()["special"] if one.engine == "special" else 1.0)
     return total / elements if elements else 0.0
 
 
@@ -88,12 +88,12 @@ def _doubles(cost: Cost, elements: float) -> float:
     total = 0.0
     for one in cost.flop:
         if one.dtype == "fp64":
-            total += one.count * (_programs()["special_double"] if one.engine == "special" else 1.0)
+            total += one.count * (programs()["special_double"] if one.engine == "special" else 1.0)
     return total / elements if elements else 0.0
 
 
 @functools.cache
-def _programs() -> dict[str, float]:
+def programs() -> dict[str, float]:
     """Instructions per element by function: the same program on every card, so of all GPUs' constants."""
     gpu = constants.load("gpu")
     return {name.partition(".")[2]: gpu(name) for name in gpu.values if name.startswith("function.")}
