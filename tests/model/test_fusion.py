@@ -98,6 +98,8 @@ CASES = [
     ("mask", masked, (*((1, 2, 16, 8),) * 3, (16, 16)), [("attention", 1)], 2 * (4 * 256 + 256)),
     # the same twice is done once
     ("twice", lambda x: torch.exp(x) @ torch.exp(x).T, (X,), [("pointwise", 1), ("matmul", 1)], None),
+    # two functions of one tensor, which crosses once
+    ("two results", lambda x: (torch.sin(x), torch.cos(x)), (X,), [("pointwise", 2)], 2 * 3 * 512),
     # what fills and ranges hold is computed where it is used
     (
         "constants",
@@ -144,6 +146,15 @@ def test_gathers_and_embeddings_count_rows_not_tables() -> None:
     # 64 rows of the first table, 16 of the second, weight and bias, 64 numbers; out: one tensor
     assert row.read_bytes == 4 * 64 * (64 + 16 + 2) + 8 * 64
     assert row.write_bytes == 4 * 64 * 64
+
+
+def test_two_gathers_take_rows_of_their_own() -> None:
+    """The same table under two lists of 16 numbers: 32 rows of 64, both lists in; one sum out."""
+    table = torch.nn.Embedding(1000, 64, device="meta")
+    ids = [torch.empty((16,), device="meta", dtype=torch.long) for _ in range(2)]
+    (row,) = compiled(rooflab.analyze(lambda a, b: table(a) + table(b), *ids)).rows
+    assert row.read_bytes == 4 * 32 * 64 + 2 * 8 * 16
+    assert row.write_bytes == 4 * 16 * 64
 
 
 def test_a_cache_is_written_before_attention_reads_all_of_it() -> None:

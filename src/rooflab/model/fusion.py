@@ -164,8 +164,10 @@ def _edges(members: tuple[int, ...], parts: _Parts) -> Edges:
         for read in flow.reads[number]:
             if read.writer in free or (read.covered and read.writer in inside):
                 continue
-            known = reads.get(read.whole, (read.tensor, 0.0))
-            reads[read.whole] = (known[0], max(known[1], size[read.tensor]))
+            first, known = reads.get(read.whole, (read.tensor, 0.0))
+            part, whole = size[read.tensor], tensors[read.tensor].nbytes
+            # Two gathers from one table take rows of their own; all of a tensor is read once.
+            reads[read.whole] = (first, min(known + part, whole) if part < whole else part)
         beyond = max(cost.compulsory.write_bytes - sum(tensors[i].nbytes for i in set(ops[number].outputs)), 0.0)
         for index in dict.fromkeys(ops[number].outputs):
             if _leaves(number, index, inside, parts):

@@ -8,6 +8,7 @@ and the like are calls of a library, which nothing is fused into.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -114,7 +115,9 @@ def grouped(
         of[number] = number
         groups[number] = Group((number,), extents[number], needs, before)
         for producer in _producers(flow.reads[number], of):
-            _join(groups, of, producer, of[number], ops, flow)
+            loops = _together(groups[producer], groups[of[number]], flow)
+            _join(groups, of, producer, of[number], ops, loops)
+    _side_by_side(groups, of, ops, flow)
     return _ordered(groups, of)
 
 
@@ -124,22 +127,35 @@ def _producers(reads: Iterable[Read], of: dict[int, int]) -> list[int]:
     return sorted(found, reverse=True)
 
 
+def _side_by_side(groups: dict[int, Group], of: dict[int, int], ops: Sequence[Op], flow: Flow) -> None:
+    """Joins groups that read the same tensor and loop alike, neither needing the other: it crosses once."""
+    readers: dict[tuple[int, int | None], list[int]] = {}
+    for number in sorted(of):
+        # Gathers from one table take rows of their own.
+        for read in () if ops[number].kind in ("gather", "scatter") else flow.reads[number]:
+            readers.setdefault((read.whole, read.writer), []).append(number)
+    for numbers in readers.values():
+        for one, other in itertools.pairwise(numbers):
+            a, b = groups[of[one]], groups[of[other]]
+            if a.extent is None or b.extent is None or a.extent.elements != b.extent.elements:
+                continue
+            if a.needs.isdisjoint(b.members) and b.needs.isdisjoint(a.members) and _same_rows(a.extent, b.extent):
+                loops = a.extent._replace(rows=a.extent.rows or b.extent.rows)
+                _join(groups, of, of[one], of[other], ops, loops)
+
+
 def _join(
-    groups: dict[int, Group], of: dict[int, int], producer: int, consumer: int, ops: Sequence[Op], flow: Flow
+    groups: dict[int, Group], of: dict[int, int], one: int, other: int, ops: Sequence[Op], loops: Extent | None
 ) -> None:
-    """Makes one group of two where one kernel can do both: it takes the number of the earlier."""
-    if producer == consumer:
+    """Makes one group of two where one kernel can do both, looping over `loops`: it takes the earlier's number."""
+    if loops is None or one == other:
         return
-    a, b = groups[producer], groups[consumer]
+    a, b = groups[one], groups[other]
     if len(a.members) + len(b.members) > MOST or not _alike(ops[a.members[0]], ops[b.members[0]]):
         return
-    inside = set(a.members)
-    if not all(read.covered for m in b.members for read in flow.reads[m] if read.writer in inside):
+    if _between(groups, of, one, other) or _between(groups, of, other, one):
         return
-    loops = _together(a, b, flow)
-    if loops is None or _between(groups, of, producer, consumer) or _between(groups, of, consumer, producer):
-        return
-    first, second = sorted((producer, consumer))
+    first, second = sorted((one, other))
     members = tuple(sorted(a.members + b.members))
     before = (a.before | b.before) & ~(1 << first | 1 << second)
     groups[first] = Group(members, loops, (a.needs | b.needs) - set(members), before)
@@ -160,17 +176,23 @@ def _together(a: Group, b: Group, flow: Flow) -> Extent | None:
     made, used = a.extent, b.extent
     if made is None or used is None or not made.gives or not used.takes:
         return None
+    inside = set(a.members)
+    if not all(read.covered for number in b.members for read in flow.reads[number] if read.writer in inside):
+        return None
     one = Extent(made.elements, made.rows or used.rows, made.takes, used.gives)
-    same_rows = not (made.rows and used.rows) or made.rows == used.rows
-    if made.elements == used.elements and same_rows:
+    if made.elements == used.elements and _same_rows(made, used):
         return one
     if made.rows and not used.rows and used.elements == made.rows:
         return one  # work on the sums: one element per row
-    inside = {*a.members, *b.members}
-    if not made.rows and all(read_by(flow, m) <= inside for m in a.members):
+    inside.update(b.members)
+    if not made.rows and all(read_by(flow, number) <= inside for number in a.members):
         # Computed where it is used, and nowhere else: broadcast, concatenated or sliced there.
         return used
     return None
+
+
+def _same_rows(a: Extent, b: Extent) -> bool:
+    return not (a.rows and b.rows) or a.rows == b.rows
 
 
 def _between(groups: dict[int, Group], of: dict[int, int], first: int, last: int) -> bool:
