@@ -216,6 +216,7 @@ def test_compiled_reports_go_back_to_what_was_captured() -> None:
     once = report.on("h200", mode="compiled")
     assert len(once.rows) == 1
     assert once.captured is report.graph
+    assert once.on("h100-sxm").graph is once.graph  # fused already
     again = once.on("h200", mode="graph")
     assert [row.op for row in again.rows] == [row.op for row in report.rows]
     assert (

@@ -70,6 +70,8 @@ def _as_run(report: Report, setting: Setting) -> Report:
     """`report` with the rows that run: a compiler's kernels in the mode "compiled", else as captured."""
     captured = report.captured or report.graph
     if setting.mode == "compiled":
+        if report.captured is not None:
+            return report  # fused already
         made = answer.report(fusion.fused(captured), report.name, report.environment)
         return msgspec.structs.replace(made, captured=captured)
     return report if report.captured is None else answer.report(captured, report.name, report.environment)
