@@ -49,6 +49,7 @@ IMAGE = tensor(8, 64, 56, 56)
         (stream, "copy", (X, X), (tensor(8192, 768),), {}, ["copy_batched"]),
         (stream, "copy", (tensor(768, 4096, strides=(1, 768)), X), (tensor(1536, 4096),), {}, ["strided"]),
         (stream, "random", (), (X,), {}, ["dropout"]),
+        (stream, "pointwise", (X, W), (X, W), {"function": "mul", "foreach": True}, ["multi_tensor"]),
         (reduction, "reduction", (X,), (COLUMN,), {"function": "sum"}, ["reduce"]),
         (reduction, "reduction", (X,), (tensor(),), {"function": "sum"}, ["reduce"]),
         (reduction, "reduction", (X,), (W,), {"function": "sum"}, ["reduce_columns"]),

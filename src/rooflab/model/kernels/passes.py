@@ -26,6 +26,7 @@ CODES = (
     "casting",
     "dropout",
     "copy_batched",
+    "multi_tensor",
     "reduce",
     "reduce_columns",
     "reduce_index",

@@ -33,7 +33,7 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
     instructions = per_element(op, cost, elements) if op.kind == "pointwise" else 0.0
     sectors = waste = apart = 0.0
     parts = code == "copy_batched"  # of a concatenation: each is walked over in an order of its own
-    if not foreach and op.kind != "kernel" and code in ("vectorized", "casting", "copy_batched"):
+    if op.kind != "kernel" and code in ("vectorized", "casting", "copy_batched"):
         for spec in inputs:
             found = layout.walk(spec, layout.repacked(spec) if parts else out)
             if not found.plain:
@@ -62,6 +62,8 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
 
 
 def _code(op: Op, inputs: Specs, out: TensorSpec) -> str:
+    if op.attrs.get("foreach"):
+        return "multi_tensor"
     if op.kind in ("dropout", "random"):
         return "dropout"
     if op.kind == "copy" and len(inputs) > 1:
