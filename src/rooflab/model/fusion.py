@@ -1,6 +1,6 @@
 """A program as a compiler would run it: operations fused into kernels, never more bytes than before.
 
-`fused` takes a graph to a graph. Held against PyTorch's inductor in tests/model/test_fusion.py.
+`fused` takes a graph to a graph. Held against PyTorch's inductor in tests/model/test_inductor.py.
 """
 
 from __future__ import annotations
