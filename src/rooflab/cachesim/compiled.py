@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from numba import njit
+from numba import njit, typeof
 from numba.core.caching import FunctionCache
 from numba.core.ccallback import CFunc
 from numba.core.sigutils import normalize_signature
@@ -43,6 +43,32 @@ class _NamedCache(FunctionCache):
         return (sig, codegen.magic_tuple(), self._key)
 
 
+class Named:
+    """Decorators for functions that are made anew for each of several settings.
+
+    numba names machine code by a function's name and a number that counts up in each process. Two settings of one
+    function, found on disk but compiled in different processes, may thus bear the same name, and the
+    linker takes them for one. `tag` keeps them apart.
+    """
+
+    def __init__(self, tag: str) -> None:
+        self.tag = "".join(char if char.isalnum() else "_" for char in tag)
+
+    def part(self, function: Callable[..., Any]) -> Any:
+        """`function` compiled as a part of others."""
+        return njit(**OPTIONS)(self.name(function))
+
+    def inlined(self, function: Callable[..., Any]) -> Any:
+        """`function` compiled into each place that calls it."""
+        return njit(**INLINED)(self.name(function))
+
+    def name(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """`function` under a name of its own."""
+        function.__name__ = f"{function.__name__}_{self.tag}"
+        function.__qualname__ = f"{function.__qualname__}_{self.tag}"
+        return function
+
+
 def kernel(function: Callable[..., Any], name: str | None = None) -> Any:
     """`function` compiled by numba on its first call, found on disk ever after."""
     dispatcher: Any = njit(**OPTIONS)(function)
@@ -52,10 +78,31 @@ def kernel(function: Callable[..., Any], name: str | None = None) -> Any:
 
 def callback(signature: Any, function: Callable[..., Any], name: str) -> Any:
     """`function` compiled for `signature` with an address that other compiled functions can call."""
+    _own_names(function, name)
     made: Any = CFunc(function, normalize_signature(signature), locals={}, options=dict(OPTIONS))
     made._cache = _cache(function, name) or made._cache
     made.compile()
     return made
+
+
+def _own_names(function: Any, name: str) -> None:
+    """Give `function` and the closures that it calls names of their own.
+
+    Compiled closures are linked by name. Those of two levels differ only by a number that each process counts
+    anew: found on disk, one level would call the other's functions, without a word.
+    """
+    if name in function.__qualname__:
+        return
+    function.__qualname__ += f" of {name}"
+    for cell in function.__closure__ or ():
+        inner = getattr(cell.cell_contents, "py_func", None)
+        if inner is not None and inner.__closure__:
+            _own_names(inner, name)
+
+
+def ready(dispatcher: Any, *arguments: Any) -> None:
+    """Compile `dispatcher` for such arguments, so that timing it times no compiler."""
+    dispatcher.compile(tuple(typeof(each) for each in arguments))
 
 
 def _cache(function: Callable[..., Any], name: str | None) -> FunctionCache | None:
