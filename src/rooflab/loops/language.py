@@ -156,6 +156,10 @@ def _check_attribute(node: ast.Attribute, source: Source, kinds: Kinds) -> None:
 
 
 def _check_assignment(node: ast.Assign | ast.AugAssign | ast.AnnAssign, source: Source, kinds: Kinds) -> None:
+    if isinstance(node, ast.Assign) and isinstance(kinds.of(node.value), Array):
+        refuse(
+            source, node, f"{ast.unparse(node)}: an array by another name; use {ast.unparse(node.value)} itself"
+        )
     targets = node.targets if isinstance(node, ast.Assign) else [node.target]
     for target in targets:
         for each in target.elts if isinstance(target, ast.Tuple) else [target]:
@@ -163,10 +167,6 @@ def _check_assignment(node: ast.Assign | ast.AugAssign | ast.AnnAssign, source: 
                 refuse(source, node, f"{ast.unparse(each)} = …: names and elements can be assigned to")
             if isinstance(each, ast.Name) and kinds.array(each) is not None:
                 _check_swap(node, source, kinds)
-    if isinstance(node, ast.Assign) and isinstance(kinds.of(node.value), Array):
-        refuse(
-            source, node, f"{ast.unparse(node)}: an array by another name; use {ast.unparse(node.value)} itself"
-        )
 
 
 def _check_swap(node: ast.AST, source: Source, kinds: Kinds) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba import typeof
 
 from rooflab.cachesim.compiled import source_digest
 from rooflab.loops import files, hooks, twin_source
@@ -48,7 +49,7 @@ class Outcome(NamedTuple):
 class Twin(NamedTuple):
     """A compiled twin: `text` says what its counters mean."""
 
-    function: Callable[..., Any]
+    function: Any
     text: Text
 
 
@@ -77,6 +78,8 @@ def run(twin: Twin, source: Source, arguments: Arguments, state: int, limit_s: f
     outputs = arguments.copied()
     bases = tuple(each.address for each in arguments.placed)
     given = (*outputs, bases, state, passes.ctypes.data, events.ctypes.data)
+    # Compiled here, before the clock runs.
+    twin.function.compile(tuple(typeof(value) for value in given))
     result, failed = _bounded(lambda: twin.function(*given), events, limit_s)
     if failed is not None and not isinstance(failed, (IndexError, InterruptedError)):
         raise failed
