@@ -9,13 +9,16 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from rooflab.errors import RooflabError
-    from rooflab.story import analyze, calibrate, loop, machine, measure, op, sweep_tiles, transfer
+    from rooflab.story import analyze, calibrate, loop, machine, measure, op, simulate, sweep_tiles, transfer
     from rooflab.types.loop import LoopReport
     from rooflab.types.machine import Level, Link, Machine, Rate, Source
     from rooflab.types.report import Report
+    from rooflab.types.simulation import Cache, Simulation
 
 # Where each public name lives: imported on first use, so that `import rooflab` stays quick.
 _HOMES = {
+    "Cache": "rooflab.types.simulation",
+    "Simulation": "rooflab.types.simulation",
     "RooflabError": "rooflab.errors",
     "Machine": "rooflab.types.machine",
     "Level": "rooflab.types.machine",
@@ -30,11 +33,16 @@ _HOMES = {
     "measure": "rooflab.story",
     "machine": "rooflab.story",
     "op": "rooflab.story",
+    "simulate": "rooflab.story",
     "sweep_tiles": "rooflab.story",
     "transfer": "rooflab.story",
 }
 
+# A module that is used by name: `rooflab.streams.matmul(256)`.
+_MODULES = {"streams": "rooflab.cachesim.streams"}
+
 __all__ = [
+    "Cache",
     "Level",
     "Link",
     "LoopReport",
@@ -42,6 +50,7 @@ __all__ = [
     "Rate",
     "Report",
     "RooflabError",
+    "Simulation",
     "Source",
     "analyze",
     "calibrate",
@@ -49,12 +58,15 @@ __all__ = [
     "machine",
     "measure",
     "op",
+    "simulate",
     "sweep_tiles",
     "transfer",
 ]
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(_MODULES[name])
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'rooflab' has no attribute {name!r}")
@@ -64,4 +76,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+    return sorted({*globals(), *_HOMES, *_MODULES})

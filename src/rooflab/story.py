@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rooflab.types.prediction import Cache, Mode, Power
     from rooflab.types.report import Report
     from rooflab.types.simulation import Cache as CacheLevel
+    from rooflab.types.simulation import Simulation
 
 
 def measure(
@@ -361,6 +362,66 @@ def loop(
     chosen = caches.choose(found, levels)
     report = examine.report(known, chosen, limit_s=limit_s, time=run)
     return report if found is None else loop_times.on(report, found)
+
+
+def simulate(
+    stream: Any,
+    *args: Any,
+    machine: Machine | str | PathLike[str] | None = None,
+    levels: Sequence[CacheLevel] | None = None,
+    tlbs: Sequence[CacheLevel] = (),
+    classify: bool = False,
+    exact: bool = False,
+    format: str | None = None,
+    instructions: Literal["skip", "load"] = "skip",
+) -> Simulation:
+    """What caches do with a stream of accesses: hits, misses, evictions and bytes at every level, exactly.
+
+    Args:
+        stream: one of `rooflab.streams`, the path of an address trace (Dinero din or xdin, lackey, drmemtrace,
+            ChampSim; .gz and .xz too), or a plain function of loops over NumPy arrays.
+        args: the arguments of such a function.
+        machine: whose caches to simulate: a `Machine`, or a name or file of one; this host's by default. What
+            is assumed of a real part is said in the result.
+        levels: other caches, near to far: `[Cache(32 * 1024, 8), Cache(512 * 1024, 8)]`.
+        tlbs: translation look-aside buffers, near to far (`rooflab.types.simulation.tlb` makes one).
+        classify: also tell compulsory, capacity and conflict misses apart (slower).
+        exact: make every access of a loop nest instead of counting what repeats; the counts are the same.
+        format: of a trace; found by its first lines where None.
+        instructions: of a trace: skip instruction fetches, or take them as loads.
+
+    Raises:
+        RooflabError: caches that do not fit together, a size of zero, a function that cannot be counted.
+        FileError: a trace that cannot be read, or is of another format.
+
+    >>> from rooflab import Cache, streams
+    >>> simulate(streams.sequential(2**20), levels=[Cache(32768, 8)]).levels[0].misses
+    16384
+    """
+    from pathlib import Path
+
+    from rooflab.cachesim import address_traces, runs
+    from rooflab.loops import caches
+
+    if callable(stream):
+        if tlbs or classify or exact:
+            raise RooflabError("tlbs, classify and exact are for streams; a function takes machine= and levels=")
+        return loop(stream, *args, machine=machine, levels=levels, run=False).simulation
+    if args:
+        raise RooflabError(f"{len(args)} arguments after the stream, expected none: they go with a function")
+    chosen = caches.choose(_machine(machine), levels)
+    if isinstance(stream, (str, os.PathLike)):
+        return address_traces.simulate_trace(
+            Path(stream),
+            chosen.caches,
+            format=format,
+            tlbs=tlbs,
+            instructions=instructions,
+            assumptions=chosen.assumptions,
+        )
+    return runs.simulate_stream(
+        stream, chosen.caches, tlbs=tlbs, classify=classify, exact=exact, assumptions=chosen.assumptions
+    )
 
 
 def sweep_tiles(

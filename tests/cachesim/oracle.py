@@ -32,9 +32,10 @@ class Level(Policies, Modes):
         c, (line, s, way, bit) = self.c, self.where(address)
         entry, writes, dirty = way is not None and self.sets[s][way], op in ("store", "writeback"), False
         hit, exclusive = bool(entry and entry["valid"] & bit), c.inclusion == "exclusive"
-        if op in ("load", "store"):
+        counted = op in ("load", "store") or (op == "writeback" and not exclusive)
+        if counted:
             self.n["hits" if hit else "misses"] += 1
-        self.classify(op, address // c.unit_bytes, hit)
+        self.classify(op, address // c.unit_bytes, hit, counted)
         if exclusive and op in ("load", "prefetch"):
             return bool(self.drop(address, lost=0)) if hit else self.fetch(op, address)
         keep = hit or not writes or (c.write_allocate and not (exclusive and op == "store"))

@@ -55,14 +55,14 @@ class Modes:
         if self.below:
             self.below.stream(address, nbytes)
 
-    def classify(self, op, unit, hit):
+    def classify(self, op, unit, hit, counted):
         if op not in ("load", "store", "writeback"):
             return
         known = unit in self.shadow
         self.shadow[unit] = self.shadow.pop(unit, None)
         if len(self.shadow) > self.c.capacity_bytes // self.c.unit_bytes:
             self.shadow.popitem(last=False)
-        if op != "writeback":
+        if counted:
             kind = "compulsory" if unit not in self.seen else "conflict" if known else "capacity"
             self.n[kind] += not hit
             self.seen.add(unit)

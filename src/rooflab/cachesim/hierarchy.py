@@ -29,6 +29,7 @@ class Hierarchy:
     ) -> None:
         self.levels, self.tlbs, self.references, self.units = levels, tlbs, tuple(references), units
         self._kept: list[Any] = []
+        self._named: dict[int, np.ndarray] = {}
         self._counts: dict[int, np.ndarray] = {}
         self._descriptors = [self._level(cache, units) for cache in levels]
         self._tlb_descriptors = [self._level(cache, units) for cache in tlbs]
@@ -44,6 +45,14 @@ class Hierarchy:
     def counts(self, level: int) -> np.ndarray:
         """The counters of a level, a row for each reference (columns as in `layout`); a view."""
         return self._counts[id(self._descriptors[level])]
+
+    def words(self, level: int, word: int, count: int) -> np.ndarray:
+        """The array of `count` words that `word` of a level's descriptor names; a view."""
+        return self._named[int(self._descriptors[level][word])][:count]
+
+    def forget_memo(self) -> None:
+        """Forget which units were the last: the caches have been changed from outside."""
+        self._named[int(self._descriptors[0][layout.MEMO])][:] = -1
 
     def _level(self, cache: Cache, units: int | None) -> np.ndarray:
         words = self._array(layout.DESCRIPTOR_WORDS)
@@ -151,7 +160,9 @@ class Hierarchy:
         return made
 
     def _address(self, words: int, fill: int = 0) -> int:
-        return self._array(words, fill).ctypes.data
+        made = self._array(words, fill)
+        self._named[made.ctypes.data] = made
+        return made.ctypes.data
 
     def result(
         self,

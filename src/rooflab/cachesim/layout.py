@@ -31,7 +31,8 @@ from __future__ import annotations
     SCRATCH,      # the sectors of the entry that was evicted last
     TLB, TLB_CALL,     # of the first level: the translation look-aside buffer's descriptor and function, or 0
     UNIT_CALL, SPLIT_CALL,   # of the first level: what answers an access within a unit, and any other
-) = range(28)
+    CHANGES,      # how often a request changed what the level holds
+) = range(29)
 DESCRIPTOR_WORDS = 32
 
 # Flags of a level.
@@ -47,7 +48,8 @@ DESCRIPTOR_WORDS = 32
 ) = range(10)
 COUNTER_WORDS = 16
 
-# Requests that a level answers. The first two count as hits and misses; STREAM is a non-temporal store.
+# Requests that a level answers. Loads, stores and write-backs count as hits and misses; STREAM is a
+# non-temporal store.
 LOAD, STORE, STREAM, PREFETCH, WRITEBACK, VICTIM, INVALIDATE = range(7)
 # fmt: on
 

@@ -14,13 +14,14 @@ from typing import Any
 from numba import njit
 
 from rooflab.cachesim import lists, policies
-from rooflab.cachesim.compiled import INLINED, OPTIONS, callback
+from rooflab.cachesim.compiled import INLINED, OPTIONS, Named, callback
 from rooflab.cachesim.layout import (
     ADJACENT,
     AHEAD,
     ALLOCATE,
     BEFORE_VICTIM,
     CAPACITY,
+    CHANGES,
     CLASSIFIED,
     COMPULSORY,
     CONFIDENT,
@@ -217,11 +218,12 @@ def next_stride(level, address, reference):
     return address + stride * load(level, AHEAD)
 
 
-def make_level(policy: policies.Policy) -> Any:
+def make_level(policy: policies.Policy, tag: str) -> Any:
     """The plain functions (request, invalidate, stream) of a level with that policy, compiled as one."""
     find, touch, insert, remove, _ = policy
+    named = Named(tag)
 
-    @njit(**OPTIONS)
+    @named.part
     def present(level, address):
         line = shift_right(address, load(level, SHIFT))
         place = find(level, set_of(level, line), line)
@@ -229,7 +231,7 @@ def make_level(policy: policies.Policy) -> Any:
             return place >= 0
         return load(load(level, SECTORS), place) & sector_bit(level, address) != 0
 
-    @njit(**OPTIONS)
+    @named.part
     def take_out(level, line, index, place):
         # The dirty sectors (or the dirty bit) of an entry that leaves without being displaced.
         flags = load(level, FLAGS)
@@ -241,7 +243,7 @@ def make_level(policy: policies.Policy) -> Any:
             store(load(level, MEMO), line & load(level, MEMO_MASK), -1)
         return dirty
 
-    @njit(**OPTIONS)
+    @named.part
     def invalidate(level, address, nbytes, tagged):
         # Lines that a level behind no longer holds; returns their dirty units, in units of that level.
         reference, far_shift, shift = tagged & 0xFFFFFFFF, tagged >> 32, load(level, SHIFT)
@@ -262,7 +264,7 @@ def make_level(policy: policies.Policy) -> Any:
         add(row, WRITE_BYTES, count_bits(mask) << far_shift)
         return mask
 
-    @njit(**OPTIONS)
+    @named.part
     def stream(level, row, address, nbytes, reference):
         # A non-temporal store: the line leaves every level, its dirty bytes flow along to the memory.
         line = shift_right(address, load(level, SHIFT))
@@ -274,7 +276,7 @@ def make_level(policy: policies.Policy) -> Any:
         send(level, row, address, nbytes, STREAM, reference)
         return 0
 
-    @njit(**OPTIONS)
+    @named.part
     def prefetch(level, row, address, wanted, reference):
         # Into this level, where it is not there yet and lies in the same page as the access.
         if wanted >= 0 and wanted >> PAGE_SHIFT == address >> PAGE_SHIFT and not present(level, wanted):
@@ -282,7 +284,7 @@ def make_level(policy: policies.Policy) -> Any:
             bits = load(level, UNIT_SHIFT)
             call(load(level, SELF_CALL), level, wanted >> bits << bits, 1 << bits, PREFETCH, reference)
 
-    @njit(**OPTIONS)
+    @named.part
     def fill(level, row, address, nbytes, request, reference, flags):
         # The unit is not here: read it, make room, write back what left.
         index_line = shift_right(address, load(level, SHIFT))
@@ -312,18 +314,18 @@ def make_level(policy: policies.Policy) -> Any:
         if old >= 0:
             evicted(level, row, old, 0, reference)
 
-    @njit(**OPTIONS)
-    def special(level, row, address, nbytes, request, reference, hit, index, place, flags):
+    @named.part
+    def special(level, row, address, nbytes, request, reference, hit, index, place, flags, counted):
         # Sectors, exclusive levels, classification: what a plain level does without. −1: go on.
         if flags & CLASSIFIED and (request <= STORE or request == WRITEBACK):
-            classify(level, row, address, hit, request <= STORE)
+            classify(level, row, address, hit, counted)
         if flags & EXCLUSIVE and request in (LOAD, PREFETCH):
             if hit:
                 return take_out(level, shift_right(address, load(level, SHIFT)), index, place)
             return fetch(level, row, address, request, reference)
         return -1
 
-    @njit(**OPTIONS)
+    @named.part
     def general(level, address, nbytes, request, reference):
         row = load(level, COUNTS) + reference * (COUNTER_WORDS * WORD)
         if request == INVALIDATE:
@@ -337,10 +339,12 @@ def make_level(policy: policies.Policy) -> Any:
         hit = place >= 0
         if hit and flags & SECTORED:
             hit = load(load(level, SECTORS), place) & sector_bit(level, address) != 0
-        if request <= STORE:
+        # What an exclusive level is filled by is no request that could hit.
+        counted = request <= STORE or (request == WRITEBACK and flags & EXCLUSIVE == 0)
+        if counted:
             add(row, HITS if hit else MISSES, 1)
         if flags & SPECIAL:
-            done = special(level, row, address, nbytes, request, reference, hit, index, place, flags)
+            done = special(level, row, address, nbytes, request, reference, hit, index, place, flags, counted)
             if done >= 0:
                 return done
         writes = request in (STORE, WRITEBACK)
@@ -357,8 +361,10 @@ def make_level(policy: policies.Policy) -> Any:
                     entry = 0  # the dirty bit is the line's, not the sector's
                 memoize(level, flags, address, request, entry & 1)
         elif kept:
+            add(level, CHANGES, 1)
             fill(level, row, address, nbytes, request, reference, flags)
         if writes and (not kept or flags & WRITE_BACK == 0):
+            add(level, CHANGES, 1)
             send(level, row, address, nbytes, request, reference)
         if flags & (NEXT_LINE | ADJACENT | STRIDE) and request <= STORE:
             bits = load(level, UNIT_SHIFT)
@@ -384,6 +390,7 @@ def make_level(policy: policies.Policy) -> Any:
             memoize(level, flags, address, request, touch(level, index, place, request) & 1)
             return 0
         add(row, MISSES, 1)
+        add(level, CHANGES, 1)
         dirty = fetch(level, row, address, request, reference) | request
         old = insert(level, index, line << 1 | dirty, 0)
         memoize(level, flags, address, request, dirty)
@@ -394,7 +401,7 @@ def make_level(policy: policies.Policy) -> Any:
                 add(row, EVICTIONS, 1)
         return 0
 
-    return answer
+    return named.name(answer)
 
 
 @functools.cache
@@ -402,4 +409,6 @@ def compiled_level(kind: str, ways: int) -> Any:
     """The compiled function of a level of that policy and number of ways; `.address` is where to call it."""
     if ways > policies.WIDEST and kind in ("lru", "fifo"):
         ways = policies.WIDEST + 1  # hashed sets: one function for all widths
-    return callback(CALL_SIGNATURE, make_level(policies.make(kind, ways)), f"level {kind} {ways}")
+    return callback(
+        CALL_SIGNATURE, make_level(policies.make(kind, ways), f"{kind} {ways}"), f"level {kind} {ways}"
+    )

@@ -13,9 +13,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from numba import njit
-
-from rooflab.cachesim.compiled import INLINED, OPTIONS
+from rooflab.cachesim.compiled import Named
 from rooflab.cachesim.layout import AGES, FLAGS, META, RANDOM, SCRATCH, SECTORED, SECTORS, TAGS
 from rooflab.cachesim.memory import load, shift_right, store
 from rooflab.cachesim.vectors import EMPTY, WIDEST, make_find, make_to_front, padded
@@ -31,28 +29,19 @@ class Policy(NamedTuple):
     stride: int
 
 
-def compiled(function: Any) -> Any:
-    """`function` compiled as a part of others."""
-    return njit(**OPTIONS)(function)
-
-
-def inlined(function: Any) -> Any:
-    """`function` compiled into each place that calls it."""
-    return njit(**INLINED)(function)
-
-
 def ordered(ways: int, refresh: bool) -> Policy:
     """LRU where a hit refreshes a line (`refresh`), else FIFO; at most `WIDEST` ways."""
+    named = Named(f"{'lru' if refresh else 'fifo'} {ways}")
     lanes, last = padded(ways), ways - 1
     way_of, to_front = make_find(ways), make_to_front(ways)
 
-    @inlined
+    @named.inlined
     def find(level, index, line):
         first = index * lanes
         way = way_of(load(level, TAGS), first, line)
         return way if way < 0 else first + way
 
-    @inlined
+    @named.inlined
     def touch(level, index, place, dirty):
         tags = load(level, TAGS)
         entry = load(tags, place) | dirty
@@ -66,14 +55,14 @@ def ordered(ways: int, refresh: bool) -> Policy:
             store(tags, place, entry)
         return entry
 
-    @inlined
+    @named.inlined
     def insert(level, index, entry, sectors):
         first = index * lanes
         if load(level, FLAGS) & SECTORED:
             store(level, SCRATCH, to_front(load(level, SECTORS), first, last, sectors))
         return to_front(load(level, TAGS), first, last, entry)
 
-    @compiled
+    @named.part
     def remove(level, index, place):
         tags, sectors, end = load(level, TAGS), load(level, SECTORS), index * lanes + last
         for at in range(place, end):
@@ -86,18 +75,19 @@ def ordered(ways: int, refresh: bool) -> Policy:
 
 def positional(ways: int, kind: str) -> Policy:
     """Tree-PLRU ("plru"), "random" or "qlru": ways stay in place; an empty way is filled first."""
+    named = Named(f"{kind} {ways}")
     wide = ways > WIDEST
     lanes = ways if wide else padded(ways)
     way_of = _scan(ways) if wide else make_find(ways)
     note_hit, note_fill, choose = _KINDS[kind](ways)
 
-    @inlined
+    @named.inlined
     def find(level, index, line):
         first = index * lanes
         way = way_of(load(level, TAGS), first, line)
         return way if way < 0 else first + way
 
-    @inlined
+    @named.inlined
     def touch(level, index, place, dirty):
         tags = load(level, TAGS)
         entry = load(tags, place) | dirty
@@ -105,7 +95,7 @@ def positional(ways: int, kind: str) -> Policy:
         note_hit(level, index, place - index * lanes)
         return entry
 
-    @inlined
+    @named.inlined
     def insert(level, index, entry, sectors):
         tags, first = load(level, TAGS), index * lanes
         # EMPTY is what "line −1" would look like
@@ -119,7 +109,7 @@ def positional(ways: int, kind: str) -> Policy:
         note_fill(level, index, way)
         return old
 
-    @compiled
+    @named.part
     def remove(level, index, place):
         store(load(level, TAGS), place, EMPTY)
 
@@ -127,7 +117,9 @@ def positional(ways: int, kind: str) -> Policy:
 
 
 def _scan(ways: int) -> Any:
-    @compiled
+    named = Named(f"{ways}")
+
+    @named.part
     def way_of(tags, first, line):
         for way in range(ways):
             if load(tags, first + way) >> 1 == line:
@@ -139,8 +131,9 @@ def _scan(ways: int) -> Any:
 
 def _tree(ways: int) -> tuple[Any, Any, Any]:
     """Tree-PLRU: bit n of the set's word is inner node n of a heap; it points to the half to evict from."""
+    named = Named(f"{ways}")
 
-    @compiled
+    @named.part
     def note(level, index, way):
         bits, node = load(load(level, META), index), way + ways
         while node > 1:
@@ -149,7 +142,7 @@ def _tree(ways: int) -> tuple[Any, Any, Any]:
             node = parent
         store(load(level, META), index, bits)
 
-    @compiled
+    @named.part
     def choose(level, index, empty):
         if empty >= 0:
             return empty
@@ -163,12 +156,13 @@ def _tree(ways: int) -> tuple[Any, Any, Any]:
 
 def _random(ways: int) -> tuple[Any, Any, Any]:
     """Random: Knuth's 64-bit generator, drawn only where the set is full."""
+    named = Named(f"{ways}")
 
-    @compiled
+    @named.part
     def note(level, index, way):
         return None
 
-    @compiled
+    @named.part
     def choose(level, index, empty):
         if empty >= 0:
             return empty
@@ -188,8 +182,9 @@ def pack_ages(hit: str, miss: int, replace: int, update: int, on_miss_only: bool
 
 def _quad_age(ways: int) -> tuple[Any, Any, Any]:
     """QLRU: two bits of age for each way (Abel and Reineke, nanoBench, ISPASS 2020, section VI-B)."""
+    named = Named(f"{ways}")
 
-    @compiled
+    @named.part
     def aged(ages, rule, spared):
         # U0 and U1 age all until the oldest is 3, U2 and U3 by one where none is 3; odd ones spare the new.
         oldest, any_three = 0, False
@@ -209,7 +204,7 @@ def _quad_age(ways: int) -> tuple[Any, Any, Any]:
             made |= (age & 3) << (2 * way)
         return made
 
-    @compiled
+    @named.part
     def note_hit(level, index, way):
         rules, ages = load(level, AGES), load(load(level, META), index)
         age = ages >> (2 * way) & 3
@@ -218,7 +213,7 @@ def _quad_age(ways: int) -> tuple[Any, Any, Any]:
             ages = aged(ages, rules >> 12 & 3, way)
         store(load(level, META), index, ages)
 
-    @compiled
+    @named.part
     def note_fill(level, index, way):
         rules, ages = load(level, AGES), load(load(level, META), index)
         ages = ages & ~(3 << (2 * way)) | (rules >> 8 & 3) << (2 * way)
@@ -226,7 +221,7 @@ def _quad_age(ways: int) -> tuple[Any, Any, Any]:
             ages = aged(ages, rules >> 12 & 3, way)
         store(load(level, META), index, ages)
 
-    @compiled
+    @named.part
     def choose(level, index, empty):
         rules, ages = load(level, AGES), load(load(level, META), index)
         if rules >> 14 & 1:

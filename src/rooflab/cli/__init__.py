@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from rooflab import __version__
-from rooflab.cli import lab, loop, model, transfer, work
+from rooflab.cli import lab, loop, model, simulate, transfer, work
 from rooflab.errors import RooflabError
 
 if TYPE_CHECKING:
@@ -187,3 +187,4 @@ cli.add_command(lab.lab)
 cli.add_command(loop.loop)
 cli.add_command(transfer.transfer)
 cli.add_command(model.calibrate)
+cli.add_command(simulate.simulate)

@@ -94,8 +94,9 @@ class ReferenceCounts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     Attributes:
         name: of the reference, array or level.
-        hits, misses: requests of the nearer side, loads and stores; an access counts once for each line (or
-            sector) that it touches. Write-backs and prefetches that arrive are no requests.
+        hits, misses: requests of the nearer side: loads, stores and write-backs; an access counts once for each
+            line (or sector) that it touches. Prefetches, and what fills an exclusive level, are no requests. A
+            write-back of a whole line that misses is a miss, but reads nothing from behind.
         evictions: lines displaced by others; `writebacks` those that were dirty.
         read_bytes, write_bytes: from and to the level behind, prefetches, write-backs and stores that
             are passed on included: of the last level, the traffic of the memory.

@@ -1,0 +1,243 @@
+"""The interpreter of affine nests: innermost loops run as straight code, everything around them step by step.
+
+`run(state, table, scratch, first, last, mode)` runs the table's outermost loop from `first` to `last`. Mode PLAIN
+makes every access. The other two leave out what cannot change anything: while no reference of an innermost
+loop leaves its unit, every iteration touches the same lines in the same order, so that after one that
+only hits (SETTLE), or at once where the first level keeps them all whatever happens (AT_ONCE: LRU, no
+more references than ways, no level that takes lines away), the rest are hits and leave the state as it is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import njit
+
+from rooflab.cachesim.compiled import INLINED, OPTIONS, Named, kernel
+from rooflab.cachesim.core import ROW_BYTES, access, open_state
+from rooflab.cachesim.layout import CHANGES, COUNTS, HITS, UNIT_SHIFT
+from rooflab.cachesim.memory import add, load, store
+from rooflab.cachesim.nests import ACCESS, END, INNER, LOOP, MOST_LOOPS, REFERENCE_WORDS
+
+PLAIN, SETTLE, AT_ONCE = range(3)
+UNROLLED = 8  # references of an innermost loop that become straight code; more are looped over
+_NEVER = 1 << 60
+# Words of the scratch memory: loop counters and extents, then addresses, strides and line changes of references.
+_COUNTERS, _EXTENTS, _ADDRESSES, _MOST = 0, MOST_LOOPS, 2 * MOST_LOOPS, 64
+_STRIDES, _CHANGES = _ADDRESSES + _MOST, _ADDRESSES + 2 * _MOST
+SCRATCH_WORDS = _CHANGES + _MOST
+
+
+@njit(**OPTIONS)
+def _extent(table, at, scratch):
+    # Of the loop whose header begins at `at`: number, extent, loop that clips it, total.
+    extent, around = load(table, at + 1), load(table, at + 2)
+    if around < 0:
+        return extent
+    return min(extent, load(table, at + 3) - load(scratch, _COUNTERS + around) * extent)
+
+
+@njit(**OPTIONS)
+def _address(table, at, scratch, inner):
+    # Of the reference at `at`, the counter of loop `inner` being zero.
+    address = load(table, at)
+    for loop in range(MOST_LOOPS):
+        if loop != inner:
+            address += load(table, at + 4 + loop) * load(scratch, _COUNTERS + loop)
+    return address
+
+
+def _make_body(references: int) -> Any:
+    """A compiled function that makes one access for each of the first `references` of an innermost loop."""
+    if references == 0:
+
+        @njit(**INLINED)
+        def nothing(view, addresses, strides, sizes, requests, numbers, step):
+            return None
+
+        return nothing
+    before, last = _make_body(references - 1), references - 1
+
+    @Named(f"{references}").inlined
+    def body(view, addresses, strides, sizes, requests, numbers, step):
+        before(view, addresses, strides, sizes, requests, numbers, step)
+        access(view, addresses[last] + strides[last] * step, sizes[last], requests[last], numbers[last])
+
+    return body
+
+
+def _make_words(count: int) -> Any:
+    """A compiled function: the `count` words at a base, `step` apart, as a tuple: they stay in registers."""
+    if count == 1:
+
+        @njit(**INLINED)
+        def one(base, at, step):
+            return (load(base, at),)
+
+        return one
+    before, last = _make_words(count - 1), count - 1
+
+    @Named(f"{count}").inlined
+    def words(base, at, step):
+        return (*before(base, at, step), load(base, at + last * step))
+
+    return words
+
+
+def _make_inner(references: int) -> Any:
+    body, words = _make_body(references), _make_words(references)
+
+    @Named(f"{references}").part
+    def inner(state, table, at, scratch, first, last):
+        view = open_state(state)
+        addresses, strides = words(scratch, _ADDRESSES, 1), words(scratch, _STRIDES, 1)
+        sizes, requests = words(table, at + 1, REFERENCE_WORDS), words(table, at + 2, REFERENCE_WORDS)
+        numbers = words(table, at + 3, REFERENCE_WORDS)
+        for step in range(first, last):
+            body(view, addresses, strides, sizes, requests, numbers, step)
+
+    return inner
+
+
+_INNER = tuple(_make_inner(references) for references in range(1, UNROLLED + 1))
+_one, _two, _three, _four, _five, _six, _seven, _eight = _INNER
+
+
+@njit(**OPTIONS)
+def _looped(state, table, at, scratch, references, first, last):
+    view = open_state(state)
+    for step in range(first, last):
+        for each in range(references):
+            place = at + each * REFERENCE_WORDS
+            address = load(scratch, _ADDRESSES + each) + load(scratch, _STRIDES + each) * step
+            access(view, address, load(table, place + 1), load(table, place + 2), load(table, place + 3))
+
+
+@njit(**OPTIONS)
+def _steps(state, table, at, scratch, references, first, last):
+    # Steps `first` to `last` of an innermost loop, every access of them.
+    if references == 1:
+        _one(state, table, at, scratch, first, last)
+    elif references == 2:
+        _two(state, table, at, scratch, first, last)
+    elif references == 3:
+        _three(state, table, at, scratch, first, last)
+    elif references == 4:
+        _four(state, table, at, scratch, first, last)
+    elif references == 5:
+        _five(state, table, at, scratch, first, last)
+    elif references == 6:
+        _six(state, table, at, scratch, first, last)
+    elif references == 7:
+        _seven(state, table, at, scratch, first, last)
+    elif references == 8:
+        _eight(state, table, at, scratch, first, last)
+    else:
+        _looped(state, table, at, scratch, references, first, last)
+
+
+@njit(**OPTIONS)
+def _leaves(scratch, each, nbytes, step, shift):
+    # The first step after `step` at which reference `each` touches another unit; the next where it straddles two.
+    stride = load(scratch, _STRIDES + each)
+    address = load(scratch, _ADDRESSES + each) + stride * step
+    unit = address >> shift
+    if (address + nbytes - 1) >> shift != unit:
+        return step + 1
+    if stride > 0:
+        return step + (((unit + 1) << shift) - nbytes - address) // stride + 1
+    if stride < 0:
+        return step + (address - (unit << shift)) // -stride + 1
+    return _NEVER
+
+
+@njit(**OPTIONS)
+def _collapsed(state, table, at, scratch, references, extent, mode):
+    shift, counts = load(state, UNIT_SHIFT), load(state, COUNTS)
+    for each in range(references):
+        store(scratch, _CHANGES + each, 0)
+    step = 0
+    while step < extent:
+        end = extent
+        for each in range(references):
+            leaves = load(scratch, _CHANGES + each)
+            if leaves <= step:
+                leaves = _leaves(scratch, each, load(table, at + each * REFERENCE_WORDS + 1), step, shift)
+                store(scratch, _CHANGES + each, leaves)
+            end = min(end, leaves)
+        if mode == AT_ONCE:
+            _steps(state, table, at, scratch, references, step, step + 1)
+            step += 1
+        else:
+            settled = False
+            while step < end and not settled:
+                before = load(state, CHANGES)
+                _steps(state, table, at, scratch, references, step, step + 1)
+                settled = load(state, CHANGES) == before
+                step += 1
+        if step < end:
+            for each in range(references):
+                row = counts + load(table, at + each * REFERENCE_WORDS + 3) * ROW_BYTES
+                add(row, HITS, end - step)
+            step = end
+
+
+@njit(**OPTIONS)
+def _innermost(state, table, at, scratch, mode, first, last):
+    # `at` is where the header begins.
+    number, references, refs = load(table, at), load(table, at + 4), at + 5
+    if first < 0:
+        first, last = 0, _extent(table, at, scratch)
+    quarter = 1 << load(state, UNIT_SHIFT) >> 2
+    for each in range(references):
+        place = refs + each * REFERENCE_WORDS
+        stride = load(table, place + 4 + number)
+        if stride > quarter or -stride > quarter:
+            mode = PLAIN  # it leaves its unit so soon that looking ahead costs more than it saves
+        store(scratch, _ADDRESSES + each, _address(table, place, scratch, number) + stride * first)
+        store(scratch, _STRIDES + each, stride)
+    if mode == PLAIN:
+        _steps(state, table, refs, scratch, references, 0, last - first)
+    else:
+        _collapsed(state, table, refs, scratch, references, last - first, mode)
+    return refs + references * REFERENCE_WORDS
+
+
+def _run(state, table, scratch, first, last, mode):
+    view = open_state(state)
+    if load(table, 0) == INNER:
+        _innermost(state, table, 1, scratch, mode, first, last)
+        return
+    outer = load(table, 1)
+    for loop in range(MOST_LOOPS):
+        store(scratch, _COUNTERS + loop, 0)
+    store(scratch, _COUNTERS + outer, first)
+    store(scratch, _EXTENTS + outer, last)
+    at = 6
+    while True:
+        what = load(table, at)
+        if what == INNER:
+            at = _innermost(state, table, at + 1, scratch, mode, -1, -1)
+        elif what == ACCESS:
+            address = _address(table, at + 1, scratch, -1)
+            access(view, address, load(table, at + 2), load(table, at + 3), load(table, at + 4))
+            at += 1 + REFERENCE_WORDS
+        elif what == LOOP:
+            number, extent = load(table, at + 1), _extent(table, at + 1, scratch)
+            store(scratch, _COUNTERS + number, 0)
+            store(scratch, _EXTENTS + number, extent)
+            at = at + 6 if extent > 0 else load(table, at + 5)
+        elif what == END:
+            number = load(table, at + 1)
+            step = load(scratch, _COUNTERS + number) + 1
+            if step < load(scratch, _EXTENTS + number):
+                store(scratch, _COUNTERS + number, step)
+                at = load(table, at + 2) + 6
+            else:
+                store(scratch, _COUNTERS + number, 0)
+                at += 3
+        else:
+            return
+
+
+run = kernel(_run)

@@ -1,0 +1,121 @@
+"""Affine loop nests as data: loops around accesses whose addresses are sums of loop counters times strides.
+
+A nest is a tree; `encode` makes of it the table of integers that `nest_kernel` interprets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from rooflab.cachesim.layout import LOAD
+
+MOST_LOOPS = 8  # that one access may lie in
+# Instructions of the table.
+LOOP, END, INNER, ACCESS, STOP = range(5)
+REFERENCE_WORDS = 4 + MOST_LOOPS  # base, bytes, request, reference, a stride for each loop
+
+
+@dataclass(frozen=True)
+class Access:
+    """One load or store.
+
+    Attributes:
+        reference: its number among the stream's references.
+        base: its address where every loop counter is zero.
+        strides: bytes that its address moves with each step of a loop, by the loop's name.
+        nbytes: that it touches.
+        request: LOAD, STORE or STREAM.
+    """
+
+    reference: int
+    base: int
+    strides: dict[str, int]
+    nbytes: int = 8
+    request: int = LOAD
+
+
+@dataclass(frozen=True)
+class Loop:
+    """`body` once for each value of the counter `name` from 0 to `extent` − 1.
+
+    Attributes:
+        clip: (name of an outer loop, total): the extent is cut to total − outer counter × extent, so that the
+            last tile of a row need not be a whole one.
+    """
+
+    name: str
+    extent: int
+    body: tuple[Loop | Access, ...]
+    clip: tuple[str, int] | None = None
+
+
+class Program(NamedTuple):
+    """Loops one after the other."""
+
+    loops: tuple[Loop, ...]
+
+
+@dataclass
+class _Encoder:
+    words: list[int] = field(default_factory=list)
+    numbers: dict[str, int] = field(default_factory=dict)
+
+    def loop(self, loop: Loop) -> None:
+        self.numbers[loop.name] = len(self.numbers)
+        number, (around, total) = self.numbers[loop.name], loop.clip or ("", 0)
+        header = [number, loop.extent, self.numbers[around] if loop.clip else -1, total]
+        accesses = [each for each in loop.body if isinstance(each, Access)]
+        if len(accesses) == len(loop.body):
+            self.words += [INNER, *header, len(accesses)]
+            for each in accesses:
+                self.access(each)
+        else:
+            begin = len(self.words)
+            self.words += [LOOP, *header, 0]
+            for each in loop.body:
+                if isinstance(each, Access):
+                    self.words.append(ACCESS)
+                    self.access(each)
+                else:
+                    self.loop(each)
+            self.words += [END, number, begin]
+            self.words[begin + 5] = len(self.words)
+        del self.numbers[loop.name]
+
+    def access(self, access: Access) -> None:
+        strides = [0] * MOST_LOOPS
+        for name, number in self.numbers.items():
+            strides[number] = access.strides.get(name, 0)
+        self.words += [access.base, access.nbytes, access.request, access.reference, *strides]
+
+
+def encode(loop: Loop) -> list[int]:
+    """The table of one outermost loop."""
+    encoder = _Encoder()
+    encoder.loop(loop)
+    return [*encoder.words, STOP]
+
+
+def accesses(body: Loop | Access) -> list[Access]:
+    """Every access within `body`, in order."""
+    if isinstance(body, Access):
+        return [body]
+    return [each for part in body.body for each in accesses(part)]
+
+
+def count(body: Loop | Access, weight: bool = False, around: tuple[Loop, ...] = ()) -> int:
+    """How many accesses `body` makes; with `weight`, how many bytes they name.
+
+    A clipped loop makes its total of trips over all trips of the loop that clips it.
+    """
+    if isinstance(body, Loop):
+        return sum(count(part, weight, (*around, body)) for part in body.body)
+    clipping = {loop.clip[0] for loop in around if loop.clip}
+    made = body.nbytes if weight else 1
+    for loop in around:
+        if loop.clip:
+            made *= loop.clip[1]
+        elif loop.name not in clipping:
+            made *= loop.extent
+    return made

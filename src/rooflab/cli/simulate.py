@@ -1,0 +1,160 @@
+"""The command about caches: `simulate` a stream, or the accesses of a trace file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rooflab.errors import FileError, RooflabError
+
+if TYPE_CHECKING:
+    from rooflab.types.simulation import Cache, Simulation
+
+# A blank line before, and this mark above, an example keeps click from refilling it.
+_AS_IS = "\b\n"
+
+
+@click.command(
+    short_help="Simulate caches exactly: a stream of accesses, or a trace file.",
+    epilog=f"{_AS_IS}Examples:\n  rooflab simulate matmul 256 --level 32KiB/8 --level 512KiB/8 --level 16MiB/16\n"
+    "  rooflab simulate stencil2d 2048 --machine epyc-7763\n  rooflab simulate trace.din.gz --level 32KiB/8",
+)
+@click.argument("what", required=False)
+@click.argument("values", nargs=-1)
+@click.option(
+    "--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of the stream, as order=ikj."
+)
+@click.option(
+    "--level", "levels", multiple=True, metavar="SIZE/WAYS[/LINE]", help="A cache, near to far: 32KiB/8."
+)
+@click.option("--tlb", "tlbs", multiple=True, metavar="ENTRIES/WAYS[/PAGE]", help="A TLB, near to far: 64/full.")
+@click.option("--machine", metavar="NAME", help="Its caches: a name of `rooflab machines`, or a file.")
+@click.option("--policy", metavar="NAME", help="Of all --level: lru, plru, fifo, random, qlru_h11_m1_r0_u0, …")
+@click.option(
+    "--prefetch", multiple=True, metavar="NAME", help="Of the first --level: next-line, adjacent, stride."
+)
+@click.option("--classify", is_flag=True, help="Tell compulsory, capacity and conflict misses apart.")
+@click.option("--exact", is_flag=True, help="Make every access, with no short cut; the counts are the same.")
+@click.option(
+    "--format", "trace_format", metavar="NAME", help="Of a trace: din, xdin, lackey, drmemtrace, champsim."
+)
+@click.option("--instructions", is_flag=True, help="Of a trace: instruction fetches are loads too.")
+@click.option("--list", "list_streams", is_flag=True, help="List the streams and their settings.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON to stdout and nothing else.")
+@click.option("-o", "--output", "paths", multiple=True, metavar="FILE", help="Write the result to FILE (.json).")
+def simulate(
+    what: str | None,
+    values: tuple[str, ...],
+    settings: tuple[str, ...],
+    levels: tuple[str, ...],
+    tlbs: tuple[str, ...],
+    machine: str | None,
+    policy: str | None,
+    prefetch: tuple[str, ...],
+    classify: bool,
+    exact: bool,
+    trace_format: str | None,
+    instructions: bool,
+    list_streams: bool,
+    as_json: bool,
+    paths: tuple[str, ...],
+) -> int:
+    """Simulate what caches do with the stream WHAT of those VALUES, or with the address trace in the file WHAT.
+
+    Caches are given by --level or --machine; by default they are those of this host.
+    """
+    if list_streams:
+        _list_streams()
+        return 0
+    if what is None:
+        raise click.UsageError("simulate needs a stream (--list shows them) or a trace file")
+    _check_paths(paths)
+    from rooflab import story
+
+    if levels and machine:
+        raise click.UsageError("--level and --machine both say which caches; give one of them")
+    source = _source(what, values, settings)
+    found = story.simulate(
+        source,
+        machine=machine,
+        levels=_caches(levels, policy, prefetch),
+        tlbs=_buffers(tlbs),
+        classify=classify,
+        exact=exact,
+        format=trace_format,
+        instructions="load" if instructions else "skip",
+    )
+    _answer(found, as_json, paths)
+    return 0
+
+
+def _source(what: str, values: tuple[str, ...], settings: tuple[str, ...]) -> Any:
+    from rooflab.cachesim import by_name
+
+    path = Path(what)
+    if what not in by_name.NAMES and (path.suffix or path.exists()):
+        if values or settings:
+            raise click.UsageError(f"{what} is a trace file: it takes no values and no --set")
+        return path
+    pairs: dict[str, str] = {}
+    for each in settings:
+        name, _, value = each.partition("=")
+        pairs[name] = value
+    return by_name.stream(what, values, pairs)
+
+
+def _caches(levels: tuple[str, ...], policy: str | None, prefetch: tuple[str, ...]) -> list[Cache] | None:
+    from rooflab.cachesim import by_name
+
+    if not levels:
+        if policy or prefetch:
+            raise click.UsageError("--policy and --prefetch are of the caches that --level gives")
+        return None
+    more = {"policy": policy} if policy else {}
+    first = {**more, "prefetch": prefetch} if prefetch else more
+    return [by_name.cache(text, **(more if n else first)) for n, text in enumerate(levels)]
+
+
+def _buffers(tlbs: tuple[str, ...]) -> list[Cache]:
+    from rooflab.cachesim import by_name
+
+    return [by_name.buffer(text) for text in tlbs]
+
+
+def _answer(found: Simulation, as_json: bool, paths: tuple[str, ...]) -> None:
+    from rooflab.views.export import json_text
+
+    text = json_text(found.to_dict())
+    if as_json:
+        click.echo(text.encode(), nl=False)
+    else:
+        from rooflab.views import simulation_terminal
+
+        simulation_terminal.show(found)
+    for path in paths:
+        try:
+            Path(path).write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise FileError(f"{path}: cannot be written: {error.strerror or error}") from None
+        click.echo(f"rooflab: wrote {path}", err=True)
+
+
+def _check_paths(paths: tuple[str, ...]) -> None:
+    for path in paths:
+        if Path(path).suffix.lower() != ".json":
+            raise RooflabError(f"{path}: unknown suffix {Path(path).suffix!r}, expected .json")
+        if not Path(path).parent.is_dir():
+            raise FileError(f"{path}: no such folder {Path(path).parent}")
+
+
+def _list_streams() -> None:
+    import inspect
+
+    from rooflab.cachesim import by_name, streams
+
+    for name in by_name.NAMES:
+        made = getattr(streams, name)
+        told = ", ".join(str(each).split(":")[0] for each in inspect.signature(made).parameters.values())
+        click.echo(f"{name} ({told})\n    {inspect.getdoc(made).splitlines()[0]}")  # type: ignore[union-attr]
