@@ -8,6 +8,7 @@ A layer condition says what must stay in a cache for a loop's iterations to find
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -186,6 +187,8 @@ class _Reader:
         """The length that `a.shape[0]`, `a.size` or `len(a)` is; None for anything else."""
         if isinstance(node, ast.Call) and self.kinds.called(node) == "len":
             return self.shapes[ast.unparse(node.args[0])][0]
+        if isinstance(node, ast.Attribute) and node.attr == "size" and ast.unparse(node.value) in self.shapes:
+            return math.prod(self.shapes[ast.unparse(node.value)])
         if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Attribute):
             axis = node.slice.value if isinstance(node.slice, ast.Constant) else None
             if node.value.attr == "shape" and isinstance(axis, int):

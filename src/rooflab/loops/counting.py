@@ -167,6 +167,12 @@ def irregular(counted: Counted, way: Way) -> dict[str, int]:
     return {level.name: sum(level.references[number].misses for number in chosen) for level in levels}
 
 
+def scattered_bytes(counted: Counted, arguments: Arguments) -> int:
+    """Bytes of the largest array whose elements are picked by data: what random accesses lie within."""
+    names = {ref.array for ref in counted.twin.text.refs if ref.way in ("gather", "chase")}
+    return max((each.nbytes for each in arguments.placed if each.name in names), default=0)
+
+
 def loops(counted: Counted) -> tuple[Trips, ...]:
     """The loops of the source and their trips."""
     known = counted.twin.text.loops

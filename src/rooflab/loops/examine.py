@@ -104,6 +104,7 @@ def report(known: Known, caches: Chosen, *, limit_s: float | None = LIMIT_S, tim
         strided=counting.irregular(counted, "stride"),
         gathered=counting.irregular(counted, "gather"),
         chased=counting.irregular(counted, "chase"),
+        scattered_bytes=counting.scattered_bytes(counted, arguments),
         runs=tuple(runs),
         parallel=parallel,
         static=static,

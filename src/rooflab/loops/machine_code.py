@@ -19,6 +19,11 @@ _ARITHMETIC = re.compile(
 _FUSED = re.compile(
     r"@llvm\.(?P<op>fma|fmuladd|sqrt|fabs|maxnum|minnum|floor|ceil)\.(?:v(?P<lanes>\d+))?(?P<vector>f\d+)"
 )
+# Functions that have no instruction: where no vector library is installed, each element is a call of its own.
+_FUNCTION = re.compile(
+    r"@llvm\.(?P<name>exp|exp2|log|log2|log10|sin|cos|tan|asin|acos|atan|sinh|cosh|tanh|pow|powi)"
+    r"\.(?:v(?P<lanes>\d+))?f\d+"
+)
 _CALL = re.compile(r"call [^@\n]*@(?P<name>[\w.$]+|\"[^\"]+\")\(")
 # Addresses are folded into loads and stores, comparisons into the branch behind them.
 _FREE = re.compile(r" = (?:phi|getelementptr|bitcast|icmp|sext|zext|ptrtoint|inttoptr) ")
@@ -180,6 +185,9 @@ def _counted(lines: list[str]) -> InnerLoop:
             width = int(found["lanes"] or 1)
             flop += width * (2 if found["op"].startswith("fm") else 1)
             lanes = max(lanes, width)
+        elif found := _FUNCTION.search(line):
+            calls.append(found["name"])
+            flop += int(found["lanes"] or 1)
         elif (found := _CALL.search(line)) and not found["name"].startswith("llvm."):
             calls.append(found["name"].strip('"'))
             flop += 1

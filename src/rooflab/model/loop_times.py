@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import msgspec
+import numpy as np
 
 from rooflab.errors import RooflabError
 from rooflab.machines import microarchitecture
@@ -27,6 +28,9 @@ _BEYOND = (("read", 0.0, 1.0), ("triad", 1 / 4, 4 / 3), ("copy", 1 / 3, 3 / 2), 
 _AT_L1 = (("read", 0.0, 1.0), ("triad", 1 / 3, 1.0), ("copy", 1 / 2, 1.0), ("write", 1.0, 1.0))
 # Fitted on this project's Zen 4 guest with CSR products of random columns: misses in flight on one core.
 IN_FLIGHT = 10.0
+# Of accesses that step over lines by a constant; of those that meet in one set few can wait at once. Both
+# fitted on transposes of 2000² and 2048².
+STRIDED_IN_FLIGHT, CONFLICTING_IN_FLIGHT = 20.0, 2.5
 # An access that steps over lines leaves the pages that the first TLB holds: a look-up in the second one
 # (Zen 4: 7 cycles, AMD 57647), partly hidden; fitted on matmul's columns and a transpose, as the others.
 TLB_CYCLES = 6.0
@@ -154,10 +158,10 @@ def _level_s(report: LoopReport, machine: Machine, number: int, scope: Scope, th
         return None
     if number == 0:
         return nbytes / rate
-    return nbytes / rate + _waiting_s(report, level, number, rate, threads)
+    return nbytes / rate + _waiting_s(report, machine, level, number, rate) / threads
 
 
-def _waiting_s(report: LoopReport, level: Level, number: int, rate: float, threads: int) -> float:
+def _waiting_s(report: LoopReport, machine: Machine, level: Level, number: int, rate: float) -> float:
     """What irregular misses that `level` serves take beyond the time of their bytes."""
     if level.latency_s is None:
         return 0.0
@@ -165,16 +169,43 @@ def _waiting_s(report: LoopReport, level: Level, number: int, rate: float, threa
     nearer = levels[number - 1]
     further = levels[number].name if number < len(levels) else None
     line_s = nearer.cache.unit_bytes / rate
+    slower, meeting = _slower(report, machine), _conflicts(report, number)
     waiting = 0.0
     for misses, in_flight in (
-        (report.gathered, IN_FLIGHT),
-        (report.strided, IN_FLIGHT),
-        (report.chased, 1.0),
+        (report.gathered, IN_FLIGHT / slower),
+        (report.strided, 1 / (meeting / CONFLICTING_IN_FLIGHT + (1 - meeting) / STRIDED_IN_FLIGHT)),
+        (report.chased, 1.0 / slower),
     ):
         # Those that miss this level too wait for the one behind it instead.
         served = misses.get(nearer.name, 0) - (misses.get(further, 0) if further else 0)
-        waiting += max(served, 0) * max(level.latency_s / (in_flight * threads) - line_s, 0.0)
+        waiting += max(served, 0) * max(level.latency_s / in_flight - line_s, 0.0)
     return waiting
+
+
+def _conflicts(report: LoopReport, number: int) -> float:
+    """Share of the misses behind crossing `number` that the capacity does not explain; 0 where it is not known."""
+    traffic = report.simulation.traffic[number - 1]
+    needed = None if report.static is None else report.static.traffic_bytes.get(traffic.level)
+    return max(0.0, 1 - needed / traffic.nbytes) if needed and traffic.nbytes else 0.0
+
+
+def _slower(report: LoopReport, machine: Machine) -> float:
+    """How much slower random accesses within so many bytes were measured than the simulated hits come to.
+
+    A cache that neighbours share, and pages that no TLB holds, show in the latency sweep alone.
+    """
+    curve = next((each for each in machine.curves if each.name == "latency" and each.scope == "core"), None)
+    levels = (report.warm or report.simulation).levels
+    counts = [report.gathered.get(each.name, 0) + report.chased.get(each.name, 0) for each in levels] + [0]
+    if curve is None or not report.scattered_bytes or not counts[0]:
+        return 1.0
+    behind = [_level(machine, each.name) for each in levels[1:]] + [_level(machine, "memory")]
+    expected = 0.0
+    for misses, further, served in zip(counts[:-1], counts[1:], behind, strict=True):
+        if served is not None and served.latency_s is not None:
+            expected += (misses - further) * served.latency_s
+    measured = float(np.interp(report.scattered_bytes, curve.x, curve.best))
+    return max(1.0, measured * counts[0] / expected) if expected else 1.0
 
 
 def _predicted(report: LoopReport, machine: Machine, threads: int) -> Predicted | None:
@@ -227,8 +258,9 @@ def _core(report: LoopReport, machine: Machine, threads: int) -> _Term | None:
         return None
     if hertz is not None:
         lanes = 1 if code is None else code.lanes
-        each = CALL_CYCLES if code is not None and any(name != "sqrt" for name in code.calls) else SPECIAL_CYCLES
-        terms.append(_Term("division and functions", special * each / lanes / hertz / threads))
+        called = code is not None and any(name != "sqrt" for name in code.calls)
+        cycles = CALL_CYCLES if called else SPECIAL_CYCLES / lanes
+        terms.append(_Term("division and functions", special * cycles / hertz / threads))
         if code is not None and code.chain:
             latency = code.chain * _add_latency(machine) / hertz / threads
             terms.append(_Term("a chain of additions", latency))

@@ -183,6 +183,7 @@ class LoopReport(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         strided, gathered, chased: misses of a warm run, by cache level, of accesses that step over lines in the
             innermost loop, of those whose place data decide (x[idx[k]]), and of those that wait for the one
             before (i = following[i]).
+        scattered_bytes: of the largest array that is gathered from or chased through.
         parallel: over which loop prange ran, or why it did not.
         points: at each level, one core, warm; cache-aware at L1.
         predictions: for one core, and for all where prange ran.
@@ -210,6 +211,7 @@ class LoopReport(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     strided: dict[str, int] = {}
     gathered: dict[str, int] = {}
     chased: dict[str, int] = {}
+    scattered_bytes: int = 0
     parallel: str = ""
     points: tuple[Point, ...] = ()
     predictions: tuple[Predicted, ...] = ()
