@@ -29,21 +29,20 @@ def calibrate(
 ) -> int:
     """Refit the fitted constants of a machine's family to TIMINGS, and say what changed and whether it helps.
 
-    TIMINGS is a CSV file, or a JSON file with a list of objects of the same keys:
+    TIMINGS is a CSV file, or a JSON file with a list of objects of the same keys. kind, shapes and
+    dtype are those of `rooflab op`. The time has its unit, or is a number in a column time_s, time_ms,
+    time_us or time_ns: of the operation run again and again without the host in the way (a CUDA graph),
+    on a CPU as called. framework (numpy, torch) says which a CPU ran. Every other column is a setting
+    of the operation. A report's JSON works too where its rows carry {"observation": {"time_s": ...}}.
+    Give 8 rows at least; rows that cannot be read are left out and said.
+
+    A constant that the times do not bear on stays. Predict with the new ones by --constants FILE.toml.
 
     \b
       kind,shapes,dtype,time,causal
       matmul,4096x4096 4096x4096,bf16,187 us,
       softmax,8192x8192,fp32,161.2 us,
       attention,8x32x2048x128,bf16,0.71 ms,true
-
-    kind, shapes and dtype are those of `rooflab op`. The time has its unit, or is a number in a column
-    time_s, time_ms, time_us or time_ns: of the operation run again and again without the host in the
-    way (a CUDA graph), on a CPU as called. framework (numpy, torch) says which a CPU ran. Every other
-    column is a setting of the operation. A report's JSON works too where its rows carry
-    {"observation": {"time_s": ...}}. Give 8 rows at least; rows that cannot be read are left out and said.
-
-    A constant that the times do not bear on stays. Predict with the new ones by --constants FILE.toml.
     """
     from rooflab.views.export import check_writable
 
