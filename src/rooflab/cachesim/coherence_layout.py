@@ -1,0 +1,61 @@
+"""Where the state of several cores lies in memory: words of the world, of a core, of a line, of a record.
+
+Everything is 64-bit words at addresses, as in `layout`: compiled code gets the address of the world alone.
+"""
+
+from __future__ import annotations
+
+# fmt: off
+# Words of the world.
+(
+    CORES, LINE_SHIFT, PART_SHIFT,   # a part is the finest piece of a line that a 64-bit mask tells apart
+    MOESI,
+    PRIVATE, DEPTH,      # address: a descriptor for each core and private level, near to far; how many levels
+    SHARED, INCLUSIVE,   # the shared level's descriptor, or 0; whether it takes private copies along
+    SHELVES,             # address: the compiled function of each level (the shared one last)
+    CELLS, LINES,        # address: a cell for each line and core; a row of counters for each line
+    CORE_ROWS,           # address: a row for each core
+    QUANTUM, TURN, LEFT, BY_TIME, COSTS,
+    CLOCKS,              # address: the vector clock of each core, one word a core
+    SYNCS, SYNC_ADDRESSES, SYNC_CLOCKS, SYNC_HOLDERS,   # how many words order cores; addresses, sorted
+    SHADOW, GRANULE_SHIFT,   # address: a row for each granule (a write and the reads), or 0
+    RACES, RACES_USED, RACES_ROOM, RACE_COUNTS,
+    LOG, LOG_USED, LOG_ROOM,
+    TROUBLE,             # what cannot go on: an address whose release comes from a core that does not hold it
+) = range(32)
+WORLD_WORDS = 32
+
+# Words of a core: its chunk of the stream, where it stands, what happened to it.
+(
+    CHUNK, POSITION, LENGTH, LAST, STATUS, WAITS, TIME, BEFORE,
+    LOADS, STORES, UPGRADES, LOST_COPIES, RECEIVED, SUPPLIED, DOWNGRADES, TRUE_SHARING, FALSE_SHARING,
+) = range(17)
+CORE_WORDS = 24
+RUNNING, AT_BARRIER, BLOCKED, FINISHED = range(4)
+
+# Words of a cell (what one core knows of one line), and the flags beside the state in its first.
+STATE, NEWS, READ, SINCE, WRITTEN = range(5)
+CELL_WORDS = 5
+INVALID, SHARED_STATE, EXCLUSIVE_STATE, OWNED, MODIFIED = range(5)
+STATE_BITS, LOST, PENDING = 7, 8, 16
+
+# Counters of a line.
+LINE_INVALIDATIONS, LINE_TRUE, LINE_FALSE, LINE_TRANSFERS, LINE_UPGRADES, LINE_DOWNGRADES = range(6)
+LINE_WORDS = 6
+
+# Operations of a record, which is address << 16 | nbytes << 4 | operation.
+READS, WRITES, ATOMIC, BARRIER, ACQUIRE, RELEASE = range(6)
+ADDRESS_SHIFT, LONGEST = 16, 4095
+
+# Requests that a shelf (one cache, without anything behind it) answers.
+LOOK, PUT, DROP, CLEAN = range(4)
+
+# A granule's row: clock << 16 | core << 8 | flags of the last write, then the clock of each core's last read.
+WATCHED = 8
+WRITE_READ, READ_WRITE, WRITE_WRITE = range(3)
+RACE_WORDS = 5   # granule, kind, earlier core, later core, which access of that core
+LOG_WORDS = 4    # granule, operation, core, which access of it; then the core's vector clock
+
+# What `run` returns: nothing left, no core can go on, a lock misused; from CORE_NEEDS on, whose stream to refill.
+DONE, STUCK, MISUSED, CORE_NEEDS = 0, -1, -2, 1
+# fmt: on
