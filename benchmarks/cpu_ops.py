@@ -10,9 +10,9 @@ some find the cores free; the spread is how far the median pass lies above the b
 
 Printed by framework: the median and the 90th percentile of |predicted / measured - 1|, the share of times
 within the bars, and the same for a plain roofline of the measured roofs. The constants of cpu.toml were chosen
-while looking at the first group of cases; those set aside had no part in it, but for the width of the bars. `--fit` also
-refits the constants to a random half of the first group and judges them on the other half and on those set
-aside.
+while looking at the first group of cases; those set aside had no part in it, but for the width of the bars.
+`--fit` also refits the constants to a random half of the first group and judges them on the other half
+and on those set aside.
 """
 
 from __future__ import annotations
