@@ -103,7 +103,7 @@ LEVELS = (Cache(32 << 10, 8, name="L1"), Cache(1 << 20, 8, name="L2"), Cache(8 <
         ("stencil", [(200, 200)] * 2),  # three rows fit in L1
         ("stencil", [(60, 2040)] * 2),  # they do not
         ("transpose", [(500, 300), (300, 500)]),
-        ("matmul", [(60, 72), (72, 56), (60, 56)]),
+        ("matmul", [(200, 50), (50, 24), (200, 24)]),
     ],
 )
 def test_layer_conditions_give_the_simulated_traffic(kernels, name, shapes):
