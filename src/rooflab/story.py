@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rooflab.types.machine import Machine
     from rooflab.types.prediction import Cache, Mode, Power
     from rooflab.types.report import Report
+    from rooflab.types.sharing import CoreSimulation
     from rooflab.types.simulation import Cache as CacheLevel
     from rooflab.types.simulation import Simulation
 
@@ -111,7 +112,8 @@ def analyze(
             eager for PyTorch, compiled for JAX, graph for the others.
         cache: "warm" as when it runs again and again, or "cold".
         power: "burst" or "sustained": whether power and heat limit the clock.
-        dispatch_s: host time per operation in eager mode; by default the machine's, else its family's.
+        dispatch_s: host seconds of one bare element-wise call in eager mode, which the times of all sorts of
+            calls scale with; by default the machine's, else its family's.
         constants: a file that `rooflab calibrate` wrote, instead of the constants of the machine's family.
         what_if: changes to the machine, such as {"bandwidth": 2} or "bandwidth=2x".
 
@@ -424,6 +426,59 @@ def simulate(
     )
 
 
+def simulate_cores(
+    streams: Any,
+    *,
+    machine: Machine | str | PathLike[str] | None = None,
+    levels: Sequence[CacheLevel] | None = None,
+    protocol: Literal["mesi", "moesi"] = "mesi",
+    quantum: int | None = None,
+    costs: Mapping[str, float] | None = None,
+    races: bool = True,
+) -> CoreSimulation:
+    """What the caches of several cores do to each other: invalidations, true and false sharing, data races.
+
+    Args:
+        streams: one of `rooflab.core_streams`, or for each core a list of ("load", array, index),
+            ("store", array, index), "atomic", "acquire" and "release" alike, and ("barrier",). A store may
+            name its value: ("store", "flag", 0, 1).
+        machine: whose caches: a `Machine`, or a name or file of one; this host's by default.
+        levels: other caches, near to far: private ones, then the shared one (one level alone is private).
+        protocol: "mesi" or "moesi".
+        quantum: operations of each core's turn, 1 by default: cores take turns in order.
+        costs: go by time instead, the core whose time is least first: whole numbers (of cycles or ns) by level,
+            "memory", "transfer" (from another core) and what an "upgrade" adds.
+        races: look for accesses that nothing orders, and for what they could see.
+
+    Raises:
+        RooflabError: an entry that cannot be read, caches that do not fit, cores that wait for ever.
+        UnknownNameError: an unknown operation, protocol or cost, with near matches.
+
+    >>> from rooflab import Cache, core_streams
+    >>> small = [Cache(32768, 8), Cache(524288, 8)]
+    >>> simulate_cores(core_streams.counters(2, 1000), levels=small).false_sharing
+    1999
+    >>> simulate_cores(core_streams.counters(2, 1000, padding_bytes=64), levels=small).false_sharing
+    0
+    """
+    from rooflab.cachesim import coherence, core_stream
+    from rooflab.loops import caches
+
+    found = streams if isinstance(streams, core_stream.CoreStreams) else core_stream.listed(streams)
+    chosen = caches.choose(_machine(machine), levels)
+    # With several cores the outer private level includes the nearer ones, which `coherence` says.
+    assumed = [line for line in chosen.assumptions if "inclusion" not in line]
+    return coherence.simulate(
+        found,
+        chosen.caches,
+        protocol=protocol,
+        quantum=quantum,
+        costs=costs,
+        races=races,
+        assumptions=assumed,
+    )
+
+
 def sweep_tiles(
     fn: Callable[..., Any],
     sizes: Mapping[str, Sequence[int]],
@@ -453,9 +508,7 @@ def sweep_tiles(
     chosen = caches.choose(found, levels)
     every = tiles.configurations(sizes)
     reports = tiles.simulate(fn, args, every, chosen, limit_s)
-    return tile_choice.sweep(
-        fn.__name__, every, reports, chosen, found, lambda best: tiles.timed(fn, args, best)
-    )
+    return tile_choice.sweep(fn.__name__, every, reports, chosen, found, lambda best: tiles.timed(fn, args, best))
 
 
 def _machine(given: Machine | str | PathLike[str] | None) -> Machine | None:

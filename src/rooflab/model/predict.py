@@ -44,7 +44,7 @@ class Times(NamedTuple):
 
     Attributes:
         floor_s: what theoretical rates at the highest clock need.
-        engines: by row, the unit behind `compute_s`.
+        engines: by row, the unit behind `compute_s`, or "instructions" where it issues many beside its FLOP.
     """
 
     kernels: Kernels
@@ -93,7 +93,22 @@ def times(work: Work, device: Device) -> Times:
     fields["overhead_s"] += start
     kernels = Kernels(**fields)
     floor = _floor(work, device, flop_floor)
-    return Times(kernels._replace(time_s=np.maximum(kernels.time_s, floor)), floor, engines)
+    named = _named(engines, kernels.compute_s[:, 0], flop_floor[:, 0])
+    return Times(kernels._replace(time_s=np.maximum(kernels.time_s, floor)), floor, named)
+
+
+# Arithmetic that takes this many times its theoretical time waits for the other instructions around it:
+# addresses, loads, conversions.
+_ISSUE = 2.0
+
+
+def _named(engines: tuple[str, ...], compute_s: np.ndarray, flop_floor_s: np.ndarray) -> tuple[str, ...]:
+    """The unit behind each row's compute time: issuing instructions, where its FLOP are the small part."""
+    issuing = (compute_s > _ISSUE * flop_floor_s).tolist()
+    return tuple(
+        "instructions" if much and not name.endswith(" matrix") else name
+        for name, much in zip(engines, issuing, strict=True)
+    )
 
 
 def _grouped(work: Work, device: Device) -> list[tuple[Mechanism, np.ndarray, np.ndarray]]:

@@ -44,7 +44,8 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         kernels: how many the device starts for it.
         bound: what binds it: the largest of compute, slowest level and overhead; "balanced" where the
             second is at least 0.9 of the first.
-        binds: the level, the engine ("bf16 matrix"), "launch" or "host" behind it.
+        binds: what is behind it: the level, the engine ("bf16 matrix"), "instructions" (issuing those that are
+            no FLOP: addresses, conversions), "launch" or "host".
     """
 
     time_s: float
