@@ -59,7 +59,8 @@ def test_a_calibration_is_written_read_and_predicts_what_was_timed(timings_file,
     old = rooflab.op("exp", 640_000, machine=MACHINE)
     new = rooflab.op("exp", 640_000, machine=MACHINE, constants=path)
     # 100 in place of the family's FLOP, all of it arithmetic
-    assert new.time_s and old.time_s
+    assert new.time_s is not None
+    assert old.time_s is not None
     assert new.time_s / old.time_s == pytest.approx(100 / families.of(MACHINE)("numpy.exp_flop"), rel=0.05)
     assert any(line.startswith("predictions: constants of cpu as given") for line in new.conventions)
 

@@ -38,7 +38,8 @@ def sentences(found: Transfer) -> list[str]:
         made = ["Serial: each stage moves everything before the next begins."]
     if found.feed is not None:
         feed = found.feed
-        pace = f"{_count(feed.supply_per_s)} samples/s arrive, the device computes {_count(feed.device_samples_per_s)}"
+        arriving, computed = _count(feed.supply_per_s), _count(feed.device_samples_per_s)
+        pace = f"{arriving} samples/s arrive, the device computes {computed}"
         if feed.binds == "device":
             made.append(
                 f"{pace}: it never waits; the way has {feed.supply_per_s / feed.device_samples_per_s:.3g} × that."

@@ -57,14 +57,15 @@ def _sizes(op: Op, inputs: Specs, outputs: Specs, flop: float) -> tuple[float, f
         *outer, length, head = inputs[0].shape
         keys = inputs[1].shape[-2]
         return float(2 * math.prod(outer)), float(length), float(keys), float(head)
+    first = inputs[0].shape
     if op.kind == "matmul" and len(inputs) > 1:
-        k = float(op.attrs.get("k", inputs[0].shape[-1] if inputs[0].shape else 1))
+        k = float(op.attrs.get("k", first[-1] if first else 1))
         b = inputs[1]
         n = float(b.shape[-1]) if len(b.shape) > 1 and out.shape and out.shape[-1] == b.shape[-1] else 1.0
         products = math.prod(b.shape[:-2])
         return float(products), max(out.elements / n / products, 1.0), n, max(k, 1.0)
     # As one product of the same work, square in what is not known.
-    k = float(inputs[0].shape[-1]) if inputs[0].shape else 1.0
+    k = float(first[-1]) if first else 1.0
     return 1.0, max(flop / 2 / max(out.elements / k, 1.0) / k, 1.0), max(out.elements / k, 1.0), max(k, 1.0)
 
 
@@ -85,7 +86,7 @@ def time(x: Columns, device: Device) -> Kernels:
     for units in (1.0, cores.units):
         threads = np.where(streams & (x["torch"] > 0), 1.0, units) + 0 * zero
         moved = cpu.Traffic(*(each / np.where(streams, share, 1.0) for each in cpu.traffic(x, device, threads)))
-        last = cores.tiers[-2] if len(cores.tiers) > 1 else cores.tiers[-1]
+        last = cores.tiers[-min(2, len(cores.tiers))]
         pack_s = packed * c("cpu.pack_passes") / np.minimum(last.core_read * threads, last.all_read)
         start_s = cpu.start_s(threads, device) * teams
         work_s = core_s / threads / np.where(threads > 1, c("cpu.team_share"), 1.0)
