@@ -23,6 +23,8 @@ RUNS = (
     # NumPy's two passes move 16 + 24 bytes where the algorithm names 24: 1.67 times.
     ("what_limits_my_triad.py", (), "its two passes move 1.67 × the bytes"),
     # n/6 for square fp32 matrices
+    # Every store takes the line from the other core; what it had last is asked for again 2 × 100,000 − 1 times.
+    ("false_sharing.py", (), "128 bytes apart, 100,000 increments each: 0 false-sharing misses, 0 lines lost"),
     ("teaching_tables.py", (), "matmul 4096³, fp32                     682.7 FLOP/byte"),
     ("two_layers.py", (), "as a graph (compute-bound)"),
     # 10 MiB / (1 Gbit/s) + 50 ns

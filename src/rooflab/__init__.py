@@ -9,15 +9,28 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from rooflab.errors import RooflabError
-    from rooflab.story import analyze, calibrate, loop, machine, measure, op, simulate, sweep_tiles, transfer
+    from rooflab.story import (
+        analyze,
+        calibrate,
+        loop,
+        machine,
+        measure,
+        op,
+        simulate,
+        simulate_cores,
+        sweep_tiles,
+        transfer,
+    )
     from rooflab.types.loop import LoopReport
     from rooflab.types.machine import Level, Link, Machine, Rate, Source
     from rooflab.types.report import Report
+    from rooflab.types.sharing import CoreSimulation
     from rooflab.types.simulation import Cache, Simulation
 
 # Where each public name lives: imported on first use, so that `import rooflab` stays quick.
 _HOMES = {
     "Cache": "rooflab.types.simulation",
+    "CoreSimulation": "rooflab.types.sharing",
     "Simulation": "rooflab.types.simulation",
     "RooflabError": "rooflab.errors",
     "Machine": "rooflab.types.machine",
@@ -34,15 +47,17 @@ _HOMES = {
     "machine": "rooflab.story",
     "op": "rooflab.story",
     "simulate": "rooflab.story",
+    "simulate_cores": "rooflab.story",
     "sweep_tiles": "rooflab.story",
     "transfer": "rooflab.story",
 }
 
-# A module that is used by name: `rooflab.streams.matmul(256)`.
-_MODULES = {"streams": "rooflab.cachesim.streams"}
+# Modules that are used by name: `rooflab.streams.matmul(256)`.
+_MODULES = {"streams": "rooflab.cachesim.streams", "core_streams": "rooflab.cachesim.core_streams"}
 
 __all__ = [
     "Cache",
+    "CoreSimulation",
     "Level",
     "Link",
     "LoopReport",
@@ -59,6 +74,7 @@ __all__ = [
     "measure",
     "op",
     "simulate",
+    "simulate_cores",
     "sweep_tiles",
     "transfer",
 ]

@@ -21,7 +21,7 @@ from rooflab.cachesim.hierarchy import Hierarchy
 from rooflab.cachesim.shelf import compiled_shelf
 from rooflab.errors import RooflabError, UnknownNameError
 from rooflab.types.sharing import CoreSimulation
-from rooflab.types.simulation import Cache, LevelCounts
+from rooflab.types.simulation import Cache, LevelCounts, ReferenceCounts
 
 PROTOCOLS = ("mesi", "moesi")
 RACES_KEPT, LOG_KEPT = 1000, 1 << 14
@@ -66,13 +66,26 @@ class _Shelves(Hierarchy):
         words[layout.FLAGS] = layout.XOR_INDEX if cache.index == "xor" else 0
         words[layout.RANDOM] = cache.seed
         self._policy_state(words, cache, kind)
-        counts = self._array(len(self.references) * layout.COUNTER_WORDS).reshape(-1, layout.COUNTER_WORDS)
+        counts = self._array(len(self.references) * at.CACHE_WORDS).reshape(-1, at.CACHE_WORDS)
         self._counts[id(words)] = counts
         words[layout.COUNTS] = counts.ctypes.data
         if kind != "qlru":  # a repeat changes no other policy's state: the last line of each set is noted
             slots = cache.sets if masked else 1
             words[layout.MEMO], words[layout.MEMO_MASK] = self._address(slots, -1), slots - 1
         return words
+
+    def counted(self) -> tuple[LevelCounts, ...]:
+        """What each cache counted, as a whole and by core."""
+        made = []
+        for number, cache in enumerate(self.levels):
+            rows = self.counts(number)
+            by_core = [
+                ReferenceCounts(name=who, **_row(row)) for who, row in zip(self.references, rows, strict=True)
+            ]
+            whole = _row(rows.sum(axis=0))
+            name = cache.name or f"L{number + 1}"
+            made.append(LevelCounts(name=name, cache=cache, references=tuple(by_core), **whole))
+        return tuple(made)
 
     def descriptor(self, level: int) -> int:
         """The address of a level's descriptor."""
@@ -141,8 +154,8 @@ class World:
         words[at.TURN] = count - 1  # the first turn goes to the core after it
         self._put(at.COSTS, np.array(self.turns.costs, np.int64))
         self._put(at.CLOCKS, np.eye(count, dtype=np.int64))
-        syncs = np.array(self.streams.ordering, np.int64)
-        words[at.SYNCS], words[at.TROUBLE] = len(syncs), -1
+        syncs = np.array(sorted(self.streams.ordering), np.int64)
+        words[at.SYNCS], words[at.LIMIT] = len(syncs), self.streams.footprint_bytes
         self._put(at.SYNC_ADDRESSES, syncs)
         self._put(at.SYNC_CLOCKS, self._array(len(syncs) * count))
         self._put(at.SYNC_HOLDERS, self._array(len(syncs), -1))
@@ -187,8 +200,7 @@ class World:
             elif stopped == at.STUCK:
                 raise RooflabError(f"{self.streams.name}: no core can go on: {self._waits()}")
             elif stopped == at.MISUSED:
-                word = named(self.streams.arrays, int(self.words[at.TROUBLE]))
-                raise RooflabError(f"{self.streams.name}: {word} is released by a core that does not hold it")
+                raise RooflabError(self._misused())
             else:
                 self.seconds = time.perf_counter() - start
                 return
@@ -202,24 +214,18 @@ class World:
             row[at.LAST] = 1
             return
         chunk = np.ascontiguousarray(chunk, np.int64)
-        self._check(core, chunk)
         self._chunks[core] = chunk
         row[at.CHUNK], row[at.LENGTH] = chunk.ctypes.data, chunk.size
 
-    def _check(self, core: int, chunk: np.ndarray) -> None:
-        # Compiled code believes what it is given: an address beyond the arrays would be memory of others.
-        if not chunk.size:
-            return
-        end = (chunk >> at.ADDRESS_SHIFT) + (chunk >> 4 & at.LONGEST)
-        wrong = (chunk < 0) | (end > self.streams.footprint_bytes) | ((chunk & 15) > at.RELEASE)
-        wrong |= ((chunk & 15) != at.BARRIER) & ((chunk >> 4 & at.LONGEST) == 0)
-        if wrong.any():
-            place = int(np.argmax(wrong))
-            address = int(chunk[place] >> at.ADDRESS_SHIFT)
-            raise RooflabError(
-                f"core {core}, record {int(self.rows[core][at.BEFORE]) + place}: address {address:,} is out of "
-                f"bounds or no record, expected at most {self.streams.footprint_bytes:,}"
-            )
+    def _misused(self) -> str:
+        core = int(self.words[at.TROUBLE])
+        row = self.rows[core]
+        record = int(self._chunks[core][row[at.POSITION]])
+        where = f"core {core}, entry {int(row[at.BEFORE] + row[at.POSITION])}"
+        address, limit = record >> at.ADDRESS_SHIFT, self.streams.footprint_bytes
+        if (record & 15) == at.RELEASE and 0 <= address < limit:
+            return f"{where}: releases {named(self.streams.arrays, address)}, which it does not hold"
+        return f"{where}: record {record} names address {address:,}, expected one of {limit:,} bytes"
 
     def _waits(self) -> str:
         said = []
@@ -234,13 +240,13 @@ class World:
 
     def levels_of(self, core: int) -> tuple[LevelCounts, ...]:
         """The private levels of a core."""
-        return self.privates[core].result("", accesses=0).levels
+        return self.privates[core].counted()
 
     def shared_counts(self) -> LevelCounts | None:
         """The shared level, by core."""
         if self.shared is None:
             return None
-        (found,) = self.shared.result("", accesses=0).levels
+        (found,) = self.shared.counted()
         return msgspec.structs.replace(found, name=self.levels[-1].name or f"L{self.depth + 1}")
 
 
@@ -253,6 +259,21 @@ def named(arrays: Sequence[CoreArray], address: int) -> str:
 def array_at(arrays: Sequence[CoreArray], address: int) -> CoreArray | None:
     """The array that `address` lies in."""
     return next((array for array in arrays if array.base <= address < array.end), None)
+
+
+def _row(row: np.ndarray) -> dict[str, Any]:
+    return {name: int(row[word]) for name, word in _COUNTERS.items()}
+
+
+_COUNTERS = {
+    "hits": at.HITS,
+    "misses": at.MISSES,
+    "evictions": at.EVICTIONS,
+    "writebacks": at.WRITEBACKS,
+    "read_bytes": at.READ_BYTES,
+    "write_bytes": at.WRITE_BYTES,
+    "invalidations": at.INVALIDATIONS,
+}
 
 
 def _kind(cache: Cache) -> tuple[str, int]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from numba import njit
 
 from rooflab.cachesim.coherence_layout import (
+    CACHE_WORDS,
     CELL_WORDS,
     CELLS,
     CLEAN,
@@ -25,10 +26,13 @@ from rooflab.cachesim.coherence_layout import (
     DEPTH,
     DOWNGRADES,
     DROP,
+    EVICTIONS,
     EXCLUSIVE_STATE,
     FALSE_SHARING,
+    HITS,
     INCLUSIVE,
     INVALID,
+    INVALIDATIONS,
     LINE_DOWNGRADES,
     LINE_FALSE,
     LINE_INVALIDATIONS,
@@ -41,6 +45,7 @@ from rooflab.cachesim.coherence_layout import (
     LOOK,
     LOST,
     LOST_COPIES,
+    MISSES,
     MODIFIED,
     MOESI,
     NEWS,
@@ -49,6 +54,7 @@ from rooflab.cachesim.coherence_layout import (
     PRIVATE,
     PUT,
     READ,
+    READ_BYTES,
     RECEIVED,
     SHARED,
     SHARED_STATE,
@@ -59,26 +65,17 @@ from rooflab.cachesim.coherence_layout import (
     SUPPLIED,
     TRUE_SHARING,
     UPGRADES,
+    WRITE_BYTES,
+    WRITEBACKS,
     WRITTEN,
 )
 from rooflab.cachesim.compiled import OPTIONS
-from rooflab.cachesim.layout import (
-    COUNTER_WORDS,
-    COUNTS,
-    EVICTIONS,
-    HITS,
-    INVALIDATIONS,
-    MEMO,
-    MEMO_MASK,
-    MISSES,
-    READ_BYTES,
-    WRITE_BYTES,
-    WRITEBACKS,
-)
-from rooflab.cachesim.memory import WORD, add, call, load, store
+from rooflab.cachesim.layout import COUNTS, MEMO, MEMO_MASK
+from rooflab.cachesim.memory import WORD, add, load, store
+from rooflab.cachesim.shelf import ask_shelf
 
 CELL_BYTES, LINE_BYTES, CORE_BYTES = CELL_WORDS * WORD, LINE_WORDS * WORD, CORE_WORDS * WORD
-ROW_BYTES = COUNTER_WORDS * WORD
+ROW_BYTES = CACHE_WORDS * WORD
 
 
 @njit(**OPTIONS)
@@ -103,7 +100,7 @@ def private(world, core, depth):
 @njit(**OPTIONS)
 def ask(world, depth, level, request, line, dirty):
     """What the shelf of `level` answers."""
-    return call(load(load(world, SHELVES), depth), level, request, line, dirty, 0)
+    return ask_shelf(load(load(world, SHELVES), depth), level, request, line, dirty)
 
 
 @njit(**OPTIONS)

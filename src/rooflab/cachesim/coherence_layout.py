@@ -21,9 +21,10 @@ from __future__ import annotations
     SHADOW, GRANULE_SHIFT,   # address: a row for each granule (a write and the reads), or 0
     RACES, RACES_USED, RACES_ROOM, RACE_COUNTS,
     LOG, LOG_USED, LOG_ROOM,
-    TROUBLE,             # what cannot go on: an address whose release comes from a core that does not hold it
-) = range(32)
-WORLD_WORDS = 32
+    TROUBLE,             # the record that cannot be: out of bounds, or a lock released by another core
+    LIMIT,               # the address behind all arrays
+) = range(33)
+WORLD_WORDS = 40
 
 # Words of a core: its chunk of the stream, where it stands, what happened to it.
 (
@@ -43,6 +44,10 @@ STATE_BITS, LOST, PENDING = 7, 8, 16
 LINE_INVALIDATIONS, LINE_TRUE, LINE_FALSE, LINE_TRANSFERS, LINE_UPGRADES, LINE_DOWNGRADES = range(6)
 LINE_WORDS = 6
 
+# Counters of a cache: plain sums, one row for each core that asks.
+HITS, MISSES, EVICTIONS, WRITEBACKS, READ_BYTES, WRITE_BYTES, INVALIDATIONS = range(7)
+CACHE_WORDS = 8
+
 # Operations of a record, which is address << 16 | nbytes << 4 | operation.
 READS, WRITES, ATOMIC, BARRIER, ACQUIRE, RELEASE = range(6)
 ADDRESS_SHIFT, LONGEST = 16, 4095
@@ -56,6 +61,6 @@ WRITE_READ, READ_WRITE, WRITE_WRITE = range(3)
 RACE_WORDS = 5   # granule, kind, earlier core, later core, which access of that core
 LOG_WORDS = 4    # granule, operation, core, which access of it; then the core's vector clock
 
-# What `run` returns: nothing left, no core can go on, a lock misused; from CORE_NEEDS on, whose stream to refill.
+# What `run` returns: nothing left, no core can go on, a record that cannot be; from 1 on, whose stream to refill.
 DONE, STUCK, MISUSED, CORE_NEEDS = 0, -1, -2, 1
 # fmt: on

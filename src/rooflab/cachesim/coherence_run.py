@@ -24,9 +24,11 @@ from rooflab.cachesim.coherence_layout import (
     DEPTH,
     DONE,
     FINISHED,
+    HITS,
     LAST,
     LEFT,
     LENGTH,
+    LIMIT,
     LINE_SHIFT,
     LOADS,
     LONGEST,
@@ -53,7 +55,7 @@ from rooflab.cachesim.coherence_layout import (
     WAITS,
 )
 from rooflab.cachesim.compiled import INLINED, OPTIONS, kernel
-from rooflab.cachesim.layout import COUNTS, HITS, MEMO, MEMO_MASK
+from rooflab.cachesim.layout import COUNTS, MEMO, MEMO_MASK
 from rooflab.cachesim.memory import add, load, shift_right, store
 
 
@@ -133,6 +135,8 @@ def order(world, core, row, address, nbytes, operation):
         return True
     sync, rows = race_core.sync_of(world, address), load(world, CORE_ROWS)
     holders = load(world, SYNC_HOLDERS)
+    if sync < 0 or operation > RELEASE:
+        return False
     if operation == ACQUIRE:
         if load(holders, sync) >= 0:
             store(row, STATUS, BLOCKED)
@@ -141,7 +145,6 @@ def order(world, core, row, address, nbytes, operation):
         store(holders, sync, core)
     if operation == RELEASE:
         if load(holders, sync) != core:
-            store(world, TROUBLE, address)
             return False
         store(holders, sync, -1)
     else:
@@ -171,7 +174,7 @@ def turn(world, core):
     shift, part_shift = load(world, LINE_SHIFT), load(world, PART_SHIFT)
     within, cores, shadow = (1 << shift) - 1, load(world, CORES), load(world, SHADOW)
     cells = load(world, CELLS) + core * CELL_BYTES
-    near_cost = load(load(world, COSTS), 0)
+    near_cost, limit = load(load(world, COSTS), 0), load(world, LIMIT)
     left, hits, loads, stores, cost = load(world, LEFT), 0, 0, 0, 0
     stopped = 0
     while left > 0:
@@ -183,6 +186,10 @@ def turn(world, core):
             break
         record = load(chunk, position)
         operation, nbytes, address = record & 15, record >> 4 & LONGEST, record >> ADDRESS_SHIFT
+        # Compiled code that believed a wrong record would write into the memory of others.
+        if (record < 0 or nbytes == 0 or address + nbytes > limit) and operation != BARRIER:
+            stopped = MISUSED
+            break
         if operation > 1:
             store(row, POSITION, position)
             if not order(world, core, row, address, nbytes, operation):
@@ -216,6 +223,8 @@ def turn(world, core):
         loads += 1 - operation
         position += 1
         left -= 1
+    if stopped == MISUSED:
+        store(world, TROUBLE, core)
     store(row, POSITION, position)
     store(world, LEFT, left)
     add(row, LOADS, loads)

@@ -105,11 +105,6 @@ def pack(array: CoreArray, operation: int, index: np.ndarray | int) -> np.ndarra
     return address << ADDRESS_SHIFT | array.item_bytes << 4 | operation
 
 
-def interleave(*columns: np.ndarray) -> np.ndarray:
-    """The first of each column, then the second of each, …: what a loop's body does, trip by trip."""
-    return np.stack(columns, axis=1).ravel()
-
-
 BARRIER_RECORD = np.array([BARRIER], np.int64)
 
 

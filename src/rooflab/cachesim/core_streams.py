@@ -8,24 +8,24 @@ Records are made in chunks while they are simulated: memory stays bounded howeve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
+from rooflab.cachesim.coherence_layout import ADDRESS_SHIFT
 from rooflab.cachesim.core_stream import (
     BARRIER_RECORD,
     OPERATIONS,
     CoreArray,
     CoreStreams,
     check_cores,
-    interleave,
     lay_out,
     pack,
 )
 from rooflab.cachesim.stream import positive
 from rooflab.errors import RooflabError
 
-CHUNK = 1 << 16  # trips of a loop whose records are made at once
+CHUNK = 1 << 11  # trips of a loop whose records are made at once: they stay in the cache
 LOAD, STORE = OPERATIONS["load"], OPERATIONS["store"]
 
 Chunks = Iterator[np.ndarray]
@@ -44,8 +44,8 @@ def counters(cores: int, count: int, *, padding_bytes: int = 8, item_bytes: int 
     laid = lay_out({"count": (cores - 1) * step + 1}, item_bytes)
 
     def one(core: int) -> Callable[[], Chunks]:
-        body = np.concatenate([pack(laid["count"], kind, [core * step]) for kind in (LOAD, STORE)])
-        return lambda: (np.tile(body, len(trips)) for trips in _trips(count))
+        body = [(laid["count"], kind, core * step, 0) for kind in (LOAD, STORE)]
+        return lambda: _loop(body, count)
 
     title = f"{cores} counters, {padding_bytes} bytes apart, {count:,} increments each"
     return _streams(title, laid, [one(core) for core in range(cores)])
@@ -67,14 +67,12 @@ def reduction(cores: int, n: int, *, padding_bytes: int = 8, partial_in_memory: 
 
     def one(core: int) -> Callable[[], Chunks]:
         first, last = core * n // cores, (core + 1) * n // cores
-        mine = [pack(laid["partial"], kind, [core * step]) for kind in (LOAD, STORE)]
+        mine = [(laid["partial"], kind, core * step, 0) for kind in (LOAD, STORE)]
 
         def chunks() -> Chunks:
-            for trips in _trips(last - first):
-                x = pack(laid["x"], LOAD, first + trips)
-                yield interleave(x, *(np.broadcast_to(each, x.shape) for each in mine)) if partial_in_memory else x
+            yield from _loop([(laid["x"], LOAD, first, 1), *(mine if partial_in_memory else [])], last - first)
             if not partial_in_memory:
-                yield mine[1]
+                yield from _loop(mine[1:], 1)
             yield BARRIER_RECORD
             if core == 0:
                 parts = pack(laid["partial"], LOAD, np.arange(cores) * step)
@@ -134,9 +132,9 @@ def halo_exchange(
             for sweep in range(sweeps):
                 source, target = (laid["a"], laid["b"]) if sweep % 2 == 0 else (laid["b"], laid["a"])
                 for row in range(first, last):
-                    at = row * n + np.arange(1, n - 1)
-                    loads = [pack(source, LOAD, at + move) for move in (-n, n, -1, 0, 1)]
-                    yield interleave(*loads, pack(target, STORE, at))
+                    at = row * n + 1
+                    loads = [(source, LOAD, at + move, 1) for move in (-n, n, -1, 0, 1)]
+                    yield from _loop([*loads, (target, STORE, at, 1)], n - 2)
                 if barriers:
                     yield BARRIER_RECORD
 
@@ -154,17 +152,24 @@ def triad(cores: int, n: int) -> CoreStreams:
 
     def one(core: int) -> Callable[[], Chunks]:
         first, last = core * n // cores, (core + 1) * n // cores
-        kinds = {"b": LOAD, "c": LOAD, "a": STORE}
-        return lambda: (
-            interleave(*(pack(laid[name], kind, first + trips) for name, kind in kinds.items()))
-            for trips in _trips(last - first)
-        )
+        body = [(laid[name], kind, first, 1) for name, kind in (("b", LOAD), ("c", LOAD), ("a", STORE))]
+        return lambda: _loop(body, last - first)
 
     return _streams(f"triad of {n:,} by {cores} cores", laid, [one(core) for core in range(cores)])
 
 
-def _trips(count: int) -> Iterator[np.ndarray]:
-    return (np.arange(first, min(first + CHUNK, count)) for first in range(0, count, CHUNK))
+def _loop(body: Sequence[tuple[CoreArray, int, int, int]], count: int) -> Chunks:
+    """`count` trips of accesses (array, operation, first index, step), trip by trip."""
+    if count <= 0:
+        return
+    steps = np.array([step * array.item_bytes << ADDRESS_SHIFT for array, _, _, step in body], np.int64)
+    first = np.array([pack(array, kind, index) for array, kind, index, _ in body], np.int64)
+    trips = min(CHUNK, count)
+    chunk = (first + np.arange(trips)[:, None] * steps).ravel()
+    further = np.tile(steps * trips, trips)
+    for done in range(0, count, trips):
+        yield chunk[: (count - done) * len(body)]
+        chunk = chunk + further
 
 
 def _streams(title: str, laid: dict[str, CoreArray], cores: list[Callable[[], Chunks]]) -> CoreStreams:

@@ -108,7 +108,7 @@ def ordinal_of(world, core):
 
 @njit(**OPTIONS)
 def sync_of(world, address):
-    """The number of the word at `address` that orders cores."""
+    """The number of the word at `address` that orders cores; −1 where it is none of those announced."""
     low, high, table = 0, load(world, SYNCS), load(world, SYNC_ADDRESSES)
     while low + 1 < high:
         middle = (low + high) >> 1
@@ -116,7 +116,7 @@ def sync_of(world, address):
             low = middle
         else:
             high = middle
-    return low
+    return low if high > 0 and load(table, low) == address else -1
 
 
 @njit(**OPTIONS)

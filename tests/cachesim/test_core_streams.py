@@ -1,0 +1,169 @@
+"""What threads do to each other's lines in the usual programs: closed forms, errors, views."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+
+import rooflab
+from rooflab.cachesim import core_stream, core_streams
+from rooflab.errors import RooflabError, UnknownNameError
+from rooflab.types.sharing import CoreSimulation
+from rooflab.types.simulation import Cache
+from rooflab.views import sharing_terminal
+
+LEVELS = [Cache(32768, 8), Cache(524288, 8), Cache(1 << 24, 16)]
+
+
+def simulated(streams, **settings):
+    return rooflab.simulate_cores(streams, **{"levels": LEVELS, **settings})
+
+
+def test_counters_in_one_line_lose_it_at_every_store_and_padded_ones_never():
+    # Both cores store n times and each store finds the other's copy; all but the last loss are asked for again.
+    together = simulated(core_streams.counters(2, 1000))
+    assert (together.invalidations, together.true_sharing, together.false_sharing) == (2000, 0, 1999)
+    apart = simulated(core_streams.counters(2, 1000, padding_bytes=64))
+    assert (apart.invalidations, apart.transfers, apart.upgrades) == (0, 0, 0)
+    assert together.lines[0].used == ("core 0: count[0] stored", "core 1: count[1] stored")
+    assert together.racing == apart.racing == 0
+
+
+def test_one_shared_counter_is_true_sharing_and_races():
+    found = simulated([[("load", "n", 0), ("store", "n", 0)] * 100] * 2)
+    assert found.false_sharing == 0
+    assert found.true_sharing == found.invalidations - 1
+    assert {(race.array, race.index) for race in found.races} == {("n", 0)}
+    atomic = simulated([[("atomic", "n", 0)] * 100] * 2)
+    assert (atomic.races, atomic.true_sharing) == ((), 198)  # all but the first two misses
+
+
+def test_a_reduction_with_partial_sums_in_registers_shares_almost_nothing():
+    lines = {
+        name: simulated(core_streams.reduction(2, 4096, **more)).false_sharing for name, more in REDUCTIONS.items()
+    }
+    assert lines["in memory"] > 1000
+    assert lines["padded"] == 0
+    assert lines["in registers"] <= 1
+
+
+REDUCTIONS = {"in memory": {}, "padded": {"padding_bytes": 64}, "in registers": {"partial_in_memory": False}}
+
+
+@pytest.mark.parametrize("slots", [16, 64])
+def test_a_ring_is_true_sharing_alone(slots):
+    found = simulated(core_streams.producer_consumer(512, slots=slots), protocol="moesi")
+    ring = found.array("ring")
+    # After the first time round each of the lines that the consumer read is taken back, and asked for again.
+    assert ring.true_sharing > 0
+    assert (ring.false_sharing, found.racing, found.downgrades) == (0, 0, 0)
+
+
+def test_a_halo_races_without_barriers_only():
+    quiet = simulated(core_streams.halo_exchange(2, 34))
+    loud = simulated(core_streams.halo_exchange(2, 34, barriers=False))
+    assert quiet.racing == 0
+    # Only the two rows at the border are touched by both cores.
+    assert {race.index // 34 for race in loud.races} == {16, 17}
+
+
+def test_a_message_without_a_barrier_can_be_stale_and_with_one_cannot():
+    send = [("store", "data", 0, 42), ("store", "flag", 0, 1)]
+    read = [("load", "flag", 0), ("load", "data", 0)]
+    found = simulated([send, read])
+    (data,) = [race for race in found.races if race.array == "data"]
+    assert (data.kind, data.reader, data.seen, data.could_see) == ("write-read", 1, "42", ("initial", "42"))
+    assert simulated([[*send, ("barrier",)], [("barrier",), *read]]).races == ()
+
+
+def test_a_lock_orders_what_it_guards():
+    guarded = [("acquire", "lock", 0), ("load", "n", 0), ("store", "n", 0), ("release", "lock", 0)]
+    assert simulated([guarded * 5] * 3).races == ()
+
+
+def test_an_older_store_of_the_same_core_is_hidden_by_the_newer():
+    stores = [("store", "x", 0, 1), ("store", "x", 0, 2)]
+    found = simulated([[*stores, ("barrier",), ("store", "x", 0, 3)], [("barrier",), ("load", "x", 0)]], quantum=9)
+    (race,) = found.races
+    assert race.could_see == ("2", "3")
+
+
+def test_triad_moves_its_closed_form():
+    found = simulated(core_streams.triad(2, 1 << 13))
+    # Three arrays of 64 KiB: a line each time at every level, none of them shared
+    assert sum(core.levels[0].misses for core in found.cores) == 3 * (1 << 13) // 8
+    assert found.shared is not None
+    assert found.shared.read_bytes == 3 * (1 << 13) * 8
+
+
+def test_by_time_the_slow_core_does_less_in_the_same_time():
+    costs = {"L1": 1, "L2": 10, "L3": 40, "memory": 200, "transfer": 80, "upgrade": 20}
+    found = simulated(core_streams.counters(2, 100, padding_bytes=64), costs=costs)
+    # One miss from memory, then hits of the first level, alike on both
+    assert [core.time for core in found.cores] == [200 + 199, 200 + 199]
+
+
+@pytest.mark.parametrize(
+    ("streams", "settings", "said"),
+    [
+        ([], {}, "0 cores, expected 1 to 64: a list of operations for each"),
+        ("load", {}, "streams is a str, expected a list of operations for each core"),
+        ([[("load", "a")]], {}, "core 0, entry 0: ('load', 'a'), expected (\"load\", array, index)"),
+        ([[("load", "a", -1)]], {}, "core 0, entry 0: index of a is -1, expected a whole number from 0"),
+        ([[("lod", "a", 1)]], {}, "unknown operation at core 0, entry 0 'lod'; did you mean load?"),
+        ([[("barrier",)], []], {}, "core 0 is at a barrier, core 1 has ended; expected as many barriers"),
+        ([[("release", "l", 0)]], {}, "core 0, entry 0: releases l[0], which it does not hold"),
+        ([[("acquire", "l", 0)], [("acquire", "l", 0)]], {}, "core 0 has ended, core 1 waits for l[0]"),
+        ([[]], {"quantum": 0}, "quantum is 0, expected a whole number above zero"),
+        ([[]], {"costs": {"L1": 1}}, "cost of L2 is None, expected a whole number"),
+        ([[]], {"protocol": "msi"}, "unknown protocol 'msi'; did you mean mesi, moesi?"),
+        (
+            [[]],
+            {"levels": [Cache(1024, 2, prefetch=("next-line",))]},
+            "L1: prefetch is ('next-line',), expected ()",
+        ),
+        ([[]], {"levels": [Cache(1024, 2), Cache(4096, 2, 128)]}, "L2: line_bytes is 128, expected the 64"),
+    ],
+)
+def test_bad_input_is_one_clear_line(streams, settings, said):
+    with pytest.raises(RooflabError) as error:
+        simulated(streams, **settings)
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_an_index_beyond_a_given_array_is_named():
+    with pytest.raises(RooflabError, match=r"core 0, entry 0: load a\[4\] is out of bounds, expected 0 to 3"):
+        core_stream.listed([[("load", "a", 4)]], arrays={"a": 4})
+
+
+def test_a_record_beyond_the_arrays_is_refused_before_it_is_simulated():
+    laid = core_stream.lay_out({"a": 4})
+    records = core_stream.pack(laid["a"], 0, np.array([0, 1 << 20]))
+    streams = core_stream.CoreStreams("wrong", (laid["a"],), (lambda: iter((records,)),))
+    with pytest.raises(
+        RooflabError, match=r"core 0, entry 1: record \d+ names address 8,388,608, expected one of 32"
+    ):
+        simulated(streams)
+
+
+def test_an_unknown_array_lists_those_known():
+    with pytest.raises(UnknownNameError, match="unknown array 'b'; known: a"):
+        simulated([[("load", "a", 0)]]).array("b")
+
+
+def test_the_terminal_says_what_is_shared_and_what_races():
+    file = io.StringIO()
+    sharing_terminal.show(simulated([[("store", "data", 0, 42)], [("load", "data", 0)]]), file)
+    text = file.getvalue()
+    assert "core 0 stores, core 1 loads  core 1     42   initial, 42" in text
+    assert "Data races: on 1 items." in text
+
+
+def test_json_is_read_back():
+    found = simulated([[("store", "data", 0, 42)], [("load", "data", 0)]])
+    assert CoreSimulation.from_dict(found.to_dict()) == found
+    with pytest.raises(RooflabError, match="schema 99 is newer"):
+        CoreSimulation.from_dict({**found.to_dict(), "schema": 99})
