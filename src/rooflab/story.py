@@ -383,8 +383,9 @@ def simulate(
         stream: one of `rooflab.streams`, the path of an address trace (Dinero din or xdin, lackey, drmemtrace,
             ChampSim; .gz and .xz too), or a plain function of loops over NumPy arrays.
         args: the arguments of such a function.
-        machine: whose caches to simulate: a `Machine`, or a name or file of one; this host's by default. What
-            is assumed of a real part is said in the result.
+        machine: whose caches to simulate, and how long each level would take for its traffic: a `Machine`, or a
+            name or file of one; this host's caches by default. What is assumed of a real part is said in the
+            result.
         levels: other caches, near to far: `[Cache(32 * 1024, 8), Cache(512 * 1024, 8)]`.
         tlbs: translation look-aside buffers, near to far (`rooflab.types.simulation.tlb` makes one).
         classify: also tell compulsory, capacity and conflict misses apart (slower).
@@ -402,7 +403,7 @@ def simulate(
     """
     from pathlib import Path
 
-    from rooflab.cachesim import address_traces, runs
+    from rooflab.cachesim import address_traces, runs, times
     from rooflab.loops import caches
 
     if callable(stream):
@@ -411,9 +412,10 @@ def simulate(
         return loop(stream, *args, machine=machine, levels=levels, run=False).simulation
     if args:
         raise RooflabError(f"{len(args)} arguments after the stream, expected none: they go with a function")
-    chosen = caches.choose(_machine(machine), levels)
+    known = _machine(machine)
+    chosen = caches.choose(known, levels)
     if isinstance(stream, (str, os.PathLike)):
-        return address_traces.simulate_trace(
+        found = address_traces.simulate_trace(
             Path(stream),
             chosen.caches,
             format=format,
@@ -421,9 +423,11 @@ def simulate(
             instructions=instructions,
             assumptions=chosen.assumptions,
         )
-    return runs.simulate_stream(
-        stream, chosen.caches, tlbs=tlbs, classify=classify, exact=exact, assumptions=chosen.assumptions
-    )
+    else:
+        found = runs.simulate_stream(
+            stream, chosen.caches, tlbs=tlbs, classify=classify, exact=exact, assumptions=chosen.assumptions
+        )
+    return found if known is None else times.on(found, known)
 
 
 def simulate_cores(

@@ -79,10 +79,18 @@ def kernel(function: Callable[..., Any], name: str | None = None) -> Any:
 def callback(signature: Any, function: Callable[..., Any], name: str) -> Any:
     """`function` compiled for `signature` with an address that other compiled functions can call."""
     _own_names(function, name)
-    made: Any = CFunc(function, normalize_signature(signature), locals={}, options=dict(OPTIONS))
+    made: Any = CFunc(function, normalize_signature(signature), locals={}, options=dict(INLINED))
     made._cache = _cache(function, name) or made._cache
     made.compile()
     return made
+
+
+def native_address(made: Any) -> int:
+    """The address of what `callback` compiled, in numba's own calling convention (see `memory.call`).
+
+    The wrapper that C could call costs a second call.
+    """
+    return made._library.get_pointer_to_function(made.native_name.removeprefix("cfunc."))
 
 
 def _own_names(function: Any, name: str) -> None:

@@ -2,7 +2,10 @@
 
 How a generated numba function counts its accesses:
 
-    from numba import njit
+    import functools
+from typing import Any
+
+from numba import njit
     from rooflab.cachesim.core import access, open_state
     from rooflab.cachesim.layout import LOAD, STORE
 
@@ -34,12 +37,16 @@ a repeat is to be seen (TLBs, stride prefetchers, QLRU), none.
 
 from __future__ import annotations
 
+import functools
+from typing import Any
+
 from numba import njit
 
-from rooflab.cachesim.compiled import INLINED, callback
+from rooflab.cachesim.compiled import INLINED, callback, native_address
 from rooflab.cachesim.layout import (
     COUNTER_WORDS,
     COUNTS,
+    EXTRA,
     HITS,
     LOAD,
     MEMO,
@@ -89,6 +96,20 @@ def access(view, address, nbytes, request, reference):
 
 
 @njit(**INLINED)
+def access_uncounted(view, address, nbytes, request, reference):
+    """`access` that counts misses alone, for callers who know how many accesses they make.
+
+    Hits are then accesses + EXTRA − MISSES (see `layout`).
+    """
+    memo, shift, mask, _, unit_call, split_call, state = view
+    unit = address >> shift
+    if (address + (nbytes - 1)) >> shift != unit:
+        call(split_call, state, address, nbytes, request, reference)
+    elif (load(memo, unit & mask) | (STORE - request)) != (unit << 1 | 1):
+        call(unit_call, state, address, nbytes, request, reference)
+
+
+@njit(**INLINED)
 def access_within(view, address, nbytes, request, reference):
     """`access` for one that is known to lie within a unit of the first level: aligned, and no longer than it."""
     memo, shift, mask, counts, unit_call, _, state = view
@@ -108,12 +129,19 @@ def _split(state, address, nbytes, request, reference):
         pages = load(tlb, UNIT_SHIFT)
         for page in range(address >> pages, ((end - 1) >> pages) + 1):
             call(load(state, TLB_CALL), tlb, page << pages, 1, LOAD, reference)
+    add(load(state, COUNTS) + reference * ROW_BYTES, EXTRA, ((end - 1) >> shift) - (address >> shift))
     for unit in range(address >> shift, ((end - 1) >> shift) + 1):
         first, last = max(address, unit << shift), min(end, (unit + 1) << shift)
         call(function, state, first, last - first, request, reference)
     return 0
 
 
+@functools.cache
+def split_function() -> Any:
+    """The compiled function for accesses that cross lines or are translated by a TLB."""
+    return callback(CALL_SIGNATURE, _split, "split")
+
+
 def split_address() -> int:
     """The address of the compiled function for accesses that cross lines or are translated by a TLB."""
-    return callback(CALL_SIGNATURE, _split, "split").address or 0
+    return native_address(split_function())

@@ -58,8 +58,7 @@ class Hierarchy:
         words = self._array(layout.DESCRIPTOR_WORDS)
         kind = cache.policy[:4] if cache.policy.startswith("qlru") else cache.policy
         function = compiled_level(kind, cache.set_ways)
-        self._kept.append(function)
-        words[layout.SELF_CALL] = function.address
+        words[layout.SELF_CALL], words[layout.GENERAL_CALL] = function.address, function.general
         words[layout.SETS] = cache.sets
         masked = cache.index == "modulo" and cache.sets & (cache.sets - 1) == 0
         words[layout.MASK] = cache.sets - 1 if masked else -1
@@ -194,11 +193,12 @@ class Hierarchy:
 
     def _counted(self, cache: Cache, words: np.ndarray, name: str, arrays: Sequence[str] | None) -> LevelCounts:
         rows = self._counts[id(words)]
+        made = [_row(row, self.units, cache.unit_bytes) for row in rows]
         references = [
-            ReferenceCounts(name=each, array=arrays[i] if arrays else None, **_row(rows[i], self.units))
+            ReferenceCounts(name=each, array=arrays[i] if arrays else None, **made[i])
             for i, each in enumerate(self.references)
         ]
-        whole = _row(rows.sum(axis=0), self.units)
+        whole = _row(rows.sum(axis=0), self.units, cache.unit_bytes)
         return LevelCounts(name=name, cache=cache, references=tuple(references), **whole)
 
 
@@ -275,16 +275,17 @@ def _flags(cache: Cache) -> int:
     return sum(flag for flag, wanted in told.items() if wanted)
 
 
-def _row(row: np.ndarray, units: int | None) -> dict[str, Any]:
+def _row(row: np.ndarray, units: int | None, unit_bytes: int) -> dict[str, Any]:
     compulsory, capacity = int(row[layout.COMPULSORY]), int(row[layout.CAPACITY])
     misses = int(row[layout.MISSES])
     classified = units is not None
     return {
         "hits": int(row[layout.HITS]),
         "misses": misses,
-        "evictions": int(row[layout.EVICTIONS]),
+        # A miss stands for an eviction and a read (see `layout`).
+        "evictions": int(row[layout.EVICTIONS]) + misses - int(row[layout.COLD]),
         "writebacks": int(row[layout.WRITEBACKS]),
-        "read_bytes": int(row[layout.READ_BYTES]),
+        "read_bytes": int(row[layout.READ_BYTES]) + misses * unit_bytes,
         "write_bytes": int(row[layout.WRITE_BYTES]),
         "compulsory": compulsory if classified else None,
         "capacity": capacity if classified else None,

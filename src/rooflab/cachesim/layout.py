@@ -31,8 +31,9 @@ from __future__ import annotations
     SCRATCH,      # the sectors of the entry that was evicted last
     TLB, TLB_CALL,     # of the first level: the translation look-aside buffer's descriptor and function, or 0
     UNIT_CALL, SPLIT_CALL,   # of the first level: what answers an access within a unit, and any other
+    GENERAL_CALL,   # what answers anything but the plainest requests
     CHANGES,      # how often a request changed what the level holds
-) = range(29)
+) = range(30)
 DESCRIPTOR_WORDS = 32
 
 # Flags of a level.
@@ -41,11 +42,13 @@ DESCRIPTOR_WORDS = 32
     NEXT_LINE, ADJACENT, STRIDE, CLASSIFIED,
 ) = (1 << bit for bit in range(13))
 
-# Counters of a reference at a level.
+# Counters of a reference at a level. A miss stands for a read of one unit and the eviction of one line as well:
+# EVICTIONS and READ_BYTES hold what is to be added to that, COLD the misses that found an empty way. EXTRA are
+# the requests of accesses that cross units beyond one each.
 (
     HITS, MISSES, EVICTIONS, WRITEBACKS, READ_BYTES, WRITE_BYTES, COMPULSORY, CAPACITY, INVALIDATIONS,
-    PREFETCHES,
-) = range(10)
+    PREFETCHES, COLD, EXTRA,
+) = range(12)
 COUNTER_WORDS = 16
 
 # Requests that a level answers. Loads, stores and write-backs count as hits and misses; STREAM is a

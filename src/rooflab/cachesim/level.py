@@ -9,12 +9,12 @@ from behind first, then displaces a line, then writes that back; prefetches come
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Any, NamedTuple
 
 from numba import njit
 
 from rooflab.cachesim import lists, policies
-from rooflab.cachesim.compiled import INLINED, OPTIONS, Named, callback
+from rooflab.cachesim.compiled import INLINED, OPTIONS, Named, callback, native_address
 from rooflab.cachesim.layout import (
     ADJACENT,
     AHEAD,
@@ -23,6 +23,7 @@ from rooflab.cachesim.layout import (
     CAPACITY,
     CHANGES,
     CLASSIFIED,
+    COLD,
     COMPULSORY,
     CONFIDENT,
     COUNTER_WORDS,
@@ -32,6 +33,7 @@ from rooflab.cachesim.layout import (
     FIRST,
     FLAGS,
     FOLD_BITS,
+    GENERAL_CALL,
     HITS,
     INCLUSIVE,
     INVALIDATE,
@@ -79,6 +81,7 @@ from rooflab.cachesim.memory import CALL_SIGNATURE, WORD, add, call, count_bits,
 # A store writes into a line that it has brought in: STORE is 1, and so is the dirty bit.
 PLAIN = WRITE_BACK | ALLOCATE
 assert STORE == 1
+_KEPT: list[Any] = []  # machine code lives as long as what compiled it
 SPECIAL = SECTORED | EXCLUSIVE | CLASSIFIED | NEXT_LINE | ADJACENT | STRIDE
 
 
@@ -98,7 +101,7 @@ def set_of(level, line):
     return folded % load(level, SETS)
 
 
-@njit(**OPTIONS)
+@njit(**INLINED)
 def behind(level, address, nbytes, request, reference):
     """Hand a request on to the level behind; the memory takes everything."""
     following = load(level, NEXT)
@@ -144,7 +147,6 @@ def send_sectors(level, row, base, mask, request, reference):
 def evicted(level, row, entry, sectors, reference):
     """A line has left for another: take it from nearer levels where this one includes them, write it back."""
     flags, shift = load(level, FLAGS), load(level, SHIFT)
-    add(row, EVICTIONS, 1)
     base = entry >> 1 << shift
     dirty = sectors >> 32 if flags & SECTORED else entry & 1
     if flags & INCLUSIVE:
@@ -218,7 +220,7 @@ def next_stride(level, address, reference):
     return address + stride * load(level, AHEAD)
 
 
-def make_level(policy: policies.Policy, tag: str) -> Any:
+def make_level(policy: policies.Policy, tag: str) -> tuple[Any, Any]:
     """The plain functions (request, invalidate, stream) of a level with that policy, compiled as one."""
     find, touch, insert, remove, _ = policy
     named = Named(tag)
@@ -307,11 +309,13 @@ def make_level(policy: policies.Policy, tag: str) -> Any:
             old = insert(level, index, index_line << 1 | dirty, mine)
             memoize(level, flags, address, request, dirty)
             if old >= 0:
+                add(row, EVICTIONS, 1)
                 evicted(level, row, old, load(level, SCRATCH), reference)
             return
         old = insert(level, index, index_line << 1 | dirty, 0)
         memoize(level, flags, address, request, dirty)
         if old >= 0:
+            add(row, EVICTIONS, 1)
             evicted(level, row, old, 0, reference)
 
     @named.part
@@ -325,7 +329,6 @@ def make_level(policy: policies.Policy, tag: str) -> Any:
             return fetch(level, row, address, request, reference)
         return -1
 
-    @named.part
     def general(level, address, nbytes, request, reference):
         row = load(level, COUNTS) + reference * (COUNTER_WORDS * WORD)
         if request == INVALIDATE:
@@ -341,8 +344,13 @@ def make_level(policy: policies.Policy, tag: str) -> Any:
             hit = load(load(level, SECTORS), place) & sector_bit(level, address) != 0
         # What an exclusive level is filled by is no request that could hit.
         counted = request <= STORE or (request == WRITEBACK and flags & EXCLUSIVE == 0)
-        if counted:
-            add(row, HITS if hit else MISSES, 1)
+        if counted and hit:
+            add(row, HITS, 1)
+        elif counted:
+            add(row, MISSES, 1)
+            # A miss stands for a read and an eviction: here they are counted where they happen.
+            add(row, EVICTIONS, -1)
+            add(row, READ_BYTES, -(1 << load(level, UNIT_SHIFT)))
         if flags & SPECIAL:
             done = special(level, row, address, nbytes, request, reference, hit, index, place, flags, counted)
             if done >= 0:
@@ -379,7 +387,7 @@ def make_level(policy: policies.Policy, tag: str) -> Any:
     def answer(level, address, nbytes, request, reference):
         flags = load(level, FLAGS)
         if flags & SPECIAL or not (request == LOAD or (request == STORE and flags & PLAIN == PLAIN)):
-            return general(level, address, nbytes, request, reference)
+            return call(load(level, GENERAL_CALL), level, address, nbytes, request, reference)
         # The common case, kept short: a load, or a store to a write-back level, and nothing special.
         row = load(level, COUNTS) + reference * (COUNTER_WORDS * WORD)
         line = shift_right(address, load(level, SHIFT))
@@ -390,25 +398,33 @@ def make_level(policy: policies.Policy, tag: str) -> Any:
             memoize(level, flags, address, request, touch(level, index, place, request) & 1)
             return 0
         add(row, MISSES, 1)
-        add(level, CHANGES, 1)
-        dirty = fetch(level, row, address, request, reference) | request
+        bits = load(level, UNIT_SHIFT)
+        dirty = behind(level, address >> bits << bits, 1 << bits, LOAD, reference) | request
         old = insert(level, index, line << 1 | dirty, 0)
         memoize(level, flags, address, request, dirty)
-        if old >= 0:
-            if old & 1 or flags & (INCLUSIVE | BEFORE_VICTIM):
-                evicted(level, row, old, 0, reference)
-            else:
-                add(row, EVICTIONS, 1)
+        if old < 0:
+            add(row, COLD, 1)
+        elif old & 1 or flags & (INCLUSIVE | BEFORE_VICTIM):
+            evicted(level, row, old, 0, reference)
         return 0
 
-    return named.name(answer)
+    return named.name(answer), named.name(general)
+
+
+class Compiled(NamedTuple):
+    """The addresses of a level's two functions: for plain loads and stores, and for everything."""
+
+    address: int
+    general: int
 
 
 @functools.cache
-def compiled_level(kind: str, ways: int) -> Any:
-    """The compiled function of a level of that policy and number of ways; `.address` is where to call it."""
+def compiled_level(kind: str, ways: int) -> Compiled:
+    """The compiled functions of a level of that policy and number of ways; they stay in memory."""
     if ways > policies.WIDEST and kind in ("lru", "fifo"):
         ways = policies.WIDEST + 1  # hashed sets: one function for all widths
-    return callback(
-        CALL_SIGNATURE, make_level(policies.make(kind, ways), f"{kind} {ways}"), f"level {kind} {ways}"
-    )
+    name = f"{kind} {ways}"
+    plain, general = make_level(policies.make(kind, ways), name)
+    made = callback(CALL_SIGNATURE, plain, f"level {name}"), callback(CALL_SIGNATURE, general, f"general {name}")
+    _KEPT.extend(made)
+    return Compiled(*(native_address(each) for each in made))

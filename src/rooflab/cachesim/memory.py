@@ -11,6 +11,7 @@ from typing import Any
 import numba.extending
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 
 I32, I64 = ir.IntType(32), ir.IntType(64)
 WORD = 8  # bytes
@@ -101,7 +102,12 @@ def call(typing_context, function, a, b, c, d, e):
     """What the compiled function at address `function` returns for five integers."""
 
     def generate(context, builder, signature, args):
-        kind = ir.FunctionType(I64, [I64] * 5)
-        return builder.call(builder.inttoptr(args[0], ir.PointerType(kind)), args[1:])
+        # numba's own convention: where the result and an exception go, then the arguments; a status comes back.
+        # These functions raise nothing.
+        byte = ir.PointerType(ir.IntType(8))
+        kind = ir.FunctionType(I32, [ir.PointerType(I64), ir.PointerType(byte), *([I64] * 5)])
+        result, error = cgutils.alloca_once(builder, I64), cgutils.alloca_once(builder, byte)
+        builder.call(builder.inttoptr(args[0], ir.PointerType(kind)), [result, error, *args[1:]])
+        return builder.load(result, typ=I64)
 
     return types.int64(*([types.int64] * 6)), generate

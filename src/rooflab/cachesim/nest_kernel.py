@@ -5,6 +5,7 @@ makes every access. The other two leave out what cannot change anything: while n
 loop leaves its unit, every iteration touches the same lines in the same order, so that after one that
 only hits (SETTLE), or at once where the first level keeps them all whatever happens (AT_ONCE: LRU, no
 more references than ways, no level that takes lines away), the rest are hits and leave the state as it is.
+Hits are not counted here: how many accesses there are is known beforehand (see `warping`).
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from typing import Any
 from numba import njit
 
 from rooflab.cachesim.compiled import INLINED, OPTIONS, Named, kernel
-from rooflab.cachesim.core import ROW_BYTES, access, open_state
-from rooflab.cachesim.layout import CHANGES, COUNTS, HITS, UNIT_SHIFT
-from rooflab.cachesim.memory import add, load, store
+from rooflab.cachesim.core import ROW_BYTES, access_uncounted, open_state
+from rooflab.cachesim.layout import CHANGES, COUNTS, MISSES, UNIT_SHIFT
+from rooflab.cachesim.memory import load, store
 from rooflab.cachesim.nests import ACCESS, END, INNER, LOOP, MOST_LOOPS, REFERENCE_WORDS
 
 PLAIN, SETTLE, AT_ONCE = range(3)
@@ -61,7 +62,7 @@ def _make_body(references: int) -> Any:
     @Named(f"{references}").inlined
     def body(view, addresses, strides, sizes, requests, numbers, step):
         before(view, addresses, strides, sizes, requests, numbers, step)
-        access(view, addresses[last] + strides[last] * step, sizes[last], requests[last], numbers[last])
+        access_uncounted(view, addresses[last] + strides[last] * step, sizes[last], requests[last], numbers[last])
 
     return body
 
@@ -110,7 +111,7 @@ def _looped(state, table, at, scratch, references, first, last):
         for each in range(references):
             place = at + each * REFERENCE_WORDS
             address = load(scratch, _ADDRESSES + each) + load(scratch, _STRIDES + each) * step
-            access(view, address, load(table, place + 1), load(table, place + 2), load(table, place + 3))
+            access_uncounted(view, address, load(table, place + 1), load(table, place + 2), load(table, place + 3))
 
 
 @njit(**OPTIONS)
@@ -152,8 +153,18 @@ def _leaves(scratch, each, nbytes, step, shift):
 
 
 @njit(**OPTIONS)
+def _changes(state, table, at, references):
+    # A number that grows whenever an access of these references changes what the first level holds.
+    counts, made = load(state, COUNTS), load(state, CHANGES)
+    for each in range(references):
+        row = counts + load(table, at + each * REFERENCE_WORDS + 3) * ROW_BYTES
+        made += load(row, MISSES)
+    return made
+
+
+@njit(**OPTIONS)
 def _collapsed(state, table, at, scratch, references, extent, mode):
-    shift, counts = load(state, UNIT_SHIFT), load(state, COUNTS)
+    shift = load(state, UNIT_SHIFT)
     for each in range(references):
         store(scratch, _CHANGES + each, 0)
     step = 0
@@ -171,15 +182,11 @@ def _collapsed(state, table, at, scratch, references, extent, mode):
         else:
             settled = False
             while step < end and not settled:
-                before = load(state, CHANGES)
+                before = _changes(state, table, at, references)
                 _steps(state, table, at, scratch, references, step, step + 1)
-                settled = load(state, CHANGES) == before
+                settled = _changes(state, table, at, references) == before
                 step += 1
-        if step < end:
-            for each in range(references):
-                row = counts + load(table, at + each * REFERENCE_WORDS + 3) * ROW_BYTES
-                add(row, HITS, end - step)
-            step = end
+        step = end
 
 
 @njit(**OPTIONS)
@@ -220,7 +227,7 @@ def _run(state, table, scratch, first, last, mode):
             at = _innermost(state, table, at + 1, scratch, mode, -1, -1)
         elif what == ACCESS:
             address = _address(table, at + 1, scratch, -1)
-            access(view, address, load(table, at + 2), load(table, at + 3), load(table, at + 4))
+            access_uncounted(view, address, load(table, at + 2), load(table, at + 3), load(table, at + 4))
             at += 1 + REFERENCE_WORDS
         elif what == LOOP:
             number, extent = load(table, at + 1), _extent(table, at + 1, scratch)

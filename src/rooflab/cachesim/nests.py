@@ -104,18 +104,24 @@ def accesses(body: Loop | Access) -> list[Access]:
     return [each for part in body.body for each in accesses(part)]
 
 
-def count(body: Loop | Access, weight: bool = False, around: tuple[Loop, ...] = ()) -> int:
-    """How many accesses `body` makes; with `weight`, how many bytes they name.
+def totals(body: Loop | Access, around: tuple[Loop, ...] = ()) -> list[tuple[int, int, int]]:
+    """(reference, request, how often it is made) of every access within `body`.
 
     A clipped loop makes its total of trips over all trips of the loop that clips it.
     """
     if isinstance(body, Loop):
-        return sum(count(part, weight, (*around, body)) for part in body.body)
+        return [each for part in body.body for each in totals(part, (*around, body))]
     clipping = {loop.clip[0] for loop in around if loop.clip}
-    made = body.nbytes if weight else 1
+    made = 1
     for loop in around:
         if loop.clip:
             made *= loop.clip[1]
         elif loop.name not in clipping:
             made *= loop.extent
-    return made
+    return [(body.reference, body.request, made)]
+
+
+def count(loop: Loop, weight: bool = False) -> int:
+    """How many accesses `loop` makes; with `weight`, how many bytes they name."""
+    sizes = [each.nbytes if weight else 1 for each in accesses(loop)]
+    return sum(size * number for size, (_, _, number) in zip(sizes, totals(loop), strict=True))

@@ -9,12 +9,22 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
+from llvmlite.ir.instructions import StoreInstr
 from numba import types
 
 from rooflab.cachesim.memory import I32, I64, intrinsic, load_vector, pointer
 
 EMPTY = -2
 WIDEST = 32  # ways; wider sets are found by hashing (`lists.py`)
+
+
+class _WholeStore(StoreInstr):
+    """A volatile store. LLVM would make one under a mask of the select before it, which is slow on Zen."""
+
+    def descr(self, buf: list[str]) -> None:
+        written: list[str] = []
+        super().descr(written)
+        buf.append("".join(written).replace("store ", "store volatile ", 1))
 
 
 def padded(ways: int) -> int:
@@ -65,8 +75,9 @@ def make_to_front(ways: int) -> Any:
             moved = builder.shuffle_vector(old, newest, order)
             lane = ir.Constant(vector, list(range(lanes)))
             nearer = builder.icmp_signed("<=", lane, _splat(builder, args[2], lanes))
-            stored = builder.store(builder.select(nearer, moved, old), where)
+            stored: Any = _WholeStore(builder.block, builder.select(nearer, moved, old), where)
             stored.align = 8
+            builder._insert(stored)
             return builder.extract_element(old, ir.Constant(I32, ways - 1))
 
         return types.int64(*([types.int64] * 4)), generate

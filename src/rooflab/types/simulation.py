@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import bisect
 import re
 from typing import Any, Literal
 
 import msgspec
 
 from rooflab.errors import RooflabError, UnknownNameError
+from rooflab.types.machine import Basis
 from rooflab.types.work import Traffic
 
 SCHEMA = 1
@@ -152,6 +154,27 @@ class LevelCounts(ReferenceCounts, frozen=True, kw_only=True, forbid_unknown_fie
         return tuple(_sum(name, parts) for name, parts in groups.items())
 
 
+class LevelTime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How long a level of a machine would take for what was asked of it.
+
+    Attributes:
+        name: of the machine's level.
+        nbytes: asked of it, both ways.
+        bytes_per_s: of one core where the machine states that, `basis` of it "attained" or "theoretical".
+        time_s: nbytes over bytes_per_s; None where no bandwidth is known.
+        latency_s: of one access to it.
+        serial_s: requests times latency: if each waited for the one before, as in a chase of pointers.
+    """
+
+    name: str
+    nbytes: int
+    bytes_per_s: float | None = None
+    time_s: float | None = None
+    latency_s: float | None = None
+    serial_s: float | None = None
+    basis: Basis | None = None
+
+
 class Simulation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What caches did with a stream of accesses.
 
@@ -165,6 +188,7 @@ class Simulation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         dropped: lines of a trace that could not be read, by reason.
         complete: False where a time bound cut the run short: counts are of what ran.
         seconds: how long the simulation took.
+        times: what each level of a machine would take for its traffic, near to far; empty without a machine.
     """
 
     name: str
@@ -176,6 +200,7 @@ class Simulation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     dropped: dict[str, int] = {}
     complete: bool = True
     seconds: float | None = None
+    times: tuple[LevelTime, ...] = ()
     schema: int = SCHEMA
 
     @property
@@ -232,6 +257,36 @@ class Simulation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         from rooflab.views.simulation_terminal import show
 
         show(self)
+
+
+class MissCurve(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The misses of a stream in fully associative LRU caches of every capacity.
+
+    Attributes:
+        name: of the stream.
+        line_bytes: of all of those caches.
+        requests: an access counts once for each line that it touches.
+        compulsory: misses of any capacity: lines touched for the first time.
+        distances: how many other lines were touched since a request's line was last, ascending.
+        counts: how many requests have each distance.
+    """
+
+    name: str
+    line_bytes: int
+    requests: int
+    compulsory: int
+    distances: tuple[int, ...]
+    counts: tuple[int, ...]
+
+    def misses(self, capacity_bytes: float) -> int:
+        """Misses of a cache of that capacity."""
+        lines = int(capacity_bytes // self.line_bytes)
+        kept = bisect.bisect_left(self.distances, lines)
+        return self.compulsory + sum(self.counts[kept:])
+
+    def miss_ratio(self, capacity_bytes: float) -> float | None:
+        """Share of the requests that miss; None where there were none."""
+        return self.misses(capacity_bytes) / self.requests if self.requests else None
 
 
 def _sum(name: str, parts: list[ReferenceCounts]) -> ReferenceCounts:

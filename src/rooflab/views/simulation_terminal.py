@@ -32,6 +32,8 @@ def tables(simulation: Simulation) -> list[Table]:
     found = [_table("Levels", "level", simulation.levels)]
     if simulation.tlbs:
         found.append(_table("Translation look-aside buffers", "level", simulation.tlbs))
+    if simulation.times:
+        found.append(_times(simulation))
     for level in simulation.levels:
         if len(level.arrays) > 1:
             found.append(_table(f"{level.name} by array", "array", level.arrays))
@@ -43,6 +45,26 @@ def _table(title: str, what: str, rows: tuple[ReferenceCounts, ...] | tuple[Leve
     columns = (what, "hits", "misses", "hit rate", *(_KINDS if classified else ()))
     columns += ("evictions", "write-backs", "read", "written")
     return Table(title, columns, tuple(_cells(row, classified) for row in rows), words=1)
+
+
+def _times(simulation: Simulation) -> Table:
+    rows = [
+        (
+            each.name,
+            units.si(each.nbytes, "B"),
+            UNKNOWN if each.bytes_per_s is None else units.si(each.bytes_per_s, "B/s"),
+            UNKNOWN if each.time_s is None else units.duration(each.time_s),
+            UNKNOWN if each.latency_s is None else units.duration(each.latency_s),
+            UNKNOWN if each.serial_s is None else units.duration(each.serial_s),
+        )
+        for each in simulation.times
+    ]
+    columns = ("level", "bytes", "bandwidth", "time", "latency", "one by one")
+    note = (
+        "Time: bytes over one core's bandwidth (all of the memory's where no core's is stated). "
+        "One by one: if each request waited for the one before."
+    )
+    return Table("Time by level", columns, tuple(rows), words=1, note=note)
 
 
 def _cells(row: ReferenceCounts, classified: bool) -> tuple[str, ...]:
