@@ -139,7 +139,7 @@ def programs(draw):
     quantum=st.sampled_from([None, None, 1, 1, 2, 7]),
     item=st.sampled_from([1, 8, 8, 64]),
 )
-@settings(max_examples=1000)
+@settings(max_examples=2000)
 def test_every_counter_equals_the_oracles(cores, levels, protocol, quantum, item):
     depth, shared = max(len(levels) - 1, 1), len(levels) > 1
     costs = [*(1, 12, 40)[:depth], 50 if shared else 0, 200, 60, 20]
