@@ -26,6 +26,8 @@ RUNS = (
     # Every store takes the line from the other core; what it had last is asked for again 2 × 100,000 − 1 times.
     ("false_sharing.py", (), "128 bytes apart, 100,000 increments each: 0 false-sharing misses, 0 lines lost"),
     ("teaching_tables.py", (), "matmul 4096³, fp32                     682.7 FLOP/byte"),
+    # 3 arrays of 200,000 doubles read (the stored one before it is written), 1 written back
+    ("loops.py", (), "triad          0.40 MFLOP  L2 6.40 MB, L3 6.40 MB, memory 6.40 MB\n"),
     ("two_layers.py", (), "as a graph (compute-bound)"),
     # 10 MiB / (1 Gbit/s) + 50 ns
     ("example_bandwidth_sweep.py", (), "Memory time: 8.388613e-02 s\n"),

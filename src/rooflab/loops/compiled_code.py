@@ -78,7 +78,11 @@ def _found(source: Source, arguments: Arguments, compiled: original.Compiled) ->
 def _loops(
     compiled: original.Compiled, arguments: Arguments, *, fastmath: bool
 ) -> tuple[machine_code.InnerLoop, ...]:
-    function: Any = machine_code.recompiled(compiled.serial, fastmath)
+    serial: Any = compiled.serial
+    if not fastmath and not serial.stats.cache_hits and len(serial.overloads) == 1:
+        # Compiled just now: its IR is at hand.
+        return machine_code.inner_loops(machine_code.ir_of(serial), "serial")
+    function: Any = machine_code.recompiled(serial, fastmath)
     function.compile(tuple(numba.typeof(value) for value in arguments.values))
     return machine_code.inner_loops(machine_code.ir_of(function), "serial")
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import msgspec
+
 from rooflab.errors import RooflabError
 from rooflab.loops import affine, compiled_code, counting, language, original, source
 from rooflab.loops.arguments import Arguments, bind
@@ -68,45 +70,31 @@ def report(known: Known, caches: Chosen, *, limit_s: float | None = LIMIT_S, tim
     if outcome.error is not None:
         raise RooflabError(outcome.error)
     warnings, checks = [], []
-    runs: list[Timed] = []
-    code: Code | None = None
-    parallel = "not run"
+    done = _Run(None, [], "not run")
     static = None
+    flop_by = counting.flop(counted)
     if outcome.stopped:
         warnings.append(
             f"the count was stopped after {limit_s:g} s, at {outcome.where or 'its start'}: all counts"
             " are of what ran until then; give smaller arguments, or a longer limit"
         )
-        parallel = "not run: the count did not end"
-    elif time:
-        try:
-            code, runs, parallel = _run(known, counted, caches, checks, warnings)
-        except Exception as error:
-            raise _readable(error, read) from error
-    flop_by = counting.flop(counted)
-    if not outcome.stopped:
+        done = done._replace(parallel="not run: the count did not end")
+    else:
+        if time:
+            try:
+                done = _run(known, counted, caches, checks, warnings)
+            except Exception as error:
+                raise _readable(error, read) from error
         totals = (int(sum(each.count for each in flop_by)), counted.simulation.accessed_bytes or 0)
         static = affine.analyze(read, kinds, arguments, caches.caches, totals)
         warnings += conflicts(static, counted.simulation)
-    return LoopReport(
-        name=read.name,
-        where=f"{read.path}:{read.tree.lineno}",
-        arguments={name: _described(value, kinds.names[name]) for name, value in _named(known)},
+    counts = _counts(known, counted)
+    return msgspec.structs.replace(
+        counts,
         flop_by=flop_by,
-        accesses=counted.simulation.accesses,
-        accessed_bytes=counted.simulation.accessed_bytes or 0,
-        stored_bytes=counting.stored_bytes(counted),
-        simulation=counted.simulation,
-        warm=counted.warm,
-        lines=counting.lines(counted, read),
-        loops=counting.loops(counted),
-        code=code,
-        strided=counting.irregular(counted, "stride"),
-        gathered=counting.irregular(counted, "gather"),
-        chased=counting.irregular(counted, "chase"),
-        scattered_bytes=counting.scattered_bytes(counted, arguments),
-        runs=tuple(runs),
-        parallel=parallel,
+        code=done.code,
+        runs=tuple(done.runs),
+        parallel=done.parallel,
         static=static,
         checks=tuple(checks),
         complete=not outcome.stopped,
@@ -114,6 +102,36 @@ def report(known: Known, caches: Chosen, *, limit_s: float | None = LIMIT_S, tim
         caches=caches.text,
         warnings=tuple(warnings),
         conventions=(*_CONVENTIONS, *counted.simulation.assumptions),
+    )
+
+
+class _Run(NamedTuple):
+    """What running the compiled loop showed; `parallel` says over what prange ran, or why it did not."""
+
+    code: Code | None
+    runs: list[Timed]
+    parallel: str
+
+
+def _counts(known: Known, counted: counting.Counted) -> LoopReport:
+    """The part of the report that the twin alone gives."""
+    read, kinds, arguments = known
+    return LoopReport(
+        name=read.name,
+        where=f"{read.path}:{read.tree.lineno}",
+        arguments={name: _described(value, kinds.names[name]) for name, value in _named(known)},
+        flop_by=(),
+        accesses=counted.simulation.accesses,
+        accessed_bytes=counted.simulation.accessed_bytes or 0,
+        stored_bytes=counting.stored_bytes(counted),
+        simulation=counted.simulation,
+        warm=counted.warm,
+        lines=counting.lines(counted, read),
+        loops=counting.loops(counted),
+        strided=counting.irregular(counted, "stride"),
+        gathered=counting.irregular(counted, "gather"),
+        chased=counting.irregular(counted, "chase"),
+        scattered_bytes=counting.scattered_bytes(counted, arguments),
     )
 
 
@@ -130,9 +148,7 @@ def conflicts(static: Static, simulation: Simulation) -> list[str]:
     return said
 
 
-def _run(
-    known: Known, counted: counting.Counted, caches: Chosen, checks: list[str], warnings: list[str]
-) -> tuple[Code | None, list[Timed], str]:
+def _run(known: Known, counted: counting.Counted, caches: Chosen, checks: list[str], warnings: list[str]) -> _Run:
     """The compiled code, the times, and what prange ran over; `checks` and `warnings` get what was found."""
     read, kinds, arguments = known
     compiled = original.build(read, kinds, arguments)
@@ -156,7 +172,7 @@ def _run(
         else:
             parallel = "left out: its result differs from that of one core"
     code = compiled_code.examine(read, kinds, arguments, compiled, counted)
-    return code, runs, parallel
+    return _Run(code, runs, parallel)
 
 
 def _compare(
