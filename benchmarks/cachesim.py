@@ -3,7 +3,7 @@
 Three levels, 32K/8, 512K/8 and 16M/16, LRU, one thread. Both see the same addresses; rooflab makes every access
 (`exact`), and on affine nests also takes its short cuts, which count the same: reported apart. pycachesim
 (AGPL: a peer, never a dependency) is handed a range for the sequential stream, else lists that are made before its
-clock runs; each of its streams is shorter. Times are of CPU: neighbours count less. cachegrind has two levels beside
+clock runs; each of its streams is shorter. Times are of CPU: neighbours count less. cachegrind has two levels and
 an instruction cache: its own accesses/s are those of a C program that makes the stream, its time without
 the stream taken off. Goals: 18 × sequential, 8 × matmul 256, 13 × stencil 2040, 7 × random; 1 × cachegrind.
 """

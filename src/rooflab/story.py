@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rooflab.types.report import Report
     from rooflab.types.sharing import CoreSimulation
     from rooflab.types.simulation import Cache as CacheLevel
-    from rooflab.types.simulation import Simulation
+    from rooflab.types.simulation import MissCurve, Simulation
 
 
 def measure(
@@ -481,6 +481,28 @@ def simulate_cores(
         races=races,
         assumptions=assumed,
     )
+
+
+def miss_curve(stream: Any, *, line_bytes: int = 64) -> MissCurve:
+    """The misses of `stream` in fully associative LRU caches of every capacity, in one pass (stack distances).
+
+    Args:
+        stream: one of `rooflab.streams`.
+        line_bytes: of all of those caches.
+
+    Raises:
+        RooflabError: a line that is no power of two, or no stream.
+
+    >>> from rooflab import streams
+    >>> miss_curve(streams.matmul(256)).misses(16 * 2**20)
+    24576
+    """
+    from rooflab.cachesim import reuse
+    from rooflab.cachesim.stream import Stream
+
+    if not isinstance(stream, Stream):
+        raise RooflabError(f"miss_curve takes one of rooflab.streams, got {type(stream).__name__}")
+    return reuse.curve_of(stream, line_bytes)
 
 
 def sweep_tiles(

@@ -78,9 +78,7 @@ from rooflab.cachesim.layout import (
 )
 from rooflab.cachesim.memory import CALL_SIGNATURE, WORD, add, call, count_bits, load, shift_right, store
 
-# A store writes into a line that it has brought in: STORE is 1, and so is the dirty bit.
 PLAIN = WRITE_BACK | ALLOCATE
-assert STORE == 1
 _KEPT: list[Any] = []  # machine code lives as long as what compiled it
 SPECIAL = SECTORED | EXCLUSIVE | CLASSIFIED | NEXT_LINE | ADJACENT | STRIDE
 
@@ -386,20 +384,26 @@ def make_level(policy: policies.Policy, tag: str) -> tuple[Any, Any]:
 
     def answer(level, address, nbytes, request, reference):
         flags = load(level, FLAGS)
-        if flags & SPECIAL or not (request == LOAD or (request == STORE and flags & PLAIN == PLAIN)):
+        writes = 0 if request == LOAD else 1
+        bits = load(level, UNIT_SHIFT)
+        written_back = request == WRITEBACK and nbytes >> bits != 0
+        if flags & SPECIAL or (writes and (flags & PLAIN != PLAIN or not (request == STORE or written_back))):
             return call(load(level, GENERAL_CALL), level, address, nbytes, request, reference)
-        # The common case, kept short: a load, or a store to a write-back level, and nothing special.
+        # The common case, kept short: nothing special, a load, or a store or write-back that stays here.
         row = load(level, COUNTS) + reference * (COUNTER_WORDS * WORD)
         line = shift_right(address, load(level, SHIFT))
         index = set_of(level, line)
         place = find(level, index, line)
         if place >= 0:
             add(row, HITS, 1)
-            memoize(level, flags, address, request, touch(level, index, place, request) & 1)
+            memoize(level, flags, address, request, touch(level, index, place, writes) & 1)
             return 0
         add(row, MISSES, 1)
-        bits = load(level, UNIT_SHIFT)
-        dirty = behind(level, address >> bits << bits, 1 << bits, LOAD, reference) | request
+        dirty = writes
+        if written_back:
+            add(row, READ_BYTES, -(1 << bits))  # a whole unit comes in: there is nothing to read
+        else:
+            dirty |= behind(level, address >> bits << bits, 1 << bits, LOAD, reference)
         old = insert(level, index, line << 1 | dirty, 0)
         memoize(level, flags, address, request, dirty)
         if old < 0:

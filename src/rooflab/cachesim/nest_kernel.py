@@ -16,17 +16,18 @@ from numba import njit
 
 from rooflab.cachesim.compiled import INLINED, OPTIONS, Named, kernel
 from rooflab.cachesim.core import ROW_BYTES, access_uncounted, open_state
-from rooflab.cachesim.layout import CHANGES, COUNTS, MISSES, UNIT_SHIFT
-from rooflab.cachesim.memory import load, store
-from rooflab.cachesim.nests import ACCESS, END, INNER, LOOP, MOST_LOOPS, REFERENCE_WORDS
+from rooflab.cachesim.layout import CHANGES, COUNTS, MISSES, STORE, UNIT_SHIFT
+from rooflab.cachesim.memory import WORD, call, load, store
+from rooflab.cachesim.nests import ACCESS, END, INNER, LOOP, MOST_LOOPS, MOST_REFERENCES, REFERENCE_WORDS
 
 PLAIN, SETTLE, AT_ONCE = range(3)
 UNROLLED = 8  # references of an innermost loop that become straight code; more are looped over
 _NEVER = 1 << 60
 # Words of the scratch memory: loop counters and extents, then addresses, strides and line changes of references.
-_COUNTERS, _EXTENTS, _ADDRESSES, _MOST = 0, MOST_LOOPS, 2 * MOST_LOOPS, 64
-_STRIDES, _CHANGES = _ADDRESSES + _MOST, _ADDRESSES + 2 * _MOST
-SCRATCH_WORDS = _CHANGES + _MOST
+_COUNTERS, _EXTENTS, _ADDRESSES, _MOST = 0, MOST_LOOPS, 2 * MOST_LOOPS, MOST_REFERENCES
+_STRIDES, _CHANGES, _MASKS = _ADDRESSES + _MOST, _ADDRESSES + 2 * _MOST, _ADDRESSES + 3 * _MOST
+_CROSSING = _MASKS + _MOST  # whether an access of the innermost loop may cross units
+SCRATCH_WORDS = _CROSSING + 1
 
 
 @njit(**OPTIONS)
@@ -49,20 +50,29 @@ def _address(table, at, scratch, inner):
 
 
 def _make_body(references: int) -> Any:
-    """A compiled function that makes one access for each of the first `references` of an innermost loop."""
+    """A compiled function that makes one access for each of the first `references` of an innermost loop.
+
+    They are known not to cross units. What only a miss needs is read from the table then: what stays in
+    registers is few.
+    """
     if references == 0:
 
         @njit(**INLINED)
-        def nothing(view, addresses, strides, sizes, requests, numbers, step):
+        def nothing(view, addresses, strides, masks, at, step):
             return None
 
         return nothing
     before, last = _make_body(references - 1), references - 1
 
     @Named(f"{references}").inlined
-    def body(view, addresses, strides, sizes, requests, numbers, step):
-        before(view, addresses, strides, sizes, requests, numbers, step)
-        access_uncounted(view, addresses[last] + strides[last] * step, sizes[last], requests[last], numbers[last])
+    def body(view, addresses, strides, masks, at, step):
+        before(view, addresses, strides, masks, at, step)
+        memo, shift, mask, unit_call, state = view
+        address = addresses[last] + strides[last] * step
+        unit = address >> shift
+        if (load(memo, unit & mask) | masks[last]) != (unit << 1 | 1):
+            place = at + last * (REFERENCE_WORDS * WORD)
+            call(unit_call, state, address, load(place, 1), load(place, 2), load(place, 3))
 
     return body
 
@@ -90,12 +100,12 @@ def _make_inner(references: int) -> Any:
 
     @Named(f"{references}").part
     def inner(state, table, at, scratch, first, last):
-        view = open_state(state)
+        memo, shift, mask, _, unit_call, _, _ = open_state(state)
+        view = (memo, shift, mask, unit_call, state)
         addresses, strides = words(scratch, _ADDRESSES, 1), words(scratch, _STRIDES, 1)
-        sizes, requests = words(table, at + 1, REFERENCE_WORDS), words(table, at + 2, REFERENCE_WORDS)
-        numbers = words(table, at + 3, REFERENCE_WORDS)
+        masks, place = words(scratch, _MASKS, 1), table + at * WORD
         for step in range(first, last):
-            body(view, addresses, strides, sizes, requests, numbers, step)
+            body(view, addresses, strides, masks, place, step)
 
     return inner
 
@@ -117,7 +127,9 @@ def _looped(state, table, at, scratch, references, first, last):
 @njit(**OPTIONS)
 def _steps(state, table, at, scratch, references, first, last):
     # Steps `first` to `last` of an innermost loop, every access of them.
-    if references == 1:
+    if load(scratch, _CROSSING):
+        _looped(state, table, at, scratch, references, first, last)
+    elif references == 1:
         _one(state, table, at, scratch, first, last)
     elif references == 2:
         _two(state, table, at, scratch, first, last)
@@ -196,6 +208,7 @@ def _innermost(state, table, at, scratch, mode, first, last):
     if first < 0:
         first, last = 0, _extent(table, at, scratch)
     quarter = 1 << load(state, UNIT_SHIFT) >> 2
+    store(scratch, _CROSSING, 0)
     for each in range(references):
         place = refs + each * REFERENCE_WORDS
         stride = load(table, place + 4 + number)
@@ -203,6 +216,11 @@ def _innermost(state, table, at, scratch, mode, first, last):
             mode = PLAIN  # it leaves its unit so soon that looking ahead costs more than it saves
         store(scratch, _ADDRESSES + each, _address(table, place, scratch, number) + stride * first)
         store(scratch, _STRIDES + each, stride)
+        # A load may find the unit clean or dirty, a store dirty alone, a non-temporal one never (see `core`).
+        store(scratch, _MASKS + each, STORE - load(table, place + 2))
+        size, moved = load(table, place + 1), load(scratch, _ADDRESSES + each) | stride
+        if size & (size - 1) or moved & (size - 1) or size > 4 * quarter:
+            store(scratch, _CROSSING, 1)
     if mode == PLAIN:
         _steps(state, table, refs, scratch, references, 0, last - first)
     else:

@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from rooflab.cachesim.layout import LOAD
+from rooflab.errors import RooflabError
 
 MOST_LOOPS = 8  # that one access may lie in
+MOST_REFERENCES = 64  # of an innermost loop
 # Instructions of the table.
 LOOP, END, INNER, ACCESS, STOP = range(5)
 REFERENCE_WORDS = 4 + MOST_LOOPS  # base, bytes, request, reference, a stride for each loop
@@ -67,6 +69,10 @@ class _Encoder:
         header = [number, loop.extent, self.numbers[around] if loop.clip else -1, total]
         accesses = [each for each in loop.body if isinstance(each, Access)]
         if len(accesses) == len(loop.body):
+            if len(accesses) > MOST_REFERENCES:
+                raise RooflabError(
+                    f"loop {loop.name!r} holds {len(accesses)} accesses, expected at most {MOST_REFERENCES}"
+                )
             self.words += [INNER, *header, len(accesses)]
             for each in accesses:
                 self.access(each)

@@ -10,7 +10,7 @@ import click
 from rooflab.errors import FileError, RooflabError
 
 if TYPE_CHECKING:
-    from rooflab.types.simulation import Cache, Simulation
+    from rooflab.types.simulation import Cache, MissCurve, Simulation
 
 # A blank line before, and this mark above, an example keeps click from refilling it.
 _AS_IS = "\b\n"
@@ -36,6 +36,7 @@ _AS_IS = "\b\n"
     "--prefetch", multiple=True, metavar="NAME", help="Of the first --level: next-line, adjacent, stride."
 )
 @click.option("--classify", is_flag=True, help="Tell compulsory, capacity and conflict misses apart.")
+@click.option("--curve", is_flag=True, help="Instead: the miss ratio at every capacity (LRU, all ways).")
 @click.option("--exact", is_flag=True, help="Make every access, with no short cut; the counts are the same.")
 @click.option(
     "--format", "trace_format", metavar="NAME", help="Of a trace: din, xdin, lackey, drmemtrace, champsim."
@@ -54,6 +55,7 @@ def simulate(
     policy: str | None,
     prefetch: tuple[str, ...],
     classify: bool,
+    curve: bool,
     exact: bool,
     trace_format: str | None,
     instructions: bool,
@@ -76,6 +78,11 @@ def simulate(
     if levels and machine:
         raise click.UsageError("--level and --machine both say which caches; give one of them")
     source = _source(what, values, settings)
+    if curve:
+        if levels or machine or tlbs:
+            raise click.UsageError("--curve is of every capacity at once: it takes no --level, --machine or --tlb")
+        _answer_curve(story.miss_curve(source), as_json, paths)
+        return 0
     found = story.simulate(
         source,
         machine=machine,
@@ -133,6 +140,22 @@ def _answer(found: Simulation, as_json: bool, paths: tuple[str, ...]) -> None:
         from rooflab.views import simulation_terminal
 
         simulation_terminal.show(found)
+    _write(text, paths)
+
+
+def _answer_curve(found: MissCurve, as_json: bool, paths: tuple[str, ...]) -> None:
+    from rooflab.views import simulation_terminal
+    from rooflab.views.export import json_text
+
+    text = json_text(found)
+    if as_json:
+        click.echo(text.encode(), nl=False)
+    else:
+        simulation_terminal.show_curve(found)
+    _write(text, paths)
+
+
+def _write(text: str, paths: tuple[str, ...]) -> None:
     for path in paths:
         try:
             Path(path).write_text(text, encoding="utf-8")

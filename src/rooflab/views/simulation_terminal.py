@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TextIO
 
 from rooflab import units
-from rooflab.types.simulation import LevelCounts, ReferenceCounts, Simulation
+from rooflab.types.simulation import LevelCounts, MissCurve, ReferenceCounts, Simulation
 from rooflab.views.tables import UNKNOWN, Table
 from rooflab.views.terminal import console, drawn_table
 
@@ -25,6 +25,29 @@ def show(simulation: Simulation, file: TextIO | None = None) -> None:
             out.print(part)
     for line in simulation.assumptions:
         out.print(Text(f"- {line}", style="dim"))
+
+
+def show_curve(curve: MissCurve, file: TextIO | None = None) -> None:
+    """Print the misses of `curve` at every power of two of capacity."""
+    from rich.text import Text
+
+    out = console(file)
+    out.print(Text(f"{curve.name}: misses of a fully associative LRU cache", style="bold"))
+    for part in drawn_table(curve_table(curve), out.width):
+        out.print(part)
+
+
+def curve_table(curve: MissCurve) -> Table:
+    """Misses by capacity, from one line to the first power of two that holds everything."""
+    rows, capacity = [], curve.line_bytes
+    while True:
+        misses, ratio = curve.misses(capacity), curve.miss_ratio(capacity)
+        shown = UNKNOWN if ratio is None else f"{ratio * 100:.3f} %"
+        rows.append((units.iec(capacity, 3), f"{misses:,}", shown, units.si(misses * curve.line_bytes, "B")))
+        if misses <= curve.compulsory:
+            break
+        capacity *= 2
+    return Table("", ("capacity", "misses", "miss ratio", "read"), tuple(rows), words=1)
 
 
 def tables(simulation: Simulation) -> list[Table]:

@@ -1,0 +1,115 @@
+"""Address traces: what each format's lines mean, and what becomes of lines that mean nothing."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+
+import numpy as np
+import pytest
+
+from rooflab.cachesim import address_traces
+from rooflab.errors import FileError, UnknownNameError
+from rooflab.types.simulation import Cache
+
+LEVELS = [Cache(1024, 2, 64)]
+DIN = "0 1000\n1 1004\n2 400\n\n0 xyz\n9 10\n0 2000 a comment\nhello\n0 3000"
+XDIN = "r 1000 8\nw 0x1008 4\ni 400 4\nm 1 1\nr zz 4\nr 10 0\nr 10\n"
+LACKEY = "==123== Lackey\nI  04001000,3\n L 1fff000758,8\n S 1fff000750,8\n M 0421c7cc,4\n L bad,8x\nxx\n"
+DRMEMTRACE = (
+    "Output format:\n           1           0:     1234 <marker: version 4>\n"
+    "  25  16:  1234 write  8 byte(s) @ 0x00007ffd00000008 by PC 0x1\n"
+    "  26  17:  1234 read  4 byte(s) @ 0x10 by PC 0x00007f\n"
+    "  27  18:  1234 ifetch  4 byte(s) @ 0x0000000000400000 non-branch\n"
+)
+
+
+def counted(path, **more):
+    found = address_traces.simulate_trace(path, LEVELS, **more)
+    return found.accesses, found.levels[0].hits, found.levels[0].misses, sum(found.dropped.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "wanted"),
+    [
+        # reads of 1000, 2000, 3000 and a write beside the first; xyz, label 9 and hello mean nothing
+        ("din", DIN, (4, 1, 3, 3)),
+        # a read, a write beside it; no address, a size of zero, and a size that is missing
+        ("xdin", XDIN, (2, 1, 1, 3)),
+        # a load and a store of one line, then a load and a store of another
+        ("lackey", LACKEY, (4, 2, 2, 2)),
+        ("drmemtrace", DRMEMTRACE, (2, 0, 2, 0)),
+    ],
+)
+def test_each_format_is_known_by_its_lines(tmp_path, name, text, wanted):
+    path = tmp_path / "trace"
+    path.write_text(text)
+    assert counted(path) == wanted == counted(path, format=name)
+    (tmp_path / "packed").write_bytes(gzip.compress(text.encode()))
+    assert counted(tmp_path / "packed") == wanted
+    (tmp_path / "tight").write_bytes(lzma.compress(text.encode()))
+    assert counted(tmp_path / "tight") == wanted
+
+
+def test_champsim_records(tmp_path):
+    records = np.zeros((100, 8), np.uint64)
+    records[:, 0] = 0xFFFF800000000000  # where the instruction lies
+    records[:, 2] = np.arange(1, 101) * 8  # the first destination
+    records[:, 4] = np.arange(1, 101) * 64 + (1 << 40)  # the first source
+    path = tmp_path / "trace.champsim"
+    path.write_bytes(records.tobytes() + b"abc")
+    # 100 reads of lines of their own; writes of 800 bytes from 8 on: 13 lines, but the reads push them out
+    found = address_traces.simulate_trace(path, LEVELS)
+    assert (found.accesses, found.dropped) == (200, {"an unfinished record at the end": 1})
+    assert found.levels[0].references[0].misses == 100
+
+
+def test_instructions_are_loads_where_that_is_asked_for(tmp_path):
+    path = tmp_path / "trace"
+    path.write_text(LACKEY)
+    assert counted(path, instructions="load")[0] == 5
+
+
+def test_lines_may_break_at_the_edge_of_a_block(tmp_path, monkeypatch):
+    path = tmp_path / "trace"
+    path.write_text("".join(f"0 {64 * i:x}\n" for i in range(1000)))
+    monkeypatch.setattr(address_traces, "_BLOCK_BYTES", 37)
+    monkeypatch.setattr(address_traces, "_SNIFF_BYTES", 23)
+    assert counted(path) == (1000, 0, 1000, 0)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "empty, expected an address trace"),
+        (b"\x89PNG\r\n\x1a\n\0\0\0\0", "it looks like a PNG picture"),
+        (b'{"traceEvents": []}', "it looks like JSON"),
+        (b"a,b,c\n1,2,3\n", "it begins with 'a,b,c'"),
+        (bytes(range(256)), "it is a binary file"),
+    ],
+)
+def test_another_kind_of_file_is_named(tmp_path, content, message):
+    path = tmp_path / "trace"
+    path.write_bytes(content)
+    with pytest.raises(FileError, match=message):
+        counted(path)
+
+
+def test_a_file_of_another_format_than_said(tmp_path):
+    path = tmp_path / "trace"
+    path.write_text("some words\nthat are no trace\n")
+    with pytest.raises(
+        FileError, match=r"no line reads as lackey \(' L 1fff000758,8'\); it begins with 'some words'"
+    ):
+        counted(path, format="lackey")
+    with pytest.raises(UnknownNameError, match="unknown trace format 'lacky'; did you mean lackey"):
+        counted(path, format="lacky")
+    with pytest.raises(FileError, match="no such file"):
+        counted(tmp_path / "none")
+
+
+def test_a_packed_file_that_breaks_off(tmp_path):
+    path = tmp_path / "trace.gz"
+    path.write_bytes(gzip.compress(b"0 1000\n" * 100_000)[:-20])
+    with pytest.raises(FileError, match="cannot be unpacked"):
+        counted(path)
