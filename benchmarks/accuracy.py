@@ -5,25 +5,30 @@ eager): median and 90th percentile of |predicted / measured - 1|, the share of t
 75-90 %), the median width of the bars (high / low, goal 1.5), their interval score, and how often a prediction
 is below its machine's theoretical floor (goal: never). Beside it the plain roofline from datasheet peaks, and
 PyTorch's own RuntimeEstimator where it can run. Last: how many constants are fitted, and how fast it predicts.
+Files, rows and cases that cannot be read or predicted are left out, each reason a line on stderr.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 import tomllib
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from importlib import resources
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import kernel_tables
 import measured
 import numpy as np
-from measured import Case
+from measured import Case, LeftOut
 
 import rooflab
+from rooflab.errors import RooflabError
 from rooflab.model import constants, device, predict
 
 ALPHA = 0.2  # the bars are meant to hold 80 %
@@ -56,12 +61,17 @@ class Judged(NamedTuple):
         return float(high - low + 2 / ALPHA * (max(low - y, 0) + max(y - high, 0)))
 
 
-def judge(case: Case) -> Judged | None:
-    """`case` predicted; None where rooflab refuses to, or leaves a row out."""
-    report = case.report.on(case.machine, **case.settings)
+def judge(case: Case) -> Judged | LeftOut:
+    """`case` predicted, or why not: rooflab refuses to, or leaves a row out."""
+    where = f"{case.table}: {case.name}"
+    try:
+        report = case.report.on(case.machine, **case.settings)
+    except RooflabError as error:
+        return LeftOut(where, str(error))
     found = report.prediction
-    if found is None:
-        return None
+    lacking = [warning for warning in report.warnings if "without a prediction" in warning]
+    if found is None or lacking:
+        return LeftOut(case.table, lacking[0] if lacking else "nothing in it could be predicted")
     return Judged(case, found.time_s, found.low_s, found.high_s, found.floor_s, _roofline(report))
 
 
@@ -74,18 +84,34 @@ def _roofline(report: rooflab.Report) -> float:
     return float(counts @ predict.times(work, cold).floor_s[:, 0])
 
 
-def cases(truth: Path, data: Path, only: str | None) -> Iterator[Case]:
-    """All measured times whose table's name has `only` in it."""
+def cases(truth: Path, data: Path, only: str | None) -> Iterator[Case | LeftOut]:
+    """All measured times whose table's name has `only` in it, and what is left out of them."""
     sources = {
         "operators": lambda: measured.operators(truth),
-        "gemm": lambda: measured.gemm(data),
-        "attention": lambda: measured.attention(data),
-        "nccl": lambda: measured.nccl(data),
+        "gemm": lambda: kernel_tables.gemm(data),
+        "attention": lambda: kernel_tables.attention(data),
+        "nccl": lambda: kernel_tables.nccl(data),
         "models": lambda: measured.models(truth),
     }
     wanted = [make for name, make in sources.items() if only is None or only.startswith(name)]
     found = chain.from_iterable(make() for make in wanted or sources.values())
-    return (case for case in found if only is None or only in case.table)
+    if only is None:
+        found = chain(measured.unread(truth), kernel_tables.unread(data), found)
+    return (each for each in found if only is None or isinstance(each, LeftOut) or only in each.table)
+
+
+def judged_and_left_out(found: Iterable[Case | LeftOut]) -> tuple[list[Judged], list[LeftOut]]:
+    """The cases that could be predicted, and the others."""
+    every = [each if isinstance(each, LeftOut) else judge(each) for each in found]
+    judged = [each for each in every if isinstance(each, Judged)]
+    return judged, [each for each in every if isinstance(each, LeftOut)]
+
+
+def say_left_out(left_out: list[LeftOut]) -> None:
+    """A line on stderr for each place and reason, with how often."""
+    for each, times in Counter(left_out).items():
+        count = f" ({times} cases)" if times > 1 else ""
+        print(f"left out: {each.where}{count}: {each.why}", file=sys.stderr)
 
 
 def table(judged: Iterable[Judged], by: str) -> list[dict[str, Any]]:
@@ -204,7 +230,11 @@ def main() -> None:
     parser.add_argument("--no-peers", action="store_true")
     parser.add_argument("-o", "--output", type=Path, help="write every case to this JSON file")
     args = parser.parse_args()
-    judged = [each for case in cases(args.truth, args.data, args.only) if (each := judge(case)) is not None]
+    for folder in (args.truth, args.data):
+        if not folder.is_dir():
+            print(f"no folder {folder}: nothing of it is judged", file=sys.stderr)
+    judged, left_out = judged_and_left_out(cases(args.truth, args.data, args.only))
+    say_left_out(left_out)
     show(table(judged, "table"))
     if args.kinds:
         print()

@@ -1,17 +1,15 @@
 """Measured times to hold predictions against, each with the report that predicts it.
 
 Read from folders that are not part of the project (`--truth`, `--data`; by default `shared/truth` and
-`shared/data` beside the checkout): operator and model times as `truth/*.json`, kernel tables as
-`data/{gemm,attention,nccl}_*.csv` (ai-dynamo/aiconfigurator, Apache-2.0).
+`shared/data` beside the checkout): operator and model times as `truth/*.json`; kernel tables are in
+`kernel_tables.py`. What cannot be read or predicted is a `LeftOut`, never an error.
 """
 
 from __future__ import annotations
 
-import csv
 import functools
 import importlib.util
 import json
-import sys
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -50,6 +48,18 @@ class Case(NamedTuple):
     program: Callable[[], Any] | None = None
 
 
+class LeftOut(NamedTuple):
+    """Measured times that no prediction is held against: `where` (a file, or a case of it) and `why`."""
+
+    where: str
+    why: str
+
+
+# What PyTorch and the builders of cases raise about a case that they do not know.
+CANNOT = (RooflabError, LookupError, ValueError, TypeError, AttributeError, RuntimeError, NotImplementedError)
+
+
+@functools.cache
 def module(path: Path) -> ModuleType:
     """The Python file at `path`, imported."""
     spec = importlib.util.spec_from_file_location(f"measured_{path.stem}", path)
@@ -60,47 +70,89 @@ def module(path: Path) -> ModuleType:
     return made
 
 
-def operators(truth: Path) -> Iterator[Case]:
+def operators(truth: Path) -> Iterator[Case | LeftOut]:
     """Every operator that some `truth/*.json` has times of: warm as `graph_ms`, cold as `cold_ms` over 50 µs."""
-    ops = module(truth / "ops.py")
-    known = {case["id"]: case for case in ops.cases()}
-    for path in sorted(truth.glob("*.json")):
-        found = json.loads(path.read_text())
-        if not isinstance(found, dict) or not found.get("ops"):
+    known = None
+    for path, found, machine in _files(truth, "ops"):
+        code = _source(truth, "ops.py")
+        if not code.exists():
+            yield LeftOut(path.name, "no ops.py beside it, which makes its cases")
             continue
-        machine = machine_of(found, path.stem)
-        for each in found["ops"]:
-            case = known.get(each["id"], each)
-            report = operator_report(truth, case["id"])
-            if report is None:
+        ops = module(code)
+        known = known or {case["id"]: case for case in ops.cases()}
+        for each in found:
+            case = known.get(each.get("id"), each)
+            name = str(case.get("id", case.get("op")))
+            report = _captured(_operator_report, ops, json.dumps(case))
+            if not isinstance(report, Report):
+                yield LeftOut(f"{path.name}: {name}", report)
                 continue
             for column, cache in (("graph_ms", "warm"), ("cold_ms", "cold")):
                 ms = each.get(column)
                 if ms and (cache == "warm" or ms > 0.05):
                     settings = {"mode": "graph", "cache": cache, "power": "burst"}
-                    name = f"operators, {cache}, {path.stem}"
+                    table = f"operators, {cache}, {path.stem}"
                     run = functools.partial(_run_operator, ops, case)
-                    yield Case(name, case["op"], case["id"], report, machine, ms / 1e3, settings, run)
+                    yield Case(table, case["op"], name, report, machine, ms / 1e3, settings, run)
+
+
+def _files(truth: Path, part: str) -> Iterator[tuple[Path, list[dict[str, Any]], Machine]]:
+    """The files of `truth` with a list `part` in them, and the machine that each was measured on."""
+    for path in sorted(truth.glob("*.json")):
+        found = _read(path)
+        if isinstance(found, dict) and found.get(part):
+            machine = machine_of(found, path.stem)
+            if machine is not None:
+                yield path, found[part], machine
+
+
+def unread(truth: Path) -> Iterator[LeftOut]:
+    """The files of `truth` that are no JSON, or of a machine that the catalogue does not have."""
+    for path in sorted(truth.glob("*.json")):
+        found = _read(path)
+        if isinstance(found, str):
+            yield LeftOut(path.name, found)
+            continue
+        judged = isinstance(found, dict) and (found.get("ops") or found.get("models"))
+        if judged and machine_of(found, path.stem) is None:
+            names = " or ".join(_names(found, path.stem))
+            yield LeftOut(path.name, f"no machine in the catalogue is called {names}")
+
+
+def _read(path: Path) -> Any:
+    """What is in a JSON file, or a text that says why it cannot be read."""
+    try:
+        return json.loads(path.read_text())
+    except ValueError as error:
+        return f"no JSON: {error}"
+
+
+def _source(truth: Path, name: str) -> Path:
+    """The code that makes the cases: beside the times, else where the project's own are."""
+    return truth / name if (truth / name).exists() else SHARED / "truth" / name
+
+
+def _captured(make: Callable[..., Report], *args: Any) -> Report | str:
+    """The report, or why there is none."""
+    try:
+        return make(*args)
+    except CANNOT as error:
+        return f"{type(error).__name__}: {error}".splitlines()[0]
 
 
 @functools.cache
-def operator_report(truth: Path, name: str) -> Report | None:
-    """The operator `name` of `truth/ops.py`, captured without a GPU; None where it cannot be."""
+def _operator_report(ops: ModuleType, case_json: str) -> Report:
+    """A case of `truth/ops.py`, captured without a GPU."""
     import torch
 
-    ops = module(truth / "ops.py")
-    case = next(each for each in ops.cases() if each["id"] == name)
+    case = json.loads(case_json)
     # The flags that its runner sets on a GPU: convolutions without TF32, products with it where asked.
     torch.backends.cuda.matmul.allow_tf32 = case["tensors"][0]["dtype"] == "tf32"
     torch.backends.cudnn.allow_tf32 = False
     real = case["op"].startswith(("spmv", "adam"))  # sparse tensors and optimizers need real ones
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PyTorch calls its CSR support a beta
-        try:
-            return rooflab.analyze(_meta(ops, case, real))
-        except RooflabError as error:
-            print(f"left out: {name}: {error}", file=sys.stderr)
-            return None
+        return rooflab.analyze(_meta(ops, case, real))
 
 
 def _run_operator(ops: ModuleType, case: dict[str, Any]) -> Any:
@@ -120,20 +172,23 @@ def _meta(ops: ModuleType, case: dict[str, Any], real: bool) -> Any:
         return ops.runner(case, "meta")
 
 
-def models(truth: Path) -> Iterator[Case]:
+def models(truth: Path) -> Iterator[Case | LeftOut]:
     """Every model time in `truth/*.json`: eager, replayed as a graph, compiled (kernels only)."""
-    builder = module(truth / "models.py")
-    for path in sorted(truth.glob("*.json")):
-        found = json.loads(path.read_text())
-        if not isinstance(found, dict) or not found.get("models"):
+    for path, found, machine in _files(truth, "models"):
+        code = _source(truth, "models.py")
+        if not code.exists():
+            yield LeftOut(path.name, "no models.py beside it, which makes its cases")
             continue
-        machine = machine_of(found, path.stem)
-        for each in found["models"]:
-            train = each["mode"].startswith("train")
-            report = model_report(builder, each["name"], each["dtype"], train)
+        builder = module(code)
+        for each in found:
+            train = str(each.get("mode")).startswith("train")
+            name = f"{each.get('name')}{' train' if train else ''}"
+            report = _captured(model_report, builder, each.get("name"), each.get("dtype"), train)
+            if not isinstance(report, Report):
+                yield LeftOut(f"{path.name}: {name}", report)
+                continue
             for table, mode, ms in _model_times(each):
                 settings = {"mode": mode, "cache": "warm", "power": "burst"}
-                name = each["name"] + (" train" if train else "")
                 run = None if train else functools.partial(_run_model, builder, each["name"])
                 yield Case(f"models, {table}, {path.stem}", table, name, report, machine, ms / 1e3, settings, run)
 
@@ -144,8 +199,9 @@ def _run_model(builder: ModuleType, name: str) -> Any:
 
 
 def _model_times(each: dict[str, Any]) -> Iterator[tuple[str, str, float]]:
-    if each["mode"].startswith("compiled"):
-        yield "compiled", "compiled", each["kernel_sum_ms"]
+    if str(each.get("mode")).startswith("compiled"):
+        if each.get("kernel_sum_ms"):
+            yield "compiled", "compiled", each["kernel_sum_ms"]
         return
     for table in ("graph", "eager"):
         if each.get(f"{table}_ms"):
@@ -168,82 +224,18 @@ def model_report(builder: ModuleType, name: str, dtype: str, train: bool) -> Rep
         return rooflab.analyze(made, *inputs, name=name)
 
 
-def machine_of(found: dict[str, Any], stem: str) -> Machine:
-    """The machine of a truth file, by the name that its driver printed, else by the file's name."""
-    meta = found.get("meta", {})
-    names = [meta.get("props", {}).get("name")]
-    names += [line.split(",")[0] for line in meta.get("smil", "").splitlines()[1:]]
-    return named(*(name for name in names if name), stem)
-
-
-def named(*names: str) -> Machine:
-    """The first machine of the catalogue that one of `names` means."""
-    for name in names:
+def machine_of(found: dict[str, Any], stem: str) -> Machine | None:
+    """The machine of a truth file, by the name that its driver printed, else by the file's name; None: unknown."""
+    for name in _names(found, stem):
         try:
             return rooflab.machine(name)
         except RooflabError:
-            continue
-    raise RooflabError(f"no machine in the catalogue is called {' or '.join(names)}")
+            continue  # the next name; `unread` says so where none is known
+    return None
 
 
-def gemm(data: Path) -> Iterator[Case]:
-    """The shapes of `data/gemm_*.csv`: x (m, k) times w (n, k) transposed; weights not in the cache."""
-    for path in sorted(data.glob("gemm_*.csv")):
-        for row in _rows(path):
-            m, n, k = (int(row[name]) for name in "mnk")
-            dtype = {"bfloat16": "bf16", "float16": "fp16"}.get(row["gemm_dtype"], row["gemm_dtype"])
-            if dtype not in ("bf16", "fp16", "fp8", "int8"):
-                continue
-            report = rooflab.op("linear", (m, k), (n, k), dtype=dtype)
-            # Thousands of repeats on rotating operands: the clock is the lasting one.
-            settings = {"mode": "graph", "cache": "cold", "power": "sustained"}
-            yield _table_case(path, "gemm", f"{m}x{n}x{k}", row, report, settings)
-
-
-def attention(data: Path) -> Iterator[Case]:
-    """The shapes of `data/attention_*.csv`: prefill (causal) and decode against a cache of `step` tokens."""
-    for path in sorted(data.glob("attention_*.csv")):
-        for row in _rows(path):
-            batch, new, before = (int(row[name]) for name in ("batch_size", "isl", "step"))
-            heads, kv, size = (int(row[name]) for name in ("num_heads", "num_key_value_heads", "head_dim"))
-            window = int(row["window_size"]) or None
-            keys = (batch, kv, before + new, size)
-            report = rooflab.op(
-                "attention", (batch, heads, new, size), keys, keys, dtype="bf16", causal=True, window=window
-            )
-            settings = {"mode": "graph", "cache": "warm", "power": "burst"}
-            name = "/".join(row[each] for each in list(row)[2:9])
-            yield _table_case(path, row["op_name"], name, row, report, settings)
-
-
-def nccl(data: Path) -> Iterator[Case]:
-    """The messages of `data/nccl_*.csv`: `message_size` counts elements."""
-    names = {"alltoall": "all_to_all"}
-    for path in sorted(data.glob("nccl_*.csv")):
-        for row in _rows(path):
-            kind = names.get(row["op_name"], row["op_name"])
-            dtype = {"half": "fp16"}.get(row["nccl_dtype"], row["nccl_dtype"])
-            ranks = int(row["num_gpus"])
-            # The message is what all ranks hold together: of all_gather the result, not one rank's part.
-            elements = int(row["message_size"]) // (ranks if kind == "all_gather" else 1)
-            report = rooflab.op(kind, (elements,), dtype=dtype, ranks=ranks)
-            settings = {"mode": "graph", "cache": "warm", "power": "burst"}
-            name = f"{kind} {dtype} {ranks} x {row['message_size']}"
-            yield _table_case(path, kind, name, row, report, settings)
-
-
-def _rows(path: Path) -> list[dict[str, str]]:
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
-
-
-@functools.cache
-def _device(name: str) -> Machine:
-    return named(name)
-
-
-def _table_case(
-    path: Path, kind: str, name: str, row: dict[str, str], report: Report, settings: dict[str, Any]
-) -> Case:
-    seconds = float(row["latency_ms"]) / 1e3
-    return Case(path.stem, kind, name, report, _device(row["device"]), seconds, settings)
+def _names(found: dict[str, Any], stem: str) -> list[str]:
+    meta = found.get("meta", {})
+    names = [meta.get("props", {}).get("name")]
+    names += [line.split(",")[0] for line in meta.get("smil", "").splitlines()[1:]]
+    return list(dict.fromkeys([*(name for name in names if name), stem]))

@@ -115,6 +115,9 @@ def of(
     caches = [level for level in machine.levels if _is_cache(level)]
     near, last = (caches[0], caches[-1]) if caches else (None, None)
     cores = cpus.of(machine, factor, found, clock)
+    # Units and clock of a TPU, an ASIC or a system, often unstated, say little about its caches.
+    known = machine.kind in ("gpu", "cpu") and machine.compute_units
+    least = 0.0 if known else found("device.cache_over_memory") * rate.value * factor["bandwidth"]
     return Device(
         machine=machine,
         constants=found,
@@ -124,10 +127,10 @@ def of(
         memory_basis=rate.basis,
         memory_bytes=None if memory.capacity_bytes is None else memory.capacity_bytes * factor["capacity"],
         cache_bytes=cores.cache_bytes if cores else _capacity(last, machine, found) * factor["cache_capacity"],
-        cache_bytes_per_s=_speed(last, "device.cache_bytes_per_unit_clock", units, clock, found)
+        cache_bytes_per_s=_speed(last, "device.cache_bytes_per_unit_clock", units, clock, found, least)
         * factor["cache_bandwidth"]
         * factor["clock"],
-        near_bytes_per_s=_speed(near, "device.near_bytes_per_unit_clock", units, clock, found)
+        near_bytes_per_s=_speed(near, "device.near_bytes_per_unit_clock", units, clock, found, least)
         * factor["cache_bandwidth"]
         * factor["clock"]
         * factor["units"],
@@ -167,9 +170,11 @@ def _capacity(level: Level | None, machine: Machine, constants: Constants) -> fl
     return whole if whole is not None else constants("device.cache_bytes")
 
 
-def _speed(level: Level | None, name: str, units: float, clock_hz: float, constants: Constants) -> float:
-    """Bytes/s of a cache: stated, or its family's bytes per unit and clock."""
+def _speed(
+    level: Level | None, name: str, units: float, clock_hz: float, constants: Constants, least: Number
+) -> Number:
+    """Bytes/s of a cache: stated, or its family's bytes per unit and clock, `least` at least."""
     rate: Rate | None = None
     if level is not None:
         rate = level.rate() or level.rate(basis="theoretical")
-    return rate.value if rate is not None else constants(name) * units * clock_hz
+    return rate.value if rate is not None else np.maximum(constants(name) * units * clock_hz, least)

@@ -15,8 +15,9 @@ _FALLBACKS: dict[str, tuple[str, ...]] = {
     "fp6": ("fp8", "bf16", "fp16", "fp32"),
     "fp8": ("bf16", "fp16", "fp32"),
     "bf16": ("fp32", "fp16"),
-    "fp16": ("fp32",),
-    "tf32": ("fp32",),
+    "fp16": ("fp32", "bf16"),
+    "fp32": ("tf32", "bf16"),  # as XLA multiplies fp32 on TPUs by default
+    "tf32": ("fp32", "bf16"),
     "int4": ("int8", "fp16", "fp32"),
     "int8": ("fp16", "fp32"),
 }
