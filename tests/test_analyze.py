@@ -31,8 +31,8 @@ def test_a_module_is_counted_on_meta_tensors():
     assert found.memory.inputs == 4 * 512 * 1024
     assert found.peak_memory_bytes >= 4 * (found.parameters + 512 * 1024 + 512 * 4096)
     by_kind = {row.op.kind: row for row in found.rows}
-    assert by_kind["matmul"].bound == "compute-bound"
-    assert by_kind["pointwise"].bound == "memory-bound"
+    assert by_kind["matmul"].prediction.floor_s == by_kind["matmul"].cost.total_flop / 66.9e12
+    assert found.bound is not None
     assert found.environment["torch"] == torch.__version__
 
 

@@ -1,0 +1,20 @@
+"""The public functions, each short enough to read aloud. Heavy imports happen inside them."""
+
+from rooflab.story.loops import loop, miss_curve, simulate, simulate_cores, sweep_tiles
+from rooflab.story.machines import machine, measure
+from rooflab.story.programs import analyze, calibrate, op, predict, transfer
+
+__all__ = [
+    "analyze",
+    "calibrate",
+    "loop",
+    "machine",
+    "measure",
+    "miss_curve",
+    "op",
+    "predict",
+    "simulate",
+    "simulate_cores",
+    "sweep_tiles",
+    "transfer",
+]

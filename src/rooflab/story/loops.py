@@ -1,0 +1,227 @@
+"""What limits the loop I wrote, at every cache level?"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from rooflab.errors import RooflabError
+from rooflab.story.machines import as_machine
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from rooflab.types.loop import LoopReport, TileSweep
+    from rooflab.types.machine import Machine
+    from rooflab.types.sharing import CoreSimulation
+    from rooflab.types.simulation import Cache as CacheLevel
+    from rooflab.types.simulation import MissCurve, Simulation
+
+
+def loop(
+    fn: Callable[..., Any],
+    *args: Any,
+    machine: Machine | str | PathLike[str] | None = None,
+    levels: Sequence[CacheLevel] | None = None,
+    run: bool = True,
+    limit_s: float = 60.0,
+) -> LoopReport:
+    """What limits a loop written in Python over NumPy arrays, at every cache level.
+
+    Its FLOP and its traffic at every level are exact: an instrumented twin of the function runs beside a
+    simulator of the caches. Then the function itself is compiled by numba, checked and timed on this host.
+    The arguments are copied: what they hold is not changed.
+
+    Args:
+        fn: a plain function of loops over range; what cannot be counted is refused by line.
+        args: its arguments, NumPy arrays and numbers.
+        machine: whose caches are simulated and under whose roofs the times are placed: one measured here
+            (`rooflab.measure()`), or a name or file of one. By default this host's caches, without roofs.
+        levels: other caches to simulate, near to far (`rooflab.Cache`).
+        run: compile and time the function too.
+        limit_s: seconds after which the count is stopped; counts are then partial, and marked.
+
+    Raises:
+        RooflabError: Python that cannot be counted or compiled (which line, and why), an access out of bounds
+            (array, index, loop variables), an array of objects, an empty array.
+    """
+    from rooflab.loops import caches, examine
+    from rooflab.model import loop_times
+
+    found = as_machine(machine)
+    known = examine.understand(fn, args)
+    chosen = caches.choose(found, levels)
+    report = examine.report(known, chosen, limit_s=limit_s, time=run)
+    return report if found is None else loop_times.on(report, found)
+
+
+def sweep_tiles(
+    fn: Callable[..., Any],
+    sizes: Mapping[str, Sequence[int]],
+    *args: Any,
+    machine: Machine | str | PathLike[str] | None = None,
+    levels: Sequence[CacheLevel] | None = None,
+    limit_s: float = 60.0,
+) -> TileSweep:
+    """Traffic at every level and predicted time over tile sizes; the five most promising are timed.
+
+    Args:
+        fn: a loop (see `loop`) with its tile sizes among its parameters.
+        sizes: to try, by parameter: {"bi": range(8, 257, 8)}; every combination is simulated.
+        args: the other arguments in order, or all of them (those in `sizes` are then replaced).
+        machine: as for `loop`; without one, the least traffic stands for the least time.
+        levels: other caches to simulate.
+        limit_s: bound on the count of each configuration.
+
+    Raises:
+        UnknownNameError: a tile size that is no parameter of `fn`.
+        RooflabError: what `loop` raises, where no configuration can be counted.
+    """
+    from rooflab.loops import caches, tiles
+    from rooflab.model import tile_choice
+
+    found = as_machine(machine)
+    chosen = caches.choose(found, levels)
+    every = tiles.configurations(sizes)
+    reports = tiles.simulate(fn, args, every, chosen, limit_s)
+    return tile_choice.sweep(fn.__name__, every, reports, chosen, found, lambda best: tiles.timed(fn, args, best))
+
+
+def simulate(
+    stream: Any,
+    *args: Any,
+    machine: Machine | str | PathLike[str] | None = None,
+    levels: Sequence[CacheLevel] | None = None,
+    tlbs: Sequence[CacheLevel] = (),
+    classify: bool = False,
+    exact: bool = False,
+    format: str | None = None,
+    instructions: Literal["skip", "load"] = "skip",
+) -> Simulation:
+    """What caches do with a stream of accesses: hits, misses, evictions and bytes at every level, exactly.
+
+    Args:
+        stream: one of `rooflab.streams`, the path of an address trace (Dinero din or xdin, lackey, drmemtrace,
+            ChampSim; .gz and .xz too), or a plain function of loops over NumPy arrays.
+        args: the arguments of such a function.
+        machine: whose caches to simulate, and how long each level would take for its traffic: a `Machine`, or a
+            name or file of one; this host's caches by default. What is assumed of a real part is said in the
+            result.
+        levels: other caches, near to far: `[Cache(32 * 1024, 8), Cache(512 * 1024, 8)]`.
+        tlbs: translation look-aside buffers, near to far (`rooflab.types.simulation.tlb` makes one).
+        classify: also tell compulsory, capacity and conflict misses apart (slower).
+        exact: make every access of a loop nest instead of counting what repeats; the counts are the same.
+        format: of a trace; found by its first lines where None.
+        instructions: of a trace: skip instruction fetches, or take them as loads.
+
+    Raises:
+        RooflabError: caches that do not fit together, a size of zero, a function that cannot be counted.
+        FileError: a trace that cannot be read, or is of another format.
+
+    >>> from rooflab import Cache, streams
+    >>> simulate(streams.sequential(2**20), levels=[Cache(32768, 8)]).levels[0].misses
+    16384
+    """
+    from pathlib import Path
+
+    from rooflab.cachesim import address_traces, runs, times
+    from rooflab.loops import caches
+
+    if callable(stream):
+        if tlbs or classify or exact:
+            raise RooflabError("tlbs, classify and exact are for streams; a function takes machine= and levels=")
+        return loop(stream, *args, machine=machine, levels=levels, run=False).simulation
+    if args:
+        raise RooflabError(f"{len(args)} arguments after the stream, expected none: they go with a function")
+    known = as_machine(machine)
+    chosen = caches.choose(known, levels)
+    if isinstance(stream, (str, os.PathLike)):
+        found = address_traces.simulate_trace(
+            Path(stream),
+            chosen.caches,
+            format=format,
+            tlbs=tlbs,
+            instructions=instructions,
+            assumptions=chosen.assumptions,
+        )
+    else:
+        found = runs.simulate_stream(
+            stream, chosen.caches, tlbs=tlbs, classify=classify, exact=exact, assumptions=chosen.assumptions
+        )
+    return found if known is None else times.on(found, known)
+
+
+def simulate_cores(
+    streams: Any,
+    *,
+    machine: Machine | str | PathLike[str] | None = None,
+    levels: Sequence[CacheLevel] | None = None,
+    protocol: Literal["mesi", "moesi"] = "mesi",
+    quantum: int | None = None,
+    costs: Mapping[str, float] | None = None,
+    races: bool = True,
+) -> CoreSimulation:
+    """What the caches of several cores do to each other: invalidations, true and false sharing, data races.
+
+    Args:
+        streams: one of `rooflab.core_streams`, or for each core a list of ("load", array, index),
+            ("store", array, index), "atomic", "acquire" and "release" alike, and ("barrier",). A store may
+            name its value: ("store", "flag", 0, 1).
+        machine: whose caches: a `Machine`, or a name or file of one; this host's by default.
+        levels: other caches, near to far: private ones, then the shared one (one level alone is private).
+        protocol: "mesi" or "moesi".
+        quantum: operations of each core's turn, 1 by default: cores take turns in order.
+        costs: go by time instead, the core whose time is least first: whole numbers (of cycles or ns) by level,
+            "memory", "transfer" (from another core) and what an "upgrade" adds.
+        races: look for accesses that nothing orders, and for what they could see.
+
+    Raises:
+        RooflabError: an entry that cannot be read, caches that do not fit, cores that wait for ever.
+        UnknownNameError: an unknown operation, protocol or cost, with near matches.
+
+    >>> from rooflab import Cache, core_streams
+    >>> small = [Cache(32768, 8), Cache(524288, 8)]
+    >>> simulate_cores(core_streams.counters(2, 1000), levels=small).false_sharing
+    1999
+    >>> simulate_cores(core_streams.counters(2, 1000, padding_bytes=64), levels=small).false_sharing
+    0
+    """
+    from rooflab.cachesim import coherence, core_stream
+    from rooflab.loops import caches
+
+    found = streams if isinstance(streams, core_stream.CoreStreams) else core_stream.listed(streams)
+    chosen = caches.choose(as_machine(machine), levels)
+    # With several cores the outer private level includes the nearer ones, which `coherence` says.
+    assumed = [line for line in chosen.assumptions if "inclusion" not in line]
+    return coherence.simulate(
+        found,
+        chosen.caches,
+        protocol=protocol,
+        quantum=quantum,
+        costs=costs,
+        races=races,
+        assumptions=assumed,
+    )
+
+
+def miss_curve(stream: Any, *, line_bytes: int = 64) -> MissCurve:
+    """The misses of `stream` in fully associative LRU caches of every capacity, in one pass (stack distances).
+
+    Args:
+        stream: one of `rooflab.streams`.
+        line_bytes: of all of those caches.
+
+    Raises:
+        RooflabError: a line that is no power of two, or no stream.
+
+    >>> from rooflab import streams
+    >>> miss_curve(streams.matmul(256)).misses(16 * 2**20)
+    24576
+    """
+    from rooflab.cachesim import reuse
+    from rooflab.cachesim.stream import Stream
+
+    if not isinstance(stream, Stream):
+        raise RooflabError(f"miss_curve takes one of rooflab.streams, got {type(stream).__name__}")
+    return reuse.curve_of(stream, line_bytes)
