@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 import rooflab
@@ -34,3 +35,11 @@ def test_more_bandwidth_is_never_slower(given):
     report = rooflab.op("add", (2**26,), (2**26,), dtype="fp32", machine=given)
     faster = report.on(given, what_if="bandwidth=4x")
     assert faster.time_s == pytest.approx(report.time_s / 4, rel=0.2)
+
+
+def test_a_gpu_without_its_units_is_refused():
+    machine = msgspec.structs.replace(
+        rooflab.machine("h200"), name="Mine", vendor=None, aliases=(), compute_units=None
+    )
+    with pytest.raises(rooflab.RooflabError, match="Mine states no compute_units"):
+        rooflab.op("matmul", (64, 64), (64, 64), dtype="bf16", machine=machine)

@@ -23,7 +23,7 @@ def box(*peaks, bandwidth=1e12, **more):
         rate(value * 1e12, "flop", what, dtype=dtype, engine=engine, **more)
         for value, dtype, engine, what in peaks
     )
-    return Machine(name="box", kind="gpu", source=SHEET, levels=(memory,), peaks=made)
+    return Machine(name="box", kind="gpu", compute_units=100, source=SHEET, levels=(memory,), peaks=made)
 
 
 BOX = box((100, "bf16", "matrix", "fma"), (10, "fp32", "vector", "fma"))

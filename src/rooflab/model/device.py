@@ -111,13 +111,21 @@ def of(
             "main memory in its file (see docs/machine-file.md)"
         )
     units = float(machine.compute_units or found("device.units"))
+    if machine.kind == "gpu" and units <= 1:  # neither it nor its family states them
+        raise RooflabError(
+            f"{machine.name} states no compute_units (SMs or CUs), which predictions of a GPU's kernels need: add "
+            "them to its file (see docs/machine-file.md)"
+        )
     clock = _clock_hz(machine, found)
     caches = [level for level in machine.levels if _is_cache(level)]
     near, last = (caches[0], caches[-1]) if caches else (None, None)
     cores = cpus.of(machine, factor, found, clock)
     # Units and clock of a TPU, an ASIC or a system, often unstated, say little about its caches.
-    known = machine.kind in ("gpu", "cpu") and machine.compute_units
-    least = 0.0 if known else found("device.cache_over_memory") * rate.value * factor["bandwidth"]
+    least = (
+        0.0
+        if machine.kind in ("gpu", "cpu")
+        else found("device.cache_over_memory") * rate.value * factor["bandwidth"]
+    )
     return Device(
         machine=machine,
         constants=found,
