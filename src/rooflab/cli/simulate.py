@@ -78,9 +78,16 @@ def simulate(
     if levels and machine:
         raise click.UsageError("--level and --machine both say which caches; give one of them")
     source = _source(what, values, settings)
+    of_trace = isinstance(source, Path)
+    if (trace_format or instructions) and not of_trace:
+        raise click.UsageError(f"--format and --instructions are of a trace file, and {what} is a stream")
     if curve:
-        if levels or machine or tlbs:
-            raise click.UsageError("--curve is of every capacity at once: it takes no --level, --machine or --tlb")
+        if levels or machine or tlbs or classify or exact:
+            raise click.UsageError(
+                "--curve is of every capacity at once: no --level, --machine, --tlb, --classify or --exact"
+            )
+        if of_trace:
+            raise click.UsageError(f"--curve is of a stream (--list shows them), and {what} is a trace file")
         _answer_curve(story.miss_curve(source), as_json, paths)
         return 0
     found = story.simulate(
@@ -107,7 +114,9 @@ def _source(what: str, values: tuple[str, ...], settings: tuple[str, ...]) -> An
         return path
     pairs: dict[str, str] = {}
     for each in settings:
-        name, _, value = each.partition("=")
+        name, equals, value = each.partition("=")
+        if not (name and equals and value):
+            raise RooflabError(f"--set {each}: expected NAME=VALUE, such as order=ikj")
         pairs[name] = value
     return by_name.stream(what, values, pairs)
 
