@@ -25,7 +25,8 @@ if __name__ == "__main__":
         module, x = model(batch)
         report = rooflab.analyze(module, x, machine="h200-sxm")
         replayed = report.on("h200-sxm", mode="graph")
+        eager_us, graph_us = (report.time_s or 0) * 1e6, (replayed.time_s or 0) * 1e6
         print(
-            f"batch {batch:5}: {report.intensity:6.1f} FLOP/byte, {report.time_s * 1e6:5.0f} µs eager "
-            f"({report.bound}), {replayed.time_s * 1e6:5.1f} µs as a graph ({replayed.bound})"
+            f"batch {batch:5}: {report.intensity:6.1f} FLOP/byte, {eager_us:5.0f} µs eager ({report.bound}), "
+            f"{graph_us:5.1f} µs as a graph ({replayed.bound})"
         )

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         loop,
         machine,
         measure,
+        miss_curve,
         op,
         simulate,
         simulate_cores,

@@ -69,7 +69,7 @@ def test_a_format_that_nothing_stands_in_for_cannot_run() -> None:
     reason = doubts.lacks(row, narrow)
     assert reason is not None
     assert reason.endswith(
-        "states no fp64 matrix peak, nor one of a format that could stand in for it: it cannot run there"
+        "states no fp64 matrix peak, nor one of a format that could stand in for it: it is not known to run there"
     )
 
 

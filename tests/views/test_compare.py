@@ -23,6 +23,14 @@ def test_each_variant_has_a_line_and_its_speed_against_the_first():
     assert {row[4] for row in table.rows} == {"memory: HBM"}
 
 
+def test_a_time_that_leaves_operations_out_is_no_speed_up():
+    report = rooflab.op("matmul", (64, 64), (64, 64), dtype="fp8")
+    found = [(name, report.on(name)) for name in ("h200", "a100-sxm-80gb")]
+    assert not compare.partial(found[0][1])
+    assert compare.partial(found[1][1])
+    assert compare.table(found).rows[1][3] == "–"
+
+
 def test_the_terminal_and_the_json_hold_the_same(capsys):
     found = variants()
     compare.show(found)

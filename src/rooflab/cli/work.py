@@ -93,7 +93,7 @@ def analyze(
     sizes = _numbers(dims)
     if batch is not None:
         sizes["batch"] = batch
-    changes = _changes(what_ifs, machine)
+    changes = _changes(what_ifs, machine, mode)
     from rooflab.story import machine as find
 
     # A wrong name of a machine is said before the target runs.
@@ -154,9 +154,11 @@ def _constants(path: str | None, machine: str | None) -> Constants | None:
     return None if path is None else overrides.read(path)
 
 
-def _changes(what_ifs: tuple[str, ...], machine: str | None) -> list[tuple[str, Change]]:
+def _changes(what_ifs: tuple[str, ...], machine: str | None, mode: str | None = None) -> list[tuple[str, Change]]:
     from rooflab.model import whatif
 
+    if mode is not None and machine is None:
+        raise click.UsageError("--mode is of a prediction, and that needs a --machine")
     if what_ifs and machine is None:
         raise click.UsageError("--what-if changes a prediction, and that needs a --machine")
     return [(text, whatif.change(text)) for text in what_ifs]

@@ -25,7 +25,12 @@ _FALLBACKS: dict[str, tuple[str, ...]] = {
 
 def warnings(report: Report, device: Device) -> tuple[str, ...]:
     """One line for each doubt about `report` as predicted on `device`."""
-    lines = (_too_large(report, device), *_without_a_peak(report), _by_bytes_alone(report, device.machine))
+    lines = (
+        _too_large(report, device),
+        _as_one(device.machine),
+        *_without_a_peak(report),
+        _by_bytes_alone(report, device.machine),
+    )
     return tuple(line for line in lines if line)
 
 
@@ -37,6 +42,15 @@ def _too_large(report: Report, device: Device) -> str | None:
     return (
         f"does not fit: needs {si(need, 'B')}, {device.machine.name} holds {si(holds, 'B')}: "
         f"{si(need - holds, 'B')} too many; predicted as if it did"
+    )
+
+
+def _as_one(machine: Machine) -> str | None:
+    if machine.kind != "system":
+        return None
+    return (
+        f"{machine.name} is taken as one device: every operation split evenly over its parts, and nothing sent "
+        "between them but by collectives"
     )
 
 
@@ -88,4 +102,4 @@ def _instead(engine: Engine, dtype: str, machine: Machine) -> str:
             return (
                 f"{states}: it would be computed in {other} after a conversion ({name} {si(rate.value, 'FLOP/s')})"
             )
-    return f"{states}, nor one of a format that could stand in for it: it cannot run there"
+    return f"{states}, nor one of a format that could stand in for it: it is not known to run there"

@@ -42,12 +42,14 @@ def table(variants: Sequence[Variant]) -> Table:
         if found is None:
             rows.append((name, *[UNKNOWN] * 6))
             continue
+        # A time without some of its operations is a lower bound, and its speed no speed-up.
+        left_out = partial(report)
         rows.append(
             (
                 name,
-                duration(found.time_s),
+                ("> " if left_out else "") + duration(found.time_s),
                 f"{duration(found.low_s)} to {duration(found.high_s)}",
-                UNKNOWN if base is None else f"{base.time_s / found.time_s:.3g} ×",
+                UNKNOWN if base is None or left_out else f"{base.time_s / found.time_s:.3g} ×",
                 tables.words(found.bound, found.binds),
                 f"{found.floor_s / found.time_s * 100:.0f} %",
                 si(report.peak_memory_bytes, "B"),
@@ -56,6 +58,14 @@ def table(variants: Sequence[Variant]) -> Table:
     columns = ("on", "time", "error bar", "speed", "bound", "floor", "memory")
     note = "Speed: against the first line. Floor: the theoretical minimum, as a share of the time."
     return Table("Predicted", columns, tuple(rows), note=note)
+
+
+def partial(report: Report) -> bool:
+    """Whether the predicted time leaves out operations that are known to take some."""
+    return any(
+        row.prediction is None and row.op.kind != "view" and (row.cost is None or bool(row.nbytes))
+        for row in report.rows
+    )
 
 
 def to_dict(variants: Sequence[Variant]) -> dict[str, Any]:
