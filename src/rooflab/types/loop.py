@@ -292,7 +292,7 @@ class LoopReport(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         show(self)
 
     def save(self, *paths: str) -> None:
-        """Write this report to each path: .json, .svg, .png, .pdf or .html."""
+        """Write this report to each path: .json, .svg, .png or .pdf."""
         from rooflab.views.loop_export import save
 
         save(self, *paths)
