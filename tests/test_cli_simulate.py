@@ -293,3 +293,21 @@ def test_bad_input_ends_a_process_with_2_and_one_line(loops):
     assert done.stdout == ""
     assert done.stderr.count("\n") == 1, done.stderr
     assert "mine.py:6: past_the_end: a[i + 1] is out of bounds at i = 9" in done.stderr
+
+
+def test_a_file_is_written_though_the_reader_of_stdout_has_left(tmp_path):
+    path = tmp_path / "found.json"
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [sys.executable, "-m", "rooflab", "simulate", "sequential", "1KiB", *SMALL, "-o", str(path)],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    os.close(writer)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == f"rooflab: wrote {path}\n"
+    assert Simulation.from_dict(json.loads(path.read_text("utf-8"))).accesses == 128

@@ -81,13 +81,14 @@ def loop(
         _show(story.sweep_tiles(fn, wanted, *args, machine=found, limit_s=limit), as_json)
         return 0
     report = story.loop(fn, *args, machine=found, run=not no_run, limit_s=limit)
+    if paths:
+        # Before stdout, whose reader may leave (`| head`).
+        loop_export.save(report, *paths)
+        click.echo(f"rooflab: wrote {', '.join(paths)}", err=True)
     if as_json:
         click.echo(loop_export.json_text(report).encode(), nl=False)
     else:
         report.show()
-    if paths:
-        loop_export.save(report, *paths)
-        click.echo(f"rooflab: wrote {', '.join(paths)}", err=True)
     return 0
 
 

@@ -143,13 +143,14 @@ def _answer(found: Simulation, as_json: bool, paths: tuple[str, ...]) -> None:
     from rooflab.views.export import json_text
 
     text = json_text(found.to_dict())
+    # Before stdout, whose reader may leave (`| head`).
+    _write(text, paths)
     if as_json:
         click.echo(text.encode(), nl=False)
     else:
         from rooflab.views import simulation_terminal
 
         simulation_terminal.show(found)
-    _write(text, paths)
 
 
 def _answer_curve(found: MissCurve, as_json: bool, paths: tuple[str, ...]) -> None:
@@ -157,11 +158,11 @@ def _answer_curve(found: MissCurve, as_json: bool, paths: tuple[str, ...]) -> No
     from rooflab.views.export import json_text
 
     text = json_text(found)
+    _write(text, paths)
     if as_json:
         click.echo(text.encode(), nl=False)
     else:
         simulation_terminal.show_curve(found)
-    _write(text, paths)
 
 
 def _write(text: str, paths: tuple[str, ...]) -> None:
