@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import Level
 
-from rooflab.cachesim import hierarchy, replay
+from rooflab.cachesim import fused, hierarchy, replay
 from rooflab.types.simulation import Cache, tlb
 
 KINDS = ("compulsory", "capacity", "conflict")
@@ -137,6 +137,25 @@ def test_without_classification_the_rest_is_the_same(levels, trace):
 def test_plain_write_back_levels(policy, trace, repeats):
     levels = [Cache(1024, 4, 64, policy), Cache(4096, 4, 64, policy, inclusion="inclusive")]
     trace = trace * repeats
+    found, wanted = compiled(levels, [], trace, classify=False), plainly(levels, [], trace)
+    for one, other in zip(found, wanted, strict=True):
+        assert {f: one[f] for f in PLAIN} == {f: other[f] for f in PLAIN}
+
+
+@st.composite
+def plain_hierarchies(draw):
+    """Levels that are fused, one to three: LRU, write-back, a mask as index; ways that fill their lanes or not."""
+    widths = draw(st.sampled_from([[(5, 8)], [(6, 7), (9, 16)], [(8, 5), (8, 6), (16, 12)]]))
+    line = draw(st.sampled_from([32, 64]))
+    levels = [draw(st.sampled_from(ways)) for ways in widths]
+    return [Cache(draw(st.sampled_from([1, 2, 4, 8])) * ways * line, ways, line) for ways in levels]
+
+
+@given(levels=plain_hierarchies(), trace=traces, repeats=st.integers(1, 4))
+@settings(max_examples=600)
+def test_fused_levels_count_what_the_oracle_counts(levels, trace, repeats):
+    assert fused.is_plain(levels)
+    trace = [*trace, *trace[::-1]] * repeats
     found, wanted = compiled(levels, [], trace, classify=False), plainly(levels, [], trace)
     for one, other in zip(found, wanted, strict=True):
         assert {f: one[f] for f in PLAIN} == {f: other[f] for f in PLAIN}

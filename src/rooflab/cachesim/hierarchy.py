@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rooflab.cachesim import layout, lists
+from rooflab.cachesim import fused, layout, lists
 from rooflab.cachesim.core import split_address
 from rooflab.cachesim.level import compiled_level
 from rooflab.cachesim.policies import pack_ages
@@ -64,6 +64,7 @@ class Hierarchy:
         words[layout.MASK] = cache.sets - 1 if masked else -1
         words[layout.FOLD_BITS] = max(1, (cache.sets - 1).bit_length())
         words[layout.SHIFT] = cache.line_bytes.bit_length() - 1
+        words[layout.LAST_WAY] = 1 << (cache.set_ways - 1) if cache.set_ways <= WIDEST else 0
         words[layout.UNIT_SHIFT] = cache.unit_bytes.bit_length() - 1
         words[layout.FLAGS] = _flags(cache)
         words[layout.RANDOM] = cache.seed
@@ -141,6 +142,8 @@ class Hierarchy:
         first[layout.FLAGS] |= layout.FIRST
         if "stride" not in cache.prefetch and not cache.policy.startswith("qlru") and not self.tlbs:
             first[layout.FLAGS] |= layout.MEMOIZED
+        if self.units is None and not self.tlbs and fused.is_plain(self.levels):
+            first[layout.SELF_CALL] = fused.address_of(self.levels)
         first[layout.SPLIT_CALL] = split_address()
         first[layout.UNIT_CALL] = first[layout.SELF_CALL]
         if self.tlbs:

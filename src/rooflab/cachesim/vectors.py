@@ -15,6 +15,7 @@ from numba import types
 from rooflab.cachesim.memory import I32, I64, intrinsic, load_vector, pointer
 
 EMPTY = -2
+FOUND = -1  # what `use` returns for a hit: no entry is odd and below zero
 WIDEST = 32  # ways; wider sets are found by hashing (`lists.py`)
 
 
@@ -83,6 +84,49 @@ def make_to_front(ways: int) -> Any:
         return types.int64(*([types.int64] * 4)), generate
 
     return to_front
+
+
+def make_use(lanes: int) -> Any:
+    """A compiled `use(tags, first, last_way, line, dirty)` that makes `line` the newest of its set, found or not.
+
+    `last_way` has the bit of the last way set. Returns what was displaced (FOUND where the line was there already)
+    and the line's entry. A find and a move to the front in one: the set is read once, without a branch.
+    """
+    vector, mask_type = ir.VectorType(I64, lanes), ir.IntType(lanes)
+    undefined = ir.Constant(vector, ir.Undefined)
+    pair = types.UniTuple(types.int64, 2)
+
+    @intrinsic
+    def use(typing_context, tags, first, last_way, line, dirty):
+        def generate(context, builder, signature, args):
+            where = pointer(builder, args[0], args[1], vector)
+            old = load_vector(builder, where, vector)
+            clean = builder.shl(args[3], ir.Constant(I64, 1))
+            key = builder.or_(clean, ir.Constant(I64, 1))
+            equal = builder.icmp_unsigned(
+                "==", builder.or_(old, ir.Constant(vector, [1] * lanes)), _splat(builder, key, lanes)
+            )
+            mask = builder.zext(builder.bitcast(equal, mask_type), I64)
+            missing = builder.icmp_unsigned("==", mask, ir.Constant(I64, 0))
+            # A line that is not there takes the last way: then both cases move the ways before by one.
+            way = builder.cttz(builder.or_(mask, args[2]), ir.Constant(ir.IntType(1), 1))
+            held = builder.load(pointer(builder, args[0], builder.add(args[1], way)), typ=I64)
+            was_dirty = builder.select(missing, ir.Constant(I64, 0), builder.and_(held, ir.Constant(I64, 1)))
+            entry = builder.or_(builder.or_(clean, args[4]), was_dirty)
+            newest = builder.insert_element(undefined, entry, ir.Constant(I32, 0))
+            order = ir.Constant(ir.VectorType(I32, lanes), [lanes, *range(lanes - 1)])
+            moved = builder.shuffle_vector(old, newest, order)
+            lane = ir.Constant(vector, list(range(lanes)))
+            nearer = builder.icmp_signed("<=", lane, _splat(builder, way, lanes))
+            stored: Any = _WholeStore(builder.block, builder.select(nearer, moved, old), where)
+            stored.align = 8
+            builder._insert(stored)
+            displaced = builder.select(missing, held, ir.Constant(I64, FOUND))
+            return context.make_tuple(builder, pair, [displaced, entry])
+
+        return pair(*([types.int64] * 5)), generate
+
+    return use
 
 
 def _splat(builder: Any, value: Any, lanes: int) -> Any:
