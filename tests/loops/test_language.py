@@ -38,6 +38,8 @@ HEAD = "def loop(a, b):\n"  # line 5 of the file
         ("    b[0] = np.sum(a)\n", 6, "the accesses of sum cannot be seen; write its loop"),
         ("    for i in range(3):\n        b[i] = a[i:].sum()\n", 7, "the accesses of sum cannot be seen"),
         ("    for i in range(3):\n        b[:] = 1.0\n", 7, "b[:]: a slice is a loop that cannot be seen"),
+        ("    return a * 2\n", 6, "a * 2: arithmetic on the whole array a is a loop that cannot be seen"),
+        ("    return -a\n", 6, "-a: arithmetic on the whole array a is a loop that cannot be seen"),
         ("    def inner(x):\n        return x\n    b[0] = 1.0\n", 6, "a function inside the function"),
         (
             "    for x in a:\n        b[0] += x\n",

@@ -71,6 +71,8 @@ def _check(node: ast.AST, source: Source, kinds: Kinds) -> None:
             _check_attribute(node, source, kinds)
         case ast.BinOp() if isinstance(node.op, ast.MatMult):
             refuse(source, node, _REASONS[ast.MatMult])
+        case ast.BinOp() | ast.UnaryOp() | ast.Compare() | ast.BoolOp() | ast.IfExp():
+            _check_operands(node, source, kinds)
         case ast.Assign() | ast.AugAssign() | ast.AnnAssign():
             _check_assignment(node, source, kinds)
         case ast.Constant() if isinstance(node.value, (str, bytes)):
@@ -114,6 +116,18 @@ def _check_subscript(node: ast.Subscript, source: Source, kinds: Kinds) -> None:
             refuse(source, node, f"{said}: an array as the index is a loop that cannot be seen; write that loop")
         if kind not in ("int", "bool", None):
             refuse(source, index, f"{said}: the index {ast.unparse(index)} is {kind}, expected a whole number")
+
+
+def _check_operands(node: ast.expr, source: Source, kinds: Kinds) -> None:
+    """Arithmetic on a whole array runs a loop whose accesses nobody counts."""
+    for operand in ast.iter_child_nodes(node):
+        if isinstance(operand, ast.Name) and kinds.array(operand) is not None:
+            refuse(
+                source,
+                node,
+                f"{ast.unparse(node)}: arithmetic on the whole array {operand.id} is a loop that cannot be seen; "
+                "write the loop over its elements",
+            )
 
 
 def _check_call(node: ast.Call, source: Source, kinds: Kinds) -> None:
