@@ -9,6 +9,7 @@ import msgspec
 from rooflab.errors import RooflabError, UnknownNameError
 from rooflab.types.machine import Machine
 from rooflab.types.prediction import Bound
+from rooflab.types.schema import refuse_newer
 from rooflab.types.simulation import Simulation
 from rooflab.types.work import Flop, Traffic
 
@@ -309,9 +310,7 @@ class LoopReport(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         Raises:
             RooflabError: an unknown key, a missing or wrong value, a newer schema.
         """
-        schema = raw.get("schema", SCHEMA) if isinstance(raw, dict) else SCHEMA
-        if isinstance(schema, int) and schema > SCHEMA:
-            raise RooflabError(f"schema {schema} is newer than this rooflab reads ({SCHEMA}); update rooflab")
+        refuse_newer(raw.get("schema", SCHEMA) if isinstance(raw, dict) else SCHEMA, SCHEMA)
         try:
             return msgspec.convert({key: value for key, value in raw.items() if key != "totals"}, LoopReport)
         except (msgspec.ValidationError, AttributeError) as error:

@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from rooflab.errors import RooflabError, UnknownNameError, squash
+from rooflab.types.schema import refuse_newer
 
 SCHEMA = 1
 
@@ -364,10 +365,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             machine = msgspec.convert(raw, Machine)
         except msgspec.ValidationError as error:
             raise RooflabError(f"not a machine: {error}") from None
-        if machine.schema > SCHEMA:
-            raise RooflabError(
-                f"schema {machine.schema} is newer than this rooflab reads ({SCHEMA}); update rooflab"
-            )
+        refuse_newer(machine.schema, SCHEMA)
         return machine
 
     def show(self) -> None:

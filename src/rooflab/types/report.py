@@ -11,6 +11,7 @@ from rooflab.errors import RooflabError
 from rooflab.types.groups import Group, GroupBy, grouped
 from rooflab.types.machine import Machine
 from rooflab.types.prediction import Bound, Cache, Mode, Power, Prediction, Setting
+from rooflab.types.schema import refuse_newer
 from rooflab.types.work import Cost, Flop, Graph, Op, Phase
 from rooflab.units import FLOP_PER_FMA
 
@@ -333,9 +334,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         Raises:
             RooflabError: an unknown key, a missing or wrong value, a newer schema.
         """
-        schema = raw.get("schema", SCHEMA) if isinstance(raw, dict) else SCHEMA
-        if isinstance(schema, int) and schema > SCHEMA:
-            raise RooflabError(f"schema {schema} is newer than this rooflab reads ({SCHEMA}); update rooflab")
+        refuse_newer(raw.get("schema", SCHEMA) if isinstance(raw, dict) else SCHEMA, SCHEMA)
         try:
             # The totals are there for other programs: they follow from the rows.
             plain = {key: value for key, value in raw.items() if key != "totals"}

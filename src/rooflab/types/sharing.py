@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from rooflab.errors import RooflabError, UnknownNameError
+from rooflab.types.schema import refuse_newer
 from rooflab.types.simulation import LevelCounts
 
 SCHEMA = 1
@@ -191,8 +192,7 @@ class CoreSimulation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             made = msgspec.convert(raw, CoreSimulation)
         except msgspec.ValidationError as error:
             raise RooflabError(f"not a simulation of cores: {error}") from None
-        if made.schema > SCHEMA:
-            raise RooflabError(f"schema {made.schema} is newer than this rooflab reads ({SCHEMA}); update rooflab")
+        refuse_newer(made.schema, SCHEMA)
         return made
 
     def show(self) -> None:

@@ -10,6 +10,7 @@ import msgspec
 
 from rooflab.errors import RooflabError, UnknownNameError
 from rooflab.types.machine import Basis
+from rooflab.types.schema import refuse_newer
 from rooflab.types.work import Traffic
 
 SCHEMA = 1
@@ -248,8 +249,7 @@ class Simulation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             made = msgspec.convert(raw, Simulation)
         except msgspec.ValidationError as error:
             raise RooflabError(f"not a simulation: {error}") from None
-        if made.schema > SCHEMA:
-            raise RooflabError(f"schema {made.schema} is newer than this rooflab reads ({SCHEMA}); update rooflab")
+        refuse_newer(made.schema, SCHEMA)
         return made
 
     def show(self) -> None:

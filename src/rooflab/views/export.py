@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
 from rooflab.errors import FileError
 from rooflab.types.machine import Machine
+
+Subject = TypeVar("Subject")  # what is saved: a machine, a report
 
 PNG_SCALE = 2  # pixels of the file for one pixel of the chart: sharp on dense screens
 
@@ -26,8 +29,15 @@ def save(machine: Machine, *paths: str | Path) -> None:
         RooflabError: the machine has no roofline to draw.
     """
     check_writable(paths)
+    write_all(machine, paths, _WRITERS)
+
+
+def write_all(
+    subject: Subject, paths: Iterable[str | Path], writers: Mapping[str, Callable[[Subject], bytes]]
+) -> None:
+    """Write `subject` to each of `paths`, as the writer of its suffix renders it; check the paths before."""
     # All are rendered before the first is written.
-    made = [(Path(path), _WRITERS[Path(path).suffix.lower()](machine)) for path in paths]
+    made = [(Path(path), writers[Path(path).suffix.lower()](subject)) for path in paths]
     for path, content in made:
         write(path, content)
 

@@ -17,9 +17,7 @@ def save(report: LoopReport, *paths: str | Path) -> None:
         RooflabError: a picture of a report without a machine, or without FLOP.
     """
     check_writable(paths)
-    made = [(Path(path), _WRITERS[Path(path).suffix.lower()](report)) for path in paths]
-    for path, content in made:
-        export.write(path, content)
+    export.write_all(report, paths, _WRITERS)
 
 
 def check_writable(paths: Iterable[str | Path]) -> None:

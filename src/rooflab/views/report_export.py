@@ -23,10 +23,7 @@ def save(report: Report, *paths: str | Path) -> None:
         RooflabError: a picture of a report without a machine.
     """
     check_writable(paths)
-    # All are rendered before the first is written.
-    made = [(Path(path), _WRITERS[Path(path).suffix.lower()](report)) for path in paths]
-    for path, content in made:
-        export.write(path, content)
+    export.write_all(report, paths, _WRITERS)
 
 
 def check_writable(paths: Iterable[str | Path]) -> None:
