@@ -22,7 +22,6 @@ from rooflab.cachesim.layout import (
     COUNTS,
     GENERAL_CALL,
     HITS,
-    LAST_WAY,
     MASK,
     MEMO,
     MISSES,
@@ -35,11 +34,12 @@ from rooflab.cachesim.layout import (
     WRITEBACKS,
 )
 from rooflab.cachesim.memory import CALL_SIGNATURE, add, call, load, store
-from rooflab.cachesim.vectors import FOUND, make_use, padded
+from rooflab.cachesim.vectors import FOUND, ordered_set, padded
 from rooflab.types.simulation import Cache
 
 LANES = (8, 16)  # of levels that are fused: 5 to 16 ways. Bounds how many functions there can be
 MOST_LEVELS = 3
+BITS = 64
 _KEPT: list[Any] = []  # machine code lives as long as what compiled it
 
 
@@ -61,15 +61,15 @@ def is_plain(levels: Sequence[Cache]) -> bool:
     )
 
 
-def _make_read_last(lanes: int) -> Any:
+def _make_read_last(ways: int) -> Any:
     """Compiled `read(level, line, shift, offset)` of the last level."""
-    use = make_use(lanes)
+    use = ordered_set(ways, BITS).use
 
-    @Named(f"fused last {lanes}").inlined
+    @Named(f"fused last {ways}").inlined
     def read(level, line, shift, offset):
         # Hit or miss is hard to foresee at the last level, and nothing behind it needs to know: no branch.
         row = load(level, COUNTS) + offset
-        old, _ = use(load(level, TAGS), (line & load(level, MASK)) * lanes, load(level, LAST_WAY), line, 0)
+        old = use(load(level, TAGS), line & load(level, MASK), line)
         add(row, HITS if old == FOUND else MISSES, 1)
         if old & 1 and old != FOUND:
             add(row, WRITEBACKS, 1)
@@ -80,19 +80,22 @@ def _make_read_last(lanes: int) -> Any:
     return read
 
 
-def _make_behind(lanes: tuple[int, ...]) -> tuple[Any, Any]:
+def _make_behind(ways: tuple[int, ...]) -> tuple[Any, Any]:
     """Compiled `read(level, line, shift, offset)` and `write(…)` of a level behind the first and all behind."""
-    named, use, width, last = Named(f"fused {lanes}"), make_use(lanes[0]), lanes[0], len(lanes) == 1
-    behind: tuple[Any, Any] = (None, None) if last else _make_behind(lanes[1:])
+    named, sets, last = Named(f"fused {ways}"), ordered_set(ways[0], BITS), len(ways) == 1
+    matching, renew, push = sets.matching, sets.renew, sets.push
+    behind: tuple[Any, Any] = (None, None) if last else _make_behind(ways[1:])
     read_behind, write_behind = behind
 
     @named.inlined
     def read(level, line, shift, offset):
-        row = load(level, COUNTS) + offset
-        old, _ = use(load(level, TAGS), (line & load(level, MASK)) * width, load(level, LAST_WAY), line, 0)
-        if old == FOUND:
+        tags, index, row = load(level, TAGS), line & load(level, MASK), load(level, COUNTS) + offset
+        matched = matching(tags, index, line)
+        if matched:
+            renew(tags, index, matched, 0)
             add(row, HITS, 1)
             return
+        old = push(tags, index, line << 1)
         add(row, MISSES, 1)
         read_behind(load(level, NEXT), line, shift, offset)
         if old < 0:
@@ -105,11 +108,13 @@ def _make_behind(lanes: tuple[int, ...]) -> tuple[Any, Any]:
     @named.part
     def write(level, line, shift, offset):
         # A whole line comes in: there is nothing to read.
-        row = load(level, COUNTS) + offset
-        old, _ = use(load(level, TAGS), (line & load(level, MASK)) * width, load(level, LAST_WAY), line, 1)
-        if old == FOUND:
+        tags, index, row = load(level, TAGS), line & load(level, MASK), load(level, COUNTS) + offset
+        matched = matching(tags, index, line)
+        if matched:
+            renew(tags, index, matched, 1)
             add(row, HITS, 1)
             return
+        old = push(tags, index, line << 1 | 1)
         add(row, MISSES, 1)
         add(row, READ_BYTES, -(1 << shift))
         if old < 0:
@@ -120,12 +125,13 @@ def _make_behind(lanes: tuple[int, ...]) -> tuple[Any, Any]:
             if not last:
                 write_behind(load(level, NEXT), old >> 1, shift, offset)
 
-    return (_make_read_last(width) if last else read), write
+    return (_make_read_last(ways[0]) if last else read), write
 
 
-def _make_first(lanes: tuple[int, ...]) -> Any:
-    use, width, last = make_use(lanes[0]), lanes[0], len(lanes) == 1
-    behind: tuple[Any, Any] = (None, None) if last else _make_behind(lanes[1:])
+def _make_first(ways: tuple[int, ...]) -> Any:
+    sets, last = ordered_set(ways[0], BITS), len(ways) == 1
+    matching, renew, push = sets.matching, sets.renew, sets.push
+    behind: tuple[Any, Any] = (None, None) if last else _make_behind(ways[1:])
     read_behind, write_behind = behind
 
     def through(level, address, nbytes, request, reference):
@@ -133,12 +139,15 @@ def _make_first(lanes: tuple[int, ...]) -> Any:
             return call(load(level, GENERAL_CALL), level, address, nbytes, request, reference)
         shift, offset = load(level, UNIT_SHIFT), reference * ROW_BYTES
         line, row = address >> shift, load(level, COUNTS) + offset
-        index = line & load(level, MASK)
-        old, entry = use(load(level, TAGS), index * width, load(level, LAST_WAY), line, request)
-        store(load(level, MEMO), index, entry)
-        if old == FOUND:
+        tags, index = load(level, TAGS), line & load(level, MASK)
+        matched = matching(tags, index, line)
+        if matched:
+            store(load(level, MEMO), index, renew(tags, index, matched, request))
             add(row, HITS, 1)
             return 0
+        entry = line << 1 | request
+        old = push(tags, index, entry)
+        store(load(level, MEMO), index, entry)
         add(row, MISSES, 1)
         if not last:
             read_behind(load(level, NEXT), line, shift, offset)
@@ -151,16 +160,16 @@ def _make_first(lanes: tuple[int, ...]) -> Any:
                 write_behind(load(level, NEXT), old >> 1, shift, offset)
         return 0
 
-    return Named(f"fused {lanes}").name(through)
+    return Named(f"fused {ways}").name(through)
 
 
 def address_of(levels: Sequence[Cache]) -> int:
     """The address of the compiled function that answers a request to the first of `levels`."""
-    return _compiled(tuple(padded(cache.set_ways) for cache in levels))
+    return _compiled(tuple(cache.set_ways for cache in levels))
 
 
 @functools.cache
-def _compiled(lanes: tuple[int, ...]) -> int:
-    made = callback(CALL_SIGNATURE, _make_first(lanes), f"fused {lanes}")
+def _compiled(ways: tuple[int, ...]) -> int:
+    made = callback(CALL_SIGNATURE, _make_first(ways), f"fused {ways}")
     _KEPT.append(made)
     return native_address(made)

@@ -64,7 +64,6 @@ class Hierarchy:
         words[layout.MASK] = cache.sets - 1 if masked else -1
         words[layout.FOLD_BITS] = max(1, (cache.sets - 1).bit_length())
         words[layout.SHIFT] = cache.line_bytes.bit_length() - 1
-        words[layout.LAST_WAY] = 1 << (cache.set_ways - 1) if cache.set_ways <= WIDEST else 0
         words[layout.UNIT_SHIFT] = cache.unit_bytes.bit_length() - 1
         words[layout.FLAGS] = _flags(cache)
         words[layout.RANDOM] = cache.seed

@@ -33,9 +33,9 @@ from __future__ import annotations
     UNIT_CALL, SPLIT_CALL,   # of the first level: what answers an access within a unit, and any other
     GENERAL_CALL,   # what answers anything but the plainest requests
     CHANGES,      # how often a request changed what the level holds
-    LAST_WAY,     # one bit: that of the last way (see vectors.make_use)
-) = range(31)
-DESCRIPTOR_WORDS = 32
+    RETURNED, RAISED,   # where a called function leaves its result (see memory.call)
+) = range(32)
+DESCRIPTOR_WORDS = 40
 
 # Flags of a level.
 (

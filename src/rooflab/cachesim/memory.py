@@ -11,7 +11,8 @@ from typing import Any
 import numba.extending
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
+
+from rooflab.cachesim.layout import RAISED, RETURNED
 
 I32, I64 = ir.IntType(32), ir.IntType(64)
 WORD = 8  # bytes
@@ -98,15 +99,17 @@ def count_bits(typing_context, value):
 
 
 @intrinsic
-def call(typing_context, function, a, b, c, d, e):
-    """What the compiled function at address `function` returns for five integers."""
+def call(typing_context, function, level, b, c, d, e):
+    """What the compiled function at address `function` returns for the descriptor `level` and four integers."""
 
     def generate(context, builder, signature, args):
         # numba's own convention: where the result and an exception go, then the arguments; a status comes back.
-        # These functions raise nothing.
+        # These functions raise nothing. Both go to words of the descriptor: room on the stack would be cleared
+        # anew wherever this is inlined, on every access, called or not.
         byte = ir.PointerType(ir.IntType(8))
         kind = ir.FunctionType(I32, [ir.PointerType(I64), ir.PointerType(byte), *([I64] * 5)])
-        result, error = cgutils.alloca_once(builder, I64), cgutils.alloca_once(builder, byte)
+        result = pointer(builder, args[1], ir.Constant(I64, RETURNED))
+        error = pointer(builder, args[1], ir.Constant(I64, RAISED), byte)
         builder.call(builder.inttoptr(args[0], ir.PointerType(kind)), [result, error, *args[1:]])
         return builder.load(result, typ=I64)
 

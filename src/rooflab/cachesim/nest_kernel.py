@@ -17,16 +17,18 @@ from numba import njit
 from rooflab.cachesim.compiled import INLINED, OPTIONS, Named, kernel
 from rooflab.cachesim.core import ROW_BYTES, access_uncounted, open_state
 from rooflab.cachesim.layout import CHANGES, COUNTS, MISSES, STORE, UNIT_SHIFT
-from rooflab.cachesim.memory import WORD, call, load, store
+from rooflab.cachesim.memory import WORD, call, count_bits, load, store
 from rooflab.cachesim.nests import ACCESS, END, INNER, LOOP, MOST_LOOPS, MOST_REFERENCES, REFERENCE_WORDS
 
 PLAIN, SETTLE, AT_ONCE = range(3)
 UNROLLED = 8  # references of an innermost loop that become straight code; more are looped over
 _NEVER = 1 << 60
+_NOTHING = -3  # no note in a memo
 # Words of the scratch memory: loop counters and extents, then addresses, strides and line changes of references.
 _COUNTERS, _EXTENTS, _ADDRESSES, _MOST = 0, MOST_LOOPS, 2 * MOST_LOOPS, MOST_REFERENCES
 _STRIDES, _CHANGES, _MASKS = _ADDRESSES + _MOST, _ADDRESSES + 2 * _MOST, _ADDRESSES + 3 * _MOST
-_CROSSING = _MASKS + _MOST  # whether an access of the innermost loop may cross units
+_PERIODS, _ENTERED = _MASKS + _MOST, _MASKS + 2 * _MOST
+_CROSSING = _ENTERED + _MOST  # whether an access of the innermost loop may cross units
 SCRATCH_WORDS = _CROSSING + 1
 
 
@@ -52,60 +54,89 @@ def _address(table, at, scratch, inner):
 def _make_body(references: int) -> Any:
     """A compiled function that makes one access for each of the first `references` of an innermost loop.
 
-    They are known not to cross units. What only a miss needs is read from the table then: what stays in
-    registers is few.
+    They are known not to cross units. Of each, `noted` holds the step at which it will have left its unit, where
+    the memo of its set lies, and the note found there: as long as it is still there, another access changes
+    nothing. What only a miss needs is read from memory then: what stays in registers is few.
     """
     if references == 0:
 
         @njit(**INLINED)
-        def nothing(view, addresses, strides, masks, at, step):
-            return None
+        def nothing(view, noted, periods, at, scratch, step):
+            return ()
 
         return nothing
     before, last = _make_body(references - 1), references - 1
 
     @Named(f"{references}").inlined
-    def body(view, addresses, strides, masks, at, step):
-        before(view, addresses, strides, masks, at, step)
-        memo, shift, mask, unit_call, state = view
-        address = addresses[last] + strides[last] * step
-        unit = address >> shift
-        if (load(memo, unit & mask) | masks[last]) != (unit << 1 | 1):
-            place = at + last * (REFERENCE_WORDS * WORD)
-            call(unit_call, state, address, load(place, 1), load(place, 2), load(place, 3))
+    def body(view, noted, periods, at, scratch, step):
+        done = before(view, noted, periods, at, scratch, step)
+        leaves, slot, note = noted[3 * last], noted[3 * last + 1], noted[3 * last + 2]
+        if step >= leaves or load(slot, 0) != note:
+            if step >= leaves:
+                leaves += periods[last]
+            memo, shift, mask, unit_call, state = view
+            address = load(scratch, _ADDRESSES + last) + load(scratch, _STRIDES + last) * step
+            unit, either = address >> shift, load(scratch, _MASKS + last)
+            slot = memo + (unit & mask) * WORD
+            note = load(slot, 0)
+            if (note | either) != (unit << 1 | 1):
+                place = at + last * (REFERENCE_WORDS * WORD)
+                call(unit_call, state, address, load(place, 1), load(place, 2), load(place, 3))
+                note = load(slot, 0)
+                if (note | either) != (unit << 1 | 1):
+                    note = _NOTHING
+        return (*done, leaves, slot, note)
 
     return body
 
 
 def _make_words(count: int) -> Any:
-    """A compiled function: the `count` words at a base, `step` apart, as a tuple: they stay in registers."""
+    """A compiled function: the `count` words at a base as a tuple: they stay in registers."""
     if count == 1:
 
         @njit(**INLINED)
-        def one(base, at, step):
+        def one(base, at):
             return (load(base, at),)
 
         return one
     before, last = _make_words(count - 1), count - 1
 
     @Named(f"{count}").inlined
-    def words(base, at, step):
-        return (*before(base, at, step), load(base, at + last * step))
+    def words(base, at):
+        return (*before(base, at), load(base, at + last))
 
     return words
 
 
+def _make_opening(count: int) -> Any:
+    """A compiled function: what `_make_body` needs to know of `count` references before the first step."""
+    if count == 0:
+
+        @njit(**INLINED)
+        def nothing(memo, scratch):
+            return ()
+
+        return nothing
+    before, last = _make_opening(count - 1), count - 1
+
+    @Named(f"{count}").inlined
+    def opening(memo, scratch):
+        return (*before(memo, scratch), load(scratch, _ENTERED + last), memo, _NOTHING)
+
+    return opening
+
+
 def _make_inner(references: int) -> Any:
-    body, words = _make_body(references), _make_words(references)
+    body, words, opening = _make_body(references), _make_words(references), _make_opening(references)
 
     @Named(f"{references}").part
     def inner(state, table, at, scratch, first, last):
         memo, shift, mask, _, unit_call, _, _ = open_state(state)
         view = (memo, shift, mask, unit_call, state)
-        addresses, strides = words(scratch, _ADDRESSES, 1), words(scratch, _STRIDES, 1)
-        masks, place = words(scratch, _MASKS, 1), table + at * WORD
+        periods, place = words(scratch, _PERIODS), table + at * WORD
+        noted = opening(memo, scratch)
         for step in range(first, last):
-            body(view, addresses, strides, masks, place, step)
+            noted = body(view, noted, periods, place, scratch, step)
 
     return inner
 
@@ -201,6 +232,23 @@ def _collapsed(state, table, at, scratch, references, extent, mode):
         step = end
 
 
+@njit(**INLINED)
+def _note_period(scratch, each, stride, shift):
+    # How many steps reference `each` stays in a unit, and the step, none or before the first, at which it came
+    # into that of the first. Strides that are no power of two are looked at in every step.
+    size = stride if stride >= 0 else -stride
+    period, entered = 1, 0
+    if size == 0:
+        entered = _NEVER
+    elif size & (size - 1) == 0 and size < 1 << shift:
+        bits = count_bits(size - 1)
+        period = 1 << (shift - bits)
+        entered = (load(scratch, _ADDRESSES + each) & ((1 << shift) - 1)) >> bits
+        entered = -entered if stride > 0 else entered + 1 - period
+    store(scratch, _PERIODS + each, period)
+    store(scratch, _ENTERED + each, entered)
+
+
 @njit(**OPTIONS)
 def _innermost(state, table, at, scratch, mode, first, last):
     # `at` is where the header begins.
@@ -218,6 +266,7 @@ def _innermost(state, table, at, scratch, mode, first, last):
         store(scratch, _STRIDES + each, stride)
         # A load may find the unit clean or dirty, a store dirty alone, a non-temporal one never (see `core`).
         store(scratch, _MASKS + each, STORE - load(table, place + 2))
+        _note_period(scratch, each, stride, load(state, UNIT_SHIFT))
         size, moved = load(table, place + 1), load(scratch, _ADDRESSES + each) | stride
         if size & (size - 1) or moved & (size - 1) or size > 4 * quarter:
             store(scratch, _CROSSING, 1)
