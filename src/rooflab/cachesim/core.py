@@ -2,16 +2,13 @@
 
 How a generated numba function counts its accesses:
 
-    import functools
-from typing import Any
-
-from numba import njit
+    from numba import njit
     from rooflab.cachesim.core import access, open_state
     from rooflab.cachesim.layout import LOAD, STORE
 
     @njit(nogil=True, error_model="numpy")
     def twin(n, base_a, base_b, state):          # state: an integer, `hierarchy.build(...).address`
-        view = open_state(state)                 # once: seven integers that stay in registers
+        view = open_state(state)                 # once: integers that stay in registers
         for i in range(n):
             access(view, base_a + 8 * i, 8, LOAD, 0)    # reference 0: a[i]
             access(view, base_b + 8 * i, 8, STORE, 1)   # reference 1: b[i] = …
@@ -38,20 +35,22 @@ a repeat is to be seen (TLBs, stride prefetchers, QLRU), none.
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Any, NamedTuple
 
 from numba import njit
 
 from rooflab.cachesim.compiled import INLINED, callback, native_address
 from rooflab.cachesim.layout import (
+    CARE,
     COUNTER_WORDS,
     COUNTS,
     EXTRA,
     HITS,
     LOAD,
     MEMO,
-    MEMO_MASK,
     SELF_CALL,
+    SLOT_MASK,
+    SLOT_SHIFT,
     SPLIT_CALL,
     STORE,
     TLB,
@@ -64,13 +63,29 @@ from rooflab.cachesim.memory import CALL_SIGNATURE, WORD, add, call, load
 ROW_BYTES = COUNTER_WORDS * WORD
 
 
+class View(NamedTuple):
+    """The words of the first level that every access needs: integers that stay in registers."""
+
+    memo: Any
+    shift: Any
+    slot_shift: Any
+    slot_mask: Any
+    care: Any
+    counts: Any
+    unit_call: Any
+    split_call: Any
+    state: Any
+
+
 @njit(**INLINED)
 def open_state(state):
-    """The words of the first level that every access needs, as seven integers."""
-    return (
+    """The `View` of a state."""
+    return View(
         load(state, MEMO),
         load(state, UNIT_SHIFT),
-        load(state, MEMO_MASK),
+        load(state, SLOT_SHIFT),
+        load(state, SLOT_MASK),
+        load(state, CARE),
         load(state, COUNTS),
         load(state, UNIT_CALL),
         load(state, SPLIT_CALL),
@@ -79,20 +94,28 @@ def open_state(state):
 
 
 @njit(**INLINED)
+def slot_of(view, address):
+    """Where the memo of the set that `address` belongs to lies."""
+    return view.memo + ((address >> view.slot_shift) & view.slot_mask)
+
+
+@njit(**INLINED)
+def is_noted(view, address, request):
+    """Whether one more access like this changes nothing, nor needs to be seen."""
+    # A load may find the unit clean or dirty, a store dirty alone: request − 2 is a mask of the bits that matter.
+    differs = load(slot_of(view, address), 0) ^ (address >> view.shift << 1 | 1)
+    return request <= STORE and differs & (view.care & (request - 2)) == 0
+
+
+@njit(**INLINED)
 def access(view, address, nbytes, request, reference):
     """Count one access of `nbytes` bytes at `address` by `reference`."""
-    # A load may find the unit clean or dirty, a store dirty alone, STREAM (2) never: STORE − request is
-    # a mask of the bits that do not matter.
-    memo, shift, mask, counts, unit_call, split_call, state = view
-    unit = address >> shift
-    if (address + (nbytes - 1)) >> shift == unit:
-        noted = load(memo, unit & mask)
-        if (noted | (STORE - request)) == (unit << 1 | 1):
-            add(counts + reference * ROW_BYTES, HITS, 1)
-        else:
-            call(unit_call, state, address, nbytes, request, reference)
+    if (address + (nbytes - 1)) >> view.shift != address >> view.shift:
+        call(view.split_call, view.state, address, nbytes, request, reference)
+    elif is_noted(view, address, request):
+        add(view.counts + reference * ROW_BYTES, HITS, 1)
     else:
-        call(split_call, state, address, nbytes, request, reference)
+        call(view.unit_call, view.state, address, nbytes, request, reference)
 
 
 @njit(**INLINED)
@@ -101,24 +124,19 @@ def access_uncounted(view, address, nbytes, request, reference):
 
     Hits are then accesses + EXTRA − MISSES (see `layout`).
     """
-    memo, shift, mask, _, unit_call, split_call, state = view
-    unit = address >> shift
-    if (address + (nbytes - 1)) >> shift != unit:
-        call(split_call, state, address, nbytes, request, reference)
-    elif (load(memo, unit & mask) | (STORE - request)) != (unit << 1 | 1):
-        call(unit_call, state, address, nbytes, request, reference)
+    if (address + (nbytes - 1)) >> view.shift != address >> view.shift:
+        call(view.split_call, view.state, address, nbytes, request, reference)
+    elif not is_noted(view, address, request):
+        call(view.unit_call, view.state, address, nbytes, request, reference)
 
 
 @njit(**INLINED)
 def access_within(view, address, nbytes, request, reference):
     """`access` for one that is known to lie within a unit of the first level: aligned, and no longer than it."""
-    memo, shift, mask, counts, unit_call, _, state = view
-    unit = address >> shift
-    noted = load(memo, unit & mask)
-    if (noted | (STORE - request)) == (unit << 1 | 1):
-        add(counts + reference * ROW_BYTES, HITS, 1)
+    if is_noted(view, address, request):
+        add(view.counts + reference * ROW_BYTES, HITS, 1)
     else:
-        call(unit_call, state, address, nbytes, request, reference)
+        call(view.unit_call, view.state, address, nbytes, request, reference)
 
 
 def _split(state, address, nbytes, request, reference):

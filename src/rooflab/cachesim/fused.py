@@ -39,7 +39,7 @@ from rooflab.types.simulation import Cache
 
 LANES = (8, 16)  # of levels that are fused: 5 to 16 ways. Bounds how many functions there can be
 MOST_LEVELS = 3
-BITS = 64
+NARROW = 32  # bits of an entry where addresses are small
 _KEPT: list[Any] = []  # machine code lives as long as what compiled it
 
 
@@ -61,11 +61,16 @@ def is_plain(levels: Sequence[Cache]) -> bool:
     )
 
 
-def _make_read_last(ways: int) -> Any:
-    """Compiled `read(level, line, shift, offset)` of the last level."""
-    use = ordered_set(ways, BITS).use
+def fits_narrow(first: Cache, limit: int) -> bool:
+    """Whether entries of 32 bits hold lines of addresses below `limit`, a set of them no longer than its line."""
+    return limit <= first.line_bytes << (NARROW - 2) and padded(first.set_ways) * NARROW // 8 <= first.line_bytes
 
-    @Named(f"fused last {ways}").inlined
+
+def _make_read_last(ways: int, bits: int) -> Any:
+    """Compiled `read(level, line, shift, offset)` of the last level."""
+    use = ordered_set(ways, bits).use
+
+    @Named(f"fused last {ways} {bits}").inlined
     def read(level, line, shift, offset):
         # Hit or miss is hard to foresee at the last level, and nothing behind it needs to know: no branch.
         row = load(level, COUNTS) + offset
@@ -80,11 +85,11 @@ def _make_read_last(ways: int) -> Any:
     return read
 
 
-def _make_behind(ways: tuple[int, ...]) -> tuple[Any, Any]:
+def _make_behind(ways: tuple[int, ...], bits: int) -> tuple[Any, Any]:
     """Compiled `read(level, line, shift, offset)` and `write(…)` of a level behind the first and all behind."""
-    named, sets, last = Named(f"fused {ways}"), ordered_set(ways[0], BITS), len(ways) == 1
+    named, sets, last = Named(f"fused {ways} {bits}"), ordered_set(ways[0], bits), len(ways) == 1
     matching, renew, push = sets.matching, sets.renew, sets.push
-    behind: tuple[Any, Any] = (None, None) if last else _make_behind(ways[1:])
+    behind: tuple[Any, Any] = (None, None) if last else _make_behind(ways[1:], bits)
     read_behind, write_behind = behind
 
     @named.inlined
@@ -125,29 +130,32 @@ def _make_behind(ways: tuple[int, ...]) -> tuple[Any, Any]:
             if not last:
                 write_behind(load(level, NEXT), old >> 1, shift, offset)
 
-    return (_make_read_last(ways[0]) if last else read), write
+    return (_make_read_last(ways[0], bits) if last else read), write
 
 
-def _make_first(ways: tuple[int, ...]) -> Any:
-    sets, last = ordered_set(ways[0], BITS), len(ways) == 1
+def _make_first(ways: tuple[int, ...], bits: int) -> Any:
+    sets, last = ordered_set(ways[0], bits), len(ways) == 1
     matching, renew, push = sets.matching, sets.renew, sets.push
-    behind: tuple[Any, Any] = (None, None) if last else _make_behind(ways[1:])
+    behind: tuple[Any, Any] = (None, None) if last else _make_behind(ways[1:], bits)
     read_behind, write_behind = behind
 
     def through(level, address, nbytes, request, reference):
-        if request > STORE:
+        if bits > NARROW and request > STORE:
             return call(load(level, GENERAL_CALL), level, address, nbytes, request, reference)
         shift, offset = load(level, UNIT_SHIFT), reference * ROW_BYTES
         line, row = address >> shift, load(level, COUNTS) + offset
         tags, index = load(level, TAGS), line & load(level, MASK)
         matched = matching(tags, index, line)
         if matched:
-            store(load(level, MEMO), index, renew(tags, index, matched, request))
+            entry = renew(tags, index, matched, request)
+            if bits > NARROW:
+                store(load(level, MEMO), index, entry)
             add(row, HITS, 1)
             return 0
         entry = line << 1 | request
         old = push(tags, index, entry)
-        store(load(level, MEMO), index, entry)
+        if bits > NARROW:
+            store(load(level, MEMO), index, entry)
         add(row, MISSES, 1)
         if not last:
             read_behind(load(level, NEXT), line, shift, offset)
@@ -160,16 +168,19 @@ def _make_first(ways: tuple[int, ...]) -> Any:
                 write_behind(load(level, NEXT), old >> 1, shift, offset)
         return 0
 
-    return Named(f"fused {ways}").name(through)
+    return Named(f"fused {ways} {bits}").name(through)
 
 
-def address_of(levels: Sequence[Cache]) -> int:
-    """The address of the compiled function that answers a request to the first of `levels`."""
-    return _compiled(tuple(cache.set_ways for cache in levels))
+def address_of(levels: Sequence[Cache], bits: int) -> int:
+    """The address of the compiled function that answers a request to the first of `levels`.
+
+    `bits` are those of an entry: 64, or NARROW.
+    """
+    return _compiled(tuple(cache.set_ways for cache in levels), bits)
 
 
 @functools.cache
-def _compiled(ways: tuple[int, ...]) -> int:
-    made = callback(CALL_SIGNATURE, _make_first(ways), f"fused {ways}")
+def _compiled(ways: tuple[int, ...], bits: int) -> int:
+    made = callback(CALL_SIGNATURE, _make_first(ways, bits), f"fused {ways} {bits}")
     _KEPT.append(made)
     return native_address(made)

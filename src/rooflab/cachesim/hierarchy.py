@@ -10,6 +10,7 @@ import numpy as np
 from rooflab.cachesim import fused, layout, lists
 from rooflab.cachesim.core import split_address
 from rooflab.cachesim.level import compiled_level
+from rooflab.cachesim.memory import WORD
 from rooflab.cachesim.policies import pack_ages
 from rooflab.cachesim.vectors import EMPTY, WIDEST, padded
 from rooflab.errors import RooflabError
@@ -25,8 +26,16 @@ class Hierarchy:
     """
 
     def __init__(
-        self, levels: Sequence[Cache], tlbs: Sequence[Cache], references: Sequence[str], units: int | None
+        self,
+        levels: Sequence[Cache],
+        tlbs: Sequence[Cache],
+        references: Sequence[str],
+        units: int | None,
+        limit: int | None = None,
     ) -> None:
+        self._fused = units is None and not tlbs and fused.is_plain(levels)
+        narrow = self._fused and limit is not None and fused.fits_narrow(levels[0], limit)
+        self._entry = np.dtype(np.int32 if narrow else np.int64)
         self.levels, self.tlbs, self.references, self.units = levels, tlbs, tuple(references), units
         self._kept: list[Any] = []
         self._named: dict[int, np.ndarray] = {}
@@ -50,9 +59,16 @@ class Hierarchy:
         """The array of `count` words that `word` of a level's descriptor names; a view."""
         return self._named[int(self._descriptors[level][word])][:count]
 
+    def tags(self, level: int) -> np.ndarray:
+        """The entries of a level, line × 2 + dirty or EMPTY: a row for each set, some columns unused; a view."""
+        cache = self.levels[level]
+        lanes = padded(cache.set_ways) if cache.set_ways <= WIDEST else cache.set_ways
+        return self.words(level, layout.TAGS, cache.sets * lanes).reshape(cache.sets, lanes)
+
     def forget_memo(self) -> None:
         """Forget which units were the last: the caches have been changed from outside."""
-        self._named[int(self._descriptors[0][layout.MEMO])][:] = -1
+        if not self._descriptors[0][layout.PAIRED]:
+            self._named[int(self._descriptors[0][layout.MEMO])][:] = -1
 
     def _level(self, cache: Cache, units: int | None) -> np.ndarray:
         words = self._array(layout.DESCRIPTOR_WORDS)
@@ -86,8 +102,8 @@ class Hierarchy:
             self._linked(words, sets, ways)
             return
         lanes = ways if ways > WIDEST else padded(ways)
-        words[layout.TAGS] = self._address(sets * lanes, EMPTY)
-        words[layout.SECTORS] = self._address(sets * lanes)
+        words[layout.TAGS] = self._entries(sets * lanes)
+        words[layout.SECTORS] = self._address(0 if self._fused and self._entry.itemsize < 8 else sets * lanes)
         if kind == "plru":
             words[layout.META] = self._address(sets)
         if kind == "qlru":
@@ -136,13 +152,20 @@ class Hierarchy:
     def _open(self) -> None:
         first, cache = self._descriptors[0], self.levels[0]
         last_only = self.units is not None or cache.sector_bytes is not None or first[layout.MASK] < 0
-        slots = 1 if last_only else cache.sets
-        first[layout.MEMO], first[layout.MEMO_MASK] = self._address(slots, -1), slots - 1
+        slots = 1 if last_only or cache.unit_bytes < WORD else cache.sets
         first[layout.FLAGS] |= layout.FIRST
+        if self._entry.itemsize == WORD:
+            first[layout.MEMO], first[layout.CARE] = self._address(slots, -1), -1
+            first[layout.SLOT_SHIFT], first[layout.SLOT_MASK] = _slots(cache.unit_bytes, WORD, slots)
+        else:
+            first[layout.MEMO], first[layout.CARE] = first[layout.TAGS], (1 << fused.NARROW) - 1
+            each = padded(cache.set_ways) * self._entry.itemsize
+            first[layout.SLOT_SHIFT], first[layout.SLOT_MASK] = _slots(cache.unit_bytes, each, slots)
+            first[layout.PAIRED] = 1
         if "stride" not in cache.prefetch and not cache.policy.startswith("qlru") and not self.tlbs:
             first[layout.FLAGS] |= layout.MEMOIZED
-        if self.units is None and not self.tlbs and fused.is_plain(self.levels):
-            first[layout.SELF_CALL] = fused.address_of(self.levels)
+        if self._fused:
+            first[layout.SELF_CALL] = fused.address_of(self.levels, self._entry.itemsize * 8)
         first[layout.SPLIT_CALL] = split_address()
         first[layout.UNIT_CALL] = first[layout.SELF_CALL]
         if self.tlbs:
@@ -159,6 +182,13 @@ class Hierarchy:
         if fill:
             made[:] = fill
         return made
+
+    def _entries(self, count: int) -> int:
+        # Padded with no words: entries of 32 bits take half as many.
+        made = self._array(count * self._entry.itemsize // WORD).view(self._entry)
+        made[:] = EMPTY
+        self._named[made.ctypes.data] = made
+        return made.ctypes.data
 
     def _address(self, words: int, fill: int = 0) -> int:
         made = self._array(words, fill)
@@ -210,6 +240,7 @@ def build(
     tlbs: Sequence[Cache] = (),
     references: Sequence[str] = (),
     units: int | None = None,
+    limit: int | None = None,
 ) -> Hierarchy:
     """Empty caches, near to far, ready to be run.
 
@@ -219,13 +250,15 @@ def build(
         references: the names of what accesses; compiled code numbers them from 0. None: one, without a name.
         units: tell compulsory, capacity and conflict misses apart, where at most so many different units
             (lines of the nearest level) are accessed.
+        limit: all addresses lie below it, and nothing is asked for but LOAD and STORE: entries may then be half
+            as long, which is faster. None: unknown.
 
     Raises:
         RooflabError: levels that do not fit each other.
     """
     check(levels)
     check(tlbs, "TLB")
-    return Hierarchy(levels, tlbs, references, units)
+    return Hierarchy(levels, tlbs, references, units, limit)
 
 
 def check(levels: Sequence[Cache], prefix: str = "L") -> None:
@@ -260,6 +293,12 @@ def _check_exclusive(name: str, level: Cache, near: Cache | None) -> None:
         raise RooflabError(f"{name}: exclusive, expected write-back and write-allocate: it is filled by evictions")
     if level.prefetch:
         raise RooflabError(f"{name}: exclusive, so it cannot prefetch: it is filled by evictions alone")
+
+
+def _slots(unit_bytes: int, slot_bytes: int, slots: int) -> tuple[int, int]:
+    """The shift and the mask that make an address the offset of one of `slots` memo slots."""
+    shift = unit_bytes.bit_length() - slot_bytes.bit_length()
+    return max(shift, 0), (slots - 1) * slot_bytes if slots > 1 else 0
 
 
 def _flags(cache: Cache) -> int:

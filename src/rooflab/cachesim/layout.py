@@ -21,6 +21,9 @@ from __future__ import annotations
     SELF_CALL,    # this level's own function
     COUNTS,       # address: a row of counters for each reference
     MEMO, MEMO_MASK,   # address and slots − 1: units of which one more access changes nothing (see core.py)
+    SLOT_SHIFT, SLOT_MASK,   # an address, shifted and masked, is the offset of its memo slot
+    CARE,         # the bits of a memo slot that count
+    PAIRED,       # whether memo slots are the two newest entries of a set, of 32 bits (see fused.py), else 0
     FOLD_BITS,    # bits of the line number that one fold of the XOR index takes
     RANDOM,       # state of the generator of random victims
     AGES,         # the QLRU variant, packed (see policies.py)
@@ -34,7 +37,7 @@ from __future__ import annotations
     GENERAL_CALL,   # what answers anything but the plainest requests
     CHANGES,      # how often a request changed what the level holds
     RETURNED, RAISED,   # where a called function leaves its result (see memory.call)
-) = range(32)
+) = range(36)
 DESCRIPTOR_WORDS = 40
 
 # Flags of a level.

@@ -41,7 +41,6 @@ from rooflab.cachesim.layout import (
     LOAD,
     MASK,
     MEMO,
-    MEMO_MASK,
     MEMOIZED,
     MISSES,
     NEAR,
@@ -61,6 +60,8 @@ from rooflab.cachesim.layout import (
     SETS,
     SHADOW,
     SHIFT,
+    SLOT_MASK,
+    SLOT_SHIFT,
     STORE,
     STREAM,
     STRIDE,
@@ -199,9 +200,8 @@ def first_sight(seen, key):
 def memoize(level, flags, address, request, entry_dirty):
     """Note at the first level that one more access of this unit changes nothing (a prefetch undoes that)."""
     if flags & MEMOIZED:
-        unit = address >> load(level, UNIT_SHIFT)
-        note = -1 if request == PREFETCH else unit << 1 | entry_dirty
-        store(load(level, MEMO), unit & load(level, MEMO_MASK), note)
+        note = -1 if request == PREFETCH else address >> load(level, UNIT_SHIFT) << 1 | entry_dirty
+        store(load(level, MEMO) + ((address >> load(level, SLOT_SHIFT)) & load(level, SLOT_MASK)), 0, note)
 
 
 @njit(**OPTIONS)
@@ -240,7 +240,8 @@ def make_level(policy: policies.Policy, tag: str) -> tuple[Any, Any]:
             dirty = load(load(level, SECTORS), place) >> 32
         remove(level, index, place)
         if flags & FIRST:
-            store(load(level, MEMO), line & load(level, MEMO_MASK), -1)
+            slot = (line << load(level, SHIFT) >> load(level, SLOT_SHIFT)) & load(level, SLOT_MASK)
+            store(load(level, MEMO) + slot, 0, -1)
         return dirty
 
     @named.part

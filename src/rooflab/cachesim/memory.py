@@ -89,6 +89,17 @@ def shift_right(typing_context, value, bits):
 
 
 @intrinsic
+def halves_swapped(typing_context, value):
+    """`value` with its upper and lower 32 bits exchanged."""
+
+    def generate(context, builder, signature, args):
+        bits = ir.Constant(I64, 32)
+        return builder.or_(builder.shl(args[0], bits), builder.lshr(args[0], bits))
+
+    return types.int64(types.int64), generate
+
+
+@intrinsic
 def count_bits(typing_context, value):
     """How many bits of `value` are one."""
 

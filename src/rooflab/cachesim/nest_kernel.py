@@ -15,19 +15,20 @@ from typing import Any
 from numba import njit
 
 from rooflab.cachesim.compiled import INLINED, OPTIONS, Named, kernel
-from rooflab.cachesim.core import ROW_BYTES, access_uncounted, open_state
-from rooflab.cachesim.layout import CHANGES, COUNTS, MISSES, STORE, UNIT_SHIFT
-from rooflab.cachesim.memory import WORD, call, count_bits, load, store
+from rooflab.cachesim.core import ROW_BYTES, access_uncounted, open_state, slot_of
+from rooflab.cachesim.layout import CARE, CHANGES, COUNTS, MISSES, PAIRED, STORE, UNIT_SHIFT
+from rooflab.cachesim.memory import WORD, call, count_bits, halves_swapped, load, store
 from rooflab.cachesim.nests import ACCESS, END, INNER, LOOP, MOST_LOOPS, MOST_REFERENCES, REFERENCE_WORDS
 
 PLAIN, SETTLE, AT_ONCE = range(3)
 UNROLLED = 8  # references of an innermost loop that become straight code; more are looped over
 _NEVER = 1 << 60
 _NOTHING = -3  # no note in a memo
+_NARROW_LINE = 0xFFFFFFFE  # the line of an entry of 32 bits
 # Words of the scratch memory: loop counters and extents, then addresses, strides and line changes of references.
 _COUNTERS, _EXTENTS, _ADDRESSES, _MOST = 0, MOST_LOOPS, 2 * MOST_LOOPS, MOST_REFERENCES
-_STRIDES, _CHANGES, _MASKS = _ADDRESSES + _MOST, _ADDRESSES + 2 * _MOST, _ADDRESSES + 3 * _MOST
-_PERIODS, _ENTERED = _MASKS + _MOST, _MASKS + 2 * _MOST
+_STRIDES, _CHANGES, _CARES = _ADDRESSES + _MOST, _ADDRESSES + 2 * _MOST, _ADDRESSES + 3 * _MOST
+_PERIODS, _ENTERED = _CARES + _MOST, _CARES + 2 * _MOST
 _CROSSING = _ENTERED + _MOST  # whether an access of the innermost loop may cross units
 SCRATCH_WORDS = _CROSSING + 1
 
@@ -74,17 +75,21 @@ def _make_body(references: int) -> Any:
         if step >= leaves or load(slot, 0) != note:
             if step >= leaves:
                 leaves += periods[last]
-            memo, shift, mask, unit_call, state = view
             address = load(scratch, _ADDRESSES + last) + load(scratch, _STRIDES + last) * step
-            unit, either = address >> shift, load(scratch, _MASKS + last)
-            slot = memo + (unit & mask) * WORD
+            slot, key, care = slot_of(view, address), address >> view.shift << 1 | 1, load(scratch, _CARES + last)
             note = load(slot, 0)
-            if (note | either) != (unit << 1 | 1):
+            if (note ^ key) & care:
+                second = halves_swapped(note)
                 place = at + last * (REFERENCE_WORDS * WORD)
-                call(unit_call, state, address, load(place, 1), load(place, 2), load(place, 3))
-                note = load(slot, 0)
-                if (note | either) != (unit << 1 | 1):
-                    note = _NOTHING
+                if (second ^ key) & _NARROW_LINE == 0 and load(view.state, PAIRED):
+                    # The second newest of its set: the two change places.
+                    note = second | load(place, 2)
+                    store(slot, 0, note)
+                else:
+                    call(view.unit_call, view.state, address, load(place, 1), load(place, 2), load(place, 3))
+                    note = load(slot, 0)
+                    if (note ^ key) & care:
+                        note = _NOTHING
         return (*done, leaves, slot, note)
 
     return body
@@ -131,10 +136,9 @@ def _make_inner(references: int) -> Any:
 
     @Named(f"{references}").part
     def inner(state, table, at, scratch, first, last):
-        memo, shift, mask, _, unit_call, _, _ = open_state(state)
-        view = (memo, shift, mask, unit_call, state)
+        view = open_state(state)
         periods, place = words(scratch, _PERIODS), table + at * WORD
-        noted = opening(memo, scratch)
+        noted = opening(view.memo, scratch)
         for step in range(first, last):
             noted = body(view, noted, periods, place, scratch, step)
 
@@ -264,8 +268,11 @@ def _innermost(state, table, at, scratch, mode, first, last):
             mode = PLAIN  # it leaves its unit so soon that looking ahead costs more than it saves
         store(scratch, _ADDRESSES + each, _address(table, place, scratch, number) + stride * first)
         store(scratch, _STRIDES + each, stride)
-        # A load may find the unit clean or dirty, a store dirty alone, a non-temporal one never (see `core`).
-        store(scratch, _MASKS + each, STORE - load(table, place + 2))
+        request = load(table, place + 2)
+        if request > STORE:
+            store(scratch, _CROSSING, 1)
+        # A load may find the unit clean or dirty, a store dirty alone (see `core`).
+        store(scratch, _CARES + each, load(state, CARE) & (request - 2))
         _note_period(scratch, each, stride, load(state, UNIT_SHIFT))
         size, moved = load(table, place + 1), load(scratch, _ADDRESSES + each) | stride
         if size & (size - 1) or moved & (size - 1) or size > 4 * quarter:

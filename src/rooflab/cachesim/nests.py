@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from rooflab.cachesim.layout import LOAD
+from rooflab.cachesim.layout import LOAD, STREAM
 from rooflab.errors import RooflabError
 
 MOST_LOOPS = 8  # that one access may lie in
@@ -131,3 +131,8 @@ def count(loop: Loop, weight: bool = False) -> int:
     """How many accesses `loop` makes; with `weight`, how many bytes they name."""
     sizes = [each.nbytes if weight else 1 for each in accesses(loop)]
     return sum(size * number for size, (_, _, number) in zip(sizes, totals(loop), strict=True))
+
+
+def streams(program: Program) -> bool:
+    """Whether `program` makes non-temporal stores."""
+    return any(each.request == STREAM for loop in program.loops for each in accesses(loop))

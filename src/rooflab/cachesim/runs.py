@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rooflab.cachesim import hierarchy, warping
+from rooflab.cachesim import hierarchy, nests, warping
 from rooflab.cachesim.compiled import ready
 from rooflab.cachesim.stream import Stream
 from rooflab.types.simulation import Cache, Simulation
@@ -25,9 +25,9 @@ def simulate_stream(
     """What `levels` do with `stream` (see `rooflab.simulate`)."""
     unit = levels[0].unit_bytes if levels else 1
     units = stream.footprint_bytes // unit + 2 * len(stream.spans) if classify else None
-    built = hierarchy.build(levels, tlbs=tlbs, references=stream.references, units=units)
+    built = hierarchy.build(levels, tlbs=tlbs, references=stream.references, units=units, limit=_limit(stream))
     if stream.program is not None:
-        warping.prepare()
+        warping.prepare(built)
         begun = time.perf_counter()
         warping.run_program(built, stream.program, np.array(stream.spans, np.int64), exact)
     else:
@@ -48,3 +48,10 @@ def simulate_stream(
         assumptions=assumptions,
         seconds=seconds,
     )
+
+
+def _limit(stream: Stream) -> int | None:
+    """Where the addresses of `stream` end; None where it makes other requests than loads and stores."""
+    if stream.program is not None and nests.streams(stream.program):
+        return None
+    return max(end for _, end in stream.spans)

@@ -16,7 +16,7 @@ from rooflab.cachesim import layout, nests
 from rooflab.cachesim.compiled import kernel, ready
 from rooflab.cachesim.hierarchy import Hierarchy
 from rooflab.cachesim.nest_kernel import AT_ONCE, PLAIN, SCRATCH_WORDS, SETTLE, run
-from rooflab.cachesim.vectors import EMPTY, WIDEST, padded
+from rooflab.cachesim.vectors import EMPTY, WIDEST
 from rooflab.types.simulation import Cache
 
 _LONGEST_PERIOD = 512  # steps; a longer one repeats too seldom to be worth looking for
@@ -56,11 +56,12 @@ def _count_hits(built: Hierarchy, program: nests.Program) -> None:
     rows[:, layout.HITS] = np.where(made == 0, 0, hits)
 
 
-def prepare() -> None:
-    """Compile what `run_program` calls, or find it on disk."""
+def prepare(built: Hierarchy) -> None:
+    """Compile what `run_program` calls for `built`, or find it on disk."""
+    tags = built.tags(0)
     ready(run, 0, 0, 0, 0, 0, 0)
-    table = np.zeros((1, 2), np.int64)
-    ready(_moved_equal, table, table, table, table[0], 0, 0)
+    arrays = np.zeros((1, 2), np.int64)
+    ready(_moved_equal, tags, tags, arrays, arrays[0], 0, 0)
 
 
 def _mode(built: Hierarchy, loop: nests.Loop) -> int:
@@ -129,8 +130,7 @@ class _Level:
     def __init__(self, built: Hierarchy, number: int, turn: int) -> None:
         cache = built.levels[number]
         self.turn, self.shift = turn, cache.line_bytes.bit_length() - 1
-        lanes = cache.set_ways if cache.set_ways > WIDEST else padded(cache.set_ways)
-        self.tags = built.words(number, layout.TAGS, cache.sets * lanes).reshape(cache.sets, lanes)
+        self.tags = built.tags(number)
         plain = cache.policy in ("lru", "fifo")
         self.meta = self.tags[:0, 0] if plain else built.words(number, layout.META, cache.sets)
         self.counts = built.counts(number)
@@ -221,7 +221,7 @@ def _move(level: _Level, arrays: np.ndarray, moved: np.ndarray, turn: int) -> No
     address = (turned >> 1) << level.shift
     for (first, end), by in zip(arrays, moved, strict=True):
         inside = (turned != EMPTY) & (address >= first) & (address < end)
-        turned[inside] += (by >> level.shift) * 2
+        turned[inside] += int(by >> level.shift) * 2
     level.tags[:] = turned
     if level.meta.size:
         level.meta[:] = np.roll(level.meta, turn % len(level.tags))
