@@ -34,7 +34,7 @@ from rooflab.cachesim.layout import (
     WRITEBACKS,
 )
 from rooflab.cachesim.memory import CALL_SIGNATURE, add, call, load, store
-from rooflab.cachesim.vectors import FOUND, ordered_set, padded
+from rooflab.cachesim.vectors import EMPTY, FOUND, ordered_set, padded
 from rooflab.types.simulation import Cache
 
 LANES = (8, 16)  # of levels that are fused: 5 to 16 ways. Bounds how many functions there can be
@@ -76,10 +76,10 @@ def _make_read_last(ways: int, bits: int) -> Any:
         row = load(level, COUNTS) + offset
         old = use(load(level, TAGS), line & load(level, MASK), line)
         add(row, HITS if old == FOUND else MISSES, 1)
-        if old & 1 and old != FOUND:
+        if old & 1:
             add(row, WRITEBACKS, 1)
             add(row, WRITE_BYTES, 1 << shift)
-        elif old < FOUND:
+        elif old == EMPTY:
             add(row, COLD, 1)
 
     return read

@@ -103,6 +103,8 @@ class Hierarchy:
             return
         lanes = ways if ways > WIDEST else padded(ways)
         words[layout.TAGS] = self._entries(sets * lanes)
+        if ways <= WIDEST:
+            words[layout.SET_SHIFT] = (lanes * self._entry.itemsize).bit_length() - 1
         words[layout.SECTORS] = self._address(0 if self._fused and self._entry.itemsize < 8 else sets * lanes)
         if kind == "plru":
             words[layout.META] = self._address(sets)

@@ -68,6 +68,20 @@ def add(typing_context, base, index, amount):
 
 
 @intrinsic
+def prefetch(typing_context, address):
+    """Have the machine that runs this bring the line at `address` near, to be written."""
+
+    def generate(context, builder, signature, args):
+        byte = ir.PointerType(ir.IntType(8))
+        hint = builder.module.declare_intrinsic("llvm.prefetch", [byte], ir.FunctionType(ir.VoidType(), [byte, I32, I32, I32]))
+        write, keep, data = (ir.Constant(I32, number) for number in (1, 3, 1))
+        builder.call(hint, [builder.inttoptr(args[0], byte), write, keep, data])
+        return context.get_dummy_value()
+
+    return types.void(types.int64), generate
+
+
+@intrinsic
 def load_byte(typing_context, address):
     """The byte at `address`, 0 to 255."""
 

@@ -15,7 +15,7 @@ from numba import types
 from rooflab.cachesim.memory import I32, I64, intrinsic, load_vector, pointer
 
 EMPTY = -2
-FOUND = -1  # what `use` returns for a hit: no entry is odd and below zero
+FOUND = -4  # what `use` returns for a hit: no entry, and even, as a clean one
 WIDEST = 32  # ways; wider sets are found by hashing (`lists.py`)
 
 

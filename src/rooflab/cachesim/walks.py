@@ -12,8 +12,8 @@ from numba import njit
 
 from rooflab.cachesim.compiled import INLINED, kernel
 from rooflab.cachesim.core import access, open_state
-from rooflab.cachesim.layout import LOAD, STORE
-from rooflab.cachesim.memory import load, shift_right
+from rooflab.cachesim.layout import LOAD, MASK, NEXT, SET_SHIFT, SHIFT, STORE, TAGS
+from rooflab.cachesim.memory import load, prefetch, shift_right
 
 
 @njit(**INLINED)
@@ -31,13 +31,35 @@ def below(number, count):
     return shift_right(shift_right(number, 31) * count, 32)
 
 
+@njit(**INLINED)
+def open_far(state):
+    """What `fetch_ahead` needs: of the largest level, tags, bits of the line, mask of the sets, bits of a set."""
+    level = state
+    while load(level, NEXT):
+        level = load(level, NEXT)
+    return load(level, TAGS), load(level, SHIFT), load(level, MASK) if load(level, SET_SHIFT) else 0, load(level, SET_SHIFT)
+
+
+@njit(**INLINED)
+def fetch_ahead(far, address):
+    """Have the set of the last level that an access to come will look at brought near: its tags are many."""
+    tags, shift, mask, set_shift = far
+    prefetch(tags + (((address >> shift) & mask) << set_shift))
+
+
 def _random(state, table):
     # items, count, seed, bytes of an item, request
     view = open_state(state)
     items, count, seed = load(table, 0), load(table, 1), load(table, 2)
     nbytes, request = load(table, 3), load(table, 4)
-    for i in range(count):
-        access(view, below(mixed(seed + i), items) * nbytes, nbytes, request, 0)
+    far = open_far(state)
+    one, two, three, four = 0, 0, 0, 0
+    for i in range(-4, count):
+        address, one, two, three = one, two, three, four
+        four = below(mixed(seed + i + 4), items) * nbytes
+        fetch_ahead(far, four)
+        if i >= 0:
+            access(view, address, nbytes, request, 0)
 
 
 def _chase(state, table):
