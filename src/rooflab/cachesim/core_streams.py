@@ -25,6 +25,8 @@ from rooflab.cachesim.core_stream import (
 from rooflab.cachesim.stream import positive
 from rooflab.errors import RooflabError
 
+__all__ = ["counters", "halo_exchange", "producer_consumer", "reduction", "triad"]
+
 CHUNK = 1 << 11  # trips of a loop whose records are made at once: they stay in the cache
 LOAD, STORE = OPERATIONS["load"], OPERATIONS["store"]
 
