@@ -1,4 +1,4 @@
-"""The twin of a loop against the simulator alone on the same accesses, paired: python benchmarks/loops.py.
+"""The twin of a loop against the simulator alone on the same accesses, paired: python benchmarks/twin.py.
 
 The peer is the nest written by hand as calls of the simulator: no bounds checks, no counters of FLOP, trips and
 lines, no computing. The aim is 0.8 of its accesses per second.
