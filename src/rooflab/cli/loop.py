@@ -42,7 +42,7 @@ _AS_IS = "\b\n"
     "paths",
     multiple=True,
     metavar="FILE",
-    help="Write the report to FILE (.json, .svg, .png or .pdf); may be given again.",
+    help="Write the report to FILE (.html, .json, .svg, .png or .pdf); may be given again.",
 )
 def loop(
     target: str,

@@ -128,6 +128,7 @@ def _counts(known: Known, counted: counting.Counted) -> LoopReport:
         warm=counted.warm,
         lines=counting.lines(counted, read),
         loops=counting.loops(counted),
+        source=tuple(read.lines.items()),
         strided=counting.irregular(counted, "stride"),
         gathered=counting.irregular(counted, "gather"),
         chased=counting.irregular(counted, "chase"),

@@ -194,6 +194,7 @@ class LoopReport(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         sampled: that counts were scaled from a part, with the error; None for exact ones.
         caches: what was simulated.
         warnings: what a reader must know.
+        source: line numbers and text of the whole function.
     """
 
     name: str
@@ -225,6 +226,7 @@ class LoopReport(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     caches: str = ""
     warnings: tuple[str, ...] = ()
     conventions: tuple[str, ...] = ()
+    source: tuple[tuple[int, str], ...] = ()
     schema: int = SCHEMA
 
     @property
@@ -292,8 +294,14 @@ class LoopReport(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
         show(self)
 
+    def _repr_html_(self) -> str:
+        """This report's page, for a notebook."""
+        from rooflab.views import loop_page, notebook
+
+        return notebook.framed(self.name, loop_page.render(self))
+
     def save(self, *paths: str) -> None:
-        """Write this report to each path: .json, .svg, .png or .pdf."""
+        """Write this report to each path: .json, .html, .svg, .png or .pdf."""
         from rooflab.views.loop_export import save
 
         save(self, *paths)
