@@ -15,7 +15,7 @@ _TEMPLATE = "loop.html.j2"
 _TALL, _SMALL = (460, 330), (None, None)  # pixels of a wide and of a narrow plane; None: by the number of bars
 
 
-class _Named(NamedTuple):
+class Named(NamedTuple):
     """What the page's template asks of its subject: a name."""
 
     name: str
@@ -36,7 +36,7 @@ def render(report: LoopReport) -> str:
     """
     said = loop_tables.bound(report).rstrip(".")
     return page.template(_TEMPLATE).render(
-        machine=_Named(report.name),
+        machine=Named(report.name),
         what="a loop",
         facts=(f"{said[0].upper()}{said[1:]}.", report.where),
         warnings=report.warnings,

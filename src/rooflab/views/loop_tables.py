@@ -117,11 +117,17 @@ def short(count: int) -> str:
     return si(count, "").strip()
 
 
-def tiles(sweep: TileSweep) -> Table:
+def advice(sweep: TileSweep) -> str:
+    """Which sizes to take, and why."""
+    best = ", ".join(f"{name} = {size}" for name, size in sweep.best.items())
+    return f"Take {best}: {sweep.why}"
+
+
+def tiles(sweep: TileSweep, most: int = SHOWN_TILES) -> Table:
     """Traffic and times over tile size, the measured ones first; where there are many, every few."""
     timed = sorted((each for each in sweep.tiles if each.measured_s is not None), key=lambda t: t.measured_s or 0)
     others = [each for each in sweep.tiles if each.measured_s is None]
-    step = max(1, -(-len(others) // SHOWN_TILES))
+    step = max(1, -(-len(others) // most))
     names = list(sweep.tiles[0].sizes)
     served = list(sweep.tiles[0].traffic_bytes)
     rows = tuple(_tile(each, names, served) for each in (*timed, *others[::step]))
@@ -129,7 +135,7 @@ def tiles(sweep: TileSweep) -> Table:
     held = ", ".join(f"{name} {iec(nbytes)}" for name, nbytes in sweep.capacities_bytes.items())
     note = f"Bytes that each level serves, from empty caches. Caches: {held}."
     if step > 1:
-        note += f" Every {step}th of {len(others)} that were simulated alone; JSON has all."
+        note += f" One in {step} of the {len(others)} that were simulated alone; JSON, CSV and HTML have all."
     return Table("", columns, rows, note=note)
 
 

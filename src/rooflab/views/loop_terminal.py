@@ -69,8 +69,7 @@ def show_tiles(sweep: TileSweep, file: TextIO | None = None) -> None:
         out.print(Text(each, style="bold red"))
     for part in drawn_table(loop_tables.tiles(sweep), out.width):
         out.print(part)
-    best = ", ".join(f"{name} = {size}" for name, size in sweep.best.items())
-    out.print(Text(f"\nTake {best}: {sweep.why}", style="bold"))
+    out.print(Text(f"\n{loop_tables.advice(sweep)}", style="bold"))
     for name, reason in list(sweep.failed.items())[:3]:
         out.print(Text(f"left out: {name}: {reason}"))
 
