@@ -152,6 +152,7 @@ class World:
         for core, row in enumerate(self.rows):
             first = self.privates[core].words_of(0)
             row[at.CORE_CELLS] = self.cells.ctypes.data + core * at.CELL_WORDS * 8
+            row[at.CORE_FIRST] = first.ctypes.data
             row[at.CORE_MEMO] = first[layout.MEMO] or nothing.ctypes.data
             row[at.CORE_MEMO_MASK] = first[layout.MEMO_MASK]
 

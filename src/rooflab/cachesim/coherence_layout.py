@@ -28,11 +28,12 @@ WORLD_WORDS = 40
 # Words of a core: its chunk of the stream, where it stands, what happened to it.
 (
     CHUNK, POSITION, LENGTH, LAST, STATUS, WAITS, TIME, BEFORE,
-    CORE_CELLS, CORE_MEMO, CORE_MEMO_MASK,   # its cell of the first line; its first level's memo
+    CORE_CELLS, CORE_FIRST,   # its cell of the first line; the descriptor of its first level, and that one's memo
+    CORE_MEMO, CORE_MEMO_MASK,
     STORES, ORDERED_STORES, BARRIERS,   # plain stores; atomics and locks; what is no access
-    SLOW,                # loads and plain stores that were no repeats: only they counted hits and misses
+    SLOW,                # loads and plain stores but for plain hits of the first level: only they counted hits
     UPGRADES, LOST_COPIES, RECEIVED, SUPPLIED, DOWNGRADES, TRUE_SHARING, FALSE_SHARING,
-) = range(22)
+) = range(23)
 CORE_WORDS = 24
 RUNNING, AT_BARRIER, BLOCKED, FINISHED = range(4)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from numba import njit
 
 from rooflab.cachesim import race_core
-from rooflab.cachesim.coherence_core import CELL_BYTES, CORE_BYTES, access_line
+from rooflab.cachesim.coherence_core import CELL_BYTES, CORE_BYTES, access_line, note_last
 from rooflab.cachesim.coherence_layout import (
     ACQUIRE,
     ADDRESS_SHIFT,
@@ -18,6 +18,7 @@ from rooflab.cachesim.coherence_layout import (
     BY_TIME,
     CHUNK,
     CORE_CELLS,
+    CORE_FIRST,
     CORE_MEMO,
     CORE_MEMO_MASK,
     CORE_NEEDS,
@@ -26,13 +27,16 @@ from rooflab.cachesim.coherence_layout import (
     COSTS,
     DONE,
     FINISHED,
+    INVALID,
     LAST,
     LEFT,
     LENGTH,
     LIMIT,
     LINE_SHIFT,
     LONGEST,
+    LOOK,
     MISUSED,
+    MODIFIED,
     NEWS,
     ORDERED_STORES,
     PART_SHIFT,
@@ -42,8 +46,11 @@ from rooflab.cachesim.coherence_layout import (
     RELEASE,
     RUNNING,
     SHADOW,
+    SHELVES,
     SINCE,
     SLOW,
+    STATE,
+    STATE_BITS,
     STATUS,
     STORES,
     STUCK,
@@ -54,6 +61,7 @@ from rooflab.cachesim.coherence_layout import (
 )
 from rooflab.cachesim.compiled import INLINED, OPTIONS, kernel
 from rooflab.cachesim.memory import add, load, shift_right, store
+from rooflab.cachesim.shelf import ask_shelf
 
 
 @njit(**INLINED)
@@ -174,12 +182,24 @@ def slowly(world, core, row, address, nbytes, operation):
 
 
 @njit(**INLINED)
+def near_hit(level, shelf, line, cell, mask, writes):
+    """Whether an access is a hit of the first level and nothing else; it is the newest of its set then."""
+    state = load(cell, STATE) & STATE_BITS
+    if state == INVALID or (writes and state != MODIFIED) or load(cell, NEWS) & mask:
+        return False
+    if ask_shelf(shelf, level, LOOK, line, writes) == 0:
+        return False
+    note_last(level, line, writes)
+    return True
+
+
+@njit(**INLINED)
 def turn(world, core, row, left, fixed):
     """Let `core` go on for `left` operations: how many are left then, and what stops everything or 0."""
-    shift, part_shift, within, line_cells, shadow, limit, near_cost = fixed
+    shift, part_shift, within, line_cells, shadow, limit, near_cost, shelf = fixed
     chunk, position, length = load(row, CHUNK), load(row, POSITION), load(row, LENGTH)
     memo, memo_mask, cells = load(row, CORE_MEMO), load(row, CORE_MEMO_MASK), load(row, CORE_CELLS)
-    stores, cost, stopped = 0, 0, 0
+    first, stores, cost, stopped = load(row, CORE_FIRST), 0, 0, 0
     while left > 0:
         if position == length:
             if load(row, LAST):
@@ -204,7 +224,10 @@ def turn(world, core, row, left, fixed):
             continue
         line, end = address >> shift, address + nbytes - 1
         cell, mask = cells + line * line_cells, parts(address & within, end & within, part_shift)
-        if end >> shift == line and repeats(memo, memo_mask, line, cell, mask, operation):
+        if end >> shift == line and (
+            repeats(memo, memo_mask, line, cell, mask, operation)
+            or near_hit(first, shelf, line, cell, mask, operation)
+        ):
             cost += near_cost
             used = SINCE if operation else READ
             store(cell, used, load(cell, used) | mask)
@@ -232,6 +255,7 @@ def _run(world):
         load(world, SHADOW),
         load(world, LIMIT),
         load(load(world, COSTS), 0),
+        load(load(world, SHELVES), 0),
     )
     core, left = load(world, TURN), load(world, LEFT)
     while True:
