@@ -14,6 +14,33 @@ from rooflab.types.sharing import CoreSimulation
 SMALL = ("--level", "32KiB/8", "--level", "512KiB/8")
 
 PROGRAMS = """\
+import numpy as np
+from numba import prange
+
+
+def histogram(keys, counts):
+    for i in prange(keys.shape[0]):
+        counts[keys[i]] += 1
+
+
+def histogram_args(n, bins=8):
+    return np.arange(n) % bins, np.zeros(bins, np.int64)
+
+
+def alone(a):
+    for i in range(a.shape[0]):
+        a[i] = 1.0
+
+
+def past_the_end(a):
+    for i in prange(a.shape[0]):
+        a[i + 1] = 1.0
+
+
+def args(n):
+    return (np.zeros(n),)
+
+
 def message(cores, value=42):
     send = [("store", "data", 0, value), ("store", "flag", 0, 1)]
     read = [("load", "flag", 0), ("load", "data", 0)]
@@ -27,6 +54,14 @@ def nothing(cores):
 def broken(cores):
     return 1 // 0
 """
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _own_cache(tmp_path_factory):
+    patch = pytest.MonkeyPatch()
+    patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+    yield
+    patch.undo()
 
 
 @pytest.fixture(scope="module")
@@ -110,6 +145,16 @@ def test_a_race_of_a_file_is_named_with_what_could_be_seen(programs):
     assert " ".join(row.split()) == "data[0] core 0 stores, core 1 loads core 1 7 initial, 7"
 
 
+def test_a_loop_of_a_file_over_prange_is_split(programs):
+    found = json.loads(called(f"{programs}:histogram", 64, "--cores", 2, "--set", "bins=4", *SMALL, "--json"))
+    # Each trip loads a key and a counter and stores that; half of the trips a core
+    assert [(core["loads"], core["stores"]) for core in found["cores"]] == [(64, 32), (64, 32)]
+    assert {(race["array"], race["index"]) for race in found["races"]} == {("counts", bin) for bin in range(4)}
+    said = called(f"{programs}:histogram", 64, "--cores", 2, *SMALL)
+    assert "Data races: on 8 items." in said
+    assert "- trips of a loop over prange: one block a core" in " ".join(said.split())
+
+
 def test_streams_of_cores_are_listed():
     said = called("--list")
     assert "counters --cores N (count, padding_bytes, item_bytes)" in said
@@ -147,7 +192,11 @@ def test_bad_input_is_one_line(monkeypatch, capsys, arguments, said):
     ("name", "values", "said"),
     [
         ("mesage", (), "did you mean message?"),
-        ("message", ("x",), "value 'x', expected a whole number"),
+        ("message", ("x",), "value is 'x', expected a whole number"),
+        ("alone", (8,), "mine.py:14: alone has no loop over prange, expected one whose trips the cores share"),
+        ("past_the_end", (8,), "mine.py:21: past_the_end: a[i + 1] is out of bounds at i = 7: index 8 of axis 0"),
+        ("alone", (), "args needs 'n'"),
+        ("alone", (8, 9), "2 values, expected one, the n of args(n)"),
         ("nothing", (), "streams is a NoneType, expected a list of operations for each core"),
         ("broken", (), "ZeroDivisionError"),
     ],

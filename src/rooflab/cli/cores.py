@@ -62,8 +62,11 @@ def simulation(
     """What `cores` cores do to each other with the stream, or the function of a file, that `what` names."""
     from rooflab import story
 
+    found, args, shared_by = _streams(what, values, settings, cores)
     return story.simulate_cores(
-        _streams(what, values, settings, cores),
+        found,
+        *args,
+        cores=shared_by,
         machine=machine,
         levels=levels,
         protocol=protocol or "mesi",  # type: ignore[arg-type]
@@ -91,26 +94,33 @@ def list_streams() -> None:
         click.echo(f"{name} --cores N ({told})\n    {(inspect.getdoc(made) or '').splitlines()[0]}")
 
 
-def _streams(what: str, values: Sequence[str], settings: Mapping[str, str], cores: int) -> Any:
+def _streams(
+    what: str, values: Sequence[str], settings: Mapping[str, str], cores: int
+) -> tuple[Any, tuple[Any, ...], int | None]:
+    """What to simulate, the arguments of a loop, and how many cores share its trips (None: streams)."""
     from rooflab.cachesim import by_name
 
     if ".py:" not in what:
-        return by_name.streams_of_cores(what, cores, values, settings)
+        return by_name.streams_of_cores(what, cores, values, settings), (), None
+    from rooflab.loops import target as loops
     from rooflab.work import target
 
     _, fn = target.named(what)
-    sizes = _whole(what, values, settings)
-    with target.located(what):
-        return fn(cores, *sizes)
+    sizes = [_whole(what, "value", each) for each in values]
+    dims = {name: _whole(what, name, text) for name, text in settings.items()}
+    if next(iter(inspect.signature(fn).parameters), None) == "cores":
+        with target.located(what):
+            return fn(cores, *sizes, **dims), (), None
+    if len(sizes) > 1:
+        raise RooflabError(f"{what}: {len(sizes)} values, expected one, the n of args(n); others by --set NAME=N")
+    loop = loops.load(what, sizes[0] if sizes else None, dims)
+    return loop.fn, loop.args, cores
 
 
-def _whole(what: str, values: Sequence[str], settings: Mapping[str, str]) -> list[int]:
-    if settings:
-        raise RooflabError(f"{what}: --set is of a named stream, expected whole numbers after the function")
-    for each in values:
-        if not each.isdecimal():
-            raise RooflabError(f"{what}: value {each!r}, expected a whole number")
-    return [int(each) for each in values]
+def _whole(what: str, name: str, text: str) -> int:
+    if not text.isdecimal():
+        raise RooflabError(f"{what}: {name} is {text!r}, expected a whole number")
+    return int(text)
 
 
 def _costs(pairs: Sequence[str]) -> dict[str, float] | None:
