@@ -21,14 +21,15 @@ import numpy as np
 from loop_kernels import Case
 
 import rooflab
+from rooflab.errors import RooflabError
 from rooflab.loops import caches, examine, original, tiles
 from rooflab.loops.arguments import Arguments
 from rooflab.model import loop_times
-from rooflab.types.loop import Predicted
+from rooflab.types.loop import LoopReport, Predicted
 from rooflab.types.machine import Machine
 
 WITHIN = 0.25
-SIZES = (4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384)
+SIZES = (4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 320)
 GROUPS = {
     "required": loop_kernels.REQUIRED,
     "others": loop_kernels.OTHERS,
@@ -106,10 +107,10 @@ def warm(runner: Runner) -> float:
 
 
 TILED = {
-    "matmul 512": (loop_kernels.loops.matmul, lambda: loop_kernels.loops.args(512, "matmul"), "t"),
-    "transpose_blocked 2048": (
+    "matmul 320": (loop_kernels.loops.matmul, lambda: loop_kernels.loops.args(320, "matmul"), "t"),
+    "transpose_blocked 2000": (
         loop_kernels.transpose_blocked,
-        lambda: (*loop_kernels.loops.args(2048, "transpose"), 8),
+        lambda: (*loop_kernels.loops.args(2000, "transpose"), 8),
         "t",
     ),
 }
@@ -122,7 +123,7 @@ def rank(name: str, machine: Machine, rounds: int) -> None:
     sizes = [{parameter: each} for each in SIZES]
     start = time.perf_counter()
     reports = tiles.simulate(fn, given, sizes, caches.of_machine(machine), examine.LIMIT_S)
-    predicted = [loop_times.on(each, machine).prediction for each in reports if not isinstance(each, Exception)]
+    predicted = [prediction_of(each, machine) for each in reports]
     took = time.perf_counter() - start
     measured: list[list[float]] = [[] for _ in sizes]
     for _ in range(max(1, rounds // 2)):
@@ -138,10 +139,20 @@ def rank(name: str, machine: Machine, rounds: int) -> None:
     print(f"Spearman {spearman([each.time_s for each in predicted], medians):.2f}")
 
 
+def prediction_of(report: LoopReport | RooflabError, machine: Machine) -> Predicted:
+    """The prediction for one core; an error where the loop could not be counted or the machine states no rates."""
+    if isinstance(report, RooflabError):
+        raise report
+    found = loop_times.on(report, machine).prediction
+    if found is None:
+        raise RooflabError(f"{machine.name} states too few rates to predict {report.name}")
+    return found
+
+
 def spearman(a: Sequence[float], b: Sequence[float]) -> float:
     """Pearson's correlation of the ranks; no ties are expected among times."""
-    ranks = [np.argsort(np.argsort(each)) for each in (a, b)]
-    return float(np.corrcoef(*ranks)[0, 1])
+    first, second = (np.argsort(np.argsort(each)) for each in (a, b))
+    return float(np.corrcoef(first, second)[0, 1])
 
 
 if __name__ == "__main__":

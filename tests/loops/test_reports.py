@@ -152,6 +152,14 @@ def test_a_sweep_counts_as_single_loops_do(kernels, small):
         assert tile.traffic_bytes == {each.level: each.nbytes for each in one.traffic}
 
 
+def test_a_sweep_predicts_from_what_the_compiler_left(kernels, guest):
+    a = np.ones((64, 64))
+    sweep = rooflab.sweep_tiles(kernels.matmul_tiled, {"t": (2, 64)}, a, a.copy(), a.copy(), machine=guest)
+    few, whole = (tile.predicted_s for tile in sweep.tiles)
+    # 64³ products in tiles of 2 enter the innermost loop 131,072 times, each for at least 6 cycles below 4 GHz.
+    assert few - whole > 131_072 * 6 / 4e9 - 4_096 * 6 / 3e9
+
+
 @pytest.mark.parametrize(
     ("sizes", "said"),
     [
