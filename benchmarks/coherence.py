@@ -2,7 +2,7 @@
 
 Run: python benchmarks/coherence.py
 
-Records are made while they are simulated, and count in the time; compiling does not. Each stream runs three times;
+Records are made while they are simulated, and count in the time; compiling does not. Each stream runs five times;
 the best is printed, by cores in turns of 1 and of 64 operations, then with races looked for as well.
 """
 
@@ -13,7 +13,7 @@ from rooflab import Cache, core_streams
 from rooflab.cachesim.core_stream import CoreStreams
 
 LEVELS = [Cache(32 * 1024, 8), Cache(512 * 1024, 8), Cache(16 * 1024 * 1024, 16)]
-TARGET_PER_S, ROUNDS = 25e6, 3
+TARGET_PER_S, ROUNDS = 25e6, 5
 STREAMS = (
     core_streams.counters(2, 1 << 20, padding_bytes=64),
     core_streams.reduction(2, 1 << 21, padding_bytes=64),
@@ -21,9 +21,8 @@ STREAMS = (
     core_streams.triad(2, 1 << 20),
     core_streams.halo_exchange(2, 1024),
     core_streams.producer_consumer(1 << 18, slots=1 << 12),
-    core_streams.counters(
-        2, 1 << 19
-    ),  # the worst there is: with turns of 1 every access changes both cores' caches
+    # The worst there is: with turns of 1 every access changes both cores' caches.
+    core_streams.counters(2, 1 << 19),
 )
 
 
@@ -43,10 +42,10 @@ def main() -> None:
     below = 0
     for streams in STREAMS:
         rates = [rate(streams, quantum, protocol, races) for protocol, quantum, races in settings]
-        below += rates[1] < TARGET_PER_S
+        below += rates[0] < TARGET_PER_S
         print(f"{streams.name:50}" + "".join(f"{each / 1e6:26.1f}" for each in rates))
     print(
-        f"MESI in turns of 64: {len(STREAMS) - below} of {len(STREAMS)} streams reach {TARGET_PER_S / 1e6:.0f} M/s"
+        f"MESI in turns of 1: {len(STREAMS) - below} of {len(STREAMS)} streams reach {TARGET_PER_S / 1e6:.0f} M/s"
     )
 
 

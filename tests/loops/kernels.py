@@ -154,6 +154,56 @@ def blocked(a, b, c, t):
                         c[i, j] += a[i, k] * b[k, j]
 
 
+def matmul_tiled(a, b, c, t):
+    n, m, p = a.shape[0], a.shape[1], b.shape[1]
+    for ii in range(0, n, t):
+        for kk in range(0, m, t):
+            for jj in range(0, p, t):
+                for i in range(ii, min(ii + t, n)):
+                    for k in range(kk, min(kk + t, m)):
+                        x = a[i, k]
+                        for j in range(jj, min(jj + t, p)):
+                            c[i, j] += x * b[k, j]
+
+
+def transpose_tiled(a, b, t):
+    n, m = a.shape
+    for ii in range(0, n, t):
+        below = min(ii + t, n)
+        for jj in range(0, m, t):
+            for i in range(ii, below):
+                for j in range(jj, min(jj + t, m)):
+                    b[j, i] = a[i, j]
+
+
+def tiles_of_tiles(a, t, u):
+    n = a.shape[0]
+    for iii in range(0, n, t):
+        for ii in range(iii, min(iii + t, n), u):
+            for i in range(ii, min(ii + u, iii + t, n)):
+                a[i] = a[i] + 1.0
+
+
+def every_third(a, b, s):
+    n = a.shape[0]
+    for i in range(2, n, 3):
+        a[i] = b[i] + s
+    for i in range(n // 2):
+        for j in range(i, n, 1):
+            a[j] = a[j] * s
+
+
+def two_sweeps(a, b, c, rounds):
+    n, m = a.shape
+    for _round in range(rounds):
+        for i in range(1, n - 1):
+            for j in range(1, m - 1):
+                b[i, j] = a[i, j] + a[i - 1, j] + a[i + 1, j]
+        for j in range(m):
+            for i in range(n):
+                c[j, i] = b[i, j]
+
+
 def made(name, seed=0):
     """Small arguments of the kernel of that name; whole numbers as floats, so that sums are exact in any order."""
     rng = np.random.default_rng(seed)

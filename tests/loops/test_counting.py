@@ -216,3 +216,18 @@ def test_levels_found_compiled_on_disk_call_their_own_functions(fresh, tmp_path)
         fresh("-c", _LEVELS_IN_ORDER, ways, env=env).stdout for ways in ("8 16", "2 4", "4 2", "2 4 8")
     )
     assert set(others) == {first}
+
+
+def test_rows_of_tiles_end_before_they_are_foreseen(kernels):
+    caches = chosen((Cache(4096, 8, name="L1"),))
+
+    def misses(t):
+        known = examine.understand(kernels.transpose_tiled, (np.ones((64, 64)), np.zeros((64, 64)), t))
+        counted = counting.count(*known, caches, 60.0, warm=False)
+        level = counted.simulation.level("L1")
+        read, write = (level.references[ref.number].misses for ref in counted.twin.text.refs)
+        return counting.strided(counted, known.source)["L1"] - write, read
+
+    assert misses(8)[0] == misses(8)[1]  # rows of one line: all
+    strided, read = misses(32)  # of four lines the first two
+    assert strided == round(read / 2)

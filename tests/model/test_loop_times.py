@@ -7,7 +7,7 @@ import pytest
 
 import rooflab
 from rooflab.errors import RooflabError
-from rooflab.model import loop_times
+from rooflab.model import constants, loop_times
 from rooflab.types.loop import Code, LoopReport, Timed
 from rooflab.types.simulation import Cache, LevelCounts, Simulation
 from rooflab.types.work import Flop
@@ -130,6 +130,47 @@ def test_short_loops_pay_for_entries_and_for_what_fills_no_pass(guest):
     assert core_s(10_000) < core_s(1_000) < core_s(100) < core_s(10)
 
 
+@pytest.mark.parametrize(
+    ("loads", "stores", "instructions", "cycles"),
+    [
+        (2, 1, 57, 10.0),  # 5.7 instructions a cycle
+        (40, 1, 57, 20.0),  # 2 loads a cycle
+        (2, 16, 57, 16.0),  # 1 store
+    ],
+)
+def test_a_pass_takes_as_long_as_what_it_has_most_of(guest, loads, stores, instructions, cycles):
+    given = code(loads=loads, stores=stores, instructions=instructions, passes=1e6, trips=1_000_000, entries=1)
+    made = loop_times.on(report(640, 64, flop=1, code=given), guest)
+    clock = max(rate.value for rate in guest.clocks if rate.basis == "attained")
+    assert made.prediction.core_s == pytest.approx(1e6 * cycles / clock, rel=1e-4)
+    assert made.prediction.core_why == "instructions"
+
+
+def test_nearer_levels_add_what_more_they_move_and_the_core_goes_on_beside(guest):
+    def moved(l1, l2, l3, **more):
+        levels = [
+            counts(name, size, nbytes, 0)
+            for name, size, nbytes in (("L1", 1 << 15, l1), ("L2", 1 << 20, l2), ("L3", 1 << 24, l3))
+        ]
+        given = report(64_000_000, 0, **more)
+        simulation = msgspec.structs.replace(given.simulation, levels=tuple(levels))
+        return loop_times.on(msgspec.structs.replace(given, simulation=simulation), guest)
+
+    same = moved(64_000_000, 64_000_000, 64_000_000)
+    # What streams from memory passes the nearer levels within the time that was measured for it.
+    both = same.point("L1").time_s + same.point("DRAM").time_s
+    assert same.prediction.time_s == pytest.approx(both)
+    twice = moved(128_000_000, 64_000_000, 64_000_000)
+    # L2 serves as much again.
+    assert twice.prediction.time_s == pytest.approx(both + twice.point("L2").time_s / 2)
+    clock = max(rate.value for rate in guest.clocks if rate.basis == "attained")
+    chain = code(chain=10_000_000, read_bytes=64e6, write_bytes=0.0)
+    bound = moved(64_000_000, 64_000_000, 64_000_000, code=chain, flop=10_000_000)
+    # 10 million additions of 3 cycles take longer than 64 MB from memory, and hide them.
+    assert bound.prediction.time_s == pytest.approx(30e6 / clock)
+    assert bound.bound == "compute-bound"
+
+
 def test_accesses_that_wait_for_each_other_take_the_latency(guest):
     misses = {"L1": 10_000, "L2": 10_000, "L3": 10_000}
     streamed = loop_times.on(report(640_000, 0), guest).point("DRAM").time_s
@@ -138,7 +179,7 @@ def test_accesses_that_wait_for_each_other_take_the_latency(guest):
     latency = guest.level("memory").latency_s
     assert streamed < gathered < chased
     assert chased == pytest.approx(10_000 * latency, rel=0.01)
-    assert gathered == pytest.approx(10_000 * latency / loop_times.IN_FLIGHT, rel=0.01)
+    assert gathered == pytest.approx(10_000 * latency / constants.load("cpu")("loop.gathered_in_flight"), rel=0.01)
 
 
 def test_without_flop_the_share_is_of_the_bandwidth(guest):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import shutil
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -19,6 +21,29 @@ from rooflab.types.machine import (
     Source,
 )
 
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+QUIET = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+# Pairs of texts in one chart whose boxes share more than a pixel each way. A halo lies under its own text.
+OVERLAPS = """() => {
+  const found = [];
+  for (const chart of document.querySelectorAll(".chart svg")) {
+    const texts = [...chart.querySelectorAll("text")].filter(t => t.textContent && !t.getAttribute("stroke")
+      && t.getAttribute("opacity") !== "0" && !/rotate\\((?!0)/.test(t.getAttribute("transform") || ""));
+    const boxes = texts.map(t => [t.textContent, t.getBoundingClientRect()]);
+    boxes.forEach(([a, p], i) => boxes.slice(i + 1).forEach(([b, q]) => {
+      if (Math.min(p.right, q.right) - Math.max(p.left, q.left) > 1
+        && Math.min(p.bottom, q.bottom) - Math.max(p.top, q.top) > 2.5) found.push(a + " / " + b);
+    }));
+  }
+  return found;
+}"""
 KIB, MIB, GIB = 2**10, 2**20, 2**30
 MEASURED = Source(kind="measured", ref="rooflab measure", date="2026-01-15")
 DERIVED = Source(kind="derived", ref="2 cores × 3.6 GHz × 8 lanes × 2 FLOP × 1 pipe", date="2026-01-15")
@@ -289,3 +314,53 @@ def accelerator() -> Machine:
             Link(name="NVLink 4", to="other GPUs", source=SHEET, each_way_bytes_per_s=450e9, duplex=True),
         ),
     )
+
+
+class Seen(NamedTuple):
+    """What a browser shows of a page: console lines, addresses asked for, pixels too wide, texts that overlap."""
+
+    said: list[str]
+    asked: list[str]
+    sideways: int
+    wider: int
+    overlaps: list[str]
+    background: str
+
+
+@pytest.fixture(scope="session")
+def browser():
+    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if BROWSER is None:
+        pytest.skip("no chromium, chromium-browser or google-chrome on the path")
+    with api.sync_playwright() as play:
+        opened = play.chromium.launch(executable_path=BROWSER, args=list(QUIET))
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def opened(browser):
+    """A function (path, scheme, width, charts) that opens a page, waits for its charts and says what is seen."""
+
+    def look(path, scheme: str, width: int, charts: int) -> Seen:
+        shown = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        said: list[str] = []
+        asked: list[str] = []
+        shown.on("console", lambda message: said.append(message.text))
+        shown.on("pageerror", lambda error: said.append(str(error)))
+        shown.on("request", lambda request: asked.append(request.url))
+        shown.goto(path.as_uri())
+        shown.wait_for_function(f"document.querySelectorAll('.chart svg').length === {charts}")
+        found: list[Any] = [
+            shown.evaluate(script)
+            for script in (
+                "document.documentElement.scrollWidth - innerWidth",
+                "[...document.querySelectorAll('figure')].filter(f => f.scrollWidth > f.clientWidth).length",
+                OVERLAPS,
+                "getComputedStyle(document.body).backgroundColor",
+            )
+        ]
+        shown.close()
+        return Seen(said, asked, *found)
+
+    return look

@@ -3,36 +3,11 @@
 from __future__ import annotations
 
 import re
-import shutil
 from html.parser import HTMLParser
 
 import pytest
 
 from rooflab.views import page
-
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-QUIET = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
-# Pairs of texts in one chart whose boxes share more than a pixel each way. A halo lies under its own text.
-OVERLAPS = """() => {
-  const found = [];
-  for (const chart of document.querySelectorAll(".chart svg")) {
-    const texts = [...chart.querySelectorAll("text")].filter(t => t.textContent && !t.getAttribute("stroke")
-      && t.getAttribute("opacity") !== "0" && !/rotate\\((?!0)/.test(t.getAttribute("transform") || ""));
-    const boxes = texts.map(t => [t.textContent, t.getBoundingClientRect()]);
-    boxes.forEach(([a, p], i) => boxes.slice(i + 1).forEach(([b, q]) => {
-      if (Math.min(p.right, q.right) - Math.max(p.left, q.left) > 1
-        && Math.min(p.bottom, q.bottom) - Math.max(p.top, q.top) > 2.5) found.push(a + " / " + b);
-    }));
-  }
-  return found;
-}"""
 
 
 @pytest.fixture(scope="module")
@@ -43,41 +18,17 @@ def files(measured, accelerator, tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="module")
-def browser():
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    if BROWSER is None:
-        pytest.skip("no chromium, chromium-browser or google-chrome on the path")
-    with api.sync_playwright() as play:
-        opened = play.chromium.launch(executable_path=BROWSER, args=list(QUIET))
-        yield opened
-        opened.close()
-
-
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize(("name", "charts"), [("measured", 4), ("accelerator", 1)])
-def test_the_page_draws_without_errors_or_requests(browser, files, scheme, width, name, charts):
-    opened = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-    said, asked = [], []
-    opened.on("console", lambda message: said.append(message.text))
-    opened.on("pageerror", lambda error: said.append(str(error)))
-    opened.on("request", lambda request: asked.append(request.url))
-    opened.goto((files / f"{name}.html").as_uri())
-    opened.wait_for_function(f"document.querySelectorAll('.chart svg').length === {charts}")
-    sideways = opened.evaluate("document.documentElement.scrollWidth - innerWidth")
-    wider = opened.evaluate(
-        "[...document.querySelectorAll('figure')].filter(f => f.scrollWidth > f.clientWidth).length"
-    )
-    overlaps = opened.evaluate(OVERLAPS)
-    background = opened.evaluate("getComputedStyle(document.body).backgroundColor")
-    opened.close()
-    assert said == []
-    assert asked == [(files / f"{name}.html").as_uri()]
-    assert sideways <= 0
-    assert wider == 0
-    assert overlaps == []
-    assert background == ("rgb(255, 255, 255)" if scheme == "light" else "rgb(20, 24, 28)")
+def test_the_page_draws_without_errors_or_requests(opened, files, scheme, width, name, charts):
+    seen = opened(files / f"{name}.html", scheme, width, charts)
+    assert seen.said == []
+    assert seen.asked == [(files / f"{name}.html").as_uri()]
+    assert seen.sideways <= 0
+    assert seen.wider == 0
+    assert seen.overlaps == []
+    assert seen.background == ("rgb(255, 255, 255)" if scheme == "light" else "rgb(20, 24, 28)")
 
 
 def test_changing_the_scheme_redraws(browser, files):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rooflab import units
-from rooflab.cachesim import streams
+from rooflab.cachesim import core_streams, streams
+from rooflab.cachesim.core_stream import CoreStreams
 from rooflab.cachesim.stream import Stream
 from rooflab.errors import RooflabError, UnknownNameError
 from rooflab.types.simulation import Cache, tlb
@@ -15,6 +16,7 @@ from rooflab.types.simulation import Cache, tlb
 _SIZES = ("nbytes", "stride_bytes", "item_bytes", "index_bytes")
 # Needs arrays: only Python can give them.
 NAMES = tuple(name for name in streams.__all__ if name != "spmv_csr")
+CORE_NAMES = tuple(core_streams.__all__)
 
 
 def stream(name: str, values: Sequence[str], settings: Mapping[str, str]) -> Stream:
@@ -24,21 +26,55 @@ def stream(name: str, values: Sequence[str], settings: Mapping[str, str]) -> Str
         UnknownNameError: no such stream or setting, with near matches.
         RooflabError: a missing or wrong value.
     """
+    if name in CORE_NAMES and name not in NAMES:
+        raise RooflabError(f"{name} is a stream of several cores: give --cores 2")
     if name not in NAMES:
         raise UnknownNameError("stream", name, NAMES)
-    make = getattr(streams, name)
-    parameters = inspect.signature(make).parameters
+    return _made(name, getattr(streams, name), values, settings, {})
+
+
+def streams_of_cores(name: str, cores: int, values: Sequence[str], settings: Mapping[str, str]) -> CoreStreams:
+    """What `name`, its sizes and its settings describe for `cores` cores: "counters", 2, ["10000"].
+
+    Raises:
+        UnknownNameError: no such stream or setting, with near matches.
+        RooflabError: a missing or wrong value, or another number of cores than the stream has.
+    """
+    if name not in CORE_NAMES:
+        raise UnknownNameError("stream of several cores", name, CORE_NAMES)
+    make = getattr(core_streams, name)
+    if "cores" in inspect.signature(make).parameters:
+        return _made(name, make, values, settings, {"cores": cores})
+    made = _made(name, make, values, settings, {})
+    if len(made.cores) != cores:
+        raise RooflabError(f"{name} is of {len(made.cores)} cores, got --cores {cores}")
+    return made
+
+
+def _made(
+    name: str,
+    make: Callable[..., Any],
+    values: Sequence[str],
+    settings: Mapping[str, str],
+    told: Mapping[str, Any],
+) -> Any:
+    """`make` called with `told`, then `values` in the order of its other parameters, then `settings` by name."""
+    every = inspect.signature(make).parameters
+    parameters = {key: each for key, each in every.items() if key not in told}
     plain = [key for key, each in parameters.items() if each.kind is each.POSITIONAL_OR_KEYWORD]
     if len(values) > len(plain):
         raise RooflabError(f"{name}: {len(values)} values, expected at most {len(plain)} ({', '.join(plain)})")
-    given: dict[str, Any] = {}
+    given: dict[str, Any] = dict(told)
     for key, text in (*zip(plain, values, strict=False), *settings.items()):
         if key not in parameters:
             raise UnknownNameError(f"setting of {name}", key, parameters)
         given[key] = _value(name, key, text, parameters[key].default)
     missing = [key for key in plain if parameters[key].default is inspect.Parameter.empty and key not in given]
     if missing:
-        raise RooflabError(f"{name} needs {' and '.join(missing)}, such as `rooflab simulate {example(name)}`")
+        more = f" --cores {told['cores']}" if told else ""
+        raise RooflabError(
+            f"{name} needs {' and '.join(missing)}, such as `rooflab simulate {example(name)}{more}`"
+        )
     return make(**given)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from rooflab.cachesim import coherence_layout as at
 from rooflab.cachesim import layout
-from rooflab.cachesim.compiled import ready
+from rooflab.cachesim.compiled import native_address, ready
 from rooflab.cachesim.core_stream import NAMES, CoreArray, CoreStreams, check_cores
 from rooflab.cachesim.hierarchy import Hierarchy
 from rooflab.cachesim.shelf import compiled_shelf
@@ -74,11 +74,12 @@ class _Shelves(Hierarchy):
             words[layout.MEMO], words[layout.MEMO_MASK] = self._address(slots, -1), slots - 1
         return words
 
-    def counted(self) -> tuple[LevelCounts, ...]:
-        """What each cache counted, as a whole and by core."""
+    def counted(self, repeats: int = 0) -> tuple[LevelCounts, ...]:
+        """What each cache counted, as a whole and by core; `repeats` are hits that the first did not count."""
         made = []
         for number, cache in enumerate(self.levels):
-            rows = self.counts(number)
+            rows = self.counts(number).copy()
+            rows[0, at.HITS] += repeats if number == 0 else 0
             by_core = [
                 ReferenceCounts(name=who, **_row(row)) for who, row in zip(self.references, rows, strict=True)
             ]
@@ -87,9 +88,9 @@ class _Shelves(Hierarchy):
             made.append(LevelCounts(name=name, cache=cache, references=tuple(by_core), **whole))
         return tuple(made)
 
-    def descriptor(self, level: int) -> int:
-        """The address of a level's descriptor."""
-        return self._descriptors[level].ctypes.data
+    def words_of(self, level: int) -> np.ndarray:
+        """A level's descriptor."""
+        return self._descriptors[level]
 
     def _connect(self, descriptors: list[np.ndarray], caches: Sequence[Cache]) -> None:
         pass
@@ -137,16 +138,23 @@ class World:
         words[at.CORES], words[at.DEPTH], words[at.MOESI] = self.count, self.depth, protocol == "moesi"
         words[at.LINE_SHIFT] = self.line_bytes.bit_length() - 1
         words[at.PART_SHIFT] = max(int(words[at.LINE_SHIFT]) - 6, 0)
-        private = [each.descriptor(level) for each in self.privates for level in range(self.depth)]
+        private = [each.words_of(level).ctypes.data for each in self.privates for level in range(self.depth)]
         self._put(at.PRIVATE, np.array(private, np.int64))
         shelves = [compiled_shelf(*_kind(cache)) for cache in self.levels]
         self._kept.append(shelves)
-        self._put(at.SHELVES, np.array([shelf.address for shelf in shelves], np.int64))
+        self._put(at.SHELVES, np.array([native_address(shelf) for shelf in shelves], np.int64))
         if self.shared is not None:
-            words[at.SHARED] = self.shared.descriptor(0)
+            words[at.SHARED] = self.shared.words_of(0).ctypes.data
             words[at.INCLUSIVE] = self.levels[-1].inclusion == "inclusive"
         for word, values in ((at.CELLS, self.cells), (at.LINES, self.lines), (at.CORE_ROWS, self.rows)):
             words[word] = values.ctypes.data
+        nothing = self._array(1, -1)  # a memo that never knows a line
+        for core, row in enumerate(self.rows):
+            first = self.privates[core].words_of(0)
+            row[at.CORE_CELLS] = self.cells.ctypes.data + core * at.CELL_WORDS * 8
+            row[at.CORE_FIRST] = first.ctypes.data
+            row[at.CORE_MEMO] = first[layout.MEMO] or nothing.ctypes.data
+            row[at.CORE_MEMO_MASK] = first[layout.MEMO_MASK]
 
     def _order(self, races: bool) -> None:
         words, count = self.words, self.count
@@ -200,10 +208,20 @@ class World:
             elif stopped == at.STUCK:
                 raise RooflabError(f"{self.streams.name}: no core can go on: {self._waits()}")
             elif stopped == at.MISUSED:
-                raise RooflabError(self._misused())
+                raise RooflabError(self._misused(int(self.words[at.TURN])))
             else:
                 self.seconds = time.perf_counter() - start
                 return
+
+    def loads(self, core: int) -> int:
+        """Loads of a core: what its stream held beside stores, atomics, locks and barriers."""
+        row = self.rows[core]
+        others = row[at.STORES] + row[at.ORDERED_STORES] + row[at.BARRIERS]
+        return int(row[at.BEFORE] + row[at.LENGTH] - others)
+
+    def stores(self, core: int) -> int:
+        """Stores of a core, atomics and locks with them."""
+        return int(self.rows[core][at.STORES] + self.rows[core][at.ORDERED_STORES])
 
     def _refill(self, core: int, chunks: Iterator[np.ndarray]) -> None:
         row = self.rows[core]
@@ -217,8 +235,7 @@ class World:
         self._chunks[core] = chunk
         row[at.CHUNK], row[at.LENGTH] = chunk.ctypes.data, chunk.size
 
-    def _misused(self) -> str:
-        core = int(self.words[at.TROUBLE])
+    def _misused(self, core: int) -> str:
         row = self.rows[core]
         record = int(self._chunks[core][row[at.POSITION]])
         where = f"core {core}, entry {int(row[at.BEFORE] + row[at.POSITION])}"
@@ -240,7 +257,9 @@ class World:
 
     def levels_of(self, core: int) -> tuple[LevelCounts, ...]:
         """The private levels of a core."""
-        return self.privates[core].counted()
+        row = self.rows[core]
+        repeats = self.loads(core) + int(row[at.STORES] - row[at.SLOW])
+        return self.privates[core].counted(repeats)
 
     def shared_counts(self) -> LevelCounts | None:
         """The shared level, by core."""

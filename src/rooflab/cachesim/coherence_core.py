@@ -272,6 +272,7 @@ def share(world, owner, line):
     spread(world, owner, line, cell)
     if state == OWNED:
         return
+    forget(private(world, owner, 0), line)
     if state == MODIFIED and load(world, MOESI):
         store(cell, STATE, word - MODIFIED + OWNED)
         return
@@ -281,7 +282,6 @@ def share(world, owner, line):
         nearer(world, owner, line, last, CLEAN)
         level = private(world, owner, last)
         ask(world, last, level, CLEAN, line, 0)
-        forget(private(world, owner, 0), line)
         add(load(level, COUNTS), WRITE_BYTES, line_bytes)
         tally(world, owner, line, DOWNGRADES, LINE_DOWNGRADES)
         write_back(world, owner, line)
@@ -371,11 +371,19 @@ def access_line(world, core, line, mask, writes):
         store(cell, STATE, word - PENDING)
     used = SINCE if writes else READ
     store(cell, used, load(cell, used) | mask)
-    first = private(world, core, 0)
-    memo = load(first, MEMO)
-    if memo:
-        slot = line & load(first, MEMO_MASK)
-        noted = load(memo, slot)
-        dirty = 1 if writes or noted == (line << 1 | 1) else 0
-        store(memo, slot, line << 1 | dirty)
+    note_last(private(world, core, 0), line, writes)
     return cost
+
+
+@njit(**OPTIONS)
+def note_last(level, line, writes):
+    """Note at the first level that one more access of the line, the newest of its set now, is a plain repeat.
+
+    A load then finds the line noted, a store finds it noted dirty: modified, and held by this core alone. Where
+    even a repeat changes the policy's state, nothing is noted.
+    """
+    memo = load(level, MEMO)
+    if memo:
+        slot = line & load(level, MEMO_MASK)
+        dirty = 1 if writes or load(memo, slot) == (line << 1 | 1) else 0
+        store(memo, slot, line << 1 | dirty)

@@ -21,16 +21,19 @@ from __future__ import annotations
     SHADOW, GRANULE_SHIFT,   # address: a row for each granule (a write and the reads), or 0
     RACES, RACES_USED, RACES_ROOM, RACE_COUNTS,
     LOG, LOG_USED, LOG_ROOM,
-    TROUBLE,             # the record that cannot be: out of bounds, or a lock released by another core
     LIMIT,               # the address behind all arrays
-) = range(33)
+) = range(32)
 WORLD_WORDS = 40
 
 # Words of a core: its chunk of the stream, where it stands, what happened to it.
 (
     CHUNK, POSITION, LENGTH, LAST, STATUS, WAITS, TIME, BEFORE,
-    LOADS, STORES, UPGRADES, LOST_COPIES, RECEIVED, SUPPLIED, DOWNGRADES, TRUE_SHARING, FALSE_SHARING,
-) = range(17)
+    CORE_CELLS, CORE_FIRST,   # its cell of the first line; the descriptor of its first level, and that one's memo
+    CORE_MEMO, CORE_MEMO_MASK,
+    STORES, ORDERED_STORES, BARRIERS,   # plain stores; atomics and locks; what is no access
+    SLOW,                # loads and plain stores but for plain hits of the first level: only they counted hits
+    UPGRADES, LOST_COPIES, RECEIVED, SUPPLIED, DOWNGRADES, TRUE_SHARING, FALSE_SHARING,
+) = range(23)
 CORE_WORDS = 24
 RUNNING, AT_BARRIER, BLOCKED, FINISHED = range(4)
 

@@ -5,58 +5,63 @@ from __future__ import annotations
 from numba import njit
 
 from rooflab.cachesim import race_core
-from rooflab.cachesim.coherence_core import CELL_BYTES, CORE_BYTES, access_line
+from rooflab.cachesim.coherence_core import CELL_BYTES, CORE_BYTES, access_line, note_last
 from rooflab.cachesim.coherence_layout import (
     ACQUIRE,
     ADDRESS_SHIFT,
     AT_BARRIER,
     ATOMIC,
     BARRIER,
+    BARRIERS,
     BEFORE,
     BLOCKED,
     BY_TIME,
-    CELLS,
     CHUNK,
+    CORE_CELLS,
+    CORE_FIRST,
+    CORE_MEMO,
+    CORE_MEMO_MASK,
     CORE_NEEDS,
     CORE_ROWS,
     CORES,
     COSTS,
-    DEPTH,
     DONE,
     FINISHED,
-    HITS,
+    INVALID,
     LAST,
     LEFT,
     LENGTH,
     LIMIT,
     LINE_SHIFT,
-    LOADS,
     LONGEST,
+    LOOK,
     MISUSED,
     MODIFIED,
+    NEWS,
+    ORDERED_STORES,
     PART_SHIFT,
-    PENDING,
     POSITION,
-    PRIVATE,
     QUANTUM,
     READ,
     RELEASE,
     RUNNING,
     SHADOW,
+    SHELVES,
     SINCE,
+    SLOW,
     STATE,
+    STATE_BITS,
     STATUS,
     STORES,
     STUCK,
     SYNC_HOLDERS,
     TIME,
-    TROUBLE,
     TURN,
     WAITS,
 )
 from rooflab.cachesim.compiled import INLINED, OPTIONS, kernel
-from rooflab.cachesim.layout import COUNTS, MEMO, MEMO_MASK
 from rooflab.cachesim.memory import add, load, shift_right, store
+from rooflab.cachesim.shelf import ask_shelf
 
 
 @njit(**INLINED)
@@ -77,29 +82,25 @@ def across_lines(world, core, address, nbytes, writes):
     return cost
 
 
-@njit(**OPTIONS)
-def next_turn(world):
-    """The core that goes on, or −1 where none can."""
-    cores, rows = load(world, CORES), load(world, CORE_ROWS)
-    core = load(world, TURN)
-    if load(world, BY_TIME):
-        chosen, least = -1, 0
-        for each in range(cores):
-            row = rows + each * CORE_BYTES
-            if load(row, STATUS) == RUNNING and (chosen < 0 or load(row, TIME) < least):
-                chosen, least = each, load(row, TIME)
-        store(world, LEFT, 1)
-        return chosen
-    if load(world, LEFT) > 0 and load(rows + core * CORE_BYTES, STATUS) == RUNNING:
-        return core
-    each = core
+@njit(**INLINED)
+def following(rows, cores, core):
+    """The next core after `core` that can go on, itself last; −1 where none can."""
     for _ in range(cores):
-        each = each + 1 if each + 1 < cores else 0  # a division would take longer than the access
-        if load(rows + each * CORE_BYTES, STATUS) == RUNNING:
-            store(world, TURN, each)
-            store(world, LEFT, load(world, QUANTUM))
-            return each
+        core = core + 1 if core + 1 < cores else 0  # a division would take longer than the access
+        if load(rows + core * CORE_BYTES, STATUS) == RUNNING:
+            return core
     return -1
+
+
+@njit(**OPTIONS)
+def earliest(rows, cores):
+    """The core that can go on and whose time is least, of equals the first; −1 where none can."""
+    chosen, least = -1, 0
+    for core in range(cores):
+        row = rows + core * CORE_BYTES
+        if load(row, STATUS) == RUNNING and (chosen < 0 or load(row, TIME) < least):
+            chosen, least = core, load(row, TIME)
+    return chosen
 
 
 @njit(**OPTIONS)
@@ -133,6 +134,7 @@ def order(world, core, row, address, nbytes, operation):
     """An atomic, a lock or a barrier: False where the core waits and comes back to it."""
     if operation == BARRIER:
         store(row, STATUS, AT_BARRIER)
+        add(row, BARRIERS, 1)
         return True
     sync, rows = race_core.sync_of(world, address), load(world, CORE_ROWS)
     holders = load(world, SYNC_HOLDERS)
@@ -150,7 +152,7 @@ def order(world, core, row, address, nbytes, operation):
         store(holders, sync, -1)
     else:
         race_core.acquire(world, core, sync)
-    add(row, STORES, 1)
+    add(row, ORDERED_STORES, 1)
     add(row, TIME, across_lines(world, core, address, nbytes, 1))
     if operation == ATOMIC and load(world, SHADOW):
         race_core.check(world, core, race_core.ordinal_of(world, core), address, nbytes, operation)
@@ -165,19 +167,39 @@ def order(world, core, row, address, nbytes, operation):
     return True
 
 
+@njit(**INLINED)
+def repeats(memo, memo_mask, line, cell, mask, writes):
+    """Whether an access changes nothing but what is used of the line (see `coherence_core.note_last`)."""
+    noted = load(memo, line & memo_mask) | (1 - writes)
+    return noted == (line << 1 | 1) and load(cell, NEWS) & mask == 0
+
+
 @njit(**OPTIONS)
-def turn(world, core):
-    """Let `core` go on for what is left of its turn: 0, or what stops everything."""
-    row = load(world, CORE_ROWS) + core * CORE_BYTES
+def slowly(world, core, row, address, nbytes, operation):
+    """A load or store that is no plain repeat: what it costs."""
+    add(row, SLOW, 1)
+    return across_lines(world, core, address, nbytes, operation)
+
+
+@njit(**INLINED)
+def near_hit(level, shelf, line, cell, mask, writes):
+    """Whether an access is a hit of the first level and nothing else; it is the newest of its set then."""
+    state = load(cell, STATE) & STATE_BITS
+    if state == INVALID or (writes and state != MODIFIED) or load(cell, NEWS) & mask:
+        return False
+    if ask_shelf(shelf, level, LOOK, line, writes) == 0:
+        return False
+    note_last(level, line, writes)
+    return True
+
+
+@njit(**INLINED)
+def turn(world, core, row, left, fixed):
+    """Let `core` go on for `left` operations: how many are left then, and what stops everything or 0."""
+    shift, part_shift, within, line_cells, shadow, limit, near_cost, shelf = fixed
     chunk, position, length = load(row, CHUNK), load(row, POSITION), load(row, LENGTH)
-    first = load(load(world, PRIVATE), core * load(world, DEPTH))
-    memo, memo_mask, counts = load(first, MEMO), load(first, MEMO_MASK), load(first, COUNTS)
-    shift, part_shift = load(world, LINE_SHIFT), load(world, PART_SHIFT)
-    within, cores, shadow = (1 << shift) - 1, load(world, CORES), load(world, SHADOW)
-    cells = load(world, CELLS) + core * CELL_BYTES
-    near_cost, limit = load(load(world, COSTS), 0), load(world, LIMIT)
-    left, hits, loads, stores, cost = load(world, LEFT), 0, 0, 0, 0
-    stopped = 0
+    memo, memo_mask, cells = load(row, CORE_MEMO), load(row, CORE_MEMO_MASK), load(row, CORE_CELLS)
+    first, stores, cost, stopped = load(row, CORE_FIRST), 0, 0, 0
     while left > 0:
         if position == length:
             if load(row, LAST):
@@ -194,56 +216,61 @@ def turn(world, core):
         if operation > 1:
             store(row, POSITION, position)
             if not order(world, core, row, address, nbytes, operation):
-                if load(row, STATUS) == RUNNING:
-                    stopped = MISUSED
+                stopped = MISUSED if load(row, STATUS) == RUNNING else 0
                 left = 0
                 break
             position += 1
             left = 0 if operation == BARRIER else left - 1
             continue
         line, end = address >> shift, address + nbytes - 1
-        if end >> shift == line:
-            mask = parts(address & within, end & within, part_shift)
-            cell = cells + line * (cores * CELL_BYTES)
-            word = load(cell, STATE)
-            noted = load(memo, line & memo_mask) if memo else -1
-            # a load may find the line clean or dirty; a store needs it dirty and the core its owner
-            fast = (noted | (1 - operation)) == (line << 1 | 1) and word & PENDING == 0
-            if fast and (operation == 0 or word == MODIFIED):
-                hits += 1
-                cost += near_cost
-                used = SINCE if operation else READ
-                store(cell, used, load(cell, used) | mask)
-            else:
-                cost += access_line(world, core, line, mask, operation)
+        cell, mask = cells + line * line_cells, parts(address & within, end & within, part_shift)
+        if end >> shift == line and (
+            repeats(memo, memo_mask, line, cell, mask, operation)
+            or near_hit(first, shelf, line, cell, mask, operation)
+        ):
+            cost += near_cost
+            used = SINCE if operation else READ
+            store(cell, used, load(cell, used) | mask)
         else:
-            cost += across_lines(world, core, address, nbytes, operation)
+            cost += slowly(world, core, row, address, nbytes, operation)
         if shadow:
             race_core.check(world, core, load(row, BEFORE) + position, address, nbytes, operation)
         stores += operation
-        loads += 1 - operation
         position += 1
         left -= 1
-    if stopped == MISUSED:
-        store(world, TROUBLE, core)
     store(row, POSITION, position)
-    store(world, LEFT, left)
-    add(row, LOADS, loads)
     add(row, STORES, stores)
     add(row, TIME, cost)
-    add(counts, HITS, hits)
-    return stopped
+    return left, stopped
 
 
 def _run(world):
+    rows, cores, by_time = load(world, CORE_ROWS), load(world, CORES), load(world, BY_TIME)
+    shift, quantum = load(world, LINE_SHIFT), load(world, QUANTUM)
+    fixed = (
+        shift,
+        load(world, PART_SHIFT),
+        (1 << shift) - 1,
+        cores * CELL_BYTES,
+        load(world, SHADOW),
+        load(world, LIMIT),
+        load(load(world, COSTS), 0),
+        load(load(world, SHELVES), 0),
+    )
+    core, left = load(world, TURN), load(world, LEFT)
     while True:
-        core = next_turn(world)
-        if core < 0:
-            if open_barrier(world):
-                continue
-            return DONE if all_finished(world) else STUCK
-        stopped = turn(world, core)
+        if by_time or left == 0 or load(rows + core * CORE_BYTES, STATUS) != RUNNING:
+            found = earliest(rows, cores) if by_time else following(rows, cores, core)
+            if found < 0:
+                if open_barrier(world):
+                    left = 0
+                    continue
+                return DONE if all_finished(world) else STUCK
+            core, left = found, quantum
+        left, stopped = turn(world, core, rows + core * CORE_BYTES, left, fixed)
         if stopped != 0:
+            store(world, TURN, core)
+            store(world, LEFT, left)
             return stopped
 
 

@@ -25,6 +25,8 @@ from rooflab.cachesim.core_stream import (
 from rooflab.cachesim.stream import positive
 from rooflab.errors import RooflabError
 
+__all__ = ["counters", "halo_exchange", "producer_consumer", "reduction", "triad"]
+
 CHUNK = 1 << 11  # trips of a loop whose records are made at once: they stay in the cache
 LOAD, STORE = OPERATIONS["load"], OPERATIONS["store"]
 
@@ -131,10 +133,9 @@ def halo_exchange(
         def chunks() -> Chunks:
             for sweep in range(sweeps):
                 source, target = (laid["a"], laid["b"]) if sweep % 2 == 0 else (laid["b"], laid["a"])
-                for row in range(first, last):
-                    at = row * n + 1
-                    loads = [(source, LOAD, at + move, 1) for move in (-n, n, -1, 0, 1)]
-                    yield from _loop([*loads, (target, STORE, at, 1)], n - 2)
+                at = first * n + 1
+                loads = [(source, LOAD, at + move, 1) for move in (-n, n, -1, 0, 1)]
+                yield from _rows([*loads, (target, STORE, at, 1)], n - 2, last - first, n)
                 if barriers:
                     yield BARRIER_RECORD
 
@@ -170,6 +171,18 @@ def _loop(body: Sequence[tuple[CoreArray, int, int, int]], count: int) -> Chunks
     for done in range(0, count, trips):
         yield chunk[: (count - done) * len(body)]
         chunk = chunk + further
+
+
+def _rows(body: Sequence[tuple[CoreArray, int, int, int]], count: int, rows: int, step: int) -> Chunks:
+    """`_loop` over `count` trips for each of `rows`, the indices further by `step` in each."""
+    if count > CHUNK:
+        for row in range(rows):
+            yield from _loop([(array, kind, index + row * step, by) for array, kind, index, by in body], count)
+        return
+    further = np.tile([step * array.item_bytes << ADDRESS_SHIFT for array, _, _, _ in body], count)
+    for chunk in _loop(body, count):
+        for row in range(rows):
+            yield chunk + row * further
 
 
 def _streams(title: str, laid: dict[str, CoreArray], cores: list[Callable[[], Chunks]]) -> CoreStreams:

@@ -25,8 +25,6 @@ _COLUMNS = {
     "downgrades": at.LINE_DOWNGRADES,
 }
 _OF_CORE = {
-    "loads": at.LOADS,
-    "stores": at.STORES,
     "upgrades": at.UPGRADES,
     "invalidations": at.LOST_COPIES,
     "received": at.RECEIVED,
@@ -43,6 +41,8 @@ def simulation(world: World, again: World | None, protocol: Any, assumptions: Se
     timed = world.turns.quantum is None
     cores = tuple(
         CoreCounts(
+            loads=world.loads(core),
+            stores=world.stores(core),
             levels=world.levels_of(core),
             time=int(row[at.TIME]) if timed else None,
             **{field: int(row[word]) for field, word in _OF_CORE.items()},

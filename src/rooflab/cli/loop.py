@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -42,7 +43,7 @@ _AS_IS = "\b\n"
     "paths",
     multiple=True,
     metavar="FILE",
-    help="Write the report to FILE (.json, .svg, .png or .pdf); may be given again.",
+    help="Write the report to FILE (.html, .json, .svg, .png, .pdf; of tiles .csv too); may be given again.",
 )
 def loop(
     target: str,
@@ -69,27 +70,31 @@ def loop(
     from rooflab import story
     from rooflab.loops import target as targets
     from rooflab.loops import tiles as sizes
-    from rooflab.views import loop_export
+    from rooflab.views import loop_export, tile_export
 
-    loop_export.check_writable(paths)
+    (tile_export if tiles else loop_export).check_writable(paths)
     wanted = dict(sizes.parse(each) for each in tiles)
     found = None if machine is None else story.machine(machine)
     fn, args = targets.load(target, n, _numbers(dims))
     if wanted:
-        if paths:
-            raise RooflabError("--tile prints its table, or JSON with --json; -o is for a loop without --tile")
-        _show(story.sweep_tiles(fn, wanted, *args, machine=found, limit_s=limit), as_json)
+        sweep = story.sweep_tiles(fn, wanted, *args, machine=found, limit_s=limit)
+        _save(tile_export.save, sweep, paths)
+        _show(sweep, as_json)
         return 0
     report = story.loop(fn, *args, machine=found, run=not no_run, limit_s=limit)
-    if paths:
-        # Before stdout, whose reader may leave (`| head`).
-        loop_export.save(report, *paths)
-        click.echo(f"rooflab: wrote {', '.join(paths)}", err=True)
+    _save(loop_export.save, report, paths)
     if as_json:
         click.echo(loop_export.json_text(report).encode(), nl=False)
     else:
         report.show()
     return 0
+
+
+def _save(save: Callable[..., None], made: object, paths: tuple[str, ...]) -> None:
+    if paths:
+        # Before stdout, whose reader may leave (`| head`).
+        save(made, *paths)
+        click.echo(f"rooflab: wrote {', '.join(paths)}", err=True)
 
 
 def _show(sweep: TileSweep, as_json: bool) -> None:

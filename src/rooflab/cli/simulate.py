@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rooflab.cli import cores as of_cores
 from rooflab.errors import FileError, RooflabError
 
 if TYPE_CHECKING:
+    from rooflab.types.sharing import CoreSimulation
     from rooflab.types.simulation import Cache, MissCurve, Simulation
 
 # A blank line before, and this mark above, an example keeps click from refilling it.
@@ -42,6 +44,7 @@ _AS_IS = "\b\n"
     "--format", "trace_format", metavar="NAME", help="Of a trace: din, xdin, lackey, drmemtrace, champsim."
 )
 @click.option("--instructions", is_flag=True, help="Of a trace: instruction fetches are loads too.")
+@of_cores.options
 @click.option("--list", "list_streams", is_flag=True, help="List the streams and their settings.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON to stdout and nothing else.")
 @click.option("-o", "--output", "paths", multiple=True, metavar="FILE", help="Write the result to FILE (.json).")
@@ -59,6 +62,11 @@ def simulate(
     exact: bool,
     trace_format: str | None,
     instructions: bool,
+    cores: int | None,
+    protocol: str | None,
+    quantum: int | None,
+    costs: tuple[str, ...],
+    no_races: bool,
     list_streams: bool,
     as_json: bool,
     paths: tuple[str, ...],
@@ -77,6 +85,25 @@ def simulate(
 
     if levels and machine:
         raise click.UsageError("--level and --machine both say which caches; give one of them")
+    if cores is not None:
+        alone = {"--tlb": tlbs, "--prefetch": prefetch, "--classify": classify, "--curve": curve, "--exact": exact}
+        of_cores.refuse(alone | {"--format": trace_format, "--instructions": instructions}, "of one core alone")
+        shared = of_cores.simulation(
+            what,
+            values,
+            _settings(settings),
+            cores,
+            machine=machine,
+            levels=_caches(levels, policy, prefetch),
+            protocol=protocol,
+            quantum=quantum,
+            costs=costs,
+            races=not no_races,
+        )
+        _answer(shared, as_json, paths)
+        return 0
+    several = {"--protocol": protocol, "--quantum": quantum, "--cost": costs, "--no-races": no_races}
+    of_cores.refuse(several, "of several cores: give --cores N too")
     source = _source(what, values, settings)
     of_trace = isinstance(source, Path)
     if (trace_format or instructions) and not of_trace:
@@ -112,13 +139,17 @@ def _source(what: str, values: tuple[str, ...], settings: tuple[str, ...]) -> An
         if values or settings:
             raise click.UsageError(f"{what} is a trace file: it takes no values and no --set")
         return path
+    return by_name.stream(what, values, _settings(settings))
+
+
+def _settings(settings: tuple[str, ...]) -> dict[str, str]:
     pairs: dict[str, str] = {}
     for each in settings:
         name, equals, value = each.partition("=")
         if not (name and equals and value):
             raise RooflabError(f"--set {each}: expected NAME=VALUE, such as order=ikj")
         pairs[name] = value
-    return by_name.stream(what, values, pairs)
+    return pairs
 
 
 def _caches(levels: tuple[str, ...], policy: str | None, prefetch: tuple[str, ...]) -> list[Cache] | None:
@@ -139,7 +170,7 @@ def _buffers(tlbs: tuple[str, ...]) -> list[Cache]:
     return [by_name.buffer(text) for text in tlbs]
 
 
-def _answer(found: Simulation, as_json: bool, paths: tuple[str, ...]) -> None:
+def _answer(found: Simulation | CoreSimulation, as_json: bool, paths: tuple[str, ...]) -> None:
     from rooflab.views.export import json_text
 
     text = json_text(found.to_dict())
@@ -148,9 +179,7 @@ def _answer(found: Simulation, as_json: bool, paths: tuple[str, ...]) -> None:
     if as_json:
         click.echo(text.encode(), nl=False)
     else:
-        from rooflab.views import simulation_terminal
-
-        simulation_terminal.show(found)
+        found.show()
 
 
 def _answer_curve(found: MissCurve, as_json: bool, paths: tuple[str, ...]) -> None:
@@ -191,3 +220,4 @@ def _list_streams() -> None:
         made = getattr(streams, name)
         told = ", ".join(str(each).split(":")[0] for each in inspect.signature(made).parameters.values())
         click.echo(f"{name} ({told})\n    {inspect.getdoc(made).splitlines()[0]}")  # type: ignore[union-attr]
+    of_cores.list_streams()

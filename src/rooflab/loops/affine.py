@@ -9,53 +9,18 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
 
 import msgspec
 
 from rooflab.loops.arguments import Arguments
 from rooflab.loops.kinds import Array, Kinds, indices, root
-from rooflab.loops.polynomial import Polynomial
+from rooflab.loops.layers import Layers
+from rooflab.loops.nests import Access, Nest, Nested, NotAffineError, total
+from rooflab.loops.polynomial import Polynomial, quotient
 from rooflab.loops.source import Source
 from rooflab.types.loop import Static
 from rooflab.types.simulation import Cache
-from rooflab.units import iec
-
-
-class NotAffineError(Exception):
-    """What keeps a nest from having a formula, with its line."""
-
-
-class Nested(NamedTuple):
-    """A loop of a nest: `variable` runs from `low` to `high` − 1."""
-
-    variable: str
-    low: Polynomial
-    high: Polynomial
-
-
-class Access(NamedTuple):
-    """One access: `places` are its indices, `loops` those around it, outermost first."""
-
-    array: str
-    places: tuple[Polynomial, ...]
-    write: bool
-    loops: tuple[Nested, ...]
-
-
-class Nest(NamedTuple):
-    """A function in polyhedral terms.
-
-    Attributes:
-        flop: with the loops around each count.
-        accesses: all of them.
-        sizes: values of the names in the formulas.
-    """
-
-    flop: tuple[tuple[int, tuple[Nested, ...]], ...]
-    accesses: tuple[Access, ...]
-    sizes: Mapping[str, int]
 
 
 def analyze(
@@ -73,17 +38,17 @@ def analyze(
     try:
         nest = read(source, kinds, arguments)
         items = {name: kind.itemsize for name, kind in kinds.names.items() if isinstance(kind, Array)}
-        flop = _total([(Polynomial.constant(n), loops) for n, loops in nest.flop])
-        accessed = _total([(Polynomial.constant(items[a.array]), a.loops) for a in nest.accesses])
+        flop = total(nest.flop)
+        accessed = total([(items[a.array], a.loops) for a in nest.accesses])
     except NotAffineError as error:
         return Static(reason=str(error))
     agrees = (flop.at(nest.sizes), accessed.at(nest.sizes)) == counted
     made = Static(flop=str(flop), accessed_bytes=str(accessed), agrees=agrees)
-    layers = _Layers(nest, items, caches[0].line_bytes)
-    whole = len(layers.accesses) == len(nest.accesses) and all(each.unit for each in arguments.layouts.values())
-    if not whole:
-        # Several nests, or arrays that are not in C order: their footprints are not those computed here.
+    if not all(each.unit for each in arguments.layouts.values()):
+        # Arrays that are not in C order: their footprints are not those computed here.
         return made
+    shapes = {name: value.shape for name, value in arguments.arrays().items()}
+    layers = Layers(nest, items, shapes, caches[0].line_bytes)
     return msgspec.structs.replace(
         made, conditions=layers.conditions(caches), traffic_bytes=layers.traffic(caches)
     )
@@ -106,6 +71,7 @@ class _Reader:
         self.flop: list[tuple[int, tuple[Nested, ...]]] = []
         self.accesses: list[Access] = []
         self.known: dict[str, Polynomial] = {}
+        self.least: dict[str, tuple[Polynomial, ...]] = {}
         self.sizes: dict[str, int] = {}
         self.shapes = {name: value.shape for name, value in arguments.arrays().items()}
         for name, value in zip(arguments.kinds, arguments.values, strict=True):
@@ -135,14 +101,62 @@ class _Reader:
         assert isinstance(node.iter, ast.Call)
         assert isinstance(node.target, ast.Name)
         self._count(node.iter, loops)
-        values = [self._affine(each, loops) for each in node.iter.args]
-        if len(values) == 3 and values[2].number != 1:
-            raise NotAffineError(f"line {node.lineno}: a step other than 1")
-        low, high = (Polynomial.constant(0), values[0]) if len(values) == 1 else (values[0], values[1])
+        given = node.iter.args
+        low = Polynomial.constant(0) if len(given) == 1 else self._affine(given[0], loops)
+        highs = self._ends(given[min(1, len(given) - 1)], loops)
+        step = self._affine(given[2], loops) if len(given) == 3 else Polynomial.constant(1)
+        if step.symbols & {loop.variable for loop in loops}:
+            raise NotAffineError(f"line {node.lineno}: a step that changes while the loops around it run")
+        trips = self._trips(low, highs, step, loops, node.lineno)
         hidden = self.known.pop(node.target.id, None)
-        self.body(node.body, (*loops, Nested(node.target.id, low, high)))
+        inner = Nested(node.target.id, low, highs, step, trips, node.lineno)
+        self.body(node.body, (*loops, inner))
         if hidden is not None:
             self.known[node.target.id] = hidden
+
+    def _trips(
+        self,
+        low: Polynomial,
+        highs: tuple[Polynomial, ...],
+        step: Polynomial,
+        loops: tuple[Nested, ...],
+        line: int,
+    ) -> Polynomial | None:
+        """How often a loop is passed, ⌈(high − low) / step⌉; None where its end is the least of several."""
+        if len(highs) > 1:
+            return None
+        length = next(iter(highs)) - low
+        if step == 1:
+            return length
+        size = int(step.at(self.sizes))
+        if size == 0:
+            raise NotAffineError(f"line {line}: a step of zero")
+        if size < 0:
+            if step.symbols:
+                raise NotAffineError(f"line {line}: a step below zero that is no plain number")
+            length, step = -length, -step
+        even = quotient(length, step)
+        if even is not None:
+            return even
+        if length.symbols & {loop.variable for loop in loops}:
+            raise NotAffineError(f"line {line}: a step other than 1 over a length that changes from trip to trip")
+        return self._whole("⌈", length, step, "⌉")
+
+    def _whole(self, left: str, top: Polynomial, bottom: Polynomial, right: str) -> Polynomial:
+        """A quotient of sizes rounded up ("⌈") or down ("⌊"), as a name of its own."""
+        texts = [f"({each})" if len(each.terms) > 1 else str(each) for each in (top, bottom)]
+        name = f"{left}{texts[0]}/{texts[1]}{right}"
+        value = top.at(self.sizes) / bottom.at(self.sizes)
+        self.sizes[name] = math.ceil(value) if left == "⌈" else math.floor(value)
+        return Polynomial.symbol(name)
+
+    def _ends(self, node: ast.expr, loops: tuple[Nested, ...]) -> tuple[Polynomial, ...]:
+        """The ends of which the least counts: those of min(…), or the one that `node` is."""
+        if isinstance(node, ast.Call) and self.kinds.called(node) == "min":
+            return tuple(dict.fromkeys(end for each in node.args for end in self._ends(each, loops)))
+        if isinstance(node, ast.Name) and node.id in self.least:
+            return self.least[node.id]
+        return (self._affine(node, loops),)
 
     def _assign(self, node: ast.Assign | ast.AnnAssign | ast.AugAssign, loops: tuple[Nested, ...]) -> None:
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
@@ -155,6 +169,7 @@ class _Reader:
             self._count(node.target, loops)
             if isinstance(node.target, ast.Name):
                 self.known.pop(node.target.id, None)
+                self.least.pop(node.target.id, None)
             return
         self._count(node, loops)
         if node.value is None:
@@ -174,11 +189,17 @@ class _Reader:
             if size is not None:
                 self._size(target.id, size)
                 return
+            self.known.pop(target.id, None)
+            self.least.pop(target.id, None)
             try:
-                self.known[target.id] = self._affine(value, loops)
+                ends = self._ends(value, loops)
             except NotAffineError:
                 # A whole number that data decide: it matters only where an index or a bound uses it.
-                self.known.pop(target.id, None)
+                return
+            if len(ends) == 1:
+                self.known[target.id] = ends[0]
+            else:
+                self.least[target.id] = ends
 
     def _size(self, name: str, value: int) -> None:
         self.known[name], self.sizes[name] = Polynomial.symbol(name), int(value)
@@ -229,6 +250,13 @@ class _Reader:
                 if isinstance(node.op, ast.Mult):
                     return left * right
                 return left + right if isinstance(node.op, ast.Add) else left - right
+            case ast.BinOp() if isinstance(node.op, ast.FloorDiv):
+                left, right = self._affine(node.left, loops), self._affine(node.right, loops)
+                even = quotient(left, right)
+                if even is not None:
+                    return even
+                if not (left.symbols | right.symbols) & {loop.variable for loop in loops}:
+                    return self._whole("⌊", left, right, "⌋")
         size = self._shape(node)
         if size is None:
             raise NotAffineError(
@@ -241,127 +269,3 @@ class _Reader:
             name = ast.unparse(node)
             self.sizes[name] = size
         return Polynomial.symbol(name)
-
-
-def _total(parts: Sequence[tuple[Polynomial, tuple[Nested, ...]]]) -> Polynomial:
-    total = Polynomial({})
-    for each, loops in parts:
-        for loop in reversed(loops):
-            each = each.summed(loop.variable, loop.low, loop.high)
-        total = total + each
-    return total
-
-
-class _Layers:
-    """Footprints of one iteration of each loop of the deepest nest."""
-
-    def __init__(self, nest: Nest, items: Mapping[str, int], line_bytes: int) -> None:
-        self.nest, self.items, self.line = nest, items, line_bytes
-        deepest = max((a.loops for a in nest.accesses), key=len, default=())
-        self.loops = deepest
-        self.accesses = [a for a in nest.accesses if a.loops == deepest[: len(a.loops)]]
-        self.middle = self._middle()
-
-    def _middle(self) -> dict[str, int]:
-        """A value of each loop variable in the middle of its range, outermost first."""
-        values = dict(self.nest.sizes)
-        for loop in self.loops:
-            values[loop.variable] = int((loop.low.at(values) + loop.high.at(values)) // 2)
-        return values
-
-    def trips(self, depth: int) -> int:
-        """Trips of the loop at `depth`, those around it in the middle of theirs."""
-        loop = self.loops[depth]
-        return max(0, int(loop.high.at(self.middle) - loop.low.at(self.middle)))
-
-    def footprint(self, depth: int) -> int:
-        """Bytes, in whole lines, that one iteration of the loop at `depth` touches; −1: the whole nest."""
-        inner = {loop.variable: self.trips(n) for n, loop in enumerate(self.loops) if n > depth}
-        rows: dict[tuple[str, tuple[Any, ...]], list[tuple[int, int]]] = {}
-        for access in self.accesses:
-            spans = [self._span(place, inner) for place in access.places]
-            rows.setdefault((access.array, self._row(access, spans, inner)), []).append(spans[-1])
-        total = 0
-        for (array, row), spans in rows.items():
-            size = self.items[array]
-            length = max(b for _, b in spans) - min(a for a, _ in spans) + 1
-            lines = max(1, -(-length * size // self.line))
-            count = 1
-            for each in row:
-                count *= each[1]
-            total += count * lines * self.line
-        return total
-
-    def _row(self, access: Access, spans: Sequence[tuple[int, int]], inner: Mapping[str, int]) -> tuple[Any, ...]:
-        # Rows that a loop sweeps are one block, however far apart the accesses in it begin; others are apart.
-        made = []
-        for place, (a, b) in zip(access.places[:-1], spans[:-1], strict=True):
-            swept = any(name in inner for name in place.symbols)
-            made.append((None if swept else a, b - a + 1))
-        return tuple(made)
-
-    def _span(self, place: Polynomial, inner: Mapping[str, int]) -> tuple[int, int]:
-        """The first and last value of an index while the inner loops run."""
-        first = last = int(place.put({name: Polynomial.constant(0) for name in inner}).at(self.middle))
-        for loop in self.loops:
-            if loop.variable in inner and loop.variable in place.symbols:
-                step = (
-                    place.coefficients(loop.variable)[1]
-                    .put({name: Polynomial.constant(0) for name in inner})
-                    .at(self.middle)
-                )
-                low = int(loop.low.at(self.middle))
-                ends = (int(step * low), int(step * (low + inner[loop.variable] - 1)))
-                first, last = first + min(ends), last + max(ends)
-        return first, last
-
-    def conditions(self, caches: Sequence[Cache]) -> tuple[str, ...]:
-        """Which loop's iterations find in each cache what the one before loaded."""
-        made = []
-        for cache in caches:
-            depth = self._fits(cache.capacity_bytes)
-            held = f"{cache.name} ({iec(cache.capacity_bytes)})"
-            if depth is None:
-                made.append(f"{held} holds not even one iteration of the innermost loop")
-            elif depth < 0:
-                made.append(f"{held} holds all of it: {iec(self.footprint(-1))}")
-            else:
-                loop = self.loops[depth].variable
-                more = "" if depth == 0 else f"; of {self.loops[depth - 1].variable} it would need"
-                more += "" if depth == 0 else f" {iec(self.footprint(depth - 1))}"
-                if depth == 0:
-                    more = f"; the whole would need {iec(self.footprint(-1))}"
-                made.append(
-                    f"{held} holds one iteration of {loop} ({iec(self.footprint(depth))}): the next finds what it"
-                    f" shares with it{more}"
-                )
-        return tuple(made)
-
-    def traffic(self, caches: Sequence[Cache]) -> dict[str, float]:
-        """Bytes that each level serves to the nearer one: what its loop touches, once for each time it is run."""
-        names = [cache.name or "" for cache in caches[1:]] + ["memory"]
-        made = {}
-        for name, cache in zip(names, caches, strict=True):
-            depth = self._fits(cache.capacity_bytes)
-            if depth is None:
-                continue
-            times = 1
-            for outer in range(max(depth, 0)):
-                times *= self.trips(outer)
-            made[name] = float(times * self.footprint(max(depth, 0) - 1) + self._written(max(depth, 0), times))
-        return made
-
-    def _written(self, depth: int, times: int) -> float:
-        written = [a for a in self.accesses if a.write]
-        if not written:
-            return 0.0
-        only = _Layers(self.nest._replace(accesses=tuple(written)), self.items, self.line)
-        only.loops, only.middle, only.accesses = self.loops, self.middle, written
-        return float(times * only.footprint(depth - 1))
-
-    def _fits(self, capacity_bytes: int) -> int | None:
-        """The outermost loop of which one iteration fits, −1 for the whole; None where none does."""
-        for depth in range(-1, len(self.loops)):
-            if self.footprint(depth) <= capacity_bytes:
-                return depth
-        return None

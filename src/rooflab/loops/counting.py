@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -20,6 +22,7 @@ from rooflab.types.simulation import Simulation
 from rooflab.types.work import Flop
 
 _TOTALS = ("hits", "misses", "evictions", "writebacks", "read_bytes", "write_bytes", "invalidations", "prefetches")
+_LINES_TO_FORESEE = 2  # misses of consecutive lines before a prefetcher runs ahead of them, on Zen 4
 
 
 class Counted(NamedTuple):
@@ -162,9 +165,53 @@ def _misses(counted: Counted, line: int) -> dict[str, int]:
 
 def irregular(counted: Counted, way: Way) -> dict[str, int]:
     """Misses of a warm run (else of the first) by the accesses that move that way, by cache level."""
-    chosen = [ref.number for ref in counted.twin.text.refs if ref.way == way]
+    chosen = [ref for ref in counted.twin.text.refs if ref.way == way]
+    return _by_level(counted, {ref.number: 1.0 for ref in chosen})
+
+
+def strided(counted: Counted, source: Source) -> dict[str, int]:
+    """Misses of accesses that step over lines, and of the starts of rows that end before they are foreseen.
+
+    A row of a tile goes on elsewhere after a few lines; the first ones of each are asked for too late.
+    """
+    text = counted.twin.text
+    within = _within_tiles(source)
+    shares = {ref.number: 1.0 for ref in text.refs if ref.way == "stride"}
+    for loop in text.innermost:
+        if loop.line not in within:
+            continue
+        around = 0 if loop.parent is None else text.loops[loop.parent].block
+        trips = int(counted.passes[loop.block]) / max(1, int(counted.passes[around]))
+        for ref in text.refs:
+            if ref.way == "stream" and text.owners[ref.block] == loop.number:
+                lines = trips * ref.itemsize / counted.simulation.levels[0].cache.line_bytes
+                shares[ref.number] = min(1.0, _LINES_TO_FORESEE / max(lines, 1.0))
+    return _by_level(counted, shares)
+
+
+def _within_tiles(source: Source) -> set[int]:
+    """Lines of the loops that begin where a loop of larger steps around them stands: for i in range(ii, …)."""
+    made = set()
+    for tile in ast.walk(source.tree):
+        if isinstance(tile, ast.For) and isinstance(tile.iter, ast.Call) and len(tile.iter.args) == 3:
+            start = ast.unparse(tile.target)
+            made |= {
+                each.lineno
+                for each in ast.walk(tile)
+                if isinstance(each, ast.For)
+                and isinstance(each.iter, ast.Call)
+                and len(each.iter.args) > 1
+                and ast.unparse(each.iter.args[0]) == start
+            }
+    return made
+
+
+def _by_level(counted: Counted, shares: Mapping[int, float]) -> dict[str, int]:
     levels = (counted.warm or counted.simulation).levels
-    return {level.name: sum(level.references[number].misses for number in chosen) for level in levels}
+    return {
+        level.name: round(sum(share * level.references[number].misses for number, share in shares.items()))
+        for level in levels
+    }
 
 
 def scattered_bytes(counted: Counted, arguments: Arguments) -> int:

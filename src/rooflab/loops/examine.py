@@ -49,7 +49,9 @@ def understand(fn: Callable[..., Any], given: tuple[Any, ...]) -> Known:
     return Known(read, kinds, arguments)
 
 
-def report(known: Known, caches: Chosen, *, limit_s: float | None = LIMIT_S, time: bool = True) -> LoopReport:
+def report(
+    known: Known, caches: Chosen, *, limit_s: float | None = LIMIT_S, time: bool = True, code: bool = False
+) -> LoopReport:
     """Everything about the loop that needs no machine.
 
     Args:
@@ -57,6 +59,7 @@ def report(known: Known, caches: Chosen, *, limit_s: float | None = LIMIT_S, tim
         caches: to simulate.
         limit_s: bound on the counting; after it, counts are partial.
         time: compile and run the loop itself too.
+        code: compile it and see what the compiler left, without running it.
 
     Raises:
         RooflabError: an access out of bounds; Python that numba cannot compile.
@@ -80,11 +83,13 @@ def report(known: Known, caches: Chosen, *, limit_s: float | None = LIMIT_S, tim
         )
         done = done._replace(parallel="not run: the count did not end")
     else:
-        if time:
-            try:
+        try:
+            if time:
                 done = _run(known, counted, caches, checks, warnings)
-            except Exception as error:
-                raise _readable(error, read) from error
+            elif code:
+                done = done._replace(code=compiled_code.examine(*known, original.build(*known), counted))
+        except Exception as error:
+            raise _readable(error, read) from error
         totals = (int(sum(each.count for each in flop_by)), counted.simulation.accessed_bytes or 0)
         static = affine.analyze(read, kinds, arguments, caches.caches, totals)
         warnings += conflicts(static, counted.simulation)
@@ -128,7 +133,8 @@ def _counts(known: Known, counted: counting.Counted) -> LoopReport:
         warm=counted.warm,
         lines=counting.lines(counted, read),
         loops=counting.loops(counted),
-        strided=counting.irregular(counted, "stride"),
+        source=tuple(read.lines.items()),
+        strided=counting.strided(counted, read),
         gathered=counting.irregular(counted, "gather"),
         chased=counting.irregular(counted, "chase"),
         scattered_bytes=counting.scattered_bytes(counted, arguments),

@@ -124,6 +124,22 @@ class Polynomial:
         return f"Polynomial({self})"
 
 
+def quotient(top: Polynomial, bottom: Polynomial) -> Polynomial | None:
+    """The quotient top / bottom where `bottom` is one term that divides every term of `top` evenly; else None."""
+    if len(bottom.terms) != 1:
+        return None
+    ((below, divisor),) = bottom.terms.items()
+    made: dict[_Term, Fraction] = {}
+    for term, value in top.terms.items():
+        powers = dict(term)
+        for name, power in below:
+            powers[name] = powers.get(name, 0) - power
+        if min(powers.values(), default=0) < 0 or (value / divisor).denominator != 1:
+            return None
+        made[tuple(sorted((name, power) for name, power in powers.items() if power))] = value / divisor
+    return Polynomial(made)
+
+
 def _of(value: Polynomial | int) -> Polynomial:
     return value if isinstance(value, Polynomial) else Polynomial.constant(value)
 

@@ -89,7 +89,7 @@ def simulate(
     def one(sizes: dict[str, int]) -> LoopReport | RooflabError:
         try:
             known = examine.understand(fn, arguments(fn, given, sizes))
-            return examine.report(known, caches, limit_s=limit_s, time=False)
+            return examine.report(known, caches, limit_s=limit_s, time=False, code=True)
         except RooflabError as error:
             return error
 

@@ -1,11 +1,11 @@
 """Where a loop lies under a machine's roofs, and how long a run of it would take there.
 
-Traffic by level comes from the simulation, rates from the machine. Each level's time is its bytes at what
-the level attains on that mix of reads and writes, plus the latencies that irregular accesses wait for. The
-longest and the sum of the terms bound the time (the two ends of the execution-cache-memory model: Stengel,
-Treibig, Hager, Wellein, "Quantifying performance bottlenecks of stencil computations using the ECM model",
-ICS 2015); the roofline at every level follows Ilic, Pratas, Sousa (cache-aware, CAL 2014) at L1 and Koskela
-et al. (hierarchical, ISC 2018) beyond.
+Traffic by level comes from the simulation, rates from the machine. The time is that of the execution-cache-memory
+model (Stengel, Treibig, Hager, Wellein, "Quantifying performance bottlenecks of stencil computations using the
+ECM model", ICS 2015): what the core computes goes on beside the data; the data's way takes the sum of its steps.
+Bandwidths of a level are measured with all nearer ones in the way, so that those add what more they move. Accesses
+that no prefetcher foresees wait for the latency of what serves them, several at once. The roofline at every level
+follows Ilic, Pratas, Sousa (cache-aware, CAL 2014) at L1 and Koskela et al. (hierarchical, ISC 2018) beyond.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 
 from rooflab.errors import RooflabError
 from rooflab.machines import microarchitecture
+from rooflab.model import constants
 from rooflab.model.roofline import BALANCED
 from rooflab.types.loop import Code, LoopReport, Point, Predicted, Timed
 from rooflab.types.machine import Level, Machine, Rate, Scope, is_main_memory
@@ -26,19 +27,6 @@ from rooflab.types.prediction import Bound
 # reads its line first: triad names 24 bytes and moves 32, copy 16 and 24, write 8 and 16.
 _BEYOND = (("read", 0.0, 1.0), ("triad", 1 / 4, 4 / 3), ("copy", 1 / 3, 3 / 2), ("write", 1 / 2, 2.0))
 _AT_L1 = (("read", 0.0, 1.0), ("triad", 1 / 3, 1.0), ("copy", 1 / 2, 1.0), ("write", 1.0, 1.0))
-# Fitted on this project's Zen 4 guest with CSR products of random columns: misses in flight on one core.
-IN_FLIGHT = 10.0
-# Of accesses that step over lines by a constant; of those that meet in one set few can wait at once. Both
-# fitted on transposes of 2000² and 2048².
-STRIDED_IN_FLIGHT, CONFLICTING_IN_FLIGHT = 20.0, 2.5
-# An access that steps over lines leaves the pages that the first TLB holds: a look-up in the second one
-# (Zen 4: 7 cycles, AMD 57647), partly hidden; fitted on matmul's columns and a transpose, as the others.
-TLB_CYCLES = 6.0
-PER_CYCLE = 4.0  # instructions that a core retires in a loop without misses
-ENTRY_CYCLES = 15.0  # to enter a loop and to leave it: set-up, and a branch that is guessed wrong
-SPECIAL_CYCLES, CALL_CYCLES = 5.0, 40.0  # a division or root; exp, log and the like by the C library
-ADD_LATENCY_CYCLES = 4.0  # where the microarchitecture is not known
-OVERLAP = 0.5  # share of the further terms that hides behind the longest; fitted as IN_FLIGHT was
 
 
 class _Term(NamedTuple):
@@ -169,16 +157,18 @@ def _waiting_s(report: LoopReport, machine: Machine, level: Level, number: int, 
     nearer = levels[number - 1]
     further = levels[number].name if number < len(levels) else None
     line_s = nearer.cache.unit_bytes / rate
-    slower, meeting = _slower(report, machine), _conflicts(report, number)
+    known, meeting = constants.load("cpu"), _conflicts(report, number)
+    stepping = meeting / known("loop.conflicting_in_flight") + (1 - meeting) / known("loop.strided_in_flight")
     waiting = 0.0
-    for misses, in_flight in (
-        (report.gathered, IN_FLIGHT / slower),
-        (report.strided, 1 / (meeting / CONFLICTING_IN_FLIGHT + (1 - meeting) / STRIDED_IN_FLIGHT)),
-        (report.chased, 1.0 / slower),
+    for misses, share in (
+        (report.gathered, 1 / known("loop.gathered_in_flight")),
+        (report.strided, stepping),
+        (report.chased, 1.0),
     ):
         # Those that miss this level too wait for the one behind it instead.
         served = misses.get(nearer.name, 0) - (misses.get(further, 0) if further else 0)
-        waiting += max(served, 0) * max(level.latency_s / in_flight - line_s, 0.0)
+        latency = level.latency_s * (_slower(report, machine) if misses is report.chased else 1.0)
+        waiting += max(served, 0) * max(latency * share - line_s, 0.0)
     return waiting
 
 
@@ -190,13 +180,13 @@ def _conflicts(report: LoopReport, number: int) -> float:
 
 
 def _slower(report: LoopReport, machine: Machine) -> float:
-    """How much slower random accesses within so many bytes were measured than the simulated hits come to.
+    """How much slower a chain of loads within so many bytes was measured than the simulated hits come to.
 
-    A cache that neighbours share, and pages that no TLB holds, show in the latency sweep alone.
+    Neighbours displace from a shared cache what is used so seldom; those who load many at once keep it.
     """
     curve = next((each for each in machine.curves if each.name == "latency" and each.scope == "core"), None)
     levels = (report.warm or report.simulation).levels
-    counts = [report.gathered.get(each.name, 0) + report.chased.get(each.name, 0) for each in levels] + [0]
+    counts = [report.chased.get(each.name, 0) for each in levels] + [0]
     if curve is None or not report.scattered_bytes or not counts[0]:
         return 1.0
     behind = [_level(machine, each.name) for each in levels[1:]] + [_level(machine, "memory")]
@@ -222,25 +212,34 @@ def _predicted(report: LoopReport, machine: Machine, threads: int) -> Predicted 
         return None
     every = [*terms, core]
     longest = max(every, key=lambda each: each.seconds)
-    total = sum(each.seconds for each in every)
-    others = total - longest.seconds
+    memory_s = _way_s(report, terms)
+    team_s = 0.0 if threads == 1 else constants.load("cpu")("cpu.team_s")
     return Predicted(
         threads=threads,
         core_s=core.seconds,
         core_why=core.name,
         overlapped_s=longest.seconds,
-        serial_s=total,
-        time_s=longest.seconds + (1 - OVERLAP) * others,
-        bound=_bound(terms, core),
-        binds=longest.name,
+        serial_s=sum(each.seconds for each in every) + team_s,
+        time_s=max(core.seconds, memory_s) + team_s,
+        bound=_bound(memory_s, core.seconds),
+        binds=(core if core.seconds > memory_s else max(terms, key=lambda each: each.seconds)).name,
     )
 
 
-def _bound(terms: list[_Term], core: _Term) -> Bound:
-    memory = max(each.seconds for each in terms)
-    if min(memory, core.seconds) >= BALANCED * max(memory, core.seconds):
+def _way_s(report: LoopReport, terms: list[_Term]) -> float:
+    """Seconds of the data's way from memory to the registers: of each nearer level, what more it moves."""
+    crossing = [read + write for _, read, write in _crossing(report)]
+    total = terms[0].seconds
+    for number in range(1, len(terms)):
+        beyond = max(crossing[number + 1 :], default=0.0)
+        total += terms[number].seconds * max(0.0, 1 - beyond / crossing[number]) if crossing[number] else 0.0
+    return total
+
+
+def _bound(memory_s: float, core_s: float) -> Bound:
+    if min(memory_s, core_s) >= BALANCED * max(memory_s, core_s):
         return "balanced"
-    return "memory-bound" if memory > core.seconds else "compute-bound"
+    return "memory-bound" if memory_s > core_s else "compute-bound"
 
 
 def _core(report: LoopReport, machine: Machine, threads: int) -> _Term | None:
@@ -257,30 +256,34 @@ def _core(report: LoopReport, machine: Machine, threads: int) -> _Term | None:
     elif report.flop and hertz is None:
         return None
     if hertz is not None:
+        known = constants.load("cpu")
         lanes = 1 if code is None else code.lanes
         called = code is not None and any(name != "sqrt" for name in code.calls)
-        cycles = CALL_CYCLES if called else SPECIAL_CYCLES / lanes
+        cycles = known("loop.call_cycles") if called else known("loop.special_cycles") / lanes
         terms.append(_Term("division and functions", special * cycles / hertz / threads))
         if code is not None and code.chain:
             latency = code.chain * _add_latency(machine) / hertz / threads
             terms.append(_Term("a chain of additions", latency))
-        steps = report.strided.get(report.simulation.levels[0].name, 0)
-        terms.append(_Term("address translation", steps * TLB_CYCLES / hertz / threads))
         if code is not None and code.passes:
-            terms.append(_Term("instructions", _instructions_s(code, code.passes, hertz) / threads))
+            cycles = _instruction_cycles(code, code.passes, known)
+            terms.append(_Term("instructions", cycles / hertz / threads))
     return max(terms, key=lambda each: each.seconds)
 
 
-def _instructions_s(code: Code, passes: float, hertz: float) -> float:
-    """Seconds to issue the instructions of the innermost loop: whole passes, what each entry leaves, entries."""
-    cycles = code.instructions / PER_CYCLE
+def _instruction_cycles(code: Code, passes: float, known: constants.Constants) -> float:
+    """Cycles to issue the instructions of the innermost loop: whole passes, what each entry leaves, entries."""
+    cycles = max(
+        code.instructions / known("loop.instructions_per_cycle"),
+        code.loads / known("loop.loads_per_cycle"),
+        code.stores / known("loop.stores_per_cycle"),
+    )
     if not code.entries or not code.trips:
-        return passes * cycles / hertz
+        return passes * cycles
     each, unrolled = code.trips / code.entries, code.trips / passes
     whole = each // unrolled
     # What no pass holds runs element by element.
     single = (each - whole * unrolled) * cycles * min(code.lanes / unrolled, 1.0)
-    return code.entries * (whole * cycles + single + ENTRY_CYCLES) / hertz
+    return code.entries * (whole * cycles + single + known("loop.entry_cycles"))
 
 
 def _peak(report: LoopReport, machine: Machine, scope: Scope) -> Rate | None:
@@ -313,4 +316,4 @@ def _add_latency(machine: Machine) -> float:
     name = machine.environment.get("microarchitecture")
     known = next((row for row in microarchitecture.table() if row.name == name), None)
     latency = None if known is None else known.add_latency_cycles
-    return ADD_LATENCY_CYCLES if latency is None else float(latency)
+    return constants.load("cpu")("loop.add_latency_cycles") if latency is None else float(latency)

@@ -154,7 +154,8 @@ def simulate(
 
 def simulate_cores(
     streams: Any,
-    *,
+    *args: Any,
+    cores: int | None = None,
     machine: Machine | str | PathLike[str] | None = None,
     levels: Sequence[CacheLevel] | None = None,
     protocol: Literal["mesi", "moesi"] = "mesi",
@@ -167,7 +168,10 @@ def simulate_cores(
     Args:
         streams: one of `rooflab.core_streams`, or for each core a list of ("load", array, index),
             ("store", array, index), "atomic", "acquire" and "release" alike, and ("barrier",). A store may
-            name its value: ("store", "flag", 0, 1).
+            name its value: ("store", "flag", 0, 1). Or a plain function of loops over NumPy arrays, as for
+            `loop`, with prange where cores share the trips.
+        args: the arguments of such a function.
+        cores: how many share its trips; 2 by default.
         machine: whose caches: a `Machine`, or a name or file of one; this host's by default.
         levels: other caches, near to far: private ones, then the shared one (one level alone is private).
         protocol: "mesi" or "moesi".
@@ -190,10 +194,20 @@ def simulate_cores(
     from rooflab.cachesim import coherence, core_stream
     from rooflab.loops import caches
 
-    found = streams if isinstance(streams, core_stream.CoreStreams) else core_stream.listed(streams)
+    if callable(streams):
+        from rooflab.loops import parallel
+
+        found, assumed = parallel.streams(streams, args, 2 if cores is None else cores), parallel.ASSUMPTIONS
+    elif args or cores is not None:
+        raise RooflabError(
+            "arguments and cores= go with a function; streams say themselves how many cores there are"
+        )
+    else:
+        found = streams if isinstance(streams, core_stream.CoreStreams) else core_stream.listed(streams)
+        assumed = ()
     chosen = caches.choose(as_machine(machine), levels)
     # With several cores the outer private level includes the nearer ones, which `coherence` says.
-    assumed = [line for line in chosen.assumptions if "inclusion" not in line]
+    assumed = (*assumed, *(line for line in chosen.assumptions if "inclusion" not in line))
     return coherence.simulate(
         found,
         chosen.caches,

@@ -182,8 +182,8 @@ class LoopReport(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         code: what the compiler left; None where it could not be compiled or read.
         runs: measured times.
         strided, gathered, chased: misses of a warm run, by cache level, of accesses that step over lines in the
-            innermost loop, of those whose place data decide (x[idx[k]]), and of those that wait for the one
-            before (i = following[i]).
+            innermost loop (and of the first of each row of a tile, which ends before it is foreseen), of those
+            whose place data decide (x[idx[k]]), and of those that wait for the one before (i = following[i]).
         scattered_bytes: of the largest array that is gathered from or chased through.
         parallel: over which loop prange ran, or why it did not.
         points: at each level, one core, warm; cache-aware at L1.
@@ -194,6 +194,7 @@ class LoopReport(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         sampled: that counts were scaled from a part, with the error; None for exact ones.
         caches: what was simulated.
         warnings: what a reader must know.
+        source: line numbers and text of the whole function.
     """
 
     name: str
@@ -225,6 +226,7 @@ class LoopReport(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     caches: str = ""
     warnings: tuple[str, ...] = ()
     conventions: tuple[str, ...] = ()
+    source: tuple[tuple[int, str], ...] = ()
     schema: int = SCHEMA
 
     @property
@@ -292,8 +294,14 @@ class LoopReport(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
         show(self)
 
+    def _repr_html_(self) -> str:
+        """This report's page, for a notebook."""
+        from rooflab.views import loop_page, notebook
+
+        return notebook.framed(self.name, loop_page.render(self))
+
     def save(self, *paths: str) -> None:
-        """Write this report to each path: .json, .svg, .png or .pdf."""
+        """Write this report to each path: .json, .html, .svg, .png or .pdf."""
         from rooflab.views.loop_export import save
 
         save(self, *paths)
@@ -365,6 +373,31 @@ class TileSweep(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
         show_tiles(self)
 
+    def _repr_html_(self) -> str:
+        """This sweep's page, for a notebook."""
+        from rooflab.views import notebook, tile_page
+
+        return notebook.framed(self.name, tile_page.render(self))
+
+    def save(self, *paths: str) -> None:
+        """Write this sweep to each path: .json, .csv, .html, .svg, .png or .pdf."""
+        from rooflab.views.tile_export import save
+
+        save(self, *paths)
+
     def to_dict(self) -> dict[str, Any]:
-        """Plain dictionaries, lists and numbers, as the JSON file holds them."""
+        """Plain dictionaries, lists and numbers, as the JSON file holds them; read back by `from_dict`."""
         return msgspec.to_builtins(self)
+
+    @staticmethod
+    def from_dict(raw: dict[str, Any]) -> TileSweep:
+        """The sweep that `to_dict` was called on.
+
+        Raises:
+            RooflabError: an unknown key, a missing or wrong value, a newer schema.
+        """
+        refuse_newer(raw.get("schema", SCHEMA) if isinstance(raw, dict) else SCHEMA, SCHEMA)
+        try:
+            return msgspec.convert(raw, TileSweep)
+        except msgspec.ValidationError as error:
+            raise RooflabError(f"not a sweep of tile sizes: {error}") from None

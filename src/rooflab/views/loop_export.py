@@ -10,7 +10,10 @@ from rooflab.views import export
 
 
 def save(report: LoopReport, *paths: str | Path) -> None:
-    """Write `report` to each path: .json, or a picture of it under its machine's roofs as .svg, .png or .pdf.
+    """Write `report` to each path: .json, .html, or a picture of it under its machine's roofs.
+
+    JSON holds everything and is read back by `LoopReport.from_dict`; HTML is one page that needs no network;
+    .svg, .png and .pdf are the roofline with a point for each level.
 
     Raises:
         FileError: an unknown suffix, or a path that cannot be written; nothing has been written then.
@@ -26,12 +29,18 @@ def check_writable(paths: Iterable[str | Path]) -> None:
     Raises:
         FileError: an unknown suffix, no such folder, or no permission to write.
     """
-    export.check_writable(paths, tuple(_WRITERS), "loop.json")
+    export.check_writable(paths, tuple(_WRITERS), "loop.html")
 
 
 def json_text(report: LoopReport) -> str:
     """`report` as indented JSON with a final newline."""
     return export.json_text(report.to_dict())
+
+
+def _html(report: LoopReport) -> bytes:
+    from rooflab.views import loop_page
+
+    return loop_page.render(report).encode()
 
 
 def _picture(draw: Callable[[dict[str, object]], bytes]) -> Callable[[LoopReport], bytes]:
@@ -45,6 +54,7 @@ def _picture(draw: Callable[[dict[str, object]], bytes]) -> Callable[[LoopReport
 
 _WRITERS: dict[str, Callable[[LoopReport], bytes]] = {
     ".json": lambda report: json_text(report).encode(),
+    ".html": _html,
     ".svg": _picture(export.svg),
     ".png": _picture(export.png),
     ".pdf": _picture(export.pdf),

@@ -5,9 +5,9 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING, TextIO
 
-from rooflab.types.loop import LoopReport, Predicted, Tile, TileSweep, Timed
-from rooflab.units import iec, si
-from rooflab.views.tables import UNKNOWN, Table, lasting, without
+from rooflab.types.loop import LoopReport, TileSweep
+from rooflab.views import loop_tables
+from rooflab.views.tables import Table, without
 from rooflab.views.terminal import console, drawn_table, fold
 
 if TYPE_CHECKING:
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 _LABEL = 10  # columns of the names of facts
 _SOURCE = 40  # columns of a line of source, where the terminal is narrow
-SHOWN_TILES = 24
 
 
 def show(report: LoopReport, file: TextIO | None = None) -> None:
@@ -32,11 +31,11 @@ def pages(report: LoopReport, width: int = 80) -> list[RenderableType]:
     made: list[RenderableType] = [Text(f"{report.name}  ({report.where})", style="bold")]
     made += [Text(line, style="bold red") for each in report.warnings for line in textwrap.wrap(each, width)]
     made.append(Text(""))
-    made += [_fact(name, value, width) for name, value in facts(report)]
-    for table in (levels(report), lines(report, width)):
+    made += [_fact(name, value, width) for name, value in loop_tables.facts(report)]
+    for table in (loop_tables.levels(report), lines(report, width)):
         if table is not None:
             made += [Text(""), *drawn_table(table, width)]
-    for title, said in (("Layer conditions", _static(report)), ("Checked", report.checks)):
+    for title, said in (("Layer conditions", loop_tables.conditions(report)), ("Checked", report.checks)):
         if said:
             made += [Text(""), Text(title, style="bold")]
             made += [Text(line) for each in said for line in _listed(each, width)]
@@ -45,90 +44,19 @@ def pages(report: LoopReport, width: int = 80) -> list[RenderableType]:
     return made
 
 
-def facts(report: LoopReport) -> list[tuple[str, str]]:
-    """The totals, in words."""
-    flop = (
-        ", ".join(f"{si(each.count, 'FLOP')} {each.dtype} {each.engine}" for each in report.flop_by) or "no FLOP"
-    )
-    share = "" if report.intensity is None else f"; {report.intensity:.3g} FLOP per byte of main memory"
-    made = [
-        ("Given", "; ".join(f"{name} {value}" for name, value in report.arguments.items())),
-        ("Work", f"{flop}; {si(report.accesses, 'accesses')} of {si(report.accessed_bytes, 'B')}{share}"),
-        ("Loops", "; ".join(_trips(report))),
-        ("Caches", f"{report.caches} (simulated)"),
-    ]
-    if report.runs:
-        made.append(("Measured", "; ".join(_timed(each) for each in report.runs)))
-    made.append(("prange", report.parallel))
-    made += [("Predicted", _predicted(report, each)) for each in report.predictions]
-    if report.prediction is not None:
-        made.append(("Bound", f"{report.bound}: {report.binds}"))
-    if report.code is not None:
-        made.append(("Compiled", _compiled(report)))
-    static = report.static
-    if static is not None:
-        if static.reason is None:
-            agrees = "as counted" if static.agrees else "NOT as counted"
-            made.append(("Formula", f"{static.flop} FLOP; {static.accessed_bytes} B accessed ({agrees})"))
-        else:
-            made.append(("Formula", f"none: {static.reason}"))
-    return made
-
-
-def levels(report: LoopReport) -> Table | None:
-    """The loop at every level of the machine; without a machine the traffic alone."""
-    if not report.points:
-        rows = [
-            (each.level, si(each.read_bytes, "B"), si(each.write_bytes, "B"))
-            for each in (report.warm or report.simulation).traffic
-        ]
-        note = "Give machine= (or --machine) to see its roofs: rooflab measure -o machine.toml writes this one's."
-        return Table(
-            f"Traffic by level that serves it ({_state(report)})",
-            ("level", "read", "written"),
-            tuple(rows),
-            note=note,
-        )
-    rows = [
-        (
-            each.level,
-            si(each.read_bytes, "B"),
-            si(each.write_bytes, "B"),
-            UNKNOWN if each.intensity is None else f"{each.intensity:.3g}",
-            UNKNOWN if each.bytes_per_s is None else si(each.bytes_per_s, "B/s"),
-            lasting(each.time_s),
-            UNKNOWN if each.roof_flop_per_s is None else si(each.roof_flop_per_s, "FLOP/s"),
-            UNKNOWN if each.share is None else f"{each.share:.0%}",
-        )
-        for each in report.points
-    ]
-    columns = ("level", "read", "written", "FLOP/B", "attains", "takes", "roof", "of roof")
-    note = (
-        "One core. L1: what the compiled loop loads and stores (cache-aware); others: what crosses to the nearer"
-        " level (hierarchical). Attains: that level on this mix of reads and writes."
-    )
-    return Table(f"At every level ({_state(report)})", columns, tuple(rows), note=note)
-
-
 def lines(report: LoopReport, width: int = 80) -> Table | None:
-    """FLOP, accesses and misses by line of the source."""
-    if not report.lines:
+    """FLOP, accesses and misses by line of the source, as wide as `width` allows."""
+    table = loop_tables.lines(report)
+    if table is None:
         return None
-    names = [level.name for level in report.simulation.levels]
-    columns = ("line", "source", "FLOP", "accesses", *(f"{name} misses" for name in names))
-    room = max(_SOURCE, width - 16 * (len(columns) - 1))
-    rows = tuple(
-        (
-            str(each.line),
-            each.text if len(each.text) <= room else each.text[: room - 1] + "…",
-            si(each.flop, "").strip(),
-            si(each.accesses, "").strip(),
-            *(si(each.misses.get(name, 0), "").strip() for name in names),
-        )
-        for each in report.lines
-    )
-    table = Table("By line, from empty caches", columns, rows, words=2)
+    room = max(_SOURCE, width - 16 * (len(table.columns) - 1))
+    rows = tuple((number, _cut(text, room), *counts) for number, text, *counts in table.rows)
+    table = table._replace(rows=rows)
     return table if len(fold(table, width)) == 1 else without(table, ("source",))
+
+
+def _cut(text: str, room: int) -> str:
+    return text if len(text) <= room else text[: room - 1] + "…"
 
 
 def show_tiles(sweep: TileSweep, file: TextIO | None = None) -> None:
@@ -139,78 +67,11 @@ def show_tiles(sweep: TileSweep, file: TextIO | None = None) -> None:
     out.print(Text(f"{sweep.name}: tile sizes", style="bold"))
     for each in sweep.warnings:
         out.print(Text(each, style="bold red"))
-    for part in drawn_table(tiles(sweep), out.width):
+    for part in drawn_table(loop_tables.tiles(sweep), out.width):
         out.print(part)
-    best = ", ".join(f"{name} = {size}" for name, size in sweep.best.items())
-    out.print(Text(f"\nTake {best}: {sweep.why}", style="bold"))
+    out.print(Text(f"\n{loop_tables.advice(sweep)}", style="bold"))
     for name, reason in list(sweep.failed.items())[:3]:
         out.print(Text(f"left out: {name}: {reason}"))
-
-
-def tiles(sweep: TileSweep) -> Table:
-    """Traffic and times over tile size, the measured ones first; where there are many, every few."""
-    timed = sorted((each for each in sweep.tiles if each.measured_s is not None), key=lambda t: t.measured_s or 0)
-    others = [each for each in sweep.tiles if each.measured_s is None]
-    step = max(1, -(-len(others) // SHOWN_TILES))
-    names = list(sweep.tiles[0].sizes)
-    served = list(sweep.tiles[0].traffic_bytes)
-    rows = tuple(_tile(each, names, served) for each in (*timed, *others[::step]))
-    columns = (*names, *(f"{name} bytes" for name in served), "predicted", "measured")
-    held = ", ".join(f"{name} {iec(nbytes)}" for name, nbytes in sweep.capacities_bytes.items())
-    note = f"Bytes that each level serves, from empty caches. Caches: {held}."
-    if step > 1:
-        note += f" Every {step}th of {len(others)} that were simulated alone; JSON has all."
-    return Table("", columns, rows, note=note)
-
-
-def _tile(tile: Tile, names: list[str], served: list[str]) -> tuple[str, ...]:
-    return (
-        *(f"{tile.sizes[name]:,}" for name in names),
-        *(si(tile.traffic_bytes[name], "B") for name in served),
-        lasting(tile.predicted_s),
-        lasting(tile.measured_s),
-    )
-
-
-def _state(report: LoopReport) -> str:
-    return "a run after a run: what fits stays in the caches" if report.warm is not None else "from empty caches"
-
-
-def _trips(report: LoopReport) -> list[str]:
-    return [f"{each.variable or 'while'} (line {each.line}) {each.trips:,} trips" for each in report.loops]
-
-
-def _timed(run: Timed) -> str:
-    who = "one core" if run.threads == 1 else f"{run.threads} threads"
-    return (
-        f"{who}, {run.cache} {si(run.median_s, 's')} (best {si(run.best_s, 's')}, spread {run.spread:.0%}"
-        f" of {run.runs})"
-    )
-
-
-def _predicted(report: LoopReport, made: Predicted) -> str:
-    who = "one core" if made.threads == 1 else f"{made.threads} threads"
-    said = (
-        f"{who} {si(made.time_s, 's')}: {si(made.overlapped_s, 's')} where all overlaps, {si(made.serial_s, 's')}"
-        f" where nothing does; the core alone {si(made.core_s, 's')} ({made.core_why})"
-    )
-    run = report.run(made.threads)
-    return said if run is None or not made.time_s else f"{said}; measured {run.median_s / made.time_s:.2f} ×"
-
-
-def _compiled(report: LoopReport) -> str:
-    code = report.code
-    assert code is not None
-    how = f"vectorised, {code.lanes} lanes" if code.vectorised else f"not vectorised: {code.why_not}"
-    said = f"{how}; a pass of the inner loop has {code.loads} loads, {code.stores} stores and {code.flop} FLOP"
-    if code.read_bytes is None or code.write_bytes is None:
-        return said
-    left = (code.read_bytes + code.write_bytes) / report.accessed_bytes
-    return f"{said}; {left:.0%} of the source's accessed bytes are left, the rest stays in registers"
-
-
-def _static(report: LoopReport) -> tuple[str, ...]:
-    return () if report.static is None else report.static.conditions
 
 
 def _fact(name: str, value: str, width: int) -> RenderableType:

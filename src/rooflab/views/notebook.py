@@ -23,5 +23,10 @@ def frame(shown: Machine | Report) -> str:
         from rooflab.views import page as machine_page
 
         page = machine_page.render(shown)
+    return framed(shown.name, page)
+
+
+def framed(name: str, page: str) -> str:
+    """HTML of a frame that holds the whole `page` of what is called `name`."""
     style = f"width: 100%; height: {_HEIGHT_PX}px; border: 0"
-    return f'<iframe title="{escape(shown.name)}" style="{style}" srcdoc="{escape(page)}"></iframe>'
+    return f'<iframe title="{escape(name)}" style="{style}" srcdoc="{escape(page)}"></iframe>'

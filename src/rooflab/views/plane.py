@@ -116,7 +116,7 @@ def finish(
     size = 16.0
     words = alt.TitleParams(
         text=shorten(title, plane.width + 60, size * 1.08),
-        subtitle=_wrap(said, plane.width + 50),
+        subtitle=wrap(said, plane.width + 50),
         fontSize=size,
     )
     chart = alt.layer(*(layer.encode(x=x, y=y) for layer in layers))
@@ -127,7 +127,7 @@ def finish(
     )
 
 
-def _wrap(text: str, width: float) -> list[str]:
+def wrap(text: str, width: float) -> list[str]:
     """`text` in lines of at most `width` pixels, broken at spaces."""
     lines = [""]
     for word in text.split():

@@ -9,7 +9,7 @@ from rooflab.types.sharing import CoreSimulation, Race, Sharing
 from rooflab.views.tables import UNKNOWN, Table
 from rooflab.views.terminal import console, drawn_table
 
-ROWS = 10
+ROWS, NAMED = 10, 3
 
 
 def show(simulation: CoreSimulation, file: TextIO | None = None) -> None:
@@ -119,7 +119,7 @@ def _sharing(title: str, every: list[Sharing]) -> Table:
 
 def _lines(simulation: CoreSimulation) -> Table:
     rows = tuple(
-        ("; ".join(each.used), *(f"{getattr(each, field):,}" for field in _COUNTS))
+        (_some(each.used, "; ", "more cores"), *(f"{getattr(each, field):,}" for field in _COUNTS))
         for each in simulation.lines[:ROWS]
     )
     return Table("Lines that cores share", ("used", *_NAMES), rows, note=_rest(len(simulation.lines), "lines"))
@@ -132,12 +132,18 @@ def _races(races: tuple[Race, ...]) -> Table:
             f"core {race.earlier} {_verbs(race)[0]}, core {race.later} {_verbs(race)[1]}",
             "the end" if race.reader is None else f"core {race.reader}",
             race.seen or UNKNOWN,
-            ", ".join(race.could_see) if race.could_see else UNKNOWN,
+            _some(race.could_see, ", ", "more") if race.could_see else UNKNOWN,
         )
         for race in races[:ROWS]
     )
     columns = ("item", "unordered", "who reads", "saw", "could see")
     return Table("Data races", columns, rows, words=5, note=_rest(len(races), "races"))
+
+
+def _some(said: tuple[str, ...], between: str, what: str) -> str:
+    """The first few of many, and how many more there are."""
+    shown = said if len(said) <= NAMED + 1 else (*said[:NAMED], f"{len(said) - NAMED:,} {what}")
+    return between.join(shown)
 
 
 def _verbs(race: Race) -> tuple[str, str]:

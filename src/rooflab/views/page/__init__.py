@@ -69,15 +69,15 @@ def charts(machine: Machine) -> list[dict[str, object]]:
 
 
 @functools.cache
-def template():
-    """The template of all pages."""
+def template(name: str = _TEMPLATE):
+    """The template of all pages, or one that extends it."""
     import jinja2
 
     folder = Path(__file__).parent
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(folder), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
     )
-    return environment.get_template(_TEMPLATE)
+    return environment.get_template(name)
 
 
 @functools.cache

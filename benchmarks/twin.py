@@ -1,0 +1,104 @@
+"""The twin of a loop against the simulator alone on the same accesses, paired: python benchmarks/twin.py.
+
+The peer is the nest written by hand as calls of the simulator: no bounds checks, no counters of FLOP, trips and
+lines, no computing. The aim is 0.8 of its accesses per second.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from numba import njit
+
+from rooflab.cachesim import hierarchy
+from rooflab.cachesim.core import access_within, open_state
+from rooflab.cachesim.layout import LOAD, STORE
+from rooflab.loops import examine, twin
+from rooflab.types.simulation import Cache
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
+import loops
+
+CACHES = (Cache(32 << 10, 8), Cache(512 << 10, 8), Cache(16 << 20, 16))
+ROUNDS = 5
+
+
+@njit(nogil=True, error_model="numpy")
+def triad_alone(state, n, a, b, c):
+    view = open_state(state)
+    for i in range(n):
+        access_within(view, b + 8 * i, 8, LOAD, 0)
+        access_within(view, c + 8 * i, 8, LOAD, 1)
+        access_within(view, a + 8 * i, 8, STORE, 2)
+
+
+@njit(nogil=True, error_model="numpy")
+def stencil_alone(state, n, a, b):
+    view = open_state(state)
+    row = 8 * n
+    for i in range(1, n - 1):
+        for j in range(1, n - 1):
+            at = a + i * row + 8 * j
+            access_within(view, at, 8, LOAD, 0)
+            access_within(view, at - row, 8, LOAD, 1)
+            access_within(view, at + row, 8, LOAD, 2)
+            access_within(view, at - 8, 8, LOAD, 3)
+            access_within(view, at + 8, 8, LOAD, 4)
+            access_within(view, b + i * row + 8 * j, 8, STORE, 5)
+
+
+@njit(nogil=True, error_model="numpy")
+def transpose_alone(state, n, a, b):
+    view = open_state(state)
+    for i in range(n):
+        for j in range(n):
+            access_within(view, a + 8 * (i * n + j), 8, LOAD, 0)
+            access_within(view, b + 8 * (j * n + i), 8, STORE, 1)
+
+
+CASES = (
+    (loops.triad, 1_000_000, triad_alone),
+    (loops.stencil, 1024, stencil_alone),
+    (loops.transpose, 700, transpose_alone),
+)
+
+
+def compare(fn: Callable[..., None], n: int, alone: Callable[..., None]) -> tuple[float, float, int]:
+    """Median seconds of the twin and of the simulator alone, and how many accesses both made."""
+    known = examine.understand(fn, loops.args(n, fn.__name__))
+    made = twin.make(*known)
+    addresses = [each.address for each in known.arguments.placed]
+    refs = [ref.text for ref in made.text.refs]
+    twins, alones, accesses = [], [], 0
+    for _ in range(ROUNDS + 1):
+        built = hierarchy.build(CACHES, references=refs)
+        start = time.perf_counter()
+        outcome = twin.run(made, known.source, known.arguments, built.address, None)
+        twins.append(time.perf_counter() - start)
+        peer = hierarchy.build(CACHES, references=refs)
+        start = time.perf_counter()
+        alone(peer.address, n, *addresses)
+        alones.append(time.perf_counter() - start)
+        assert [level.misses for level in built.result("").levels] == [
+            level.misses for level in peer.result("").levels
+        ]
+        accesses = sum(int(outcome.passes[ref.block]) for ref in made.text.refs)
+    # The first round compiled.
+    return statistics.median(twins[1:]), statistics.median(alones[1:]), accesses
+
+
+def main() -> None:
+    for fn, n, alone in CASES:
+        ours, theirs, accesses = compare(fn, n, alone)
+        print(
+            f"{fn.__name__:<10} twin {accesses / ours / 1e6:6.1f} M accesses/s, simulator alone"
+            f" {accesses / theirs / 1e6:6.1f}, ratio {theirs / ours:.2f}"
+        )
+
+
+if __name__ == "__main__":
+    main()

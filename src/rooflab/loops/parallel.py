@@ -1,0 +1,178 @@
+"""A loop over prange as several cores run it: each one's loads and stores, in its order, barriers around the loop.
+
+The instrumented twin runs once, on one core, before a recorder in the place of the caches. Stores to an array of
+marks, which are taken out again, tell where a loop over prange begins, where each trip does, and where it ends.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from rooflab.cachesim import layout
+from rooflab.cachesim.compiled import callback, native_address
+from rooflab.cachesim.core_stream import ADDRESS_SHIFT, BARRIER_RECORD, CoreArray, CoreStreams, check_cores
+from rooflab.cachesim.memory import CALL_SIGNATURE, load, store
+from rooflab.errors import RooflabError
+from rooflab.loops import examine, twin
+from rooflab.loops.arguments import PAGE_BYTES, Arguments, Placed
+from rooflab.loops.kinds import Kinds, of_value
+from rooflab.loops.source import Source
+from rooflab.loops.twin_text import Layout
+
+MOST_ACCESSES = _ROOM = 1 << 25
+ASSUMPTIONS = (
+    "trips of a loop over prange: one block a core, a barrier before and after; core 0 does the rest",
+    "values, and so branches and indices, are those of a run on one core; scalars stay in registers",
+)
+_MARKS, _TRIP, _END, _BEGIN = "marks_of_prange", 0, 1, 2
+
+
+def streams(fn: Callable[..., Any], given: tuple[Any, ...], cores: int, limit_s: float = 60.0) -> CoreStreams:
+    """What `cores` cores access when they share the trips of the prange loops of `fn`.
+
+    Args:
+        fn: as `rooflab.loop` takes it.
+        given: its arguments; they are copied.
+        cores: how many.
+        limit_s: bound on the run that is recorded.
+
+    Raises:
+        RooflabError: no prange in it, what cannot be counted, an access out of bounds, too many accesses.
+    """
+    check_cores(cores)
+    known = examine.understand(fn, given)
+    source, marks = _marked(known.source, known.kinds), np.zeros(3, np.int64)
+    arguments = _with_marks(known.arguments, marks)
+    made = twin.make(source, Kinds(source, arguments.kinds), arguments)
+    state, records = _recorder()
+    outcome = twin.run(made, source, arguments, state.ctypes.data, limit_s)
+    if outcome.error is not None:
+        raise RooflabError(outcome.error)
+    used = int(state[layout.SETS])
+    if outcome.stopped or used > MOST_ACCESSES:
+        reached = f"did not end in {limit_s:g} s" if outcome.stopped else f"makes {used:,} accesses"
+        raise RooflabError(f"{fn.__name__} {reached}, expected at most {MOST_ACCESSES:,}: give smaller arguments")
+    parts = _dealt(records[:used], arguments.placed[-1].address, cores)
+    return CoreStreams(
+        f"{fn.__name__} by {cores} cores", _arrays(known.arguments), tuple(_again(each) for each in parts)
+    )
+
+
+def _marked(source: Source, kinds: Kinds) -> Source:
+    """`source` with marks in its outermost loops over prange."""
+    tree = copy.deepcopy(source.tree)
+    found = _mark(tree.body, lambda node: kinds.called(node) == "prange")
+    if not found:
+        raise RooflabError(
+            f"{source.path}:{tree.lineno}: {source.name} has no loop over prange, expected one whose trips the"
+            " cores share: for i in prange(n), with from numba import prange"
+        )
+    tree.args.args.append(ast.copy_location(ast.arg(_MARKS), tree))
+    return source._replace(tree=ast.fix_missing_locations(tree))
+
+
+def _mark(body: list[ast.stmt], is_prange: Callable[[ast.Call], bool]) -> bool:
+    found = False
+    for place in reversed(range(len(body))):
+        node = body[place]
+        if isinstance(node, ast.For) and isinstance(node.iter, ast.Call) and is_prange(node.iter):
+            found = True
+            node.body.insert(0, _store(node, _TRIP))
+            body.insert(place + 1, _store(node, _END))
+            body.insert(place, _store(node, _BEGIN))
+            continue
+        for inner in (getattr(node, "body", []), getattr(node, "orelse", [])):
+            found |= _mark(inner, is_prange)
+    return found
+
+
+def _store(node: ast.stmt, mark: int) -> ast.stmt:
+    made = ast.parse(f"{_MARKS}[{mark}] = 1").body[0]
+    for each in ast.walk(made):
+        ast.copy_location(each, node)
+    return made
+
+
+def _with_marks(arguments: Arguments, marks: np.ndarray) -> Arguments:
+    end = max(each.low + each.nbytes for each in arguments.placed)
+    base = -(-end // PAGE_BYTES) * PAGE_BYTES
+    return Arguments(
+        (*arguments.values, marks),
+        {**arguments.kinds, _MARKS: of_value(marks)},
+        {**arguments.layouts, _MARKS: Layout(unit=True, split=False)},
+        (*arguments.placed, Placed(_MARKS, base, base, marks.nbytes)),
+    )
+
+
+def _record(state, address, nbytes, request, reference):
+    used = load(state, layout.SETS)
+    if used < _ROOM:
+        store(load(state, layout.TAGS), used, address << ADDRESS_SHIFT | nbytes << 4 | request)
+    store(state, layout.SETS, used + 1)
+    return 0
+
+
+@functools.cache
+def _record_address() -> int:
+    _KEPT.append(callback(CALL_SIGNATURE, _record, "record"))
+    return native_address(_KEPT[-1])
+
+
+_KEPT: list[Any] = []  # machine code lives as long as what compiled it
+
+
+def _recorder() -> tuple[np.ndarray, np.ndarray]:
+    """A first level (see `cachesim.core`) that knows no line and writes every access down; and where."""
+    state, records = np.zeros(layout.DESCRIPTOR_WORDS + 1, np.int64), np.empty(_ROOM, np.int64)
+    state[-1] = -1  # its memo: never the unit asked for
+    state[layout.MEMO] = state[layout.DESCRIPTOR_WORDS :].ctypes.data
+    state[layout.UNIT_SHIFT] = 62  # one unit holds all addresses
+    state[layout.TAGS] = records.ctypes.data
+    for word in (layout.SELF_CALL, layout.UNIT_CALL, layout.SPLIT_CALL):
+        state[word] = _record_address()
+    return state, records
+
+
+def _dealt(records: np.ndarray, marks: int, cores: int) -> list[list[np.ndarray]]:
+    """The records of each core, in parts; `marks` is the address of the marks."""
+    addresses = records >> ADDRESS_SHIFT
+    places = np.flatnonzero(addresses >= marks)
+    kinds = (addresses[places] - marks) // 8
+    parts: list[list[np.ndarray]] = [[] for _ in range(cores)]
+    done = 0
+    begins, ends = places[kinds == _BEGIN], places[kinds == _END]
+    trips = places[kinds == _TRIP]
+    for begin, end in zip(begins, ends, strict=True):
+        parts[0].append(records[done:begin])
+        mine = trips[np.searchsorted(trips, begin) : np.searchsorted(trips, end)]
+        edges = np.append(mine, end)
+        for core, part in enumerate(parts):
+            first, last = edges[core * len(mine) // cores], edges[(core + 1) * len(mine) // cores]
+            block = records[first:last]
+            part += [BARRIER_RECORD, block[addresses[first:last] < marks], BARRIER_RECORD]
+        done = end + 1
+    parts[0].append(records[done:])
+    return parts
+
+
+def _again(parts: list[np.ndarray]) -> Callable[[], Iterator[np.ndarray]]:
+    whole = [part for part in parts if len(part)]
+    return lambda: iter(whole)
+
+
+def _arrays(arguments: Arguments) -> tuple[CoreArray, ...]:
+    """The arrays in order of address; of those that share memory, the one that begins first and is longest."""
+    values = arguments.arrays()
+    made: list[CoreArray] = []
+    for each in sorted(arguments.placed, key=lambda placed: (placed.low, -placed.nbytes)):
+        item = values[each.name].itemsize
+        if made and each.low < made[-1].end:
+            continue
+        made.append(CoreArray(each.name, each.low, -(-each.nbytes // item), item))
+    return tuple(made)
