@@ -75,11 +75,11 @@ def compare(fn: Callable[..., None], n: int, alone: Callable[..., None]) -> tupl
     refs = [ref.text for ref in made.text.refs]
     twins, alones, accesses = [], [], 0
     for _ in range(ROUNDS + 1):
-        built = hierarchy.build(CACHES, references=refs)
+        built = hierarchy.build(CACHES, references=refs, limit=1 << 32)
         start = time.perf_counter()
         outcome = twin.run(made, known.source, known.arguments, built.address, None)
         twins.append(time.perf_counter() - start)
-        peer = hierarchy.build(CACHES, references=refs)
+        peer = hierarchy.build(CACHES, references=refs, limit=1 << 32)
         start = time.perf_counter()
         alone(peer.address, n, *addresses)
         alones.append(time.perf_counter() - start)

@@ -2,8 +2,11 @@
 
 Most caches that are simulated are plain at every level: LRU, write-back and write-allocate, lines of one
 length, a set index that is a mask, nothing included, excluded, prefetched, classified or sectored. Then no level
-needs its flags or a call by address: the levels are inlined into each other, keyed by the lanes of each
-(see `vectors`). Counters and tags are those of `level`, which answers every other request on the same state.
+needs its flags or a call by address: the levels are inlined into each other, keyed by the ways of each
+(see `ordered_set`). Counters are those of `level`, which answers every other request on the same state.
+
+Where all addresses are small (and nothing but loads and stores is asked for), entries have 32 bits: half the tags
+to move, and the two newest of a set are one word, which then serves as the set's memo (see `core`).
 
 A level's set changes before the level behind is asked, other than in `level`: neither sees the other.
 What the level behind sees stays in order: the line that is read, then the one that is written back.
@@ -34,7 +37,8 @@ from rooflab.cachesim.layout import (
     WRITEBACKS,
 )
 from rooflab.cachesim.memory import CALL_SIGNATURE, add, call, load, store
-from rooflab.cachesim.vectors import EMPTY, FOUND, ordered_set, padded
+from rooflab.cachesim.ordered_set import FOUND, ordered_set
+from rooflab.cachesim.vectors import EMPTY, padded
 from rooflab.types.simulation import Cache
 
 LANES = (8, 16)  # of levels that are fused: 5 to 16 ways. Bounds how many functions there can be

@@ -73,7 +73,9 @@ def prefetch(typing_context, address):
 
     def generate(context, builder, signature, args):
         byte = ir.PointerType(ir.IntType(8))
-        hint = builder.module.declare_intrinsic("llvm.prefetch", [byte], ir.FunctionType(ir.VoidType(), [byte, I32, I32, I32]))
+        hint = builder.module.declare_intrinsic(
+            "llvm.prefetch", [byte], ir.FunctionType(ir.VoidType(), [byte, I32, I32, I32])
+        )
         write, keep, data = (ir.Constant(I32, number) for number in (1, 3, 1))
         builder.call(hint, [builder.inttoptr(args[0], byte), write, keep, data])
         return context.get_dummy_value()

@@ -21,8 +21,7 @@ from rooflab.cachesim.compiled import Named, callback
 from rooflab.cachesim.layout import TAGS
 from rooflab.cachesim.level import set_of
 from rooflab.cachesim.memory import I32, I64, WORD, intrinsic, load, load_vector, pointer, store
-from rooflab.cachesim.vectors import EMPTY, WIDEST, _WholeStore, padded
-from rooflab.cachesim.vectors import _splat as splat
+from rooflab.cachesim.vectors import EMPTY, WIDEST, WholeStore, padded, splat
 
 SIGNATURE = types.int64(*([types.int64] * 4))
 
@@ -83,8 +82,8 @@ def _make_change(lanes: int, changed: Callable[[Any, Any, _Here], Any]) -> Any:
         def generate(context, builder, signature, args):
             where = pointer(builder, args[0], args[1], vector)
             old = load_vector(builder, where, vector)
-            here = _Here(ir.Constant(vector, list(range(lanes))), splat(builder, args[2], lanes))
-            stored: Any = _WholeStore(builder.block, changed(builder, old, here), where)
+            here = _Here(ir.Constant(vector, list(range(lanes))), splat(builder, args[2], vector))
+            stored: Any = WholeStore(builder.block, changed(builder, old, here), where)
             stored.align = WORD
             builder._insert(stored)
             return context.get_dummy_value()

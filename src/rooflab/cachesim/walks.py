@@ -37,7 +37,12 @@ def open_far(state):
     level = state
     while load(level, NEXT):
         level = load(level, NEXT)
-    return load(level, TAGS), load(level, SHIFT), load(level, MASK) if load(level, SET_SHIFT) else 0, load(level, SET_SHIFT)
+    return (
+        load(level, TAGS),
+        load(level, SHIFT),
+        load(level, MASK) if load(level, SET_SHIFT) else 0,
+        load(level, SET_SHIFT),
+    )
 
 
 @njit(**INLINED)

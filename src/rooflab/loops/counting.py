@@ -55,7 +55,8 @@ def count(
     made = twin.make(source, kinds, arguments)
     names = [f"{ref.line}: {ref.text}{' =' if ref.write else ''}" for ref in made.text.refs]
     arrays = [_array_of(ref.array, made.text.swapped) for ref in made.text.refs]
-    built = hierarchy.build(caches.caches, references=names)
+    end = max((each.low + each.nbytes for each in arguments.placed), default=1)
+    built = hierarchy.build(caches.caches, references=names, limit=end)
     start = time.perf_counter()
     outcome = twin.run(made, source, arguments, built.address, limit_s)
     took = time.perf_counter() - start
