@@ -15,6 +15,7 @@ from rooflab.types.simulation import Cache
 from rooflab.views import sharing_terminal
 
 LEVELS = [Cache(32768, 8), Cache(524288, 8), Cache(1 << 24, 16)]
+COSTS = {"L1": 1, "L2": 10, "L3": 40, "memory": 200, "transfer": 80, "upgrade": 20}
 
 
 def simulated(streams, **settings):
@@ -83,6 +84,51 @@ def test_a_lock_orders_what_it_guards():
     assert simulated([guarded * 5] * 3).races == ()
 
 
+def test_a_plain_store_to_a_lock_races_with_who_takes_it():
+    taken = [("acquire", "lock", 0), ("release", "lock", 0)]
+    found = simulated([[("store", "lock", 0)], taken])
+    assert {(race.array, race.kind) for race in found.races} == {("lock", "write-write")}
+    assert simulated([[("store", "lock", 0), ("barrier",)], [("barrier",), *taken]]).races == ()
+
+
+def test_an_owned_line_is_written_back_once_by_its_owner():
+    # Core 0 stores and core 1 loads line 0: owned at core 0. Then core 0 loads two lines more into its two ways.
+    small = [Cache(128, 2), Cache(1 << 14, 4)]
+    first = [("store", "a", 0), ("barrier",), ("barrier",), ("load", "a", 8), ("load", "a", 16)]
+    found = simulated([first, [("barrier",), ("load", "a", 0), ("barrier",)]], levels=small, protocol="moesi")
+    assert found.downgrades == 0
+    assert [core.levels[0].writebacks for core in found.cores] == [1, 0]
+    assert found.cores[0].levels[0].write_bytes == 64
+    # MESI has written it when core 1 loaded it, and evicts it clean.
+    found = simulated([first, [("barrier",), ("load", "a", 0), ("barrier",)]], levels=small, protocol="mesi")
+    assert (found.downgrades, found.cores[0].levels[0].writebacks, found.cores[0].levels[0].write_bytes) == (
+        1,
+        0,
+        64,
+    )
+
+
+def test_a_store_to_a_line_of_three_takes_two_copies_by_one_upgrade():
+    read, stores = [("load", "a", 0), ("barrier",)], [("store", "a", 0)]
+    found = simulated([[*read, *stores], read, read])
+    assert (found.upgrades, found.invalidations) == (1, 2)
+    # A core that holds no copy misses instead: it gets the line and takes the three others' copies.
+    found = simulated([read, read, read, [("barrier",), *stores]])
+    assert (found.upgrades, found.invalidations) == (0, 3)
+    assert found.cores[3].levels[0].misses == 1
+
+
+def test_sharing_is_false_until_something_that_another_core_wrote_is_used():
+    # Core 1 loses the line to a store of item 0; it asks again for item 1 (false), at last for item 0 too (true).
+    lose = [("store", "a", 0), ("barrier",), ("barrier",)]
+    begin = [("load", "a", 1), ("barrier",)]
+    for used, (true, false) in (((1,), (0, 1)), ((1, 1, 0), (1, 0)), ((), (0, 0))):
+        again = [("load", "a", index) for index in used]
+        found = simulated([[("barrier",), *lose], [*begin, ("barrier",), *again, ("barrier",)]])
+        assert (found.true_sharing, found.false_sharing) == (true, false)
+        assert found.arrays[0].unreturned == (0 if used else 1)
+
+
 def test_an_older_store_of_the_same_core_is_hidden_by_the_newer():
     stores = [("store", "x", 0, 1), ("store", "x", 0, 2)]
     found = simulated([[*stores, ("barrier",), ("store", "x", 0, 3)], [("barrier",), ("load", "x", 0)]], quantum=9)
@@ -99,8 +145,7 @@ def test_triad_moves_its_closed_form():
 
 
 def test_by_time_the_slow_core_does_less_in_the_same_time():
-    costs = {"L1": 1, "L2": 10, "L3": 40, "memory": 200, "transfer": 80, "upgrade": 20}
-    found = simulated(core_streams.counters(2, 100, padding_bytes=64), costs=costs)
+    found = simulated(core_streams.counters(2, 100, padding_bytes=64), costs=COSTS)
     # One miss from memory, then hits of the first level, alike on both
     assert [core.time for core in found.cores] == [200 + 199, 200 + 199]
 
@@ -117,7 +162,12 @@ def test_by_time_the_slow_core_does_less_in_the_same_time():
         ([[("release", "l", 0)]], {}, "core 0, entry 0: releases l[0], which it does not hold"),
         ([[("acquire", "l", 0)], [("acquire", "l", 0)]], {}, "core 0 has ended, core 1 waits for l[0]"),
         ([[]], {"quantum": 0}, "quantum is 0, expected a whole number above zero"),
+        ([[]], {"quantum": 1 << 64}, "quantum is 18446744073709551616, expected a whole number above zero"),
         ([[]], {"costs": {"L1": 1}}, "cost of L2 is None, expected a whole number"),
+        ([[]], {"costs": {**COSTS, "L2": "10"}}, "cost of L2 is '10', expected a whole number"),
+        ([[]], {"costs": {**COSTS, "L2": float("nan")}}, "cost of L2 is nan, expected a whole number"),
+        ([[]], {"costs": {**COSTS, "L2": 1 << 64}}, "cost of L2 is 18446744073709551616, expected a whole number"),
+        ([[]], {"costs": {**COSTS, "L2": 0.5}}, "cost of L2 is 0.5, expected a whole number"),
         ([[]], {"protocol": "msi"}, "unknown protocol 'msi'; did you mean mesi, moesi?"),
         (
             [[]],

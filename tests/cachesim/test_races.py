@@ -59,6 +59,13 @@ def could_see(events, before, load):
     return {(events[n][0], events[n][1]) for n in seen} | ({"initial"} if not earlier else set())
 
 
+def left_at_the_end(events, before, item):
+    """The stores of `item` that no other store comes after."""
+    stores = [n for n, each in enumerate(events) if each[3:5] == item and each[2] in ("store", "atomic")]
+    last = [n for n in stores if not any(n in before[other] for other in stores)]
+    return {(events[n][0], events[n][1]) for n in last}
+
+
 access = st.tuples(
     st.sampled_from(["load", "load", "store", "store", "atomic"]), st.just("a"), st.integers(0, ITEMS - 1)
 )
@@ -88,7 +95,15 @@ def test_races_are_those_of_all_pairs_and_see_what_they_could(cores, quantum):
     events, before = ordered(cores, quantum)
     assert {(race.array, race.index) for race in found.races} == racing(events, before)
     for race in found.races:
-        if race.kind == "write-read":
-            load = next(n for n, each in enumerate(events) if each[:2] == (race.later, race.entry))
-            wanted = could_see(events, before, load)
-            assert set(race.could_see) == {each if each == "initial" else repr(each) for each in wanted}
+        late = next(n for n, each in enumerate(events) if each[:2] == (race.later, race.entry))
+        if race.kind == "write-write":
+            wanted = left_at_the_end(events, before, events[late][3:5])
+        elif race.kind == "read-write":
+            # the last load of the other core before the store
+            item = (race.earlier, "load", *events[late][3:5])
+            wanted = could_see(
+                events, before, max(n for n in range(late) if (events[n][0], *events[n][2:5]) == item)
+            )
+        else:
+            wanted = could_see(events, before, late)
+        assert set(race.could_see) == {each if each == "initial" else repr(each) for each in wanted}

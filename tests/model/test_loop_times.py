@@ -120,6 +120,17 @@ def test_a_chain_of_additions_takes_its_latency(guest):
     assert made.binds == "a chain of additions"
 
 
+def test_short_chains_go_on_beside_each_other(guest):
+    def core_s(trips):
+        given = code(chain=10**6, instructions=8, passes=1e6, trips=10**6, entries=10**6 // trips)
+        return loop_times.on(report(640, 64, flop=10**6, code=given), guest).prediction.core_s
+
+    clock = max(rate.value for rate in guest.clocks if rate.basis == "attained")
+    assert core_s(1000) == pytest.approx(3e6 / clock, rel=1e-6)
+    # 20 trips of 8 instructions: two rows lie in a window of 320, and the instructions bind: 8/5.7 + 6/20 each.
+    assert core_s(20) == pytest.approx((8 / 5.7 + 6 / 20) * 1e6 / clock, rel=1e-6)
+
+
 def test_short_loops_pay_for_entries_and_for_what_fills_no_pass(guest):
     def core_s(trips_each):
         entries = 1_000_000 // trips_each

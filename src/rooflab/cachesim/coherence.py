@@ -26,6 +26,7 @@ from rooflab.types.simulation import Cache, LevelCounts, ReferenceCounts
 PROTOCOLS = ("mesi", "moesi")
 RACES_KEPT, LOG_KEPT = 1000, 1 << 14
 MOST_SHADOW_BYTES = 1 << 33
+MOST = 1 << 40  # of a quantum and of a cost: sums of them stay below 64 bits
 
 
 class Interleaving(msgspec.Struct, frozen=True):
@@ -313,8 +314,8 @@ def interleaving(levels: Sequence[Cache], quantum: int | None, costs: Mapping[st
     known = [*names, "memory", "transfer", "upgrade"]
     if costs is None:
         quantum = 1 if quantum is None else quantum
-        if not isinstance(quantum, int) or isinstance(quantum, bool) or quantum <= 0:
-            raise RooflabError(f"quantum is {quantum!r}, expected a whole number above zero")
+        if not isinstance(quantum, int) or isinstance(quantum, bool) or not 0 < quantum < MOST:
+            raise RooflabError(f"quantum is {quantum!r}, expected a whole number above zero (and below 2⁴⁰)")
         return Interleaving(quantum, (0,) * (depth + 4))
     if quantum is not None:
         raise RooflabError("quantum and costs are both given: cores take turns by count, or by time")
@@ -324,7 +325,7 @@ def interleaving(levels: Sequence[Cache], quantum: int | None, costs: Mapping[st
             raise UnknownNameError("cost", given, [name for name in known if name])
     for name in known:
         value = costs.get(name, 0 if name in ("", "upgrade") else None)
-        if value is None or value < 0 or value != int(value):
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < MOST or value % 1:
             raise RooflabError(f"cost of {name} is {value!r}, expected a whole number (of cycles or ns) from 0")
         found.append(int(value))
     return Interleaving(None, tuple(found))

@@ -10,7 +10,6 @@ from rooflab.cachesim.coherence_layout import (
     ACQUIRE,
     ADDRESS_SHIFT,
     AT_BARRIER,
-    ATOMIC,
     BARRIER,
     BARRIERS,
     BEFORE,
@@ -154,7 +153,7 @@ def order(world, core, row, address, nbytes, operation):
         race_core.acquire(world, core, sync)
     add(row, ORDERED_STORES, 1)
     add(row, TIME, across_lines(world, core, address, nbytes, 1))
-    if operation == ATOMIC and load(world, SHADOW):
+    if load(world, SHADOW):
         race_core.check(world, core, race_core.ordinal_of(world, core), address, nbytes, operation)
     if operation != ACQUIRE:
         race_core.release(world, core, sync)

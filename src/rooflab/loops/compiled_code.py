@@ -5,18 +5,17 @@ from __future__ import annotations
 import ast
 import hashlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numba
 
-from rooflab.loops import dependence, machine_code, original
+from rooflab.loops import dependence, machine_code, original, remarks, vectorisation
 from rooflab.loops.arguments import Arguments
 from rooflab.loops.counting import Counted
-from rooflab.loops.kinds import FLOATS, Kinds, indices, root
-from rooflab.loops.patterns import moves_by_one
+from rooflab.loops.kinds import Kinds
 from rooflab.loops.source import Source
 from rooflab.loops.twin_text import Text
 from rooflab.types.loop import Code
@@ -27,14 +26,15 @@ class _Found(msgspec.Struct, frozen=True):
 
     loops: list[machine_code.InnerLoop]
     fast: list[machine_code.InnerLoop] | None
+    remarks: list[remarks.Remark]
 
 
 def examine(
     source: Source, kinds: Kinds, arguments: Arguments, compiled: original.Compiled, counted: Counted
 ) -> Code | None:
     """The compiled innermost loop; None where the IR shows none."""
-    found = _found(source, arguments, compiled)
-    main = machine_code.main_loop(tuple(found.loops))
+    found = _found(source, arguments, compiled, counted.twin.text)
+    main = machine_code.main_loop(_that_run(found.loops, counted.twin.text))
     if main is None:
         return None
     passes = _passes(counted, main)
@@ -55,11 +55,26 @@ def examine(
         passes=passes,
         trips=trips,
         entries=entries,
-        why_not=None if main.lanes > 1 else _why_not(source, kinds, counted.twin.text, main, fast),
+        why_not=None
+        if main.lanes > 1
+        else vectorisation.why_not(
+            source, kinds, counted.twin.text, found.loops, main, 1 if fast is None else fast.lanes, found.remarks
+        ),
     )
 
 
-def _found(source: Source, arguments: Arguments, compiled: original.Compiled) -> _Found:
+def _that_run(loops: Sequence[machine_code.InnerLoop], text: Text) -> tuple[machine_code.InnerLoop, ...]:
+    """The versions of a compiled loop that can be the one that ran.
+
+    LLVM also writes a vectorised version for the case that rows are one element apart, tested when it runs.
+    """
+    inner = {each.number for each in text.innermost}
+    strided = any(ref.way == "stride" and text.owners[ref.block] in inner for ref in text.refs)
+    plain = tuple(each for each in loops if each.lanes == 1 or each.gathers)
+    return plain if strided and plain else tuple(loops)
+
+
+def _found(source: Source, arguments: Arguments, compiled: original.Compiled, text: Text) -> _Found:
     path = _path(arguments, compiled)
     if path.exists():
         try:
@@ -68,9 +83,12 @@ def _found(source: Source, arguments: Arguments, compiled: original.Compiled) ->
             # cut off, or of another version: found anew
             path.unlink(missing_ok=True)
     loops = _loops(compiled, arguments, fastmath=False)
-    main = machine_code.main_loop(loops)
-    fast = None if main is None or main.lanes > 1 else list(_loops(compiled, arguments, fastmath=True))
-    made = _Found(list(loops), fast)
+    main = machine_code.main_loop(_that_run(loops, text))
+    fast, said = None, []
+    if main is not None and main.lanes == 1:
+        fast = list(_loops(compiled, arguments, fastmath=True))
+        said = remarks.of(source, compiled.module.__file__, "serial", arguments.values)
+    made = _Found(list(loops), fast, said)
     path.write_bytes(msgspec.json.encode(made))
     return made
 
@@ -90,7 +108,14 @@ def _loops(
 def _path(arguments: Arguments, compiled: original.Compiled) -> Path:
     types = [str(numba.typeof(value)) for value in arguments.values]
     where = Path(compiled.module.__file__)
-    key = "|".join([*types, numba.__version__, sys.version, Path(machine_code.__file__).read_text("utf-8")])
+    key = "|".join(
+        [
+            *types,
+            numba.__version__,
+            sys.version,
+            *(Path(each).read_text("utf-8") for each in (machine_code.__file__, remarks.__file__)),
+        ]
+    )
     return where.with_name(f"{where.stem}_{hashlib.sha256(key.encode()).hexdigest()[:12]}.json")
 
 
@@ -151,7 +176,7 @@ def _chain(source: Source, kinds: Kinds, counted: Counted) -> int:
     if node is None:
         return 0
     trips = int(counted.passes[text.innermost[0].block])
-    if list(_sums(node, kinds)):
+    if list(vectorisation.sums(node, kinds)):
         return trips
     if not isinstance(node, ast.For) or dependence.carried(node, kinds) is None:
         return 0
@@ -164,76 +189,5 @@ def _chain(source: Source, kinds: Kinds, counted: Counted) -> int:
     )
 
 
-def _why_not(
-    source: Source,
-    kinds: Kinds,
-    text: Text,
-    main: machine_code.InnerLoop,
-    fast: machine_code.InnerLoop | None,
-) -> str:
-    """The likeliest reason, by trial (fastmath) and by rule."""
-    node = _innermost(source, text)
-    if main.calls:
-        names = ", ".join(main.calls)
-        return f"it calls {names}, of which the compiler has no vector version (Intel's SVML, icc_rt, brings some)"
-    if node is None:
-        return "it has several innermost loops; time each in a function of its own to see why"
-    sums = list(_sums(node, kinds))
-    if sums and fast is not None and fast.lanes > 1:
-        return (
-            f"the sum in {sums[0]} keeps its order, as rounding depends on it; njit(fastmath=True) gives that up"
-            f" and vectorises it ({fast.lanes} lanes)"
-        )
-    variable = node.target.id if isinstance(node, ast.For) and isinstance(node.target, ast.Name) else ""
-    if isinstance(node, ast.While) or any(isinstance(n, (ast.Break, ast.Return)) for n in ast.walk(node)):
-        return "how often it runs is decided while it runs (while, break or return)"
-    branch = next((n for n in ast.walk(node) if isinstance(n, (ast.If, ast.IfExp))), None)
-    scattered = [n for n in _elements(node, kinds) if any(_indirect(each, kinds) for each in indices(n))]
-    if scattered:
-        return f"line {scattered[0].lineno}: {ast.unparse(scattered[0])} is a gather"
-    carried = dependence.carried(node, kinds) if isinstance(node, ast.For) else None
-    if carried:
-        return f"an iteration needs the one before: {carried}"
-    if branch is not None:
-        return f"line {branch.lineno}: a branch on data"
-    strided = [n for n in _elements(node, kinds) if not moves_by_one(n, variable)]
-    if strided:
-        return (
-            f"line {strided[0].lineno}: {ast.unparse(strided[0])} moves by more than one element with {variable};"
-            " swap the loops, or the array's axes"
-        )
-    if sums:
-        return f"the sum in {sums[0]} keeps its order, as rounding depends on it"
-    if main.selects:
-        return (
-            "numba must test whether an index is negative (it would count from the end), as it cannot see that"
-            " the loop starts at 0 or above: let it run from 0 and add its start to the indices of no array, or"
-            " give bounds as np.uint64"
-        )
-    return "the compiler gives no reason"
-
-
 def _innermost(source: Source, text: Text) -> ast.For | ast.While | None:
-    if len(text.innermost) != 1:
-        return None
-    line = text.innermost[0].line
-    found = [n for n in ast.walk(source.tree) if isinstance(n, (ast.For, ast.While)) and n.lineno == line]
-    return found[-1] if found else None
-
-
-def _sums(node: ast.AST, kinds: Kinds) -> Iterator[str]:
-    """What the loop adds up in: targets of += on floating-point numbers that stay in place while it runs."""
-    variable = node.target.id if isinstance(node, ast.For) and isinstance(node.target, ast.Name) else ""
-    for each in ast.walk(node):
-        if isinstance(each, ast.AugAssign) and isinstance(each.op, (ast.Add, ast.Sub, ast.Mult)):
-            stays = not any(isinstance(n, ast.Name) and n.id == variable for n in ast.walk(each.target))
-            if stays and kinds.of(each.target) in FLOATS:
-                yield ast.unparse(each.target)
-
-
-def _elements(node: ast.AST, kinds: Kinds) -> list[ast.Subscript]:
-    return [n for n in ast.walk(node) if isinstance(n, ast.Subscript) and kinds.array(root(n)) is not None]
-
-
-def _indirect(index: ast.expr, kinds: Kinds) -> bool:
-    return bool(_elements(index, kinds))
+    return vectorisation.innermost(source, text.innermost[0].line) if len(text.innermost) == 1 else None

@@ -262,12 +262,19 @@ def _core(report: LoopReport, machine: Machine, threads: int) -> _Term | None:
         cycles = known("loop.call_cycles") if called else known("loop.special_cycles") / lanes
         terms.append(_Term("division and functions", special * cycles / hertz / threads))
         if code is not None and code.chain:
-            latency = code.chain * _add_latency(machine) / hertz / threads
+            latency = code.chain * _add_latency(machine) / _chains_at_once(code, known) / hertz / threads
             terms.append(_Term("a chain of additions", latency))
         if code is not None and code.passes:
             cycles = _instruction_cycles(code, code.passes, known)
             terms.append(_Term("instructions", cycles / hertz / threads))
     return max(terms, key=lambda each: each.seconds)
+
+
+def _chains_at_once(code: Code, known: constants.Constants) -> float:
+    """How many entries of a short loop a core works on at once: each begins a chain of its own."""
+    if not (code.passes and code.entries and code.instructions):
+        return 1.0
+    return max(1.0, known("loop.window_instructions") / (code.instructions * code.passes / code.entries))
 
 
 def _instruction_cycles(code: Code, passes: float, known: constants.Constants) -> float:
