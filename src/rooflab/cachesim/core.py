@@ -41,11 +41,11 @@ from numba import njit
 
 from rooflab.cachesim.compiled import INLINED, callback, native_address
 from rooflab.cachesim.layout import (
-    CARE,
     COUNTER_WORDS,
     COUNTS,
     EXTRA,
     HITS,
+    IGNORED,
     LOAD,
     MEMO,
     SELF_CALL,
@@ -85,7 +85,7 @@ def open_state(state):
         load(state, UNIT_SHIFT),
         load(state, SLOT_SHIFT),
         load(state, SLOT_MASK),
-        load(state, CARE),
+        ~load(state, IGNORED),
         load(state, COUNTS),
         load(state, UNIT_CALL),
         load(state, SPLIT_CALL),

@@ -157,10 +157,10 @@ class Hierarchy:
         slots = 1 if last_only or cache.unit_bytes < WORD else cache.sets
         first[layout.FLAGS] |= layout.FIRST
         if self._entry.itemsize == WORD:
-            first[layout.MEMO], first[layout.CARE] = self._address(slots, -1), -1
+            first[layout.MEMO] = self._address(slots, -1)
             first[layout.SLOT_SHIFT], first[layout.SLOT_MASK] = _slots(cache.unit_bytes, WORD, slots)
         else:
-            first[layout.MEMO], first[layout.CARE] = first[layout.TAGS], (1 << fused.NARROW) - 1
+            first[layout.MEMO], first[layout.IGNORED] = first[layout.TAGS], -1 << fused.NARROW
             each = padded(cache.set_ways) * self._entry.itemsize
             first[layout.SLOT_SHIFT], first[layout.SLOT_MASK] = _slots(cache.unit_bytes, each, slots)
             first[layout.PAIRED] = 1

@@ -23,7 +23,7 @@ from __future__ import annotations
     MEMO, MEMO_MASK,   # address and slots − 1: units of which one more access changes nothing (see core.py)
     SLOT_SHIFT, SLOT_MASK,   # an address, shifted and masked, is the offset of its memo slot
     SET_SHIFT,    # log2 of the bytes of a set's tags, where they are a power of two, else 0
-    CARE,         # the bits of a memo slot that count
+    IGNORED,      # the bits of a memo slot that do not count
     PAIRED,       # whether memo slots are the two newest entries of a set, of 32 bits (see fused.py), else 0
     FOLD_BITS,    # bits of the line number that one fold of the XOR index takes
     RANDOM,       # state of the generator of random victims

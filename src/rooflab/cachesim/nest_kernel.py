@@ -16,7 +16,7 @@ from numba import njit
 
 from rooflab.cachesim.compiled import INLINED, OPTIONS, Named, kernel
 from rooflab.cachesim.core import ROW_BYTES, access_uncounted, open_state, slot_of
-from rooflab.cachesim.layout import CARE, CHANGES, COUNTS, MISSES, PAIRED, STORE, UNIT_SHIFT
+from rooflab.cachesim.layout import CHANGES, COUNTS, IGNORED, MISSES, PAIRED, STORE, UNIT_SHIFT
 from rooflab.cachesim.memory import WORD, call, count_bits, halves_swapped, load, store
 from rooflab.cachesim.nests import ACCESS, END, INNER, LOOP, MOST_LOOPS, MOST_REFERENCES, REFERENCE_WORDS
 
@@ -272,7 +272,7 @@ def _innermost(state, table, at, scratch, mode, first, last):
         if request > STORE:
             store(scratch, _CROSSING, 1)
         # A load may find the unit clean or dirty, a store dirty alone (see `core`).
-        store(scratch, _CARES + each, load(state, CARE) & (request - 2))
+        store(scratch, _CARES + each, ~load(state, IGNORED) & (request - 2))
         _note_period(scratch, each, stride, load(state, UNIT_SHIFT))
         size, moved = load(table, place + 1), load(scratch, _ADDRESSES + each) | stride
         if size & (size - 1) or moved & (size - 1) or size > 4 * quarter:

@@ -117,7 +117,6 @@ class Distances:
         self.words = np.zeros(layout.DESCRIPTOR_WORDS, np.int64)
         self.words[META], self.words[MEMO] = self.header.ctypes.data, self.memo.ctypes.data
         self.words[UNIT_SHIFT] = line_bytes.bit_length() - 1
-        self.words[layout.CARE] = -1
         self.words[layout.COUNTS] = self.rows.ctypes.data
         function = native_address(_function())
         self.words[layout.UNIT_CALL] = self.words[layout.SELF_CALL] = function
