@@ -27,11 +27,17 @@ class _Command(click.Command):
     """A command whose values may not be negative, and that says so."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        name = next((each for each in args if not each.startswith("-")), "simulate")
-        for each in args:
-            if each.startswith("-") and each[1:2].isdigit():
-                raise click.UsageError(f"{name}: a size is {each}, expected a whole number above zero")
-        return super().parse_args(ctx, args)
+        given = tuple(args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption:
+            size = next((each for each in given if each.startswith("-") and each[1:2].isdigit()), None)
+            if size is None:
+                raise
+            from rooflab.cachesim import by_name
+
+            name = next((each for each in given if each in (*by_name.NAMES, *by_name.CORE_NAMES)), "simulate")
+        raise RooflabError(f"{name}: a size is {size}, expected a whole number above zero")
 
 
 @click.command(
