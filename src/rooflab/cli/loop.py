@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -77,17 +78,29 @@ def loop(
     found = None if machine is None else story.machine(machine)
     fn, args = targets.load(target, n, _numbers(dims))
     if wanted:
-        sweep = story.sweep_tiles(fn, wanted, *args, machine=found, limit_s=limit)
+        with _waiting(f"simulating every tile size of {fn.__name__}"):
+            sweep = story.sweep_tiles(fn, wanted, *args, machine=found, limit_s=limit)
         _save(tile_export.save, sweep, paths)
         _show(sweep, as_json)
         return 0
-    report = story.loop(fn, *args, machine=found, run=not no_run, limit_s=limit)
+    with _waiting(f"taking {fn.__name__} apart"):
+        report = story.loop(fn, *args, machine=found, run=not no_run, limit_s=limit)
     _save(loop_export.save, report, paths)
     if as_json:
         click.echo(loop_export.json_text(report).encode(), nl=False)
     else:
         report.show()
     return 0
+
+
+@contextmanager
+def _waiting(what: str) -> Iterator[None]:
+    """A line on a terminal's stderr meanwhile: the very first run compiles the simulator. Nothing in a pipe."""
+    from rooflab.views.progress import progress
+
+    with progress() as show:
+        show(f"{what} (very first run: 30 s more)", 0, 0)
+        yield
 
 
 def _save(save: Callable[..., None], made: object, paths: tuple[str, ...]) -> None:
