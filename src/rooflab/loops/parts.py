@@ -100,12 +100,14 @@ def cpu(machine: Machine) -> list[str]:
     """What the real part does between its L2 and L3, where that is known, and what is simulated instead."""
     if not any(level.name == "L3" for level in machine.levels):
         return []
-    name, vendor = machine.name, machine.vendor
-    plain = "taken as filled by every miss, enforcing nothing"
-    if vendor == "AMD":
-        return [f"L3 of a Zen is mostly a victim cache of its L2s (AMD's optimisation guides): {plain}"]
-    if vendor == "Intel" and "Xeon" in name:
+    # A measured machine has the processor's name and may have no vendor.
+    name = f"{machine.vendor or ''} {machine.name}"
+    plain = "taken as filled by every miss"
+    # AMD, Software Optimization Guides for the Zen families: "mostly exclusive".
+    if any(each in name for each in ("AMD", "EPYC", "Ryzen")):
+        return [f"L3 of a Zen is mostly a victim cache of its L2s: {plain}"]
+    if "Xeon" in name:
         return [f"L3 since Skylake-SP does not include L2, and is mostly filled by what L2 evicts: {plain}"]
-    if vendor == "Intel":
+    if "Intel" in name:
         return [f"whether L3 includes L2 differs between Intel's client parts: {plain}"]
     return [f"what L3 holds of L2 is not stated for this part: {plain}"]
