@@ -117,7 +117,7 @@ def curve_of_trace(
 ) -> MissCurve:
     """The misses of the trace at `path` in fully associative LRU caches of every capacity.
 
-    Memory grows with the lines that the trace touches, not with its length: some 140 bytes a line.
+    Memory grows with the lines that the trace touches, not with its length: up to 280 bytes a line.
 
     Raises:
         RooflabError: a line that is no power of two, more lines than are kept.
