@@ -74,6 +74,14 @@ def loop(
     from rooflab.views import loop_export, tile_export
 
     (tile_export if tiles else loop_export).check_writable(paths)
+    pictures = [path for path in paths if path.lower().endswith((".svg", ".png", ".pdf"))]
+    if pictures and not tiles and (machine is None or no_run):
+        lacks = (
+            "--machine, whose roofs it is drawn under"
+            if machine is None
+            else "the measured time: leave out --no-run"
+        )
+        raise RooflabError(f"{pictures[0]}: a picture of a loop needs {lacks}; .html and .json do without")
     wanted = dict(sizes.parse(each) for each in tiles)
     found = None if machine is None else story.machine(machine)
     fn, args = targets.load(target, n, _numbers(dims))
