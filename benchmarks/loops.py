@@ -54,12 +54,13 @@ def main() -> None:
     options.add_argument("--group", choices=GROUPS, action="append")
     options.add_argument("--only", help="loops whose name holds this")
     options.add_argument("--no-tiles", action="store_true")
+    options.add_argument("--no-loops", action="store_true", help="tile sizes alone")
     chosen = options.parse_args()
     machine = rooflab.measure() if chosen.machine is None else rooflab.machine(chosen.machine)
     print(
         f"{machine.name}, {', '.join(f'{each.name} {each.capacity_bytes or 0:,.0f} B' for each in machine.levels)}"
     )
-    for group in chosen.group or GROUPS:
+    for group in () if chosen.no_loops else chosen.group or GROUPS:
         cases = [each for each in GROUPS[group] if chosen.only is None or chosen.only in each.name]
         table(group, cases, machine, chosen.rounds)
     if not chosen.no_tiles:
@@ -109,11 +110,14 @@ def warm(runner: Runner) -> float:
 
 TILED = {
     "matmul 320": (loop_kernels.loops.matmul, lambda: loop_kernels.loops.args(320, "matmul"), "t"),
-    "transpose_blocked 2000": (
-        loop_kernels.transpose_blocked,
-        lambda: (*loop_kernels.loops.args(2000, "transpose"), 8),
-        "t",
-    ),
+    **{
+        f"transpose_blocked {n}": (
+            loop_kernels.transpose_blocked,
+            lambda n=n: (*loop_kernels.loops.args(n, "transpose"), 8),
+            "t",
+        )
+        for n in (2000, 2048)
+    },
 }
 
 
@@ -127,7 +131,7 @@ def rank(name: str, machine: Machine, rounds: int) -> None:
     predicted = [prediction_of(each, machine) for each in reports]
     took = time.perf_counter() - start
     measured: list[list[float]] = [[] for _ in sizes]
-    for _ in range(max(1, rounds // 2)):
+    for _ in range(rounds):
         for number, each in enumerate(sizes):
             measured[number].append(tiles.timed(fn, given, each).best_s)
     best = [min(each) for each in measured]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 from click.testing import CliRunner
@@ -218,6 +220,12 @@ def test_every_stream_is_listed_with_its_settings():
         (("matmul", 8, *SMALL, "--tlb", "64"), "TLB '64' is not ENTRIES/WAYS or ENTRIES/WAYS/PAGE"),
         (("matmul", 8, *SMALL, "--format", "din"), "--format and --instructions are of a trace file"),
         (("matmul", 8, "--curve", "--classify"), "--curve is of every capacity at once"),
+        (("matmul", 8, "--curve", "--limit", 1), "--curve is of every capacity at once"),
+        (("matmul", -5, *SMALL), "matmul: a size is -5, expected a whole number above zero"),
+        ((*SMALL, "sequential", "-64KiB"), "sequential: a size is -64KiB, expected a whole number above zero"),
+        (("matmul", 8, *SMALL, "--limit", 0), "time_limit_s is 0.0, expected seconds above zero"),
+        (("matmul", 8, *SMALL, "--limit", -1), "time_limit_s is -1.0, expected seconds above zero"),
+        (("matmul", 8, *SMALL, "--classfy"), "No such option '--classfy'. Did you mean '--classify'?"),
         (("matmul", 8, *SMALL, "-o", "found.csv"), "found.csv: unknown suffix '.csv', expected .json"),
         ((), "simulate needs a stream (--list shows them) or a trace file"),
     ],
@@ -243,9 +251,41 @@ def test_a_bad_trace_is_one_line(monkeypatch, capsys, traces, name, more, said):
     assert said in refused(monkeypatch, capsys, "simulate", traces / name, *SMALL, *more)
 
 
-def test_no_curve_of_a_trace(monkeypatch, capsys, traces):
-    said = refused(monkeypatch, capsys, "simulate", traces / "good.din", "--curve")
-    assert "--curve is of a stream (--list shows them)" in said
+def test_a_trace_has_a_curve_and_misses_told_apart(traces):
+    curve = json.loads(called("simulate", traces / "good.din", "--curve", "--json"))
+    assert (curve["requests"], curve["compulsory"], curve["distances"], curve["counts"]) == (3, 2, [0], [1])
+    found = json.loads(called("simulate", traces / "good.din", *SMALL, "--classify", "--json"))
+    assert (found["levels"][0]["misses"], found["levels"][0]["compulsory"]) == (2, 2)
+
+
+def test_what_is_dirty_at_the_end_is_written_back_unless_it_is_to_stay():
+    stored = ("simulate", "random", "8KiB", "5000", "--set", "store=true", *SMALL, "--json")
+    # 5,000 stores to 1,024 doubles miss no line of 128: all are dirty, none is evicted.
+    assert json.loads(called(*stored))["levels"][0]["write_bytes"] == 8192
+    assert json.loads(called(*stored, "--no-flush"))["levels"][0]["write_bytes"] == 0
+
+
+def test_a_stream_that_takes_too_long_is_cut_short_and_says_so():
+    said = called("simulate", "random", "64MiB", "1000000000", *SMALL, "--limit", "0.2")
+    assert "stopped early: counts are of what ran" in said
+
+
+def test_ctrl_c_ends_a_simulation_at_once_and_leaves_no_file(tmp_path):
+    path = tmp_path / "found.json"
+    arguments = ("simulate", "random", "64MiB", "100000000000", *SMALL, "-o", str(path))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "rooflab", *arguments], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        time.sleep(8)  # well into the simulation, which would take half an hour
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=10)
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    assert err.strip() == "rooflab: interrupted, nothing was saved"
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import gzip
 import lzma
+from collections import Counter
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle import Level
 
-from rooflab.cachesim import address_traces
-from rooflab.errors import FileError, UnknownNameError
-from rooflab.types.simulation import Cache
+from rooflab.cachesim import address_traces, growth
+from rooflab.errors import FileError, RooflabError, UnknownNameError
+from rooflab.types.simulation import Cache, tlb
 
 LEVELS = [Cache(1024, 2, 64)]
 DIN = "0 1000\n1 1004\n2 400\n\n0 xyz\n9 10\n0 2000 a comment\nhello\n0 3000"
@@ -113,3 +117,93 @@ def test_a_packed_file_that_breaks_off(tmp_path):
     path.write_bytes(gzip.compress(b"0 1000\n" * 100_000)[:-20])
     with pytest.raises(FileError, match="cannot be unpacked"):
         counted(path)
+
+
+def din(records):
+    return "".join(f"{int(store)} {address:x}\n" for store, address in records)
+
+
+records = st.lists(st.tuples(st.booleans(), st.integers(0, 1 << 14)), min_size=1, max_size=300)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    return tmp_path_factory.mktemp("traces") / "trace.din"
+
+
+def stack_distances(units):
+    """Misses of any capacity, and those of each number of lines, by a list in order of last use."""
+    stack, distances, cold = [], Counter(), 0
+    for unit in units:
+        if unit in stack:
+            distances[stack.index(unit)] += 1
+            stack.remove(unit)
+        else:
+            cold += 1
+        stack.insert(0, unit)
+    return cold, dict(sorted(distances.items()))
+
+
+@given(trace=records, piece=st.sampled_from([64, 500, 1 << 14]), first=st.sampled_from([1, 7, 4096]))
+@settings(max_examples=100, deadline=None)
+def test_a_curve_of_a_trace_is_that_of_a_list(place, trace, piece, first):
+    place.write_text(din(trace), encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(address_traces, "_PIECE_BYTES", piece)
+        patch.setattr(growth, "FIRST_UNITS", first)
+        curve = address_traces.curve_of_trace(place)
+    units = [unit for _, at in trace for unit in range(at // 64, (at + 3) // 64 + 1)]  # 4 bytes each
+    cold, distances = stack_distances(units)
+    assert (curve.requests, curve.compulsory) == (len(units), cold)
+    assert dict(zip(curve.distances, curve.counts, strict=True)) == distances
+
+
+@given(trace=records, piece=st.sampled_from([64, 1 << 14]), first=st.sampled_from([1, 4096]))
+@settings(max_examples=100, deadline=None)
+def test_misses_of_a_trace_are_told_apart_as_the_oracle_does(place, trace, piece, first):
+    levels = [Cache(512, 2), Cache(2048, 2, 128)]
+    place.write_text(din(trace), encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(address_traces, "_PIECE_BYTES", piece)
+        patch.setattr(growth, "FIRST_UNITS", first)
+        found = address_traces.simulate_trace(place, levels, classify=True, tlbs=[tlb(2)])
+    far = Level(levels[1])
+    near = Level(levels[0], far)
+    for store, at in trace:
+        for unit in range(at // 64, (at + 3) // 64 + 1):
+            begin, end = max(at, unit * 64), min(at + 4, unit * 64 + 64)
+            near.ask("store" if store else "load", begin, end - begin)
+    for level, plain in zip(found.levels, (near, far), strict=True):
+        counted = (level.hits, level.misses, level.compulsory, level.capacity, level.conflict)
+        assert counted == tuple(plain.n[each] for each in ("hits", "misses", "compulsory", "capacity", "conflict"))
+
+
+def test_too_many_lines_to_keep_apart(place, monkeypatch):
+    monkeypatch.setattr(growth, "MOST_UNITS", 100)
+    monkeypatch.setattr(address_traces, "_PIECE_BYTES", 64)
+    place.write_text(din([(False, 64 * i) for i in range(1000)]), encoding="utf-8")
+    with pytest.raises(RooflabError, match="touches over 100 different units of 64 bytes"):
+        address_traces.curve_of_trace(place)
+    with pytest.raises(RooflabError, match="touches over 100 different units of 64 bytes"):
+        address_traces.simulate_trace(place, LEVELS, classify=True)
+
+
+def test_champsim_records_have_a_curve(tmp_path):
+    entries = np.zeros((1000, 8), np.uint64)
+    entries[:, 4] = np.arange(1, 1001) * 64  # a source of each: 1,000 lines
+    entries[:, 2] = 64  # a destination: one line, one other line between two uses (none before the second)
+    path = tmp_path / "trace.champsim"
+    path.write_bytes(entries.tobytes())
+    curve = address_traces.curve_of_trace(path)
+    assert (curve.requests, curve.compulsory) == (2000, 1000)
+    assert dict(zip(curve.distances, curve.counts, strict=True)) == {0: 1, 1: 999}
+
+
+def test_a_trace_that_is_cut_short_says_so(place, monkeypatch):
+    monkeypatch.setattr(address_traces, "_BLOCK_BYTES", 1 << 10)
+    monkeypatch.setattr(address_traces, "_SNIFF_BYTES", 700)
+    place.write_text("0 100000\n" * 10_000, encoding="utf-8")
+    found = address_traces.simulate_trace(place, LEVELS, time_limit_s=1e-9)
+    # The first block: 700 bytes are 77 lines of 9.
+    assert (found.complete, found.accesses) == (False, 77)
+    assert address_traces.simulate_trace(place, LEVELS, time_limit_s=100).accesses == 10_000

@@ -53,9 +53,9 @@ def plainly(levels, tlbs, trace):
     return [{field: level.n[field] for field in FIELDS} for level in caches + buffers]
 
 
-def compiled(levels, tlbs, trace, classify=True):
+def compiled(levels, tlbs, trace, classify=True, limit=None):
     units = 4 * len(trace) * 64 if classify else None
-    built = hierarchy.build(levels, tlbs=tlbs, references=("a", "b", "c"), units=units)
+    built = hierarchy.build(levels, tlbs=tlbs, references=("a", "b", "c"), units=units, limit=limit)
     columns = [np.array([each[k] for each in trace], np.int64) for k in range(4)]
     replay.replay(built.address, *columns)
     found = built.result("trace")
@@ -142,20 +142,31 @@ def test_plain_write_back_levels(policy, trace, repeats):
         assert {f: one[f] for f in PLAIN} == {f: other[f] for f in PLAIN}
 
 
+FUSED = ([5], [8], [6, 16], [8, 12], [8, 6, 16], [5, 8, 12])  # few, so that little is compiled
+
+
 @st.composite
 def plain_hierarchies(draw):
     """Levels that are fused, one to three: LRU, write-back, a mask as index; ways that fill their lanes or not."""
-    widths = draw(st.sampled_from([[(5, 8)], [(6, 7), (9, 16)], [(8, 5), (8, 6), (16, 12)]]))
-    line = draw(st.sampled_from([32, 64]))
-    levels = [draw(st.sampled_from(ways)) for ways in widths]
-    return [Cache(draw(st.sampled_from([1, 2, 4, 8])) * ways * line, ways, line) for ways in levels]
+    line, sets = draw(st.sampled_from([32, 64])), st.sampled_from([1, 2, 4, 8])
+    return [Cache(draw(sets) * ways * line, ways, line) for ways in draw(st.sampled_from(FUSED))]
 
 
+@pytest.mark.parametrize("narrow", [False, True])
 @given(levels=plain_hierarchies(), trace=traces, repeats=st.integers(1, 4))
 @settings(max_examples=600)
-def test_fused_levels_count_what_the_oracle_counts(levels, trace, repeats):
+def test_fused_levels_count_what_the_oracle_counts(narrow, levels, trace, repeats):
     assert fused.is_plain(levels)
     trace = [*trace, *trace[::-1]] * repeats
-    found, wanted = compiled(levels, [], trace, classify=False), plainly(levels, [], trace)
-    for one, other in zip(found, wanted, strict=True):
+    if narrow:  # entries of 32 bits know loads and stores alone
+        trace = [(op & 1, *rest) for op, *rest in trace]
+    found = compiled(levels, [], trace, classify=False, limit=1 << 22 if narrow else None)
+    for one, other in zip(found, plainly(levels, [], trace), strict=True):
         assert {f: one[f] for f in PLAIN} == {f: other[f] for f in PLAIN}
+
+
+def test_entries_are_narrow_where_addresses_are_small_and_levels_plain():
+    small, tall = [Cache(1024, 8, 64)], [Cache(1024, 16, 32)]  # 16 entries of 4 bytes are longer than a line of 32
+    assert hierarchy.build(small, limit=64 << 30).narrow
+    for levels, limit in ((small, (64 << 30) + 1), (small, None), (tall, 1), ([Cache(1024, 4, 64)], 1)):
+        assert not hierarchy.build(levels, limit=limit).narrow

@@ -206,6 +206,13 @@ def test_the_command_writes_a_file(root, tmp_path):
         ("loops.py:triad", (), "args needs 'n': give --n 4096"),
         ("loops.py:triad", ("--n", 5, "--dim", "m=3"), "args has no parameter 'm'"),
         ("loops.py:triad", ("--n", 5, "--dim", "seed=x"), "expected NAME=N with a whole number"),
+        ("loops.py:triad", ("--n", 5, "-o", "x.png"), "x.png: a picture of a loop needs --machine"),
+        ("loops.py:triad", ("--n", 5, "--no-run", "--machine", "h200", "-o", "x.svg"), "leave out --no-run"),
+        (
+            "loops.py:matmul",
+            ("--n", 5, "--tile", "t=4", "-o", "x.toml"),
+            "suffix '.toml', expected one of .json, .csv",
+        ),
         ("loops.py:triad", ("--n", 5, "-o", "x.toml"), "suffix '.toml', expected one of .json"),
         ("ladder.py:main", ("--n", 5), "no function args, expected one that makes the arguments of main"),
     ],

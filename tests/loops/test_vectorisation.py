@@ -114,6 +114,17 @@ def test_a_version_that_cannot_run_counts_as_none(small):
     assert "there is a vectorised version" in code.why_not
 
 
+def binned(x, bins):
+    for i in range(x.shape[0]):
+        k = int(x[i] * 9.0)
+        bins[k] += 1
+
+
+def test_a_place_that_data_decide_by_way_of_a_name(small):
+    code = rooflab.loop(binned, np.linspace(0, 1, 50), np.zeros(10, int), levels=small).code
+    assert "bins[k]: data decide where it stores" in code.why_not
+
+
 def test_without_a_python_to_ask_the_reason_is_a_likely_one(small, monkeypatch):
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     code = rooflab.loop(running, np.ones(50), levels=small).code

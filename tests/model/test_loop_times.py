@@ -8,7 +8,7 @@ import pytest
 import rooflab
 from rooflab.errors import RooflabError
 from rooflab.model import constants, loop_times
-from rooflab.types.loop import Code, LoopReport, Timed
+from rooflab.types.loop import Code, LoopReport, Static, Timed
 from rooflab.types.simulation import Cache, LevelCounts, Simulation
 from rooflab.types.work import Flop
 
@@ -191,6 +191,22 @@ def test_accesses_that_wait_for_each_other_take_the_latency(guest):
     assert streamed < gathered < chased
     assert chased == pytest.approx(10_000 * latency, rel=0.01)
     assert gathered == pytest.approx(10_000 * latency / constants.load("cpu")("loop.gathered_in_flight"), rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("stride_bytes", "in_flight"),
+    [
+        (4096, 2.5),  # 64 lines: one of L1's 64 sets
+        (512, 20.0),  # 8 sets; 20 without conflicts is the most
+        (0, 20.0),
+    ],
+)
+def test_what_meets_in_few_sets_waits_longer(guest, stride_bytes, in_flight):
+    misses = {"L1": 10_000, "L2": 10_000, "L3": 10_000}
+    # The capacity explains nothing of what memory serves: all are conflicts.
+    static = Static(traffic_bytes={"memory": 1e-6}, stride_bytes=stride_bytes)
+    made = loop_times.on(report(640_000, 0, strided=misses, static=static), guest).point("DRAM").time_s
+    assert made == pytest.approx(10_000 * guest.level("memory").latency_s / in_flight, rel=0.01)
 
 
 def test_without_flop_the_share_is_of_the_bandwidth(guest):

@@ -25,3 +25,12 @@ def test_a_terminal_sees_the_stage(monkeypatch):
     with progress(out) as show:
         show("read bandwidth", 3, 10)
     assert "read bandwidth" in out.getvalue()
+
+
+def test_a_total_that_is_not_known_shows_the_stage(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm-256color")
+    out = Terminal()
+    with progress(out) as show:
+        show("compiling", 0, 0)
+    assert "compiling" in out.getvalue()
+    assert "%" not in out.getvalue()

@@ -9,16 +9,17 @@ from __future__ import annotations
 import gzip
 import lzma
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Literal, get_args
+from typing import IO, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from rooflab.cachesim import hierarchy, trace_kernels
+from rooflab.cachesim import flush, growth, hierarchy, reuse, trace_kernels
+from rooflab.cachesim.compiled import ready
 from rooflab.cachesim.replay import replay
 from rooflab.errors import FileError, UnknownNameError
-from rooflab.types.simulation import Cache, Simulation
+from rooflab.types.simulation import Cache, MissCurve, Simulation
 
 Format = Literal["din", "xdin", "lackey", "drmemtrace", "champsim"]
 FORMATS: tuple[str, ...] = get_args(Format)
@@ -26,7 +27,15 @@ Instructions = Literal["skip", "load"]
 _BLOCK_BYTES = 1 << 20
 _SNIFF_BYTES = 1 << 16
 _CHAMPSIM_BYTES = 64
-_REASONS = ("not a line of this format", "no hexadecimal address", "a size of 0 or over 4096 bytes")
+_PIECE_BYTES = 1 << 14  # read at once where room must be made for all that it may touch; whole ChampSim records
+_SHORTEST_LINE = 4
+_REASONS = (
+    "not a line of this format",
+    "no hexadecimal address",
+    "a size of 0 or over 4096 bytes",
+    "an unfinished record at the end",
+)
+_REFERENCES = ("loads", "stores", "instructions")
 _MAGIC = {
     b"\x7fELF": "an ELF program",
     b"\x89PNG": "a PNG picture",
@@ -57,6 +66,9 @@ def simulate_trace(
     tlbs: Sequence[Cache] = (),
     instructions: Instructions = "skip",
     item_bytes: int = 4,
+    classify: bool = False,
+    write_back_at_end: bool = False,
+    time_limit_s: float | None = None,
     assumptions: tuple[str, ...] = (),
 ) -> Simulation:
     """What `levels` do with the accesses of the trace at `path`.
@@ -68,35 +80,122 @@ def simulate_trace(
         tlbs: translation look-aside buffers.
         instructions: whether instruction fetches are skipped, or are loads of the (unified) first level.
         item_bytes: bytes of an access where the format does not say (din: 4, ChampSim: 8 is usual).
+        classify: tell compulsory, capacity and conflict misses apart; memory grows with what is touched.
+        write_back_at_end: count what is left dirty as written back.
+        time_limit_s: stop reading after so long; counts are then partial, and marked.
         assumptions: of the levels, to be shown.
 
     Raises:
         FileError: no such file, a format that cannot be told, a file with no readable line.
         UnknownNameError: no such format.
     """
-    if format is not None and format not in FORMATS:
-        raise UnknownNameError("trace format", str(format), FORMATS)
-    built = hierarchy.build(levels, tlbs=tlbs, references=("loads", "stores", "instructions"))
-    begun = time.perf_counter()
+    # With `classify` the sets of units seen grow on the way: the first ones are small.
+    built = hierarchy.build(
+        levels, tlbs=tlbs, references=_REFERENCES, units=growth.FIRST_UNITS if classify else None
+    )
+    room = growth.Seen(built) if classify else None
+    read = _through(path, built.address, Settings(format, instructions, item_bytes, time_limit_s), room)
+    found = built.result(
+        path.name,
+        accesses=read.accesses,
+        accessed_bytes=read.accessed_bytes,
+        dropped=read.dropped,
+        assumptions=(*assumptions, *read.said),
+        seconds=read.seconds,
+        complete=read.complete,
+    )
+    return flush.written_back(found, built) if write_back_at_end else found
+
+
+def curve_of_trace(
+    path: Path,
+    line_bytes: int = 64,
+    *,
+    format: str | None = None,
+    instructions: Instructions = "skip",
+    item_bytes: int = 4,
+) -> MissCurve:
+    """The misses of the trace at `path` in fully associative LRU caches of every capacity.
+
+    Memory grows with the lines that the trace touches, not with its length: up to 280 bytes a line.
+
+    Raises:
+        RooflabError: a line that is no power of two, more lines than are kept.
+        FileError: as `simulate_trace`.
+    """
+    reuse.check_line(line_bytes)
+    counted = reuse.Distances(growth.FIRST_UNITS, len(_REFERENCES), line_bytes)
+    read = _through(path, counted.address, Settings(format, instructions, item_bytes), counted)
+    return counted.curve(path.name, read.accesses, line_bytes)
+
+
+class Settings(NamedTuple):
+    """How a trace is read (see `simulate_trace`)."""
+
+    format: str | None
+    instructions: Instructions
+    item_bytes: int
+    time_limit_s: float | None = None
+
+
+class _Read(NamedTuple):
+    accesses: int
+    accessed_bytes: int
+    dropped: dict[str, int]
+    said: tuple[str, ...]
+    complete: bool
+    seconds: float
+
+
+def _through(path: Path, address: int, settings: Settings, room: growth.Growing | None) -> _Read:
+    """Make every access of the trace at `path` on the state at `address`."""
+    if settings.format is not None and settings.format not in FORMATS:
+        raise UnknownNameError("trace format", str(settings.format), FORMATS)
+    totals = np.zeros(trace_kernels.TOTALS, np.int64)
+    complete = True
     with _open(path) as file:
         head = _read(path, file, _SNIFF_BYTES)
-        chosen = format or sniff(head, str(path))
-        totals = np.zeros(trace_kernels.TOTALS, np.int64)
-        settings = (item_bytes, int(instructions == "load"), built.address)
-        rest = (_champsim if chosen == "champsim" else _text)(path, file, head, chosen, settings, totals)
-    dropped = {why: int(n) for why, n in zip(_REASONS, totals[trace_kernels.DROPPED :], strict=False) if n}
-    if rest:
-        dropped["an unfinished record at the end"] = 1
-    if not totals[trace_kernels.ACCESSES] and not totals[trace_kernels.SKIPPED]:
+        chosen = settings.format or sniff(head, str(path))
+        pieces = _records if chosen == "champsim" else _lines
+        run = _runner(chosen, settings, address, totals)
+        begun = time.perf_counter()
+        for piece in pieces(_blocks(path, file, head), None if room is None else _PIECE_BYTES, totals):
+            if room is not None:
+                room.make_room(*_most(chosen, len(piece), settings.item_bytes))
+            run(piece)
+            if settings.time_limit_s is not None and time.perf_counter() - begun > settings.time_limit_s:
+                complete = False
+                break
+        seconds = time.perf_counter() - begun
+    dropped = {why: int(n) for why, n in zip(_REASONS, totals[trace_kernels.DROPPED :], strict=True) if n}
+    accesses, skipped = int(totals[trace_kernels.ACCESSES]), int(totals[trace_kernels.SKIPPED])
+    if not accesses and not skipped:
         raise FileError(f"{path}: no line reads as {chosen} ({_LOOKS[chosen]}); {_what(head)}")
-    return built.result(
-        path.name,
-        accesses=int(totals[trace_kernels.ACCESSES]),
-        accessed_bytes=int(totals[trace_kernels.BYTES]),
-        dropped=dropped,
-        assumptions=(*assumptions, *_said(chosen, instructions, item_bytes, int(totals[trace_kernels.SKIPPED]))),
-        seconds=time.perf_counter() - begun,
-    )
+    said = _said(chosen, settings.instructions, settings.item_bytes, skipped)
+    return _Read(accesses, int(totals[trace_kernels.BYTES]), dropped, said, complete, seconds)
+
+
+def _runner(
+    chosen: str, settings: Settings, address: int, totals: np.ndarray
+) -> Callable[[memoryview[int] | bytes], None]:
+    parse = trace_kernels.champsim if chosen == "champsim" else trace_kernels.PARSERS[chosen]
+    kind = np.uint64 if chosen == "champsim" else np.uint8
+    told = (settings.item_bytes, int(settings.instructions == "load"), address)
+
+    ready(parse, np.frombuffer(b"\n" * _CHAMPSIM_BYTES, kind), *told, totals)
+
+    def run(piece: memoryview[int] | bytes) -> None:
+        parse(np.frombuffer(piece, kind), *told, totals)
+
+    return run
+
+
+def _most(chosen: str, nbytes: int, item_bytes: int) -> tuple[int, int]:
+    """The most accesses, each of a new place, that `nbytes` of a trace may hold, and the most bytes of one."""
+    if chosen == "champsim":
+        return nbytes // _CHAMPSIM_BYTES * 7, max(item_bytes, 4)  # the instruction, 4 loads, 2 stores
+    # The shortest lines: "0 0" and "r 0 1", with their ends.
+    return nbytes // _SHORTEST_LINE + 1, item_bytes if chosen == "din" else trace_kernels.LARGEST
 
 
 def sniff(head: bytes, path: str) -> Format:
@@ -189,37 +288,39 @@ def _blocks(path: Path, file: IO[bytes], head: bytes) -> Iterator[bytes]:
         block = _read(path, file, _BLOCK_BYTES)
 
 
-def _text(
-    path: Path, file: IO[bytes], head: bytes, chosen: str, settings: tuple[int, int, int], totals: np.ndarray
-) -> bool:
-    parse = trace_kernels.PARSERS[chosen]
+def _lines(blocks: Iterator[bytes], most: int | None, totals: np.ndarray) -> Iterator[memoryview[int] | bytes]:
+    """Whole lines, at most `most` bytes of them at a time (or one longer line)."""
     left = b""
-    for block in _blocks(path, file, head):
+    for block in blocks:
         text = left + block
         end = text.rfind(b"\n") + 1
-        if end:
-            parse(np.frombuffer(text, np.uint8)[:end], *settings, totals)
+        at = 0
+        while at < end:
+            stop = end
+            if most is not None and at + most < end:
+                stop = text.rfind(b"\n", at, at + most) + 1 or text.index(b"\n", at + most) + 1
+            yield memoryview(text)[at:stop]
+            at = stop
         left = text[end:]
         if len(left) > _BLOCK_BYTES:
             # No line is that long: it is not this format, and must not fill the memory.
             totals[trace_kernels.DROPPED] += 1
             left = b""
     if left.strip():
-        parse(np.frombuffer(left + b"\n", np.uint8), *settings, totals)
-    return False
+        yield left + b"\n"
 
 
-def _champsim(
-    path: Path, file: IO[bytes], head: bytes, chosen: str, settings: tuple[int, int, int], totals: np.ndarray
-) -> bool:
+def _records(blocks: Iterator[bytes], most: int | None, totals: np.ndarray) -> Iterator[memoryview[int] | bytes]:
+    """Whole records of ChampSim, at most `most` bytes of them at a time."""
     left = b""
-    for block in _blocks(path, file, head):
+    for block in blocks:
         data = left + block
         whole = len(data) // _CHAMPSIM_BYTES * _CHAMPSIM_BYTES
-        if whole:
-            trace_kernels.champsim(np.frombuffer(data, np.uint64, whole // 8), *settings, totals)
+        step = most or max(whole, 1)
+        for at in range(0, whole, step):
+            yield memoryview(data)[at : min(at + step, whole)]
         left = data[whole:]
-    return bool(left)
+    totals[trace_kernels.UNFINISHED] += bool(left)
 
 
 def _said(chosen: str, instructions: str, item_bytes: int, skipped: int) -> tuple[str, ...]:

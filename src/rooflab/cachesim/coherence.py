@@ -17,11 +17,11 @@ from rooflab.cachesim import coherence_layout as at
 from rooflab.cachesim import layout
 from rooflab.cachesim.compiled import native_address, ready
 from rooflab.cachesim.core_stream import NAMES, CoreArray, CoreStreams, check_cores
-from rooflab.cachesim.hierarchy import Hierarchy
 from rooflab.cachesim.shelf import compiled_shelf
+from rooflab.cachesim.shelves import Shelves, kind_of
 from rooflab.errors import RooflabError, UnknownNameError
 from rooflab.types.sharing import CoreSimulation
-from rooflab.types.simulation import Cache, LevelCounts, ReferenceCounts
+from rooflab.types.simulation import Cache, LevelCounts
 
 PROTOCOLS = ("mesi", "moesi")
 RACES_KEPT, LOG_KEPT = 1000, 1 << 14
@@ -50,56 +50,6 @@ class Interleaving(msgspec.Struct, frozen=True):
         )
 
 
-class _Shelves(Hierarchy):
-    """Caches one by one: the state of a hierarchy's levels, without what connects them."""
-
-    def __init__(self, caches: Sequence[Cache], references: Sequence[str]) -> None:
-        super().__init__(caches, (), references, None)
-
-    def _level(self, cache: Cache, units: int | None) -> np.ndarray:
-        words = self._array(layout.DESCRIPTOR_WORDS)
-        kind = cache.policy[:4] if cache.policy.startswith("qlru") else cache.policy
-        words[layout.SETS] = cache.sets
-        masked = cache.index == "modulo" and cache.sets & (cache.sets - 1) == 0
-        words[layout.MASK] = cache.sets - 1 if masked else -1
-        words[layout.FOLD_BITS] = max(1, (cache.sets - 1).bit_length())
-        words[layout.SHIFT] = cache.line_bytes.bit_length() - 1
-        words[layout.FLAGS] = layout.XOR_INDEX if cache.index == "xor" else 0
-        words[layout.RANDOM] = cache.seed
-        self._policy_state(words, cache, kind)
-        counts = self._array(len(self.references) * at.CACHE_WORDS).reshape(-1, at.CACHE_WORDS)
-        self._counts[id(words)] = counts
-        words[layout.COUNTS] = counts.ctypes.data
-        if kind != "qlru":  # a repeat changes no other policy's state: the last line of each set is noted
-            slots = cache.sets if masked else 1
-            words[layout.MEMO], words[layout.MEMO_MASK] = self._address(slots, -1), slots - 1
-        return words
-
-    def counted(self, repeats: int = 0) -> tuple[LevelCounts, ...]:
-        """What each cache counted, as a whole and by core; `repeats` are hits that the first did not count."""
-        made = []
-        for number, cache in enumerate(self.levels):
-            rows = self.counts(number).copy()
-            rows[0, at.HITS] += repeats if number == 0 else 0
-            by_core = [
-                ReferenceCounts(name=who, **_row(row)) for who, row in zip(self.references, rows, strict=True)
-            ]
-            whole = _row(rows.sum(axis=0))
-            name = cache.name or f"L{number + 1}"
-            made.append(LevelCounts(name=name, cache=cache, references=tuple(by_core), **whole))
-        return tuple(made)
-
-    def words_of(self, level: int) -> np.ndarray:
-        """A level's descriptor."""
-        return self._descriptors[level]
-
-    def _connect(self, descriptors: list[np.ndarray], caches: Sequence[Cache]) -> None:
-        pass
-
-    def _open(self) -> None:
-        pass
-
-
 class World:
     """Everything that compiled code works on; it owns the memory behind `address`."""
 
@@ -111,8 +61,8 @@ class World:
         self.depth = max(len(levels) - 1, 1)
         self.line_bytes = levels[0].line_bytes
         names = [f"core {core}" for core in range(self.count)]
-        self.privates = [_Shelves(levels[: self.depth], names[core : core + 1]) for core in range(self.count)]
-        self.shared = _Shelves(levels[self.depth :], names) if len(levels) > self.depth else None
+        self.privates = [Shelves(levels[: self.depth], names[core : core + 1]) for core in range(self.count)]
+        self.shared = Shelves(levels[self.depth :], names) if len(levels) > self.depth else None
         self._kept: list[Any] = []
         self.seconds = 0.0
         self._chunks: dict[int, np.ndarray] = {}
@@ -141,7 +91,7 @@ class World:
         words[at.PART_SHIFT] = max(int(words[at.LINE_SHIFT]) - 6, 0)
         private = [each.words_of(level).ctypes.data for each in self.privates for level in range(self.depth)]
         self._put(at.PRIVATE, np.array(private, np.int64))
-        shelves = [compiled_shelf(*_kind(cache)) for cache in self.levels]
+        shelves = [compiled_shelf(kind_of(cache), cache.set_ways) for cache in self.levels]
         self._kept.append(shelves)
         self._put(at.SHELVES, np.array([native_address(shelf) for shelf in shelves], np.int64))
         if self.shared is not None:
@@ -279,25 +229,6 @@ def named(arrays: Sequence[CoreArray], address: int) -> str:
 def array_at(arrays: Sequence[CoreArray], address: int) -> CoreArray | None:
     """The array that `address` lies in."""
     return next((array for array in arrays if array.base <= address < array.end), None)
-
-
-def _row(row: np.ndarray) -> dict[str, Any]:
-    return {name: int(row[word]) for name, word in _COUNTERS.items()}
-
-
-_COUNTERS = {
-    "hits": at.HITS,
-    "misses": at.MISSES,
-    "evictions": at.EVICTIONS,
-    "writebacks": at.WRITEBACKS,
-    "read_bytes": at.READ_BYTES,
-    "write_bytes": at.WRITE_BYTES,
-    "invalidations": at.INVALIDATIONS,
-}
-
-
-def _kind(cache: Cache) -> tuple[str, int]:
-    return (cache.policy[:4] if cache.policy.startswith("qlru") else cache.policy), cache.set_ways
 
 
 def interleaving(levels: Sequence[Cache], quantum: int | None, costs: Mapping[str, float] | None) -> Interleaving:

@@ -7,19 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from rooflab.cachesim import fused, layout, lists
+from rooflab.cachesim import fused, layout
 from rooflab.cachesim.core import split_address
 from rooflab.cachesim.level import compiled_level
 from rooflab.cachesim.memory import WORD
-from rooflab.cachesim.policies import pack_ages
-from rooflab.cachesim.vectors import EMPTY, WIDEST, padded
+from rooflab.cachesim.tags import Tags
+from rooflab.cachesim.vectors import WIDEST, padded
 from rooflab.errors import RooflabError
 from rooflab.types.simulation import Cache, LevelCounts, ReferenceCounts, Simulation
 
-_ORDERED = ("lru", "fifo")
 
-
-class Hierarchy:
+class Hierarchy(Tags):
     """Levels ready to be run: `address` is the state that compiled code takes (see `core`).
 
     It owns the memory behind that address: keep it alive while compiled code runs.
@@ -35,10 +33,8 @@ class Hierarchy:
     ) -> None:
         self._fused = units is None and not tlbs and fused.is_plain(levels)
         narrow = self._fused and limit is not None and fused.fits_narrow(levels[0], limit)
-        self._entry = np.dtype(np.int32 if narrow else np.int64)
+        super().__init__(narrow)
         self.levels, self.tlbs, self.references, self.units = levels, tlbs, tuple(references), units
-        self._kept: list[Any] = []
-        self._named: dict[int, np.ndarray] = {}
         self._counts: dict[int, np.ndarray] = {}
         self._descriptors = [self._level(cache, units) for cache in levels]
         self._tlb_descriptors = [self._level(cache, units) for cache in tlbs]
@@ -61,9 +57,16 @@ class Hierarchy:
 
     def tags(self, level: int) -> np.ndarray:
         """The entries of a level, line × 2 + dirty or EMPTY: a row for each set, some columns unused; a view."""
+        return self._ways(level, layout.TAGS)
+
+    def sectors(self, level: int) -> np.ndarray:
+        """The sectors of those entries: valid ones in the low half of a word, dirty ones in the high half; a view."""
+        return self._ways(level, layout.SECTORS)
+
+    def _ways(self, level: int, word: int) -> np.ndarray:
         cache = self.levels[level]
         lanes = padded(cache.set_ways) if cache.set_ways <= WIDEST else cache.set_ways
-        return self.words(level, layout.TAGS, cache.sets * lanes).reshape(cache.sets, lanes)
+        return self.words(level, word, cache.sets * lanes).reshape(cache.sets, lanes)
 
     def forget_memo(self) -> None:
         """Forget which units were the last: the caches have been changed from outside."""
@@ -96,43 +99,6 @@ class Hierarchy:
             words[layout.SEEN] = self._seen(units)
         return words
 
-    def _policy_state(self, words: np.ndarray, cache: Cache, kind: str) -> None:
-        ways, sets = cache.set_ways, cache.sets
-        if kind in _ORDERED and ways > WIDEST:
-            self._linked(words, sets, ways)
-            return
-        lanes = ways if ways > WIDEST else padded(ways)
-        words[layout.TAGS] = self._entries(sets * lanes)
-        if ways <= WIDEST:
-            words[layout.SET_SHIFT] = (lanes * self._entry.itemsize).bit_length() - 1
-        words[layout.SECTORS] = self._address(0 if self._fused and self._entry.itemsize < 8 else sets * lanes)
-        if kind == "plru":
-            words[layout.META] = self._address(sets)
-        if kind == "qlru":
-            words[layout.META] = self._address(sets, -1)  # every way of age 3
-            _, hit, miss, replace, update, *miss_only = cache.policy.split("_")
-            words[layout.AGES] = pack_ages(
-                hit[1:], int(miss[1:]), int(replace[1:]), int(update[1:]), bool(miss_only)
-            )
-
-    def _linked(self, words: np.ndarray, sets: int, ways: int) -> None:
-        nodes, bits = sets * ways, max(1, (2 * sets * ways - 1).bit_length())
-        words[layout.TAGS] = self._address(nodes, EMPTY)
-        words[layout.SECTORS] = self._address(nodes)
-        header = self._array(lists.HEADER_WORDS)
-        header[lists.BUCKETS] = self._address(1 << bits, -1)
-        header[lists.HASH_SHIFT] = 64 - bits
-        header[lists.PREVIOUS], header[lists.CHAIN] = self._address(nodes, -1), self._address(nodes, -1)
-        header[lists.NEWEST], header[lists.OLDEST] = self._address(sets, -1), self._address(sets, -1)
-        # Every place is free at first, in a list that runs through the places of its set.
-        following = self._array(nodes)
-        following[:] = np.arange(1, nodes + 1)
-        following[ways - 1 :: ways] = -1
-        free = self._array(sets)
-        free[:] = np.arange(0, nodes, ways)
-        header[lists.FOLLOWING], header[lists.FREE] = following.ctypes.data, free.ctypes.data
-        words[layout.META] = header.ctypes.data
-
     def _shadow(self, lines: int) -> int:
         words = self._array(layout.DESCRIPTOR_WORDS)
         self._linked(words, 1, lines)
@@ -156,46 +122,24 @@ class Hierarchy:
         last_only = self.units is not None or cache.sector_bytes is not None or first[layout.MASK] < 0
         slots = 1 if last_only or cache.unit_bytes < WORD else cache.sets
         first[layout.FLAGS] |= layout.FIRST
-        if self._entry.itemsize == WORD:
+        if not self.narrow:
             first[layout.MEMO] = self._address(slots, -1)
             first[layout.SLOT_SHIFT], first[layout.SLOT_MASK] = _slots(cache.unit_bytes, WORD, slots)
         else:
             first[layout.MEMO], first[layout.IGNORED] = first[layout.TAGS], -1 << fused.NARROW
-            each = padded(cache.set_ways) * self._entry.itemsize
+            each = padded(cache.set_ways) * fused.NARROW // 8
             first[layout.SLOT_SHIFT], first[layout.SLOT_MASK] = _slots(cache.unit_bytes, each, slots)
             first[layout.PAIRED] = 1
         if "stride" not in cache.prefetch and not cache.policy.startswith("qlru") and not self.tlbs:
             first[layout.FLAGS] |= layout.MEMOIZED
         if self._fused:
-            first[layout.SELF_CALL] = fused.address_of(self.levels, self._entry.itemsize * 8)
+            first[layout.SELF_CALL] = fused.address_of(self.levels, fused.NARROW if self.narrow else 64)
         first[layout.SPLIT_CALL] = split_address()
         first[layout.UNIT_CALL] = first[layout.SELF_CALL]
         if self.tlbs:
             first[layout.UNIT_CALL] = first[layout.SPLIT_CALL]
             first[layout.TLB] = self._tlb_descriptors[0].ctypes.data
             first[layout.TLB_CALL] = self._tlb_descriptors[0][layout.SELF_CALL]
-
-    def _array(self, words: int, fill: int = 0) -> np.ndarray:
-        # On a cache line, so that a set's tags cross none.
-        room = np.zeros(words + 8, np.int64)
-        first = -room.ctypes.data // 8 % 8
-        self._kept.append(room)
-        made = room[first : first + words]
-        if fill:
-            made[:] = fill
-        return made
-
-    def _entries(self, count: int) -> int:
-        # Padded with no words: entries of 32 bits take half as many.
-        made = self._array(count * self._entry.itemsize // WORD).view(self._entry)
-        made[:] = EMPTY
-        self._named[made.ctypes.data] = made
-        return made.ctypes.data
-
-    def _address(self, words: int, fill: int = 0) -> int:
-        made = self._array(words, fill)
-        self._named[made.ctypes.data] = made
-        return made.ctypes.data
 
     def result(
         self,

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from rooflab.cachesim import layout, nests, walks
-from rooflab.cachesim.compiled import OPTIONS, callback, native_address, ready
+from rooflab.cachesim import growth, layout, nests, walks
+from rooflab.cachesim.compiled import OPTIONS, callback, kernel, native_address, ready
 from rooflab.cachesim.core import split_address
 from rooflab.cachesim.layout import MEMO, META, UNIT_SHIFT
 from rooflab.cachesim.memory import CALL_SIGNATURE, add, load, shift_right, store
@@ -47,6 +47,14 @@ def _up_to(tree, at):
 
 
 @njit(**OPTIONS)
+def _deal_tree(tree, size, dealt):
+    # The tree of ones at the times below `dealt`.
+    for at in range(1, size + 1):
+        low = at & -at
+        store(tree, at, max(0, min(at, dealt) - (at - low)))
+
+
+@njit(**OPTIONS)
 def _deal_anew(header):
     # Give the lines the times 0, 1, 2, … in the order of their last use.
     size, owners, times, tree = load(header, SIZE), load(header, OWNERS), load(header, TIMES), load(header, TREE)
@@ -59,9 +67,7 @@ def _deal_anew(header):
             dealt += 1
     for time in range(dealt, size):
         store(owners, time, -1)
-    for at in range(1, size + 1):
-        low = at & -at
-        store(tree, at, max(0, min(at, dealt) - (at - low)))
+    _deal_tree(tree, size, dealt)
     store(header, NOW, dealt)
 
 
@@ -90,6 +96,27 @@ def _distance(state, address, nbytes, request, reference):
     return 0
 
 
+def _carry_over(header, keys, times, owners, now):
+    # Put the lines of smaller tables into new ones, in the order of their last use.
+    new_keys, mask, dealt = load(header, KEYS), load(header, SLOT_MASK), 0
+    for time in range(now):
+        place = owners[time]
+        if place < 0 or times[place] != time:
+            continue
+        slot = shift_right((keys[place] - 1) * _GOLDEN, load(header, HASH_SHIFT))
+        while load(new_keys, slot) != 0:
+            slot = (slot + 1) & mask
+        store(new_keys, slot, keys[place])
+        store(load(header, TIMES), slot, dealt)
+        store(load(header, OWNERS), dealt, slot)
+        dealt += 1
+    _deal_tree(load(header, TREE), load(header, SIZE), dealt)
+    store(header, NOW, dealt)
+
+
+carry_over = kernel(_carry_over)
+
+
 @functools.cache
 def _function() -> Any:
     return callback(CALL_SIGNATURE, _distance, "distance")
@@ -99,19 +126,9 @@ class Distances:
     """A stand-in for a hierarchy (same `address`, same doors): it counts stack distances instead of hits."""
 
     def __init__(self, units: int, references: int, line_bytes: int) -> None:
-        bits = max(4, (2 * units).bit_length())
-        self.size = max(1024, 4 * units)
-        self._arrays = {
-            KEYS: np.zeros(1 << bits, np.int64),
-            TIMES: np.zeros(1 << bits, np.int64),
-            TREE: np.zeros(self.size + 1, np.int64),
-            OWNERS: np.full(self.size, -1, np.int64),
-            HISTOGRAM: np.zeros(units + 2, np.int64),
-        }
         self.header = np.zeros(10, np.int64)
-        for word, array in self._arrays.items():
-            self.header[word] = array.ctypes.data
-        self.header[SIZE], self.header[SLOT_MASK], self.header[HASH_SHIFT] = self.size, (1 << bits) - 1, 64 - bits
+        self.line_bytes = line_bytes
+        self._set_tables(units)
         self.rows = np.zeros((references, layout.COUNTER_WORDS), np.int64)
         self.memo = np.full(1, -1, np.int64)
         self.words = np.zeros(layout.DESCRIPTOR_WORDS, np.int64)
@@ -121,6 +138,37 @@ class Distances:
         function = native_address(_function())
         self.words[layout.UNIT_CALL] = self.words[layout.SELF_CALL] = function
         self.words[layout.SPLIT_CALL] = split_address()
+
+    def _set_tables(self, units: int) -> None:
+        bits = max(4, (2 * units).bit_length())
+        self.units, self.size = units, max(1024, 4 * units)
+        self._arrays = {
+            KEYS: np.zeros(1 << bits, np.int64),
+            TIMES: np.zeros(1 << bits, np.int64),
+            TREE: np.zeros(self.size + 1, np.int64),
+            OWNERS: np.full(self.size, -1, np.int64),
+            HISTOGRAM: np.zeros(units + 2, np.int64),
+        }
+        for word, array in self._arrays.items():
+            self.header[word] = array.ctypes.data
+        self.header[SIZE], self.header[SLOT_MASK], self.header[HASH_SHIFT] = self.size, (1 << bits) - 1, 64 - bits
+
+    def make_room(self, accesses: int, bytes_each: int) -> None:
+        """Let the tables hold what they hold and all lines that so many accesses may touch.
+
+        Raises:
+            RooflabError: more lines than are kept.
+        """
+        distinct = int(self.header[DISTINCT])
+        growth.check(distinct, self.line_bytes)
+        wanted = distinct + growth.units_of(accesses, bytes_each, self.line_bytes)
+        if wanted <= self.units:
+            return
+        old, now = self._arrays, int(self.header[NOW])
+        self._set_tables(2 * wanted)
+        histogram = old[HISTOGRAM]
+        self._arrays[HISTOGRAM][: histogram.size] = histogram
+        carry_over(self.header.ctypes.data, old[KEYS], old[TIMES], old[OWNERS], now)
 
     @property
     def address(self) -> int:
@@ -144,14 +192,23 @@ class Distances:
         )
 
 
+def check_line(line_bytes: int) -> None:
+    """Raise where a line of `line_bytes` cannot be.
+
+    Raises:
+        RooflabError: no power of two.
+    """
+    if not isinstance(line_bytes, int) or line_bytes <= 0 or line_bytes & (line_bytes - 1):
+        raise RooflabError(f"line_bytes is {line_bytes!r}, expected a power of two, such as 64")
+
+
 def curve_of(stream: Stream, line_bytes: int = 64) -> MissCurve:
     """The misses of `stream` in fully associative LRU caches of every capacity.
 
     Raises:
         RooflabError: a line that is no power of two.
     """
-    if not isinstance(line_bytes, int) or line_bytes <= 0 or line_bytes & (line_bytes - 1):
-        raise RooflabError(f"line_bytes is {line_bytes!r}, expected a power of two, such as 64")
+    check_line(line_bytes)
     units = stream.footprint_bytes // line_bytes + 2 * len(stream.spans)
     counted = Distances(units, len(stream.references), line_bytes)
     if stream.program is not None:

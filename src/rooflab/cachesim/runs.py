@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rooflab.cachesim import hierarchy, nests, warping
+from rooflab.cachesim import flush, hierarchy, nests, slices, warping
 from rooflab.cachesim.compiled import ready
 from rooflab.cachesim.stream import Stream
 from rooflab.types.simulation import Cache, Simulation
@@ -20,15 +20,26 @@ def simulate_stream(
     tlbs: Sequence[Cache] = (),
     classify: bool = False,
     exact: bool = False,
+    write_back_at_end: bool = False,
+    time_limit_s: float | None = None,
     assumptions: tuple[str, ...] = (),
 ) -> Simulation:
-    """What `levels` do with `stream` (see `rooflab.simulate`)."""
+    """What `levels` do with `stream` (see `rooflab.simulate`).
+
+    Raises:
+        RooflabError: levels that do not fit each other, a time limit that is none.
+    """
+    slices.check(time_limit_s)
     unit = levels[0].unit_bytes if levels else 1
     units = stream.footprint_bytes // unit + 2 * len(stream.spans) if classify else None
     built = hierarchy.build(levels, tlbs=tlbs, references=stream.references, units=units, limit=_limit(stream))
+    ran = slices.Ran(stream.accesses, stream.accessed_bytes, True)
     if stream.program is not None:
         warping.prepare(built)
-        begun = time.perf_counter()
+    begun = time.perf_counter()
+    if time_limit_s is not None:
+        ran = slices.run(built, stream, time_limit_s, exact)
+    elif stream.program is not None:
         warping.run_program(built, stream.program, np.array(stream.spans, np.int64), exact)
     else:
         assert stream.walk is not None
@@ -39,15 +50,16 @@ def simulate_stream(
         ready(walk, built.address, table.ctypes.data)
         begun = time.perf_counter()
         walk(built.address, table.ctypes.data)
-    seconds = time.perf_counter() - begun
-    return built.result(
+    found = built.result(
         stream.name,
         arrays=stream.arrays,
-        accesses=stream.accesses,
-        accessed_bytes=stream.accessed_bytes,
+        accesses=ran.accesses,
+        accessed_bytes=ran.accessed_bytes,
         assumptions=assumptions,
-        seconds=seconds,
+        complete=ran.complete,
+        seconds=time.perf_counter() - begun,
     )
+    return flush.written_back(found, built, stream.owners, stream.spans) if write_back_at_end else found
 
 
 def _limit(stream: Stream) -> int | None:

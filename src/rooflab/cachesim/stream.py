@@ -26,6 +26,7 @@ class Stream:
         program: affine loops, or
         walk: the name of a kernel in `walks`, and its integers.
         kept: what must stay in memory while it runs: the table may hold its address.
+        owners: the arrays that `spans` are of; empty where they have no names.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Stream:
     program: nests.Program | None = None
     walk: tuple[str, tuple[int, ...]] | None = None
     kept: tuple[object, ...] = ()
+    owners: tuple[str, ...] = ()
 
     @property
     def footprint_bytes(self) -> int:
@@ -123,6 +125,7 @@ class Arena:
             program=program,
             walk=walk,
             kept=tuple(self.kept),
+            owners=tuple(self.bases),
         )
 
 

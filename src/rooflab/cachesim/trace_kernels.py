@@ -15,10 +15,10 @@ from rooflab.cachesim.layout import LOAD, STORE
 
 # Totals: accesses made, bytes they name, records that are no data access, then dropped ones by reason.
 ACCESSES, BYTES, SKIPPED, DROPPED = range(4)
-NOT_A_LINE, NO_ADDRESS, BAD_SIZE = range(DROPPED, DROPPED + 3)
-TOTALS = DROPPED + 3
+NOT_A_LINE, NO_ADDRESS, BAD_SIZE, UNFINISHED = range(DROPPED, DROPPED + 4)
+TOTALS = DROPPED + 4
 _READ, _WRITE, _FETCH, _MODIFY, _OTHER, _BAD = range(6)
-_LARGEST = 4096  # bytes of one access
+LARGEST = 4096  # bytes of one access
 # Address bits that are kept: the simulator counts lines in 62 bits, no machine has that many.
 _KEPT = (1 << 61) - 1
 _NEWLINE, _SPACE, _TAB, _COMMA, _RETURN = 10, 32, 9, 44, 13
@@ -80,7 +80,7 @@ def record(view, kind, address, nbytes, instructions, totals):
         totals[NOT_A_LINE] += 1
     elif kind == _OTHER or (kind == _FETCH and instructions == 0):
         totals[SKIPPED] += 1
-    elif nbytes <= 0 or nbytes > _LARGEST:
+    elif nbytes <= 0 or nbytes > LARGEST:
         totals[BAD_SIZE] += 1
     else:
         totals[ACCESSES] += 1

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -73,21 +74,41 @@ def loop(
     from rooflab.views import loop_export, tile_export
 
     (tile_export if tiles else loop_export).check_writable(paths)
+    pictures = [path for path in paths if path.lower().endswith((".svg", ".png", ".pdf"))]
+    if pictures and not tiles and (machine is None or no_run):
+        lacks = (
+            "--machine, whose roofs it is drawn under"
+            if machine is None
+            else "the measured time: leave out --no-run"
+        )
+        raise RooflabError(f"{pictures[0]}: a picture of a loop needs {lacks}; .html and .json do without")
     wanted = dict(sizes.parse(each) for each in tiles)
     found = None if machine is None else story.machine(machine)
     fn, args = targets.load(target, n, _numbers(dims))
     if wanted:
-        sweep = story.sweep_tiles(fn, wanted, *args, machine=found, limit_s=limit)
+        with _waiting(f"simulating every tile size of {fn.__name__}"):
+            sweep = story.sweep_tiles(fn, wanted, *args, machine=found, limit_s=limit)
         _save(tile_export.save, sweep, paths)
         _show(sweep, as_json)
         return 0
-    report = story.loop(fn, *args, machine=found, run=not no_run, limit_s=limit)
+    with _waiting(f"taking {fn.__name__} apart"):
+        report = story.loop(fn, *args, machine=found, run=not no_run, limit_s=limit)
     _save(loop_export.save, report, paths)
     if as_json:
         click.echo(loop_export.json_text(report).encode(), nl=False)
     else:
         report.show()
     return 0
+
+
+@contextmanager
+def _waiting(what: str) -> Iterator[None]:
+    """A line on a terminal's stderr meanwhile: the very first run compiles the simulator. Nothing in a pipe."""
+    from rooflab.views.progress import progress
+
+    with progress() as show:
+        show(f"{what} (very first run: 30 s more)", 0, 0)
+        yield
 
 
 def _save(save: Callable[..., None], made: object, paths: tuple[str, ...]) -> None:

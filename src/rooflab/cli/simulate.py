@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import queue
+import threading
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -14,11 +17,31 @@ if TYPE_CHECKING:
     from rooflab.types.sharing import CoreSimulation
     from rooflab.types.simulation import Cache, MissCurve, Simulation
 
+T = TypeVar("T")
+_LISTEN_S = 0.2  # how often the main thread looks for Ctrl-C
 # A blank line before, and this mark above, an example keeps click from refilling it.
 _AS_IS = "\b\n"
 
 
+class _Command(click.Command):
+    """A command whose values may not be negative, and that says so."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        given = tuple(args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption:
+            size = next((each for each in given if each.startswith("-") and each[1:2].isdigit()), None)
+            if size is None:
+                raise
+            from rooflab.cachesim import by_name
+
+            name = next((each for each in given if each in (*by_name.NAMES, *by_name.CORE_NAMES)), "simulate")
+        raise RooflabError(f"{name}: a size is {size}, expected a whole number above zero")
+
+
 @click.command(
+    cls=_Command,
     short_help="Simulate caches exactly: a stream of accesses, or a trace file.",
     epilog=f"{_AS_IS}Examples:\n  rooflab simulate matmul 256 --level 32KiB/8 --level 512KiB/8 --level 16MiB/16\n"
     "  rooflab simulate stencil2d 2048 --machine epyc-7763\n  rooflab simulate trace.din.gz --level 32KiB/8",
@@ -39,6 +62,10 @@ _AS_IS = "\b\n"
 )
 @click.option("--classify", is_flag=True, help="Tell compulsory, capacity and conflict misses apart.")
 @click.option("--curve", is_flag=True, help="Instead: the miss ratio at every capacity (LRU, all ways).")
+@click.option("--no-flush", is_flag=True, help="Leave what is dirty at the end in the caches, unwritten.")
+@click.option(
+    "--limit", "limit_s", type=float, metavar="SECONDS", help="Stop soon after; counts are then partial."
+)
 @click.option("--exact", is_flag=True, help="Make every access, with no short cut; the counts are the same.")
 @click.option(
     "--format", "trace_format", metavar="NAME", help="Of a trace: din, xdin, lackey, drmemtrace, champsim."
@@ -59,6 +86,8 @@ def simulate(
     prefetch: tuple[str, ...],
     classify: bool,
     curve: bool,
+    no_flush: bool,
+    limit_s: float | None,
     exact: bool,
     trace_format: str | None,
     instructions: bool,
@@ -87,6 +116,7 @@ def simulate(
         raise click.UsageError("--level and --machine both say which caches; give one of them")
     if cores is not None:
         alone = {"--tlb": tlbs, "--prefetch": prefetch, "--classify": classify, "--curve": curve, "--exact": exact}
+        alone |= {"--no-flush": no_flush, "--limit": limit_s}
         of_cores.refuse(alone | {"--format": trace_format, "--instructions": instructions}, "of one core alone")
         shared = of_cores.simulation(
             what,
@@ -108,26 +138,26 @@ def simulate(
     of_trace = isinstance(source, Path)
     if (trace_format or instructions) and not of_trace:
         raise click.UsageError(f"--format and --instructions are of a trace file, and {what} is a stream")
+    read: dict[str, Any] = {"format": trace_format, "instructions": "load" if instructions else "skip"}
     if curve:
-        if levels or machine or tlbs or classify or exact:
+        if levels or machine or tlbs or classify or exact or no_flush or limit_s:
             raise click.UsageError(
-                "--curve is of every capacity at once: no --level, --machine, --tlb, --classify or --exact"
+                "--curve is of every capacity at once: no --level, --machine, --tlb, --classify, --exact, "
+                "--no-flush or --limit"
             )
-        if of_trace:
-            raise click.UsageError(f"--curve is of a stream (--list shows them), and {what} is a trace file")
-        _answer_curve(story.miss_curve(source), as_json, paths)
+        _answer_curve(interruptible(lambda: story.miss_curve(source, **read)), as_json, paths)
         return 0
-    found = story.simulate(
-        source,
-        machine=machine,
-        levels=_caches(levels, policy, prefetch),
-        tlbs=_buffers(tlbs),
-        classify=classify,
-        exact=exact,
-        format=trace_format,
-        instructions="load" if instructions else "skip",
-    )
-    _answer(found, as_json, paths)
+    settled = {
+        "machine": machine,
+        "levels": _caches(levels, policy, prefetch),
+        "tlbs": _buffers(tlbs),
+        "classify": classify,
+        "exact": exact,
+        "flush": not no_flush,
+        "time_limit_s": limit_s,
+        **read,
+    }
+    _answer(interruptible(lambda: story.simulate(source, **settled)), as_json, paths)
     return 0
 
 
@@ -194,12 +224,32 @@ def _answer_curve(found: MissCurve, as_json: bool, paths: tuple[str, ...]) -> No
         simulation_terminal.show_curve(found)
 
 
-def _write(text: str, paths: tuple[str, ...]) -> None:
-    for path in paths:
+def interruptible(work: Callable[[], T]) -> T:
+    """What `work` returns, done beside the main thread: Ctrl-C ends the process though compiled code runs."""
+    done: queue.SimpleQueue[tuple[T | None, BaseException | None]] = queue.SimpleQueue()
+
+    def run() -> None:
         try:
-            Path(path).write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise FileError(f"{path}: cannot be written: {error.strerror or error}") from None
+            done.put((work(), None))
+        except BaseException as error:  # noqa: BLE001 — handed on to the main thread, whatever it is
+            done.put((None, error))
+
+    threading.Thread(target=run, daemon=True).start()
+    while True:
+        try:
+            found, error = done.get(timeout=_LISTEN_S)
+        except queue.Empty:
+            continue
+        if error is not None:
+            raise error
+        return found  # type: ignore[return-value]
+
+
+def _write(text: str, paths: tuple[str, ...]) -> None:
+    from rooflab.views.export import write
+
+    for path in paths:
+        write(Path(path), text.encode())
         click.echo(f"rooflab: wrote {path}", err=True)
 
 

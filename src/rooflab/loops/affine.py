@@ -43,7 +43,8 @@ def analyze(
     except NotAffineError as error:
         return Static(reason=str(error))
     agrees = (flop.at(nest.sizes), accessed.at(nest.sizes)) == counted
-    made = Static(flop=str(flop), accessed_bytes=str(accessed), agrees=agrees)
+    stride_bytes = _stride_bytes(nest, arguments, caches[0].line_bytes)
+    made = Static(flop=str(flop), accessed_bytes=str(accessed), agrees=agrees, stride_bytes=stride_bytes)
     if not all(each.unit for each in arguments.layouts.values()):
         # Arrays that are not in C order: their footprints are not those computed here.
         return made
@@ -52,6 +53,23 @@ def analyze(
     return msgspec.structs.replace(
         made, conditions=layers.conditions(caches), traffic_bytes=layers.traffic(caches)
     )
+
+
+def _stride_bytes(nest: Nest, arguments: Arguments, line_bytes: int) -> int:
+    """Of the strides of whole lines in innermost loops that with the largest power of two; 0 for none."""
+    arrays, found = arguments.arrays(), [0]
+    for access in nest.accesses:
+        if not access.loops:
+            continue
+        loop, stride = access.loops[-1], 0
+        for place, nbytes in zip(access.places, arrays[access.array].strides, strict=True):
+            powers = place.coefficients(loop.variable)
+            slope = powers[1] * loop.step if len(powers) > 1 else Polynomial.constant(0)
+            if slope.symbols <= nest.sizes.keys():
+                stride += abs(int(slope.at(nest.sizes))) * nbytes
+        if abs(stride) >= line_bytes and stride % line_bytes == 0:
+            found.append(abs(stride))
+    return max(found, key=lambda stride: stride & -stride)
 
 
 def read(source: Source, kinds: Kinds, arguments: Arguments) -> Nest:

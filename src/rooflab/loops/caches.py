@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from rooflab.errors import RooflabError
+from rooflab.loops import parts
 from rooflab.machines.detect import detect
 from rooflab.machines.detect.caches import reported_cache
 from rooflab.types.machine import Level, Machine, is_main_memory, is_storage
@@ -24,8 +26,8 @@ class Chosen(NamedTuple):
     @property
     def text(self) -> str:
         """The caches in words: "L1 32 KiB 8-way, …"."""
-        parts = [f"{each.name} {iec(each.capacity_bytes)} {each.set_ways}-way" for each in self.caches]
-        return f"{', '.join(parts)}; {self.caches[0].line_bytes} B lines, LRU"
+        told = [f"{each.name} {iec(each.capacity_bytes)} {each.set_ways}-way" for each in self.caches]
+        return f"{', '.join(told)}; {self.caches[0].line_bytes} B lines, LRU"
 
 
 _ASSUMED = (
@@ -42,7 +44,7 @@ def choose(machine: Machine | None, levels: Sequence[Cache] | None) -> Chosen:
 
 
 def of_machine(machine: Machine) -> Chosen:
-    """The caches of one core of `machine`.
+    """The caches of one core of `machine`, or of one compute unit of a GPU.
 
     A private level has the capacity that is reported; a shared one that which was found by measuring:
     neighbours take the rest. Both are cut to a whole number of sets.
@@ -50,15 +52,22 @@ def of_machine(machine: Machine) -> Chosen:
     Raises:
         RooflabError: no cache level with a capacity.
     """
-    made: list[Cache] = []
-    said: list[str] = [*_ASSUMED]
-    for level in machine.levels:
-        if level.name == "registers" or is_main_memory(level) or is_storage(level) or not level.capacity_bytes:
-            continue
-        made.append(_cache(level, made[-1] if made else None, said))
-    if not made:
+    known = [level for level in machine.levels if _is_cache(level)]
+    if not known:
         raise RooflabError(f"{machine.name}: states no cache with a capacity, expected at least L1")
+    said: list[str] = []
+    if machine.kind == "gpu":
+        return Chosen(tuple(parts.gpu(machine, known, said)), tuple(said))
+    made: list[Cache] = []
+    said += [*_ASSUMED, *parts.cpu(machine)]
+    for level in known:
+        made.append(_cache(level, made[-1] if made else None, said))
     return Chosen(tuple(made), tuple(said))
+
+
+def _is_cache(level: Level) -> bool:
+    beside = level.name == "registers" or is_main_memory(level) or is_storage(level)
+    return not beside and bool(level.capacity_bytes)
 
 
 def of_host() -> Chosen:
@@ -81,14 +90,32 @@ def of_host() -> Chosen:
 
 
 def given(levels: Sequence[Cache]) -> Chosen:
-    """`levels` as they are, named L1, L2, … where they have no name."""
+    """`levels` as they are, named L1, L2, … where they have no name; a smaller level behind a larger is said.
+
+    Raises:
+        RooflabError: a level that is to include a nearer one, and is smaller.
+    """
     import msgspec
 
     named = [
         each if each.name else msgspec.structs.replace(each, name=f"L{number}")
         for number, each in enumerate(levels, 1)
     ]
-    return Chosen(tuple(named), ())
+    return Chosen(tuple(named), tuple(_smaller(named)))
+
+
+def _smaller(levels: Sequence[Cache]) -> Iterator[str]:
+    """A line for each level that is smaller than the one before: real parts have such, but as victim caches."""
+    for near, far in itertools.pairwise(levels):
+        if far.capacity_bytes >= near.capacity_bytes:
+            continue
+        sizes = (
+            f"{far.name} has {iec(far.capacity_bytes)}, less than the {iec(near.capacity_bytes)} of {near.name}"
+        )
+        if far.inclusion == "inclusive":
+            raise RooflabError(f"{sizes}, and cannot include it: levels go near to far")
+        if far.inclusion != "exclusive":
+            yield f"{sizes}: levels go near to far, and it finds hardly anything that {near.name} has not"
 
 
 def _cache(level: Level, nearer: Cache | None, said: list[str]) -> Cache:

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from rooflab.cachesim import hierarchy
-from rooflab.loops import leftover, twin
+from rooflab.cachesim import flush, hierarchy
+from rooflab.loops import twin
 from rooflab.loops.arguments import Arguments
 from rooflab.loops.caches import Chosen
 from rooflab.loops.kinds import Kinds
@@ -67,11 +67,11 @@ def count(
         "accesses": accesses,
         "accessed_bytes": accessed,
         "assumptions": caches.assumptions,
-        "seconds": took,
+        "seconds": outcome.seconds,
         "complete": not outcome.stopped,
     }
     first = built.result(source.name, **told)
-    left = leftover.dirty_bytes(built)
+    left = flush.dirty_bytes(built)
     again = None
     if warm and not outcome.stopped and outcome.error is None and (limit_s is None or 2 * took < limit_s):
         again = _second(made, source, arguments, built, first, told, None if limit_s is None else limit_s - took)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import re
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -20,6 +21,8 @@ from rooflab.timing import Timing, time_call
 
 _OPTIONS = 'nogil=True, error_model="numpy"'
 COLD_ROUNDS, WARM_ROUNDS, PATIENCE_S = 3, 5, 1.0
+# How numba writes the types of a store that it cannot do.
+_STORED = re.compile(r"setitem\(array\((?P<item>\w+), .*\), .*, (?P<value>\w+)\)")
 _SAME = {4: 1e-4, 8: 1e-9}  # relative; sums of parallel loops are added in another order
 
 
@@ -65,22 +68,33 @@ def _function(tree: ast.FunctionDef, name: str, kinds: Kinds) -> str:
 
 
 def compile_error(error: Exception, source: Source) -> RooflabError:
-    """The refusal of numba in one line: which line, and why."""
+    """The refusal of numba in one line: which line of the source, and why."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     reason = next((line for line in lines if not line.startswith(("Failed in", "-", "During:"))), "unknown")
-    number = getattr(getattr(error, "loc", None), "line", None)
-    said = f"{source.path}: {source.name}: numba cannot compile it"
-    if number is not None and getattr(error, "loc", None) is not None:
-        text = _line_of(error)
-        said += f" at {text!r}" if text else ""
-    return RooflabError(f"{said}: {reason}")
+    signature = next((line.removeprefix(">>> ") for line in lines if line.startswith(">>> ")), "")
+    stored = _STORED.fullmatch(signature)
+    if stored:
+        reason = f"a {stored['value']} cannot be stored in an array of {stored['item']}"
+    elif reason.endswith(":") and signature:
+        reason = f"{reason} {signature}"
+    text = _line_of(error)
+    said = f" at {text!r}" if text else ""
+    return RooflabError(f"{_place(source, text)}: {source.name}: numba cannot compile it{said}: {reason}")
 
 
 def _line_of(error: Exception) -> str:
     import linecache
 
     where = getattr(error, "loc", None)
-    return linecache.getline(where.filename, where.line).strip() if where is not None else ""
+    return "" if where is None else linecache.getline(where.filename, where.line).strip()
+
+
+def _place(source: Source, text: str) -> str:
+    """Where the source says `text`, a line of a generated file: "FILE:LINE", else that of the function."""
+    same = (
+        n for n in ast.walk(source.tree) if isinstance(n, ast.stmt) and ast.unparse(n).partition("\n")[0] == text
+    )
+    return source.at(next(same, source.tree))
 
 
 def verify(name: str, made: tuple[Any, tuple[Any, ...]], wanted: tuple[Any, tuple[Any, ...]]) -> str | None:

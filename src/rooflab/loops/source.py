@@ -123,6 +123,7 @@ def _known_name(value: Any) -> str | None:
     if name == "prange" and getattr(value, "__module__", "").startswith("numba"):
         return "prange"
     for module, held in MODULES.items():
-        if name and getattr(held, name, None) is value:
+        # In its dictionary: asking NumPy for an attribute that is leaving, such as np.str, warns.
+        if name and vars(held).get(name) is value:
             return f"{module}.{name}"
-    return name if getattr(builtins, name, None) is value and value is not None else None
+    return name if vars(builtins).get(name) is value and value is not None else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -36,6 +37,7 @@ class Outcome(NamedTuple):
         stopped: whether its time was up before it ended.
         where: loop variables at that moment, outermost first ("i = 7").
         error: an access out of bounds, in words.
+        seconds: that it ran, compilation left out.
     """
 
     passes: np.ndarray
@@ -44,6 +46,7 @@ class Outcome(NamedTuple):
     stopped: bool
     where: str
     error: str | None
+    seconds: float
 
 
 class Twin(NamedTuple):
@@ -80,12 +83,14 @@ def run(twin: Twin, source: Source, arguments: Arguments, state: int, limit_s: f
     given = (*outputs, bases, state, passes.ctypes.data, events.ctypes.data)
     # Compiled here, before the clock runs.
     twin.function.compile(tuple(typeof(value) for value in given))
+    begun = time.perf_counter()
     result, failed = _bounded(lambda: twin.function(*given), events, limit_s)
+    seconds = time.perf_counter() - begun
     if failed is not None and not isinstance(failed, (IndexError, InterruptedError)):
         raise failed
     where = _where(twin.text, events, passes)
     error = _outside(twin.text, source, events, where) if isinstance(failed, IndexError) else None
-    return Outcome(passes, result, outputs, isinstance(failed, InterruptedError), where, error)
+    return Outcome(passes, result, outputs, isinstance(failed, InterruptedError), where, error, seconds)
 
 
 def _bounded(

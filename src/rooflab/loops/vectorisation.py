@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from rooflab.loops import dependence
-from rooflab.loops.kinds import FLOATS, Kinds, indices, root
+from rooflab.loops.kinds import FLOATS, Kinds, root
 from rooflab.loops.machine_code import InnerLoop
 from rooflab.loops.patterns import moves_by_one
 from rooflab.loops.remarks import Remark
 from rooflab.loops.source import Source
-from rooflab.loops.twin_text import Text
+from rooflab.loops.twin_text import Ref, Text
 
 _NEGATIVE = (
     "numba must test whether an index is negative (it would count from the end), as it cannot see that the loop"
@@ -33,6 +33,7 @@ class Loop(NamedTuple):
         compiled: what the compiler left; None where several loops cannot be told apart.
         fast_lanes: lanes with fastmath=True; 1 where that changes nothing.
         versioned: there is a vectorised version too, for rows whose elements lie side by side.
+        scattered: accesses whose place data decide.
     """
 
     node: ast.For | ast.While
@@ -40,6 +41,7 @@ class Loop(NamedTuple):
     compiled: InnerLoop | None
     fast_lanes: int
     versioned: bool
+    scattered: tuple[Ref, ...]
 
     @property
     def variable(self) -> str:
@@ -73,11 +75,12 @@ def why_not(
         if node is None:
             continue
         versioned = any(each.lanes > 1 for each in compiled)
-        loop = Loop(node, kinds, main, fast_lanes, versioned)
+        inside = range(node.lineno, (node.end_lineno or node.lineno) + 1)
+        scattered = [ref for ref in text.refs if ref.line in inside and ref.way in ("gather", "chase")]
+        loop = Loop(node, kinds, main, fast_lanes, versioned, tuple(scattered))
         if len(nodes) > 1:
             # Which of the compiled loops is which of the source's is not known.
             loop = loop._replace(compiled=None, fast_lanes=1, versioned=False)
-        inside = range(node.lineno, (node.end_lineno or node.lineno) + 1)
         ours = [each for each in remarks if each.line in inside]
         if not remarks or ours or len(nodes) == 1:
             said.append(f"line {node.lineno}: {_reason(loop, ours)}")
@@ -111,7 +114,7 @@ def _guess(loop: Loop) -> str | None:
         return _early(loop)
     if list(sums(loop.node, loop.kinds)) and loop.fast_lanes > 1:
         return _order(loop)
-    if _scattered(loop) is not None:
+    if loop.scattered:
         return _bounds(loop)
     if _carried(loop) is not None:
         return _dependence(loop)
@@ -128,13 +131,12 @@ def _order(loop: Loop) -> str:
 
 
 def _bounds(loop: Loop) -> str:
-    node = _scattered(loop)
-    if node is not None:
-        stored = any(isinstance(each.ctx, ast.Store) for each in _scattered_all(loop))
+    if loop.scattered:
+        stored = [ref for ref in loop.scattered if ref.write]
         what = "data decide where it stores" if stored else "data decide which element it loads (a gather)"
         return (
-            f"{ast.unparse(node)}: {what}, so that it cannot be ruled out that a store meets what a later"
-            " iteration needs"
+            f"{(stored or loop.scattered)[0].text}: {what}, so that it cannot be ruled out that a store"
+            " meets what a later iteration needs"
         )
     return f"which elements it touches is not known before it runs: {_NEGATIVE}"
 
@@ -187,9 +189,8 @@ def _cost_of(loop: Loop) -> str | None:
     divided = next(_whole_divisions(loop), None)
     if divided is not None:
         return f"line {divided.lineno}: whole numbers have no vector division ({ast.unparse(divided)})"
-    scattered = _scattered(loop)
-    if scattered is not None:
-        return f"line {scattered.lineno}: {ast.unparse(scattered)} is a gather"
+    if loop.scattered:
+        return f"line {loop.scattered[0].line}: {loop.scattered[0].text} is a gather"
     strided = _strided(loop)
     if strided is not None:
         return strided
@@ -240,15 +241,6 @@ def _leaves_early(node: ast.For | ast.While) -> bool:
 
 def _carried(loop: Loop) -> str | None:
     return dependence.carried(loop.node, loop.kinds) if isinstance(loop.node, ast.For) else None
-
-
-def _scattered_all(loop: Loop) -> list[ast.Subscript]:
-    elements = _elements(loop.node, loop.kinds)
-    return [n for n in elements if any(_elements(each, loop.kinds) for each in indices(n))]
-
-
-def _scattered(loop: Loop) -> ast.Subscript | None:
-    return next(iter(_scattered_all(loop)), None)
 
 
 def _elements(node: ast.AST, kinds: Kinds) -> list[ast.Subscript]:

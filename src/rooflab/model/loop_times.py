@@ -10,6 +10,7 @@ follows Ilic, Pratas, Sousa (cache-aware, CAL 2014) at L1 and Koskela et al. (hi
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import msgspec
@@ -158,7 +159,8 @@ def _waiting_s(report: LoopReport, machine: Machine, level: Level, number: int, 
     further = levels[number].name if number < len(levels) else None
     line_s = nearer.cache.unit_bytes / rate
     known, meeting = constants.load("cpu"), _conflicts(report, number)
-    stepping = meeting / known("loop.conflicting_in_flight") + (1 - meeting) / known("loop.strided_in_flight")
+    freely = known("loop.strided_in_flight")
+    stepping = meeting / min(freely, known("loop.conflicting_in_flight") * _sets(report)) + (1 - meeting) / freely
     waiting = 0.0
     for misses, share in (
         (report.gathered, 1 / known("loop.gathered_in_flight")),
@@ -177,6 +179,13 @@ def _conflicts(report: LoopReport, number: int) -> float:
     traffic = report.simulation.traffic[number - 1]
     needed = None if report.static is None else report.static.traffic_bytes.get(traffic.level)
     return max(0.0, 1 - needed / traffic.nbytes) if needed and traffic.nbytes else 0.0
+
+
+def _sets(report: LoopReport) -> int:
+    """Sets of L1, through which all misses go, that the lines of a strided access fall into; all by default."""
+    cache = (report.warm or report.simulation).levels[0].cache
+    stride = 0 if report.static is None else report.static.stride_bytes // cache.line_bytes
+    return cache.sets // math.gcd(cache.sets, stride) if stride else cache.sets
 
 
 def _slower(report: LoopReport, machine: Machine) -> float:

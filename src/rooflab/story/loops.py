@@ -98,6 +98,8 @@ def simulate(
     exact: bool = False,
     format: str | None = None,
     instructions: Literal["skip", "load"] = "skip",
+    flush: bool = True,
+    time_limit_s: float | None = None,
 ) -> Simulation:
     """What caches do with a stream of accesses: hits, misses, evictions and bytes at every level, exactly.
 
@@ -114,6 +116,9 @@ def simulate(
         exact: make every access of a loop nest instead of counting what repeats; the counts are the same.
         format: of a trace; found by its first lines where None.
         instructions: of a trace: skip instruction fetches, or take them as loads.
+        flush: what is dirty at the end is written back then, through every level, and counted as bytes and
+            write-backs (never as hits or misses); False leaves it in the caches.
+        time_limit_s: stop soon after so many seconds; counts are then of what ran, and `complete` is False.
 
     Raises:
         RooflabError: caches that do not fit together, a size of zero, a function that cannot be counted.
@@ -125,15 +130,19 @@ def simulate(
     """
     from pathlib import Path
 
-    from rooflab.cachesim import address_traces, runs, times
+    from rooflab.cachesim import address_traces, runs, slices, times
     from rooflab.loops import caches
 
     if callable(stream):
-        if tlbs or classify or exact:
-            raise RooflabError("tlbs, classify and exact are for streams; a function takes machine= and levels=")
-        return loop(stream, *args, machine=machine, levels=levels, run=False).simulation
+        if tlbs or classify or exact or not flush:
+            raise RooflabError(
+                "tlbs, classify, exact and flush are for streams; a function takes machine, levels, time_limit_s"
+            )
+        limit_s = 60.0 if time_limit_s is None else time_limit_s
+        return loop(stream, *args, machine=machine, levels=levels, run=False, limit_s=limit_s).simulation
     if args:
         raise RooflabError(f"{len(args)} arguments after the stream, expected none: they go with a function")
+    slices.check(time_limit_s)
     known = as_machine(machine)
     chosen = caches.choose(known, levels)
     if isinstance(stream, (str, os.PathLike)):
@@ -143,11 +152,21 @@ def simulate(
             format=format,
             tlbs=tlbs,
             instructions=instructions,
+            classify=classify,
+            write_back_at_end=flush,
+            time_limit_s=time_limit_s,
             assumptions=chosen.assumptions,
         )
     else:
         found = runs.simulate_stream(
-            stream, chosen.caches, tlbs=tlbs, classify=classify, exact=exact, assumptions=chosen.assumptions
+            stream,
+            chosen.caches,
+            tlbs=tlbs,
+            classify=classify,
+            exact=exact,
+            write_back_at_end=flush,
+            time_limit_s=time_limit_s,
+            assumptions=chosen.assumptions,
         )
     return found if known is None else times.on(found, known)
 
@@ -219,23 +238,35 @@ def simulate_cores(
     )
 
 
-def miss_curve(stream: Any, *, line_bytes: int = 64) -> MissCurve:
+def miss_curve(
+    stream: Any,
+    *,
+    line_bytes: int = 64,
+    format: str | None = None,
+    instructions: Literal["skip", "load"] = "skip",
+) -> MissCurve:
     """The misses of `stream` in fully associative LRU caches of every capacity, in one pass (stack distances).
 
     Args:
-        stream: one of `rooflab.streams`.
+        stream: one of `rooflab.streams`, or the path of an address trace (as `simulate` takes it).
         line_bytes: of all of those caches.
+        format, instructions: of a trace, as for `simulate`.
 
     Raises:
-        RooflabError: a line that is no power of two, or no stream.
+        RooflabError: a line that is no power of two, no stream, a trace of too many different lines.
+        FileError: a trace that cannot be read, or is of another format.
 
     >>> from rooflab import streams
     >>> miss_curve(streams.matmul(256)).misses(16 * 2**20)
     24576
     """
-    from rooflab.cachesim import reuse
+    from pathlib import Path
+
+    from rooflab.cachesim import address_traces, reuse
     from rooflab.cachesim.stream import Stream
 
+    if isinstance(stream, (str, os.PathLike)):
+        return address_traces.curve_of_trace(Path(stream), line_bytes, format=format, instructions=instructions)
     if not isinstance(stream, Stream):
-        raise RooflabError(f"miss_curve takes one of rooflab.streams, got {type(stream).__name__}")
+        raise RooflabError(f"miss_curve takes one of rooflab.streams or a path, got {type(stream).__name__}")
     return reuse.curve_of(stream, line_bytes)

@@ -157,6 +157,8 @@ class Static(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         conditions: layer conditions: what must fit in a cache for which loop's reuse.
         traffic_bytes: by level that serves them, from the layer conditions at these sizes.
         agrees: whether FLOP and accessed bytes equal what the twin counted.
+        stride_bytes: from one trip of the innermost loop to the next, of the accesses that step over lines: that
+            whose lines fall into the fewest sets of a cache; 0 where none does.
         reason: why there is no formula; the others are then empty.
     """
 
@@ -165,6 +167,7 @@ class Static(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     conditions: tuple[str, ...] = ()
     traffic_bytes: dict[str, float] = {}
     agrees: bool | None = None
+    stride_bytes: int = 0
     reason: str | None = None
 
 

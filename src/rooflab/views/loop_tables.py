@@ -52,6 +52,9 @@ def bound(report: LoopReport) -> str:
     measured = "" if run is None else f" ({si(run.median_s, 's')} measured)"
     whole = f"of {si(made.time_s, 's')} predicted on one core{measured}"
     core, level = si(made.core_s, "s"), f"{si(slowest.time_s, 's')} for {si(slowest.nbytes, 'B')}"
+    if made.binds == slowest.level and made.core_s > (slowest.time_s or 0.0):
+        said = f"the way of the data takes longest, {slowest.level} most of it ({level})"
+        return f"{made.bound}: {said}, {whole}; the core takes {core} ({made.core_why})"
     if made.binds == slowest.level:
         return f"{made.bound}: {slowest.level} takes {level}, {whole}; the core takes {core} ({made.core_why})"
     said = f"the core takes {core} ({made.core_why}), {whole}"
@@ -182,6 +185,8 @@ def _compiled(report: LoopReport) -> str:
     if code.read_bytes is None or code.write_bytes is None:
         return said
     left = (code.read_bytes + code.write_bytes) / report.accessed_bytes
+    if left > 0.995:
+        return f"{said}; all of the source's accesses are left"
     return f"{said}; {left:.0%} of the source's accessed bytes are left, the rest stays in registers"
 
 

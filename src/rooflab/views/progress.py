@@ -14,6 +14,7 @@ Progress = Callable[[str, float, float], None]
 def progress(stream: TextIO | None = None) -> Iterator[Progress]:
     """A function `progress(stage, done, total)` that draws one line on `stream` (stderr) until the end.
 
+    A total of zero is one that is not known: the line then shows the stage and the time alone.
     The line disappears at the end, and nothing at all is written where `stream` is no terminal.
     """
     stream = sys.stderr if stream is None else stream
@@ -30,6 +31,6 @@ def progress(stream: TextIO | None = None) -> Iterator[Progress]:
         task = bars.add_task("starting", total=None)
 
         def show(stage: str, done: float, total: float) -> None:
-            bars.update(task, description=stage, completed=done, total=total)
+            bars.update(task, description=stage, completed=done, total=total or None)
 
         yield show

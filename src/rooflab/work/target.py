@@ -13,9 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rooflab.errors import FileError, RooflabError, UnknownNameError
+from rooflab.errors import FileError, MissingExtraError, RooflabError, UnknownNameError
 
 _FORMS = "expected FILE.py:NAME, package.module:NAME or a file that ends in .onnx"
+_EXTRAS = ("torch", "jax", "onnx", "tinygrad")  # libraries that an extra of the same name brings
 
 
 class Target(NamedTuple):
@@ -96,6 +97,13 @@ def located(text: str) -> Iterator[None]:
         yield
     except RooflabError:
         raise
+    except ModuleNotFoundError as error:
+        library = (error.name or "").partition(".")[0]
+        if library not in _EXTRAS:
+            raise RooflabError(
+                f"{text}: {_first_line(error)}{_where(error)}; install it, then try again"
+            ) from error
+        raise MissingExtraError(library, library, f"{text}{_where(error)}") from error
     except Exception as error:
         raise RooflabError(f"{text}: {type(error).__name__}: {_first_line(error)}{_where(error)}") from error
 

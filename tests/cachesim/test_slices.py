@@ -1,0 +1,68 @@
+"""Streams with a time bound: pieces are the whole, and what ran is counted exactly."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import msgspec
+import pytest
+
+from rooflab.cachesim import nests, runs, slices, streams
+from rooflab.errors import RooflabError
+from rooflab.types.simulation import Cache
+
+LEVELS = [Cache(1024, 2), Cache(8192, 4)]
+STREAMS = [
+    streams.matmul(40),
+    streams.matmul(30, order="ikj", tile=7),  # last tiles are cut: clipped loops
+    streams.stencil2d(70, sweeps=3),
+    streams.stencil3d(20),
+    streams.attention(30, 8, tile=7, query_tile=4),
+    streams.triad(5000),
+    streams.sequential(1 << 16, passes=3),
+    streams.strided(1 << 14, 60, passes=4),  # crosses lines
+    streams.random(1 << 16, 200_000, store=True),
+    streams.spmv(10_000, 5),
+    streams.spmv_csr([0, 2, 2, 5], [0, 3, 1, 2, 3]),
+    streams.pagerank(1 << 9, 4, iterations=5),
+    streams.pointer_chase(1 << 14, 5000),
+]
+
+
+def counts(found):
+    return msgspec.structs.replace(found, seconds=None)
+
+
+@pytest.mark.parametrize("most", [1 << 24, 100], ids=["steps of the outer loop", "of inner loops too"])
+@pytest.mark.parametrize("stream", STREAMS, ids=lambda stream: stream.name)
+def test_pieces_count_what_the_whole_counts(monkeypatch, stream, most):
+    monkeypatch.setattr(slices, "_MOST_ACCESSES", most)
+    monkeypatch.setattr(slices._Pace, "next", lambda self: 3)
+    pieces = runs.simulate_stream(stream, LEVELS, time_limit_s=1000, write_back_at_end=True)
+    assert counts(pieces) == counts(runs.simulate_stream(stream, LEVELS, write_back_at_end=True))
+
+
+def test_what_ran_is_the_first_part_of_the_stream(monkeypatch):
+    stream = streams.matmul(40)
+    monkeypatch.setattr(slices._Pace, "next", lambda self: 3)
+    found = runs.simulate_stream(stream, LEVELS, time_limit_s=1e-9)
+    assert stream.program is not None
+    first = slices.part_of(stream.program.loops[0], 0, 3)
+    short = dataclasses.replace(stream, program=nests.Program((first,)))
+    assert not found.complete
+    assert found.accesses == stream.accesses * 3 // 40
+    assert found.levels == runs.simulate_stream(short, LEVELS).levels
+
+
+def test_a_walk_that_is_cut_short_knows_its_accesses_but_not_their_bytes():
+    found = runs.simulate_stream(streams.random(1 << 20, 1 << 22), LEVELS, time_limit_s=1e-9)
+    first = runs.simulate_stream(streams.random(1 << 20, found.accesses), LEVELS)
+    assert (found.complete, found.accessed_bytes) == (False, None)
+    assert 0 < found.accesses < 1 << 22
+    assert found.levels == first.levels
+
+
+@pytest.mark.parametrize("limit_s", [0, -1, float("nan")])
+def test_a_limit_is_above_zero(limit_s):
+    with pytest.raises(RooflabError, match=r"time_limit_s is .*, expected seconds above zero"):
+        runs.simulate_stream(streams.triad(10), LEVELS, time_limit_s=limit_s)
