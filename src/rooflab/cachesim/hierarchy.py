@@ -76,8 +76,10 @@ class Hierarchy(Tags):
     def _level(self, cache: Cache, units: int | None) -> np.ndarray:
         words = self._array(layout.DESCRIPTOR_WORDS)
         kind = cache.policy[:4] if cache.policy.startswith("qlru") else cache.policy
-        function = compiled_level(kind, cache.set_ways)
-        words[layout.SELF_CALL], words[layout.GENERAL_CALL] = function.address, function.general
+        if not self.narrow:
+            # Levels run as one answer everything themselves where they are narrow: compiling more takes seconds.
+            function = compiled_level(kind, cache.set_ways)
+            words[layout.SELF_CALL], words[layout.GENERAL_CALL] = function.address, function.general
         words[layout.SETS] = cache.sets
         masked = cache.index == "modulo" and cache.sets & (cache.sets - 1) == 0
         words[layout.MASK] = cache.sets - 1 if masked else -1
