@@ -148,8 +148,15 @@ FUSED = ([5], [8], [6, 16], [8, 12], [8, 6, 16], [5, 8, 12])  # few, so that lit
 @st.composite
 def plain_hierarchies(draw):
     """Levels that are fused, one to three: LRU, write-back, a mask as index; ways that fill their lanes or not."""
-    line, sets = draw(st.sampled_from([32, 64])), st.sampled_from([1, 2, 4, 8])
-    return [Cache(draw(sets) * ways * line, ways, line) for ways in draw(st.sampled_from(FUSED))]
+    line, first, ways = (
+        draw(st.sampled_from([32, 64])),
+        st.sampled_from([1, 2, 4, 8]),
+        draw(st.sampled_from(FUSED)),
+    )
+    # Behind the first level the number of sets is any; where it is no power of two, it is so for all.
+    sets = draw(st.sampled_from([first, st.sampled_from([3, 5, 11])]))
+    numbers = [draw(first), *[draw(sets) for _ in ways[1:]]]
+    return [Cache(number * way * line, way, line) for number, way in zip(numbers, ways, strict=True)]
 
 
 @pytest.mark.parametrize("narrow", [False, True])

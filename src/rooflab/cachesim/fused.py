@@ -1,7 +1,7 @@
 """Plain levels run as one: a compiled function that takes an access through a whole hierarchy.
 
 Most caches that are simulated are plain at every level: LRU, write-back and write-allocate, lines of one
-length, a set index that is a mask, nothing included, excluded, prefetched, classified or sectored. Then no level
+length, sets numbered modulo, nothing included, excluded, prefetched, classified or sectored. Then no level
 needs its flags or a call by address: the levels are inlined into each other, keyed by the ways of each
 (see `ordered_set`). Counters are those of `level`, which answers every other request on the same state.
 
@@ -16,9 +16,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from rooflab.cachesim.compiled import Named, callback, native_address
+from numba import njit
+
+from rooflab.cachesim.compiled import INLINED, Named, callback, native_address
 from rooflab.cachesim.core import ROW_BYTES
 from rooflab.cachesim.layout import (
     COLD,
@@ -30,6 +32,7 @@ from rooflab.cachesim.layout import (
     MISSES,
     NEXT,
     READ_BYTES,
+    SETS,
     STORE,
     TAGS,
     UNIT_SHIFT,
@@ -59,10 +62,36 @@ def is_plain(levels: Sequence[Cache]) -> bool:
         and cache.write_allocate
         and cache.inclusion == "non-inclusive"
         and cache.index == "modulo"
-        and cache.sets & (cache.sets - 1) == 0
+        and (place > 0 or _masked(cache))
         and not cache.prefetch
-        for cache in levels
+        for place, cache in enumerate(levels)
     )
+
+
+def _masked(cache: Cache) -> bool:
+    return cache.sets & (cache.sets - 1) == 0
+
+
+class _Kind(NamedTuple):
+    """What a level is compiled for: its ways, the bits of an entry, whether a mask is enough to find a set."""
+
+    ways: int
+    bits: int
+    masked: bool
+
+    @property
+    def tag(self) -> str:
+        return f"{self.ways} {self.bits} {self.masked}"
+
+
+@njit(**INLINED)
+def _by_mask(level, line):
+    return line & load(level, MASK)
+
+
+@njit(**INLINED)
+def _by_division(level, line):
+    return line % load(level, SETS)
 
 
 def fits_narrow(first: Cache, limit: int) -> bool:
@@ -70,15 +99,15 @@ def fits_narrow(first: Cache, limit: int) -> bool:
     return limit <= first.line_bytes << (NARROW - 2) and padded(first.set_ways) * NARROW // 8 <= first.line_bytes
 
 
-def _make_read_last(ways: int, bits: int) -> Any:
+def _make_read_last(kind: _Kind) -> Any:
     """Compiled `read(level, line, shift, offset)` of the last level."""
-    use = ordered_set(ways, bits).use
+    use, set_of = ordered_set(kind.ways, kind.bits).use, _by_mask if kind.masked else _by_division
 
-    @Named(f"fused last {ways} {bits}").inlined
+    @Named(f"fused last {kind.tag}").inlined
     def read(level, line, shift, offset):
         # Hit or miss is hard to foresee at the last level, and nothing behind it needs to know: no branch.
         row = load(level, COUNTS) + offset
-        old = use(load(level, TAGS), line & load(level, MASK), line)
+        old = use(load(level, TAGS), set_of(level, line), line)
         add(row, HITS if old == FOUND else MISSES, 1)
         if old & 1:
             add(row, WRITEBACKS, 1)
@@ -89,16 +118,17 @@ def _make_read_last(ways: int, bits: int) -> Any:
     return read
 
 
-def _make_behind(ways: tuple[int, ...], bits: int) -> tuple[Any, Any]:
+def _make_behind(kinds: tuple[_Kind, ...]) -> tuple[Any, Any]:
     """Compiled `read(level, line, shift, offset)` and `write(…)` of a level behind the first and all behind."""
-    named, sets, last = Named(f"fused {ways} {bits}"), ordered_set(ways[0], bits), len(ways) == 1
-    matching, renew, push = sets.matching, sets.renew, sets.push
-    behind: tuple[Any, Any] = (None, None) if last else _make_behind(ways[1:], bits)
+    named, last, (ways, bits, masked) = Named(_name(kinds)), len(kinds) == 1, kinds[0]
+    matching, renew, push, _ = ordered_set(ways, bits)
+    set_of = _by_mask if masked else _by_division
+    behind: tuple[Any, Any] = (None, None) if last else _make_behind(kinds[1:])
     read_behind, write_behind = behind
 
     @named.inlined
     def read(level, line, shift, offset):
-        tags, index, row = load(level, TAGS), line & load(level, MASK), load(level, COUNTS) + offset
+        tags, index, row = load(level, TAGS), set_of(level, line), load(level, COUNTS) + offset
         matched = matching(tags, index, line)
         if matched:
             renew(tags, index, matched, 0)
@@ -117,7 +147,7 @@ def _make_behind(ways: tuple[int, ...], bits: int) -> tuple[Any, Any]:
     @named.part
     def write(level, line, shift, offset):
         # A whole line comes in: there is nothing to read.
-        tags, index, row = load(level, TAGS), line & load(level, MASK), load(level, COUNTS) + offset
+        tags, index, row = load(level, TAGS), set_of(level, line), load(level, COUNTS) + offset
         matched = matching(tags, index, line)
         if matched:
             renew(tags, index, matched, 1)
@@ -134,13 +164,13 @@ def _make_behind(ways: tuple[int, ...], bits: int) -> tuple[Any, Any]:
             if not last:
                 write_behind(load(level, NEXT), old >> 1, shift, offset)
 
-    return (_make_read_last(ways[0], bits) if last else read), write
+    return (_make_read_last(kinds[0]) if last else read), write
 
 
-def _make_first(ways: tuple[int, ...], bits: int) -> Any:
-    sets, last = ordered_set(ways[0], bits), len(ways) == 1
-    matching, renew, push = sets.matching, sets.renew, sets.push
-    behind: tuple[Any, Any] = (None, None) if last else _make_behind(ways[1:], bits)
+def _make_first(kinds: tuple[_Kind, ...]) -> Any:
+    last, (ways, bits, _) = len(kinds) == 1, kinds[0]
+    matching, renew, push, _ = ordered_set(ways, bits)
+    behind: tuple[Any, Any] = (None, None) if last else _make_behind(kinds[1:])
     read_behind, write_behind = behind
 
     def through(level, address, nbytes, request, reference):
@@ -172,7 +202,7 @@ def _make_first(ways: tuple[int, ...], bits: int) -> Any:
                 write_behind(load(level, NEXT), old >> 1, shift, offset)
         return 0
 
-    return Named(f"fused {ways} {bits}").name(through)
+    return Named(_name(kinds)).name(through)
 
 
 def address_of(levels: Sequence[Cache], bits: int) -> int:
@@ -180,11 +210,15 @@ def address_of(levels: Sequence[Cache], bits: int) -> int:
 
     `bits` are those of an entry: 64, or NARROW.
     """
-    return _compiled(tuple(cache.set_ways for cache in levels), bits)
+    return _compiled(tuple(_Kind(cache.set_ways, bits, _masked(cache)) for cache in levels))
 
 
 @functools.cache
-def _compiled(ways: tuple[int, ...], bits: int) -> int:
-    made = callback(CALL_SIGNATURE, _make_first(ways, bits), f"fused {ways} {bits}")
+def _compiled(kinds: tuple[_Kind, ...]) -> int:
+    made = callback(CALL_SIGNATURE, _make_first(kinds), _name(kinds))
     _KEPT.append(made)
     return native_address(made)
+
+
+def _name(kinds: tuple[_Kind, ...]) -> str:
+    return "fused " + ", ".join(kind.tag for kind in kinds)
