@@ -25,7 +25,7 @@ STREAMS = [
     streams.spmv(10_000, 5),
     streams.spmv_csr([0, 2, 2, 5], [0, 3, 1, 2, 3]),
     streams.pagerank(1 << 9, 4, iterations=5),
-    streams.pointer_chase(1 << 14, 5000),
+    streams.pointer_chase(1 << 16, 300_000),  # items of one cycle, many times round
 ]
 
 
@@ -58,6 +58,14 @@ def test_a_walk_that_is_cut_short_knows_its_accesses_but_not_their_bytes():
     found = runs.simulate_stream(streams.random(1 << 20, 1 << 22), LEVELS, time_limit_s=1e-9)
     first = runs.simulate_stream(streams.random(1 << 20, found.accesses), LEVELS)
     assert (found.complete, found.accessed_bytes) == (False, None)
+    assert 0 < found.accesses < 1 << 22
+    assert found.levels == first.levels
+
+
+def test_a_chase_that_is_cut_short_is_the_first_part_of_its_cycle():
+    found = runs.simulate_stream(streams.pointer_chase(1 << 20, 1 << 22), LEVELS, time_limit_s=1e-9)
+    first = runs.simulate_stream(streams.pointer_chase(1 << 20, found.accesses), LEVELS)
+    assert not found.complete
     assert 0 < found.accesses < 1 << 22
     assert found.levels == first.levels
 

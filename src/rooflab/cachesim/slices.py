@@ -140,9 +140,11 @@ def _run_walk(built: Hierarchy, stream: Stream, left: Callable[[], bool], piece_
     ready(kernel, built.address, 0)
     done, whole = 0, _steps(name, numbers)
     while done < whole and (done == 0 or left()):
-        stop = min(whole, done + pace.next() * _STEP.get(name, whole))
+        stop = min(whole, done + pace.next() * _STEP[name])
         table = np.array(_walk_part(name, numbers, done, stop), np.int64)
         kernel(built.address, table.ctypes.data)
+        if name == "chase":
+            numbers = tuple(table.tolist())  # with the item to go on with: only the walk itself knows it
         done = stop
     if done == whole:
         return Ran(stream.accesses, stream.accessed_bytes, True)
@@ -151,13 +153,13 @@ def _run_walk(built: Hierarchy, stream: Stream, left: Callable[[], bool], piece_
     return Ran(int(asked), None, False)
 
 
-# Accesses, rows, iterations that the shortest piece makes. A chase is not here: where it is, only it knows.
-_STEP = {"random": 1 << 16, "spmv": 1 << 12, "spmv given": 1 << 12, "pagerank": 2}
+# Accesses, rows, iterations that the shortest piece makes.
+_STEP = {"random": 1 << 16, "chase": 1 << 16, "spmv": 1 << 12, "spmv given": 1 << 12, "pagerank": 2}
 
 
 def _steps(name: str, numbers: tuple[int, ...]) -> int:
     """How many steps a walk has: accesses, rows, or iterations."""
-    return {"random": numbers[1], "pagerank": numbers[3], "chase": 1}.get(name, numbers[0])
+    return {"random": numbers[1], "chase": numbers[1], "pagerank": numbers[3]}.get(name, numbers[0])
 
 
 def _walk_part(name: str, numbers: tuple[int, ...], first: int, stop: int) -> list[int]:
@@ -165,6 +167,8 @@ def _walk_part(name: str, numbers: tuple[int, ...], first: int, stop: int) -> li
     table = list(numbers)
     if name == "random":
         table[1], table[2] = stop - first, table[2] + first
+    elif name == "chase":
+        table[1] = stop - first
     elif name == "pagerank":
         # Two iterations at a time: ranks are read from one array and written to the other in turns.
         table[3] = stop - first

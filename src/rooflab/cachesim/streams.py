@@ -273,7 +273,7 @@ def pointer_chase(nbytes: int, count: int | None = None, seed: int = 1, *, strid
     arena.array("a", items * stride_bytes)
     arena.reference("a[next]")
     bits = max(3, (items - 1).bit_length())
-    table = (items, count, _seed(seed), stride_bytes, bits)
+    table = (items, count, _seed(seed), stride_bytes, bits, 0)
     return arena.walked(f"pointer chase {nbytes:,} B", "chase", table, count, 8 * count)
 
 

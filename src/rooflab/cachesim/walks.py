@@ -13,7 +13,7 @@ from numba import njit
 from rooflab.cachesim.compiled import INLINED, kernel
 from rooflab.cachesim.core import access, open_state
 from rooflab.cachesim.layout import LOAD, MASK, NEXT, SET_SHIFT, SHIFT, STORE, TAGS
-from rooflab.cachesim.memory import load, prefetch, shift_right
+from rooflab.cachesim.memory import load, prefetch, shift_right, store
 
 
 @njit(**INLINED)
@@ -70,6 +70,7 @@ def _random(state, table):
 def _chase(state, table):
     # A permutation of one cycle that needs no memory: a full-period linear congruential generator over 2**bits
     # items (Hull and Dobell: multiplier 5 mod 8, odd increment), those above `items` left out.
+    # The item to begin with is in the table, and the next one is left there for the slice that goes on.
     view = open_state(state)
     items, count, seed, stride, bits = (
         load(table, 0),
@@ -78,13 +79,14 @@ def _chase(state, table):
         load(table, 3),
         load(table, 4),
     )
-    mask, at = (1 << bits) - 1, 0
+    mask, at = (1 << bits) - 1, load(table, 5)
     multiplier, increment = (mixed(seed) & mask) // 8 * 8 + 5, (mixed(seed + 1) & mask) | 1
     for _ in range(count):
         access(view, at * stride, 8, LOAD, 0)
         at = (at * multiplier + increment) & mask
         while at >= items:
             at = (at * multiplier + increment) & mask
+    store(table, 5, at)
 
 
 def _spmv(state, table):
