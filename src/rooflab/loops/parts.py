@@ -19,19 +19,19 @@ class _Design(NamedTuple):
     said: str
 
 
-# NVIDIA publishes neither ways, nor replacement, nor index. Jia and others (Dissecting the NVIDIA Volta GPU
-# Architecture via Microbenchmarking, 2018) found 4 sets in L1 and a replacement that is not LRU; Accel-Sim (Khairy
-# and others, ISCA 2020) models L2 slices of 16 to 24 ways with a hashed index, and an L1 that stores pass through.
+# NVIDIA publishes neither ways, nor replacement, nor index. GPGPU-Sim 4, the model behind Accel-Sim, has L1s of 4
+# sets that are written through, and L2 slices with a hashed index, of 24 ways on Volta and 16 on Ampere: "dl1
+# S:4:128:64,L:T", "dl2 S:64:128:16,L:B:m:L:P" (configs/tested-cfgs/SM7_QV100, SM86_RTX3070: gpgpusim.config).
 _NVIDIA = _Design(
     4,
     None,
     16,
     True,
-    "ways: L1 of 4 sets (found on Volta: Jia and others, 2018), L2 16 ways with a hashed index (as Accel-Sim has "
-    "it; XOR here); NVIDIA states neither",
+    "ways: L1 of 4 sets, L2 16 ways with a hashed index (as GPGPU-Sim models Ampere; XOR here); NVIDIA states "
+    "neither",
 )
-# AMD's papers on GCN and CDNA: vector L1 of 64 ways, L2 and the Infinity Cache of 16.
-_AMD = _Design(None, 64, 16, False, "ways: L1 64, further levels 16 (AMD's papers on GCN and CDNA)")
+# The pages of AMD that the catalogue draws on state sizes, not ways.
+_AMD = _Design(None, 64, 16, False, "ways: L1 64, further levels 16, assumed")
 _NEITHER = _Design(None, 8, 16, False, "ways: L1 8, further levels 16, assumed")
 
 
@@ -53,7 +53,7 @@ def gpu(machine: Machine, levels: list[Level], said: list[str]) -> list[Cache]:
             if cache.sector_bytes
         ),
         design.said,
-        "replacement is taken as LRU, which no vendor states; stores pass through L1 and make no room in it",
+        "replacement is taken as LRU, which no vendor states; stores are taken to pass through L1 and make no room in it",
         "accesses one by one, as one thread makes them: a warp's are not gathered into sectors, so that a store "
         "to a sector not in L2 reads it first, which the part leaves out where it is written whole",
     ]
@@ -88,7 +88,8 @@ def _share(level: Level, cache: Cache, unit: str, machine: Machine) -> str:
     )
     stacked = any(each.name == "HBM" for each in machine.levels)
     if machine.vendor == "NVIDIA" and stacked and cache.capacity_bytes >= _PARTITIONED_BYTES:
-        # NVIDIA's papers on A100 and H100: two partitions, each caching what the SMs attached to it read.
+        # NVIDIA A100 whitepaper, A100 L2 Cache: two partitions, each caching "data for memory accesses from SMs in
+        # the GPCs directly connected to the partition". Taken to hold of later parts too.
         text += "; its two partitions taken as one: data that both halves read may be held twice on the part"
     return text
 
@@ -103,11 +104,13 @@ def cpu(machine: Machine) -> list[str]:
     # A measured machine has the processor's name and may have no vendor.
     name = f"{machine.vendor or ''} {machine.name}"
     plain = "taken as filled by every miss"
-    # AMD, Software Optimization Guides for the Zen families: "mostly exclusive".
+    # As the catalogue notes of EPYC 7763 (recalled from AMD's guides, not read again).
     if any(each in name for each in ("AMD", "EPYC", "Ryzen")):
         return [f"L3 of a Zen is mostly a victim cache of its L2s: {plain}"]
+    # Non-inclusive with 1.375 MiB a core and 11 ways, where its forerunner was inclusive: AnandTech's review of
+    # Skylake-X, 2017. How much of it L2's evictions fill is not known.
     if "Xeon" in name:
-        return [f"L3 since Skylake-SP does not include L2, and is mostly filled by what L2 evicts: {plain}"]
+        return [f"L3 since Skylake-SP does not include L2: {plain}"]
     if "Intel" in name:
         return [f"whether L3 includes L2 differs between Intel's client parts: {plain}"]
     return [f"what L3 holds of L2 is not stated for this part: {plain}"]
