@@ -80,7 +80,7 @@ def test_parts_add_up_to_the_whole():
     assert far.requests == near.misses + near.writebacks - at_the_end
     # Line l is in set l mod 8 and rows are 4 lines: A[31] and C[31] lie in sets 4 to 7. 8 columns of B are line g
     # of each row, in sets g and g + 4, and sweep both 16 times each: nothing older stays. Once they are done, set
-    # g + 4 is asked for its lines of A[31] and C[31] alone, which its 2 ways hold. So the 4 lines of C[31] are left.
+    # g + 4 is asked for its lines of A[31] and C[31] alone, which its 2 ways hold: the 4 lines of C[31] are left.
     assert at_the_end == 4
     assert found.memory_read_bytes == found.level("l2").read_bytes
     assert [each.level for each in found.traffic] == ["L2", "memory"]

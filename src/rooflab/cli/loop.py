@@ -36,6 +36,9 @@ _AS_IS = "\b\n"
     metavar="SECONDS",
     help="Stop counting after so long; counts are then partial.",
 )
+@click.option(
+    "--classify", is_flag=True, help="Tell compulsory, capacity and conflict misses apart (counts slower)."
+)
 @click.option("--no-run", is_flag=True, help="Count and simulate only: do not compile and time the loop itself.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON to stdout and nothing else.")
 @click.option(
@@ -44,7 +47,7 @@ _AS_IS = "\b\n"
     "paths",
     multiple=True,
     metavar="FILE",
-    help="Write the report to FILE (.html, .json, .svg, .png, .pdf; of tiles .csv too); may be given again.",
+    help="Write the report to FILE (.html, .json, .csv, .svg, .png, .pdf); may be given again.",
 )
 def loop(
     target: str,
@@ -53,6 +56,7 @@ def loop(
     machine: str | None,
     tiles: tuple[str, ...],
     limit: float,
+    classify: bool,
     no_run: bool,
     as_json: bool,
     paths: tuple[str, ...],
@@ -82,6 +86,8 @@ def loop(
             else "the measured time: leave out --no-run"
         )
         raise RooflabError(f"{pictures[0]}: a picture of a loop needs {lacks}; .html and .json do without")
+    if tiles and classify:
+        raise RooflabError("--classify is of one loop, --tile of many sizes: take the size with --dim, or in args")
     wanted = dict(sizes.parse(each) for each in tiles)
     found = None if machine is None else story.machine(machine)
     fn, args = targets.load(target, n, _numbers(dims))
@@ -92,7 +98,7 @@ def loop(
         _show(sweep, as_json)
         return 0
     with _waiting(f"taking {fn.__name__} apart"):
-        report = story.loop(fn, *args, machine=found, run=not no_run, limit_s=limit)
+        report = story.loop(fn, *args, machine=found, run=not no_run, limit_s=limit, classify=classify)
     _save(loop_export.save, report, paths)
     if as_json:
         click.echo(loop_export.json_text(report).encode(), nl=False)

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from rooflab.cachesim import flush, hierarchy
+from rooflab.cachesim import flush, growth, hierarchy
+from rooflab.errors import RooflabError
 from rooflab.loops import twin
 from rooflab.loops.arguments import Arguments
 from rooflab.loops.caches import Chosen
@@ -21,6 +22,7 @@ from rooflab.types.loop import LineCounts, Trips
 from rooflab.types.simulation import Simulation
 from rooflab.types.work import Flop
 
+_KINDS = ("compulsory", "capacity", "conflict")
 _TOTALS = ("hits", "misses", "evictions", "writebacks", "read_bytes", "write_bytes", "invalidations", "prefetches")
 _LINES_TO_FORESEE = 2  # misses of consecutive lines before a prefetcher runs ahead of them, on Zen 4
 
@@ -47,16 +49,34 @@ class Counted(NamedTuple):
 
 
 def count(
-    source: Source, kinds: Kinds, arguments: Arguments, caches: Chosen, limit_s: float | None, warm: bool = True
+    source: Source,
+    kinds: Kinds,
+    arguments: Arguments,
+    caches: Chosen,
+    limit_s: float | None,
+    warm: bool = True,
+    classify: bool = False,
 ) -> Counted:
-    """The twin of `source`, run on `caches` for at most `limit_s` (both runs together)."""
+    """The twin of `source`, run on `caches` for at most `limit_s` (both runs together).
+
+    Args:
+        source, kinds, arguments: of the loop.
+        caches: to simulate.
+        limit_s: seconds; None for no limit.
+        warm: run it a second time, on what the first run left in the caches.
+        classify: tell compulsory, capacity and conflict misses apart.
+
+    Raises:
+        RooflabError: too many lines to tell misses apart.
+    """
     import time
 
     made = twin.make(source, kinds, arguments)
     names = [f"{ref.line}: {ref.text}{' =' if ref.write else ''}" for ref in made.text.refs]
     arrays = [_array_of(ref.array, made.text.swapped) for ref in made.text.refs]
     end = max((each.low + each.nbytes for each in arguments.placed), default=1)
-    built = hierarchy.build(caches.caches, references=names, limit=end)
+    units = _units(arguments, caches.caches[0].unit_bytes) if classify else None
+    built = hierarchy.build(caches.caches, references=names, units=units, limit=end)
     start = time.perf_counter()
     outcome = twin.run(made, source, arguments, built.address, limit_s)
     took = time.perf_counter() - start
@@ -76,6 +96,21 @@ def count(
     if warm and not outcome.stopped and outcome.error is None and (limit_s is None or 2 * took < limit_s):
         again = _second(made, source, arguments, built, first, told, None if limit_s is None else limit_s - took)
     return Counted(made, _written_back(first, left), again, outcome)
+
+
+def _units(arguments: Arguments, unit_bytes: int) -> int:
+    """A bound on the lines (or sectors) that a loop on `arguments` can touch: all of its arrays.
+
+    Raises:
+        RooflabError: more than are kept apart in memory.
+    """
+    units = sum(-(-each.nbytes // unit_bytes) + 1 for each in arguments.placed)
+    if units > growth.MOST_UNITS:
+        raise RooflabError(
+            f"classify: the arrays have {units:,} units of {unit_bytes} bytes, expected at most"
+            f" {growth.MOST_UNITS:,}: take smaller arguments, or leave classify out"
+        )
+    return units
 
 
 def _second(
@@ -107,7 +142,8 @@ def _second(
 
 
 def _less(after: Any, before: Any) -> dict[str, int]:
-    return {name: getattr(after, name) - getattr(before, name) for name in _TOTALS}
+    told = _TOTALS if after.compulsory is None else (*_TOTALS, *_KINDS)
+    return {name: getattr(after, name) - getattr(before, name) for name in told}
 
 
 def _written_back(first: Simulation, left: tuple[int, ...]) -> Simulation:
@@ -145,21 +181,27 @@ def lines(counted: Counted, source: Source) -> tuple[LineCounts, ...]:
     by_line = twin.by_line(counted.twin.text, counted.passes)
     refs = counted.twin.text.refs
     numbers = sorted({*by_line, *(ref.line for ref in refs)})
+    classified = counted.simulation.levels[0].compulsory is not None
     return tuple(
         LineCounts(
             line=number,
             text=source.lines.get(number, "").strip(),
             flop=sum(by_line.get(number, {}).values()),
             accesses=sum(int(counted.passes[ref.block]) for ref in refs if ref.line == number),
-            misses=_misses(counted, number),
+            misses=_by_kind(counted, number, "misses"),
+            compulsory=_by_kind(counted, number, "compulsory") if classified else None,
+            capacity=_by_kind(counted, number, "capacity") if classified else None,
+            conflict=_by_kind(counted, number, "conflict") if classified else None,
         )
         for number in numbers
     )
 
 
-def _misses(counted: Counted, line: int) -> dict[str, int]:
+def _by_kind(counted: Counted, line: int, kind: str) -> dict[str, int]:
+    """Misses of a line ("misses"), or one kind of them, by cache level."""
+    numbers = [ref.number for ref in counted.twin.text.refs if ref.line == line]
     return {
-        level.name: sum(level.references[ref.number].misses for ref in counted.twin.text.refs if ref.line == line)
+        level.name: sum(getattr(level.references[number], kind) for number in numbers)
         for level in counted.simulation.levels
     }
 

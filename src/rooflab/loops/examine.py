@@ -17,7 +17,7 @@ from rooflab.types.loop import Code, LoopReport, Static, Timed
 from rooflab.types.simulation import Simulation
 
 LIMIT_S = 60.0  # of counting, unless the caller says otherwise
-_CONFLICTS = 1.5
+_CONFLICTS, _SHARE = 1.5, 1 / 3  # misses ÷ those that capacity explains; conflicts among a level's misses
 _PLAIN_PYTHON = 200_000  # accesses up to which the loop is run by Python itself too, to compare results
 _CONVENTIONS = (
     "FLOP: as the source says them; a multiply-add is 2, a comparison, negation or minimum 1, exp and the like"
@@ -50,7 +50,13 @@ def understand(fn: Callable[..., Any], given: tuple[Any, ...]) -> Known:
 
 
 def report(
-    known: Known, caches: Chosen, *, limit_s: float | None = LIMIT_S, time: bool = True, code: bool = False
+    known: Known,
+    caches: Chosen,
+    *,
+    limit_s: float | None = LIMIT_S,
+    time: bool = True,
+    code: bool = False,
+    classify: bool = False,
 ) -> LoopReport:
     """Everything about the loop that needs no machine.
 
@@ -60,13 +66,14 @@ def report(
         limit_s: bound on the counting; after it, counts are partial.
         time: compile and run the loop itself too.
         code: compile it and see what the compiler left, without running it.
+        classify: tell compulsory, capacity and conflict misses apart.
 
     Raises:
         RooflabError: an access out of bounds; Python that numba cannot compile.
     """
     read, kinds, arguments = known
     try:
-        counted = counting.count(read, kinds, arguments, caches, limit_s)
+        counted = counting.count(read, kinds, arguments, caches, limit_s, classify=classify)
     except Exception as error:
         raise _readable(error, read) from error
     outcome = counted.outcome
@@ -110,6 +117,20 @@ def report(
     )
 
 
+def _told_conflicts(simulation: Simulation) -> list[str]:
+    """The same of classified misses, where conflicts are a third of a level's or more: with the worst array."""
+    said = []
+    for level in simulation.levels:
+        if level.conflict and level.conflict >= _SHARE * level.misses:
+            worst = max(level.arrays, key=lambda each: each.conflict or 0)
+            said.append(
+                f"{level.name}: {level.conflict / level.misses:.0%} of its misses are conflicts, most of"
+                f" {worst.name}: lines used together fall into the same sets, as rows of a power of two do: pad"
+                " them by a line"
+            )
+    return said
+
+
 class _Run(NamedTuple):
     """What running the compiled loop showed; `parallel` says over what prange ran, or why it did not."""
 
@@ -143,6 +164,8 @@ def _counts(known: Known, counted: counting.Counted) -> LoopReport:
 
 def conflicts(static: Static, simulation: Simulation) -> list[str]:
     """Sentences on levels that serve much more than caches without conflicts of the same size would need."""
+    if simulation.levels[0].conflict is not None:
+        return _told_conflicts(simulation)
     said = []
     for each, near in zip(simulation.traffic, simulation.levels, strict=True):
         needed = static.traffic_bytes.get(each.level)

@@ -53,7 +53,7 @@ def gpu(machine: Machine, levels: list[Level], said: list[str]) -> list[Cache]:
             if cache.sector_bytes
         ),
         design.said,
-        "replacement is taken as LRU, which no vendor states; stores are taken to pass through L1 and make no room in it",
+        "replacement is taken as LRU, which no vendor states; stores as passing through L1, making no room in it",
         "accesses one by one, as one thread makes them: a warp's are not gathered into sectors, so that a store "
         "to a sector not in L2 reads it first, which the part leaves out where it is written whole",
     ]

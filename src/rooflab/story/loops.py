@@ -26,6 +26,7 @@ def loop(
     levels: Sequence[CacheLevel] | None = None,
     run: bool = True,
     limit_s: float = 60.0,
+    classify: bool = False,
 ) -> LoopReport:
     """What limits a loop written in Python over NumPy arrays, at every cache level.
 
@@ -41,6 +42,8 @@ def loop(
         levels: other caches to simulate, near to far (`rooflab.Cache`).
         run: compile and time the function too.
         limit_s: seconds after which the count is stopped; counts are then partial, and marked.
+        classify: also tell compulsory, capacity and conflict misses apart, by level, array, access and line;
+            counting takes several times as long.
 
     Raises:
         RooflabError: Python that cannot be counted or compiled (which line, and why), an access out of bounds
@@ -52,7 +55,7 @@ def loop(
     found = as_machine(machine)
     known = examine.understand(fn, args)
     chosen = caches.choose(found, levels)
-    report = examine.report(known, chosen, limit_s=limit_s, time=run)
+    report = examine.report(known, chosen, limit_s=limit_s, time=run, classify=classify)
     return report if found is None else loop_times.on(report, found)
 
 
@@ -134,12 +137,13 @@ def simulate(
     from rooflab.loops import caches
 
     if callable(stream):
-        if tlbs or classify or exact or not flush:
+        if tlbs or exact or not flush:
             raise RooflabError(
-                "tlbs, classify, exact and flush are for streams; a function takes machine, levels, time_limit_s"
+                "tlbs, exact and flush are for streams; a function takes machine, levels, classify, time_limit_s"
             )
         limit_s = 60.0 if time_limit_s is None else time_limit_s
-        return loop(stream, *args, machine=machine, levels=levels, run=False, limit_s=limit_s).simulation
+        found = loop(stream, *args, machine=machine, levels=levels, run=False, limit_s=limit_s, classify=classify)
+        return found.simulation
     if args:
         raise RooflabError(f"{len(args)} arguments after the stream, expected none: they go with a function")
     slices.check(time_limit_s)

@@ -24,6 +24,7 @@ class LineCounts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         flop: of all its executions.
         accesses: loads and stores as written.
         misses: by cache level.
+        compulsory, capacity, conflict: kinds of those misses, by cache level; None unless classified.
     """
 
     line: int
@@ -31,6 +32,9 @@ class LineCounts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     flop: int
     accesses: int
     misses: dict[str, int]
+    compulsory: dict[str, int] | None = None
+    capacity: dict[str, int] | None = None
+    conflict: dict[str, int] | None = None
 
 
 class Trips(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -304,7 +308,7 @@ class LoopReport(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return notebook.framed(self.name, loop_page.render(self))
 
     def save(self, *paths: str) -> None:
-        """Write this report to each path: .json, .html, .svg, .png or .pdf."""
+        """Write this report to each path: .json, .csv, .html, .svg, .png or .pdf."""
         from rooflab.views.loop_export import save
 
         save(self, *paths)

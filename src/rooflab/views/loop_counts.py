@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rooflab.types.loop import LoopReport, Timed
 from rooflab.types.simulation import LevelCounts, ReferenceCounts
@@ -15,7 +15,7 @@ KINDS = ("compulsory", "capacity", "conflict")
 
 def every(report: LoopReport) -> tuple[Table, ...]:
     """All of them that have a row, in reading order."""
-    made = (times(report), caches(report), arrays(report), references(report), compiler(report))
+    made = (times(report), caches(report), arrays(report), references(report), lines(report), compiler(report))
     return tuple(table for table in made if table.rows)
 
 
@@ -92,6 +92,46 @@ def references(report: LoopReport) -> Table:
         rows.append(tuple(row))
     note = "Line: access; those that store end in =. A write-back counts with the access that last stored there."
     return Table("By access, from empty caches", tuple(columns), tuple(rows), note=note)
+
+
+def lines(report: LoopReport) -> Table:
+    """Each kind of miss of every line of the source; without a row unless the simulation is classified."""
+    columns = ("line", "level", "misses", *KINDS)
+    return Table("Kinds of misses by line, from empty caches", columns, tuple(_kinds_of_lines(report)))
+
+
+def kinds(report: LoopReport) -> Table:
+    """Each kind of miss, of all accesses, by array, by line and by access; without a row unless classified."""
+    levels = report.simulation.levels
+    if not _kinds(levels):
+        return Table("", (), ())
+    rows = [("all", *_split(level.name, level)) for level in levels]
+    names = [each.name for each in levels[0].arrays]
+    rows += [(name, *_split(level.name, level.arrays[n])) for n, name in enumerate(names) for level in levels]
+    rows += [(f"line {line}", *told) for line, *told in _kinds_of_lines(report)]
+    rows += [
+        (each.name, *_split(level.name, level.references[n]))
+        for n, each in enumerate(levels[0].references)
+        for level in levels
+    ]
+    note = (
+        "Compulsory: lines never asked for before. Capacity: a fully associative LRU cache of that size would miss"
+        " them too. Conflict: the rest, lines that fall into the same set."
+    )
+    columns = ("misses of", "level", "misses", *KINDS)
+    return Table("Kinds of misses, from empty caches", columns, tuple(rows), words=2, note=note)
+
+
+def _kinds_of_lines(report: LoopReport) -> Iterator[tuple[str, ...]]:
+    for each in report.lines:
+        if each.compulsory is not None and each.capacity is not None and each.conflict is not None:
+            for name, misses in each.misses.items():
+                told = (misses, each.compulsory[name], each.capacity[name], each.conflict[name])
+                yield (str(each.line), name, *map(short, told))
+
+
+def _split(level: str, counts: ReferenceCounts) -> tuple[str, ...]:
+    return (level, short(counts.misses), *(_count(getattr(counts, kind)) for kind in KINDS))
 
 
 def _kinds(rows: Sequence[ReferenceCounts]) -> tuple[str, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -10,9 +12,10 @@ from rooflab.views import export
 
 
 def save(report: LoopReport, *paths: str | Path) -> None:
-    """Write `report` to each path: .json, .html, or a picture of it under its machine's roofs.
+    """Write `report` to each path: .json, .csv, .html, or a picture of it under its machine's roofs.
 
-    JSON holds everything and is read back by `LoopReport.from_dict`; HTML is one page that needs no network;
+    JSON holds everything and is read back by `LoopReport.from_dict`; CSV has a row for each access of the source
+    at each level; HTML is one page that needs no network;
     .svg, .png and .pdf are the roofline with a point for each level.
 
     Raises:
@@ -37,6 +40,19 @@ def json_text(report: LoopReport) -> str:
     return export.json_text(report.to_dict())
 
 
+def csv_text(report: LoopReport) -> str:
+    """A row for each access of the source at each cache level, from empty caches; unknown is empty."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(("line", "access", "array", "level", *_COUNTS))
+    for level in report.simulation.levels:
+        for each in level.references:
+            line, _, access = each.name.partition(": ")
+            counts = (getattr(each, name) for name in _COUNTS)
+            writer.writerow((line, access, each.array, level.name, *("" if n is None else n for n in counts)))
+    return file.getvalue()
+
+
 def _html(report: LoopReport) -> bytes:
     from rooflab.views import loop_page
 
@@ -52,8 +68,13 @@ def _picture(draw: Callable[[dict[str, object]], bytes]) -> Callable[[LoopReport
     return render
 
 
+_COUNTS = (
+    *("hits", "misses", "compulsory", "capacity", "conflict"),
+    *("evictions", "writebacks", "read_bytes", "write_bytes"),
+)
 _WRITERS: dict[str, Callable[[LoopReport], bytes]] = {
     ".json": lambda report: json_text(report).encode(),
+    ".csv": lambda report: csv_text(report).encode(),
     ".html": _html,
     ".svg": _picture(export.svg),
     ".png": _picture(export.png),

@@ -6,7 +6,7 @@ import textwrap
 from typing import TYPE_CHECKING, TextIO
 
 from rooflab.types.loop import LoopReport, TileSweep
-from rooflab.views import loop_tables
+from rooflab.views import loop_counts, loop_tables
 from rooflab.views.tables import Table, without
 from rooflab.views.terminal import console, drawn_table, fold
 
@@ -32,8 +32,8 @@ def pages(report: LoopReport, width: int = 80) -> list[RenderableType]:
     made += [Text(line, style="bold red") for each in report.warnings for line in textwrap.wrap(each, width)]
     made.append(Text(""))
     made += [_fact(name, value, width) for name, value in loop_tables.facts(report)]
-    for table in (loop_tables.levels(report), lines(report, width)):
-        if table is not None:
+    for table in (loop_tables.levels(report), lines(report, width), loop_counts.kinds(report)):
+        if table is not None and table.rows:
             made += [Text(""), *drawn_table(table, width)]
     for title, said in (("Layer conditions", loop_tables.conditions(report)), ("Checked", report.checks)):
         if said:
