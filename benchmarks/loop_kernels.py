@@ -57,6 +57,16 @@ def gather(index, x, out):
         out[i] = x[index[i]]
 
 
+def gather_behind_work(index, x, w, out):
+    total = 0.0
+    for i in range(index.shape[0]):
+        v = w[i]
+        for _ in range(10):
+            v = v * 1.0001 + 0.5
+        total += v * x[index[i]]
+    out[0] = total
+
+
 def matmul_plain(a, b, c):
     n, m, p = a.shape[0], a.shape[1], b.shape[1]
     for i in range(n):
@@ -180,15 +190,26 @@ OTHERS = (
         gather,
         lambda: (_rng().integers(0, 16_000_000, 2_000_000), _rng().random(16_000_000), np.zeros(2_000_000)),
     ),
-)
-HELD_BACK = (
-    Case("stencil3d 200³", stencil3d, lambda: (_rng().random((200, 200, 200)), np.zeros((200, 200, 200)))),
-    Case("histogram 2M over 8M", histogram, lambda: (_rng().integers(0, 8 << 20, 2 << 20), np.zeros(8 << 20))),
+    # Work between the gathers leaves room for fewer in the core's window.
+    Case(
+        "gather behind work, of 16,000,000",
+        gather_behind_work,
+        lambda: (
+            _rng().integers(0, 16_000_000, 2_000_000),
+            _rng().random(16_000_000),
+            _rng().random(2_000_000),
+            np.zeros(1),
+        ),
+    ),
     Case(
         "banded 400,000 × 15",
         banded,
         lambda: (_rng().random((400_000, 15)), _rng().random(400_015), np.zeros(400_000)),
     ),
+)
+HELD_BACK = (
+    Case("stencil3d 200³", stencil3d, lambda: (_rng().random((200, 200, 200)), np.zeros((200, 200, 200)))),
+    Case("histogram 2M over 8M", histogram, lambda: (_rng().integers(0, 8 << 20, 2 << 20), np.zeros(8 << 20))),
     Case("column_sums 3,000 × 2,000", column_sums, lambda: (_rng().random((3000, 2000)), np.zeros(2000))),
     Case("chase 1M in 64 MiB", chase, lambda: (_cycle(1 << 20), 1 << 20, np.zeros(1, np.int64))),
 )

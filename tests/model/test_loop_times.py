@@ -127,8 +127,21 @@ def test_short_chains_go_on_beside_each_other(guest):
 
     clock = max(rate.value for rate in guest.clocks if rate.basis == "attained")
     assert core_s(1000) == pytest.approx(3e6 / clock, rel=1e-6)
-    # 20 trips of 8 instructions: two rows lie in a window of 320, and the instructions bind: 8/5.7 + 6/20 each.
-    assert core_s(20) == pytest.approx((8 / 5.7 + 6 / 20) * 1e6 / clock, rel=1e-6)
+    # 10 trips of 8 instructions: two rows lie in a window of 180, and the instructions bind: 8/5.7 + 6/10 each.
+    assert core_s(10) == pytest.approx((8 / 5.7 + 6 / 10) * 1e6 / clock, rel=1e-6)
+
+
+def test_work_between_gathers_leaves_room_for_fewer_at_once(guest):
+    def memory_s(instructions):
+        # A miss a pass: of 180 instructions begun, those of 180 / instructions passes.
+        given = code(instructions=instructions, passes=1e6, trips=10**6, entries=1)
+        missed = report(64 * 10**6, 0, code=given, gathered={"L1": 10**6, "L2": 10**6, "L3": 10**6})
+        return loop_times.on(missed, guest).points[-1].time_s
+
+    latency = next(level.latency_s for level in guest.levels if level.name == "DRAM")
+    assert memory_s(60) == pytest.approx(1e6 * latency / 3, rel=1e-6)
+    assert memory_s(600) == pytest.approx(1e6 * latency, rel=1e-6)
+    assert memory_s(5) == memory_s(6) == pytest.approx(1e6 * latency / 16, rel=1e-6)
 
 
 def test_short_loops_pay_for_entries_and_for_what_fills_no_pass(guest):

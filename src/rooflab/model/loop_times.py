@@ -163,7 +163,7 @@ def _waiting_s(report: LoopReport, machine: Machine, level: Level, number: int, 
     stepping = meeting / min(freely, known("loop.conflicting_in_flight") * _sets(report)) + (1 - meeting) / freely
     waiting = 0.0
     for misses, share in (
-        (report.gathered, 1 / known("loop.gathered_in_flight")),
+        (report.gathered, 1 / _gathered_in_flight(report, report.gathered.get(nearer.name, 0), known)),
         (report.strided, stepping),
         (report.chased, 1.0),
     ):
@@ -172,6 +172,18 @@ def _waiting_s(report: LoopReport, machine: Machine, level: Level, number: int, 
         latency = level.latency_s * (_slower(report, machine) if misses is report.chased else 1.0)
         waiting += max(served, 0) * max(latency * share - line_s, 0.0)
     return waiting
+
+
+def _gathered_in_flight(report: LoopReport, misses: int, known: constants.Constants) -> float:
+    """How many of `misses` a core waits for at once: as many as it has buffers for, and as its window spans.
+
+    It begins no instruction that is further than the window behind the oldest one that waits.
+    """
+    most, code = known("loop.gathered_in_flight"), report.code
+    if code is None or not (code.passes and code.instructions):
+        return most
+    spanned = known("loop.window_instructions") * misses / (code.instructions * code.passes)
+    return min(most, max(1.0, spanned))
 
 
 def _conflicts(report: LoopReport, number: int) -> float:
