@@ -76,9 +76,8 @@ def compare(fn: Callable[..., None], n: int, alone: Callable[..., None]) -> tupl
     twins, alones, accesses = [], [], 0
     for _ in range(ROUNDS + 1):
         built = hierarchy.build(CACHES, references=refs, limit=1 << 32)
-        start = time.perf_counter()
         outcome = twin.run(made, known.source, known.arguments, built.address, None)
-        twins.append(time.perf_counter() - start)
+        twins.append(outcome.seconds)
         peer = hierarchy.build(CACHES, references=refs, limit=1 << 32)
         start = time.perf_counter()
         alone(peer.address, n, *addresses)

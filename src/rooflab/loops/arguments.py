@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,10 +40,19 @@ class Arguments(NamedTuple):
     layouts: dict[str, Layout]
     placed: tuple[Placed, ...]
 
-    def copied(self) -> tuple[Any, ...]:
-        """The values with every array copied, those that share memory still sharing it."""
+    def copied(self, written: Collection[str] | None = None) -> tuple[Any, ...]:
+        """The values with every array copied that shares memory with one `written`, those still sharing it.
+
+        Args:
+            written: names of the arrays that may be written to; None: any may be.
+        """
         held: dict[int, np.ndarray] = {}
-        return tuple(_copied(value, held) if isinstance(value, np.ndarray) else value for value in self.values)
+        arrays = self.arrays()
+        changing = {id(_owner(arrays[name])) for name in (arrays if written is None else written)}
+        return tuple(
+            _copied(value, held) if isinstance(value, np.ndarray) and id(_owner(value)) in changing else value
+            for value in self.values
+        )
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The array arguments by name."""
@@ -129,11 +138,16 @@ def _layout(value: np.ndarray, address: int) -> Layout:
     return Layout(unit=value.flags.c_contiguous, split=not whole)
 
 
+def _owner(value: np.ndarray) -> np.ndarray:
+    """The array whose memory `value` is a view of, or itself."""
+    while isinstance(value.base, np.ndarray):
+        value = value.base
+    return value
+
+
 def _copied(value: np.ndarray, held: dict[int, np.ndarray]) -> np.ndarray:
     """A copy with the same strides; views of one memory become views of one copy."""
-    owner = value
-    while isinstance(owner.base, np.ndarray):
-        owner = owner.base
+    owner = _owner(value)
     if id(owner) not in held:
         held[id(owner)] = owner.copy(order="K")
     fresh = held[id(owner)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -78,7 +78,7 @@ def run(twin: Twin, source: Source, arguments: Arguments, state: int, limit_s: f
     """
     passes = np.zeros(twin.text.blocks, np.int64)
     events = np.zeros(hooks.VARIABLES + max(1, len(twin.text.loops)), np.int64)
-    outputs = arguments.copied()
+    outputs = arguments.copied(_written(twin.text, arguments))
     bases = tuple(each.address for each in arguments.placed)
     given = (*outputs, bases, state, passes.ctypes.data, events.ctypes.data)
     # Compiled here, before the clock runs.
@@ -91,6 +91,12 @@ def run(twin: Twin, source: Source, arguments: Arguments, state: int, limit_s: f
     where = _where(twin.text, events, passes)
     error = _outside(twin.text, source, events, where) if isinstance(failed, IndexError) else None
     return Outcome(passes, result, outputs, isinstance(failed, InterruptedError), where, error, seconds)
+
+
+def _written(text: Text, arguments: Arguments) -> Collection[str] | None:
+    """The array arguments that a twin may write to; None where that is not plain from their names."""
+    names = {ref.array for ref in text.refs if ref.write}
+    return names if names <= arguments.arrays().keys() and not text.swapped else None
 
 
 def _bounded(
