@@ -1,16 +1,16 @@
 """The cache simulator once more, as plainly as it can be said: what the compiled one is held against.
 
-This file is the flow of a request; what a policy remembers is in `oracle_policies`, what inclusion,
-prefetchers and the telling apart of misses add in `oracle_modes`: each under 60 lines.
+The flow of a request, then; the other files are what policies remember, what passes between levels, and modes.
 """
 
 from collections import Counter
 
+from oracle_behind import Behind
 from oracle_modes import Modes
 from oracle_policies import Policies
 
 
-class Level(Policies, Modes):
+class Level(Policies, Behind, Modes):
     def __init__(self, cache, below=None):
         self.c, self.below, self.near, self.n = cache, below, None, Counter()
         self.sets = [[None] * cache.set_ways for _ in range(cache.sets)]
@@ -40,7 +40,7 @@ class Level(Policies, Modes):
             return bool(self.drop(address, lost=0)) if hit else self.fetch(op, address)
         keep = hit or not writes or (c.write_allocate and not (exclusive and op == "store"))
         if keep:
-            if not hit and op != "victim" and not (op == "writeback" and nbytes >= c.unit_bytes):
+            if not hit and self.reads_first(op, nbytes):
                 dirty = self.fetch(op, address)
                 line, s, way, bit = self.where(address)  # a level behind may have taken lines away
             new, old = way is None, None

@@ -86,3 +86,15 @@ def test_sectors_of_a_gpu_level_are_read_alone():
     )
     assert found.levels[0].misses == 1 << 14
     assert found.memory_read_bytes == 1 << 19
+
+
+def test_a_store_that_misses_reads_its_sector_only_where_it_is_fetched_on_write():
+    n = 1 << 12
+    for fetches, read in ((True, 3), (False, 2)):
+        found = runs.simulate_stream(
+            streams.triad(n),
+            [Cache(1 << 16, 4, 128, sector_bytes=32, fetch_on_write=fetches)],
+            write_back_at_end=True,
+        )
+        # b and c are read; a is where its sectors are fetched; all of it is written once
+        assert (found.memory_read_bytes, found.memory_write_bytes) == (read * 8 * n, 8 * n)

@@ -97,6 +97,7 @@ def caches(draw, near=None):
         policy,
         write_back=draw(either),
         write_allocate=draw(either),
+        fetch_on_write=draw(either),
         inclusion="non-inclusive" if near is None else draw(one_of(["non-inclusive", "inclusive"])),
         sector_bytes=draw(one_of([None, sector])),
         index=index,

@@ -288,7 +288,13 @@ def check_levels(levels: Sequence[Cache], protocol: str) -> None:
             )
 
 
-_PLAIN = {"write_back": True, "write_allocate": True, "sector_bytes": None, "prefetch": ()}
+_PLAIN = {
+    "write_back": True,
+    "write_allocate": True,
+    "fetch_on_write": True,
+    "sector_bytes": None,
+    "prefetch": (),
+}
 ASSUMPTIONS = (
     "one operation at a time, in the order of the rule: no store buffer, no overlap, no time between cores",
     "a directory knows every private copy; the holder of a modified, owned or exclusive line supplies it",

@@ -60,6 +60,7 @@ def is_plain(levels: Sequence[Cache]) -> bool:
         and cache.sector_bytes in (None, cache.line_bytes)
         and cache.write_back
         and cache.write_allocate
+        and cache.fetch_on_write
         and cache.inclusion == "non-inclusive"
         and cache.index == "modulo"
         and (place > 0 or _masked(cache))

@@ -60,7 +60,7 @@ class Hierarchy(Tags):
         return self._ways(level, layout.TAGS)
 
     def sectors(self, level: int) -> np.ndarray:
-        """The sectors of those entries: valid ones in the low half of a word, dirty ones in the high half; a view."""
+        """The sectors of those entries: valid in the low half of a word, dirty in the high half; a view."""
         return self._ways(level, layout.SECTORS)
 
     def _ways(self, level: int, word: int) -> np.ndarray:
@@ -253,6 +253,7 @@ def _flags(cache: Cache) -> int:
     told = {
         layout.WRITE_BACK: cache.write_back,
         layout.ALLOCATE: cache.write_allocate,
+        layout.WRITE_VALIDATE: not cache.fetch_on_write,
         layout.INCLUSIVE: cache.inclusion == "inclusive",
         layout.EXCLUSIVE: cache.inclusion == "exclusive",
         layout.XOR_INDEX: cache.index == "xor",

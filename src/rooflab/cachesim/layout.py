@@ -44,8 +44,8 @@ DESCRIPTOR_WORDS = 40
 # Flags of a level.
 (
     WRITE_BACK, ALLOCATE, INCLUSIVE, EXCLUSIVE, XOR_INDEX, SECTORED, FIRST, MEMOIZED, BEFORE_VICTIM,
-    NEXT_LINE, ADJACENT, STRIDE, CLASSIFIED,
-) = (1 << bit for bit in range(13))
+    NEXT_LINE, ADJACENT, STRIDE, CLASSIFIED, WRITE_VALIDATE,
+) = (1 << bit for bit in range(14))
 
 # Counters of a reference at a level. A miss stands for a read of one unit and the eviction of one line as well:
 # EVICTIONS and READ_BYTES hold what is to be added to that, COLD the misses that found an empty way. EXTRA are

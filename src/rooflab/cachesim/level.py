@@ -73,6 +73,7 @@ from rooflab.cachesim.layout import (
     VICTIM,
     WRITE_BACK,
     WRITE_BYTES,
+    WRITE_VALIDATE,
     WRITEBACK,
     WRITEBACKS,
     XOR_INDEX,
@@ -81,7 +82,7 @@ from rooflab.cachesim.memory import CALL_SIGNATURE, WORD, add, call, count_bits,
 
 PLAIN = WRITE_BACK | ALLOCATE
 _KEPT: list[Any] = []  # machine code lives as long as what compiled it
-SPECIAL = SECTORED | EXCLUSIVE | CLASSIFIED | NEXT_LINE | ADJACENT | STRIDE
+SPECIAL = SECTORED | EXCLUSIVE | CLASSIFIED | NEXT_LINE | ADJACENT | STRIDE | WRITE_VALIDATE
 
 
 @njit(**OPTIONS)
@@ -291,7 +292,8 @@ def make_level(policy: policies.Policy, tag: str) -> tuple[Any, Any]:
         index_line = shift_right(address, load(level, SHIFT))
         writes = request in (STORE, WRITEBACK)
         whole = request == VICTIM or (request == WRITEBACK and nbytes >> load(level, UNIT_SHIFT) != 0)
-        dirty = 0 if whole else fetch(level, row, address, request, reference)
+        unread = whole or (writes and flags & WRITE_VALIDATE != 0)
+        dirty = 0 if unread else fetch(level, row, address, request, reference)
         if writes and flags & WRITE_BACK:
             dirty = 1
         index = set_of(level, index_line)

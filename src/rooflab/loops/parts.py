@@ -54,8 +54,9 @@ def gpu(machine: Machine, levels: list[Level], said: list[str]) -> list[Cache]:
         ),
         design.said,
         "replacement is taken as LRU, which no vendor states; stores as passing through L1, making no room in it",
-        "accesses one by one, as one thread makes them: a warp's are not gathered into sectors, so that a store "
-        "to a sector not in L2 reads it first, which the part leaves out where it is written whole",
+        "accesses one by one, as one thread makes them: a warp's are not gathered into sectors",
+        "a store to a sector that is not in L2 reads nothing, and what it writes counts as the whole sector: the "
+        "part keeps a mask of bytes",
     ]
     return made
 
@@ -76,6 +77,7 @@ def _gpu_level(level: Level, near: Cache | None, design: _Design) -> Cache:
         sector_bytes=sector,
         write_back=near is not None,
         write_allocate=near is not None,
+        fetch_on_write=False,
         index="xor" if design.hashed and near is not None else "modulo",
         name=level.name,
     )

@@ -33,6 +33,8 @@ class Cache(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             age on insertion, which way is replaced, how ages are updated, "_umo" for on a miss only.
         write_back: False for write-through.
         write_allocate: False where a store that misses goes on to the next level alone.
+        fetch_on_write: False for write-validate (Jouppi, ISCA 1993): what a store or write-back that misses is
+            given is not read first. What it wrote counts as valid for the whole sector (or line).
         inclusion: "non-inclusive" (neither is enforced), "inclusive" (a line that leaves this level leaves
             the nearer ones too) or "exclusive" (filled by what the nearer level evicts, clean or dirty; a
             hit moves the line up).
@@ -50,6 +52,7 @@ class Cache(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     policy: str = "lru"
     write_back: bool = True
     write_allocate: bool = True
+    fetch_on_write: bool = True
     inclusion: Literal["non-inclusive", "inclusive", "exclusive"] = "non-inclusive"
     sector_bytes: int | None = None
     index: Literal["modulo", "xor"] = "modulo"
