@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import lzma
+import re
 from collections import Counter
 
 import numpy as np
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import Level
 
-from rooflab.cachesim import address_traces, growth
+from rooflab.cachesim import address_traces, growth, trace_files, trace_kernels
 from rooflab.errors import FileError, RooflabError, UnknownNameError
 from rooflab.types.simulation import Cache, tlb
 
@@ -74,12 +75,25 @@ def test_instructions_are_loads_where_that_is_asked_for(tmp_path):
     assert counted(path, instructions="load")[0] == 5
 
 
-def test_lines_may_break_at_the_edge_of_a_block(tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", ["din", "champsim"])
+def test_records_may_break_at_the_edge_of_a_block(tmp_path, monkeypatch, name):
     path = tmp_path / "trace"
-    path.write_text("".join(f"0 {64 * i:x}\n" for i in range(1000)))
-    monkeypatch.setattr(address_traces, "_BLOCK_BYTES", 37)
-    monkeypatch.setattr(address_traces, "_SNIFF_BYTES", 23)
+    entries = np.zeros((1000, 8), np.uint64)
+    entries[:, 4] = np.arange(1000) * 64 + 64
+    lines = "".join(f"0 {64 * i:x}\n" for i in range(1000))
+    path.write_bytes(entries.tobytes() if name == "champsim" else lines.encode())
+    monkeypatch.setattr(trace_files, "_BLOCK_BYTES", 37)
+    monkeypatch.setattr(trace_files, "_SNIFF_BYTES", 77)  # one record, or some lines, and a part
     assert counted(path) == (1000, 0, 1000, 0)
+
+
+def test_lines_that_never_end_are_dropped(tmp_path, monkeypatch):
+    monkeypatch.setattr(trace_files, "_BLOCK_BYTES", 100)
+    monkeypatch.setattr(trace_files, "_SNIFF_BYTES", 50)
+    path = tmp_path / "trace"
+    path.write_text("0 1000\n" * 7 + "x" * 149 + "\n0 2000\n")
+    # 50 bytes are 7 lines and an x; with 100 more it is over a block, and dropped; the 48 left are one more line
+    assert counted(path) == (8, 6, 2, 2)
 
 
 @pytest.mark.parametrize(
@@ -112,11 +126,130 @@ def test_a_file_of_another_format_than_said(tmp_path):
         counted(tmp_path / "none")
 
 
-def test_a_packed_file_that_breaks_off(tmp_path):
+@pytest.mark.parametrize("broken", [lambda packed: packed[:-20], lambda packed: packed[:200] + b"xxxx" * 200])
+def test_a_packed_file_that_breaks_off_or_is_damaged(tmp_path, broken):
     path = tmp_path / "trace.gz"
-    path.write_bytes(gzip.compress(b"0 1000\n" * 100_000)[:-20])
+    path.write_bytes(broken(gzip.compress(b"0 1000\n" * 100_000)))
     with pytest.raises(FileError, match="cannot be unpacked"):
         counted(path)
+
+
+# What a line means, in words of its own: the reason it is dropped for, "skipped", or its accesses.
+NOT_A_LINE, NO_ADDRESS, BAD_SIZE, _ = address_traces._REASONS
+NUMBER = r"(?:0[xX]|(?!0[xX]))[0-9a-fA-F]+"
+
+
+def sized(letter, address, size, kinds):
+    reference = kinds[letter]
+    if reference is None:
+        return "skipped"
+    if not 0 < size <= 4096:
+        return BAD_SIZE
+    return [(each, int(address, 16) % (1 << 61), size) for each in reference]
+
+
+def meaning_of_din(line):
+    if not re.match(r"[0-4][ \t]", line):
+        return NOT_A_LINE
+    found = re.match(rf".[ \t]+({NUMBER})(?=[ \t]|\r?$)", line)
+    kinds = {"0": (0,), "1": (1,), "2": None, "3": None, "4": None}
+    return sized(line[0], found[1], 4, kinds) if found else NO_ADDRESS
+
+
+def meaning_of_xdin(line):
+    if not re.match(r"[rwimcv][ \t]", line, re.IGNORECASE):
+        return NOT_A_LINE
+    if not re.match(rf".[ \t]+{NUMBER}", line):
+        return NO_ADDRESS
+    found = re.match(rf".[ \t]+({NUMBER})[ \t]+({NUMBER})[ \t]*\r?$", line)
+    kinds = {"r": (0,), "w": (1,), "i": None, "m": None, "c": None, "v": None}
+    return sized(line[0].lower(), found[1], int(found[2], 16), kinds) if found else NOT_A_LINE
+
+
+def meaning_of_lackey(line):
+    if line.startswith("="):
+        return "skipped"
+    if not re.match("[ILSM]", line):
+        return NOT_A_LINE
+    if not re.match(rf".[ \t]*{NUMBER}", line):
+        return NO_ADDRESS
+    found = re.match(rf".[ \t]+({NUMBER}),([0-9]*)[ \t]*\r?$", line)
+    kinds = {"I": None, "L": (0,), "S": (1,), "M": (0, 1)}
+    return sized(line[0], found[1], int(found[2] or 0), kinds) if found else NOT_A_LINE
+
+
+def meaning_of_drmemtrace(line):
+    before, sign, after = line.partition("@")
+    found = re.match(rf"[ \t]*({NUMBER})", after)
+    if not sign:
+        return "skipped"
+    if not found:
+        return NO_ADDRESS
+    told = re.search(r" (read|write)[ \t]*([0-9]*)[ \t]*byte\(s\)[ \t]*$", before)
+    return sized(told[1], found[1], int(told[2] or 0), {"read": (0,), "write": (1,)}) if told else "skipped"
+
+
+MEANINGS = {
+    "din": (meaning_of_din, "012345r"),
+    "xdin": (meaning_of_xdin, "rWimCvx"),
+    "lackey": (meaning_of_lackey, "ILSM=x"),
+    "drmemtrace": (meaning_of_drmemtrace, ["12: 34 write", "1 read", " ifetch", "pread", "writes", "marker"]),
+}
+BLANKS = st.sampled_from([" ", "  ", "\t", ""])
+NUMBERS = st.one_of(
+    st.sampled_from(["0", "8", "40", "1000", "1001", "5000", "0x", "0X10", "zz", "", "-1"]),
+    st.integers(0, (1 << 64) - 1).map(lambda number: f"{number:x}"),
+    st.integers(0, 1 << 40).map(lambda number: f"0x{number:016x}"),
+    st.text("0123456789abcdefABCDEF", min_size=14, max_size=40),
+)
+
+
+def lines(name):
+    """Lines of a format, right or wrong in any place."""
+    blank, number, end = BLANKS, NUMBERS, st.sampled_from(["", "", " ", "\r", " x"])
+    letter = st.sampled_from(MEANINGS[name][1])
+    unit, sign = st.sampled_from(["byte(s)", "byte"]), st.sampled_from(["@", "@", ""])
+    parts = {
+        "din": (blank, letter, blank, number, end),
+        "xdin": (blank, letter, blank, number, blank, number, end),
+        "lackey": (blank, letter, blank, number, st.sampled_from([",", ",", " "]), number, end),
+        "drmemtrace": (blank, letter, blank, number, blank, unit, blank, sign, blank, number, end),
+    }
+    return st.lists(
+        st.one_of(st.tuples(*parts[name]).map("".join), st.text(" \t@0=Lrx\r", max_size=70)), max_size=30
+    )
+
+
+@pytest.mark.parametrize("name", MEANINGS)
+@given(data=st.data())
+@settings(max_examples=100, deadline=None)
+def test_lines_of_any_kind_mean_what_a_plain_reader_makes_of_them(name, data):
+    given_lines = data.draw(lines(name))
+    meant = [MEANINGS[name][0](line.lstrip(" \t")) for line in given_lines if not re.fullmatch(r"[ \t]*\r?", line)]
+    wanted = [access for each in meant if isinstance(each, list) for access in each]
+    dropped = Counter(each for each in meant if isinstance(each, str))
+    got, totals = noted("\n".join(given_lines).encode() + b"\n", name)
+    assert got == wanted
+    skipped, *by_reason = totals
+    assert skipped == dropped.pop("skipped", 0)
+    assert {why: n for why, n in zip(address_traces._REASONS, by_reason, strict=True) if n} == dropped
+
+
+def noted(text, name):
+    """The accesses that the parser notes: reference, address, size; and its totals."""
+    room = b"\0" * 64 + text + b"\0" * 64
+    held = np.frombuffer(room, np.uint8)
+    begin, end = held.ctypes.data + 64, held.ctypes.data + 64 + len(text)
+    kinds = trace_kernels.kinds(name, instructions=False)
+    addresses, words, totals = np.zeros(20, np.int64), np.zeros(20, np.int64), np.zeros(5, np.int64)
+    found = []
+    while begin < end:
+        places = (kinds.ctypes.data, 4, addresses.ctypes.data, words.ctypes.data, 20, totals.ctypes.data)
+        begin, count = trace_kernels.PARSERS[name](begin, end, *places)
+        for address, word in zip(addresses[:count].tolist(), words[:count].tolist(), strict=True):
+            assert (word & 1) == (word >> 1 & 3)  # a store has the row of stores, a load that of loads
+            found.append((word >> 1 & 3, address, word >> 3))
+    return found, totals.tolist()
 
 
 def din(records):
@@ -144,12 +277,12 @@ def stack_distances(units):
     return cold, dict(sorted(distances.items()))
 
 
-@given(trace=records, piece=st.sampled_from([64, 500, 1 << 14]), first=st.sampled_from([1, 7, 4096]))
+@given(trace=records, room=st.sampled_from([7, 100, 1 << 12]), first=st.sampled_from([1, 7, 4096]))
 @settings(max_examples=100, deadline=None)
-def test_a_curve_of_a_trace_is_that_of_a_list(place, trace, piece, first):
+def test_a_curve_of_a_trace_is_that_of_a_list(place, trace, room, first):
     place.write_text(din(trace), encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(address_traces, "_PIECE_BYTES", piece)
+        patch.setattr(address_traces, "_ROOM", room)
         patch.setattr(growth, "FIRST_UNITS", first)
         curve = address_traces.curve_of_trace(place)
     units = [unit for _, at in trace for unit in range(at // 64, (at + 3) // 64 + 1)]  # 4 bytes each
@@ -158,13 +291,13 @@ def test_a_curve_of_a_trace_is_that_of_a_list(place, trace, piece, first):
     assert dict(zip(curve.distances, curve.counts, strict=True)) == distances
 
 
-@given(trace=records, piece=st.sampled_from([64, 1 << 14]), first=st.sampled_from([1, 4096]))
+@given(trace=records, room=st.sampled_from([7, 1 << 12]), first=st.sampled_from([1, 4096]))
 @settings(max_examples=100, deadline=None)
-def test_misses_of_a_trace_are_told_apart_as_the_oracle_does(place, trace, piece, first):
+def test_misses_of_a_trace_are_told_apart_as_the_oracle_does(place, trace, room, first):
     levels = [Cache(512, 2), Cache(2048, 2, 128)]
     place.write_text(din(trace), encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(address_traces, "_PIECE_BYTES", piece)
+        patch.setattr(address_traces, "_ROOM", room)
         patch.setattr(growth, "FIRST_UNITS", first)
         found = address_traces.simulate_trace(place, levels, classify=True, tlbs=[tlb(2)])
     far = Level(levels[1])
@@ -180,7 +313,7 @@ def test_misses_of_a_trace_are_told_apart_as_the_oracle_does(place, trace, piece
 
 def test_too_many_lines_to_keep_apart(place, monkeypatch):
     monkeypatch.setattr(growth, "MOST_UNITS", 100)
-    monkeypatch.setattr(address_traces, "_PIECE_BYTES", 64)
+    monkeypatch.setattr(address_traces, "_ROOM", 16)
     place.write_text(din([(False, 64 * i) for i in range(1000)]), encoding="utf-8")
     with pytest.raises(RooflabError, match="touches over 100 different units of 64 bytes"):
         address_traces.curve_of_trace(place)
@@ -200,8 +333,8 @@ def test_champsim_records_have_a_curve(tmp_path):
 
 
 def test_a_trace_that_is_cut_short_says_so(place, monkeypatch):
-    monkeypatch.setattr(address_traces, "_BLOCK_BYTES", 1 << 10)
-    monkeypatch.setattr(address_traces, "_SNIFF_BYTES", 700)
+    monkeypatch.setattr(trace_files, "_BLOCK_BYTES", 1 << 10)
+    monkeypatch.setattr(trace_files, "_SNIFF_BYTES", 700)
     place.write_text("0 100000\n" * 10_000, encoding="utf-8")
     found = address_traces.simulate_trace(place, LEVELS, time_limit_s=1e-9)
     # The first block: 700 bytes are 77 lines of 9.

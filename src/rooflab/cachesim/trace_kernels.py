@@ -1,249 +1,209 @@
 """Parsers of address traces, compiled: from bytes to accesses without a Python object a line.
 
-Each takes a block of whole lines (or records), the settings and the running totals.
+Each reads records from one place up to another and notes their accesses as `replay_words` takes them, while there
+is room for one more record's. It returns the place it came to and how many accesses it noted. What a record's
+letter says, a table of `kinds` knows. Text is as `characters` wants it.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from numba import njit
 
-from rooflab.cachesim.compiled import INLINED, OPTIONS, kernel
-from rooflab.cachesim.core import access, open_state
-from rooflab.cachesim.layout import LOAD, STORE
+from rooflab.cachesim.characters import (
+    decimal_at,
+    decimal_before,
+    eight_before,
+    ends,
+    first_in_line,
+    hex_at,
+    is_blank,
+    line_end,
+    skip_back,
+    skip_blanks,
+)
+from rooflab.cachesim.compiled import INLINED, kernel
+from rooflab.cachesim.memory import add, load, load_byte, store
+from rooflab.cachesim.replay import BYTES_SHIFT, INSTRUCTIONS, LOADS, STORES
 
-# Totals: accesses made, bytes they name, records that are no data access, then dropped ones by reason.
-ACCESSES, BYTES, SKIPPED, DROPPED = range(4)
+# Totals: records that are no data access, then dropped ones by reason.
+SKIPPED, DROPPED = range(2)
 NOT_A_LINE, NO_ADDRESS, BAD_SIZE, UNFINISHED = range(DROPPED, DROPPED + 4)
 TOTALS = DROPPED + 4
-_READ, _WRITE, _FETCH, _MODIFY, _OTHER, _BAD = range(6)
 LARGEST = 4096  # bytes of one access
+MOST_OF_A_RECORD = 7  # accesses: ChampSim's instruction, 4 loads, 2 stores
 # Address bits that are kept: the simulator counts lines in 62 bits, no machine has that many.
 _KEPT = (1 << 61) - 1
-_NEWLINE, _SPACE, _TAB, _COMMA, _RETURN = 10, 32, 9, 44, 13
+# Kinds of records beside the accesses of `replay_words`: a load and a store, none at all, and what cannot be.
+_MODIFY, _OTHER, _BAD = 8, 9, 10
+_COMMA, _AT, _EQUALS = ord(","), ord("@"), ord("=")
+_LETTERS = {
+    "din": {"0": LOADS, "1": STORES, "2": INSTRUCTIONS, "3": _OTHER, "4": _OTHER},  # 3: escape, 4: flush
+    # Miscellaneous, copy back and invalidate are no accesses.
+    "xdin": {"r": LOADS, "w": STORES, "i": INSTRUCTIONS, "m": _OTHER, "c": _OTHER, "v": _OTHER},
+    "lackey": {"L": LOADS, "S": STORES, "I": INSTRUCTIONS, "M": _MODIFY},
+    "drmemtrace": {"r": LOADS, "w": STORES, "i": INSTRUCTIONS, "o": _OTHER},
+    "champsim": {"i": INSTRUCTIONS},
+}
+_LOAD_WORD, _STORE_WORD, _FETCH_WORD, _OTHER_WORD = (ord(char) for char in "rwio")
+
+
+def kinds(name: str, instructions: bool) -> np.ndarray:
+    """What the letter of a record of format `name` says, by its character; `instructions` are loads or skipped."""
+    table = np.full(256, _BAD, np.uint8)
+    for letter, kind in _LETTERS[name].items():
+        taken = _OTHER if kind == INSTRUCTIONS and not instructions else kind
+        table[ord(letter)] = taken
+        if name == "xdin":
+            table[ord(letter.upper())] = taken
+    return table
 
 
 @njit(**INLINED)
-def digit_of(char):
-    """The value of a hexadecimal digit, or −1."""
-    if 48 <= char <= 57:
-        return char - 48
-    low = char | 32
-    if 97 <= low <= 102:
-        return low - 87
-    return -1
+def note(out, count, kind, address, nbytes):
+    """Note the accesses of one record behind `count` others, or why there are none; how many there are then."""
+    addresses, words, totals = out
+    if kind >= _OTHER:
+        add(totals, NOT_A_LINE if kind == _BAD else SKIPPED, 1)
+        return count
+    if nbytes <= 0 or nbytes > LARGEST:
+        add(totals, BAD_SIZE, 1)
+        return count
+    store(addresses, count, address & _KEPT)
+    if kind == _MODIFY:
+        store(words, count, nbytes << BYTES_SHIFT | LOADS)
+        count += 1
+        store(addresses, count, address & _KEPT)
+        kind = STORES
+    store(words, count, nbytes << BYTES_SHIFT | kind)
+    return count + 1
 
 
-@njit(**INLINED)
-def skip_blanks(text, at):
-    """The place of the first character from `at` that is no blank."""
-    while text[at] == _SPACE or text[at] == _TAB:
-        at += 1
-    return at
-
-
-@njit(**INLINED)
-def hex_at(text, at):
-    """The hexadecimal number at `at` (0x before it or not), and the place after it; that is `at` for none."""
-    if text[at] == 48 and text[at + 1] | 32 == 120:
-        at += 2
-    value, digit = 0, digit_of(text[at])
-    while digit >= 0:
-        value = value << 4 | digit
-        at += 1
-        digit = digit_of(text[at])
-    return value & _KEPT, at
-
-
-@njit(**INLINED)
-def decimal_at(text, at):
-    """The decimal number at `at`, and the place after it."""
-    value = 0
-    while 48 <= text[at] <= 57:
-        value = value * 10 + (text[at] - 48)
-        at += 1
-    return value, at
-
-
-@njit(**INLINED)
-def rest_is_blank(text, at):
-    """Whether nothing but blanks follow on the line."""
-    at = skip_blanks(text, at)
-    return text[at] == _NEWLINE or text[at] == _RETURN
-
-
-@njit(**OPTIONS)
-def record(view, kind, address, nbytes, instructions, totals):
-    """Make the access of one record, and count it."""
-    if kind == _BAD:
-        totals[NOT_A_LINE] += 1
-    elif kind == _OTHER or (kind == _FETCH and instructions == 0):
-        totals[SKIPPED] += 1
-    elif nbytes <= 0 or nbytes > LARGEST:
-        totals[BAD_SIZE] += 1
-    else:
-        totals[ACCESSES] += 1
-        totals[BYTES] += nbytes
-        if kind == _WRITE:
-            access(view, address, nbytes, STORE, 1)
-        else:
-            access(view, address, nbytes, LOAD, 2 if kind == _FETCH else 0)
-        if kind == _MODIFY:
-            totals[ACCESSES] += 1
-            totals[BYTES] += nbytes
-            access(view, address, nbytes, STORE, 1)
-
-
-@njit(**INLINED)
-def line_end(text, at):
-    """The place after the line that `at` lies in."""
-    while text[at] != _NEWLINE:
-        at += 1
-    return at + 1
-
-
-def _din(text, item_bytes, instructions, state, totals):
+def _din(at, end, kinds, item_bytes, addresses, words, room, totals):
     # <label> <address>: 0 read, 1 write, 2 instruction, 3 and 4 others; what follows is a comment
-    view, at = open_state(state), 0
-    while at < text.size:
-        at = skip_blanks(text, at)
-        if text[at] == _NEWLINE or text[at] == _RETURN:
-            at = line_end(text, at)
-            continue
-        label, after = text[at] - 48, at + 1
-        begin = skip_blanks(text, after)
-        address, end = hex_at(text, begin)
-        if label < 0 or label > 4 or begin == after:
-            record(view, _BAD, 0, 0, 0, totals)
-        elif end == begin or not (text[end] == _SPACE or text[end] == _TAB or rest_is_blank(text, end)):
-            totals[NO_ADDRESS] += 1
-        else:
-            kind = _OTHER if label > 2 else label
-            record(view, kind, address, item_bytes, instructions, totals)
-        at = line_end(text, min(end, text.size - 1))
+    out, count = (addresses, words, totals), 0
+    while at < end and count <= room - MOST_OF_A_RECORD:
+        at = skip_blanks(at)
+        if not ends(at):
+            kind, begin = load_byte(kinds + load_byte(at)), skip_blanks(at + 1)
+            address, last = hex_at(begin)
+            if kind == _BAD or begin == at + 1:
+                add(totals, NOT_A_LINE, 1)
+            elif last == begin or not (is_blank(load_byte(last)) or ends(last)):
+                add(totals, NO_ADDRESS, 1)
+            else:
+                count = note(out, count, kind, address, item_bytes)
+            at = last
+        at = line_end(at)
+    return at, count
 
 
-def _xdin(text, item_bytes, instructions, state, totals):
-    # <r|w|i|m|c|v> <address> <size>, both hexadecimal: m is other, c and v copy back and invalidate
-    view, at = open_state(state), 0
-    while at < text.size:
-        at = skip_blanks(text, at)
-        if text[at] == _NEWLINE or text[at] == _RETURN:
-            at = line_end(text, at)
-            continue
-        label, after = text[at] | 32, at + 1
-        begin = skip_blanks(text, after)
-        address, end = hex_at(text, begin)
-        size_at = skip_blanks(text, end)
-        size, last = hex_at(text, size_at)
-        kind = _BAD
-        if label == 114:
-            kind = _READ
-        elif label == 119:
-            kind = _WRITE
-        elif label == 105:
-            kind = _FETCH
-        elif label in (109, 99, 118):
-            kind = _OTHER
-        if begin == after or last == size_at or not rest_is_blank(text, last):
-            kind = _BAD
-        if kind != _BAD and end == begin:
-            totals[NO_ADDRESS] += 1
-        else:
-            record(view, kind, address, size, instructions, totals)
-        at = line_end(text, min(max(end, last), text.size - 1))
+def _xdin(at, end, kinds, item_bytes, addresses, words, room, totals):
+    # <r|w|i|m|c|v> <address> <size>, both hexadecimal
+    out, count = (addresses, words, totals), 0
+    while at < end and count <= room - MOST_OF_A_RECORD:
+        at = skip_blanks(at)
+        if not ends(at):
+            kind, begin = load_byte(kinds + load_byte(at)), skip_blanks(at + 1)
+            address, last = hex_at(begin)
+            if kind != _BAD and begin > at + 1 and last == begin:
+                add(totals, NO_ADDRESS, 1)
+            else:
+                second = skip_blanks(last)
+                size, last = hex_at(second)
+                if begin == at + 1 or last == second or not ends(skip_blanks(last)):
+                    kind = _BAD
+                count = note(out, count, kind, address, size)
+            at = last
+        at = line_end(at)
+    return at, count
 
 
-def _lackey(text, item_bytes, instructions, state, totals):
+def _lackey(at, end, kinds, item_bytes, addresses, words, room, totals):
     # "I  04001000,3", " L 1fff000758,8", " S …", " M …" (a load, then a store); "==pid==" is valgrind talking
-    view, at = open_state(state), 0
-    while at < text.size:
-        at = skip_blanks(text, at)
-        first = text[at]
-        if first in (_NEWLINE, _RETURN):
-            at = line_end(text, at)
-            continue
-        kind = _BAD
-        if first == 73:
-            kind = _FETCH
-        elif first == 76:
-            kind = _READ
-        elif first == 83:
-            kind = _WRITE
-        elif first == 77:
-            kind = _MODIFY
-        elif first == 61:
-            totals[SKIPPED] += 1
-            at = line_end(text, at)
-            continue
-        begin = skip_blanks(text, at + 1)
-        address, end = hex_at(text, begin)
-        size = 0
-        if text[end] == _COMMA and kind != _BAD and begin > at + 1:
-            size, end = decimal_at(text, end + 1)
-            if not rest_is_blank(text, end):
-                kind = _BAD
-            record(view, kind, address, size, instructions, totals)
-        elif kind != _BAD and end == begin:
-            totals[NO_ADDRESS] += 1
+    out, count = (addresses, words, totals), 0
+    while at < end and count <= room - MOST_OF_A_RECORD:
+        at = skip_blanks(at)
+        if load_byte(at) == _EQUALS:
+            add(totals, SKIPPED, 1)
+        elif not ends(at):
+            kind, begin = load_byte(kinds + load_byte(at)), skip_blanks(at + 1)
+            address, last = hex_at(begin)
+            if kind != _BAD and last == begin:
+                add(totals, NO_ADDRESS, 1)
+            else:
+                size = 0
+                if load_byte(last) != _COMMA or begin == at + 1:
+                    kind = _BAD
+                else:
+                    size, last = decimal_at(last + 1)
+                    if not ends(skip_blanks(last)):
+                        kind = _BAD
+                count = note(out, count, kind, address, size)
+            at = last
+        at = line_end(at)
+    return at, count
+
+
+def _characters(text: str) -> int:
+    """What `eight_before` gives of the end of these characters, other bytes zero."""
+    return int.from_bytes(text.rjust(8, "\0").encode(), "little", signed=True)
+
+
+_BYTES, _READ, _WRITE, _IFETCH = (_characters(word) for word in ("byte(s)", " read", " write", " ifetch"))
+
+
+@njit(**INLINED)
+def word_before(at):
+    """The letter that the record's kind goes by, of the word that ends before `at`."""
+    eight = eight_before(at)
+    letter = _OTHER_WORD
+    if eight & -1 << 24 == _READ:
+        letter = _LOAD_WORD
+    if eight & -1 << 16 == _WRITE:
+        letter = _STORE_WORD
+    if eight & -1 << 8 == _IFETCH:
+        letter = _FETCH_WORD
+    return letter
+
+
+def _drmemtrace(at, end, kinds, item_bytes, addresses, words, room, totals):
+    # "  25  16:  1234 write  8 byte(s) @ 0x00007ffd… by PC 0x…"; others are markers, headings, the tool's summary
+    out, count = (addresses, words, totals), 0
+    while at < end and count <= room - MOST_OF_A_RECORD:
+        last = first_in_line(at, _AT)
+        if load_byte(last) != _AT:
+            add(totals, SKIPPED, 0 if ends(skip_blanks(at)) else 1)
         else:
-            record(view, _BAD, 0, 0, 0, totals)
-        at = line_end(text, min(end, text.size - 1))
-
-
-def _drmemtrace(text, item_bytes, instructions, state, totals):
-    # "  25  16:  1234 write  8 byte(s) @ 0x00007ffd… by PC 0x…": words before "byte(s)" say what and how much
-    view, at = open_state(state), 0
-    while at < text.size:
-        word, size, kind, found = 0, 0, _OTHER, False
-        end = at
-        while text[end] != _NEWLINE:
-            char = text[end]
-            if char == 64 and end > at:  # @
-                found = True
-                break
-            if 97 <= char <= 122 and not (97 <= text[end - 1] <= 122 and end > at):
-                # the first letter of a word: read, write, ifetch, byte(s)
-                if char == 114 and text[end + 1] == 101:
-                    kind = _READ
-                elif char == 119 and text[end + 1] == 114:
-                    kind = _WRITE
-                elif char == 105 and text[end + 1] == 102:
-                    kind = _FETCH
-                elif char == 98 and text[end + 1] == 121:
-                    size = word
-            if 48 <= char <= 57:
-                word, end = decimal_at(text, end)
+            kind, size, word = _OTHER, 0, skip_back(last)
+            if eight_before(word) & -1 << 8 == _BYTES:
+                size, word = decimal_before(skip_back(word - 7))
+                kind = load_byte(kinds + word_before(skip_back(word)))
+            begin = skip_blanks(last + 1)
+            address, last = hex_at(begin)
+            if last == begin:
+                add(totals, NO_ADDRESS, 1)
             else:
-                end += 1
-        if found:
-            begin = skip_blanks(text, end + 1)
-            address, end = hex_at(text, begin)
-            if end == begin:
-                totals[NO_ADDRESS] += 1
-            else:
-                record(view, kind, address, size, instructions, totals)
-        elif end > at:
-            # thread markers, headings, the tool's own summary
-            totals[SKIPPED] += 1
-        at = line_end(text, min(end, text.size - 1))
+                count = note(out, count, kind, address, size)
+        at = line_end(last)
+    return at, count
 
 
-def _champsim(records, item_bytes, instructions, state, totals):
+def _champsim(at, end, kinds, item_bytes, addresses, words, room, totals):
     # input_instr of ChampSim: ip, then 8 bytes of flags and registers, 2 destinations, 4 sources; 0 is none
-    view = open_state(state)
-    for at in range(0, records.size, 8):
-        pc = records[at]
-        record(view, _FETCH, pc & _KEPT, 4, instructions, totals)
-        for slot in range(4):
-            address = records[at + 4 + slot]
-            if address != 0:
-                record(view, _READ, address & _KEPT, item_bytes, instructions, totals)
-        for slot in range(2):
-            address = records[at + 2 + slot]
-            if address != 0:
-                record(view, _WRITE, address & _KEPT, item_bytes, instructions, totals)
+    out, count, fetch = (addresses, words, totals), 0, load_byte(kinds + _FETCH_WORD)
+    while at < end and count <= room - MOST_OF_A_RECORD:
+        count = note(out, count, fetch, load(at, 0), 4)
+        for word in range(4, 8):
+            if load(at, word) != 0:
+                count = note(out, count, LOADS, load(at, word), item_bytes)
+        for word in range(2, 4):
+            if load(at, word) != 0:
+                count = note(out, count, STORES, load(at, word), item_bytes)
+        at += 64
+    return at, count
 
 
 PARSERS: dict[str, Any] = {
@@ -251,5 +211,5 @@ PARSERS: dict[str, Any] = {
     "xdin": kernel(_xdin),
     "lackey": kernel(_lackey),
     "drmemtrace": kernel(_drmemtrace),
+    "champsim": kernel(_champsim),
 }
-champsim = kernel(_champsim)
