@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Sequence
 
 from rooflab.loops import tiles
@@ -12,6 +13,8 @@ from rooflab.types.loop import LoopReport, Tile, TileSweep
 from rooflab.types.machine import Machine
 from rooflab.units import si
 
+TURNS = 3  # that each of the most promising sizes gets
+
 
 def sweep(
     name: str,
@@ -21,7 +24,7 @@ def sweep(
     machine: Machine | None,
     measure: Callable[[dict[str, int]], Timing],
 ) -> TileSweep:
-    """The sweep over `reports`: the five with the least predicted time (or traffic) run by `measure`.
+    """The sweep over `reports`: the five with the least predicted time (or traffic) run by `measure`, in turns.
 
     Raises:
         RooflabError: the first error, where no configuration could be simulated.
@@ -35,9 +38,10 @@ def sweep(
     if not made:
         raise next(each for each in reports if isinstance(each, Exception))
     promising = sorted(range(len(made)), key=lambda n: _promise(made[n]))[: tiles.TIMED]
-    for number in promising:
-        timing = measure(made[number].sizes)
-        made[number] = _with_time(made[number], timing)
+    # In turns: a busy moment of the machine then spoils no one size.
+    turns = [[measure(made[number].sizes) for number in promising] for _ in range(TURNS)]
+    for number, timings in zip(promising, zip(*turns, strict=True), strict=True):
+        made[number] = _with_time(made[number], timings)
     best = min((made[n] for n in promising), key=lambda tile: tile.measured_s or 0.0)
     incomplete = [each for each in reports if isinstance(each, LoopReport) and not each.complete]
     said = (
@@ -63,14 +67,15 @@ def _tile(sizes: dict[str, int], report: LoopReport, machine: Machine | None) ->
     return Tile(sizes=sizes, traffic_bytes=traffic, predicted_s=None if found is None else found.time_s)
 
 
-def _with_time(tile: Tile, timing: Timing) -> Tile:
+def _with_time(tile: Tile, timings: Sequence[Timing]) -> Tile:
+    best, median = min(each.best_s for each in timings), statistics.median(each.median_s for each in timings)
     return Tile(
         sizes=tile.sizes,
         traffic_bytes=tile.traffic_bytes,
         predicted_s=tile.predicted_s,
-        measured_s=timing.best_s,
-        runs=timing.runs,
-        spread=timing.spread,
+        measured_s=best,
+        runs=sum(each.runs for each in timings),
+        spread=(median - best) / median if median else 0.0,
     )
 
 
