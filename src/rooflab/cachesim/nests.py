@@ -5,6 +5,7 @@ A nest is a tree; `encode` makes of it the table of integers that `nest_kernel` 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -13,7 +14,9 @@ from rooflab.errors import RooflabError
 
 MOST_LOOPS = 8  # that one access may lie in
 MOST_REFERENCES = 64  # of an innermost loop
-# Instructions of the table.
+# Instructions of the table. Those of loops are followed by the loop's number, its extent, the loop that clips it
+# (or −1) and the total; then LOOP by where the table goes on after it, INNER by the address of what makes its
+# steps and by how many references follow.
 LOOP, END, INNER, ACCESS, STOP = range(5)
 REFERENCE_WORDS = 4 + MOST_LOOPS  # base, bytes, request, reference, a stride for each loop
 
@@ -60,6 +63,7 @@ class Program(NamedTuple):
 
 @dataclass
 class _Encoder:
+    steps_of: Callable[[Sequence[Access]], int]
     words: list[int] = field(default_factory=list)
     numbers: dict[str, int] = field(default_factory=dict)
 
@@ -73,7 +77,7 @@ class _Encoder:
                 raise RooflabError(
                     f"loop {loop.name!r} holds {len(accesses)} accesses, expected at most {MOST_REFERENCES}"
                 )
-            self.words += [INNER, *header, len(accesses)]
+            self.words += [INNER, *header, self.steps_of(accesses), len(accesses)]
             for each in accesses:
                 self.access(each)
         else:
@@ -96,9 +100,9 @@ class _Encoder:
         self.words += [access.base, access.nbytes, access.request, access.reference, *strides]
 
 
-def encode(loop: Loop) -> list[int]:
-    """The table of one outermost loop."""
-    encoder = _Encoder()
+def encode(loop: Loop, steps_of: Callable[[Sequence[Access]], int]) -> list[int]:
+    """The table of one outermost loop; `steps_of` names what makes the steps of an innermost one."""
+    encoder = _Encoder(steps_of)
     encoder.loop(loop)
     return [*encoder.words, STOP]
 

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from rooflab.cachesim import growth, layout, nests, walks
+from rooflab.cachesim import growth, layout, walks
 from rooflab.cachesim.compiled import OPTIONS, callback, kernel, native_address, ready
 from rooflab.cachesim.core import split_address
 from rooflab.cachesim.layout import MEMO, META, UNIT_SHIFT
 from rooflab.cachesim.memory import CALL_SIGNATURE, add, load, shift_right, store
-from rooflab.cachesim.nest_kernel import PLAIN, SCRATCH_WORDS, run
+from rooflab.cachesim.nest_kernel import PLAIN, run, scratch, table_of
 from rooflab.cachesim.stream import Stream
 from rooflab.errors import RooflabError
 from rooflab.types.simulation import MissCurve
@@ -212,10 +212,10 @@ def curve_of(stream: Stream, line_bytes: int = 64) -> MissCurve:
     units = stream.footprint_bytes // line_bytes + 2 * len(stream.spans)
     counted = Distances(units, len(stream.references), line_bytes)
     if stream.program is not None:
-        scratch = np.zeros(SCRATCH_WORDS, np.int64)
+        memory = scratch()
         for loop in stream.program.loops:
-            table = np.array(nests.encode(loop), np.int64)
-            run(counted.address, table.ctypes.data, scratch.ctypes.data, 0, loop.extent, PLAIN)
+            table = table_of(loop, line_bytes)
+            run(counted.address, table.ctypes.data, memory.ctypes.data, 0, loop.extent, PLAIN)
     else:
         assert stream.walk is not None
         name, numbers = stream.walk

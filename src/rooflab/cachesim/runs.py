@@ -35,7 +35,7 @@ def simulate_stream(
     built = hierarchy.build(levels, tlbs=tlbs, references=stream.references, units=units, limit=_limit(stream))
     ran = slices.Ran(stream.accesses, stream.accessed_bytes, True)
     if stream.program is not None:
-        warping.prepare(built)
+        warping.prepare(built, stream.program)
     begun = time.perf_counter()
     if time_limit_s is not None:
         ran = slices.run(built, stream, time_limit_s, exact)

@@ -15,7 +15,7 @@ import numpy as np
 from rooflab.cachesim import layout, nests
 from rooflab.cachesim.compiled import kernel, ready
 from rooflab.cachesim.hierarchy import Hierarchy
-from rooflab.cachesim.nest_kernel import AT_ONCE, PLAIN, SCRATCH_WORDS, SETTLE, run
+from rooflab.cachesim.nest_kernel import AT_ONCE, PLAIN, SETTLE, run, scratch, table_of
 from rooflab.cachesim.vectors import EMPTY, WIDEST
 from rooflab.types.simulation import Cache
 
@@ -32,11 +32,11 @@ def run_program(built: Hierarchy, program: nests.Program, arrays: np.ndarray, ex
         arrays: a row for each array: first address and the one after its last; sorted, on pages of their own.
         exact: make every single access: no collapse, no warping. The counts are the same.
     """
-    scratch = np.zeros(SCRATCH_WORDS, np.int64)
+    memory = scratch()
     for loop in program.loops:
-        table = np.array(nests.encode(loop), np.int64)
+        table = table_of(loop, built.levels[0].unit_bytes)
         mode = PLAIN if exact else _mode(built, loop)
-        call = (built.address, table.ctypes.data, scratch.ctypes.data)
+        call = (built.address, table.ctypes.data, memory.ctypes.data)
         shifts = None if mode == PLAIN else _shifts(built, loop, arrays)
         if shifts is None:
             run(*call, 0, loop.extent, mode)
@@ -56,8 +56,10 @@ def _count_hits(built: Hierarchy, program: nests.Program) -> None:
     rows[:, layout.HITS] = np.where(made == 0, 0, hits)
 
 
-def prepare(built: Hierarchy) -> None:
-    """Compile what `run_program` calls for `built`, or find it on disk."""
+def prepare(built: Hierarchy, program: nests.Program) -> None:
+    """Compile what `run_program` calls for `program` on `built`, or find it on disk."""
+    for loop in program.loops:
+        table_of(loop, built.levels[0].unit_bytes)
     tags = built.tags(0)
     ready(run, 0, 0, 0, 0, 0, 0)
     arrays = np.zeros((1, 2), np.int64)
