@@ -1,10 +1,10 @@
-"""How fast traces are simulated: records or lines a second by format, with misses told apart, and as a curve.
+"""How fast traces are read and simulated: records or lines a second by format, parsed alone and in every use.
 
 Run: python benchmarks/traces.py
 
-Traces of a few million accesses are made in a temporary folder: three quarters sequential, a quarter random over
-64 MiB. Reading from the (warm) disk and parsing count in the time; compiling does not. Medians of five runs, one
-thread.
+Traces of a million accesses are made in a temporary folder, sequential ones and mixed ones: three quarters
+sequential, a quarter random over 64 MiB. Reading from the (warm) disk counts in the time; compiling does not.
+Medians of five runs, one thread. Parsing is reading and noting the accesses, without a cache.
 """
 
 from __future__ import annotations
@@ -19,30 +19,46 @@ import numpy as np
 
 import rooflab
 from rooflab import Cache
+from rooflab.cachesim import address_traces, trace_files
 
 LEVELS = [Cache(32 * 1024, 8), Cache(512 * 1024, 8), Cache(16 * 1024 * 1024, 16)]
 COUNT, ROUNDS = 1_000_000, 5
+FORMS = ("9.1f", "12.1f", "9.1f", "6.0f", "11.1f", "9.1f")
 TARGETS_PER_S = {"champsim": 20e6, "din": 5e6, "xdin": 5e6, "lackey": 5e6, "drmemtrace": 5e6}
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        made = traces(Path(folder))
-        print(f"{'M records/s':20}{'simulate':>12}{'classify':>12}{'curve':>12}{'goal':>8}")
-        for name, path in made.items():
+        mixed, plain = (traces(Path(folder) / each, share) for each, share in (("mixed", 0.25), ("plain", 0.0)))
+        print(
+            f"{'M records/s':12}{'parse':>9}{'sequential':>12}{'mixed':>9}{'goal':>6}{'classify':>11}{'curve':>9}"
+        )
+        for name, path in mixed.items():
             told = (
+                rate(lambda path=path, name=name: parse(path, name)),
+                rate(lambda path=plain[name]: rooflab.simulate(path, levels=LEVELS)),
                 rate(lambda path=path: rooflab.simulate(path, levels=LEVELS)),
+                TARGETS_PER_S[name],
                 rate(lambda path=path: rooflab.simulate(path, levels=LEVELS, classify=True)),
                 rate(lambda path=path: rooflab.miss_curve(path)),
             )
-            print(f"{name:20}" + "".join(f"{each / 1e6:12.1f}" for each in (*told, TARGETS_PER_S[name])))
+            print(f"{name:12}" + "".join(f"{each / 1e6:{form}}" for each, form in zip(told, FORMS, strict=True)))
 
 
-def traces(folder: Path) -> dict[str, Path]:
-    """A file of `COUNT` records in each format, by its name."""
+def parse(path: Path, name: str) -> None:
+    """Read the trace at `path` and note its accesses, as a simulation does before it makes them."""
+    noted = address_traces.Noted(name, address_traces.Settings(name, "skip", 8))
+    with trace_files.opened(path) as file:
+        for _ in noted.batches(file):
+            pass
+
+
+def traces(folder: Path, random: float) -> dict[str, Path]:
+    """A file of `COUNT` records in each format, by its name, with a share of `random` accesses."""
+    folder.mkdir()
     rng = np.random.default_rng(1)
     places = (1 << 32) + np.arange(COUNT) * 8
-    scattered = rng.random(COUNT) < 0.25
+    scattered = rng.random(COUNT) < random
     places[scattered] = (1 << 33) + rng.integers(0, 1 << 23, scattered.sum()) * 8
     stores = rng.random(COUNT) < 0.3
     pairs = list(zip(places.tolist(), stores.tolist(), strict=True))

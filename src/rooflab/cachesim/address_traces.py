@@ -135,7 +135,7 @@ def _through(path: Path, address: int, settings: Settings, room: growth.Growing 
     accesses, nbytes, complete = 0, 0, True
     with trace_files.opened(path) as file:
         chosen = settings.format or trace_files.sniff(file.head, str(path))
-        noted = _Noted(chosen, settings)
+        noted = Noted(chosen, settings)
         ready(replay_words, address, *noted.columns, 0)
         begun = time.perf_counter()
         for count in noted.batches(file):
@@ -158,7 +158,7 @@ def _through(path: Path, address: int, settings: Settings, room: growth.Growing 
     return _Read(accesses, nbytes, by_reason, said, complete, seconds)
 
 
-class _Noted:
+class Noted:
     """Accesses of a trace, a batch at a time, where compiled code puts them and takes them from."""
 
     def __init__(self, chosen: str, settings: Settings) -> None:
