@@ -214,6 +214,22 @@ def test_the_command_writes_a_file(root, tmp_path):
             "suffix '.toml', expected one of .json, .csv",
         ),
         ("loops.py:triad", ("--n", 5, "-o", "x.toml"), "suffix '.toml', expected one of .json"),
+        ("loops.py:matmul", ("--n", 5, "--tile", "q=4"), "unknown tile size of matmul 'q'; known: a, b, c, t"),
+        (
+            "loops.py:matmul",
+            ("--n", 5, "--tile", "t=1:9999999999999"),
+            "9,999,999,999,999 sizes, expected at most",
+        ),
+        ("loops.py:matmul", ("--n", 5, "--tile", "t=2", "--tile", "t=4"), "t is there already"),
+        (
+            "loops.py:triad",
+            ("--n", 5, "--dim", "n=6"),
+            "multiple values for argument 'n': --n is the first argument",
+        ),
+        ("loops.py:triad", ("--n", 5, "--dim", "seed=-1"), "a whole number from zero on"),
+        ("loops.py:triad", ("--n", 10**16), "MemoryError: Unable to allocate"),
+        ("loops.py:triad", ("--n", 5, "--limit", "nan"), "limit_s is nan, expected seconds above zero"),
+        ("loops.py:triad", ("--n", 5, "-o", "/nowhere/x.json"), "there is no folder /nowhere"),
         ("ladder.py:main", ("--n", 5), "no function args, expected one that makes the arguments of main"),
     ],
 )

@@ -88,7 +88,14 @@ def loop(
         raise RooflabError(f"{pictures[0]}: a picture of a loop needs {lacks}; .html and .json do without")
     if tiles and classify:
         raise RooflabError("--classify is of one loop, --tile of many sizes: take the size with --dim, or in args")
-    wanted = dict(sizes.parse(each) for each in tiles)
+    wanted: dict[str, tuple[int, ...]] = {}
+    for each in tiles:
+        name, tried = sizes.parse(each)
+        if name in wanted:
+            raise RooflabError(
+                f"--tile {each}: {name} is there already, expected each name once: NAME=SIZE,SIZE,…"
+            )
+        wanted[name] = tried
     found = None if machine is None else story.machine(machine)
     fn, args = targets.load(target, n, _numbers(dims))
     if wanted:
@@ -138,6 +145,6 @@ def _numbers(pairs: tuple[str, ...]) -> dict[str, Any]:
     for text in pairs:
         name, _, said = text.partition("=")
         if not name or not said.isdecimal():
-            raise RooflabError(f"--dim {text}: expected NAME=N with a whole number")
+            raise RooflabError(f"--dim {text}: expected NAME=N with a whole number from zero on")
         made[name] = int(said)
     return made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
@@ -9,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rooflab.errors import RooflabError
-from rooflab.loops.kinds import Kind, of_value
+from rooflab.loops.kinds import Kind, of_value, root
 from rooflab.loops.source import Source
 from rooflab.loops.twin_text import Layout
 
@@ -81,6 +82,7 @@ def bind(fn: Callable[..., Any], source: Source, given: Sequence[Any]) -> Argume
         if isinstance(value, np.ndarray):
             _check_array(source, name, value)
     arrays = {name: value for name, value in bound.arguments.items() if isinstance(value, np.ndarray)}
+    _check_stores(source, arrays)
     if not arrays:
         raise RooflabError(f"{source.name}: got no array among its arguments, expected at least one")
     placed = place(arrays)
@@ -118,7 +120,23 @@ def place(arrays: dict[str, np.ndarray]) -> tuple[Placed, ...]:
     return tuple(made)
 
 
+def _check_stores(source: Source, arrays: dict[str, np.ndarray]) -> None:
+    """Nothing is stored in an array that is read-only."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
+            base = root(node)
+            value = arrays.get(base.id) if isinstance(base, ast.Name) else None
+            if value is not None and not value.flags.writeable:
+                said = f"{ast.unparse(node)} = …"
+                raise RooflabError(
+                    f"{source.at(node)}: {source.name}: {said}: {ast.unparse(base)} is read-only, expected an"
+                    f" array that can be written to: {ast.unparse(base)}.copy()"
+                )
+
+
 def _check_array(source: Source, name: str, value: np.ndarray) -> None:
+    if isinstance(value, np.ma.MaskedArray):
+        raise RooflabError(f"{source.name}: argument {name} is masked, expected a plain array: {name}.filled(0)")
     if value.ndim == 0:
         raise RooflabError(f"{source.name}: argument {name} is an array of no dimension, expected a plain number")
     if value.size == 0:

@@ -97,6 +97,9 @@ def given(levels: Sequence[Cache]) -> Chosen:
     """
     import msgspec
 
+    for number, each in enumerate(levels):
+        if not isinstance(each, Cache):
+            raise RooflabError(f"levels[{number}] is {each!r}, expected such as Cache(32 * 1024, 8)")
     named = [
         each if each.name else msgspec.structs.replace(each, name=f"L{number}")
         for number, each in enumerate(levels, 1)

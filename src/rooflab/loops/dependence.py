@@ -30,17 +30,21 @@ def parallel(source: Source, kinds: Kinds, arguments: Arguments) -> Verdict:
     if _shared(arguments):
         return Verdict(None, "its arrays share memory: an iteration may read what another writes")
     reasons: list[str] = []
-    made = _spread(tree.body, kinds, reasons)
+    made = _spread(tree.body, kinds, reasons, ())
     if not made:
         return Verdict(None, reasons[0] if reasons else "it has no loop over range")
     return Verdict(ast.fix_missing_locations(tree), f"over {' and '.join(dict.fromkeys(made))}")
 
 
-def _spread(body: Sequence[ast.stmt], kinds: Kinds, reasons: list[str], depth: int = 0) -> list[str]:
+def _spread(
+    body: Sequence[ast.stmt], kinds: Kinds, reasons: list[str], after: Sequence[ast.stmt], depth: int = 0
+) -> list[str]:
+    """The variables of the loops of `body` that were put over prange; `after` is what follows it."""
     made = []
-    for node in body:
+    for number, node in enumerate(body):
+        rest = [*body[number + 1 :], *after]
         if isinstance(node, ast.For):
-            reason = _why_not(node, kinds)
+            reason = _why_not(node, kinds) or _read_after(node, rest)
             if reason is None:
                 assert isinstance(node.iter, ast.Call)
                 assert isinstance(node.target, ast.Name)
@@ -49,7 +53,7 @@ def _spread(body: Sequence[ast.stmt], kinds: Kinds, reasons: list[str], depth: i
                 continue
             reasons.append(f"line {node.lineno}: {reason}")
         if isinstance(node, (ast.For, ast.While)) and depth < 2:
-            made += _spread(node.body, kinds, reasons, depth + 1)
+            made += _spread(node.body, kinds, reasons, rest, depth + 1)
     return made
 
 
@@ -110,6 +114,16 @@ def _carried_scalar(node: ast.For, kinds: Kinds) -> str | None:
     return None
 
 
+def _read_after(node: ast.For, rest: Sequence[ast.stmt]) -> str | None:
+    """A local that the last iteration of `node` leaves to what follows; sums are of all iterations."""
+    sums = {n.target.id for n in ast.walk(node) if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name)}
+    names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    for name in sorted(names - sums):
+        if _first_use(rest, name) == "read":
+            return f"{name} is read after the loop, as its last iteration left it"
+    return None
+
+
 def _first_use(body: Sequence[ast.stmt], name: str) -> str | None:
     """How `body` uses `name`: "write" where every path assigns it before it reads it, else "read"; None: not."""
     for node in body:
@@ -129,6 +143,8 @@ def _first_use(body: Sequence[ast.stmt], name: str) -> str | None:
                 return "read"
             if found == ["write", "write"]:
                 return "write"
+        elif isinstance(node, ast.For) and ast.unparse(node.target) == name:
+            return "read" if _reads(node.iter, name) else "write"
         elif any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(node)):
             if isinstance(node, ast.For) and not _reads(node.iter, name):
                 inner = _first_use(node.body, name)

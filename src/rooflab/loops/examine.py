@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -12,12 +13,16 @@ from rooflab.loops import affine, compiled_code, counting, language, original, s
 from rooflab.loops.arguments import Arguments, bind
 from rooflab.loops.caches import Chosen
 from rooflab.loops.kinds import Array, Kinds
+from rooflab.machines.detect import detect
 from rooflab.timing import Timing
 from rooflab.types.loop import Code, LoopReport, Static, Timed
 from rooflab.types.simulation import Simulation
+from rooflab.units import iec
 
 LIMIT_S = 60.0  # of counting, unless the caller says otherwise
 _CONFLICTS, _SHARE = 1.5, 1 / 3  # misses ÷ those that capacity explains; conflicts among a level's misses
+_ENDS = 16  # lines that the ends of arrays and rows may share with nothing: no conflicts
+_COPIES, _LOOKED_UP_BYTES = 3, 1 << 30  # of less memory than that, there is enough anywhere
 _PLAIN_PYTHON = 200_000  # accesses up to which the loop is run by Python itself too, to compare results
 _CONVENTIONS = (
     "FLOP: as the source says them; a multiply-add is 2, a comparison, negation or minimum 1, exp and the like"
@@ -44,9 +49,23 @@ def understand(fn: Callable[..., Any], given: tuple[Any, ...]) -> Known:
     """
     read = source.read(fn)
     arguments = bind(fn, read, given)
+    _check_memory(read.name, arguments)
     kinds = Kinds(read, arguments.kinds)
     language.check(read, kinds)
     return Known(read, kinds, arguments)
+
+
+def _check_memory(name: str, arguments: Arguments) -> None:
+    """Raise where the arguments and two copies of them, of the counted and of the compiled run, do not fit."""
+    nbytes = _COPIES * sum(value.nbytes for value in arguments.arrays().values())
+    if nbytes < _LOOKED_UP_BYTES:
+        return
+    granted = detect(gpus=False).memory_granted_bytes
+    if granted is not None and nbytes > granted:
+        raise RooflabError(
+            f"{name}: its arrays and two copies take {iec(nbytes)}, and {iec(granted)} of memory are granted:"
+            " give smaller arguments; a few times the largest cache is enough"
+        )
 
 
 def report(
@@ -169,7 +188,7 @@ def conflicts(static: Static, simulation: Simulation) -> list[str]:
     said = []
     for each, near in zip(simulation.traffic, simulation.levels, strict=True):
         needed = static.traffic_bytes.get(each.level)
-        if needed and each.nbytes > _CONFLICTS * needed:
+        if needed and each.nbytes > _CONFLICTS * needed + _ENDS * near.cache.line_bytes:
             said.append(
                 f"{near.name} misses {each.nbytes / needed:.1f} × what its capacity explains: lines used together"
                 " fall into the same sets, as rows of a power of two do: pad them by a line"
@@ -185,23 +204,56 @@ def _run(known: Known, counted: counting.Counted, caches: Chosen, checks: list[s
     made = original.run_once(compiled.serial, arguments)
     _compare("the compiled loop", made, wanted, checks, warnings)
     if counted.simulation.accesses <= _PLAIN_PYTHON:
-        _compare("plain Python", original.plain_python(read, arguments), wanted, checks, warnings)
+        _check_python(read, arguments, wanted, checks, warnings)
     fresh = original.steered_by_data(read, kinds)
     largest = max(each.capacity_bytes for each in caches.caches)
     runs = [_timed(original.warm(compiled.serial, arguments, fresh), 1, "warm")]
     runs.append(_timed(original.cold(compiled.serial, arguments, largest, fresh), 1, "cold"))
     parallel = compiled.verdict.reason
     if compiled.parallel is not None:
-        import numba
-
-        spread = original.run_once(compiled.parallel, arguments)
-        if _compare("prange", spread, wanted, checks, warnings):
-            threads = numba.get_num_threads()
-            runs.append(_timed(original.warm(compiled.parallel, arguments, fresh), threads, "warm"))
-        else:
-            parallel = "left out: its result differs from that of one core"
+        run, refused = _spread(compiled.parallel, arguments, wanted, fresh, checks, warnings)
+        runs += [] if run is None else [run]
+        parallel = refused or parallel
     code = compiled_code.examine(read, kinds, arguments, compiled, counted)
     return _Run(code, runs, parallel)
+
+
+def _spread(
+    function: Callable[..., Any],
+    arguments: Arguments,
+    wanted: tuple[Any, tuple],
+    fresh: bool,
+    checks: list[str],
+    warnings: list[str],
+) -> tuple[Timed | None, str]:
+    """A warm run of the loop over prange, and ""; or None and why there is none."""
+    import numba
+    from numba.core.errors import NumbaError
+
+    try:
+        made = original.run_once(function, arguments)
+    except NumbaError as error:
+        # numba's prange knows less than its range: no steps, no loop variable that changes.
+        return None, f"left out: {original.reason(error)}"
+    if not _compare("prange", made, wanted, checks, warnings):
+        return None, "left out: its result differs from that of one core"
+    return _timed(original.warm(function, arguments, fresh), numba.get_num_threads(), "warm"), ""
+
+
+def _check_python(
+    read: source.Source, arguments: Arguments, wanted: tuple[Any, tuple], checks: list[str], warnings: list[str]
+) -> None:
+    """Compare with what Python itself makes of the loop, which may stop where compiled code goes on."""
+    try:
+        made = original.plain_python(read, arguments)
+    except Exception as error:  # noqa: BLE001
+        # whatever the user's own lines raise, a division by zero or a name without a value, is theirs to know
+        frames = [each for each in traceback.extract_tb(error.__traceback__) if each.filename == read.path]
+        line = frames[-1].lineno if frames else read.tree.lineno
+        said = f"{type(error).__name__} in line {line} ({error})"
+        warnings.append(f"plain Python stops with {said}, where the compiled loop goes on")
+        return
+    _compare("plain Python", made, wanted, checks, warnings)
 
 
 def _compare(
@@ -230,7 +282,8 @@ def _readable(error: Exception, read: source.Source) -> Exception:
     """Errors of numba in one line that names the source's; others as they are."""
     from numba.core.errors import NumbaError
 
-    return original.compile_error(error, read) if isinstance(error, NumbaError) else error
+    # What its lowering does not know, numba says with Python's own error.
+    return original.compile_error(error, read) if isinstance(error, (NumbaError, NotImplementedError)) else error
 
 
 def _named(known: Known) -> list[tuple[str, Any]]:

@@ -9,6 +9,9 @@ import sys
 import tempfile
 from pathlib import Path
 from types import ModuleType
+from typing import Any
+
+import numpy as np
 
 import rooflab
 from rooflab.loops.source import Source
@@ -42,10 +45,20 @@ def preamble(source: Source) -> str:
         else:
             lines.append(f"{name} = {known}")
     for name, value in source.constants.items():
-        # repr of inf and nan is no Python
-        text = repr(value) if repr(value) not in ("inf", "-inf", "nan") else f"float({str(value)!r})"
-        lines.append(f"{name} = {text}")
+        lines.append(f"{name} = {_written(value)}")
     return "\n".join(lines) + "\n"
+
+
+def _written(value: Any) -> str:
+    """`value` as Python writes it; repr of inf and nan is none."""
+    if isinstance(value, complex):
+        made = f"complex({_written(float(value.real))}, {_written(float(value.imag))})"
+    elif isinstance(value, (float, np.floating)):
+        made = f"float({str(float(value))!r})" if not np.isfinite(value) else repr(float(value))
+    else:
+        return repr(value)
+    kind = type(value).__name__
+    return made if kind in ("float", "complex") else f"np.{kind}({made})"
 
 
 def module(name: str, text: str, key: str = "") -> ModuleType:

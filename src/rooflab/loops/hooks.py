@@ -1,8 +1,8 @@
 """What a twin calls beside the simulator: counters of blocks, trips of loops, indices out of bounds, the stop.
 
 The memory at `events` holds, as 64-bit words: STOP, which another thread sets to end the run; what went out
-of bounds; and from VARIABLES on the value of each loop's variable, so that an error and a stop can say
-where they were. The memory at `passes` holds how often each block ran.
+of bounds; AT, the loop in which the run was stopped; and from VARIABLES on the value of each loop's variable,
+so that an error and a stop can say where they were. The memory at `passes` holds how often each block ran.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numba.extending import intrinsic
 
 from rooflab.cachesim.memory import I64, add, pointer, store
 
-STOP, REF, AXIS, INDEX, LENGTH, VARIABLES = 0, 1, 2, 3, 4, 8
+STOP, REF, AXIS, INDEX, LENGTH, AT, VARIABLES = 0, 1, 2, 3, 4, 5, 8
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 
 
@@ -40,6 +40,7 @@ def step(passes, block, events, loop, variable):
     add(passes, block, 1)
     store(events, VARIABLES + loop, variable)
     if _watched(events, STOP) != 0:  # type: ignore[call-arg]
+        store(events, AT, loop)
         raise InterruptedError
 
 

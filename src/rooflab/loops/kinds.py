@@ -30,6 +30,7 @@ _FUNCTIONS = {  # Python's and NumPy's names of what the formulas call otherwise
     "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh", "gamma": "lgamma",
 }  # fmt: skip
 _INTEGER_RESULT = {"math.floor", "math.ceil", "math.trunc", "round", "int", "len", "math.gcd"}
+_PARTS = {"complex64": "fp32", "complex128": "fp64"}
 _CASTS = {"float": "fp64", "int": "int", "bool": "bool", "complex": "complex128"}
 
 
@@ -68,14 +69,16 @@ def of_value(value: Any) -> Kind:
     if isinstance(value, (bool, np.bool_)):
         return "bool"
     if isinstance(value, (int, np.integer)):
+        if not -(2**63) <= value < 2**64:
+            raise RooflabError("a whole number beyond 64 bits, expected one within, or a float")
         return "int"
     if isinstance(value, (float, complex, np.generic)):
-        return of_dtype(np.asarray(value).dtype)
+        return of_dtype(np.asarray(value).dtype, "a")
     raise RooflabError(f"a {type(value).__name__}, expected a NumPy array or a number")
 
 
-def of_dtype(dtype: np.dtype) -> str:
-    """The kind of an array's elements.
+def of_dtype(dtype: np.dtype, what: str = "an array of") -> str:
+    """The kind of an array's elements; errors call the value `what`, then its format.
 
     Raises:
         RooflabError: objects, strings, records and formats that numba cannot compute in.
@@ -89,7 +92,7 @@ def of_dtype(dtype: np.dtype) -> str:
     found = {("f", 4): "fp32", ("f", 8): "fp64", ("c", 8): "complex64", ("c", 16): "complex128"}
     kind = found.get((dtype.kind, dtype.itemsize))
     if kind is None:
-        raise RooflabError(f"an array of {dtype}, expected bool, int8 to int64, float32, float64 or complex")
+        raise RooflabError(f"{what} {dtype}, expected bool, int8 to int64, float32, float64 or complex")
     return kind
 
 
@@ -111,7 +114,7 @@ class Kinds:
     def __init__(self, source: Source, arguments: Mapping[str, Kind]) -> None:
         self.source = source
         self.names: dict[str, Kind] = dict(arguments)
-        self.names |= {name: of_value(value) for name, value in source.constants.items()}
+        self.names |= {name: _constant(source, name, value) for name, value in source.constants.items()}
         for _ in range(2 * len(_ORDER) + 2):
             before = dict(self.names)
             for node in ast.walk(source.tree):
@@ -161,6 +164,9 @@ class Kinds:
                 return of_value(node.value) if isinstance(node.value, (bool, int, float, complex)) else None
             case ast.Name():
                 return self.names.get(node.id)
+            case ast.Attribute(attr="real" | "imag"):
+                kind = self.of(node.value)
+                return _PARTS.get(kind, kind) if isinstance(kind, str) else "int"
             case ast.Attribute():
                 return "fp64" if node.attr in ("pi", "e", "inf", "nan", "tau") else "int"
             case ast.Subscript():
@@ -245,6 +251,13 @@ class Kinds:
         vector, special = table.get(what, (0, 0))
         found = [Flop("vector", kind, vector * times), Flop("special", kind, special * times)]
         return tuple(each for each in found if each.times)
+
+
+def _constant(source: Source, name: str, value: Any) -> Kind:
+    try:
+        return of_value(value)
+    except RooflabError as error:
+        raise RooflabError(f"{source.path}: {source.name}: {name} is {error}") from None
 
 
 def _small_power(node: ast.AST) -> int | None:

@@ -94,6 +94,10 @@ def _check_for(node: ast.For, source: Source, kinds: Kinds) -> None:
         refuse(source, node, f"for {ast.unparse(node.target)}: one loop variable is expected")
     if call.keywords or not 1 <= len(call.args) <= 3:
         refuse(source, node, f"{ast.unparse(call)}: range takes one to three numbers")
+    for each in call.args:
+        if kinds.of(each) not in ("int", "bool", None):
+            said = ast.unparse(each)
+            refuse(source, node, f"{ast.unparse(call)}: {said} is {kinds.of(each)}, expected a whole number")
 
 
 def _check_subscript(node: ast.Subscript, source: Source, kinds: Kinds) -> None:
@@ -114,7 +118,7 @@ def _check_subscript(node: ast.Subscript, source: Source, kinds: Kinds) -> None:
         kind = kinds.of(index)
         if isinstance(kind, Array):
             refuse(source, node, f"{said}: an array as the index is a loop that cannot be seen; write that loop")
-        if kind not in ("int", "bool", None):
+        if kind not in ("int", None):
             refuse(source, index, f"{said}: the index {ast.unparse(index)} is {kind}, expected a whole number")
 
 
@@ -166,21 +170,49 @@ def _check_attribute(node: ast.Attribute, source: Source, kinds: Kinds) -> None:
             return
     if isinstance(node.value, ast.Attribute):
         return
+    if node.attr in ("real", "imag") and isinstance(kinds.of(node.value), str):
+        return
     refuse(source, node, f"{ast.unparse(node)}: {ast.unparse(node.value)} is neither an array nor math or numpy")
 
 
 def _check_assignment(node: ast.Assign | ast.AugAssign | ast.AnnAssign, source: Source, kinds: Kinds) -> None:
-    if isinstance(node, ast.Assign) and isinstance(kinds.of(node.value), Array):
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    if isinstance(node, ast.Assign) and isinstance(targets[0], ast.Tuple):
+        _check_shape(targets[0], node.value, source, kinds)
+    named = isinstance(targets[0], ast.Name)
+    if node.value is not None and isinstance(targets[0], ast.Subscript):
+        _check_element(targets[0], node, node.value, source, kinds)
+    if isinstance(node, ast.Assign) and named and isinstance(kinds.of(node.value), Array):
         refuse(
             source, node, f"{ast.unparse(node)}: an array by another name; use {ast.unparse(node.value)} itself"
         )
-    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
     for target in targets:
         for each in target.elts if isinstance(target, ast.Tuple) else [target]:
             if not isinstance(each, (ast.Name, ast.Subscript)):
                 refuse(source, node, f"{ast.unparse(each)} = …: names and elements can be assigned to")
             if isinstance(each, ast.Name) and kinds.array(each) is not None:
                 _check_swap(node, source, kinds)
+
+
+def _check_element(target: ast.Subscript, node: ast.stmt, value: ast.expr, source: Source, kinds: Kinds) -> None:
+    """An element takes a number; what a slice takes, the check of indices refuses."""
+    if kinds.array(value) is not None and not any(isinstance(each, ast.Slice) for each in indices(target)):
+        said = f"{ast.unparse(node)}: the whole array {ast.unparse(value)} in place of a number"
+        refuse(source, node, f"{said}; write the loop over its elements")
+
+
+def _check_shape(target: ast.Tuple, value: ast.expr, source: Source, kinds: Kinds) -> None:
+    """`n, m = a.shape` is of an array of two dimensions."""
+    if not isinstance(value, ast.Attribute) or value.attr != "shape":
+        return
+    array = kinds.array(value.value)
+    if array is not None and array.ndim != len(target.elts):
+        said = f"{ast.unparse(target)} = {ast.unparse(value)}"
+        refuse(
+            source,
+            target,
+            f"{said}: {len(target.elts)} names, and {array.ndim} in the shape of {ast.unparse(value.value)}",
+        )
 
 
 def _check_swap(node: ast.AST, source: Source, kinds: Kinds) -> None:

@@ -23,6 +23,7 @@ _OPTIONS = 'nogil=True, error_model="numpy"'
 COLD_ROUNDS, WARM_ROUNDS, PATIENCE_S = 3, 5, 1.0
 # How numba writes the types of a store that it cannot do.
 _STORED = re.compile(r"setitem\(array\((?P<item>\w+), .*\), .*, (?P<value>\w+)\)")
+_UNKNOWN = re.compile(r"(?P<what>\w+)\((?P<types>.*)\)")
 _SAME = {4: 1e-4, 8: 1e-9}  # relative; sums of parallel loops are added in another order
 
 
@@ -69,17 +70,23 @@ def _function(tree: ast.FunctionDef, name: str, kinds: Kinds) -> str:
 
 def compile_error(error: Exception, source: Source) -> RooflabError:
     """The refusal of numba in one line: which line of the source, and why."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    reason = next((line for line in lines if not line.startswith(("Failed in", "-", "During:"))), "unknown")
-    signature = next((line.removeprefix(">>> ") for line in lines if line.startswith(">>> ")), "")
-    stored = _STORED.fullmatch(signature)
-    if stored:
-        reason = f"a {stored['value']} cannot be stored in an array of {stored['item']}"
-    elif reason.endswith(":") and signature:
-        reason = f"{reason} {signature}"
     text = _line_of(error)
     said = f" at {text!r}" if text else ""
-    return RooflabError(f"{_place(source, text)}: {source.name}: numba cannot compile it{said}: {reason}")
+    return RooflabError(f"{_place(source, text)}: {source.name}: numba cannot compile it{said}: {reason(error)}")
+
+
+def reason(error: Exception) -> str:
+    """Why numba refused, in one line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    found = next((line for line in lines if not line.startswith(("Failed in", "-", "During:"))), "unknown")
+    signature = next((line.removeprefix(">>> ") for line in lines if line.startswith(">>> ")), "")
+    stored = _STORED.fullmatch(signature)
+    unknown = _UNKNOWN.fullmatch(signature) if found.startswith("No implementation of") else None
+    if stored:
+        return f"a {stored['value']} cannot be stored in an array of {stored['item']}"
+    if unknown:
+        return f"it knows no {unknown['what']} of {unknown['types']}"
+    return f"{found} {signature}" if found.endswith(":") and signature else found
 
 
 def _line_of(error: Exception) -> str:
@@ -126,10 +133,11 @@ def run_once(function: Callable[..., Any], arguments: Arguments) -> tuple[Any, t
 
 
 def plain_python(source: Source, arguments: Arguments) -> tuple[Any, tuple[Any, ...]]:
-    """(result, arguments after the run) of the loop as Python itself runs it."""
+    """(result, arguments after the run) of the loop as Python itself runs it, under the source's line numbers."""
     scope: dict[str, Any] = {}
-    text = f"{files.preamble(source)}\n\n{ast.unparse(_named(source.tree, 'plain'))}\n"
-    exec(compile(text, source.path, "exec"), scope)
+    exec(files.preamble(source), scope)
+    body = ast.fix_missing_locations(ast.Module([_named(source.tree, "plain")], []))
+    exec(compile(body, source.path, "exec"), scope)
     given = arguments.copied()
     with np.errstate(all="ignore"):
         return scope["plain"](*given), given

@@ -7,7 +7,7 @@ import builtins
 import inspect
 import math
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -88,7 +88,7 @@ def _source(fn: Callable[..., Any], tree: ast.FunctionDef, path: str, lines: dic
 
 def _outside(fn: Callable[..., Any], tree: ast.FunctionDef, path: str) -> tuple[dict[str, Any], dict[str, str]]:
     """What the function takes from its module: constants, and math's and NumPy's functions."""
-    cells = dict(inspect.getclosurevars(fn).nonlocals)
+    cells = dict(_cells(fn))
     ours = {each.arg for each in tree.args.args}
     ours |= {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     constants: dict[str, Any] = {}
@@ -100,7 +100,8 @@ def _outside(fn: Callable[..., Any], tree: ast.FunctionDef, path: str) -> tuple[
         value = cells.get(name, fn.__globals__.get(name, getattr(builtins, name, None)))
         where = f"{path}:{node.lineno}"
         if isinstance(value, (bool, int, float, complex, np.generic)):
-            constants[name] = value.item() if isinstance(value, np.generic) else value
+            # A float32 of the module computes in fp32: its format is kept.
+            constants[name] = value.item() if isinstance(value, (np.integer, np.bool_, np.float64)) else value
         elif isinstance(value, np.ndarray):
             raise RooflabError(
                 f"{where}: {name} is an array of the module, expected an argument: add {name} to"
@@ -111,6 +112,16 @@ def _outside(fn: Callable[..., Any], tree: ast.FunctionDef, path: str) -> tuple[
             if said is not None:
                 modules[name] = said
     return constants, modules
+
+
+def _cells(fn: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
+    """What the function takes from the functions around it; a name that has no value yet is left out."""
+    for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
+        try:
+            yield name, cell.cell_contents
+        except ValueError:
+            # an empty cell: the check of names says that it is none
+            continue
 
 
 def _known_name(value: Any) -> str | None:

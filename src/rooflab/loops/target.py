@@ -35,6 +35,11 @@ def load(text: str, n: int | None, dims: Mapping[str, int]) -> LoopTarget:
         raise RooflabError(
             f"{place}: no function args, expected one that makes the arguments of {name}: def args(n): return …"
         )
+    if not callable(maker):
+        raise RooflabError(
+            f"{place}: what should make the arguments of {name} is {maker!r:.60}, expected a function:"
+            " def args(n): return …"
+        )
     given: dict[str, Any] = dict(dims)
     parameters = inspect.signature(maker).parameters
     if "loop" in parameters:
@@ -49,6 +54,11 @@ def load(text: str, n: int | None, dims: Mapping[str, int]) -> LoopTarget:
         raise RooflabError(
             f"{place}: {maker.__name__} needs {needed[-1]!r}: give --n 4096, or --dim {needed[-1]}=…"
         )
+    try:
+        inspect.signature(maker).bind(*sizes, **given)
+    except TypeError as error:
+        wanted = f"{maker.__name__}{inspect.signature(maker)}"
+        raise RooflabError(f"{place}: {error}: --n is the first argument of {wanted}, --dim a named one") from None
     with targets.located(text):
         made = maker(*sizes, **given)
     return LoopTarget(fn, tuple(made) if isinstance(made, (tuple, list)) else (made,))

@@ -22,7 +22,7 @@ def parse(text: str) -> tuple[str, tuple[int, ...]]:
     """The name and the sizes that `text` lists: "bi=8:256:8" (the last included) or "bi=8,16,32".
 
     Raises:
-        RooflabError: anything else, or a size below one.
+        RooflabError: anything else, a size below one, or more than a sweep should hold.
     """
     name, _, said = text.partition("=")
     try:
@@ -30,7 +30,10 @@ def parse(text: str) -> tuple[str, tuple[int, ...]]:
             parts = [int(each) for each in said.split(":")]
             if len(parts) not in (2, 3):
                 raise ValueError
-            sizes = tuple(range(parts[0], parts[1] + 1, *parts[2:]))
+            every = range(parts[0], parts[1] + 1, *parts[2:])
+            if len(every) > MOST:
+                raise RooflabError(f"--tile {text}: {len(every):,} sizes, expected at most {MOST:,}: larger steps")
+            sizes = tuple(every)
         else:
             sizes = tuple(int(each) for each in said.split(","))
     except ValueError:
@@ -82,7 +85,7 @@ def simulate(
     given: Sequence[Any],
     chosen: Sequence[dict[str, int]],
     caches: Chosen,
-    limit_s: float,
+    limit_s: float | None,
 ) -> list[LoopReport | RooflabError]:
     """A report without times for each configuration, several at once: each twin runs without Python's lock."""
 

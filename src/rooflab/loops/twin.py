@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import threading
 import time
+import traceback
 from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,7 +39,7 @@ class Outcome(NamedTuple):
         outputs: its arguments after the run.
         stopped: whether its time was up before it ended.
         where: loop variables at that moment, outermost first ("i = 7").
-        error: an access out of bounds, in words.
+        error: in words, what ended it: an access out of bounds, or what Python raises too.
         seconds: that it ran, compilation left out.
     """
 
@@ -60,7 +63,9 @@ def make(source: Source, kinds: Kinds, arguments: Arguments) -> Twin:
     """The twin of `source` for these arguments, compiled on its first run or found compiled on disk."""
     text = twin_source.write(source, kinds, arguments.layouts)
     whole = "".join((files.preamble(source), _HEADER, text.text))
-    return Twin(files.module(f"twin_{source.name}", whole, source_digest()).twin, text)
+    # Both are inlined into it.
+    key = source_digest() + Path(hooks.__file__).read_text("utf-8")
+    return Twin(files.module(f"twin_{source.name}", whole, key).twin, text)
 
 
 def run(twin: Twin, source: Source, arguments: Arguments, state: int, limit_s: float | None) -> Outcome:
@@ -86,11 +91,19 @@ def run(twin: Twin, source: Source, arguments: Arguments, state: int, limit_s: f
     begun = time.perf_counter()
     result, failed = _bounded(lambda: twin.function(*given), events, limit_s)
     seconds = time.perf_counter() - begun
-    if failed is not None and not isinstance(failed, (IndexError, InterruptedError)):
-        raise failed
-    where = _where(twin.text, events, passes)
-    error = _outside(twin.text, source, events, where) if isinstance(failed, IndexError) else None
-    return Outcome(passes, result, outputs, isinstance(failed, InterruptedError), where, error, seconds)
+    stopped = isinstance(failed, InterruptedError)
+    within = int(events[hooks.AT]) if stopped else None
+    block = twin.text.loops[within].block if within is not None else -1
+    error = None
+    if isinstance(failed, IndexError):
+        block = twin.text.refs[int(events[hooks.REF])].block
+        within = twin.text.owners[block]
+    where = _where(twin.text, events, passes, within, block)
+    if isinstance(failed, IndexError):
+        error = _outside(twin.text, source, events, where)
+    elif failed is not None and not stopped:
+        error = _raised(source, failed)
+    return Outcome(passes, result, outputs, stopped, where, error, seconds)
 
 
 def _written(text: Text, arguments: Arguments) -> Collection[str] | None:
@@ -115,20 +128,36 @@ def _bounded(
     thread = threading.Thread(target=work, name="rooflab-twin", daemon=True)
     thread.start()
     try:
-        thread.join(limit_s)
+        thread.join(None if limit_s is None else min(limit_s, threading.TIMEOUT_MAX))
     finally:
         events[hooks.STOP] = 1
         thread.join()
     return held[0], held[1]
 
 
-def _where(text: Text, events: np.ndarray, passes: np.ndarray) -> str:
-    named = {
-        loop.variable: int(events[hooks.VARIABLES + loop.number])
-        for loop in text.loops
-        if loop.variable and passes[loop.block]
-    }
-    return ", ".join(f"{name} = {value}" for name, value in named.items())
+def _where(text: Text, events: np.ndarray, passes: np.ndarray, within: int | None, block: int) -> str:
+    """The variables of loop `within` and those around it, outermost first; of an outermost while its trip."""
+    said: list[str] = []
+    while within is not None:
+        loop = text.loops[within]
+        if loop.variable:
+            said.insert(0, f"{loop.variable} = {int(events[hooks.VARIABLES + loop.number])}")
+        elif loop.parent is None:
+            # Its test runs before its body, in a block of its own, for the trip to come.
+            trip = int(passes[loop.block]) + (block < loop.block)
+            said.insert(0, f"trip {trip:,} of while (line {loop.line})")
+        within = loop.parent
+    return ", ".join(said)
+
+
+def _raised(source: Source, failed: BaseException) -> str:
+    """What the running loop raised, as Python would: a step of zero, a whole number divided by zero, assert."""
+    frames = traceback.extract_tb(failed.__traceback__)
+    text = frames[-1].line if frames else None
+    statements = [each for each in ast.walk(source.tree) if isinstance(each, ast.stmt)]
+    said = next((each for each in statements if ast.unparse(each).partition("\n")[0] == text), source.tree)
+    reason = f": {failed}" if str(failed).strip() else ""
+    return f"{source.at(said)}: {source.name} stops with {type(failed).__name__}{reason}"
 
 
 def _outside(text: Text, source: Source, events: np.ndarray, where: str) -> str:

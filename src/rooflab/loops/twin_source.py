@@ -181,7 +181,7 @@ class _Writer:
 
     def _target(self, target: ast.expr) -> str:
         if isinstance(target, ast.Tuple):
-            return ", ".join(self._target(each) for each in target.elts)
+            return "".join(f"{self._target(each)}, " for each in target.elts)
         if isinstance(target, ast.Subscript):
             made, address = self._access(target)
             self._report(target, address, write=True)

@@ -25,7 +25,7 @@ def loop(
     machine: Machine | str | PathLike[str] | None = None,
     levels: Sequence[CacheLevel] | None = None,
     run: bool = True,
-    limit_s: float = 60.0,
+    limit_s: float | None = 60.0,
     classify: bool = False,
 ) -> LoopReport:
     """What limits a loop written in Python over NumPy arrays, at every cache level.
@@ -41,7 +41,7 @@ def loop(
             (`rooflab.measure()`), or a name or file of one. By default this host's caches, without roofs.
         levels: other caches to simulate, near to far (`rooflab.Cache`).
         run: compile and time the function too.
-        limit_s: seconds after which the count is stopped; counts are then partial, and marked.
+        limit_s: seconds after which the count is stopped; counts are then partial, and marked. None: no limit.
         classify: also tell compulsory, capacity and conflict misses apart, by level, array, access and line;
             counting takes several times as long.
 
@@ -52,11 +52,18 @@ def loop(
     from rooflab.loops import caches, examine
     from rooflab.model import loop_times
 
+    _check_limit(limit_s)
     found = as_machine(machine)
     known = examine.understand(fn, args)
     chosen = caches.choose(found, levels)
     report = examine.report(known, chosen, limit_s=limit_s, time=run, classify=classify)
     return report if found is None else loop_times.on(report, found)
+
+
+def _check_limit(limit_s: Any) -> None:
+    number = isinstance(limit_s, (int, float)) and not isinstance(limit_s, bool)
+    if limit_s is not None and not (number and limit_s > 0):
+        raise RooflabError(f"limit_s is {limit_s!r}, expected seconds above zero")
 
 
 def sweep_tiles(
@@ -65,7 +72,7 @@ def sweep_tiles(
     *args: Any,
     machine: Machine | str | PathLike[str] | None = None,
     levels: Sequence[CacheLevel] | None = None,
-    limit_s: float = 60.0,
+    limit_s: float | None = 60.0,
 ) -> TileSweep:
     """Traffic at every level and predicted time over tile sizes; the five most promising are timed.
 
@@ -75,7 +82,7 @@ def sweep_tiles(
         args: the other arguments in order, or all of them (those in `sizes` are then replaced).
         machine: as for `loop`; without one, the least traffic stands for the least time.
         levels: other caches to simulate.
-        limit_s: bound on the count of each configuration.
+        limit_s: bound on the count of each configuration, in seconds.
 
     Raises:
         UnknownNameError: a tile size that is no parameter of `fn`.
@@ -84,6 +91,7 @@ def sweep_tiles(
     from rooflab.loops import caches, tiles
     from rooflab.model import tile_choice
 
+    _check_limit(limit_s)
     found = as_machine(machine)
     chosen = caches.choose(found, levels)
     every = tiles.configurations(sizes)

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from rooflab.errors import RooflabError
 from rooflab.machines.detect import detect, require_memory
 
 if TYPE_CHECKING:
@@ -64,8 +65,18 @@ def machine(name_or_path: str | PathLike[str]) -> Machine:
 
 
 def as_machine(given: Machine | str | PathLike[str] | None) -> Machine | None:
-    """The machine that is given, or that a name or a path means."""
-    return machine(given) if isinstance(given, (str, os.PathLike)) else given
+    """The machine that is given, or that a name or a path means.
+
+    Raises:
+        RooflabError: something else.
+    """
+    from rooflab.types.machine import Machine
+
+    if isinstance(given, (str, os.PathLike)):
+        return machine(given)
+    if given is None or isinstance(given, Machine):
+        return given
+    raise RooflabError(f"machine is {given!r:.60}, expected a Machine, or a name or file of one")
 
 
 def _now() -> str:
