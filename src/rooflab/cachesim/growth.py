@@ -14,12 +14,12 @@ import numpy as np
 from rooflab.cachesim import layout
 from rooflab.cachesim.compiled import kernel
 from rooflab.cachesim.hierarchy import Hierarchy
-from rooflab.cachesim.level import first_sight
+from rooflab.cachesim.miss_kinds import first_sight
 from rooflab.errors import RooflabError
 
 MOST_UNITS = 1 << 26  # lines, or sectors: 4 GiB of data in lines of 64 bytes
 FIRST_UNITS = 1 << 12
-_HEADER = 3  # words before the slots: mask, hash shift, used (see `level.first_sight`)
+_HEADER = 3  # words before the slots: mask, hash shift, used (see `miss_kinds.first_sight`)
 
 
 class Growing(Protocol):

@@ -11,6 +11,7 @@ from rooflab.cachesim import fused, layout
 from rooflab.cachesim.core import split_address
 from rooflab.cachesim.level import compiled_level
 from rooflab.cachesim.memory import WORD
+from rooflab.cachesim.miss_kinds import classify_address
 from rooflab.cachesim.tags import Tags
 from rooflab.cachesim.vectors import WIDEST, padded
 from rooflab.errors import RooflabError
@@ -97,6 +98,7 @@ class Hierarchy(Tags):
         words[layout.COUNTS] = counts.ctypes.data
         if units is not None:
             words[layout.FLAGS] |= layout.CLASSIFIED
+            words[layout.CLASSIFY_CALL] = classify_address()
             words[layout.SHADOW] = self._shadow(cache.capacity_bytes // cache.unit_bytes)
             words[layout.SEEN] = self._seen(units)
         return words

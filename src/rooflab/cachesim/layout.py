@@ -36,9 +36,10 @@ from __future__ import annotations
     TLB, TLB_CALL,     # of the first level: the translation look-aside buffer's descriptor and function, or 0
     UNIT_CALL, SPLIT_CALL,   # of the first level: what answers an access within a unit, and any other
     GENERAL_CALL,   # what answers anything but the plainest requests
+    CLASSIFY_CALL,   # what tells misses apart (see miss_kinds.py); 0 unless classified
     CHANGES,      # how often a request changed what the level holds
     RETURNED, RAISED,   # where a called function leaves its result (see memory.call)
-) = range(37)
+) = range(38)
 DESCRIPTOR_WORDS = 40
 
 # Flags of a level.

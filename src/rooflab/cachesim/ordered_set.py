@@ -1,8 +1,8 @@
 """Sets in order of recency with entries of 32 or 64 bits: what `fused` does with one, as compiled operations.
 
 As in `vectors`, an entry is line × 2 + dirty, EMPTY where a way holds nothing, and lanes behind the last way stay
-EMPTY. Bits that say which ways matched are kept as such: m ^ (m − 1) are the ways up to the one that matched, or all
-where none did, so that no way need be found by counting.
+EMPTY. Bits that say which ways matched are kept as such: m ^ (m − 1) are the ways up to the one that matched, or
+all where none did, so that no way need be found by counting.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class OrderedSet(NamedTuple):
     """Compiled operations on sets of one number of ways; each takes the address of all tags and a set's number.
 
     matching(tags, set, line): a bit for each way that holds `line`: none or one.
-    renew(tags, set, matched, dirty): the entry in the way `matched`, now the newest; dirty if it was or `dirty` is.
+    renew(tags, set, matched, dirty): the entry in the way `matched`, now the newest; dirty if it or `dirty` is.
     push(tags, set, entry): what was the oldest entry; `entry` is the newest.
     use(tags, set, line): as `push` of a clean line or, where it is there, `renew`; then FOUND. Without a branch.
     """

@@ -16,10 +16,10 @@ from llvmlite import ir
 from numba import types
 
 from rooflab.cachesim import policies
+from rooflab.cachesim.addressing import set_of
 from rooflab.cachesim.coherence_layout import DROP, LOOK, PUT
 from rooflab.cachesim.compiled import Named, callback
 from rooflab.cachesim.layout import TAGS
-from rooflab.cachesim.level import set_of
 from rooflab.cachesim.memory import I32, I64, WORD, intrinsic, load, load_vector, pointer, store
 from rooflab.cachesim.vectors import EMPTY, WIDEST, WholeStore, padded, splat
 
