@@ -120,7 +120,7 @@ def _waiting(what: str) -> Iterator[None]:
     from rooflab.views.progress import progress
 
     with progress() as show:
-        show(f"{what} (very first run: 30 s more)", 0, 0)
+        show(f"{what} (a new loop: some seconds; the very first: 10 s more)", 0, 0)
         yield
 
 

@@ -52,6 +52,8 @@ class Layers:
     ) -> None:
         self.sizes, self.items, self.shapes, self.line = nest.sizes, items, shapes, line_bytes
         self.root = _Loop((), [], [])
+        # By access, which the root keeps alive, and depth: asked for again at every loop and cache.
+        self._known: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
         for access in nest.accesses:
             at = self.root
             for depth in range(1, len(access.loops) + 1):
@@ -164,6 +166,9 @@ class Layers:
 
     def _spans(self, access: Access, depth: int) -> list[tuple[int, int, int]]:
         """The first and last value of each index while the loops from `depth` on run, and how many there are."""
+        known = self._known.get((id(access), depth))
+        if known is not None:
+            return known
         trips = self._trips(access.loops)
         middle = self._middle(access.loops)
         inner = access.loops[depth:]
@@ -185,6 +190,7 @@ class Layers:
             # The last tile may be cut short: no index leaves its array.
             length = min(last - first + 1, self.shapes[access.array][axis])
             made.append((first, first + length - 1, min(distinct, length)))
+        self._known[id(access), depth] = made
         return made
 
     def _middle(self, loops: Sequence[Nested]) -> dict[str, int]:
