@@ -180,8 +180,8 @@ def pack_ages(hit: str, miss: int, replace: int, update: int, on_miss_only: bool
     return word | miss << 8 | replace << 10 | update << 12 | on_miss_only << 14
 
 
-def _quad_age(ways: int) -> tuple[Any, Any, Any]:
-    """QLRU: two bits of age for each way (Abel and Reineke, nanoBench, ISPASS 2020, section VI-B)."""
+def _make_aging(ways: int) -> Any:
+    """A compiled `aged(ages, rule, spared)`: the ages of a set after rule U0 to U3; way `spared` is new."""
     named = Named(f"{ways}")
 
     @named.part
@@ -203,6 +203,14 @@ def _quad_age(ways: int) -> tuple[Any, Any, Any]:
                 age += step
             made |= (age & 3) << (2 * way)
         return made
+
+    return aged
+
+
+def _quad_age(ways: int) -> tuple[Any, Any, Any]:
+    """QLRU: two bits of age for each way (Abel and Reineke, nanoBench, ISPASS 2020, section VI-B)."""
+    named, aged = Named(f"{ways}"), _make_aging(ways)
+    lanes = ways if ways > WIDEST else padded(ways)
 
     @named.part
     def note_hit(level, index, way):
@@ -229,7 +237,7 @@ def _quad_age(ways: int) -> tuple[Any, Any, Any]:
             store(load(level, META), index, ages)
         if empty >= 0:
             if rules >> 10 & 3 == 2:
-                tags, first = load(level, TAGS), index * padded_ways
+                tags, first = load(level, TAGS), index * lanes
                 way = ways - 1
                 while load(tags, first + way) != EMPTY:
                     way -= 1
@@ -240,7 +248,6 @@ def _quad_age(ways: int) -> tuple[Any, Any, Any]:
                 return way
         return 0
 
-    padded_ways = ways if ways > WIDEST else padded(ways)
     return note_hit, note_fill, choose
 
 
