@@ -25,7 +25,7 @@ RUNS = (
     # n/6 for square fp32 matrices
     # Every store takes the line from the other core; what it had last is asked for again 2 × 100,000 − 1 times.
     ("false_sharing.py", (), "128 bytes apart, 100,000 increments each: 0 false-sharing misses, 0 lines lost"),
-    # Rows of half a line: each of 10,000 stores takes the other's copy, the last of which is never asked for again.
+    # Rows of half a line: each of 10,000 stores takes the other's copy; the last is never asked for again.
     ("sharing.py", (), "histogram by part: races on 0 items; 10,000 lines lost, 0 true and 9,999 false sharing\n"),
     ("teaching_tables.py", (), "matmul 4096³, fp32                     682.7 FLOP/byte"),
     # 3 arrays of 200,000 doubles read (the stored one before it is written), 1 written back
