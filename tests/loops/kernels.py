@@ -204,6 +204,18 @@ def two_sweeps(a, b, c, rounds):
                 c[j, i] = b[i, j]
 
 
+def pagerank(start, source, share, rank, following, damping, rounds):
+    n = rank.shape[0]
+    for _round in range(rounds):
+        for i in range(n):
+            total = 0.0
+            for k in range(start[i], start[i + 1]):
+                j = source[k]
+                total += rank[j] * share[j]
+            following[i] = (1.0 - damping) / n + damping * total
+        rank, following = following, rank
+
+
 def made(name, seed=0):
     """Small arguments of the kernel of that name; whole numbers as floats, so that sums are exact in any order."""
     rng = np.random.default_rng(seed)
@@ -220,6 +232,7 @@ def made(name, seed=0):
         "matmul_in_memory": (some(n, m), some(m, n), np.zeros((n, n))),
         "transpose": (some(n, m), np.zeros((m, n))),
         "spmv": (start, rng.integers(0, 6, 12), some(12), some(6), np.zeros(5)),
+        "pagerank": (start, rng.integers(0, 5, 12), some(5), some(5), np.zeros(5), 0.5, 3),
         "decided_by_data": (some(20) + 0.5, np.zeros(20), 0.7),
         "leaves_early": (some(20), some(4)),
         "change_places": (some(30), some(30)),

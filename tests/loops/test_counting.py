@@ -41,6 +41,7 @@ def replayed(accesses, levels):
             "matmul_in_memory",
             "transpose",
             "spmv",
+            "pagerank",
             "decided_by_data",
             "leaves_early",
         ),
