@@ -119,6 +119,25 @@ def _make_read_last(kind: _Kind) -> Any:
     return read
 
 
+def _make_leave(name: str, write_behind: Any) -> Any:
+    """Compiled `leave(level, row, old, shift, offset)`: what entry `old`, displaced from a level, counts as.
+
+    `write_behind` is None at the last level.
+    """
+
+    @Named(name).inlined
+    def leave(level, row, old, shift, offset):
+        if old < 0:
+            add(row, COLD, 1)
+        elif old & 1:
+            add(row, WRITEBACKS, 1)
+            add(row, WRITE_BYTES, 1 << shift)
+            if write_behind is not None:
+                write_behind(load(level, NEXT), old >> 1, shift, offset)
+
+    return leave
+
+
 def _make_behind(kinds: tuple[_Kind, ...]) -> tuple[Any, Any]:
     """Compiled `read(level, line, shift, offset)` and `write(…)` of a level behind the first and all behind."""
     named, last, (ways, bits, masked) = Named(_name(kinds)), len(kinds) == 1, kinds[0]
@@ -126,6 +145,7 @@ def _make_behind(kinds: tuple[_Kind, ...]) -> tuple[Any, Any]:
     set_of = _by_mask if masked else _by_division
     behind: tuple[Any, Any] = (None, None) if last else _make_behind(kinds[1:])
     read_behind, write_behind = behind
+    leave = _make_leave(_name(kinds), write_behind)
 
     @named.inlined
     def read(level, line, shift, offset):
@@ -138,12 +158,7 @@ def _make_behind(kinds: tuple[_Kind, ...]) -> tuple[Any, Any]:
         old = push(tags, index, line << 1)
         add(row, MISSES, 1)
         read_behind(load(level, NEXT), line, shift, offset)
-        if old < 0:
-            add(row, COLD, 1)
-        elif old & 1:
-            add(row, WRITEBACKS, 1)
-            add(row, WRITE_BYTES, 1 << shift)
-            write_behind(load(level, NEXT), old >> 1, shift, offset)
+        leave(level, row, old, shift, offset)
 
     @named.part
     def write(level, line, shift, offset):
@@ -157,13 +172,7 @@ def _make_behind(kinds: tuple[_Kind, ...]) -> tuple[Any, Any]:
         old = push(tags, index, line << 1 | 1)
         add(row, MISSES, 1)
         add(row, READ_BYTES, -(1 << shift))
-        if old < 0:
-            add(row, COLD, 1)
-        elif old & 1:
-            add(row, WRITEBACKS, 1)
-            add(row, WRITE_BYTES, 1 << shift)
-            if not last:
-                write_behind(load(level, NEXT), old >> 1, shift, offset)
+        leave(level, row, old, shift, offset)
 
     return (_make_read_last(kinds[0]) if last else read), write
 
@@ -173,6 +182,7 @@ def _make_first(kinds: tuple[_Kind, ...]) -> Any:
     matching, renew, push, _ = ordered_set(ways, bits)
     behind: tuple[Any, Any] = (None, None) if last else _make_behind(kinds[1:])
     read_behind, write_behind = behind
+    leave = _make_leave(f"first {_name(kinds)}", write_behind)
 
     def through(level, address, nbytes, request, reference):
         if bits > NARROW and request > STORE:
@@ -194,13 +204,7 @@ def _make_first(kinds: tuple[_Kind, ...]) -> Any:
         add(row, MISSES, 1)
         if not last:
             read_behind(load(level, NEXT), line, shift, offset)
-        if old < 0:
-            add(row, COLD, 1)
-        elif old & 1:
-            add(row, WRITEBACKS, 1)
-            add(row, WRITE_BYTES, 1 << shift)
-            if not last:
-                write_behind(load(level, NEXT), old >> 1, shift, offset)
+        leave(level, row, old, shift, offset)
         return 0
 
     return Named(_name(kinds)).name(through)
