@@ -23,7 +23,7 @@ def main(import_goal_s: float, help_goal_s: float, noise: float) -> None:
     _within("rooflab --help", _median_s(["rooflab", "--help"]), help_goal_s, noise)
     shown = _run(["rooflab", "machines", "h200-sxm"])
     if "NVIDIA H200" not in shown:
-        sys.exit(f"rooflab machines h200-sxm: expected NVIDIA H200 in its output, got\n{shown}")
+        sys.exit(f"rooflab machine h200-sxm: expected NVIDIA H200 in its output, got\n{shown}")
     start = time.perf_counter()
     measured = json.loads(_run(["rooflab", "measure", "--quick", "--json"]))
     took = time.perf_counter() - start

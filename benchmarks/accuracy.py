@@ -29,7 +29,8 @@ from measured import Case, LeftOut
 
 import rooflab
 from rooflab.errors import RooflabError
-from rooflab.model import constants, device, predict
+from rooflab.model.device import constants, device
+from rooflab.model.program import row_times
 
 ALPHA = 0.2  # the bars are meant to hold 80 %
 
@@ -79,9 +80,9 @@ def _roofline(report: rooflab.Report) -> float:
     """Datasheet peaks alone: every row the longer of arithmetic and memory, nothing else."""
     assert report.machine is not None
     cold = device.of(report.machine, cache="cold")
-    work = predict.prepare(report.graph, report.rows)
+    work = row_times.prepare(report.graph, report.rows)
     counts = np.array([row.op.count for row in work.rows], float)
-    return float(counts @ predict.times(work, cold).floor_s[:, 0])
+    return float(counts @ row_times.times(work, cold).floor_s[:, 0])
 
 
 def cases(truth: Path, data: Path, only: str | None) -> Iterator[Case | LeftOut]:
@@ -205,11 +206,11 @@ def speed(reports: list[rooflab.Report], machine: rooflab.Machine) -> tuple[floa
     graph, many = max(rows, key=lambda each: len(each[1]))
     repeated = (many * (1000 // len(many) + 1))[:1000]
     best = min(
-        _timed(lambda: predict.times(predict.prepare(graph, repeated), device.of(machine))) for _ in range(7)
+        _timed(lambda: row_times.times(row_times.prepare(graph, repeated), device.of(machine))) for _ in range(7)
     )
-    some = predict.prepare(graph, many[:100])
+    some = row_times.prepare(graph, many[:100])
     swept = device.of(machine, knobs={"bandwidth": np.linspace(0.5, 2, 10_000)})
-    seconds = min(_timed(lambda: predict.times(some, swept)) for _ in range(3))
+    seconds = min(_timed(lambda: row_times.times(some, swept)) for _ in range(3))
     return best, len(some.rows) * 10_000 / seconds
 
 

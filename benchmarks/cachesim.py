@@ -21,17 +21,18 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from rooflab.cachesim import runs, streams
-from rooflab.cachesim.stream import Stream
+from rooflab.cachesim.run import streams as runs
+from rooflab.cachesim.streams import dense
+from rooflab.cachesim.streams.stream import Stream
 from rooflab.types.simulation import Cache
 
 LEVELS = (Cache(32 << 10, 8), Cache(512 << 10, 8), Cache(16 << 20, 16))
 TWO_LEVELS = (Cache(32 << 10, 8), Cache(16 << 20, 16))
 STREAMS = {
-    "sequential": streams.sequential(64 << 20),
-    "matmul 256": streams.matmul(256),
-    "stencil 2040": streams.stencil2d(2040),
-    "random": streams.random(64 << 20, 1 << 22),
+    "sequential": dense.sequential(64 << 20),
+    "matmul 256": dense.matmul(256),
+    "stencil 2040": dense.stencil2d(2040),
+    "random": dense.random(64 << 20, 1 << 22),
 }
 GOALS = {"sequential": 18, "matmul 256": 8, "stencil 2040": 13, "random": 7}
 C_STREAMS = {

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import rooflab
 from rooflab import Cache, core_streams
-from rooflab.cachesim.core_stream import CoreStreams
+from rooflab.cachesim.coherence.stream import CoreStreams
 
 LEVELS = [Cache(32 * 1024, 8), Cache(512 * 1024, 8), Cache(16 * 1024 * 1024, 16)]
 TARGET_PER_S, ROUNDS = 25e6, 5

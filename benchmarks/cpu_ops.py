@@ -29,11 +29,11 @@ import numpy as np
 from cpu_cases import Case, call_of, cases, cases_aside, report_of
 
 import rooflab
-from rooflab.model import calibration
-from rooflab.model.constants import Constants
-from rooflab.model.timings import Timed
+from rooflab.model.calibrate import fit
+from rooflab.model.calibrate.timings import Timed
 from rooflab.story import predict
 from rooflab.timing import time_call
+from rooflab.types.constants import Constants
 from rooflab.types.machine import Machine
 from rooflab.types.prediction import Prediction
 from rooflab.types.report import Report
@@ -121,7 +121,7 @@ def roofline_s(report: Report, machine: Machine) -> float:
     memory = machine.level("memory").rate(basis="attained")
     peaks = [rate.value for rate in machine.peaks if rate.basis == "attained" and rate.per_s == "flop"]
     assert memory is not None  # `rooflab measure` attains it
-    return max(report.bytes / memory.value, report.flop / max(peaks))
+    return max(report.nbytes / memory.value, report.flop / max(peaks))
 
 
 def show_cases(results: Sequence[Result]) -> None:
@@ -163,7 +163,7 @@ def refit(
         for case in half
         for report in [reports[case.title]]
     ]
-    found = calibration.fit(timed, machine)
+    found = fit.fit(timed, machine)
     aside = [case for case in groups["set aside"] if case.title in times]
     print(f"refitted on {len(half)} cases, {len(found.changes)} constants changed:")
     for each in found.changes:

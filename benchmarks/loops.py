@@ -22,9 +22,11 @@ from loop_kernels import Case
 
 import rooflab
 from rooflab.errors import RooflabError
-from rooflab.loops import caches, examine, original, tiles
-from rooflab.loops.arguments import Arguments
-from rooflab.model import loop_times
+from rooflab.loops import examine, tiles
+from rooflab.loops.compiled import time as original
+from rooflab.loops.read.arguments import Arguments
+from rooflab.machines import cache_levels
+from rooflab.model.loop import times as loop_times
 from rooflab.types.loop import LoopReport, Predicted
 from rooflab.types.machine import Machine
 
@@ -93,7 +95,7 @@ def table(group: str, cases: Sequence[Case], machine: Machine, rounds: int) -> N
 def prepare(case: Case, machine: Machine) -> list[Runner]:
     """The loop counted, predicted and compiled: on one core, and on all where it is for all."""
     known = examine.understand(case.fn, case.make())
-    report = loop_times.on(examine.report(known, caches.of_machine(machine)), machine)
+    report = loop_times.place_on(examine.report(known, cache_levels.of_machine(machine)), machine)
     compiled = original.build(*known)
     fresh = original.steered_by_data(known.source, known.kinds)
     made = []
@@ -127,7 +129,7 @@ def rank(name: str, machine: Machine, rounds: int) -> None:
     given = make()
     sizes = [{parameter: each} for each in SIZES]
     start = time.perf_counter()
-    reports = tiles.simulate(fn, given, sizes, caches.of_machine(machine), examine.LIMIT_S)
+    reports = tiles.simulate(fn, given, sizes, cache_levels.of_machine(machine), examine.LIMIT_S)
     predicted = [prediction_of(each, machine) for each in reports]
     took = time.perf_counter() - start
     measured: list[list[float]] = [[] for _ in sizes]
@@ -148,7 +150,7 @@ def prediction_of(report: LoopReport | RooflabError, machine: Machine) -> Predic
     """The prediction for one core; an error where the loop could not be counted or the machine states no rates."""
     if isinstance(report, RooflabError):
         raise report
-    found = loop_times.on(report, machine).prediction
+    found = loop_times.place_on(report, machine).prediction
     if found is None:
         raise RooflabError(f"{machine.name} states too few rates to predict {report.name}")
     return found

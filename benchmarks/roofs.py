@@ -26,17 +26,17 @@ from pathlib import Path
 
 import numpy as np
 
-from rooflab.machines.bench.bandwidth import STREAM_ROWS, At, Form, stream_trial, sweep
-from rooflab.machines.bench.crew import Crew, Job
-from rooflab.machines.bench.emit import clock_kernel, stream_kernel
-from rooflab.machines.bench.jit import compile_kernels, host_features, host_target
-from rooflab.machines.bench.levels import places
-from rooflab.machines.bench.memory import Memory
-from rooflab.machines.bench.peaks import peak_forms
+from rooflab.machines.bench.experiments.bandwidth import STREAM_ROWS, At, Form, stream_trial, sweep
+from rooflab.machines.bench.experiments.peaks import peak_forms
+from rooflab.machines.bench.kernels.emit import clock_kernel, stream_kernel
+from rooflab.machines.bench.kernels.jit import compile_kernels, host_features, host_target
+from rooflab.machines.bench.kernels.rows import READ, StreamRow
+from rooflab.machines.bench.kernels.simd import host_simds
+from rooflab.machines.bench.levels.levels import places
 from rooflab.machines.bench.plan import DEFAULT, cpus_to_use, reported_caches, sizes_to_sweep
-from rooflab.machines.bench.rows import READ, StreamRow
-from rooflab.machines.bench.simd import host_simds
-from rooflab.machines.bench.trials import Bench, Trial
+from rooflab.machines.bench.run.pinned_threads import Crew, Job
+from rooflab.machines.bench.run.thread_arenas import Memory
+from rooflab.machines.bench.run.trials import Bench, Trial
 from rooflab.machines.detect import detect
 from rooflab.machines.microarchitecture import find as find_microarchitecture
 from rooflab.machines.microarchitecture import flop_per_cycle

@@ -19,7 +19,7 @@ import numpy as np
 
 import rooflab
 from rooflab import Cache
-from rooflab.cachesim import address_traces, trace_files
+from rooflab.cachesim.traces import files, simulate
 
 LEVELS = [Cache(32 * 1024, 8), Cache(512 * 1024, 8), Cache(16 * 1024 * 1024, 16)]
 COUNT, ROUNDS = 1_000_000, 5
@@ -47,8 +47,8 @@ def main() -> None:
 
 def parse(path: Path, name: str) -> None:
     """Read the trace at `path` and note its accesses, as a simulation does before it makes them."""
-    noted = address_traces.Noted(name, address_traces.Settings(name, "skip", 8))
-    with trace_files.opened(path) as file:
+    noted = simulate.Noted(name, simulate.Settings(name, "skip", 8))
+    with files.opened(path) as file:
         for _ in noted.batches(file):
             pass
 

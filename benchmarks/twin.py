@@ -14,10 +14,11 @@ from pathlib import Path
 
 from numba import njit
 
-from rooflab.cachesim import hierarchy
-from rooflab.cachesim.core import access_within, open_state
-from rooflab.cachesim.layout import LOAD, STORE
-from rooflab.loops import examine, twin
+from rooflab.cachesim.level import hierarchy
+from rooflab.cachesim.level.access import access_within, open_state
+from rooflab.cachesim.native.layout import LOAD, STORE
+from rooflab.loops import examine
+from rooflab.loops.twin import run
 from rooflab.types.simulation import Cache
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
@@ -70,13 +71,13 @@ CASES = (
 def compare(fn: Callable[..., None], n: int, alone: Callable[..., None]) -> tuple[float, float, int]:
     """Median seconds of the twin and of the simulator alone, and how many accesses both made."""
     known = examine.understand(fn, loops.args(n, fn.__name__))
-    made = twin.make(*known)
+    made = run.make(*known)
     addresses = [each.address for each in known.arguments.placed]
     refs = [ref.text for ref in made.text.refs]
     twins, alones, accesses = [], [], 0
     for _ in range(ROUNDS + 1):
         built = hierarchy.build(CACHES, references=refs, limit=1 << 32)
-        outcome = twin.run(made, known.source, known.arguments, built.address, None)
+        outcome = run.run(made, known.source, known.arguments, built.address, None)
         twins.append(outcome.seconds)
         peer = hierarchy.build(CACHES, references=refs, limit=1 << 32)
         start = time.perf_counter()

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 
 import rooflab
-from rooflab.model.roofline import ridge
+from rooflab.model.roofline.roofline import ridge
 from rooflab.units import si
 
 NAMES = ("a100-sxm-80gb", "h100-sxm", "h200", "mi300x")

@@ -85,6 +85,6 @@ if __name__ == "__main__":
     import rooflab
 
     for fn, size in ((triad, 200_000), (stencil, 256), (transpose, 256), (matmul, 96), (spmv, 20_000)):
-        report = rooflab.loop(fn, *args(size, fn.__name__), run=False)
+        report = rooflab.loop(fn, *args(size, fn.__name__), timed=False)
         crossed = ", ".join(f"{each.level} {each.nbytes / 1e6:.2f} MB" for each in report.traffic)
         print(f"{fn.__name__:<10} {report.flop / 1e6:8.2f} MFLOP  {crossed}")

@@ -59,7 +59,7 @@ def attention() -> None:
     for n in (512, 1024, 2048, 4096):
         unfused = rooflab.op("attention", (1, 16, n, 64), dtype="fp16", fused=False)
         fused = rooflab.op("attention", (1, 16, n, 64), dtype="fp16")
-        numbers = f"{unfused.bytes / 1e6:7.1f} MB  {fused.bytes / 1e6:7.1f} MB"
+        numbers = f"{unfused.nbytes / 1e6:7.1f} MB  {fused.nbytes / 1e6:7.1f} MB"
         print(f"  {n:6}  {numbers}  {unfused.intensity:7.1f} {fused.intensity:7.1f}")
     print("  The scores' N² terms are gone: bytes double with N instead of growing fourfold.\n")
 
@@ -69,9 +69,9 @@ def fusion() -> None:
     x, bias, scale = "4096x4096", "4096", "1"
     product = rooflab.op("copy", x).write_bytes
     passes = [rooflab.op("add", x, bias), rooflab.op("relu", x), rooflab.op("mul", x, scale)]
-    apart = sum(each.bytes for each in passes)
+    apart = sum(each.nbytes for each in passes)
     print("Linear, ReLU, dropout: traffic after the product, in sizes of its output")
-    print(f"  three passes {apart / product:.0f} ×, one fused pass {passes[0].bytes / product:.0f} ×")
+    print(f"  three passes {apart / product:.0f} ×, one fused pass {passes[0].nbytes / product:.0f} ×")
 
 
 if __name__ == "__main__":

@@ -27,8 +27,8 @@ def test_a_module_is_counted_on_meta_tensors():
     assert found.matrix_flop == 4_294_967_296
     assert found.parameters == 1024 * 4096 + 4096
     # weight and bias, x and both activations
-    assert found.memory.parameters == 4 * found.parameters
-    assert found.memory.inputs == 4 * 512 * 1024
+    assert found.memory.parameters_bytes == 4 * found.parameters
+    assert found.memory.inputs_bytes == 4 * 512 * 1024
     assert found.peak_memory_bytes >= 4 * (found.parameters + 512 * 1024 + 512 * 4096)
     by_kind = {row.op.kind: row for row in found.rows}
     assert by_kind["matmul"].prediction.floor_s == by_kind["matmul"].cost.total_flop / 66.9e12
@@ -55,12 +55,12 @@ def test_training_adds_up_by_phase_and_module():
     assert backward == 2 * forward - 2 * 16 * 64 * 128
     assert found.by("module")[0].flop == found.flop
     # fp32 weights and bias
-    assert found.memory.gradients == 4 * (64 * 128 + 128 + 128 * 32)
+    assert found.memory.gradients_bytes == 4 * (64 * 128 + 128 + 128 * 32)
 
 
 def test_keywords_go_in_kwargs_and_the_settings_are_keywords():
     found = rooflab.analyze(torch.add, torch.empty(6), kwargs={"other": torch.empty(6)}, name="sum")
-    assert (found.name, found.flop, found.bytes) == ("sum", 6, 72)
+    assert (found.name, found.flop, found.nbytes) == ("sum", 6, 72)
 
 
 def test_grouped_queries_and_unfused_attention():
@@ -73,7 +73,7 @@ def test_grouped_queries_and_unfused_attention():
     unfused = rooflab.analyze(attend, q, k, attention="unfused")
     # 4·8·256²·64
     assert fused.matrix_flop == unfused.matrix_flop == 134_217_728
-    assert unfused.bytes > fused.bytes
+    assert unfused.nbytes > fused.nbytes
 
 
 def test_a_report_of_torch_comes_back_from_json(tmp_path):

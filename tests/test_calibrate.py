@@ -10,8 +10,8 @@ import pytest
 
 import rooflab
 from rooflab import cli
-from rooflab.model import constants as families
-from rooflab.views import calibration as view
+from rooflab.model.device import constants as families
+from rooflab.views.calibration import terminal as view
 
 MACHINE = rooflab.machine("epyc-7763")
 SIZES = (10_000, 20_000, 40_000, 80_000, 160_000, 320_000, 640_000, 1_280_000)

@@ -149,28 +149,28 @@ def test_machines_lists_the_catalogue(monkeypatch, capsys):
 def test_machines_as_json_are_machines(monkeypatch, capsys):
     from rooflab.machines import catalog
 
-    assert run(monkeypatch, "machines", "--json") == 0
+    assert run(monkeypatch, "machine", "--json") == 0
     found = [Machine.from_dict(each) for each in json.loads(capsys.readouterr().out)]
     assert found == [catalog.find(name) for name in catalog.names()]
 
 
 def test_one_machine_is_shown(monkeypatch, capsys, story):
-    assert run(monkeypatch, "machines", "box") == 0
+    assert run(monkeypatch, "machine", "box") == 0
     assert story.calls == ["box"]
     assert "test box" in capsys.readouterr().out
 
 
 def test_the_ladder_of_a_machine(monkeypatch, capsys, story):
-    assert run(monkeypatch, "machines", "box", "--ladder") == 0
+    assert run(monkeypatch, "machine", "box", "--ladder") == 0
     assert "From near to far" in capsys.readouterr().out
-    assert run(monkeypatch, "machines", "box", "--ladder", "--json") == 0
+    assert run(monkeypatch, "machine", "box", "--ladder", "--json") == 0
     assert "DRAM" in {rung["name"] for rung in json.loads(capsys.readouterr().out)}
 
 
 def test_ladder_and_output_need_a_name(monkeypatch, capsys, tmp_path):
-    assert run(monkeypatch, "machines", "--ladder") == 2
+    assert run(monkeypatch, "machine", "--ladder") == 2
     assert "--ladder needs the NAME of a machine" in capsys.readouterr().err
-    assert run(monkeypatch, "machines", "-o", tmp_path / "m.json") == 2
+    assert run(monkeypatch, "machine", "-o", tmp_path / "m.json") == 2
     assert "-o needs the NAME of a machine" in capsys.readouterr().err
 
 
@@ -179,7 +179,7 @@ def test_version(monkeypatch, capsys):
     assert capsys.readouterr().out == f"rooflab {rooflab.__version__}\n"
 
 
-@pytest.mark.parametrize("command", [(), ("measure",), ("machines",)])
+@pytest.mark.parametrize("command", [(), ("measure",), ("machine",)])
 def test_each_help_holds_an_example(monkeypatch, capsys, command):
     assert run(monkeypatch, *command, "--help") == 0
     assert "Example:\n    rooflab m" in capsys.readouterr().out
@@ -215,7 +215,7 @@ def test_a_reader_that_leaves_is_no_error():
     os.close(read)
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "rooflab", "machines"],
+            [sys.executable, "-m", "rooflab", "machine"],
             stdout=write,
             stderr=subprocess.PIPE,
             text=True,

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from rooflab.cli import cli
-from rooflab.types.sharing import CoreSimulation
+from rooflab.types.core_simulation import CoreSimulation
 
 SMALL = ("--level", "32KiB/8", "--level", "512KiB/8")
 

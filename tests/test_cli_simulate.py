@@ -13,7 +13,8 @@ import pytest
 from click.testing import CliRunner
 
 import rooflab
-from rooflab.cachesim import core_streams, streams
+from rooflab.cachesim.coherence import streams as core_streams
+from rooflab.cachesim.streams import dense
 from rooflab.cli import cli
 from rooflab.types.simulation import Simulation
 
@@ -195,7 +196,7 @@ def test_every_stream_is_listed_with_its_settings():
     assert "triad --cores N (n)" in said
     named = [line.partition(" ")[0] for line in said.splitlines() if not line.startswith(" ")]
     # Streams of one core, then those of several; spmv_csr takes arrays, which only Python can give.
-    alone = [name for name in sorted(streams.__all__) if name != "spmv_csr"]
+    alone = [name for name in sorted(dense.__all__) if name != "spmv_csr"]
     assert named == [*alone, *sorted(core_streams.__all__)]
 
 
@@ -222,13 +223,13 @@ def test_every_stream_is_listed_with_its_settings():
         (("matmul", 8, "--policy", "lru"), "--policy and --prefetch are of the caches that --level gives"),
         (("matmul", 8, *SMALL, "--machine", "h200-sxm"), "--level and --machine both say which caches"),
         (("matmul", 8, *SMALL, "--tlb", "64"), "TLB '64' is not ENTRIES/WAYS or ENTRIES/WAYS/PAGE"),
-        (("matmul", 8, *SMALL, "--format", "din"), "--format and --instructions are of a trace file"),
+        (("matmul", 8, *SMALL, "--trace-format", "din"), "--trace-format and --instructions are of a trace file"),
         (("matmul", 8, "--curve", "--classify"), "--curve is of every capacity at once"),
-        (("matmul", 8, "--curve", "--limit", 1), "--curve is of every capacity at once"),
+        (("matmul", 8, "--curve", "--time-limit", 1), "--curve is of every capacity at once"),
         (("matmul", -5, *SMALL), "matmul: a size is -5, expected a whole number above zero"),
         ((*SMALL, "sequential", "-64KiB"), "sequential: a size is -64KiB, expected a whole number above zero"),
-        (("matmul", 8, *SMALL, "--limit", 0), "time_limit_s is 0.0, expected seconds above zero"),
-        (("matmul", 8, *SMALL, "--limit", -1), "time_limit_s is -1.0, expected seconds above zero"),
+        (("matmul", 8, *SMALL, "--time-limit", 0), "time_limit_s is 0.0, expected seconds above zero"),
+        (("matmul", 8, *SMALL, "--time-limit", -1), "time_limit_s is -1.0, expected seconds above zero"),
         (("matmul", 8, *SMALL, "--classfy"), "No such option '--classfy'. Did you mean '--classify'?"),
         (("matmul", 8, *SMALL, "-o", "found.csv"), "found.csv: unknown suffix '.csv', expected .json"),
         ((), "simulate needs a stream (--list shows them) or a trace file"),
@@ -246,8 +247,8 @@ def test_a_bad_simulate_is_one_line(monkeypatch, capsys, arguments, said):
         ("letter.txt", (), "no address trace that is known"),
         ("letter.txt", (), "it begins with 'Dear reader,'"),
         ("report.json", (), "it looks like JSON"),
-        ("good.din", ("--format", "lackey"), "no line reads as lackey (' L 1fff000758,8'); it begins with"),
-        ("good.din", ("--format", "dinn"), "unknown trace format 'dinn'; did you mean din"),
+        ("good.din", ("--trace-format", "lackey"), "no line reads as lackey (' L 1fff000758,8'); it begins with"),
+        ("good.din", ("--trace-format", "dinn"), "unknown trace format 'dinn'; did you mean din"),
         ("good.din", ("--set", "n=3"), "is a trace file: it takes no values and no --set"),
     ],
 )
@@ -270,7 +271,7 @@ def test_what_is_dirty_at_the_end_is_written_back_unless_it_is_to_stay():
 
 
 def test_a_stream_that_takes_too_long_is_cut_short_and_says_so():
-    said = called("simulate", "random", "64MiB", "1000000000", *SMALL, "--limit", "0.2")
+    said = called("simulate", "random", "64MiB", "1000000000", *SMALL, "--time-limit", "0.2")
     assert "stopped early: counts are of what ran" in said
 
 
@@ -313,14 +314,14 @@ def test_a_loop_that_cannot_be_counted_is_one_line(monkeypatch, capsys, loops, n
 
 
 def test_a_strided_array_is_counted_as_it_lies(loops):
-    found = json.loads(called("loop", f"{loops}:strided", "--n", 512, "--no-run", "--json"))
+    found = json.loads(called("loop", f"{loops}:strided", "--n", 512, "--untimed", "--json"))
     assert found["accesses"] == 1024  # a load and a store an element
     # Every other double of 8 KiB: 128 lines, though only 4 KiB are used.
     assert found["simulation"]["levels"][0]["misses"] == 128
 
 
 def test_a_loop_that_does_not_end_is_marked_partial_in_a_process_of_its_own(loops):
-    done = fresh("loop", f"{loops}:endless", "--n", 10, "--limit", 0.5)
+    done = fresh("loop", f"{loops}:endless", "--n", 10, "--time-limit", 0.5)
     assert done.returncode == 0, done.stderr
     assert "the count was stopped after 0.5 s" in done.stdout
     assert "all counts are of what ran until then" in " ".join(done.stdout.split())
@@ -329,7 +330,7 @@ def test_a_loop_that_does_not_end_is_marked_partial_in_a_process_of_its_own(loop
 
 
 def test_json_of_a_loop_that_does_not_end_says_so(loops):
-    found = json.loads(called("loop", f"{loops}:endless", "--n", 10, "--limit", 0.5, "--json"))
+    found = json.loads(called("loop", f"{loops}:endless", "--n", 10, "--time-limit", 0.5, "--json"))
     assert found["complete"] is False
     assert found["simulation"]["complete"] is False
     assert found["runs"] == []

@@ -2,97 +2,131 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+import importlib as _importlib
+import typing as _typing
 
 __version__ = "0.1.0"
 
-if TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
     from rooflab.errors import RooflabError
     from rooflab.story import (
         analyze,
         calibrate,
+        load,
         loop,
         machine,
         measure,
         miss_curve,
         op,
+        predict,
         simulate,
         simulate_cores,
         sweep_tiles,
         transfer,
+        variants,
     )
-    from rooflab.types.loop import LoopReport
+    from rooflab.types.calibration import Calibration
+    from rooflab.types.core_simulation import CoreSimulation
+    from rooflab.types.lab import Sweep
+    from rooflab.types.loop import LoopReport, TileSweep
     from rooflab.types.machine import Level, Link, Machine, Rate, Source
     from rooflab.types.report import Report
-    from rooflab.types.sharing import CoreSimulation
-    from rooflab.types.simulation import Cache, Simulation
+    from rooflab.types.setting import Setting
+    from rooflab.types.simulation import Cache, MissCurve, Simulation, tlb
+    from rooflab.types.transfer import Transfer
+    from rooflab.types.variants import Variants
 
 # Where each public name lives: imported on first use, so that `import rooflab` stays quick.
 _HOMES = {
     "Cache": "rooflab.types.simulation",
-    "CoreSimulation": "rooflab.types.sharing",
-    "Simulation": "rooflab.types.simulation",
-    "RooflabError": "rooflab.errors",
-    "Machine": "rooflab.types.machine",
+    "Calibration": "rooflab.types.calibration",
+    "CoreSimulation": "rooflab.types.core_simulation",
     "Level": "rooflab.types.machine",
     "Link": "rooflab.types.machine",
-    "Rate": "rooflab.types.machine",
-    "Source": "rooflab.types.machine",
     "LoopReport": "rooflab.types.loop",
+    "Machine": "rooflab.types.machine",
+    "MissCurve": "rooflab.types.simulation",
+    "Rate": "rooflab.types.machine",
     "Report": "rooflab.types.report",
+    "RooflabError": "rooflab.errors",
+    "Setting": "rooflab.types.setting",
+    "Simulation": "rooflab.types.simulation",
+    "Source": "rooflab.types.machine",
+    "Sweep": "rooflab.types.lab",
+    "TileSweep": "rooflab.types.loop",
+    "Transfer": "rooflab.types.transfer",
+    "Variants": "rooflab.types.variants",
     "analyze": "rooflab.story",
     "calibrate": "rooflab.story",
+    "load": "rooflab.story",
     "loop": "rooflab.story",
-    "measure": "rooflab.story",
     "machine": "rooflab.story",
+    "measure": "rooflab.story",
     "miss_curve": "rooflab.story",
     "op": "rooflab.story",
+    "predict": "rooflab.story",
     "simulate": "rooflab.story",
     "simulate_cores": "rooflab.story",
     "sweep_tiles": "rooflab.story",
+    "tlb": "rooflab.types.simulation",
     "transfer": "rooflab.story",
+    "variants": "rooflab.story",
 }
 
-# Modules that are used by name: `rooflab.streams.matmul(256)`.
-_MODULES = {"streams": "rooflab.cachesim.streams", "core_streams": "rooflab.cachesim.core_streams"}
+# Modules that are used by name: `rooflab.streams.matmul(256)`, `rooflab.lab.sweep(…)`.
+_MODULES = {
+    "core_streams": "rooflab.cachesim.coherence.streams",
+    "lab": "rooflab.model.lab",
+    "streams": "rooflab.cachesim.streams",
+}
 
 __all__ = [
     "Cache",
+    "Calibration",
     "CoreSimulation",
     "Level",
     "Link",
     "LoopReport",
     "Machine",
+    "MissCurve",
     "Rate",
     "Report",
     "RooflabError",
+    "Setting",
     "Simulation",
     "Source",
+    "Sweep",
+    "TileSweep",
+    "Transfer",
+    "Variants",
     "analyze",
     "calibrate",
+    "load",
     "loop",
     "machine",
     "measure",
     "miss_curve",
     "op",
+    "predict",
     "simulate",
     "simulate_cores",
     "sweep_tiles",
+    "tlb",
     "transfer",
+    "variants",
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _typing.Any:
     if name in _MODULES:
-        return importlib.import_module(_MODULES[name])
+        return _importlib.import_module(_MODULES[name])
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'rooflab' has no attribute {name!r}")
-    value = getattr(importlib.import_module(home), name)
+    value = getattr(_importlib.import_module(home), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES, *_MODULES})
+    return sorted({*_HOMES, *_MODULES, "__version__"})

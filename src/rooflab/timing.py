@@ -7,7 +7,20 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from rooflab.errors import RooflabError
+
 CALIBRATED_RUN_S = 0.02
+
+
+def check_time_limit(time_limit_s: object) -> None:
+    """Return where `time_limit_s` is a time, or None for no limit.
+
+    Raises:
+        RooflabError: anything else.
+    """
+    number = isinstance(time_limit_s, (int, float)) and not isinstance(time_limit_s, bool) and time_limit_s > 0
+    if time_limit_s is not None and not number:
+        raise RooflabError(f"time_limit_s is {time_limit_s!r}, expected a positive number of seconds")
 
 
 @dataclass(frozen=True)

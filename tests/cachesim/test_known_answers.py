@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rooflab.cachesim import runs, streams
+from rooflab.cachesim.run import streams as runs
+from rooflab.cachesim.streams import dense
 from rooflab.types.simulation import Cache, tlb
 
 MILAN = (Cache(32 << 10, 8), Cache(512 << 10, 8), Cache(16 << 20, 16))
@@ -19,17 +20,17 @@ def misses(stream, levels=MILAN, **more):
     ("stream", "wanted"),
     [
         # 64 MiB of 64-byte lines, each touched once
-        (streams.sequential(1 << 26), (1 << 20, 1 << 20, 1 << 20)),
+        (dense.sequential(1 << 26), (1 << 20, 1 << 20, 1 << 20)),
         # 4·(N−2)·N/8: three rows of a and one of b for each row, all in the same sets of L1; then each line once:
         # 2048 rows of a and 2046 of b, 256 lines each
-        (streams.stencil2d(2048), (2_095_104, 1_048_064, 1_048_064)),
+        (dense.stencil2d(2048), (2_095_104, 1_048_064, 1_048_064)),
         # the sum over all three arrays of 64 KiB lines at L3; L1 and L2 from another simulator (true LRU)
-        (streams.matmul(256), (16_923_648, 732_656, 24_576)),
-        (streams.matmul(256, registers=False), (16_866_304, 684_984, 24_576)),
+        (dense.matmul(256), (16_923_648, 732_656, 24_576)),
+        (dense.matmul(256, registers=False), (16_866_304, 684_984, 24_576)),
         # nothing fits: each of four visits of a line is a miss
-        (streams.strided(1 << 26, 64, passes=4), (4 << 20, 4 << 20, 4 << 20)),
+        (dense.strided(1 << 26, 64, passes=4), (4 << 20, 4 << 20, 4 << 20)),
         # fits in L2: only the first pass misses there
-        (streams.strided(1 << 18, 64, passes=4), (4 << 12, 1 << 12, 1 << 12)),
+        (dense.strided(1 << 18, 64, passes=4), (4 << 12, 1 << 12, 1 << 12)),
     ],
     ids=lambda value: value.name if hasattr(value, "name") else None,
 )
@@ -41,7 +42,7 @@ def test_misses_of_three_levels(stream, wanted, exact):
 def test_naive_transpose_in_a_direct_mapped_kilobyte(n, wanted):
     # The textbook's cache lab (Bryant and O'Hallaron): 32 sets of one 32-byte line, int, B right behind A. Its
     # trace has a few references of the harness beside the matrices: 3 of its misses.
-    found = runs.simulate_stream(streams.transpose(n, item_bytes=4), [Cache(1024, 1, 32)])
+    found = runs.simulate_stream(dense.transpose(n, item_bytes=4), [Cache(1024, 1, 32)])
     assert wanted - 30 <= found.levels[0].misses <= wanted
 
 
@@ -51,7 +52,7 @@ def test_gemm_in_a_fully_associative_cache_by_kind_of_miss(capacity):
     # larger than the cache (Haystack, PLDI 2019, at D = 1024: 196,608 and 67,043,328)
     d = 1024
     found = runs.simulate_stream(
-        streams.matmul(d, order="ikj", item_bytes=4, m=8), [Cache(capacity, None)], classify=True
+        dense.matmul(d, order="ikj", item_bytes=4, m=8), [Cache(capacity, None)], classify=True
     ).levels[0]
     lines = d * d // 16
     assert found.compulsory == lines + 2 * 8 * d // 16  # B, and 8 rows of A and C
@@ -60,7 +61,7 @@ def test_gemm_in_a_fully_associative_cache_by_kind_of_miss(capacity):
 
 
 def test_each_array_of_a_transpose_is_told_apart():
-    found = runs.simulate_stream(streams.transpose(1024), MILAN).levels[0]
+    found = runs.simulate_stream(dense.transpose(1024), MILAN).levels[0]
     by_array = {each.name: each.misses for each in found.arrays}
     # rows of A: a miss each 8 items; columns of B: 1024 lines in one set of L1, so every store misses
     assert by_array == {"A": 1024 * 1024 // 8, "B": 1024 * 1024}
@@ -68,21 +69,21 @@ def test_each_array_of_a_transpose_is_told_apart():
 
 def test_non_temporal_stores_read_nothing():
     n = 1 << 16
-    plain = runs.simulate_stream(streams.copy(n), MILAN)
-    past = runs.simulate_stream(streams.copy(n, stores="nontemporal"), MILAN)
+    plain = runs.simulate_stream(dense.copy(n), MILAN)
+    past = runs.simulate_stream(dense.copy(n, stores="nontemporal"), MILAN)
     assert plain.memory_read_bytes == 2 * 8 * n  # b, and a read before it is written
     assert (past.memory_read_bytes, past.memory_write_bytes) == (8 * n, 8 * n)
 
 
 def test_a_tlb_misses_once_a_page():
-    found = runs.simulate_stream(streams.sequential(1 << 20), MILAN, tlbs=[tlb(64), tlb(1536, 12)])
+    found = runs.simulate_stream(dense.sequential(1 << 20), MILAN, tlbs=[tlb(64), tlb(1536, 12)])
     assert [(each.hits, each.misses) for each in found.tlbs] == [((1 << 17) - 256, 256), (0, 256)]
 
 
 def test_sectors_of_a_gpu_level_are_read_alone():
     # every other 32-byte sector of 128-byte lines: half the bytes
     found = runs.simulate_stream(
-        streams.strided(1 << 20, 64, item_bytes=4), [Cache(1 << 16, 4, 128, sector_bytes=32)]
+        dense.strided(1 << 20, 64, item_bytes=4), [Cache(1 << 16, 4, 128, sector_bytes=32)]
     )
     assert found.levels[0].misses == 1 << 14
     assert found.memory_read_bytes == 1 << 19
@@ -92,7 +93,7 @@ def test_a_store_that_misses_reads_its_sector_only_where_it_is_fetched_on_write(
     n = 1 << 12
     for fetches, read in ((True, 3), (False, 2)):
         found = runs.simulate_stream(
-            streams.triad(n),
+            dense.triad(n),
             [Cache(1 << 16, 4, 128, sector_bytes=32, fetch_on_write=fetches)],
             write_back_at_end=True,
         )

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import Level
 
-from rooflab.cachesim import fused, hierarchy, replay
+from rooflab.cachesim.level import hierarchy, plain_levels
+from rooflab.cachesim.run import replay
 from rooflab.types.simulation import Cache, tlb
 
 KINDS = ("compulsory", "capacity", "conflict")
@@ -164,7 +165,7 @@ def plain_hierarchies(draw):
 @given(levels=plain_hierarchies(), trace=traces, repeats=st.integers(1, 4))
 @settings(max_examples=600)
 def test_fused_levels_count_what_the_oracle_counts(narrow, levels, trace, repeats):
-    assert fused.is_plain(levels)
+    assert plain_levels.is_plain(levels)
     trace = [*trace, *trace[::-1]] * repeats
     if narrow:  # entries of 32 bits know loads and stores alone
         trace = [(op & 1, *rest) for op, *rest in trace]

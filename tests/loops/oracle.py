@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rooflab.loops.arguments import place
+from rooflab.loops.read.arguments import place
 
 
 class Log:

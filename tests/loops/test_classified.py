@@ -11,14 +11,14 @@ import pytest
 from click.testing import CliRunner
 
 import rooflab
-from rooflab.cachesim import hierarchy
-from rooflab.cachesim.layout import LOAD, STORE
-from rooflab.cachesim.replay import replay
+from rooflab.cachesim.level import hierarchy
+from rooflab.cachesim.native.layout import LOAD, STORE
+from rooflab.cachesim.run.replay import replay
 from rooflab.cli import cli
 from rooflab.errors import RooflabError
-from rooflab.loops import counting
+from rooflab.loops.twin import count
 from rooflab.types.simulation import Cache
-from rooflab.views import loop_counts, loop_export, loop_page
+from rooflab.views.loop import count_tables, files, page
 
 L1 = (Cache(8192, 8, name="L1"),)  # 16 sets of 8 lines
 
@@ -44,7 +44,7 @@ def padded(columns):
     ],
 )
 def test_padding_takes_the_conflicts_of_a_power_of_two_away(kernels, columns, wanted):
-    report = rooflab.loop(kernels.transpose, *padded(columns), levels=L1, run=False, classify=True)
+    report = rooflab.loop(kernels.transpose, *padded(columns), levels=L1, timed=False, classify=True)
     (level,) = report.simulation.levels
     assert {each.name: kinds(each) for each in level.arrays} == wanted
     whole = tuple(map(sum, zip(*wanted.values(), strict=True)))
@@ -58,7 +58,7 @@ def test_what_fits_has_only_compulsory_misses_and_a_second_run_none(kernels):
     # 40² numbers are 200 lines each, 600 of 1,024
     a = np.ones((40, 40))
     report = rooflab.loop(
-        kernels.matmul, a, a.copy(), a.copy(), levels=[Cache(65536, 8)], run=False, classify=True
+        kernels.matmul, a, a.copy(), a.copy(), levels=[Cache(65536, 8)], timed=False, classify=True
     )
     assert kinds(report.simulation.levels[0]) == (600, 0, 0)
     assert report.warm.levels[0].misses == 0
@@ -68,7 +68,7 @@ def test_what_fits_has_only_compulsory_misses_and_a_second_run_none(kernels):
 def test_what_overflows_every_cache_has_capacity_misses(kernels):
     # 16 KiB swept three times through 8 KiB: nothing of a or b is there again, and no set has more than its share
     a = np.ones(1024)
-    report = rooflab.loop(kernels.change_places, a, a.copy(), levels=L1, run=False, classify=True)
+    report = rooflab.loop(kernels.change_places, a, a.copy(), levels=L1, timed=False, classify=True)
     assert kinds(report.simulation.levels[0]) == (256, 512, 0)
 
 
@@ -88,36 +88,36 @@ def test_kinds_are_those_of_the_accesses_that_python_makes(kernels, oracle, smal
 
 
 def test_tables_csv_and_json_show_them_by_level_array_line_and_access(kernels):
-    report = rooflab.loop(kernels.transpose, *padded(64), levels=L1, run=False, classify=True)
-    told = {row[0]: row[1:] for row in loop_counts.kinds(report).rows}
+    report = rooflab.loop(kernels.transpose, *padded(64), levels=L1, timed=False, classify=True)
+    told = {row[0]: row[1:] for row in count_tables.kinds(report).rows}
     line = report.lines[0].line
     assert told["all"] == ("L1", "4.61 k", "1.02 k", "0", "3.58 k")
     assert told["b"] == told[f"{line}: b[j, i] ="] == ("L1", "4.10 k", "512", "0", "3.58 k")
     assert told[f"line {line}"] == told["all"]
-    assert "Kinds of misses by line" in loop_page.render(report)
-    rows = list(csv.DictReader(io.StringIO(loop_export.csv_text(report))))
+    assert "Kinds of misses by line" in page.render(report)
+    rows = list(csv.DictReader(io.StringIO(files.csv_text(report))))
     assert [(row["access"], row["level"], row["conflict"]) for row in rows] == [
         ("a[i, j]", "L1", "0"),
         ("b[j, i] =", "L1", "3584"),
     ]
-    raw = json.loads(loop_export.json_text(report))
+    raw = json.loads(files.json_text(report))
     assert raw["lines"][0]["conflict"] == {"L1": 3584}
     assert type(report).from_dict(raw) == report
 
 
 def test_without_it_kinds_are_unknown_and_not_shown(kernels):
-    report = rooflab.loop(kernels.transpose, *padded(64), levels=L1, run=False)
+    report = rooflab.loop(kernels.transpose, *padded(64), levels=L1, timed=False)
     assert report.lines[0].conflict is None
-    assert loop_counts.kinds(report).rows == ()
-    assert "Kinds of misses" not in loop_page.render(report)
-    rows = list(csv.DictReader(io.StringIO(loop_export.csv_text(report))))
+    assert count_tables.kinds(report).rows == ()
+    assert "Kinds of misses" not in page.render(report)
+    rows = list(csv.DictReader(io.StringIO(files.csv_text(report))))
     assert [(row["misses"], row["conflict"]) for row in rows] == [("512", ""), ("4096", "")]
 
 
 def test_the_command_classifies_and_writes_csv(root, tmp_path):
     path = tmp_path / "loop.csv"
     target = f"{root / 'examples' / 'loops.py'}:transpose"
-    options = ["--n", "64", "--no-run", "--classify", "--machine", str(root / "examples" / "zen4-guest.toml")]
+    options = ["--n", "64", "--untimed", "--classify", "--machine", str(root / "examples" / "zen4-guest.toml")]
     done = CliRunner().invoke(cli, ["loop", target, *options, "-o", str(path)])
     assert done.exit_code == 0, done.output
     assert "Kinds of misses, from empty caches" in done.output
@@ -136,6 +136,6 @@ def test_classify_goes_with_one_loop(root, more, said):
 
 
 def test_more_lines_than_can_be_kept_apart_are_refused(kernels, monkeypatch):
-    monkeypatch.setattr(counting.growth, "MOST_UNITS", 100)
+    monkeypatch.setattr(count.growth, "MOST_UNITS", 100)
     with pytest.raises(RooflabError, match="the arrays have 1,026 units of 64 bytes, expected at most 100"):
-        rooflab.loop(kernels.transpose, *padded(64), levels=L1, run=False, classify=True)
+        rooflab.loop(kernels.transpose, *padded(64), levels=L1, timed=False, classify=True)

@@ -44,7 +44,7 @@ def loops():
 def test_memory_traffic_is_the_closed_form(loops, name, n, read, written):
     args = loops.args(n, name)
     args = (*args[:3], 64) if name == "matmul" else args
-    last = rooflab.loop(getattr(loops, name), *args, levels=LEVELS, run=False).simulation.levels[-1]
+    last = rooflab.loop(getattr(loops, name), *args, levels=LEVELS, timed=False).simulation.levels[-1]
     assert last.read_bytes == read * WORD
     # The stencil's rows end in lines whose first or last element alone stays as it was.
     assert last.write_bytes == pytest.approx(written * WORD, rel=0.01)

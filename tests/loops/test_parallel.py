@@ -7,7 +7,7 @@ import pytest
 from numba import prange
 
 import rooflab
-from rooflab.cachesim.core_stream import NAMES
+from rooflab.cachesim.coherence.stream import NAMES
 from rooflab.errors import RooflabError
 from rooflab.loops import parallel
 from rooflab.types.simulation import Cache

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 import rooflab
 from rooflab.cli import cli
 from rooflab.errors import MissingExtraError, RooflabError
-from rooflab.loops import source
+from rooflab.loops.read import source
 
 
 def complex_store(a, b):

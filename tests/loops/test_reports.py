@@ -13,10 +13,11 @@ from rich.console import Console
 import rooflab
 from rooflab.cli import cli
 from rooflab.errors import RooflabError
-from rooflab.loops import caches, tiles
+from rooflab.loops import tiles
+from rooflab.machines import cache_levels
 from rooflab.types.loop import LoopReport
 from rooflab.types.machine import Level, Source
-from rooflab.views import loop_chart, loop_tables, loop_terminal
+from rooflab.views.loop import charts, tables, terminal
 
 
 @pytest.fixture(scope="module")
@@ -70,14 +71,14 @@ def printed(parts, width):
 
 @pytest.mark.parametrize("width", [80, 120])
 def test_the_terminal_says_all_of_it_within_its_width(report, width):
-    text = printed(loop_terminal.pages(report, width), width)
+    text = printed(terminal.pages(report, width), width)
     assert max(map(len, text.splitlines())) <= width
     for said in ("stencil", "Work", "Measured", "one core", "Bound", "vectorised", "DRAM", "L1 misses", "5·m·n"):
         assert said in text
 
 
 def test_the_picture_has_a_point_for_each_level_with_traffic(report):
-    drawn = loop_chart.roofline(report).to_dict()
+    drawn = charts.roofline(report).to_dict()
     dots = [row["kernel"] for layer in drawn["layer"] for row in layer["data"]["values"] if "kernel" in row]
     # Levels of one intensity share a point; those that nothing crosses have none.
     assert sorted(", ".join(dots).split(", ")) == sorted(each.level for each in report.points if each.nbytes)
@@ -86,22 +87,22 @@ def test_the_picture_has_a_point_for_each_level_with_traffic(report):
 def test_no_picture_without_roofs_or_flop(kernels, small, guest):
     plain = rooflab.loop(kernels.triad, *kernels.made("triad"), levels=small)
     with pytest.raises(RooflabError, match="no machine, so no roofs to draw"):
-        loop_chart.roofline(plain)
+        charts.roofline(plain)
     moved = rooflab.loop(kernels.transpose, *kernels.made("transpose"), machine=guest)
     with pytest.raises(RooflabError, match="no FLOP, so no point"):
-        loop_chart.roofline(moved)
+        charts.roofline(moved)
 
 
 def test_without_a_machine_the_hosts_caches_are_simulated(kernels):
-    plain = rooflab.loop(kernels.triad, *kernels.made("triad"), run=False)
+    plain = rooflab.loop(kernels.triad, *kernels.made("triad"), timed=False)
     assert plain.bound is None
     assert plain.runs == ()
     assert plain.caches.startswith("L1 ")
-    assert "Give machine=" in printed(loop_terminal.pages(plain, 100), 100)
+    assert "Give machine=" in printed(terminal.pages(plain, 100), 100)
 
 
 def test_a_shared_cache_counts_as_found_a_private_one_as_reported(guest):
-    chosen = caches.of_machine(guest)
+    chosen = cache_levels.of_machine(guest)
     named = {each.name: each for each in chosen.caches}
     assert named["L2"].capacity_bytes == 1 << 20  # reported; 640 KiB were found under noise
     assert named["L3"].capacity_bytes == 15_108_925 // 1024 * 1024  # found; 32 MiB are reported
@@ -113,7 +114,7 @@ def test_a_machine_without_caches(guest):
 
     only = Level(name="DRAM", source=Source("assumed", "here"))
     with pytest.raises(RooflabError, match="states no cache with a capacity"):
-        caches.of_machine(msgspec.structs.replace(guest, levels=(only,)))
+        cache_levels.of_machine(msgspec.structs.replace(guest, levels=(only,)))
 
 
 @pytest.mark.parametrize(
@@ -140,7 +141,7 @@ def test_a_sweep_recommends_what_ran_fastest(kernels, small):
     assert sweep.capacities_bytes == {"L1": 256, "L2": 1024, "L3": 2048}
     # The whole of 24³ products has another traffic than blocks of 8
     assert len({tile.traffic_bytes["memory"] for tile in sweep.tiles}) > 1
-    text = printed(loop_terminal.drawn_table(loop_tables.tiles(sweep), 100), 100)
+    text = printed(terminal.drawn_table(tables.tiles(sweep), 100), 100)
     assert "measured" in text
 
 
@@ -148,7 +149,7 @@ def test_a_sweep_counts_as_single_loops_do(kernels, small):
     a = np.ones((12, 12))
     sweep = rooflab.sweep_tiles(kernels.blocked, {"t": (3, 5)}, a, a.copy(), a.copy(), levels=small)
     for tile in sweep.tiles:
-        one = rooflab.loop(kernels.blocked, a, a.copy(), a.copy(), tile.sizes["t"], levels=small, run=False)
+        one = rooflab.loop(kernels.blocked, a, a.copy(), a.copy(), tile.sizes["t"], levels=small, timed=False)
         assert tile.traffic_bytes == {each.level: each.nbytes for each in one.traffic}
 
 
@@ -179,7 +180,7 @@ def called(*arguments):
 
 
 def test_the_command_prints_json_and_nothing_else(root):
-    done = called(root / "examples" / "loops.py:triad", "--n", 500, "--no-run", "--json")
+    done = called(root / "examples" / "loops.py:triad", "--n", 500, "--untimed", "--json")
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["totals"]["flop"] == 1000
 
@@ -192,7 +193,7 @@ def test_the_command_sweeps_tiles(root):
 
 def test_the_command_writes_a_file(root, tmp_path):
     path = tmp_path / "loop.json"
-    done = called(root / "examples" / "loops.py:spmv", "--n", 50, "--no-run", "-o", path)
+    done = called(root / "examples" / "loops.py:spmv", "--n", 50, "--untimed", "-o", path)
     assert done.exit_code == 0, done.output
     assert LoopReport.from_dict(json.loads(path.read_text("utf-8"))).name == "spmv"
 
@@ -207,7 +208,7 @@ def test_the_command_writes_a_file(root, tmp_path):
         ("loops.py:triad", ("--n", 5, "--dim", "m=3"), "args has no parameter 'm'"),
         ("loops.py:triad", ("--n", 5, "--dim", "seed=x"), "expected NAME=N with a whole number"),
         ("loops.py:triad", ("--n", 5, "-o", "x.png"), "x.png: a picture of a loop needs --machine"),
-        ("loops.py:triad", ("--n", 5, "--no-run", "--machine", "h200", "-o", "x.svg"), "leave out --no-run"),
+        ("loops.py:triad", ("--n", 5, "--untimed", "--machine", "h200", "-o", "x.svg"), "leave out --untimed"),
         (
             "loops.py:matmul",
             ("--n", 5, "--tile", "t=4", "-o", "x.toml"),
@@ -228,7 +229,7 @@ def test_the_command_writes_a_file(root, tmp_path):
         ),
         ("loops.py:triad", ("--n", 5, "--dim", "seed=-1"), "a whole number from zero on"),
         ("loops.py:triad", ("--n", 10**16), "MemoryError: Unable to allocate"),
-        ("loops.py:triad", ("--n", 5, "--limit", "nan"), "limit_s is nan, expected seconds above zero"),
+        ("loops.py:triad", ("--n", 5, "--time-limit", "nan"), "limit_s is nan, expected seconds above zero"),
         ("loops.py:triad", ("--n", 5, "-o", "/nowhere/x.json"), "there is no folder /nowhere"),
         ("ladder.py:main", ("--n", 5), "no function args, expected one that makes the arguments of main"),
     ],

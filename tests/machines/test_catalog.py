@@ -211,7 +211,7 @@ def test_an_unknown_name_is_an_error_with_near_matches_never_a_number(name: str,
         catalog.find(name)
     assert str(caught.value).startswith(f"unknown machine {name!r}; did you mean ")
     assert near.casefold() in str(caught.value).casefold()
-    assert "`rooflab machines` lists them all" in str(caught.value)
+    assert "`rooflab machine` lists them all" in str(caught.value)
 
 
 @pytest.mark.parametrize("path", ["../h200", "./h200", "/h200", "../catalog/h200"])

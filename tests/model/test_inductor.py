@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 import rooflab
-from rooflab.model import fusion
+from rooflab.model.compiler import fusion
 from rooflab.types.report import Report
-from rooflab.work import answer
+from rooflab.work import counting
 
 torch = pytest.importorskip("torch")
 F = torch.nn.functional
@@ -24,7 +24,7 @@ SHARED = Path(__file__).resolve().parents[3] / "shared" / "truth"
 
 def compiled(report: Report) -> Report:
     """`report` fused."""
-    return answer.report(fusion.fused(report.graph), report.name)
+    return counting.report(fusion.fused(report.graph), report.name)
 
 
 def _models() -> ModuleType:
@@ -60,7 +60,7 @@ def test_whole_models_have_as_many_kernels_as_inductor_makes(name: str, inductor
     relaid = 17 + 1 if name.startswith("resnet") else 0  # weights of larger convolutions and the image
     padded = 1 if name.startswith("gpt2") else 0
     assert len(own) + relaid + padded == pytest.approx(inductor, abs=1)
-    assert made.bytes <= report.bytes
+    assert made.nbytes <= report.nbytes
     assert made.matrix_flop == pytest.approx(report.matrix_flop, rel=0.01)
 
 
@@ -128,4 +128,4 @@ def test_bytes_are_those_that_inductor_counts(case: tuple) -> None:
     meta = program.to("meta") if isinstance(program, torch.nn.Module) else program
     with torch.no_grad():
         report = rooflab.analyze(meta, *(torch.empty(shape, device="meta") for shape in shapes))
-    assert least * counted <= compiled(report).bytes <= most * counted
+    assert least * counted <= compiled(report).nbytes <= most * counted

@@ -10,7 +10,7 @@ import rooflab
 from rooflab.errors import RooflabError, UnknownNameError
 from rooflab.types.report import Report
 from rooflab.types.work import Graph, Op, TensorSpec
-from rooflab.work import answer
+from rooflab.work import counting
 
 VECTOR = TensorSpec((10,), "fp32", 40.0, storage=0)
 OUT = TensorSpec((10,), "fp32", 40.0, storage=1)
@@ -31,7 +31,7 @@ def op(module, function="relu", count=1, **more):
 
 
 def report(*ops):
-    return answer.report(Graph(framework="hand", tensors=(VECTOR, OUT), ops=ops), "test")
+    return counting.report(Graph(framework="hand", tensors=(VECTOR, OUT), ops=ops), "test")
 
 
 TREE = report(op("a"), op("a.0"), op("a.0"), op("a.1", count=3), op("", "exp"), op("b.c.d"))
@@ -56,7 +56,7 @@ def test_groups_by_kind_and_operation_add_up():
     for key in ("kind", "op"):
         groups = TREE.by(key)
         assert sum(group.flop for group in groups) == TREE.flop
-        assert sum(group.nbytes for group in groups) == TREE.bytes
+        assert sum(group.nbytes for group in groups) == TREE.nbytes
     assert [group.name for group in TREE.by("op")] == ["aten.relu", "aten.exp"]
     with pytest.raises(UnknownNameError, match="unknown grouping 'modul'; did you mean module"):
         TREE.by("modul")
@@ -78,7 +78,7 @@ def test_totals():
     # 2·4·2·8, and an addition for each of the 8 outputs
     assert (found.matrix_flop, found.flop, found.macs) == (128, 136, 64)
     # 32 + 16 + 2 of the bias read, 8 written, 2 bytes each
-    assert (found.read_bytes, found.write_bytes, found.bytes) == (100, 16, 116)
+    assert (found.read_bytes, found.write_bytes, found.nbytes) == (100, 16, 116)
     assert found.intensity == 136 / 116
     # per output 8 loads of each side and one of the bias, one store
     assert found.accessed_bytes == 8 * (2 * 8 * 2 + 2) + 16
@@ -96,7 +96,7 @@ def test_a_complex_multiply_add_is_four_real_ones():
 
 def test_an_empty_program_has_no_intensity():
     found = report()
-    assert (found.flop, found.bytes, found.intensity, found.accessed_bytes) == (0, 0, None, 0)
+    assert (found.flop, found.nbytes, found.intensity, found.accessed_bytes) == (0, 0, None, 0)
 
 
 REPORTS = (

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from rooflab.views import page
+from rooflab.views.machine import page
 
 
 @pytest.fixture(scope="module")

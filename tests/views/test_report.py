@@ -9,12 +9,12 @@ import pytest
 
 import rooflab
 from rooflab.errors import FileError
-from rooflab.model import plain
+from rooflab.model.roofline import plain
 from rooflab.types.work import Graph, Op, TensorSpec
-from rooflab.views import report_chart, report_export, report_page, report_terminal
-from rooflab.views import report_tables as tables
-from rooflab.views.labels import inside, overlap
-from rooflab.work import answer
+from rooflab.views.common.labels import inside, overlap
+from rooflab.views.report import files, page, roofline, terminal
+from rooflab.views.report import tables as tables
+from rooflab.work import counting
 
 
 def transformer(blocks=3, odd=False, machine="h200"):
@@ -48,7 +48,7 @@ def transformer(blocks=3, odd=False, machine="h200"):
     ops.append(Op(name="aten.copy", kind="copy", inputs=(4,), outputs=(4,), module="head"))
     if odd:
         ops.append(Op(name="my::sampling", inputs=(4,), outputs=(4,), module="head"))
-    report = answer.report(Graph(framework="hand", tensors=tuple(specs), ops=tuple(ops)), "small model")
+    report = counting.report(Graph(framework="hand", tensors=tuple(specs), ops=tuple(ops)), "small model")
     return report if machine is None else report.on(machine)
 
 
@@ -56,7 +56,7 @@ def printed(report, width=80, **how):
     from rich.console import Console
 
     console = Console(width=width, file=io.StringIO(), highlight=False, emoji=False, markup=False)
-    for part in report_terminal.pages(report, width, **how):
+    for part in terminal.pages(report, width, **how):
         console.print(part)
     return console.file.getvalue()
 
@@ -74,7 +74,7 @@ def test_what_was_not_counted_is_named_before_any_number():
 
 
 def test_where_nothing_was_counted_no_total_is_zero():
-    report = answer.report(
+    report = counting.report(
         Graph(framework="hand", tensors=(TensorSpec((2,), "fp32", 8.0),), ops=(Op(name="x", inputs=(0,)),)), "odd"
     )
     text = printed(report)
@@ -172,7 +172,7 @@ def test_the_conventions_are_printed():
 
 
 def test_csv_has_a_line_for_each_operation():
-    rows = list(csv.DictReader(io.StringIO(report_export.csv_text(transformer(odd=True)))))
+    rows = list(csv.DictReader(io.StringIO(files.csv_text(transformer(odd=True)))))
     assert len(rows) == 12
     product = next(row for row in rows if row["kind"] == "matmul")
     # 2·512·2048·2048
@@ -200,7 +200,7 @@ def test_nothing_is_written_where_one_cannot_be(tmp_path):
 @pytest.mark.parametrize("machine", ["h200", "epyc-9654", "mi300x", "a100-sxm-80gb", "rtx-4090"])
 @pytest.mark.parametrize("size", [(720, 440), (262, 330)])
 def test_the_labels_of_the_roofline_are_apart_and_inside(machine, size):
-    drawn = report_chart.layout(transformer(machine=machine), *size)
+    drawn = roofline.layout(transformer(machine=machine), *size)
     for i, one in enumerate(drawn.placed):
         assert inside(one.box, drawn.plane.frame())
         assert not any(overlap(one.box, other.box) for other in drawn.placed[i + 1 :])
@@ -212,13 +212,13 @@ def test_the_labels_of_the_roofline_are_apart_and_inside(machine, size):
 
 def test_a_mark_lies_at_its_predicted_speed_under_the_roofs():
     report = transformer()
-    drawn = report_chart.layout(report)
+    drawn = roofline.layout(report)
     for mark in drawn.marks:
         assert mark.y == pytest.approx(mark.line.flop / mark.line.time_s)
 
 
 def test_every_mark_lies_on_its_roof_without_predictions():
-    drawn = report_chart.layout(plain.on(transformer(machine=None), rooflab.machine("h200")))
+    drawn = roofline.layout(plain.bound_on(transformer(machine=None), rooflab.machine("h200")))
     bandwidth = drawn.roofs.bandwidth.value
     peaks = dict(drawn.roofs.peaks)
     for mark in drawn.marks:
@@ -229,22 +229,22 @@ def test_every_mark_lies_on_its_roof_without_predictions():
 
 
 def test_the_page_says_coverage_first_and_escapes_names():
-    html = report_page.render(transformer(odd=True))
+    html = page.render(transformer(odd=True))
     assert html.index("Coverage 91.7 %") < html.index("Totals")
     assert "my::sampling" in html
     from msgspec.structs import replace
 
-    assert "<script>alert(1)" not in report_page.render(replace(transformer(), name="<script>alert(1)</script>"))
+    assert "<script>alert(1)" not in page.render(replace(transformer(), name="<script>alert(1)</script>"))
 
 
 def test_a_page_without_a_machine_has_its_tables():
-    html = report_page.render(transformer(machine=None))
+    html = page.render(transformer(machine=None))
     assert "By module" in html
     assert 'id="chart-0"' not in html
 
 
 def test_the_kinds_by_hand_are_listed(capsys):
-    report_terminal.show_kinds({"matmul": {"bias": False}, "relu": {}})
+    terminal.show_kinds({"matmul": {"bias": False}, "relu": {}})
     text = capsys.readouterr().out
     assert "matmul  bias=False" in text
     assert "Without settings: relu" in text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rooflab.errors import RooflabError, UnknownNameError
-from rooflab.work import answer, by_hand
+from rooflab.work import by_hand, counting
 from rooflab.work.formulas.functions import REAL
 
 # kind, shapes, settings, dtype, matrix FLOP, compulsory bytes
@@ -61,7 +61,7 @@ def test_products_are_counted(kind, shapes, settings, dtype, flop, nbytes):
     assert found.coverage.complete
     assert found.matrix_flop == flop
     if nbytes is not None:
-        assert found.bytes == nbytes
+        assert found.nbytes == nbytes
 
 
 # kind, shapes, settings, dtype, bytes read, bytes written
@@ -118,7 +118,7 @@ def test_every_kind_has_a_formula(kind):
     shapes, settings = EXAMPLES.get(kind, (["8x8"], {}))
     found = report(kind, *shapes, **settings)
     assert found.coverage.complete, found.coverage
-    assert found.bytes > 0
+    assert found.nbytes > 0
 
 
 EXAMPLES = {
@@ -205,7 +205,7 @@ def test_the_title_says_what_was_asked():
 
 
 def report(kind, *shapes, dtype="fp32", **settings):
-    return answer.report(by_hand.graph(kind, shapes, dtype=dtype, **settings), kind)
+    return counting.report(by_hand.graph(kind, shapes, dtype=dtype, **settings), kind)
 
 
 def test_whole_numbers_stay_exact_beyond_a_float():

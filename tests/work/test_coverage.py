@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rooflab.types.work import Graph, Op, TensorSpec
-from rooflab.work import answer
+from rooflab.work import counting
 from rooflab.work.front_end import versions
 
 X, Y = TensorSpec((100,), "fp32", 400.0, storage=0, role="input"), TensorSpec((100,), "fp32", 400.0, storage=1)
@@ -11,7 +11,7 @@ RELU = Op(name="aten.relu", kind="pointwise", inputs=(0,), outputs=(1,), attrs={
 
 
 def report(*ops, unknown=()):
-    return answer.report(Graph(framework="hand", tensors=(X, Y), ops=ops, unknown=unknown), "test")
+    return counting.report(Graph(framework="hand", tensors=(X, Y), ops=ops, unknown=unknown), "test")
 
 
 def test_all_counted():
@@ -32,7 +32,7 @@ def test_an_operation_without_a_formula_is_named_and_its_bytes_are_missing():
     row = found.rows[1]
     assert (row.cost, row.flop, row.macs, row.nbytes, row.intensity) == (None,) * 5
     # Totals are those of the counted rows.
-    assert (found.flop, found.bytes) == (100, 800)
+    assert (found.flop, found.nbytes) == (100, 800)
 
 
 def test_an_opaque_operation_is_not_counted():
@@ -65,7 +65,7 @@ def test_an_empty_program_is_covered():
 def test_trips_multiply_numbers_but_not_operations():
     looped = Op(name="r", kind="pointwise", inputs=(0,), outputs=(1,), attrs={"function": "relu"}, count=7)
     found = report(looped)
-    assert (found.flop, found.bytes, found.coverage.ops) == (700, 5600, 1)
+    assert (found.flop, found.nbytes, found.coverage.ops) == (700, 5600, 1)
 
 
 def test_versions_name_python_and_an_installed_framework_only():

@@ -24,10 +24,10 @@ def test_an_optimizer_may_be_named():
     layer = torch.nn.Linear(8, 4, bias=False)
     found = rooflab.analyze(layer, torch.empty(2, 8), backward=True, optimizer="SGD")
     assert "optimizer" in {row.op.phase for row in found.rows}
-    assert found.memory.gradients == found.memory.parameters == 4 * 8 * 4
+    assert found.memory.gradients_bytes == found.memory.parameters_bytes == 4 * 8 * 4
     adam = rooflab.analyze(layer, torch.empty(2, 8), backward=True, optimizer="adam")
     # two moments of the parameters' size, beside the counter of steps
-    assert adam.memory.optimizer_state >= 2 * 4 * 8 * 4
+    assert adam.memory.optimizer_state_bytes >= 2 * 4 * 8 * 4
     with pytest.raises(UnknownNameError, match="unknown optimizer 'adamm'; did you mean adam"):
         rooflab.analyze(layer, torch.empty(2, 8), backward=True, optimizer="adamm")
 
@@ -39,7 +39,7 @@ def test_jax_is_known_by_arrays_shapes_and_what_jit_gives():
     assert front_end.choose(jax.jit(lambda x: x), (np.zeros(3),), {}) == "jax"
     found = rooflab.analyze(lambda a: a @ a, shape, machine="h200")
     # 2·64³; the same operand is read once
-    assert (found.flop, found.bytes) == (524_288, 2 * 4 * 64 * 64)
+    assert (found.flop, found.nbytes) == (524_288, 2 * 4 * 64 * 64)
     assert found.graph.framework == "jax"
     assert set(found.environment) == {"python", "jax"}
 

@@ -7,24 +7,29 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rooflab.cli.options import whole_numbers
 from rooflab.errors import RooflabError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from rooflab.types.sharing import CoreSimulation
+    from rooflab.types.core_simulation import CoreSimulation
     from rooflab.types.simulation import Cache
 
 OPTIONS = (
     click.option(
         "--cores", type=click.IntRange(min=1), metavar="N", help="Several cores: sharing and data races."
     ),
-    click.option("--protocol", metavar="NAME", help="With --cores: mesi (by default) or moesi."),
-    click.option("--quantum", type=int, metavar="N", help="With --cores: operations of each core's turn; 1."),
     click.option(
-        "--cost", "costs", multiple=True, metavar="NAME=N", help="With --cores: go by time: L1=4, memory=200, …"
+        "--protocol", metavar="NAME", help="Coherence protocol of --cores: mesi or moesi.  [default: mesi]"
     ),
-    click.option("--no-races", is_flag=True, help="With --cores: do not look for data races (faster)."),
+    click.option(
+        "--quantum", type=int, metavar="N", help="Accesses per core per turn, round robin.  [default: 1]"
+    ),
+    click.option(
+        "--cost", "costs", multiple=True, metavar="NAME=N", help="Interleave cores by latency: L1=4, memory=200, …"
+    ),
+    click.option("--no-races", is_flag=True, help="Do not look for data races between --cores (faster)."),
 )
 
 
@@ -76,19 +81,13 @@ def simulation(
     )
 
 
-def show(found: CoreSimulation) -> None:
-    """Print `found` to the terminal."""
-    from rooflab.views import sharing_terminal
-
-    sharing_terminal.show(found)
-
-
 def list_streams() -> None:
     """Print the streams of several cores with their settings."""
-    from rooflab.cachesim import by_name, core_streams
+    from rooflab.cachesim.coherence import streams
+    from rooflab.cli import stream_names
 
-    for name in by_name.CORE_NAMES:
-        made = getattr(core_streams, name)
+    for name in stream_names.CORE_NAMES:
+        made = getattr(streams, name)
         parameters = inspect.signature(made).parameters
         told = ", ".join(str(each).split(":")[0] for key, each in parameters.items() if key != "cores")
         click.echo(f"{name} --cores N ({told})\n    {(inspect.getdoc(made) or '').splitlines()[0]}")
@@ -98,18 +97,18 @@ def _streams(
     what: str, values: Sequence[str], settings: Mapping[str, str], cores: int
 ) -> tuple[Any, tuple[Any, ...], int | None]:
     """What to simulate, the arguments of a loop, and how many cores share its trips (None: streams)."""
-    from rooflab.cachesim import by_name
+    from rooflab.cli import stream_names
 
     if ".py:" not in what:
-        return by_name.streams_of_cores(what, cores, values, settings), (), None
-    from rooflab.loops import target as loops
-    from rooflab.work import target
+        return stream_names.streams_of_cores(what, cores, values, settings), (), None
+    from rooflab.cli import loop_target as loops
+    from rooflab.cli import program_target
 
-    _, fn = target.named(what)
+    _, fn = program_target.named(what)
     sizes = [_whole(what, "value", each) for each in values]
     dims = {name: _whole(what, name, text) for name, text in settings.items()}
     if next(iter(inspect.signature(fn).parameters), None) == "cores":
-        with target.located(what):
+        with program_target.located(what):
             return fn(cores, *sizes, **dims), (), None
     if len(sizes) > 1:
         raise RooflabError(f"{what}: {len(sizes)} values, expected one, the n of args(n); others by --set NAME=N")
@@ -123,11 +122,6 @@ def _whole(what: str, name: str, text: str) -> int:
     return int(text)
 
 
-def _costs(pairs: Sequence[str]) -> dict[str, float] | None:
-    made: dict[str, float] = {}
-    for text in pairs:
-        name, _, said = text.partition("=")
-        if not name or not said.isdecimal():
-            raise RooflabError(f"--cost {text}: expected NAME=N with a whole number, such as L1=4 or memory=200")
-        made[name] = int(said)
-    return made or None
+def _costs(texts: Sequence[str]) -> dict[str, float] | None:
+    numbers = whole_numbers(texts, "--cost", "NAME=N with a whole number, such as L1=4 or memory=200")
+    return {name: float(number) for name, number in numbers.items()} or None

@@ -6,21 +6,20 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rooflab.cli.options import deliver, examples, output_options
 from rooflab.errors import RooflabError
 
 if TYPE_CHECKING:
     from rooflab.model.lab import System
 
-_OUTPUT = "Write the sweep to FILE (.json, .html, .svg, .png or .pdf); may be given again."
 _SWEPT = ("bandwidth", "intensity", "hit-rate")
 # Where a sweep begins and ends unless it is said: around the default core's ridge.
 _ENDS = {"bandwidth": ("100 MB/s", "1 TB/s"), "intensity": ("0.01", "100"), "hit-rate": ("0", "1")}
-_AS_IS = "\b\n"
 
 
 @click.command(
     short_help="Sweep the small teaching model of the roofline.",
-    epilog=f'{_AS_IS}Example:\n  rooflab lab hit-rate --fast "500 Gbit/s" --bandwidth "10 Gbit/s" -o lab.html',
+    epilog=examples('rooflab lab hit-rate --fast "500 Gbit/s" --bandwidth "10 Gbit/s" -o lab.html'),
 )
 @click.argument("parameter", type=click.Choice(_SWEPT), default="bandwidth")
 @click.option("--from", "first", metavar="VALUE", help="First value of PARAMETER.")
@@ -56,8 +55,7 @@ _AS_IS = "\b\n"
 @click.option(
     "--dtype", metavar="NAME", default="fp32", show_default=True, help="With --machine: number format of the peak."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON to stdout and nothing else.")
-@click.option("-o", "--output", "paths", multiple=True, metavar="FILE", help=_OUTPUT)
+@output_options("Sweep")
 def lab(
     parameter: str,
     first: str | None,
@@ -82,11 +80,10 @@ def lab(
     A kernel reads bytes from a memory and computes a few operations for each: which of the two takes
     longer, and where it turns.
     """
-    from rooflab import units
+    from rooflab import units, views
     from rooflab.model import lab as model
-    from rooflab.views import lab_chart
 
-    lab_chart.check_writable(paths)
+    views.check_paths(paths, "Sweep")
     if parameter == "hit-rate" and fast is None:
         fast = "500 Gbit/s"
     system = _system(machine, dtype, peak, bandwidth, latency, overlap)
@@ -99,18 +96,8 @@ def lab(
     ends = [
         _value(parameter, text or default) for text, default in zip((first, last), _ENDS[parameter], strict=True)
     ]
-    found = model.sweep(kernel, system, parameter, _values(parameter, ends[0], ends[1], points))
-    if as_json:
-        from rooflab.views.export import json_text
-
-        click.echo(json_text(found.to_dict()).encode(), nl=False)
-    else:
-        from rooflab.views import lab as view
-
-        view.show(found)
-    if paths:
-        lab_chart.save(found, *paths)
-        click.echo(f"rooflab: wrote {', '.join(paths)}", err=True)
+    sweep = model.sweep(kernel, system, parameter, _values(parameter, ends[0], ends[1], points))
+    deliver(sweep, paths, as_json)
     return 0
 
 
@@ -123,7 +110,7 @@ def _system(
     overlap: bool | None,
 ) -> System:
     """The machine's numbers, or the default ones, with those that were given in their place."""
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     from rooflab import units
     from rooflab.model.lab import ComputeCore, Memory, System, of_machine
@@ -147,7 +134,7 @@ def _system(
 
 
 def _two_tiers(system: System, fast: str | None, hit_rate: float) -> System:
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     from rooflab import units
     from rooflab.model.lab import Memory, TwoTierMemory
@@ -184,6 +171,6 @@ def _values(parameter: str, first: float, last: float, points: int | None) -> li
         return sorted({*even, *(value for value in fine if first < value < last)})
     if points:
         return [first * (last / first) ** (i / (points - 1)) for i in range(points)]
-    from rooflab.views.plane import powers
+    from rooflab.views.common.axes import powers
 
     return sorted({first, *powers(first, last, 10.0, (1, 2, 5)), last})

@@ -11,16 +11,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from rooflab.cli import cores as of_cores
-from rooflab.errors import FileError, RooflabError
+from rooflab.cli.options import deliver, examples, output_options, pairs
+from rooflab.errors import RooflabError
 
 if TYPE_CHECKING:
-    from rooflab.types.sharing import CoreSimulation
-    from rooflab.types.simulation import Cache, MissCurve, Simulation
+    from rooflab.types.simulation import Cache
 
 T = TypeVar("T")
 _LISTEN_S = 0.2  # how often the main thread looks for Ctrl-C
-# A blank line before, and this mark above, an example keeps click from refilling it.
-_AS_IS = "\b\n"
 
 
 class _Command(click.Command):
@@ -34,17 +32,22 @@ class _Command(click.Command):
             size = next((each for each in given if each.startswith("-") and each[1:2].isdigit()), None)
             if size is None:
                 raise
-            from rooflab.cachesim import by_name
+            from rooflab.cli import stream_names
 
-            name = next((each for each in given if each in (*by_name.NAMES, *by_name.CORE_NAMES)), "simulate")
+            name = next(
+                (each for each in given if each in (*stream_names.NAMES, *stream_names.CORE_NAMES)), "simulate"
+            )
         raise RooflabError(f"{name}: a size is {size}, expected a whole number above zero")
 
 
 @click.command(
     cls=_Command,
     short_help="Simulate caches exactly: a stream of accesses, or a trace file.",
-    epilog=f"{_AS_IS}Examples:\n  rooflab simulate matmul 256 --level 32KiB/8 --level 512KiB/8 --level 16MiB/16\n"
-    "  rooflab simulate stencil2d 2048 --machine epyc-7763\n  rooflab simulate trace.din.gz --level 32KiB/8",
+    epilog=examples(
+        "rooflab simulate matmul 256 --level 32KiB/8 --level 512KiB/8 --level 16MiB/16",
+        "rooflab simulate stencil2d 2048 --machine epyc-7763",
+        "rooflab simulate trace.din.gz --level 32KiB/8",
+    ),
 )
 @click.argument("what", required=False)
 @click.argument("values", nargs=-1)
@@ -55,26 +58,31 @@ class _Command(click.Command):
     "--level", "levels", multiple=True, metavar="SIZE/WAYS[/LINE]", help="A cache, near to far: 32KiB/8."
 )
 @click.option("--tlb", "tlbs", multiple=True, metavar="ENTRIES/WAYS[/PAGE]", help="A TLB, near to far: 64/full.")
-@click.option("--machine", metavar="NAME", help="Its caches: a name of `rooflab machines`, or a file.")
-@click.option("--policy", metavar="NAME", help="Of all --level: lru, plru, fifo, random, qlru_h11_m1_r0_u0, …")
+@click.option("--machine", metavar="NAME", help="Its caches: a name of `rooflab machine`, or a file.")
 @click.option(
-    "--prefetch", multiple=True, metavar="NAME", help="Of the first --level: next-line, adjacent, stride."
+    "--policy",
+    metavar="NAME",
+    help="Applies to every --level: lru, plru, fifo, random, qlru_h11_m1_r0_u0, …",
 )
-@click.option("--classify", is_flag=True, help="Tell compulsory, capacity and conflict misses apart.")
-@click.option("--curve", is_flag=True, help="Instead: the miss ratio at every capacity (LRU, all ways).")
-@click.option("--no-flush", is_flag=True, help="Leave what is dirty at the end in the caches, unwritten.")
+@click.option("--prefetch", multiple=True, metavar="NAME", help="First --level only: next-line, adjacent, stride.")
+@click.option("--classify", is_flag=True, help="Classify misses (compulsory, capacity, conflict).")
+@click.option("--curve", is_flag=True, help="Print the miss-ratio curve (fully associative LRU) instead.")
+@click.option("--no-flush", is_flag=True, help="Do not write back dirty lines at the end.")
 @click.option(
-    "--limit", "limit_s", type=float, metavar="SECONDS", help="Stop soon after; counts are then partial."
+    "--time-limit",
+    "time_limit_s",
+    type=float,
+    metavar="SECONDS",
+    help="Stop soon after; counts are then partial.",
 )
-@click.option("--exact", is_flag=True, help="Make every access, with no short cut; the counts are the same.")
 @click.option(
-    "--format", "trace_format", metavar="NAME", help="Of a trace: din, xdin, lackey, drmemtrace, champsim."
+    "--exact", is_flag=True, help="Simulate every access (no loop fast-forwarding); same counts, slower."
 )
-@click.option("--instructions", is_flag=True, help="Of a trace: instruction fetches are loads too.")
+@click.option("--trace-format", metavar="NAME", help="Trace files only: din, xdin, lackey, drmemtrace, champsim.")
+@click.option("--instructions", is_flag=True, help="Trace files only: instruction fetches are loads too.")
 @of_cores.options
 @click.option("--list", "list_streams", is_flag=True, help="List the streams and their settings.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON to stdout and nothing else.")
-@click.option("-o", "--output", "paths", multiple=True, metavar="FILE", help="Write the result to FILE (.json).")
+@output_options("Simulation")
 def simulate(
     what: str | None,
     values: tuple[str, ...],
@@ -87,7 +95,7 @@ def simulate(
     classify: bool,
     curve: bool,
     no_flush: bool,
-    limit_s: float | None,
+    time_limit_s: float | None,
     exact: bool,
     trace_format: str | None,
     instructions: bool,
@@ -109,19 +117,22 @@ def simulate(
         return 0
     if what is None:
         raise click.UsageError("simulate needs a stream (--list shows them) or a trace file")
-    _check_paths(paths)
-    from rooflab import story
+    from rooflab import story, views
+
+    views.check_paths(paths, "CoreSimulation" if cores is not None else "MissCurve" if curve else "Simulation")
 
     if levels and machine:
         raise click.UsageError("--level and --machine both say which caches; give one of them")
     if cores is not None:
         alone = {"--tlb": tlbs, "--prefetch": prefetch, "--classify": classify, "--curve": curve, "--exact": exact}
-        alone |= {"--no-flush": no_flush, "--limit": limit_s}
-        of_cores.refuse(alone | {"--format": trace_format, "--instructions": instructions}, "of one core alone")
+        alone |= {"--no-flush": no_flush, "--time-limit": time_limit_s}
+        of_cores.refuse(
+            alone | {"--trace-format": trace_format, "--instructions": instructions}, "of one core alone"
+        )
         shared = of_cores.simulation(
             what,
             values,
-            _settings(settings),
+            pairs(settings, "--set", "NAME=VALUE, such as order=ikj"),
             cores,
             machine=machine,
             levels=_caches(levels, policy, prefetch),
@@ -130,22 +141,22 @@ def simulate(
             costs=costs,
             races=not no_races,
         )
-        _answer(shared, as_json, paths)
+        deliver(shared, paths, as_json)
         return 0
     several = {"--protocol": protocol, "--quantum": quantum, "--cost": costs, "--no-races": no_races}
     of_cores.refuse(several, "of several cores: give --cores N too")
     source = _source(what, values, settings)
     of_trace = isinstance(source, Path)
     if (trace_format or instructions) and not of_trace:
-        raise click.UsageError(f"--format and --instructions are of a trace file, and {what} is a stream")
-    read: dict[str, Any] = {"format": trace_format, "instructions": "load" if instructions else "skip"}
+        raise click.UsageError(f"--trace-format and --instructions are of a trace file, and {what} is a stream")
+    read: dict[str, Any] = {"trace_format": trace_format, "instructions": "load" if instructions else "skip"}
     if curve:
-        if levels or machine or tlbs or classify or exact or no_flush or limit_s:
+        if levels or machine or tlbs or classify or exact or no_flush or time_limit_s:
             raise click.UsageError(
                 "--curve is of every capacity at once: no --level, --machine, --tlb, --classify, --exact, "
-                "--no-flush or --limit"
+                "--no-flush or --time-limit"
             )
-        _answer_curve(interruptible(lambda: story.miss_curve(source, **read)), as_json, paths)
+        deliver(interruptible(lambda: story.miss_curve(source, **read)), paths, as_json)
         return 0
     settled = {
         "machine": machine,
@@ -154,36 +165,26 @@ def simulate(
         "classify": classify,
         "exact": exact,
         "flush": not no_flush,
-        "time_limit_s": limit_s,
+        "time_limit_s": time_limit_s,
         **read,
     }
-    _answer(interruptible(lambda: story.simulate(source, **settled)), as_json, paths)
+    deliver(interruptible(lambda: story.simulate(source, **settled)), paths, as_json)
     return 0
 
 
 def _source(what: str, values: tuple[str, ...], settings: tuple[str, ...]) -> Any:
-    from rooflab.cachesim import by_name
+    from rooflab.cli import stream_names
 
     path = Path(what)
-    if what not in by_name.NAMES and (path.suffix or path.exists()):
+    if what not in stream_names.NAMES and (path.suffix or path.exists()):
         if values or settings:
             raise click.UsageError(f"{what} is a trace file: it takes no values and no --set")
         return path
-    return by_name.stream(what, values, _settings(settings))
-
-
-def _settings(settings: tuple[str, ...]) -> dict[str, str]:
-    pairs: dict[str, str] = {}
-    for each in settings:
-        name, equals, value = each.partition("=")
-        if not (name and equals and value):
-            raise RooflabError(f"--set {each}: expected NAME=VALUE, such as order=ikj")
-        pairs[name] = value
-    return pairs
+    return stream_names.stream(what, values, pairs(settings, "--set", "NAME=VALUE, such as order=ikj"))
 
 
 def _caches(levels: tuple[str, ...], policy: str | None, prefetch: tuple[str, ...]) -> list[Cache] | None:
-    from rooflab.cachesim import by_name
+    from rooflab.cli import stream_names
 
     if not levels:
         if policy or prefetch:
@@ -191,37 +192,13 @@ def _caches(levels: tuple[str, ...], policy: str | None, prefetch: tuple[str, ..
         return None
     more = {"policy": policy} if policy else {}
     first = {**more, "prefetch": prefetch} if prefetch else more
-    return [by_name.cache(text, **(more if n else first)) for n, text in enumerate(levels)]
+    return [stream_names.cache(text, **(more if n else first)) for n, text in enumerate(levels)]
 
 
 def _buffers(tlbs: tuple[str, ...]) -> list[Cache]:
-    from rooflab.cachesim import by_name
+    from rooflab.cli import stream_names
 
-    return [by_name.buffer(text) for text in tlbs]
-
-
-def _answer(found: Simulation | CoreSimulation, as_json: bool, paths: tuple[str, ...]) -> None:
-    from rooflab.views.export import json_text
-
-    text = json_text(found.to_dict())
-    # Before stdout, whose reader may leave (`| head`).
-    _write(text, paths)
-    if as_json:
-        click.echo(text.encode(), nl=False)
-    else:
-        found.show()
-
-
-def _answer_curve(found: MissCurve, as_json: bool, paths: tuple[str, ...]) -> None:
-    from rooflab.views import simulation_terminal
-    from rooflab.views.export import json_text
-
-    text = json_text(found)
-    _write(text, paths)
-    if as_json:
-        click.echo(text.encode(), nl=False)
-    else:
-        simulation_terminal.show_curve(found)
+    return [stream_names.buffer(text) for text in tlbs]
 
 
 def interruptible(work: Callable[[], T]) -> T:
@@ -245,28 +222,13 @@ def interruptible(work: Callable[[], T]) -> T:
         return found  # type: ignore[return-value]
 
 
-def _write(text: str, paths: tuple[str, ...]) -> None:
-    from rooflab.views.export import write
-
-    for path in paths:
-        write(Path(path), text.encode())
-        click.echo(f"rooflab: wrote {path}", err=True)
-
-
-def _check_paths(paths: tuple[str, ...]) -> None:
-    for path in paths:
-        if Path(path).suffix.lower() != ".json":
-            raise RooflabError(f"{path}: unknown suffix {Path(path).suffix!r}, expected .json")
-        if not Path(path).parent.is_dir():
-            raise FileError(f"{path}: no such folder {Path(path).parent}")
-
-
 def _list_streams() -> None:
     import inspect
 
-    from rooflab.cachesim import by_name, streams
+    from rooflab.cachesim import streams
+    from rooflab.cli import stream_names
 
-    for name in by_name.NAMES:
+    for name in stream_names.NAMES:
         made = getattr(streams, name)
         told = ", ".join(str(each).split(":")[0] for each in inspect.signature(made).parameters.values())
         click.echo(f"{name} ({told})\n    {inspect.getdoc(made).splitlines()[0]}")  # type: ignore[union-attr]

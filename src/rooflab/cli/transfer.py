@@ -6,20 +6,21 @@ from typing import Any
 
 import click
 
+from rooflab.cli.options import deliver, examples, output_options, pairs
 from rooflab.errors import RooflabError
 
-_AS_IS = "\b\n"
+_FORM = "STAGE=VALUE"
 
 
 @click.command(
     short_help="Time data on its way to a device: which stage binds, how long it waits.",
-    epilog=(
-        f'{_AS_IS}Example:\n  rooflab transfer "150 GB" network disk DRAM PCIe HBM --machine h200-sxm \\\n'
+    epilog=examples(
+        'rooflab transfer "150 GB" network disk DRAM PCIe HBM --machine h200-sxm \\\n'
         '      --rate network="10 Gbit/s" --threads 4 --sample "150 kB" --samples-per-s 8000'
     ),
 )
 @click.argument("nbytes", metavar="BYTES")
-@click.argument("path", metavar="STAGES", nargs=-1, required=True)
+@click.argument("stages", metavar="STAGES", nargs=-1, required=True)
 @click.option("--machine", metavar="NAME", help="The device at the end: its memory and links.")
 @click.option("--host", metavar="NAME", help="The computer it sits in, such as a file of `rooflab measure`.")
 @click.option("--rate", "rates", multiple=True, metavar="STAGE=RATE", help="Bandwidth of a stage.")
@@ -30,10 +31,10 @@ _AS_IS = "\b\n"
 @click.option("--overlap/--serial", default=True, show_default=True, help="Stages side by side, or in turn.")
 @click.option("--sample", metavar="BYTES", help="Size of a training sample.")
 @click.option("--samples-per-s", type=float, metavar="N", help="How many the device could compute.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON to stdout and nothing else.")
+@output_options("Transfer")
 def transfer(
     nbytes: str,
-    path: tuple[str, ...],
+    stages: tuple[str, ...],
     machine: str | None,
     host: str | None,
     rates: tuple[str, ...],
@@ -45,6 +46,7 @@ def transfer(
     sample: str | None,
     samples_per_s: float | None,
     as_json: bool,
+    paths: tuple[str, ...],
 ) -> int:
     """Time BYTES through STAGES to a device: seconds, which stage binds, whether the device waits.
 
@@ -52,41 +54,28 @@ def transfer(
     or a name of your own with its --rate. Rates that are not given are the machine's, the host's, or a
     typical part's, and the table says which.
     """
+    from rooflab import views
     from rooflab.story import transfer as run
 
-    found = run(
+    views.check_paths(paths, "Transfer")
+    result = run(
         nbytes,
-        path,
+        stages,
         machine=machine,
         host=host,
-        rates=_pairs(rates, "--rate"),
-        latencies=_pairs(latencies, "--latency"),
-        expands={name: _number(text, "--expand", name) for name, text in _pairs(expands, "--expand").items()},
+        rates=pairs(rates, "--rate", _FORM),
+        latencies=pairs(latencies, "--latency", _FORM),
+        expands={
+            name: _number(text, "--expand", name) for name, text in pairs(expands, "--expand", _FORM).items()
+        },
         threads=_threads(threads),
         chunk=chunk,
         overlap=overlap,
         sample=sample,
         device_samples_per_s=samples_per_s,
     )
-    if as_json:
-        from rooflab.views.export import json_text
-
-        click.echo(json_text(found.to_dict()).encode(), nl=False)
-    else:
-        from rooflab.views import transfer as view
-
-        view.show(found)
+    deliver(result, paths, as_json)
     return 0
-
-
-def _pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:
-    made = {}
-    for text in texts:
-        name, _, value = text.partition("=")
-        if not name or not value:
-            raise RooflabError(f"{option} {text}: expected STAGE=VALUE")
-        made[name] = value
-    return made
 
 
 def _number(text: str, option: str, name: str) -> float:
@@ -103,7 +92,7 @@ def _threads(texts: tuple[str, ...]) -> Any:
         raise RooflabError(f"--threads {' '.join(texts)}: expected one N, or STAGE=N for each")
     if every:
         return _count(every[0], "")
-    return {name: _count(text, f"{name}=") for name, text in _pairs(texts, "--threads").items()} or 1
+    return {name: _count(text, f"{name}=") for name, text in pairs(texts, "--threads", "STAGE=N").items()} or 1
 
 
 def _count(text: str, name: str) -> int:

@@ -9,10 +9,14 @@ from typing import Any, NamedTuple
 import msgspec
 
 from rooflab.errors import RooflabError
-from rooflab.loops import affine, compiled_code, counting, language, original, source
-from rooflab.loops.arguments import Arguments, bind
-from rooflab.loops.caches import Chosen
-from rooflab.loops.kinds import Array, Kinds
+from rooflab.loops.compiled import summary
+from rooflab.loops.compiled import time as original
+from rooflab.loops.read import language, source
+from rooflab.loops.read.arguments import Arguments, bind
+from rooflab.loops.read.value_types import Array, Kinds
+from rooflab.loops.static import affine
+from rooflab.loops.twin import count
+from rooflab.machines.cache_levels import Chosen
 from rooflab.machines.detect import detect
 from rooflab.timing import Timing
 from rooflab.types.loop import Code, LoopReport, Static, Timed
@@ -92,7 +96,7 @@ def report(
     """
     read, kinds, arguments = known
     try:
-        counted = counting.count(read, kinds, arguments, caches, limit_s, classify=classify)
+        counted = count.count(read, kinds, arguments, caches, limit_s, classify=classify)
     except Exception as error:
         raise _readable(error, read) from error
     outcome = counted.outcome
@@ -101,7 +105,7 @@ def report(
     warnings, checks = [], []
     done = _Run(None, [], "not run")
     static = None
-    flop_by = counting.flop(counted)
+    flop_by = count.flop(counted)
     if outcome.stopped:
         warnings.append(
             f"the count was stopped after {limit_s:g} s, at {outcome.where or 'its start'}: all counts"
@@ -113,7 +117,7 @@ def report(
             if time:
                 done = _run(known, counted, caches, checks, warnings)
             elif code:
-                done = done._replace(code=compiled_code.examine(*known, original.build(*known), counted))
+                done = done._replace(code=summary.examine(*known, original.build(*known), counted))
         except Exception as error:
             raise _readable(error, read) from error
         totals = (int(sum(each.count for each in flop_by)), counted.simulation.accessed_bytes or 0)
@@ -158,7 +162,7 @@ class _Run(NamedTuple):
     parallel: str
 
 
-def _counts(known: Known, counted: counting.Counted) -> LoopReport:
+def _counts(known: Known, counted: count.Counted) -> LoopReport:
     """The part of the report that the twin alone gives."""
     read, kinds, arguments = known
     return LoopReport(
@@ -168,16 +172,16 @@ def _counts(known: Known, counted: counting.Counted) -> LoopReport:
         flop_by=(),
         accesses=counted.simulation.accesses,
         accessed_bytes=counted.simulation.accessed_bytes or 0,
-        stored_bytes=counting.stored_bytes(counted),
+        stored_bytes=count.stored_bytes(counted),
         simulation=counted.simulation,
         warm=counted.warm,
-        lines=counting.lines(counted, read),
-        loops=counting.loops(counted),
+        lines=count.lines(counted, read),
+        loops=count.loops(counted),
         source=tuple(read.lines.items()),
-        strided=counting.strided(counted, read),
-        gathered=counting.irregular(counted, "gather"),
-        chased=counting.irregular(counted, "chase"),
-        scattered_bytes=counting.scattered_bytes(counted, arguments),
+        strided=count.strided(counted, read),
+        gathered=count.irregular(counted, "gather"),
+        chased=count.irregular(counted, "chase"),
+        scattered_bytes=count.scattered_bytes(counted, arguments),
     )
 
 
@@ -196,7 +200,7 @@ def conflicts(static: Static, simulation: Simulation) -> list[str]:
     return said
 
 
-def _run(known: Known, counted: counting.Counted, caches: Chosen, checks: list[str], warnings: list[str]) -> _Run:
+def _run(known: Known, counted: count.Counted, caches: Chosen, checks: list[str], warnings: list[str]) -> _Run:
     """The compiled code, the times, and what prange ran over; `checks` and `warnings` get what was found."""
     read, kinds, arguments = known
     compiled = original.build(read, kinds, arguments)
@@ -214,7 +218,7 @@ def _run(known: Known, counted: counting.Counted, caches: Chosen, checks: list[s
         run, refused = _spread(compiled.parallel, arguments, wanted, fresh, checks, warnings)
         runs += [] if run is None else [run]
         parallel = refused or parallel
-    code = compiled_code.examine(read, kinds, arguments, compiled, counted)
+    code = summary.examine(read, kinds, arguments, compiled, counted)
     return _Run(code, runs, parallel)
 
 

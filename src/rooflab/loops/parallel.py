@@ -14,16 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from rooflab.cachesim import layout
-from rooflab.cachesim.compiled import callback, native_address
-from rooflab.cachesim.core_stream import ADDRESS_SHIFT, BARRIER_RECORD, CoreArray, CoreStreams, check_cores
-from rooflab.cachesim.memory import CALL_SIGNATURE, load, store
+from rooflab.cachesim.coherence.stream import ADDRESS_SHIFT, BARRIER_RECORD, CoreArray, CoreStreams, check_cores
+from rooflab.cachesim.native import layout
+from rooflab.cachesim.native.compile import callback, native_address
+from rooflab.cachesim.native.words import CALL_SIGNATURE, load, store
 from rooflab.errors import RooflabError
-from rooflab.loops import examine, twin
-from rooflab.loops.arguments import PAGE_BYTES, Arguments, Placed
-from rooflab.loops.kinds import Kinds, of_value
-from rooflab.loops.source import Source
-from rooflab.loops.twin_text import Layout
+from rooflab.loops import examine
+from rooflab.loops.read.arguments import PAGE_BYTES, Arguments, Placed
+from rooflab.loops.read.source import Source
+from rooflab.loops.read.twin_text import Layout
+from rooflab.loops.read.value_types import Kinds, of_value
+from rooflab.loops.twin import run
 
 MOST_ACCESSES = _ROOM = 1 << 25
 ASSUMPTIONS = (
@@ -49,9 +50,9 @@ def streams(fn: Callable[..., Any], given: tuple[Any, ...], cores: int, limit_s:
     known = examine.understand(fn, given)
     source, marks = _marked(known.source, known.kinds), np.zeros(3, np.int64)
     arguments = _with_marks(known.arguments, marks)
-    made = twin.make(source, Kinds(source, arguments.kinds), arguments)
+    made = run.make(source, Kinds(source, arguments.kinds), arguments)
     state, records = _recorder()
-    outcome = twin.run(made, source, arguments, state.ctypes.data, limit_s)
+    outcome = run.run(made, source, arguments, state.ctypes.data, limit_s)
     if outcome.error is not None:
         raise RooflabError(outcome.error)
     used = int(state[layout.SETS])

@@ -10,8 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from rooflab.errors import RooflabError, UnknownNameError
-from rooflab.loops import examine, original, source
-from rooflab.loops.caches import Chosen
+from rooflab.loops import examine
+from rooflab.loops.compiled import time
+from rooflab.loops.read import source
+from rooflab.machines.cache_levels import Chosen
 from rooflab.types.loop import LoopReport
 
 MOST = 4096  # configurations of one sweep
@@ -103,8 +105,8 @@ def simulate(
         return [first, *pool.map(one, chosen[1:])]
 
 
-def timed(fn: Callable[..., Any], given: Sequence[Any], sizes: dict[str, int]) -> original.Timing:
+def timed(fn: Callable[..., Any], given: Sequence[Any], sizes: dict[str, int]) -> time.Timing:
     """Seconds of a warm run of the compiled loop on one core, with these tile sizes."""
     known = examine.understand(fn, arguments(fn, given, sizes))
-    compiled = original.build(*known)
-    return original.warm(compiled.serial, known.arguments, original.steered_by_data(known.source, known.kinds))
+    compiled = time.build(*known)
+    return time.warm(compiled.serial, known.arguments, time.steered_by_data(known.source, known.kinds))

@@ -1,0 +1,1 @@
+"""Machines: the catalogue, their caches and ladders, detection of this one, and its measurement."""

@@ -19,7 +19,7 @@ DATA = Path(__file__).parent / "data"
 _CATALOG = DATA / "catalog"
 _AMBIGUOUS = DATA / "ambiguous.toml"
 _KINDS = ("system", "gpu", "tpu", "asic", "soc", "cpu")
-_LIST_THEM = "(`rooflab machines` lists them all; never another machine's numbers)"
+_LIST_THEM = "(`rooflab machine` lists them all; never another machine's numbers)"
 
 
 class Entry(NamedTuple):
@@ -95,7 +95,7 @@ def read(path: Path) -> Machine:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
-        raise FileError(f"{path}: no such file; names of the catalogue are listed by `rooflab machines`") from None
+        raise FileError(f"{path}: no such file; names of the catalogue are listed by `rooflab machine`") from None
     except UnicodeDecodeError as error:
         raise FileError(f"{path}: not UTF-8 text ({error.reason} at byte {error.start})") from None
     except (OSError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""The whole memory hierarchy of a machine, from its registers to the internet: `rooflab machines NAME --ladder`.
+"""The whole memory hierarchy of a machine, from its registers to the internet: `rooflab machine NAME --ladder`.
 
 A machine's own levels and links come first; what lies beyond them is taken from `data/ladder.toml`, each
 number with its source. A number that nobody gives is None, never a guess.

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rooflab.errors import RooflabError, UnknownNameError
-from rooflab.model import constants as families
-from rooflab.model.constants import Constants
+from rooflab.model.device import constants as families
+from rooflab.types.constants import Constants
 from rooflab.types.machine import Link, Machine, is_main_memory
 
 Number = float | np.ndarray

@@ -12,111 +12,53 @@ parameter.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, NamedTuple
+
+from msgspec.structs import replace
 
 from rooflab.errors import RooflabError, UnknownNameError
-from rooflab.model.roofline import BALANCED
+from rooflab.model.roofline.roofline import BALANCED
+from rooflab.types.lab import (
+    PATTERNS,
+    ComputeCore,
+    Memory,
+    Regime,
+    StreamingKernel,
+    Sweep,
+    System,
+    Times,
+    TwoTierMemory,
+)
 from rooflab.types.machine import Machine, is_main_memory
 
-AccessPattern = Literal["sequential", "random"]
-Regime = Literal["memory-bound", "compute-bound", "balanced"]
-PATTERNS: tuple[AccessPattern, ...] = ("sequential", "random")
+__all__ = [
+    "PARAMETERS",
+    "PATTERNS",
+    "ComputeCore",
+    "Memory",
+    "StreamingKernel",
+    "Sweep",
+    "System",
+    "Times",
+    "TwoTierMemory",
+    "effective_bytes_per_s",
+    "memory_time_s",
+    "of_machine",
+    "regime",
+    "run",
+    "sweep",
+    "tiled_matmul",
+    "tiles_bytes",
+    "turning_point",
+]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Memory:
-    """One tier of memory.
-
-    Attributes:
-        bandwidth_bytes_per_s: of a stream.
-        latency_s: from asking for a byte to having it.
-        line_bytes: what one request brings, however little of it is used.
-        in_flight: how many requests are under way at once. A stream is fetched ahead and pays the latency
-            once; random accesses wait in groups of this size. 10 line fill buffers has a core of Intel's Skylake
-            (Optimization Reference Manual); a GPU keeps thousands open.
-    """
-
-    bandwidth_bytes_per_s: float
-    latency_s: float = 0.0
-    line_bytes: int = 64
-    in_flight: int = 10
-
-    def __post_init__(self) -> None:
-        _positive(self, "bandwidth_bytes_per_s", "line_bytes", "in_flight")
-        _not_negative(self, "latency_s")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TwoTierMemory:
-    """A fast tier (a cache) before a slow one; `hit_rate` of all bytes come from the fast one."""
-
-    fast: Memory
-    slow: Memory
-    hit_rate: float
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.hit_rate <= 1:
-            raise RooflabError(f"lab: hit_rate is {self.hit_rate}, expected a share from 0 to 1, such as 0.95")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComputeCore:
-    """What computes, at `peak_flop_per_s` operations a second."""
-
-    peak_flop_per_s: float
-
-    def __post_init__(self) -> None:
-        _positive(self, "peak_flop_per_s")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StreamingKernel:
-    """A kernel that reads `nbytes` and computes `ops_per_byte` operations for each byte.
-
-    Attributes:
-        access_pattern: "sequential" (every byte of a line is used) or "random" (each access of
-            `access_bytes` finds its line elsewhere).
-    """
-
-    nbytes: float
-    ops_per_byte: float = 1.0
-    access_pattern: AccessPattern = "sequential"
-    access_bytes: int = 8
-
-    def __post_init__(self) -> None:
-        _positive(self, "nbytes", "access_bytes")
-        _not_negative(self, "ops_per_byte")
-        if self.access_pattern not in PATTERNS:
-            raise UnknownNameError("access pattern", self.access_pattern, PATTERNS)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class System:
-    """A core and its memory; `overlap` says whether it computes on one part while it reads the next."""
-
-    core: ComputeCore
-    memory: Memory | TwoTierMemory
-    overlap: bool = False
-
-
-class Result(NamedTuple):
-    """Seconds of memory, of arithmetic and in total, and which of the two rules."""
-
-    memory_s: float
-    compute_s: float
-    total_s: float
-    regime: Regime
-
-
-def run(kernel: StreamingKernel, system: System) -> Result:
+def run(kernel: StreamingKernel, system: System) -> Times:
     """How long `kernel` takes on `system`: the sum of both times, or the longer one where they overlap."""
     memory_s = memory_time_s(kernel, system.memory)
     compute_s = kernel.nbytes * kernel.ops_per_byte / system.core.peak_flop_per_s
     total_s = max(memory_s, compute_s) if system.overlap else memory_s + compute_s
-    return Result(memory_s, compute_s, total_s, regime(memory_s, compute_s))
+    return Times(memory_s, compute_s, total_s, regime(memory_s, compute_s))
 
 
 def regime(memory_s: float, compute_s: float) -> Regime:
@@ -202,31 +144,6 @@ def of_machine(machine: Machine, dtype: str = "fp32", *, overlap: bool = True) -
     return System(core=ComputeCore(peak_flop_per_s=peak.value), memory=found, overlap=overlap)
 
 
-class Sweep(NamedTuple):
-    """The same kernel and system with one parameter varied.
-
-    Attributes:
-        parameter: a name of `PARAMETERS`.
-        values: ascending, in base units; `results` one for each.
-        turns_at: the value at which memory and arithmetic take the same time; None outside of `values`.
-    """
-
-    parameter: str
-    kernel: StreamingKernel
-    system: System
-    values: tuple[float, ...]
-    results: tuple[Result, ...]
-    turns_at: float | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain dictionaries, lists and numbers."""
-        return self._asdict() | {
-            "kernel": asdict(self.kernel),
-            "system": asdict(self.system),
-            "results": [each._asdict() for each in self.results],
-        }
-
-
 Case = tuple[StreamingKernel, System]
 
 
@@ -269,7 +186,9 @@ def sweep(kernel: StreamingKernel, system: System, parameter: str, values: Itera
         raise RooflabError(f"lab: a sweep of the {parameter} needs at least one value")
     results = tuple(run(*change(kernel, system, value)) for value in chosen)
     turns_at = turning_point(kernel, system, parameter, chosen[0], chosen[-1])
-    return Sweep(parameter, kernel, system, chosen, results, turns_at)
+    return Sweep(
+        parameter=parameter, kernel=kernel, system=system, values=chosen, results=results, turns_at=turns_at
+    )
 
 
 def turning_point(
@@ -301,17 +220,3 @@ def _change(parameter: str) -> Callable[[StreamingKernel, System, float], Case]:
     if parameter not in PARAMETERS:
         raise UnknownNameError("lab parameter", parameter, PARAMETERS)
     return PARAMETERS[parameter]
-
-
-def _positive(part: object, *names: str) -> None:
-    for name in names:
-        value = getattr(part, name)
-        if not (math.isfinite(value) and value > 0):
-            raise RooflabError(f"lab: {name} is {value}, expected a number above zero")
-
-
-def _not_negative(part: object, *names: str) -> None:
-    for name in names:
-        value = getattr(part, name)
-        if not (math.isfinite(value) and value >= 0):
-            raise RooflabError(f"lab: {name} is {value}, expected zero or more")

@@ -10,109 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
 
 from rooflab.errors import RooflabError, UnknownNameError, squash
 from rooflab.machines import ladder
 from rooflab.types.machine import Level, Link, Machine, is_main_memory, is_storage
+from rooflab.types.transfer import Feed, Passed, Stage, Transfer
 from rooflab.units import MEGA, parse
 
 CHUNK_BYTES = 8 * MEGA  # what object stores and file readers ask for at once, as an order of magnitude
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
-    """One step of the way.
-
-    Attributes:
-        name: as it was asked for; `where` says what stands behind the number.
-        bytes_per_s: its bandwidth for what enters it, all threads together; None where nobody states it.
-        latency_s: of one request, which moves one chunk.
-        threads: how many requests are under way at once.
-        expands: bytes that leave it for each that enters (3 for data compressed to a third).
-    """
-
-    name: str
-    bytes_per_s: float | None
-    latency_s: float = 0.0
-    threads: int = 1
-    expands: float = 1.0
-    where: str = "given"
-
-
-class Passed(NamedTuple):
-    """A stage with what went through it.
-
-    Attributes:
-        nbytes: that entered it.
-        bytes_per_s: attained, latencies included; None where its rate is unknown, as are the times.
-        first_s: until its first chunk has passed; `time_s` until all have, by itself.
-    """
-
-    stage: Stage
-    nbytes: float
-    bytes_per_s: float | None = None
-    first_s: float | None = None
-    time_s: float | None = None
-
-
-class Feed(NamedTuple):
-    """A device fed by a transfer.
-
-    Attributes:
-        samples_per_s: what it gets to compute on, at most; `supply_per_s` what arrives.
-        device_samples_per_s: what it could compute.
-        idle: share of its time that it waits.
-        binds: the stage, or "device".
-    """
-
-    samples_per_s: float
-    supply_per_s: float
-    device_samples_per_s: float
-    idle: float
-    binds: str
-
-
-class Transfer(NamedTuple):
-    """How long data is on its way.
-
-    Attributes:
-        nbytes: at the start of the way.
-        overlap: whether the stages work side by side.
-        stages: in order, each by itself.
-        time_s: until all has arrived; `fill_s` of it until the first chunk has.
-        bytes_per_s: `nbytes` / `time_s`.
-        steady_bytes_per_s: of an endless transfer, counted at the start of the way.
-        binds: the slowest stage.
-        feed: of the device at the end, where it was asked for.
-    """
-
-    nbytes: float
-    overlap: bool
-    stages: tuple[Passed, ...]
-    time_s: float
-    fill_s: float
-    bytes_per_s: float
-    steady_bytes_per_s: float
-    binds: str
-    feed: Feed | None = None
-
-    @property
-    def unknown(self) -> tuple[str, ...]:
-        """Stages whose rate nobody states: left out of the time."""
-        return tuple(each.stage.name for each in self.stages if each.time_s is None)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain dictionaries, lists and numbers."""
-        stages = [
-            asdict(each.stage)
-            | each._asdict()
-            | {"rate_bytes_per_s": each.stage.bytes_per_s, "stage": each.stage.name}
-            for each in self.stages
-        ]
-        feed = None if self.feed is None else self.feed._asdict()
-        return self._asdict() | {"stages": stages, "feed": feed, "unknown": list(self.unknown)}
 
 
 def through(
@@ -152,7 +57,16 @@ def through(
     else:
         time_s = sum(each.time_s or 0.0 for each in known)
         steady = nbytes / sum(map(_moving_s, known))
-    return Transfer(nbytes, overlap, tuple(passed), time_s, fill, nbytes / time_s, steady, slowest.stage.name)
+    return Transfer(
+        nbytes=nbytes,
+        overlap=overlap,
+        stages=tuple(passed),
+        time_s=time_s,
+        fill_s=fill,
+        bytes_per_s=nbytes / time_s,
+        steady_bytes_per_s=steady,
+        binds=slowest.stage.name,
+    )
 
 
 def _pass(stage: Stage, entering: float, chunks: float) -> Passed:

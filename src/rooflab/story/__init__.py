@@ -1,12 +1,14 @@
 """The public functions, each short enough to read aloud. Heavy imports happen inside them."""
 
+from rooflab.story.files import load
 from rooflab.story.loops import loop, miss_curve, simulate, simulate_cores, sweep_tiles
 from rooflab.story.machines import machine, measure
-from rooflab.story.programs import analyze, calibrate, op, predict, transfer
+from rooflab.story.programs import analyze, calibrate, op, predict, transfer, variants
 
 __all__ = [
     "analyze",
     "calibrate",
+    "load",
     "loop",
     "machine",
     "measure",
@@ -17,4 +19,5 @@ __all__ = [
     "simulate_cores",
     "sweep_tiles",
     "transfer",
+    "variants",
 ]

@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rooflab.errors import RooflabError
 from rooflab.story.machines import as_machine
+from rooflab.timing import check_time_limit
 
 if TYPE_CHECKING:
     from os import PathLike
 
+    from rooflab.types.core_simulation import CoreSimulation
     from rooflab.types.loop import LoopReport, TileSweep
     from rooflab.types.machine import Machine
-    from rooflab.types.sharing import CoreSimulation
-    from rooflab.types.simulation import Cache as CacheLevel
-    from rooflab.types.simulation import MissCurve, Simulation
+    from rooflab.types.simulation import Cache, MissCurve, Simulation
 
 
 def loop(
     fn: Callable[..., Any],
     *args: Any,
     machine: Machine | str | PathLike[str] | None = None,
-    levels: Sequence[CacheLevel] | None = None,
-    run: bool = True,
-    limit_s: float | None = 60.0,
+    levels: Sequence[Cache] | None = None,
+    timed: bool = True,
+    time_limit_s: float | None = 60.0,
     classify: bool = False,
 ) -> LoopReport:
     """What limits a loop written in Python over NumPy arrays, at every cache level.
@@ -40,8 +40,9 @@ def loop(
         machine: whose caches are simulated and under whose roofs the times are placed: one measured here
             (`rooflab.measure()`), or a name or file of one. By default this host's caches, without roofs.
         levels: other caches to simulate, near to far (`rooflab.Cache`).
-        run: compile and time the function too.
-        limit_s: seconds after which the count is stopped; counts are then partial, and marked. None: no limit.
+        timed: compile and time the function too.
+        time_limit_s: seconds after which the count is stopped; counts are then partial, and marked. None: no
+            limit.
         classify: also tell compulsory, capacity and conflict misses apart, by level, array, access and line;
             counting takes several times as long.
 
@@ -49,21 +50,16 @@ def loop(
         RooflabError: Python that cannot be counted or compiled (which line, and why), an access out of bounds
             (array, index, loop variables), an array of objects, an empty array.
     """
-    from rooflab.loops import caches, examine
-    from rooflab.model import loop_times
+    from rooflab.loops import examine
+    from rooflab.machines import cache_levels
+    from rooflab.model.loop import times
 
-    _check_limit(limit_s)
-    found = as_machine(machine)
-    known = examine.understand(fn, args)
-    chosen = caches.choose(found, levels)
-    report = examine.report(known, chosen, limit_s=limit_s, time=run, classify=classify)
-    return report if found is None else loop_times.on(report, found)
-
-
-def _check_limit(limit_s: Any) -> None:
-    number = isinstance(limit_s, (int, float)) and not isinstance(limit_s, bool)
-    if limit_s is not None and not (number and limit_s > 0):
-        raise RooflabError(f"limit_s is {limit_s!r}, expected seconds above zero")
+    check_time_limit(time_limit_s)
+    target = as_machine(machine)
+    understood = examine.understand(fn, args)
+    caches = cache_levels.choose(target, levels)
+    report = examine.report(understood, caches, limit_s=time_limit_s, time=timed, classify=classify)
+    return report if target is None else times.place_on(report, target)
 
 
 def sweep_tiles(
@@ -71,8 +67,8 @@ def sweep_tiles(
     sizes: Mapping[str, Sequence[int]],
     *args: Any,
     machine: Machine | str | PathLike[str] | None = None,
-    levels: Sequence[CacheLevel] | None = None,
-    limit_s: float | None = 60.0,
+    levels: Sequence[Cache] | None = None,
+    time_limit_s: float | None = 60.0,
 ) -> TileSweep:
     """Traffic at every level and predicted time over tile sizes; the five most promising are timed.
 
@@ -82,32 +78,33 @@ def sweep_tiles(
         args: the other arguments in order, or all of them (those in `sizes` are then replaced).
         machine: as for `loop`; without one, the least traffic stands for the least time.
         levels: other caches to simulate.
-        limit_s: bound on the count of each configuration, in seconds.
+        time_limit_s: bound on the count of each configuration, in seconds.
 
     Raises:
         UnknownNameError: a tile size that is no parameter of `fn`.
         RooflabError: what `loop` raises, where no configuration can be counted.
     """
-    from rooflab.loops import caches, tiles
-    from rooflab.model import tile_choice
+    from rooflab.loops import tiles
+    from rooflab.machines import cache_levels
+    from rooflab.model.loop import tile_choice
 
-    _check_limit(limit_s)
-    found = as_machine(machine)
-    chosen = caches.choose(found, levels)
+    check_time_limit(time_limit_s)
+    target = as_machine(machine)
+    caches = cache_levels.choose(target, levels)
     every = tiles.configurations(sizes)
-    reports = tiles.simulate(fn, args, every, chosen, limit_s)
-    return tile_choice.sweep(fn.__name__, every, reports, chosen, found, lambda best: tiles.timed(fn, args, best))
+    reports = tiles.simulate(fn, args, every, caches, time_limit_s)
+    return tile_choice.sweep(fn.__name__, every, reports, caches, target, lambda best: tiles.timed(fn, args, best))
 
 
 def simulate(
     stream: Any,
     *args: Any,
     machine: Machine | str | PathLike[str] | None = None,
-    levels: Sequence[CacheLevel] | None = None,
-    tlbs: Sequence[CacheLevel] = (),
+    levels: Sequence[Cache] | None = None,
+    tlbs: Sequence[Cache] = (),
     classify: bool = False,
     exact: bool = False,
-    format: str | None = None,
+    trace_format: str | None = None,
     instructions: Literal["skip", "load"] = "skip",
     flush: bool = True,
     time_limit_s: float | None = None,
@@ -125,7 +122,7 @@ def simulate(
         tlbs: translation look-aside buffers, near to far (`rooflab.types.simulation.tlb` makes one).
         classify: also tell compulsory, capacity and conflict misses apart (slower).
         exact: make every access of a loop nest instead of counting what repeats; the counts are the same.
-        format: of a trace; found by its first lines where None.
+        trace_format: of a trace; found by its first lines where None.
         instructions: of a trace: skip instruction fetches, or take them as loads.
         flush: what is dirty at the end is written back then, through every level, and counted as bytes and
             write-backs (never as hits or misses); False leaves it in the caches.
@@ -141,46 +138,49 @@ def simulate(
     """
     from pathlib import Path
 
-    from rooflab.cachesim import address_traces, runs, slices, times
-    from rooflab.loops import caches
+    from rooflab.cachesim.run.streams import simulate_stream
+    from rooflab.cachesim.run.times import time_on
+    from rooflab.cachesim.traces.simulate import simulate_trace
+    from rooflab.machines import cache_levels
 
+    check_time_limit(time_limit_s)
     if callable(stream):
         if tlbs or exact or not flush:
             raise RooflabError(
                 "tlbs, exact and flush are for streams; a function takes machine, levels, classify, time_limit_s"
             )
         limit_s = 60.0 if time_limit_s is None else time_limit_s
-        found = loop(stream, *args, machine=machine, levels=levels, run=False, limit_s=limit_s, classify=classify)
-        return found.simulation
+        return loop(
+            stream, *args, machine=machine, levels=levels, timed=False, time_limit_s=limit_s, classify=classify
+        ).simulation
     if args:
         raise RooflabError(f"{len(args)} arguments after the stream, expected none: they go with a function")
-    slices.check(time_limit_s)
-    known = as_machine(machine)
-    chosen = caches.choose(known, levels)
+    target = as_machine(machine)
+    caches = cache_levels.choose(target, levels)
     if isinstance(stream, (str, os.PathLike)):
-        found = address_traces.simulate_trace(
+        simulation = simulate_trace(
             Path(stream),
-            chosen.caches,
-            format=format,
+            caches.caches,
+            format=trace_format,
             tlbs=tlbs,
             instructions=instructions,
             classify=classify,
             write_back_at_end=flush,
             time_limit_s=time_limit_s,
-            assumptions=chosen.assumptions,
+            assumptions=caches.assumptions,
         )
     else:
-        found = runs.simulate_stream(
+        simulation = simulate_stream(
             stream,
-            chosen.caches,
+            caches.caches,
             tlbs=tlbs,
             classify=classify,
             exact=exact,
             write_back_at_end=flush,
             time_limit_s=time_limit_s,
-            assumptions=chosen.assumptions,
+            assumptions=caches.assumptions,
         )
-    return found if known is None else times.on(found, known)
+    return simulation if target is None else time_on(simulation, target)
 
 
 def simulate_cores(
@@ -188,7 +188,7 @@ def simulate_cores(
     *args: Any,
     cores: int | None = None,
     machine: Machine | str | PathLike[str] | None = None,
-    levels: Sequence[CacheLevel] | None = None,
+    levels: Sequence[Cache] | None = None,
     protocol: Literal["mesi", "moesi"] = "mesi",
     quantum: int | None = None,
     costs: Mapping[str, float] | None = None,
@@ -222,31 +222,31 @@ def simulate_cores(
     >>> simulate_cores(core_streams.counters(2, 1000, padding_bytes=64), levels=small).false_sharing
     0
     """
-    from rooflab.cachesim import coherence, core_stream
-    from rooflab.loops import caches
+    from rooflab.cachesim.coherence import simulate as coherence
+    from rooflab.cachesim.coherence.stream import CoreStreams, listed
+    from rooflab.machines import cache_levels
 
     if callable(streams):
         from rooflab.loops import parallel
 
-        found, assumed = parallel.streams(streams, args, 2 if cores is None else cores), parallel.ASSUMPTIONS
+        chosen, assumptions = parallel.streams(streams, args, 2 if cores is None else cores), parallel.ASSUMPTIONS
     elif args or cores is not None:
         raise RooflabError(
             "arguments and cores= go with a function; streams say themselves how many cores there are"
         )
     else:
-        found = streams if isinstance(streams, core_stream.CoreStreams) else core_stream.listed(streams)
-        assumed = ()
-    chosen = caches.choose(as_machine(machine), levels)
+        chosen, assumptions = streams if isinstance(streams, CoreStreams) else listed(streams), ()
+    caches = cache_levels.choose(as_machine(machine), levels)
     # With several cores the outer private level includes the nearer ones, which `coherence` says.
-    assumed = (*assumed, *(line for line in chosen.assumptions if "inclusion" not in line))
+    assumptions = (*assumptions, *(line for line in caches.assumptions if "inclusion" not in line))
     return coherence.simulate(
-        found,
-        chosen.caches,
+        chosen,
+        caches.caches,
         protocol=protocol,
         quantum=quantum,
         costs=costs,
         races=races,
-        assumptions=assumed,
+        assumptions=assumptions,
     )
 
 
@@ -254,7 +254,7 @@ def miss_curve(
     stream: Any,
     *,
     line_bytes: int = 64,
-    format: str | None = None,
+    trace_format: str | None = None,
     instructions: Literal["skip", "load"] = "skip",
 ) -> MissCurve:
     """The misses of `stream` in fully associative LRU caches of every capacity, in one pass (stack distances).
@@ -262,7 +262,7 @@ def miss_curve(
     Args:
         stream: one of `rooflab.streams`, or the path of an address trace (as `simulate` takes it).
         line_bytes: of all of those caches.
-        format, instructions: of a trace, as for `simulate`.
+        trace_format, instructions: of a trace, as for `simulate`.
 
     Raises:
         RooflabError: a line that is no power of two, no stream, a trace of too many different lines.
@@ -274,11 +274,12 @@ def miss_curve(
     """
     from pathlib import Path
 
-    from rooflab.cachesim import address_traces, reuse
-    from rooflab.cachesim.stream import Stream
+    from rooflab.cachesim.run.stack_distance import curve_of
+    from rooflab.cachesim.streams.stream import Stream
+    from rooflab.cachesim.traces.simulate import curve_of_trace
 
     if isinstance(stream, (str, os.PathLike)):
-        return address_traces.curve_of_trace(Path(stream), line_bytes, format=format, instructions=instructions)
+        return curve_of_trace(Path(stream), line_bytes, format=trace_format, instructions=instructions)
     if not isinstance(stream, Stream):
         raise RooflabError(f"miss_curve takes one of rooflab.streams or a path, got {type(stream).__name__}")
-    return reuse.curve_of(stream, line_bytes)
+    return curve_of(stream, line_bytes)

@@ -42,11 +42,12 @@ def measure(
     """
     host = detect()
     require_memory(host)
-    from rooflab.machines.bench import assemble, plan, session
+    from rooflab.machines.bench import plan, session
+    from rooflab.machines.bench.result.assemble import assemble
 
-    chosen = plan.QUICK if quick else plan.DEFAULT
-    found = session.run(host, plan.with_sustained(chosen, sustained), threads, progress)
-    return assemble.assemble(found, _now())
+    thoroughness = plan.QUICK if quick else plan.DEFAULT
+    findings = session.run(host, plan.with_sustained(thoroughness, sustained), threads, progress)
+    return assemble(findings, _now())
 
 
 def machine(name_or_path: str | PathLike[str]) -> Machine:

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from rooflab.errors import RooflabError
 from rooflab.story.machines import as_machine
+from rooflab.types.setting import SettingChanges
 
 if TYPE_CHECKING:
     from os import PathLike
 
-    from rooflab.model.calibration import Calibration
-    from rooflab.model.constants import Constants
-    from rooflab.model.transfer import Transfer
+    from rooflab.types.calibration import Calibration
+    from rooflab.types.constants import Constants
     from rooflab.types.machine import Machine
-    from rooflab.types.prediction import Cache, Mode, Power
     from rooflab.types.report import Report
+    from rooflab.types.setting import CacheState
+    from rooflab.types.transfer import Transfer
+    from rooflab.types.variants import Variants
 
 
 def analyze(
@@ -27,17 +31,12 @@ def analyze(
     machine: Machine | str | PathLike[str] | None = None,
     backward: bool = False,
     optimizer: Any = None,
-    device: str = "cuda",
+    device: str | None = None,
     attention: Literal["fused", "unfused"] = "fused",
     name: str | None = None,
     dims: Mapping[str, int] | None = None,
     trips: Mapping[str, int] | None = None,
-    mode: Mode | None = None,
-    cache: Cache = "warm",
-    power: Power = "burst",
-    dispatch_s: float | None = None,
-    what_if: Mapping[str, Any] | str | None = None,
-    constants: Constants | str | PathLike[str] | None = None,
+    **setting: Unpack[SettingChanges],
 ) -> Report:
     """What a program asks for, operation by operation: FLOP, bytes, intensity, memory; no weights, no GPU.
 
@@ -49,20 +48,13 @@ def analyze(
         machine: also say what binds each operation on it: a `Machine`, or a name or file of one.
         backward: the backward pass too.
         optimizer: a step of it too: "sgd", "adam", "adamw", or a torch optimizer (PyTorch).
-        device: whose kernels are counted, "cuda" or "cpu": they differ for dropout and attention (PyTorch).
+        device: whose kernels are counted, "cuda" or "cpu": they differ for dropout and attention (PyTorch). By
+            default the machine's kind, "cuda" without a machine.
         attention: "fused" as FlashAttention, or "unfused" with its scores in memory (PyTorch).
         name: of the report.
         dims: symbolic sizes of an ONNX file by name.
         trips: of JAX's while loops, by name.
-        mode: "eager" (each operation dispatched by the host; what PyTorch does by itself), "graph" (kernels
-            back to back, no host: CUDA graphs, engines) or "compiled" (after fusion, no host). By default
-            eager for PyTorch, compiled for JAX, graph for the others.
-        cache: "warm" as when it runs again and again, or "cold".
-        power: "burst" or "sustained": whether power and heat limit the clock.
-        dispatch_s: host seconds of one bare element-wise call in eager mode, which the times of all sorts of
-            calls scale with; by default the machine's, else its family's.
-        constants: a file that `rooflab calibrate` wrote, instead of the constants of the machine's family.
-        what_if: changes to the machine, such as {"bandwidth": 2} or "bandwidth=2x".
+        setting: how it runs there: mode, cache, power, dispatch_s, what_if, constants (see `SettingChanges`).
 
     Raises:
         RooflabError: a program that needs real data, a size or an input that is missing, and the like.
@@ -72,25 +64,16 @@ def analyze(
     >>> analyze(torch.nn.Linear(1024, 4096, bias=False), torch.empty(512, 1024)).flop
     4294967296.0
     """
-    from rooflab.work import answer, front_end
+    from rooflab.model.program.setting import check
+    from rooflab.work import counting, front_end
 
-    found = as_machine(machine)
-    settings = front_end.Settings(backward, optimizer, device, attention, dims, trips)
-    graph = front_end.capture(fn_or_module, args, kwargs, settings)
+    target, checked = as_machine(machine), check(setting)
+    kernels = device or ("cpu" if target is not None and target.kind == "cpu" else "cuda")
+    capture = front_end.CaptureOptions(backward, optimizer, kernels, attention, dims, trips)
+    graph = front_end.capture(fn_or_module, args, kwargs, capture)
     title = name or front_end.name_of(fn_or_module)
-    report = answer.report(graph, title, front_end.versions(graph.framework))
-    if found is None:
-        return report
-    return predict(
-        report,
-        found,
-        mode=mode,
-        cache=cache,
-        power=power,
-        dispatch_s=dispatch_s,
-        what_if=what_if,
-        constants=constants,
-    )
+    report = counting.report(graph, title, front_end.versions(graph.framework))
+    return report if target is None else predict(report, target, **checked)
 
 
 def op(
@@ -98,10 +81,8 @@ def op(
     *shapes: str | int | tuple[int, ...],
     dtype: str = "fp32",
     machine: Machine | str | PathLike[str] | None = None,
-    cache: Cache = "warm",
-    power: Power = "burst",
-    constants: Constants | str | PathLike[str] | None = None,
-    **attrs: Any,
+    attrs: Mapping[str, Any] | None = None,
+    **more: Any,
 ) -> Report:
     """What one operation asks for, from shapes alone: FLOP, bytes, intensity; its time and bound on a machine.
 
@@ -110,36 +91,36 @@ def op(
         shapes: of the operands: (4096, 1024) or "4096x1024", or "4096x1024:int8" for a format of its own.
         dtype: number format of the operands.
         machine: the one to predict it on: a `Machine`, or a name or file of one.
-        cache, power, constants: as `analyze`.
-        attrs: the operation's settings: causal, window, stride, groups, hidden, ranks, …
+        attrs: attributes of the operation: causal, window, stride, groups, hidden, ranks, … Those that are no
+            setting can be written as keywords too.
+        more: how it runs (mode, cache, power, dispatch_s, what_if, constants: see `SettingChanges`), and
+            attributes.
 
     Raises:
-        UnknownNameError: an unknown kind, setting, number format or machine, with near matches.
+        UnknownNameError: an unknown kind, attribute, number format or machine, with near matches.
         RooflabError: shapes that cannot be read or do not fit each other.
 
     >>> op("matmul", (4096, 4096), (4096, 4096), dtype="bf16").flop
     137438953472
     """
-    from rooflab.work import answer, by_hand
+    from rooflab.model.program.setting import check
+    from rooflab.work import by_hand, counting
 
-    found = as_machine(machine)
-    graph = by_hand.graph(kind, shapes, dtype=dtype, **attrs)
-    report = answer.report(graph, by_hand.title(kind, shapes, dtype))
-    return report if found is None else predict(report, found, cache=cache, power=power, constants=constants)
+    target = as_machine(machine)
+    settings = check({key: value for key, value in more.items() if key in SettingChanges.__annotations__})
+    attributes = {key: value for key, value in more.items() if key not in SettingChanges.__annotations__}
+    graph = by_hand.graph(kind, shapes, dtype=dtype, **{**attributes, **(attrs or {})})
+    report = counting.report(graph, by_hand.title(kind, shapes, dtype))
+    return report if target is None else predict(report, target, **settings)
 
 
-def predict(
-    report: Report,
-    machine: Machine | str | PathLike[str],
-    *,
-    mode: Mode | None = None,
-    cache: Cache | None = None,
-    power: Power | None = None,
-    dispatch_s: float | None = None,
-    what_if: Mapping[str, Any] | str | None = None,
-    constants: Constants | str | PathLike[str] | None = None,
-) -> Report:
-    """`report` with each row and the whole program predicted on `machine` (see `analyze` for the settings).
+def predict(report: Report, machine: Machine | str | PathLike[str], **setting: Unpack[SettingChanges]) -> Report:
+    """`report` with each row and the whole program predicted on `machine`.
+
+    Args:
+        report: what `analyze` or `op` returned, on another machine or on none.
+        machine: a `Machine`, or a name or file of one.
+        setting: what is not given is as in `report` (see `SettingChanges`).
 
     Raises:
         UnknownNameError: no machine, or no what-if, of that name, with near matches.
@@ -147,14 +128,15 @@ def predict(
     """
     import msgspec
 
-    from rooflab.model import forecast, recast, whatif
-    from rooflab.work import answer
+    from rooflab.model.program import forecast, recast
+    from rooflab.model.program import setting as settings
+    from rooflab.work import counting
 
-    found = as_machine(machine)
-    assert found is not None
-    change = None if what_if is None else whatif.change(what_if)
-    if change is not None:
-        mode, cache, power = change.mode or mode, change.cache or cache, change.power or power
+    target = as_machine(machine)
+    assert target is not None
+    checked = settings.check(setting)
+    what_if = checked.get("what_if")
+    change = None if what_if is None else settings.what_if(what_if)
     if change is not None and change.batch is not None:
         raise RooflabError(
             "what-if batch: the shapes of a captured program are fixed; analyze it again on inputs of that "
@@ -162,18 +144,73 @@ def predict(
         )
     if change is not None and change.dtype is not None:
         graph = recast.recast(report.captured or report.graph, change.dtype)
-        other = answer.report(graph, f"{report.name} in {change.dtype}", report.environment)
+        other = counting.report(graph, f"{report.name} in {change.dtype}", report.environment)
         report = msgspec.structs.replace(other, setting=report.setting)
-    factors = None if change is None else whatif.factors_on(found, change)
-    setting = whatif.setting(report, mode=mode, cache=cache, power=power, dispatch_s=dispatch_s, factors=factors)
-    return forecast.on(report, found, setting, _constants(constants, found))
+    return forecast.predict_on(report, target, settings.setting(report, target, checked, change))
+
+
+def variants(
+    report: Report,
+    machines: Sequence[Machine | str | PathLike[str]],
+    what_ifs: Sequence[Mapping[str, Any] | str] = (),
+    *,
+    names: Sequence[str] = (),
+    at_batch: Callable[[int], Report] | None = None,
+    **setting: Unpack[SettingChanges],
+) -> Variants:
+    """One program on several machines, on each as it is and under each what-if.
+
+    Args:
+        report: what `analyze` or `op` returned.
+        machines: each a `Machine`, or a name or file of one.
+        what_ifs: each as `what_if` of `SettingChanges`; "batch=64" too where `at_batch` is given.
+        names: what to call the machines; by default as they are given.
+        at_batch: analyzes the same program with that batch size.
+        setting: of all variants (see `SettingChanges`).
+
+    Raises:
+        UnknownNameError: no machine, or no what-if, of that name, with near matches.
+        RooflabError: what `predict` raises, a what-if of the batch without `at_batch`.
+
+    >>> square = op("matmul", "4096x4096", "4096x4096", dtype="bf16")
+    >>> variants(square, ["h200-sxm", "a100-sxm-80gb"], ["bandwidth=2x"]).names
+    ('h200-sxm', 'h200-sxm, bandwidth=2x', 'a100-sxm-80gb', 'a100-sxm-80gb, bandwidth=2x')
+    """
+    from rooflab.model.program import setting as settings
+    from rooflab.types.variants import Variants
+
+    checked = settings.check(setting)
+    changes = [(_what_if_text(each), each, settings.what_if(each)) for each in what_ifs]
+    called = tuple(names) or tuple(map(_name, machines))
+    lines, reports = [], []
+    for name, target in zip(called, map(as_machine, machines), strict=True):
+        assert target is not None
+        lines.append(name)
+        reports.append(predict(report, target, **checked))
+        for text, what_if, change in changes:
+            program, rest = report, what_if
+            if change.batch is not None and at_batch is not None:
+                program, rest = at_batch(change.batch), settings.without_batch(what_if)
+            lines.append(f"{name}, {text}")
+            reports.append(predict(program, target, **{**checked, "what_if": rest}))
+    return Variants(name=report.name, names=tuple(lines), reports=tuple(reports))
+
+
+def _name(machine: Machine | str | PathLike[str]) -> str:
+    return os.fspath(machine) if isinstance(machine, (str, os.PathLike)) else machine.name
+
+
+def _what_if_text(what_if: Mapping[str, Any] | str) -> str:
+    if isinstance(what_if, str):
+        return what_if
+    return ",".join(f"{name}={value}" for name, value in what_if.items())
 
 
 def calibrate(
     timings: str | PathLike[str],
     machine: Machine | str | PathLike[str],
     *,
-    cache: Cache = "warm",
+    cache: CacheState = "warm",
     constants: Constants | str | PathLike[str] | None = None,
     progress: Callable[[str, float, float], None] | None = None,
 ) -> Calibration:
@@ -189,34 +226,40 @@ def calibrate(
 
     Returns:
         Errors on rows not used in fitting before and after, each constant that moved, those that stayed. Its
-        `constants` go to `analyze` and `predict`.
+        `constants` go to `analyze`, `op`, `predict` and `variants`.
 
     Raises:
         FileError: a file that cannot be read, or without a row that can be used.
         RooflabError: fewer than 8 times.
     """
-    from rooflab.model import calibration
-    from rooflab.model import timings as files
+    import msgspec
 
-    found = as_machine(machine)
-    assert found is not None
-    read = files.read(os.fspath(timings))
-    base = _constants(constants, found)
-    return calibration.fit(read.timed, found, cache=cache, constants=base, dropped=read.dropped, progress=progress)
+    from rooflab.model.calibrate import fit
+    from rooflab.model.calibrate import timings as files
+    from rooflab.model.device import constants_file
+    from rooflab.model.program.setting import check
+    from rooflab.types.constants import Constants
 
-
-def _constants(given: Constants | str | PathLike[str] | None, machine: Machine) -> Constants | None:
-    from rooflab.model import overrides
-
-    if given is None:
-        return None
-    found = overrides.read(os.fspath(given)) if isinstance(given, (str, os.PathLike)) else given
-    return overrides.fitting(found, machine)
+    target = as_machine(machine)
+    assert target is not None
+    base = check({"cache": cache, "constants": constants}).get("constants")
+    assert base is None or isinstance(base, Constants)  # a path has been read
+    rows = files.read(os.fspath(timings))
+    calibration = fit.fit(
+        rows.timed,
+        target,
+        cache=cache,
+        constants=None if base is None else constants_file.fitting(base, target),
+        dropped=rows.dropped,
+        progress=progress,
+    )
+    today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    return msgspec.structs.replace(calibration, timings=Path(timings).name, date=today)
 
 
 def transfer(
     nbytes: float | str,
-    path: Sequence[str],
+    stages: Sequence[str],
     *,
     machine: Machine | str | PathLike[str] | None = None,
     host: Machine | str | PathLike[str] | None = None,
@@ -233,7 +276,7 @@ def transfer(
 
     Args:
         nbytes: to move, or text with a unit ("150 GB").
-        path: the stages in order: "network", "disk", "DRAM", "PCIe", "HBM", "internet", a level or link of the
+        stages: in order: "network", "disk", "DRAM", "PCIe", "HBM", "internet", a level or link of the
             machine or host, or any name with a rate of its own ("decompress").
         machine: the device at the end: a `Machine`, or a name or file of one.
         host: the computer it sits in, such as one that `rooflab measure` saved.
@@ -253,14 +296,16 @@ def transfer(
     >>> transfer("90 GB", ["network", "PCIe"], rates={"network": "10 Gbit/s", "PCIe": "63 GB/s"}).binds
     'network'
     """
+    import msgspec
+
     from rooflab import units
     from rooflab.model import transfer as model
 
     def bytes_of(given: float | str) -> float:
         return units.parse(given, "byte") if isinstance(given, str) else given
 
-    stages = model.stages(
-        path,
+    resolved = model.stages(
+        stages,
         machine=as_machine(machine),
         host=as_machine(host),
         rates=rates,
@@ -268,9 +313,9 @@ def transfer(
         expands=expands,
         threads=threads,
     )
-    found = model.through(bytes_of(nbytes), stages, chunk_bytes=bytes_of(chunk), overlap=overlap)
+    way = model.through(bytes_of(nbytes), resolved, chunk_bytes=bytes_of(chunk), overlap=overlap)
     if sample is None and device_samples_per_s is None:
-        return found
+        return way
     if sample is None or device_samples_per_s is None:
         raise RooflabError("a feed needs both: sample, such as '150 kB', and device_samples_per_s, such as 2500")
-    return found._replace(feed=model.feed(found, bytes_of(sample), device_samples_per_s))
+    return msgspec.structs.replace(way, feed=model.feed(way, bytes_of(sample), device_samples_per_s))

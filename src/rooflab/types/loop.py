@@ -6,12 +6,13 @@ from typing import Any, Literal
 
 import msgspec
 
-from rooflab.errors import RooflabError, UnknownNameError
+from rooflab.errors import UnknownNameError
 from rooflab.types.machine import Machine
 from rooflab.types.prediction import Bound
-from rooflab.types.schema import refuse_newer
+from rooflab.types.result import Result, convert
 from rooflab.types.simulation import Simulation
 from rooflab.types.work import Flop, Traffic
+from rooflab.units import si
 
 SCHEMA = 1
 
@@ -175,7 +176,7 @@ class Static(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     reason: str | None = None
 
 
-class LoopReport(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class LoopReport(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What limits one loop.
 
     Attributes:
@@ -203,6 +204,9 @@ class LoopReport(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         warnings: what a reader must know.
         source: line numbers and text of the whole function.
     """
+
+    NEWEST = SCHEMA
+    WHAT = "a loop report"
 
     name: str
     where: str
@@ -295,41 +299,19 @@ class LoopReport(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
                 return each
         raise UnknownNameError(f"level of {self.name}", level, [each.level for each in self.points])
 
-    def show(self) -> None:
-        """Print this report to the terminal."""
-        from rooflab.views.loop_terminal import show
-
-        show(self)
-
-    def _repr_html_(self) -> str:
-        """This report's page, for a notebook."""
-        from rooflab.views import loop_page, notebook
-
-        return notebook.framed(self.name, loop_page.render(self))
-
-    def save(self, *paths: str) -> None:
-        """Write this report to each path: .json, .csv, .html, .svg, .png or .pdf."""
-        from rooflab.views.loop_export import save
-
-        save(self, *paths)
+    def _summary(self) -> str:
+        bound = f", {self.bound} ({self.binds})" if self.bound else ""
+        time = f", {si(self.time_s, 's')} measured" if self.time_s is not None else ""
+        return f"{self.name}: {si(self.flop, 'FLOP')}, {si(self.memory_bytes, 'B')} of main memory{time}{bound}"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dictionaries, lists and numbers, as the JSON file holds them; read back by `from_dict`."""
-        totals = {name: getattr(self, name) for name in _TOTALS}
-        return {**msgspec.to_builtins(self), "totals": totals}
+        return {**super().to_dict(), "totals": {name: getattr(self, name) for name in _TOTALS}}
 
-    @staticmethod
-    def from_dict(raw: dict[str, Any]) -> LoopReport:
-        """The report that `to_dict` was called on.
-
-        Raises:
-            RooflabError: an unknown key, a missing or wrong value, a newer schema.
-        """
-        refuse_newer(raw.get("schema", SCHEMA) if isinstance(raw, dict) else SCHEMA, SCHEMA)
-        try:
-            return msgspec.convert({key: value for key, value in raw.items() if key != "totals"}, LoopReport)
-        except (msgspec.ValidationError, AttributeError) as error:
-            raise RooflabError(f"not a loop report: {error}") from None
+    @classmethod
+    def from_dict(cls, raw: dict[str, Any]) -> LoopReport:
+        """The report that `to_dict` was called on (see `Result.from_dict`)."""
+        return convert(cls, raw, derived=("totals",))
 
 
 _TOTALS = ("flop", "memory_bytes", "intensity", "bound", "binds", "time_s")
@@ -354,7 +336,7 @@ class Tile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     spread: float | None = None
 
 
-class TileSweep(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TileSweep(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Traffic and time of a loop over its tile sizes.
 
     Attributes:
@@ -363,6 +345,9 @@ class TileSweep(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         best: sizes that are recommended, with `why`.
         failed: configurations that could not be run, with the reason.
     """
+
+    NEWEST = SCHEMA
+    WHAT = "a sweep of tile sizes"
 
     name: str
     tiles: tuple[Tile, ...]
@@ -374,37 +359,6 @@ class TileSweep(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     warnings: tuple[str, ...] = ()
     schema: int = SCHEMA
 
-    def show(self) -> None:
-        """Print this sweep to the terminal."""
-        from rooflab.views.loop_terminal import show_tiles
-
-        show_tiles(self)
-
-    def _repr_html_(self) -> str:
-        """This sweep's page, for a notebook."""
-        from rooflab.views import notebook, tile_page
-
-        return notebook.framed(self.name, tile_page.render(self))
-
-    def save(self, *paths: str) -> None:
-        """Write this sweep to each path: .json, .csv, .html, .svg, .png or .pdf."""
-        from rooflab.views.tile_export import save
-
-        save(self, *paths)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain dictionaries, lists and numbers, as the JSON file holds them; read back by `from_dict`."""
-        return msgspec.to_builtins(self)
-
-    @staticmethod
-    def from_dict(raw: dict[str, Any]) -> TileSweep:
-        """The sweep that `to_dict` was called on.
-
-        Raises:
-            RooflabError: an unknown key, a missing or wrong value, a newer schema.
-        """
-        refuse_newer(raw.get("schema", SCHEMA) if isinstance(raw, dict) else SCHEMA, SCHEMA)
-        try:
-            return msgspec.convert(raw, TileSweep)
-        except msgspec.ValidationError as error:
-            raise RooflabError(f"not a sweep of tile sizes: {error}") from None
+    def _summary(self) -> str:
+        best = ", ".join(f"{name}={size}" for name, size in self.best.items())
+        return f"{self.name}: {len(self.tiles)} tile sizes, best {best}"

@@ -6,8 +6,9 @@ from typing import Literal
 
 import msgspec
 
-from rooflab.errors import RooflabError, UnknownNameError, squash
-from rooflab.types.schema import refuse_newer
+from rooflab.errors import UnknownNameError, squash
+from rooflab.types.result import Result
+from rooflab.units import si
 
 SCHEMA = 1
 
@@ -268,7 +269,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return self.flop / self.time_s
 
 
-class Machine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Machine(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a machine can do.
 
     Attributes:
@@ -287,6 +288,9 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         environment: what was true when it was measured.
         incomplete: why a measurement stopped early; None for a whole one.
     """
+
+    NEWEST = SCHEMA
+    WHAT = "a machine"
 
     name: str
     kind: Kind
@@ -350,41 +354,27 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             fits = [rate for rate in fits if rate.accumulate != "fp16"] or fits
         return max(fits, key=lambda rate: rate.value, default=None)
 
-    def to_dict(self) -> dict[str, object]:
-        """Plain dictionaries, lists and numbers, as the JSON file holds them."""
-        return msgspec.to_builtins(self)
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """Every source of a number of this machine, once, in reading order."""
+        sources = [self.source]
+        for level in self.levels:
+            sources += [level.source, *(rate.source for rate in level.rates)]
+            sources += [level.latency_source] if level.latency_source else []
+        for group in (self.peaks, self.clocks, self.links, self.runtimes, self.points, self.parts):
+            sources += [each.source for each in group]
+        return tuple(dict.fromkeys(sources))
 
-    @staticmethod
-    def from_dict(raw: dict[str, object]) -> Machine:
-        """The machine that `to_dict` was called on.
-
-        Raises:
-            RooflabError: an unknown key, a missing or wrong value, a newer schema.
-        """
-        try:
-            machine = msgspec.convert(raw, Machine)
-        except msgspec.ValidationError as error:
-            raise RooflabError(f"not a machine: {error}") from None
-        refuse_newer(machine.schema, SCHEMA)
-        return machine
-
-    def show(self) -> None:
-        """Print this machine to the terminal."""
-        from rooflab.views.terminal import show
-
-        show(self)
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows of it: its page, in a frame."""
-        from rooflab.views.notebook import frame
-
-        return frame(self)
-
-    def save(self, *paths: str) -> None:
-        """Write this machine to each path, in the format that its suffix names (see `views.export`)."""
-        from rooflab.views.export import save
-
-        save(self, *paths)
+    def _summary(self) -> str:
+        memory = next((level for level in self.levels if is_main_memory(level)), None)
+        rate = None if memory is None else memory.rate(basis="theoretical") or memory.rate()
+        fastest = max(
+            (peak for peak in self.peaks if peak.per_s == "flop"), key=lambda peak: peak.value, default=None
+        )
+        facts = [self.kind]
+        facts += [f"{memory.name} {si(rate.value, 'B/s')}"] if memory and rate else []
+        facts += [f"{fastest.dtype} {si(fastest.value, 'FLOP/s')}"] if fastest else []
+        return f"{self.name}: {', '.join(facts)}"
 
 
 MAIN_MEMORY = ("DRAM", "HBM", "memory")

@@ -7,28 +7,6 @@ from typing import Literal
 import msgspec
 
 Bound = Literal["memory-bound", "compute-bound", "overhead-bound", "balanced"]
-Mode = Literal["eager", "graph", "compiled"]
-Cache = Literal["warm", "cold"]
-Power = Literal["burst", "sustained"]
-
-
-class Setting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a predicted program runs.
-
-    Attributes:
-        mode: "eager" (each operation is dispatched by the host as the program comes to it), "graph" (kernels
-            back to back, no host) or "compiled" (after fusion, no host).
-        cache: "warm" (the program runs again and again and finds in the caches what it left there) or "cold".
-        power: "burst" (clocks as for milliseconds of work) or "sustained" (as power and heat allow).
-        dispatch_s: host time per operation, where it was given.
-        what_if: factors on the machine's numbers, by knob of `model.device.KNOBS`.
-    """
-
-    mode: Mode = "graph"
-    cache: Cache = "warm"
-    power: Power = "burst"
-    dispatch_s: float | None = None
-    what_if: dict[str, float] = {}
 
 
 class Prediction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

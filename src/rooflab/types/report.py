@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
+from os import PathLike
+from typing import Any, Unpack
 
 import msgspec
 
-from rooflab.errors import RooflabError
 from rooflab.types.groups import Group, GroupBy, grouped
 from rooflab.types.machine import Machine
-from rooflab.types.prediction import Bound, Cache, Mode, Power, Prediction, Setting
-from rooflab.types.schema import refuse_newer
+from rooflab.types.prediction import Bound, Prediction
+from rooflab.types.result import Result, convert
+from rooflab.types.setting import Setting, SettingChanges
 from rooflab.types.work import Cost, Flop, Graph, Op, Phase
-from rooflab.units import FLOP_PER_FMA
+from rooflab.units import FLOP_PER_FMA, duration, si
 
 SCHEMA = 1
 
@@ -121,26 +122,26 @@ class PeakMemory(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Bytes that must be held, each kind apart at its own most; tied tensors once.
 
     Attributes:
-        gradients: of parameters; those of activations count as activations.
-        activations: what operations hand to each other, results included.
-        kv_cache: keys and values kept from one call to the next.
-        most: the most that is held at one moment. The kinds need not peak together, so it can be less
+        gradients_bytes: of parameters; those of activations count as activations.
+        activations_bytes: what operations hand to each other, results included.
+        kv_cache_bytes: keys and values kept from one call to the next.
+        most_bytes: the most that is held at one moment. The kinds need not peak together, so it can be less
             than their sum.
         at: the operation during which that is, as its number in `Graph.ops`; None without any.
     """
 
-    parameters: float
-    buffers: float
-    gradients: float
-    optimizer_state: float
-    activations: float
-    kv_cache: float
-    inputs: float
-    most: float
+    parameters_bytes: float
+    buffers_bytes: float
+    gradients_bytes: float
+    optimizer_state_bytes: float
+    activations_bytes: float
+    kv_cache_bytes: float
+    inputs_bytes: float
+    most_bytes: float
     at: int | None = None
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Report(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a program asks for, row by row.
 
     Totals are sums over the counted rows: `coverage` says what is missing from them.
@@ -158,6 +159,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             the machine lacks.
         captured: the program before it was fused, where `graph` and `rows` are those of a compiler.
     """
+
+    NEWEST = SCHEMA
+    WHAT = "a report"
 
     name: str
     graph: Graph
@@ -234,7 +238,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return _total(row.write_bytes for row in self.rows)
 
     @property
-    def bytes(self) -> float:
+    def nbytes(self) -> float:
         """Compulsory bytes both ways."""
         return self.read_bytes + self.write_bytes
 
@@ -252,7 +256,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     @property
     def intensity(self) -> float | None:
         """FLOP per compulsory byte; None where no byte is moved."""
-        return self.flop / self.bytes if self.bytes else None
+        return self.flop / self.nbytes if self.nbytes else None
 
     @property
     def parameters(self) -> int:
@@ -262,12 +266,12 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     @property
     def parameter_bytes(self) -> float:
         """Bytes of all parameters, tied ones once."""
-        return self.memory.parameters
+        return self.memory.parameters_bytes
 
     @property
     def peak_memory_bytes(self) -> float:
         """The most that is held at one moment; `memory` has its parts."""
-        return self.memory.most
+        return self.memory.most_bytes
 
     def by(self, key: GroupBy, phase: Phase | None = None) -> tuple[Group, ...]:
         """Subtotals that add up to the totals.
@@ -282,41 +286,23 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """
         return grouped([row for row in self.rows if phase in (None, row.op.phase)], key)
 
-    def on(
-        self,
-        machine: Machine | str,
-        *,
-        mode: Mode | None = None,
-        cache: Cache | None = None,
-        power: Power | None = None,
-        what_if: Mapping[str, Any] | str | None = None,
-        constants: Any = None,
-    ) -> Report:
+    def on(self, machine: Machine | str | PathLike[str], **changes: Unpack[SettingChanges]) -> Report:
         """This report with each row predicted on `machine` (a `Machine`, or a name or file of one).
 
-        What is not given is as in this report; see `rooflab.analyze` for the settings.
+        Args:
+            machine: to predict on.
+            changes: of how it runs (see `SettingChanges`); what is not given is as in this report.
         """
         from rooflab.story import predict
 
-        return predict(self, machine, mode=mode, cache=cache, power=power, what_if=what_if, constants=constants)
+        return predict(self, machine, **changes)
 
-    def show(self) -> None:
-        """Print this report to the terminal."""
-        from rooflab.views.report_terminal import show
-
-        show(self)
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows of it: its page, in a frame."""
-        from rooflab.views.notebook import frame
-
-        return frame(self)
-
-    def save(self, *paths: str) -> None:
-        """Write this report to each path: .json, .csv (the rows), .html, .svg, .png or .pdf."""
-        from rooflab.views.report_export import save
-
-        save(self, *paths)
+    def _summary(self) -> str:
+        coverage = f"{self.coverage.counted} of {self.coverage.ops} operations counted"
+        if self.prediction is None or self.machine is None:
+            return f"{self.name}: {coverage}, {si(self.flop, 'FLOP')}, {si(self.nbytes, 'B')}"
+        time = f"{duration(self.prediction.time_s)}, {self.bound} ({self.binds})"
+        return f"{self.name} on {self.machine.name}: {time}; {coverage}"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dictionaries, lists and numbers, as the JSON file holds them; read back by `from_dict`."""
@@ -325,22 +311,13 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         known = self.coverage.counted or not self.rows
         totals = {name: getattr(self, name) if known or name in _HELD else None for name in _TOTALS}
         # The operations are in the rows: once is enough.
-        return {**msgspec.to_builtins(slim), "totals": totals}
+        return {"type": "Report", **msgspec.to_builtins(slim), "totals": totals}
 
-    @staticmethod
-    def from_dict(raw: dict[str, Any]) -> Report:
-        """The report that `to_dict` was called on.
-
-        Raises:
-            RooflabError: an unknown key, a missing or wrong value, a newer schema.
-        """
-        refuse_newer(raw.get("schema", SCHEMA) if isinstance(raw, dict) else SCHEMA, SCHEMA)
-        try:
-            # The totals are there for other programs: they follow from the rows.
-            plain = {key: value for key, value in raw.items() if key != "totals"}
-            report = msgspec.convert(plain, Report)
-        except (msgspec.ValidationError, AttributeError) as error:
-            raise RooflabError(f"not a report: {error}") from None
+    @classmethod
+    def from_dict(cls, raw: dict[str, Any]) -> Report:
+        """The report that `to_dict` was called on (see `Result.from_dict`)."""
+        # The totals are there for other programs: they follow from the rows.
+        report = convert(cls, raw, derived=("totals",))
         replace = msgspec.structs.replace
         # Rows of a repeated block share one cost, as they did: predictions look at each once.
         costs = {row.cost: row.cost for row in report.rows}
@@ -362,7 +339,7 @@ _TOTALS = (
     "macs",
     "read_bytes",
     "write_bytes",
-    "bytes",
+    "nbytes",
     "accessed_bytes",
     "wire_bytes",
     "intensity",

@@ -10,7 +10,7 @@ import msgspec
 
 from rooflab.errors import RooflabError, UnknownNameError
 from rooflab.types.machine import Basis
-from rooflab.types.schema import refuse_newer
+from rooflab.types.result import Result
 from rooflab.types.work import Traffic
 
 SCHEMA = 1
@@ -179,7 +179,7 @@ class LevelTime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     basis: Basis | None = None
 
 
-class Simulation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Simulation(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What caches did with a stream of accesses.
 
     Attributes:
@@ -194,6 +194,9 @@ class Simulation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         seconds: how long the simulation took.
         times: what each level of a machine would take for its traffic, near to far; empty without a machine.
     """
+
+    NEWEST = SCHEMA
+    WHAT = "a simulation"
 
     name: str
     levels: tuple[LevelCounts, ...]
@@ -237,32 +240,14 @@ class Simulation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
                 return each
         raise UnknownNameError("level", name, [each.name for each in (*self.levels, *self.tlbs)])
 
-    def to_dict(self) -> dict[str, object]:
-        """Plain dictionaries, lists and numbers, as the JSON file holds them."""
-        return msgspec.to_builtins(self)
-
-    @staticmethod
-    def from_dict(raw: dict[str, object]) -> Simulation:
-        """The simulation that `to_dict` was called on.
-
-        Raises:
-            RooflabError: an unknown key, a missing or wrong value, a newer schema.
-        """
-        try:
-            made = msgspec.convert(raw, Simulation)
-        except msgspec.ValidationError as error:
-            raise RooflabError(f"not a simulation: {error}") from None
-        refuse_newer(made.schema, SCHEMA)
-        return made
-
-    def show(self) -> None:
-        """Print this simulation to the terminal."""
-        from rooflab.views.simulation_terminal import show
-
-        show(self)
+    def _summary(self) -> str:
+        rates = ", ".join(
+            f"{level.name} {'–' if level.hit_rate is None else f'{level.hit_rate:.2%}'}" for level in self.levels
+        )
+        return f"{self.name}: {self.accesses:,} accesses, hit rates {rates}"
 
 
-class MissCurve(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class MissCurve(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The misses of a stream in fully associative LRU caches of every capacity.
 
     Attributes:
@@ -274,12 +259,16 @@ class MissCurve(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         counts: how many requests have each distance.
     """
 
+    NEWEST = SCHEMA
+    WHAT = "a miss-ratio curve"
+
     name: str
     line_bytes: int
     requests: int
     compulsory: int
     distances: tuple[int, ...]
     counts: tuple[int, ...]
+    schema: int = SCHEMA
 
     def misses(self, capacity_bytes: float) -> int:
         """Misses of a cache of that capacity."""
@@ -290,6 +279,9 @@ class MissCurve(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     def miss_ratio(self, capacity_bytes: float) -> float | None:
         """Share of the requests that miss; None where there were none."""
         return self.misses(capacity_bytes) / self.requests if self.requests else None
+
+    def _summary(self) -> str:
+        return f"{self.name}: {self.requests:,} requests, {self.compulsory:,} lines of {self.line_bytes} B"
 
 
 def _sum(name: str, parts: list[ReferenceCounts]) -> ReferenceCounts:

@@ -1,0 +1,73 @@
+"""What a person sees of a result: a room for each kind of result, and `common` for what they share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib import import_module
+from os import PathLike
+from types import ModuleType
+from typing import Any, TextIO
+
+# Which room shows which result. Each room has `show`, `html` and `WRITERS`; it is imported when it is needed.
+_ROOMS = {
+    "Machine": "machine",
+    "Report": "report",
+    "Variants": "variants",
+    "LoopReport": "loop",
+    "TileSweep": "tiles",
+    "Simulation": "simulation",
+    "CoreSimulation": "cores",
+    "MissCurve": "miss_curve",
+    "Transfer": "transfer",
+    "Calibration": "calibration",
+    "Sweep": "lab",
+}
+
+
+def room(kind: str) -> ModuleType:
+    """The room for results of the type called `kind`, with its `show`, `html` and `WRITERS`."""
+    return import_module(f"rooflab.views.{_ROOMS[kind]}")
+
+
+def show(result: Any, file: TextIO | None = None, **how: Any) -> None:
+    """Print `result` to `file`, stdout by default.
+
+    Args:
+        result: of any type of `types.result.RESULTS`.
+        file: to print to.
+        how: what that room's `show` takes beside these.
+    """
+    room(type(result).__name__).show(result, file, **how)
+
+
+def check_paths(paths: Iterable[str | PathLike[str]], kind: str) -> None:
+    """Return where a result of the type called `kind` can be written to each of `paths`: asked before any work.
+
+    Raises:
+        FileError: an unknown suffix, no such folder, or no permission to write.
+    """
+    paths = tuple(paths)
+    if paths:
+        from rooflab.views.common import files
+
+        files.check_paths(map(str, paths), tuple(room(kind).WRITERS), f"{_ROOMS[kind]}.json")
+
+
+def save(result: Any, *paths: str | PathLike[str]) -> None:
+    """Write `result` to each of `paths`; the suffix names the format.
+
+    Raises:
+        FileError: an unknown suffix, or a path that cannot be written; nothing has been written then.
+        RooflabError: no such picture of this result; the other files are written.
+    """
+    from rooflab.views.common import files
+
+    check_paths(paths, type(result).__name__)
+    files.write_all(result, map(str, paths), room(type(result).__name__).WRITERS)
+
+
+def notebook_cell(result: Any) -> str:
+    """HTML of a frame that holds the page of `result`."""
+    from rooflab.views.common.notebook import frame
+
+    return frame(str(result.name), room(type(result).__name__).html(result))

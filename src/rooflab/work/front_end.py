@@ -23,7 +23,7 @@ _TAKES: dict[Framework, set[str]] = {
 }
 
 
-class Settings(NamedTuple):
+class CaptureOptions(NamedTuple):
     """How to capture: see `rooflab.analyze`."""
 
     backward: bool = False
@@ -34,7 +34,7 @@ class Settings(NamedTuple):
     trips: Mapping[str, int] | None = None
 
 
-def capture(target: Any, args: tuple, kwargs: Mapping[str, Any] | None, settings: Settings) -> Graph:
+def capture(target: Any, args: tuple, kwargs: Mapping[str, Any] | None, options: CaptureOptions) -> Graph:
     """The program that `target` is on these inputs.
 
     Raises:
@@ -43,7 +43,7 @@ def capture(target: Any, args: tuple, kwargs: Mapping[str, Any] | None, settings
         MissingExtraError: an ONNX file without the library that reads it.
     """
     framework = choose(target, args, kwargs or {})
-    given = {name for name in ("backward", "optimizer", "trips", "dims") if getattr(settings, name)}
+    given = {name for name in ("backward", "optimizer", "trips", "dims") if getattr(options, name)}
     unused = sorted(given - _TAKES[framework])
     if unused:
         raise RooflabError(f"{' and '.join(unused)}: not for {_WORD[framework]} programs, leave it out")
@@ -52,7 +52,7 @@ def capture(target: Any, args: tuple, kwargs: Mapping[str, Any] | None, settings
             raise RooflabError(f"{target}: an ONNX file takes no inputs; its symbolic sizes are given by dims")
         from rooflab.work.capture import onnx
 
-        return onnx.capture(os.fspath(target), dict(settings.dims or {}))
+        return onnx.capture(os.fspath(target), dict(options.dims or {}))
     if framework == "torch":
         from rooflab.work.capture import torch
 
@@ -60,15 +60,15 @@ def capture(target: Any, args: tuple, kwargs: Mapping[str, Any] | None, settings
             target,
             args,
             kwargs,
-            backward=settings.backward,
-            optimizer=_optimizer(settings.optimizer),
-            device=settings.device,
-            attention=settings.attention,
+            backward=options.backward,
+            optimizer=_optimizer(options.optimizer),
+            device=options.device,
+            attention=options.attention,
         )
     if framework == "jax":
         from rooflab.work.capture import jax
 
-        return jax.capture(target, args, kwargs, backward=settings.backward, trips=settings.trips)
+        return jax.capture(target, args, kwargs, backward=options.backward, trips=options.trips)
     from rooflab.work.capture import tinygrad
 
     return tinygrad.capture(target, args, kwargs or {})

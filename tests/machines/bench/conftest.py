@@ -9,15 +9,15 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from rooflab.machines.bench.arena import Arena
-from rooflab.machines.bench.bandwidth import STREAM_ROWS, Form
-from rooflab.machines.bench.crew import Crew
-from rooflab.machines.bench.emit import chase_kernel, clock_kernel, ping_pong_kernel, stream_kernel
-from rooflab.machines.bench.jit import compile_kernels, host_features, host_sve_bits, host_target
-from rooflab.machines.bench.peaks import PeakForm, peak_forms
-from rooflab.machines.bench.rows import STENCIL
-from rooflab.machines.bench.simd import Simd, host_simds
-from rooflab.machines.bench.trials import Bench
+from rooflab.machines.bench.experiments.bandwidth import STREAM_ROWS, Form
+from rooflab.machines.bench.experiments.peaks import PeakForm, peak_forms
+from rooflab.machines.bench.kernels.emit import chase_kernel, clock_kernel, ping_pong_kernel, stream_kernel
+from rooflab.machines.bench.kernels.jit import compile_kernels, host_features, host_sve_bits, host_target
+from rooflab.machines.bench.kernels.rows import STENCIL
+from rooflab.machines.bench.kernels.simd import Simd, host_simds
+from rooflab.machines.bench.run.arena import Arena
+from rooflab.machines.bench.run.pinned_threads import Crew
+from rooflab.machines.bench.run.trials import Bench
 from rooflab.machines.detect import detect, granted_cores
 
 

@@ -11,12 +11,12 @@ import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
-from rooflab.machines.bench.emit import clock_kernel, interleaved, peak_kernel, stream_kernel
-from rooflab.machines.bench.expression import FOLDS, Window
-from rooflab.machines.bench.ir import RESULT_OFFSET_BYTES, Emitted, Target, module_text
-from rooflab.machines.bench.rows import PEAKS, READ, STENCIL, STORES, PeakRow, StreamRow
-from rooflab.machines.bench.simd import Simd
-from rooflab.machines.bench.verify import NUMPY_TYPES
+from rooflab.machines.bench.experiments.verify import NUMPY_TYPES
+from rooflab.machines.bench.kernels.emit import clock_kernel, interleaved, peak_kernel, stream_kernel
+from rooflab.machines.bench.kernels.expression import FOLDS, Window
+from rooflab.machines.bench.kernels.ir import RESULT_OFFSET_BYTES, Emitted, Target, module_text
+from rooflab.machines.bench.kernels.rows import PEAKS, READ, STENCIL, STORES, PeakRow, StreamRow
+from rooflab.machines.bench.kernels.simd import Simd
 
 QEMU = shutil.which("qemu-aarch64") or shutil.which("qemu-aarch64-static")
 COMPILER = shutil.which("aarch64-linux-gnu-gcc")

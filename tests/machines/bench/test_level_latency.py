@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from rooflab.machines.bench.levels import Place, Reported
-from rooflab.machines.bench.memory_side import latency_of
-from rooflab.machines.bench.plateaus import Named
+from rooflab.machines.bench.levels.levels import Place, Reported
+from rooflab.machines.bench.levels.plateaus import Named
+from rooflab.machines.bench.result.memory_levels import latency_of
 from rooflab.timing import Series
 from rooflab.units import KIB, MIB
 

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rooflab.errors import MeasureError
-from rooflab.machines.bench.levels import Reported
-from rooflab.machines.bench.memory import SLACK_BYTES
+from rooflab.machines.bench.levels.levels import Reported
 from rooflab.machines.bench.plan import (
     DEFAULT,
     QUICK,
@@ -19,6 +18,7 @@ from rooflab.machines.bench.plan import (
     sizes_to_sweep,
     with_sustained,
 )
+from rooflab.machines.bench.run.thread_arenas import SLACK_BYTES
 from rooflab.machines.detect import CacheInstance, Cpu, Host
 from rooflab.units import GIB, KIB, MIB
 

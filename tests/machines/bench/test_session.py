@@ -21,11 +21,11 @@ import pytest
 import rooflab
 from rooflab.errors import MeasureError
 from rooflab.machines.bench import session
-from rooflab.machines.bench.assemble import assemble
 from rooflab.machines.bench.plan import QUICK
+from rooflab.machines.bench.result.assemble import assemble
 from rooflab.machines.detect import Host, detect, granted_cores, granted_threads
 from rooflab.types.machine import Machine, Rate
-from rooflab.views.export import json_text
+from rooflab.views.common.files import json_text
 
 ORDER = ["L1", "L2", "L3", "L4", "DRAM", "disk", "page cache", "files in memory"]
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import rooflab
 from rooflab.dtypes import dtype
-from rooflab.model import device as devices
-from rooflab.model import predict
-from rooflab.model.device import Device
-from rooflab.model.predict import Times
+from rooflab.model.device import device as devices
+from rooflab.model.device.device import Device
+from rooflab.model.program import rows
+from rooflab.model.program.row_times import Times
 from rooflab.types.report import Row
 from rooflab.types.work import Graph, Op, TensorSpec
 from rooflab.work.formulas import cost
@@ -41,8 +41,8 @@ def timed(
         name=kind, kind=kind, inputs=places[: len(inputs)], outputs=places[len(inputs) :], attrs=dict(attrs or {})
     )
     row = Row(op=op, cost=cost(kind, inputs, outputs, attrs))
-    work = predict.prepare(Graph(framework="hand", tensors=tensors, ops=(op,)), (row,))
-    return predict.times(work, device)
+    work = rows.prepare(Graph(framework="hand", tensors=tensors, ops=(op,)), (row,))
+    return rows.times(work, device)
 
 
 def seconds(

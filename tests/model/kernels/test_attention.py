@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rooflab
-from rooflab.model import device as devices
-from rooflab.model import predict
-from rooflab.model.device import Device
+from rooflab.model.device import device as devices
+from rooflab.model.device.device import Device
 from rooflab.model.kernels import attention
 from rooflab.model.kernels.common import Columns
-from rooflab.model.predict import Times
+from rooflab.model.program import row_times
+from rooflab.model.program.row_times import Times
 from rooflab.types.report import Report
 
 TABLES = Path(__file__).resolve().parents[4] / "shared" / "data"
@@ -47,7 +47,7 @@ def attend(
 
 
 def timed(report: Report, device: Device = DEVICE) -> Times:
-    return predict.times(predict.prepare(report.graph, report.rows), device)
+    return row_times.times(row_times.prepare(report.graph, report.rows), device)
 
 
 def seconds(report: Report, device: Device = DEVICE) -> float:
@@ -143,8 +143,8 @@ def test_backward_takes_several_times_as_long_and_three_kernels() -> None:
     report = rooflab.analyze(
         lambda: torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True), backward=True
     )
-    work = predict.prepare(report.graph, report.rows)
-    found = predict.times(work, DEVICE).kernels
+    work = row_times.prepare(report.graph, report.rows)
+    found = row_times.times(work, DEVICE).kernels
     kinds = [row.op.kind for row in work.rows]
     forward, backward = kinds.index("attention"), kinds.index("attention_backward")
     assert found.kernels[backward, 0] == 3  # Σ dO·O, the products, dq to bf16

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rooflab
-from rooflab.model import device as devices
-from rooflab.model import predict
+from rooflab.model.device import device as devices
 from rooflab.model.kernels import conv
 from rooflab.model.kernels.common import Kernels
+from rooflab.model.program import rows
 from rooflab.types.report import Report
 from rooflab.types.work import Cost, Op, TensorSpec, Traffic
 
@@ -48,8 +48,8 @@ def convolve(
 
 
 def kernels(report: Report, kind: str = "conv") -> Kernels:
-    work = predict.prepare(report.graph, report.rows)
-    found = predict.times(work, DEVICE)
+    work = rows.prepare(report.graph, report.rows)
+    found = rows.times(work, DEVICE)
     chosen = [number for number, row in enumerate(work.rows) if row.op.kind == kind]
     assert np.all(found.kernels.time_s >= found.floor_s * (1 - 1e-9))
     return Kernels(*(each[chosen] for each in found.kernels))

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import rooflab
-from rooflab.model import device as devices
-from rooflab.model import forecast
+from rooflab.model.device import device as devices
 from rooflab.model.kernels import cpu_matmul, cpu_stream
+from rooflab.model.program import forecast
 from rooflab.types.machine import Curve, Level, Machine, Rate, Runtime, Scope, Source
 from rooflab.types.prediction import Setting
 
@@ -95,7 +95,7 @@ def prediction(kind, *shapes, framework="numpy", machine=BOX, what_if=None, **at
         op = msgspec.structs.replace(row.op, name=f"aten.{row.op.name}")
         graph = msgspec.structs.replace(report.graph, ops=(op,))
         report = msgspec.structs.replace(report, graph=graph, rows=(msgspec.structs.replace(row, op=op),))
-    found = forecast.on(report, machine, Setting(what_if=what_if or {})).prediction
+    found = forecast.predict_on(report, machine, Setting(what_if=what_if or {})).prediction
     assert found is not None
     return found
 
@@ -262,7 +262,7 @@ def test_more_of_anything_is_never_slower():
 
 
 def test_many_settings_are_one_evaluation():
-    from rooflab.model import predict
+    from rooflab.model.program import rows
 
     factors = np.array([0.5, 1.0, 2.0])
     for kind, shapes in (
@@ -271,11 +271,11 @@ def test_many_settings_are_one_evaluation():
         ("embedding", ("9000x64", "500")),
     ):
         report = rooflab.op(kind, *shapes)
-        work = predict.prepare(report.graph, report.rows)
+        work = rows.prepare(report.graph, report.rows)
         knobs = {"bandwidth": factors, "compute": factors, "clock": factors, "cache_capacity": factors}
-        together = predict.times(work, devices.of(BOX, knobs=knobs)).kernels.time_s
+        together = rows.times(work, devices.of(BOX, knobs=knobs)).kernels.time_s
         apart = [
-            predict.times(work, devices.of(BOX, knobs=dict.fromkeys(knobs, float(each)))).kernels.time_s[0, 0]
+            rows.times(work, devices.of(BOX, knobs=dict.fromkeys(knobs, float(each)))).kernels.time_s[0, 0]
             for each in factors
         ]
         np.testing.assert_allclose(together[0], apart, rtol=1e-12)
@@ -296,7 +296,7 @@ def test_a_catalogue_cpu_is_predicted_from_its_theory(name):
 
 def test_pytorchs_dispatch_is_in_the_operations_and_not_waited_for_again():
     report = rooflab.op("add", 1000)
-    eager, graph = (forecast.on(report, BOX, Setting(mode=mode)).prediction for mode in ("eager", "graph"))
+    eager, graph = (forecast.predict_on(report, BOX, Setting(mode=mode)).prediction for mode in ("eager", "graph"))
     assert eager is not None
     assert graph is not None
     assert eager.time_s == pytest.approx(graph.time_s)

@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rooflab
-from rooflab.model import device as devices
-from rooflab.model import predict
-from rooflab.model.constants import family_names, load
-from rooflab.model.device import Device
+from rooflab.model.device import device as devices
+from rooflab.model.device.constants import family_names, load
+from rooflab.model.device.device import Device
 from rooflab.model.kernels import matmul
-from rooflab.model.predict import Times
+from rooflab.model.program import row_times
+from rooflab.model.program.row_times import Times
 from rooflab.types.report import Row
 from rooflab.types.work import Graph, Op, TensorSpec
 from rooflab.work.formulas import cost
@@ -235,7 +235,7 @@ def errors(rows: list[tuple[int, int, int]], measured_s: np.ndarray, device: Dev
         op = Op(name="mm", kind="matmul", inputs=(first, first + 1), outputs=(first + 2,), attrs={"k": k})
         made.append(Row(op=op, cost=cost("matmul", tuple(tensors[-3:-1]), tuple(tensors[-1:]), op.attrs)))
     graph = Graph(framework="hand", tensors=tuple(tensors), ops=tuple(row.op for row in made))
-    predicted = predict.times(predict.prepare(graph, made), device).kernels.time_s[:, 0]
+    predicted = row_times.times(row_times.prepare(graph, made), device).kernels.time_s[:, 0]
     return np.abs(predicted / measured_s - 1)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import rooflab
-from rooflab.model import device as devices
+from rooflab.model.device import device as devices
 from rooflab.model.kernels import gather, optimizer, passes, reduction, rows, sort, stream, window
 from rooflab.model.kernels.common import Mechanism
 from rooflab.types.work import Op, TensorSpec

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rooflab
-from rooflab.model import device as devices
-from rooflab.model import predict
+from rooflab.model.device import device as devices
 from rooflab.model.kernels import MECHANISMS, passes
+from rooflab.model.program import row_times
 from rooflab.types.work import TensorSpec
 
 from .one_op import COLD, H200, WARM, seconds, tensor, timed
@@ -169,9 +169,9 @@ def _operators() -> list[tuple[str, float | None, float | None]]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             report = rooflab.analyze(ops.runner(case, "meta"))
-        work = predict.prepare(report.graph, report.rows)
-        warm = float(predict.times(work, WARM).kernels.time_s.sum())
-        cold = float(predict.times(work, COLD).kernels.time_s.sum())
+        work = row_times.prepare(report.graph, report.rows)
+        warm = float(row_times.times(work, WARM).kernels.time_s.sum())
+        cold = float(row_times.times(work, COLD).kernels.time_s.sum())
         graph_s, cold_s = measured["graph_ms"] / 1e3, measured["cold_ms"] / 1e3
         found.append((case["id"], warm / graph_s, cold / cold_s if cold_s > 50e-6 else None))
     return found

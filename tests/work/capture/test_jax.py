@@ -8,7 +8,7 @@ import pytest
 
 from rooflab.errors import MissingExtraError, RooflabError, UnknownNameError
 from rooflab.types.work import Graph
-from rooflab.work import vocab
+from rooflab.work import vocabulary
 from rooflab.work.capture.jax import capture
 from rooflab.work.capture.jax.recipes import RECIPES
 from rooflab.work.capture.jax.walk import RULES
@@ -512,11 +512,11 @@ def test_without_jax_one_line_says_what_to_install(monkeypatch):
 
 def test_every_row_of_the_vocabulary_can_be_counted():
     walked = {*RULES, "opaque"}
-    for word in vocab.load("jax").values():
+    for word in vocabulary.load("jax").values():
         assert word.kind in walked or word.kind in kinds(), word
         assert word.recipe is None or word.recipe in RECIPES, word
     # what XLA's compiler knows, apart from asynchronous halves, references and vendors' wrappers
-    assert len(vocab.load("jax")) > 200
+    assert len(vocabulary.load("jax")) > 200
 
 
 def test_arrays_are_described_and_not_read():

@@ -8,7 +8,7 @@ import pytest
 
 from rooflab.errors import MissingExtraError, RooflabError
 from rooflab.types.work import Graph
-from rooflab.work import vocab
+from rooflab.work import vocabulary
 from rooflab.work.capture.tinygrad import capture
 from rooflab.work.costs import costs, uncosted
 
@@ -169,4 +169,4 @@ def test_without_tinygrad_one_line_says_what_to_install(monkeypatch):
 
 def test_the_vocabulary_has_every_arithmetic_operation():
     ops = importlib.import_module("tinygrad.uop.ops")
-    assert {op.name for op in ops.GroupOp.ALU} == set(vocab.load("tinygrad"))
+    assert {op.name for op in ops.GroupOp.ALU} == set(vocabulary.load("tinygrad"))

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from rooflab.machines.bench.bandwidth import At
-from rooflab.machines.bench.disk import Disk
-from rooflab.machines.bench.known import Known
-from rooflab.machines.bench.levels import Place, Reported
-from rooflab.machines.bench.load import Background
-from rooflab.machines.bench.overhead import Overhead
-from rooflab.machines.bench.peaks import PeakForm
+from rooflab.machines.bench.experiments.bandwidth import At
+from rooflab.machines.bench.experiments.call_overhead import Overhead
+from rooflab.machines.bench.experiments.disk import Disk
+from rooflab.machines.bench.experiments.known_kernels import Known
+from rooflab.machines.bench.experiments.peaks import PeakForm
+from rooflab.machines.bench.levels.levels import Place, Reported
 from rooflab.machines.bench.plan import Plan, Sizes
-from rooflab.machines.bench.trials import Samples
+from rooflab.machines.bench.run.background_load import Background
+from rooflab.machines.bench.run.trials import Samples
 from rooflab.machines.detect import Host
 from rooflab.machines.microarchitecture import Microarchitecture
 from rooflab.timing import Series

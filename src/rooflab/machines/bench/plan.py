@@ -6,9 +6,9 @@ import dataclasses
 from dataclasses import dataclass
 
 from rooflab.errors import MeasureError
-from rooflab.machines.bench.arena import HUGE_PAGE_BYTES
-from rooflab.machines.bench.levels import Reported
-from rooflab.machines.bench.trials import sizes
+from rooflab.machines.bench.levels.levels import Reported
+from rooflab.machines.bench.run.arena import HUGE_PAGE_BYTES
+from rooflab.machines.bench.run.trials import sizes
 from rooflab.machines.detect import Host, granted_cores, granted_threads, reported_cache
 from rooflab.units import GIB, KIB, MIB
 

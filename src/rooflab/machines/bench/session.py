@@ -12,23 +12,31 @@ from types import FrameType
 
 import numpy as np
 
-from rooflab.machines.bench import known, latency, overhead
-from rooflab.machines.bench.bandwidth import STREAM_ROWS, At, Form, fastest_forms, scaling, stream_trial, sweep
-from rooflab.machines.bench.crew import Crew
-from rooflab.machines.bench.disk import measure_disk
-from rooflab.machines.bench.emit import chase_kernel, clock_kernel, ping_pong_kernel, stream_kernel
+from rooflab.machines.bench.experiments import call_overhead, known_kernels, latency
+from rooflab.machines.bench.experiments.bandwidth import (
+    STREAM_ROWS,
+    At,
+    Form,
+    fastest_forms,
+    scaling,
+    stream_trial,
+    sweep,
+)
+from rooflab.machines.bench.experiments.disk import measure_disk
+from rooflab.machines.bench.experiments.numa import measure_remote
+from rooflab.machines.bench.experiments.peaks import PeakForm, measure_peaks, measure_sustained, peak_forms
+from rooflab.machines.bench.experiments.verify import verify_all
 from rooflab.machines.bench.findings import Findings
-from rooflab.machines.bench.jit import compile_kernels, host_features, host_sve_bits, host_target
-from rooflab.machines.bench.levels import MAIN_MEMORY, Place, places, remeasured
-from rooflab.machines.bench.load import background, usage
-from rooflab.machines.bench.memory import Memory
-from rooflab.machines.bench.numa import measure_remote
-from rooflab.machines.bench.peaks import PeakForm, measure_peaks, measure_sustained, peak_forms
+from rooflab.machines.bench.kernels.emit import chase_kernel, clock_kernel, ping_pong_kernel, stream_kernel
+from rooflab.machines.bench.kernels.jit import compile_kernels, host_features, host_sve_bits, host_target
+from rooflab.machines.bench.kernels.rows import READ, STENCIL, StreamRow
+from rooflab.machines.bench.kernels.simd import Simd, host_simds
+from rooflab.machines.bench.levels.levels import MAIN_MEMORY, Place, places, remeasured
 from rooflab.machines.bench.plan import Plan, cpus_to_use, reported_caches, sizes_to_sweep
-from rooflab.machines.bench.rows import READ, STENCIL, StreamRow
-from rooflab.machines.bench.simd import Simd, host_simds
-from rooflab.machines.bench.trials import Bench, Samples, spread_bound
-from rooflab.machines.bench.verify import verify_all
+from rooflab.machines.bench.run.background_load import background, usage
+from rooflab.machines.bench.run.pinned_threads import Crew
+from rooflab.machines.bench.run.thread_arenas import Memory
+from rooflab.machines.bench.run.trials import Bench, Samples, spread_bound
 from rooflab.machines.detect import Host
 from rooflab.machines.microarchitecture import find as find_microarchitecture
 from rooflab.types.machine import Scope
@@ -262,9 +270,9 @@ def _known(session: Session) -> None:
     size, rounds = found.sizes.every[-1], found.plan.known_rounds
     triad_row = next(row for row in STREAM_ROWS if row.name == "triad")
     found.known = [
-        known.triad(bench, memory, session.form(triad_row, size), cpus, size, rounds),
-        known.stencil(bench, memory, Form(STENCIL, session.simds[0]), cpus, size, rounds),
-        known.matmul(len(found.host.allowed_cpus), rounds),
+        known_kernels.triad(bench, memory, session.form(triad_row, size), cpus, size, rounds),
+        known_kernels.stencil(bench, memory, Form(STENCIL, session.simds[0]), cpus, size, rounds),
+        known_kernels.matmul(len(found.host.allowed_cpus), rounds),
     ]
 
 
@@ -276,7 +284,7 @@ def _disk(session: Session) -> None:
 
 def _overhead(session: Session) -> None:
     rounds = session.found.plan.overhead_rounds
-    session.found.overheads = [overhead.numpy_overhead(rounds), overhead.numba_overhead(rounds)]
+    session.found.overheads = [call_overhead.numpy_overhead(rounds), call_overhead.numba_overhead(rounds)]
 
 
 def _sustained(session: Session) -> None:

@@ -13,11 +13,11 @@ import math
 
 import numpy as np
 
-from rooflab.model.device import Device
+from rooflab.model.device.device import Device
 from rooflab.model.kernels.common import Columns, Features, Kernels, Mechanism, Specs
 from rooflab.types.work import Cost, Op, TensorSpec
 from rooflab.work.formulas.attention import visible_pairs
-from rooflab.work.formulas.parts import item_bytes
+from rooflab.work.formulas.cost_terms import item_bytes
 
 COLUMNS: tuple[str, ...] = (
     "serving",

@@ -8,7 +8,7 @@ import numpy as np
 
 from rooflab import dtypes
 from rooflab.model import collectives
-from rooflab.model.device import Device
+from rooflab.model.device.device import Device
 from rooflab.model.kernels.common import Columns, Features, Kernels, Mechanism, Specs
 from rooflab.types.work import Cost, Op
 

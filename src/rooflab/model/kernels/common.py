@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rooflab.model.device import Device
+from rooflab.model.device.device import Device
 from rooflab.types.work import Cost, Op, TensorSpec
 
 Specs = tuple[TensorSpec, ...]

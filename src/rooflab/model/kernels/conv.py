@@ -14,12 +14,12 @@ import math
 
 import numpy as np
 
-from rooflab.model.device import Device
+from rooflab.model.device.device import Device
 from rooflab.model.kernels import matmul
 from rooflab.model.kernels.common import Columns, Features, Kernels, Mechanism, Specs
 from rooflab.types.work import Cost, Op, TensorSpec
 from rooflab.work.formulas.conv import multiply_adds
-from rooflab.work.formulas.parts import item_bytes
+from rooflab.work.formulas.cost_terms import item_bytes
 
 # Matrix units of NVIDIA load 8 halves at a time; cuDNN pads shorter channels to that (`nhwcAddPadding`).
 _CHANNELS = 8

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rooflab.model.cores import Cores, Tier
-from rooflab.model.device import Device
+from rooflab.model.device.cores import Cores, Tier
+from rooflab.model.device.device import Device
 from rooflab.model.kernels.common import Columns
 from rooflab.types.work import Op
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from rooflab.dtypes import dtype as number_format
-from rooflab.model.device import Device
+from rooflab.model.device.device import Device
 from rooflab.model.kernels import cpu
 from rooflab.model.kernels.common import Columns, Features, Kernels, Mechanism, Specs
 from rooflab.types.work import Cost, Op, TensorSpec

@@ -9,7 +9,7 @@ from rooflab.model.kernels.common import Features, Mechanism, Specs
 from rooflab.model.kernels.layout import BURST_BYTES, SECTOR_BYTES
 from rooflab.model.kernels.passes import CODE, Pass
 from rooflab.types.work import Cost, Op
-from rooflab.work.formulas.parts import item_bytes
+from rooflab.work.formulas.cost_terms import item_bytes
 
 KINDS = ("gather", "scatter", "sparse_matmul")
 _COUNT = 2

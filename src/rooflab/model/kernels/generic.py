@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rooflab.model.device import Device
+from rooflab.model.device.device import Device
 from rooflab.model.kernels.common import Columns, Features, Kernels, Mechanism, Specs
 from rooflab.types.work import Cost, Op
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from rooflab.types.work import TensorSpec
-from rooflab.work.formulas.parts import item_bytes
+from rooflab.work.formulas.cost_terms import item_bytes
 
 SECTOR_BYTES = 32  # what NVIDIA's L2 hands out and AMD's and others' caches at least do
 BURST_BYTES = 64  # what a burst of HBM or GDDR delivers: with it come the neighbours

@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rooflab.model.constants import Constants
-from rooflab.model.device import Device, Number
+from rooflab.model.device.device import Device, Number
 from rooflab.model.kernels.common import Columns, Features, Kernels, Mechanism, Specs
+from rooflab.types.constants import Constants
 from rooflab.types.work import Cost, Op, TensorSpec
-from rooflab.work.formulas.parts import item_bytes
+from rooflab.work.formulas.cost_terms import item_bytes
 
 # Number formats by the pipe that multiplies them; the column `pipe` is a place in this tuple.
 PIPES = ("half", "fp8", "int8", "tf32", "fp32", "fp64")

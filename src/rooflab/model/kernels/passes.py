@@ -15,8 +15,8 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
-from rooflab.model import residency
-from rooflab.model.device import Device, Number
+from rooflab.model.device import residency
+from rooflab.model.device.device import Device, Number
 from rooflab.model.kernels.common import Columns, Features, Kernels
 
 # The library kernels that are told apart; a pass names its own by its place here.

@@ -8,7 +8,7 @@ from rooflab.model.kernels import passes, stream
 from rooflab.model.kernels.common import Features, Mechanism, Specs
 from rooflab.model.kernels.passes import CODE, Pass
 from rooflab.types.work import Cost, Op, TensorSpec
-from rooflab.work.formulas.parts import item_bytes
+from rooflab.work.formulas.cost_terms import item_bytes
 
 KINDS = ("reduction", "scan", "loss")
 _INDEX = ("argmax", "argmin")

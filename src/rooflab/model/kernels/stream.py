@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 
-from rooflab.model import constants
+from rooflab.model.device import constants
 from rooflab.model.kernels import layout, passes
 from rooflab.model.kernels.common import Features, Mechanism, Specs
 from rooflab.model.kernels.passes import CODE, Pass

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from rooflab.errors import RooflabError, UnknownNameError
 from rooflab.types.work import Cost, Flop, TensorSpec
-from rooflab.work.formulas.parts import cost_of, item_bytes, matrix, number_format, scalar_flop, total_bytes
+from rooflab.work.formulas.cost_terms import cost_of, item_bytes, matrix, number_format, scalar_flop, total_bytes
 from rooflab.work.formulas.registry import Attrs, Specs, formula
 
 LAYOUTS = ("bhsd", "bshd", "thd")

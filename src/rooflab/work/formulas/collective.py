@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rooflab.errors import UnknownNameError
 from rooflab.types.work import Cost
-from rooflab.work.formulas.parts import compute_dtype, cost_of, scalar_flop, total_bytes
+from rooflab.work.formulas.cost_terms import compute_dtype, cost_of, scalar_flop, total_bytes
 from rooflab.work.formulas.registry import Attrs, Specs, formula
 
 FUNCTIONS = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from rooflab.types.work import Cost, TensorSpec
-from rooflab.work.formulas.parts import (
+from rooflab.work.formulas.cost_terms import (
     compute_dtype,
     cost_of,
     is_complex,

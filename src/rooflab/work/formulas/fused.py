@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rooflab.types.work import Cost, Flop
-from rooflab.work.formulas.parts import cost_of
+from rooflab.work.formulas.cost_terms import cost_of
 from rooflab.work.formulas.registry import Attrs, Specs, formula
 
 FUSED = "fused"

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from rooflab.types.work import Cost
-from rooflab.work.formulas.parts import compute_dtype, cost_of, is_complex, item_bytes, scalar_flop, total_bytes
+from rooflab.work.formulas.cost_terms import (
+    compute_dtype,
+    cost_of,
+    is_complex,
+    item_bytes,
+    scalar_flop,
+    total_bytes,
+)
 from rooflab.work.formulas.registry import Attrs, Specs, formula
 
 

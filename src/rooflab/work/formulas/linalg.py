@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from rooflab.types.work import Cost
-from rooflab.work.formulas.parts import cost_of, item_bytes, matrix, total_bytes
+from rooflab.work.formulas.cost_terms import cost_of, item_bytes, matrix, total_bytes
 from rooflab.work.formulas.registry import Attrs, Specs, formula
 
 

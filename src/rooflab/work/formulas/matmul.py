@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rooflab.types.work import Cost
-from rooflab.work.formulas.parts import (
+from rooflab.work.formulas.cost_terms import (
     compute_dtype,
     cost_of,
     item_bytes,

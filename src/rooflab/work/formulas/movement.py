@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rooflab.types.work import Cost
-from rooflab.work.formulas.parts import cost_of, load_bytes, total_bytes
+from rooflab.work.formulas.cost_terms import cost_of, load_bytes, total_bytes
 from rooflab.work.formulas.registry import Attrs, Specs, formula
 
 

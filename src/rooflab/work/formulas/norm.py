@@ -6,7 +6,7 @@ import math
 
 from rooflab.errors import UnknownNameError
 from rooflab.types.work import Cost
-from rooflab.work.formulas.parts import compute_dtype, cost_of, item_bytes, scalar_flop, total_bytes
+from rooflab.work.formulas.cost_terms import compute_dtype, cost_of, item_bytes, scalar_flop, total_bytes
 from rooflab.work.formulas.registry import Attrs, Specs, formula
 
 FUNCTIONS = ("layer", "rms", "batch", "group", "instance")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from rooflab.errors import UnknownNameError
 from rooflab.types.work import Cost
-from rooflab.work.formulas.functions import COMPLEX, REAL
-from rooflab.work.formulas.parts import (
+from rooflab.work.formulas.cost_terms import (
     compute_dtype,
     cost_of,
     is_complex,
@@ -13,6 +12,7 @@ from rooflab.work.formulas.parts import (
     scalar_flop,
     total_bytes,
 )
+from rooflab.work.formulas.functions import COMPLEX, REAL
 from rooflab.work.formulas.registry import Attrs, Specs, formula
 
 

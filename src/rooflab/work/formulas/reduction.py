@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from rooflab.errors import UnknownNameError
 from rooflab.types.work import Cost
-from rooflab.work.formulas.parts import compute_dtype, cost_of, is_complex, item_bytes, scalar_flop, total_bytes
+from rooflab.work.formulas.cost_terms import (
+    compute_dtype,
+    cost_of,
+    is_complex,
+    item_bytes,
+    scalar_flop,
+    total_bytes,
+)
 from rooflab.work.formulas.registry import Attrs, Specs, formula
 
 # function: operations per input element (vector, special), then per output element (vector, special).

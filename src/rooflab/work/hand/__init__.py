@@ -1,0 +1,1 @@
+"""Operations written by hand, from shapes."""

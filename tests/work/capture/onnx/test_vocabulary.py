@@ -7,7 +7,7 @@ import pytest
 
 onnx = pytest.importorskip("onnx")
 
-from rooflab.work import formulas, vocab  # noqa: E402
+from rooflab.work import formulas, vocabulary  # noqa: E402
 from rooflab.work.capture.onnx.recipes import RECIPES  # noqa: E402
 
 node = onnx.helper.make_node
@@ -25,14 +25,14 @@ def whole(*values):
 
 
 def test_every_operator_up_to_opset_23_has_a_row():
-    known = vocab.load("onnx")
+    known = vocabulary.load("onnx")
     schemas = onnx.defs.get_all_schemas_with_history()
     standard = {one.name for one in schemas if one.domain == "" and one.since_version <= 23}
     assert standard - known.keys() == set()
 
 
 def test_every_row_leads_somewhere():
-    for word in vocab.load("onnx").values():
+    for word in vocabulary.load("onnx").values():
         assert word.kind in {*formulas.kinds(), *RULES}, word.name
         assert word.recipe is None or word.recipe in RECIPES, word.name
 

@@ -42,7 +42,7 @@ CALLS = [
 @pytest.mark.parametrize(("name", "fn", "args", "products", "flop", "moved"), CALLS, ids=[one[0] for one in CALLS])
 def test_an_addend(name, fn, args, products, flop, moved):
     report = rooflab.analyze(fn, *args)
-    assert (report.matrix_flop, report.flop, report.bytes) == (products, flop, moved)
+    assert (report.matrix_flop, report.flop, report.nbytes) == (products, flop, moved)
 
 
 @pytest.mark.parametrize("fn", [torch.sparse.mm, torch.mm, lambda a, b: a @ b])
@@ -63,10 +63,10 @@ def test_attention_without_gradients_writes_its_result_alone(device):
     """q and the result of 4 heads, k and v of 2: 2·(2·4 + 2·2)·4·8 bytes (xformers pull 1404)."""
     fn, args = attention()
     report = rooflab.analyze(fn, *args, device=device)
-    assert report.bytes == 768
+    assert report.nbytes == 768
     fn, args = attention(device="meta")
     with torch.inference_mode():
-        assert rooflab.analyze(fn, *args).bytes == 768
+        assert rooflab.analyze(fn, *args).nbytes == 768
 
 
 def test_attention_with_gradients_keeps_the_sums_of_softmax():

@@ -3,9 +3,9 @@
 import pytest
 
 from rooflab.errors import FileError
-from rooflab.work import vocab
+from rooflab.work import vocabulary
 
-WORDS = vocab.load("torch")
+WORDS = vocabulary.load("torch")
 
 
 @pytest.mark.parametrize(
@@ -21,20 +21,25 @@ WORDS = vocab.load("torch")
 )
 def test_a_wrong_vocabulary(text, message):
     with pytest.raises(FileError, match=message):
-        vocab.read(text, "here")
+        vocabulary.read(text, "here")
 
 
 def test_no_such_vocabulary():
     with pytest.raises(FileError, match=r"^work/vocab/nothing.toml: no such vocabulary$"):
-        vocab.load("nothing")
+        vocabulary.load("nothing")
 
 
 def test_what_a_row_says():
     tensors = 'kind = "x", inputs = ["q"], outputs = [1], recipe = "r"'
     attrs = 'k = "$q.-1", p = "$p", m = "?m", f = "@"'
-    word = vocab.read(f'[op]\n"a.b" = {{ {tensors}, {attrs} }}', "here")["a.b"]
+    word = vocabulary.read(f'[op]\n"a.b" = {{ {tensors}, {attrs} }}', "here")["a.b"]
     assert (word.kind, word.inputs, word.outputs, word.recipe) == ("x", ("q",), (1,), "r")
-    assert word.attrs == {"k": vocab.Size("q", -1), "p": vocab.Argument("p"), "m": vocab.Given("m"), "f": "b"}
+    assert word.attrs == {
+        "k": vocabulary.Size("q", -1),
+        "p": vocabulary.Argument("p"),
+        "m": vocabulary.Given("m"),
+        "f": "b",
+    }
 
 
 def test_every_kind_has_a_formula():

@@ -20,7 +20,7 @@ def jagged():
 def test_a_jagged_tensor_counts_its_rows():
     """3 + 2 rows of 4: 20 products of 8 bytes read and written; 2·5·4·6 FLOP of a layer, as much backward."""
     report = rooflab.analyze(lambda x: x * 2, jagged())
-    assert (report.flop, report.bytes) == (20, 160)
+    assert (report.flop, report.nbytes) == (20, 160)
     assert rooflab.analyze(lambda x: LAYER(x).values(), jagged(), backward=True).matrix_flop == 2 * 240
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rooflab.types.work import Op
-from rooflab.work import vocab
+from rooflab.work import vocabulary
 from rooflab.work.capture.jax.recipes import RECIPES
 from rooflab.work.capture.jax.record import Recorder, Scope, Value, dtype_name, full_bytes
 
@@ -78,7 +78,7 @@ def walk(
 
 def step(rec: Recorder, eqn: Any, frame: Frame) -> None:
     """Record one equation."""
-    word = vocab.load("jax").get(eqn.primitive.name)
+    word = vocabulary.load("jax").get(eqn.primitive.name)
     rule = RULES.get(word.kind if word else "")
     if word is None and called(eqn) is not None:
         rule = RULES["call"]
@@ -138,7 +138,7 @@ def made(rec: Recorder, frame: Frame, var: Any) -> int:
     return rec.tensor(var.aval, storage=frame.placed.get(var))
 
 
-def record(rec: Recorder, eqn: Any, frame: Frame, word: vocab.Word | None) -> list[Value]:
+def record(rec: Recorder, eqn: Any, frame: Frame, word: vocabulary.Word | None) -> list[Value]:
     """A row for an equation that one formula counts, or none does."""
     inputs = [value.tensor for value in map(frame.read, eqn.invars) if value.tensor is not None]
     if word is None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from rooflab.types.work import TensorSpec
 from rooflab.work.capture.onnx.contrib import keys_seen
-from rooflab.work.capture.onnx.pieces import Node, Operand, Piece, part, reshaped
+from rooflab.work.capture.onnx.node import Node, Operand, Piece, part, reshaped
 
 
 def attention(node: Node) -> list[Piece]:

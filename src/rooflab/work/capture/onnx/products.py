@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from rooflab.work.capture.onnx.einsum import contraction
-from rooflab.work.capture.onnx.pieces import Node, Operand, Piece, on_chip, part, reshaped
+from rooflab.work.capture.onnx.node import Node, Operand, Piece, on_chip, part, reshaped
 
 _INT8_INPUTS = 4  # accuracy_level of MatMulNBits at which A is quantised to int8 before the product
 

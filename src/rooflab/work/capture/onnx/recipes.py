@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from rooflab.types.work import TensorSpec
 from rooflab.work.capture.onnx import attention, products
-from rooflab.work.capture.onnx.pieces import Node, Operand, Piece, on_chip, part, reshaped
+from rooflab.work.capture.onnx.node import Node, Operand, Piece, on_chip, part, reshaped
 from rooflab.work.capture.onnx.values import Value
 
 Recipe = Callable[[Node], list[Piece]]

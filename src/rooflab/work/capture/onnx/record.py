@@ -10,7 +10,7 @@ import msgspec
 import onnx
 
 from rooflab.types.work import Graph, Op, TensorSpec
-from rooflab.work.capture.onnx.pieces import Node, Operand, Piece
+from rooflab.work.capture.onnx.node import Node, Operand, Piece
 from rooflab.work.capture.onnx.values import Value
 
 

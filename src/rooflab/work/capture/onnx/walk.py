@@ -11,11 +11,11 @@ import onnx
 
 from rooflab.errors import RooflabError
 from rooflab.types.work import TensorSpec
-from rooflab.work import vocab
+from rooflab.work import vocabulary
 from rooflab.work.capture.onnx import control
 from rooflab.work.capture.onnx.fold import folded
 from rooflab.work.capture.onnx.load import opsets
-from rooflab.work.capture.onnx.pieces import MissingInputError, Node, Piece
+from rooflab.work.capture.onnx.node import MissingInputError, Node, Piece
 from rooflab.work.capture.onnx.recipes import pieces
 from rooflab.work.capture.onnx.record import Record, Scope
 from rooflab.work.capture.onnx.shapes import ShapeError, output_types, title
@@ -154,8 +154,8 @@ def _run(
         storage = shared.storage if shared is not None and _same_bytes(shared, value.spec) else -1
         env[name] = record.add(value, storage)
     name = node.op_type if standard else f"{node.domain}.{node.op_type}"
-    word = vocab.load("onnx").get(name) or (
-        vocab.load("onnx").get(node.op_type) if _misplaced(node, scope) else None
+    word = vocabulary.load("onnx").get(name) or (
+        vocabulary.load("onnx").get(node.op_type) if _misplaced(node, scope) else None
     )
     made = Node(
         op=node.op_type,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rooflab.types.work import Graph, Op, TensorSpec
-from rooflab.work import vocab
+from rooflab.work import vocabulary
 from rooflab.work.capture.tinygrad.library import Library
 
 _NAMES = {
@@ -145,7 +145,7 @@ def _counts(lib: Library, uops: Sequence[Any]) -> Counts:
 
     The rules are those of tinygrad's Estimates.from_uops with index arithmetic left out.
     """
-    ops, words = lib.ops, vocab.load("tinygrad")
+    ops, words = lib.ops, vocabulary.load("tinygrad")
     addressing: set[Any] = set()
     for uop in uops:
         if uop.op in (ops.INDEX, ops.SHRINK):

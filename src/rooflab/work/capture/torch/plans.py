@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from rooflab.work import vocab
+from rooflab.work import vocabulary
 from rooflab.work.capture.torch.recipes import RECIPES
 
 Call = Callable[[str], Any]
@@ -61,7 +61,7 @@ def plan(func: Any) -> Plan:
     )
     fixed, derived = {}, []
     for attr, value in (word.attrs if word else {}).items():
-        if isinstance(value, (vocab.Argument, vocab.Given, vocab.Size)):
+        if isinstance(value, (vocabulary.Argument, vocabulary.Given, vocabulary.Size)):
             if value.name in places:
                 derived.append((attr, value))
         else:
@@ -88,9 +88,9 @@ def plan(func: Any) -> Plan:
     )
 
 
-def _word(name: str) -> tuple[vocab.Word | None, bool]:
+def _word(name: str) -> tuple[vocabulary.Word | None, bool]:
     """The word for `name` or for the op it is a form of (in place, of a list), and whether it is of a list."""
-    words = vocab.load("torch")
+    words = vocabulary.load("torch")
     plain = name.rstrip("_") if not name.endswith("__") else name
     for form in (name, plain):
         if form in words:
@@ -132,9 +132,9 @@ def attributes(plan: Plan, args: tuple, kwargs: Mapping[str, Any], out: Any) -> 
     attrs = dict(plan.fixed)
     for attr, value in plan.derived:
         given = call(value.name)
-        if isinstance(value, vocab.Size):
+        if isinstance(value, vocabulary.Size):
             attrs[attr] = int(given.shape[value.dim])
-        elif isinstance(value, vocab.Given):
+        elif isinstance(value, vocabulary.Given):
             attrs[attr] = given is not None and (isinstance(given, torch.Tensor) or bool(given))
         else:
             attrs[attr] = tuple(given) if isinstance(given, list) else given

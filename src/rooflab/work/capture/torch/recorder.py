@@ -10,7 +10,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass_type
 
 from rooflab.types.work import Graph, Op, Phase, TensorSpec
-from rooflab.work.capture.torch import words
+from rooflab.work.capture.torch import failures
 from rooflab.work.capture.torch.places import ModuleStack, Site, line, site
 from rooflab.work.capture.torch.plans import Plan, attributes, plan
 from rooflab.work.capture.torch.recipes import RECIPES
@@ -69,7 +69,7 @@ class Recorder(TorchDispatchMode):
         try:
             out = func(*args, **kwargs)
         except Exception as error:
-            raise words.failed(
+            raise failures.failed(
                 how.name, self.modules.path, line(self.modules.line or site()), args, error
             ) from error
         self.note(how, args, kwargs, out)
@@ -112,8 +112,8 @@ class Recorder(TorchDispatchMode):
             take(args[position] if position < len(args) else kwargs.get(name), written)
             outputs.extend(one for one in written if one not in outputs)
         kind, attrs = how.kind, how.fixed
-        if how.name in words.ONE_DTYPE:
-            words.check_dtypes(how.name, self.modules.path, lambda: line(self.modules.line or site()), args)
+        if how.name in failures.ONE_DTYPE:
+            failures.check_dtypes(how.name, self.modules.path, lambda: line(self.modules.line or site()), args)
         if kind == "matmul" and any(
             isinstance(one, torch.Tensor) and one.layout is not torch.strided for one in args
         ):

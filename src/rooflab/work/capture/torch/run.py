@@ -15,7 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from rooflab.types.work import Graph
-from rooflab.work.capture.torch import overrides, precision, training, words
+from rooflab.work.capture.torch import failures, overrides, precision, training
 from rooflab.work.capture.torch.exported import followed, is_exported
 from rooflab.work.capture.torch.places import ModuleStack, modules_of, paths
 from rooflab.work.capture.torch.recorder import Recorder
@@ -59,7 +59,7 @@ def run(
                 if optimizer is not None:
                     training.step(recorder, optimizer, gradients)
             except Exception as error:
-                raise words.stopped(fn, recorder.modules.failed, error) from error
+                raise failures.stopped(fn, recorder.modules.failed, error) from error
         return recorder
 
     known = itertools.chain(inputs.values(), *(module.parameters() for module in modules.values()))

@@ -1,0 +1,1 @@
+"""Several cores with private caches kept coherent: sharing, false sharing, data races."""

@@ -1,0 +1,276 @@
+"""Whose turn it is: the streams of several cores run side by side until they end, or until one wants a refill."""
+
+from __future__ import annotations
+
+from numba import njit
+
+from rooflab.cachesim.coherence import race_detector
+from rooflab.cachesim.coherence.layout import (
+    ACQUIRE,
+    ADDRESS_SHIFT,
+    AT_BARRIER,
+    BARRIER,
+    BARRIERS,
+    BEFORE,
+    BLOCKED,
+    BY_TIME,
+    CHUNK,
+    CORE_CELLS,
+    CORE_FIRST,
+    CORE_MEMO,
+    CORE_MEMO_MASK,
+    CORE_NEEDS,
+    CORE_ROWS,
+    CORES,
+    COSTS,
+    DONE,
+    FINISHED,
+    INVALID,
+    LAST,
+    LEFT,
+    LENGTH,
+    LIMIT,
+    LINE_SHIFT,
+    LONGEST,
+    LOOK,
+    MISUSED,
+    MODIFIED,
+    NEWS,
+    ORDERED_STORES,
+    PART_SHIFT,
+    POSITION,
+    QUANTUM,
+    READ,
+    RELEASE,
+    RUNNING,
+    SHADOW,
+    SHELVES,
+    SINCE,
+    SLOW,
+    STATE,
+    STATE_BITS,
+    STATUS,
+    STORES,
+    STUCK,
+    SYNC_HOLDERS,
+    TIME,
+    TURN,
+    WAITS,
+)
+from rooflab.cachesim.coherence.protocol import CELL_BYTES, CORE_BYTES, access_line, note_last
+from rooflab.cachesim.coherence.standalone_cache import ask_shelf
+from rooflab.cachesim.native.compile import INLINED, OPTIONS, kernel
+from rooflab.cachesim.native.words import add, load, shift_right, store
+
+
+@njit(**INLINED)
+def parts(first, last, part_shift):
+    """A mask of the parts of a line from byte `first` to byte `last` of it."""
+    low = first >> part_shift
+    return shift_right(-1, 63 - ((last >> part_shift) - low)) << low
+
+
+@njit(**OPTIONS)
+def across_lines(world, core, address, nbytes, writes):
+    """An access of any length: what it costs."""
+    shift, part_shift, cost, end = load(world, LINE_SHIFT), load(world, PART_SHIFT), 0, address + nbytes - 1
+    for line in range(address >> shift, (end >> shift) + 1):
+        first, last = max(address, line << shift), min(end, ((line + 1) << shift) - 1)
+        within = (1 << shift) - 1
+        cost += access_line(world, core, line, parts(first & within, last & within, part_shift), writes)
+    return cost
+
+
+@njit(**INLINED)
+def following(rows, cores, core):
+    """The next core after `core` that can go on, itself last; −1 where none can."""
+    for _ in range(cores):
+        core = core + 1 if core + 1 < cores else 0  # a division would take longer than the access
+        if load(rows + core * CORE_BYTES, STATUS) == RUNNING:
+            return core
+    return -1
+
+
+@njit(**OPTIONS)
+def earliest(rows, cores):
+    """The core that can go on and whose time is least, of equals the first; −1 where none can."""
+    chosen, least = -1, 0
+    for core in range(cores):
+        row = rows + core * CORE_BYTES
+        if load(row, STATUS) == RUNNING and (chosen < 0 or load(row, TIME) < least):
+            chosen, least = core, load(row, TIME)
+    return chosen
+
+
+@njit(**OPTIONS)
+def open_barrier(world):
+    """Let all cores go on from a barrier; False where one of them is not there."""
+    cores, rows, latest = load(world, CORES), load(world, CORE_ROWS), 0
+    for core in range(cores):
+        row = rows + core * CORE_BYTES
+        if load(row, STATUS) != AT_BARRIER:
+            return False
+        latest = max(latest, load(row, TIME))
+    for core in range(cores):
+        row = rows + core * CORE_BYTES
+        store(row, STATUS, RUNNING)
+        store(row, TIME, latest)
+    race_detector.meet(world)
+    return True
+
+
+@njit(**OPTIONS)
+def all_finished(world):
+    """Whether every stream has ended."""
+    for core in range(load(world, CORES)):
+        if load(load(world, CORE_ROWS) + core * CORE_BYTES, STATUS) != FINISHED:
+            return False
+    return True
+
+
+@njit(**OPTIONS)
+def order(world, core, row, address, nbytes, operation):
+    """An atomic, a lock or a barrier: False where the core waits and comes back to it."""
+    if operation == BARRIER:
+        store(row, STATUS, AT_BARRIER)
+        add(row, BARRIERS, 1)
+        return True
+    sync, rows = race_detector.sync_of(world, address), load(world, CORE_ROWS)
+    holders = load(world, SYNC_HOLDERS)
+    if sync < 0 or operation > RELEASE:
+        return False
+    if operation == ACQUIRE:
+        if load(holders, sync) >= 0:
+            store(row, STATUS, BLOCKED)
+            store(row, WAITS, sync)
+            return False
+        store(holders, sync, core)
+    if operation == RELEASE:
+        if load(holders, sync) != core:
+            return False
+        store(holders, sync, -1)
+    else:
+        race_detector.acquire(world, core, sync)
+    add(row, ORDERED_STORES, 1)
+    add(row, TIME, across_lines(world, core, address, nbytes, 1))
+    if load(world, SHADOW):
+        race_detector.check(world, core, race_detector.ordinal_of(world, core), address, nbytes, operation)
+    if operation != ACQUIRE:
+        race_detector.release(world, core, sync)
+    if operation == RELEASE:
+        for other in range(load(world, CORES)):
+            waiting = rows + other * CORE_BYTES
+            if load(waiting, STATUS) == BLOCKED and load(waiting, WAITS) == sync:
+                store(waiting, STATUS, RUNNING)
+                store(waiting, TIME, max(load(waiting, TIME), load(row, TIME)))
+    return True
+
+
+@njit(**INLINED)
+def repeats(memo, memo_mask, line, cell, mask, writes):
+    """Whether an access changes nothing but what is used of the line (see `coherence_core.note_last`)."""
+    noted = load(memo, line & memo_mask) | (1 - writes)
+    return noted == (line << 1 | 1) and load(cell, NEWS) & mask == 0
+
+
+@njit(**OPTIONS)
+def slowly(world, core, row, address, nbytes, operation):
+    """A load or store that is no plain repeat: what it costs."""
+    add(row, SLOW, 1)
+    return across_lines(world, core, address, nbytes, operation)
+
+
+@njit(**INLINED)
+def near_hit(level, shelf, line, cell, mask, writes):
+    """Whether an access is a hit of the first level and nothing else; it is the newest of its set then."""
+    state = load(cell, STATE) & STATE_BITS
+    if state == INVALID or (writes and state != MODIFIED) or load(cell, NEWS) & mask:
+        return False
+    if ask_shelf(shelf, level, LOOK, line, writes) == 0:
+        return False
+    note_last(level, line, writes)
+    return True
+
+
+@njit(**INLINED)
+def turn(world, core, row, left, fixed):
+    """Let `core` go on for `left` operations: how many are left then, and what stops everything or 0."""
+    shift, part_shift, within, line_cells, shadow, limit, near_cost, shelf = fixed
+    chunk, position, length = load(row, CHUNK), load(row, POSITION), load(row, LENGTH)
+    memo, memo_mask, cells = load(row, CORE_MEMO), load(row, CORE_MEMO_MASK), load(row, CORE_CELLS)
+    first, stores, cost, stopped = load(row, CORE_FIRST), 0, 0, 0
+    while left > 0:
+        if position == length:
+            if load(row, LAST):
+                store(row, STATUS, FINISHED)
+            else:
+                stopped = CORE_NEEDS + core
+            break
+        record = load(chunk, position)
+        operation, nbytes, address = record & 15, record >> 4 & LONGEST, record >> ADDRESS_SHIFT
+        # Compiled code that believed a wrong record would write into the memory of others.
+        if (record < 0 or nbytes == 0 or address + nbytes > limit) and operation != BARRIER:
+            stopped = MISUSED
+            break
+        if operation > 1:
+            store(row, POSITION, position)
+            if not order(world, core, row, address, nbytes, operation):
+                stopped = MISUSED if load(row, STATUS) == RUNNING else 0
+                left = 0
+                break
+            position += 1
+            left = 0 if operation == BARRIER else left - 1
+            continue
+        line, end = address >> shift, address + nbytes - 1
+        cell, mask = cells + line * line_cells, parts(address & within, end & within, part_shift)
+        if end >> shift == line and (
+            repeats(memo, memo_mask, line, cell, mask, operation)
+            or near_hit(first, shelf, line, cell, mask, operation)
+        ):
+            cost += near_cost
+            used = SINCE if operation else READ
+            store(cell, used, load(cell, used) | mask)
+        else:
+            cost += slowly(world, core, row, address, nbytes, operation)
+        if shadow:
+            race_detector.check(world, core, load(row, BEFORE) + position, address, nbytes, operation)
+        stores += operation
+        position += 1
+        left -= 1
+    store(row, POSITION, position)
+    add(row, STORES, stores)
+    add(row, TIME, cost)
+    return left, stopped
+
+
+def _run(world):
+    rows, cores, by_time = load(world, CORE_ROWS), load(world, CORES), load(world, BY_TIME)
+    shift, quantum = load(world, LINE_SHIFT), load(world, QUANTUM)
+    fixed = (
+        shift,
+        load(world, PART_SHIFT),
+        (1 << shift) - 1,
+        cores * CELL_BYTES,
+        load(world, SHADOW),
+        load(world, LIMIT),
+        load(load(world, COSTS), 0),
+        load(load(world, SHELVES), 0),
+    )
+    core, left = load(world, TURN), load(world, LEFT)
+    while True:
+        if by_time or left == 0 or load(rows + core * CORE_BYTES, STATUS) != RUNNING:
+            found = earliest(rows, cores) if by_time else following(rows, cores, core)
+            if found < 0:
+                if open_barrier(world):
+                    left = 0
+                    continue
+                return DONE if all_finished(world) else STUCK
+            core, left = found, quantum
+        left, stopped = turn(world, core, rows + core * CORE_BYTES, left, fixed)
+        if stopped != 0:
+            store(world, TURN, core)
+            store(world, LEFT, left)
+            return stopped
+
+
+run = kernel(_run, "run cores")

@@ -1,0 +1,1 @@
+"""One level of caches and one hierarchy of them: what an access does."""

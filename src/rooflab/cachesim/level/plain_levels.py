@@ -1,0 +1,229 @@
+"""Plain levels run as one: a compiled function that takes an access through a whole hierarchy.
+
+Most caches that are simulated are plain at every level: LRU, write-back and write-allocate, lines of one
+length, sets numbered modulo, nothing included, excluded, prefetched, classified or sectored. Then no level
+needs its flags or a call by address: the levels are inlined into each other, keyed by the ways of each
+(see `ordered_set`). Counters are those of `level`, which answers every other request on the same state.
+
+Where all addresses are small (and nothing but loads and stores is asked for), entries have 32 bits: half the tags
+to move, and the two newest of a set are one word, which then serves as the set's memo (see `core`).
+
+A level's set changes before the level behind is asked, other than in `level`: neither sees the other.
+What the level behind sees stays in order: the line that is read, then the one that is written back.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from numba import njit
+
+from rooflab.cachesim.level.access import ROW_BYTES
+from rooflab.cachesim.level.lru_sets import FOUND, ordered_set
+from rooflab.cachesim.level.set_vectors import EMPTY, padded
+from rooflab.cachesim.native.compile import INLINED, Named, callback, native_address
+from rooflab.cachesim.native.layout import (
+    COLD,
+    COUNTS,
+    GENERAL_CALL,
+    HITS,
+    MASK,
+    MEMO,
+    MISSES,
+    NEXT,
+    READ_BYTES,
+    SETS,
+    STORE,
+    TAGS,
+    UNIT_SHIFT,
+    WRITE_BYTES,
+    WRITEBACKS,
+)
+from rooflab.cachesim.native.words import CALL_SIGNATURE, add, call, load, store
+from rooflab.types.simulation import Cache
+
+LANES = (8, 16)  # of levels that are fused: 5 to 16 ways. Bounds how many functions there can be
+MOST_LEVELS = 3
+NARROW = 32  # bits of an entry where addresses are small
+_KEPT: list[Any] = []  # machine code lives as long as what compiled it
+
+
+def is_plain(levels: Sequence[Cache]) -> bool:
+    """Whether `levels` are of the kind that this file is for."""
+    return len(levels) <= MOST_LEVELS and all(
+        cache.policy == "lru"
+        and cache.set_ways <= max(LANES)
+        and padded(cache.set_ways) in LANES
+        and cache.line_bytes == levels[0].line_bytes
+        and cache.sector_bytes in (None, cache.line_bytes)
+        and cache.write_back
+        and cache.write_allocate
+        and cache.fetch_on_write
+        and cache.inclusion == "non-inclusive"
+        and cache.index == "modulo"
+        and (place > 0 or _masked(cache))
+        and not cache.prefetch
+        for place, cache in enumerate(levels)
+    )
+
+
+def _masked(cache: Cache) -> bool:
+    return cache.sets & (cache.sets - 1) == 0
+
+
+class _Kind(NamedTuple):
+    """What a level is compiled for: its ways, the bits of an entry, whether a mask is enough to find a set."""
+
+    ways: int
+    bits: int
+    masked: bool
+
+    @property
+    def tag(self) -> str:
+        return f"{self.ways} {self.bits} {self.masked}"
+
+
+@njit(**INLINED)
+def _by_mask(level, line):
+    return line & load(level, MASK)
+
+
+@njit(**INLINED)
+def _by_division(level, line):
+    return line % load(level, SETS)
+
+
+def fits_narrow(first: Cache, limit: int) -> bool:
+    """Whether entries of 32 bits hold lines of addresses below `limit`, a set of them no longer than its line."""
+    return limit <= first.line_bytes << (NARROW - 2) and padded(first.set_ways) * NARROW // 8 <= first.line_bytes
+
+
+def _make_read_last(kind: _Kind) -> Any:
+    """Compiled `read(level, line, shift, offset)` of the last level."""
+    use, set_of = ordered_set(kind.ways, kind.bits).use, _by_mask if kind.masked else _by_division
+
+    @Named(f"fused last {kind.tag}").inlined
+    def read(level, line, shift, offset):
+        # Hit or miss is hard to foresee at the last level, and nothing behind it needs to know: no branch.
+        row = load(level, COUNTS) + offset
+        old = use(load(level, TAGS), set_of(level, line), line)
+        add(row, HITS if old == FOUND else MISSES, 1)
+        if old & 1:
+            add(row, WRITEBACKS, 1)
+            add(row, WRITE_BYTES, 1 << shift)
+        elif old == EMPTY:
+            add(row, COLD, 1)
+
+    return read
+
+
+def _make_leave(name: str, write_behind: Any) -> Any:
+    """Compiled `leave(level, row, old, shift, offset)`: what entry `old`, displaced from a level, counts as.
+
+    `write_behind` is None at the last level.
+    """
+
+    @Named(name).inlined
+    def leave(level, row, old, shift, offset):
+        if old < 0:
+            add(row, COLD, 1)
+        elif old & 1:
+            add(row, WRITEBACKS, 1)
+            add(row, WRITE_BYTES, 1 << shift)
+            if write_behind is not None:
+                write_behind(load(level, NEXT), old >> 1, shift, offset)
+
+    return leave
+
+
+def _make_behind(kinds: tuple[_Kind, ...]) -> tuple[Any, Any]:
+    """Compiled `read(level, line, shift, offset)` and `write(…)` of a level behind the first and all behind."""
+    named, last, (ways, bits, masked) = Named(_name(kinds)), len(kinds) == 1, kinds[0]
+    matching, renew, push, _ = ordered_set(ways, bits)
+    set_of = _by_mask if masked else _by_division
+    behind: tuple[Any, Any] = (None, None) if last else _make_behind(kinds[1:])
+    read_behind, write_behind = behind
+    leave = _make_leave(_name(kinds), write_behind)
+
+    @named.inlined
+    def read(level, line, shift, offset):
+        tags, index, row = load(level, TAGS), set_of(level, line), load(level, COUNTS) + offset
+        matched = matching(tags, index, line)
+        if matched:
+            renew(tags, index, matched, 0)
+            add(row, HITS, 1)
+            return
+        old = push(tags, index, line << 1)
+        add(row, MISSES, 1)
+        read_behind(load(level, NEXT), line, shift, offset)
+        leave(level, row, old, shift, offset)
+
+    @named.part
+    def write(level, line, shift, offset):
+        # A whole line comes in: there is nothing to read.
+        tags, index, row = load(level, TAGS), set_of(level, line), load(level, COUNTS) + offset
+        matched = matching(tags, index, line)
+        if matched:
+            renew(tags, index, matched, 1)
+            add(row, HITS, 1)
+            return
+        old = push(tags, index, line << 1 | 1)
+        add(row, MISSES, 1)
+        add(row, READ_BYTES, -(1 << shift))
+        leave(level, row, old, shift, offset)
+
+    return (_make_read_last(kinds[0]) if last else read), write
+
+
+def _make_first(kinds: tuple[_Kind, ...]) -> Any:
+    last, (ways, bits, _) = len(kinds) == 1, kinds[0]
+    matching, renew, push, _ = ordered_set(ways, bits)
+    behind: tuple[Any, Any] = (None, None) if last else _make_behind(kinds[1:])
+    read_behind, write_behind = behind
+    leave = _make_leave(f"first {_name(kinds)}", write_behind)
+
+    def through(level, address, nbytes, request, reference):
+        if bits > NARROW and request > STORE:
+            return call(load(level, GENERAL_CALL), level, address, nbytes, request, reference)
+        shift, offset = load(level, UNIT_SHIFT), reference * ROW_BYTES
+        line, row = address >> shift, load(level, COUNTS) + offset
+        tags, index = load(level, TAGS), line & load(level, MASK)
+        matched = matching(tags, index, line)
+        if matched:
+            entry = renew(tags, index, matched, request)
+            if bits > NARROW:
+                store(load(level, MEMO), index, entry)
+            add(row, HITS, 1)
+            return 0
+        entry = line << 1 | request
+        old = push(tags, index, entry)
+        if bits > NARROW:
+            store(load(level, MEMO), index, entry)
+        add(row, MISSES, 1)
+        if not last:
+            read_behind(load(level, NEXT), line, shift, offset)
+        leave(level, row, old, shift, offset)
+        return 0
+
+    return Named(_name(kinds)).name(through)
+
+
+def address_of(levels: Sequence[Cache], bits: int) -> int:
+    """The address of the compiled function that answers a request to the first of `levels`.
+
+    `bits` are those of an entry: 64, or NARROW.
+    """
+    return _compiled(tuple(_Kind(cache.set_ways, bits, _masked(cache)) for cache in levels))
+
+
+@functools.cache
+def _compiled(kinds: tuple[_Kind, ...]) -> int:
+    made = callback(CALL_SIGNATURE, _make_first(kinds), _name(kinds))
+    _KEPT.append(made)
+    return native_address(made)
+
+
+def _name(kinds: tuple[_Kind, ...]) -> str:
+    return "fused " + ", ".join(kind.tag for kind in kinds)

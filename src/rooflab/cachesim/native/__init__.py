@@ -1,0 +1,1 @@
+"""How the simulator's compiled code is built: its cache on disk, its words in memory."""

@@ -1,0 +1,151 @@
+"""The steps of an innermost loop as straight code: a compiled function for each number of references.
+
+    steps(state, references, scratch, first, last)
+
+`references` is the address of the loop's references in its table (see `nests`); what changes from one run of the
+loop to the next lies in `scratch`, a word for each reference at each of the offsets below. Another access of
+the unit that a reference is in changes nothing while the memo slot of its set holds the same note (see `core`). So
+in most steps a reference is two compares: it has not left its unit, and its note is still there.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+from numba import njit
+
+from rooflab.cachesim.level.access import access_uncounted, open_state, slot_of
+from rooflab.cachesim.native.compile import INLINED, Named, callback, native_address
+from rooflab.cachesim.native.layout import PAIRED, STORE
+from rooflab.cachesim.native.words import CALL_SIGNATURE, WORD, call, halves_swapped, load, store
+from rooflab.cachesim.streams.nests import MOST_LOOPS, MOST_REFERENCES, REFERENCE_WORDS, Access
+
+UNROLLED = 8  # references that become straight code; more are looped over
+NEVER = 1 << 60  # a step that no loop comes to
+# Words of the scratch memory, after the counters and the extents of all loops: for each reference its address at
+# step 0, bytes from step to step, for how many steps it stays in a unit, the step at which it came into that of
+# step 0, the bits of a note that must agree, and the step at which it leaves its unit.
+ADDRESSES, STRIDES, PERIODS, ENTERED, CARES, LEAVES = range(
+    2 * MOST_LOOPS, 2 * MOST_LOOPS + 6 * MOST_REFERENCES, MOST_REFERENCES
+)
+SCRATCH_WORDS = LEAVES + MOST_REFERENCES
+_REFERENCE_BYTES = REFERENCE_WORDS * WORD
+_NOTHING = -3  # as no memo slot holds
+_NARROW_LINE = 0xFFFFFFFE  # the line of an entry of 32 bits
+
+
+@njit(**INLINED)
+def _step(view, noted, place, scratch, step):
+    # One access of the reference at `place`. `noted`: the step at which it leaves its unit, the memo slot of its
+    # set, the note found there, and for how many steps it stays in a unit. What only a miss needs is read from
+    # memory then: registers are few.
+    leaves, slot, note, period = noted
+    if step >= leaves or load(slot, 0) != note:
+        if step >= leaves:
+            leaves += period
+        address = load(scratch, ADDRESSES) + load(scratch, STRIDES) * step
+        slot, key, care = slot_of(view, address), address >> view.shift << 1 | 1, load(scratch, CARES)
+        note = load(slot, 0)
+        if (note ^ key) & care:
+            second = halves_swapped(note)
+            if (second ^ key) & _NARROW_LINE == 0 and load(view.state, PAIRED):
+                # The second newest of its set: the two change places.
+                note = second | load(place, 2)
+                store(slot, 0, note)
+            else:
+                call(view.unit_call, view.state, address, load(place, 1), load(place, 2), load(place, 3))
+                note = load(slot, 0)
+                if (note ^ key) & care:
+                    note = _NOTHING  # a level that notes nothing
+    return leaves, slot, note, period
+
+
+@functools.cache
+def _make_step(count: int) -> Any:
+    """A compiled function: `_step` for each of `count` references; by halves, so that few are compiled."""
+    if count == 1:
+
+        @njit(**INLINED)
+        def one(view, noted, place, scratch, step):
+            return (_step(view, noted[0], place, scratch, step),)
+
+        return one
+    half = count // 2
+    front, rear = _make_step(half), _make_step(count - half)
+
+    @Named(f"{count}").inlined
+    def each(view, noted, place, scratch, step):
+        done = front(view, noted[:half], place, scratch, step)
+        return done + rear(view, noted[half:], place + half * _REFERENCE_BYTES, scratch + half * WORD, step)
+
+    return each
+
+
+@functools.cache
+def _make_opening(count: int) -> Any:
+    """A compiled function: what `_step` is to know of each of `count` references before the first step."""
+    if count == 1:
+
+        @njit(**INLINED)
+        def one(memo, scratch):
+            return ((load(scratch, ENTERED), memo, _NOTHING, load(scratch, PERIODS)),)
+
+        return one
+    half = count // 2
+    front, rear = _make_opening(half), _make_opening(count - half)
+
+    @Named(f"{count}").inlined
+    def opening(memo, scratch):
+        return front(memo, scratch) + rear(memo, scratch + half * WORD)
+
+    return opening
+
+
+@functools.cache
+def _straight(count: int) -> Any:
+    """The compiled steps of `count` references, none of which crosses a unit."""
+    each, opening = _make_step(count), _make_opening(count)
+
+    def straight(state, references, scratch, first, last):
+        view = open_state(state)
+        noted = opening(view.memo, scratch)
+        for step in range(first, last):
+            noted = each(view, noted, references, scratch, step)
+        return 0
+
+    name = f"steps of {count}"
+    return callback(CALL_SIGNATURE, Named(f"{count}").name(straight), name)
+
+
+def _looped(state, references, scratch, first, last):
+    """The steps of any number of references, of any kind."""
+    view, count = open_state(state), load(references, -1)
+    for step in range(first, last):
+        for each in range(count):
+            place = references + each * _REFERENCE_BYTES
+            address = load(scratch, ADDRESSES + each) + load(scratch, STRIDES + each) * step
+            access_uncounted(view, address, load(place, 1), load(place, 2), load(place, 3))
+    return 0
+
+
+@functools.cache
+def _any_steps() -> Any:
+    return callback(CALL_SIGNATURE, _looped, "steps of any")
+
+
+def steps_of(accesses: Sequence[Access], unit_bytes: int) -> int:
+    """The address of the function that makes the steps of an innermost loop of `accesses`, compiled if need be.
+
+    `unit_bytes` are those of the first level.
+    """
+    straight = len(accesses) <= UNROLLED and all(_stays_within(access, unit_bytes) for access in accesses)
+    return native_address(_straight(len(accesses)) if straight else _any_steps())
+
+
+def _stays_within(access: Access, unit_bytes: int) -> bool:
+    """Whether `access` is an ordinary one that lies within one unit wherever its loops are."""
+    size = access.nbytes
+    aligned = not any(by % size for by in (access.base, *access.strides.values()))
+    return aligned and size & (size - 1) == 0 and size <= unit_bytes and access.request <= STORE

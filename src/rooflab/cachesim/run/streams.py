@@ -1,0 +1,72 @@
+"""Streams run through caches: the one place that chooses between kernels."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import numpy as np
+
+from rooflab.cachesim.level import hierarchy
+from rooflab.cachesim.native.compile import ready
+from rooflab.cachesim.run import final_write_back, time_limit, warping
+from rooflab.cachesim.streams import nests
+from rooflab.cachesim.streams.stream import Stream
+from rooflab.timing import check_time_limit
+from rooflab.types.simulation import Cache, Simulation
+
+
+def simulate_stream(
+    stream: Stream,
+    levels: Sequence[Cache],
+    *,
+    tlbs: Sequence[Cache] = (),
+    classify: bool = False,
+    exact: bool = False,
+    write_back_at_end: bool = False,
+    time_limit_s: float | None = None,
+    assumptions: tuple[str, ...] = (),
+) -> Simulation:
+    """What `levels` do with `stream` (see `rooflab.simulate`).
+
+    Raises:
+        RooflabError: levels that do not fit each other, a time limit that is none.
+    """
+    check_time_limit(time_limit_s)
+    unit = levels[0].unit_bytes if levels else 1
+    units = stream.footprint_bytes // unit + 2 * len(stream.spans) if classify else None
+    built = hierarchy.build(levels, tlbs=tlbs, references=stream.references, units=units, limit=_limit(stream))
+    ran = time_limit.Ran(stream.accesses, stream.accessed_bytes, True)
+    if stream.program is not None:
+        warping.prepare(built, stream.program)
+    begun = time.perf_counter()
+    if time_limit_s is not None:
+        ran = time_limit.run(built, stream, time_limit_s, exact)
+    elif stream.program is not None:
+        warping.run_program(built, stream.program, np.array(stream.spans, np.int64), exact)
+    else:
+        assert stream.walk is not None
+        from rooflab.cachesim.run import irregular
+
+        name, numbers = stream.walk
+        table, walk = np.array(numbers, np.int64), irregular.WALKS[name]
+        ready(walk, built.address, table.ctypes.data)
+        begun = time.perf_counter()
+        walk(built.address, table.ctypes.data)
+    found = built.result(
+        stream.name,
+        arrays=stream.arrays,
+        accesses=ran.accesses,
+        accessed_bytes=ran.accessed_bytes,
+        assumptions=assumptions,
+        complete=ran.complete,
+        seconds=time.perf_counter() - begun,
+    )
+    return final_write_back.written_back(found, built, stream.owners, stream.spans) if write_back_at_end else found
+
+
+def _limit(stream: Stream) -> int | None:
+    """Where the addresses of `stream` end; None where it makes other requests than loads and stores."""
+    if stream.program is not None and nests.streams(stream.program):
+        return None
+    return max(end for _, end in stream.spans)

@@ -1,0 +1,230 @@
+"""Running an affine nest in fewer steps than it has: what repeats itself is counted, not run.
+
+When the caches after some steps of the outermost loop hold what they held before, every line moved along by
+what the loop moves its array by, then the same will happen again, as long as all sets turn by the
+same number: the counts of those steps are multiplied, and the caches moved to where they will be at the end
+(warping: Morelli and Reineke, PLDI 2022). Checked line by line, so the counts are exact.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rooflab.cachesim.level.hierarchy import Hierarchy
+from rooflab.cachesim.level.set_vectors import EMPTY, WIDEST
+from rooflab.cachesim.native import layout
+from rooflab.cachesim.native.compile import kernel, ready
+from rooflab.cachesim.run.nest_interpreter import AT_ONCE, PLAIN, SETTLE, run, scratch, table_of
+from rooflab.cachesim.streams import nests
+from rooflab.types.simulation import Cache
+
+_LONGEST_PERIOD = 512  # steps; a longer one repeats too seldom to be worth looking for
+_PATIENCE = 1.3  # the next look is this much further than the last: looking costs little in all
+
+
+def run_program(built: Hierarchy, program: nests.Program, arrays: np.ndarray, exact: bool = False) -> None:
+    """Run all of `program` on `built`.
+
+    Args:
+        built: the caches.
+        program: the loops.
+        arrays: a row for each array: first address and the one after its last; sorted, on pages of their own.
+        exact: make every single access: no collapse, no warping. The counts are the same.
+    """
+    memory = scratch()
+    for loop in program.loops:
+        table = table_of(loop, built.levels[0].unit_bytes)
+        mode = PLAIN if exact else _mode(built, loop)
+        call = (built.address, table.ctypes.data, memory.ctypes.data)
+        shifts = None if mode == PLAIN else _shifts(built, loop, arrays)
+        if shifts is None:
+            run(*call, 0, loop.extent, mode)
+        else:
+            _warp(built, call, loop.extent, mode, *shifts, arrays)
+    _count_hits(built, program)
+
+
+def _count_hits(built: Hierarchy, program: nests.Program) -> None:
+    """Write the hits of the first level, which the kernel leaves out: what was asked for and was no miss."""
+    rows = built.counts(0)
+    made = np.zeros(len(rows), np.int64)
+    for loop in program.loops:
+        for reference, request, number in nests.totals(loop):
+            made[reference] += number if request != layout.STREAM else 0
+    hits = made + rows[:, layout.EXTRA] - rows[:, layout.MISSES]
+    rows[:, layout.HITS] = np.where(made == 0, 0, hits)
+
+
+def prepare(built: Hierarchy, program: nests.Program) -> None:
+    """Compile what `run_program` calls for `program` on `built`, or find it on disk."""
+    for loop in program.loops:
+        table_of(loop, built.levels[0].unit_bytes)
+    tags = built.tags(0)
+    ready(run, 0, 0, 0, 0, 0, 0)
+    arrays = np.zeros((1, 2), np.int64)
+    ready(_moved_equal, tags, tags, arrays, arrays[0], 0, 0)
+
+
+def _mode(built: Hierarchy, loop: nests.Loop) -> int:
+    """How an innermost loop of `loop` may be run (see `nest_kernel`)."""
+    first, accesses = built.levels[0], nests.accesses(loop)
+    streams = any(each.request == layout.STREAM for each in accesses)
+    if streams or built.tlbs or first.policy.startswith("qlru") or "stride" in first.prefetch:
+        return PLAIN
+    taken_away = any(level.inclusion == "inclusive" for level in built.levels)
+    kept = first.write_back and first.write_allocate and first.policy == "lru" and not first.prefetch
+    if kept and not taken_away and len(accesses) <= first.set_ways:
+        return AT_ONCE
+    # A tiny cache may not even hold the lines of one iteration in the shadow that classifies misses.
+    return SETTLE if len(accesses) <= first.lines else PLAIN
+
+
+def _shifts(built: Hierarchy, loop: nests.Loop, arrays: np.ndarray) -> tuple[int, np.ndarray, list[int]] | None:
+    """The period of `loop`, bytes that each array moves by in it, sets that each level turns by; None without."""
+    if built.units is not None or not all(_repeats(level) for level in built.levels):
+        return None
+    if any(each.clip and each.clip[0] == loop.name for each in _inner(loop)):
+        return None
+    strides = np.zeros(len(arrays), np.int64)
+    known = np.zeros(len(arrays), bool)
+    for access in nests.accesses(loop):
+        which = int(np.searchsorted(arrays[:, 0], access.base, side="right")) - 1
+        stride = access.strides.get(loop.name, 0)
+        if which < 0 or (known[which] and strides[which] != stride):
+            return None
+        strides[which], known[which] = stride, True
+    line = max(level.line_bytes for level in built.levels)
+    for period in range(1, min(_LONGEST_PERIOD, loop.extent // 3) + 1):
+        moved = strides * period
+        turns = [_turn(level, moved[known]) for level in built.levels]
+        if not (moved % line).any() and None not in turns:
+            return period, moved, [int(turn) for turn in turns if turn is not None]
+    return None
+
+
+def _turn(level: Cache, moved: np.ndarray) -> int | None:
+    """How many sets further all lines lie after arrays moved by `moved`; None where they do not agree."""
+    turns = set((moved // level.line_bytes % level.sets).tolist())
+    if len(turns) != 1 or (level.index == "xor" and turns != {0}):
+        return None
+    # A folded index moves with the line number only where nothing moves.
+    return None if level.index == "xor" and moved.any() else turns.pop()
+
+
+def _repeats(level: Cache) -> bool:
+    """Whether the state of `level` is its tags, its dirty bits and at most a word for each set."""
+    sectored = level.sector_bytes not in (None, level.line_bytes)
+    positional = level.policy == "plru" or level.policy.startswith("qlru")
+    ordered = level.policy in ("lru", "fifo") and level.set_ways <= WIDEST
+    # Prefetchers stop at pages: where an array lies in its page counts too.
+    return (positional or ordered) and not sectored and not level.prefetch
+
+
+def _inner(loop: nests.Loop) -> list[nests.Loop]:
+    found = [part for part in loop.body if isinstance(part, nests.Loop)]
+    return found + [deeper for part in found for deeper in _inner(part)]
+
+
+class _Level:
+    """The tags and the policy's words of one level, as arrays."""
+
+    def __init__(self, built: Hierarchy, number: int, turn: int) -> None:
+        cache = built.levels[number]
+        self.turn, self.shift = turn, cache.line_bytes.bit_length() - 1
+        self.tags = built.tags(number)
+        plain = cache.policy in ("lru", "fifo")
+        self.meta = self.tags[:0, 0] if plain else built.words(number, layout.META, cache.sets)
+        self.counts = built.counts(number)
+
+    def copy(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return self.tags.copy(), self.meta.copy(), self.counts.copy()
+
+
+def _warp(
+    built: Hierarchy,
+    call: tuple[Any, ...],
+    extent: int,
+    mode: int,
+    period: int,
+    moved: np.ndarray,
+    turns: list[int],
+    arrays: np.ndarray,
+) -> None:
+    levels = [_Level(built, number, turn) for number, turn in enumerate(turns)]
+    done, look = 0, _first_look(built, period, moved)
+    while done < extent:
+        if extent - done < 3 * period:
+            run(*call, done, extent, mode)
+            return
+        step = min(look, extent - 2 * period)
+        if step > done:
+            run(*call, done, step, mode)
+            done = step
+        before = [level.copy() for level in levels]
+        run(*call, done, done + period, mode)
+        done += period
+        if all(_same(was, level, arrays, moved) for was, level in zip(before, levels, strict=True)):
+            times = (extent - done) // period
+            for was, level in zip(before, levels, strict=True):
+                level.counts[:] += (level.counts - was[2]) * times
+                _move(level, arrays, moved * times, level.turn * times)
+            built.forget_memo()
+            done += times * period
+            look = extent
+        else:
+            look = max(done, int(done * _PATIENCE))
+
+
+def _first_look(built: Hierarchy, period: int, moved: np.ndarray) -> int:
+    """Steps after which what streams through has filled the largest level: before that nothing repeats."""
+    moving = int(np.abs(moved).sum())
+    if moving == 0:
+        return period
+    return max(period, max(level.capacity_bytes for level in built.levels) * period // moving)
+
+
+def _same(was: tuple[np.ndarray, ...], level: _Level, arrays: np.ndarray, moved: np.ndarray) -> bool:
+    if was[1].size and not np.array_equal(np.roll(was[1], level.turn), level.meta):
+        return False
+    return bool(_moved_equal(was[0], level.tags, arrays, moved, level.shift, level.turn))
+
+
+def _moved_line(entry, arrays, moved, shift):
+    address = (entry >> 1) << shift
+    for each in range(arrays.shape[0]):
+        if arrays[each, 0] <= address < arrays[each, 1]:
+            return entry + (moved[each] >> shift) * 2
+    return entry
+
+
+moved_line = kernel(_moved_line)
+
+
+def _equal_when_moved(was, tags, arrays, moved, shift, turn):
+    # Whether each set of `was`, moved, is the set `turn` further of `tags`.
+    sets, lanes = was.shape
+    for index in range(sets):
+        other = (index + turn) % sets
+        for way in range(lanes):
+            entry = was[index, way]
+            wanted = entry if entry == EMPTY else moved_line(entry, arrays, moved, shift)
+            if tags[other, way] != wanted:
+                return False
+    return True
+
+
+_moved_equal = kernel(_equal_when_moved)
+
+
+def _move(level: _Level, arrays: np.ndarray, moved: np.ndarray, turn: int) -> None:
+    """Put every line of `level` where it will be after all arrays moved by `moved`."""
+    turned = np.roll(level.tags, turn % len(level.tags), axis=0)
+    address = (turned >> 1) << level.shift
+    for (first, end), by in zip(arrays, moved, strict=True):
+        inside = (turned != EMPTY) & (address >= first) & (address < end)
+        turned[inside] += int(by >> level.shift) * 2
+    level.tags[:] = turned
+    if level.meta.size:
+        level.meta[:] = np.roll(level.meta, turn % len(level.tags))

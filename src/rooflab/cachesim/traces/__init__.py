@@ -1,0 +1,1 @@
+"""Address traces in files: recognised, parsed, simulated."""

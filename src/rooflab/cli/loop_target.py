@@ -1,0 +1,64 @@
+"""The target of the command `loop`: "FILE.py:NAME" to a function and what it is called with."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from rooflab.cli import program_target as targets
+from rooflab.errors import RooflabError
+
+
+class LoopTarget(NamedTuple):
+    """A function of loops and its arguments."""
+
+    fn: Callable[..., Any]
+    args: tuple[Any, ...]
+
+
+def load(text: str, n: int | None, dims: Mapping[str, int]) -> LoopTarget:
+    """The function that `text` names, with the arguments that its file makes.
+
+    The file's `NAME_args(n)`, else its `args(n)`, returns them as a tuple. Where that function has a
+    parameter `loop`, it is told NAME; `dims` are its other keywords.
+
+    Raises:
+        FileError: no such file, or one that cannot be imported.
+        UnknownNameError: no such function in it, with near matches.
+        RooflabError: the file makes no arguments, or an error inside it.
+    """
+    module, fn = targets.named(text)
+    place, _, name = text.rpartition(":")
+    maker = getattr(module, f"{name}_args", None) or getattr(module, "args", None)
+    if maker is None:
+        raise RooflabError(
+            f"{place}: no function args, expected one that makes the arguments of {name}: def args(n): return …"
+        )
+    if not callable(maker):
+        raise RooflabError(
+            f"{place}: what should make the arguments of {name} is {maker!r:.60}, expected a function:"
+            " def args(n): return …"
+        )
+    given: dict[str, Any] = dict(dims)
+    parameters = inspect.signature(maker).parameters
+    if "loop" in parameters:
+        given["loop"] = name
+    for each in given:
+        if each not in parameters:
+            known = ", ".join(parameters) or "none"
+            raise RooflabError(f"{place}: {maker.__name__} has no parameter {each!r}, expected one of: {known}")
+    sizes = () if n is None else (n,)
+    needed = [p.name for p in parameters.values() if p.default is p.empty and p.name not in given]
+    if len(needed) > len(sizes):
+        raise RooflabError(
+            f"{place}: {maker.__name__} needs {needed[-1]!r}: give --n 4096, or --dim {needed[-1]}=…"
+        )
+    try:
+        inspect.signature(maker).bind(*sizes, **given)
+    except TypeError as error:
+        wanted = f"{maker.__name__}{inspect.signature(maker)}"
+        raise RooflabError(f"{place}: {error}: --n is the first argument of {wanted}, --dim a named one") from None
+    with targets.located(text):
+        made = maker(*sizes, **given)
+    return LoopTarget(fn, tuple(made) if isinstance(made, (tuple, list)) else (made,))

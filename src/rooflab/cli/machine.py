@@ -1,0 +1,61 @@
+"""The command `machine`: the catalogue, or one machine of it or of a file."""
+
+from __future__ import annotations
+
+import click
+
+from rooflab.cli.options import deliver, echo_json, examples, output_options
+
+
+@click.command(
+    short_help="List the catalogue, or show a machine.",
+    epilog=examples("rooflab machine", 'rooflab machine "H100 SXM" --ladder'),
+)
+@click.argument("name", required=False)
+@click.option("--ladder", is_flag=True, help="Show NAME's memory hierarchy from registers to the internet.")
+@output_options("Machine")
+def machine(name: str | None, ladder: bool, as_json: bool, paths: tuple[str, ...]) -> int:
+    """List the catalogue, or show the machine called NAME (or in the file NAME)."""
+    if name is None and (ladder or paths):
+        raise click.UsageError(f"{'--ladder' if ladder else '-o'} needs the NAME of a machine")
+    if name is None:
+        _list_machines(as_json)
+    elif ladder:
+        _show_ladder(name, paths, as_json)
+    else:
+        from rooflab import story, views
+
+        views.check_paths(paths, "Machine")
+        deliver(story.machine(name), paths, as_json)
+    return 0
+
+
+def _show_ladder(name: str, paths: tuple[str, ...], as_json: bool) -> None:
+    from rooflab.machines.ladder import ladder
+    from rooflab.story import machine as find
+    from rooflab.views.common import files, sheet
+    from rooflab.views.machine import ladder as view
+
+    chosen = find(name)
+    writers = view.writers(chosen)
+    files.check_paths(paths, tuple(writers), "ladder.html")
+    rungs = ladder(chosen)
+    if paths:
+        files.write_all(rungs, paths, writers)
+        click.echo(f"rooflab: wrote {', '.join(paths)}", err=True)
+    if as_json:
+        echo_json([rung._asdict() for rung in rungs])
+    else:
+        sheet.show(view.sheet(chosen, rungs))
+
+
+def _list_machines(as_json: bool) -> None:
+    from rooflab.machines import catalog
+
+    machines = [(name, catalog.find(name)) for name in catalog.names()]
+    if as_json:
+        echo_json([each.to_dict() for _, each in machines])
+    else:
+        from rooflab.views.machine.terminal import show_catalogue
+
+        show_catalogue(machines)

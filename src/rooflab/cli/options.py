@@ -1,0 +1,209 @@
+"""Options that several commands share, each written once, and how a result leaves a command."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import click
+
+from rooflab.errors import RooflabError
+
+if TYPE_CHECKING:
+    from rooflab.types.machine import Machine
+    from rooflab.types.setting import SettingChanges
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+# The formats of each type of result, as its room in views has them.
+SUFFIXES = {
+    "Machine": ".json, .toml, .html, .svg, .png or .pdf",
+    "Report": ".json, .csv, .html, .svg, .png or .pdf",
+    "LoopReport": ".json, .csv, .html, .svg, .png or .pdf",
+    "Simulation": ".json or .html",
+    "Transfer": ".json or .html",
+    "Calibration": ".json, .html or .toml",
+    "Sweep": ".json, .csv, .html, .svg, .png or .pdf",
+}
+MODES, CACHE_STATES, POWERS = ("eager", "graph", "compiled"), ("warm", "cold"), ("burst", "sustained")
+# A blank line before, and this mark above, an example keeps click from refilling it.
+_AS_IS = "\b\n"
+
+
+def examples(*lines: str) -> str:
+    """The epilog of a command's help."""
+    return f"{_AS_IS}Example{'s' if len(lines) > 1 else ''}:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+def output_options(kind: str) -> Callable[[Command], Command]:
+    """The options --json and -o of a command whose result is of the type called `kind`."""
+    where = f"Write the result to FILE ({SUFFIXES[kind]}); may be given again."
+
+    def add(command: Command) -> Command:
+        for option in (
+            click.option("-o", "--output", "paths", multiple=True, metavar="FILE", help=where),
+            click.option("--json", "as_json", is_flag=True, help="Print JSON to stdout and nothing else."),
+        ):
+            command = option(command)
+        return command
+
+    return add
+
+
+def deliver(result: Any, paths: Sequence[str], as_json: bool, **how: Any) -> None:
+    """Write `result` to `paths`, then print it: as JSON, or as its room shows it.
+
+    Raises:
+        RooflabError: a format that cannot be made of it; the others are written, and it is printed.
+    """
+    from rooflab import views
+
+    refused = None
+    if paths:  # first: whoever reads the terminal may stop reading
+        try:
+            views.save(result, *paths)
+            click.echo(f"rooflab: wrote {', '.join(paths)}", err=True)
+        except RooflabError as error:
+            refused = error
+    if as_json:
+        echo_json(result.to_dict())
+    else:
+        views.show(result, **how)
+    if refused is not None:
+        raise refused
+
+
+def echo_json(value: object) -> None:
+    """Print `value` to stdout as JSON."""
+    from rooflab.views.common.files import json_text
+
+    click.echo(json_text(value).encode(), nl=False)
+
+
+def pairs(texts: Sequence[str], option: str, form: str = "NAME=VALUE") -> dict[str, str]:
+    """What "NAME=VALUE" texts say, by name.
+
+    Raises:
+        RooflabError: a text of another form, or a name that comes twice.
+    """
+    values: dict[str, str] = {}
+    for text in texts:
+        name, _, value = text.partition("=")
+        if not name or not value:
+            raise RooflabError(f"{option} {text}: expected {form}")
+        if name in values:
+            raise RooflabError(f"{option} {text}: {name} is there already, expected each name once")
+        values[name] = value
+    return values
+
+
+def whole_numbers(texts: Sequence[str], option: str, form: str = "NAME=8") -> dict[str, int]:
+    """What "NAME=N" texts say, by name.
+
+    Raises:
+        RooflabError: a text of another form, or what is not a whole number.
+    """
+    values = {}
+    for name, text in pairs(texts, option, form).items():
+        if not text.isdecimal():
+            raise RooflabError(f"{option} {name}={text}: {text!r} is not a whole number, expected such as {form}")
+        values[name] = int(text)
+    return values
+
+
+def number_or_text(text: str) -> Any:
+    """A number, True or False, or the text itself."""
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    for read in (int, float):
+        try:
+            return read(text)
+        except ValueError:
+            # not a number of that sort: the next, and in the end the text, is meant
+            continue
+    return text
+
+
+class Wanted(NamedTuple):
+    """What the options of a prediction say, read and checked.
+
+    Attributes:
+        machines: by the names they were given by, in order; empty without a prediction.
+        what_ifs: texts, each a variant of its own.
+        setting: of all variants.
+    """
+
+    machines: dict[str, Machine]
+    what_ifs: tuple[str, ...]
+    setting: SettingChanges
+
+    @property
+    def kind(self) -> str:
+        """The type of the result: a report, or variants of one."""
+        return "Variants" if len(self.machines) * (1 + len(self.what_ifs)) > 1 else "Report"
+
+
+_MACHINE = "Predict time and what binds on it: a name of `rooflab machine`, or a file; a,b,c are compared."
+_MODE = "How it runs.  [default: eager for PyTorch, compiled for JAX, graph for the others]"
+_PREDICTION = (
+    click.option("--machine", metavar="NAME", help=_MACHINE),
+    click.option("--mode", type=click.Choice(MODES), help=_MODE),
+    click.option("--cache", type=click.Choice(CACHE_STATES), help="cold: caches start empty.  [default: warm]"),
+    click.option(
+        "--power", type=click.Choice(POWERS), help="sustained: power and heat limit the clock.  [default: burst]"
+    ),
+    click.option("--dispatch", metavar="TIME", help="Host time of one operation in eager mode: 12us."),
+    click.option(
+        "--what-if",
+        "what_ifs",
+        multiple=True,
+        metavar="NAME=VALUE,…",
+        help="Change the machine or the work (bandwidth=2x,dtype=fp8); may be given again.",
+    ),
+    click.option("--constants", metavar="FILE", help="Constants that `rooflab calibrate` wrote."),
+)
+
+
+def prediction_options(command: Command) -> Command:
+    """The options of `SettingChanges`, handed to `command` as one keyword `wanted`."""
+
+    @functools.wraps(command)
+    def run(
+        *args: Any,
+        machine: str | None,
+        mode: Any,
+        cache: Any,
+        power: Any,
+        dispatch: str | None,
+        what_ifs: tuple[str, ...],
+        constants: str | None,
+        **more: Any,
+    ) -> Any:
+        from rooflab import story, units
+        from rooflab.model.program import setting as settings
+
+        given = {"mode": mode, "cache": cache, "power": power, "constants": constants}
+        given = {name: value for name, value in given.items() if value is not None}
+        if machine is None and (given or dispatch or what_ifs):
+            name = next(iter(given), "dispatch" if dispatch else "what-if")
+            raise click.UsageError(f"--{name} is of a prediction, and that needs a --machine")
+        if dispatch is not None:
+            given["dispatch_s"] = units.parse(dispatch, "s")
+        for text in what_ifs:
+            settings.what_if(text)
+        machines = {name: story.machine(name) for name in _names(machine)}
+        return command(*args, wanted=Wanted(machines, what_ifs, settings.check(given)), **more)
+
+    for option in reversed(_PREDICTION):
+        run = option(run)
+    return run  # type: ignore[return-value]
+
+
+def _names(machine: str | None) -> list[str]:
+    """The names in "a,b,c"; a path with a comma in it is one name."""
+    import os
+
+    if machine is None or os.path.exists(machine):
+        return [] if machine is None else [machine]
+    return [name.strip() for name in machine.split(",") if name.strip()]

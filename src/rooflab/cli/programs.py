@@ -1,0 +1,217 @@
+"""The commands about programs: `analyze` one, count one `op` by hand."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rooflab.cli.options import (
+    Wanted,
+    deliver,
+    echo_json,
+    examples,
+    number_or_text,
+    output_options,
+    pairs,
+    prediction_options,
+    whole_numbers,
+)
+from rooflab.errors import RooflabError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rooflab.types.report import Report
+
+_GROUPS, _SORTS = ("module", "kind", "op"), ("time", "flop", "bytes", "intensity", "order")
+
+
+@click.command(
+    short_help="List every operation of a model with its FLOP and bytes.",
+    epilog=examples("rooflab analyze examples/two_layers.py:model --batch 64 --machine h200-sxm"),
+)
+@click.argument("target")
+@click.option("--batch", type=click.IntRange(min=1), metavar="N", help="Short for --dim batch=N.")
+@click.option("--dim", "dims", multiple=True, metavar="NAME=N", help="A keyword of NAME, or a symbolic size.")
+@click.option("--backward", is_flag=True, help="Count the backward pass too.")
+@click.option("--optimizer", metavar="NAME", help="Count the backward pass and a step of it too: sgd, adamw, …")
+@click.option(
+    "--device", help="Device whose kernels are counted: cuda, cpu.  [default: the machine's kind, else cuda]"
+)
+@click.option("--unfused", is_flag=True, help="Count attention with its scores written to memory and read again.")
+@prediction_options
+@click.option("--group-by", type=click.Choice(_GROUPS), default="module", show_default=True, help="Subtotals.")
+@click.option("--sort", type=click.Choice(_SORTS), help="Order of the lines; by default the largest first.")
+@click.option("--top", type=click.IntRange(min=1), metavar="N", help="Lines of each table.")
+@click.option("--debug", is_flag=True, help="Show the whole traceback of an error in the target.")
+@output_options("Report")
+def analyze(
+    target: str,
+    batch: int | None,
+    dims: tuple[str, ...],
+    backward: bool,
+    optimizer: str | None,
+    device: str | None,
+    unfused: bool,
+    wanted: Wanted,
+    group_by: Any,
+    sort: str | None,
+    top: int | None,
+    debug: bool,
+    as_json: bool,
+    paths: tuple[str, ...],
+) -> int:
+    """List every operation of TARGET with its FLOP, bytes and intensity; no weights, no GPU.
+
+    TARGET is FILE.py:NAME, package.module:NAME or model.onnx. NAME is a function that needs no
+    argument. It is called once: where it returns (module, inputs) or (module, args, kwargs), that
+    module is analyzed on those inputs; else the function itself is, as it runs.
+
+    \b
+      def model(batch=8):                    # rooflab analyze FILE.py:model --batch 64
+          with torch.device("meta"):         # no memory is needed for "meta" tensors
+              return torch.nn.Linear(4096, 1024), torch.empty(batch, 4096)
+    """
+    from rooflab import views
+
+    views.check_paths(paths, wanted.kind)
+    sizes = whole_numbers(dims, "--dim")
+    if batch is not None:
+        sizes["batch"] = batch
+    kinds = {machine.kind for machine in wanted.machines.values()}
+    how = {"backward": backward, "optimizer": optimizer, "attention": "unfused" if unfused else "fused"}
+    how["device"] = device or ("cpu" if kinds == {"cpu"} else "cuda")
+
+    def analyzed(sizes: dict[str, int]) -> Report:
+        with _whole_traceback(debug):
+            return _analyzed(target, sizes, how)
+
+    report = analyzed(sizes)
+    more = {"group_by": group_by, "sort": sort, "top": top}
+    _deliver(report, wanted, lambda size: analyzed({**sizes, "batch": size}), paths, as_json, **more)
+    return 0
+
+
+def _analyzed(target: str, sizes: dict[str, int], how: dict[str, Any]) -> Report:
+    from rooflab.cli import program_target
+    from rooflab.story import analyze as run
+
+    program = program_target.load(target, sizes)
+    with program_target.located(target):
+        return run(
+            program.program,
+            *program.args,
+            kwargs=program.kwargs,
+            name=program.name,
+            dims=program.dims or None,
+            **how,
+        )
+
+
+def _deliver(
+    report: Report,
+    wanted: Wanted,
+    at_batch: Callable[[int], Report] | None,
+    paths: tuple[str, ...],
+    as_json: bool,
+    **how: Any,
+) -> None:
+    """Hand over `report`, predicted as it is `wanted`."""
+    if wanted.kind == "Variants":
+        from rooflab.story import variants
+
+        names, machines = tuple(wanted.machines), tuple(wanted.machines.values())
+        result = variants(report, machines, wanted.what_ifs, names=names, at_batch=at_batch, **wanted.setting)
+        deliver(result, paths, as_json)
+        return
+    for machine in wanted.machines.values():
+        report = report.on(machine, **wanted.setting)
+    deliver(report, paths, as_json, **how)
+
+
+@click.command(
+    short_help="Count one operation from its shapes.",
+    epilog=examples("rooflab op matmul 4096x4096 4096x4096 --dtype bf16 --machine h200-sxm"),
+)
+@click.argument("kind", required=False)
+@click.argument("shapes", nargs=-1)
+@click.option("--dtype", default="fp32", metavar="NAME", show_default=True, help="Number format of the operands.")
+@prediction_options
+@click.option("--causal", is_flag=True, help="attention: causal mask.")
+@click.option(
+    "--window", type=int, metavar="N", help="attention: sliding window of N keys, the query's own included."
+)
+@click.option("--kv-heads", type=int, metavar="N", help="attention: heads of K and V, where only Q is given.")
+@click.option("--unfused", is_flag=True, help="attention: write the scores to memory and read them again.")
+@click.option("--stride", type=int, metavar="N", help="conv, pool: step of the window.")
+@click.option("--padding", metavar="N", help='conv, pool: zeros on each side, or "same".')
+@click.option("--groups", type=int, metavar="N", help="conv, group_norm: groups of channels.")
+@click.option("--kernel", type=int, metavar="N", help="pool: side of the window.")
+@click.option("--hidden", type=int, metavar="N", help="lstm, gru: size of the state.")
+@click.option("--layers", type=int, metavar="N", help="lstm, gru: how many.")
+@click.option("--bias", is_flag=True, help="matmul, linear, conv: add one.")
+@click.option("--ranks", type=int, metavar="N", help="all_reduce, all_gather, …: how many take part.")
+@click.option("--set", "more", multiple=True, metavar="NAME=VALUE", help="Any other setting of KIND.")
+@click.option("--list", "list_kinds", is_flag=True, help="List the kinds of operation and their settings.")
+@output_options("Report")
+def op(
+    kind: str | None,
+    shapes: tuple[str, ...],
+    dtype: str,
+    wanted: Wanted,
+    unfused: bool,
+    more: tuple[str, ...],
+    list_kinds: bool,
+    as_json: bool,
+    paths: tuple[str, ...],
+    **flags: Any,
+) -> int:
+    """Count one operation KIND on operands of SHAPES: FLOP, bytes, intensity, its time on a machine.
+
+    A shape is 4096x1024, or 4096x1024:int8 where an operand has a number format of its own.
+    """
+    if list_kinds:
+        _list_kinds(as_json)
+        return 0
+    if kind is None:
+        raise click.UsageError("op needs a KIND and the SHAPES of its operands (--list shows the kinds)")
+    from rooflab import views
+    from rooflab.story import op as count
+
+    views.check_paths(paths, wanted.kind)
+    attrs = {name: value for name, value in flags.items() if value is not None and value is not False}
+    if unfused:
+        attrs["fused"] = False
+    if "padding" in attrs:
+        attrs["padding"] = number_or_text(attrs["padding"])
+    attrs |= {name: number_or_text(text) for name, text in pairs(more, "--set").items()}
+    _deliver(count(kind, *shapes, dtype=dtype, attrs=attrs), wanted, None, paths, as_json)
+    return 0
+
+
+@contextmanager
+def _whole_traceback(wanted: bool) -> Iterator[None]:
+    """Print what is behind an error, where that is `wanted`."""
+    try:
+        yield
+    except RooflabError as error:
+        if wanted:
+            cause = error.__cause__ or error
+            click.echo("".join(traceback.format_exception(cause)), nl=False, err=True)
+        raise
+
+
+def _list_kinds(as_json: bool) -> None:
+    from rooflab.work import by_hand
+
+    kinds = {kind: by_hand.settings(kind) for kind in by_hand.kinds()}
+    if as_json:
+        echo_json({kind: list(attrs) for kind, attrs in kinds.items()})
+    else:
+        from rooflab.views.report.terminal import show_kinds
+
+        show_kinds(kinds)

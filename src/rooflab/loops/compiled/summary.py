@@ -1,0 +1,192 @@
+"""What the compiler left of a loop, matched to its source; and why it is not vectorised, where it is not."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numba
+
+from rooflab.loops.compiled import llvm_ir, remarks, time, vectorisation
+from rooflab.loops.read.arguments import Arguments
+from rooflab.loops.read.source import Source
+from rooflab.loops.read.twin_text import Text
+from rooflab.loops.read.value_types import Kinds
+from rooflab.loops.static import dependence
+from rooflab.loops.twin.count import Counted
+from rooflab.types.loop import Code
+
+
+class _Found(msgspec.Struct, frozen=True):
+    """What the IR said, kept beside the compiled code: from disk, code comes without its IR."""
+
+    loops: list[llvm_ir.InnerLoop]
+    fast: list[llvm_ir.InnerLoop] | None
+    remarks: list[remarks.Remark]
+
+
+def examine(
+    source: Source, kinds: Kinds, arguments: Arguments, compiled: time.Compiled, counted: Counted
+) -> Code | None:
+    """The compiled innermost loop; None where the IR shows none."""
+    found = _found(source, arguments, compiled, counted.twin.text)
+    main = llvm_ir.main_loop(_that_run(found.loops, counted.twin.text))
+    if main is None:
+        return None
+    passes = _passes(counted, main)
+    read, write = _l1_bytes(counted, main, passes)
+    trips, entries = _trips(counted)
+    fast = llvm_ir.main_loop(tuple(found.fast or ()))
+    return Code(
+        lanes=main.lanes,
+        loads=main.loads,
+        stores=main.stores,
+        flop=main.flop,
+        read_bytes=read,
+        write_bytes=write,
+        gathers=main.gathers,
+        chain=_chain(source, kinds, counted) if main.lanes == 1 else 0,
+        calls=main.calls,
+        instructions=main.instructions,
+        passes=passes,
+        trips=trips,
+        entries=entries,
+        why_not=None
+        if main.lanes > 1
+        else vectorisation.why_not(
+            source, kinds, counted.twin.text, found.loops, main, 1 if fast is None else fast.lanes, found.remarks
+        ),
+    )
+
+
+def _that_run(loops: Sequence[llvm_ir.InnerLoop], text: Text) -> tuple[llvm_ir.InnerLoop, ...]:
+    """The versions of a compiled loop that can be the one that ran.
+
+    LLVM also writes a vectorised version for the case that rows are one element apart, tested when it runs.
+    """
+    inner = {each.number for each in text.innermost}
+    strided = any(ref.way == "stride" and text.owners[ref.block] in inner for ref in text.refs)
+    plain = tuple(each for each in loops if each.lanes == 1 or each.gathers)
+    return plain if strided and plain else tuple(loops)
+
+
+def _found(source: Source, arguments: Arguments, compiled: time.Compiled, text: Text) -> _Found:
+    path = _path(arguments, compiled)
+    if path.exists():
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=_Found)
+        except msgspec.DecodeError:
+            # cut off, or of another version: found anew
+            path.unlink(missing_ok=True)
+    loops = _loops(compiled, arguments, fastmath=False)
+    main = llvm_ir.main_loop(_that_run(loops, text))
+    fast, said = None, []
+    if main is not None and main.lanes == 1:
+        fast = list(_loops(compiled, arguments, fastmath=True))
+        said = remarks.of(source, compiled.module.__file__, "serial", arguments.values)
+    made = _Found(list(loops), fast, said)
+    path.write_bytes(msgspec.json.encode(made))
+    return made
+
+
+def _loops(compiled: time.Compiled, arguments: Arguments, *, fastmath: bool) -> tuple[llvm_ir.InnerLoop, ...]:
+    serial: Any = compiled.serial
+    if not fastmath and not serial.stats.cache_hits and len(serial.overloads) == 1:
+        # Compiled just now: its IR is at hand.
+        return llvm_ir.inner_loops(llvm_ir.ir_of(serial), "serial")
+    function: Any = llvm_ir.recompiled(serial, fastmath)
+    function.compile(tuple(numba.typeof(value) for value in arguments.values))
+    return llvm_ir.inner_loops(llvm_ir.ir_of(function), "serial")
+
+
+def _path(arguments: Arguments, compiled: time.Compiled) -> Path:
+    types = [str(numba.typeof(value)) for value in arguments.values]
+    where = Path(compiled.module.__file__)
+    key = "|".join(
+        [
+            *types,
+            numba.__version__,
+            sys.version,
+            *(Path(each).read_text("utf-8") for each in (llvm_ir.__file__, remarks.__file__)),
+        ]
+    )
+    return where.with_name(f"{where.stem}_{hashlib.sha256(key.encode()).hexdigest()[:12]}.json")
+
+
+def _trips(counted: Counted) -> tuple[int, int]:
+    """Trips of the only innermost loop, and how often it was entered; zeros where there are several."""
+    text, passes = counted.twin.text, counted.passes
+    if len(text.innermost) != 1:
+        return 0, 0
+    inner = text.innermost[0]
+    around = 0 if inner.parent is None else text.loops[inner.parent].block
+    return int(passes[inner.block]), int(passes[around])
+
+
+def _passes(counted: Counted, main: llvm_ir.InnerLoop) -> float | None:
+    """Passes of the compiled loop that do what the source's innermost loop does; None where it has several."""
+    text, passes = counted.twin.text, counted.passes
+    if len(text.innermost) != 1:
+        return None
+    number = text.innermost[0].number
+    flop = sum(
+        each.times * int(passes[block])
+        for (block, _), held in text.flop.items()
+        for each in held
+        if text.owners[block] == number
+    )
+    read, write = (_accessed(counted, number, write=each, inside=True) for each in (False, True))
+    if flop and main.flop:
+        return flop / main.flop
+    if write and main.store_bytes:
+        return write / main.store_bytes
+    return read / main.load_bytes if read and main.load_bytes else None
+
+
+def _accessed(counted: Counted, loop: int, *, write: bool, inside: bool) -> int:
+    """Bytes of the source's loads or stores inside, or outside, of a loop."""
+    text, passes = counted.twin.text, counted.passes
+    return sum(
+        int(passes[ref.block]) * ref.itemsize
+        for ref in text.refs
+        if ref.write == write and (text.owners[ref.block] == loop) == inside
+    )
+
+
+def _l1_bytes(
+    counted: Counted, main: llvm_ir.InnerLoop, passes: float | None
+) -> tuple[float | None, float | None]:
+    """Bytes read and written by all passes of the compiled loop and by the accesses around it."""
+    if passes is None:
+        return None, None
+    number = counted.twin.text.innermost[0].number
+    around = [_accessed(counted, number, write=each, inside=False) for each in (False, True)]
+    return main.load_bytes * passes + around[0], main.store_bytes * passes + around[1]
+
+
+def _chain(source: Source, kinds: Kinds, counted: Counted) -> int:
+    """Operations of the innermost loop that wait for one another: one addition a trip for a sum."""
+    text, node = counted.twin.text, _innermost(source, counted.twin.text)
+    if node is None:
+        return 0
+    trips = int(counted.passes[text.innermost[0].block])
+    if list(vectorisation.sums(node, kinds)):
+        return trips
+    if not isinstance(node, ast.For) or dependence.carried(node, kinds) is None:
+        return 0
+    number = text.innermost[0].number
+    return sum(
+        each.times * int(counted.passes[block])
+        for (block, _), held in text.flop.items()
+        for each in held
+        if text.owners[block] == number
+    )
+
+
+def _innermost(source: Source, text: Text) -> ast.For | ast.While | None:
+    return vectorisation.innermost(source, text.innermost[0].line) if len(text.innermost) == 1 else None

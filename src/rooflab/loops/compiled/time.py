@@ -1,0 +1,236 @@
+"""The loop itself, compiled: checked against its twin, timed warm and cold, on one core and on all."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import re
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rooflab.errors import RooflabError
+from rooflab.loops.read.arguments import Arguments
+from rooflab.loops.read.source import Source
+from rooflab.loops.read.value_types import Kinds, root
+from rooflab.loops.static import dependence
+from rooflab.loops.twin import generated_files
+from rooflab.timing import Timing, time_call
+
+_OPTIONS = 'nogil=True, error_model="numpy"'
+COLD_ROUNDS, WARM_ROUNDS, PATIENCE_S = 3, 5, 1.0
+# How numba writes the types of a store that it cannot do.
+_STORED = re.compile(r"setitem\(array\((?P<item>\w+), .*\), .*, (?P<value>\w+)\)")
+_UNKNOWN = re.compile(r"(?P<what>\w+)\((?P<types>.*)\)")
+_SAME = {4: 1e-4, 8: 1e-9}  # relative; sums of parallel loops are added in another order
+
+
+class Compiled(NamedTuple):
+    """A loop compiled for one core, and for all where it may be.
+
+    Attributes:
+        serial, parallel: compiled functions; `parallel` is None where `verdict` says why.
+        module: what they are defined in.
+    """
+
+    serial: Callable[..., Any]
+    parallel: Callable[..., Any] | None
+    verdict: dependence.Verdict
+    module: Any
+
+
+def build(source: Source, kinds: Kinds, arguments: Arguments) -> Compiled:
+    """`source` compiled by numba on its first call, or found compiled on disk."""
+    serial = _function(source.tree, "serial", kinds)
+    text = f"{generated_files.preamble(source)}\n\n@njit(cache=True, {_OPTIONS})\n{serial}\n"
+    module = generated_files.module(f"loop_{source.name}", text)
+    verdict = dependence.parallel(source, kinds, arguments)
+    if verdict.tree is None:
+        return Compiled(module.serial, None, verdict, module)
+    spread = ast.unparse(_named(verdict.tree, "parallel"))
+    text = f"{generated_files.preamble(source)}\n\n@njit(cache=True, parallel=True, {_OPTIONS})\n{spread}\n"
+    return Compiled(module.serial, generated_files.module(f"prange_{source.name}", text).parallel, verdict, module)
+
+
+def _named(tree: ast.FunctionDef, name: str) -> ast.FunctionDef:
+    made = copy.deepcopy(tree)
+    made.name = name
+    return made
+
+
+def _function(tree: ast.FunctionDef, name: str, kinds: Kinds) -> str:
+    made = _named(tree, name)
+    for node in ast.walk(made):
+        if isinstance(node, ast.Call) and kinds.called(node) == "prange":
+            node.func = ast.Name("range", ast.Load())
+    return ast.unparse(ast.fix_missing_locations(made))
+
+
+def compile_error(error: Exception, source: Source) -> RooflabError:
+    """The refusal of numba in one line: which line of the source, and why."""
+    text = _line_of(error)
+    said = f" at {text!r}" if text else ""
+    return RooflabError(f"{_place(source, text)}: {source.name}: numba cannot compile it{said}: {reason(error)}")
+
+
+def reason(error: Exception) -> str:
+    """Why numba refused, in one line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    found = next((line for line in lines if not line.startswith(("Failed in", "-", "During:"))), "unknown")
+    signature = next((line.removeprefix(">>> ") for line in lines if line.startswith(">>> ")), "")
+    stored = _STORED.fullmatch(signature)
+    unknown = _UNKNOWN.fullmatch(signature) if found.startswith("No implementation of") else None
+    if stored:
+        return f"a {stored['value']} cannot be stored in an array of {stored['item']}"
+    if unknown:
+        return f"it knows no {unknown['what']} of {unknown['types']}"
+    return f"{found} {signature}" if found.endswith(":") and signature else found
+
+
+def _line_of(error: Exception) -> str:
+    import linecache
+
+    where = getattr(error, "loc", None)
+    return "" if where is None else linecache.getline(where.filename, where.line).strip()
+
+
+def _place(source: Source, text: str) -> str:
+    """Where the source says `text`, a line of a generated file: "FILE:LINE", else that of the function."""
+    same = (
+        n for n in ast.walk(source.tree) if isinstance(n, ast.stmt) and ast.unparse(n).partition("\n")[0] == text
+    )
+    return source.at(next(same, source.tree))
+
+
+def verify(name: str, made: tuple[Any, tuple[Any, ...]], wanted: tuple[Any, tuple[Any, ...]]) -> str | None:
+    """What differs between a (result, arguments after the run) and what is `wanted`; None where nothing does."""
+    pairs = [("its result", made[0], wanted[0])]
+    pairs += [(f"argument {n}", a, b) for n, (a, b) in enumerate(zip(made[1], wanted[1], strict=True), 1)]
+    for what, got, expected in pairs:
+        if got is None and expected is None:
+            continue
+        a, b = np.asarray(got), np.asarray(expected)
+        if np.array_equal(a, b):
+            # several times faster than the tolerant comparison, and most often enough
+            continue
+        if a.dtype.kind in "fc":
+            rtol = _SAME.get(a.itemsize if a.dtype.kind == "f" else a.itemsize // 2, 1e-9)
+            scale = float(np.max(np.abs(b[np.isfinite(b)]), initial=0.0))
+            same = np.allclose(a, b, rtol=rtol, atol=rtol * scale, equal_nan=True)
+        else:
+            same = np.array_equal(a, b)
+        if not same:
+            return f"{name}: {what} differs from the counted run"
+    return None
+
+
+def run_once(function: Callable[..., Any], arguments: Arguments) -> tuple[Any, tuple[Any, ...]]:
+    """(result, arguments after the run) of one call on copies of the arguments."""
+    given = arguments.copied()
+    with warnings.catch_warnings():
+        # numba warns of loops that it did not spread over threads; the report says it in its own words
+        warnings.simplefilter("ignore")
+        return function(*given), given
+
+
+def plain_python(source: Source, arguments: Arguments) -> tuple[Any, tuple[Any, ...]]:
+    """(result, arguments after the run) of the loop as Python itself runs it, under the source's line numbers."""
+    scope: dict[str, Any] = {}
+    exec(generated_files.preamble(source), scope)
+    body = ast.fix_missing_locations(ast.Module([_named(source.tree, "plain")], []))
+    exec(compile(body, source.path, "exec"), scope)
+    given = arguments.copied()
+    with np.errstate(all="ignore"):
+        return scope["plain"](*given), given
+
+
+def steered_by_data(source: Source, kinds: Kinds) -> bool:
+    """Whether a run may take another path on what the last one wrote: then each run needs fresh inputs."""
+    written, steering = set(), set()
+    comes_from: dict[str, set[str]] = {}
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Subscript) and kinds.array(root(node)) is not None:
+            steering |= _named_values(node.slice)
+            if isinstance(node.ctx, ast.Store):
+                written |= _named_values(root(node))
+        elif isinstance(node, (ast.If, ast.While, ast.IfExp)):
+            steering |= _named_values(node.test)
+        elif isinstance(node, ast.For):
+            steering |= _named_values(node.iter)
+        elif isinstance(node, (ast.Assign, ast.AugAssign)):
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                for name in _named_values(target) if not isinstance(target, ast.Subscript) else ():
+                    comes_from.setdefault(name, set()).update(_named_values(node.value))
+    for _ in comes_from:
+        steering |= {each for name in steering for each in comes_from.get(name, ())}
+    return bool(written & steering)
+
+
+def _named_values(node: ast.AST) -> set[str]:
+    """Names whose values `node` takes: of `a.shape[0]` none, as no run changes it."""
+    if isinstance(node, ast.Attribute):
+        return set()
+    if isinstance(node, ast.Name):
+        return {node.id}
+    return {name for child in ast.iter_child_nodes(node) for name in _named_values(child)}
+
+
+def warm(function: Callable[..., Any], arguments: Arguments, fresh: bool) -> Timing:
+    """Seconds of a call that finds in the caches what the last one left there.
+
+    Args:
+        function: compiled.
+        arguments: of the loop.
+        fresh: give each run the inputs anew (copied before the clock starts, so warm as well).
+    """
+    given = arguments.copied()
+    start = time.perf_counter()
+    function(*given)
+    once = time.perf_counter() - start
+    rounds = max(2, min(WARM_ROUNDS, int(PATIENCE_S / max(once, 1e-9))))
+    if fresh:
+        return _each([lambda: None] * rounds, function, arguments)
+    if once > PATIENCE_S / WARM_ROUNDS:
+        # A call of that length needs neither calibration nor repetition within a round.
+        seconds = sorted(_seconds(function, given) for _ in range(rounds))
+        return _timing(seconds)
+    return time_call(lambda: function(*given), rounds=rounds)
+
+
+def cold(function: Callable[..., Any], arguments: Arguments, cache_bytes: int, fresh: bool) -> Timing:
+    """Seconds of a call after everything it needs was displaced from caches of `cache_bytes`."""
+    other = np.ones(max(4 * cache_bytes, 1 << 22) // 8)
+
+    def displace() -> None:
+        np.add(other, 1.0, out=other)
+
+    given = None if fresh else arguments.copied()
+    return _each([displace] * COLD_ROUNDS, function, arguments, given)
+
+
+def _each(
+    before: Sequence[Callable[[], None]],
+    function: Callable[..., Any],
+    arguments: Arguments,
+    kept: tuple[Any, ...] | None = None,
+) -> Timing:
+    seconds = []
+    for prepare in before:
+        given = arguments.copied() if kept is None else kept
+        prepare()
+        seconds.append(_seconds(function, given))
+    return _timing(sorted(seconds))
+
+
+def _seconds(function: Callable[..., Any], given: tuple[Any, ...]) -> float:
+    start = time.perf_counter()
+    function(*given)
+    return time.perf_counter() - start
+
+
+def _timing(seconds: list[float]) -> Timing:
+    best, median = seconds[0], seconds[len(seconds) // 2]
+    return Timing(best, median, (median - best) / median if median else 0.0, len(seconds), 1)

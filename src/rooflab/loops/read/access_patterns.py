@@ -1,0 +1,81 @@
+"""How the place of an access moves: as the loops say, as data say, or as the last access said."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import Literal
+
+from rooflab.loops.read.source import Source
+from rooflab.loops.read.value_types import Kinds, indices, root
+
+# "stream": along a row in the innermost loop; prefetchers follow. "stride": over lines, as down a column.
+# "gather": x[idx[k]]; many are in flight at once. "chase": the place comes from the access before, as in
+# i = following[i]; each waits for the last.
+Way = Literal["stream", "stride", "gather", "chase"]
+
+
+class Patterns:
+    """The way of each access of a function."""
+
+    def __init__(self, source: Source, kinds: Kinds) -> None:
+        self._kinds = kinds
+        self._from: dict[str, set[str]] = {}
+        self._loaded: set[str] = set()
+        for node in ast.walk(source.tree):
+            if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign)) and node.value is not None:
+                for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                    self._assigned(target, node.value)
+
+    def _assigned(self, target: ast.expr, value: ast.expr) -> None:
+        if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+            for each, given in zip(target.elts, value.elts, strict=False):
+                self._assigned(each, given)
+        elif isinstance(target, ast.Name) and self._kinds.of(target) in ("int", "bool"):
+            self._from.setdefault(target.id, set()).update(_names(value))
+            if any(True for _ in self._elements(value)):
+                self._loaded.add(target.id)
+
+    def of(self, node: ast.Subscript, variable: str, unit: bool) -> Way:
+        """The way of the access `node` in the innermost loop over `variable`; `unit`: its rows are contiguous."""
+        names = {name for index in indices(node) for name in _names(index)}
+        sources = self._closure(names)
+        chased = {name for name in sources & self._loaded if name in self._closure(self._from.get(name, set()))}
+        if chased:
+            return "chase"
+        nested = any(True for index in indices(node) for _ in self._elements(index))
+        if nested or sources & self._loaded:
+            return "gather"
+        return "stream" if moves_by_one(node, variable, unit) else "stride"
+
+    def _closure(self, names: set[str]) -> set[str]:
+        found, todo = set(names), list(names)
+        while todo:
+            fresh = self._from.get(todo.pop(), set()) - found
+            found |= fresh
+            todo += fresh
+        return found
+
+    def _elements(self, node: ast.AST) -> Iterator[ast.Subscript]:
+        for each in ast.walk(node):
+            if isinstance(each, ast.Subscript) and self._kinds.array(root(each)) is not None:
+                yield each
+
+
+def moves_by_one(node: ast.Subscript, variable: str, unit: bool = True) -> bool:
+    """Whether an element stays, or moves by one element, with `variable`; `unit`: rows are contiguous."""
+    *outer, last = indices(node)
+    if any(variable in _names(each) for each in outer):
+        return False
+    if variable not in _names(last):
+        return True
+    return unit and not any(
+        isinstance(each, ast.BinOp) and isinstance(each.op, ast.Mult) and variable in _names(each)
+        for each in ast.walk(last)
+    )
+
+
+def _names(node: ast.AST) -> set[str]:
+    if isinstance(node, ast.Attribute):
+        return set()
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}

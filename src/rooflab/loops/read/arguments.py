@@ -1,0 +1,177 @@
+"""The arguments that a loop is run on: bound to their names, checked, given addresses of their own."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rooflab.errors import RooflabError
+from rooflab.loops.read.source import Source
+from rooflab.loops.read.twin_text import Layout
+from rooflab.loops.read.value_types import Kind, of_value, root
+
+PAGE_BYTES = 4096
+
+
+class Placed(NamedTuple):
+    """An array argument in the simulated address space: its first element at `address`, its bytes from `low`."""
+
+    name: str
+    address: int
+    low: int
+    nbytes: int
+
+
+class Arguments(NamedTuple):
+    """What a loop is called with.
+
+    Attributes:
+        values: of all parameters, in order.
+        kinds: by name.
+        layouts: of the arrays, by name.
+        placed: the arrays, in order.
+    """
+
+    values: tuple[Any, ...]
+    kinds: dict[str, Kind]
+    layouts: dict[str, Layout]
+    placed: tuple[Placed, ...]
+
+    def copied(self, written: Collection[str] | None = None) -> tuple[Any, ...]:
+        """The values with every array copied that shares memory with one `written`, those still sharing it.
+
+        Args:
+            written: names of the arrays that may be written to; None: any may be.
+        """
+        held: dict[int, np.ndarray] = {}
+        arrays = self.arrays()
+        changing = {id(_owner(arrays[name])) for name in (arrays if written is None else written)}
+        return tuple(
+            _copied(value, held) if isinstance(value, np.ndarray) and id(_owner(value)) in changing else value
+            for value in self.values
+        )
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The array arguments by name."""
+        names = {each.name for each in self.placed}
+        return {name: value for name, value in zip(self.kinds, self.values, strict=True) if name in names}
+
+
+def bind(fn: Callable[..., Any], source: Source, given: Sequence[Any]) -> Arguments:
+    """`given` as the arguments of `fn`.
+
+    Raises:
+        RooflabError: too few or many, one that is no number and no array of numbers, an empty array.
+    """
+    try:
+        bound = inspect.signature(inspect.unwrap(getattr(fn, "py_func", fn))).bind(*given)
+    except TypeError as error:
+        wanted = ", ".join(source.parameters)
+        raise RooflabError(f"{source.name}: {error}; expected {source.name}({wanted})") from None
+    bound.apply_defaults()
+    kinds: dict[str, Kind] = {}
+    for name, value in bound.arguments.items():
+        try:
+            kinds[name] = of_value(value)
+        except RooflabError as error:
+            raise RooflabError(f"{source.name}: argument {name} is {error}") from None
+        if isinstance(value, np.ndarray):
+            _check_array(source, name, value)
+    arrays = {name: value for name, value in bound.arguments.items() if isinstance(value, np.ndarray)}
+    _check_stores(source, arrays)
+    if not arrays:
+        raise RooflabError(f"{source.name}: got no array among its arguments, expected at least one")
+    placed = place(arrays)
+    layouts = {each.name: _layout(arrays[each.name], each.address) for each in placed}
+    return Arguments(tuple(bound.arguments.values()), kinds, layouts, placed)
+
+
+def place(arrays: dict[str, np.ndarray]) -> tuple[Placed, ...]:
+    """Compact addresses from 0, each memory on pages of its own; arrays that share memory share it here too.
+
+    The addresses of this process would differ from run to run, and the counts of conflicts with them.
+    """
+    spans = {name: np.lib.array_utils.byte_bounds(value) for name, value in arrays.items()}
+    lows: dict[str, tuple[int, int]] = {}
+    for name, (low, high) in spans.items():
+        near, far = low, high
+        # Views of one memory are found through each other.
+        for _ in spans:
+            for other_low, other_high in spans.values():
+                if other_low < far and near < other_high:
+                    near, far = min(near, other_low), max(far, other_high)
+        lows[name] = near, far
+    bases: dict[tuple[int, int], int] = {}
+    end = 0
+    for memory in lows.values():
+        if memory not in bases:
+            bases[memory] = end
+            end += -(-(memory[1] - memory[0]) // PAGE_BYTES) * PAGE_BYTES
+    made = []
+    for name, value in arrays.items():
+        base, start = bases[lows[name]], lows[name][0]
+        first = value.__array_interface__["data"][0]
+        low, high = spans[name]
+        made.append(Placed(name, base + first - start, base + low - start, high - low))
+    return tuple(made)
+
+
+def _check_stores(source: Source, arrays: dict[str, np.ndarray]) -> None:
+    """Nothing is stored in an array that is read-only."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
+            base = root(node)
+            value = arrays.get(base.id) if isinstance(base, ast.Name) else None
+            if value is not None and not value.flags.writeable:
+                said = f"{ast.unparse(node)} = …"
+                raise RooflabError(
+                    f"{source.at(node)}: {source.name}: {said}: {ast.unparse(base)} is read-only, expected an"
+                    f" array that can be written to: {ast.unparse(base)}.copy()"
+                )
+
+
+def _check_array(source: Source, name: str, value: np.ndarray) -> None:
+    if isinstance(value, np.ma.MaskedArray):
+        raise RooflabError(f"{source.name}: argument {name} is masked, expected a plain array: {name}.filled(0)")
+    if value.ndim == 0:
+        raise RooflabError(f"{source.name}: argument {name} is an array of no dimension, expected a plain number")
+    if value.size == 0:
+        raise RooflabError(f"{source.name}: argument {name} has no element (shape {value.shape}), expected some")
+    if not value.dtype.isnative:
+        swapped = f"{name}.astype({name}.dtype.newbyteorder('='))"
+        raise RooflabError(
+            f"{source.name}: argument {name} has bytes in the other order ({value.dtype.str}),"
+            f" expected this machine's: {swapped}"
+        )
+
+
+def _layout(value: np.ndarray, address: int) -> Layout:
+    size = value.itemsize
+    # Elements of 1, 2, 4, 8 or 16 bytes on multiples of their size never cross a line.
+    whole = size & (size - 1) == 0 and address % size == 0 and all(each % size == 0 for each in value.strides)
+    return Layout(unit=value.flags.c_contiguous, split=not whole)
+
+
+def _owner(value: np.ndarray) -> np.ndarray:
+    """The array whose memory `value` is a view of, or itself."""
+    while isinstance(value.base, np.ndarray):
+        value = value.base
+    return value
+
+
+def _copied(value: np.ndarray, held: dict[int, np.ndarray]) -> np.ndarray:
+    """A copy with the same strides; views of one memory become views of one copy."""
+    owner = _owner(value)
+    if id(owner) not in held:
+        held[id(owner)] = owner.copy(order="K")
+    fresh = held[id(owner)]
+    if owner is value:
+        return fresh
+    if fresh.strides != owner.strides or owner.dtype.hasobject:
+        return value.copy(order="K")
+    offset = value.__array_interface__["data"][0] - owner.__array_interface__["data"][0]
+    return np.ndarray(value.shape, value.dtype, fresh.data, offset, value.strides)

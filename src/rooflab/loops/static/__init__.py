@@ -1,0 +1,1 @@
+"""What follows from the source alone: formulas of FLOP and bytes, layer conditions, dependences."""

@@ -1,0 +1,282 @@
+"""Counting a loop: its twin run once from empty caches, and once more on what that run left in them."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from rooflab.cachesim.level import hierarchy, seen_units
+from rooflab.cachesim.run import final_write_back
+from rooflab.errors import RooflabError
+from rooflab.loops.read.access_patterns import Way
+from rooflab.loops.read.arguments import Arguments
+from rooflab.loops.read.source import Source
+from rooflab.loops.read.value_types import Kinds
+from rooflab.loops.twin import run
+from rooflab.machines.cache_levels import Chosen
+from rooflab.types.loop import LineCounts, Trips
+from rooflab.types.simulation import Simulation
+from rooflab.types.work import Flop
+
+_KINDS = ("compulsory", "capacity", "conflict")
+_TOTALS = ("hits", "misses", "evictions", "writebacks", "read_bytes", "write_bytes", "invalidations", "prefetches")
+_LINES_TO_FORESEE = 2  # misses of consecutive lines before a prefetcher runs ahead of them, on Zen 4
+
+
+class Counted(NamedTuple):
+    """What the runs of a twin counted.
+
+    Attributes:
+        twin: that ran; `passes` of its blocks.
+        simulation: from empty caches, what is left dirty written back.
+        warm: of a second run; None where the first was cut short, or took too long to be run again.
+        outcome: of the first run.
+    """
+
+    twin: run.Twin
+    simulation: Simulation
+    warm: Simulation | None
+    outcome: run.Outcome
+
+    @property
+    def passes(self) -> np.ndarray:
+        """How often each block ran."""
+        return self.outcome.passes
+
+
+def count(
+    source: Source,
+    kinds: Kinds,
+    arguments: Arguments,
+    caches: Chosen,
+    limit_s: float | None,
+    warm: bool = True,
+    classify: bool = False,
+) -> Counted:
+    """The twin of `source`, run on `caches` for at most `limit_s` (both runs together).
+
+    Args:
+        source, kinds, arguments: of the loop.
+        caches: to simulate.
+        limit_s: seconds; None for no limit.
+        warm: run it a second time, on what the first run left in the caches.
+        classify: tell compulsory, capacity and conflict misses apart.
+
+    Raises:
+        RooflabError: too many lines to tell misses apart.
+    """
+    import time
+
+    made = run.make(source, kinds, arguments)
+    names = [f"{ref.line}: {ref.text}{' =' if ref.write else ''}" for ref in made.text.refs]
+    arrays = [_array_of(ref.array, made.text.swapped) for ref in made.text.refs]
+    end = max((each.low + each.nbytes for each in arguments.placed), default=1)
+    units = _units(arguments, caches.caches[0].unit_bytes) if classify else None
+    built = hierarchy.build(caches.caches, references=names, units=units, limit=end)
+    start = time.perf_counter()
+    outcome = run.run(made, source, arguments, built.address, limit_s)
+    took = time.perf_counter() - start
+    accessed = sum(int(outcome.passes[ref.block]) * ref.itemsize for ref in made.text.refs)
+    accesses = sum(int(outcome.passes[ref.block]) for ref in made.text.refs)
+    told: dict[str, Any] = {
+        "arrays": arrays,
+        "accesses": accesses,
+        "accessed_bytes": accessed,
+        "assumptions": caches.assumptions,
+        "seconds": outcome.seconds,
+        "complete": not outcome.stopped,
+    }
+    first = built.result(source.name, **told)
+    left = final_write_back.dirty_bytes(built)
+    again = None
+    if warm and not outcome.stopped and outcome.error is None and (limit_s is None or 2 * took < limit_s):
+        again = _second(made, source, arguments, built, first, told, None if limit_s is None else limit_s - took)
+    return Counted(made, _written_back(first, left), again, outcome)
+
+
+def _units(arguments: Arguments, unit_bytes: int) -> int:
+    """A bound on the lines (or sectors) that a loop on `arguments` can touch: all of its arrays.
+
+    Raises:
+        RooflabError: more than are kept apart in memory.
+    """
+    units = sum(-(-each.nbytes // unit_bytes) + 1 for each in arguments.placed)
+    if units > seen_units.MOST_UNITS:
+        raise RooflabError(
+            f"classify: the arrays have {units:,} units of {unit_bytes} bytes, expected at most"
+            f" {seen_units.MOST_UNITS:,}: take smaller arguments, or leave classify out"
+        )
+    return units
+
+
+def _second(
+    made: run.Twin,
+    source: Source,
+    arguments: Arguments,
+    built: hierarchy.Hierarchy,
+    first: Simulation,
+    told: dict[str, Any],
+    limit_s: float | None,
+) -> Simulation | None:
+    """The counts of a run after the first: what a loop that is run again and again asks for."""
+    outcome = run.run(made, source, arguments, built.address, limit_s)
+    if outcome.stopped:
+        return None
+    both = built.result(source.name, **told)
+    levels = [
+        msgspec.structs.replace(
+            after,
+            **_less(after, before),
+            references=tuple(
+                msgspec.structs.replace(a, **_less(a, b))
+                for a, b in zip(after.references, before.references, strict=True)
+            ),
+        )
+        for after, before in zip(both.levels, first.levels, strict=True)
+    ]
+    return msgspec.structs.replace(both, levels=tuple(levels))
+
+
+def _less(after: Any, before: Any) -> dict[str, int]:
+    told = _TOTALS if after.compulsory is None else (*_TOTALS, *_KINDS)
+    return {name: getattr(after, name) - getattr(before, name) for name in told}
+
+
+def _written_back(first: Simulation, left: tuple[int, ...]) -> Simulation:
+    levels = [
+        msgspec.structs.replace(
+            level,
+            write_bytes=level.write_bytes + nbytes,
+            writebacks=level.writebacks + nbytes // level.cache.line_bytes,
+        )
+        for level, nbytes in zip(first.levels, left, strict=True)
+    ]
+    said = "lines that are dirty when the loop ends are written back then, and counted"
+    return msgspec.structs.replace(first, levels=tuple(levels), assumptions=(*first.assumptions, said))
+
+
+def _array_of(name: str, swapped: frozenset[str]) -> str:
+    return " and ".join(sorted(swapped)) if name in swapped else name
+
+
+def flop(counted: Counted) -> tuple[Flop, ...]:
+    """All FLOP by engine and number format, most first."""
+    totals: Counter[tuple[str, str]] = Counter()
+    for held in run.by_line(counted.twin.text, counted.passes).values():
+        totals.update(held)
+    return tuple(Flop(engine, dtype, n) for (engine, dtype), n in totals.most_common() if n)  # type: ignore[arg-type]
+
+
+def stored_bytes(counted: Counted) -> int:
+    """Bytes of all stores of the source."""
+    return sum(int(counted.passes[ref.block]) * ref.itemsize for ref in counted.twin.text.refs if ref.write)
+
+
+def lines(counted: Counted, source: Source) -> tuple[LineCounts, ...]:
+    """The counts of each line that computes or accesses anything, in order."""
+    by_line = run.by_line(counted.twin.text, counted.passes)
+    refs = counted.twin.text.refs
+    numbers = sorted({*by_line, *(ref.line for ref in refs)})
+    classified = counted.simulation.levels[0].compulsory is not None
+    return tuple(
+        LineCounts(
+            line=number,
+            text=source.lines.get(number, "").strip(),
+            flop=sum(by_line.get(number, {}).values()),
+            accesses=sum(int(counted.passes[ref.block]) for ref in refs if ref.line == number),
+            misses=_by_kind(counted, number, "misses"),
+            compulsory=_by_kind(counted, number, "compulsory") if classified else None,
+            capacity=_by_kind(counted, number, "capacity") if classified else None,
+            conflict=_by_kind(counted, number, "conflict") if classified else None,
+        )
+        for number in numbers
+    )
+
+
+def _by_kind(counted: Counted, line: int, kind: str) -> dict[str, int]:
+    """Misses of a line ("misses"), or one kind of them, by cache level."""
+    numbers = [ref.number for ref in counted.twin.text.refs if ref.line == line]
+    return {
+        level.name: sum(getattr(level.references[number], kind) for number in numbers)
+        for level in counted.simulation.levels
+    }
+
+
+def irregular(counted: Counted, way: Way) -> dict[str, int]:
+    """Misses of a warm run (else of the first) by the accesses that move that way, by cache level."""
+    chosen = [ref for ref in counted.twin.text.refs if ref.way == way]
+    return _by_level(counted, {ref.number: 1.0 for ref in chosen})
+
+
+def strided(counted: Counted, source: Source) -> dict[str, int]:
+    """Misses of accesses that step over lines, and of the starts of rows that end before they are foreseen.
+
+    A row of a tile goes on elsewhere after a few lines; the first ones of each are asked for too late.
+    """
+    text = counted.twin.text
+    within = _within_tiles(source)
+    shares = {ref.number: 1.0 for ref in text.refs if ref.way == "stride"}
+    for loop in text.innermost:
+        if loop.line not in within:
+            continue
+        around = 0 if loop.parent is None else text.loops[loop.parent].block
+        trips = int(counted.passes[loop.block]) / max(1, int(counted.passes[around]))
+        for ref in text.refs:
+            if ref.way == "stream" and text.owners[ref.block] == loop.number:
+                lines = trips * ref.itemsize / counted.simulation.levels[0].cache.line_bytes
+                shares[ref.number] = min(1.0, _LINES_TO_FORESEE / max(lines, 1.0))
+    return _by_level(counted, shares)
+
+
+def _within_tiles(source: Source) -> set[int]:
+    """Lines of the loops that begin where a loop of larger steps around them stands: for i in range(ii, …)."""
+    made = set()
+    for tile in ast.walk(source.tree):
+        if isinstance(tile, ast.For) and isinstance(tile.iter, ast.Call) and len(tile.iter.args) == 3:
+            start = ast.unparse(tile.target)
+            made |= {
+                each.lineno
+                for each in ast.walk(tile)
+                if isinstance(each, ast.For)
+                and isinstance(each.iter, ast.Call)
+                and len(each.iter.args) > 1
+                and ast.unparse(each.iter.args[0]) == start
+            }
+    return made
+
+
+def _by_level(counted: Counted, shares: Mapping[int, float]) -> dict[str, int]:
+    levels = (counted.warm or counted.simulation).levels
+    return {
+        level.name: round(sum(share * level.references[number].misses for number, share in shares.items()))
+        for level in levels
+    }
+
+
+def scattered_bytes(counted: Counted, arguments: Arguments) -> int:
+    """Bytes of the largest array whose elements are picked by data: what random accesses lie within."""
+    names = {ref.array for ref in counted.twin.text.refs if ref.way in ("gather", "chase")}
+    return max((each.nbytes for each in arguments.placed if each.name in names), default=0)
+
+
+def loops(counted: Counted) -> tuple[Trips, ...]:
+    """The loops of the source and their trips."""
+    known = counted.twin.text.loops
+
+    def depth(number: int | None) -> int:
+        return 0 if number is None else 1 + depth(known[number].parent)
+
+    return tuple(
+        Trips(
+            line=each.line,
+            variable=each.variable,
+            trips=int(counted.passes[each.block]),
+            depth=depth(each.parent),
+        )
+        for each in known
+    )

@@ -1,0 +1,87 @@
+"""Three kernels whose FLOP and bytes are exact, run here: the first points on the roofline."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from rooflab.machines.bench.experiments.bandwidth import Form
+from rooflab.machines.bench.run.pinned_threads import Job
+from rooflab.machines.bench.run.thread_arenas import Memory
+from rooflab.machines.bench.run.trials import Bench, Trial
+from rooflab.timing import Series
+from rooflab.units import FLOP_PER_FMA
+
+STENCIL_WIDTH = 2048
+MATMUL_N = 1024
+_ITEM_BYTES = 8
+
+
+@dataclass(frozen=True)
+class Known:
+    """A kernel with counted work and its runs.
+
+    Attributes:
+        per_s: runs per second of the whole kernel.
+    """
+
+    name: str
+    flop: float
+    bytes: float
+    per_s: Series
+    level: str
+    threads: int
+    note: str
+
+
+def triad(bench: Bench, memory: Memory, form: Form, cpus: Sequence[int], working_set: int, rounds: int) -> Known:
+    """A = b + s·c in fp64 from main memory: 2 FLOP and 24 bytes per element (2 reads + 1 write)."""
+    kernel = bench.kernels[form.symbol]
+    jobs = tuple(memory.stream_job(cpu, kernel, 3, working_set) for cpu in cpus)
+    elements = sum(job.nbytes for job in jobs) // _ITEM_BYTES
+    samples = bench.interleave([Trial("triad", jobs, 1, run_s=0.03)], rounds)["triad"]
+    note = "a = b + s·c, ordinary stores; 2 FLOP and 24 bytes (2 reads + 1 write) an element"
+    return Known("triad", 2 * elements, 24 * elements, samples.series, "DRAM", len(cpus), note)
+
+
+def stencil(bench: Bench, memory: Memory, form: Form, cpus: Sequence[int], working_set: int, rounds: int) -> Known:
+    """Five points of a 2-d grid, fp64, each thread on a grid of its own, 2048 wide.
+
+    5 FLOP (4 additions, 1 multiplication); compulsory bytes are each element of b read once, its two
+    outer rows included, and each element of a written once.
+    """
+    kernel = bench.kernels[form.symbol]
+    row_bytes = STENCIL_WIDTH * _ITEM_BYTES
+    jobs = []
+    for cpu in cpus:
+        whole = memory.stream_job(cpu, kernel, 2, working_set - 4 * row_bytes)
+        jobs.append(_inside(whole, row_bytes))
+    elements = sum(job.nbytes for job in jobs) // _ITEM_BYTES
+    halo = 2 * STENCIL_WIDTH * len(jobs)
+    samples = bench.interleave([Trial("stencil", tuple(jobs), 1, run_s=0.03)], rounds)["stencil"]
+    note = "5-point, 2048 wide; 5 FLOP an element, each element of b read once and of a written once"
+    nbytes = _ITEM_BYTES * (2 * elements + halo)
+    return Known("stencil", 5 * elements, nbytes, samples.series, "DRAM", len(cpus), note)
+
+
+def _inside(job: Job, row_bytes: int) -> Job:
+    """`job` with a row of b before the first element that a is written for, and one after the last."""
+    return replace(job, b=job.b + row_bytes, width=row_bytes // _ITEM_BYTES)
+
+
+def matmul(threads: int, rounds: int, n: int = MATMUL_N) -> Known:
+    """NumPy's fp64 matrix product: 2n³ FLOP; compulsory bytes are 3n² elements."""
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    left, right, out = rng.random((n, n)), rng.random((n, n)), np.empty((n, n))
+    np.matmul(left, right, out=out)
+    values = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        np.matmul(left, right, out=out)
+        values.append(1 / (time.perf_counter() - start))
+    note = f"np.matmul, {n}³ fp64, NumPy's own BLAS and threads; compulsory bytes (each matrix once)"
+    flop = FLOP_PER_FMA * n**3
+    return Known("matmul", flop, 3 * n * n * _ITEM_BYTES, Series(tuple(values)), "DRAM", threads, note)

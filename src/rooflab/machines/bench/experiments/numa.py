@@ -1,0 +1,50 @@
+"""Memory of other nodes as one core sees it."""
+
+from __future__ import annotations
+
+from rooflab.machines.bench.experiments.bandwidth import At, Form, stream_trial
+from rooflab.machines.bench.experiments.latency import latency
+from rooflab.machines.bench.findings import Remote
+from rooflab.machines.bench.run.thread_arenas import Memory
+from rooflab.machines.bench.run.trials import Bench
+from rooflab.machines.detect import Host
+from rooflab.units import MIB
+
+_LEAST_BYTES, _MOST_BYTES = 64 * MIB, 512 * MIB
+_BEYOND_CACHE = 2  # what is read lies partly in the last cache still, but no longer as a whole
+_ROUNDS = 3
+_RUN_S = 0.02
+
+
+def working_set(last_cache_bytes: float, allowed_bytes: int) -> int:
+    """Bytes to read of each node's memory: twice the last cache, so that it is memory that answers.
+
+    At most 512 MiB and `allowed_bytes`, since the other arenas are still there; `Remote.beyond_cache` says
+    where that was too little.
+    """
+    return int(min(max(_BEYOND_CACHE * last_cache_bytes, _LEAST_BYTES), _MOST_BYTES, allowed_bytes))
+
+
+def measure_remote(
+    bench: Bench, host: Host, cpus: tuple[int, ...], form: Form, last_cache_bytes: float, allowed_bytes: int
+) -> list[Remote]:
+    """Read bandwidth and latency from the first CPU's node to every granted node's memory, its own included.
+
+    Empty where the granted CPUs lie on one node. Memory belongs to the node of the thread that touches
+    it first, so each stretch is touched by a CPU of its node and read by the first CPU.
+    """
+    first = cpus[0]
+    node_of = {cpu: one.node for cpu in cpus if (one := host.cpu(cpu)) is not None and one.node is not None}
+    homes = {node: cpu for cpu, node in reversed(node_of.items())}
+    if len(homes) < 2 or first not in node_of:
+        return []
+    found, size = [], working_set(last_cache_bytes, allowed_bytes)
+    beyond = size >= _BEYOND_CACHE * last_cache_bytes
+    for node, cpu in sorted(homes.items()):
+        arena = Memory.touched(bench.crew, {cpu: size}).arenas[cpu]
+        seen_from_first = Memory({first: arena})
+        trial = stream_trial(bench, seen_from_first, form, At(form.row, "core", size), (first,), _RUN_S)
+        read = bench.interleave([trial], _ROUNDS)[trial.key].series
+        loads = latency(bench, arena, first, [size], _ROUNDS, _RUN_S)[size]
+        found.append(Remote(node_of[first], node, read, loads, size, beyond))
+    return found

@@ -1,0 +1,1 @@
+"""Where the memory levels are: plateaus of the sweeps, named."""

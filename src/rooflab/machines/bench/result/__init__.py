@@ -1,0 +1,1 @@
+"""What becomes of the findings: levels, peaks, self-checks, a Machine."""

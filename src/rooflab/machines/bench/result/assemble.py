@@ -1,0 +1,270 @@
+"""From findings to a Machine: what its levels and peaks are, how they were found, what was true meanwhile."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
+
+import msgspec
+
+from rooflab.machines.bench.findings import Findings
+from rooflab.machines.bench.levels.plateaus import Named
+from rooflab.machines.bench.result.checks import checks
+from rooflab.machines.bench.result.memory_levels import levels
+from rooflab.machines.bench.result.peaks_and_clocks import clocks, peaks
+from rooflab.machines.bench.run.trials import Samples
+from rooflab.machines.detect import granted_sentence, physical_cores
+from rooflab.types.machine import (
+    Check,
+    Curve,
+    Link,
+    Machine,
+    Part,
+    Plateau,
+    Point,
+    Runtime,
+    Scope,
+    Source,
+    Value,
+)
+from rooflab.units import iec
+
+_SATURATED = 0.95
+_PACKAGES = ("rooflab", "numpy", "numba", "llvmlite")
+# Settings that change what NumPy's BLAS does: a matmul point is to be read with them.
+_VARIABLES = ("OPENBLAS_CORETYPE", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def assemble(found: Findings, date: str) -> Machine:
+    """The machine that `found` describes, its checks included.
+
+    Args:
+        date: ISO date and time of the measurement.
+    """
+    source = Source("measured", f"rooflab {_version('rooflab') or ''} measure".replace("  ", " "), date)
+    host = found.host
+    machine = Machine(
+        name=host.name,
+        kind="cpu",
+        source=msgspec.structs.replace(source, ref=f"{source.ref}; identity as the operating system reports it"),
+        vendor=host.vendor,
+        compute_unit="core",
+        compute_units=len(found.cpus),
+        parts=_parts(found, date),
+        levels=levels(found, source),
+        peaks=peaks(found, source),
+        clocks=clocks(found, source),
+        links=links(found, source),
+        runtimes=runtimes(found, source),
+        points=points(found, source),
+        curves=curves(found, source),
+        environment=environment(found, date),
+        incomplete=found.incomplete,
+    )
+    return msgspec.structs.replace(machine, checks=(*_completeness(found), *checks(machine, found)))
+
+
+def _completeness(found: Findings) -> tuple[Check, ...]:
+    """A failed check where the run was cut short."""
+    if found.incomplete is None:
+        return ()
+    said = f"The run was {found.incomplete}; what comes after is missing."
+    return (Check(name="complete", ok=False, message=said),)
+
+
+def _parts(found: Findings, date: str) -> tuple[Part, ...]:
+    """P- and E-cores of a hybrid machine."""
+    source = Source("derived", "reported by the operating system", date)
+    kinds: dict[str, set[tuple[int, ...]]] = {}
+    for cpu in found.host.cpus:
+        if cpu.kind:
+            kinds.setdefault(cpu.kind, set()).add(cpu.siblings)
+    return tuple(Part(name=f"{kind}-core", count=len(cores), source=source) for kind, cores in kinds.items())
+
+
+def environment(found: Findings, date: str) -> dict[str, Value]:
+    """What was true when the numbers were taken; what is not known is left out."""
+    host = found.host
+    facts: dict[str, Value | None] = {
+        "date": date,
+        "seconds": round(found.seconds, 2),
+        "system": f"{host.system} {host.kernel or ''}".strip(),
+        "python": platform.python_version(),
+        **{package: _version(package) for package in _PACKAGES},
+        "architecture": host.architecture,
+        "microarchitecture": host.microarchitecture,
+        "hypervisor": host.hypervisor,
+        "cpus": [str(cpu) for cpu in found.cpus],
+        "cores_of_machine": physical_cores(host),
+        "granted": granted_sentence(host),
+        "quota_cpus": host.quota_cpus,
+        "memory_granted_bytes": host.memory_granted_bytes,
+        "smt": host.smt,
+        "governor": host.governor,
+        "huge_pages": host.huge_pages,
+        "huge_page_share": found.huge_share,
+        "others_share": None if found.background is None else round(found.background.others, 4),
+        "stolen_share": None if found.background is None else round(found.background.stolen, 4),
+        "threads_that_saturate_memory": saturating_threads(found),
+        "gpus": [gpu.name for gpu in host.gpus] or None,
+        "disk": found.disk if isinstance(found.disk, str) else None,
+        "notes": list(host.notes) or None,
+        **{name: os.environ.get(name) for name in _VARIABLES},
+    }
+    return {name: value for name, value in facts.items() if value is not None}
+
+
+def saturating_threads(found: Findings) -> int | None:
+    """The fewest threads that reach 95 % of the best read bandwidth of main memory; None where not swept."""
+    if not found.scaling:
+        return None
+    best = max(samples.series.best for samples in found.scaling.values())
+    return min(count for count, samples in found.scaling.items() if samples.series.best >= _SATURATED * best)
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def links(found: Findings, source: Source) -> tuple[Link, ...]:
+    """Core to core, and the first core to each memory node."""
+    listed = []
+    if found.core_to_core:
+        times = [1 / series.best for series in found.core_to_core.values() if series.values]
+        listed.append(
+            Link(
+                name="core to core",
+                to="another core",
+                source=source,
+                latency_s=min(times),
+                topology=f"{len(times)} pairs, {min(times) * 1e9:.0f} to {max(times) * 1e9:.0f} ns"
+                if len(times) > 1
+                else None,
+                note="one cache line handed over, one way",
+            )
+        )
+    for remote in found.remote:
+        listed.append(
+            Link(
+                name=f"node {remote.node} to memory of node {remote.home}",
+                to="local memory" if remote.node == remote.home else "remote memory",
+                source=source,
+                each_way_bytes_per_s=remote.read.best,
+                latency_s=1 / remote.loads.best,
+                note=f"one core reading {iec(remote.working_set)}"
+                + ("" if remote.beyond_cache else ", which may lie in a cache"),
+            )
+        )
+    return tuple(listed)
+
+
+def runtimes(found: Findings, source: Source) -> tuple[Runtime, ...]:
+    """What an empty call costs."""
+    return tuple(
+        Runtime(
+            framework=one.framework,
+            source=source,
+            version=one.version,
+            dispatch_s=one.timing.best_s or None,  # lost in the noise of the loop: unknown, not zero
+            spread=one.timing.spread,
+            runs=one.timing.runs,
+            note=one.note,
+        )
+        for one in found.overheads
+    )
+
+
+def points(found: Findings, source: Source) -> tuple[Point, ...]:
+    """The known kernels."""
+    return tuple(
+        Point(
+            name=one.name,
+            flop=float(one.flop),
+            bytes=float(one.bytes),
+            time_s=1 / one.per_s.best,
+            source=source,
+            level=one.level,
+            dtype="fp64",
+            threads=one.threads,
+            spread=one.per_s.spread,
+            runs=one.per_s.runs,
+            note=one.note,
+        )
+        for one in found.known
+    )
+
+
+def curves(found: Findings, source: Source) -> tuple[Curve, ...]:
+    """The sweeps behind the numbers."""
+    listed = [_bandwidth_curve(found, scope, sweep, source) for scope, sweep in found.sweeps.items()]
+    if found.latency:
+        served = [(size, series) for size, series in found.latency.items() if series.values]
+        listed.append(
+            Curve(
+                name="latency",
+                x_unit="byte",
+                y_unit="s",
+                scope="core",
+                x=tuple(float(size) for size, _ in served),
+                best=tuple(1 / series.best for _, series in served),
+                median=tuple(1 / series.median for _, series in served),
+                source=source,
+                threads=1,
+                runs=served[0][1].runs if served else None,
+            )
+        )
+    if found.scaling:
+        counted = [(float(count), samples.series) for count, samples in found.scaling.items()]
+        listed.append(
+            Curve(
+                name="thread scaling",
+                x_unit="thread",
+                y_unit="byte/s",
+                scope="all",
+                x=tuple(count for count, _ in counted),
+                best=tuple(series.best for _, series in counted),
+                median=tuple(series.median for _, series in counted),
+                source=source,
+                runs=counted[0][1].runs,
+            )
+        )
+    if found.sustained:
+        listed.append(
+            Curve(
+                name="sustained fma",
+                x_unit="s",
+                y_unit="flop/s",
+                scope="all",
+                x=tuple(at for at, _ in found.sustained),
+                best=tuple(value for _, value in found.sustained),
+                median=tuple(value for _, value in found.sustained),
+                source=source,
+                threads=len(found.cpus),
+            )
+        )
+    return tuple(listed)
+
+
+def _bandwidth_curve(found: Findings, scope: Scope, sweep: dict[int, Samples], source: Source) -> Curve:
+    flat = [place.plateau for place in found.places] if scope == "core" else []
+    return Curve(
+        name="read bandwidth",
+        x_unit="byte",
+        y_unit="byte/s",
+        scope=scope,
+        x=tuple(float(size) for size in sweep),
+        best=tuple(samples.series.best for samples in sweep.values()),
+        median=tuple(samples.series.median for samples in sweep.values()),
+        source=source,
+        threads=len(next(iter(sweep.values())).trial.jobs),
+        runs=max(samples.series.runs for samples in sweep.values()),
+        plateaus=tuple(_plateau(one) for one in flat),
+    )
+
+
+def _plateau(one: Named) -> Plateau:
+    return Plateau(level=one.level, first=one.first_bytes, last=one.last_bytes, value=one.height)

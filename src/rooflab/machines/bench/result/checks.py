@@ -1,0 +1,318 @@
+"""A measurement's checks of itself: what failed is a printed sentence with the likely cause."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+from rooflab.machines.bench.findings import Findings
+from rooflab.machines.bench.plan import BEYOND_CACHE
+from rooflab.machines.bench.run.trials import spread_bound
+from rooflab.types.machine import Check, Level, Machine, Rate, is_main_memory
+from rooflab.units import iec, si
+
+# Bandwidths and latencies of real hierarchies are ordered only to within this (seen on GPUs too).
+ORDER_TOLERANCE = 0.08
+_THEORY_TOLERANCE = 0.02
+# Found over reported: the sweep has a few sizes an octave, and a cache takes a little more than it holds.
+_CAPACITY_SHARE = (0.75, 1.5)
+_CLOCK_DRIFT = 0.05
+_OTHERS_SHARE, _STOLEN_SHARE = 0.05, 0.02
+_SCALING_TOLERANCE = 0.10
+_PRIVATE = ("L1", "L2")
+
+
+def checks(machine: Machine, found: Findings) -> tuple[Check, ...]:
+    """Every check that applies to what was measured, in the order a reader asks."""
+    return (
+        *_background(found),
+        *_spreads(machine),
+        *_clock(found),
+        *_bandwidth_order(machine),
+        *_latency_order(machine),
+        *_below_theory(machine),
+        *_capacities(machine, found),
+        *_scaling(machine, found),
+        *_known_kernels(machine),
+        *_beyond(found),
+        *_pages(found),
+    )
+
+
+def _background(found: Findings) -> Iterator[Check]:
+    """Whether the CPUs were this run's own."""
+    if found.background is None:
+        return
+    others, stolen = found.background.others, found.background.stolen
+    busy, robbed = others > _OTHERS_SHARE, stolen > _STOLEN_SHARE
+    said = f"other processes used {others:.1%} of the measured CPUs' time, the hypervisor took {stolen:.1%}"
+    if busy:
+        said += "; the figures may be low: stop other work and measure again"
+    elif robbed:
+        said += "; a noisy neighbour shares these cores: the figures may be low, measure again at another time"
+    yield Check(name="background load", ok=not (busy or robbed), message=f"{_capital(said)}.")
+
+
+def _spreads(machine: Machine) -> Iterator[Check]:
+    """Whether the runs agreed."""
+    noisy = []
+    compared = 0
+    for label, rate in _judged(machine):
+        compared += 1
+        bound = spread_bound(label)
+        if (rate.spread or 0.0) > bound:
+            noisy.append(f"{_label(label, rate)} {rate.spread:.0%} (bound {bound:.0%})")
+    if not compared:
+        return
+    if noisy:
+        more = f" and {len(noisy) - 6} more" if len(noisy) > 6 else ""
+        said = (
+            f"Noisy: the median run fell below the best by {', '.join(noisy[:6])}{more}; likely a noisy "
+            "neighbour, a busy SMT sibling or a changing clock. The best run is given; measure again on a "
+            "quieter machine."
+        )
+    else:
+        said = f"The runs of all {compared} rates agree within their bounds."
+    yield Check(name="spread", ok=not noisy, message=said)
+
+
+def _judged(machine: Machine) -> Iterator[tuple[str, Rate]]:
+    """Rates whose runs must agree: all bandwidths of memory levels, and the FMA peaks."""
+    for level in machine.levels:
+        for rate in level.rates:
+            if rate.basis == "attained" and rate.stores != "nontemporal" and level.name[0] in "LD":
+                yield level.name, rate
+    for rate in machine.peaks:
+        if rate.basis == "attained" and rate.what == "fma" and rate.engine == "vector":
+            yield "fma", rate
+
+
+def _clock(found: Findings) -> Iterator[Check]:
+    """Whether the clock held still."""
+    readings = sorted(found.clocks_hz)
+    if len(readings) < 10:
+        return
+    low, high = readings[len(readings) // 10], readings[-1]
+    steady = (high - low) / high <= _CLOCK_DRIFT
+    said = f"The clock under load lay between {si(low, 'Hz')} and {si(high, 'Hz')} (nine readings of ten)"
+    said += "." if steady else "; turbo, a power limit or preemption moved it, and every figure with it."
+    yield Check(name="clock", ok=steady, message=said)
+
+
+def _bandwidth_order(machine: Machine) -> Iterator[Check]:
+    """Whether a nearer level is at least as fast as the one behind it, like compared with like."""
+    levels = [level for level in machine.levels if level.rates and level.name[0] in "LD"]
+    wrong, private, compared = [], True, 0
+    for near, far in itertools.pairwise(levels):
+        for rate in near.rates:
+            behind = _same_kind(far, rate)
+            # Non-temporal stores go past the caches wherever their target lies: no order to expect.
+            if behind is None or rate.basis != "attained" or rate.stores == "nontemporal":
+                continue
+            compared += 1
+            slack = max(ORDER_TOLERANCE, rate.spread or 0.0, behind.spread or 0.0)
+            if rate.value < behind.value * (1 - slack):
+                slow, fast = si(rate.value, "B/s"), si(behind.value, "B/s")
+                wrong.append(f"{_label(near.name, rate)} {slow} is under {far.name}'s {fast}")
+                private = private and near.name in _PRIVATE
+    if not compared:
+        return
+    said = f"Nearer levels are no slower than further ones ({compared} pairs)."
+    if wrong:
+        shared = "" if private else "a shared L3 that other guests fill, or "
+        said = f"{'; '.join(wrong[:4])}: likely {shared}other work on these cores during one of the two."
+    yield Check(name="bandwidth order", ok=not wrong, message=said)
+
+
+def _latency_order(machine: Machine) -> Iterator[Check]:
+    """Whether latency rises with distance."""
+    known = [
+        (level.name, level.latency_s) for level in machine.levels if level.latency_s and level.name[0] in "LD"
+    ]
+    wrong = [
+        f"{near} {si(first, 's')} is over {far} {si(second, 's')}"
+        for (near, first), (far, second) in itertools.pairwise(known)
+        if first > second * (1 + ORDER_TOLERANCE)
+    ]
+    if len(known) < 2:
+        return
+    said = "Latency rises from level to level."
+    if wrong:
+        said = f"{'; '.join(wrong)}: likely preempted while the nearer one was measured; measure again."
+    yield Check(name="latency order", ok=not wrong, message=said)
+
+
+def _below_theory(machine: Machine) -> Iterator[Check]:
+    """Whether nothing beats theory at the measured clock."""
+    pairs = [(rate, _theory(machine.peaks, rate)) for rate in machine.peaks if rate.basis == "attained"]
+    for level in machine.levels:
+        pairs += [(rate, _theory(level.rates, rate)) for rate in level.rates if rate.basis == "attained"]
+    known = [(rate, theory) for rate, theory in pairs if theory is not None]
+    over = [
+        f"{_label('', rate)} {rate.value / theory.value:.1%}"
+        for rate, theory in known
+        if rate.value > theory.value * (1 + _THEORY_TOLERANCE)
+    ]
+    if not known:
+        return
+    said = f"Nothing is above theory at the measured clock ({len(known)} rates)."
+    if over:
+        said = (
+            f"Above theory at the measured clock: {', '.join(over)}; likely a clock boost between the "
+            "readings, or a wrong row in the table of microarchitectures."
+        )
+    yield Check(name="below theory", ok=not over, message=said)
+
+
+def _theory(rates: tuple[Rate, ...], attained: Rate) -> Rate | None:
+    keys = ("what", "dtype", "scope", "engine", "stores", "per_s")
+    wanted = [getattr(attained, key) for key in keys]
+    return next(
+        (one for one in rates if one.basis == "theoretical" and [getattr(one, key) for key in keys] == wanted),
+        None,
+    )
+
+
+def _capacities(machine: Machine, found: Findings) -> Iterator[Check]:
+    """Whether each cache was found about as large as reported."""
+    for level in machine.levels:
+        reported = level.reported_capacity_bytes
+        if reported is None or is_main_memory(level) or level.name[0] != "L":
+            continue
+        if level.capacity_bytes is None:
+            said = f"{level.name}: {iec(reported)} reported, but no plateau shows it; its roof is left unknown."
+            yield Check(name=f"{level.name} capacity", ok=False, message=said)
+            continue
+        share = level.capacity_bytes / reported
+        alike = _CAPACITY_SHARE[0] <= share <= _CAPACITY_SHARE[1]
+        said = f"{level.name}: {iec(level.capacity_bytes, 3)} found, {iec(reported)} reported"
+        cause = "" if alike else f"; likely {_why_not_reported(level, share, found.host.hypervisor)}"
+        yield Check(name=f"{level.name} capacity", ok=alike, message=f"{said}{cause}.")
+
+
+def _why_not_reported(level: Level, share: float, hypervisor: str | None) -> str:
+    """The likely cause for a cache of which `share` was found of what is reported."""
+    if share > 1:
+        under = ", or the hypervisor reports too little" if hypervisor else ""
+        return f"other work blurred the edge to the next level{under}: measure again"
+    if level.shared_by == 1:
+        owner = "of another guest " if hypervisor else ""
+        return f"an SMT sibling {owner}or other work used this core's cache during the sweep: measure again"
+    if hypervisor:
+        return "shared with other guests of this host, or capped by the hypervisor"
+    return "shared with other work, or partitioned (cache allocation)"
+
+
+def _scaling(machine: Machine, found: Findings) -> Iterator[Check]:
+    """Whether all cores reach what their number suggests, and not more."""
+    cores = len(found.cpus)
+    if cores < 2:
+        return
+    wrong, compared = [], 0
+    pairs = [
+        ("fma", rate, machine.peaks) for rate in machine.peaks if rate.what == "fma" and rate.engine == "vector"
+    ]
+    for level in machine.levels:
+        if level.name in _PRIVATE:
+            pairs += [(level.name, rate, level.rates) for rate in level.rates if rate.stores != "nontemporal"]
+    for label, rate, rates in pairs:
+        if rate.basis != "attained" or rate.scope != "core":
+            continue
+        whole = next(
+            (
+                one
+                for one in rates
+                if one.scope == "all"
+                and (one.what, one.dtype, one.stores, one.basis)
+                == (rate.what, rate.dtype, rate.stores, rate.basis)
+            ),
+            None,
+        )
+        if whole is None:
+            continue
+        compared += 1
+        factor = whole.value / rate.value
+        if not cores * (1 - 2 * _SCALING_TOLERANCE) <= factor <= cores * (1 + _SCALING_TOLERANCE):
+            wrong.append(f"{_label(label, rate)} × {factor:.2f}")
+    if not compared:
+        return
+    said = f"Private resources scale with the {cores} cores ({compared} rates)."
+    if wrong:
+        said = (
+            f"On {cores} cores, {', '.join(wrong[:5])}: likely SMT siblings on one core, a clock that falls with "
+            "more cores, a cgroup quota, or a noisy neighbour (of the one core, where a factor is too high)."
+        )
+    yield Check(name="thread scaling", ok=not wrong, message=said)
+
+
+def _known_kernels(machine: Machine) -> Iterator[Check]:
+    """Whether the known kernels stay under the roofs: a point above one is a roof measured too low."""
+    memory = next((level for level in machine.levels if is_main_memory(level)), None)
+    moved = [rate.value for rate in memory.rates if rate.per_s == "byte" and rate.scope == "all"] if memory else []
+    summed = [
+        rate.value
+        for rate in machine.peaks
+        if (rate.dtype, rate.scope, rate.per_s, rate.basis) == ("fp64", "all", "flop", "attained")
+    ]
+    if not machine.points or not moved or not summed:
+        return
+    over = []
+    for point in machine.points:
+        if point.threads != machine.compute_units:
+            continue  # NumPy's BLAS takes all granted CPUs, whatever number was measured
+        slack = 1 + max(ORDER_TOLERANCE, point.spread or 0.0)
+        moves = point.bytes / point.time_s
+        if moves > max(moved) * slack:
+            over.append(f"{point.name} moves {si(moves, 'B/s')}, DRAM's best is {si(max(moved), 'B/s')}")
+        if point.flop_per_s > max(summed) * slack:
+            over.append(
+                f"{point.name} computes {si(point.flop_per_s, 'FLOP/s')}, the peak is {si(max(summed), 'FLOP/s')}"
+            )
+    said = f"The {len(machine.points)} known kernels lie under the roofs."
+    if over:
+        cause = "likely the roof was measured beside other work; measure again on a quieter machine"
+        said = f"{_capital('; '.join(over))}: {cause}."
+    yield Check(name="known kernels", ok=not over, message=said)
+
+
+def _beyond(found: Findings) -> Iterator[Check]:
+    """Whether main memory's working set was large enough not to be a cache's."""
+    if found.sizes.beyond is None:
+        return
+    ok = found.sizes.beyond >= BEYOND_CACHE
+    said = f"Main memory was measured on {found.sizes.beyond:.1f} × the last caches' capacity"
+    said += (
+        "." if ok else f", expected {BEYOND_CACHE} ×: too little memory is granted; its figures may be a cache's."
+    )
+    yield Check(name="working set", ok=ok, message=said)
+
+
+def _pages(found: Findings) -> Iterator[Check]:
+    """Whether the system gave the huge pages that were asked for."""
+    if found.huge_share is None:
+        return
+    ok = found.huge_share > 0.9
+    said = f"{found.huge_share:.0%} of the memory lies in huge pages"
+    said += "." if ok else "; with small ones bandwidth is up to 30 % lower near the L3's size (TLB misses)."
+    yield Check(name="huge pages", ok=ok, message=_capital(said))
+
+
+def _same_kind(level: Level, rate: Rate) -> Rate | None:
+    return next(
+        (
+            one
+            for one in level.rates
+            if (one.what, one.scope, one.stores, one.basis) == (rate.what, rate.scope, rate.stores, rate.basis)
+        ),
+        None,
+    )
+
+
+def _label(level: str, rate: Rate) -> str:
+    """A rate in words: "L1 read (all)", "fma fp64 (core)"."""
+    name = " ".join(part for part in (level if level != "fma" else "", rate.what, rate.dtype or "") if part)
+    return f"{name} ({rate.scope})"
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,193 @@
+"""Running many measurements fairly: calibrated, interleaved round by round, the clock taken beside them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from rooflab.machines.bench.kernels.jit import Kernel
+from rooflab.machines.bench.run.arena import LINE_BYTES, Arena
+from rooflab.machines.bench.run.pinned_threads import Crew, Job
+from rooflab.timing import Series
+
+# A round starts up to this far into its memory, a line at a time, so that no single placement decides.
+JITTER_BYTES = 2048
+_FEWEST_ROUNDS = 2
+_MORE_ROUNDS = 6
+# What a private resource should repeat to, and what memory shared with others can.
+_SPREAD_BOUNDS = {"L1": 0.03, "L2": 0.03, "fma": 0.03}
+_SPREAD_BOUND = 0.08
+# Of 128 cycles each: 0.14 ms at 3.7 GHz. The quickest of a few readings stands: one that was interrupted
+# reads low.
+_CLOCK_ITERATIONS = 4_000
+_CLOCK_READINGS = 3
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One thing to measure.
+
+    Attributes:
+        key: names it; keys of one `interleave` differ.
+        jobs: one per CPU, with the iterations of one whole pass.
+        per_pass: bytes or FLOP (or loads) that one pass of all jobs makes.
+        run_s: how long one sample should take.
+        tolerance: how well the best runs must agree to need no further rounds; None asks for none.
+        jitter: whether its start may move (not for register-only kernels and pointer chases).
+    """
+
+    key: object
+    jobs: tuple[Job, ...]
+    per_pass: float
+    run_s: float = 0.01
+    jitter: bool = True
+    tolerance: float | None = None
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One timed run: what was attained per second, and the core clock measured around it."""
+
+    per_s: float
+    clock_hz: float | None = None
+
+
+@dataclass
+class Samples:
+    """All samples of one trial, in the order they were taken."""
+
+    trial: Trial
+    taken: list[Sample] = field(default_factory=list)
+    passes: int = 1
+
+    @property
+    def series(self) -> Series:
+        """The attained rates."""
+        return Series(tuple(sample.per_s for sample in self.taken))
+
+    @property
+    def settled(self) -> bool:
+        """Whether the best run was no accident: the third best lies within half the trial's tolerance of it."""
+        if self.trial.tolerance is None:
+            return True
+        ranked = sorted(self.series.values, reverse=True)
+        return len(ranked) > 2 and ranked[2] >= ranked[0] * (1 - self.trial.tolerance / 2)
+
+    @property
+    def clock_hz(self) -> float | None:
+        """The clock around the best sample."""
+        return max(self.taken, key=lambda sample: sample.per_s).clock_hz
+
+
+@dataclass
+class Bench:
+    """What every measurement needs at hand.
+
+    Attributes:
+        crew: the pinned threads.
+        kernels: compiled, by symbol.
+        rng: decides the order of trials and the jitter.
+        tick: called after each sample; raises to stop.
+    """
+
+    crew: Crew
+    kernels: dict[str, Kernel]
+    rng: np.random.Generator
+    tick: Callable[[], None] = lambda: None
+
+    def clock_hz(self, cpu: int, arena: Arena) -> float:
+        """The core clock of `cpu` now: one add or xor of a dependent chain per cycle."""
+        kernel = self.kernels["clock"]
+        job = Job(cpu, kernel, _CLOCK_ITERATIONS, a=arena.address, width=0x5DEECE66D)
+        seconds = min(self.crew.run([job]).seconds for _ in range(_CLOCK_READINGS))
+        return kernel.emitted.operations * _CLOCK_ITERATIONS / seconds
+
+    def interleave(
+        self,
+        trials: Iterable[Trial],
+        rounds: int,
+        clocked: Arena | None = None,
+        budget_s: float = math.inf,
+    ) -> dict[object, Samples]:
+        """`rounds` samples of each trial, the trials shuffled anew in each round.
+
+        Drift then shows as spread in all trials, not as a step between two. Past `budget_s` no round begins
+        after the second: a slow or busy machine gets fewer. Within it, trials whose best run stands alone
+        get further rounds.
+
+        With `clocked`, the clock is measured right before and after each sample; the higher reading stands,
+        since the chain can only be slowed.
+        """
+        found = {trial.key: Samples(trial) for trial in trials}
+        self.take(found.values(), rounds, clocked, budget_s)
+        return found
+
+    def take(
+        self,
+        found: Collection[Samples],
+        rounds: int,
+        clocked: Arena | None = None,
+        budget_s: float = math.inf,
+    ) -> None:
+        """As `interleave`, the samples going into `found` as they are taken: an interruption leaves them there."""
+        start = time.monotonic()
+        for samples in found:
+            samples.passes = self._calibrated(samples.trial)
+        for done in range((1 + _MORE_ROUNDS) * rounds):
+            if done >= _FEWEST_ROUNDS and time.monotonic() - start > budget_s:
+                break
+            wanted = [samples for samples in found if done < rounds or not samples.settled]
+            if not wanted:
+                break
+            for place in self.rng.permutation(len(wanted)):
+                samples = wanted[place]
+                samples.taken.append(self._sample(samples.trial, samples.passes, clocked))
+
+    def _sample(self, trial: Trial, passes: int, clocked: Arena | None) -> Sample:
+        shift = int(self.rng.integers(JITTER_BYTES // LINE_BYTES)) * LINE_BYTES if trial.jitter else 0
+        jobs = [_moved(job, shift, passes) for job in trial.jobs]
+        before = self.clock_hz(jobs[0].cpu, clocked) if clocked else None
+        seconds = self.crew.run(jobs).seconds
+        after = self.clock_hz(jobs[0].cpu, clocked) if clocked else None
+        self.tick()
+        return Sample(trial.per_pass * passes / seconds, max(before, after) if before and after else None)
+
+    def _calibrated(self, trial: Trial) -> int:
+        """Passes that take `run_s`; the passes made to find out also warm the caches."""
+        passes = 1
+        while True:
+            seconds = self.crew.run([_moved(job, 0, passes) for job in trial.jobs]).seconds
+            self.tick()
+            if seconds >= trial.run_s / 4:
+                return max(1, round(passes * trial.run_s / seconds))
+            passes = max(passes * 2, round(passes * min(64.0, trial.run_s / max(seconds, 1e-7)) / 2))
+
+
+def spread_bound(label: str) -> float:
+    """The spread up to which runs agree: 3 % for "L1", "L2" and "fma", 8 % for all else."""
+    return _SPREAD_BOUNDS.get(label, _SPREAD_BOUND)
+
+
+def _moved(job: Job, shift: int, passes: int) -> Job:
+    return replace(
+        job, a=job.a + shift, b=job.b + shift, c=job.c + shift, iterations=max(1, job.iterations * passes)
+    )
+
+
+def sizes(first: int, last: int, per_octave: int = 4) -> Iterator[int]:
+    """Working sets from `first` to `last` bytes: powers of two and the even steps between them.
+
+    With 4 per octave: 4, 5, 6, 7, 8, 10, 12, … KiB. Steps are multiples of 1 KiB.
+    """
+    for octave in itertools.count(int(np.log2(first))):
+        for step in range(per_octave):
+            size = (2**octave * (per_octave + step) // per_octave) // 1024 * 1024
+            if size > last:
+                return
+            if size >= first:
+                yield size

@@ -1,0 +1,1 @@
+"""A family's constants refitted to times that a user measured."""

@@ -1,0 +1,1 @@
+"""What a compiler makes of a program: operations rewritten, grouped and fused into kernels."""

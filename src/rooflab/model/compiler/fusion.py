@@ -1,0 +1,221 @@
+"""A program as a compiler would run it: operations fused into kernels, never more bytes than before.
+
+`fused` takes a graph to a graph. Held against PyTorch's inductor in tests/model/test_inductor.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from rooflab.model.compiler import dataflow, groups, rewrites
+from rooflab.model.compiler.dataflow import Flow
+from rooflab.model.compiler.groups import Extent
+from rooflab.types.work import Cost, Graph, Op, TensorSpec
+from rooflab.work.costs import costs
+
+SAID = (
+    "compiled: element-wise work and reductions are fused as PyTorch's inductor does, products and "
+    "convolutions stay calls of a library, attention written out is one kernel"
+)
+
+# Which member says how a kernel of several behaves: the first of these kinds that it holds.
+_LEADS = (
+    "softmax",
+    "softmax_backward",
+    "norm_backward",
+    "norm",
+    "loss",
+    "reduction",
+    "scatter",
+    "pool",
+    "interpolate",
+)
+
+
+_SUMS = ("norm", "norm_backward", "reduction", "softmax", "softmax_backward", "loss")
+_BESIDE = ("norm", "pool", "dropout", "loss")  # kinds whose further results serve their gradients
+_WINDOWED = ("pool", "interpolate")
+# Attributes of one operation that do not hold for a kernel of several.
+_NOT_OF_A_KERNEL = ("foreach", "function", "in_place", "vector", "special")
+_HELD = ("parameter", "buffer", "input", "state")
+
+
+class Edges(NamedTuple):
+    """What enters and leaves one kernel: tensors with the bytes that cross."""
+
+    reads: dict[int, float]
+    writes: dict[int, float]
+
+
+def fused(graph: Graph) -> Graph:
+    """`graph` with each operation standing for one kernel of a compiler, views folded into their readers.
+
+    Compulsory bytes never grow, and the FLOP of matrix products stay as they are (a padded product computes
+    its padding too: under 1 %). Operations without a cost stay alone. A graph does not say which tensors are
+    its results: those that nobody reads are taken to be, one that is also read inside its kernel is not.
+    """
+    program = rewrites.rewritten(graph)
+    tensors, ops = tuple(program.tensors), tuple(program.ops)
+    flow = dataflow.flow(tensors, ops)
+    found = costs(msgspec.structs.replace(graph, tensors=tensors, ops=ops))
+    extents = [
+        None if cost is None or op.kind == "view" else groups.extent(op, tensors)
+        for op, cost in zip(ops, found, strict=True)
+    ]
+    free = rewrites.constants(ops, tensors, [each is not None for each in extents], flow)
+    held = frozenset(flow.storage[index] for index, spec in enumerate(tensors) if spec.role in _HELD)
+    parts = _Parts(tensors, ops, flow, found, free, held, tuple(extents))
+    made = [_kernel(members, parts) for members in groups.grouped(ops, extents, flow, free)]
+    return msgspec.structs.replace(
+        graph, tensors=tensors, ops=tuple(made), conventions=(*graph.conventions, SAID, *program.said)
+    )
+
+
+class _Parts(NamedTuple):
+    """A program taken apart: what `_kernel` puts together again.
+
+    Attributes:
+        free: operations that are computed where they are used.
+        held: storages that outlive the program.
+        extents: what each operation loops over; None for a call of a library.
+    """
+
+    tensors: tuple[TensorSpec, ...]
+    ops: tuple[Op, ...]
+    flow: Flow
+    costs: tuple[Cost | None, ...]
+    free: frozenset[int]
+    held: frozenset[int]
+    extents: tuple[Extent | None, ...]
+
+
+def _kernel(members: tuple[int, ...], parts: _Parts) -> Op:
+    """One operation that stands for all of `members`; a call of a library stays as it is."""
+    tensors, ops, found = parts.tensors, parts.ops, parts.costs
+    number = _lead(members, parts)
+    lead, loops = ops[number], parts.extents[number]
+    if loops is None:
+        return lead
+    edges = _edges(members, parts)
+    flop: dict[tuple, float] = {}
+    for number in members:
+        cost = found[number]
+        for one in cost.flop if cost else ():
+            key = (one.engine, one.dtype, one.accumulate)
+            flop[key] = flop.get(key, 0) + one.count
+    alone = len(members) == 1 or lead.kind in _SUMS
+    names = tuple(dict.fromkeys(ops[number].name.removeprefix("aten.") for number in members))
+    attrs = {
+        **{name: value for name, value in lead.attrs.items() if name not in _NOT_OF_A_KERNEL or alone},
+        "members": names,
+        "flop": tuple((engine, dtype, count, sums) for (engine, dtype, sums), count in flop.items()),
+        "read_bytes": sum(edges.reads.values()),
+        "write_bytes": sum(edges.writes.values()),
+        "access": _access(members, parts),
+        **({"rows": loops.rows} if loops.rows else {}),
+    }
+    shape = tensors[lead.inputs[0]].shape if lead.inputs else ()
+    return msgspec.structs.replace(
+        lead,
+        kind="pointwise" if _pointwise_norm(lead) or lead.kind in _WINDOWED else lead.kind,
+        name=lead.name if len(members) == 1 else "fused " + "+".join(names),
+        inputs=_ordered(edges.reads, lead.inputs[1:], shape, tensors),
+        outputs=_ordered(edges.writes, (), tensors[lead.outputs[0]].shape, tensors),
+        attrs=attrs,
+    )
+
+
+def _lead(members: tuple[int, ...], parts: _Parts) -> int:
+    """The member whose kind says how the kernel behaves."""
+    for kind in _LEADS:
+        for number in reversed(members):
+            if parts.ops[number].kind == kind and not _pointwise_norm(parts.ops[number]):
+                return number
+    # Element-wise work, if any of it computes; else what moves last.
+    pointwise = [n for n in members if parts.ops[n].kind == "pointwise" or _pointwise_norm(parts.ops[n])]
+    return pointwise[-1] if pointwise else members[-1]
+
+
+def _pointwise_norm(op: Op) -> bool:
+    """Whether `op` normalises with statistics that are given: no sums."""
+    return op.kind == "norm" and op.attrs.get("function") == "batch" and not op.attrs.get("training", True)
+
+
+def _access(members: tuple[int, ...], parts: _Parts) -> str:
+    """The access pattern of the member that moves most."""
+    known = [cost for number in members if (cost := parts.costs[number]) is not None]
+    return max(known, key=lambda cost: cost.compulsory.nbytes).access
+
+
+def _edges(members: tuple[int, ...], parts: _Parts) -> Edges:
+    """What `members` read that none of them made, and what they write that somebody else reads."""
+    tensors, ops, flow, found, free = parts[:5]
+    inside = set(members)
+    reads: dict[int, tuple[int, float]] = {}
+    writes: dict[int, tuple[int, float]] = {}
+    for number in members:
+        cost = found[number]
+        assert cost is not None  # what has no cost stays alone
+        size = _read_sizes(ops[number], cost, tensors)
+        for read in flow.reads[number]:
+            if read.writer in free or (read.covered and read.writer in inside):
+                continue
+            first, known = reads.get(read.whole, (read.tensor, 0.0))
+            part, whole = size[read.tensor], tensors[read.tensor].nbytes
+            # Two gathers from one table take rows of their own; all of a tensor is read once.
+            reads[read.whole] = (first, min(known + part, whole) if part < whole else part)
+        beyond = max(cost.compulsory.write_bytes - sum(tensors[i].nbytes for i in set(ops[number].outputs)), 0.0)
+        for index in dict.fromkeys(ops[number].outputs):
+            if _leaves(number, index, inside, parts):
+                written = min(tensors[index].nbytes, cost.compulsory.write_bytes)
+                writes[flow.whole[index]] = (index, written + beyond)
+                beyond = 0.0
+    return Edges(dict(reads.values()), dict(writes.values()))
+
+
+def _read_sizes(op: Op, cost: Cost, tensors: Sequence[TensorSpec]) -> dict[int, float]:
+    """Bytes read of each operand; where an operation reads less than all (a gather), less of the largest."""
+    sizes = {index: tensors[index].nbytes for index in op.inputs}
+    excess = sum(sizes.values()) - cost.compulsory.read_bytes
+    if excess > 0:
+        largest = max(sizes, key=sizes.__getitem__)
+        sizes[largest] = max(sizes[largest] - excess, 0.0)
+    return sizes
+
+
+def _leaves(number: int, index: int, inside: set[int], parts: _Parts) -> bool:
+    """Whether a result is needed outside the kernel of the operations `inside`."""
+    flow, ops = parts.flow, parts.ops
+    place = flow.storage[index]
+    writers = flow.writers[place]
+    if not inside.issuperset(writers) or place in parts.held:
+        return True
+    if any(not flow.readers[writer].get(place, inside) <= inside for writer in writers):
+        return True
+    if flow.readers[writers[-1]].get(place):
+        return False
+    # Nobody reads it: a result of the program; but statistics, indices and masks are there for gradients alone.
+    op = ops[number]
+    beside = index != op.outputs[0] and op.kind in _BESIDE
+    return not beside and not any(flow.readers[number].get(flow.storage[other]) for other in op.outputs)
+
+
+def _ordered(
+    crossing: dict[int, float], then: Sequence[int], shape: tuple[int, ...], tensors: Sequence[TensorSpec]
+) -> tuple[int, ...]:
+    """The tensors in `crossing`: one like `shape` (kernel models look at it), those of `then`, the others."""
+    size = math.prod(shape)
+
+    def unlike(index: int) -> tuple[bool, bool, float]:
+        spec = tensors[index]
+        return spec.elements != size, spec.shape[-1:] != shape[-1:], -spec.nbytes
+
+    first, *others = sorted(crossing, key=unlike) or (None,)
+    if first is None:
+        return ()
+    following = [index for index in dict.fromkeys(then) if index in crossing and index != first]
+    return (first, *following, *(index for index in others if index not in following))

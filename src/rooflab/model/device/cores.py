@@ -1,0 +1,175 @@
+"""The cores of a CPU as kernel models see them: levels near to far, arithmetic peaks, call overheads.
+
+A measured machine states what one core and all granted cores attain; for a catalogue entry, what it does not
+state follows from its theory and the family's constants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from rooflab.types.constants import Constants
+from rooflab.types.machine import Level, Machine, Scope, is_main_memory, is_storage, whole_capacity_bytes
+
+Number = float | np.ndarray
+
+
+class Tier(NamedTuple):
+    """One memory level. Rates count the bytes that a program names; `core` is one core, `all` all of them.
+
+    Attributes:
+        capacity_bytes: of one instance; `shared_by` cores use it.
+        core_read, all_read, core_write, all_write: bytes/s, a write with the read of its line before it.
+        core_copy, all_copy: bytes/s both ways of a copy that writes past the caches.
+        latency_s: load to use.
+    """
+
+    name: str
+    capacity_bytes: Number
+    shared_by: float
+    core_read: Number
+    all_read: Number
+    core_write: Number
+    all_write: Number
+    core_copy: Number
+    all_copy: Number
+    latency_s: float
+
+
+class Cores(NamedTuple):
+    """All cores of a CPU that are granted.
+
+    Attributes:
+        units: how many there are.
+        tiers: levels near to far, the main memory last.
+        flop_per_s: of one core by number format, multiply-adds on its vector (or matrix) units.
+        dispatch_s: host time of one call by framework, where measured.
+        near_name: the levels that belong to one core, "L1/L2".
+        cache_bytes: what the last cache holds for us.
+        latency: (bytes, seconds) of a random access within so many bytes, ascending.
+    """
+
+    units: float
+    tiers: tuple[Tier, ...]
+    flop_per_s: Mapping[str, Number]
+    dispatch_s: Mapping[str, float]
+    near_name: str
+    cache_bytes: Number
+    latency: tuple[tuple[float, float], ...]
+
+
+def of(machine: Machine, factor: Mapping[str, Number], constants: Constants, clock_hz: float) -> Cores | None:
+    """The cores of `machine` with what-if factors; None for a machine that is no CPU or states no levels."""
+    levels = [level for level in machine.levels if level.name != "registers" and not is_storage(level)]
+    if machine.kind != "cpu" or not levels:
+        return None
+    count = float(machine.compute_units or 1)
+    tiers = tuple(_tier(level, machine, factor, constants, count, clock_hz) for level in levels)
+    private = [tier.name for tier in tiers[:-1] if tier.shared_by == 1]
+    last = levels[-2] if len(levels) > 1 else levels[-1]
+    whole = whole_capacity_bytes(last, machine) or constants("device.cache_bytes")
+    # Where a guest finds less than is reported, others use the rest, now more, now less: take the middle.
+    found, reported = last.capacity_bytes, last.reported_capacity_bytes
+    share = (reported / found) ** 0.5 if found and reported and reported > found else 1.0
+    return Cores(
+        units=count,
+        tiers=tiers,
+        flop_per_s={dtype: _core_peak(machine, dtype, count, factor) for dtype in _FORMATS},
+        dispatch_s={each.framework: each.dispatch_s for each in machine.runtimes if each.dispatch_s is not None},
+        near_name="/".join(private) or tiers[0].name,
+        cache_bytes=whole * share * factor["cache_capacity"],
+        latency=_latency(machine, tiers),
+    )
+
+
+def _latency(machine: Machine, tiers: tuple[Tier, ...]) -> tuple[tuple[float, float], ...]:
+    """The measured curve; else each level's latency up to its capacity."""
+    for curve in machine.curves:
+        if curve.name == "latency" and curve.x_unit == "byte" and curve.scope == "core":
+            return tuple(zip(curve.x, curve.best, strict=True))
+    steps: list[tuple[float, float]] = []
+    for tier in tiers:
+        ends = float(np.max(tier.capacity_bytes))
+        begins = 2 * steps[-1][0] if steps else ends / 2
+        steps += [(begins, tier.latency_s), (max(ends, 2 * begins), tier.latency_s)]
+    return tuple(steps)
+
+
+_FORMATS = ("fp64", "fp32", "bf16", "fp16", "int8")
+
+
+def _tier(
+    level: Level,
+    machine: Machine,
+    factor: Mapping[str, Number],
+    constants: Constants,
+    count: float,
+    clock_hz: float,
+) -> Tier:
+    main = is_main_memory(level)
+    faster = factor["bandwidth"] if main else factor["cache_bandwidth"] * factor["clock"]
+    shared = float(level.shared_by or (1 if level.name in ("L1", "L2") else count))
+    default = constants("device.near_bytes_per_unit_clock" if shared == 1 else "device.cache_bytes_per_unit_clock")
+    core_read = _rate(level, "read", "core")
+    all_read = _rate(level, "read", "all")
+    if core_read is None:
+        if main and all_read is not None:
+            # Little's law: so many lines of 64 bytes are under way at once.
+            lines = constants("cpu.core_lines") * 64 / (level.latency_s or constants("cpu.memory_latency_s"))
+            core_read = min(lines, all_read)
+        else:
+            core_read = all_read / count if all_read is not None else default * clock_hz
+    # A noisy measurement may give all cores less than one.
+    all_read = max(core_read, all_read or core_read * count)
+    core_write = _rate(level, "write", "core") or core_read * (constants("cpu.write_share") if main else 1.0)
+    all_write = _rate(level, "write", "all") or all_read * (constants("cpu.write_share") if main else 1.0)
+    core_copy = _rate(level, "copy", "core", "nontemporal") or core_read
+    all_copy = _rate(level, "copy", "all", "nontemporal") or all_read
+    capacity = level.capacity_bytes or constants("device.cache_bytes")
+    return Tier(
+        name=level.name,
+        capacity_bytes=capacity * (1.0 if main else factor["cache_capacity"]),
+        shared_by=shared,
+        core_read=core_read * faster,
+        all_read=all_read * faster,
+        core_write=core_write * faster,
+        all_write=max(core_write, all_write) * faster,
+        core_copy=core_copy * faster,
+        all_copy=max(core_copy, all_copy) * faster,
+        latency_s=level.latency_s or constants("cpu.memory_latency_s" if main else "cpu.cache_latency_s"),
+    )
+
+
+def _rate(level: Level, what: str, scope: Scope, stores: str | None = None) -> float | None:
+    """Attained where measured, else theoretical; "any" stands for reads where only that is stated."""
+    wanted = "nontemporal" if stores == "nontemporal" else "ordinary" if what != "read" else None
+    rate = level.rate(what, scope=scope, basis="attained", stores=wanted)
+    if rate is None and what == "read":
+        rate = level.rate(scope=scope, basis="attained") or level.rate(scope=scope, basis="theoretical")
+    return None if rate is None else rate.value
+
+
+def _core_peak(machine: Machine, dtype: str, count: float, factor: Mapping[str, Number]) -> Number:
+    """FLOP/s of one core for products: multiply-add or dot, attained first; fp32's where it has none."""
+    faster = factor["compute"] * factor["clock"]
+    for scope, share in (("core", 1.0), ("all", count)):
+        fits = [
+            rate
+            for rate in machine.peaks
+            if rate.dtype == dtype
+            and rate.scope == scope
+            and rate.engine in ("vector", "matrix")
+            and rate.what in ("fma", "dot", "any", "mma")
+        ]
+        attained = [rate for rate in fits if rate.basis == "attained"] or fits
+        if attained:
+            return max(rate.value for rate in attained) / share * faster
+    if dtype == "fp64":
+        return _core_peak(machine, "fp32", count, factor) / 2
+    if dtype == "fp32":
+        # 2 units × 8 lanes × 2 FLOP: AVX2, the least that is common.
+        return 32 * 3e9 * faster
+    return _core_peak(machine, "fp32", count, factor)

@@ -1,0 +1,186 @@
+"""A machine as the kernel models see it: its numbers as arrays over settings, with its family's constants.
+
+Every number is a float or an array of shape (settings,): a sweep over a thousand bandwidths is one
+evaluation. Rows of work are a column of shape (rows, 1), so that results are (rows, settings).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from rooflab.errors import RooflabError, UnknownNameError
+from rooflab.model.device import constants as families
+from rooflab.model.device import cores as cpus
+from rooflab.model.roofline.plain import peak_of
+from rooflab.types.constants import Constants
+from rooflab.types.machine import Engine, Level, Machine, Rate, is_main_memory, is_storage, whole_capacity_bytes
+from rooflab.types.setting import CacheState, Power
+
+Number = float | np.ndarray
+
+# What a what-if can change, as a factor on the machine's own number.
+KNOBS: dict[str, str] = {
+    "bandwidth": "bandwidth of the main memory",
+    "compute": "arithmetic peaks of every engine and number format",
+    "clock": "clock of the compute units: peaks and caches follow",
+    "units": "number of compute units: peaks and L1 follow",
+    "cache_capacity": "capacity of the last cache before memory",
+    "cache_bandwidth": "bandwidth of the caches",
+    "overhead": "time to start a kernel",
+    "dispatch": "host time to dispatch an operation",
+    "link": "bandwidth of the links",
+    "capacity": "capacity of the main memory",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Device:
+    """The numbers of one machine, or of one machine under several settings.
+
+    Attributes:
+        units: SMs, CUs or cores; `clock_hz` their highest clock.
+        memory_bytes_per_s: of the main memory, theoretical where stated (`memory_basis`), else attained.
+        memory_bytes: its capacity; None where not stated.
+        cache_bytes, cache_bytes_per_s: of the last cache that all units share (NVIDIA's L2).
+        near_bytes_per_s: of the caches nearest to the units (L1 and shared memory), all together.
+        memory_name, cache_name, near_name: of these levels, as the machine calls them.
+        warm: whether an operation that runs again finds in the caches what it left there.
+        sustained: whether power and heat limit the clock, as after seconds of work.
+        factor: factors of the what-ifs by knob, 1 where not given.
+        cores: of a CPU, all its levels of memory and what one core attains; None elsewhere.
+    """
+
+    machine: Machine
+    constants: Constants
+    units: Number
+    clock_hz: Number
+    memory_bytes_per_s: Number
+    memory_basis: str
+    memory_bytes: Number | None
+    cache_bytes: Number
+    cache_bytes_per_s: Number
+    near_bytes_per_s: Number
+    memory_name: str
+    cache_name: str
+    near_name: str
+    warm: bool
+    sustained: bool
+    factor: Mapping[str, Number]
+    cores: cpus.Cores | None = None
+
+    def peak(self, engine: Engine, dtype: str) -> tuple[Number | None, str]:
+        """FLOP/s (or op/s) of the unit that does work of `engine` in `dtype`, in theory, and that unit's name.
+
+        None where the machine states none: the name then says what was asked for.
+        """
+        rate, name = peak_of(self.machine, engine, dtype)
+        return (None if rate is None else rate.value * self.faster), name
+
+    @property
+    def faster(self) -> Number:
+        """Factor on every arithmetic peak."""
+        return self.factor["compute"] * self.factor["clock"] * self.factor["units"]
+
+
+def of(
+    machine: Machine,
+    *,
+    cache: CacheState = "warm",
+    power: Power = "burst",
+    knobs: Mapping[str, Number] | None = None,
+    constants: Constants | None = None,
+) -> Device:
+    """`machine` as kernel models see it, with each of `knobs` multiplying its own number.
+
+    Raises:
+        RooflabError: a number that predictions need is not stated, or a factor that is not above zero.
+        UnknownNameError: an unknown knob, with near matches.
+    """
+    factor = _factors(knobs or {})
+    found = constants or families.of(machine)
+    memory = next((level for level in machine.levels if is_main_memory(level)), None)
+    rate = None if memory is None else memory.rate(basis="theoretical") or memory.rate()
+    if memory is None or rate is None:
+        raise RooflabError(
+            f"{machine.name} states no memory bandwidth, which every prediction needs: add a rate to its "
+            "main memory in its file (see docs/machine-file.md)"
+        )
+    units = float(machine.compute_units or found("device.units"))
+    if machine.kind == "gpu" and units <= 1:  # neither it nor its family states them
+        raise RooflabError(
+            f"{machine.name} states no compute_units (SMs or CUs), which predictions of a GPU's kernels need: add "
+            "them to its file (see docs/machine-file.md)"
+        )
+    clock = _clock_hz(machine, found)
+    caches = [level for level in machine.levels if _is_cache(level)]
+    near, last = (caches[0], caches[-1]) if caches else (None, None)
+    cores = cpus.of(machine, factor, found, clock)
+    # Units and clock of a TPU, an ASIC or a system, often unstated, say little about its caches.
+    least = (
+        0.0
+        if machine.kind in ("gpu", "cpu")
+        else found("device.cache_over_memory") * rate.value * factor["bandwidth"]
+    )
+    return Device(
+        machine=machine,
+        constants=found,
+        units=units * factor["units"],
+        clock_hz=clock * factor["clock"],
+        memory_bytes_per_s=rate.value * factor["bandwidth"],
+        memory_basis=rate.basis,
+        memory_bytes=None if memory.capacity_bytes is None else memory.capacity_bytes * factor["capacity"],
+        cache_bytes=cores.cache_bytes if cores else _capacity(last, machine, found) * factor["cache_capacity"],
+        cache_bytes_per_s=_speed(last, "device.cache_bytes_per_unit_clock", units, clock, found, least)
+        * factor["cache_bandwidth"]
+        * factor["clock"],
+        near_bytes_per_s=_speed(near, "device.near_bytes_per_unit_clock", units, clock, found, least)
+        * factor["cache_bandwidth"]
+        * factor["clock"]
+        * factor["units"],
+        memory_name=memory.name,
+        cache_name=last.name if last else "cache",
+        near_name=cores.near_name if cores else near.name if near else "L1",
+        warm=cache == "warm",
+        sustained=power == "sustained",
+        factor=factor,
+        cores=cores,
+    )
+
+
+def _factors(knobs: Mapping[str, Number]) -> dict[str, Number]:
+    for name, value in knobs.items():
+        if name not in KNOBS:
+            raise UnknownNameError("what-if", name, sorted(KNOBS))
+        if not np.all(np.isfinite(value)) or not np.all(np.asarray(value) > 0):
+            raise RooflabError(f"what-if {name}={value}: expected a factor above zero, such as {name}=2x")
+    return {name: knobs.get(name, 1.0) for name in KNOBS}
+
+
+def _is_cache(level: Level) -> bool:
+    return level.name != "registers" and not is_main_memory(level) and not is_storage(level)
+
+
+def _clock_hz(machine: Machine, constants: Constants) -> float:
+    """The highest clock that is stated, for a unit's cycles; else its family's."""
+    clocks = [rate.value for rate in machine.clocks if rate.what in ("boost", "matrix", "base", "measured")]
+    clocks = clocks or [rate.value for rate in machine.clocks]
+    clocks = clocks or [rate.clock_hz for rate in machine.peaks if rate.clock_hz]
+    return max(clocks, default=constants("device.clock_hz"))
+
+
+def _capacity(level: Level | None, machine: Machine, constants: Constants) -> float:
+    whole = None if level is None else whole_capacity_bytes(level, machine)
+    return whole if whole is not None else constants("device.cache_bytes")
+
+
+def _speed(
+    level: Level | None, name: str, units: float, clock_hz: float, constants: Constants, least: Number
+) -> Number:
+    """Bytes/s of a cache: stated, or its family's bytes per unit and clock, `least` at least."""
+    rate: Rate | None = None
+    if level is not None:
+        rate = level.rate() or level.rate(basis="theoretical")
+    return rate.value if rate is not None else np.maximum(constants(name) * units * clock_hz, least)

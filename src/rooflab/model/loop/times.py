@@ -1,0 +1,347 @@
+"""Where a loop lies under a machine's roofs, and how long a run of it would take there.
+
+Traffic by level comes from the simulation, rates from the machine. The time is that of the execution-cache-memory
+model (Stengel, Treibig, Hager, Wellein, "Quantifying performance bottlenecks of stencil computations using the
+ECM model", ICS 2015): what the core computes goes on beside the data; the data's way takes the sum of its steps.
+Bandwidths of a level are measured with all nearer ones in the way, so that those add what more they move. Accesses
+that no prefetcher foresees wait for the latency of what serves them, several at once. The roofline at every level
+follows Ilic, Pratas, Sousa (cache-aware, CAL 2014) at L1 and Koskela et al. (hierarchical, ISC 2018) beyond.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from rooflab.errors import RooflabError
+from rooflab.machines import microarchitecture
+from rooflab.model.device import constants
+from rooflab.model.roofline.roofline import BALANCED
+from rooflab.types.loop import Code, LoopReport, Point, Predicted, Timed
+from rooflab.types.machine import Level, Machine, Rate, Scope, is_main_memory
+from rooflab.types.prediction import Bound
+
+# Share of writes in all bytes that cross, and bytes that cross per byte named. Beyond L1 an ordinary store
+# reads its line first: triad names 24 bytes and moves 32, copy 16 and 24, write 8 and 16.
+_BEYOND = (("read", 0.0, 1.0), ("triad", 1 / 4, 4 / 3), ("copy", 1 / 3, 3 / 2), ("write", 1 / 2, 2.0))
+_AT_L1 = (("read", 0.0, 1.0), ("triad", 1 / 3, 1.0), ("copy", 1 / 2, 1.0), ("write", 1.0, 1.0))
+
+
+class _Term(NamedTuple):
+    """A part of the time: `seconds`, and what it is called."""
+
+    name: str
+    seconds: float
+
+
+def place_on(report: LoopReport, machine: Machine) -> LoopReport:
+    """`report` with its points under the roofs of `machine` and the predicted times of a warm run.
+
+    Raises:
+        RooflabError: a machine that is no CPU.
+    """
+    if machine.kind != "cpu":
+        raise RooflabError(
+            f"{machine.name} is a {machine.kind}; a Python loop runs on a CPU: measure one, or give"
+            " the name of one"
+        )
+    points = _points(report, machine, "core", report.run())
+    predictions = []
+    for run in (report.run(), report.run(threads=2)):
+        threads = 1 if run is None else run.threads
+        made = _predicted(report, machine, threads)
+        if made is not None and threads not in [each.threads for each in predictions]:
+            predictions.append(made)
+    return msgspec.structs.replace(report, machine=machine, points=points, predictions=tuple(predictions))
+
+
+def bytes_per_s(level: Level, scope: Scope, write_share: float, *, nearest: bool) -> float | None:
+    """What `level` attains where `write_share` of the bytes that cross are written; None where not known.
+
+    Between the measured mixes the seconds per byte are interpolated; theory stands in where nothing was
+    measured, for any mix.
+    """
+    known = []
+    for what, share, factor in _AT_L1 if nearest else _BEYOND:
+        stores = None if what == "read" else "ordinary"
+        rate = level.rate(what, scope=scope, basis="attained", stores=stores)
+        if rate is not None:
+            known.append((share, 1 / (rate.value * factor)))
+    if not known:
+        theory = level.rate(scope=scope) or level.rate("any", scope=scope)
+        return None if theory is None else theory.value
+    below = max((each for each in known if each[0] <= write_share), default=known[0])
+    above = min((each for each in known if each[0] >= write_share), default=known[-1])
+    if above[0] == below[0]:
+        return 1 / below[1]
+    part = (write_share - below[0]) / (above[0] - below[0])
+    return 1 / (below[1] + part * (above[1] - below[1]))
+
+
+def _crossing(report: LoopReport) -> list[tuple[str, float, float]]:
+    """(level that serves, bytes read, bytes written) of a warm run, L1 first."""
+    simulation = report.warm or report.simulation
+    read, write = _at_l1(report)
+    made = [(simulation.levels[0].name, read, write)]
+    names = [level.name for level in simulation.levels[1:]] + ["memory"]
+    for name, near in zip(names, simulation.levels, strict=True):
+        made.append((name, float(near.read_bytes), float(near.write_bytes)))
+    return made
+
+
+def _at_l1(report: LoopReport) -> tuple[float, float]:
+    code = report.code
+    if code is not None and code.read_bytes is not None and code.write_bytes is not None:
+        return code.read_bytes, code.write_bytes
+    # The source's own accesses, where the compiled loop is not known: as many or more.
+    return float(report.accessed_bytes) - report.stored_bytes, float(report.stored_bytes)
+
+
+def _points(report: LoopReport, machine: Machine, scope: Scope, run: Timed | None) -> tuple[Point, ...]:
+    peak = _peak(report, machine, scope)
+    made = []
+    for number, (name, read, write) in enumerate(_crossing(report)):
+        level = _level(machine, name)
+        nbytes = read + write
+        rate = None
+        if level is not None and nbytes:
+            rate = bytes_per_s(level, scope, write / nbytes, nearest=number == 0)
+        intensity = report.flop / nbytes if nbytes else None
+        roof = share = None
+        if rate is not None and intensity is not None and report.flop and peak is not None:
+            roof = min(intensity * rate, peak.value)
+        if run is not None and run.median_s:
+            if roof:
+                share = report.flop / run.median_s / roof
+            elif rate and not report.flop:
+                share = nbytes / run.median_s / rate
+        made.append(
+            Point(
+                level=name if level is None else level.name,
+                read_bytes=read,
+                write_bytes=write,
+                bytes_per_s=rate,
+                time_s=_level_s(report, machine, number, scope, 1),
+                intensity=intensity,
+                roof_flop_per_s=roof,
+                share=share,
+            )
+        )
+    return tuple(made)
+
+
+def _level_s(report: LoopReport, machine: Machine, number: int, scope: Scope, threads: int) -> float | None:
+    """Seconds of the level that serves crossing `number`; None where its rate is not known."""
+    name, read, write = _crossing(report)[number]
+    level = _level(machine, name)
+    nbytes = read + write
+    if nbytes == 0:
+        return 0.0
+    if level is None:
+        return None
+    rate = bytes_per_s(level, scope, write / nbytes, nearest=number == 0)
+    if rate is None:
+        return None
+    if number == 0:
+        return nbytes / rate
+    return nbytes / rate + _waiting_s(report, machine, level, number, rate) / threads
+
+
+def _waiting_s(report: LoopReport, machine: Machine, level: Level, number: int, rate: float) -> float:
+    """What irregular misses that `level` serves take beyond the time of their bytes."""
+    if level.latency_s is None:
+        return 0.0
+    levels = (report.warm or report.simulation).levels
+    nearer = levels[number - 1]
+    further = levels[number].name if number < len(levels) else None
+    line_s = nearer.cache.unit_bytes / rate
+    known, meeting = constants.load("cpu"), _conflicts(report, number)
+    freely = known("loop.strided_in_flight")
+    stepping = meeting / min(freely, known("loop.conflicting_in_flight") * _sets(report)) + (1 - meeting) / freely
+    waiting = 0.0
+    for misses, share in (
+        (report.gathered, 1 / _gathered_in_flight(report, report.gathered.get(nearer.name, 0), known)),
+        (report.strided, stepping),
+        (report.chased, 1.0),
+    ):
+        # Those that miss this level too wait for the one behind it instead.
+        served = misses.get(nearer.name, 0) - (misses.get(further, 0) if further else 0)
+        latency = level.latency_s * (_slower(report, machine) if misses is report.chased else 1.0)
+        waiting += max(served, 0) * max(latency * share - line_s, 0.0)
+    return waiting
+
+
+def _gathered_in_flight(report: LoopReport, misses: int, known: constants.Constants) -> float:
+    """How many of `misses` a core waits for at once: as many as it has buffers for, and as its window spans.
+
+    It begins no instruction that is further than the window behind the oldest one that waits.
+    """
+    most, code = known("loop.gathered_in_flight"), report.code
+    if code is None or not (code.passes and code.instructions):
+        return most
+    spanned = known("loop.window_instructions") * misses / (code.instructions * code.passes)
+    return min(most, max(1.0, spanned))
+
+
+def _conflicts(report: LoopReport, number: int) -> float:
+    """Share of the misses behind crossing `number` that the capacity does not explain; 0 where it is not known."""
+    traffic = report.simulation.traffic[number - 1]
+    needed = None if report.static is None else report.static.traffic_bytes.get(traffic.level)
+    return max(0.0, 1 - needed / traffic.nbytes) if needed and traffic.nbytes else 0.0
+
+
+def _sets(report: LoopReport) -> int:
+    """Sets of L1, through which all misses go, that the lines of a strided access fall into; all by default."""
+    cache = (report.warm or report.simulation).levels[0].cache
+    stride = 0 if report.static is None else report.static.stride_bytes // cache.line_bytes
+    return cache.sets // math.gcd(cache.sets, stride) if stride else cache.sets
+
+
+def _slower(report: LoopReport, machine: Machine) -> float:
+    """How much slower a chain of loads within so many bytes was measured than the simulated hits come to.
+
+    Neighbours displace from a shared cache what is used so seldom; those who load many at once keep it.
+    """
+    curve = next((each for each in machine.curves if each.name == "latency" and each.scope == "core"), None)
+    levels = (report.warm or report.simulation).levels
+    counts = [report.chased.get(each.name, 0) for each in levels] + [0]
+    if curve is None or not report.scattered_bytes or not counts[0]:
+        return 1.0
+    behind = [_level(machine, each.name) for each in levels[1:]] + [_level(machine, "memory")]
+    expected = 0.0
+    for misses, further, served in zip(counts[:-1], counts[1:], behind, strict=True):
+        if served is not None and served.latency_s is not None:
+            expected += (misses - further) * served.latency_s
+    measured = float(np.interp(report.scattered_bytes, curve.x, curve.best))
+    return max(1.0, measured * counts[0] / expected) if expected else 1.0
+
+
+def _predicted(report: LoopReport, machine: Machine, threads: int) -> Predicted | None:
+    scope: Scope = "core" if threads == 1 else "all"
+    terms = []
+    for number, (name, _, _) in enumerate(_crossing(report)):
+        seconds = _level_s(report, machine, number, scope, threads)
+        if seconds is None:
+            return None
+        level = _level(machine, name)
+        terms.append(_Term(name if level is None else level.name, seconds))
+    core = _core(report, machine, threads)
+    if core is None:
+        return None
+    every = [*terms, core]
+    longest = max(every, key=lambda each: each.seconds)
+    memory_s = _way_s(report, terms)
+    team_s = 0.0 if threads == 1 else constants.load("cpu")("cpu.team_s")
+    return Predicted(
+        threads=threads,
+        core_s=core.seconds,
+        core_why=core.name,
+        overlapped_s=longest.seconds,
+        serial_s=sum(each.seconds for each in every) + team_s,
+        time_s=max(core.seconds, memory_s) + team_s,
+        bound=_bound(memory_s, core.seconds),
+        binds=(core if core.seconds > memory_s else max(terms, key=lambda each: each.seconds)).name,
+    )
+
+
+def _way_s(report: LoopReport, terms: list[_Term]) -> float:
+    """Seconds of the data's way from memory to the registers: of each nearer level, what more it moves."""
+    crossing = [read + write for _, read, write in _crossing(report)]
+    total = terms[0].seconds
+    for number in range(1, len(terms)):
+        beyond = max(crossing[number + 1 :], default=0.0)
+        total += terms[number].seconds * max(0.0, 1 - beyond / crossing[number]) if crossing[number] else 0.0
+    return total
+
+
+def _bound(memory_s: float, core_s: float) -> Bound:
+    if min(memory_s, core_s) >= BALANCED * max(memory_s, core_s):
+        return "balanced"
+    return "memory-bound" if memory_s > core_s else "compute-bound"
+
+
+def _core(report: LoopReport, machine: Machine, threads: int) -> _Term | None:
+    """What the arithmetic, the loads and the chains of one iteration after the other take."""
+    hertz = _clock_hz(machine)
+    peak = _peak(report, machine, "core" if threads == 1 else "all")
+    code = report.code
+    terms = [_Term("nothing to compute", 0.0)]
+    vector = sum(each.count for each in report.flop_by if each.engine == "vector")
+    special = sum(each.count for each in report.flop_by if each.engine == "special")
+    if peak is not None and report.flop:
+        # numba joins no product and sum without fastmath: half of the FMA rate, as each is one instruction.
+        terms.append(_Term(f"{peak.dtype} {peak.engine or 'vector'}", vector / (peak.value / 2)))
+    elif report.flop and hertz is None:
+        return None
+    if hertz is not None:
+        known = constants.load("cpu")
+        lanes = 1 if code is None else code.lanes
+        called = code is not None and any(name != "sqrt" for name in code.calls)
+        cycles = known("loop.call_cycles") if called else known("loop.special_cycles") / lanes
+        terms.append(_Term("division and functions", special * cycles / hertz / threads))
+        if code is not None and code.chain:
+            latency = code.chain * _add_latency(machine) / _chains_at_once(code, known) / hertz / threads
+            terms.append(_Term("a chain of additions", latency))
+        if code is not None and code.passes:
+            cycles = _instruction_cycles(code, code.passes, known)
+            terms.append(_Term("instructions", cycles / hertz / threads))
+    return max(terms, key=lambda each: each.seconds)
+
+
+def _chains_at_once(code: Code, known: constants.Constants) -> float:
+    """How many entries of a short loop a core works on at once: each begins a chain of its own."""
+    if not (code.passes and code.entries and code.instructions):
+        return 1.0
+    return max(1.0, known("loop.window_instructions") / (code.instructions * code.passes / code.entries))
+
+
+def _instruction_cycles(code: Code, passes: float, known: constants.Constants) -> float:
+    """Cycles to issue the instructions of the innermost loop: whole passes, what each entry leaves, entries."""
+    cycles = max(
+        code.instructions / known("loop.instructions_per_cycle"),
+        code.loads / known("loop.loads_per_cycle"),
+        code.stores / known("loop.stores_per_cycle"),
+    )
+    if not code.entries or not code.trips:
+        return passes * cycles
+    each, unrolled = code.trips / code.entries, code.trips / passes
+    whole = each // unrolled
+    # What no pass holds runs element by element.
+    single = (each - whole * unrolled) * cycles * min(code.lanes / unrolled, 1.0)
+    return code.entries * (whole * cycles + single + known("loop.entry_cycles"))
+
+
+def _peak(report: LoopReport, machine: Machine, scope: Scope) -> Rate | None:
+    """The peak of the number format that most FLOP are in, on the unit that the compiled loop uses."""
+    if not report.flop_by:
+        return None
+    dtype = {"complex64": "fp32", "complex128": "fp64"}.get(report.flop_by[0].dtype, report.flop_by[0].dtype)
+    scalar = report.code is not None and not report.code.vectorised
+    for engine in ("scalar", "vector") if scalar else ("vector",):
+        same = [each for each in machine.peaks if each.engine == engine and each.what in ("fma", "fma+add", "any")]
+        chosen = msgspec.structs.replace(machine, peaks=tuple(same))
+        found = chosen.peak(dtype, scope=scope, basis="attained") or chosen.peak(dtype, scope=scope)
+        if found is not None:
+            return found
+    return machine.peak(dtype, scope=scope)
+
+
+def _level(machine: Machine, name: str) -> Level | None:
+    if name == "memory":
+        return next((level for level in machine.levels if is_main_memory(level)), None)
+    return next((level for level in machine.levels if level.name == name), None)
+
+
+def _clock_hz(machine: Machine) -> float | None:
+    rates = [each for each in machine.clocks if each.basis == "attained"] or list(machine.clocks)
+    return max((each.value for each in rates), default=None)
+
+
+def _add_latency(machine: Machine) -> float:
+    name = machine.environment.get("microarchitecture")
+    known = next((row for row in microarchitecture.table() if row.name == name), None)
+    latency = None if known is None else known.add_latency_cycles
+    return constants.load("cpu")("loop.add_latency_cycles") if latency is None else float(latency)

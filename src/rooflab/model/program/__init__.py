@@ -1,0 +1,1 @@
+"""A whole program on a machine: its rows, the host that feeds them, error bars, warnings."""

@@ -1,0 +1,221 @@
+"""A report with its predictions on a machine: rows, whole program, error bars, what binds."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from rooflab.model import collectives
+from rooflab.model.compiler import fusion
+from rooflab.model.device import device as devices
+from rooflab.model.device.device import Device
+from rooflab.model.program import host_calls, host_queue, row_times, warnings
+from rooflab.model.program.row_times import Times, Work
+from rooflab.model.roofline import plain, roofline
+from rooflab.types.machine import Machine
+from rooflab.types.prediction import Prediction
+from rooflab.types.report import Report, Row
+from rooflab.types.setting import Setting
+from rooflab.work import counting
+
+# Four of five measured times shall lie within the bars: 1.28 standard deviations each way of ln(time).
+BAR_SIGMAS = 1.28
+
+
+class Waits(NamedTuple):
+    """The host's part, in seconds, of each row that launches; zeros where there is no host in the way.
+
+    Attributes:
+        wait_s: how long the device waits for the host before it.
+        host_s: host time of the row and of those before it that launch nothing.
+    """
+
+    wait_s: np.ndarray
+    host_s: np.ndarray
+
+
+def predict_on(report: Report, machine: Machine, setting: Setting) -> Report:
+    """`report` with every row predicted on `machine` as `setting` says, and the whole program.
+
+    In the mode "compiled" the rows are the kernels that the program is fused into, and `captured` keeps the
+    program as it was.
+    """
+    report = _as_run(report, setting)
+    device = devices.of(
+        machine, cache=setting.cache, power=setting.power, knobs=setting.what_if, constants=setting.constants
+    )
+    bounded = plain.bound_on(report, machine)
+    lacking = _lacking(bounded.rows, machine)
+    work = row_times.prepare(report.graph, report.rows)
+    work = _without(work, lacking)
+    found = row_times.times(work, device)
+    counts = np.array([row.op.count for row in work.rows], float)
+    waits = _waits(report, work, found, device, setting, counts)
+    each = _predictions(work, found, device, counts, waits)
+    rows = list(bounded.rows)
+    for number, prediction in zip(work.index.tolist(), each, strict=True):
+        rows[number] = _predicted(rows[number], prediction)
+    for number, reason in lacking.items():
+        rows[number] = msgspec.structs.replace(rows[number], unbound=reason)
+    whole = _whole(each, found, device, counts, waits)
+    if setting.constants is not None:
+        said = f"predictions: constants of {setting.constants.family} as given, not as the family's file has them"
+        bounded = msgspec.structs.replace(bounded, conventions=(*bounded.conventions, said))
+    made = msgspec.structs.replace(bounded, rows=tuple(rows), setting=setting, prediction=whole)
+    return msgspec.structs.replace(made, warnings=warnings.warnings(made, device))
+
+
+def _as_run(report: Report, setting: Setting) -> Report:
+    """`report` with the rows that run: a compiler's kernels in the mode "compiled", else as captured."""
+    captured = report.captured or report.graph
+    if setting.mode == "compiled":
+        if report.captured is not None:
+            return report  # fused already
+        made = counting.report(fusion.fused(captured), report.name, report.environment)
+        return msgspec.structs.replace(made, captured=captured)
+    return report if report.captured is None else counting.report(captured, report.name, report.environment)
+
+
+def _predicted(row: Row, prediction: Prediction) -> Row:
+    return Row(
+        op=row.op,
+        cost=row.cost,
+        prediction=prediction,
+        bound=prediction.bound,
+        binds=prediction.binds,
+        ridge=row.ridge,
+    )
+
+
+def _lacking(rows: tuple[Row, ...], machine: Machine) -> dict[int, str]:
+    """By row, why it cannot be predicted: its number format has no peak there, or a collective no link."""
+    found: dict[int, str] = {}
+    for number, row in enumerate(rows):
+        reason = warnings.lacks(row, machine) if row.unbound or row.op.kind == "collective" else None
+        if reason:
+            found[number] = reason
+    return found
+
+
+def _without(work: Work, lacking: Mapping[int, str]) -> Work:
+    if not lacking:
+        return work
+    kept = [
+        (row, number) for row, number in zip(work.rows, work.index.tolist(), strict=True) if number not in lacking
+    ]
+    everything = tuple(row for row, _ in kept)
+    prepared = row_times.prepare(work.graph, everything)
+    return dataclasses.replace(prepared, index=np.array([number for _, number in kept], int))
+
+
+def _waits(
+    report: Report, work: Work, found: Times, device: Device, setting: Setting, counts: np.ndarray
+) -> Waits:
+    if setting.mode != "eager":
+        return Waits(np.zeros(len(work.rows)), np.zeros(len(work.rows)))
+    ops = report.graph.ops
+    host_s = host_calls.dispatch_s(ops, device, setting)[:, 0] * np.array([op.count for op in ops], float)
+    if device.machine.kind == "cpu":
+        # The cores that work are the host: the time of a kernel there begins with its call.
+        host_s[work.index] = 0.0
+    # Calls that launch nothing (views) cost the host time all the same, before the next that does.
+    before = np.concatenate([[0.0], np.cumsum(host_s)])[work.index + 1]
+    host_s = np.diff(before, prepend=0.0)
+    if device.machine.kind == "cpu":
+        # It dispatches, then works.
+        return Waits(host_s, host_s)
+    queues = host_queue.queues(host_s, found.kernels.time_s[:, :1] * counts[:, None])
+    return Waits(queues.wait_s[:, 0], host_s)
+
+
+def _predictions(work: Work, found: Times, device: Device, counts: np.ndarray, waits: Waits) -> list[Prediction]:
+    k = found.kernels
+    device_s, floor_s = k.time_s[:, 0] * counts, found.floor_s[:, 0] * counts
+    factor = np.exp(BAR_SIGMAS * k.spread[:, 0] * device.constants.wider)
+    slack = float(np.exp(BAR_SIGMAS * device.constants("dispatch.spread")))
+    wait_s = waits.wait_s
+    low_s = np.maximum(floor_s, device_s / factor + wait_s / slack)
+    high_s = device_s * factor + wait_s * slack
+    overhead_s = k.overhead_s[:, 0] * counts + wait_s
+    names = (device.near_name, device.cache_name, device.memory_name)
+    link = collectives.find_link(device.machine).name if k.link_s.any() else ""
+    columns = [
+        each.tolist()
+        for each in (
+            device_s + wait_s,
+            low_s,
+            high_s,
+            floor_s,
+            k.compute_s[:, 0] * counts,
+            k.near_s[:, 0] * counts,
+            k.cache_s[:, 0] * counts,
+            k.memory_s[:, 0] * counts,
+            k.link_s[:, 0] * counts,
+            overhead_s,
+            wait_s > overhead_s / 2,
+            waits.host_s,
+            k.kernels[:, 0] * counts,
+        )
+    ]
+    made = []
+    for engine, *numbers in zip(found.engines, *columns, strict=True):
+        time, low, high, floor, compute, near, cache, memory, linked, over, waiting, host_s, kernels = numbers
+        levels = dict(zip(names, (near, cache, memory), strict=True))
+        if linked:
+            levels[link] = linked
+        bound, binds = roofline.verdict(compute, engine, levels, over, "host" if waiting else "launch")
+        made.append(
+            Prediction(
+                time_s=time,
+                low_s=low,
+                high_s=high,
+                floor_s=floor,
+                compute_s=compute,
+                memory_s=levels,
+                overhead_s=over,
+                bound=bound,
+                binds=binds,
+                host_s=host_s,
+                kernels=kernels,
+            )
+        )
+    return made
+
+
+def _whole(
+    rows: list[Prediction], found: Times, device: Device, counts: np.ndarray, waits: Waits
+) -> Prediction | None:
+    """The program: its rows one after the other."""
+    if not rows:
+        return None
+    levels = dict.fromkeys(name for row in rows for name in row.memory_s)
+    memory = {name: sum(row.memory_s.get(name, 0.0) for row in rows) for name in levels}
+    engines: dict[str, float] = {}
+    for engine, row in zip(found.engines, rows, strict=True):
+        engines[engine] = engines.get(engine, 0.0) + row.compute_s
+    compute, over = sum(engines.values()), sum(row.overhead_s for row in rows)
+    time_s, floor_s, wait_s = sum(row.time_s for row in rows), sum(row.floor_s for row in rows), waits.wait_s.sum()
+    # Rows of one program run a few sorts of kernels: what is wrong for one of a sort is for all, so errors add.
+    errors = found.kernels.spread[:, 0] * device.constants.wider * found.kernels.time_s[:, 0] * counts
+    of_host = device.constants("dispatch.spread") * float(wait_s)
+    spread = float(np.hypot(errors.sum(), of_host)) / time_s if time_s else 0.0
+    factor = float(np.exp(BAR_SIGMAS * spread))
+    engine = max(engines, key=engines.__getitem__)
+    bound, binds = roofline.verdict(compute, engine, memory, over, "host" if wait_s > over / 2 else "launch")
+    return Prediction(
+        time_s=time_s,
+        low_s=max(floor_s, time_s / factor),
+        high_s=time_s * factor,
+        floor_s=floor_s,
+        compute_s=compute,
+        memory_s=memory,
+        overhead_s=over,
+        bound=bound,
+        binds=binds,
+        host_s=sum(row.host_s for row in rows),
+        kernels=sum(row.kernels for row in rows),
+    )

@@ -1,0 +1,1 @@
+"""Rooflines: classic, hierarchical, cache-aware and of instructions."""

@@ -1,0 +1,70 @@
+"""The constants of a machine family: what real kernels lose, each with its meaning and source."""
+
+from __future__ import annotations
+
+import msgspec
+
+from rooflab.errors import RooflabError, UnknownNameError
+from rooflab.types.machine import Source
+
+
+class Constant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One constant: its value in base units, what it means, where it is from.
+
+    Attributes:
+        fitted: whether it was adjusted to measured times (the source says which), not read off a
+            datasheet or measured by itself.
+    """
+
+    value: float | list[float]
+    meaning: str
+    source: Source
+    fitted: bool = False
+
+
+class Constants(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A family's constants by "topic.name".
+
+    Attributes:
+        wider: factor on the spread of predictions, 1 for a family that was fitted itself.
+    """
+
+    family: str
+    members: tuple[str, ...]
+    kind: str
+    vendor: str | None
+    years: tuple[int, int] | None
+    wider: float
+    values: dict[str, Constant]
+
+    def __call__(self, name: str) -> float:
+        """The number called `name` ("matmul.fill_clocks").
+
+        Raises:
+            UnknownNameError: no such constant, with near matches.
+        """
+        found = self.values.get(name)
+        if found is None:
+            raise UnknownNameError(f"constant of {self.family}", name, sorted(self.values))
+        if isinstance(found.value, list):
+            raise RooflabError(f"constant {name} of {self.family} is a list; read it with `many`")
+        return found.value
+
+    def many(self, name: str) -> list[float]:
+        """The list of numbers called `name`."""
+        found = self.values.get(name)
+        if found is None:
+            raise UnknownNameError(f"constant of {self.family}", name, sorted(self.values))
+        return found.value if isinstance(found.value, list) else [found.value]
+
+    def models(self, topic: str) -> bool:
+        """Whether the family has constants for the mechanism called `topic`."""
+        return f"{topic}.spread" in self.values
+
+    def replaced(self, values: dict[str, float]) -> Constants:
+        """These constants with other numbers for some of them, each said to be "assumed: given"."""
+        made = dict(self.values)
+        for name, value in values.items():
+            self(name)
+            made[name] = msgspec.structs.replace(made[name], value=value)
+        return msgspec.structs.replace(self, values=made)

@@ -1,0 +1,120 @@
+"""What every result can do: be shown, be saved, be a notebook's cell, become plain data and be read back."""
+
+from __future__ import annotations
+
+from os import PathLike
+from types import ModuleType
+from typing import Any, ClassVar, Self
+
+import msgspec
+
+from rooflab.errors import RooflabError, UnknownNameError
+
+# Every type of result, and the module that it lives in: what `load` knows by the "type" of a JSON document.
+RESULTS = {
+    "Machine": "rooflab.types.machine",
+    "Report": "rooflab.types.report",
+    "Variants": "rooflab.types.variants",
+    "LoopReport": "rooflab.types.loop",
+    "TileSweep": "rooflab.types.loop",
+    "Simulation": "rooflab.types.simulation",
+    "MissCurve": "rooflab.types.simulation",
+    "CoreSimulation": "rooflab.types.core_simulation",
+    "Transfer": "rooflab.types.transfer",
+    "Calibration": "rooflab.types.calibration",
+    "Sweep": "rooflab.types.lab",
+}
+
+
+class Result:
+    """The base of every result, a frozen struct with a field `schema`: the version of its form.
+
+    Attributes:
+        NEWEST: the newest version that is read.
+        WHAT: the result in errors: "not a machine: …".
+    """
+
+    __slots__ = ()
+    NEWEST: ClassVar[int] = 1
+    WHAT: ClassVar[str] = "result"
+
+    def show(self) -> None:
+        """Print this result to the terminal."""
+        _views().show(self)
+
+    def save(self, *paths: str | PathLike[str]) -> None:
+        """Write this result to each path, in the format that its suffix names.
+
+        Every result has .json, which `rooflab.load` reads back, and .html, one page that needs no network;
+        most have .csv, .svg, .png and .pdf too. Each file appears whole or not at all.
+
+        Raises:
+            FileError: an unknown suffix, or a path that cannot be written; nothing has been written then.
+            RooflabError: no such picture of this result; the other files are written.
+        """
+        _views().save(self, *paths)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows of this result: its page, in a frame."""
+        return _views().notebook_cell(self)
+
+    def _summary(self) -> str:
+        """The answer in a few words, for `repr`."""
+        return str(getattr(self, "name", ""))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._summary()}>"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain dictionaries, lists and numbers, as the JSON file holds them; read back by `from_dict`."""
+        return {"type": type(self).__name__, **msgspec.to_builtins(self)}
+
+    @classmethod
+    def from_dict(cls, raw: dict[str, Any]) -> Self:
+        """The result that `to_dict` was called on.
+
+        Raises:
+            RooflabError: an unknown key, a missing or wrong value, another type of result, a newer schema.
+        """
+        return convert(cls, raw)
+
+
+def convert(cls: type[Any], raw: object, derived: tuple[str, ...] = ()) -> Any:
+    """`raw` as a `cls`, without its "type" and without the keys in `derived`, which follow from the others.
+
+    Raises:
+        RooflabError: an unknown key, a missing or wrong value, another type of result, a newer schema.
+    """
+    if not isinstance(raw, dict):
+        raise RooflabError(f"not {cls.WHAT}: expected an object, got {type(raw).__name__}")
+    kind = raw.get("type", cls.__name__)
+    if kind != cls.__name__:
+        raise RooflabError(f"not {cls.WHAT}: its type is {kind!r}, expected {cls.__name__!r}")
+    schema = raw.get("schema")
+    if isinstance(schema, int) and schema > cls.NEWEST:
+        raise RooflabError(f"schema {schema} is newer than this rooflab reads ({cls.NEWEST}); update rooflab")
+    try:
+        return msgspec.convert({key: raw[key] for key in raw if key not in ("type", *derived)}, cls)
+    except msgspec.ValidationError as error:
+        raise RooflabError(f"not {cls.WHAT}: {error}") from None
+
+
+def read(raw: object) -> Result:
+    """The result in `raw`, a JSON document of any type of `RESULTS`.
+
+    Raises:
+        RooflabError: no such type, or what `from_dict` of that type raises.
+    """
+    from importlib import import_module
+
+    if not isinstance(raw, dict) or not isinstance(raw.get("type"), str):
+        raise RooflabError('expected an object with a "type", as rooflab writes them')
+    if raw["type"] not in RESULTS:
+        raise UnknownNameError("type of result", raw["type"], RESULTS)
+    return getattr(import_module(RESULTS[raw["type"]]), raw["type"]).from_dict(raw)
+
+
+def _views() -> ModuleType:
+    from rooflab import views
+
+    return views

@@ -1,0 +1,74 @@
+"""One program on several machines, or under several what-ifs: its reports side by side."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from rooflab.types.report import Report
+from rooflab.types.result import Result, convert
+from rooflab.units import duration
+
+_LINE = ("time_s", "low_s", "high_s", "bound", "binds")
+
+
+class Variants(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Reports of one program, the first being what the others are held against.
+
+    Attributes:
+        name: of the program.
+        names: of each report: where it was predicted, and what was changed ("h200-sxm, bandwidth=2x").
+        reports: one for each name.
+    """
+
+    WHAT = "variants of a report"
+
+    name: str
+    names: tuple[str, ...]
+    reports: tuple[Report, ...]
+    schema: int = 1
+
+    def __getitem__(self, name: str) -> Report:
+        """The report of that name.
+
+        Raises:
+            UnknownNameError: no such variant, with near matches.
+        """
+        from rooflab.errors import UnknownNameError
+
+        if name not in self.names:
+            raise UnknownNameError(f"variant of {self.name}", name, self.names)
+        return self.reports[self.names.index(name)]
+
+    def _summary(self) -> str:
+        times = (
+            f"{name} {duration(report.time_s) if report.time_s is not None else '–'}"
+            for name, report in zip(self.names, self.reports, strict=True)
+        )
+        return f"{self.name}: {'; '.join(times)}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain dictionaries, lists and numbers: a summary line for each, then each whole report."""
+        lines = []
+        for name, report in zip(self.names, self.reports, strict=True):
+            prediction = report.prediction
+            line: dict[str, Any] = {"on": name, "machine": report.machine.name if report.machine else None}
+            line |= {key: getattr(report, key) for key in _LINE}
+            lines.append({**line, "floor_s": None if prediction is None else prediction.floor_s})
+        return {
+            "type": "Variants",
+            "schema": self.schema,
+            "name": self.name,
+            "variants": lines,
+            "reports": [report.to_dict() for report in self.reports],
+        }
+
+    @classmethod
+    def from_dict(cls, raw: dict[str, Any]) -> Variants:
+        """The variants that `to_dict` was called on (see `Result.from_dict`)."""
+        plain = {**raw, "names": [], "reports": []} if isinstance(raw, dict) else raw
+        empty = convert(cls, plain, derived=("variants",))
+        names = tuple(line["on"] for line in raw["variants"])
+        reports = tuple(Report.from_dict(report) for report in raw["reports"])
+        return msgspec.structs.replace(empty, names=names, reports=reports)

@@ -1,0 +1,1 @@
+"""What all views share: tables of text, the console, the page, files, charts' axes and colours."""

@@ -1,0 +1,25 @@
+"""The files that a sweep of the teaching model is written to."""
+
+from __future__ import annotations
+
+from rooflab.types.lab import Sweep
+from rooflab.views.common import files
+from rooflab.views.lab.chart import chart
+from rooflab.views.lab.page import html
+
+
+def csv_text(sweep: Sweep) -> str:
+    """A line for each value, in base units."""
+    rows = [
+        (value, each.memory_s, each.compute_s, each.total_s, each.regime)
+        for value, each in zip(sweep.values, sweep.results, strict=True)
+    ]
+    return files.csv_text((sweep.parameter, "memory_s", "compute_s", "total_s", "regime"), rows)
+
+
+WRITERS: dict[str, files.Writer] = {
+    ".json": files.json_writer,
+    ".csv": lambda sweep: csv_text(sweep).encode(),
+    ".html": lambda sweep: html(sweep).encode(),
+    **files.picture_writers(chart),
+}

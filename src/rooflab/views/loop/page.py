@@ -1,0 +1,79 @@
+"""One HTML page that shows a loop: its bound, its roofline and times, its source line by line, all tables."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from rooflab.types.loop import LoopReport
+from rooflab.views.common import page
+from rooflab.views.common.table import Table
+from rooflab.views.loop import charts, count_tables, tables
+
+_DRAWINGS = (
+    page.Drawing("Roofline", charts.roofline, (460, 330)),
+    page.Drawing("Time", charts.times),  # as high as it has bars
+)
+
+
+class Line(NamedTuple):
+    """A line of the source on the page: each of `cells` is a text and its share of that column's total."""
+
+    number: int
+    text: str
+    cells: tuple[tuple[str, float], ...]
+
+
+def html(report: LoopReport) -> str:
+    """The page of `report`: its bound, the roofline and the times by level, its source with misses, all tables."""
+    bound = tables.bound(report).rstrip(".")
+    return page.render(
+        report.name,
+        "a loop",
+        facts=(f"{bound[0].upper()}{bound[1:]}.", report.where),
+        charts=page.charts(report, _DRAWINGS),
+        tables=every(report),
+        sources=() if report.machine is None else report.machine.sources,
+        template="loop/page.html.j2",
+        warnings=report.warnings,
+        columns=("FLOP", "accesses", *(f"{level.name} misses" for level in report.simulation.levels)),
+        listing=listing(report),
+    )
+
+
+def every(report: LoopReport) -> tuple[Table, ...]:
+    """All tables of `report` in reading order."""
+    left_out = ("Bound", "Measured", "Predicted", "prange", "Compiled")
+    facts = [fact for fact in tables.facts(report) if fact[0] not in left_out]
+    first = (Table("Totals", ("", ""), tuple(facts), words=2), tables.levels(report))
+    conditions = tuple((each,) for each in tables.conditions(report))
+    last = (
+        Table("Layer conditions", ("",), conditions),
+        Table("Checked", ("",), tuple((each,) for each in report.checks)),
+        Table("Conventions and assumptions", ("",), tuple((each,) for each in report.conventions)),
+    )
+    made = (*first, *count_tables.every(report), *last)
+    return tuple(table for table in made if table is not None and table.rows)
+
+
+def listing(report: LoopReport) -> tuple[Line, ...]:
+    """The source line by line, with what each line computes, accesses and misses."""
+    names = [level.name for level in report.simulation.levels]
+    counted = {
+        each.line: (each.flop, each.accesses, *(each.misses.get(name, 0) for name in names))
+        for each in report.lines
+    }
+    totals = [max(sum(column), 1) for column in zip(*counted.values(), strict=True)]
+    source = report.source or tuple((each.line, each.text) for each in report.lines)
+    nothing = (("", 0.0),) * (2 + len(names))
+    return tuple(
+        Line(
+            number,
+            text,
+            tuple(
+                (tables.short(count), count / total) for count, total in zip(counted[number], totals, strict=True)
+            )
+            if number in counted
+            else nothing,
+        )
+        for number, text in source
+    )

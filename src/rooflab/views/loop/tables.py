@@ -1,0 +1,162 @@
+"""What the terminal and the page say of a loop, as plain rows of text."""
+
+from __future__ import annotations
+
+from rooflab.types.loop import LoopReport, Predicted, Timed
+from rooflab.units import si
+from rooflab.views.common.table import UNKNOWN, Table, lasting
+
+
+def facts(report: LoopReport) -> list[tuple[str, str]]:
+    """The totals, in words."""
+    flop = (
+        ", ".join(f"{si(each.count, 'FLOP')} {each.dtype} {each.engine}" for each in report.flop_by) or "no FLOP"
+    )
+    share = "" if report.intensity is None else f"; {report.intensity:.3g} FLOP per byte of main memory"
+    made = [
+        ("Given", "; ".join(f"{name} {value}" for name, value in report.arguments.items())),
+        ("Work", f"{flop}; {si(report.accesses, 'accesses')} of {si(report.accessed_bytes, 'B')}{share}"),
+        ("Loops", "; ".join(_trips(report))),
+        ("Caches", f"{report.caches} (simulated)"),
+    ]
+    if report.runs:
+        made.append(("Measured", "; ".join(_timed(each) for each in report.runs)))
+    made.append(("prange", report.parallel))
+    made += [("Predicted", _predicted(report, each)) for each in report.predictions]
+    if report.prediction is not None:
+        made.append(("Bound", bound(report)))
+    if report.code is not None:
+        made.append(("Compiled", _compiled(report)))
+    static = report.static
+    if static is not None:
+        if static.reason is None:
+            agrees = "as counted" if static.agrees else "NOT as counted"
+            made.append(("Formula", f"{static.flop} FLOP; {static.accessed_bytes} B accessed ({agrees})"))
+        else:
+            made.append(("Formula", f"none: {static.reason}"))
+    return made
+
+
+def bound(report: LoopReport) -> str:
+    """What binds the loop on one core, in one sentence."""
+    made = report.prediction
+    if made is None:
+        if report.machine is None:
+            return "No bound without a machine: give machine= (or --machine), as rooflab measure writes it."
+        return f"No bound: {report.machine.name} does not state the rates of every level and of the core."
+    timed = [each for each in report.points if each.time_s is not None]
+    slowest = max(timed, key=lambda each: each.time_s or 0.0)
+    run = report.run()
+    measured = "" if run is None else f" ({si(run.median_s, 's')} measured)"
+    whole = f"of {si(made.time_s, 's')} predicted on one core{measured}"
+    core, level = si(made.core_s, "s"), f"{si(slowest.time_s, 's')} for {si(slowest.nbytes, 'B')}"
+    if made.binds == slowest.level and made.core_s > (slowest.time_s or 0.0):
+        said = f"the way of the data takes longest, {slowest.level} most of it ({level})"
+        return f"{made.bound}: {said}, {whole}; the core takes {core} ({made.core_why})"
+    if made.binds == slowest.level:
+        return f"{made.bound}: {slowest.level} takes {level}, {whole}; the core takes {core} ({made.core_why})"
+    said = f"the core takes {core} ({made.core_why}), {whole}"
+    return f"{made.bound}: {said}; the slowest level, {slowest.level}, takes {level}"
+
+
+def levels(report: LoopReport) -> Table | None:
+    """The loop at every level of the machine; without a machine the traffic alone."""
+    if not report.points:
+        rows = [
+            (each.level, si(each.read_bytes, "B"), si(each.write_bytes, "B"))
+            for each in (report.warm or report.simulation).traffic
+        ]
+        note = "Give machine= (or --machine) to see its roofs: rooflab measure -o machine.toml writes this one's."
+        return Table(
+            f"Traffic by level that serves it ({_state(report)})",
+            ("level", "read", "written"),
+            tuple(rows),
+            note=note,
+        )
+    rows = [
+        (
+            each.level,
+            si(each.read_bytes, "B"),
+            si(each.write_bytes, "B"),
+            UNKNOWN if each.intensity is None else f"{each.intensity:.3g}",
+            UNKNOWN if each.bytes_per_s is None else si(each.bytes_per_s, "B/s"),
+            lasting(each.time_s),
+            UNKNOWN if each.roof_flop_per_s is None else si(each.roof_flop_per_s, "FLOP/s"),
+            UNKNOWN if each.share is None else f"{each.share:.0%}",
+        )
+        for each in report.points
+    ]
+    columns = ("level", "read", "written", "FLOP/B", "attains", "takes", "roof", "of roof")
+    note = (
+        "One core. L1: what the compiled loop loads and stores (cache-aware); others: what crosses to the nearer"
+        " level (hierarchical). Attains: that level on this mix of reads and writes."
+    )
+    return Table(f"At every level ({_state(report)})", columns, tuple(rows), note=note)
+
+
+def lines(report: LoopReport) -> Table | None:
+    """FLOP, accesses and misses of each line of the source that has any."""
+    if not report.lines:
+        return None
+    names = [level.name for level in report.simulation.levels]
+    columns = ("line", "source", "FLOP", "accesses", *(f"{name} misses" for name in names))
+    rows = tuple(
+        (
+            str(each.line),
+            each.text,
+            short(each.flop),
+            short(each.accesses),
+            *(short(each.misses.get(name, 0)) for name in names),
+        )
+        for each in report.lines
+    )
+    return Table("By line, from empty caches", columns, rows, words=2)
+
+
+def short(count: int) -> str:
+    """`count` to three digits: "1.30 M"."""
+    return si(count, "").strip()
+
+
+def _state(report: LoopReport) -> str:
+    return "a run after a run: what fits stays in the caches" if report.warm is not None else "from empty caches"
+
+
+def _trips(report: LoopReport) -> list[str]:
+    return [f"{each.variable or 'while'} (line {each.line}) {each.trips:,} trips" for each in report.loops]
+
+
+def _timed(run: Timed) -> str:
+    who = "one core" if run.threads == 1 else f"{run.threads} threads"
+    return (
+        f"{who}, {run.cache} {si(run.median_s, 's')} (best {si(run.best_s, 's')}, spread {run.spread:.0%}"
+        f" of {run.runs})"
+    )
+
+
+def _predicted(report: LoopReport, made: Predicted) -> str:
+    who = "one core" if made.threads == 1 else f"{made.threads} threads"
+    said = (
+        f"{who} {si(made.time_s, 's')}: {si(made.overlapped_s, 's')} where all overlaps, {si(made.serial_s, 's')}"
+        f" where nothing does; the core alone {si(made.core_s, 's')} ({made.core_why})"
+    )
+    run = report.run(made.threads)
+    return said if run is None or not made.time_s else f"{said}; measured {run.median_s / made.time_s:.2f} ×"
+
+
+def _compiled(report: LoopReport) -> str:
+    code = report.code
+    assert code is not None
+    how = f"vectorised, {code.lanes} lanes" if code.vectorised else f"not vectorised: {code.why_not}"
+    said = f"{how}; a pass of the inner loop has {code.loads} loads, {code.stores} stores and {code.flop} FLOP"
+    if code.read_bytes is None or code.write_bytes is None:
+        return said
+    left = (code.read_bytes + code.write_bytes) / report.accessed_bytes
+    if left > 0.995:
+        return f"{said}; all of the source's accesses are left"
+    return f"{said}; {left:.0%} of the source's accessed bytes are left, the rest stays in registers"
+
+
+def conditions(report: LoopReport) -> tuple[str, ...]:
+    """What must stay in which cache; empty where the nest is not affine."""
+    return () if report.static is None else report.static.conditions

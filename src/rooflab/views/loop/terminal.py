@@ -1,0 +1,70 @@
+"""A loop in the terminal: what it asks for, what limits it at each level, what the compiler left, line by line."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING, TextIO
+
+from rooflab.types.loop import LoopReport
+from rooflab.views.common.console import console, drawn_table, fold
+from rooflab.views.common.table import Table, without
+from rooflab.views.loop import count_tables, tables
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+_LABEL = 10  # columns of the names of facts
+_SOURCE = 40  # columns of a line of source, where the terminal is narrow
+
+
+def show(report: LoopReport, file: TextIO | None = None) -> None:
+    """Print `report`."""
+    out = console(file)
+    for part in pages(report, out.width):
+        out.print(part)
+
+
+def pages(report: LoopReport, width: int = 80) -> list[RenderableType]:
+    """What `show` prints, in order."""
+    from rich.text import Text
+
+    made: list[RenderableType] = [Text(f"{report.name}  ({report.where})", style="bold")]
+    made += [Text(line, style="bold red") for each in report.warnings for line in textwrap.wrap(each, width)]
+    made.append(Text(""))
+    made += [_fact(name, value, width) for name, value in tables.facts(report)]
+    for table in (tables.levels(report), lines(report, width), count_tables.kinds(report)):
+        if table is not None and table.rows:
+            made += [Text(""), *drawn_table(table, width)]
+    for title, said in (("Layer conditions", tables.conditions(report)), ("Checked", report.checks)):
+        if said:
+            made += [Text(""), Text(title, style="bold")]
+            made += [Text(line) for each in said for line in _listed(each, width)]
+    made += [Text(""), Text("Conventions", style="bold")]
+    made += [Text(line, style="dim") for each in report.conventions for line in _listed(each, width)]
+    return made
+
+
+def lines(report: LoopReport, width: int = 80) -> Table | None:
+    """FLOP, accesses and misses by line of the source, as wide as `width` allows."""
+    table = tables.lines(report)
+    if table is None:
+        return None
+    room = max(_SOURCE, width - 16 * (len(table.columns) - 1))
+    rows = tuple((number, _cut(text, room), *counts) for number, text, *counts in table.rows)
+    table = table._replace(rows=rows)
+    return table if len(fold(table, width)) == 1 else without(table, ("source",))
+
+
+def _cut(text: str, room: int) -> str:
+    return text if len(text) <= room else text[: room - 1] + "…"
+
+
+def _fact(name: str, value: str, width: int) -> RenderableType:
+    from rich.text import Text
+
+    wrapped = textwrap.wrap(value, max(width - _LABEL, 20)) or [""]
+    return Text.assemble((name.ljust(_LABEL), "dim"), f"\n{' ' * _LABEL}".join(wrapped))
+
+
+def _listed(text: str, width: int) -> list[str]:
+    return textwrap.wrap(f"- {text}", width, subsequent_indent="  ")

@@ -1,0 +1,32 @@
+"""One HTML page that shows a machine: its roofline, the curves behind it, tables, checks, sources."""
+
+from __future__ import annotations
+
+from rooflab.types.machine import Machine
+from rooflab.views.common import page
+from rooflab.views.machine import curves, roofline, tables
+
+_DRAWINGS = (
+    page.Drawing("Roofline", roofline.roofline, (460, 330)),
+    page.Drawing("Bandwidth over working set", curves.bandwidth, (340, 280)),
+    page.Drawing("Latency over working set", curves.latency, (340, 280)),
+    page.Drawing("Thread scaling", curves.scaling, (220, 200)),
+)
+
+
+def html(machine: Machine) -> str:
+    """The page of `machine`: charts, tables, failed checks first, environment and sources.
+
+    A system or a storage device may have no roofline: its page has the tables.
+    """
+    return page.render(
+        machine.name,
+        "roofs",
+        facts=tables.facts(machine),
+        charts=page.charts(machine, _DRAWINGS),
+        ridge=tables.ridge_sentence(machine),
+        tables=tables.every(machine),
+        checks=machine.checks,
+        environment=tables.environment(machine),
+        sources=machine.sources,
+    )

@@ -1,0 +1,7 @@
+"""A report as people see it: its operations in the terminal, on a page, under the roofs of its machine."""
+
+from rooflab.views.report.files import WRITERS
+from rooflab.views.report.page import html
+from rooflab.views.report.terminal import show
+
+__all__ = ["WRITERS", "html", "show"]

@@ -1,0 +1,57 @@
+"""The files that a report is written to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rooflab.types.report import Report, Row
+from rooflab.views.common import files
+from rooflab.views.report.page import html
+from rooflab.views.report.roofline import roofline
+
+
+def _predicted(name: str) -> Callable[[Row], object]:
+    return lambda row: None if row.prediction is None else getattr(row.prediction, name)
+
+
+_COLUMNS: tuple[tuple[str, Callable[[Row], object]], ...] = (
+    ("name", lambda row: row.op.name),
+    ("kind", lambda row: row.op.kind),
+    ("module", lambda row: row.op.module),
+    ("where", lambda row: row.op.where),
+    ("phase", lambda row: row.op.phase),
+    ("branch", lambda row: row.op.branch),
+    ("count", lambda row: row.op.count),
+    ("flop", lambda row: row.flop),
+    ("macs", lambda row: row.macs),
+    ("read_bytes", lambda row: row.read_bytes),
+    ("write_bytes", lambda row: row.write_bytes),
+    ("accessed_bytes", lambda row: row.accessed_bytes),
+    ("wire_bytes", lambda row: None if row.cost is None else row.cost.wire_bytes * row.op.count),
+    ("intensity", lambda row: row.intensity),
+    ("ridge", lambda row: row.ridge),
+    ("time_s", _predicted("time_s")),
+    ("low_s", _predicted("low_s")),
+    ("high_s", _predicted("high_s")),
+    ("floor_s", _predicted("floor_s")),
+    ("bound", lambda row: row.bound),
+    ("binds", lambda row: row.binds),
+    ("note", lambda row: row.unbound if row.cost is None else row.cost.note),
+)
+
+
+def csv_text(report: Report) -> str:
+    """A line for each operation, numbers of all its executions in base units; unknown is empty."""
+    return files.csv_text(
+        [name for name, _ in _COLUMNS], ([read(row) for _, read in _COLUMNS] for row in report.rows)
+    )
+
+
+# JSON holds everything, CSV has a line for each operation; the pictures are the roofline of its machine with the
+# operations on it.
+WRITERS: dict[str, files.Writer] = {
+    ".json": files.json_writer,
+    ".csv": lambda report: csv_text(report).encode(),
+    ".html": lambda report: html(report).encode(),
+    **files.picture_writers(roofline),
+}

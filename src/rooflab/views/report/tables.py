@@ -1,0 +1,328 @@
+"""What the terminal and the page say of a report, as plain rows of text: one definition for both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from rooflab.errors import UnknownNameError
+from rooflab.types.groups import ITSELF, Group, GroupBy, grouped, names_of
+from rooflab.types.report import Report, Row
+from rooflab.units import duration, si
+from rooflab.views.common.table import UNKNOWN, Table
+from rooflab.work.peak_memory import fits_sentence
+
+SORTS = ("order", "time", "flop", "bytes", "intensity")
+TOP = 12  # lines of the table of operations where none are asked for
+
+
+class Line(NamedTuple):
+    """Equal operations in alike modules, as one line of the table of operations.
+
+    Attributes:
+        times: how often they run, all together.
+        row: the first of them.
+    """
+
+    name: str
+    module: str
+    times: int
+    flop: float | None
+    nbytes: float | None
+    time_s: float | None
+    row: Row
+
+
+def coverage(report: Report) -> tuple[str, ...]:
+    """How much was counted; then what was not, by name, and what could not be followed."""
+    found = report.coverage
+    share = found.bytes_share
+    moved = "" if share in (None, 1.0) else f", which touch {_share(share)} of tensor bytes"
+    lines = [
+        f"Coverage {_share(found.share)}: {found.counted:,} of {_count(found.ops, 'operation')} counted{moved}."
+    ]
+    if found.uncounted:
+        names = "; ".join(
+            (name if times == 1 else f"{name} × {times}")
+            + (f" ({found.reasons[name]})" if name in found.reasons else "")
+            for name, times in found.uncounted.items()
+        )
+        lines.append(f"Not counted, so missing from every total: {names}.")
+    lines += [f"Not followed: {reason}." for reason in found.unknown]
+    return tuple(lines)
+
+
+def facts(report: Report) -> tuple[tuple[str, str], ...]:
+    """The totals: (name, value) pairs in reading order; an empty name goes on with the one before."""
+    held = [("peak memory", memory(report))]
+    if report.machine is not None:
+        held.append(("", f"{fits_sentence(report.memory, report.machine)}."))
+    if report.rows and not report.coverage.counted:
+        return (("FLOP, bytes", "unknown: no operation was counted"), *held)
+    parts = [f"{one.dtype} {one.engine} {si(one.count, 'FLOP')}" for one in report.flop_by]
+    made = [*times(report), ("FLOP", _with_parts(f"{si(report.flop, 'FLOP')} ({report.flop:,.0f})", parts))]
+    if report.macs:
+        made.append(("MAC", f"{si(report.macs, 'MAC')} ({report.macs:,.0f})"))
+    both = (f"{si(report.read_bytes, 'B')} read", f"{si(report.write_bytes, 'B')} written")
+    made.append(("bytes", _with_parts(si(report.nbytes, "B"), both)))
+    made.append(("accessed", si(report.accessed_bytes, "B")))
+    if report.wire_bytes:
+        made.append(("on the wire", f"{si(report.wire_bytes, 'B')} a rank"))
+    made.append(("intensity", UNKNOWN if report.intensity is None else f"{report.intensity:.4g} FLOP/byte"))
+    if report.parameters:
+        made.append(("parameters", f"{report.parameters:,} ({si(report.parameter_bytes, 'B')})"))
+    return (*made, *held)
+
+
+def times(report: Report) -> tuple[tuple[str, str], ...]:
+    """Predicted time with its error bar, what binds, the floor and how it was taken to run; none without one."""
+    found, setting = report.prediction, report.setting
+    if found is None or setting is None or report.machine is None:
+        return ()
+    bar = f"{duration(found.low_s)} to {duration(found.high_s)}"
+    how = f"{setting.mode} mode, {setting.cache} caches, {setting.power} clocks"
+    changed = "".join(f", {name} × {factor:.4g}" for name, factor in setting.what_if.items())
+    made = [("time", f"{duration(found.time_s)} ({bar}), predicted on {report.machine.name}: {how}{changed}")]
+    parts = [f"arithmetic {duration(found.compute_s)}"] if found.compute_s else []
+    parts += [f"{name} {duration(seconds)}" for name, seconds in found.memory_s.items() if seconds]
+    parts.append(f"overhead {duration(found.overhead_s)}")
+    made.append(("bound", f"{words(found.bound, found.binds)}; {', '.join(parts)}"))
+    made.append(("floor", f"{duration(found.floor_s)}, {_share(found.floor_s / found.time_s)} of the time"))
+    return tuple(made)
+
+
+def memory(report: Report) -> str:
+    """The most held at one moment, with each kind at its own most."""
+    held = report.memory
+    kinds = (
+        ("parameters", held.parameters_bytes),
+        ("buffers", held.buffers_bytes),
+        ("gradients", held.gradients_bytes),
+        ("optimizer state", held.optimizer_state_bytes),
+        ("activations", held.activations_bytes),
+        ("KV cache", held.kv_cache_bytes),
+        ("inputs", held.inputs_bytes),
+    )
+    return _with_parts(si(held.most_bytes, "B"), [f"{name} {si(nbytes, 'B')}" for name, nbytes in kinds if nbytes])
+
+
+def groups(report: Report, key: GroupBy, sort: str = "flop", top: int | None = None) -> Table:
+    """Subtotals by module (a tree, alike neighbours on one line), kind or operation; all without `top`."""
+    if key == "module":
+        # A tree keeps its order: its subtotals add up line by line.
+        found = list(grouped(merge_alike(report.rows), "module"))
+        names = [_branch(group, report.name) for group in found]
+    else:
+        found = _sorted(
+            report.by(key), sort, lambda group: (group.time_s, group.flop, group.nbytes, group.intensity)
+        )
+        if sort == "order":
+            first = {name: number for number, name in enumerate(dict.fromkeys(names_of(report.rows, key)))}
+            found.sort(key=lambda group: first[group.name])
+        names = [group.name for group in found]
+    rows = [_group_row(name, group, report) for name, group in zip(names[:top], found, strict=False)]
+    columns = (key, "ops", "FLOP", "MAC", "bytes", "FLOP/byte", "of FLOP", "of bytes", "time", "of time")
+    if report.prediction is None:
+        columns, rows = columns[:-2], [row[:-2] for row in rows]
+    return Table(f"By {_KEY_WORDS[key]}", columns, tuple(rows), note=_left_out(len(found), top))
+
+
+def operations(report: Report, sort: str = "bytes", top: int | None = TOP) -> Table:
+    """The operations with the most bytes (or as `sort` says), equal ones on one line."""
+    lines = _sorted(lines_of(report), sort, lambda line: (line.time_s, line.flop, line.nbytes, line.row.intensity))
+    rows = [
+        (
+            line.name,
+            line.module or UNKNOWN,
+            f"{line.times:,}",
+            _amount(line.flop, "FLOP"),
+            _amount(line.nbytes, "B"),
+            intensity(line.row.intensity),
+            intensity(line.row.ridge),
+            duration(line.time_s) if line.time_s is not None else UNKNOWN,
+            UNKNOWN if line.time_s is None else _part(line.time_s, report.time_s or 0.0),
+            bound(line.row),
+        )
+        for line in lines[:top]
+    ]
+    columns = ("operation", "module", "times", "FLOP", "bytes", "FLOP/byte", "ridge", "time", "of time", "bound")
+    inside = any(line.module for line in lines)
+    with_machine = [6, *([7, 8] if report.prediction is not None else []), 9]
+    kept = [0, *([1] if inside else []), 2, 3, 4, 5, *(with_machine if report.machine is not None else [])]
+    note = _left_out(len(lines), top)
+    if report.machine is not None:
+        note = f"Ridge: the FLOP/byte at which {report.machine.name} computes as long as it moves bytes. {note}"
+    made = tuple(tuple(row[i] for i in kept) for row in rows)
+    return Table(_BY_SORT[sort], tuple(columns[i] for i in kept), made, 2 if inside else 1, note.strip())
+
+
+def reasons(report: Report) -> tuple[str, ...]:
+    """Why rows have no bound although a machine is given, each reason once."""
+    times: dict[str, int] = {}
+    for row in report.rows:
+        if row.unbound is not None and (row.cost is None or row.nbytes):
+            times[row.unbound] = times.get(row.unbound, 0) + 1
+    total = _count(len(report.rows), "operation")
+    return tuple(f"No bound for {count:,} of {total}: {reason}." for reason, count in times.items())
+
+
+def bound(row: Row) -> str:
+    """What binds `row`: "memory: HBM", "compute: bf16 matrix", "balanced: HBM"; a dash where unknown."""
+    return UNKNOWN if row.bound is None else words(row.bound, row.binds)
+
+
+def words(bound: str, binds: str | None) -> str:
+    """What binds, as "memory: HBM" for "memory-bound" by HBM."""
+    return f"{bound.removesuffix('-bound')}: {binds}"
+
+
+def lines_of(report: Report) -> tuple[Line, ...]:
+    """Equal operations in alike modules as one line each, in the order of the first; views are left out."""
+    found: dict[object, list[Row]] = {}
+    for row in merge_alike(report.rows):
+        if row.op.kind != "view":
+            key = (row.op.name, row.op.module, row.op.phase, id(row.cost), row.op.count)
+            found.setdefault(key, []).append(row)
+    made = []
+    for rows in found.values():
+        first, times = rows[0], len(rows) * rows[0].op.count
+        flop = None if first.flop is None else first.flop * len(rows)
+        nbytes = None if first.nbytes is None else first.nbytes * len(rows)
+        predicted = [row.prediction.time_s for row in rows if row.prediction is not None]
+        time_s = sum(predicted) if len(predicted) == len(rows) else None
+        made.append(Line(first.op.name, first.op.module, times, flop, nbytes, time_s, first))
+    return tuple(made)
+
+
+def merge_alike(rows: Sequence[Row]) -> tuple[Row, ...]:
+    """`rows` with numbered neighbours that ask for the same ("blocks.0" to "blocks.11") as "blocks.0–11"."""
+    renamed = _alike(grouped(rows, "module"))
+    if not renamed:
+        return tuple(rows)
+    replace = msgspec.structs.replace
+    known: dict[str, str] = {}
+    made = []
+    for row in rows:
+        path = row.op.module
+        if path not in known:
+            parts = path.split(".") if path else []
+            prefixes = (".".join(parts[: i + 1]) for i in range(len(parts)))
+            known[path] = ".".join(renamed.get(p, part) for p, part in zip(prefixes, parts, strict=True))
+        made.append(replace(row, op=replace(row.op, module=known[path])) if known[path] != path else row)
+    return tuple(made)
+
+
+def _alike(found: Sequence[Group]) -> dict[str, str]:
+    """For each module path in a run of alike numbered neighbours: its new last part."""
+    siblings: dict[str, list[Group]] = {}
+    for group in found:
+        parent, _, last = group.name.rpartition(".")
+        if last.isdigit():
+            siblings.setdefault(parent, []).append(group)
+    made: dict[str, str] = {}
+    for members in siblings.values():
+        runs: list[list[Group]] = []
+        for group in members:
+            if runs and _numbers(group) == _numbers(runs[-1][0]):
+                runs[-1].append(group)
+            else:
+                runs.append([group])
+        for run in runs:
+            if len(run) > 1:
+                ends = f"{run[0].name.rpartition('.')[2]}–{run[-1].name.rpartition('.')[2]}"
+                made |= {each.name: ends for each in run}
+    return made
+
+
+def _numbers(group: Group) -> tuple[float, ...]:
+    return group.ops, group.counted, group.flop, group.read_bytes, group.write_bytes
+
+
+def _branch(group: Group, whole: str) -> str:
+    last = ITSELF if group.name.endswith(ITSELF) else group.name.rpartition(".")[2]
+    return "  " * group.depth + (last if group.depth else whole)
+
+
+def _group_row(name: str, group: Group, report: Report) -> tuple[str, ...]:
+    if group.ops and not group.counted:
+        return (name, f"{group.ops:,}", *[UNKNOWN] * 8)
+    # A sum without its uncounted rows is no sum.
+    least = "" if group.counted == group.ops else "> "
+    return (
+        name,
+        f"{group.ops:,}",
+        least + _amount(group.flop, "FLOP"),
+        least + _amount(group.macs, ""),
+        least + _amount(group.nbytes, "B"),
+        intensity(group.intensity),
+        _part(group.flop, report.flop),
+        _part(group.nbytes, report.nbytes),
+        UNKNOWN if group.time_s is None else least + duration(group.time_s),
+        UNKNOWN if group.time_s is None else _part(group.time_s, report.time_s or 0.0),
+    )
+
+
+def _sorted(items: Sequence, sort: str, keys: Callable[..., tuple[float | None, ...]]) -> list:
+    """`items` most first by that key, unknown ones in front: they may be the largest."""
+    if sort not in SORTS:
+        raise UnknownNameError("order", sort, SORTS)
+    if sort == "order":
+        return list(items)
+    at = SORTS.index(sort) - 1
+
+    def rank(item: object) -> tuple[bool, float]:
+        value = keys(item)[at]
+        # What moves no byte has no intensity: that is known, and last.
+        return value is not None or sort == "intensity", -(value or 0.0)
+
+    return sorted(items, key=rank)
+
+
+_KEY_WORDS = {"module": "module", "kind": "kind of operation", "op": "operation"}
+_BY_SORT = {
+    "order": "Operations in order",
+    "time": "Operations by predicted time",
+    "flop": "Operations by FLOP",
+    "bytes": "Operations by bytes",
+    "intensity": "Operations by intensity",
+}
+
+
+def intensity(value: float | None) -> str:
+    """FLOP/byte with three digits; a dash where unknown or where no byte is moved."""
+    return UNKNOWN if value is None else f"{value:.3g}" if value < 999.5 else f"{value:,.0f}"
+
+
+def _left_out(total: int, top: int | None) -> str:
+    left = 0 if top is None else total - top
+    return f"{_count(left, 'further line')} not shown (--top N shows more)." if left > 0 else ""
+
+
+def _with_parts(total: str, parts: Sequence[str]) -> str:
+    return f"{total}: {', '.join(parts)}" if parts else total
+
+
+def _amount(value: float | None, unit: str) -> str:
+    if value is None:
+        return UNKNOWN
+    return "0" if value == 0 else si(value, unit).rstrip()
+
+
+def _part(value: float, total: float) -> str:
+    if not total:
+        return UNKNOWN
+    return "< 0.1 %" if 0 < value / total < 0.0005 else f"{value / total * 100:.1f} %"
+
+
+def _share(share: float | None) -> str:
+    if share is None:
+        return UNKNOWN
+    if share in (0, 1):
+        return f"{share * 100:.0f} %"
+    return f"{share * 100:.1f} %" if 0.0005 <= share < 0.9995 else f"{share * 100:.3g} %"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,134 @@
+"""A report in the terminal: coverage first, totals, tables, then what the numbers mean."""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, TextIO
+
+from rooflab.types.groups import GroupBy
+from rooflab.types.report import Report
+from rooflab.views.common.console import console, drawn_table, fold
+from rooflab.views.common.table import Table, without
+from rooflab.views.report import tables as tables
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+_LABEL = 13  # columns of the names of totals
+_NAME, _LEAST = 16, 10  # a name is cut to the first while there are columns to leave out, then to the second
+# What a narrow table can do without, the first first.
+_OPTIONAL = ("MAC", "of bytes", "ridge", "of FLOP", "times", "FLOP", "FLOP/byte")
+
+
+def show(
+    report: Report,
+    file: TextIO | None = None,
+    *,
+    group_by: GroupBy = "module",
+    sort: str | None = None,
+    top: int | None = None,
+) -> None:
+    """Print `report`.
+
+    Args:
+        report: to print.
+        file: stdout by default.
+        group_by: what the subtotals are of.
+        sort: "order", "time", "flop", "bytes" or "intensity"; by default operations by predicted time,
+            else bytes, and groups by FLOP.
+        top: lines of each table; by default all groups and a dozen operations.
+    """
+    out = console(file)
+    for part in pages(report, out.width, group_by=group_by, sort=sort, top=top):
+        out.print(part)
+
+
+def pages(
+    report: Report,
+    width: int = 80,
+    *,
+    group_by: GroupBy = "module",
+    sort: str | None = None,
+    top: int | None = None,
+) -> list[RenderableType]:
+    """What `show` prints, in order."""
+    from rich.text import Text
+
+    whole = report.coverage.complete
+    made: list[RenderableType] = [Text(report.name, style="bold")]
+    made += [Text(line, style="" if whole else "bold red") for line in tables.coverage(report)]
+    made += [Text(line, style="bold red") for each in report.warnings for line in _wrapped(each, width)]
+    made.append(Text(""))
+    made += [_fact(name, value, width) for name, value in tables.facts(report)]
+    by = "bytes" if report.prediction is None else "time"
+    if len(report.rows) > 1:
+        made += [Text(""), *drawn(tables.groups(report, group_by, sort or "flop", top), width)]
+    found = tables.operations(report, sort or by, tables.TOP if top is None else top)
+    made += [Text(""), *drawn(found, width)]
+    made += [Text(line, style="dim") for each in tables.reasons(report) for line in _wrapped(each, width)]
+    made += [Text(""), Text("Conventions", style="bold")]
+    made += [Text(line, style="dim") for each in report.conventions for line in _wrapped(f"- {each}", width)]
+    return made
+
+
+def drawn(table: Table, width: int) -> list[RenderableType]:
+    """`table` as `terminal` draws it, its words shortened where that keeps it in one part."""
+    return drawn_table(shortened(table, width), width)
+
+
+def shortened(table: Table, width: int) -> Table:
+    """`table` in one part of `width`: first its longest words are cut, then `_OPTIONAL` columns left out."""
+    left_out = []
+    while len(fold(table, width)) > 1:
+        widths = [max(len(row[i]) for row in table.rows) for i in range(table.words)]
+        widest = max(range(table.words), key=lambda i: widths[i])
+        optional = next((name for name in _OPTIONAL if name in table.columns), None)
+        if widths[widest] > (_NAME if optional else _LEAST):
+            rows = tuple(_cut(row, widest, widths[widest] - 1) for row in table.rows)
+            table = table._replace(rows=rows)
+            continue
+        if optional is None:
+            break
+        left_out.append(optional)
+        table = without(table, (optional,))
+    if left_out:
+        table = table._replace(note=f"{table.note} Wider terminals show {', '.join(left_out)}.".strip())
+    return table
+
+
+def show_kinds(kinds: Mapping[str, Mapping[str, object]], file: TextIO | None = None) -> None:
+    """Print the operations that can be written by hand with their settings, then those without any."""
+    from rich.text import Text
+
+    out = console(file)
+    rows = []
+    for name, settings in kinds.items():
+        if settings:
+            written = (n if d is inspect.Parameter.empty else f"{n}={d}" for n, d in settings.items())
+            rows.append((name, "\n".join(textwrap.wrap(", ".join(written), max(out.width - 20, 30)))))
+    for part in drawn_table(Table("", ("kind", "settings"), tuple(rows), words=2), out.width):
+        out.print(part)
+    plain = ", ".join(name for name, settings in kinds.items() if not settings)
+    out.print(Text("\n" + "\n".join(textwrap.wrap(f"Without settings: {plain}", out.width))))
+
+
+def _cut(row: tuple[str, ...], column: int, length: int) -> tuple[str, ...]:
+    text = row[column]
+    if len(text) > length:
+        # The end of a module's path says more than its beginning; a tree's indent must stay.
+        indent = len(text) - len(text.lstrip())
+        text = text[:indent] + "…" + text[len(text) - (length - indent - 1) :]
+    return (*row[:column], text, *row[column + 1 :])
+
+
+def _fact(name: str, value: str, width: int) -> RenderableType:
+    from rich.text import Text
+
+    lines = textwrap.wrap(value, max(width - _LABEL, 20)) or [""]
+    return Text.assemble((name.ljust(_LABEL), "dim"), f"\n{' ' * _LABEL}".join(lines))
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    return textwrap.wrap(text, width, subsequent_indent="  ")

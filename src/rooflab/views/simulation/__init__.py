@@ -1,0 +1,21 @@
+"""A simulation of caches as people see it: what every level did, by array."""
+
+from __future__ import annotations
+
+from typing import TextIO
+
+from rooflab.types.simulation import Simulation
+from rooflab.views.common import sheet as sheets
+from rooflab.views.simulation.sheet import sheet
+
+WRITERS = sheets.writers(sheet)
+
+
+def show(simulation: Simulation, file: TextIO | None = None) -> None:
+    """Print `simulation`."""
+    sheets.show(sheet(simulation), file)
+
+
+def html(simulation: Simulation) -> str:
+    """The page of `simulation`."""
+    return sheets.html(sheet(simulation))

@@ -1,0 +1,29 @@
+"""The files that a sweep of tile sizes is written to."""
+
+from __future__ import annotations
+
+from rooflab.types.loop import TileSweep
+from rooflab.views.common import files
+from rooflab.views.tiles.chart import chart
+from rooflab.views.tiles.page import html
+
+
+def csv_text(sweep: TileSweep) -> str:
+    """A line for each configuration, in base units; unknown is empty."""
+    names, levels = list(sweep.tiles[0].sizes), list(sweep.tiles[0].traffic_bytes)
+    columns = [*names, *(f"{level}_bytes" for level in levels), "predicted_s", "measured_s", "runs", "spread"]
+    rows = []
+    for tile in sweep.tiles:
+        sizes, traffic = [tile.sizes[name] for name in names], [int(tile.traffic_bytes[level]) for level in levels]
+        measured = (None, None, None) if tile.measured_s is None else (tile.measured_s, tile.runs, tile.spread)
+        rows.append([*sizes, *traffic, tile.predicted_s, *measured])
+    return files.csv_text(columns, rows)
+
+
+# JSON holds everything, CSV a line for each configuration; the pictures are traffic and time over the tile size.
+WRITERS: dict[str, files.Writer] = {
+    ".json": files.json_writer,
+    ".csv": lambda sweep: csv_text(sweep).encode(),
+    ".html": lambda sweep: html(sweep).encode(),
+    **files.picture_writers(chart),
+}

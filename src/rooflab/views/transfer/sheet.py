@@ -1,0 +1,70 @@
+"""What is shown of a transfer: its stages, how long it takes, what binds, how long a device waits."""
+
+from __future__ import annotations
+
+from rooflab import units
+from rooflab.types.transfer import Passed, Transfer
+from rooflab.views.common.sheet import Sheet
+from rooflab.views.common.table import UNKNOWN, Table
+
+
+def sheet(transfer: Transfer) -> Sheet:
+    """What is shown of `transfer`: the answer first, then its stages, then what is not known."""
+    return Sheet(headline(transfer), "a transfer", sentences=tuple(sentences(transfer)), tables=(table(transfer),))
+
+
+def headline(found: Transfer) -> str:
+    """What was moved, how long it took, at which pace."""
+    took = f"{units.duration(found.time_s)}, {units.si(found.bytes_per_s, 'B/s')}"
+    return f"{units.si(found.nbytes, 'B')} through {len(found.stages)} stages: {took}, bound by {found.binds}"
+
+
+def sentences(found: Transfer) -> list[str]:
+    """How the stages work together, what the device gets, what was left out."""
+    if found.overlap:
+        first = units.duration(found.fill_s)
+        made = [f"Overlapped: the first chunk arrives after {first}, the rest at the pace of the slowest."]
+    else:
+        made = ["Serial: each stage moves everything before the next begins."]
+    if found.feed is not None:
+        feed = found.feed
+        arriving, computed = _count(feed.supply_per_s), _count(feed.device_samples_per_s)
+        pace = f"{arriving} samples/s arrive, the device computes {computed}"
+        if feed.binds == "device":
+            made.append(
+                f"{pace}: it never waits; the way has {feed.supply_per_s / feed.device_samples_per_s:.3g} × that."
+            )
+        else:
+            made.append(f"{pace}: bound by {feed.binds}, it is idle {feed.idle:.0%} of the time.")
+    if found.unknown:
+        names = ", ".join(found.unknown)
+        made.append(
+            f'Left out, no rate known: {names} (give one: --rate {found.unknown[0]}="100 GB/s", or a --host).'
+        )
+    return made
+
+
+def table(found: Transfer) -> Table:
+    """Each stage by itself: bandwidth, what is attained of it, latency, bytes, seconds."""
+    rows = [_row(each) for each in found.stages]
+    columns = ("stage", "rate from", "bandwidth", "attained", "latency", "bytes", "alone")
+    return Table("", columns, tuple(rows), words=2, note="attained: with so many requests of a chunk at once.")
+
+
+def _row(passed: Passed) -> tuple[str, ...]:
+    stage = passed.stage
+    if passed.time_s is None:
+        return (stage.name, stage.where, UNKNOWN, UNKNOWN, UNKNOWN, units.si(passed.nbytes, "B"), UNKNOWN)
+    return (
+        stage.name,
+        stage.where,
+        units.si(stage.bytes_per_s, "B/s"),
+        units.si(passed.bytes_per_s, "B/s"),
+        units.duration(stage.latency_s),
+        units.si(passed.nbytes, "B"),
+        units.duration(passed.time_s),
+    )
+
+
+def _count(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

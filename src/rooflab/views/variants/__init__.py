@@ -1,0 +1,21 @@
+"""One program's variants as people see them: predictions side by side."""
+
+from __future__ import annotations
+
+from typing import TextIO
+
+from rooflab.types.variants import Variants
+from rooflab.views.common import sheet as sheets
+from rooflab.views.variants.sheet import csv_text, sheet
+
+WRITERS = {**sheets.writers(sheet), ".csv": lambda variants: csv_text(variants).encode()}
+
+
+def show(variants: Variants, file: TextIO | None = None) -> None:
+    """Print `variants`."""
+    sheets.show(sheet(variants), file)
+
+
+def html(variants: Variants) -> str:
+    """The page of `variants`."""
+    return sheets.html(sheet(variants))

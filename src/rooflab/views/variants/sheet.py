@@ -1,0 +1,69 @@
+"""What is shown of one program on several machines or under several what-ifs: a line for each."""
+
+from __future__ import annotations
+
+from rooflab.types.report import Report
+from rooflab.types.variants import Variants
+from rooflab.units import duration, si
+from rooflab.views.common import files
+from rooflab.views.common.sheet import Sheet
+from rooflab.views.common.table import UNKNOWN, Table
+from rooflab.views.report import tables
+
+
+def sheet(variants: Variants) -> Sheet:
+    """What is shown of `variants`, the first being what the others are held against."""
+    first, named = variants.reports[0], tuple(zip(variants.names, variants.reports, strict=True))
+    coverage = tuple(tables.coverage(first))
+    whole = first.coverage.complete
+    return Sheet(
+        variants.name,
+        "predictions side by side",
+        warnings=(
+            *(() if whole else coverage),
+            *(f"{name}: {warning}" for name, report in named for warning in report.warnings),
+        ),
+        sentences=coverage if whole else (),
+        tables=(table(variants),),
+    )
+
+
+def table(variants: Variants) -> Table:
+    """A line for each variant: time, error bar, speed against the first, what binds, how far from the floor."""
+    base = variants.reports[0].prediction
+    rows = []
+    for name, report in zip(variants.names, variants.reports, strict=True):
+        prediction = report.prediction
+        if prediction is None:
+            rows.append((name, *[UNKNOWN] * 6))
+            continue
+        # A time without some of its operations is a lower bound, and its speed no speed-up.
+        left_out = partial(report)
+        rows.append(
+            (
+                name,
+                ("> " if left_out else "") + duration(prediction.time_s),
+                f"{duration(prediction.low_s)} to {duration(prediction.high_s)}",
+                UNKNOWN if base is None or left_out else f"{base.time_s / prediction.time_s:.3g} ×",
+                tables.words(prediction.bound, prediction.binds),
+                f"{prediction.floor_s / prediction.time_s * 100:.0f} %",
+                si(report.peak_memory_bytes, "B"),
+            )
+        )
+    columns = ("on", "time", "error bar", "speed", "bound", "floor", "memory")
+    note = "Speed: against the first line. Floor: the theoretical minimum, as a share of the time."
+    return Table("Predicted", columns, tuple(rows), note=note)
+
+
+def partial(report: Report) -> bool:
+    """Whether the predicted time leaves out operations that are known to take some."""
+    return any(
+        row.prediction is None and row.op.kind != "view" and (row.cost is None or bool(row.nbytes))
+        for row in report.rows
+    )
+
+
+def csv_text(variants: Variants) -> str:
+    """A line for each variant, in base units; unknown is empty."""
+    lines = variants.to_dict()["variants"]
+    return files.csv_text(tuple(lines[0]), (tuple(line.values()) for line in lines))

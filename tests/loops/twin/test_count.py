@@ -1,0 +1,247 @@
+"""The twin counts exactly what Python does: every access in its order, every FLOP, on any control flow."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rooflab.cachesim.level import hierarchy
+from rooflab.cachesim.native.layout import LOAD, STORE
+from rooflab.cachesim.run.replay import replay
+from rooflab.loops import examine
+from rooflab.loops.twin import count
+from rooflab.machines.cache_levels import given as chosen
+from rooflab.types.simulation import Cache
+
+_COUNTS = ("hits", "misses", "evictions", "writebacks", "read_bytes")
+ROOMY = (Cache(32 << 10, 8, name="L1"), Cache(512 << 10, 8, name="L2"), Cache(16 << 20, 16, name="L3"))
+
+
+def counted(fn, args, levels, warm=False):
+    return count.count(*examine.understand(fn, args), chosen(levels), 60.0, warm=warm)
+
+
+def replayed(accesses, levels):
+    """What the same simulator counts for the accesses that Python made."""
+    built = hierarchy.build(levels, references=("all",))
+    columns = [np.array(column, np.int64) for column in zip(*((a, n) for _, a, n, _ in accesses), strict=True)]
+    requests = np.array([STORE if written else LOAD for *_, written in accesses], np.int64)
+    replay(built.address, requests, *columns, np.zeros(len(requests), np.int64))
+    return built.result("python")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "triad",
+            "stencil",
+            "matmul",
+            "matmul_in_memory",
+            "transpose",
+            "spmv",
+            "pagerank",
+            "decided_by_data",
+            "leaves_early",
+        ),
+        *("change_places", "counted_back", "histogram", "exchanged", "cube", "chased", "triangle", "smoothed"),
+        "blocked",
+    ],
+)
+def test_accesses_flop_misses_and_results_are_those_of_plain_python(kernels, oracle, small, name):
+    fn, args = getattr(kernels, name), kernels.made(name)
+    log, result = oracle.run(fn, *args)
+    made = counted(fn, args, small)
+    assert made.simulation.accesses == len(log.accesses)
+    assert sum(each.count for each in count.flop(made)) == log.flop
+    assert made.outcome.result == result
+    for got, wanted in zip(made.outcome.outputs, args, strict=True):
+        if isinstance(wanted, np.ndarray):
+            index = [id(each) for each in args].index(id(wanted))
+            assert np.array_equal(
+                got,
+                list(log.arrays.values())[
+                    [n for n, each in enumerate(args) if isinstance(each, np.ndarray)].index(index)
+                ],
+            )
+    python = replayed(log.accesses, small)
+    for ours, theirs in zip(made.simulation.levels, python.levels, strict=True):
+        if ours.name == "L1":
+            assert ours.requests == theirs.requests
+        for field in _COUNTS:
+            if field != "writebacks":  # those of the end are counted too: see below
+                assert getattr(ours, field) == getattr(theirs, field), (ours.name, field)
+
+
+@settings(max_examples=40)
+@given(
+    rows=st.integers(1, 6),
+    columns=st.integers(1, 7),
+    step=st.integers(1, 3),
+    order=st.sampled_from("CF"),
+    dtype=st.sampled_from(["f4", "f8"]),
+    seed=st.integers(0, 99),
+)
+def test_strided_views_and_both_orders_are_addressed_as_they_lie(
+    kernels, oracle, small, rows, columns, step, order, dtype, seed
+):
+    rng = np.random.default_rng(seed)
+    whole = np.array(rng.integers(0, 9, (rows * step, columns + 2)), dtype, order=order)
+    view, out = whole[::step, 1 : columns + 1], np.zeros((columns, rows), dtype)
+    # The log's copies are contiguous: the addresses are taken from the views themselves.
+    log = []
+    addresses = {
+        each.name: each.address for each in examine.understand(kernels.transpose, (view, out)).arguments.placed
+    }
+    for i in range(rows):
+        for j in range(columns):
+            log.append(("a", addresses["a"] + i * view.strides[0] + j * view.strides[1], view.itemsize, False))
+            log.append(("b", addresses["b"] + j * out.strides[0] + i * out.strides[1], out.itemsize, True))
+    made = counted(kernels.transpose, (view, out), small)
+    for ours, theirs in zip(made.simulation.levels, replayed(log, small).levels, strict=True):
+        assert (ours.hits, ours.misses) == (theirs.hits, theirs.misses)
+    assert np.array_equal(made.outcome.outputs[1], view.T)
+    assert not out.any(), "the caller's arrays are left alone"
+
+
+def test_known_counts_of_a_matrix_product(kernels):
+    # FACTS §5: n = 256, ijk, bases 0, 512 KiB, 1 MiB, true LRU.
+    a = np.ones((256, 256))
+    made = counted(kernels.matmul, (a, a.copy(), np.zeros_like(a)), ROOMY)
+    assert [level.misses for level in made.simulation.levels] == [16_923_648, 732_656, 24_576]
+    assert sum(each.count for each in count.flop(made)) == 2 * 256**3
+
+
+def test_known_counts_of_a_stencil(kernels):
+    # 5 points, n = 2048: L1 misses 4·(n−2)·n/8 (three rows do not fit, and the store), further 2·(n−1)·n/8
+    a = np.zeros((2048, 2048))
+    made = counted(kernels.stencil, (a, a.copy()), ROOMY)
+    assert [level.misses for level in made.simulation.levels] == [2_095_104, 1_048_064, 1_048_064]
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "read", "written"),
+    [
+        # three arrays are read (the stored one before it is written), one is written back
+        ("triad", lambda n: (np.zeros(n), np.ones(n), np.ones(n), 2.0), 24, 8),
+        # one array is read by row, the other before it is written
+        ("transpose", lambda n: (np.ones((n // 500, 500)), np.zeros((500, n // 500))), 16, 8),
+    ],
+)
+def test_memory_traffic_is_the_closed_form(kernels, name, args, read, written):
+    n = 400_000
+    made = counted(getattr(kernels, name), args(n), ROOMY)
+    assert made.simulation.memory_read_bytes == pytest.approx(read * n, rel=0.001)
+    assert made.simulation.memory_write_bytes == pytest.approx(written * n, rel=0.001)
+
+
+def test_what_is_left_dirty_is_written_back(kernels, small):
+    # 50 elements are 400 bytes on 7 lines; all three caches hold them when the loop ends.
+    made = counted(
+        kernels.triad, kernels.made("triad"), (Cache(1 << 16, 8, name="L1"), Cache(1 << 18, 8, name="L2"))
+    )
+    assert [level.write_bytes for level in made.simulation.levels] == [7 * 64, 7 * 64]
+    made = counted(kernels.triad, kernels.made("triad"), small)
+    # Three lines in use meet in sets of two: L1 writes the line back after each of 50 stores, the others once.
+    assert [level.write_bytes for level in made.simulation.levels] == [50 * 64, 7 * 64, 7 * 64]
+
+
+def test_a_run_after_a_run_finds_what_fits(kernels):
+    made = counted(kernels.triad, kernels.made("triad"), ROOMY, warm=True)
+    assert made.simulation.levels[0].misses == 21  # 3 arrays of 7 lines
+    assert [level.misses for level in made.warm.levels] == [0, 0, 0]
+
+
+def test_counts_by_line_add_up(kernels, small):
+    known = examine.understand(kernels.decided_by_data, kernels.made("decided_by_data"))
+    made = count.count(*known, chosen(small), 60.0)
+    lines = count.lines(made, known.source)
+    assert sum(each.accesses for each in lines) == made.simulation.accesses
+    assert sum(each.flop for each in lines) == sum(each.count for each in count.flop(made))
+    for level in made.simulation.levels:
+        assert sum(each.misses[level.name] for each in lines) == level.misses
+    assert lines[0].text == "while x[k] > tol and k < 10:"
+
+
+def test_trips_and_their_nesting(kernels, small):
+    made = counted(kernels.stencil, kernels.made("stencil"), small)
+    assert [(each.variable, each.trips, each.depth) for each in count.loops(made)] == [
+        ("i", 7, 0),
+        ("j", 77, 1),
+    ]
+
+
+def test_arrays_that_share_memory_share_it_in_the_simulation(kernels, small):
+    whole = np.arange(64.0)
+    made = counted(kernels.triad, (np.zeros(32), whole[:32], whole[16:48], 2.0), small)
+    # b and c overlap: 6 lines of theirs, 4 of a
+    assert made.simulation.levels[-1].misses == 10
+
+
+def test_ways_of_access(kernels, small):
+    ways = {}
+    for name in ("spmv", "chased", "transpose", "triad"):
+        for ref in counted(getattr(kernels, name), kernels.made(name), small).twin.text.refs:
+            ways[name, ref.text] = ref.way
+    assert ways["spmv", "x[column[k]]"] == "gather"
+    assert ways["spmv", "value[k]"] == "stream"
+    assert ways["chased", "seen[i]"] == ways["chased", "following[i]"] == "chase"
+    assert ways["transpose", "b[j, i]"] == "stride"
+    assert ways["triad", "b[i]"] == "stream"
+
+
+_LEVELS_IN_ORDER = """
+import sys
+import numpy as np
+from rooflab.cachesim import hierarchy
+from rooflab.cachesim.level.level import compiled_level
+from rooflab.cachesim.run.replay import replay
+from rooflab.types.simulation import Cache
+for ways in map(int, sys.argv[1].split()):
+    compiled_level("lru", ways)
+made = np.random.default_rng(0).integers(0, 1 << 12, 20_000)
+built = hierarchy.build((Cache(1024, 8), Cache(4096, 8), Cache(16384, 16)), references=("all",))
+replay(built.address, made & 1, made * 8, np.full(made.size, 8), np.zeros(made.size, np.int64))
+print([(level.misses, level.writebacks) for level in built.result("t").levels])
+"""
+
+
+def test_levels_found_compiled_on_disk_call_their_own_functions(fresh, tmp_path):
+    # Two processes compile different levels; a third finds all on disk. Linked by the same names, one level
+    # would call the other's functions.
+    import os
+
+    env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    first, *others = (
+        fresh("-c", _LEVELS_IN_ORDER, ways, env=env).stdout for ways in ("8 16", "2 4", "4 2", "2 4 8")
+    )
+    assert set(others) == {first}
+
+
+def test_rows_of_tiles_end_before_they_are_foreseen(kernels):
+    caches = chosen((Cache(4096, 8, name="L1"),))
+
+    def misses(t):
+        known = examine.understand(kernels.transpose_tiled, (np.ones((64, 64)), np.zeros((64, 64)), t))
+        counted = count.count(*known, caches, 60.0, warm=False)
+        level = counted.simulation.level("L1")
+        read, write = (level.references[ref.number].misses for ref in counted.twin.text.refs)
+        return count.strided(counted, known.source)["L1"] - write, read
+
+    assert misses(8)[0] == misses(8)[1]  # rows of one line: all
+    strided, read = misses(32)  # of four lines the first two
+    assert strided == round(read / 2)
+
+
+def test_arrays_that_are_only_read_are_handed_over_as_they_are(kernels):
+    # A copy of every array took a fifth of the time of a triad's twin.
+    whole = np.arange(20.0)
+    known = examine.understand(kernels.triad, (whole[:10], whole[10:], np.zeros(10), 2.0))
+    a, b, c, _ = known.arguments.copied({"b"})
+    assert c is known.arguments.values[2]
+    # a is a view of what b is a view of: both are views of one copy.
+    b[0] = -1
+    assert whole[10] == 10
+    assert a.base is b.base

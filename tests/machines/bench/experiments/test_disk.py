@@ -1,0 +1,250 @@
+"""The disk: a short real run, what it is called where it lies in memory or in the page cache, what goes wrong."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rooflab.machines.bench.experiments import disk
+from rooflab.machines.bench.experiments.disk import Disk, DiskRate, measure_disk
+from rooflab.timing import Series
+from rooflab.units import MIB
+
+SHM = Path("/dev/shm")
+PATTERNS = ["write", "read", "random read 4 KiB", "random write 4 KiB"]
+
+
+def short(where: Path, **more: object) -> Disk | str:
+    return measure_disk(where, seconds=0.2, limit_bytes=32 * MIB, **more)  # type: ignore[arg-type]
+
+
+def test_a_real_run(tmp_path: Path) -> None:
+    start = time.monotonic()
+    found = short(tmp_path)
+    took = time.monotonic() - start
+    assert isinstance(found, Disk), found
+    assert [rate.what for rate in found.rates] == PATTERNS
+    assert [rate.block_bytes for rate in found.rates] == [4 * MIB, 4 * MIB, 4096, 4096]
+    assert all(1 <= rate.series.runs <= 5 for rate in found.rates)
+    assert all(value > 0 for rate in found.rates for value in rate.series.values)
+    assert found.capacity_bytes > 32 * MIB
+    assert not list(tmp_path.iterdir())
+    # 0.2 s and what fsync of 32 MiB takes: the bound is a hang's, not a speed's.
+    assert took < 30
+
+
+def test_no_more_is_written_than_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    furthest = 0
+    pwrite = os.pwrite
+
+    def watched(handle: int, data: bytes, offset: int) -> int:
+        nonlocal furthest
+        count = pwrite(handle, data, offset)
+        furthest = max(furthest, offset + count)
+        return count
+
+    monkeypatch.setattr(disk.os, "pwrite", watched)
+    found = measure_disk(tmp_path, seconds=4, limit_bytes=32 * MIB, clock=_steps(0.01))
+    assert isinstance(found, Disk)
+    assert furthest == 32 * MIB
+
+
+def _steps(seconds: float) -> Callable[[], float]:
+    """A clock on which every look takes `seconds`."""
+    now = 0.0
+
+    def clock() -> float:
+        nonlocal now
+        now += seconds
+        return now
+
+    return clock
+
+
+def test_time_is_bounded_by_the_clock(tmp_path: Path) -> None:
+    clock = _steps(0.01)
+    found = measure_disk(tmp_path, seconds=1.0, limit_bytes=1 << 30, clock=clock)
+    assert isinstance(found, Disk)
+    # 4 patterns × 5 windows of 50 ms; each may run over by one access and its two looks at the clock.
+    assert 1.0 <= clock() <= 1.0 + 20 * 0.04
+
+
+@pytest.mark.skipif(disk._filesystem(SHM) != "tmpfs", reason="/dev/shm is no tmpfs here")
+def test_a_file_system_in_memory_is_called_memory() -> None:
+    before = set(SHM.iterdir())
+    found = short(SHM)
+    if isinstance(found, str):
+        pytest.skip(found)  # a container's /dev/shm may hold 64 MiB only
+    assert found.label == "files in memory"
+    assert found.filesystem == "tmpfs"
+    assert found.note == "the temporary directory lies on tmpfs: these are memory speeds, not a disk's"
+    assert not [path for path in set(SHM.iterdir()) - before if path.name.startswith("rooflab-")]
+
+
+@pytest.mark.skipif(not hasattr(os, "O_DIRECT"), reason="this system has no O_DIRECT")
+def test_refused_o_direct_is_called_page_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = os.open
+
+    def refusing(path: str, flags: int, *rest: int) -> int:
+        if flags & os.O_DIRECT:
+            raise OSError(errno.EINVAL, "Invalid argument")
+        return opened(path, flags, *rest)
+
+    monkeypatch.setattr(disk.os, "open", refusing)
+    monkeypatch.setattr(disk, "_filesystem", lambda where: "ext4")
+    found = short(tmp_path)
+    assert isinstance(found, Disk)
+    assert found.label == "page cache"
+    assert found.note is not None
+    assert "refuses O_DIRECT" in found.note
+
+
+@pytest.mark.skipif(not hasattr(os, "O_DIRECT"), reason="this system has no O_DIRECT")
+def test_a_cache_behind_o_direct_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    opened = os.open
+
+    def granting(path: str, flags: int, *rest: int) -> int:
+        asked.append(flags)
+        return opened(path, flags & ~os.O_DIRECT, *rest)
+
+    monkeypatch.setattr(disk.os, "open", granting)
+    monkeypatch.setattr(disk, "_filesystem", lambda where: "ext4")
+    # A page each microsecond: no device answers as fast, and no load on this machine changes it.
+    found = measure_disk(tmp_path, seconds=0.02, limit_bytes=32 * MIB, clock=_steps(1e-6))
+    assert isinstance(found, Disk)
+    assert found.label == "page cache"
+    assert found.note == "O_DIRECT is accepted but answers faster than any device: these are a cache's speeds"
+    assert any(flags & os.O_DIRECT for flags in asked)
+
+
+def test_bypassed_page_cache_is_called_disk() -> None:
+    pages = DiskRate("random read 4 KiB", Series((60e6,)), 4096)  # 68 µs a page
+    assert disk._labelled((pages,), True, "ext4", 10**12) == Disk("disk", (pages,), "ext4", 10**12)
+
+
+def test_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Room:
+        f_bavail, f_frsize, f_blocks = 25 * 256, 4096, 10**6  # 25 MiB free
+
+    monkeypatch.setattr(disk.os, "statvfs", lambda where: Room)
+    assert short(tmp_path) == f"disk not measured: {tmp_path} has 25 MiB free, expected 128"
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_quarter_of_the_free_room_at_most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Room:
+        f_bavail, f_frsize, f_blocks = 200 * 256, 4096, 10**6  # 200 MiB free
+
+    limits = []
+
+    def access(path: Path, limit: int, *rest: object) -> tuple[tuple[()], bool]:
+        limits.append(limit)
+        return (), True
+
+    monkeypatch.setattr(disk.os, "statvfs", lambda where: Room)
+    monkeypatch.setattr(disk, "_access", access)
+    measure_disk(tmp_path)
+    assert limits == [48 * MIB]  # 50, in whole blocks of 4 MiB
+
+
+def test_no_such_directory(tmp_path: Path) -> None:
+    missing = tmp_path / "none"
+    assert short(missing) == f"disk not measured: {missing}: No such file or directory"
+
+
+def test_unwritable_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(**where: object) -> tuple[int, str]:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(disk.tempfile, "mkstemp", refuse)
+    assert short(tmp_path) == f"disk not measured: {tmp_path}: Permission denied"
+
+
+def test_no_temporary_directory_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none() -> str:
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']")
+
+    monkeypatch.setattr(disk.tempfile, "gettempdir", none)
+    found = measure_disk()
+    assert found == "disk not measured: temporary directory: No usable temporary directory found in ['/tmp']"
+
+
+@pytest.mark.parametrize("call", ["pwrite", "preadv", "fsync"])
+def test_a_disk_that_fails_gives_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+    def fail(*arguments: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(disk.os, call, fail)
+    assert short(tmp_path) == f"disk not measured: {tmp_path}: No space left on device"
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError, MemoryError])
+def test_the_file_goes_whatever_is_raised(tmp_path: Path, error: type[BaseException]) -> None:
+    ticks = []
+
+    def tick() -> None:
+        ticks.append(len(list(tmp_path.iterdir())))
+        if len(ticks) == 3:
+            raise error
+
+    handles = len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").exists() else None
+    with pytest.raises(error):
+        short(tmp_path, tick=tick)
+    assert ticks == [1, 1, 1]
+    assert not list(tmp_path.iterdir())
+    if handles is not None:
+        assert len(os.listdir("/proc/self/fd")) == handles
+
+
+def test_random_places_come_from_the_generator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    preadv = os.preadv
+
+    def places(seed: int) -> list[int]:
+        seen: list[int] = []
+
+        def watched(handle: int, buffers: list, offset: int) -> int:
+            if len(buffers[0]) == 4096:
+                seen.append(offset)
+            return preadv(handle, buffers, offset)
+
+        monkeypatch.setattr(disk.os, "preadv", watched)
+        found = measure_disk(
+            tmp_path, seconds=0.4, limit_bytes=32 * MIB, rng=np.random.default_rng(seed), clock=_steps(0.001)
+        )
+        assert isinstance(found, Disk)
+        return seen
+
+    first = places(1)
+    assert first == places(1) != places(2)
+    assert all(offset % 4096 == 0 and 0 <= offset < 32 * MIB for offset in first)
+    assert len(set(first)) > len(first) // 2
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        ("/", "ext4"),
+        ("/home/me", "xfs"),
+        ("/home/me/deep/down", "xfs"),
+        ("/homestead", "ext4"),  # not under /home
+        ("/mnt/my disk/x", "btrfs"),  # the kernel writes a blank as \040
+    ],
+)
+def test_the_file_system_of_a_path(tmp_path: Path, where: str, expected: str) -> None:
+    mounts = tmp_path / "mounts"
+    mounts.write_text(
+        "/dev/a / ext4 rw 0 0\n/dev/b /home xfs rw 0 0\nbroken\n/dev/c /mnt/my\\040disk btrfs rw 0 0\n"
+    )
+    assert disk._filesystem(Path(where), mounts) == expected
+
+
+def test_a_file_system_that_is_not_told(tmp_path: Path) -> None:
+    assert disk._filesystem(tmp_path, tmp_path / "none") is None

@@ -1,0 +1,173 @@
+"""Predictions of rows and of whole programs: sums, bars, what binds, floors; held against measured models."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import math
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import rooflab
+from rooflab.model.program import forecast
+from rooflab.types.prediction import Mode
+from rooflab.types.report import Report
+from rooflab.types.work import Graph, Op, TensorSpec
+from rooflab.work import counting
+
+TRUTH = Path(__file__).resolve().parents[3] / "shared" / "truth"
+MODES: tuple[Mode, ...] = ("eager", "graph", "compiled")
+
+
+def program(*sizes: int, views: int = 0) -> Report:
+    """A chain of element-wise operations on vectors of `sizes` fp32 elements, `views` views before each."""
+    tensors, ops = [], []
+    for size in sizes:
+        first = len(tensors)
+        tensors += [TensorSpec((size,), "fp32", 4.0 * size, storage=first + n, role="input") for n in range(2)]
+        ops += [Op(name="aten.view", kind="view", inputs=(first,), outputs=(first,))] * views
+        attrs = {"function": "add"}
+        ops.append(Op(name="aten.add", kind="pointwise", inputs=(first,), outputs=(first + 1,), attrs=attrs))
+    return counting.report(Graph(framework="torch", tensors=tuple(tensors), ops=tuple(ops)), "chain")
+
+
+def seconds(report: Report) -> float:
+    """What is predicted for the whole program."""
+    assert report.time_s is not None
+    return report.time_s
+
+
+def test_a_program_is_the_sum_of_its_rows() -> None:
+    """Times, floors, levels, kernels; the bar's ends hold the time."""
+    report = program(1 << 20, 1 << 24, 1 << 26).on("h200", mode="graph")
+    rows = [row.prediction for row in report.rows]
+    whole = report.prediction
+    assert whole is not None
+    assert whole.time_s == pytest.approx(sum(row.time_s for row in rows if row))
+    assert whole.floor_s == pytest.approx(sum(row.floor_s for row in rows if row))
+    assert whole.kernels == 3
+    assert whole.low_s < whole.time_s < whole.high_s
+    assert (report.time_s, report.low_s, report.high_s) == (whole.time_s, whole.low_s, whole.high_s)
+
+
+def test_rows_wrong_the_same_way_keep_the_width_of_their_bars() -> None:
+    """Equal rows: the program's bar is as wide as a row's, in ln(time)."""
+    report = program(1 << 26, 1 << 26, 1 << 26).on("h200", mode="graph", cache="cold")
+    row, whole = report.rows[0].prediction, report.prediction
+    assert row is not None
+    assert whole is not None
+    assert math.log(whole.high_s / whole.time_s) == pytest.approx(math.log(row.high_s / row.time_s))
+
+
+def test_small_kernels_wait_for_the_host() -> None:
+    """A hundred adds of 4 KB: the host's 14.4 µs each (0.72 × 20 µs), and the last kernel behind them."""
+    report = program(*[1024] * 100).on("h200", mode="eager")
+    graph = program(*[1024] * 100).on("h200", mode="graph")
+    last = graph.rows[-1].prediction
+    assert last is not None
+    assert report.time_s == pytest.approx(100 * 14.4e-6 + last.time_s)
+    assert (report.bound, report.binds) == ("overhead-bound", "host")
+    assert graph.binds == "launch"
+
+
+def test_views_cost_the_host_time() -> None:
+    """Two views before each add: 2 × 3.6 µs more of the host, on a row that launches."""
+    plain, viewed = (program(*[1024] * 10, views=n).on("h200", mode="eager") for n in (0, 2))
+    assert seconds(viewed) - seconds(plain) == pytest.approx(10 * 2 * 0.72 * 5e-6)
+    assert viewed.prediction is not None
+    assert viewed.prediction.host_s == pytest.approx(10 * (14.4e-6 + 7.2e-6))
+
+
+def test_long_kernels_hide_the_host() -> None:
+    """Kernels of 0.1 ms: only the first call is waited for."""
+    eager, graph = (program(*[1 << 26] * 5).on("h200", mode=mode) for mode in MODES[:2])
+    assert seconds(eager) == pytest.approx(seconds(graph) + 14.4e-6)
+
+
+def test_compiled_is_never_slower_and_moves_no_more() -> None:
+    """A chain through one tensor becomes one kernel."""
+    torch = pytest.importorskip("torch")
+    x = torch.empty((4096, 4096), device="meta", dtype=torch.bfloat16)
+    report = rooflab.analyze(lambda x: torch.relu(x * 2).exp() + 1, x)
+    graph, compiled = report.on("h200", mode="graph"), report.on("h200", mode="compiled")
+    assert len(compiled.rows) == 1
+    assert compiled.nbytes < graph.nbytes
+    assert seconds(compiled) < seconds(graph) / 2
+
+
+@given(
+    st.lists(st.integers(1, 1 << 28), min_size=1, max_size=6),
+    st.sampled_from(MODES),
+    st.sampled_from(["h200", "a100-sxm-80gb", "mi300x", "tpu-v5e", "epyc-9654"]),
+    st.sampled_from(["warm", "cold"]),
+)
+def test_no_prediction_beats_theory(sizes: list[int], mode: Any, machine: str, cache: Any) -> None:
+    """Every row and every program, in every mode, on machines of every kind: low ≥ floor, low ≤ time ≤ high."""
+    report = program(*sizes).on(machine, mode=mode, cache=cache)
+    found = [row.prediction for row in report.rows if row.prediction] + [report.prediction]
+    for each in found:
+        assert each is not None
+        assert each.floor_s <= each.low_s <= each.time_s <= each.high_s
+        terms = [each.compute_s, *each.memory_s.values(), each.overhead_s]
+        assert min(terms) >= 0
+        assert each.bound in ("memory-bound", "compute-bound", "overhead-bound", "balanced")
+
+
+def test_an_empty_program_has_no_prediction() -> None:
+    """Nothing to time is unknown, not zero."""
+    report = counting.report(Graph(framework="hand", tensors=(), ops=()), "empty").on("h200")
+    assert report.prediction is None
+    assert report.time_s is None
+
+
+# ── measured models ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def _measured() -> tuple[ModuleType, list[dict[str, Any]]]:
+    path = TRUTH / "models.py"
+    if not path.exists():
+        pytest.skip(f"no measured models at {path}")
+    spec = importlib.util.spec_from_file_location("truth_models", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module, json.loads((TRUTH / "h200.json").read_text())["models"]
+
+
+def test_measured_models_of_an_h200() -> None:
+    """Medians of |error|: graph ≤ 8 % (worst ≤ 25 %), compiled kernels ≤ 15 %, eager ≤ 25 %; bars hold ≥ 70 %."""
+    torch = pytest.importorskip("torch")
+    models, records = _measured()
+    errors: dict[Mode, list[float]] = {mode: [] for mode in MODES}
+    inside: list[bool] = []
+    for record in records:
+        if "train" in record["mode"]:
+            continue
+        module, inputs = models.build(record["name"], "meta")
+        with torch.no_grad():
+            report = rooflab.analyze(module, *inputs)
+        keys: dict[Mode, str] = {"eager": "eager_ms", "graph": "graph_ms"}
+        if "compiled" in record["mode"]:
+            keys = {"compiled": "kernel_sum_ms"}
+        for mode, key in keys.items():
+            found, measured_s = report.on("h200", mode=mode), record[key] / 1e3
+            assert found.time_s is not None
+            errors[mode].append(abs(found.time_s / measured_s - 1))
+            inside.append(found.low_s <= measured_s <= found.high_s)
+    assert np.median(errors["graph"]) <= 0.08
+    assert max(errors["graph"]) <= 0.25
+    assert np.median(errors["compiled"]) <= 0.15
+    assert np.median(errors["eager"]) <= 0.25
+    assert np.mean(inside) >= 0.7
+
+
+def test_bars_hold_four_of_five() -> None:
+    """1.28 standard deviations of a normal distribution each way: 80 %."""
+    assert math.erf(forecast.BAR_SIGMAS / math.sqrt(2)) == pytest.approx(0.8, abs=0.002)

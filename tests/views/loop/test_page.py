@@ -1,0 +1,95 @@
+"""The page of a loop in a real browser, and what stands on it."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+
+import msgspec
+import pytest
+
+import rooflab
+from rooflab.types.loop import LoopReport
+from rooflab.types.machine import is_main_memory
+from rooflab.views.loop import files, page, tables
+
+
+@pytest.fixture(scope="module")
+def stencil(root):
+    """A stencil of 1,024² on the measured guest, as `rooflab loop` saved it, its machine left out."""
+    raw = json.loads((root / "tests" / "samples" / "loop" / "stencil.json").read_text("utf-8"))
+    machine = rooflab.machine(root / "examples" / "zen4-guest.toml")
+    return msgspec.structs.replace(LoopReport.from_dict(raw), machine=machine)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_page_draws_without_errors_or_requests(opened, stencil, tmp_path, scheme, width):
+    path = tmp_path / "loop.html"
+    files.save(stencil, path)
+    seen = opened(path, scheme, width, 2)
+    assert seen.said == []
+    assert seen.asked == [path.as_uri()]
+    assert seen.sideways <= 0
+    assert seen.wider == 0
+    assert seen.overlaps == []
+
+
+def test_the_page_says_all_of_it(stencil):
+    text = html.unescape(page.render(stencil).partition("<script>")[0])
+    for said in (
+        "Memory-bound: DRAM takes 547 µs for 24.9 MB, of 890 µs predicted on one core",
+        "L2 (1 MiB) holds one iteration of i",
+        "the compiled loop gives the counted run's results",
+        "5·m·n − 10·m − 10·n + 20 FLOP",
+        "yes, 8 elements an instruction",
+        "21: a[i + 1, j]",
+        "replacement is taken as LRU",
+        "        for j in range(1, m - 1):",  # lines without a count too, indented as they are
+    ):
+        assert said in text
+    assert text.index("Memory-bound") < text.index("<caption>")
+
+
+def test_bars_are_shares_of_their_column(stencil):
+    # The last line does everything: each of its five bars is whole.
+    assert [share for _, share in page.listing(stencil)[-1].cells] == [1.0] * 5
+    assert {cell for line in page.listing(stencil)[:-1] for cell in line.cells} == {("", 0.0)}
+
+
+def test_arrays_add_up_to_their_level(stencil):
+    for level in stencil.simulation.levels:
+        assert sum(each.misses for each in level.arrays) == level.misses
+
+
+def test_without_a_machine_there_is_a_page_without_charts(stencil):
+    bare = msgspec.structs.replace(stencil, machine=None, points=(), predictions=())
+    text = page.render(bare)
+    assert page.charts(bare) == []
+    assert "No bound without a machine" in text
+    assert "Traffic by level that serves it" in text
+
+
+def test_text_of_the_source_is_escaped(stencil):
+    line = (21, "x = '<script>alert(1)</script>'")
+    text = page.render(msgspec.structs.replace(stencil, source=(line,), warnings=("<b>no</b>",)))
+    assert "<script>alert(1)" not in text
+    assert "<b>no" not in text
+
+
+def test_a_notebook_shows_the_page(stencil):
+    found = re.fullmatch(
+        r'<iframe title="stencil" style="[^"]*" srcdoc="([^"]*)"></iframe>', stencil._repr_html_()
+    )
+    assert html.unescape(found[1]) == page.render(stencil)
+
+
+def test_the_bound_names_the_longest_term_first(stencil):
+    said = tables.bound(stencil)
+    memory = next(level.name for level in stencil.machine.levels if is_main_memory(level))
+    assert said.index(memory) < said.index("the core")
+    made = msgspec.structs.replace(stencil.predictions[0], binds="instructions", bound="compute-bound")
+    assert tables.bound(msgspec.structs.replace(stencil, predictions=(made,))).startswith(
+        "compute-bound: the core takes"
+    )
