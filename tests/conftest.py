@@ -1,4 +1,4 @@
-"""What all tests share: the same examples on every run in CI, and a fresh Python to call."""
+"""What all tests share: the same examples on every run in CI, a fresh Python to call, the command line to call."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from hypothesis import settings
@@ -36,5 +37,56 @@ def fresh() -> Fresh:
         done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False, **more)
         assert done.returncode == 0, f"{command} exited {done.returncode}:\n{done.stdout}\n{done.stderr}"
         return done
+
+    return call
+
+
+class Done(NamedTuple):
+    """How a command ended: its exit code, and all that it wrote."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def command(monkeypatch, capsys) -> Callable[..., Done]:
+    """Calls the command line in this process: `command("op", "relu", "8")`."""
+    from rooflab.cli import main
+
+    def call(*arguments: object) -> Done:
+        monkeypatch.setattr(sys, "argv", ["rooflab", *map(str, arguments)])
+        capsys.readouterr()  # what was written before is not the command's
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert isinstance(ended.value.code, int)
+        return Done(ended.value.code, *capsys.readouterr())
+
+    return call
+
+
+@pytest.fixture
+def called(command) -> Callable[..., str]:
+    """What a command that must succeed printed to stdout."""
+
+    def call(*arguments: object) -> str:
+        done = command(*arguments)
+        assert done.code == 0, f"{arguments}: {done}"
+        return done.out
+
+    return call
+
+
+@pytest.fixture
+def refused(command) -> Callable[..., str]:
+    """The one line of a command that must end with 2 and print nothing to stdout."""
+
+    def call(*arguments: object) -> str:
+        done = command(*arguments)
+        assert done.code == 2, f"{arguments}: {done}"
+        assert done.out == ""
+        assert done.err.startswith("rooflab: ")
+        assert done.err.count("\n") == 1, done.err
+        return done.err
 
     return call

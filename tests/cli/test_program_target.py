@@ -139,4 +139,4 @@ def test_without_a_framework_it_says_what_to_pass(monkeypatch):
 
 def test_settings_of_another_framework_are_refused():
     with pytest.raises(RooflabError, match=r"backward: not for ONNX programs, leave it out"):
-        front_end.capture("x.onnx", (), {}, front_end.Settings(backward=True))
+        front_end.capture("x.onnx", (), {}, front_end.CaptureOptions(backward=True))

@@ -49,5 +49,4 @@ def calibrate(
 
     with progress() as show:
         calibration = run(timings, machine, cache=cache, constants=constants, progress=show)
-    deliver(calibration, paths, as_json)
-    return 0
+    return deliver(calibration, paths, as_json)

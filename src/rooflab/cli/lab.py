@@ -97,8 +97,7 @@ def lab(
         _value(parameter, text or default) for text, default in zip((first, last), _ENDS[parameter], strict=True)
     ]
     sweep = model.sweep(kernel, system, parameter, _values(parameter, ends[0], ends[1], points))
-    deliver(sweep, paths, as_json)
-    return 0
+    return deliver(sweep, paths, as_json)
 
 
 def _system(

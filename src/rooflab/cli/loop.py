@@ -85,14 +85,12 @@ def loop(
     if tried:
         with _waiting(f"simulating every tile size of {fn.__name__}"):
             sweep = story.sweep_tiles(fn, tried, *args, machine=target, time_limit_s=time_limit_s)
-        deliver(sweep, paths, as_json)
-        return 0
+        return deliver(sweep, paths, as_json)
     with _waiting(f"taking {fn.__name__} apart"):
         report = story.loop(
             fn, *args, machine=target, timed=not untimed, time_limit_s=time_limit_s, classify=classify
         )
-    deliver(report, paths, as_json)
-    return 0
+    return deliver(report, paths, as_json)
 
 
 @contextmanager

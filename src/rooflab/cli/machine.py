@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from rooflab.cli.options import deliver, echo_json, examples, output_options
+from rooflab.cli.options import deliver, echo_json, examples, output_options, report_written
 
 
 @click.command(
@@ -20,17 +20,17 @@ def machine(name: str | None, ladder: bool, as_json: bool, paths: tuple[str, ...
         raise click.UsageError(f"{'--ladder' if ladder else '-o'} needs the NAME of a machine")
     if name is None:
         _list_machines(as_json)
-    elif ladder:
-        _show_ladder(name, paths, as_json)
-    else:
-        from rooflab import story, views
+        return 0
+    if ladder:
+        return _show_ladder(name, paths, as_json)
+    from rooflab import views
+    from rooflab.story import machine as find
 
-        views.check_paths(paths, "Machine")
-        deliver(story.machine(name), paths, as_json)
-    return 0
+    views.check_paths(paths, "Machine")
+    return deliver(find(name), paths, as_json)
 
 
-def _show_ladder(name: str, paths: tuple[str, ...], as_json: bool) -> None:
+def _show_ladder(name: str, paths: tuple[str, ...], as_json: bool) -> int:
     from rooflab.machines.ladder import ladder
     from rooflab.story import machine as find
     from rooflab.views.common import files, sheet
@@ -40,13 +40,12 @@ def _show_ladder(name: str, paths: tuple[str, ...], as_json: bool) -> None:
     writers = view.writers(chosen)
     files.check_paths(paths, tuple(writers), "ladder.html")
     rungs = ladder(chosen)
-    if paths:
-        files.write_all(rungs, paths, writers)
-        click.echo(f"rooflab: wrote {', '.join(paths)}", err=True)
+    code = report_written(files.write_all(rungs, paths, writers)) if paths else 0
     if as_json:
         echo_json([rung._asdict() for rung in rungs])
     else:
         sheet.show(view.sheet(chosen, rungs))
+    return code
 
 
 def _list_machines(as_json: bool) -> None:

@@ -36,8 +36,8 @@ def measure(paths: tuple[str, ...], quick: bool, threads: int | None, sustained:
 
     with progress() as show:
         machine = run(quick=quick, threads=threads, sustained=sustained, progress=show)
-    deliver(machine, paths, as_json)
+    code = deliver(machine, paths, as_json)
     if machine.incomplete is None:
-        return 0
+        return code
     click.echo(f"rooflab: incomplete: {machine.incomplete}; what was measured so far is shown", err=True)
     return INTERRUPTED

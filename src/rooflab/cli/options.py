@@ -13,6 +13,7 @@ from rooflab.errors import RooflabError
 if TYPE_CHECKING:
     from rooflab.types.machine import Machine
     from rooflab.types.setting import SettingChanges
+    from rooflab.views.common.files import Written
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -21,7 +22,7 @@ SUFFIXES = {
     "Machine": ".json, .toml, .html, .svg, .png or .pdf",
     "Report": ".json, .csv, .html, .svg, .png or .pdf",
     "LoopReport": ".json, .csv, .html, .svg, .png or .pdf",
-    "Simulation": ".json or .html",
+    "Simulation": ".json, .html, or .csv of one core",
     "Transfer": ".json or .html",
     "Calibration": ".json, .html or .toml",
     "Sweep": ".json, .csv, .html, .svg, .png or .pdf",
@@ -51,27 +52,30 @@ def output_options(kind: str) -> Callable[[Command], Command]:
     return add
 
 
-def deliver(result: Any, paths: Sequence[str], as_json: bool, **how: Any) -> None:
+def deliver(result: Any, paths: Sequence[str], as_json: bool, **how: Any) -> int:
     """Write `result` to `paths`, then print it: as JSON, or as its room shows it.
 
-    Raises:
-        RooflabError: a format that cannot be made of it; the others are written, and it is printed.
+    Returns:
+        The exit code: 2 where a format cannot be made of it; the others are written, and it is printed.
     """
     from rooflab import views
 
-    refused = None
-    if paths:  # first: whoever reads the terminal may stop reading
-        try:
-            views.save(result, *paths)
-            click.echo(f"rooflab: wrote {', '.join(paths)}", err=True)
-        except RooflabError as error:
-            refused = error
+    # First: whoever reads the terminal may stop reading.
+    code = report_written(views.write(result, *paths)) if paths else 0
     if as_json:
         echo_json(result.to_dict())
     else:
         views.show(result, **how)
-    if refused is not None:
-        raise refused
+    return code
+
+
+def report_written(written: Written) -> int:
+    """Say on stderr which files were written and which not; the exit code."""
+    if written.paths:
+        click.echo(f"rooflab: wrote {', '.join(written.paths)}", err=True)
+    for sentence in written.refused:
+        click.echo(f"rooflab: {sentence}", err=True)
+    return 2 if written.refused else 0
 
 
 def echo_json(value: object) -> None:

@@ -92,8 +92,7 @@ def analyze(
 
     report = analyzed(sizes)
     more = {"group_by": group_by, "sort": sort, "top": top}
-    _deliver(report, wanted, lambda size: analyzed({**sizes, "batch": size}), paths, as_json, **more)
-    return 0
+    return _deliver(report, wanted, lambda size: analyzed({**sizes, "batch": size}), paths, as_json, **more)
 
 
 def _analyzed(target: str, sizes: dict[str, int], how: dict[str, Any]) -> Report:
@@ -119,18 +118,17 @@ def _deliver(
     paths: tuple[str, ...],
     as_json: bool,
     **how: Any,
-) -> None:
+) -> int:
     """Hand over `report`, predicted as it is `wanted`."""
     if wanted.kind == "Variants":
         from rooflab.story import variants
 
         names, machines = tuple(wanted.machines), tuple(wanted.machines.values())
         result = variants(report, machines, wanted.what_ifs, names=names, at_batch=at_batch, **wanted.setting)
-        deliver(result, paths, as_json)
-        return
+        return deliver(result, paths, as_json)
     for machine in wanted.machines.values():
         report = report.on(machine, **wanted.setting)
-    deliver(report, paths, as_json, **how)
+    return deliver(report, paths, as_json, **how)
 
 
 @click.command(
@@ -189,8 +187,7 @@ def op(
     if "padding" in attrs:
         attrs["padding"] = number_or_text(attrs["padding"])
     attrs |= {name: number_or_text(text) for name, text in pairs(more, "--set").items()}
-    _deliver(count(kind, *shapes, dtype=dtype, attrs=attrs), wanted, None, paths, as_json)
-    return 0
+    return _deliver(count(kind, *shapes, dtype=dtype, attrs=attrs), wanted, None, paths, as_json)
 
 
 @contextmanager

@@ -141,8 +141,7 @@ def simulate(
             costs=costs,
             races=not no_races,
         )
-        deliver(shared, paths, as_json)
-        return 0
+        return deliver(shared, paths, as_json)
     several = {"--protocol": protocol, "--quantum": quantum, "--cost": costs, "--no-races": no_races}
     of_cores.refuse(several, "of several cores: give --cores N too")
     source = _source(what, values, settings)
@@ -156,8 +155,7 @@ def simulate(
                 "--curve is of every capacity at once: no --level, --machine, --tlb, --classify, --exact, "
                 "--no-flush or --time-limit"
             )
-        deliver(interruptible(lambda: story.miss_curve(source, **read)), paths, as_json)
-        return 0
+        return deliver(interruptible(lambda: story.miss_curve(source, **read)), paths, as_json)
     settled = {
         "machine": machine,
         "levels": _caches(levels, policy, prefetch),
@@ -168,8 +166,7 @@ def simulate(
         "time_limit_s": time_limit_s,
         **read,
     }
-    deliver(interruptible(lambda: story.simulate(source, **settled)), paths, as_json)
-    return 0
+    return deliver(interruptible(lambda: story.simulate(source, **settled)), paths, as_json)
 
 
 def _source(what: str, values: tuple[str, ...], settings: tuple[str, ...]) -> Any:

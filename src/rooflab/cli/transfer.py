@@ -74,8 +74,7 @@ def transfer(
         sample=sample,
         device_samples_per_s=samples_per_s,
     )
-    deliver(result, paths, as_json)
-    return 0
+    return deliver(result, paths, as_json)
 
 
 def _number(text: str, option: str, name: str) -> float:

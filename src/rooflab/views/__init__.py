@@ -6,7 +6,12 @@ from collections.abc import Iterable
 from importlib import import_module
 from os import PathLike
 from types import ModuleType
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
+
+from rooflab.errors import RooflabError
+
+if TYPE_CHECKING:
+    from rooflab.views.common.files import Written
 
 # Which room shows which result. Each room has `show`, `html` and `WRITERS`; it is imported when it is needed.
 _ROOMS = {
@@ -60,10 +65,17 @@ def save(result: Any, *paths: str | PathLike[str]) -> None:
         FileError: an unknown suffix, or a path that cannot be written; nothing has been written then.
         RooflabError: no such picture of this result; the other files are written.
     """
+    check_paths(paths, type(result).__name__)
+    refused = write(result, *paths).refused
+    if refused:
+        raise RooflabError("; ".join(refused))
+
+
+def write(result: Any, *paths: str | PathLike[str]) -> Written:
+    """Write `result` to each of `paths`, which were checked, and say which were written and which not, and why."""
     from rooflab.views.common import files
 
-    check_paths(paths, type(result).__name__)
-    files.write_all(result, map(str, paths), room(type(result).__name__).WRITERS)
+    return files.write_all(result, map(str, paths), room(type(result).__name__).WRITERS)
 
 
 def notebook_cell(result: Any) -> str:

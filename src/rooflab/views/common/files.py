@@ -8,7 +8,7 @@ import os
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -54,27 +54,28 @@ def check_paths(paths: Iterable[str | Path], suffixes: Collection[str], example:
             raise FileError(f"{path}: the file is read-only, expected write permission or another path")
 
 
-def write_all(result: object, paths: Iterable[str | Path], writers: Mapping[str, Writer]) -> list[str]:
+class Written(NamedTuple):
+    """Which files were written, and a sentence for each that was not."""
+
+    paths: tuple[str, ...]
+    refused: tuple[str, ...]
+
+
+def write_all(result: object, paths: Iterable[str | Path], writers: Mapping[str, Writer]) -> Written:
     """Write `result` to each of `paths`, as the writer of its suffix renders it; the paths are checked before.
 
-    Returns:
-        The paths that were written: a format that cannot be made of this result does not lose the others.
-
-    Raises:
-        RooflabError: the result has no such picture, or a disk is full; what else was asked for is written,
-            and the message says which.
+    A format that cannot be made of this result, such as a roofline without peaks, does not lose the others.
     """
     written, refused = [], []
     for path in map(Path, paths):
         try:
             write(path, writers[path.suffix.lower()](result))
             written.append(str(path))
+        except FileError as error:
+            refused.append(str(error))
         except RooflabError as error:
-            refused.append(str(error) if str(path) in str(error) else f"{path} not written: {error}")
-    if refused:
-        rest = f" (written: {', '.join(written)})" if written else ""
-        raise RooflabError("; ".join(refused) + rest)
-    return written
+            refused.append(f"{path} not written: {error}")
+    return Written(tuple(written), tuple(refused))
 
 
 def write(path: Path, content: bytes) -> None:

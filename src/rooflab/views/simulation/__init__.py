@@ -6,9 +6,9 @@ from typing import TextIO
 
 from rooflab.types.simulation import Simulation
 from rooflab.views.common import sheet as sheets
-from rooflab.views.simulation.sheet import sheet
+from rooflab.views.simulation.sheet import csv_text, sheet
 
-WRITERS = sheets.writers(sheet)
+WRITERS = {**sheets.writers(sheet), ".csv": lambda simulation: csv_text(simulation).encode()}
 
 
 def show(simulation: Simulation, file: TextIO | None = None) -> None:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import io
 import json
-import sys
 
 import pytest
 
 import rooflab
-from rooflab import cli
+from rooflab import views
 from rooflab.model.device import constants as families
-from rooflab.views.calibration import terminal as view
 
 MACHINE = rooflab.machine("epyc-7763")
 SIZES = (10_000, 20_000, 40_000, 80_000, 160_000, 320_000, 640_000, 1_280_000)
@@ -32,22 +30,9 @@ def timings(tmp_path_factory):
     return path
 
 
-@pytest.fixture
-def run(monkeypatch, capsys):
-    """The exit code of `rooflab calibrate` with these arguments, what it printed and said."""
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["rooflab", "calibrate", *map(str, arguments)])
-        with pytest.raises(SystemExit) as done:
-            cli.main()
-        return done.value.code, *capsys.readouterr()
-
-    return call
-
-
-def test_it_prints_what_changed_and_writes_constants_that_predict(timings, run, tmp_path):
+def test_it_prints_what_changed_and_writes_constants_that_predict(timings, command, tmp_path):
     path = tmp_path / "mine.toml"
-    code, out, err = run(timings, "--machine", "epyc-7763", "-o", path)
+    code, out, err = command("calibrate", timings, "--machine", "epyc-7763", "-o", path)
     assert (code, err) == (0, f"rooflab: wrote {path}\n")
     assert "constants of cpu refitted to 8 times" in out
     assert "2 rows left out: line 2: unknown operation 'bogus'" in out
@@ -60,8 +45,8 @@ def test_it_prints_what_changed_and_writes_constants_that_predict(timings, run, 
     assert new / old == pytest.approx(2, rel=0.07)
 
 
-def test_json_is_all_that_stdout_holds(timings, run):
-    code, out, err = run(timings, "--machine", "epyc-7763", "--json")
+def test_json_is_all_that_stdout_holds(timings, command):
+    code, out, err = command("calibrate", timings, "--machine", "epyc-7763", "--json")
     assert (code, err) == (0, "")
     found = json.loads(out)
     assert found["rows"] == len(SIZES)
@@ -74,7 +59,10 @@ def test_json_is_all_that_stdout_holds(timings, run):
     [
         (["no.csv", "--machine", "h200"], "no.csv: no such file; expected timings"),
         (["FILE", "--machine", "h20000"], "unknown machine 'h20000'"),
-        (["FILE", "--machine", "epyc-7763", "-o", "x.json"], "x.json: suffix '.json', expected one of .toml"),
+        (
+            ["FILE", "--machine", "epyc-7763", "-o", "x.csv"],
+            "x.csv: suffix '.csv', expected one of .json, .html, .toml",
+        ),
         (["FILE", "--machine", "epyc-7763", "--constants", "no.toml"], "no.toml: no such file"),
         (["FEW", "--machine", "epyc-7763"], "1 times that can be used, expected at least 8: add rows"),
         (
@@ -83,23 +71,21 @@ def test_json_is_all_that_stdout_holds(timings, run):
         ),
     ],
 )
-def test_bad_input_is_one_line(arguments, message, timings, run, tmp_path):
+def test_bad_input_is_one_line(arguments, message, timings, command, tmp_path):
     few, negative = tmp_path / "few.csv", tmp_path / "negative.csv"
     few.write_text("kind,shapes,time\nadd,8,1 us\n", encoding="utf-8")
     negative.write_text("kind,shapes,time\nadd,8,-1 us\n", encoding="utf-8")
     files = {"FILE": timings, "FEW": few, "NEGATIVE": negative}
-    code, out, err = run(*[files.get(each, each) for each in arguments])
+    code, out, err = command("calibrate", *[files.get(each, each) for each in arguments])
     assert (code, out) == (2, "")
     assert message in err
     assert err.count("\n") == 1
 
 
-def test_constants_need_a_machine(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["rooflab", "op", "exp", "9", "--constants", "mine.toml"])
-    with pytest.raises(SystemExit) as done:
-        cli.main()
-    assert done.value.code == 2
-    assert "--constants is for a prediction, and that needs a --machine" in capsys.readouterr().err
+def test_constants_need_a_machine(refused):
+    assert "--constants is of a prediction, and that needs a --machine" in refused(
+        "op", "exp", "9", "--constants", "mine.toml"
+    )
 
 
 def test_no_gain_is_said(tmp_path):
@@ -107,5 +93,5 @@ def test_no_gain_is_said(tmp_path):
     rows = [f"exp,{size},fp32,{rooflab.op('exp', size, machine=MACHINE).time_s}" for size in SIZES]
     path.write_text("\n".join(["kind,shapes,dtype,time_s", *rows]) + "\n", encoding="utf-8")
     file = io.StringIO()
-    view.show(rooflab.calibrate(path, MACHINE), file)
+    views.show(rooflab.calibrate(path, MACHINE), file)
     assert "No gain on rows not used in fitting" in file.getvalue()
