@@ -44,7 +44,7 @@ def _show_ladder(name: str, paths: tuple[str, ...], as_json: bool) -> int:
     if as_json:
         echo_json([rung._asdict() for rung in rungs])
     else:
-        sheet.show(view.sheet(chosen, rungs))
+        sheet.show(view.sheet_of(chosen, rungs))
     return code
 
 

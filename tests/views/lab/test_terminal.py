@@ -6,6 +6,7 @@ import io
 import itertools
 import json
 
+import msgspec
 import pytest
 
 from rooflab.errors import FileError
@@ -107,16 +108,16 @@ def test_the_chart_is_one_definition():
 
 
 def test_saved_files_hold_the_numbers(tmp_path):
-    chart.save(SWEEPS[0], tmp_path / "lab.json", tmp_path / "lab.svg", tmp_path / "lab.html")
+    SWEEPS[0].save(tmp_path / "lab.json", tmp_path / "lab.svg", tmp_path / "lab.html")
     raw = json.loads((tmp_path / "lab.json").read_text(encoding="utf-8"))
     assert raw["values"] == [1e9, 3e9, 10e9, 30e9, 100e9]
-    assert raw["results"][0] == SWEEPS[0].results[0]._asdict()
+    assert raw["results"][0] == msgspec.to_builtins(SWEEPS[0].results[0])
     assert raw["system"]["memory"]["latency_s"] == 50e-9
     assert "equal at 10.0 GB/s" in (tmp_path / "lab.svg").read_text(encoding="utf-8")
     assert "Lab: a streaming kernel over bandwidth" in (tmp_path / "lab.html").read_text(encoding="utf-8")
 
 
 def test_another_suffix_is_refused_before_anything_is_written(tmp_path):
-    with pytest.raises(FileError, match=r"suffix '.csv', expected one of .json, .html, .svg, .png, .pdf"):
-        chart.save(SWEEPS[0], tmp_path / "a.json", tmp_path / "lab.csv")
+    with pytest.raises(FileError, match=r"suffix '.xlsx', expected one of .json, .csv, .html, .svg, .png, .pdf"):
+        SWEEPS[0].save(tmp_path / "a.json", tmp_path / "lab.xlsx")
     assert list(tmp_path.iterdir()) == []

@@ -12,7 +12,7 @@ import pytest
 import rooflab
 from rooflab.types.loop import LoopReport
 from rooflab.types.machine import is_main_memory
-from rooflab.views.loop import files, page, tables
+from rooflab.views.loop import page, tables
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def stencil(root):
 @pytest.mark.parametrize("width", [1280, 390])
 def test_the_page_draws_without_errors_or_requests(opened, stencil, tmp_path, scheme, width):
     path = tmp_path / "loop.html"
-    files.save(stencil, path)
+    stencil.save(path)
     seen = opened(path, scheme, width, 2)
     assert seen.said == []
     assert seen.asked == [path.as_uri()]
@@ -37,7 +37,7 @@ def test_the_page_draws_without_errors_or_requests(opened, stencil, tmp_path, sc
 
 
 def test_the_page_says_all_of_it(stencil):
-    text = html.unescape(page.render(stencil).partition("<script>")[0])
+    text = html.unescape(page.html(stencil).partition("<script>")[0])
     for said in (
         "Memory-bound: DRAM takes 547 µs for 24.9 MB, of 890 µs predicted on one core",
         "L2 (1 MiB) holds one iteration of i",
@@ -65,15 +65,16 @@ def test_arrays_add_up_to_their_level(stencil):
 
 def test_without_a_machine_there_is_a_page_without_charts(stencil):
     bare = msgspec.structs.replace(stencil, machine=None, points=(), predictions=())
-    text = page.render(bare)
-    assert page.charts(bare) == []
+    text = page.html(bare)
+    assert "<figure>" not in text
+    assert "<script>" not in text  # nothing to draw: Vega is left out
     assert "No bound without a machine" in text
     assert "Traffic by level that serves it" in text
 
 
 def test_text_of_the_source_is_escaped(stencil):
     line = (21, "x = '<script>alert(1)</script>'")
-    text = page.render(msgspec.structs.replace(stencil, source=(line,), warnings=("<b>no</b>",)))
+    text = page.html(msgspec.structs.replace(stencil, source=(line,), warnings=("<b>no</b>",)))
     assert "<script>alert(1)" not in text
     assert "<b>no" not in text
 
@@ -82,7 +83,7 @@ def test_a_notebook_shows_the_page(stencil):
     found = re.fullmatch(
         r'<iframe title="stencil" style="[^"]*" srcdoc="([^"]*)"></iframe>', stencil._repr_html_()
     )
-    assert html.unescape(found[1]) == page.render(stencil)
+    assert html.unescape(found[1]) == page.html(stencil)
 
 
 def test_the_bound_names_the_longest_term_first(stencil):

@@ -11,6 +11,9 @@ from rich.console import Console
 
 from rooflab.machines import catalog
 from rooflab.types.machine import Check
+from rooflab.views.common import sheet
+from rooflab.views.common.table import Table
+from rooflab.views.machine import ladder as ladder_view
 from rooflab.views.machine import tables, terminal, text_roofline
 
 
@@ -174,7 +177,7 @@ def test_the_catalogue_keeps_what_matters_when_narrow(accelerator, monkeypatch):
     head, _, row = out.getvalue().splitlines()[:3]
     assert head.split() == ["machine", "kind", "year", "memory", "bandwidth", "fp64", "fp32", "16-bit"]
     assert row.split()[:5] == ["example", "gpu", "2022", "80.0", "GB"]
-    monkeypatch.setattr(terminal, "PIPE_WIDTH", 80)
+    monkeypatch.setattr("rooflab.views.common.console.PIPE_WIDTH", 80)
     out = io.StringIO()
     terminal.show_catalogue([("a-machine-with-a-long-name", accelerator)], out)
     assert out.getvalue().splitlines()[0].split() == ["machine", "memory", "bandwidth", "fp64", "16-bit"]
@@ -197,14 +200,14 @@ def test_the_ladder_is_printed(accelerator):
     from rooflab.machines import ladder
 
     out = io.StringIO()
-    terminal.show_ladder(accelerator, ladder.ladder(accelerator), out)
+    sheet.show(ladder_view.sheet_of(accelerator, ladder.ladder(accelerator)), out)
     hbm = next(line for line in out.getvalue().splitlines() if line.startswith("HBM"))
     assert "3.35 TB/s" in hbm
     assert "299 µs" in hbm  # 1e9 / 3.35e12 s
 
 
 def test_fold_repeats_the_first_column():
-    table = tables.Table("t", ("name", "one", "two"), (("a", "1" * 10, "2" * 10),))
+    table = Table("t", ("name", "one", "two"), (("a", "1" * 10, "2" * 10),))
     first, second = terminal.fold(table, 20)
     assert (first.columns, second.columns) == (("name", "one"), ("name", "two"))
     assert terminal.fold(table, 40) == [table]

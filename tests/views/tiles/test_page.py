@@ -11,8 +11,7 @@ import pytest
 
 from rooflab.errors import RooflabError
 from rooflab.types.loop import Tile, TileSweep
-from rooflab.views.loop import tables
-from rooflab.views.tiles import chart, files, page
+from rooflab.views.tiles import chart, files, page, tables
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +58,7 @@ def test_a_rise_of_less_than_a_fifth_marks_nothing(matmul):
 @pytest.mark.parametrize("name", ["matmul", "pairs"])
 def test_the_page_draws_without_errors_or_requests(opened, request, tmp_path, scheme, width, name):
     path = tmp_path / "tiles.html"
-    files.save(request.getfixturevalue(name), path)
+    request.getfixturevalue(name).save(path)
     seen = opened(path, scheme, width, 1)
     assert seen.said == []
     assert seen.asked == [path.as_uri()]
@@ -69,10 +68,10 @@ def test_the_page_draws_without_errors_or_requests(opened, request, tmp_path, sc
 
 
 def test_the_page_has_every_configuration_and_the_advice_first(matmul, pairs):
-    text = page.render(matmul).partition("<script>")[0]
+    text = page.html(matmul).partition("<script>")[0]
     assert text.count('<th scope="row">') == len(matmul.tiles)
     assert text.index("Take t = 256") < text.index("<caption>")
-    assert "it is &lt;fast&gt;" in page.render(pairs)
+    assert "it is &lt;fast&gt;" in page.html(pairs)
 
 
 def test_pictures_are_pictures(matmul, pairs, tmp_path):

@@ -9,7 +9,7 @@ from rooflab.views.common.table import Table
 _SHOWN = 5  # rows left out that are named
 
 
-def sheet(calibration: Calibration) -> Sheet:
+def sheet_of(calibration: Calibration) -> Sheet:
     """What is shown of `calibration`."""
     sentences = []
     if calibration.dropped:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import altair as alt
 
 # Plane widths in pixels: of a desk's screen and of a phone's, titles and axes come on top.
-WIDE, NARROW = 810, 262
+WIDE, NARROW = 810, 248
 _TEMPLATE = "common/page.html.j2"
 _PADDING = {"left": 0, "right": 2, "bottom": 4}  # the page has margins of its own
 

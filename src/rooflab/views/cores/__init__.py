@@ -6,16 +6,16 @@ from typing import TextIO
 
 from rooflab.types.core_simulation import CoreSimulation
 from rooflab.views.common import sheet as sheets
-from rooflab.views.cores.sheet import sheet
+from rooflab.views.cores.sheet import sheet_of
 
-WRITERS = sheets.writers(sheet)
+WRITERS = sheets.writers(sheet_of)
 
 
 def show(simulation: CoreSimulation, file: TextIO | None = None) -> None:
     """Print `simulation`."""
-    sheets.show(sheet(simulation), file)
+    sheets.show(sheet_of(simulation), file)
 
 
 def html(simulation: CoreSimulation) -> str:
     """The page of `simulation`."""
-    return sheets.html(sheet(simulation))
+    return sheets.html(sheet_of(simulation))

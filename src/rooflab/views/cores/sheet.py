@@ -10,7 +10,7 @@ from rooflab.views.common.table import UNKNOWN, Table
 ROWS, NAMED = 10, 3
 
 
-def sheet(simulation: CoreSimulation) -> Sheet:
+def sheet_of(simulation: CoreSimulation) -> Sheet:
     """What is shown of `simulation`."""
     return Sheet(
         simulation.name,

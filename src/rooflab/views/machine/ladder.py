@@ -12,7 +12,7 @@ from rooflab.views.common.sheet import Sheet
 from rooflab.views.common.table import UNKNOWN, Table, capacity, lasting, quantity
 
 
-def sheet(machine: Machine, rungs: Sequence[Rung]) -> Sheet:
+def sheet_of(machine: Machine, rungs: Sequence[Rung]) -> Sheet:
     """What is shown of the `rungs` of `machine`: what each step away costs."""
     rows = [
         (
@@ -38,5 +38,5 @@ def writers(machine: Machine) -> dict[str, Writer]:
     """The files that the rungs of `machine` are written to."""
     return {
         ".json": lambda rungs: json_text([rung._asdict() for rung in rungs]).encode(),
-        ".html": lambda rungs: sheets.html(sheet(machine, rungs)).encode(),
+        ".html": lambda rungs: sheets.html(sheet_of(machine, rungs)).encode(),
     }

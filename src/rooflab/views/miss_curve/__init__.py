@@ -6,16 +6,16 @@ from typing import TextIO
 
 from rooflab.types.simulation import MissCurve
 from rooflab.views.common import sheet as sheets
-from rooflab.views.miss_curve.sheet import sheet
+from rooflab.views.miss_curve.sheet import sheet_of
 
-WRITERS = sheets.writers(sheet)
+WRITERS = sheets.writers(sheet_of)
 
 
 def show(curve: MissCurve, file: TextIO | None = None) -> None:
     """Print `curve`."""
-    sheets.show(sheet(curve), file)
+    sheets.show(sheet_of(curve), file)
 
 
 def html(curve: MissCurve) -> str:
     """The page of `curve`."""
-    return sheets.html(sheet(curve))
+    return sheets.html(sheet_of(curve))

@@ -8,7 +8,7 @@ from rooflab.views.common.sheet import Sheet
 from rooflab.views.common.table import UNKNOWN, Table
 
 
-def sheet(curve: MissCurve) -> Sheet:
+def sheet_of(curve: MissCurve) -> Sheet:
     """What is shown of `curve`."""
     name = f"{curve.name}: misses of a fully associative LRU cache"
     return Sheet(name, "miss-ratio curve", tables=(table(curve),))

@@ -6,16 +6,16 @@ from typing import TextIO
 
 from rooflab.types.simulation import Simulation
 from rooflab.views.common import sheet as sheets
-from rooflab.views.simulation.sheet import csv_text, sheet
+from rooflab.views.simulation.sheet import csv_text, sheet_of
 
-WRITERS = {**sheets.writers(sheet), ".csv": lambda simulation: csv_text(simulation).encode()}
+WRITERS = {**sheets.writers(sheet_of), ".csv": lambda simulation: csv_text(simulation).encode()}
 
 
 def show(simulation: Simulation, file: TextIO | None = None) -> None:
     """Print `simulation`."""
-    sheets.show(sheet(simulation), file)
+    sheets.show(sheet_of(simulation), file)
 
 
 def html(simulation: Simulation) -> str:
     """The page of `simulation`."""
-    return sheets.html(sheet(simulation))
+    return sheets.html(sheet_of(simulation))

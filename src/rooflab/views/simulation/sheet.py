@@ -11,7 +11,7 @@ from rooflab.views.common.table import UNKNOWN, Table
 _KINDS = ("compulsory", "capacity", "conflict")
 
 
-def sheet(simulation: Simulation) -> Sheet:
+def sheet_of(simulation: Simulation) -> Sheet:
     """What is shown of `simulation`."""
     return Sheet(
         simulation.name,

@@ -6,16 +6,16 @@ from typing import TextIO
 
 from rooflab.types.transfer import Transfer
 from rooflab.views.common import sheet as sheets
-from rooflab.views.transfer.sheet import sheet
+from rooflab.views.transfer.sheet import sheet_of
 
-WRITERS = sheets.writers(sheet)
+WRITERS = sheets.writers(sheet_of)
 
 
 def show(transfer: Transfer, file: TextIO | None = None) -> None:
     """Print `transfer`."""
-    sheets.show(sheet(transfer), file)
+    sheets.show(sheet_of(transfer), file)
 
 
 def html(transfer: Transfer) -> str:
     """The page of `transfer`."""
-    return sheets.html(sheet(transfer))
+    return sheets.html(sheet_of(transfer))

@@ -8,7 +8,7 @@ from rooflab.views.common.sheet import Sheet
 from rooflab.views.common.table import UNKNOWN, Table
 
 
-def sheet(transfer: Transfer) -> Sheet:
+def sheet_of(transfer: Transfer) -> Sheet:
     """What is shown of `transfer`: the answer first, then its stages, then what is not known."""
     return Sheet(headline(transfer), "a transfer", sentences=tuple(sentences(transfer)), tables=(table(transfer),))
 

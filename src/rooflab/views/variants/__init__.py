@@ -6,16 +6,16 @@ from typing import TextIO
 
 from rooflab.types.variants import Variants
 from rooflab.views.common import sheet as sheets
-from rooflab.views.variants.sheet import csv_text, sheet
+from rooflab.views.variants.sheet import csv_text, sheet_of
 
-WRITERS = {**sheets.writers(sheet), ".csv": lambda variants: csv_text(variants).encode()}
+WRITERS = {**sheets.writers(sheet_of), ".csv": lambda variants: csv_text(variants).encode()}
 
 
 def show(variants: Variants, file: TextIO | None = None) -> None:
     """Print `variants`."""
-    sheets.show(sheet(variants), file)
+    sheets.show(sheet_of(variants), file)
 
 
 def html(variants: Variants) -> str:
     """The page of `variants`."""
-    return sheets.html(sheet(variants))
+    return sheets.html(sheet_of(variants))

@@ -11,7 +11,7 @@ from rooflab.views.common.table import UNKNOWN, Table
 from rooflab.views.report import tables
 
 
-def sheet(variants: Variants) -> Sheet:
+def sheet_of(variants: Variants) -> Sheet:
     """What is shown of `variants`, the first being what the others are held against."""
     first, named = variants.reports[0], tuple(zip(variants.names, variants.reports, strict=True))
     coverage = tuple(tables.coverage(first))

@@ -229,16 +229,16 @@ def test_every_mark_lies_on_its_roof_without_predictions():
 
 
 def test_the_page_says_coverage_first_and_escapes_names():
-    html = page.render(transformer(odd=True))
+    html = page.html(transformer(odd=True))
     assert html.index("Coverage 91.7 %") < html.index("Totals")
     assert "my::sampling" in html
     from msgspec.structs import replace
 
-    assert "<script>alert(1)" not in page.render(replace(transformer(), name="<script>alert(1)</script>"))
+    assert "<script>alert(1)" not in page.html(replace(transformer(), name="<script>alert(1)</script>"))
 
 
 def test_a_page_without_a_machine_has_its_tables():
-    html = page.render(transformer(machine=None))
+    html = page.html(transformer(machine=None))
     assert "By module" in html
     assert 'id="chart-0"' not in html
 
