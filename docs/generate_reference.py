@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 
 import click
 
 import rooflab
 from rooflab.cli import cli
+from rooflab.types.result import Result
 
 REFERENCE = Path(__file__).parent / "reference"
 _GENERATED = "<!-- Written by docs/generate_reference.py: change the code's own words instead. -->"
@@ -45,8 +48,9 @@ def _command(name: str, command: click.Command) -> Iterator[str]:
             words = ", ".join(each.opts) + (f" {each.metavar}" if each.metavar else "")
             more = " May be given again." if each.multiple and "again" not in (each.help or "") else ""
             yield f"| `{words}` | {_text(each.help)}{more} |"
-    example = (command.epilog or "").replace("\b", "").partition("Example:")[2].strip()
-    yield from ("", "Example:", "", "```sh", example, "```", "")
+    example = (command.epilog or "").replace("\b", "")
+    title, _, example = example.strip().partition(":\n")
+    yield from ("", f"{title}:", "", "```sh", inspect.cleandoc(example), "```", "")
 
 
 def _operand(argument: click.Argument) -> str:
@@ -56,16 +60,39 @@ def _operand(argument: click.Argument) -> str:
 
 def _api() -> Iterator[str]:
     yield from ("# Python names", "", "Everything that `import rooflab` offers.", "")
+    yield from ("## Every result", "", *_documentation(Result), *_methods("result", Result))
     values = {name: getattr(rooflab, name) for name in rooflab.__all__}
     for name, value in sorted(values.items(), key=lambda item: (isinstance(item[1], type), item[0])):
         if not isinstance(value, type):
             yield from (f"## `rooflab.{name}`", "", *_signature(name, value))
         else:
             yield from (f"## `rooflab.{name}`", "", *_documentation(value), *_fields(value))
-            for method, function in vars(value).items():
-                is_method = inspect.isfunction(inspect.unwrap(getattr(function, "__func__", function)))
-                if is_method and not method.startswith("_"):
-                    yield from (f"### `{name}.{method}`", "", *_signature(method, getattr(value, method)))
+            if issubclass(value, Result):
+                yield from ("It can do what [every result](#every-result) can.", "")
+            yield from _methods(name, value)
+    for name, module in rooflab._MODULES.items():
+        yield from _module(name, importlib.import_module(module))
+
+
+def _methods(name: str, cls: type) -> Iterator[str]:
+    """The methods that `cls` has of its own; those that every result has are told once."""
+    for method, function in vars(cls).items():
+        is_method = inspect.isfunction(inspect.unwrap(getattr(function, "__func__", function)))
+        told = cls is not Result and method in vars(Result)
+        if is_method and not method.startswith("_") and not told:
+            yield from (f"### `{name}.{method}`", "", *_signature(method, getattr(cls, method)))
+
+
+def _module(name: str, module: ModuleType) -> Iterator[str]:
+    """A module that is used by name: its functions, each with the first line of what it says."""
+    yield from (f"## `rooflab.{name}`", "", (inspect.getdoc(module) or "").splitlines()[0], "")
+    yield from ("| name | |", "|---|---|")
+    for member in module.__all__:
+        value = getattr(module, member)
+        if callable(value):
+            text = f"{member}({', '.join(inspect.signature(value).parameters)})"
+            yield f"| `{text}` | {(inspect.getdoc(value) or '').splitlines()[0]} |".replace("||", "\\|\\|")
+    yield ""
 
 
 def _signature(name: str, function: Callable[..., object]) -> Iterator[str]:

@@ -94,6 +94,11 @@ class Transfer(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
         """Stages whose rate nobody states: left out of the time."""
         return tuple(each.stage.name for each in self.stages if each.time_s is None)
 
+    @property
+    def name(self) -> str:
+        """What goes where."""
+        return f"{si(self.nbytes, 'B')} through {', '.join(each.stage.name for each in self.stages)}"
+
     def _summary(self) -> str:
         return f"{si(self.nbytes, 'B')}: {duration(self.time_s)}, bound by {self.binds}"
 

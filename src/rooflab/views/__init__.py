@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rooflab.views.common.files import Written
 
 # Which room shows which result. Each room has `show`, `html` and `WRITERS`; it is imported when it is needed.
-_ROOMS = {
+ROOMS = {
     "Machine": "machine",
     "Report": "report",
     "Variants": "variants",
@@ -31,7 +31,7 @@ _ROOMS = {
 
 def room(kind: str) -> ModuleType:
     """The room for results of the type called `kind`, with its `show`, `html` and `WRITERS`."""
-    return import_module(f"rooflab.views.{_ROOMS[kind]}")
+    return import_module(f"rooflab.views.{ROOMS[kind]}")
 
 
 def show(result: Any, file: TextIO | None = None, **how: Any) -> None:
@@ -55,7 +55,7 @@ def check_paths(paths: Iterable[str | PathLike[str]], kind: str) -> None:
     if paths:
         from rooflab.views.common import files
 
-        files.check_paths(map(str, paths), tuple(room(kind).WRITERS), f"{_ROOMS[kind]}.json")
+        files.check_paths(map(str, paths), tuple(room(kind).WRITERS), f"{ROOMS[kind]}.json")
 
 
 def save(result: Any, *paths: str | PathLike[str]) -> None:

@@ -1,0 +1,152 @@
+"""Every type of result: JSON and back, newer and foreign files refused, a short repr, shown, saved, a cell."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import json
+
+import numpy as np
+import pytest
+
+import rooflab
+from rooflab import views
+from rooflab.cli.options import SUFFIXES
+from rooflab.errors import FileError, RooflabError
+from rooflab.types.result import RESULTS, Result
+
+LEVELS = [rooflab.Cache(4096, 4, name="L1"), rooflab.Cache(65536, 8, name="L2")]
+
+
+def triad(a, b, c):
+    for i in range(len(a)):
+        a[i] = b[i] + 3.0 * c[i]
+
+
+def blocked(a, t):
+    for ii in range(0, a.shape[0], t):
+        for i in range(ii, min(ii + t, a.shape[0])):
+            a[i] = 2.0
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """One result of each type, by the type's name."""
+    patch = pytest.MonkeyPatch()
+    patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+    report = rooflab.op("relu", 4096, machine="h200")
+    core = rooflab.lab.ComputeCore(peak_flop_per_s=1e9)
+    system = rooflab.lab.System(core=core, memory=rooflab.lab.Memory(bandwidth_bytes_per_s=1e9))
+    times = tmp_path_factory.mktemp("timings") / "times.csv"
+    rows = [f"exp,{size},fp32,{size / 1e9}" for size in range(10_000, 90_000, 10_000)]
+    times.write_text("\n".join(["kind,shapes,dtype,time_s", *rows]) + "\n", encoding="utf-8")
+    arrays = [np.ones(64) for _ in range(3)]
+    every = (
+        rooflab.machine("a10"),
+        report,
+        rooflab.variants(report, ["h200", "l4"]),
+        rooflab.loop(triad, *arrays, levels=LEVELS, timed=False),
+        rooflab.sweep_tiles(blocked, {"t": (4, 8)}, arrays[0], levels=LEVELS),
+        rooflab.simulate(rooflab.streams.sequential(4096), levels=LEVELS),
+        rooflab.miss_curve(rooflab.streams.sequential(4096)),
+        rooflab.simulate_cores(rooflab.core_streams.counters(2, 10), levels=LEVELS),
+        rooflab.transfer("1 GB", ["network"], rates={"network": "1 GB/s"}),
+        rooflab.calibrate(times, "epyc-7763"),
+        rooflab.lab.sweep(rooflab.lab.StreamingKernel(nbytes=1e6), system, "intensity", (0.5, 1.0, 2.0)),
+    )
+    yield {type(each).__name__: each for each in every}
+    patch.undo()
+
+
+def test_every_type_of_result_is_here_and_has_a_room(results):
+    assert set(results) == set(RESULTS) == set(views.ROOMS)
+    for kind in RESULTS:
+        assert issubclass(getattr(importlib.import_module(RESULTS[kind]), kind), Result)
+        assert {".json", ".html"} <= set(views.room(kind).WRITERS)
+
+
+@pytest.mark.parametrize("kind", RESULTS)
+def test_a_saved_result_is_read_back_equal(results, tmp_path, kind):
+    path = tmp_path / "result.json"
+    results[kind].save(path)
+    raw = json.loads(path.read_text(encoding="utf-8"))
+    assert (raw["type"], raw["schema"]) == (kind, 1)
+    assert rooflab.load(path) == results[kind]
+    assert type(results[kind]).from_dict(raw) == results[kind]
+
+
+@pytest.mark.parametrize("kind", RESULTS)
+def test_a_newer_schema_says_so_whatever_else_is_in_it(results, kind):
+    raw = {**results[kind].to_dict(), "schema": 99, "a_field_of_the_future": 1}
+    with pytest.raises(RooflabError, match=r"^schema 99 is newer than this rooflab reads \(1\); update rooflab$"):
+        type(results[kind]).from_dict(raw)
+
+
+@pytest.mark.parametrize("kind", RESULTS)
+def test_what_is_no_such_result_is_refused_by_its_name(results, kind):
+    cls = type(results[kind])
+    what = cls.WHAT
+    with pytest.raises(RooflabError, match=rf"^not {what}: expected an object, got list"):
+        cls.from_dict([])
+    with pytest.raises(RooflabError, match=rf"^not {what}: its type is 'Other', expected '{kind}'"):
+        cls.from_dict({**results[kind].to_dict(), "type": "Other"})
+    with pytest.raises(RooflabError, match=rf"^not {what}: .*colour"):
+        cls.from_dict({**results[kind].to_dict(), "colour": "red"})
+
+
+@pytest.mark.parametrize("kind", RESULTS)
+def test_a_repr_is_one_short_line(results, kind):
+    text = repr(results[kind])
+    assert text == str(results[kind])
+    assert text.startswith(f"<{kind} ")
+    assert len(text) < 300
+    assert "\n" not in text
+
+
+@pytest.mark.parametrize("kind", RESULTS)
+def test_a_result_is_shown_and_is_a_notebooks_cell(results, capsys, kind):
+    results[kind].show()
+    text = capsys.readouterr().out
+    assert len(text.splitlines()) > 3
+    file = io.StringIO()
+    views.show(results[kind], file)
+    assert file.getvalue() == text
+    cell = results[kind]._repr_html_()
+    assert cell.startswith("<iframe ")
+    assert "&lt;!doctype html&gt;" in cell
+
+
+@pytest.mark.parametrize("kind", SUFFIXES)
+def test_the_help_of_a_command_names_the_formats_of_its_result(kind):
+    named = SUFFIXES[kind].replace(", or .csv of one core", " or .csv").replace(" or ", ", ")
+    assert set(named.split(", ")) == set(views.room(kind).WRITERS)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "not JSON"),
+        ("[]", 'expected an object with a "type"'),
+        ('{"type": "Machin"}', "unknown type of result 'Machin'; did you mean Machine"),
+        ('{"type": "Transfer"}', "not a transfer: Object missing required field"),
+    ],
+)
+def test_a_file_that_is_no_result_is_one_clear_line(tmp_path, content, message):
+    path = tmp_path / "some.json"
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(FileError) as caught:
+        rooflab.load(path)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(FileError, match=r"none\.json: no such file"):
+        rooflab.load(tmp_path / "none.json")
+
+
+def test_a_machine_is_loaded_from_toml_too(results, tmp_path):
+    path = tmp_path / "m.toml"
+    results["Machine"].save(path)
+    assert rooflab.load(path) == results["Machine"]
