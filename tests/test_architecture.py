@@ -1,0 +1,76 @@
+"""docs/architecture.md holds the folders of src/rooflab, each with its own first line, and the layers of the contract."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "src" / "rooflab"
+PAGE = ROOT / "docs" / "architecture.md"
+_MAP = re.compile(r"^\| `(rooflab/[\w/]*)` \| (.+) \|$", re.MULTILINE)
+_LAYER = re.compile(r"^\| (\d+) \| ((?:`\w+`(?:, )?)+) \|", re.MULTILINE)
+_PATH = re.compile(r"`([\w-]+(?:/[\w.-]+)*(?:/|\.py|\.toml))`")
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    return PAGE.read_text(encoding="utf-8")
+
+
+def first_line(file: Path) -> str:
+    doc = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
+    return doc.partition("\n")[0]
+
+
+def folders() -> dict[str, str]:
+    """Each folder with Python files, as the map names it, and the first line of its `__init__.py`."""
+    found = sorted({path.parent for path in PACKAGE.rglob("*.py")})
+    return {
+        f"{folder.relative_to(PACKAGE.parent).as_posix()}/": first_line(folder / "__init__.py")
+        for folder in found
+        if (folder / "__init__.py").exists()
+    }
+
+
+def test_every_folder_with_python_files_says_what_it_is_for():
+    silent = [
+        str(path.parent.relative_to(ROOT))
+        for path in PACKAGE.rglob("*.py")
+        if not (path.parent / "__init__.py").exists() or not first_line(path.parent / "__init__.py")
+    ]
+    assert not silent, f"no __init__.py with a docstring in {sorted(set(silent))}"
+
+
+def test_the_map_is_the_folders_each_with_its_first_line(page):
+    lines = [f"| `{name}` | {words} |" for name, words in folders().items()]
+    written = [match[0] for match in _MAP.finditer(page)]
+    missing, extra = (
+        [line for line in lines if line not in written],
+        [line for line in written if line not in lines],
+    )
+    said = "\n".join(
+        ["docs/architecture.md: the map differs from the folders of src/rooflab."]
+        + (["Add these lines (alphabetical):", *missing] if missing else [])
+        + (["Take these out: no such folder, or other words:", *extra] if extra else [])
+    )
+    assert not missing, said
+    assert not extra, said
+    assert written == lines, "docs/architecture.md: the lines of the map are not in alphabetical order, or twice"
+
+
+def test_the_layers_are_those_of_the_import_contract(page):
+    configuration = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    (contract,) = [one for one in configuration["tool"]["importlinter"]["contracts"] if one["type"] == "layers"]
+    written = [re.findall(r"`(\w+)`", match[2]) for match in _LAYER.finditer(page)]
+    assert written == [re.findall(r"\w+", layer) for layer in contract["layers"]], "the table of layers, top first"
+
+
+def test_every_file_and_folder_that_is_named_is_there(page):
+    bases = (PACKAGE, PACKAGE.parent, ROOT)
+    gone = [name for name in _PATH.findall(page) if not any((base / name).exists() for base in bases)]
+    assert not gone, f"docs/architecture.md names what is not in src/rooflab or the repository: {gone}"
