@@ -1,4 +1,4 @@
-"""docs/architecture.md holds the folders of src/rooflab, each with its own first line, and the layers of the contract."""
+"""docs/architecture.md holds the folders of src/rooflab, each with its own first line, and the import layers."""
 
 from __future__ import annotations
 
@@ -70,7 +70,15 @@ def test_the_layers_are_those_of_the_import_contract(page):
     assert written == [re.findall(r"\w+", layer) for layer in contract["layers"]], "the table of layers, top first"
 
 
-def test_every_file_and_folder_that_is_named_is_there(page):
+@pytest.mark.parametrize("name", ["docs/architecture.md", "CONTRIBUTING.md"])
+def test_every_file_and_folder_that_is_named_is_there(name):
+    text = (ROOT / name).read_text(encoding="utf-8")
     bases = (PACKAGE, PACKAGE.parent, ROOT)
-    gone = [name for name in _PATH.findall(page) if not any((base / name).exists() for base in bases)]
-    assert not gone, f"docs/architecture.md names what is not in src/rooflab or the repository: {gone}"
+    gone = [path for path in _PATH.findall(text) if not any((base / path).exists() for base in bases)]
+    assert not gone, f"{name} names what is neither in src/rooflab nor in the repository: {gone}"
+
+
+def test_the_links_of_contributing_lead_somewhere():
+    targets = re.findall(r"\]\(([^)#:]+)[^)]*\)", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
+    assert targets
+    assert not [target for target in targets if not (ROOT / target).exists()]
