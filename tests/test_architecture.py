@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import tomllib
 from pathlib import Path
 
 import pytest
+
+from rooflab import views
+from rooflab.types.result import RESULTS
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "rooflab"
@@ -82,3 +86,12 @@ def test_the_links_of_contributing_lead_somewhere():
     targets = re.findall(r"\]\(([^)#:]+)[^)]*\)", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
     assert targets
     assert not [target for target in targets if not (ROOT / target).exists()]
+
+
+@pytest.mark.parametrize("kind", RESULTS)
+def test_every_type_of_result_has_a_room_with_the_three_names(kind):
+    room = views.room(kind)
+    assert callable(room.show)
+    assert callable(room.html)
+    assert {".json", ".html"} <= set(room.WRITERS)
+    assert getattr(importlib.import_module(RESULTS[kind]), kind).__name__ == kind
