@@ -71,13 +71,13 @@ def programs(tmp_path_factory):
 def test_false_sharing_is_told_by_array_and_line(called):
     said = called("simulate", "counters", 1000, "--cores", 2, *SMALL)
     # Each of 2 × 1,000 stores takes the line; the last loss is never asked for again.
-    assert "2,000 copies lost to other cores' stores: 0 true sharing, 1,999 false sharing, 1 never" in said
+    assert "2,000 invalidations by other cores' stores: 0 true sharing, 1,999 false sharing, 1 never" in said
     assert "core 0: count[0] stored; core 1: count[1] stored" in said
 
 
 def test_padding_takes_it_away(called):
     said = called("simulate", "counters", 1000, "--cores", 2, "--set", "padding_bytes=64", *SMALL)
-    assert "0 copies lost to other cores' stores" in said
+    assert "0 invalidations by other cores' stores" in said
 
 
 def test_json_is_all_of_stdout_and_is_read_back(called, tmp_path):

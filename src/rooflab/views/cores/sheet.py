@@ -31,7 +31,7 @@ def summary(simulation: CoreSimulation) -> list[str]:
     said = [
         f"{told}.",
         f"Turns: {simulation.rule}.",
-        f"{lost:,} copies lost to other cores' stores: {_kinds(simulation)}.",
+        f"{lost:,} invalidations by other cores' stores: {_kinds(simulation)}.",
     ]
     if simulation.races is not None:
         items = len({(race.array, race.index) for race in simulation.races})
@@ -42,7 +42,7 @@ def summary(simulation: CoreSimulation) -> list[str]:
 def _kinds(simulation: CoreSimulation) -> str:
     true, false = simulation.true_sharing, simulation.false_sharing
     rest = simulation.invalidations - true - false
-    return f"{true:,} true sharing, {false:,} false sharing, {rest:,} never asked for again"
+    return f"{true:,} true sharing, {false:,} false sharing, {rest:,} never accessed again"
 
 
 def tables(simulation: CoreSimulation) -> list[Table]:
@@ -66,7 +66,7 @@ def _cores(simulation: CoreSimulation) -> Table:
         "loads",
         "stores",
         "upgrades",
-        "lost",
+        "invalidated",
         "true",
         "false",
         "received",
@@ -102,7 +102,7 @@ def _levels(simulation: CoreSimulation) -> Table:
 
 
 _COUNTS = ("invalidations", "true_sharing", "false_sharing", "unreturned", "transfers", "upgrades")
-_NAMES = ("lost", "true", "false", "unreturned", "transfers", "upgrades")
+_NAMES = ("invalidated", "true", "false", "not reused", "transfers", "upgrades")
 
 
 def _sharing(title: str, every: list[Sharing]) -> Table:

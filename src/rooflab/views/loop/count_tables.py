@@ -53,14 +53,14 @@ def _who(threads: int) -> str:
 
 
 def caches(report: LoopReport) -> Table:
-    """What every cache did, from empty caches and in a run after a run."""
+    """What every cache did, from empty caches and in the steady state."""
     runs = [("empty", report.simulation.levels)]
     if report.warm is not None:
         runs.append(("warm", report.warm.levels))
     rows = [(level.name, start, level) for start, levels in runs for level in levels]
     rows.sort(key=lambda row: [each.name for each in report.simulation.levels].index(row[0]))
     note = (
-        "Requests of the nearer side, write-backs among them. Empty: from empty caches. Warm: a run after a run."
+        "Requests of the nearer side, write-backs among them. Empty: from empty caches. Warm: in the steady state."
     )
     return _counts("Caches", ("level", "begins"), rows, note)
 

@@ -15,7 +15,7 @@ def facts(report: LoopReport) -> list[tuple[str, str]]:
     share = "" if report.intensity is None else f"; {report.intensity:.3g} FLOP per byte of main memory"
     made = [
         ("Given", "; ".join(f"{name} {value}" for name, value in report.arguments.items())),
-        ("Work", f"{flop}; {si(report.accesses, 'accesses')} of {si(report.accessed_bytes, 'B')}{share}"),
+        ("Work", f"{flop}; {si(report.accesses, '')} loads and stores ({si(report.accessed_bytes, 'B')}){share}"),
         ("Loops", "; ".join(_trips(report))),
         ("Caches", f"{report.caches} (simulated)"),
     ]
@@ -51,7 +51,7 @@ def bound(report: LoopReport) -> str:
     whole = f"of {si(made.time_s, 's')} predicted on one core{measured}"
     core, level = si(made.core_s, "s"), f"{si(slowest.time_s, 's')} for {si(slowest.nbytes, 'B')}"
     if made.binds == slowest.level and made.core_s > (slowest.time_s or 0.0):
-        said = f"the way of the data takes longest, {slowest.level} most of it ({level})"
+        said = f"data movement dominates, mostly {slowest.level} ({level})"
         return f"{made.bound}: {said}, {whole}; the core takes {core} ({made.core_why})"
     if made.binds == slowest.level:
         return f"{made.bound}: {slowest.level} takes {level}, {whole}; the core takes {core} ({made.core_why})"
@@ -86,10 +86,10 @@ def levels(report: LoopReport) -> Table | None:
         )
         for each in report.points
     ]
-    columns = ("level", "read", "written", "FLOP/B", "attains", "takes", "roof", "of roof")
+    columns = ("level", "read", "written", "FLOP/B", "bandwidth", "time", "roof", "% of roof")
     note = (
         "One core. L1: what the compiled loop loads and stores (cache-aware); others: what crosses to the nearer"
-        " level (hierarchical). Attains: that level on this mix of reads and writes."
+        " level (hierarchical). Bandwidth: of that level on this mix of reads and writes."
     )
     return Table(f"At every level ({_state(report)})", columns, tuple(rows), note=note)
 
@@ -119,7 +119,7 @@ def short(count: int) -> str:
 
 
 def _state(report: LoopReport) -> str:
-    return "a run after a run: what fits stays in the caches" if report.warm is not None else "from empty caches"
+    return "steady state, warm caches" if report.warm is not None else "from empty caches"
 
 
 def _trips(report: LoopReport) -> list[str]:
