@@ -226,6 +226,53 @@ def test_a_reader_that_leaves_is_no_error():
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.parametrize(
+    "words", [("machine", "h200"), ("machine", "h200", "--json"), ("op", "--list"), ("--help",)]
+)
+def test_a_full_disk_behind_stdout_is_one_line(words):
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "rooflab", *words],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (2, "rooflab: cannot write to stdout: No space left on device\n")
+
+
+def called_with(broken):
+    """How `rooflab machine h200` ends where `broken`, Python code, ran before."""
+    code = (
+        f"import sys\n{broken}\nsys.argv = ['rooflab', 'machine', 'h200']\nfrom rooflab.cli import main\nmain()\n"
+    )
+    return python("-c", code)
+
+
+def test_a_broken_import_is_one_line():
+    done = called_with("sys.modules['rich'] = None")
+    assert done.returncode == 2
+    assert done.stderr == (
+        "rooflab: this installation is broken: rich.console: No module named 'rich.console'; "
+        "'rich' is not a package; install rooflab again\n"
+    )
+
+
+def test_out_of_memory_is_one_line_that_names_the_limit():
+    done = called_with(
+        "import resource; resource.setrlimit(resource.RLIMIT_AS, (2**36, 2**36))\n"
+        "import rooflab.story\n"
+        "def machine(name): raise MemoryError\n"
+        "rooflab.story.machine = machine"
+    )
+    assert done.returncode == 2
+    assert done.stderr == (
+        "rooflab: out of memory (the address space is limited to 68.7 GB: ulimit -v, prlimit --as); "
+        "give it more, or ask for less at once\n"
+    )
+
+
 def test_a_sigint_exits_130_without_a_traceback():
     code = (
         "import sys, os, signal, types\n"

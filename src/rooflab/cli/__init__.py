@@ -15,6 +15,10 @@ from rooflab.cli.options import examples
 from rooflab.errors import RooflabError
 
 BAD_INPUT = 2
+# What click raises for `rooflab` alone, from its release 8.2 on.
+_HELP: tuple[type[click.UsageError], ...] = tuple(
+    filter(None, [getattr(click.exceptions, "NoArgsIsHelpError", None)])
+)
 
 
 def main() -> NoReturn:
@@ -26,7 +30,7 @@ def main() -> NoReturn:
         # Abort is click's word for Ctrl-C.
         click.echo("rooflab: interrupted, nothing was saved", err=True)
         code = INTERRUPTED
-    except click.exceptions.NoArgsIsHelpError as error:
+    except _HELP as error:
         click.echo(error.format_message(), err=True)
         code = error.exit_code
     except click.ClickException as error:
@@ -42,14 +46,19 @@ def main() -> NoReturn:
         _drop_stdout()
         code = 0
     except OSError as error:
-        click.echo(f"rooflab: cannot write to stdout: {error.strerror or error}", err=True)
+        # Files are answered for where they are opened; what has no name is stdout (a full disk behind `>`).
+        what = error.filename or "cannot write to stdout"
+        click.echo(f"rooflab: {what}: {error.strerror or error}", err=True)
         _drop_stdout()
         code = BAD_INPUT
     except MemoryError:
         click.echo(f"rooflab: out of memory{_address_space()}; give it more, or ask for less at once", err=True)
         code = BAD_INPUT
     except ImportError as error:
-        click.echo(f"rooflab: this installation is broken: {_one_line(error)}{_address_space()}", err=True)
+        click.echo(
+            f"rooflab: this installation is broken: {_one_line(error)}{_address_space()}; install rooflab again",
+            err=True,
+        )
         code = BAD_INPUT
     sys.exit(code)
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import click
 
-from rooflab.cli.options import deliver, examples, output_options, whole_numbers
+from rooflab.cli.options import deliver, examples, needs_machine, output_options, whole_numbers
 from rooflab.errors import RooflabError
 
 
@@ -62,14 +62,13 @@ def loop(
     from rooflab.loops import tiles as sizes
 
     views.check_paths(paths, "TileSweep" if tiles else "LoopReport")
-    pictures = [path for path in paths if path.lower().endswith((".svg", ".png", ".pdf"))]
-    if pictures and not tiles and (machine is None or untimed):
-        lacks = (
-            "--machine, whose roofs it is drawn under"
-            if machine is None
-            else "the measured time: leave out --untimed"
+    if not tiles:
+        needs_machine(paths, machine)
+    picture = next((path for path in paths if path.lower().endswith((".svg", ".png", ".pdf"))), None)
+    if picture and untimed and not tiles:
+        raise RooflabError(
+            f"{picture}: a picture of a loop needs the measured time: leave out --untimed; .html and .json do without"
         )
-        raise RooflabError(f"{pictures[0]}: a picture of a loop needs {lacks}; .html and .json do without")
     if tiles and classify:
         raise RooflabError("--classify is of one loop, --tile of many sizes: take the size with --dim, or in args")
     tried: dict[str, tuple[int, ...]] = {}

@@ -69,6 +69,19 @@ def deliver(result: Any, paths: Sequence[str], as_json: bool, **how: Any) -> int
     return code
 
 
+def needs_machine(paths: Sequence[str], machine: object) -> None:
+    """Return unless one of `paths` is a picture and there is no `machine` whose roofs it would be drawn under.
+
+    Raises:
+        RooflabError: names the picture, and what to give.
+    """
+    picture = next((path for path in paths if path.lower().endswith((".svg", ".png", ".pdf"))), None)
+    if picture is not None and not machine:
+        raise RooflabError(
+            f"{picture}: a picture needs --machine, whose roofs it is drawn under; .html and .json do without"
+        )
+
+
 def report_written(written: Written) -> int:
     """Say on stderr which files were written and which not; the exit code."""
     if written.paths:

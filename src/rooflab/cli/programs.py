@@ -14,6 +14,7 @@ from rooflab.cli.options import (
     deliver,
     echo_json,
     examples,
+    needs_machine,
     number_or_text,
     output_options,
     pairs,
@@ -79,6 +80,7 @@ def analyze(
     from rooflab import views
 
     views.check_paths(paths, wanted.kind)
+    needs_machine(paths, wanted.machines)
     sizes = whole_numbers(dims, "--dim")
     if batch is not None:
         sizes["batch"] = batch
@@ -181,6 +183,7 @@ def op(
     from rooflab.story import op as count
 
     views.check_paths(paths, wanted.kind)
+    needs_machine(paths, wanted.machines)
     attrs = {name: value for name, value in flags.items() if value is not None and value is not False}
     if unfused:
         attrs["fused"] = False

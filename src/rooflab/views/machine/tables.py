@@ -76,7 +76,9 @@ def stores(machine: Machine, scope: Scope) -> Table:
         if set(cells) != {UNKNOWN}:
             rows.append((level.name, *cells))
     columns = ("level", *(f"{what}{' NT' if kind == 'nontemporal' else ''}" for what, kind in kinds))
-    note = "Bytes that the program requests (STREAM): write 8, copy 16, triad 24 per double. NT: non-temporal stores."
+    note = (
+        "Bytes that the program requests (STREAM): write 8, copy 16, triad 24 per double. NT: non-temporal stores."
+    )
     return without_empty(f"Stores, {who(machine, scope)}", columns, rows, note=note)
 
 
