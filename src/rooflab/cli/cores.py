@@ -123,5 +123,5 @@ def _whole(what: str, name: str, text: str) -> int:
 
 
 def _costs(texts: Sequence[str]) -> dict[str, float] | None:
-    numbers = whole_numbers(texts, "--cost", "NAME=N with a whole number, such as L1=4 or memory=200")
+    numbers = whole_numbers(texts, "--cost", "L1=4 or memory=200")
     return {name: float(number) for name, number in numbers.items()} or None

@@ -67,7 +67,8 @@ def loop(
     picture = next((path for path in paths if path.lower().endswith((".svg", ".png", ".pdf"))), None)
     if picture and untimed and not tiles:
         raise RooflabError(
-            f"{picture}: a picture of a loop needs the measured time: leave out --untimed; .html and .json do without"
+            f"{picture}: a picture of a loop needs the measured time: leave out --untimed; .html and .json "
+            "do without"
         )
     if tiles and classify:
         raise RooflabError("--classify is of one loop, --tile of many sizes: take the size with --dim, or in args")
@@ -80,7 +81,7 @@ def loop(
             )
         tried[name] = values
     target = None if machine is None else story.machine(machine)
-    fn, args = loop_target.load(text, n, whole_numbers(dims, "--dim"))
+    fn, args = loop_target.load(text, n, whole_numbers(dims, "--dim", "seed=8"))
     if tried:
         with _waiting(f"simulating every tile size of {fn.__name__}"):
             sweep = story.sweep_tiles(fn, tried, *args, machine=target, time_limit_s=time_limit_s)

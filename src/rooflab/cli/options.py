@@ -115,16 +115,17 @@ def pairs(texts: Sequence[str], option: str, form: str = "NAME=VALUE") -> dict[s
     return values
 
 
-def whole_numbers(texts: Sequence[str], option: str, form: str = "NAME=8") -> dict[str, int]:
+def whole_numbers(texts: Sequence[str], option: str, example: str = "batch=8") -> dict[str, int]:
     """What "NAME=N" texts say, by name.
 
     Raises:
         RooflabError: a text of another form, or what is not a whole number.
     """
+    form = f"NAME=N with a whole number from zero on, such as {example}"
     values = {}
     for name, text in pairs(texts, option, form).items():
         if not text.isdecimal():
-            raise RooflabError(f"{option} {name}={text}: {text!r} is not a whole number, expected such as {form}")
+            raise RooflabError(f"{option} {name}={text}: {text!r} is not a whole number, expected {form}")
         values[name] = int(text)
     return values
 
