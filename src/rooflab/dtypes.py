@@ -76,7 +76,7 @@ def dtype(name: str) -> DType:
         UnknownNameError: no such format, with near matches.
     """
     key = squash(name.removeprefix("torch."))
-    found = _BY_NAME.get(_ALIASES.get(key, key))
-    if found is None:
+    known_format = _BY_NAME.get(_ALIASES.get(key, key))
+    if known_format is None:
         raise UnknownNameError("dtype", name, [*_BY_NAME, *_ALIASES])
-    return found
+    return known_format

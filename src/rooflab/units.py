@@ -88,9 +88,9 @@ def parse(text: str, dimension: str) -> float:
     >>> parse("400 Gb/s", "byte/s")
     50000000000.0
     """
-    value, found = parse_any(text)
-    if found != dimension:
-        raise RooflabError(f"{text!r} is in {found}, expected {dimension}, such as {_EXAMPLES[dimension]!r}")
+    value, kind = parse_any(text)
+    if kind != dimension:
+        raise RooflabError(f"{text!r} is in {kind}, expected {dimension}, such as {_EXAMPLES[dimension]!r}")
     return value
 
 
@@ -123,8 +123,10 @@ def _resolve(unit: str) -> tuple[_Symbol, float]:
             symbol, prefix = _SYMBOLS[name], unit[: len(unit) - len(name)]
             if prefix in symbol.prefixes:
                 return symbol, symbol.factor * symbol.prefixes[prefix]
-    known = ", ".join(sorted(_SYMBOLS))
-    raise RooflabError(f"unknown unit {unit!r}, expected a prefix (k, M, G, T, P, Ki, Mi, Gi) and one of {known}")
+    symbols = ", ".join(sorted(_SYMBOLS))
+    raise RooflabError(
+        f"unknown unit {unit!r}, expected a prefix (k, M, G, T, P, Ki, Mi, Gi) and one of {symbols}"
+    )
 
 
 def si(value: float | None, unit: str, digits: int = 3) -> str:

@@ -40,13 +40,13 @@ def options(command: Any) -> Any:
     return command
 
 
-def refuse(given: Mapping[str, object], why: str) -> None:
-    """Raise where one of the options in `given` was given.
+def refuse(options: Mapping[str, object], why: str) -> None:
+    """Raise where one of the options in `options` was given.
 
     Raises:
         UsageError: names those that were, and why they are not taken.
     """
-    names = [name for name, value in given.items() if value not in (None, False, ())]
+    names = [name for name, value in options.items() if value not in (None, False, ())]
     if names:
         raise click.UsageError(f"{' and '.join(names)}: {why}")
 
@@ -67,9 +67,9 @@ def simulation(
     """What `cores` cores do to each other with the stream, or the function of a file, that `what` names."""
     from rooflab import story
 
-    found, args, shared_by = _streams(what, values, settings, cores)
+    source, args, shared_by = _streams(what, values, settings, cores)
     return story.simulate_cores(
-        found,
+        source,
         *args,
         cores=shared_by,
         machine=machine,
@@ -87,10 +87,10 @@ def list_streams() -> None:
     from rooflab.cli import stream_names
 
     for name in stream_names.CORE_NAMES:
-        made = getattr(streams, name)
-        parameters = inspect.signature(made).parameters
-        told = ", ".join(str(each).split(":")[0] for key, each in parameters.items() if key != "cores")
-        click.echo(f"{name} --cores N ({told})\n    {(inspect.getdoc(made) or '').splitlines()[0]}")
+        maker = getattr(streams, name)
+        parameters = inspect.signature(maker).parameters
+        settings = ", ".join(str(each).split(":")[0] for key, each in parameters.items() if key != "cores")
+        click.echo(f"{name} --cores N ({settings})\n    {(inspect.getdoc(maker) or '').splitlines()[0]}")
 
 
 def _streams(

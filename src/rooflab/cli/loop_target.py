@@ -40,25 +40,25 @@ def load(text: str, n: int | None, dims: Mapping[str, int]) -> LoopTarget:
             f"{place}: what should make the arguments of {name} is {maker!r:.60}, expected a function:"
             " def args(n): return …"
         )
-    given: dict[str, Any] = dict(dims)
+    keywords: dict[str, Any] = dict(dims)
     parameters = inspect.signature(maker).parameters
     if "loop" in parameters:
-        given["loop"] = name
-    for each in given:
+        keywords["loop"] = name
+    for each in keywords:
         if each not in parameters:
-            known = ", ".join(parameters) or "none"
-            raise RooflabError(f"{place}: {maker.__name__} has no parameter {each!r}, expected one of: {known}")
+            expected = ", ".join(parameters) or "none"
+            raise RooflabError(f"{place}: {maker.__name__} has no parameter {each!r}, expected one of: {expected}")
     sizes = () if n is None else (n,)
-    needed = [p.name for p in parameters.values() if p.default is p.empty and p.name not in given]
+    needed = [p.name for p in parameters.values() if p.default is p.empty and p.name not in keywords]
     if len(needed) > len(sizes):
         raise RooflabError(
             f"{place}: {maker.__name__} needs {needed[-1]!r}: give --n 4096, or --dim {needed[-1]}=…"
         )
     try:
-        inspect.signature(maker).bind(*sizes, **given)
+        inspect.signature(maker).bind(*sizes, **keywords)
     except TypeError as error:
         wanted = f"{maker.__name__}{inspect.signature(maker)}"
         raise RooflabError(f"{place}: {error}: --n is the first argument of {wanted}, --dim a named one") from None
     with targets.located(text):
-        made = maker(*sizes, **given)
-    return LoopTarget(fn, tuple(made) if isinstance(made, (tuple, list)) else (made,))
+        arguments = maker(*sizes, **keywords)
+    return LoopTarget(fn, tuple(arguments) if isinstance(arguments, (tuple, list)) else (arguments,))

@@ -201,17 +201,17 @@ def prediction_options(command: Command) -> Command:
         from rooflab import story, units
         from rooflab.model.program import setting as settings
 
-        given = {"mode": mode, "cache": cache, "power": power, "constants": constants}
-        given = {name: value for name, value in given.items() if value is not None}
-        if machine is None and (given or dispatch or what_ifs):
-            name = next(iter(given), "dispatch" if dispatch else "what-if")
+        changes = {"mode": mode, "cache": cache, "power": power, "constants": constants}
+        changes = {name: value for name, value in changes.items() if value is not None}
+        if machine is None and (changes or dispatch or what_ifs):
+            name = next(iter(changes), "dispatch" if dispatch else "what-if")
             raise click.UsageError(f"--{name} is of a prediction, and that needs a --machine")
         if dispatch is not None:
-            given["dispatch_s"] = units.parse(dispatch, "s")
+            changes["dispatch_s"] = units.parse(dispatch, "s")
         for text in what_ifs:
             settings.what_if(text)
         machines = {name: story.machine(name) for name in _names(machine)}
-        return command(*args, wanted=Wanted(machines, what_ifs, settings.check(given)), **more)
+        return command(*args, wanted=Wanted(machines, what_ifs, settings.check(changes)), **more)
 
     for option in reversed(_PREDICTION):
         run = option(run)

@@ -53,19 +53,19 @@ def load(text: str, dims: Mapping[str, int] | None = None) -> Target:
     place, _, name = text.rpartition(":")
     if not name or not place:
         raise RooflabError(f"{text!r} names no function, {_FORMS}")
-    found = _attribute(_module_of(place), place, name)
-    if not callable(found):
-        raise RooflabError(f"{text}: {name} is a {type(found).__name__}, expected a function of no argument")
-    plain = inspect.isfunction(found) or inspect.isclass(found) or inspect.ismethod(found)
-    if not plain and hasattr(found, "forward"):
+    target = _attribute(_module_of(place), place, name)
+    if not callable(target):
+        raise RooflabError(f"{text}: {name} is a {type(target).__name__}, expected a function of no argument")
+    plain = inspect.isfunction(target) or inspect.isclass(target) or inspect.ismethod(target)
+    if not plain and hasattr(target, "forward"):
         raise RooflabError(
-            f"{text}: {name} is a {type(found).__name__} without inputs, expected a function that returns"
+            f"{text}: {name} is a {type(target).__name__} without inputs, expected a function that returns"
             " (module, inputs)"
         )
-    _check_keywords(found, sizes, text)
+    _check_keywords(target, sizes, text)
     with located(text):
-        made = found(**sizes)
-    return _read(made, found, sizes, name)
+        returned = target(**sizes)
+    return _read(returned, target, sizes, name)
 
 
 def named(text: str) -> tuple[Any, Callable[..., Any]]:
@@ -80,10 +80,10 @@ def named(text: str) -> tuple[Any, Callable[..., Any]]:
     if not name or not place:
         raise RooflabError(f"{text!r} names no function, expected FILE.py:NAME or package.module:NAME")
     module = _module_of(place)
-    found = _attribute(module, place, name)
-    if not callable(found):
-        raise RooflabError(f"{text}: {name} is a {type(found).__name__}, expected a function")
-    return module, found
+    function = _attribute(module, place, name)
+    if not callable(function):
+        raise RooflabError(f"{text}: {name} is a {type(function).__name__}, expected a function")
+    return module, function
 
 
 @contextmanager
@@ -108,21 +108,21 @@ def located(text: str) -> Iterator[None]:
         raise RooflabError(f"{text}: {type(error).__name__}: {_first_line(error)}{_where(error)}") from error
 
 
-def _read(made: Any, found: Callable[..., Any], sizes: dict[str, int], name: str) -> Target:
-    if isinstance(made, tuple) and len(made) in (2, 3) and _is_program(made[0]):
-        args, kwargs = _inputs(made[1])
-        if len(made) == 3:
-            if not isinstance(made[2], Mapping):
-                got = type(made[2]).__name__
+def _read(returned: Any, target: Callable[..., Any], sizes: dict[str, int], name: str) -> Target:
+    if isinstance(returned, tuple) and len(returned) in (2, 3) and _is_program(returned[0]):
+        args, kwargs = _inputs(returned[1])
+        if len(returned) == 3:
+            if not isinstance(returned[2], Mapping):
+                got = type(returned[2]).__name__
                 raise RooflabError(f"{name} returned (module, args, {got}), expected keywords last")
-            kwargs = {**kwargs, **made[2]}
-        return Target(made[0], args, kwargs, name, {})
-    if _is_program(made):
+            kwargs = {**kwargs, **returned[2]}
+        return Target(returned[0], args, kwargs, name, {})
+    if _is_program(returned):
         raise RooflabError(
-            f"{name} returned a {type(made).__name__} without inputs, expected (module, inputs) or (module,"
+            f"{name} returned a {type(returned).__name__} without inputs, expected (module, inputs) or (module,"
             " args, kwargs)"
         )
-    return Target(found, (), sizes, name, {})
+    return Target(target, (), sizes, name, {})
 
 
 def _is_program(value: Any) -> bool:
@@ -130,21 +130,21 @@ def _is_program(value: Any) -> bool:
     return callable(value) and not (hasattr(value, "shape") and hasattr(value, "dtype"))
 
 
-def _inputs(given: Any) -> tuple[tuple, dict[str, Any]]:
-    if isinstance(given, Mapping):
-        return (), dict(given)
-    return (tuple(given) if isinstance(given, (tuple, list)) else (given,)), {}
+def _inputs(inputs: Any) -> tuple[tuple, dict[str, Any]]:
+    if isinstance(inputs, Mapping):
+        return (), dict(inputs)
+    return (tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)), {}
 
 
-def _check_keywords(found: Callable[..., Any], sizes: dict[str, int], text: str) -> None:
-    """Return where `found` can be called with `sizes` alone.
+def _check_keywords(target: Callable[..., Any], sizes: dict[str, int], text: str) -> None:
+    """Return where `target` can be called with `sizes` alone.
 
     Raises:
         RooflabError: a required argument is missing.
         UnknownNameError: a size that is none of its keywords.
     """
     try:
-        parameters = list(inspect.signature(found).parameters.values())
+        parameters = list(inspect.signature(target).parameters.values())
     except (TypeError, ValueError):
         # Callables of C have no signature to read: they are called as they are.
         return
@@ -200,8 +200,8 @@ def _attribute(module: Any, place: str, name: str) -> Any:
     value = module
     for part in name.split("."):
         if not hasattr(value, part):
-            known = [each for each in dir(value) if not each.startswith("_")]
-            raise UnknownNameError(f"name in {place}", part, known)
+            names = [each for each in dir(value) if not each.startswith("_")]
+            raise UnknownNameError(f"name in {place}", part, names)
         value = getattr(value, part)
     return value
 

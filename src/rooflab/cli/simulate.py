@@ -25,17 +25,17 @@ class _Command(click.Command):
     """A command whose values may not be negative, and that says so."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        given = tuple(args)
+        texts = tuple(args)
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption:
-            size = next((each for each in given if each.startswith("-") and each[1:2].isdigit()), None)
+            size = next((each for each in texts if each.startswith("-") and each[1:2].isdigit()), None)
             if size is None:
                 raise
             from rooflab.cli import stream_names
 
             name = next(
-                (each for each in given if each in (*stream_names.NAMES, *stream_names.CORE_NAMES)), "simulate"
+                (each for each in texts if each in (*stream_names.NAMES, *stream_names.CORE_NAMES)), "simulate"
             )
         raise RooflabError(f"{name}: a size is {size}, expected a whole number above zero")
 
@@ -211,12 +211,12 @@ def interruptible(work: Callable[[], T]) -> T:
     threading.Thread(target=run, daemon=True).start()
     while True:
         try:
-            found, error = done.get(timeout=_LISTEN_S)
+            result, error = done.get(timeout=_LISTEN_S)
         except queue.Empty:
             continue
         if error is not None:
             raise error
-        return found  # type: ignore[return-value]
+        return result  # type: ignore[return-value]
 
 
 def _list_streams() -> None:
@@ -226,7 +226,7 @@ def _list_streams() -> None:
     from rooflab.cli import stream_names
 
     for name in stream_names.NAMES:
-        made = getattr(streams, name)
-        told = ", ".join(str(each).split(":")[0] for each in inspect.signature(made).parameters.values())
-        click.echo(f"{name} ({told})\n    {inspect.getdoc(made).splitlines()[0]}")  # type: ignore[union-attr]
+        maker = getattr(streams, name)
+        settings = ", ".join(str(each).split(":")[0] for each in inspect.signature(maker).parameters.values())
+        click.echo(f"{name} ({settings})\n    {inspect.getdoc(maker).splitlines()[0]}")  # type: ignore[union-attr]
     of_cores.list_streams()

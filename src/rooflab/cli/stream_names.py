@@ -46,10 +46,10 @@ def streams_of_cores(name: str, cores: int, values: Sequence[str], settings: Map
     make = getattr(core_streams, name)
     if "cores" in inspect.signature(make).parameters:
         return _made(name, make, values, settings, {"cores": cores})
-    made = _made(name, make, values, settings, {})
-    if len(made.cores) != cores:
-        raise RooflabError(f"{name} is of {len(made.cores)} cores, got --cores {cores}")
-    return made
+    streams = _made(name, make, values, settings, {})
+    if len(streams.cores) != cores:
+        raise RooflabError(f"{name} is of {len(streams.cores)} cores, got --cores {cores}")
+    return streams
 
 
 def _made(
@@ -57,26 +57,26 @@ def _made(
     make: Callable[..., Any],
     values: Sequence[str],
     settings: Mapping[str, str],
-    told: Mapping[str, Any],
+    fixed: Mapping[str, Any],
 ) -> Any:
-    """`make` called with `told`, then `values` in the order of its other parameters, then `settings` by name."""
+    """`make` called with `fixed`, then `values` in the order of its other parameters, then `settings` by name."""
     every = inspect.signature(make).parameters
-    parameters = {key: each for key, each in every.items() if key not in told}
+    parameters = {key: each for key, each in every.items() if key not in fixed}
     plain = [key for key, each in parameters.items() if each.kind is each.POSITIONAL_OR_KEYWORD]
     if len(values) > len(plain):
         raise RooflabError(f"{name}: {len(values)} values, expected at most {len(plain)} ({', '.join(plain)})")
-    given: dict[str, Any] = dict(told)
+    arguments: dict[str, Any] = dict(fixed)
     for key, text in (*zip(plain, values, strict=False), *settings.items()):
         if key not in parameters:
             raise UnknownNameError(f"setting of {name}", key, parameters)
-        given[key] = _value(name, key, text, parameters[key].default)
-    missing = [key for key in plain if parameters[key].default is inspect.Parameter.empty and key not in given]
+        arguments[key] = _value(name, key, text, parameters[key].default)
+    missing = [key for key in plain if parameters[key].default is inspect.Parameter.empty and key not in arguments]
     if missing:
-        more = f" --cores {told['cores']}" if told else ""
+        more = f" --cores {fixed['cores']}" if fixed else ""
         raise RooflabError(
             f"{name} needs {' and '.join(missing)}, such as `rooflab simulate {example(name)}{more}`"
         )
-    return make(**given)
+    return make(**arguments)
 
 
 def example(name: str) -> str:

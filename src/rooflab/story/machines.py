@@ -65,7 +65,7 @@ def machine(name_or_path: str | PathLike[str]) -> Machine:
     return catalog.find(os.fspath(name_or_path))
 
 
-def as_machine(given: Machine | str | PathLike[str] | None) -> Machine | None:
+def as_machine(machine_or_name: Machine | str | PathLike[str] | None) -> Machine | None:
     """The machine that is given, or that a name or a path means.
 
     Raises:
@@ -73,11 +73,11 @@ def as_machine(given: Machine | str | PathLike[str] | None) -> Machine | None:
     """
     from rooflab.types.machine import Machine
 
-    if isinstance(given, (str, os.PathLike)):
-        return machine(given)
-    if given is None or isinstance(given, Machine):
-        return given
-    raise RooflabError(f"machine is {given!r:.60}, expected a Machine, or a name or file of one")
+    if isinstance(machine_or_name, (str, os.PathLike)):
+        return machine(machine_or_name)
+    if machine_or_name is None or isinstance(machine_or_name, Machine):
+        return machine_or_name
+    raise RooflabError(f"machine is {machine_or_name!r:.60}, expected a Machine, or a name or file of one")
 
 
 def _now() -> str:

@@ -301,8 +301,8 @@ def transfer(
     from rooflab import units
     from rooflab.model import transfer as model
 
-    def bytes_of(given: float | str) -> float:
-        return units.parse(given, "byte") if isinstance(given, str) else given
+    def bytes_of(amount: float | str) -> float:
+        return units.parse(amount, "byte") if isinstance(amount, str) else amount
 
     resolved = model.stages(
         stages,

@@ -43,19 +43,19 @@ class Constants(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         Raises:
             UnknownNameError: no such constant, with near matches.
         """
-        found = self.values.get(name)
-        if found is None:
+        constant = self.values.get(name)
+        if constant is None:
             raise UnknownNameError(f"constant of {self.family}", name, sorted(self.values))
-        if isinstance(found.value, list):
+        if isinstance(constant.value, list):
             raise RooflabError(f"constant {name} of {self.family} is a list; read it with `many`")
-        return found.value
+        return constant.value
 
     def many(self, name: str) -> list[float]:
         """The list of numbers called `name`."""
-        found = self.values.get(name)
-        if found is None:
+        constant = self.values.get(name)
+        if constant is None:
             raise UnknownNameError(f"constant of {self.family}", name, sorted(self.values))
-        return found.value if isinstance(found.value, list) else [found.value]
+        return constant.value if isinstance(constant.value, list) else [constant.value]
 
     def models(self, topic: str) -> bool:
         """Whether the family has constants for the mechanism called `topic`."""
@@ -63,8 +63,8 @@ class Constants(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     def replaced(self, values: dict[str, float]) -> Constants:
         """These constants with other numbers for some of them, each said to be "assumed: given"."""
-        made = dict(self.values)
+        changed = dict(self.values)
         for name, value in values.items():
             self(name)
-            made[name] = msgspec.structs.replace(made[name], value=value)
-        return msgspec.structs.replace(self, values=made)
+            changed[name] = msgspec.structs.replace(changed[name], value=value)
+        return msgspec.structs.replace(self, values=changed)

@@ -58,11 +58,11 @@ def grouped(rows: Sequence[Row], key: GroupBy) -> tuple[Group, ...]:
         return _tree(rows)
     if key not in ("kind", "op"):
         raise UnknownNameError("grouping", key, ("module", "kind", "op"))
-    found: dict[str, list[Row]] = {}
+    members_of: dict[str, list[Row]] = {}
     for name, row in zip(names_of(rows, key), rows, strict=True):
-        found.setdefault(name, []).append(row)
-    made = [_sum(name, 0, members) for name, members in found.items()]
-    return tuple(sorted(made, key=lambda group: (-(group.time_s or 0.0), -group.flop, -group.nbytes)))
+        members_of.setdefault(name, []).append(row)
+    groups = [_sum(name, 0, members) for name, members in members_of.items()]
+    return tuple(sorted(groups, key=lambda group: (-(group.time_s or 0.0), -group.flop, -group.nbytes)))
 
 
 def names_of(rows: Sequence[Row], key: GroupBy) -> list[str]:
@@ -85,15 +85,15 @@ def _tree(rows: Sequence[Row]) -> tuple[Group, ...]:
                 members[child], children[child] = [], []
                 children[parent].append(child)
             members[child].append(row)
-    made = []
+    groups = []
     waiting = [("", 0)]
     while waiting:
         path, depth = waiting.pop()
-        made.append(_sum(path, depth, members[path]))
+        groups.append(_sum(path, depth, members[path]))
         if children[path] and own.get(path):
-            made.append(_sum(f"{path}.{ITSELF}" if path else ITSELF, depth + 1, own[path]))
+            groups.append(_sum(f"{path}.{ITSELF}" if path else ITSELF, depth + 1, own[path]))
         waiting += [(child, depth + 1) for child in reversed(children[path])]
-    return tuple(made)
+    return tuple(groups)
 
 
 def _sum(name: str, depth: int, rows: Iterable[Row]) -> Group:

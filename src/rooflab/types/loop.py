@@ -278,8 +278,8 @@ class LoopReport(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     @property
     def time_s(self) -> float | None:
         """Measured seconds of a warm run on one core, the median; None where it was not run."""
-        found = self.run()
-        return None if found is None else found.median_s
+        run = self.run()
+        return None if run is None else run.median_s
 
     def run(self, threads: int = 1, cache: str = "warm") -> Timed | None:
         """The measured time of that way of running; any number of threads above 1 means prange."""

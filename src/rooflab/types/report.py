@@ -245,8 +245,8 @@ class Report(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     @property
     def accessed_bytes(self) -> float | None:
         """Bytes of every load and store instruction; None where a counted row's are not known."""
-        known = [row.accessed_bytes for row in self.rows if row.cost is not None]
-        return None if any(each is None for each in known) else _total(known)
+        counted = [row.accessed_bytes for row in self.rows if row.cost is not None]
+        return None if any(each is None for each in counted) else _total(counted)
 
     @property
     def wire_bytes(self) -> float:
@@ -308,8 +308,8 @@ class Report(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         """Plain dictionaries, lists and numbers, as the JSON file holds them; read back by `from_dict`."""
         slim = msgspec.structs.replace(self, graph=msgspec.structs.replace(self.graph, ops=()))
         # Where nothing was counted the totals are unknown: not zero.
-        known = self.coverage.counted or not self.rows
-        totals = {name: getattr(self, name) if known or name in _HELD else None for name in _TOTALS}
+        counted = self.coverage.counted or not self.rows
+        totals = {name: getattr(self, name) if counted or name in _HELD else None for name in _TOTALS}
         # The operations are in the rows: once is enough.
         return {"type": "Report", **msgspec.to_builtins(slim), "totals": totals}
 

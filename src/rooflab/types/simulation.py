@@ -333,8 +333,8 @@ def _check_policy(cache: Cache) -> None:
         raise RooflabError(
             f"{what}: {cache.set_ways:,} ways, expected a power of two up to {_WIDEST_TREE} with plru (a tree)"
         )
-    for field, known in (("prefetch", PREFETCHERS), ("inclusion", INCLUSIONS), ("index", ("modulo", "xor"))):
+    for field, allowed in (("prefetch", PREFETCHERS), ("inclusion", INCLUSIONS), ("index", ("modulo", "xor"))):
         value = getattr(cache, field)
         for each in (value,) if isinstance(value, str) else value:
-            if each not in known:
-                raise UnknownNameError(f"{field} of {what}", str(each), known)
+            if each not in allowed:
+                raise UnknownNameError(f"{field} of {what}", str(each), allowed)

@@ -194,8 +194,8 @@ def _rate_quantities(raw: dict[str, Any], at: str, file: _File) -> dict[str, str
                 raise file.fault(_join(at, name), f"got {raw[name]!r}, in {dimension}; expected {expected}")
             return {"per_s": per_s}
     if "value" in raw and "per_s" not in raw:
-        said = f"got {raw['value']!r}, which has no unit: write it with one ('3.35 TB/s'), or add per_s"
-        raise file.fault(_join(at, "value"), said)
+        problem = f"got {raw['value']!r}, which has no unit: write it with one ('3.35 TB/s'), or add per_s"
+        raise file.fault(_join(at, "value"), problem)
     return {}
 
 

@@ -153,7 +153,7 @@ class Graph(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             if spec.role == role:
                 # A storage below zero is not known to be shared.
                 key = spec.storage if spec.storage >= 0 else -1 - number
-                known = largest.get(key)
-                if known is None or spec.nbytes > known.nbytes:
+                largest_so_far = largest.get(key)
+                if largest_so_far is None or spec.nbytes > largest_so_far.nbytes:
                     largest[key] = spec
         return tuple(largest.values())

@@ -31,22 +31,25 @@ def sheet_of(calibration: Calibration) -> Sheet:
     )
 
 
-def errors(found: Calibration) -> Table:
+def errors(calibration: Calibration) -> Table:
     """|predicted / measured − 1| before and after."""
 
     def row(name: str, each: Errors) -> tuple[str, ...]:
         return name, f"{each.median:.1%}", f"{each.p90:.1%}"
 
     rows = (
-        row("before", found.before),
-        row("after, rows not used in fitting", found.after),
-        row("after, rows used", found.fitted),
+        row("before", calibration.before),
+        row("after, rows not used in fitting", calibration.after),
+        row("after, rows used", calibration.fitted),
     )
-    note = f"Each {found.folds}th of the rows predicted by a fit on the others; then a fit on all, which is kept."
+    note = (
+        f"Each {calibration.folds}th of the rows predicted by a fit on the others; then a fit on all, "
+        "which is kept."
+    )
     return Table("Error", ("", "median", "90 % within"), rows, note=note)
 
 
-def changes(found: Calibration) -> Table:
+def changes(calibration: Calibration) -> Table:
     """The constants that moved."""
     rows = tuple(
         (
@@ -56,6 +59,6 @@ def changes(found: Calibration) -> Table:
             f"{each.after / each.before - 1:+.0%}",
             str(each.rows),
         )
-        for each in found.changes
+        for each in calibration.changes
     )
     return Table("Constants that changed", ("constant", "before", "after", "change", "times"), rows)

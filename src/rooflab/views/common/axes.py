@@ -108,15 +108,15 @@ def texts(placed: Sequence[Placed], plane: Plane, colours: dict[str, str], theme
 
 
 def finish(
-    layers: Sequence[alt.Chart], x: alt.X, y: alt.Y, title: str, said: str, plane: Plane, theme: Theme
+    layers: Sequence[alt.Chart], x: alt.X, y: alt.Y, title: str, subtitle: str, plane: Plane, theme: Theme
 ) -> alt.LayerChart:
-    """The layers over each other on the axes `x` and `y`, with a title, and `said` under it."""
+    """The layers over each other on the axes `x` and `y`, with a title, and `subtitle` under it."""
     import altair as alt
 
     size = 16.0
     words = alt.TitleParams(
         text=shorten(title, plane.width + 60, size * 1.08),
-        subtitle=wrap(said, plane.width + 50),
+        subtitle=wrap(subtitle, plane.width + 50),
         fontSize=size,
     )
     chart = alt.layer(*(layer.encode(x=x, y=y) for layer in layers))

@@ -58,12 +58,12 @@ def drawn_table(table: Table, width: int) -> list[RenderableType]:
     """The title, the rich table and the note; columns that don't fit go to a second table below."""
     from rich.text import Text
 
-    made: list[RenderableType] = [Text(table.title, style="bold")] if table.title else []
+    parts: list[RenderableType] = [Text(table.title, style="bold")] if table.title else []
     for number, part in enumerate(fold(table, width)):
-        made += [Text(""), _drawn(part)] if number else [_drawn(part)]
+        parts += [Text(""), _drawn(part)] if number else [_drawn(part)]
     if table.note:
-        made.append(Text(table.note, style="dim"))
-    return made
+        parts.append(Text(table.note, style="dim"))
+    return parts
 
 
 def fold(table: Table, width: int) -> list[Table]:

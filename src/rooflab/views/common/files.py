@@ -160,8 +160,8 @@ def vegalite_version() -> str:
     import vl_convert
 
     wanted = ".".join(altair.SCHEMA_VERSION.lstrip("v").split(".")[:2])
-    known = vl_convert.get_vegalite_versions()
-    return wanted if wanted in known else known[-1]
+    brought = vl_convert.get_vegalite_versions()
+    return wanted if wanted in brought else brought[-1]
 
 
 def _ordinary_mode(path: Path) -> int:

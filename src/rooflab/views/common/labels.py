@@ -63,11 +63,11 @@ def place(
     taken = list(obstacles)
     placed = []
     for label in labels:
-        found = _choose(label, taken, frame, lines)
-        if found is None:
+        spot = _choose(label, taken, frame, lines)
+        if spot is None:
             continue
-        placed.append(found)
-        taken.append(found.box)
+        placed.append(spot)
+        taken.append(spot.box)
     return tuple(placed)
 
 

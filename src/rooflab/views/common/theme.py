@@ -48,14 +48,14 @@ DARK = Theme(
 
 def level_colours(levels: tuple[Level, ...], theme: Theme) -> dict[str, str]:
     """The colour of each level by name: caches in order from near, one colour for the main memory."""
-    found, caches = {}, 0
+    colours, caches = {}, 0
     for level in levels:
         if is_main_memory(level):
-            found[level.name] = theme.memory
+            colours[level.name] = theme.memory
         else:
-            found[level.name] = theme.caches[caches % len(theme.caches)]
+            colours[level.name] = theme.caches[caches % len(theme.caches)]
             caches += 1
-    return found
+    return colours
 
 
 def config(theme: Theme) -> dict[str, object]:

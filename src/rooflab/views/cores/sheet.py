@@ -23,20 +23,20 @@ def sheet_of(simulation: CoreSimulation) -> Sheet:
 
 def summary(simulation: CoreSimulation) -> list[str]:
     """What was simulated, by which rule, and what came of it, in sentences."""
-    told = f"{simulation.accesses:,} accesses by {len(simulation.cores)} cores, {simulation.protocol.upper()}"
+    counted = f"{simulation.accesses:,} accesses by {len(simulation.cores)} cores, {simulation.protocol.upper()}"
     if simulation.seconds:
         rate = units.si(simulation.accesses / simulation.seconds, "accesses/s")
-        told += f", simulated exactly in {units.duration(simulation.seconds)} ({rate})"
+        counted += f", simulated exactly in {units.duration(simulation.seconds)} ({rate})"
     lost = simulation.invalidations
-    said = [
-        f"{told}.",
+    sentences = [
+        f"{counted}.",
         f"Turns: {simulation.rule}.",
         f"{lost:,} invalidations by other cores' stores: {_kinds(simulation)}.",
     ]
     if simulation.races is not None:
         items = len({(race.array, race.index) for race in simulation.races})
-        said.append(f"Data races: on {items:,} items." if items else "Data races: none.")
-    return said
+        sentences.append(f"Data races: on {items:,} items." if items else "Data races: none.")
+    return sentences
 
 
 def _kinds(simulation: CoreSimulation) -> str:
@@ -47,15 +47,15 @@ def _kinds(simulation: CoreSimulation) -> str:
 
 def tables(simulation: CoreSimulation) -> list[Table]:
     """By core, by level, by array, by line and the races, where there are any."""
-    made = [_cores(simulation), _levels(simulation)]
+    shown = [_cores(simulation), _levels(simulation)]
     shared = [each for each in simulation.arrays if each.transfers or each.invalidations]
     if shared:
-        made.append(_sharing("Sharing by array", shared))
+        shown.append(_sharing("Sharing by array", shared))
     if simulation.lines:
-        made.append(_lines(simulation))
+        shown.append(_lines(simulation))
     if simulation.races:
-        made.append(_races(simulation.races))
-    return made
+        shown.append(_races(simulation.races))
+    return shown
 
 
 def _cores(simulation: CoreSimulation) -> Table:
@@ -133,9 +133,9 @@ def _races(races: tuple[Race, ...]) -> Table:
     return Table("Data races", columns, rows, words=5, note=_rest(len(races), "races"))
 
 
-def _some(said: tuple[str, ...], between: str, what: str) -> str:
+def _some(texts: tuple[str, ...], between: str, what: str) -> str:
     """The first few of many, and how many more there are."""
-    shown = said if len(said) <= NAMED + 1 else (*said[:NAMED], f"{len(said) - NAMED:,} {what}")
+    shown = texts if len(texts) <= NAMED + 1 else (*texts[:NAMED], f"{len(texts) - NAMED:,} {what}")
     return between.join(shown)
 
 

@@ -41,13 +41,13 @@ def chart(sweep: Sweep, *, theme: Theme = LIGHT, width: int = 720, height: int =
         mark = alt.Chart(alt.Data(values=rule)).mark_rule(color=theme.point, strokeWidth=1.2)
         layers.append(mark.encode(y2="end:Q"))
     layers += axes.texts(placed(sweep, space), space, colours | {"turn": theme.point}, theme)
-    x_title, ticks, said = _x_axis(sweep, space)
+    x_title, ticks, tick_text = _x_axis(sweep, space)
     scale = "log" if space.log_x else "linear"
     x = alt.X(
         "x:Q",
         title=x_title,
         scale=alt.Scale(type=scale, domain=[space.x0, space.x1], nice=False),
-        axis=alt.Axis(values=ticks, labelExpr=said),
+        axis=alt.Axis(values=ticks, labelExpr=tick_text),
     )
     y = alt.Y(
         "y:Q",

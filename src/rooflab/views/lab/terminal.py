@@ -126,16 +126,16 @@ def sketch(sweep: Sweep, width: int = 76, *, unicode: bool = True) -> str:
                 dots[cell] = name[0]
     wall, corner, floor = ("│", "└", "─") if unicode else ("|", "+", "-")
     names = _names({name: row(line[-1]) for name, line in lines.items()})
-    made = []
+    rows = []
     for y in range(ROWS):
         cells = [dots.get((y, x), " ") for x in range(columns)]
         text = "".join(chr(0x2800 + cell) if isinstance(cell, int) else cell for cell in cells)
         edge = units.si(high if y == 0 else low, "s") if y in (0, ROWS - 1) else ""
-        made.append(f"{edge:>{gutter - 2}} {wall}{text} {names.get(y, '')}".rstrip())
-    made.append(" " * (gutter - 1) + corner + floor * columns)
+        rows.append(f"{edge:>{gutter - 2}} {wall}{text} {names.get(y, '')}".rstrip())
+    rows.append(" " * (gutter - 1) + corner + floor * columns)
     ends = [value_text(sweep.parameter, value) for value in (sweep.values[0], sweep.values[-1])]
-    made.append(" " * gutter + ends[0] + ends[1].rjust(columns - len(ends[0])))
-    return "\n".join(made)
+    rows.append(" " * gutter + ends[0] + ends[1].rjust(columns - len(ends[0])))
+    return "\n".join(rows)
 
 
 def _between(values: tuple[float, ...], line: list[float], share: float, log_x: bool) -> float:

@@ -97,22 +97,26 @@ def times(report: LoopReport, *, theme: Theme = LIGHT, width: int = 720) -> alt.
     """
     import altair as alt
 
-    made, machine = report.prediction, report.machine
-    if made is None or machine is None:
+    prediction, machine = report.prediction, report.machine
+    if prediction is None or machine is None:
         raise RooflabError(f"{report.name}: no prediction, so no times to draw; give machine= (or --machine)")
     colours = level_colours(machine.levels, theme)
-    bars = [(f"core: {made.core_why}", 0.0, made.core_s, theme.muted)]
+    bars = [(f"core: {prediction.core_why}", 0.0, prediction.core_s, theme.muted)]
     bars += [(each.level, 0.0, each.time_s or 0.0, colours.get(each.level, theme.ink)) for each in report.points]
     run = report.run()
     measured = [] if run is None else [("measured", 0.0, run.median_s, theme.point)]
-    ends = [("predicted", made.overlapped_s, made.serial_s, theme.ink)]
+    ends = [("predicted", prediction.overlapped_s, prediction.serial_s, theme.ink)]
     last = max(end for *_, end, _ in (*bars, *measured, *ends))
     rows = [
         {"name": name, "low": low, "high": high, "colour": colour, "text": si(high, "s")}
         for name, low, high, colour in (*bars, *measured)
     ]
-    rows.append({"name": "predicted", "low": made.overlapped_s, "high": made.serial_s, "colour": theme.ink})
-    rows[-1]["text"] = f"{si(made.time_s, 's')}: {si(made.overlapped_s, 's')} to {si(made.serial_s, 's')}"
+    rows.append(
+        {"name": "predicted", "low": prediction.overlapped_s, "high": prediction.serial_s, "colour": theme.ink}
+    )
+    rows[-1]["text"] = (
+        f"{si(prediction.time_s, 's')}: {si(prediction.overlapped_s, 's')} to {si(prediction.serial_s, 's')}"
+    )
     order = [row["name"] for row in (*rows[: len(bars)], rows[-1], *rows[len(bars) : -1])]
     # The names stand where a plane's ticks do, and may need more room than those.
     width -= max(0, round(max(text_width(row["name"]) for row in rows)) - _AXIS)
@@ -126,7 +130,7 @@ def times(report: LoopReport, *, theme: Theme = LIGHT, width: int = 720) -> alt.
     y = alt.Y("name:N", sort=order, title=None, axis=alt.Axis(grid=False, labelLimit=180, labelColor=theme.ink))
     base = alt.Chart(alt.Data(values=rows)).encode(x=x, x2="high:Q", y=y, color=alt.Color("colour:N", scale=None))
     tip = [alt.Tooltip("name:N", title="what"), alt.Tooltip("text:N", title="takes")]
-    guess = alt.Chart(alt.Data(values=[{"name": "predicted", "low": made.time_s}])).encode(x=x, y=y)
+    guess = alt.Chart(alt.Data(values=[{"name": "predicted", "low": prediction.time_s}])).encode(x=x, y=y)
     layers = [
         base.mark_bar(height=14, clip=True).encode(
             opacity=alt.condition("datum.name === 'predicted'", alt.value(0.35), alt.value(1.0)), tooltip=tip
@@ -136,10 +140,12 @@ def times(report: LoopReport, *, theme: Theme = LIGHT, width: int = 720) -> alt.
         .mark_text(align="left", dx=6, baseline="middle", fontSize=11.5, color=theme.ink)
         .encode(x=x, y=y, text="text:N"),
     ]
-    said = "One warm run on one core. Predicted: from where all overlaps to where nothing does; tick: the guess"
+    subtitle = (
+        "One warm run on one core. Predicted: from where all overlaps to where nothing does; tick: the guess"
+    )
     words = alt.TitleParams(
         text=shorten(f"What takes how long: {report.name}", width + 60, 17),
-        subtitle=axes.wrap(said, width + 50),
+        subtitle=axes.wrap(subtitle, width + 50),
         fontSize=16.0,
     )
     drawn: Any = alt.layer(*layers)

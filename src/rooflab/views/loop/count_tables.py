@@ -15,8 +15,15 @@ KINDS = ("compulsory", "capacity", "conflict")
 
 def every(report: LoopReport) -> tuple[Table, ...]:
     """All of them that have a row, in reading order."""
-    made = (times(report), caches(report), arrays(report), references(report), lines(report), compiler(report))
-    return tuple(table for table in made if table.rows)
+    every_table = (
+        times(report),
+        caches(report),
+        arrays(report),
+        references(report),
+        lines(report),
+        compiler(report),
+    )
+    return tuple(table for table in every_table if table.rows)
 
 
 def times(report: LoopReport) -> Table:
@@ -34,18 +41,18 @@ def times(report: LoopReport) -> Table:
 
 def _time(report: LoopReport, run: Timed) -> tuple[str, ...]:
     warm = run.cache == "warm"
-    made = next((each for each in report.predictions if each.threads == run.threads and warm), None)
-    ratio = UNKNOWN if made is None or not made.time_s else f"{run.median_s / made.time_s:.2f} ×"
+    prediction = next((each for each in report.predictions if each.threads == run.threads and warm), None)
+    ratio = UNKNOWN if prediction is None or not prediction.time_s else f"{run.median_s / prediction.time_s:.2f} ×"
     predicted = _ends(report, run.threads) if warm else (UNKNOWN,) * 3
     measured = (lasting(run.best_s), lasting(run.median_s), f"{run.spread:.0%} of {run.runs}")
     return (_who(run.threads), run.cache, *measured, *predicted, ratio)
 
 
 def _ends(report: LoopReport, threads: int) -> tuple[str, str, str]:
-    made = next((each for each in report.predictions if each.threads == threads), None)
-    if made is None:
+    prediction = next((each for each in report.predictions if each.threads == threads), None)
+    if prediction is None:
         return UNKNOWN, UNKNOWN, UNKNOWN
-    return lasting(made.time_s), lasting(made.overlapped_s), lasting(made.serial_s)
+    return lasting(prediction.time_s), lasting(prediction.overlapped_s), lasting(prediction.serial_s)
 
 
 def _who(threads: int) -> str:
@@ -108,7 +115,7 @@ def kinds(report: LoopReport) -> Table:
     rows = [("all", *_split(level.name, level)) for level in levels]
     names = [each.name for each in levels[0].arrays]
     rows += [(name, *_split(level.name, level.arrays[n])) for n, name in enumerate(names) for level in levels]
-    rows += [(f"line {line}", *told) for line, *told in _kinds_of_lines(report)]
+    rows += [(f"line {line}", *counts) for line, *counts in _kinds_of_lines(report)]
     rows += [
         (each.name, *_split(level.name, level.references[n]))
         for n, each in enumerate(levels[0].references)
@@ -126,8 +133,8 @@ def _kinds_of_lines(report: LoopReport) -> Iterator[tuple[str, ...]]:
     for each in report.lines:
         if each.compulsory is not None and each.capacity is not None and each.conflict is not None:
             for name, misses in each.misses.items():
-                told = (misses, each.compulsory[name], each.capacity[name], each.conflict[name])
-                yield (str(each.line), name, *map(short, told))
+                counts = (misses, each.compulsory[name], each.capacity[name], each.conflict[name])
+                yield (str(each.line), name, *map(short, counts))
 
 
 def _split(level: str, counts: ReferenceCounts) -> tuple[str, ...]:

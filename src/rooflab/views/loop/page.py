@@ -51,8 +51,8 @@ def every(report: LoopReport) -> tuple[Table, ...]:
         Table("Checked", ("",), tuple((each,) for each in report.checks)),
         Table("Conventions and assumptions", ("",), tuple((each,) for each in report.conventions)),
     )
-    made = (*first, *count_tables.every(report), *last)
-    return tuple(table for table in made if table is not None and table.rows)
+    shown = (*first, *count_tables.every(report), *last)
+    return tuple(table for table in shown if table is not None and table.rows)
 
 
 def listing(report: LoopReport) -> tuple[Line, ...]:

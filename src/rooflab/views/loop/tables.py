@@ -13,34 +13,34 @@ def facts(report: LoopReport) -> list[tuple[str, str]]:
         ", ".join(f"{si(each.count, 'FLOP')} {each.dtype} {each.engine}" for each in report.flop_by) or "no FLOP"
     )
     share = "" if report.intensity is None else f"; {report.intensity:.3g} FLOP per byte of main memory"
-    made = [
+    rows = [
         ("Given", "; ".join(f"{name} {value}" for name, value in report.arguments.items())),
         ("Work", f"{flop}; {si(report.accesses, '')} loads and stores ({si(report.accessed_bytes, 'B')}){share}"),
         ("Loops", "; ".join(_trips(report))),
         ("Caches", f"{report.caches} (simulated)"),
     ]
     if report.runs:
-        made.append(("Measured", "; ".join(_timed(each) for each in report.runs)))
-    made.append(("prange", report.parallel))
-    made += [("Predicted", _predicted(report, each)) for each in report.predictions]
+        rows.append(("Measured", "; ".join(_timed(each) for each in report.runs)))
+    rows.append(("prange", report.parallel))
+    rows += [("Predicted", _predicted(report, each)) for each in report.predictions]
     if report.prediction is not None:
-        made.append(("Bound", bound(report)))
+        rows.append(("Bound", bound(report)))
     if report.code is not None:
-        made.append(("Compiled", _compiled(report)))
+        rows.append(("Compiled", _compiled(report)))
     static = report.static
     if static is not None:
         if static.reason is None:
             agrees = "as counted" if static.agrees else "NOT as counted"
-            made.append(("Formula", f"{static.flop} FLOP; {static.accessed_bytes} B accessed ({agrees})"))
+            rows.append(("Formula", f"{static.flop} FLOP; {static.accessed_bytes} B accessed ({agrees})"))
         else:
-            made.append(("Formula", f"none: {static.reason}"))
-    return made
+            rows.append(("Formula", f"none: {static.reason}"))
+    return rows
 
 
 def bound(report: LoopReport) -> str:
     """What binds the loop on one core, in one sentence."""
-    made = report.prediction
-    if made is None:
+    prediction = report.prediction
+    if prediction is None:
         if report.machine is None:
             return "No bound without a machine: give machine= (or --machine), as rooflab measure writes it."
         return f"No bound: {report.machine.name} does not state the rates of every level and of the core."
@@ -48,15 +48,16 @@ def bound(report: LoopReport) -> str:
     slowest = max(timed, key=lambda each: each.time_s or 0.0)
     run = report.run()
     measured = "" if run is None else f" ({si(run.median_s, 's')} measured)"
-    whole = f"of {si(made.time_s, 's')} predicted on one core{measured}"
-    core, level = si(made.core_s, "s"), f"{si(slowest.time_s, 's')} for {si(slowest.nbytes, 'B')}"
-    if made.binds == slowest.level and made.core_s > (slowest.time_s or 0.0):
-        said = f"data movement dominates, mostly {slowest.level} ({level})"
-        return f"{made.bound}: {said}, {whole}; the core takes {core} ({made.core_why})"
-    if made.binds == slowest.level:
-        return f"{made.bound}: {slowest.level} takes {level}, {whole}; the core takes {core} ({made.core_why})"
-    said = f"the core takes {core} ({made.core_why}), {whole}"
-    return f"{made.bound}: {said}; the slowest level, {slowest.level}, takes {level}"
+    whole = f"of {si(prediction.time_s, 's')} predicted on one core{measured}"
+    core, level = si(prediction.core_s, "s"), f"{si(slowest.time_s, 's')} for {si(slowest.nbytes, 'B')}"
+    if prediction.binds == slowest.level and prediction.core_s > (slowest.time_s or 0.0):
+        why = f"data movement dominates, mostly {slowest.level} ({level})"
+        return f"{prediction.bound}: {why}, {whole}; the core takes {core} ({prediction.core_why})"
+    if prediction.binds == slowest.level:
+        why = f"{slowest.level} takes {level}, {whole}"
+        return f"{prediction.bound}: {why}; the core takes {core} ({prediction.core_why})"
+    why = f"the core takes {core} ({prediction.core_why}), {whole}"
+    return f"{prediction.bound}: {why}; the slowest level, {slowest.level}, takes {level}"
 
 
 def levels(report: LoopReport) -> Table | None:
@@ -134,27 +135,32 @@ def _timed(run: Timed) -> str:
     )
 
 
-def _predicted(report: LoopReport, made: Predicted) -> str:
-    who = "one core" if made.threads == 1 else f"{made.threads} threads"
-    said = (
-        f"{who} {si(made.time_s, 's')}: {si(made.overlapped_s, 's')} where all overlaps, {si(made.serial_s, 's')}"
-        f" where nothing does; the core alone {si(made.core_s, 's')} ({made.core_why})"
+def _predicted(report: LoopReport, prediction: Predicted) -> str:
+    who = "one core" if prediction.threads == 1 else f"{prediction.threads} threads"
+    sentence = (
+        f"{who} {si(prediction.time_s, 's')}: {si(prediction.overlapped_s, 's')} where all overlaps, "
+        f"{si(prediction.serial_s, 's')} where nothing does; the core alone "
+        f"{si(prediction.core_s, 's')} ({prediction.core_why})"
     )
-    run = report.run(made.threads)
-    return said if run is None or not made.time_s else f"{said}; measured {run.median_s / made.time_s:.2f} ×"
+    run = report.run(prediction.threads)
+    return (
+        sentence
+        if run is None or not prediction.time_s
+        else f"{sentence}; measured {run.median_s / prediction.time_s:.2f} ×"
+    )
 
 
 def _compiled(report: LoopReport) -> str:
     code = report.code
     assert code is not None
     how = f"vectorised, {code.lanes} lanes" if code.vectorised else f"not vectorised: {code.why_not}"
-    said = f"{how}; a pass of the inner loop has {code.loads} loads, {code.stores} stores and {code.flop} FLOP"
+    sentence = f"{how}; a pass of the inner loop has {code.loads} loads, {code.stores} stores and {code.flop} FLOP"
     if code.read_bytes is None or code.write_bytes is None:
-        return said
+        return sentence
     left = (code.read_bytes + code.write_bytes) / report.accessed_bytes
     if left > 0.995:
-        return f"{said}; all of the source's accesses are left"
-    return f"{said}; {left:.0%} of the source's accessed bytes are left, the rest stays in registers"
+        return f"{sentence}; all of the source's accesses are left"
+    return f"{sentence}; {left:.0%} of the source's accessed bytes are left, the rest stays in registers"
 
 
 def conditions(report: LoopReport) -> tuple[str, ...]:

@@ -28,20 +28,20 @@ def pages(report: LoopReport, width: int = 80) -> list[RenderableType]:
     """What `show` prints, in order."""
     from rich.text import Text
 
-    made: list[RenderableType] = [Text(f"{report.name}  ({report.where})", style="bold")]
-    made += [Text(line, style="bold red") for each in report.warnings for line in textwrap.wrap(each, width)]
-    made.append(Text(""))
-    made += [_fact(name, value, width) for name, value in tables.facts(report)]
+    parts: list[RenderableType] = [Text(f"{report.name}  ({report.where})", style="bold")]
+    parts += [Text(line, style="bold red") for each in report.warnings for line in textwrap.wrap(each, width)]
+    parts.append(Text(""))
+    parts += [_fact(name, value, width) for name, value in tables.facts(report)]
     for table in (tables.levels(report), lines(report, width), count_tables.kinds(report)):
         if table is not None and table.rows:
-            made += [Text(""), *drawn_table(table, width)]
-    for title, said in (("Layer conditions", tables.conditions(report)), ("Checked", report.checks)):
-        if said:
-            made += [Text(""), Text(title, style="bold")]
-            made += [Text(line) for each in said for line in _listed(each, width)]
-    made += [Text(""), Text("Conventions", style="bold")]
-    made += [Text(line, style="dim") for each in report.conventions for line in _listed(each, width)]
-    return made
+            parts += [Text(""), *drawn_table(table, width)]
+    for title, lines_of_text in (("Layer conditions", tables.conditions(report)), ("Checked", report.checks)):
+        if lines_of_text:
+            parts += [Text(""), Text(title, style="bold")]
+            parts += [Text(line) for each in lines_of_text for line in _listed(each, width)]
+    parts += [Text(""), Text("Conventions", style="bold")]
+    parts += [Text(line, style="dim") for each in report.conventions for line in _listed(each, width)]
+    return parts
 
 
 def lines(report: LoopReport, width: int = 80) -> Table | None:

@@ -82,8 +82,8 @@ def scaling(
     text = f"{units.si(curves[0].best[best], 'B/s')} with {curves[0].x[best]:.0f}"
     placed = labels.place([labels.Label("best", ((text, axes.around(text, *at)),))], [], space.frame())
     layers += axes.texts(placed, space, {}, theme)
-    said = "Best of the rounds; faint: median"
-    return axes.finish(layers, x, y, _titled(curves[0].name), said, space, theme)
+    subtitle = "Best of the rounds; faint: median"
+    return axes.finish(layers, x, y, _titled(curves[0].name), subtitle, space, theme)
 
 
 def _sized(
@@ -110,8 +110,8 @@ def _sized(
     colours = {label.key: theme.muted for label in placed if label.key.startswith("rule")}
     layers += axes.texts(placed, space, colours, theme)
     name = f"{curves[0].name} over working set"
-    found = "Best of the rounds; faint: median. Rules: capacity found, dashed: reported by the system"
-    return axes.finish(layers, x, y, _titled(name), found, space, theme)
+    subtitle = "Best of the rounds; faint: median. Rules: capacity found, dashed: reported by the system"
+    return axes.finish(layers, x, y, _titled(name), subtitle, space, theme)
 
 
 def layout(
@@ -137,14 +137,14 @@ def capacities(machine: Machine) -> list[tuple[float, str, bool]]:
     """A rule for each capacity of a cache: bytes, what is written at it, whether it is only reported."""
     rules = []
     for level in machine.levels:
-        found, reported = level.capacity_bytes, level.reported_capacity_bytes
+        measured, reported = level.capacity_bytes, level.reported_capacity_bytes
         if is_main_memory(level) or is_storage(level) or level.name == "registers":
             continue
-        if found and reported and 1 / FOUND_IS_REPORTED < found / reported < FOUND_IS_REPORTED:
-            rules.append((found, f"{level.name} {units.iec(found)}", False))
+        if measured and reported and 1 / FOUND_IS_REPORTED < measured / reported < FOUND_IS_REPORTED:
+            rules.append((measured, f"{level.name} {units.iec(measured)}", False))
             continue
-        if found:
-            rules.append((found, f"{level.name} {units.iec(found, 3)} found", False))
+        if measured:
+            rules.append((measured, f"{level.name} {units.iec(measured, 3)} found", False))
         if reported:
             rules.append((reported, f"{level.name} {units.iec(reported)} reported", True))
     return rules

@@ -76,10 +76,10 @@ def roofline(
     """
     import altair as alt
 
-    found = model.roofs(machine, scope)
+    roofs = model.roofs(machine, scope)
     drawn = layout(machine, scope, width, height)
     space, colours = drawn.plane, level_colours(machine.levels, theme)
-    layers = [*_lines(found, drawn, colours, theme), *_marks(machine, found, scope, drawn, theme)]
+    layers = [*_lines(roofs, drawn, colours, theme), *_marks(machine, roofs, scope, drawn, theme)]
     of_label = {f"level {name}": colour for name, colour in colours.items()}
     of_label |= {label.key: theme.point for label in drawn.placed if label.key.startswith("point")}
     of_label |= {label.key: theme.muted for label in drawn.placed if label.key.startswith("ridge")}
@@ -94,10 +94,10 @@ def roofline(
         "y:Q",
         title=None,
         scale=alt.Scale(type="log", domain=[space.y0, space.y1], nice=False),
-        axis=alt.Axis(values=axes.decades(space.y0, space.y1), labelExpr=axes.si_label(_unit(found))),
+        axis=alt.Axis(values=axes.decades(space.y0, space.y1), labelExpr=axes.si_label(_unit(roofs))),
     )
-    said = subtitle(machine, found, scope)
-    return axes.finish(layers, x, y, machine.name, said, space, theme)
+    convention = subtitle(machine, roofs, scope)
+    return axes.finish(layers, x, y, machine.name, convention, space, theme)
 
 
 def layout(machine: Machine, scope: Scope = "all", width: int = 720, height: int = 440) -> Layout:
@@ -148,20 +148,20 @@ def merge(peaks: tuple[model.Roof, ...]) -> tuple[Flat, ...]:
             groups[-1].append(roof)
         else:
             groups.append([roof])
-    made = []
+    flats = []
     for group in groups:
         theory = max((roof.theory.value for roof in group if roof.theory), default=None)
         names = tuple(_peak_name(roof) for roof in group)
-        made.append(Flat(names, group[-1].value, theory, _UNIT.get(group[0].rate.per_s, "FLOP/s")))
-    return tuple(made)
+        flats.append(Flat(names, group[-1].value, theory, _UNIT.get(group[0].rate.per_s, "FLOP/s")))
+    return tuple(flats)
 
 
-def subtitle(machine: Machine, found: model.Roofs, scope: Scope) -> str:
+def subtitle(machine: Machine, roofs: model.Roofs, scope: Scope) -> str:
     """The convention of the numbers drawn, in one sentence."""
-    every = (*found.bandwidths, *found.peaks)
+    every = (*roofs.bandwidths, *roofs.peaks)
     bases = {roof.rate.basis for roof in every}
     basis = bases.pop() if len(bases) == 1 else "attained, else theoretical"
-    streams = {roof.rate.what for roof in found.bandwidths}
+    streams = {roof.rate.what for roof in roofs.bandwidths}
     what = "bandwidth" if streams == {"any"} else f"{' or '.join(sorted(streams))} bandwidth"
     above = any(roof.theory is not None and roof.theory.value > roof.value * SAME for roof in every)
     dashed = "; dashed: theory" if above else ""
@@ -171,23 +171,23 @@ def subtitle(machine: Machine, found: model.Roofs, scope: Scope) -> str:
 _FRACTION = "datum.value < 0.9 ? '1/' + format(1 / datum.value, '.0f') : format(datum.value, ',.0f')"
 
 
-def _unit(found: model.Roofs) -> str:
-    return _UNIT.get(found.peaks[0].rate.per_s, "FLOP/s")
+def _unit(roofs: model.Roofs) -> str:
+    return _UNIT.get(roofs.peaks[0].rate.per_s, "FLOP/s")
 
 
 def _peak_name(roof: model.Roof) -> str:
     return f"{roof.name} ({roof.rate.what})" if roof.rate.basis == "attained" else roof.name
 
 
-def _plane(machine: Machine, found: model.Roofs, scope: Scope, width: int, height: int) -> Plane:
+def _plane(machine: Machine, roofs: model.Roofs, scope: Scope, width: int, height: int) -> Plane:
     """Axes that hold every roof, ridge and point with room to write."""
-    slow, *_, fast = sorted([roof.value for roof in found.bandwidths] * 2)
-    top = max(roof.value for roof in found.peaks)
+    slow, *_, fast = sorted([roof.value for roof in roofs.bandwidths] * 2)
+    top = max(roof.value for roof in roofs.peaks)
     points = [point for point in machine.points if point.scope == scope]
     intensities = [point.intensity for point in points]
-    x0 = 2.0 ** math.floor(math.log2(min([1 / 4, found.peaks[0].value / fast / 4, *(i / 2 for i in intensities)])))
+    x0 = 2.0 ** math.floor(math.log2(min([1 / 4, roofs.peaks[0].value / fast / 4, *(i / 2 for i in intensities)])))
     x1 = 2.0 ** math.ceil(math.log2(max([16 * top / slow, *(i * 2 for i in intensities)])))
-    theories = [roof.theory.value for roof in found.peaks if roof.theory]
+    theories = [roof.theory.value for roof in roofs.peaks if roof.theory]
     y1 = max([top, *theories]) * 2.0
     y0 = min([slow * x0, *(point.flop_per_s / 1.5 for point in points)])
     return Plane(x0, x1, y0, y1, width, height)
@@ -198,21 +198,21 @@ def _intensity_ticks(space: Plane) -> list[float]:
     return axes.powers(space.x0, space.x1, 16.0 if many else 4.0)
 
 
-def _slanted(bandwidth: float, found: model.Roofs, space: Plane) -> tuple[labels.Vertex, labels.Vertex]:
+def _slanted(bandwidth: float, roofs: model.Roofs, space: Plane) -> tuple[labels.Vertex, labels.Vertex]:
     """The pixels of a bandwidth roof, from the lower left to the highest peak."""
-    top = found.peaks[-1].value
+    top = roofs.peaks[-1].value
     start = max(space.x0, space.y0 / bandwidth)
     return space.pixel(start, start * bandwidth), space.pixel(top / bandwidth, top)
 
 
-def _flat(value: float, found: model.Roofs, space: Plane) -> tuple[labels.Vertex, labels.Vertex]:
+def _flat(value: float, roofs: model.Roofs, space: Plane) -> tuple[labels.Vertex, labels.Vertex]:
     """The pixels of a peak, from the fastest bandwidth roof to the right."""
-    fastest = max(roof.value for roof in found.bandwidths)
+    fastest = max(roof.value for roof in roofs.bandwidths)
     return space.pixel(value / fastest, value), space.pixel(space.x1, value)
 
 
-def _flat_label(flat: Flat, found: model.Roofs, space: Plane) -> labels.Label:
-    (left, y), (right, _) = _flat(flat.value, found, space)
+def _flat_label(flat: Flat, roofs: model.Roofs, space: Plane) -> labels.Label:
+    (left, y), (right, _) = _flat(flat.value, roofs, space)
 
     def places(text: str) -> tuple[labels.Box, ...]:
         half, above = text_width(text) / 2 + 4, axes.TEXT_HEIGHT / 2 + 2
@@ -224,20 +224,20 @@ def _flat_label(flat: Flat, found: model.Roofs, space: Plane) -> labels.Label:
     return labels.Label(f"peak {flat.names[0]}", tuple((text, places(text)) for text in dict.fromkeys(texts)))
 
 
-def _slanted_label(roof: model.Roof, found: model.Roofs, space: Plane) -> labels.Label:
-    (x0, y0), (x1, y1) = _slanted(roof.value, found, space)
+def _slanted_label(roof: model.Roof, roofs: model.Roofs, space: Plane) -> labels.Label:
+    (x0, y0), (x1, y1) = _slanted(roof.value, roofs, space)
     length, angle = math.hypot(x1 - x0, y1 - y0), round(math.degrees(math.atan2(y1 - y0, x1 - x0)), 3)
     across, down = (x1 - x0) / length, (y1 - y0) / length
 
     def places(text: str) -> tuple[labels.Box, ...]:
         half, off = text_width(text) / 2 + 8, axes.TEXT_HEIGHT / 2 + 2
-        made = []
+        boxes = []
         for along in range(int(half), max(int(length - half), int(half) + 1), 12):
             for side in (-off, off):
                 # Off the line at a right angle to it: (down, -across) points up and left of a rising line.
                 x, y = x0 + along * across - side * down, y0 + along * down + side * across
-                made.append(axes.box(text, x, y, angle))
-        return tuple(made)
+                boxes.append(axes.box(text, x, y, angle))
+        return tuple(boxes)
 
     texts = (f"{roof.name} {units.si(roof.value, 'B/s')}", roof.name)
     return labels.Label(f"level {roof.name}", tuple((text, places(text)) for text in texts))
@@ -252,21 +252,21 @@ def _ridge_label(flat: Flat, memory: model.Roof, space: Plane) -> labels.Label:
     return labels.Label(f"ridge {flat.names[0]}", ((text, (*beside, *axes.around(text, x, y, 6)[:8])),))
 
 
-def _lines(found: model.Roofs, drawn: Layout, colours: dict[str, str], theme: Theme) -> list[alt.Chart]:
+def _lines(roofs: model.Roofs, drawn: Layout, colours: dict[str, str], theme: Theme) -> list[alt.Chart]:
     """The roofs as line layers: theory first, so that what was attained lies on top."""
     space = drawn.plane
     theory, solid = [], []
-    for roof in found.bandwidths:
+    for roof in roofs.bandwidths:
         colour, tip = colours[roof.name], f"{roof.name} {roof.rate.what} {units.si(roof.value, 'B/s')}"
-        solid.append((_slanted(roof.value, found, space), colour, tip))
+        solid.append((_slanted(roof.value, roofs, space), colour, tip))
         if roof.theory:
-            line = _slanted(roof.theory.value, found, space)
+            line = _slanted(roof.theory.value, roofs, space)
             theory.append((line, colour, f"{roof.name} theory {units.si(roof.theory.value, 'B/s')}"))
     for flat in drawn.flats:
-        solid.append((_flat(flat.value, found, space), theme.ink, flat.text))
+        solid.append((_flat(flat.value, roofs, space), theme.ink, flat.text))
         if flat.theory:
             text = f"{flat.short} theory {units.si(flat.theory, flat.unit)}"
-            theory.append((_flat(flat.theory, found, space), theme.ink, text))
+            theory.append((_flat(flat.theory, roofs, space), theme.ink, text))
     return [_line_layer(theory, space, 0.9, (3, 3)), _line_layer(solid, space, 2.2, None)]
 
 
@@ -284,7 +284,7 @@ def _line_layer(lines: list, space: Plane, thick: float, dash: tuple[int, int] |
     return base.encode(detail="line:N", color=alt.Color("colour:N", scale=None), tooltip=tip)
 
 
-def _marks(machine: Machine, found: model.Roofs, scope: Scope, drawn: Layout, theme: Theme) -> list[alt.Chart]:
+def _marks(machine: Machine, roofs: model.Roofs, scope: Scope, drawn: Layout, theme: Theme) -> list[alt.Chart]:
     """Rings on the ridge points, dots on the known kernels."""
     import altair as alt
 
@@ -294,7 +294,7 @@ def _marks(machine: Machine, found: model.Roofs, scope: Scope, drawn: Layout, th
             "y": each.flop_per_s,
             "ridge": f"{each.level} meets {each.peak} at {each.intensity:.3g} FLOP/byte",
         }
-        for each in model.ridges(found)
+        for each in model.ridges(roofs)
     ]
     layers = [
         alt.Chart(alt.Data(values=rings))

@@ -14,7 +14,7 @@ _STORING = ("write", "copy", "triad")
 
 def every(machine: Machine) -> tuple[Table, ...]:
     """All tables of `machine` that have a row, in reading order."""
-    made = (
+    every_table = (
         levels(machine),
         stores(machine, "all"),
         stores(machine, "core"),
@@ -26,7 +26,7 @@ def every(machine: Machine) -> tuple[Table, ...]:
         clocks(machine),
         parts(machine),
     )
-    return tuple(table for table in made if table.rows)
+    return tuple(table for table in every_table if table.rows)
 
 
 def levels(machine: Machine) -> Table:
@@ -98,8 +98,10 @@ def peaks(machine: Machine) -> Table:
         rows.append((name, *texts, share, _spread(one, all_)))
     columns = ("instruction", f"one {small}", "all", "theory", "of theory", "spread")
     # A measured rate's note is its register width.
-    said = ((name, rate.note) for name, rates in groups.items() for rate in rates if rate.basis == "theoretical")
-    note = f"One fused multiply-add is two FLOP. Dense, never sparse.{_remarks(said)}"
+    remarks = (
+        (name, rate.note) for name, rates in groups.items() for rate in rates if rate.basis == "theoretical"
+    )
+    note = f"One fused multiply-add is two FLOP. Dense, never sparse.{_remarks(remarks)}"
     return without_empty("Arithmetic", columns, rows, note=note)
 
 
@@ -198,12 +200,12 @@ def environment(machine: Machine) -> Table:
 
 def facts(machine: Machine) -> tuple[str, ...]:
     """Two or three sentences under the machine's name: what it is, what of it is granted, its clock."""
-    told = [machine.environment.get(key) for key in ("microarchitecture", "isa")]
+    identity = [machine.environment.get(key) for key in ("microarchitecture", "isa")]
     count, unit = machine.compute_units, machine.compute_unit or "unit"
     many = f"{count:,} {unit}{'s' if count != 1 else ''}" if count else None
     year = str(machine.year) if machine.year else None
     power = f"{machine.tdp_w:,.0f} W" if machine.tdp_w else None
-    words = [*told[:1], many, *(_clock(rate) for rate in machine.clocks), power, year]
+    words = [*identity[:1], many, *(_clock(rate) for rate in machine.clocks), power, year]
     first = ", ".join(str(word) for word in words if word)
     granted = machine.environment.get("granted")
     stopped = f"Incomplete: {machine.incomplete}." if machine.incomplete else None
@@ -216,12 +218,12 @@ def facts(machine: Machine) -> tuple[str, ...]:
 
 def ridge_sentence(machine: Machine, scope: Scope = "all") -> str:
     """For each peak the intensity under which the main memory binds; empty where there is no roofline."""
-    found = model.roofs(machine, scope)
-    memory = model.memory_roof(found, machine)
-    if memory is None or not found.peaks:
+    roofs = model.roofs(machine, scope)
+    memory = model.memory_roof(roofs, machine)
+    if memory is None or not roofs.peaks:
         return ""
-    each = ", ".join(f"{peak.name} {model.ridge(peak.value, memory.value):.3g}" for peak in found.peaks)
-    several = len(found.peaks) > 1
+    each = ", ".join(f"{peak.name} {model.ridge(peak.value, memory.value):.3g}" for peak in roofs.peaks)
+    several = len(roofs.peaks) > 1
     return (
         f"Ridge point{'s' if several else ''}: {each} FLOP/byte; "
         f"below {'them' if several else 'it'} {memory.name} binds."
@@ -273,10 +275,10 @@ def _memory_note(machine: Machine) -> str:
     return f"GB is 1e9 bytes, KiB 1,024. Best of the runs; spread is (best − median) / best.{saturated}"
 
 
-def _remarks(said: Iterable[tuple[str, str | None]]) -> str:
+def _remarks(remarks: Iterable[tuple[str, str | None]]) -> str:
     """A sentence for each remark, begun by the names that it is about, with a space before; empty without any."""
     about: dict[str, list[str]] = {}
-    for name, text in said:
+    for name, text in remarks:
         if text:
             about.setdefault(text.rstrip("."), []).append(name)
     return "".join(f" {', '.join(dict.fromkeys(names))}: {text}." for text, names in about.items())
@@ -318,8 +320,8 @@ def _instruction(rate: Rate) -> str:
 
 def _spread(*rates: Rate | None) -> str:
     """The widest spread of the rates that have one."""
-    known = [rate.spread for rate in rates if rate is not None and rate.spread is not None]
-    return _percent(max(known, default=None))
+    spreads = [rate.spread for rate in rates if rate is not None and rate.spread is not None]
+    return _percent(max(spreads, default=None))
 
 
 def _percent(share: float | None, digits: int = 0) -> str:

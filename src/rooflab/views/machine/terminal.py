@@ -26,18 +26,18 @@ def pages(machine: Machine, width: int = 80, unicode: bool = True) -> list[Rende
     """What `show` prints, in order: who it is, its roofs, tables, failed checks, ridge points last."""
     from rich.text import Text
 
-    made: list[RenderableType] = [Text(machine.name, style="bold")]
-    made += [Text(line) for line in tables.facts(machine)]
+    parts: list[RenderableType] = [Text(machine.name, style="bold")]
+    parts += [Text(line) for line in tables.facts(machine)]
     drawn = sketch(machine, min(width - 2, 76), unicode=unicode)
     if drawn:
-        made += [Text(""), Text(drawn, no_wrap=True)]
+        parts += [Text(""), Text(drawn, no_wrap=True)]
     for table in tables.every(machine):
-        made += [Text(""), *drawn_table(table, width)]
-    made += _checks(machine)
+        parts += [Text(""), *drawn_table(table, width)]
+    parts += _checks(machine)
     ridge = tables.ridge_sentence(machine)
     if ridge:
-        made += [Text(""), Text(ridge)]
-    return made
+        parts += [Text(""), Text(ridge)]
+    return parts
 
 
 def show_catalogue(machines: Iterable[tuple[str, Machine]], file: TextIO | None = None) -> None:
@@ -69,8 +69,11 @@ def _checks(machine: Machine) -> list[RenderableType]:
     total = len(machine.checks)
     if not failed:
         return [Text(""), Text(f"All {total} self-checks hold.")]
-    made: list[RenderableType] = [Text(""), Text(f"{len(failed)} of {total} self-checks failed", style="bold red")]
-    return made + [Text.assemble((f"{check.name}: ", "bold"), check.message) for check in failed]
+    parts: list[RenderableType] = [
+        Text(""),
+        Text(f"{len(failed)} of {total} self-checks failed", style="bold red"),
+    ]
+    return parts + [Text.assemble((f"{check.name}: ", "bold"), check.message) for check in failed]
 
 
 def _memory(level: Level | None, machine: Machine) -> tuple[str, str]:

@@ -18,11 +18,11 @@ _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 
 def sketch(machine: Machine, width: int = 76, scope: Scope = "all", *, unicode: bool = True) -> str:
     """The roofline of `machine` as text of at most `width` columns; empty where there is none or no room."""
-    found = model.roofs(machine, scope)
-    if not found.bandwidths or not found.peaks:
+    roofs = model.roofs(machine, scope)
+    if not roofs.bandwidths or not roofs.peaks:
         return ""
-    flats = merge(found.peaks)
-    left = [(roof.value, f"{roof.name} {units.si(roof.value, 'B/s')}") for roof in found.bandwidths]
+    flats = merge(roofs.peaks)
+    left = [(roof.value, f"{roof.name} {units.si(roof.value, 'B/s')}") for roof in roofs.bandwidths]
     right = [(flat.value, f"{flat.short} {units.si(flat.value, flat.unit)}") for flat in flats]
     gutter, margin = (max(len(text) for _, text in side) + 1 for side in (left, right))
     columns = width - gutter - margin - 1

@@ -31,11 +31,11 @@ def html(report: Report) -> str:
 def every(report: Report) -> tuple[Table, ...]:
     """All tables of `report` in reading order."""
     totals = [(name, value) for name, value in tables.facts(report)]
-    made = [Table("Totals", ("", ""), tuple(totals), words=2)]
+    shown = [Table("Totals", ("", ""), tuple(totals), words=2)]
     if len(report.rows) > 1:
-        made += [tables.groups(report, "module"), tables.groups(report, "kind")]
-    made.append(tables.operations(report, "bytes" if report.prediction is None else "time", LINES))
+        shown += [tables.groups(report, "module"), tables.groups(report, "kind")]
+    shown.append(tables.operations(report, "bytes" if report.prediction is None else "time", LINES))
     reasons = tuple((reason,) for reason in tables.reasons(report))
-    made.append(Table("No bound", ("",), reasons, words=1))
-    made.append(Table("Conventions", ("",), tuple((each,) for each in report.conventions)))
-    return tuple(table for table in made if table.rows)
+    shown.append(Table("No bound", ("",), reasons, words=1))
+    shown.append(Table("Conventions", ("",), tuple((each,) for each in report.conventions)))
+    return tuple(table for table in shown if table.rows)

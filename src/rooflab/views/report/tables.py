@@ -37,20 +37,21 @@ class Line(NamedTuple):
 
 def coverage(report: Report) -> tuple[str, ...]:
     """How much was counted; then what was not, by name, and what could not be followed."""
-    found = report.coverage
-    share = found.bytes_share
+    counted = report.coverage
+    share = counted.bytes_share
     moved = "" if share in (None, 1.0) else f", which touch {_share(share)} of tensor bytes"
     lines = [
-        f"Coverage {_share(found.share)}: {found.counted:,} of {_count(found.ops, 'operation')} counted{moved}."
+        f"Coverage {_share(counted.share)}: {counted.counted:,} of {_count(counted.ops, 'operation')} "
+        f"counted{moved}."
     ]
-    if found.uncounted:
+    if counted.uncounted:
         names = "; ".join(
             (name if times == 1 else f"{name} × {times}")
-            + (f" ({found.reasons[name]})" if name in found.reasons else "")
-            for name, times in found.uncounted.items()
+            + (f" ({counted.reasons[name]})" if name in counted.reasons else "")
+            for name, times in counted.uncounted.items()
         )
         lines.append(f"Not counted, so missing from every total: {names}.")
-    lines += [f"Not followed: {reason}." for reason in found.unknown]
+    lines += [f"Not followed: {reason}." for reason in counted.unknown]
     return tuple(lines)
 
 
@@ -62,35 +63,37 @@ def facts(report: Report) -> tuple[tuple[str, str], ...]:
     if report.rows and not report.coverage.counted:
         return (("FLOP, bytes", "unknown: no operation was counted"), *held)
     parts = [f"{one.dtype} {one.engine} {si(one.count, 'FLOP')}" for one in report.flop_by]
-    made = [*times(report), ("FLOP", _with_parts(f"{si(report.flop, 'FLOP')} ({report.flop:,.0f})", parts))]
+    rows = [*times(report), ("FLOP", _with_parts(f"{si(report.flop, 'FLOP')} ({report.flop:,.0f})", parts))]
     if report.macs:
-        made.append(("MAC", f"{si(report.macs, 'MAC')} ({report.macs:,.0f})"))
+        rows.append(("MAC", f"{si(report.macs, 'MAC')} ({report.macs:,.0f})"))
     both = (f"{si(report.read_bytes, 'B')} read", f"{si(report.write_bytes, 'B')} written")
-    made.append(("bytes", _with_parts(si(report.nbytes, "B"), both)))
-    made.append(("accessed", si(report.accessed_bytes, "B")))
+    rows.append(("bytes", _with_parts(si(report.nbytes, "B"), both)))
+    rows.append(("accessed", si(report.accessed_bytes, "B")))
     if report.wire_bytes:
-        made.append(("on the wire", f"{si(report.wire_bytes, 'B')} a rank"))
-    made.append(("intensity", UNKNOWN if report.intensity is None else f"{report.intensity:.4g} FLOP/byte"))
+        rows.append(("on the wire", f"{si(report.wire_bytes, 'B')} a rank"))
+    rows.append(("intensity", UNKNOWN if report.intensity is None else f"{report.intensity:.4g} FLOP/byte"))
     if report.parameters:
-        made.append(("parameters", f"{report.parameters:,} ({si(report.parameter_bytes, 'B')})"))
-    return (*made, *held)
+        rows.append(("parameters", f"{report.parameters:,} ({si(report.parameter_bytes, 'B')})"))
+    return (*rows, *held)
 
 
 def times(report: Report) -> tuple[tuple[str, str], ...]:
     """Predicted time with its error bar, what binds, the floor and how it was taken to run; none without one."""
-    found, setting = report.prediction, report.setting
-    if found is None or setting is None or report.machine is None:
+    prediction, setting = report.prediction, report.setting
+    if prediction is None or setting is None or report.machine is None:
         return ()
-    bar = f"{duration(found.low_s)} to {duration(found.high_s)}"
+    bar = f"{duration(prediction.low_s)} to {duration(prediction.high_s)}"
     how = f"{setting.mode} mode, {setting.cache} caches, {setting.power} clocks"
     changed = "".join(f", {name} × {factor:.4g}" for name, factor in setting.what_if.items())
-    made = [("time", f"{duration(found.time_s)} ({bar}), predicted on {report.machine.name}: {how}{changed}")]
-    parts = [f"arithmetic {duration(found.compute_s)}"] if found.compute_s else []
-    parts += [f"{name} {duration(seconds)}" for name, seconds in found.memory_s.items() if seconds]
-    parts.append(f"overhead {duration(found.overhead_s)}")
-    made.append(("bound", f"{words(found.bound, found.binds)}; {', '.join(parts)}"))
-    made.append(("floor", f"{duration(found.floor_s)}, {_share(found.floor_s / found.time_s)} of the time"))
-    return tuple(made)
+    rows = [("time", f"{duration(prediction.time_s)} ({bar}), predicted on {report.machine.name}: {how}{changed}")]
+    parts = [f"arithmetic {duration(prediction.compute_s)}"] if prediction.compute_s else []
+    parts += [f"{name} {duration(seconds)}" for name, seconds in prediction.memory_s.items() if seconds]
+    parts.append(f"overhead {duration(prediction.overhead_s)}")
+    rows.append(("bound", f"{words(prediction.bound, prediction.binds)}; {', '.join(parts)}"))
+    rows.append(
+        ("floor", f"{duration(prediction.floor_s)}, {_share(prediction.floor_s / prediction.time_s)} of the time")
+    )
+    return tuple(rows)
 
 
 def memory(report: Report) -> str:
@@ -112,21 +115,21 @@ def groups(report: Report, key: GroupBy, sort: str = "flop", top: int | None = N
     """Subtotals by module (a tree, alike neighbours on one line), kind or operation; all without `top`."""
     if key == "module":
         # A tree keeps its order: its subtotals add up line by line.
-        found = list(grouped(merge_alike(report.rows), "module"))
-        names = [_branch(group, report.name) for group in found]
+        subtotals = list(grouped(merge_alike(report.rows), "module"))
+        names = [_branch(group, report.name) for group in subtotals]
     else:
-        found = _sorted(
+        subtotals = _sorted(
             report.by(key), sort, lambda group: (group.time_s, group.flop, group.nbytes, group.intensity)
         )
         if sort == "order":
             first = {name: number for number, name in enumerate(dict.fromkeys(names_of(report.rows, key)))}
-            found.sort(key=lambda group: first[group.name])
-        names = [group.name for group in found]
-    rows = [_group_row(name, group, report) for name, group in zip(names[:top], found, strict=False)]
+            subtotals.sort(key=lambda group: first[group.name])
+        names = [group.name for group in subtotals]
+    rows = [_group_row(name, group, report) for name, group in zip(names[:top], subtotals, strict=False)]
     columns = (key, "ops", "FLOP", "MAC", "bytes", "FLOP/byte", "of FLOP", "of bytes", "time", "of time")
     if report.prediction is None:
         columns, rows = columns[:-2], [row[:-2] for row in rows]
-    return Table(f"By {_KEY_WORDS[key]}", columns, tuple(rows), note=_left_out(len(found), top))
+    return Table(f"By {_KEY_WORDS[key]}", columns, tuple(rows), note=_left_out(len(subtotals), top))
 
 
 def operations(report: Report, sort: str = "bytes", top: int | None = TOP) -> Table:
@@ -154,8 +157,8 @@ def operations(report: Report, sort: str = "bytes", top: int | None = TOP) -> Ta
     note = _left_out(len(lines), top)
     if report.machine is not None:
         note = f"Ridge: the FLOP/byte at which {report.machine.name} computes as long as it moves bytes. {note}"
-    made = tuple(tuple(row[i] for i in kept) for row in rows)
-    return Table(_BY_SORT[sort], tuple(columns[i] for i in kept), made, 2 if inside else 1, note.strip())
+    cells = tuple(tuple(row[i] for i in kept) for row in rows)
+    return Table(_BY_SORT[sort], tuple(columns[i] for i in kept), cells, 2 if inside else 1, note.strip())
 
 
 def reasons(report: Report) -> tuple[str, ...]:
@@ -180,20 +183,20 @@ def words(bound: str, binds: str | None) -> str:
 
 def lines_of(report: Report) -> tuple[Line, ...]:
     """Equal operations in alike modules as one line each, in the order of the first; views are left out."""
-    found: dict[object, list[Row]] = {}
+    alike: dict[object, list[Row]] = {}
     for row in merge_alike(report.rows):
         if row.op.kind != "view":
             key = (row.op.name, row.op.module, row.op.phase, id(row.cost), row.op.count)
-            found.setdefault(key, []).append(row)
-    made = []
-    for rows in found.values():
+            alike.setdefault(key, []).append(row)
+    lines = []
+    for rows in alike.values():
         first, times = rows[0], len(rows) * rows[0].op.count
         flop = None if first.flop is None else first.flop * len(rows)
         nbytes = None if first.nbytes is None else first.nbytes * len(rows)
         predicted = [row.prediction.time_s for row in rows if row.prediction is not None]
         time_s = sum(predicted) if len(predicted) == len(rows) else None
-        made.append(Line(first.op.name, first.op.module, times, flop, nbytes, time_s, first))
-    return tuple(made)
+        lines.append(Line(first.op.name, first.op.module, times, flop, nbytes, time_s, first))
+    return tuple(lines)
 
 
 def merge_alike(rows: Sequence[Row]) -> tuple[Row, ...]:
@@ -202,26 +205,26 @@ def merge_alike(rows: Sequence[Row]) -> tuple[Row, ...]:
     if not renamed:
         return tuple(rows)
     replace = msgspec.structs.replace
-    known: dict[str, str] = {}
-    made = []
+    merged: dict[str, str] = {}
+    rows_merged = []
     for row in rows:
         path = row.op.module
-        if path not in known:
+        if path not in merged:
             parts = path.split(".") if path else []
             prefixes = (".".join(parts[: i + 1]) for i in range(len(parts)))
-            known[path] = ".".join(renamed.get(p, part) for p, part in zip(prefixes, parts, strict=True))
-        made.append(replace(row, op=replace(row.op, module=known[path])) if known[path] != path else row)
-    return tuple(made)
+            merged[path] = ".".join(renamed.get(p, part) for p, part in zip(prefixes, parts, strict=True))
+        rows_merged.append(replace(row, op=replace(row.op, module=merged[path])) if merged[path] != path else row)
+    return tuple(rows_merged)
 
 
-def _alike(found: Sequence[Group]) -> dict[str, str]:
+def _alike(groups: Sequence[Group]) -> dict[str, str]:
     """For each module path in a run of alike numbered neighbours: its new last part."""
     siblings: dict[str, list[Group]] = {}
-    for group in found:
+    for group in groups:
         parent, _, last = group.name.rpartition(".")
         if last.isdigit():
             siblings.setdefault(parent, []).append(group)
-    made: dict[str, str] = {}
+    names: dict[str, str] = {}
     for members in siblings.values():
         runs: list[list[Group]] = []
         for group in members:
@@ -232,8 +235,8 @@ def _alike(found: Sequence[Group]) -> dict[str, str]:
         for run in runs:
             if len(run) > 1:
                 ends = f"{run[0].name.rpartition('.')[2]}–{run[-1].name.rpartition('.')[2]}"
-                made |= {each.name: ends for each in run}
-    return made
+                names |= {each.name: ends for each in run}
+    return names
 
 
 def _numbers(group: Group) -> tuple[float, ...]:

@@ -57,20 +57,20 @@ def pages(
     from rich.text import Text
 
     whole = report.coverage.complete
-    made: list[RenderableType] = [Text(report.name, style="bold")]
-    made += [Text(line, style="" if whole else "bold red") for line in tables.coverage(report)]
-    made += [Text(line, style="bold red") for each in report.warnings for line in _wrapped(each, width)]
-    made.append(Text(""))
-    made += [_fact(name, value, width) for name, value in tables.facts(report)]
+    parts: list[RenderableType] = [Text(report.name, style="bold")]
+    parts += [Text(line, style="" if whole else "bold red") for line in tables.coverage(report)]
+    parts += [Text(line, style="bold red") for each in report.warnings for line in _wrapped(each, width)]
+    parts.append(Text(""))
+    parts += [_fact(name, value, width) for name, value in tables.facts(report)]
     by = "bytes" if report.prediction is None else "time"
     if len(report.rows) > 1:
-        made += [Text(""), *drawn(tables.groups(report, group_by, sort or "flop", top), width)]
-    found = tables.operations(report, sort or by, tables.TOP if top is None else top)
-    made += [Text(""), *drawn(found, width)]
-    made += [Text(line, style="dim") for each in tables.reasons(report) for line in _wrapped(each, width)]
-    made += [Text(""), Text("Conventions", style="bold")]
-    made += [Text(line, style="dim") for each in report.conventions for line in _wrapped(f"- {each}", width)]
-    return made
+        parts += [Text(""), *drawn(tables.groups(report, group_by, sort or "flop", top), width)]
+    table = tables.operations(report, sort or by, tables.TOP if top is None else top)
+    parts += [Text(""), *drawn(table, width)]
+    parts += [Text(line, style="dim") for each in tables.reasons(report) for line in _wrapped(each, width)]
+    parts += [Text(""), Text("Conventions", style="bold")]
+    parts += [Text(line, style="dim") for each in report.conventions for line in _wrapped(f"- {each}", width)]
+    return parts
 
 
 def drawn(table: Table, width: int) -> list[RenderableType]:

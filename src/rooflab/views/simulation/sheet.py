@@ -24,15 +24,15 @@ def sheet_of(simulation: Simulation) -> Sheet:
 
 def tables(simulation: Simulation) -> list[Table]:
     """A table of the levels, one of TLBs where there are any, and one for each level by array."""
-    found = [_table("Levels", "level", simulation.levels)]
+    shown = [_table("Levels", "level", simulation.levels)]
     if simulation.tlbs:
-        found.append(_table("Translation look-aside buffers", "level", simulation.tlbs))
+        shown.append(_table("Translation look-aside buffers", "level", simulation.tlbs))
     if simulation.times:
-        found.append(_times(simulation))
+        shown.append(_times(simulation))
     for level in simulation.levels:
         if len(level.arrays) > 1:
-            found.append(_table(f"{level.name} by array", "array", level.arrays))
-    return found
+            shown.append(_table(f"{level.name} by array", "array", level.arrays))
+    return shown
 
 
 def _table(title: str, what: str, rows: tuple[ReferenceCounts, ...] | tuple[LevelCounts, ...]) -> Table:
@@ -83,15 +83,15 @@ def _count(number: int | None) -> str:
 
 
 def _summary(simulation: Simulation) -> str:
-    told = [f"{simulation.accesses:,} accesses, simulated exactly"]
+    sentences = [f"{simulation.accesses:,} accesses, simulated exactly"]
     if simulation.seconds:
         rate = units.si(simulation.accesses / simulation.seconds, "accesses/s")
-        told.append(f"in {units.duration(simulation.seconds)} ({rate})")
+        sentences.append(f"in {units.duration(simulation.seconds)} ({rate})")
     if not simulation.complete:
-        told.append("stopped early: counts are of what ran")
+        sentences.append("stopped early: counts are of what ran")
     if simulation.dropped:
-        told.append("lines dropped: " + ", ".join(f"{n:,} {why}" for why, n in simulation.dropped.items()))
-    return "; ".join(told) + "."
+        sentences.append("lines dropped: " + ", ".join(f"{n:,} {why}" for why, n in simulation.dropped.items()))
+    return "; ".join(sentences) + "."
 
 
 def csv_text(simulation: Simulation) -> str:

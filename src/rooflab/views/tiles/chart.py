@@ -45,7 +45,7 @@ def passed(sweep: TileSweep, name: str) -> tuple[Passed, ...]:
     Only rises by a fifth and more count; a cache without such has none.
     """
     tiles = sorted(sweep.tiles, key=lambda tile: tile.sizes[name])
-    found: dict[float, list[str]] = {}
+    passed_at: dict[float, list[str]] = {}
     for (cache, capacity), behind in zip(sweep.capacities_bytes.items(), tiles[0].traffic_bytes, strict=True):
         rises = [
             (after.traffic_bytes[behind] / before.traffic_bytes[behind], before.sizes[name], after.sizes[name])
@@ -54,8 +54,8 @@ def passed(sweep: TileSweep, name: str) -> tuple[Passed, ...]:
         ]
         most = max(rises, default=(0.0, 1, 1))
         if most[0] >= STEP:
-            found.setdefault(math.sqrt(most[1] * most[2]), []).append(f"{cache} {iec(capacity)}")
-    return tuple(Passed(at, ", ".join(texts)) for at, texts in sorted(found.items()))
+            passed_at.setdefault(math.sqrt(most[1] * most[2]), []).append(f"{cache} {iec(capacity)}")
+    return tuple(Passed(at, ", ".join(texts)) for at, texts in sorted(passed_at.items()))
 
 
 def _over_one(sweep: TileSweep, name: str, theme: Theme, width: int) -> alt.VConcatChart:
@@ -189,15 +189,15 @@ def _over_two(sweep: TileSweep, across: str, up: str, theme: Theme, width: int) 
         ),
     ]
     best = ", ".join(f"{key} = {size:,}" for key, size in sweep.best.items())
-    said = f"{what.capitalize()}; white: measured; red: take {best}"
+    subtitle = f"{what.capitalize()}; white: measured; red: take {best}"
     if others:
-        said += "; " + ", ".join(f"{key} = {size:,}" for key, size in others.items()) + " in all"
+        subtitle += "; " + ", ".join(f"{key} = {size:,}" for key, size in others.items()) + " in all"
     rows_up = len({tile.sizes[up] for tile in shown})
     room = 110  # the legend
     drawn: Any = alt.layer(*layers)
     height = max(160, min(420, 26 * rows_up))
     return drawn.properties(
-        width=width - room, height=height, title=_title(sweep, width - room, said), config=config(theme)
+        width=width - room, height=height, title=_title(sweep, width - room, subtitle), config=config(theme)
     )
 
 
@@ -218,9 +218,9 @@ def _said(sweep: TileSweep) -> str:
     return f"Simulated from empty caches ({held}); dashed: where the misses of a cache rise most"
 
 
-def _title(sweep: TileSweep, width: int, said: str) -> alt.TitleParams:
+def _title(sweep: TileSweep, width: int, subtitle: str) -> alt.TitleParams:
     import altair as alt
 
     name = sweep.name if sweep.machine is None else f"{sweep.name} on {sweep.machine.name}"
     text = shorten(f"Tile sizes of {name}", width + 60, 17)
-    return alt.TitleParams(text=text, subtitle=axes.wrap(said, width + 50), fontSize=16.0)
+    return alt.TitleParams(text=text, subtitle=axes.wrap(subtitle, width + 50), fontSize=16.0)

@@ -13,40 +13,41 @@ def sheet_of(transfer: Transfer) -> Sheet:
     return Sheet(headline(transfer), "a transfer", sentences=tuple(sentences(transfer)), tables=(table(transfer),))
 
 
-def headline(found: Transfer) -> str:
+def headline(transfer: Transfer) -> str:
     """What was moved, how long it took, at which pace."""
-    took = f"{units.duration(found.time_s)}, {units.si(found.bytes_per_s, 'B/s')}"
-    return f"{units.si(found.nbytes, 'B')} through {len(found.stages)} stages: {took}, bound by {found.binds}"
+    took = f"{units.duration(transfer.time_s)}, {units.si(transfer.bytes_per_s, 'B/s')}"
+    way = f"{units.si(transfer.nbytes, 'B')} through {len(transfer.stages)} stages"
+    return f"{way}: {took}, bound by {transfer.binds}"
 
 
-def sentences(found: Transfer) -> list[str]:
+def sentences(transfer: Transfer) -> list[str]:
     """How the stages work together, what the device gets, what was left out."""
-    if found.overlap:
-        first = units.duration(found.fill_s)
-        made = [f"Overlapped: the first chunk arrives after {first}, the rest at the pace of the slowest."]
+    if transfer.overlap:
+        first = units.duration(transfer.fill_s)
+        lines = [f"Overlapped: the first chunk arrives after {first}, the rest at the pace of the slowest."]
     else:
-        made = ["Serial: each stage moves everything before the next begins."]
-    if found.feed is not None:
-        feed = found.feed
+        lines = ["Serial: each stage moves everything before the next begins."]
+    if transfer.feed is not None:
+        feed = transfer.feed
         arriving, computed = _count(feed.supply_per_s), _count(feed.device_samples_per_s)
         pace = f"{arriving} samples/s arrive, the device computes {computed}"
         if feed.binds == "device":
-            made.append(
+            lines.append(
                 f"{pace}: it never waits; the way has {feed.supply_per_s / feed.device_samples_per_s:.3g} × that."
             )
         else:
-            made.append(f"{pace}: bound by {feed.binds}, it is idle {feed.idle:.0%} of the time.")
-    if found.unknown:
-        names = ", ".join(found.unknown)
-        made.append(
-            f'Left out, no rate known: {names} (give one: --rate {found.unknown[0]}="100 GB/s", or a --host).'
+            lines.append(f"{pace}: bound by {feed.binds}, it is idle {feed.idle:.0%} of the time.")
+    if transfer.unknown:
+        names = ", ".join(transfer.unknown)
+        lines.append(
+            f'Left out, no rate known: {names} (give one: --rate {transfer.unknown[0]}="100 GB/s", or a --host).'
         )
-    return made
+    return lines
 
 
-def table(found: Transfer) -> Table:
+def table(transfer: Transfer) -> Table:
     """Each stage by itself: bandwidth, what is attained of it, latency, bytes, seconds."""
-    rows = [_row(each) for each in found.stages]
+    rows = [_row(each) for each in transfer.stages]
     columns = ("stage", "rate from", "bandwidth", "attained", "latency", "bytes", "alone")
     return Table("", columns, tuple(rows), words=2, note="attained: with so many requests of a chunk at once.")
 
