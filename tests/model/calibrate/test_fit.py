@@ -11,7 +11,7 @@ from rooflab.model.calibrate import fit
 from rooflab.model.calibrate.timings import Timed
 from rooflab.model.device import constants as families
 from rooflab.model.program import forecast
-from rooflab.types.prediction import Setting
+from rooflab.types.setting import Setting
 
 MACHINE = rooflab.machine("epyc-7763")
 OPS = [
@@ -29,7 +29,7 @@ def timed(factors, noise=None, ops=OPS, machine=MACHINE):
     made = []
     for number, (kind, shapes, attrs) in enumerate(ops):
         report = rooflab.op(kind, *" ".join(shapes).split(), **attrs)
-        found = forecast.predict_on(report, machine, Setting(), constants)
+        found = forecast.predict_on(report, machine, Setting(constants=constants))
         assert found.prediction is not None
         factor = 1.0 if noise is None else noise[number]
         made.append(Timed(report.name, report, (0,), found.prediction.time_s * factor))

@@ -10,7 +10,7 @@ import rooflab
 from rooflab.dtypes import dtype
 from rooflab.model.device import device as devices
 from rooflab.model.device.device import Device
-from rooflab.model.program import rows
+from rooflab.model.program import row_times
 from rooflab.model.program.row_times import Times
 from rooflab.types.report import Row
 from rooflab.types.work import Graph, Op, TensorSpec
@@ -41,8 +41,8 @@ def timed(
         name=kind, kind=kind, inputs=places[: len(inputs)], outputs=places[len(inputs) :], attrs=dict(attrs or {})
     )
     row = Row(op=op, cost=cost(kind, inputs, outputs, attrs))
-    work = rows.prepare(Graph(framework="hand", tensors=tensors, ops=(op,)), (row,))
-    return rows.times(work, device)
+    work = row_times.prepare(Graph(framework="hand", tensors=tensors, ops=(op,)), (row,))
+    return row_times.times(work, device)
 
 
 def seconds(

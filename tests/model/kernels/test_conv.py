@@ -16,7 +16,7 @@ import rooflab
 from rooflab.model.device import device as devices
 from rooflab.model.kernels import conv
 from rooflab.model.kernels.common import Kernels
-from rooflab.model.program import rows
+from rooflab.model.program import row_times
 from rooflab.types.report import Report
 from rooflab.types.work import Cost, Op, TensorSpec, Traffic
 
@@ -48,8 +48,8 @@ def convolve(
 
 
 def kernels(report: Report, kind: str = "conv") -> Kernels:
-    work = rows.prepare(report.graph, report.rows)
-    found = rows.times(work, DEVICE)
+    work = row_times.prepare(report.graph, report.rows)
+    found = row_times.times(work, DEVICE)
     chosen = [number for number, row in enumerate(work.rows) if row.op.kind == kind]
     assert np.all(found.kernels.time_s >= found.floor_s * (1 - 1e-9))
     return Kernels(*(each[chosen] for each in found.kernels))

@@ -13,7 +13,7 @@ from rooflab.model.device import device as devices
 from rooflab.model.kernels import cpu_matmul, cpu_stream
 from rooflab.model.program import forecast
 from rooflab.types.machine import Curve, Level, Machine, Rate, Runtime, Scope, Source
-from rooflab.types.prediction import Setting
+from rooflab.types.setting import Setting
 
 MEASURED = Source("measured", "a test")
 
@@ -262,7 +262,7 @@ def test_more_of_anything_is_never_slower():
 
 
 def test_many_settings_are_one_evaluation():
-    from rooflab.model.program import rows
+    from rooflab.model.program import row_times
 
     factors = np.array([0.5, 1.0, 2.0])
     for kind, shapes in (
@@ -271,11 +271,11 @@ def test_many_settings_are_one_evaluation():
         ("embedding", ("9000x64", "500")),
     ):
         report = rooflab.op(kind, *shapes)
-        work = rows.prepare(report.graph, report.rows)
+        work = row_times.prepare(report.graph, report.rows)
         knobs = {"bandwidth": factors, "compute": factors, "clock": factors, "cache_capacity": factors}
-        together = rows.times(work, devices.of(BOX, knobs=knobs)).kernels.time_s
+        together = row_times.times(work, devices.of(BOX, knobs=knobs)).kernels.time_s
         apart = [
-            rows.times(work, devices.of(BOX, knobs=dict.fromkeys(knobs, float(each)))).kernels.time_s[0, 0]
+            row_times.times(work, devices.of(BOX, knobs=dict.fromkeys(knobs, float(each)))).kernels.time_s[0, 0]
             for each in factors
         ]
         np.testing.assert_allclose(together[0], apart, rtol=1e-12)

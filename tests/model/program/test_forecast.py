@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 import rooflab
 from rooflab.model.program import forecast
-from rooflab.types.prediction import Mode
 from rooflab.types.report import Report
+from rooflab.types.setting import Mode
 from rooflab.types.work import Graph, Op, TensorSpec
 from rooflab.work import counting
 

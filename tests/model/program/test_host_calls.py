@@ -11,7 +11,7 @@ import rooflab
 from rooflab.model.device import device as devices
 from rooflab.model.program import host_calls
 from rooflab.types.machine import Machine, Runtime, Source
-from rooflab.types.prediction import Setting
+from rooflab.types.setting import Setting
 from rooflab.types.work import Op
 
 EAGER = Setting(mode="eager")
