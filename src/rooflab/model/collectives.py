@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rooflab.errors import RooflabError, UnknownNameError
-from rooflab.model.device import constants as families
+from rooflab.model.device.constants import constants_of
 from rooflab.types.constants import Constants
 from rooflab.types.machine import Link, Machine, is_main_memory
 
@@ -112,7 +112,7 @@ def network(
         RooflabError: the machine states no link or no memory bandwidth.
         UnknownNameError: no such link.
     """
-    c = constants or families.of(machine)
+    c = constants or constants_of(machine)
     chosen = find_link(machine, link, node_ranks)
     units = machine.compute_units if machine.kind == "system" and machine.compute_units else 1
     memory = next((level for level in machine.levels if is_main_memory(level)), None)

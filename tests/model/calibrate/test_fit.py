@@ -9,7 +9,7 @@ import rooflab
 from rooflab.errors import RooflabError
 from rooflab.model.calibrate import fit
 from rooflab.model.calibrate.timings import Timed
-from rooflab.model.device import constants as families
+from rooflab.model.device.constants import constants_of
 from rooflab.model.program import forecast
 from rooflab.types.setting import Setting
 
@@ -24,7 +24,7 @@ OPS = [
 
 def timed(factors, noise=None, ops=OPS, machine=MACHINE):
     """Times as predicted with some constants multiplied, each then by its factor of `noise`."""
-    base = families.of(machine)
+    base = constants_of(machine)
     constants = base.replaced({name: base(name) * factor for name, factor in factors.items()})
     made = []
     for number, (kind, shapes, attrs) in enumerate(ops):
@@ -61,7 +61,7 @@ def test_what_no_time_depends_on_stays_and_is_said():
     found = fit.fit(timed({"numpy.exp_flop": 1.6}), MACHINE)
     assert "torch.exp_flop" in found.unseen
     assert "numpy.scan_clocks" in found.unmoved
-    assert found.constants("torch.exp_flop") == families.of(MACHINE)("torch.exp_flop")
+    assert found.constants("torch.exp_flop") == constants_of(MACHINE)("torch.exp_flop")
 
 
 def test_times_that_fit_already_change_nothing_and_help_nothing():
@@ -84,7 +84,7 @@ def test_spreads_follow_the_errors_on_rows_not_used():
     noise = np.exp(np.random.default_rng(0).normal(0, 0.6, len(OPS)))
     loud = fit.fit(timed({}, noise), MACHINE)
     name = "cpu_stream.spread"
-    assert quiet.constants(name) < families.of(MACHINE)(name) < loud.constants(name)
+    assert quiet.constants(name) < constants_of(MACHINE)(name) < loud.constants(name)
 
 
 def test_the_same_times_give_the_same_constants():

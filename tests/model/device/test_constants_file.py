@@ -9,8 +9,8 @@ import rooflab
 from rooflab.errors import FileError, RooflabError
 from rooflab.model.calibrate import fit
 from rooflab.model.calibrate.timings import Timed
-from rooflab.model.device import constants as families
 from rooflab.model.device import constants_file
+from rooflab.model.device.constants import constants_of
 from rooflab.story import calibrate
 
 MACHINE = rooflab.machine("epyc-7763")
@@ -40,7 +40,7 @@ def file(tmp_path):
 @pytest.fixture(scope="module")
 def timings_file(tmp_path_factory):
     lines = ["kind,shapes,dtype,time_s"]
-    constants = families.of(MACHINE).replaced({"numpy.exp_flop": 100.0})
+    constants = constants_of(MACHINE).replaced({"numpy.exp_flop": 100.0})
     for size in (10_000, 20_000, 40_000, 80_000, 160_000, 320_000, 640_000, 1_280_000):
         report = rooflab.op("exp", size, machine=MACHINE, constants=constants)
         assert report.prediction is not None
@@ -63,7 +63,7 @@ def test_a_calibration_is_written_read_and_predicts_what_was_timed(timings_file,
     # 100 in place of the family's FLOP, all of it arithmetic
     assert new.time_s is not None
     assert old.time_s is not None
-    assert new.time_s / old.time_s == pytest.approx(100 / families.of(MACHINE)("numpy.exp_flop"), rel=0.05)
+    assert new.time_s / old.time_s == pytest.approx(100 / constants_of(MACHINE)("numpy.exp_flop"), rel=0.05)
     assert any(line.startswith("predictions: constants of cpu as given") for line in new.conventions)
 
 

@@ -16,11 +16,11 @@ import numpy as np
 
 from rooflab.errors import RooflabError
 from rooflab.model.calibrate.timings import Timed
-from rooflab.model.device import constants as families
-from rooflab.model.device import device as devices
-from rooflab.model.program import row_times
+from rooflab.model.device.constants import constants_of
+from rooflab.model.device.device import device_of
+from rooflab.model.program import op_times
 from rooflab.model.program.forecast import BAR_SIGMAS
-from rooflab.model.program.row_times import Work
+from rooflab.model.program.op_times import PreparedRows
 from rooflab.types.calibration import Calibration, Change, Errors
 from rooflab.types.constants import Constants
 from rooflab.types.machine import Machine
@@ -41,7 +41,7 @@ _TRUST = 4  # the old spread counts as so many rows
 class _Program(NamedTuple):
     """One program ready to be timed: for each of its rows its count, and the number of the time it is part of."""
 
-    work: Work
+    work: PreparedRows
     counts: np.ndarray
     timing: np.ndarray
 
@@ -68,7 +68,7 @@ def fit(
     if len(timed) < MIN_ROWS:
         left = f" ({len(dropped)} left out, the first at {dropped[0]})" if dropped else ""
         raise RooflabError(f"{len(timed)} times that can be used{left}, expected at least {MIN_ROWS}: add rows")
-    base = constants or families.of(machine)
+    base = constants or constants_of(machine)
     problem = _problem(machine, cache, base, timed)
     fold = np.arange(len(timed)) % FOLDS
     held_out = np.zeros(len(timed))
@@ -142,13 +142,13 @@ def _errors(
 
     Where only `name` has moved since the errors were `before`, only what it bears on is computed.
     """
-    device = devices.of(problem.machine, cache=problem.cache, constants=_moved(problem, moves))
+    device = device_of(problem.machine, cache=problem.cache, constants=_moved(problem, moves))
     seconds = np.zeros(len(problem.measured))
     wanted = problem.seen[name] if before is not None else np.ones(len(seconds), bool)
     for program in problem.programs:
         known = program.timing >= 0
         if wanted[program.timing[known]].any():
-            each = row_times.times(program.work, device).kernels.time_s[:, 0] * program.counts
+            each = op_times.predict_times(program.work, device).kernels.time_s[:, 0] * program.counts
             np.add.at(seconds, program.timing[known], each[known])
     found = np.log(np.where(seconds > 0, seconds, 1.0)) - problem.measured
     return found if before is None else np.where(wanted, found, before)
@@ -209,10 +209,10 @@ def _spreads(problem: _Problem, errors: np.ndarray) -> dict[str, tuple[float, in
 
 def _spread(problem: _Problem, constants: Constants) -> np.ndarray:
     """The expected spread of each time: of its longest row."""
-    device = devices.of(problem.machine, cache=problem.cache, constants=constants)
+    device = device_of(problem.machine, cache=problem.cache, constants=constants)
     found = np.zeros(len(problem.measured))
     for program in problem.programs:
-        kernels = row_times.times(program.work, device).kernels
+        kernels = op_times.predict_times(program.work, device).kernels
         for row in np.argsort(kernels.time_s[:, 0]):
             if program.timing[row] >= 0:
                 found[program.timing[row]] = kernels.spread[row, 0]
@@ -242,7 +242,7 @@ def _programs(timed: Sequence[Timed]) -> tuple[_Program, ...]:
     owner = {(id(each.report), row): number for number, each in enumerate(timed) for row in each.rows}
     made = []
     for key, report in reports.items():
-        work = row_times.prepare(report.graph, report.rows)
+        work = op_times.prepare(report.graph, report.rows)
         timing = np.array([owner.get((key, index), -1) for index in work.index.tolist()], int)
         made.append(_Program(work, np.array([row.op.count for row in work.rows], float), timing))
     known = {number for program in made for number in program.timing.tolist()}

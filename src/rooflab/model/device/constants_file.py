@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from rooflab.errors import FileError, RooflabError, UnknownNameError
-from rooflab.model.device import constants as families
+from rooflab.model.device.constants import constants_from_dict, family_names, load_family
 from rooflab.types.calibration import Calibration
 from rooflab.types.constants import Constants
 from rooflab.types.machine import Machine
@@ -32,11 +32,11 @@ def read(path: str | Path) -> Constants:
     except (OSError, ValueError) as error:
         raise FileError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
     if not isinstance(raw.get("like"), str):
-        known = ", ".join(families.family_names())
+        known = ", ".join(family_names())
         raise FileError(f"{path}: like: got {raw.get('like')!r}, expected the family that it changes: {known}")
     try:
-        base = families.load(raw["like"])
-        found = families.from_dict(raw, path.name)
+        base = load_family(raw["like"])
+        found = constants_from_dict(raw, path.name)
         _check(found, base)
     except (RooflabError, msgspec.ValidationError, AttributeError, TypeError, ValueError) as error:
         raise FileError(f"{path}: {error}") from None
@@ -74,7 +74,7 @@ def text(found: Calibration) -> str:
     """The file that `read` reads: every constant that changed, with what it was and on what it was fitted."""
     import tomli_w
 
-    base = families.load(found.family)
+    base = load_family(found.family)
     ref = (
         f"rooflab calibrate {found.timings}: {found.rows} times on {found.machine}; median error on rows not used "
         f"in fitting {found.after.median:.1%} (before {found.before.median:.1%})"
@@ -84,7 +84,9 @@ def text(found: Calibration) -> str:
         "like": found.family,
         "kind": base.kind,
         "members": [found.machine],
-        "sources": {"calibration": {"kind": "measured", "ref": ref, "date": found.date}},
+        "sources": {
+            "calibration": {"kind": "measured", "ref": ref} | ({"date": found.date} if found.date else {})
+        },
     }
     if base.vendor:
         raw["vendor"] = base.vendor

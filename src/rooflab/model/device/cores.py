@@ -61,7 +61,9 @@ class Cores(NamedTuple):
     latency: tuple[tuple[float, float], ...]
 
 
-def of(machine: Machine, factor: Mapping[str, Number], constants: Constants, clock_hz: float) -> Cores | None:
+def cores_of(
+    machine: Machine, factor: Mapping[str, Number], constants: Constants, clock_hz: float
+) -> Cores | None:
     """The cores of `machine` with what-if factors; None for a machine that is no CPU or states no levels."""
     levels = [level for level in machine.levels if level.name != "registers" and not is_storage(level)]
     if machine.kind != "cpu" or not levels:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from rooflab.errors import RooflabError, UnknownNameError
-from rooflab.model.device import constants as families
-from rooflab.model.device import cores as cpus
-from rooflab.model.roofline.plain import peak_of
+from rooflab.model.device.constants import constants_of
+from rooflab.model.device.cores import Cores, cores_of
+from rooflab.model.roofline.per_operation import peak_of
 from rooflab.types.constants import Constants
 from rooflab.types.machine import Engine, Level, Machine, Rate, is_main_memory, is_storage, whole_capacity_bytes
 from rooflab.types.setting import CacheState, Power
@@ -69,7 +69,7 @@ class Device:
     warm: bool
     sustained: bool
     factor: Mapping[str, Number]
-    cores: cpus.Cores | None = None
+    cores: Cores | None = None
 
     def peak(self, engine: Engine, dtype: str) -> tuple[Number | None, str]:
         """FLOP/s (or op/s) of the unit that does work of `engine` in `dtype`, in theory, and that unit's name.
@@ -85,7 +85,7 @@ class Device:
         return self.factor["compute"] * self.factor["clock"] * self.factor["units"]
 
 
-def of(
+def device_of(
     machine: Machine,
     *,
     cache: CacheState = "warm",
@@ -100,7 +100,7 @@ def of(
         UnknownNameError: an unknown knob, with near matches.
     """
     factor = _factors(knobs or {})
-    found = constants or families.of(machine)
+    found = constants or constants_of(machine)
     memory = next((level for level in machine.levels if is_main_memory(level)), None)
     rate = None if memory is None else memory.rate(basis="theoretical") or memory.rate()
     if memory is None or rate is None:
@@ -117,7 +117,7 @@ def of(
     clock = _clock_hz(machine, found)
     caches = [level for level in machine.levels if _is_cache(level)]
     near, last = (caches[0], caches[-1]) if caches else (None, None)
-    cores = cpus.of(machine, factor, found, clock)
+    cores = cores_of(machine, factor, found, clock)
     # Units and clock of a TPU, an ASIC or a system, often unstated, say little about its caches.
     least = (
         0.0

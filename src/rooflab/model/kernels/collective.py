@@ -9,7 +9,7 @@ import numpy as np
 from rooflab import dtypes
 from rooflab.model import collectives
 from rooflab.model.device.device import Device
-from rooflab.model.kernels.common import Columns, Features, Kernels, Mechanism, Specs
+from rooflab.model.kernels.common import Columns, Features, KernelTimes, Mechanism, Specs
 from rooflab.types.work import Cost, Op
 
 
@@ -23,7 +23,7 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
     return (collectives.FUNCTIONS.index(function), message, op.attrs.get("ranks") or 1, bits)
 
 
-def time(x: Columns, device: Device) -> Kernels:
+def time(x: Columns, device: Device) -> KernelTimes:
     """The quickest of the library's algorithms, and what the rank's own memory moves meanwhile."""
     c, machine = device.constants, device.machine
     net = collectives.network(machine, constants=c)
@@ -51,7 +51,7 @@ def time(x: Columns, device: Device) -> Kernels:
         link_s[ours], copy_s[ours] = found.link_s, found.copy_s
     launch = c("collective.launch_s") * (device.factor["overhead"] - 1)
     zero = np.zeros(shape)
-    return Kernels(
+    return KernelTimes(
         time_s=time_s + launch,
         compute_s=x.flop_floor_s + zero,
         near_s=zero,

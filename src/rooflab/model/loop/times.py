@@ -18,8 +18,9 @@ import numpy as np
 
 from rooflab.errors import RooflabError
 from rooflab.machines import microarchitecture
-from rooflab.model.device import constants
+from rooflab.model.device.constants import load_family
 from rooflab.model.roofline.roofline import BALANCED
+from rooflab.types.constants import Constants
 from rooflab.types.loop import Code, LoopReport, Point, Predicted, Timed
 from rooflab.types.machine import Level, Machine, Rate, Scope, is_main_memory
 from rooflab.types.prediction import Bound
@@ -158,7 +159,7 @@ def _waiting_s(report: LoopReport, machine: Machine, level: Level, number: int, 
     nearer = levels[number - 1]
     further = levels[number].name if number < len(levels) else None
     line_s = nearer.cache.unit_bytes / rate
-    known, meeting = constants.load("cpu"), _conflicts(report, number)
+    known, meeting = load_family("cpu"), _conflicts(report, number)
     freely = known("loop.strided_in_flight")
     stepping = meeting / min(freely, known("loop.conflicting_in_flight") * _sets(report)) + (1 - meeting) / freely
     waiting = 0.0
@@ -174,7 +175,7 @@ def _waiting_s(report: LoopReport, machine: Machine, level: Level, number: int, 
     return waiting
 
 
-def _gathered_in_flight(report: LoopReport, misses: int, known: constants.Constants) -> float:
+def _gathered_in_flight(report: LoopReport, misses: int, known: Constants) -> float:
     """How many of `misses` a core waits for at once: as many as it has buffers for, and as its window spans.
 
     It begins no instruction that is further than the window behind the oldest one that waits.
@@ -234,7 +235,7 @@ def _predicted(report: LoopReport, machine: Machine, threads: int) -> Predicted 
     every = [*terms, core]
     longest = max(every, key=lambda each: each.seconds)
     memory_s = _way_s(report, terms)
-    team_s = 0.0 if threads == 1 else constants.load("cpu")("cpu.team_s")
+    team_s = 0.0 if threads == 1 else load_family("cpu")("cpu.team_s")
     return Predicted(
         threads=threads,
         core_s=core.seconds,
@@ -277,7 +278,7 @@ def _core(report: LoopReport, machine: Machine, threads: int) -> _Term | None:
     elif report.flop and hertz is None:
         return None
     if hertz is not None:
-        known = constants.load("cpu")
+        known = load_family("cpu")
         lanes = 1 if code is None else code.lanes
         called = code is not None and any(name != "sqrt" for name in code.calls)
         cycles = known("loop.call_cycles") if called else known("loop.special_cycles") / lanes
@@ -291,14 +292,14 @@ def _core(report: LoopReport, machine: Machine, threads: int) -> _Term | None:
     return max(terms, key=lambda each: each.seconds)
 
 
-def _chains_at_once(code: Code, known: constants.Constants) -> float:
+def _chains_at_once(code: Code, known: Constants) -> float:
     """How many entries of a short loop a core works on at once: each begins a chain of its own."""
     if not (code.passes and code.entries and code.instructions):
         return 1.0
     return max(1.0, known("loop.window_instructions") / (code.instructions * code.passes / code.entries))
 
 
-def _instruction_cycles(code: Code, passes: float, known: constants.Constants) -> float:
+def _instruction_cycles(code: Code, passes: float, known: Constants) -> float:
     """Cycles to issue the instructions of the innermost loop: whole passes, what each entry leaves, entries."""
     cycles = max(
         code.instructions / known("loop.instructions_per_cycle"),
@@ -344,4 +345,4 @@ def _add_latency(machine: Machine) -> float:
     name = machine.environment.get("microarchitecture")
     known = next((row for row in microarchitecture.table() if row.name == name), None)
     latency = None if known is None else known.add_latency_cycles
-    return constants.load("cpu")("loop.add_latency_cycles") if latency is None else float(latency)
+    return load_family("cpu")("loop.add_latency_cycles") if latency is None else float(latency)

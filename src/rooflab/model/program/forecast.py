@@ -11,11 +11,11 @@ import numpy as np
 
 from rooflab.model import collectives
 from rooflab.model.compiler import fusion
-from rooflab.model.device import device as devices
-from rooflab.model.device.device import Device
-from rooflab.model.program import host_calls, host_queue, row_times, warnings
-from rooflab.model.program.row_times import Times, Work
-from rooflab.model.roofline import plain, roofline
+from rooflab.model.device.device import Device, device_of
+from rooflab.model.program import host_dispatch, launch_queue, op_times, warnings
+from rooflab.model.program.op_times import OpTimes, PreparedRows
+from rooflab.model.roofline import roofline
+from rooflab.model.roofline.per_operation import bound_on
 from rooflab.types.machine import Machine
 from rooflab.types.prediction import Prediction
 from rooflab.types.report import Report, Row
@@ -45,14 +45,14 @@ def predict_on(report: Report, machine: Machine, setting: Setting) -> Report:
     program as it was.
     """
     report = _as_run(report, setting)
-    device = devices.of(
+    device = device_of(
         machine, cache=setting.cache, power=setting.power, knobs=setting.what_if, constants=setting.constants
     )
-    bounded = plain.bound_on(report, machine)
+    bounded = bound_on(report, machine)
     lacking = _lacking(bounded.rows, machine)
-    work = row_times.prepare(report.graph, report.rows)
+    work = op_times.prepare(report.graph, report.rows)
     work = _without(work, lacking)
-    found = row_times.times(work, device)
+    found = op_times.predict_times(work, device)
     counts = np.array([row.op.count for row in work.rows], float)
     waits = _waits(report, work, found, device, setting, counts)
     each = _predictions(work, found, device, counts, waits)
@@ -101,24 +101,24 @@ def _lacking(rows: tuple[Row, ...], machine: Machine) -> dict[int, str]:
     return found
 
 
-def _without(work: Work, lacking: Mapping[int, str]) -> Work:
+def _without(work: PreparedRows, lacking: Mapping[int, str]) -> PreparedRows:
     if not lacking:
         return work
     kept = [
         (row, number) for row, number in zip(work.rows, work.index.tolist(), strict=True) if number not in lacking
     ]
     everything = tuple(row for row, _ in kept)
-    prepared = row_times.prepare(work.graph, everything)
+    prepared = op_times.prepare(work.graph, everything)
     return dataclasses.replace(prepared, index=np.array([number for _, number in kept], int))
 
 
 def _waits(
-    report: Report, work: Work, found: Times, device: Device, setting: Setting, counts: np.ndarray
+    report: Report, work: PreparedRows, found: OpTimes, device: Device, setting: Setting, counts: np.ndarray
 ) -> Waits:
     if setting.mode != "eager":
         return Waits(np.zeros(len(work.rows)), np.zeros(len(work.rows)))
     ops = report.graph.ops
-    host_s = host_calls.dispatch_s(ops, device, setting)[:, 0] * np.array([op.count for op in ops], float)
+    host_s = host_dispatch.dispatch_s(ops, device, setting)[:, 0] * np.array([op.count for op in ops], float)
     if device.machine.kind == "cpu":
         # The cores that work are the host: the time of a kernel there begins with its call.
         host_s[work.index] = 0.0
@@ -128,11 +128,13 @@ def _waits(
     if device.machine.kind == "cpu":
         # It dispatches, then works.
         return Waits(host_s, host_s)
-    queues = host_queue.queues(host_s, found.kernels.time_s[:, :1] * counts[:, None])
+    queues = launch_queue.queue_times(host_s, found.kernels.time_s[:, :1] * counts[:, None])
     return Waits(queues.wait_s[:, 0], host_s)
 
 
-def _predictions(work: Work, found: Times, device: Device, counts: np.ndarray, waits: Waits) -> list[Prediction]:
+def _predictions(
+    work: PreparedRows, found: OpTimes, device: Device, counts: np.ndarray, waits: Waits
+) -> list[Prediction]:
     k = found.kernels
     device_s, floor_s = k.time_s[:, 0] * counts, found.floor_s[:, 0] * counts
     factor = np.exp(BAR_SIGMAS * k.spread[:, 0] * device.constants.wider)
@@ -187,7 +189,7 @@ def _predictions(work: Work, found: Times, device: Device, counts: np.ndarray, w
 
 
 def _whole(
-    rows: list[Prediction], found: Times, device: Device, counts: np.ndarray, waits: Waits
+    rows: list[Prediction], found: OpTimes, device: Device, counts: np.ndarray, waits: Waits
 ) -> Prediction | None:
     """The program: its rows one after the other."""
     if not rows:

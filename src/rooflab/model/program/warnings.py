@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rooflab.model.collectives import without_link
 from rooflab.model.device.device import Device
-from rooflab.model.roofline.plain import MINOR, compute_terms, peak_of
+from rooflab.model.roofline.per_operation import NEGLIGIBLE_SHARE, compute_terms, peak_of
 from rooflab.types.machine import Engine, Machine
 from rooflab.types.report import Report, Row
 from rooflab.units import si
@@ -89,7 +89,7 @@ def lacks(row: Row, machine: Machine) -> str | None:
         return None
     _, without = compute_terms(row.cost.flop, machine)
     missing = [one for one in without if one.engine == "matrix"]
-    if sum(one.count for one in missing) <= MINOR * row.cost.total_flop:
+    if sum(one.count for one in missing) <= NEGLIGIBLE_SHARE * row.cost.total_flop:
         return None
     return "; ".join(dict.fromkeys(_instead(one.engine, one.dtype, machine) for one in missing))
 

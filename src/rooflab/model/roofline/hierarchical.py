@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from rooflab.errors import RooflabError
-from rooflab.model.roofline import plain
+from rooflab.model.roofline.per_operation import compute_terms
 from rooflab.model.roofline.roofline import Verdict, verdict
 from rooflab.types.machine import Basis, Level, Machine, Rate, Scope, is_main_memory
 from rooflab.types.work import Flop
@@ -135,7 +135,7 @@ def cache_aware(
 
 def _compute_s(machine: Machine, flop: Sequence[Flop], scope: Scope, basis: Basis | None) -> dict[str, float]:
     if scope == "all" and basis is None:
-        terms, missing = plain.compute_terms(tuple(flop), machine)
+        terms, missing = compute_terms(tuple(flop), machine)
         if missing:
             names = dict.fromkeys(f"{one.dtype} {one.engine}" for one in missing)
             raise RooflabError(f"{machine.name} states no {' and no '.join(names)} peak")
