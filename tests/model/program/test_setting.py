@@ -41,9 +41,9 @@ def test_fusion_is_a_mode():
 
 REFUSED = (
     ("bandwith=2x", "unknown what-if 'bandwith'; did you mean bandwidth"),
-    ("bandwidth=-1", "what-if bandwidth=-1: expected a number above zero"),
-    ("bandwidth=0x", "expected a number above zero"),
-    ("bandwidth=inf", "expected a number above zero"),
+    ("bandwidth=-1", "what-if bandwidth=-1: expected a positive number"),
+    ("bandwidth=0x", "expected a positive number"),
+    ("bandwidth=inf", "expected a positive number"),
     ("bandwidth=fast", "expected a factor such as bandwidth=2x, or a value with its unit"),
     ("bandwidth", "what-if 'bandwidth': expected NAME=VALUE, such as bandwidth=2x"),
     ("mode=egar", "did you mean eager"),

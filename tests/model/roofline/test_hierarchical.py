@@ -130,7 +130,7 @@ BAD = (
     (
         lambda: hierarchical.classic(V100, [], 1).shares(0),
         RooflabError,
-        "a run of 0 s, expected a time above zero",
+        "a run of 0 s, expected a positive time",
     ),
 )
 

@@ -74,8 +74,8 @@ def fit(
     held_out = np.zeros(len(timed))
     for number in range(FOLDS):
         _tell(progress, number)
-        found = _search(problem, fold != number)
-        held_out[fold == number] = _errors(problem, found)[fold == number]
+        moves_without_fold = _search(problem, fold != number)
+        held_out[fold == number] = _errors(problem, moves_without_fold)[fold == number]
     _tell(progress, FOLDS)
     moves = _search(problem, np.ones(len(timed), bool))
     moved = {
@@ -146,12 +146,12 @@ def _errors(
     seconds = np.zeros(len(problem.measured))
     wanted = problem.seen[name] if before is not None else np.ones(len(seconds), bool)
     for program in problem.programs:
-        known = program.timing >= 0
-        if wanted[program.timing[known]].any():
+        timed_rows = program.timing >= 0
+        if wanted[program.timing[timed_rows]].any():
             each = op_times.predict_times(program.work, device).kernels.time_s[:, 0] * program.counts
-            np.add.at(seconds, program.timing[known], each[known])
-    found = np.log(np.where(seconds > 0, seconds, 1.0)) - problem.measured
-    return found if before is None else np.where(wanted, found, before)
+            np.add.at(seconds, program.timing[timed_rows], each[timed_rows])
+    errors = np.log(np.where(seconds > 0, seconds, 1.0)) - problem.measured
+    return errors if before is None else np.where(wanted, errors, before)
 
 
 def _search(problem: _Problem, used: np.ndarray) -> dict[str, float]:
@@ -194,29 +194,29 @@ def _bounded(base: Constants, name: str, move: float) -> float:
 
 def _spreads(problem: _Problem, errors: np.ndarray) -> dict[str, tuple[float, int]]:
     """The spread of each mechanism's errors on times not used in fitting, the old one counted in; how many."""
-    found, base = {}, problem.base
-    plain = _spread(problem, base)
+    spreads, base = {}, problem.base
+    unchanged = _spread(problem, base)
     for name in (name for name in base.values if name.endswith(".spread")):
-        here = _spread(problem, base.replaced({name: 2 * base(name)})) != plain
+        here = _spread(problem, base.replaced({name: 2 * base(name)})) != unchanged
         count = int(here.sum())
         if count >= MIN_ROWS:
             new = float(np.quantile(np.abs(errors[here]), 0.8)) / BAR_SIGMAS
             old = base(name) * base.wider
             both = np.sqrt((count * new**2 + _TRUST * old**2) / (count + _TRUST))
-            found[name] = float(max(both, _LEAST_SPREAD)), count
-    return found
+            spreads[name] = float(max(both, _LEAST_SPREAD)), count
+    return spreads
 
 
 def _spread(problem: _Problem, constants: Constants) -> np.ndarray:
     """The expected spread of each time: of its longest row."""
     device = device_of(problem.machine, cache=problem.cache, constants=constants)
-    found = np.zeros(len(problem.measured))
+    spreads = np.zeros(len(problem.measured))
     for program in problem.programs:
         kernels = op_times.predict_times(program.work, device).kernels
         for row in np.argsort(kernels.time_s[:, 0]):
             if program.timing[row] >= 0:
-                found[program.timing[row]] = kernels.spread[row, 0]
-    return found
+                spreads[program.timing[row]] = kernels.spread[row, 0]
+    return spreads
 
 
 def _moved(problem: _Problem, moves: Mapping[str, float]) -> Constants:
@@ -240,13 +240,13 @@ def _programs(timed: Sequence[Timed]) -> tuple[_Program, ...]:
     """Each program once, ready to be timed."""
     reports = {id(each.report): each.report for each in timed}
     owner = {(id(each.report), row): number for number, each in enumerate(timed) for row in each.rows}
-    made = []
+    programs = []
     for key, report in reports.items():
         work = op_times.prepare(report.graph, report.rows)
         timing = np.array([owner.get((key, index), -1) for index in work.index.tolist()], int)
-        made.append(_Program(work, np.array([row.op.count for row in work.rows], float), timing))
-    known = {number for program in made for number in program.timing.tolist()}
+        programs.append(_Program(work, np.array([row.op.count for row in work.rows], float), timing))
+    timed_programs = {number for program in programs for number in program.timing.tolist()}
     for number, each in enumerate(timed):
-        if number not in known:
+        if number not in timed_programs:
             raise RooflabError(f"{each.title}: nothing in it takes time, so no constant bears on it")
-    return tuple(made)
+    return tuple(programs)

@@ -123,8 +123,8 @@ def grouped(
 
 def _producers(reads: Iterable[Read], of: dict[int, int]) -> list[int]:
     """The groups that operands come from, the one made last first."""
-    found = {of[read.writer] for read in reads if read.covered and read.writer in of}
-    return sorted(found, reverse=True)
+    producers = {of[read.writer] for read in reads if read.covered and read.writer in of}
+    return sorted(producers, reverse=True)
 
 
 def _side_by_side(groups: dict[int, Group], of: dict[int, int], ops: Sequence[Op], flow: Flow) -> None:
@@ -173,21 +173,21 @@ def _alike(a: Op, b: Op) -> bool:
 
 def _together(a: Group, b: Group, flow: Flow) -> Extent | None:
     """What one kernel of a producer `a` and its consumer `b` would loop over; None where none can be."""
-    made, used = a.extent, b.extent
-    if made is None or used is None or not made.gives or not used.takes:
+    produced, consumed = a.extent, b.extent
+    if produced is None or consumed is None or not produced.gives or not consumed.takes:
         return None
     inside = set(a.members)
     if not all(read.covered for number in b.members for read in flow.reads[number] if read.writer in inside):
         return None
-    one = Extent(made.elements, made.rows or used.rows, made.takes, used.gives)
-    if made.elements == used.elements and _same_rows(made, used):
+    one = Extent(produced.elements, produced.rows or consumed.rows, produced.takes, consumed.gives)
+    if produced.elements == consumed.elements and _same_rows(produced, consumed):
         return one
-    if made.rows and not used.rows and used.elements == made.rows:
+    if produced.rows and not consumed.rows and consumed.elements == produced.rows:
         return one  # work on the sums: one element per row
     inside.update(b.members)
-    if not made.rows and all(read_by(flow, number) <= inside for number in a.members):
+    if not produced.rows and all(read_by(flow, number) <= inside for number in a.members):
         # Computed where it is used, and nowhere else: broadcast, concatenated or sliced there.
-        return used
+        return consumed
     return None
 
 
@@ -204,7 +204,7 @@ def _between(groups: dict[int, Group], of: dict[int, int], first: int, last: int
 def _ordered(groups: dict[int, Group], of: dict[int, int]) -> list[tuple[int, ...]]:
     """The members of each group, a group after all that it needs, else in the order in which they end."""
     placed: set[int] = set()
-    made: list[tuple[int, ...]] = []
+    kernels: list[tuple[int, ...]] = []
     for root in sorted(groups, key=lambda number: groups[number].members[-1]):
         stack = [root]
         while stack:
@@ -216,5 +216,5 @@ def _ordered(groups: dict[int, Group], of: dict[int, int]) -> list[tuple[int, ..
             stack.pop()
             if here not in placed:
                 placed.add(here)
-                made.append(groups[here].members)
-    return made
+                kernels.append(groups[here].members)
+    return kernels

@@ -87,7 +87,7 @@ def program_switches(graph: Graph, ops: Sequence[Op]) -> ProgramSwitches:
     return ProgramSwitches(np.array(switched), distances)
 
 
-def program_fetch_s(found: ProgramSwitches, device: Device) -> np.ndarray:
+def program_fetch_s(switches: ProgramSwitches, device: Device) -> np.ndarray:
     """Seconds that starting each row's kernels takes because of what ran before, (rows, settings).
 
     A unit fetches another program's instructions and arguments from the last cache; from memory where
@@ -95,10 +95,10 @@ def program_fetch_s(found: ProgramSwitches, device: Device) -> np.ndarray:
     its program at hand, cold data or not.
     """
     near, far = device.constants("residency.switch_s"), device.constants("residency.cold_start_s")
-    missing = np.ones((len(found.switched), np.size(device.cache_bytes)))
+    missing = np.ones((len(switches.switched), np.size(device.cache_bytes)))
     if device.warm:
-        missing = 1.0 - cached_share(found.distance_bytes[:, None], device)
-    return found.switched[:, None] * (near + far * missing)
+        missing = 1.0 - cached_share(switches.distance_bytes[:, None], device)
+    return switches.switched[:, None] * (near + far * missing)
 
 
 def _place(graph: Graph, index: int) -> int:
@@ -106,14 +106,14 @@ def _place(graph: Graph, index: int) -> int:
     return storage if storage >= 0 else -1 - index
 
 
-def cached_bytes(found: OperandAccesses, rows: int, device: Device) -> tuple[np.ndarray, np.ndarray]:
+def cached_bytes(accesses: OperandAccesses, rows: int, device: Device) -> tuple[np.ndarray, np.ndarray]:
     """Bytes read and bytes written, by row and setting, that the last cache holds; none where it is cold."""
     settings = np.size(device.cache_bytes)
     read, write = np.zeros((rows, settings)), np.zeros((rows, settings))
-    if device.warm and found.row.size:
-        held = found.nbytes[:, None] * cached_share(found.distance_bytes[:, None], device)
-        np.add.at(read, found.row[~found.written], held[~found.written])
-        np.add.at(write, found.row[found.written], held[found.written])
+    if device.warm and accesses.row.size:
+        held = accesses.nbytes[:, None] * cached_share(accesses.distance_bytes[:, None], device)
+        np.add.at(read, accesses.row[~accesses.written], held[~accesses.written])
+        np.add.at(write, accesses.row[accesses.written], held[accesses.written])
     return read, write
 
 

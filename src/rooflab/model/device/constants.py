@@ -78,16 +78,16 @@ def constants_from_dict(raw: dict[str, Any], where: str) -> Constants:
     head = {name: raw.pop(name, None) for name in _HEAD}
     sources = {name: msgspec.convert(each, Source) for name, each in raw.pop("sources", {}).items()}
     values = dict(load_family(head["like"]).values) if head["like"] else {}
-    for topic, name, given in _flat(raw):
-        if not isinstance(given, dict) or not {"value", "meaning", "source"} <= given.keys():
-            raise RooflabError(f"{where}: {topic}.{name} needs a value, a meaning and a source, got {given!r}")
-        if given["source"] not in sources:
-            raise UnknownNameError(f"source of {where}, {topic}.{name}", given["source"], sorted(sources))
+    for topic, name, entry in _flat(raw):
+        if not isinstance(entry, dict) or not {"value", "meaning", "source"} <= entry.keys():
+            raise RooflabError(f"{where}: {topic}.{name} needs a value, a meaning and a source, got {entry!r}")
+        if entry["source"] not in sources:
+            raise UnknownNameError(f"source of {where}, {topic}.{name}", entry["source"], sorted(sources))
         values[f"{topic}.{name}"] = Constant(
-            value=_number(given["value"]),
-            meaning=given["meaning"],
-            source=sources[given["source"]],
-            fitted=given.get("fitted", False),
+            value=_number(entry["value"]),
+            meaning=entry["meaning"],
+            source=sources[entry["source"]],
+            fitted=entry.get("fitted", False),
         )
     return Constants(
         family=head["family"] or where,
@@ -102,8 +102,8 @@ def constants_from_dict(raw: dict[str, Any], where: str) -> Constants:
 
 def _flat(raw: dict[str, Any]) -> Iterable[tuple[str, str, Any]]:
     for topic, table in raw.items():
-        for name, given in table.items():
-            yield topic, name, given
+        for name, entry in table.items():
+            yield topic, name, entry
 
 
 def _number(value: Any) -> float | list[float]:

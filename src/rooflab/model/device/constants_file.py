@@ -32,19 +32,19 @@ def read(path: str | Path) -> Constants:
     except (OSError, ValueError) as error:
         raise FileError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
     if not isinstance(raw.get("like"), str):
-        known = ", ".join(family_names())
-        raise FileError(f"{path}: like: got {raw.get('like')!r}, expected the family that it changes: {known}")
+        names = ", ".join(family_names())
+        raise FileError(f"{path}: like: got {raw.get('like')!r}, expected the family that it changes: {names}")
     try:
         base = load_family(raw["like"])
-        found = constants_from_dict(raw, path.name)
-        _check(found, base)
+        constants = constants_from_dict(raw, path.name)
+        _check(constants, base)
     except (RooflabError, msgspec.ValidationError, AttributeError, TypeError, ValueError) as error:
         raise FileError(f"{path}: {error}") from None
-    return msgspec.structs.replace(found, family=base.family)
+    return msgspec.structs.replace(constants, family=base.family)
 
 
-def _check(found: Constants, base: Constants) -> None:
-    for name, constant in found.values.items():
+def _check(constants: Constants, base: Constants) -> None:
+    for name, constant in constants.values.items():
         if name not in base.values:
             raise UnknownNameError(f"constant of {base.family}", name, sorted(base.values))
         numbers = constant.value if isinstance(constant.value, list) else [constant.value]
@@ -70,28 +70,29 @@ def fitting(constants: Constants, machine: Machine) -> Constants:
     return constants
 
 
-def text(found: Calibration) -> str:
+def text(calibration: Calibration) -> str:
     """The file that `read` reads: every constant that changed, with what it was and on what it was fitted."""
     import tomli_w
 
-    base = load_family(found.family)
+    base = load_family(calibration.family)
     ref = (
-        f"rooflab calibrate {found.timings}: {found.rows} times on {found.machine}; median error on rows not used "
-        f"in fitting {found.after.median:.1%} (before {found.before.median:.1%})"
+        f"rooflab calibrate {calibration.timings}: {calibration.rows} times on {calibration.machine}; median "
+        f"error on rows not used in fitting {calibration.after.median:.1%} (before {calibration.before.median:.1%})"
     )
     raw: dict[str, Any] = {
-        "family": found.family,
-        "like": found.family,
+        "family": calibration.family,
+        "like": calibration.family,
         "kind": base.kind,
-        "members": [found.machine],
+        "members": [calibration.machine],
         "sources": {
-            "calibration": {"kind": "measured", "ref": ref} | ({"date": found.date} if found.date else {})
+            "calibration": {"kind": "measured", "ref": ref}
+            | ({"date": calibration.date} if calibration.date else {})
         },
     }
     if base.vendor:
         raw["vendor"] = base.vendor
     # All that differs from the family as it ships: what an earlier calibration changed stays changed.
-    for name, constant in sorted(found.constants.values.items()):
+    for name, constant in sorted(calibration.constants.values.items()):
         before = base.values[name].value
         if constant.value != before and isinstance(constant.value, float):
             topic, _, last = name.partition(".")

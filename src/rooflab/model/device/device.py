@@ -100,7 +100,7 @@ def device_of(
         UnknownNameError: an unknown knob, with near matches.
     """
     factor = _factors(knobs or {})
-    found = constants or constants_of(machine)
+    constants = constants or constants_of(machine)
     memory = next((level for level in machine.levels if is_main_memory(level)), None)
     rate = None if memory is None else memory.rate(basis="theoretical") or memory.rate()
     if memory is None or rate is None:
@@ -108,35 +108,35 @@ def device_of(
             f"{machine.name} states no memory bandwidth, which every prediction needs: add a rate to its "
             "main memory in its file (see docs/machine-file.md)"
         )
-    units = float(machine.compute_units or found("device.units"))
+    units = float(machine.compute_units or constants("device.units"))
     if machine.kind == "gpu" and units <= 1:  # neither it nor its family states them
         raise RooflabError(
             f"{machine.name} states no compute_units (SMs or CUs), which predictions of a GPU's kernels need: add "
             "them to its file (see docs/machine-file.md)"
         )
-    clock = _clock_hz(machine, found)
+    clock = _clock_hz(machine, constants)
     caches = [level for level in machine.levels if _is_cache(level)]
     near, last = (caches[0], caches[-1]) if caches else (None, None)
-    cores = cores_of(machine, factor, found, clock)
+    cores = cores_of(machine, factor, constants, clock)
     # Units and clock of a TPU, an ASIC or a system, often unstated, say little about its caches.
     least = (
         0.0
         if machine.kind in ("gpu", "cpu")
-        else found("device.cache_over_memory") * rate.value * factor["bandwidth"]
+        else constants("device.cache_over_memory") * rate.value * factor["bandwidth"]
     )
     return Device(
         machine=machine,
-        constants=found,
+        constants=constants,
         units=units * factor["units"],
         clock_hz=clock * factor["clock"],
         memory_bytes_per_s=rate.value * factor["bandwidth"],
         memory_basis=rate.basis,
         memory_bytes=None if memory.capacity_bytes is None else memory.capacity_bytes * factor["capacity"],
-        cache_bytes=cores.cache_bytes if cores else _capacity(last, machine, found) * factor["cache_capacity"],
-        cache_bytes_per_s=_speed(last, "device.cache_bytes_per_unit_clock", units, clock, found, least)
+        cache_bytes=cores.cache_bytes if cores else _capacity(last, machine, constants) * factor["cache_capacity"],
+        cache_bytes_per_s=_speed(last, "device.cache_bytes_per_unit_clock", units, clock, constants, least)
         * factor["cache_bandwidth"]
         * factor["clock"],
-        near_bytes_per_s=_speed(near, "device.near_bytes_per_unit_clock", units, clock, found, least)
+        near_bytes_per_s=_speed(near, "device.near_bytes_per_unit_clock", units, clock, constants, least)
         * factor["cache_bandwidth"]
         * factor["clock"]
         * factor["units"],
@@ -155,7 +155,7 @@ def _factors(knobs: Mapping[str, Number]) -> dict[str, Number]:
         if name not in KNOBS:
             raise UnknownNameError("what-if", name, sorted(KNOBS))
         if not np.all(np.isfinite(value)) or not np.all(np.asarray(value) > 0):
-            raise RooflabError(f"what-if {name}={value}: expected a factor above zero, such as {name}=2x")
+            raise RooflabError(f"what-if {name}={value}: expected a positive factor, such as {name}=2x")
     return {name: knobs.get(name, 1.0) for name in KNOBS}
 
 

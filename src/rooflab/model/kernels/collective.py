@@ -40,15 +40,15 @@ def time(x: Columns, device: Device) -> KernelTimes:
     time_s, overhead_s, link_s, copy_s = (np.zeros(shape) for _ in range(4))
     for code in np.unique(x["function"]):
         ours = x["function"][:, 0] == code
-        found = collectives.times(
+        seconds = collectives.times(
             collectives.FUNCTIONS[int(code)],
             x["message_bytes"][ours],
             x["ranks"][ours],
             net,
             adds_in_switch=x["bits"][ours] >= _SWITCH_BITS,
         )
-        time_s[ours], overhead_s[ours] = found.time_s, found.overhead_s
-        link_s[ours], copy_s[ours] = found.link_s, found.copy_s
+        time_s[ours], overhead_s[ours] = seconds.time_s, seconds.overhead_s
+        link_s[ours], copy_s[ours] = seconds.link_s, seconds.copy_s
     launch = c("collective.launch_s") * (device.factor["overhead"] - 1)
     zero = np.zeros(shape)
     return KernelTimes(

@@ -58,11 +58,11 @@ def _framework(ops: Sequence[Op]) -> str:
 def _slower(device: Device, setting: Setting, framework: str) -> Number:
     """How many times longer a call takes than on the host of the table."""
     c = device.constants
-    given = setting.dispatch_s
-    if given is None:
-        given = _measured(device.machine, framework)
-    slower = 1.0 if given is None else given / c("dispatch.bare_s")
-    if given is None and device.machine.kind == "cpu":
+    call_s = setting.dispatch_s
+    if call_s is None:
+        call_s = _measured(device.machine, framework)
+    slower = 1.0 if call_s is None else call_s / c("dispatch.bare_s")
+    if call_s is None and device.machine.kind == "cpu":
         # No kernel to launch, no stream to look up.
         slower = c("dispatch.cpu_share")
     return slower * device.factor["dispatch"]
@@ -70,8 +70,8 @@ def _slower(device: Device, setting: Setting, framework: str) -> Number:
 
 def _measured(machine: Machine, framework: str) -> float | None:
     """The machine's own time of one call; of a CPU only if it is of that framework: they differ tenfold."""
-    known = [each for each in machine.runtimes if each.dispatch_s]
-    own = [each for each in known if framework and framework in each.framework.lower()]
+    runtimes = [each for each in machine.runtimes if each.dispatch_s]
+    own = [each for each in runtimes if framework and framework in each.framework.lower()]
     if machine.kind == "cpu":
-        known = []
-    return next((each.dispatch_s for each in [*own, *known]), None)
+        runtimes = []
+    return next((each.dispatch_s for each in [*own, *runtimes]), None)

@@ -56,16 +56,16 @@ class OpTimes(NamedTuple):
 def prepare(graph: Graph, rows: Sequence[Row]) -> PreparedRows:
     """`rows` without those that launch nothing (views) or whose cost is unknown."""
     kept = [(number, row) for number, row in enumerate(rows) if launches(row)]
-    known = tuple(row for _, row in kept)
+    launching = tuple(row for _, row in kept)
     index = np.array([number for number, _ in kept], int)
-    ops = [row.op for row in known]
+    ops = [row.op for row in launching]
     return PreparedRows(
         graph,
-        known,
+        launching,
         index,
         cache_residency.operand_accesses(graph, ops),
         cache_residency.program_switches(graph, ops),
-        _demands(known),
+        _demands(launching),
     )
 
 
@@ -75,14 +75,17 @@ def launches(row: Row) -> bool:
 
 
 def _demands(rows: tuple[Row, ...]) -> np.ndarray:
-    made = np.zeros((len(rows), len(DEMANDS)))
+    demands = np.zeros((len(rows), len(DEMANDS)))
     for number, row in enumerate(rows):
         if row.cost is not None:
-            made[number, 0], made[number, 1] = row.cost.compulsory.read_bytes, row.cost.compulsory.write_bytes
+            demands[number, 0], demands[number, 1] = (
+                row.cost.compulsory.read_bytes,
+                row.cost.compulsory.write_bytes,
+            )
             for one in row.cost.flop:
                 if one.engine in DEMANDS:
-                    made[number, DEMANDS.index(one.engine)] += one.count
-    return made
+                    demands[number, DEMANDS.index(one.engine)] += one.count
+    return demands
 
 
 def predict_times(work: PreparedRows, device: Device) -> OpTimes:
@@ -122,21 +125,21 @@ def _named(engines: tuple[str, ...], compute_s: np.ndarray, flop_floor_s: np.nda
 def _grouped(work: PreparedRows, device: Device) -> list[tuple[Mechanism, np.ndarray, np.ndarray]]:
     """The rows by mechanism, with the features of each; equal rows are looked at once."""
     groups: dict[int, tuple[list[int], list[Any]]] = {}
-    known: dict[tuple, tuple[int, Any]] = {}
+    by_cost: dict[tuple, tuple[int, Any]] = {}
     fitting: dict[str | None, list[tuple[int, Mechanism]]] = {}
     tensors = work.graph.tensors
     for number, row in enumerate(work.rows):
         op = row.op
         # The cost stands for shapes and attributes; the library's kernel may differ by name and layout.
         key = (id(row.cost), op.name, tuple([tensors[index].strides for index in (*op.inputs, *op.outputs)]))
-        found = known.get(key)
-        if found is None:
+        choice = by_cost.get(key)
+        if choice is None:
             if op.kind not in fitting:
                 fitting[op.kind] = _fitting(op.kind, device)
-            found = known[key] = _features(row, tensors, fitting[op.kind])
-        rows, values = groups.setdefault(found[0], ([], []))
+            choice = by_cost[key] = _features(row, tensors, fitting[op.kind])
+        rows, values = groups.setdefault(choice[0], ([], []))
         rows.append(number)
-        values.append(found[1])
+        values.append(choice[1])
     return [
         (MECHANISMS[which], np.array(rows), np.array(values, float).reshape(len(rows), -1))
         for which, (rows, values) in groups.items()
@@ -199,16 +202,16 @@ def _arithmetic(work: PreparedRows, device: Device, settings: int) -> tuple[np.n
     """Seconds that each row keeps its busiest engine at theoretical peaks, and the name of that engine."""
     base: list[float] = []
     engines: list[str] = []
-    known: dict[tuple[Flop, ...], tuple[float, str]] = {}
+    by_flop: dict[tuple[Flop, ...], tuple[float, str]] = {}
     for row in work.rows:
         flop = row.cost.flop if row.cost else ()
-        found = known.get(flop)
-        if found is None:
+        slowest_term = by_flop.get(flop)
+        if slowest_term is None:
             terms, _ = compute_terms(flop, device.machine)
             slowest = max(terms, key=lambda term: term.seconds, default=Term("compute", 0.0))
-            found = known[flop] = (slowest.seconds, slowest.name)
-        base.append(found[0])
-        engines.append(found[1])
+            slowest_term = by_flop[flop] = (slowest.seconds, slowest.name)
+        base.append(slowest_term[0])
+        engines.append(slowest_term[1])
     return _column(base) / device.faster * np.ones((1, settings)), tuple(engines)
 
 

@@ -32,8 +32,8 @@ def change_dtype(graph: Graph, dtype: str) -> Graph:
     main = _main_format(graph)
     if name in _WHOLE:
         tensors = tuple(_as(spec, name) if spec.dtype == main else spec for spec in graph.tensors)
-        said = f"number format: {name} instead of {main}"
-        return msgspec.structs.replace(graph, tensors=tensors, conventions=(*graph.conventions, said))
+        note = f"number format: {name} instead of {main}"
+        return msgspec.structs.replace(graph, tensors=tensors, conventions=(*graph.conventions, note))
     return _narrow_products(graph, main, name)
 
 
@@ -67,9 +67,9 @@ def _narrow_products(graph: Graph, main: str, name: str) -> Graph:
                     tensors.append(msgspec.structs.replace(spec, role="activation", storage=-1))
             inputs = [narrow[index] if each == index else each for each in inputs]
         ops.append(op if tuple(inputs) == op.inputs else msgspec.structs.replace(op, inputs=tuple(inputs)))
-    said = f"number format: operands of matrix products in {name}, the rest in {main}"
+    note = f"number format: operands of matrix products in {name}, the rest in {main}"
     return msgspec.structs.replace(
-        graph, tensors=tuple(tensors), ops=tuple(ops), conventions=(*graph.conventions, said)
+        graph, tensors=tuple(tensors), ops=tuple(ops), conventions=(*graph.conventions, note)
     )
 
 

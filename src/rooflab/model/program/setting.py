@@ -175,7 +175,7 @@ def _number(name: str, value: Any, made: WhatIf) -> None:
                 f"what-if {name}={value}: expected a factor such as {name}=2x, or a value with its unit"
             ) from None
     if not 0 < number < float("inf"):
-        raise RooflabError(f"what-if {name}={value}: expected a number above zero, such as {name}=2x")
+        raise RooflabError(f"what-if {name}={value}: expected a positive number, such as {name}=2x")
     where[name] = number
 
 

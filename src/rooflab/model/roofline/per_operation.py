@@ -49,18 +49,18 @@ class RowBound(NamedTuple):
 
 def bound_on(report: Report, machine: Machine) -> Report:
     """`report` with each row's bound on `machine`, and the rates that were used among its conventions."""
-    known: dict[int, RowBound] = {}
+    by_cost: dict[int, RowBound] = {}
     rows = []
     for row in report.rows:
         # Rows of a repeated block share one cost.
-        found = known.get(id(row.cost))
-        if found is None:
-            found = row_bound(row, machine)
+        bound = by_cost.get(id(row.cost))
+        if bound is None:
+            bound = row_bound(row, machine)
             if row.cost is not None:
-                known[id(row.cost)] = found
+                by_cost[id(row.cost)] = bound
         rows.append(
             msgspec.structs.replace(
-                row, bound=found.bound, binds=found.binds, ridge=found.ridge, unbound=found.reason
+                row, bound=bound.bound, binds=bound.binds, ridge=bound.ridge, unbound=bound.reason
             )
         )
     kept = tuple(line for line in report.conventions if not line.startswith(_FLOOR))

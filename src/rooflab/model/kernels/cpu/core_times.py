@@ -56,8 +56,8 @@ def is_torch(op: Op) -> bool:
 def call_s(calls: np.ndarray, device: Device) -> np.ndarray:
     """Host time of one call, by index into `CALLS`: so many of NumPy's empty calls on this host."""
     empty = cores_of_cpu(device).dispatch_s.get("numpy") or device.constants("cpu.call_s")
-    known = np.array([device.constants(name) for name in CALLS])
-    return known[calls.astype(int)] * empty * device.factor["dispatch"]
+    calls_of_kind = np.array([device.constants(name) for name in CALLS])
+    return calls_of_kind[calls.astype(int)] * empty * device.factor["dispatch"]
 
 
 def threads_of(elements: np.ndarray, device: Device) -> np.ndarray:
@@ -81,8 +81,8 @@ def traffic(x: Columns, device: Device, threads: np.ndarray, past_caches: np.nda
     Args:
         past_caches: 1 where large copies store past the caches, without reading lines first.
     """
-    found = cores_of_cpu(device)
-    *caches, memory = found.tiers
+    cores = cores_of_cpu(device)
+    *caches, memory = cores.tiers
     c = device.constants
     total = x.read_bytes + x.write_bytes
     hot = (x.hot_read_bytes + x.hot_write_bytes) / np.maximum(total, 1.0)
@@ -99,7 +99,7 @@ def traffic(x: Columns, device: Device, threads: np.ndarray, past_caches: np.nda
     cold = 1 - np.maximum(hot, held)
     plain = _tier_s(x, memory, threads, first=False)
     copied = total / _limited(memory.core_copy, memory.all_copy, threads)
-    past = past_caches * (x.footprint_bytes > found.cache_bytes)
+    past = past_caches * (x.footprint_bytes > cores.cache_bytes)
     return Traffic(near_s, cache_s, cold * np.where(past > 0, np.minimum(copied, plain), plain))
 
 
@@ -135,8 +135,8 @@ def allocate_s(nbytes: np.ndarray, torch: np.ndarray, device: Device) -> np.ndar
 
 def latency_s(nbytes: np.ndarray, device: Device) -> np.ndarray:
     """Load-to-use time of a random access within so many bytes: as measured over the size, else by level."""
-    found = cores_of_cpu(device)
-    sizes, seconds = (np.array(each) for each in zip(*found.latency, strict=True))
+    cores = cores_of_cpu(device)
+    sizes, seconds = (np.array(each) for each in zip(*cores.latency, strict=True))
     return np.interp(np.log(np.maximum(nbytes, 1.0)), np.log(sizes), seconds)
 
 
@@ -145,9 +145,9 @@ def running_s(x: Columns, device: Device) -> np.ndarray:
 
     They lie in the nearest cache that holds them; their loads and stores count each byte read of the rows.
     """
-    found = cores_of_cpu(device)
+    cores = cores_of_cpu(device)
     seconds = np.zeros_like(x.hot_read_bytes)
-    for tier in reversed(found.tiers[:-1]):
+    for tier in reversed(cores.tiers[:-1]):
         rates = 1 / np.asarray(tier.core_read) + 1 / np.asarray(tier.core_write)
         seconds = np.where(x["sums_bytes"] <= tier.capacity_bytes, x.read_bytes * rates, seconds)
     return np.where(x["sums_bytes"] > 0, seconds, 0.0)

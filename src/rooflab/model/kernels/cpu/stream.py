@@ -1,4 +1,4 @@
-"""Everything on a CPU that is no product of matrices: element-wise work, reductions, copies, gathers, norms."""
+"""Everything on a CPU that is not a product of matrices: element-wise work, reductions, copies, gathers, norms."""
 
 from __future__ import annotations
 
@@ -116,15 +116,15 @@ _KINDS = {
 
 
 def _function(function: str, inputs: Specs, torch: bool) -> str:
-    found = _FUNCTIONS.get(function)
+    work = _FUNCTIONS.get(function)
     double = bool(inputs) and inputs[0].dtype == "fp64"
-    if found is None:
-        found = "nothing" if REAL.get(function, (1, 0))[1] == 0 else "libm"
-    elif found == "trig" and double and not torch:
-        found = "libm" if function in _SCALAR64 else "trig64"
-    elif found == "select" and torch:
-        found = "nothing"
-    return "convert" if found == "nothing" and torch and _narrow(inputs) else found
+    if work is None:
+        work = "nothing" if REAL.get(function, (1, 0))[1] == 0 else "libm"
+    elif work == "trig" and double and not torch:
+        work = "libm" if function in _SCALAR64 else "trig64"
+    elif work == "select" and torch:
+        work = "nothing"
+    return "convert" if work == "nothing" and torch and _narrow(inputs) else work
 
 
 def _narrow(specs: Specs) -> bool:

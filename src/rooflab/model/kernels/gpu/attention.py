@@ -194,13 +194,13 @@ def _flop_s(x: Columns, device: Device) -> np.ndarray:
 
     Not `x.flop_floor_s`, which with few keys is what the divisions at the end take.
     """
-    found = x.flop_floor_s / np.maximum(x.matrix_flop, 1)
+    seconds = x.flop_floor_s / np.maximum(x.matrix_flop, 1)
     for number in np.unique(x["format"]):
         peak, name = device.peak("matrix", FORMATS[int(number)])
         if peak is not None:
             share = device.constants("attention.vector_share") if name.endswith("vector") else 1.0
-            found = np.where(x["format"] == number, 1 / (share * peak), found)
-    return found
+            seconds = np.where(x["format"] == number, 1 / (share * peak), seconds)
+    return seconds
 
 
 def _power_s(x: Columns, device: Device) -> np.ndarray:

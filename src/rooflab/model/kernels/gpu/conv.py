@@ -111,7 +111,7 @@ def _product(op: Op, x: TensorSpec, sizes: tuple[int, int, float, int], step: in
     m, n, depth, groups = sizes
     k = max(1, round(depth))
     attrs = {name: op.attrs[name] for name in ("compute",) if name in op.attrs}
-    made = Op(name=op.name, kind="matmul", attrs={**attrs, "k": k, "fma": m * n * k * groups})
+    product = Op(name=op.name, kind="matmul", attrs={**attrs, "k": k, "fma": m * n * k * groups})
     strides = (m * k, 1, step) if step > 1 else (m * k, k, 1)
     a, b, out = (
         TensorSpec(
@@ -122,7 +122,7 @@ def _product(op: Op, x: TensorSpec, sizes: tuple[int, int, float, int], step: in
         )
         for shape in ((m, k), (k, n), (m, n))
     )
-    return matmul.MECHANISM.features(made, (a, b), (out,), cost)
+    return matmul.MECHANISM.features(product, (a, b), (out,), cost)
 
 
 def _planes(x: TensorSpec, taps: int) -> bool:

@@ -83,10 +83,10 @@ def _scatter(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> tuple[Pass, .
     out, values = outputs[0], inputs[-1]
     touched = float(op.attrs.get("elements", values.elements))
     item = item_bytes(out)
-    made: list[Pass] = []
+    sequence: list[Pass] = []
     if not op.attrs.get("in_place"):
         base = inputs[0].nbytes if op.attrs.get("base", len(inputs) > 2) else 0.0
-        made.append(
+        sequence.append(
             Pass(
                 code=CODE["vectorized"],
                 elements=float(out.elements),
@@ -97,20 +97,20 @@ def _scatter(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> tuple[Pass, .
         )
     indices = max((spec.elements for spec in inputs[1:-1]), default=0)
     if op.name.startswith("aten.index_add") and indices <= _FEW:
-        return (*made, _few("scatter_few", indices, cost))
-    ways = 2.0 if op.attrs.get("accumulate") else 1.0
-    made.append(
+        return (*sequence, _few("scatter_few", indices, cost))
+    accesses_per_value = 2.0 if op.attrs.get("accumulate") else 1.0
+    sequence.append(
         Pass(
             code=CODE["scatter"],
             elements=touched,
             blocks=touched / 1024.0,
             read_bytes=values.nbytes,
-            random_bytes=ways * touched * item,
+            random_bytes=accesses_per_value * touched * item,
             random_rows=touched * item / max(values.nbytes / max(values.shape[0] if values.shape else 1, 1), item),
             table_bytes=out.nbytes,
         )
     )
-    return tuple(made)
+    return tuple(sequence)
 
 
 def _sparse(op: Op, inputs: Specs, cost: Cost) -> Pass:

@@ -27,14 +27,14 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
         return passes.flat(_PASSES, _softmax(op, x, cost))
     name = op.attrs.get("function")
     if name == "batch" or name == "instance":
-        made = _batch_gradient(x, cost) if backward else _batch(op, x, cost)
+        steps = _batch_gradient(x, cost) if backward else _batch(op, x, cost)
     elif name == "group":
-        made = _group(op, x, cost, backward)
+        steps = _group(op, x, cost, backward)
     elif backward:
-        made = _row_gradient(x, inputs, outputs, cost)
+        steps = _row_gradient(x, inputs, outputs, cost)
     else:
-        made = (_row_norm(name, x, inputs, cost),)
-    return passes.flat(_PASSES, *made)
+        steps = (_row_norm(name, x, inputs, cost),)
+    return passes.flat(_PASSES, *steps)
 
 
 def _softmax(op: Op, x: TensorSpec, cost: Cost) -> Pass:

@@ -119,8 +119,8 @@ def columns(count: int) -> tuple[str, ...]:
 
 def flat(count: int, *passes: Pass) -> Features:
     """The numbers of `passes`, filled up to `count` of them."""
-    made = sum(passes, ()) + tuple(_NONE) * (count - len(passes)) if count > 1 else passes[0]
-    return cast(Features, made)
+    numbers = sum(passes, ()) + tuple(_NONE) * (count - len(passes)) if count > 1 else passes[0]
+    return cast(Features, numbers)
 
 
 def timer(count: int, topic: str) -> Callable[[Columns, Device], KernelTimes]:
@@ -136,8 +136,8 @@ def _times(x: Columns, device: Device, *, count: int, topic: str) -> KernelTimes
         each = Pass(*(x.extra[f"{name}_{number}"] for name in Pass._fields))
         if number and not np.any(each.code >= 0):
             break
-        found = _one(each, x, device, table)
-        total = found if total is None else _added(total, found)
+        times = _one(each, x, device, table)
+        total = times if total is None else _added(total, times)
     assert total is not None  # a mechanism has at least one pass
     return total._replace(spread=spread + np.zeros_like(total.time_s))
 
@@ -153,8 +153,8 @@ def _added(one: KernelTimes, other: KernelTimes) -> KernelTimes:
 def _one(p: Pass, x: Columns, device: Device, kernels: np.ndarray) -> KernelTimes:
     c = device.constants
     there = p.code >= 0
-    mine = kernels[np.maximum(p.code, 0).astype(int)[:, 0]]
-    per_element, per_row, block_s, step_s, sharpness = (mine[:, i : i + 1] for i in range(5))
+    needs = kernels[np.maximum(p.code, 0).astype(int)[:, 0]]
+    per_element, per_row, block_s, step_s, sharpness = (needs[:, i : i + 1] for i in range(5))
     near, cache, memory = _levels(p, x, device)
     lanes = device.units * device.clock_hz * c("passes.lanes_per_unit_clock")
     issue = (p.elements * (per_element + p.instructions) + p.rows * per_row) / lanes

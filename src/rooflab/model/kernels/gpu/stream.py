@@ -32,16 +32,16 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
     code = _code(op, inputs, out)
     instructions = per_element(op, cost, elements) if op.kind == "pointwise" else 0.0
     sectors = waste = apart = 0.0
-    parts = code == "copy_batched"  # of a concatenation: each is walked over in an order of its own
+    batched = code == "copy_batched"  # of a concatenation: each is walked over in an order of its own
     if op.kind != "kernel" and code in ("vectorized", "casting", "copy_batched"):
         for spec in inputs:
-            found = strides.walk(spec, strides.repacked(spec) if parts else out)
-            if not found.plain:
+            access = strides.walk(spec, strides.repacked(spec) if batched else out)
+            if not access.plain:
                 code = "strided"
-                sectors += found.sector_bytes
-                apart += spec.nbytes if found.sector_bytes else 0.0
-                waste += found.waste_bytes
-                instructions += programs()["division"] * found.dimensions
+                sectors += access.sector_bytes
+                apart += spec.nbytes if access.sector_bytes else 0.0
+                waste += access.waste_bytes
+                instructions += programs()["division"] * access.dimensions
     held = _BLOCKS * (_BLOCK_ELEMENTS if code == "vectorized" else _STRIDED_ELEMENTS)
     return passes.flat(
         1,
@@ -76,9 +76,9 @@ def _code(op: Op, inputs: Specs, out: TensorSpec) -> str:
 
 def per_element(op: Op, cost: Cost, elements: float) -> float:
     """Instructions per element of an element-wise function, or of a compiler's kernel of several."""
-    known = programs().get(op.attrs.get("function", ""))
-    if known is not None:
-        return known
+    instructions = programs().get(op.attrs.get("function", ""))
+    if instructions is not None:
+        return instructions
     total = 0.0
     for one in cost.flop:
         total += one.count * (programs()["special"] if one.engine == "special" else 1.0)
