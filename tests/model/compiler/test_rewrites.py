@@ -66,7 +66,7 @@ def test_attention_written_out(function: Callable[..., Any], shapes: tuple, is_a
     found = graph(function, *shapes)
     made = rewrites.fuse_attention(rewrites.Program(list(found.tensors), list(found.ops), []))
     assert ("attention" in kinds(made)) == is_attention
-    assert bool(made.said) == is_attention
+    assert bool(made.notes) == is_attention
 
 
 def test_weights_are_no_keys() -> None:

@@ -67,6 +67,7 @@ def test_a_calibration_is_written_read_and_predicts_what_was_timed(timings_file,
     assert any(line.startswith("predictions: constants of cpu as given") for line in new.conventions)
 
 
+@pytest.mark.slow
 def test_a_second_calibration_keeps_what_the_first_changed(timings_file, file):
     first = calibrate(timings_file, MACHINE, constants=file(GOOD.replace("exp_flop", "log_flop")))
     again = constants_file.read(file(constants_file.text(first)))
@@ -74,6 +75,7 @@ def test_a_second_calibration_keeps_what_the_first_changed(timings_file, file):
     assert again("numpy.exp_flop") == pytest.approx(100, rel=0.06)
 
 
+@pytest.mark.slow
 def test_only_what_differs_from_the_family_is_written():
     ops = [rooflab.op("add", size) for size in range(1000, 9000, 1000)]
     timed = [Timed(each.name, each, (0,), each.on(MACHINE).time_s or 0.0) for each in ops]

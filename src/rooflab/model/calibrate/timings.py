@@ -119,7 +119,7 @@ def _timed(row: Any) -> Timed:
     shapes = cells.pop("shapes", ())
     shapes = tuple(shapes.split()) if isinstance(shapes, str) else tuple(shapes)
     dtype = cells.pop("dtype", "fp32")
-    attrs = {**cells.pop("attrs", {}), **{name: _value(value) for name, value in cells.items()}}
+    attrs = {**cells.pop("attrs", {}), **{name: _setting(value) for name, value in cells.items()}}
     graph = by_hand.graph(kind, shapes, dtype=dtype, **attrs)
     op = msgspec.structs.replace(graph.ops[0], name=_FRAMEWORKS[framework] + graph.ops[0].name)
     title = by_hand.title(kind, shapes, dtype)
@@ -145,19 +145,9 @@ def _seconds(cells: dict[str, Any]) -> float:
     return seconds
 
 
-def _value(value: Any) -> Any:
-    """A cell's setting as a number or truth where it is one."""
-    if not isinstance(value, str):
-        return value
-    if value.lower() in ("true", "false"):
-        return value.lower() == "true"
-    for read_as in (int, float):
-        try:
-            return read_as(value)
-        except ValueError:
-            # not a number of that sort: the next, and in the end the text, is meant
-            continue
-    return value
+def _setting(value: Any) -> Any:
+    """A cell's text as a number or truth where it is one; JSON's values are what they are."""
+    return units.number_or_text(value) if isinstance(value, str) else value
 
 
 def _observed(raw: dict[str, Any], path: Path) -> Timings:

@@ -76,8 +76,9 @@ def text(calibration: Calibration) -> str:
 
     base = load_family(calibration.family)
     ref = (
-        f"rooflab calibrate {calibration.timings}: {calibration.rows} times on {calibration.machine}; median "
-        f"error on rows not used in fitting {calibration.after.median:.1%} (before {calibration.before.median:.1%})"
+        f"rooflab calibrate {calibration.timings}: {calibration.rows} times on {calibration.machine}; "
+        f"median error on rows not used in fitting {calibration.after.median:.1%} "
+        f"(before {calibration.before.median:.1%})"
     )
     raw: dict[str, Any] = {
         "family": calibration.family,

@@ -91,7 +91,8 @@ def _why(best: Tile, counted: Sequence[Tile], promising: Sequence[int]) -> str:
     others = len(promising)
     return (
         f"{si(best.measured_s, 's')} on one core, the fastest of the {others} most promising of {len(counted)}"
-        f" that were run; {si(best.traffic_bytes[memory], 'B')} of {memory} traffic, at most {si(most, 'B')} elsewhere"
+        f" that were run; {si(best.traffic_bytes[memory], 'B')} of {memory} traffic, at most {si(most, 'B')}"
+        " elsewhere"
     )
 
 

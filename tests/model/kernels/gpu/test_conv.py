@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,10 +16,10 @@ from rooflab.model.kernels.gpu import conv
 from rooflab.model.program import op_times
 from rooflab.types.report import Report
 from rooflab.types.work import Cost, Op, TensorSpec, Traffic
+from support.model.measured import measured, operator
 
 torch = pytest.importorskip("torch")
 
-TRUTH = Path(__file__).resolve().parents[4] / "shared" / "truth"
 DEVICE = device_of(rooflab.machine("h200-sxm"))
 
 
@@ -55,6 +52,7 @@ def kernels(report: Report, kind: str = "conv") -> KernelTimes:
     return KernelTimes(*(each[chosen] for each in found.kernels))
 
 
+@pytest.mark.slow
 @given(
     images=st.sampled_from([1, 8, 64]),
     channels=st.sampled_from([1, 3, 8, 64, 200]),
@@ -113,22 +111,7 @@ def test_without_multiply_adds_it_is_no_product() -> None:
     assert conv.features(Op(name="conv", kind="conv"), (spec, weight), (spec,), cost) is None
 
 
-def test_measured_convolutions_are_met() -> None:
-    path = TRUTH / "h200.json"
-    if not path.exists():
-        pytest.skip(f"{path} is not part of the project")
-    spec = importlib.util.spec_from_file_location("truth_ops", TRUTH / "ops.py")
-    assert spec is not None
-    assert spec.loader is not None
-    ops = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(ops)
-    measured = {each["id"]: each.get("graph_ms") for each in json.loads(path.read_text())["ops"]}
-    errors = []
-    for case in ops.cases():
-        if case["op"] == "conv2d" and measured.get(case["id"]):
-            torch.backends.cudnn.allow_tf32 = False
-            with torch.device("meta"):
-                report = rooflab.analyze(ops.runner(case, "meta"))
-            errors.append(abs(float(kernels(report).time_s[0, 0]) / (measured[case["id"]] / 1e3) - 1))
-    assert np.median(errors) <= 0.10
-    assert np.percentile(errors, 90) <= 0.30
+@pytest.mark.parametrize("case", [case for case in measured("operators") if case["op"] == "conv2d"])
+def test_convolutions_take_what_was_measured(case: dict[str, Any]) -> None:
+    predicted_s = kernels(operator(case)).time_s[0, 0]
+    assert predicted_s == pytest.approx(case["graph_ms"] / 1e3, rel=0.25)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import json
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -16,15 +15,13 @@ import rooflab
 from rooflab.model.device.constants import family_names, load_family
 from rooflab.model.device.device import Device, device_of
 from rooflab.model.kernels.gpu import matmul
-from rooflab.model.program import op_times
 from rooflab.model.program.op_times import OpTimes
-from rooflab.types.report import Row
-from rooflab.types.work import Graph, Op, TensorSpec
+from rooflab.types.work import Op, TensorSpec
 from rooflab.work.formulas import cost
+from support.model.measured import measured
 from support.model.one_op import COLD, H200, WARM, tensor
 from support.model.one_op import timed as timed_op
 
-SHARED = Path(__file__).resolve().parents[4] / "shared"
 CARDS = st.sampled_from(["h200", "h100-sxm", "a100-sxm-80gb", "l40s", "b200", "mi300x", "rtx-4090"])
 SIZES = st.sampled_from([1, 2, 7, 16, 31, 64, 128, 1000, 1024, 4096, 4097, 8192, 50257])
 FORMATS = st.sampled_from(["bf16", "fp16", "fp32", "fp64", "int8"])
@@ -73,6 +70,7 @@ SLACK = {
 }
 
 
+@pytest.mark.slow
 @given(m=SIZES, n=SIZES, k=SIZES, of=FORMATS, card=CARDS, knob=st.sampled_from(sorted(SLACK)))
 def test_more_takes_no_longer(m: int, n: int, k: int, of: str, card: str, knob: str) -> None:
     device = device_of(rooflab.machine(card), knobs={knob: np.array([1.0, 1.5, 2.0, 4.0])})
@@ -80,6 +78,7 @@ def test_more_takes_no_longer(m: int, n: int, k: int, of: str, card: str, knob: 
     assert (np.diff(times) <= times[:-1] * SLACK[knob] + 1e-15).all(), times
 
 
+@pytest.mark.slow
 @given(m=SIZES, n=SIZES, k=SIZES, batch=st.integers(2, 40))
 def test_a_batch_takes_no_more_waves_than_one_by_one(m: int, n: int, k: int, batch: int) -> None:
     # All cold, so that nothing one leaves in the cache helps the next; power, which grows on a longer kernel,
@@ -89,6 +88,7 @@ def test_a_batch_takes_no_more_waves_than_one_by_one(m: int, n: int, k: int, bat
     assert seconds(m, n, k, batch, device=device) <= batch * seconds(m, n, k, device=device) * 2
 
 
+@pytest.mark.slow
 @given(m=SIZES, n=SIZES, k=SIZES, of=FORMATS)
 def test_settings_are_one_evaluation(m: int, n: int, k: int, of: str) -> None:
     factors = np.array([0.5, 1.0, 3.0])
@@ -224,52 +224,31 @@ def test_families_state_no_constant_that_nobody_reads(family: str) -> None:
 # ── measured times ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def errors(rows: list[tuple[int, int, int]], measured_s: np.ndarray, device: Device) -> np.ndarray:
-    tensors: list[TensorSpec] = []
-    made = []
-    for m, n, k in rows:
-        first = len(tensors)
-        tensors += [tensor(m, k, of="bf16"), tensor(k, n, of="bf16", strides=(1, k)), tensor(m, n, of="bf16")]
-        op = Op(name="mm", kind="matmul", inputs=(first, first + 1), outputs=(first + 2,), attrs={"k": k})
-        made.append(Row(op=op, cost=cost("matmul", tuple(tensors[-3:-1]), tuple(tensors[-1:]), op.attrs)))
-    graph = Graph(framework="hand", tensors=tuple(tensors), ops=tuple(row.op for row in made))
-    predicted = op_times.predict_times(op_times.prepare(graph, made), device).kernels.time_s[:, 0]
-    return np.abs(predicted / measured_s - 1)
+# Single figures of ai-dynamo/aiconfigurator's tables (Apache-2.0); `benchmarks/accuracy.py` judges by whole ones.
+# m, n and k of bf16 products, ms: torch's linear on an H200 and on an A100.
+PUBLISHED = [
+    ("h200", 49, 7168, 5120, 0.02114),
+    ("h200", 1025, 4096, 256, 0.006915),
+    ("h200", 4353, 10240, 6144, 0.7938),
+    ("a100-sxm-80gb", 256, 3584, 8192, 0.08755),
+    ("a100-sxm-80gb", 96, 2560, 2560, 0.01659),
+    ("a100-sxm-80gb", 2048, 1536, 4096, 0.1035),
+]
 
 
-@pytest.mark.parametrize(
-    ("table", "card", "median", "tenth"),
-    # Fitted on two thirds; what is reached is 0.04 and 0.11, 0.05 and 0.17.
-    [("gemm_h200_sxm.csv", "h200", 0.06, 0.15), ("gemm_a100_sxm.csv", "a100-sxm-80gb", 0.08, 0.20)],
-)
-def test_public_tables(table: str, card: str, median: float, tenth: float) -> None:
-    path = SHARED / "data" / table
-    if not path.exists():
-        pytest.skip("the public GEMM tables are not beside this checkout")
-    with path.open(encoding="utf-8") as file:
-        lines = list(csv.DictReader(file))
-    rows = [(int(line["m"]), int(line["n"]), int(line["k"])) for line in lines]
-    measured = np.array([float(line["latency_ms"]) / 1e3 for line in lines])
-    # Timed in long loops over operands in turn: what one round reads has left the cache at the next, the
-    # kernel's instructions have not. As here, where all shapes are one program that runs again and again.
-    device = device_of(rooflab.machine(card), power="sustained")
-    found = errors(rows, measured, device)
-    assert np.median(found) < median
-    assert np.quantile(found, 0.9) < tenth
+@pytest.mark.parametrize(("card", "m", "n", "k", "measured_ms"), PUBLISHED)
+def test_published_products_take_what_was_measured(card: str, m: int, n: int, k: int, measured_ms: float) -> None:
+    # Timed in long loops over operands in turn.
+    device = device_of(rooflab.machine(card), power="sustained", cache="cold")
+    assert seconds(m, n, k, device=device) == pytest.approx(measured_ms / 1e3, rel=0.25)
 
 
-def test_measured_products() -> None:
-    path = SHARED / "truth" / "h200.json"
-    if not path.exists():
-        pytest.skip("the measured operators are not beside this checkout")
-    found = []
-    for case in json.loads(path.read_text(encoding="utf-8"))["ops"]:
-        op, of, shapes = case["id"].split("/")[:3]
-        if op not in ("matmul", "bmm") or of == "tf32" or not case.get("graph_ms"):
-            continue
-        *batch, m, k = map(int, shapes.split("_")[0].split("x"))
-        n = int(shapes.split("x")[-1])
-        found.append(abs(seconds(m, n, k, *batch, of=of) / (case["graph_ms"] / 1e3) - 1))
-    assert len(found) > 40
-    assert np.median(found) < 0.06
-    assert np.quantile(found, 0.9) < 0.25
+PRODUCTS = [case for case in measured("operators") if case["op"] in ("matmul", "bmm")]
+
+
+@pytest.mark.parametrize("case", PRODUCTS, ids=lambda case: "x".join(map(str, case["tensors"][0]["shape"])))
+def test_products_take_what_was_measured(case: dict[str, Any]) -> None:
+    a, b = case["tensors"]
+    *batch, m, k = a["shape"]
+    predicted_s = seconds(m, b["shape"][-1], k, *batch, of=a["dtype"])
+    assert predicted_s == pytest.approx(case["graph_ms"] / 1e3, rel=0.15)

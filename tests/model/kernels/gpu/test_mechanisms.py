@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,9 +12,9 @@ from rooflab.model.kernels.common import Mechanism
 from rooflab.model.kernels.gpu import gather, normalization, optimizer, passes, reduction, sort, stream, window
 from rooflab.types.work import Op, TensorSpec
 from rooflab.work.formulas import cost
+from support.model.measured import measured
 from support.model.one_op import COLD, WARM, seconds, tensor, timed
 
-TRUTH = Path(__file__).resolve().parents[4] / "shared" / "truth"
 Specs = tuple[TensorSpec, ...]
 
 
@@ -163,33 +161,23 @@ def test_batch_norm_of_few_channels_leaves_units_idle() -> None:
     assert gradients[0] > 2 * gradients[1]
 
 
-# KernelTimes of the Nsight Compute page: number, operation, attributes.
-PROFILED: list[tuple[int, str, Specs, Specs, dict[str, Any]]] = [
-    (1, "pointwise", (tensor(1 << 26, of="bf16"),), (tensor(1 << 26, of="bf16"),), {"function": "gelu"}),
-    (2, "layout", (tensor(8192, 8192, strides=(1, 8192)),), (tensor(8192, 8192),), {}),
-    (3, "layout", (tensor(1 << 22, strides=(16,)),), (tensor(1 << 22),), {}),
-    (4, "reduction", (tensor(16384, 4096),), (tensor(16384),), {"function": "sum"}),
-    (5, "softmax", (tensor(16384, 4096, of="bf16"),), (tensor(16384, 4096, of="bf16"),), {}),
-    (7, "gather", (tensor(1 << 26), tensor(1 << 22, of="int64")), (tensor(1 << 22),), {}),
+# Kernels that Nsight Compute counted (tests/samples/h200): name, operation, attributes.
+PROFILED: list[tuple[str, str, Specs, Specs, dict[str, Any]]] = [
+    ("gelu", "pointwise", (tensor(1 << 26, of="bf16"),), (tensor(1 << 26, of="bf16"),), {"function": "gelu"}),
+    ("transpose", "layout", (tensor(8192, 8192, strides=(1, 8192)),), (tensor(8192, 8192),), {}),
+    ("every 16th", "layout", (tensor(1 << 22, strides=(16,)),), (tensor(1 << 22),), {}),
+    ("sum of rows", "reduction", (tensor(16384, 4096),), (tensor(16384),), {"function": "sum"}),
+    ("softmax", "softmax", (tensor(16384, 4096, of="bf16"),), (tensor(16384, 4096, of="bf16"),), {}),
+    ("gather", "gather", (tensor(1 << 26), tensor(1 << 22, of="int64")), (tensor(1 << 22),), {}),
 ]
 
 
-@pytest.mark.parametrize(("number", "kind", "inputs", "outputs", "attrs"), PROFILED)
+@pytest.mark.parametrize(("name", "kind", "inputs", "outputs", "attrs"), PROFILED)
 def test_bytes_of_memory_as_counted(
-    number: int, kind: str, inputs: Specs, outputs: Specs, attrs: dict[str, Any]
+    name: str, kind: str, inputs: Specs, outputs: Specs, attrs: dict[str, Any]
 ) -> None:
-    """Bytes through main memory within 15 % of Nsight Compute's: throughput × duration."""
-    path = TRUTH / "h200_ncu_details.csv"
-    if not path.exists():
-        pytest.skip("no counters: shared/truth is not beside the checkout")
-    factors = {"us": 1e-6, "ms": 1e-3, "Tbyte/s": 1e12, "Gbyte/s": 1e9}
-    found: dict[str, float] = {}
-    with path.open(newline="") as lines:
-        for row in csv.DictReader(lines):
-            name, unit = row["Metric Name"], row["Metric Unit"]
-            if row["ID"] == str(number) and unit in factors and name in ("Duration", "Memory Throughput"):
-                found[name] = float(row["Metric Value"]) * factors[unit]
-    counted = found["Duration"] * found["Memory Throughput"]
+    """Bytes through main memory within 15 % of Nsight Compute's."""
+    counted = measured("memory_bytes")[name]
     # Random places cost more than their bytes: take that out again.
     extra = WARM.constants("passes.random_extra_bytes") * (1 << 22) if kind == "gather" else 0.0
     predicted = timed(kind, inputs, outputs, attrs).kernels.memory_s[0, 0]
