@@ -68,7 +68,7 @@ NODES = (
 
 
 @pytest.mark.parametrize(("function", "ranks", "latency", "wire"), NODES)
-def test_terms_between_nodes(function, ranks, latency, wire):
+def test_what_crosses_nodes_goes_over_all_their_adapters(function, ranks, latency, wire):
     found = collectives.times(function, MB, ranks, NET)
     assert found.overhead_s * 1e6 == pytest.approx(latency)
     assert found.link_s * 1e6 == pytest.approx(wire)

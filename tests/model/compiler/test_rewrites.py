@@ -61,7 +61,9 @@ ATTENTION = [
 
 
 @pytest.mark.parametrize(("function", "shapes", "is_attention"), ATTENTION)
-def test_attention_written_out(function: Callable[..., Any], shapes: tuple, is_attention: bool) -> None:
+def test_attention_written_out_is_recognised_and_nothing_else(
+    function: Callable[..., Any], shapes: tuple, is_attention: bool
+) -> None:
     """softmax(q·kᵀ·scale + mask)·v, and programs that only look like it."""
     found = graph(function, *shapes)
     made = rewrites.fuse_attention(rewrites.Program(list(found.tensors), list(found.ops), []))

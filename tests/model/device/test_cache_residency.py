@@ -25,7 +25,7 @@ def chain() -> Graph:
     return Graph(framework="hand", tensors=tensors, ops=(first, second))
 
 
-def test_distances_by_hand() -> None:
+def test_reuse_distances_are_those_counted_by_hand() -> None:
     graph = chain()
     found = cache_residency.operand_accesses(graph, graph.ops)
     assert found.row.tolist() == [0, 0, 1, 1]
@@ -35,7 +35,7 @@ def test_distances_by_hand() -> None:
     assert found.distance_bytes.tolist() == [80.0, 60.0, 20.0, 80.0]
 
 
-def test_programs_by_hand() -> None:
+def test_a_program_that_follows_itself_is_no_switch() -> None:
     graph = chain()
     found = cache_residency.program_switches(graph, graph.ops)
     assert found.switched.tolist() == [1.0, 1.0]
@@ -54,7 +54,7 @@ def test_a_switch_costs_more_where_nothing_is_held() -> None:
 
 
 @given(st.lists(st.floats(0, 1e12), min_size=2, max_size=20))
-def test_held_share_falls_from_one_to_nothing(distances: list[float]) -> None:
+def test_the_cached_share_falls_from_one_to_nothing(distances: list[float]) -> None:
     share = cache_residency.cached_share(np.sort(distances), WARM)
     assert ((share >= 0) & (share <= 1)).all()
     assert (np.diff(share) <= 0).all()

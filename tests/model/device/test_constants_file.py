@@ -110,7 +110,7 @@ def test_a_file_that_cannot_be_used_is_refused_in_one_line(file, text, message):
     assert "\n" not in str(caught.value)
 
 
-def test_no_such_file(tmp_path):
+def test_a_file_that_is_not_there_is_refused_with_what_writes_one(tmp_path):
     with pytest.raises(FileError, match="no such file; `rooflab calibrate` writes one"):
         constants_file.read(tmp_path / "none.toml")
 

@@ -57,7 +57,7 @@ def test_the_closed_form_is_the_loop(times: list[tuple[int, int]]) -> None:
     assert found.finish_s[-1, 0] >= sum(device)
 
 
-def test_settings_are_columns() -> None:
+def test_each_setting_is_a_column_of_its_own() -> None:
     """One host, two devices at once."""
     found = queue_times(np.array([10.0, 10.0]), np.array([[1.0, 100.0], [1.0, 100.0]]))
     assert found.finish_s[-1].tolist() == [21, 210]

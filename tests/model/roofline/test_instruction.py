@@ -45,7 +45,7 @@ def test_bank_conflicts_against_counting(stride):
 
 @pytest.mark.parametrize("stride", [0, 1, 4, 7, 12, 32, 100])
 @pytest.mark.parametrize("word", [1, 4, 8])
-def test_transactions_against_counting(stride, word):
+def test_transactions_are_the_sectors_that_a_warp_touches(stride, word):
     touched = {(thread * stride + byte) // 32 for thread in range(32) for byte in range(word)}
     assert instruction.global_transactions(stride, word) == len(touched)
 

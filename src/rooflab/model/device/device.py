@@ -101,13 +101,7 @@ def device_of(
     """
     factor = _factors(knobs or {})
     constants = constants or constants_of(machine)
-    memory = next((level for level in machine.levels if is_main_memory(level)), None)
-    rate = None if memory is None else memory.rate(basis="theoretical") or memory.rate()
-    if memory is None or rate is None:
-        raise RooflabError(
-            f"{machine.name} states no memory bandwidth, which every prediction needs: add a rate to its "
-            "main memory in its file (see docs/machine-file.md)"
-        )
+    memory, rate = _main_memory(machine)
     units = float(machine.compute_units or constants("device.units"))
     if machine.kind == "gpu" and units <= 1:  # neither it nor its family states them
         raise RooflabError(
@@ -157,6 +151,18 @@ def _factors(knobs: Mapping[str, Number]) -> dict[str, Number]:
         if not np.all(np.isfinite(value)) or not np.all(np.asarray(value) > 0):
             raise RooflabError(f"what-if {name}={value}: expected a positive factor, such as {name}=2x")
     return {name: knobs.get(name, 1.0) for name in KNOBS}
+
+
+def _main_memory(machine: Machine) -> tuple[Level, Rate]:
+    """The main memory and its bandwidth: theoretical where stated, else attained."""
+    memory = next((level for level in machine.levels if is_main_memory(level)), None)
+    rate = None if memory is None else memory.rate(basis="theoretical") or memory.rate()
+    if memory is None or rate is None:
+        raise RooflabError(
+            f"{machine.name} states no memory bandwidth, which every prediction needs: add a rate to its "
+            "main memory in its file (see docs/machine-file.md)"
+        )
+    return memory, rate
 
 
 def _is_cache(level: Level) -> bool:

@@ -24,7 +24,7 @@ class PreparedRows:
     Attributes:
         rows: those that are known: with a cost, and moving a byte or computing something.
         index: where each stands among all rows of the report.
-        operands: their operands with reuse distances; `codes`: their programs with theirs.
+        operands: their operands with reuse distances; `switches`: where another program ran before.
         demands: a column for each of `DEMANDS`.
     """
 
@@ -32,7 +32,7 @@ class PreparedRows:
     rows: tuple[Row, ...]
     index: np.ndarray
     operands: cache_residency.OperandAccesses
-    codes: cache_residency.ProgramSwitches
+    switches: cache_residency.ProgramSwitches
     demands: np.ndarray
 
 
@@ -99,7 +99,7 @@ def predict_times(work: PreparedRows, device: Device) -> OpTimes:
         x = _columns(work, mechanism, numbers, features, hot_read, hot_write, flop_floor)
         for name, values in mechanism.time(x, device)._asdict().items():
             fields[name][numbers] = values
-    start = cache_residency.program_fetch_s(work.codes, device) * fields["kernels"] * device.factor["overhead"]
+    start = cache_residency.program_fetch_s(work.switches, device) * fields["kernels"] * device.factor["overhead"]
     fields["time_s"] += start
     fields["overhead_s"] += start
     kernels = KernelTimes(**fields)

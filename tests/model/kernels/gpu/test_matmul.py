@@ -193,7 +193,9 @@ def test_lasting_work_is_limited_by_power() -> None:
         (((64, 32),), ((32,),), (64,), {}, {"m": 64, "n": 1, "aligned_bytes": 16}),
     ],
 )
-def test_features(a: tuple, b: tuple, out: tuple, attrs: dict[str, int], expected: dict[str, float]) -> None:
+def test_features_are_the_sizes_and_layouts_of_the_operands(
+    a: tuple, b: tuple, out: tuple, attrs: dict[str, int], expected: dict[str, float]
+) -> None:
     specs = [tensor(*each[0], of="bf16", strides=each[1] if len(each) > 1 else None) for each in (a, b)]
     made = tensor(*out, of="bf16")
     op = Op(name="mm", kind="matmul", inputs=(0, 1), outputs=(2,), attrs={"k": 32, **attrs})

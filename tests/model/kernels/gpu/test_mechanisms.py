@@ -114,7 +114,7 @@ IMAGE = tensor(8, 64, 56, 56)
         (optimizer, "optimizer", (X, X, X, X), (X, X, X), {"function": "adam"}, ["optimizer"]),
     ],
 )
-def test_which_kernel(
+def test_an_operation_runs_the_kernels_that_pytorch_takes_for_it(
     mechanism: Any, kind: str, inputs: Specs, outputs: Specs, attrs: dict[str, Any], expected: list[str]
 ) -> None:
     assert kernels(mechanism.MECHANISM, kind, inputs, outputs, attrs) == expected

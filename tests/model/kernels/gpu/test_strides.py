@@ -34,11 +34,13 @@ from support.model.one_op import seconds, tensor, timed
         ),
     ],
 )
-def test_walk(spec: TensorSpec, out: TensorSpec, expected: Strides) -> None:
+def test_an_operand_costs_the_sectors_and_bursts_that_its_strides_touch(
+    spec: TensorSpec, out: TensorSpec, expected: Strides
+) -> None:
     assert walk(spec, out) == expected
 
 
-def test_strides_follow_numpy() -> None:
+def test_strides_are_those_that_numpy_gives() -> None:
     assert contiguous((2, 3, 4)) == (12, 4, 1)
     assert contiguous(()) == ()
     assert aligned(tensor(3, 1), tensor(2, 3, 4)) == (0, 1, 0)

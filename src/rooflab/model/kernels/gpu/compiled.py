@@ -1,4 +1,4 @@
-"""KernelTimes that a compiler writes (PyTorch's inductor in Triton, XLA): element-wise work and sums over rows.
+"""Kernels that a compiler writes (PyTorch's inductor in Triton, XLA): element-wise work and sums over rows.
 
 They move 16 bytes a thread whatever is broadcast or fused into them, and keep a row in registers.
 """

@@ -1,4 +1,4 @@
-"""KernelTimes that go over each row more than once: softmax, normalisations, and their gradients."""
+"""Kernels that go over each row more than once: softmax, normalisations, and their gradients."""
 
 from __future__ import annotations
 

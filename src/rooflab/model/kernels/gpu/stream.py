@@ -1,4 +1,4 @@
-"""KernelTimes that pass once over their operands: element-wise, casts, copies, fills, random numbers."""
+"""Kernels that pass once over their operands: element-wise, casts, copies, fills, random numbers."""
 
 from __future__ import annotations
 
