@@ -249,7 +249,7 @@ def calibrate(
         rows.timed,
         target,
         cache=cache,
-        constants=None if base is None else constants_file.fitting(base, target),
+        constants=None if base is None else constants_file.checked_for(base, target),
         dropped=rows.dropped,
         progress=progress,
     )

@@ -99,6 +99,6 @@ def test_an_operation_loops_over_its_elements_or_rows() -> None:
     assert loop("norm", [x, c], function="batch", training=True) == Extent(192, rows=4)
     assert loop("norm", [x, c], function="batch", training=False) == Extent(192)
     assert loop("norm", [x, c], function="group", groups=2) == Extent(192, rows=12)
-    assert loop("pool", [x]) == Extent(192, takes=False)
+    assert loop("pool", [x]) == Extent(192, takes_producers=False)
     assert loop("matmul", [x, w]) is None
     assert loop("sort", [x]) is None

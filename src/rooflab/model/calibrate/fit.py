@@ -28,14 +28,15 @@ from rooflab.types.setting import CacheState
 
 MIN_ROWS = 8
 FOLDS = 4
-_MOST = np.log(4.0)  # a constant that moves further is another mechanism's
+_MAX_MOVE = np.log(4.0)  # a constant that moves further is another mechanism's
 _STEPS = (0.4, 0.1, 0.03)
-_CAP = 1.0
-_PULL = 1.0
-_SEEN = 1e-4  # a prediction that changes by less than this share for a tenth of a constant does not depend on it
+_MAX_LOSS = 1.0
+_PRIOR_WEIGHT = 1.0
+# A prediction that changes by less than this share for a tenth of a constant does not depend on it.
+_LEAST_SENSITIVITY = 1e-4
 _SWEEPS = 2
 _LEAST_SPREAD = 0.02
-_TRUST = 4  # the old spread counts as so many rows
+_PRIOR_ROWS = 4  # the old spread counts as so many rows
 
 
 class _Program(NamedTuple):
@@ -73,16 +74,18 @@ def fit(
     fold = np.arange(len(timed)) % FOLDS
     held_out = np.zeros(len(timed))
     for number in range(FOLDS):
-        _tell(progress, number)
-        moves_without_fold = _search(problem, fold != number)
+        _report_progress(progress, number)
+        moves_without_fold = _coordinate_search(problem, fold != number)
         held_out[fold == number] = _errors(problem, moves_without_fold)[fold == number]
-    _tell(progress, FOLDS)
-    moves = _search(problem, np.ones(len(timed), bool))
+    _report_progress(progress, FOLDS)
+    moves = _coordinate_search(problem, np.ones(len(timed), bool))
     moved = {
-        name: (base(name) * float(np.exp(by)), int(problem.seen[name].sum())) for name, by in moves.items() if by
+        name: (base(name) * float(np.exp(by)), int(problem.sensitive[name].sum()))
+        for name, by in moves.items()
+        if by
     }
     moved |= _spreads(problem, held_out)
-    _tell(progress, FOLDS + 1)
+    _report_progress(progress, FOLDS + 1)
     changes = [
         Change(name, base(name), value, rows, base.values[name].meaning) for name, (value, rows) in moved.items()
     ]
@@ -98,14 +101,14 @@ def fit(
         after=_summary(held_out),
         fitted=_summary(_errors(problem, moves)),
         changes=tuple(changes),
-        unmoved=tuple(sorted(name for name in problem.seen if name not in moved)),
-        unseen=tuple(sorted(name for name in refittable(base) if name not in problem.seen)),
+        unmoved=tuple(sorted(name for name in problem.sensitive if name not in moved)),
+        unseen=tuple(sorted(name for name in refittable(base) if name not in problem.sensitive)),
         # Its spreads are this machine's own now: nothing is left to widen.
         constants=msgspec.structs.replace(new, wider=1.0),
     )
 
 
-def _tell(progress: Callable[[str, float, float], None] | None, done: int) -> None:
+def _report_progress(progress: Callable[[str, float, float], None] | None, done: int) -> None:
     if progress is not None:
         progress("fitting", done, FOLDS + 1)
 
@@ -124,15 +127,17 @@ class _Problem(NamedTuple):
     programs: tuple[_Program, ...]
     measured: np.ndarray
     start: np.ndarray
-    seen: Mapping[str, np.ndarray]
+    sensitive: Mapping[str, np.ndarray]
 
 
 def _problem(machine: Machine, cache: CacheState, base: Constants, timed: Sequence[Timed]) -> _Problem:
     measured = np.log([each.time_s for each in timed])
     bare = _Problem(machine, cache, base, _programs(timed), measured, measured, {})
     start = _errors(bare, {})
-    seen = {name: np.abs(_errors(bare, {name: 0.1}) - start) > _SEEN for name in refittable(base)}
-    return bare._replace(start=start, seen={name: bears for name, bears in seen.items() if bears.any()})
+    sensitive = {
+        name: np.abs(_errors(bare, {name: 0.1}) - start) > _LEAST_SENSITIVITY for name in refittable(base)
+    }
+    return bare._replace(start=start, sensitive={name: bears for name, bears in sensitive.items() if bears.any()})
 
 
 def _errors(
@@ -144,7 +149,7 @@ def _errors(
     """
     device = device_of(problem.machine, cache=problem.cache, constants=_moved(problem, moves))
     seconds = np.zeros(len(problem.measured))
-    wanted = problem.seen[name] if before is not None else np.ones(len(seconds), bool)
+    wanted = problem.sensitive[name] if before is not None else np.ones(len(seconds), bool)
     for program in problem.programs:
         timed_rows = program.timing >= 0
         if wanted[program.timing[timed_rows]].any():
@@ -154,42 +159,42 @@ def _errors(
     return errors if before is None else np.where(wanted, errors, before)
 
 
-def _search(problem: _Problem, used: np.ndarray) -> dict[str, float]:
+def _coordinate_search(problem: _Problem, used: np.ndarray) -> dict[str, float]:
     """How far each constant moves in its logarithm to fit the times that are `used`."""
-    moves = dict.fromkeys(problem.seen, 0.0)
+    moves = dict.fromkeys(problem.sensitive, 0.0)
     errors = problem.start
     for step in _STEPS:
         for _ in range(_SWEEPS):
             before = dict(moves)
-            for name, bears in problem.seen.items():
+            for name, bears in problem.sensitive.items():
                 if (bears & used).any():
-                    moves[name], errors = _along(problem, name, step, moves, errors, used)
+                    moves[name], errors = _line_search(problem, name, step, moves, errors, used)
             if moves == before:
                 break
     return moves
 
 
-def _along(
+def _line_search(
     problem: _Problem, name: str, step: float, moves: Mapping[str, float], errors: np.ndarray, used: np.ndarray
 ) -> tuple[float, np.ndarray]:
     """Where one constant stops when it moves in steps while that helps, and the errors there."""
     here = moves[name]
-    best = _loss(errors[used]) + _PULL * abs(here)
+    best = _loss(errors[used]) + _PRIOR_WEIGHT * abs(here)
     for sign in (step, -step):
-        while (move := _bounded(problem.base, name, here + sign)) != here:
+        while (move := _clipped(problem.base, name, here + sign)) != here:
             there = _errors(problem, {**moves, name: move}, errors, name)
-            loss = _loss(there[used]) + _PULL * abs(move)
+            loss = _loss(there[used]) + _PRIOR_WEIGHT * abs(move)
             if loss >= best - 1e-9:
                 break
             best, errors, here = loss, there, move
     return here, errors
 
 
-def _bounded(base: Constants, name: str, move: float) -> float:
-    most = _MOST
+def _clipped(base: Constants, name: str, move: float) -> float:
+    most = _MAX_MOVE
     if "share" in name and base(name) <= 1:
         most = min(most, -float(np.log(base(name))))  # a share of a roof stays under the roof
-    return float(np.clip(move, -_MOST, most))
+    return float(np.clip(move, -_MAX_MOVE, most))
 
 
 def _spreads(problem: _Problem, errors: np.ndarray) -> dict[str, tuple[float, int]]:
@@ -202,7 +207,7 @@ def _spreads(problem: _Problem, errors: np.ndarray) -> dict[str, tuple[float, in
         if count >= MIN_ROWS:
             new = float(np.quantile(np.abs(errors[here]), 0.8)) / BAR_SIGMAS
             old = base(name) * base.wider
-            both = np.sqrt((count * new**2 + _TRUST * old**2) / (count + _TRUST))
+            both = np.sqrt((count * new**2 + _PRIOR_ROWS * old**2) / (count + _PRIOR_ROWS))
             spreads[name] = float(max(both, _LEAST_SPREAD)), count
     return spreads
 
@@ -233,7 +238,7 @@ def refittable(constants: Constants) -> tuple[str, ...]:
 
 
 def _loss(errors: np.ndarray) -> float:
-    return float(np.minimum(np.abs(errors), _CAP).sum())
+    return float(np.minimum(np.abs(errors), _MAX_LOSS).sum())
 
 
 def _programs(timed: Sequence[Timed]) -> tuple[_Program, ...]:

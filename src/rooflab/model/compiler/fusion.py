@@ -41,7 +41,7 @@ _BESIDE = ("norm", "pool", "dropout", "loss")  # kinds whose further results ser
 _WINDOWED = ("pool", "interpolate")
 # Attributes of one operation that do not hold for a kernel of several.
 _NOT_OF_A_KERNEL = ("foreach", "function", "in_place", "vector", "special")
-_HELD = ("parameter", "buffer", "input", "state")
+_PERSISTENT = ("parameter", "buffer", "input", "state")
 
 
 class Edges(NamedTuple):
@@ -66,10 +66,10 @@ def fused(graph: Graph) -> Graph:
         None if cost is None or op.kind == "view" else groups.extent(op, tensors)
         for op, cost in zip(ops, op_costs, strict=True)
     ]
-    free = rewrites.recomputed_where_used(ops, tensors, [each is not None for each in extents], flow)
-    held = frozenset(flow.storage[index] for index, spec in enumerate(tensors) if spec.role in _HELD)
-    program = _Program(tensors, ops, flow, op_costs, free, held, tuple(extents))
-    kernels = [_kernel(members, program) for members in groups.grouped(ops, extents, flow, free)]
+    recomputed = rewrites.recomputed_where_used(ops, tensors, [each is not None for each in extents], flow)
+    persistent = frozenset(flow.storage[index] for index, spec in enumerate(tensors) if spec.role in _PERSISTENT)
+    program = _Program(tensors, ops, flow, op_costs, recomputed, persistent, tuple(extents))
+    kernels = [_kernel(members, program) for members in groups.grouped(ops, extents, flow, recomputed)]
     return msgspec.structs.replace(
         graph, tensors=tensors, ops=tuple(kernels), conventions=(*graph.conventions, CONVENTION, *rewritten.notes)
     )
@@ -79,8 +79,8 @@ class _Program(NamedTuple):
     """A program taken apart: what `_kernel` puts together again.
 
     Attributes:
-        free: operations that are computed where they are used.
-        held: storages that outlive the program.
+        recomputed: operations that are computed where they are used.
+        persistent: storages that outlive the program.
         extents: what each operation loops over; None for a call of a library.
     """
 
@@ -88,8 +88,8 @@ class _Program(NamedTuple):
     ops: tuple[Op, ...]
     flow: Flow
     costs: tuple[Cost | None, ...]
-    free: frozenset[int]
-    held: frozenset[int]
+    recomputed: frozenset[int]
+    persistent: frozenset[int]
     extents: tuple[Extent | None, ...]
 
 
@@ -153,7 +153,7 @@ def _access(members: tuple[int, ...], program: _Program) -> str:
 
 def _edges(members: tuple[int, ...], program: _Program) -> Edges:
     """What `members` read that none of them made, and what they write that somebody else reads."""
-    tensors, ops, flow, op_costs, free = program[:5]
+    tensors, ops, flow, op_costs, recomputed = program[:5]
     inside = set(members)
     reads: dict[int, tuple[int, float]] = {}
     writes: dict[int, tuple[int, float]] = {}
@@ -162,7 +162,7 @@ def _edges(members: tuple[int, ...], program: _Program) -> Edges:
         assert cost is not None  # what has no cost stays alone
         size = _read_sizes(ops[number], cost, tensors)
         for read in flow.reads[number]:
-            if read.writer in free or (read.covered and read.writer in inside):
+            if read.writer in recomputed or (read.covered and read.writer in inside):
                 continue
             first, read_bytes = reads.get(read.whole, (read.tensor, 0.0))
             part, whole = size[read.tensor], tensors[read.tensor].nbytes
@@ -192,7 +192,7 @@ def _leaves(number: int, index: int, inside: set[int], program: _Program) -> boo
     flow, ops = program.flow, program.ops
     place = flow.storage[index]
     writers = flow.writers[place]
-    if not inside.issuperset(writers) or place in program.held:
+    if not inside.issuperset(writers) or place in program.persistent:
         return True
     if any(not flow.readers[writer].get(place, inside) <= inside for writer in writers):
         return True

@@ -52,18 +52,18 @@ def _check(constants: Constants, base: Constants) -> None:
             raise RooflabError(f"{name} is {constant.value}, expected a number of 0 or more")
 
 
-def fits(constants: Constants, machine: Machine) -> bool:
+def apply_to(constants: Constants, machine: Machine) -> bool:
     """Whether `constants` are for the kind of machine that `machine` is."""
     return "any" in (constants.kind, machine.kind) or constants.kind == machine.kind
 
 
-def fitting(constants: Constants, machine: Machine) -> Constants:
+def checked_for(constants: Constants, machine: Machine) -> Constants:
     """`constants`, where they are for the kind of machine that `machine` is.
 
     Raises:
         RooflabError: constants of GPUs for a CPU, or the other way round.
     """
-    if not fits(constants, machine):
+    if not apply_to(constants, machine):
         raise RooflabError(
             f"constants {constants.family} are for a {constants.kind}, and {machine.name} is a {machine.kind}"
         )

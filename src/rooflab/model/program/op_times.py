@@ -126,7 +126,7 @@ def _grouped(work: PreparedRows, device: Device) -> list[tuple[Mechanism, np.nda
     """The rows by mechanism, with the features of each; equal rows are looked at once."""
     groups: dict[int, tuple[list[int], list[Any]]] = {}
     by_cost: dict[tuple, tuple[int, Any]] = {}
-    fitting: dict[str | None, list[tuple[int, Mechanism]]] = {}
+    mechanisms: dict[str | None, list[tuple[int, Mechanism]]] = {}
     tensors = work.graph.tensors
     for number, row in enumerate(work.rows):
         op = row.op
@@ -134,9 +134,9 @@ def _grouped(work: PreparedRows, device: Device) -> list[tuple[Mechanism, np.nda
         key = (id(row.cost), op.name, tuple([tensors[index].strides for index in (*op.inputs, *op.outputs)]))
         choice = by_cost.get(key)
         if choice is None:
-            if op.kind not in fitting:
-                fitting[op.kind] = _fitting(op.kind, device)
-            choice = by_cost[key] = _features(row, tensors, fitting[op.kind])
+            if op.kind not in mechanisms:
+                mechanisms[op.kind] = _mechanisms_for(op.kind, device)
+            choice = by_cost[key] = _features(row, tensors, mechanisms[op.kind])
         rows, values = groups.setdefault(choice[0], ([], []))
         rows.append(number)
         values.append(choice[1])
@@ -146,7 +146,7 @@ def _grouped(work: PreparedRows, device: Device) -> list[tuple[Mechanism, np.nda
     ]
 
 
-def _fitting(kind: str | None, device: Device) -> list[tuple[int, Mechanism]]:
+def _mechanisms_for(kind: str | None, device: Device) -> list[tuple[int, Mechanism]]:
     """The mechanisms for `kind` that model this sort of machine and have constants in its family."""
     return [
         (number, each)
@@ -157,12 +157,12 @@ def _fitting(kind: str | None, device: Device) -> list[tuple[int, Mechanism]]:
     ]
 
 
-def _features(row: Row, tensors: tuple, fitting: list[tuple[int, Mechanism]]) -> tuple[int, Any]:
+def _features(row: Row, tensors: tuple, mechanisms: list[tuple[int, Mechanism]]) -> tuple[int, Any]:
     op, cost = row.op, row.cost
     assert cost is not None  # `prepare` leaves out rows without a cost
     inputs = tuple([tensors[index] for index in op.inputs])
     outputs = tuple([tensors[index] for index in op.outputs])
-    for number, mechanism in fitting:
+    for number, mechanism in mechanisms:
         features = mechanism.features(op, inputs, outputs, cost)
         if features is not None:
             return number, features

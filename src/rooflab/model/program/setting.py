@@ -100,9 +100,9 @@ def setting(report: Report, machine: Machine, changes: Mapping[str, Any], change
 
 def _constants(asked: Constants | None, before: Constants | None, machine: Machine) -> Constants | None:
     if asked is not None:
-        return constants_file.fitting(asked, machine)
+        return constants_file.checked_for(asked, machine)
     # What an earlier prediction took goes on where it can: a GPU's constants say nothing of a CPU.
-    return before if before is not None and constants_file.fits(before, machine) else None
+    return before if before is not None and constants_file.apply_to(before, machine) else None
 
 
 def what_if(changes: Mapping[str, Any] | str) -> WhatIf:
