@@ -52,6 +52,7 @@ def test_constants_that_made_the_times_are_found_again():
     assert found.helps
 
 
+@pytest.mark.slow
 def test_one_wild_time_moves_nothing():
     noise = np.ones(len(OPS))
     noise[5] = 30.0

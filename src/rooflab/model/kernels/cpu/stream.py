@@ -50,9 +50,9 @@ COLUMNS = (
     "double",
     "grain",
     "fresh_bytes",
-    "pieces",
+    "random_accesses",
     "table_bytes",
-    "starts",
+    "loop_starts",
     "sums_bytes",
     "past_caches",
 )
@@ -65,7 +65,7 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features:
     elements = largest.elements if largest is not None else 0
     work, units = _work(op, inputs, outputs, elements, torch)
     own = {id(spec) for spec in inputs}
-    pieces, table = _random(op, inputs, outputs, cost, torch)
+    accesses, table = _random(op, inputs, outputs, cost, torch)
     down = op.kind == "reduction" and not torch and not _along_rows(op, inputs[0], outputs[0])
     return (
         float(torch),
@@ -75,7 +75,7 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features:
         float(any(number_format(spec.dtype).bits >= 64 for spec in (*inputs, *outputs)[:1])),
         float(_grain(op, elements, torch)),
         float(max((spec.nbytes for spec in outputs if id(spec) not in own), default=0.0)),
-        pieces,
+        accesses,
         table,
         _starts(op, inputs, outputs, torch),
         # A sum down the rows reads and writes its running sums at each row.
@@ -194,10 +194,10 @@ def time(x: Columns, device: Device) -> KernelTimes:
     peak = np.where(double > 0, cores.flop_per_s["fp64"], cores.flop_per_s["fp32"])
     starts = np.where(torch > 0, c("torch.start_clocks"), c("numpy.start_clocks")) / device.clock_hz
     compute = x["units"] * _unit_s(x["work"], torch, peak, device) / threads
-    starts = x["starts"] * starts / threads
+    starts = x["loop_starts"] * starts / threads
     moved = core_times.traffic(x, device, threads, x["past_caches"])
     sums = core_times.running_s(x, device)
-    random = x["pieces"] * core_times.latency_s(x["table_bytes"], device) / c("cpu.core_misses") / threads
+    random = x["random_accesses"] * core_times.latency_s(x["table_bytes"], device) / c("cpu.core_misses") / threads
     memory = np.maximum(moved.memory_s, random)
     # A gather copies one row while it waits for the next; a strided copy waits for each line.
     waits = np.where(WORK.index("piece") == x["work"], np.maximum(compute, random), compute + random)
