@@ -29,8 +29,9 @@ from measured import Case, LeftOut
 
 import rooflab
 from rooflab.errors import RooflabError
-from rooflab.model.device import constants, device
-from rooflab.model.program import row_times
+from rooflab.model.device.constants import family_names
+from rooflab.model.device.device import device_of
+from rooflab.model.program import op_times
 
 ALPHA = 0.2  # the bars are meant to hold 80 %
 
@@ -79,10 +80,10 @@ def judge(case: Case) -> Judged | LeftOut:
 def _roofline(report: rooflab.Report) -> float:
     """Datasheet peaks alone: every row the longer of arithmetic and memory, nothing else."""
     assert report.machine is not None
-    cold = device.of(report.machine, cache="cold")
-    work = row_times.prepare(report.graph, report.rows)
+    cold = device_of(report.machine, cache="cold")
+    work = op_times.prepare(report.graph, report.rows)
     counts = np.array([row.op.count for row in work.rows], float)
-    return float(counts @ row_times.times(work, cold).floor_s[:, 0])
+    return float(counts @ op_times.predict_times(work, cold).floor_s[:, 0])
 
 
 def cases(truth: Path, data: Path, only: str | None) -> Iterator[Case | LeftOut]:
@@ -191,7 +192,7 @@ def peers(judged: list[Judged]) -> list[tuple[str, int, float, float]]:
 def fitted() -> dict[str, int]:
     """How many numbers each family's own file states as fitted to measured times."""
     found = {}
-    for name in constants.family_names():
+    for name in family_names():
         # What a family takes from one that it is like is counted there.
         tables = tomllib.loads((resources.files("rooflab.model") / "data" / f"{name}.toml").read_text()).values()
         stated = [each for topic in tables if isinstance(topic, dict) for each in topic.values()]
@@ -206,11 +207,12 @@ def speed(reports: list[rooflab.Report], machine: rooflab.Machine) -> tuple[floa
     graph, many = max(rows, key=lambda each: len(each[1]))
     repeated = (many * (1000 // len(many) + 1))[:1000]
     best = min(
-        _timed(lambda: row_times.times(row_times.prepare(graph, repeated), device.of(machine))) for _ in range(7)
+        _timed(lambda: op_times.predict_times(op_times.prepare(graph, repeated), device_of(machine)))
+        for _ in range(7)
     )
-    some = row_times.prepare(graph, many[:100])
-    swept = device.of(machine, knobs={"bandwidth": np.linspace(0.5, 2, 10_000)})
-    seconds = min(_timed(lambda: row_times.times(some, swept)) for _ in range(3))
+    some = op_times.prepare(graph, many[:100])
+    swept = device_of(machine, knobs={"bandwidth": np.linspace(0.5, 2, 10_000)})
+    seconds = min(_timed(lambda: op_times.predict_times(some, swept)) for _ in range(3))
     return best, len(some.rows) * 10_000 / seconds
 
 

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rooflab.errors import RooflabError
-from rooflab.units import FLOP_PER_FMA, GIB, KIB, MIB, TIB, duration, iec, parse, parse_any, si
+from rooflab.units import FLOP_PER_FMA, GIB, KIB, MIB, TIB, duration, iec, number_or_text, parse, parse_any, si
 
 READ = (
     ("3.35 TB/s", "byte/s", 3.35e12),
@@ -166,3 +166,13 @@ def test_duration(seconds, text):
 
 def test_a_multiply_add_is_two_operations():
     assert FLOP_PER_FMA == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("3", 3), ("-0.5", -0.5), ("1e3", 1000.0), ("True", True), ("false", False), ("same", "same"), ("", "")],
+)
+def test_a_text_is_read_as_the_number_or_truth_that_it_is(text, value):
+    read = number_or_text(text)
+    assert read == value
+    assert type(read) is type(value)

@@ -173,6 +173,23 @@ def duration(seconds: float | None) -> str:
     return si(seconds, "s")
 
 
+def number_or_text(text: str) -> bool | float | str:
+    """What `text` says: a whole number, a number, "true" or "false" as a bool, else the text itself.
+
+    >>> number_or_text("3"), number_or_text("0.5"), number_or_text("True"), number_or_text("same")
+    (3, 0.5, True, 'same')
+    """
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    for read in (int, float):
+        try:
+            return read(text)
+        except ValueError:
+            # not a number of that sort: the next, and in the end the text, is meant
+            continue
+    return text
+
+
 def _significant(value: float, digits: int) -> str:
     """`value` rounded to `digits` significant digits, never in scientific notation."""
     whole = max(0, digits - 1 - math.floor(math.log10(abs(value)))) if value else 0

@@ -9,7 +9,7 @@ import pytest
 
 import rooflab
 from rooflab import views
-from rooflab.model.device import constants as families
+from rooflab.model.device.constants import constants_of
 
 MACHINE = rooflab.machine("epyc-7763")
 SIZES = (10_000, 20_000, 40_000, 80_000, 160_000, 320_000, 640_000, 1_280_000)
@@ -18,7 +18,7 @@ SIZES = (10_000, 20_000, 40_000, 80_000, 160_000, 320_000, 640_000, 1_280_000)
 @pytest.fixture(scope="module")
 def timings(tmp_path_factory):
     """Exponentials that take twice what the family says, a row of nonsense, a negative time."""
-    base = families.of(MACHINE)
+    base = constants_of(MACHINE)
     constants = base.replaced({"numpy.exp_flop": 2 * base("numpy.exp_flop")})
     lines = ["kind,shapes,dtype,time", "bogus,8,fp32,1 us", "add,8 8,fp32,-1 us"]
     for size in SIZES:

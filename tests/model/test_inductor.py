@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 import logging
 import shutil
 import sys
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -16,10 +13,10 @@ import rooflab
 from rooflab.model.compiler import fusion
 from rooflab.types.report import Report
 from rooflab.work import counting
+from support.model.torch_models import build
 
 torch = pytest.importorskip("torch")
 F = torch.nn.functional
-SHARED = Path(__file__).resolve().parents[3] / "shared" / "truth"
 
 
 def compiled(report: Report) -> Report:
@@ -27,24 +24,12 @@ def compiled(report: Report) -> Report:
     return counting.report(fusion.fused(report.graph), report.name)
 
 
-def _models() -> ModuleType:
-    path = SHARED / "models.py"
-    if not path.exists():
-        pytest.skip(f"no measured models at {path}")
-    spec = importlib.util.spec_from_file_location("truth_models", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-# kernels that PyTorch 2.11's inductor wrote on an H200 (truth: inductor_kernels), of a program's own code
+# kernels that PyTorch 2.11's inductor wrote on an H200, measured for this project, of a program's own code
 WHOLE = [
     ("mlp-b16", 8),
     ("gpt2-b8-t1024", 38),
     ("vit-b64", 37),
-    ("llama8b-b1-t1-c1024", 193),
+    pytest.param("llama8b-b1-t1-c1024", 193, marks=pytest.mark.slow),
     ("resnet50-b64", 68),
 ]
 
@@ -52,7 +37,7 @@ WHOLE = [
 @pytest.mark.parametrize(("name", "inductor"), WHOLE)
 def test_whole_models_have_as_many_kernels_as_inductor_makes(name: str, inductor: int) -> None:
     """The compiler's own kernels, and fewer bytes; inductor also relays weights of convolutions, and pads."""
-    model, inputs = _models().build(name, "meta")
+    model, inputs = build(name)
     with torch.no_grad():
         report = rooflab.analyze(model, *inputs)
     made = compiled(report)
@@ -103,6 +88,7 @@ AGAINST = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs a C++ compiler")
 @pytest.mark.skipif(sys.platform != "linux", reason="inductor's CPU code is tried on Linux")
 @pytest.mark.parametrize("case", AGAINST, ids=["chain", "attention", "mlp", "block"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -74,7 +75,7 @@ def test_a_device_fed_from_network_storage_waits():
     assert found.feed.idle == pytest.approx(1 - 8333.33 / 10_000, abs=1e-5)
     assert found.feed.binds == "network"
     assert found.unknown == ("DRAM",)  # an H200 says nothing of its host
-    slower = found._replace(feed=transfer.feed(found, 150e3, 8000))
+    slower = msgspec.structs.replace(found, feed=transfer.feed(found, 150e3, 8000))
     assert (slower.feed.binds, slower.feed.idle, slower.feed.samples_per_s) == ("device", 0, 8000)
 
 

@@ -130,19 +130,6 @@ def whole_numbers(texts: Sequence[str], option: str, example: str = "batch=8") -
     return values
 
 
-def number_or_text(text: str) -> Any:
-    """A number, True or False, or the text itself."""
-    if text.lower() in ("true", "false"):
-        return text.lower() == "true"
-    for read in (int, float):
-        try:
-            return read(text)
-        except ValueError:
-            # not a number of that sort: the next, and in the end the text, is meant
-            continue
-    return text
-
-
 class Wanted(NamedTuple):
     """What the options of a prediction say, read and checked.
 

@@ -15,13 +15,13 @@ from rooflab.cli.options import (
     echo_json,
     examples,
     needs_machine,
-    number_or_text,
     output_options,
     pairs,
     prediction_options,
     whole_numbers,
 )
 from rooflab.errors import RooflabError
+from rooflab.units import number_or_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable

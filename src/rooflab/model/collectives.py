@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rooflab.errors import RooflabError, UnknownNameError
-from rooflab.model.device import constants as families
+from rooflab.model.device.constants import constants_of
 from rooflab.types.constants import Constants
 from rooflab.types.machine import Link, Machine, is_main_memory
 
@@ -112,7 +112,7 @@ def network(
         RooflabError: the machine states no link or no memory bandwidth.
         UnknownNameError: no such link.
     """
-    c = constants or families.of(machine)
+    c = constants or constants_of(machine)
     chosen = find_link(machine, link, node_ranks)
     units = machine.compute_units if machine.kind == "system" and machine.compute_units else 1
     memory = next((level for level in machine.levels if is_main_memory(level)), None)
@@ -152,8 +152,8 @@ def _is_bridge(link: Link) -> bool:
 
 def _joined(topology: str) -> int | None:
     """How many devices a link joins, where its topology says so: "all 72 through NVSwitch"."""
-    found = re.search(r"\ball (\d+) through", topology)
-    return int(found[1]) if found else None
+    match = re.search(r"\ball (\d+) through", topology)
+    return int(match[1]) if match else None
 
 
 def find_link(machine: Machine, wanted: str | None = None, ranks: int | None = None) -> Link:
@@ -165,16 +165,16 @@ def find_link(machine: Machine, wanted: str | None = None, ranks: int | None = N
         RooflabError: it states no link with a bandwidth.
         UnknownNameError: no such link, with near matches.
     """
-    known = [link for link in machine.links if link.each_way_bytes_per_s]
-    if not known:
+    links = [link for link in machine.links if link.each_way_bytes_per_s]
+    if not links:
         raise RooflabError(without_link(machine))
     if wanted is not None:
-        for link in known:
+        for link in links:
             if wanted.casefold() in (link.to.casefold(), *link.name.casefold().split(), link.name.casefold()):
                 return link
-        raise UnknownNameError(f"link of {machine.name}", wanted, [link.name for link in known])
-    wide = [link for link in known if ranks == 2 or not _is_bridge(link)] or known
-    return min(wide, key=lambda link: _JOINING.index(link.to) if link.to in _JOINING else len(_JOINING))
+        raise UnknownNameError(f"link of {machine.name}", wanted, [link.name for link in links])
+    candidates = [link for link in links if ranks == 2 or not _is_bridge(link)] or links
+    return min(candidates, key=lambda link: _JOINING.index(link.to) if link.to in _JOINING else len(_JOINING))
 
 
 def without_link(machine: Machine) -> str | None:

@@ -134,14 +134,14 @@ def of_machine(machine: Machine, dtype: str = "fp32", *, overlap: bool = True) -
     if memory is None or rate is None:
         raise RooflabError(f"{machine.name} states no memory bandwidth: name one with --bandwidth")
     if peak is None:
-        known = ", ".join(dict.fromkeys(each.dtype for each in machine.peaks if each.dtype)) or "none"
-        raise RooflabError(f"{machine.name} states no {dtype} peak, expected one of: {known}")
-    found = Memory(
+        formats = ", ".join(dict.fromkeys(each.dtype for each in machine.peaks if each.dtype)) or "none"
+        raise RooflabError(f"{machine.name} states no {dtype} peak, expected one of: {formats}")
+    memory_tier = Memory(
         bandwidth_bytes_per_s=rate.value,
         latency_s=memory.latency_s or 0.0,
         line_bytes=memory.line_bytes or 64,
     )
-    return System(core=ComputeCore(peak_flop_per_s=peak.value), memory=found, overlap=overlap)
+    return System(core=ComputeCore(peak_flop_per_s=peak.value), memory=memory_tier, overlap=overlap)
 
 
 Case = tuple[StreamingKernel, System]
@@ -198,8 +198,8 @@ def turning_point(
     change = _change(parameter)
 
     def ahead(value: float) -> float:
-        found = run(*change(kernel, system, value))
-        return found.memory_s - found.compute_s
+        times = run(*change(kernel, system, value))
+        return times.memory_s - times.compute_s
 
     for end in (low, high):
         if ahead(end) == 0:

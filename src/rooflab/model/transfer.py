@@ -43,20 +43,20 @@ def through(
         _check(stage)
         passed.append(_pass(stage, entering, chunks))
         entering *= stage.expands
-    known = [each for each in passed if each.bytes_per_s is not None]
-    if not known:
+    rated = [each for each in passed if each.bytes_per_s is not None]
+    if not rated:
         raise RooflabError(
             f"no rate is known of {', '.join(stage.name for stage in stages)}: give one, such as "
             f'rates={{"{stages[0].name}": "10 Gbit/s"}} (--rate {stages[0].name}="10 Gbit/s")'
         )
-    slowest = max(known, key=_moving_s)
-    fill = sum(each.first_s or 0.0 for each in known)
+    slowest = max(rated, key=_moving_s)
+    fill = sum(each.first_s or 0.0 for each in rated)
     if overlap:
         time_s = fill + (chunks - 1) / chunks * _moving_s(slowest)
         steady = nbytes / _moving_s(slowest)
     else:
-        time_s = sum(each.time_s or 0.0 for each in known)
-        steady = nbytes / sum(map(_moving_s, known))
+        time_s = sum(each.time_s or 0.0 for each in rated)
+        steady = nbytes / sum(map(_moving_s, rated))
     return Transfer(
         nbytes=nbytes,
         overlap=overlap,
@@ -83,7 +83,7 @@ def _moving_s(passed: Passed) -> float:
     return passed.nbytes / passed.bytes_per_s if passed.bytes_per_s else 0.0
 
 
-def feed(found: Transfer, sample_bytes: float, device_samples_per_s: float) -> Feed:
+def feed(transfer: Transfer, sample_bytes: float, device_samples_per_s: float) -> Feed:
     """What a device gets that could compute `device_samples_per_s` of samples of `sample_bytes` at the start.
 
     Raises:
@@ -92,9 +92,9 @@ def feed(found: Transfer, sample_bytes: float, device_samples_per_s: float) -> F
     for name, value in (("a sample", sample_bytes), ("samples a second of the device", device_samples_per_s)):
         if not (math.isfinite(value) and value > 0):
             raise RooflabError(f"{name}: got {value}, expected more than zero")
-    supply = found.steady_bytes_per_s / sample_bytes
+    supply = transfer.steady_bytes_per_s / sample_bytes
     samples = min(supply, device_samples_per_s)
-    binds = found.binds if supply < device_samples_per_s else "device"
+    binds = transfer.binds if supply < device_samples_per_s else "device"
     return Feed(samples, supply, device_samples_per_s, 1 - samples / device_samples_per_s, binds)
 
 
@@ -123,22 +123,22 @@ def stages(
     Raises:
         UnknownNameError: a name that nothing here has, with near matches, or one in `rates` that is not in `path`.
     """
-    for what, given in (("rate", rates), ("latency", latencies), ("expansion", expands)):
-        for name in given or {}:
+    for what, by_name in (("rate", rates), ("latency", latencies), ("expansion", expands)):
+        for name in by_name or {}:
             if name not in path:
                 raise UnknownNameError(f"stage of that {what}", name, path)
     if not isinstance(threads, int):
         for name in threads:
             if name not in path:
                 raise UnknownNameError("stage of these threads", name, path)
-    made = []
+    resolved = []
     for name in path:
-        found = _found(name, machine, host, known=name in (rates or {}))
-        rate, where = found.bytes_per_s, found.where
+        stage = _stage_called(name, machine, host, has_rate=name in (rates or {}))
+        rate, where = stage.bytes_per_s, stage.where
         if rates and name in rates:
             rate, where = _quantity(rates[name], "byte/s"), "given"
-        latency = _quantity(latencies[name], "s") if latencies and name in latencies else found.latency_s
-        made.append(
+        latency = _quantity(latencies[name], "s") if latencies and name in latencies else stage.latency_s
+        resolved.append(
             Stage(
                 name=name,
                 bytes_per_s=rate,
@@ -148,7 +148,7 @@ def stages(
                 where=where,
             )
         )
-    return tuple(made)
+    return tuple(resolved)
 
 
 # What people call the parts that `data/ladder.toml` describes.
@@ -162,7 +162,7 @@ _TYPICAL = {
 _HOST_MEMORY = ("dram", "ram", "hostmemory")
 
 
-def _found(name: str, machine: Machine | None, host: Machine | None, known: bool) -> Stage:
+def _stage_called(name: str, machine: Machine | None, host: Machine | None, has_rate: bool) -> Stage:
     wanted = squash(name)
     for owner in (machine, host):
         part = None if owner is None else _part(wanted, owner)
@@ -171,7 +171,7 @@ def _found(name: str, machine: Machine | None, host: Machine | None, known: bool
     if wanted in _TYPICAL:
         outer = ladder.outer()
         return _of(outer.level(_TYPICAL[wanted]), name, outer)
-    if known or wanted in _HOST_MEMORY:
+    if has_rate or wanted in _HOST_MEMORY:
         return Stage(name=name, bytes_per_s=None, where="not stated")
     names = [*_TYPICAL, *_HOST_MEMORY]
     for owner in (machine, host):
@@ -212,8 +212,8 @@ def _of(part: Level | Link, name: str, owner: Machine) -> Stage:
     return Stage(name=name, bytes_per_s=value, latency_s=part.latency_s or 0.0, where=where)
 
 
-def _quantity(given: str | float, dimension: str) -> float:
-    return parse(given, dimension) if isinstance(given, str) else float(given)
+def _quantity(value: str | float, dimension: str) -> float:
+    return parse(value, dimension) if isinstance(value, str) else float(value)
 
 
 def _check(stage: Stage) -> None:

@@ -128,7 +128,7 @@ def predict(report: Report, machine: Machine | str | PathLike[str], **setting: U
     """
     import msgspec
 
-    from rooflab.model.program import forecast, recast
+    from rooflab.model.program import forecast, precision
     from rooflab.model.program import setting as settings
     from rooflab.work import counting
 
@@ -143,7 +143,7 @@ def predict(report: Report, machine: Machine | str | PathLike[str], **setting: U
             "batch, or let `rooflab analyze FILE.py:NAME --what-if batch=N` do so"
         )
     if change is not None and change.dtype is not None:
-        graph = recast.recast(report.captured or report.graph, change.dtype)
+        graph = precision.change_dtype(report.captured or report.graph, change.dtype)
         other = counting.report(graph, f"{report.name} in {change.dtype}", report.environment)
         report = msgspec.structs.replace(other, setting=report.setting)
     return forecast.predict_on(report, target, settings.setting(report, target, checked, change))
@@ -249,7 +249,7 @@ def calibrate(
         rows.timed,
         target,
         cache=cache,
-        constants=None if base is None else constants_file.fitting(base, target),
+        constants=None if base is None else constants_file.checked_for(base, target),
         dropped=rows.dropped,
         progress=progress,
     )

@@ -29,7 +29,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         power: "burst" (clocks as for milliseconds of work) or "sustained" (as power and heat allow).
         dispatch_s: host seconds of one bare element-wise call in eager mode, which the times of all sorts of
             calls scale with; None: the machine's, else its family's.
-        what_if: factors on the machine's numbers, by knob of `model.device.KNOBS`.
+        what_if: factors on the machine's numbers, by knob of `rooflab.model.device.device.KNOBS`.
         constants: those of the model, where other ones than those of the machine's family are taken.
     """
 

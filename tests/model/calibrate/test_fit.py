@@ -9,9 +9,9 @@ import rooflab
 from rooflab.errors import RooflabError
 from rooflab.model.calibrate import fit
 from rooflab.model.calibrate.timings import Timed
-from rooflab.model.device import constants as families
+from rooflab.model.device.constants import constants_of
 from rooflab.model.program import forecast
-from rooflab.types.prediction import Setting
+from rooflab.types.setting import Setting
 
 MACHINE = rooflab.machine("epyc-7763")
 OPS = [
@@ -24,12 +24,12 @@ OPS = [
 
 def timed(factors, noise=None, ops=OPS, machine=MACHINE):
     """Times as predicted with some constants multiplied, each then by its factor of `noise`."""
-    base = families.of(machine)
+    base = constants_of(machine)
     constants = base.replaced({name: base(name) * factor for name, factor in factors.items()})
     made = []
     for number, (kind, shapes, attrs) in enumerate(ops):
         report = rooflab.op(kind, *" ".join(shapes).split(), **attrs)
-        found = forecast.predict_on(report, machine, Setting(), constants)
+        found = forecast.predict_on(report, machine, Setting(constants=constants))
         assert found.prediction is not None
         factor = 1.0 if noise is None else noise[number]
         made.append(Timed(report.name, report, (0,), found.prediction.time_s * factor))
@@ -40,6 +40,7 @@ def changed(found):
     return {each.name: each.after / each.before for each in found.changes if not each.name.endswith(".spread")}
 
 
+@pytest.mark.slow
 def test_constants_that_made_the_times_are_found_again():
     factors = {"numpy.exp_flop": 1.6, "numpy.scan_clocks": 0.5, "numpy.ufunc_calls": 2.0}
     found = fit.fit(timed(factors), MACHINE)
@@ -51,19 +52,22 @@ def test_constants_that_made_the_times_are_found_again():
     assert found.helps
 
 
+@pytest.mark.slow
 def test_one_wild_time_moves_nothing():
     noise = np.ones(len(OPS))
     noise[5] = 30.0
     assert changed(fit.fit(timed({}, noise), MACHINE)) == {}
 
 
+@pytest.mark.slow
 def test_what_no_time_depends_on_stays_and_is_said():
     found = fit.fit(timed({"numpy.exp_flop": 1.6}), MACHINE)
     assert "torch.exp_flop" in found.unseen
     assert "numpy.scan_clocks" in found.unmoved
-    assert found.constants("torch.exp_flop") == families.of(MACHINE)("torch.exp_flop")
+    assert found.constants("torch.exp_flop") == constants_of(MACHINE)("torch.exp_flop")
 
 
+@pytest.mark.slow
 def test_times_that_fit_already_change_nothing_and_help_nothing():
     found = fit.fit(timed({}), MACHINE)
     assert changed(found) == {}
@@ -71,6 +75,7 @@ def test_times_that_fit_already_change_nothing_and_help_nothing():
     assert found.before.median == pytest.approx(0, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_a_share_of_a_roof_stays_under_the_roof():
     ops = [("matmul", (f"{n}x{n} {n}x{n}",), {}) for n in (256, 320, 384, 448, 512, 640, 768, 1024)]
     found = fit.fit(timed({}, np.full(len(ops), 0.5), ops), MACHINE)
@@ -79,19 +84,22 @@ def test_a_share_of_a_roof_stays_under_the_roof():
     assert all(each.after <= 1 + 1e-12 for each in shares)
 
 
+@pytest.mark.slow
 def test_spreads_follow_the_errors_on_rows_not_used():
     quiet = fit.fit(timed({}), MACHINE)
     noise = np.exp(np.random.default_rng(0).normal(0, 0.6, len(OPS)))
     loud = fit.fit(timed({}, noise), MACHINE)
     name = "cpu_stream.spread"
-    assert quiet.constants(name) < families.of(MACHINE)(name) < loud.constants(name)
+    assert quiet.constants(name) < constants_of(MACHINE)(name) < loud.constants(name)
 
 
+@pytest.mark.slow
 def test_the_same_times_give_the_same_constants():
     first, second = (fit.fit(timed({"numpy.exp_flop": 1.6}), MACHINE) for _ in range(2))
     assert first.changes == second.changes
 
 
+@pytest.mark.slow
 def test_a_gpus_constants_are_refitted_too():
     gpu = rooflab.machine("h200")
     ops = [("matmul", (f"{n}x64 64x{n}",), {}) for n in (32, 64, 96, 128, 160, 192, 224, 256)]

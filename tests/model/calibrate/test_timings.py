@@ -61,7 +61,7 @@ def test_json_takes_shapes_as_a_list_and_settings_beside_or_in_attrs(file):
     ("line", "reason"),
     [
         ("matmull,8x8 8x8,fp32,1 us", "line 3: unknown operation 'matmull'; did you mean matmul"),
-        ("add,8 8,fp32,-1 us", "line 3: time is -1 us, expected a time above zero"),
+        ("add,8 8,fp32,-1 us", "line 3: time is -1 us, expected a positive time"),
         ("add,8 8,fp32,12", "line 3: '12' has no unit, expected a number and a unit"),
         ("add,8 8,fp32,3 GB", "line 3: '3 GB' is in byte, expected s"),
         ("add,8 8,fp32,", "line 3: got no time, expected one of time (such as '187 us'), time_s"),

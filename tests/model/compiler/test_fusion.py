@@ -295,6 +295,7 @@ class Program:
 STEPS = st.lists(st.tuples(st.integers(0, 10), st.integers(0, 20), st.integers(0, 20)), min_size=1, max_size=40)
 
 
+@pytest.mark.slow
 @given(STEPS)
 @settings(max_examples=300)
 def test_fusion_never_adds_bytes_nor_breaks_the_order(steps: list[tuple[int, int, int]]) -> None:

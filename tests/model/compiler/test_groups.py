@@ -85,7 +85,7 @@ def test_a_kernel_comes_after_all_it_needs() -> None:
     assert found == [(1,), (2,), (0, 3)]
 
 
-def test_extents() -> None:
+def test_an_operation_loops_over_its_elements_or_rows() -> None:
     """Elements and rows of a loop; None for calls of a library."""
     x, w = (TensorSpec(shape, "fp32", 4.0 * elements) for shape, elements in (((6, 4, 8), 192), ((8,), 8)))
     c = TensorSpec((4,), "fp32", 16.0)
@@ -99,6 +99,6 @@ def test_extents() -> None:
     assert loop("norm", [x, c], function="batch", training=True) == Extent(192, rows=4)
     assert loop("norm", [x, c], function="batch", training=False) == Extent(192)
     assert loop("norm", [x, c], function="group", groups=2) == Extent(192, rows=12)
-    assert loop("pool", [x]) == Extent(192, takes=False)
+    assert loop("pool", [x]) == Extent(192, takes_producers=False)
     assert loop("matmul", [x, w]) is None
     assert loop("sort", [x]) is None

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 import rooflab
 from rooflab.errors import FileError, RooflabError
-from rooflab.model.calibrate import constants_file, fit
+from rooflab.model.calibrate import fit
 from rooflab.model.calibrate.timings import Timed
-from rooflab.model.device import constants as families
+from rooflab.model.device import constants_file
+from rooflab.model.device.constants import constants_of
 from rooflab.story import calibrate
 
 MACHINE = rooflab.machine("epyc-7763")
@@ -38,7 +40,7 @@ def file(tmp_path):
 @pytest.fixture(scope="module")
 def timings_file(tmp_path_factory):
     lines = ["kind,shapes,dtype,time_s"]
-    constants = families.of(MACHINE).replaced({"numpy.exp_flop": 100.0})
+    constants = constants_of(MACHINE).replaced({"numpy.exp_flop": 100.0})
     for size in (10_000, 20_000, 40_000, 80_000, 160_000, 320_000, 640_000, 1_280_000):
         report = rooflab.op("exp", size, machine=MACHINE, constants=constants)
         assert report.prediction is not None
@@ -50,7 +52,7 @@ def timings_file(tmp_path_factory):
 
 def test_a_calibration_is_written_read_and_predicts_what_was_timed(timings_file, file):
     found = calibrate(timings_file, MACHINE)
-    path = file(constants_file.text(found, "exp.csv", "2026-11-28"))
+    path = file(constants_file.text(msgspec.structs.replace(found, date="2026-11-28")))
     read = constants_file.read(path)
     assert read("numpy.exp_flop") == pytest.approx(found.constants("numpy.exp_flop"), rel=1e-4)
     source = read.values["numpy.exp_flop"].source
@@ -61,21 +63,23 @@ def test_a_calibration_is_written_read_and_predicts_what_was_timed(timings_file,
     # 100 in place of the family's FLOP, all of it arithmetic
     assert new.time_s is not None
     assert old.time_s is not None
-    assert new.time_s / old.time_s == pytest.approx(100 / families.of(MACHINE)("numpy.exp_flop"), rel=0.05)
+    assert new.time_s / old.time_s == pytest.approx(100 / constants_of(MACHINE)("numpy.exp_flop"), rel=0.05)
     assert any(line.startswith("predictions: constants of cpu as given") for line in new.conventions)
 
 
+@pytest.mark.slow
 def test_a_second_calibration_keeps_what_the_first_changed(timings_file, file):
     first = calibrate(timings_file, MACHINE, constants=file(GOOD.replace("exp_flop", "log_flop")))
-    again = constants_file.read(file(constants_file.text(first, "exp.csv", "2026-11-28")))
+    again = constants_file.read(file(constants_file.text(first)))
     assert again("numpy.log_flop") == 100
     assert again("numpy.exp_flop") == pytest.approx(100, rel=0.06)
 
 
+@pytest.mark.slow
 def test_only_what_differs_from_the_family_is_written():
     ops = [rooflab.op("add", size) for size in range(1000, 9000, 1000)]
     timed = [Timed(each.name, each, (0,), each.on(MACHINE).time_s or 0.0) for each in ops]
-    text = constants_file.text(fit.fit(timed, MACHINE), "t.csv", "2026-11-28")
+    text = constants_file.text(fit.fit(timed, MACHINE))
     assert "[numpy." not in text  # they fit as they are; only the spread narrows
 
 
@@ -106,7 +110,7 @@ def test_a_file_that_cannot_be_used_is_refused_in_one_line(file, text, message):
     assert "\n" not in str(caught.value)
 
 
-def test_no_such_file(tmp_path):
+def test_a_file_that_is_not_there_is_refused_with_what_writes_one(tmp_path):
     with pytest.raises(FileError, match="no such file; `rooflab calibrate` writes one"):
         constants_file.read(tmp_path / "none.toml")
 

@@ -7,14 +7,14 @@ import pytest
 
 import rooflab
 from rooflab.machines import catalog
-from rooflab.model.device import device
+from rooflab.model.device.device import device_of
 
 
 # The levels of a CPU's cores are modelled one by one, in `model/device/cores.py`.
 @pytest.mark.parametrize("name", [name for name in catalog.names() if rooflab.machine(name).kind != "cpu"])
 def test_no_cache_is_slower_than_the_memory_behind_it(name):
     machine = rooflab.machine(name)
-    found = device.of(machine)
+    found = device_of(machine)
     assert min(found.cache_bytes_per_s, found.near_bytes_per_s) >= found.memory_bytes_per_s
 
 

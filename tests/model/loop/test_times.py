@@ -7,7 +7,7 @@ import pytest
 
 import rooflab
 from rooflab.errors import RooflabError
-from rooflab.model.device import constants
+from rooflab.model.device.constants import load_family
 from rooflab.model.loop import times
 from rooflab.types.loop import Code, LoopReport, Static, Timed
 from rooflab.types.simulation import Cache, LevelCounts, Simulation
@@ -204,7 +204,7 @@ def test_accesses_that_wait_for_each_other_take_the_latency(guest):
     latency = guest.level("memory").latency_s
     assert streamed < gathered < chased
     assert chased == pytest.approx(10_000 * latency, rel=0.01)
-    assert gathered == pytest.approx(10_000 * latency / constants.load("cpu")("loop.gathered_in_flight"), rel=0.01)
+    assert gathered == pytest.approx(10_000 * latency / load_family("cpu")("loop.gathered_in_flight"), rel=0.01)
 
 
 @pytest.mark.parametrize(

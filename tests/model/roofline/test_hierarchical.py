@@ -55,7 +55,7 @@ def test_the_published_points_of_gpp(nw, hbm, l2, l1, gflop_per_s, share, bound)
         assert (shares["HBM"], shares["L2"], shares["L1"]) == pytest.approx((0.974, 0.309, 0.168), abs=6e-4)
 
 
-def test_three_regimes():
+def test_a_kernel_is_bound_by_memory_arithmetic_or_the_host():
     # Horace He, Making Deep Learning Go Brrrr: A100 with 19.5 TFLOP/s of vector fp32 and 1.5 TB/s; a unary fp32 op
     # reads and writes 8 bytes an element: memory-bound to 19.5e12 / 1.5e12 × 8 = 104 FLOP an element.
     a100 = machine("A100", {"HBM": 1.5e12}, ((("fp32", "vector"), 19.5e12),))
@@ -86,7 +86,7 @@ def test_a_link_is_one_more_roof():
     assert at(69_000).verdict == ("compute-bound", "bf16 matrix")
 
 
-def test_loading_weights():
+def test_loading_weights_takes_their_bytes_over_the_bandwidth():
     # jax-ml scaling-book, TPUs, question 1: 200 G parameters of bf16 over 32 TPU v4p of 1.23e12 B/s: 10.2 ms
     v4p = machine("TPU v4p", {"HBM": 1.23e12}, ((("bf16", "matrix"), 2.75e14),))
     assert hierarchical.classic(v4p, [], 2 * 200e9 / 32).time_s == pytest.approx(10.2e-3, rel=5e-3)
@@ -130,7 +130,7 @@ BAD = (
     (
         lambda: hierarchical.classic(V100, [], 1).shares(0),
         RooflabError,
-        "a run of 0 s, expected a time above zero",
+        "a run of 0 s, expected a positive time",
     ),
 )
 

@@ -45,7 +45,7 @@ def test_bank_conflicts_against_counting(stride):
 
 @pytest.mark.parametrize("stride", [0, 1, 4, 7, 12, 32, 100])
 @pytest.mark.parametrize("word", [1, 4, 8])
-def test_transactions_against_counting(stride, word):
+def test_transactions_are_the_sectors_that_a_warp_touches(stride, word):
     touched = {(thread * stride + byte) // 32 for thread in range(32) for byte in range(word)}
     assert instruction.global_transactions(stride, word) == len(touched)
 
@@ -121,10 +121,10 @@ def test_what_was_not_counted_is_unknown():
 BAD = (
     (
         lambda: instruction.place(Counts(0, 1, {"L1": 1}), V100),
-        "1 warp instructions in 0 s: expected both above zero",
+        "1 warp instructions in 0 s: expected both positive",
     ),
     (lambda: instruction.place(Counts(1, 1, {}), V100), "no transactions of L1, L2, HBM were counted (got none)"),
-    (lambda: instruction.roofs(1e9, {"L2": 0}), "bandwidth of L2 is 0 bytes/s, expected above zero"),
+    (lambda: instruction.roofs(1e9, {"L2": 0}), "bandwidth of L2 is 0 bytes/s, expected a positive number"),
     (lambda: instruction.peak_inst_per_s(0, 1e9), "instruction peak of 0 SMs"),
     (
         lambda: instruction.predication(Counts(1, 10, {}, thread_inst=321)),

@@ -9,7 +9,7 @@ import pytest
 
 import rooflab
 from rooflab.errors import FileError
-from rooflab.model.roofline import plain
+from rooflab.model.roofline.per_operation import bound_on
 from rooflab.types.work import Graph, Op, TensorSpec
 from rooflab.views.common.labels import inside, overlap
 from rooflab.views.report import files, page, roofline, terminal
@@ -218,7 +218,7 @@ def test_a_mark_lies_at_its_predicted_speed_under_the_roofs():
 
 
 def test_every_mark_lies_on_its_roof_without_predictions():
-    drawn = roofline.layout(plain.bound_on(transformer(machine=None), rooflab.machine("h200")))
+    drawn = roofline.layout(bound_on(transformer(machine=None), rooflab.machine("h200")))
     bandwidth = drawn.roofs.bandwidth.value
     peaks = dict(drawn.roofs.peaks)
     for mark in drawn.marks:

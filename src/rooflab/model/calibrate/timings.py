@@ -106,20 +106,20 @@ def _rows(rows: Iterable[tuple[str, Any]], path: Path) -> Timings:
 def _timed(row: Any) -> Timed:
     if not isinstance(row, Mapping):
         raise RooflabError(f"got {row!r}, expected an object with kind, shapes, dtype and time")
-    given = dict(row)
-    if "_" in given:
-        raise RooflabError(f"got {given['_']}: put quotes around a cell with a comma in it")
-    kind = given.pop("kind", None)
+    cells = dict(row)
+    if "_" in cells:
+        raise RooflabError(f"got {cells['_']}: put quotes around a cell with a comma in it")
+    kind = cells.pop("kind", None)
     if not isinstance(kind, str) or not kind:
         raise RooflabError("no kind, expected the name of an operation, such as matmul")
-    seconds = _seconds(given)
-    framework = str(given.pop("framework", "numpy")).lower()
+    seconds = _seconds(cells)
+    framework = str(cells.pop("framework", "numpy")).lower()
     if framework not in _FRAMEWORKS:
         raise RooflabError(f"framework is {framework!r}, expected {' or '.join(_FRAMEWORKS)}")
-    shapes = given.pop("shapes", ())
+    shapes = cells.pop("shapes", ())
     shapes = tuple(shapes.split()) if isinstance(shapes, str) else tuple(shapes)
-    dtype = given.pop("dtype", "fp32")
-    attrs = {**given.pop("attrs", {}), **{name: _value(value) for name, value in given.items()}}
+    dtype = cells.pop("dtype", "fp32")
+    attrs = {**cells.pop("attrs", {}), **{name: _setting(value) for name, value in cells.items()}}
     graph = by_hand.graph(kind, shapes, dtype=dtype, **attrs)
     op = msgspec.structs.replace(graph.ops[0], name=_FRAMEWORKS[framework] + graph.ops[0].name)
     title = by_hand.title(kind, shapes, dtype)
@@ -127,46 +127,36 @@ def _timed(row: Any) -> Timed:
     return Timed(title, report, (0,), seconds)
 
 
-def _seconds(given: dict[str, Any]) -> float:
-    found = [name for name in ("time", *_SECONDS) if name in given]
-    if len(found) != 1:
-        got = " and ".join(found) or "no time"
+def _seconds(cells: dict[str, Any]) -> float:
+    columns = [name for name in ("time", *_SECONDS) if name in cells]
+    if len(columns) != 1:
+        got = " and ".join(columns) or "no time"
         raise RooflabError(f"got {got}, expected one of time (such as '187 us'), {', '.join(_SECONDS)}")
-    value = given.pop(found[0])
-    if found[0] == "time":
+    value = cells.pop(columns[0])
+    if columns[0] == "time":
         seconds = units.parse(value if isinstance(value, str) else str(value), "s")
     else:
         try:
-            seconds = float(value) * _SECONDS[found[0]]
+            seconds = float(value) * _SECONDS[columns[0]]
         except (TypeError, ValueError):
-            raise RooflabError(f"{found[0]} is {value!r}, expected a number") from None
+            raise RooflabError(f"{columns[0]} is {value!r}, expected a number") from None
     if not math.isfinite(seconds) or seconds <= 0:
-        raise RooflabError(f"{found[0]} is {value}, expected a time above zero")
+        raise RooflabError(f"{columns[0]} is {value}, expected a positive time")
     return seconds
 
 
-def _value(value: Any) -> Any:
-    """A cell's setting as a number or truth where it is one."""
-    if not isinstance(value, str):
-        return value
-    if value.lower() in ("true", "false"):
-        return value.lower() == "true"
-    for read_as in (int, float):
-        try:
-            return read_as(value)
-        except ValueError:
-            # not a number of that sort: the next, and in the end the text, is meant
-            continue
-    return value
+def _setting(value: Any) -> Any:
+    """A cell's text as a number or truth where it is one; JSON's values are what they are."""
+    return units.number_or_text(value) if isinstance(value, str) else value
 
 
 def _observed(raw: dict[str, Any], path: Path) -> Timings:
     """A report's rows that carry {"observation": {"time_s": …}}; its other rows only lie between them."""
     observed = {}
     for number, row in enumerate(raw["rows"]):
-        found = row.pop("observation", None) if isinstance(row, dict) else None
-        if isinstance(found, dict) and isinstance(found.get("time_s"), (int, float)):
-            observed[number] = float(found["time_s"])
+        observation = row.pop("observation", None) if isinstance(row, dict) else None
+        if isinstance(observation, dict) and isinstance(observation.get("time_s"), (int, float)):
+            observed[number] = float(observation["time_s"])
     try:
         report = Report.from_dict(raw)
     except RooflabError as error:
@@ -175,7 +165,7 @@ def _observed(raw: dict[str, Any], path: Path) -> Timings:
     for number, seconds in observed.items():
         name = report.rows[number].op.name
         if not math.isfinite(seconds) or seconds <= 0:
-            dropped.append(f"row {number + 1}: {name} took {seconds} s, expected a time above zero")
+            dropped.append(f"row {number + 1}: {name} took {seconds} s, expected a positive time")
         elif report.rows[number].cost is None:
             dropped.append(f"row {number + 1}: {name} has no formula")
         else:

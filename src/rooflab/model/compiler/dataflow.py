@@ -63,14 +63,14 @@ def flow(tensors: Sequence[TensorSpec], ops: Sequence[Op]) -> Flow:
             after.append(set())
             continue
         needs: set[int] = set()
-        found = []
+        operands = []
         for index in dict.fromkeys(op.inputs):
             place = storage[index]
             writer = writers[place][-1] if writers.get(place) else None
             covered = writer is not None and _comes_from(index, ops[writer].outputs, whole, source)
             if op.kind == "scatter" and index == op.inputs[0]:
                 covered = False  # it must lie in memory, all of it, before anything is added to it
-            found.append(Read(index, whole[index], writer, covered))
+            operands.append(Read(index, whole[index], writer, covered))
             if writer is not None:
                 needs.update(writers[place])
                 readers[writer].setdefault(place, set()).add(number)
@@ -82,7 +82,7 @@ def flow(tensors: Sequence[TensorSpec], ops: Sequence[Op]) -> Flow:
             writers.setdefault(storage[index], []).append(number)
             readers_since[storage[index]] = set()
         needs.discard(number)
-        reads.append(tuple(found))
+        reads.append(tuple(operands))
         after.append(needs)
     return Flow(reads, after, readers, storage, whole, writers)
 
@@ -101,8 +101,8 @@ def _look_through(
 
 def _comes_from(index: int, outputs: Sequence[int], whole: list[int], source: dict[int, int]) -> bool:
     """Whether a tensor is one of `outputs`, or a view of one."""
-    made = {whole[each] for each in outputs}
-    return any(whole[each] in made for each in _chain(index, source))
+    written = {whole[each] for each in outputs}
+    return any(whole[each] in written for each in _chain(index, source))
 
 
 def _chain(index: int, source: dict[int, int]) -> Iterator[int]:
@@ -115,6 +115,6 @@ def _chain(index: int, source: dict[int, int]) -> Iterator[int]:
         index = source[index]
 
 
-def read_by(found: Flow, number: int) -> set[int]:
+def read_by(data_flow: Flow, number: int) -> set[int]:
     """The operations that read something that operation `number` wrote."""
-    return set().union(*found.readers[number].values())
+    return set().union(*data_flow.readers[number].values())

@@ -17,7 +17,7 @@ from rooflab.model.compiler.groups import Extent
 from rooflab.types.work import Cost, Graph, Op, TensorSpec
 from rooflab.work.costs import costs
 
-SAID = (
+CONVENTION = (
     "compiled: element-wise work and reductions are fused as PyTorch's inductor does, products and "
     "convolutions stay calls of a library, attention written out is one kernel"
 )
@@ -41,7 +41,7 @@ _BESIDE = ("norm", "pool", "dropout", "loss")  # kinds whose further results ser
 _WINDOWED = ("pool", "interpolate")
 # Attributes of one operation that do not hold for a kernel of several.
 _NOT_OF_A_KERNEL = ("foreach", "function", "in_place", "vector", "special")
-_HELD = ("parameter", "buffer", "input", "state")
+_PERSISTENT = ("parameter", "buffer", "input", "state")
 
 
 class Edges(NamedTuple):
@@ -58,29 +58,29 @@ def fused(graph: Graph) -> Graph:
     its padding too: under 1 %). Operations without a cost stay alone. A graph does not say which tensors are
     its results: those that nobody reads are taken to be, one that is also read inside its kernel is not.
     """
-    program = rewrites.rewritten(graph)
-    tensors, ops = tuple(program.tensors), tuple(program.ops)
+    rewritten = rewrites.rewrite(graph)
+    tensors, ops = tuple(rewritten.tensors), tuple(rewritten.ops)
     flow = dataflow.flow(tensors, ops)
-    found = costs(msgspec.structs.replace(graph, tensors=tensors, ops=ops))
+    op_costs = costs(msgspec.structs.replace(graph, tensors=tensors, ops=ops))
     extents = [
         None if cost is None or op.kind == "view" else groups.extent(op, tensors)
-        for op, cost in zip(ops, found, strict=True)
+        for op, cost in zip(ops, op_costs, strict=True)
     ]
-    free = rewrites.constants(ops, tensors, [each is not None for each in extents], flow)
-    held = frozenset(flow.storage[index] for index, spec in enumerate(tensors) if spec.role in _HELD)
-    parts = _Parts(tensors, ops, flow, found, free, held, tuple(extents))
-    made = [_kernel(members, parts) for members in groups.grouped(ops, extents, flow, free)]
+    recomputed = rewrites.recomputed_where_used(ops, tensors, [each is not None for each in extents], flow)
+    persistent = frozenset(flow.storage[index] for index, spec in enumerate(tensors) if spec.role in _PERSISTENT)
+    program = _Program(tensors, ops, flow, op_costs, recomputed, persistent, tuple(extents))
+    kernels = [_kernel(members, program) for members in groups.grouped(ops, extents, flow, recomputed)]
     return msgspec.structs.replace(
-        graph, tensors=tensors, ops=tuple(made), conventions=(*graph.conventions, SAID, *program.said)
+        graph, tensors=tensors, ops=tuple(kernels), conventions=(*graph.conventions, CONVENTION, *rewritten.notes)
     )
 
 
-class _Parts(NamedTuple):
+class _Program(NamedTuple):
     """A program taken apart: what `_kernel` puts together again.
 
     Attributes:
-        free: operations that are computed where they are used.
-        held: storages that outlive the program.
+        recomputed: operations that are computed where they are used.
+        persistent: storages that outlive the program.
         extents: what each operation loops over; None for a call of a library.
     """
 
@@ -88,22 +88,22 @@ class _Parts(NamedTuple):
     ops: tuple[Op, ...]
     flow: Flow
     costs: tuple[Cost | None, ...]
-    free: frozenset[int]
-    held: frozenset[int]
+    recomputed: frozenset[int]
+    persistent: frozenset[int]
     extents: tuple[Extent | None, ...]
 
 
-def _kernel(members: tuple[int, ...], parts: _Parts) -> Op:
+def _kernel(members: tuple[int, ...], program: _Program) -> Op:
     """One operation that stands for all of `members`; a call of a library stays as it is."""
-    tensors, ops, found = parts.tensors, parts.ops, parts.costs
-    number = _lead(members, parts)
-    lead, loops = ops[number], parts.extents[number]
+    tensors, ops, op_costs = program.tensors, program.ops, program.costs
+    number = _lead(members, program)
+    lead, loops = ops[number], program.extents[number]
     if loops is None:
         return lead
-    edges = _edges(members, parts)
+    edges = _edges(members, program)
     flop: dict[tuple, float] = {}
     for number in members:
-        cost = found[number]
+        cost = op_costs[number]
         for one in cost.flop if cost else ():
             key = (one.engine, one.dtype, one.accumulate)
             flop[key] = flop.get(key, 0) + one.count
@@ -115,7 +115,7 @@ def _kernel(members: tuple[int, ...], parts: _Parts) -> Op:
         "flop": tuple((engine, dtype, count, sums) for (engine, dtype, sums), count in flop.items()),
         "read_bytes": sum(edges.reads.values()),
         "write_bytes": sum(edges.writes.values()),
-        "access": _access(members, parts),
+        "access": _access(members, program),
         **({"rows": loops.rows} if loops.rows else {}),
     }
     shape = tensors[lead.inputs[0]].shape if lead.inputs else ()
@@ -129,14 +129,14 @@ def _kernel(members: tuple[int, ...], parts: _Parts) -> Op:
     )
 
 
-def _lead(members: tuple[int, ...], parts: _Parts) -> int:
+def _lead(members: tuple[int, ...], program: _Program) -> int:
     """The member whose kind says how the kernel behaves."""
     for kind in _LEADS:
         for number in reversed(members):
-            if parts.ops[number].kind == kind and not _pointwise_norm(parts.ops[number]):
+            if program.ops[number].kind == kind and not _pointwise_norm(program.ops[number]):
                 return number
     # Element-wise work, if any of it computes; else what moves last.
-    pointwise = [n for n in members if parts.ops[n].kind == "pointwise" or _pointwise_norm(parts.ops[n])]
+    pointwise = [n for n in members if program.ops[n].kind == "pointwise" or _pointwise_norm(program.ops[n])]
     return pointwise[-1] if pointwise else members[-1]
 
 
@@ -145,32 +145,32 @@ def _pointwise_norm(op: Op) -> bool:
     return op.kind == "norm" and op.attrs.get("function") == "batch" and not op.attrs.get("training", True)
 
 
-def _access(members: tuple[int, ...], parts: _Parts) -> str:
+def _access(members: tuple[int, ...], program: _Program) -> str:
     """The access pattern of the member that moves most."""
-    known = [cost for number in members if (cost := parts.costs[number]) is not None]
-    return max(known, key=lambda cost: cost.compulsory.nbytes).access
+    member_costs = [cost for number in members if (cost := program.costs[number]) is not None]
+    return max(member_costs, key=lambda cost: cost.compulsory.nbytes).access
 
 
-def _edges(members: tuple[int, ...], parts: _Parts) -> Edges:
+def _edges(members: tuple[int, ...], program: _Program) -> Edges:
     """What `members` read that none of them made, and what they write that somebody else reads."""
-    tensors, ops, flow, found, free = parts[:5]
+    tensors, ops, flow, op_costs, recomputed = program[:5]
     inside = set(members)
     reads: dict[int, tuple[int, float]] = {}
     writes: dict[int, tuple[int, float]] = {}
     for number in members:
-        cost = found[number]
+        cost = op_costs[number]
         assert cost is not None  # what has no cost stays alone
         size = _read_sizes(ops[number], cost, tensors)
         for read in flow.reads[number]:
-            if read.writer in free or (read.covered and read.writer in inside):
+            if read.writer in recomputed or (read.covered and read.writer in inside):
                 continue
-            first, known = reads.get(read.whole, (read.tensor, 0.0))
+            first, read_bytes = reads.get(read.whole, (read.tensor, 0.0))
             part, whole = size[read.tensor], tensors[read.tensor].nbytes
             # Two gathers from one table take rows of their own; all of a tensor is read once.
-            reads[read.whole] = (first, min(known + part, whole) if part < whole else part)
+            reads[read.whole] = (first, min(read_bytes + part, whole) if part < whole else part)
         beyond = max(cost.compulsory.write_bytes - sum(tensors[i].nbytes for i in set(ops[number].outputs)), 0.0)
         for index in dict.fromkeys(ops[number].outputs):
-            if _leaves(number, index, inside, parts):
+            if _leaves(number, index, inside, program):
                 written = min(tensors[index].nbytes, cost.compulsory.write_bytes)
                 writes[flow.whole[index]] = (index, written + beyond)
                 beyond = 0.0
@@ -187,12 +187,12 @@ def _read_sizes(op: Op, cost: Cost, tensors: Sequence[TensorSpec]) -> dict[int, 
     return sizes
 
 
-def _leaves(number: int, index: int, inside: set[int], parts: _Parts) -> bool:
+def _leaves(number: int, index: int, inside: set[int], program: _Program) -> bool:
     """Whether a result is needed outside the kernel of the operations `inside`."""
-    flow, ops = parts.flow, parts.ops
+    flow, ops = program.flow, program.ops
     place = flow.storage[index]
     writers = flow.writers[place]
-    if not inside.issuperset(writers) or place in parts.held:
+    if not inside.issuperset(writers) or place in program.persistent:
         return True
     if any(not flow.readers[writer].get(place, inside) <= inside for writer in writers):
         return True

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from rooflab.model.compiler.dataflow import Flow, Read, read_by
 from rooflab.types.work import Op, TensorSpec
 
-MOST = 64  # operations in one kernel: torch._inductor.config.max_fusion_size
+MAX_FUSED_OPS = 64  # operations in one kernel: torch._inductor.config.max_fusion_size
 
 # One value per element of the result, each from few elements of the operands.
 _ELEMENTWISE = frozenset({"pointwise", "cast", "dropout", "random", "create", "copy", "layout", "gather"})
@@ -32,14 +32,14 @@ class Extent(NamedTuple):
     Attributes:
         elements: all of them.
         rows: sums that run side by side, each over elements / rows; 0 where it sums nothing.
-        takes: whether what produces its operands can be computed inside it.
-        gives: whether what consumes its result can be.
+        takes_producers: whether what produces its operands can be computed inside it.
+        takes_consumers: whether what consumes its result can be.
     """
 
     elements: int
     rows: int = 0
-    takes: bool = True
-    gives: bool = True
+    takes_producers: bool = True
+    takes_consumers: bool = True
 
 
 class Group(NamedTuple):
@@ -68,9 +68,9 @@ def extent(op: Op, tensors: Sequence[TensorSpec]) -> Extent | None:
     if op.kind in _ELEMENTWISE:
         return Extent(sum(spec.elements for spec in outputs) if op.attrs.get("foreach") else largest)
     if op.kind in _WINDOWED:
-        return Extent(largest, takes=False)
+        return Extent(largest, takes_producers=False)
     if op.kind == "scatter":
-        return Extent(max((spec.elements for spec in inputs[1:]), default=0), gives=False)
+        return Extent(max((spec.elements for spec in inputs[1:]), default=0), takes_consumers=False)
     if op.kind in _REDUCING and inputs:
         return Extent(max(spec.elements for spec in inputs), _rows(op, inputs, outputs))
     return None
@@ -115,19 +115,19 @@ def grouped(
         of[number] = number
         groups[number] = Group((number,), extents[number], needs, before)
         for producer in _producers(flow.reads[number], of):
-            loops = _together(groups[producer], groups[of[number]], flow)
-            _join(groups, of, producer, of[number], ops, loops)
-    _side_by_side(groups, of, ops, flow)
+            loops = _fused_extent(groups[producer], groups[of[number]], flow)
+            _fuse(groups, of, producer, of[number], ops, loops)
+    _fuse_horizontally(groups, of, ops, flow)
     return _ordered(groups, of)
 
 
 def _producers(reads: Iterable[Read], of: dict[int, int]) -> list[int]:
     """The groups that operands come from, the one made last first."""
-    found = {of[read.writer] for read in reads if read.covered and read.writer in of}
-    return sorted(found, reverse=True)
+    producers = {of[read.writer] for read in reads if read.covered and read.writer in of}
+    return sorted(producers, reverse=True)
 
 
-def _side_by_side(groups: dict[int, Group], of: dict[int, int], ops: Sequence[Op], flow: Flow) -> None:
+def _fuse_horizontally(groups: dict[int, Group], of: dict[int, int], ops: Sequence[Op], flow: Flow) -> None:
     """Joins groups that read the same tensor and loop alike, neither needing the other: it crosses once."""
     readers: dict[tuple[int, int | None], list[int]] = {}
     for number in sorted(of):
@@ -141,17 +141,17 @@ def _side_by_side(groups: dict[int, Group], of: dict[int, int], ops: Sequence[Op
                 continue
             if a.needs.isdisjoint(b.members) and b.needs.isdisjoint(a.members) and _same_rows(a.extent, b.extent):
                 loops = a.extent._replace(rows=a.extent.rows or b.extent.rows)
-                _join(groups, of, of[one], of[other], ops, loops)
+                _fuse(groups, of, of[one], of[other], ops, loops)
 
 
-def _join(
+def _fuse(
     groups: dict[int, Group], of: dict[int, int], one: int, other: int, ops: Sequence[Op], loops: Extent | None
 ) -> None:
     """Makes one group of two where one kernel can do both, looping over `loops`: it takes the earlier's number."""
     if loops is None or one == other:
         return
     a, b = groups[one], groups[other]
-    if len(a.members) + len(b.members) > MOST or not _alike(ops[a.members[0]], ops[b.members[0]]):
+    if len(a.members) + len(b.members) > MAX_FUSED_OPS or not _alike(ops[a.members[0]], ops[b.members[0]]):
         return
     if _between(groups, of, one, other) or _between(groups, of, other, one):
         return
@@ -171,23 +171,25 @@ def _alike(a: Op, b: Op) -> bool:
     return (a.count, a.branch, a.phase) == (b.count, b.branch, b.phase)
 
 
-def _together(a: Group, b: Group, flow: Flow) -> Extent | None:
+def _fused_extent(a: Group, b: Group, flow: Flow) -> Extent | None:
     """What one kernel of a producer `a` and its consumer `b` would loop over; None where none can be."""
-    made, used = a.extent, b.extent
-    if made is None or used is None or not made.gives or not used.takes:
+    produced, consumed = a.extent, b.extent
+    if produced is None or consumed is None or not produced.takes_consumers or not consumed.takes_producers:
         return None
     inside = set(a.members)
     if not all(read.covered for number in b.members for read in flow.reads[number] if read.writer in inside):
         return None
-    one = Extent(made.elements, made.rows or used.rows, made.takes, used.gives)
-    if made.elements == used.elements and _same_rows(made, used):
+    one = Extent(
+        produced.elements, produced.rows or consumed.rows, produced.takes_producers, consumed.takes_consumers
+    )
+    if produced.elements == consumed.elements and _same_rows(produced, consumed):
         return one
-    if made.rows and not used.rows and used.elements == made.rows:
+    if produced.rows and not consumed.rows and consumed.elements == produced.rows:
         return one  # work on the sums: one element per row
     inside.update(b.members)
-    if not made.rows and all(read_by(flow, number) <= inside for number in a.members):
+    if not produced.rows and all(read_by(flow, number) <= inside for number in a.members):
         # Computed where it is used, and nowhere else: broadcast, concatenated or sliced there.
-        return used
+        return consumed
     return None
 
 
@@ -204,7 +206,7 @@ def _between(groups: dict[int, Group], of: dict[int, int], first: int, last: int
 def _ordered(groups: dict[int, Group], of: dict[int, int]) -> list[tuple[int, ...]]:
     """The members of each group, a group after all that it needs, else in the order in which they end."""
     placed: set[int] = set()
-    made: list[tuple[int, ...]] = []
+    kernels: list[tuple[int, ...]] = []
     for root in sorted(groups, key=lambda number: groups[number].members[-1]):
         stack = [root]
         while stack:
@@ -216,5 +218,5 @@ def _ordered(groups: dict[int, Group], of: dict[int, int]) -> list[tuple[int, ..
             stack.pop()
             if here not in placed:
                 placed.add(here)
-                made.append(groups[here].members)
-    return made
+                kernels.append(groups[here].members)
+    return kernels

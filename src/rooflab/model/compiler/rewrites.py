@@ -27,20 +27,20 @@ class Program(NamedTuple):
 
     tensors: list[TensorSpec]
     ops: list[Op]
-    said: list[str]
+    notes: list[str]
 
 
-def rewritten(graph: Graph) -> Program:
+def rewrite(graph: Graph) -> Program:
     """`graph` with equal operations done once, attention recognised, convolutions channels-last, rows padded."""
     program = Program(list(graph.tensors), list(graph.ops), [])
-    for rewrite in (once, attention, channels_last, padded):
-        program = rewrite(program)
+    for each in (eliminate_common, fuse_attention, to_channels_last, pad_products):
+        program = each(program)
     return program
 
 
-def once(program: Program) -> Program:
+def eliminate_common(program: Program) -> Program:
     """Operations that compute the same from the same, left out but for the first."""
-    tensors, ops, said = program
+    tensors, ops, notes = program
     flow = dataflow.flow(tensors, ops)
     first: dict[tuple, int] = {}
     same: dict[int, int] = {}  # operation → the one that did it before
@@ -51,12 +51,12 @@ def once(program: Program) -> Program:
         inputs = tuple([renamed.get(index, index) for index in op.inputs])
         op = op if inputs == op.inputs else msgspec.structs.replace(op, inputs=inputs)
         key = _key(op, number, tensors, flow, same)
-        known = number if key is None else first.setdefault(key, number)
-        if known == number:
+        earlier = number if key is None else first.setdefault(key, number)
+        if earlier == number:
             kept.append(op)
             continue
-        same[number] = known
-        for index, other in zip(op.outputs, ops[known].outputs, strict=True):
+        same[number] = earlier
+        for index, other in zip(op.outputs, ops[earlier].outputs, strict=True):
             renamed[index] = renamed.get(other, other)
             if op.kind != "view" and tensors[index].storage >= 0:
                 storage[tensors[index].storage] = tensors[other].storage
@@ -65,7 +65,7 @@ def once(program: Program) -> Program:
             msgspec.structs.replace(spec, storage=storage[spec.storage]) if spec.storage in storage else spec
             for spec in tensors
         ]
-    return Program(tensors, kept, said)
+    return Program(tensors, kept, notes)
 
 
 def _key(op: Op, number: int, tensors: Sequence[TensorSpec], flow: Flow, same: Mapping[int, int]) -> tuple | None:
@@ -98,31 +98,31 @@ def _attrs(attrs: Any) -> tuple:
     return tuple(sorted(attrs.items()))
 
 
-def constants(
+def recomputed_where_used(
     ops: Sequence[Op], tensors: Sequence[TensorSpec], fusable: Sequence[bool], flow: Flow
 ) -> frozenset[int]:
     """Operations whose results a compiler computes anew where they are used: fills, ranges and functions of them.
 
     Those that a call of a library reads, that are overwritten, or that are the program's result stay.
     """
-    found: set[int] = set()
+    recomputed: set[int] = set()
     for number, op in enumerate(ops):
         reads = flow.reads[number]
-        made = op.kind == "create" and not reads
-        follows = op.kind in ("pointwise", "cast") and reads and all(read.writer in found for read in reads)
-        if (made or follows) and all(len(flow.writers[flow.storage[index]]) == 1 for index in op.outputs):
-            found.add(number)
-    for number in sorted(found, reverse=True):
+        starts = op.kind == "create" and not reads
+        follows = op.kind in ("pointwise", "cast") and reads and all(read.writer in recomputed for read in reads)
+        if (starts or follows) and all(len(flow.writers[flow.storage[index]]) == 1 for index in op.outputs):
+            recomputed.add(number)
+    for number in sorted(recomputed, reverse=True):
         readers = dataflow.read_by(flow, number)
         size = sum(tensors[index].nbytes for index in ops[number].outputs)
-        if (not readers and size) or not all(reader in found or fusable[reader] for reader in readers):
-            found.discard(number)
-    return frozenset(found)
+        if (not readers and size) or not all(reader in recomputed or fusable[reader] for reader in readers):
+            recomputed.discard(number)
+    return frozenset(recomputed)
 
 
-def attention(program: Program) -> Program:
+def fuse_attention(program: Program) -> Program:
     """softmax(q·kᵀ·scale [+ mask])·v written out, as one fused kernel of the kind "attention"."""
-    tensors, ops, said = program
+    tensors, ops, notes = program
     if not any(op.kind == "softmax" for op in ops):
         return program
     flow = dataflow.flow(tensors, ops)
@@ -132,9 +132,9 @@ def attention(program: Program) -> Program:
         if op.kind == "softmax" and not op.attrs.get("log"):
             match = _attention(number, tensors, ops, flow)
             if match is not None:
-                members, last, made = match
+                members, last, replacement = match
                 removed |= members
-                replaced[last] = made
+                replaced[last] = replacement
     if not replaced:
         return program
     kept: list[Op] = []
@@ -143,7 +143,7 @@ def attention(program: Program) -> Program:
             kept.extend(replaced[number])
         elif number not in removed:
             kept.append(op)
-    return Program(tensors, kept, [*said, f"{len(replaced)} × attention written out is one fused kernel"])
+    return Program(tensors, kept, [*notes, f"{len(replaced)} × attention written out is one fused kernel"])
 
 
 def _attention(
@@ -165,18 +165,24 @@ def _attention(
         return None
     shapes = ((q, tokens, size), (k, keys, size), (v, keys, tensors[v].shape[-1]))
     inputs = tuple([_added(tensors, index, (1, batch, rows, columns)) for index, rows, columns in shapes])
-    made = _added(tensors, out, (1, batch, tokens, tensors[v].shape[-1]))
+    output = _added(tensors, out, (1, batch, tokens, tensors[v].shape[-1]))
     attrs = {"causal": False, "dropout": False, **({"mask": True} if masks else {})}
     op = msgspec.structs.replace(
         ops[pv],
         kind="attention",
         name="fused attention",
         inputs=(*inputs, *masks[:1]),
-        outputs=(made,),
+        outputs=(output,),
         attrs=attrs,
     )
     view = Op(
-        name="view", kind="view", inputs=(made,), outputs=(out,), module=op.module, phase=op.phase, count=op.count
+        name="view",
+        kind="view",
+        inputs=(output,),
+        outputs=(out,),
+        module=op.module,
+        phase=op.phase,
+        count=op.count,
     )
     return {qk, softmax, *between, *behind, pv}, pv, [op, view]
 
@@ -245,9 +251,9 @@ def _product_after(softmax: int, ops: Sequence[Op], flow: Flow) -> tuple[int, li
         here = reader
 
 
-def channels_last(program: Program) -> Program:
+def to_channels_last(program: Program) -> Program:
     """Activations of convolutions with their channels innermost, which is what the matrix engines want."""
-    tensors, ops, said = program
+    tensors, ops, notes = program
     convs = sum(op.kind in ("conv", "conv_backward") for op in ops)
     if not convs or len(ops) >= _OPS_PER_CONV * convs:
         return program
@@ -261,7 +267,7 @@ def channels_last(program: Program) -> Program:
         _channels_inner(spec) if flow.whole[index] in inner and _movable(spec) else spec
         for index, spec in enumerate(tensors)
     ]
-    return Program(changed, ops, [*said, "convolutions run channels-last: their activations need no conversion"])
+    return Program(changed, ops, [*notes, "convolutions run channels-last: their activations need no conversion"])
 
 
 def _movable(spec: TensorSpec) -> bool:
@@ -274,25 +280,27 @@ def _channels_inner(spec: TensorSpec) -> TensorSpec:
     return msgspec.structs.replace(spec, strides=strides)
 
 
-def padded(program: Program) -> Program:
-    """Products whose rows are no multiple of 16 bytes, padded where they are busy computing.
+def pad_products(program: Program) -> Program:
+    """Products whose rows are not a multiple of 16 bytes, padded where they are busy computing.
 
     The padded operand is given its own bytes: the copy that pads it (a weight is padded anew in each run) is
     left out, as inductor fuses it with what produces the operand where something does.
     """
-    tensors, ops, said = program
-    made = list(ops)
+    tensors, ops, notes = program
+    rewritten_ops = list(ops)
     count = 0
     for number, op in reversed(list(enumerate(ops))):
         if op.kind != "matmul" or len(op.inputs) < 2 or "fma" in op.attrs:
             continue
         new = _padded(op, tensors)
         if new is not None:
-            made[number : number + 1] = new
+            rewritten_ops[number : number + 1] = new
             count += 1
     if not count:
         return program
-    return Program(tensors, made, [*said, f"{count} × a product's rows are padded to {_ALIGNMENT_BYTES} bytes"])
+    return Program(
+        tensors, rewritten_ops, [*notes, f"{count} × a product's rows are padded to {_ALIGNMENT_BYTES} bytes"]
+    )
 
 
 def _padded(op: Op, tensors: list[TensorSpec]) -> list[Op] | None:

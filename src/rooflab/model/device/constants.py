@@ -21,10 +21,10 @@ from rooflab.types.machine import Machine, Source
 from rooflab.units import parse_any
 
 
-def of(machine: Machine) -> Constants:
+def constants_of(machine: Machine) -> Constants:
     """The constants of the family that `machine` belongs to, by its names, else by vendor and year, else kind."""
     names = [squash(name) for name in (machine.name, *machine.aliases)]
-    families = [load(name) for name in family_names()]
+    families = [load_family(name) for name in family_names()]
     best, length = None, 0
     for family in families:
         for member in map(squash, family.members):
@@ -39,7 +39,7 @@ def of(machine: Machine) -> Constants:
     for family in families:
         if family.kind == machine.kind and family.vendor is None:
             return family
-    return load("any")
+    return load_family("any")
 
 
 def _in_years(family: Constants, year: int | None) -> bool:
@@ -56,7 +56,7 @@ def family_names() -> tuple[str, ...]:
 
 
 @functools.cache
-def load(family: str) -> Constants:
+def load_family(family: str) -> Constants:
     """The constants of `family`, with what it takes from the family that it is `like`.
 
     Raises:
@@ -67,27 +67,27 @@ def load(family: str) -> Constants:
         raise UnknownNameError("machine family", family, family_names())
     path = resources.files("rooflab.model") / "data" / f"{family}.toml"
     raw = tomllib.loads(path.read_text(encoding="utf-8"))
-    return from_dict(raw, f"{family}.toml")
+    return constants_from_dict(raw, f"{family}.toml")
 
 
 _HEAD = ("family", "members", "kind", "vendor", "years", "like", "wider")
 
 
-def from_dict(raw: dict[str, Any], where: str) -> Constants:
+def constants_from_dict(raw: dict[str, Any], where: str) -> Constants:
     """The constants in the tables of a family's data file; `where` names it in errors."""
     head = {name: raw.pop(name, None) for name in _HEAD}
     sources = {name: msgspec.convert(each, Source) for name, each in raw.pop("sources", {}).items()}
-    values = dict(load(head["like"]).values) if head["like"] else {}
-    for topic, name, given in _flat(raw):
-        if not isinstance(given, dict) or not {"value", "meaning", "source"} <= given.keys():
-            raise RooflabError(f"{where}: {topic}.{name} needs a value, a meaning and a source, got {given!r}")
-        if given["source"] not in sources:
-            raise UnknownNameError(f"source of {where}, {topic}.{name}", given["source"], sorted(sources))
+    values = dict(load_family(head["like"]).values) if head["like"] else {}
+    for topic, name, entry in _flat(raw):
+        if not isinstance(entry, dict) or not {"value", "meaning", "source"} <= entry.keys():
+            raise RooflabError(f"{where}: {topic}.{name} needs a value, a meaning and a source, got {entry!r}")
+        if entry["source"] not in sources:
+            raise UnknownNameError(f"source of {where}, {topic}.{name}", entry["source"], sorted(sources))
         values[f"{topic}.{name}"] = Constant(
-            value=_number(given["value"]),
-            meaning=given["meaning"],
-            source=sources[given["source"]],
-            fitted=given.get("fitted", False),
+            value=_number(entry["value"]),
+            meaning=entry["meaning"],
+            source=sources[entry["source"]],
+            fitted=entry.get("fitted", False),
         )
     return Constants(
         family=head["family"] or where,
@@ -102,8 +102,8 @@ def from_dict(raw: dict[str, Any], where: str) -> Constants:
 
 def _flat(raw: dict[str, Any]) -> Iterable[tuple[str, str, Any]]:
     for topic, table in raw.items():
-        for name, given in table.items():
-            yield topic, name, given
+        for name, entry in table.items():
+            yield topic, name, entry
 
 
 def _number(value: Any) -> float | list[float]:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from rooflab.errors import FileError, RooflabError, UnknownNameError
-from rooflab.model.device import constants as families
+from rooflab.model.device.constants import constants_from_dict, family_names, load_family
 from rooflab.types.calibration import Calibration
 from rooflab.types.constants import Constants
 from rooflab.types.machine import Machine
@@ -32,19 +32,19 @@ def read(path: str | Path) -> Constants:
     except (OSError, ValueError) as error:
         raise FileError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
     if not isinstance(raw.get("like"), str):
-        known = ", ".join(families.family_names())
-        raise FileError(f"{path}: like: got {raw.get('like')!r}, expected the family that it changes: {known}")
+        names = ", ".join(family_names())
+        raise FileError(f"{path}: like: got {raw.get('like')!r}, expected the family that it changes: {names}")
     try:
-        base = families.load(raw["like"])
-        found = families.from_dict(raw, path.name)
-        _check(found, base)
+        base = load_family(raw["like"])
+        constants = constants_from_dict(raw, path.name)
+        _check(constants, base)
     except (RooflabError, msgspec.ValidationError, AttributeError, TypeError, ValueError) as error:
         raise FileError(f"{path}: {error}") from None
-    return msgspec.structs.replace(found, family=base.family)
+    return msgspec.structs.replace(constants, family=base.family)
 
 
-def _check(found: Constants, base: Constants) -> None:
-    for name, constant in found.values.items():
+def _check(constants: Constants, base: Constants) -> None:
+    for name, constant in constants.values.items():
         if name not in base.values:
             raise UnknownNameError(f"constant of {base.family}", name, sorted(base.values))
         numbers = constant.value if isinstance(constant.value, list) else [constant.value]
@@ -52,44 +52,48 @@ def _check(found: Constants, base: Constants) -> None:
             raise RooflabError(f"{name} is {constant.value}, expected a number of 0 or more")
 
 
-def fits(constants: Constants, machine: Machine) -> bool:
+def apply_to(constants: Constants, machine: Machine) -> bool:
     """Whether `constants` are for the kind of machine that `machine` is."""
     return "any" in (constants.kind, machine.kind) or constants.kind == machine.kind
 
 
-def fitting(constants: Constants, machine: Machine) -> Constants:
+def checked_for(constants: Constants, machine: Machine) -> Constants:
     """`constants`, where they are for the kind of machine that `machine` is.
 
     Raises:
         RooflabError: constants of GPUs for a CPU, or the other way round.
     """
-    if not fits(constants, machine):
+    if not apply_to(constants, machine):
         raise RooflabError(
             f"constants {constants.family} are for a {constants.kind}, and {machine.name} is a {machine.kind}"
         )
     return constants
 
 
-def text(found: Calibration) -> str:
+def text(calibration: Calibration) -> str:
     """The file that `read` reads: every constant that changed, with what it was and on what it was fitted."""
     import tomli_w
 
-    base = families.load(found.family)
+    base = load_family(calibration.family)
     ref = (
-        f"rooflab calibrate {found.timings}: {found.rows} times on {found.machine}; median error on rows not used "
-        f"in fitting {found.after.median:.1%} (before {found.before.median:.1%})"
+        f"rooflab calibrate {calibration.timings}: {calibration.rows} times on {calibration.machine}; "
+        f"median error on rows not used in fitting {calibration.after.median:.1%} "
+        f"(before {calibration.before.median:.1%})"
     )
     raw: dict[str, Any] = {
-        "family": found.family,
-        "like": found.family,
+        "family": calibration.family,
+        "like": calibration.family,
         "kind": base.kind,
-        "members": [found.machine],
-        "sources": {"calibration": {"kind": "measured", "ref": ref, "date": found.date}},
+        "members": [calibration.machine],
+        "sources": {
+            "calibration": {"kind": "measured", "ref": ref}
+            | ({"date": calibration.date} if calibration.date else {})
+        },
     }
     if base.vendor:
         raw["vendor"] = base.vendor
     # All that differs from the family as it ships: what an earlier calibration changed stays changed.
-    for name, constant in sorted(found.constants.values.items()):
+    for name, constant in sorted(calibration.constants.values.items()):
         before = base.values[name].value
         if constant.value != before and isinstance(constant.value, float):
             topic, _, last = name.partition(".")

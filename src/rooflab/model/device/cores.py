@@ -61,8 +61,10 @@ class Cores(NamedTuple):
     latency: tuple[tuple[float, float], ...]
 
 
-def of(machine: Machine, factor: Mapping[str, Number], constants: Constants, clock_hz: float) -> Cores | None:
-    """The cores of `machine` with what-if factors; None for a machine that is no CPU or states no levels."""
+def cores_of(
+    machine: Machine, factor: Mapping[str, Number], constants: Constants, clock_hz: float
+) -> Cores | None:
+    """The cores of `machine` with what-if factors; None for a machine that is not a CPU or states no levels."""
     levels = [level for level in machine.levels if level.name != "registers" and not is_storage(level)]
     if machine.kind != "cpu" or not levels:
         return None
@@ -72,8 +74,8 @@ def of(machine: Machine, factor: Mapping[str, Number], constants: Constants, clo
     last = levels[-2] if len(levels) > 1 else levels[-1]
     whole = whole_capacity_bytes(last, machine) or constants("device.cache_bytes")
     # Where a guest finds less than is reported, others use the rest, now more, now less: take the middle.
-    found, reported = last.capacity_bytes, last.reported_capacity_bytes
-    share = (reported / found) ** 0.5 if found and reported and reported > found else 1.0
+    granted, reported = last.capacity_bytes, last.reported_capacity_bytes
+    share = (reported / granted) ** 0.5 if granted and reported and reported > granted else 1.0
     return Cores(
         units=count,
         tiers=tiers,

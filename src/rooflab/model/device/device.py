@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from rooflab.errors import RooflabError, UnknownNameError
-from rooflab.model.device import constants as families
-from rooflab.model.device import cores as cpus
-from rooflab.model.roofline.plain import peak_of
+from rooflab.model.device.constants import constants_of
+from rooflab.model.device.cores import Cores, cores_of
+from rooflab.model.roofline.per_operation import peak_of
 from rooflab.types.constants import Constants
 from rooflab.types.machine import Engine, Level, Machine, Rate, is_main_memory, is_storage, whole_capacity_bytes
 from rooflab.types.setting import CacheState, Power
@@ -69,7 +69,7 @@ class Device:
     warm: bool
     sustained: bool
     factor: Mapping[str, Number]
-    cores: cpus.Cores | None = None
+    cores: Cores | None = None
 
     def peak(self, engine: Engine, dtype: str) -> tuple[Number | None, str]:
         """FLOP/s (or op/s) of the unit that does work of `engine` in `dtype`, in theory, and that unit's name.
@@ -85,7 +85,7 @@ class Device:
         return self.factor["compute"] * self.factor["clock"] * self.factor["units"]
 
 
-def of(
+def device_of(
     machine: Machine,
     *,
     cache: CacheState = "warm",
@@ -100,43 +100,37 @@ def of(
         UnknownNameError: an unknown knob, with near matches.
     """
     factor = _factors(knobs or {})
-    found = constants or families.of(machine)
-    memory = next((level for level in machine.levels if is_main_memory(level)), None)
-    rate = None if memory is None else memory.rate(basis="theoretical") or memory.rate()
-    if memory is None or rate is None:
-        raise RooflabError(
-            f"{machine.name} states no memory bandwidth, which every prediction needs: add a rate to its "
-            "main memory in its file (see docs/machine-file.md)"
-        )
-    units = float(machine.compute_units or found("device.units"))
+    constants = constants or constants_of(machine)
+    memory, rate = _main_memory(machine)
+    units = float(machine.compute_units or constants("device.units"))
     if machine.kind == "gpu" and units <= 1:  # neither it nor its family states them
         raise RooflabError(
             f"{machine.name} states no compute_units (SMs or CUs), which predictions of a GPU's kernels need: add "
             "them to its file (see docs/machine-file.md)"
         )
-    clock = _clock_hz(machine, found)
+    clock = _clock_hz(machine, constants)
     caches = [level for level in machine.levels if _is_cache(level)]
     near, last = (caches[0], caches[-1]) if caches else (None, None)
-    cores = cpus.of(machine, factor, found, clock)
+    cores = cores_of(machine, factor, constants, clock)
     # Units and clock of a TPU, an ASIC or a system, often unstated, say little about its caches.
     least = (
         0.0
         if machine.kind in ("gpu", "cpu")
-        else found("device.cache_over_memory") * rate.value * factor["bandwidth"]
+        else constants("device.cache_over_memory") * rate.value * factor["bandwidth"]
     )
     return Device(
         machine=machine,
-        constants=found,
+        constants=constants,
         units=units * factor["units"],
         clock_hz=clock * factor["clock"],
         memory_bytes_per_s=rate.value * factor["bandwidth"],
         memory_basis=rate.basis,
         memory_bytes=None if memory.capacity_bytes is None else memory.capacity_bytes * factor["capacity"],
-        cache_bytes=cores.cache_bytes if cores else _capacity(last, machine, found) * factor["cache_capacity"],
-        cache_bytes_per_s=_speed(last, "device.cache_bytes_per_unit_clock", units, clock, found, least)
+        cache_bytes=cores.cache_bytes if cores else _capacity(last, machine, constants) * factor["cache_capacity"],
+        cache_bytes_per_s=_speed(last, "device.cache_bytes_per_unit_clock", units, clock, constants, least)
         * factor["cache_bandwidth"]
         * factor["clock"],
-        near_bytes_per_s=_speed(near, "device.near_bytes_per_unit_clock", units, clock, found, least)
+        near_bytes_per_s=_speed(near, "device.near_bytes_per_unit_clock", units, clock, constants, least)
         * factor["cache_bandwidth"]
         * factor["clock"]
         * factor["units"],
@@ -155,8 +149,20 @@ def _factors(knobs: Mapping[str, Number]) -> dict[str, Number]:
         if name not in KNOBS:
             raise UnknownNameError("what-if", name, sorted(KNOBS))
         if not np.all(np.isfinite(value)) or not np.all(np.asarray(value) > 0):
-            raise RooflabError(f"what-if {name}={value}: expected a factor above zero, such as {name}=2x")
+            raise RooflabError(f"what-if {name}={value}: expected a positive factor, such as {name}=2x")
     return {name: knobs.get(name, 1.0) for name in KNOBS}
+
+
+def _main_memory(machine: Machine) -> tuple[Level, Rate]:
+    """The main memory and its bandwidth: theoretical where stated, else attained."""
+    memory = next((level for level in machine.levels if is_main_memory(level)), None)
+    rate = None if memory is None else memory.rate(basis="theoretical") or memory.rate()
+    if memory is None or rate is None:
+        raise RooflabError(
+            f"{machine.name} states no memory bandwidth, which every prediction needs: add a rate to its "
+            "main memory in its file (see docs/machine-file.md)"
+        )
+    return memory, rate
 
 
 def _is_cache(level: Level) -> bool:

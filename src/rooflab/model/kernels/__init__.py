@@ -2,41 +2,40 @@
 
 A mechanism is two functions. `features` reads off one operation the few numbers that its time depends on
 (m, n, k, row length, stride, …). `time` turns columns of these into seconds on a `Device`. Which kinds of
-operation a mechanism models is said in `MECHANISMS`; adding one is one file and one line there.
+operation a mechanism models is said in `MECHANISMS`; adding one is one file in `gpu` or `cpu` and one line here.
 """
 
 from __future__ import annotations
 
-from rooflab.model.kernels import (
+from rooflab.model.kernels import collective, generic
+from rooflab.model.kernels.common import Mechanism
+from rooflab.model.kernels.cpu import matmul as cpu_matmul
+from rooflab.model.kernels.cpu import stream as cpu_stream
+from rooflab.model.kernels.gpu import (
     attention,
-    collective,
     compiled,
     conv,
-    cpu_matmul,
-    cpu_stream,
     gather,
-    generic,
     matmul,
+    normalization,
     optimizer,
     reduction,
-    rows,
     sort,
     stream,
     window,
 )
-from rooflab.model.kernels.common import Mechanism
 
 # First match wins; `generic` models what no other does.
 MECHANISMS: tuple[Mechanism, ...] = (
     compiled.MECHANISM,
-    compiled.ELSEWHERE,
+    generic.COMPILED,
     cpu_matmul.MECHANISM,
     cpu_stream.MECHANISM,
     matmul.MECHANISM,
     attention.MECHANISM,
     stream.MECHANISM,
     reduction.MECHANISM,
-    rows.MECHANISM,
+    normalization.MECHANISM,
     gather.MECHANISM,
     window.MECHANISM,
     sort.MECHANISM,

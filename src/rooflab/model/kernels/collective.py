@@ -9,7 +9,7 @@ import numpy as np
 from rooflab import dtypes
 from rooflab.model import collectives
 from rooflab.model.device.device import Device
-from rooflab.model.kernels.common import Columns, Features, Kernels, Mechanism, Specs
+from rooflab.model.kernels.common import Columns, Features, KernelTimes, Mechanism, Specs
 from rooflab.types.work import Cost, Op
 
 
@@ -23,7 +23,7 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
     return (collectives.FUNCTIONS.index(function), message, op.attrs.get("ranks") or 1, bits)
 
 
-def time(x: Columns, device: Device) -> Kernels:
+def time(x: Columns, device: Device) -> KernelTimes:
     """The quickest of the library's algorithms, and what the rank's own memory moves meanwhile."""
     c, machine = device.constants, device.machine
     net = collectives.network(machine, constants=c)
@@ -40,18 +40,18 @@ def time(x: Columns, device: Device) -> Kernels:
     time_s, overhead_s, link_s, copy_s = (np.zeros(shape) for _ in range(4))
     for code in np.unique(x["function"]):
         ours = x["function"][:, 0] == code
-        found = collectives.times(
+        seconds = collectives.times(
             collectives.FUNCTIONS[int(code)],
             x["message_bytes"][ours],
             x["ranks"][ours],
             net,
             adds_in_switch=x["bits"][ours] >= _SWITCH_BITS,
         )
-        time_s[ours], overhead_s[ours] = found.time_s, found.overhead_s
-        link_s[ours], copy_s[ours] = found.link_s, found.copy_s
+        time_s[ours], overhead_s[ours] = seconds.time_s, seconds.overhead_s
+        link_s[ours], copy_s[ours] = seconds.link_s, seconds.copy_s
     launch = c("collective.launch_s") * (device.factor["overhead"] - 1)
     zero = np.zeros(shape)
-    return Kernels(
+    return KernelTimes(
         time_s=time_s + launch,
         compute_s=x.flop_floor_s + zero,
         near_s=zero,

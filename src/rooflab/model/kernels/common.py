@@ -48,7 +48,7 @@ class Columns:
 NOTHING_S = np.zeros((1, 1))
 
 
-class Kernels(NamedTuple):
+class KernelTimes(NamedTuple):
     """What one execution of each row takes, in seconds; every array broadcasts to (rows, settings).
 
     Attributes:
@@ -91,4 +91,4 @@ class Mechanism(NamedTuple):
     kinds: tuple[str, ...]
     columns: tuple[str, ...]
     features: Callable[[Op, Specs, Specs, Cost], Features | None]
-    time: Callable[[Columns, Device], Kernels]
+    time: Callable[[Columns, Device], KernelTimes]

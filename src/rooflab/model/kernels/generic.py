@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from rooflab.model.device.device import Device
-from rooflab.model.kernels.common import Columns, Features, Kernels, Mechanism, Specs
+from rooflab.model.kernels.common import Columns, Features, KernelTimes, Mechanism, Specs
 from rooflab.types.work import Cost, Op
 
 
@@ -14,7 +14,7 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features:
     return ()
 
 
-def time(x: Columns, device: Device) -> Kernels:
+def time(x: Columns, device: Device) -> KernelTimes:
     """The slowest of arithmetic, cache and memory, each at its usual share of theory, after a launch."""
     c = device.constants
     compute = x.flop_floor_s / c("generic.compute_share")
@@ -25,7 +25,7 @@ def time(x: Columns, device: Device) -> Kernels:
     launch = c("generic.launch_s") * device.factor["overhead"]
     body = np.maximum(np.maximum(compute, cache), memory)
     zero = np.zeros_like(body)
-    return Kernels(
+    return KernelTimes(
         time_s=body + launch,
         compute_s=compute + zero,
         near_s=zero,
@@ -38,3 +38,17 @@ def time(x: Columns, device: Device) -> Kernels:
 
 
 MECHANISM = Mechanism("generic", (), (), (), features, time)
+
+
+# Kinds of operation that compilers write kernels for: sums over rows, and element-wise work.
+SUMS = ("norm", "softmax", "reduction", "loss", "norm_backward", "softmax_backward")
+COMPILED_KINDS = (*SUMS, "pointwise", "cast", "copy", "layout", "create", "random", "dropout")
+
+
+def compiled_features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | None:
+    """Nothing beyond what every row has; None for what no compiler wrote."""
+    return () if "members" in op.attrs else None
+
+
+# A compiler's kernels on CPUs, and on GPUs where nobody has measured them: a roofline at usual shares.
+COMPILED = Mechanism("generic", (), COMPILED_KINDS, (), compiled_features, time)

@@ -29,42 +29,42 @@ def sweep(
     Raises:
         RooflabError: the first error, where no configuration could be simulated.
     """
-    made, failed = [], {}
+    counted, failed = [], {}
     for sizes, report in zip(configurations, reports, strict=True):
         if isinstance(report, Exception):
             failed[_text(sizes)] = str(report)
         else:
-            made.append(_tile(sizes, report, machine))
-    if not made:
+            counted.append(_tile(sizes, report, machine))
+    if not counted:
         raise next(each for each in reports if isinstance(each, Exception))
-    promising = sorted(range(len(made)), key=lambda n: _promise(made[n]))[: tiles.TIMED]
+    promising = sorted(range(len(counted)), key=lambda n: _promise(counted[n]))[: tiles.TIMED]
     # In turns: a busy moment of the machine then spoils no one size.
-    turns = [[measure(made[number].sizes) for number in promising] for _ in range(TURNS)]
+    turns = [[measure(counted[number].sizes) for number in promising] for _ in range(TURNS)]
     for number, timings in zip(promising, zip(*turns, strict=True), strict=True):
-        made[number] = _with_time(made[number], timings)
-    best = min((made[n] for n in promising), key=lambda tile: tile.measured_s or 0.0)
+        counted[number] = _with_time(counted[number], timings)
+    best = min((counted[n] for n in promising), key=lambda tile: tile.measured_s or 0.0)
     incomplete = [each for each in reports if isinstance(each, LoopReport) and not each.complete]
-    said = (
+    warnings = (
         ("some counts were stopped by the time limit and are partial: give smaller arguments",)
         if incomplete
         else ()
     )
     return TileSweep(
         name=name,
-        tiles=tuple(made),
+        tiles=tuple(counted),
         capacities_bytes={each.name or "": each.capacity_bytes for each in caches.caches},
         best=best.sizes,
-        why=_why(best, made, promising),
+        why=_why(best, counted, promising),
         machine=machine,
         failed=failed,
-        warnings=said,
+        warnings=warnings,
     )
 
 
 def _tile(sizes: dict[str, int], report: LoopReport, machine: Machine | None) -> Tile:
     traffic = {each.level: float(each.read_bytes + each.write_bytes) for each in report.traffic}
-    found = None if machine is None else times.place_on(report, machine).prediction
-    return Tile(sizes=sizes, traffic_bytes=traffic, predicted_s=None if found is None else found.time_s)
+    prediction = None if machine is None else times.place_on(report, machine).prediction
+    return Tile(sizes=sizes, traffic_bytes=traffic, predicted_s=None if prediction is None else prediction.time_s)
 
 
 def _with_time(tile: Tile, timings: Sequence[Timing]) -> Tile:
@@ -85,13 +85,14 @@ def _promise(tile: Tile) -> tuple[float, ...]:
     return traffic if tile.predicted_s is None else (tile.predicted_s, *traffic)
 
 
-def _why(best: Tile, made: Sequence[Tile], promising: Sequence[int]) -> str:
+def _why(best: Tile, counted: Sequence[Tile], promising: Sequence[int]) -> str:
     memory = list(best.traffic_bytes)[-1]
-    most = max(each.traffic_bytes[memory] for each in made)
+    most = max(each.traffic_bytes[memory] for each in counted)
     others = len(promising)
     return (
-        f"{si(best.measured_s, 's')} on one core, the fastest of the {others} most promising of {len(made)} that"
-        f" were run; {si(best.traffic_bytes[memory], 'B')} of {memory} traffic, at most {si(most, 'B')} elsewhere"
+        f"{si(best.measured_s, 's')} on one core, the fastest of the {others} most promising of {len(counted)}"
+        f" that were run; {si(best.traffic_bytes[memory], 'B')} of {memory} traffic, at most {si(most, 'B')}"
+        " elsewhere"
     )
 
 

@@ -18,8 +18,9 @@ import numpy as np
 
 from rooflab.errors import RooflabError
 from rooflab.machines import microarchitecture
-from rooflab.model.device import constants
+from rooflab.model.device.constants import load_family
 from rooflab.model.roofline.roofline import BALANCED
+from rooflab.types.constants import Constants
 from rooflab.types.loop import Code, LoopReport, Point, Predicted, Timed
 from rooflab.types.machine import Level, Machine, Rate, Scope, is_main_memory
 from rooflab.types.prediction import Bound
@@ -41,7 +42,7 @@ def place_on(report: LoopReport, machine: Machine) -> LoopReport:
     """`report` with its points under the roofs of `machine` and the predicted times of a warm run.
 
     Raises:
-        RooflabError: a machine that is no CPU.
+        RooflabError: a machine that is not a CPU.
     """
     if machine.kind != "cpu":
         raise RooflabError(
@@ -52,9 +53,9 @@ def place_on(report: LoopReport, machine: Machine) -> LoopReport:
     predictions = []
     for run in (report.run(), report.run(threads=2)):
         threads = 1 if run is None else run.threads
-        made = _predicted(report, machine, threads)
-        if made is not None and threads not in [each.threads for each in predictions]:
-            predictions.append(made)
+        predicted = _predicted(report, machine, threads)
+        if predicted is not None and threads not in [each.threads for each in predictions]:
+            predictions.append(predicted)
     return msgspec.structs.replace(report, machine=machine, points=points, predictions=tuple(predictions))
 
 
@@ -64,17 +65,17 @@ def bytes_per_s(level: Level, scope: Scope, write_share: float, *, nearest: bool
     Between the measured mixes the seconds per byte are interpolated; theory stands in where nothing was
     measured, for any mix.
     """
-    known = []
+    mixes = []
     for what, share, factor in _AT_L1 if nearest else _BEYOND:
         stores = None if what == "read" else "ordinary"
         rate = level.rate(what, scope=scope, basis="attained", stores=stores)
         if rate is not None:
-            known.append((share, 1 / (rate.value * factor)))
-    if not known:
+            mixes.append((share, 1 / (rate.value * factor)))
+    if not mixes:
         theory = level.rate(scope=scope) or level.rate("any", scope=scope)
         return None if theory is None else theory.value
-    below = max((each for each in known if each[0] <= write_share), default=known[0])
-    above = min((each for each in known if each[0] >= write_share), default=known[-1])
+    below = max((each for each in mixes if each[0] <= write_share), default=mixes[0])
+    above = min((each for each in mixes if each[0] >= write_share), default=mixes[-1])
     if above[0] == below[0]:
         return 1 / below[1]
     part = (write_share - below[0]) / (above[0] - below[0])
@@ -85,11 +86,11 @@ def _crossing(report: LoopReport) -> list[tuple[str, float, float]]:
     """(level that serves, bytes read, bytes written) of a warm run, L1 first."""
     simulation = report.warm or report.simulation
     read, write = _at_l1(report)
-    made = [(simulation.levels[0].name, read, write)]
+    crossings = [(simulation.levels[0].name, read, write)]
     names = [level.name for level in simulation.levels[1:]] + ["memory"]
     for name, near in zip(names, simulation.levels, strict=True):
-        made.append((name, float(near.read_bytes), float(near.write_bytes)))
-    return made
+        crossings.append((name, float(near.read_bytes), float(near.write_bytes)))
+    return crossings
 
 
 def _at_l1(report: LoopReport) -> tuple[float, float]:
@@ -102,7 +103,7 @@ def _at_l1(report: LoopReport) -> tuple[float, float]:
 
 def _points(report: LoopReport, machine: Machine, scope: Scope, run: Timed | None) -> tuple[Point, ...]:
     peak = _peak(report, machine, scope)
-    made = []
+    points = []
     for number, (name, read, write) in enumerate(_crossing(report)):
         level = _level(machine, name)
         nbytes = read + write
@@ -118,7 +119,7 @@ def _points(report: LoopReport, machine: Machine, scope: Scope, run: Timed | Non
                 share = report.flop / run.median_s / roof
             elif rate and not report.flop:
                 share = nbytes / run.median_s / rate
-        made.append(
+        points.append(
             Point(
                 level=name if level is None else level.name,
                 read_bytes=read,
@@ -130,7 +131,7 @@ def _points(report: LoopReport, machine: Machine, scope: Scope, run: Timed | Non
                 share=share,
             )
         )
-    return tuple(made)
+    return tuple(points)
 
 
 def _level_s(report: LoopReport, machine: Machine, number: int, scope: Scope, threads: int) -> float | None:
@@ -158,12 +159,14 @@ def _waiting_s(report: LoopReport, machine: Machine, level: Level, number: int, 
     nearer = levels[number - 1]
     further = levels[number].name if number < len(levels) else None
     line_s = nearer.cache.unit_bytes / rate
-    known, meeting = constants.load("cpu"), _conflicts(report, number)
-    freely = known("loop.strided_in_flight")
-    stepping = meeting / min(freely, known("loop.conflicting_in_flight") * _sets(report)) + (1 - meeting) / freely
+    constant, meeting = load_family("cpu"), _conflicts(report, number)
+    freely = constant("loop.strided_in_flight")
+    stepping = (
+        meeting / min(freely, constant("loop.conflicting_in_flight") * _sets(report)) + (1 - meeting) / freely
+    )
     waiting = 0.0
     for misses, share in (
-        (report.gathered, 1 / _gathered_in_flight(report, report.gathered.get(nearer.name, 0), known)),
+        (report.gathered, 1 / _gathered_in_flight(report, report.gathered.get(nearer.name, 0), constant)),
         (report.strided, stepping),
         (report.chased, 1.0),
     ):
@@ -174,15 +177,15 @@ def _waiting_s(report: LoopReport, machine: Machine, level: Level, number: int, 
     return waiting
 
 
-def _gathered_in_flight(report: LoopReport, misses: int, known: constants.Constants) -> float:
+def _gathered_in_flight(report: LoopReport, misses: int, constant: Constants) -> float:
     """How many of `misses` a core waits for at once: as many as it has buffers for, and as its window spans.
 
     It begins no instruction that is further than the window behind the oldest one that waits.
     """
-    most, code = known("loop.gathered_in_flight"), report.code
+    most, code = constant("loop.gathered_in_flight"), report.code
     if code is None or not (code.passes and code.instructions):
         return most
-    spanned = known("loop.window_instructions") * misses / (code.instructions * code.passes)
+    spanned = constant("loop.window_instructions") * misses / (code.instructions * code.passes)
     return min(most, max(1.0, spanned))
 
 
@@ -228,13 +231,13 @@ def _predicted(report: LoopReport, machine: Machine, threads: int) -> Predicted 
             return None
         level = _level(machine, name)
         terms.append(_Term(name if level is None else level.name, seconds))
-    core = _core(report, machine, threads)
+    core = _in_core(report, machine, threads)
     if core is None:
         return None
     every = [*terms, core]
     longest = max(every, key=lambda each: each.seconds)
-    memory_s = _way_s(report, terms)
-    team_s = 0.0 if threads == 1 else constants.load("cpu")("cpu.team_s")
+    memory_s = _data_movement_s(report, terms)
+    team_s = 0.0 if threads == 1 else load_family("cpu")("cpu.team_s")
     return Predicted(
         threads=threads,
         core_s=core.seconds,
@@ -247,7 +250,7 @@ def _predicted(report: LoopReport, machine: Machine, threads: int) -> Predicted 
     )
 
 
-def _way_s(report: LoopReport, terms: list[_Term]) -> float:
+def _data_movement_s(report: LoopReport, terms: list[_Term]) -> float:
     """Seconds of the data's way from memory to the registers: of each nearer level, what more it moves."""
     crossing = [read + write for _, read, write in _crossing(report)]
     total = terms[0].seconds
@@ -263,7 +266,7 @@ def _bound(memory_s: float, core_s: float) -> Bound:
     return "memory-bound" if memory_s > core_s else "compute-bound"
 
 
-def _core(report: LoopReport, machine: Machine, threads: int) -> _Term | None:
+def _in_core(report: LoopReport, machine: Machine, threads: int) -> _Term | None:
     """What the arithmetic, the loads and the chains of one iteration after the other take."""
     hertz = _clock_hz(machine)
     peak = _peak(report, machine, "core" if threads == 1 else "all")
@@ -277,33 +280,33 @@ def _core(report: LoopReport, machine: Machine, threads: int) -> _Term | None:
     elif report.flop and hertz is None:
         return None
     if hertz is not None:
-        known = constants.load("cpu")
+        constant = load_family("cpu")
         lanes = 1 if code is None else code.lanes
         called = code is not None and any(name != "sqrt" for name in code.calls)
-        cycles = known("loop.call_cycles") if called else known("loop.special_cycles") / lanes
+        cycles = constant("loop.call_cycles") if called else constant("loop.special_cycles") / lanes
         terms.append(_Term("division and functions", special * cycles / hertz / threads))
         if code is not None and code.chain:
-            latency = code.chain * _add_latency(machine) / _chains_at_once(code, known) / hertz / threads
+            latency = code.chain * _add_latency(machine) / _chains_at_once(code, constant) / hertz / threads
             terms.append(_Term("a chain of additions", latency))
         if code is not None and code.passes:
-            cycles = _instruction_cycles(code, code.passes, known)
+            cycles = _instruction_cycles(code, code.passes, constant)
             terms.append(_Term("instructions", cycles / hertz / threads))
     return max(terms, key=lambda each: each.seconds)
 
 
-def _chains_at_once(code: Code, known: constants.Constants) -> float:
+def _chains_at_once(code: Code, constant: Constants) -> float:
     """How many entries of a short loop a core works on at once: each begins a chain of its own."""
     if not (code.passes and code.entries and code.instructions):
         return 1.0
-    return max(1.0, known("loop.window_instructions") / (code.instructions * code.passes / code.entries))
+    return max(1.0, constant("loop.window_instructions") / (code.instructions * code.passes / code.entries))
 
 
-def _instruction_cycles(code: Code, passes: float, known: constants.Constants) -> float:
+def _instruction_cycles(code: Code, passes: float, constant: Constants) -> float:
     """Cycles to issue the instructions of the innermost loop: whole passes, what each entry leaves, entries."""
     cycles = max(
-        code.instructions / known("loop.instructions_per_cycle"),
-        code.loads / known("loop.loads_per_cycle"),
-        code.stores / known("loop.stores_per_cycle"),
+        code.instructions / constant("loop.instructions_per_cycle"),
+        code.loads / constant("loop.loads_per_cycle"),
+        code.stores / constant("loop.stores_per_cycle"),
     )
     if not code.entries or not code.trips:
         return passes * cycles
@@ -311,7 +314,7 @@ def _instruction_cycles(code: Code, passes: float, known: constants.Constants) -
     whole = each // unrolled
     # What no pass holds runs element by element.
     single = (each - whole * unrolled) * cycles * min(code.lanes / unrolled, 1.0)
-    return code.entries * (whole * cycles + single + known("loop.entry_cycles"))
+    return code.entries * (whole * cycles + single + constant("loop.entry_cycles"))
 
 
 def _peak(report: LoopReport, machine: Machine, scope: Scope) -> Rate | None:
@@ -323,9 +326,9 @@ def _peak(report: LoopReport, machine: Machine, scope: Scope) -> Rate | None:
     for engine in ("scalar", "vector") if scalar else ("vector",):
         same = [each for each in machine.peaks if each.engine == engine and each.what in ("fma", "fma+add", "any")]
         chosen = msgspec.structs.replace(machine, peaks=tuple(same))
-        found = chosen.peak(dtype, scope=scope, basis="attained") or chosen.peak(dtype, scope=scope)
-        if found is not None:
-            return found
+        rate = chosen.peak(dtype, scope=scope, basis="attained") or chosen.peak(dtype, scope=scope)
+        if rate is not None:
+            return rate
     return machine.peak(dtype, scope=scope)
 
 
@@ -342,6 +345,6 @@ def _clock_hz(machine: Machine) -> float | None:
 
 def _add_latency(machine: Machine) -> float:
     name = machine.environment.get("microarchitecture")
-    known = next((row for row in microarchitecture.table() if row.name == name), None)
-    latency = None if known is None else known.add_latency_cycles
-    return constants.load("cpu")("loop.add_latency_cycles") if latency is None else float(latency)
+    row_of_table = next((row for row in microarchitecture.table() if row.name == name), None)
+    latency = None if row_of_table is None else row_of_table.add_latency_cycles
+    return load_family("cpu")("loop.add_latency_cycles") if latency is None else float(latency)

@@ -11,11 +11,11 @@ import numpy as np
 
 from rooflab.model import collectives
 from rooflab.model.compiler import fusion
-from rooflab.model.device import device as devices
-from rooflab.model.device.device import Device
-from rooflab.model.program import host_calls, host_queue, row_times, warnings
-from rooflab.model.program.row_times import Times, Work
-from rooflab.model.roofline import plain, roofline
+from rooflab.model.device.device import Device, device_of
+from rooflab.model.program import host_dispatch, launch_queue, op_times, warnings
+from rooflab.model.program.op_times import OpTimes, PreparedRows
+from rooflab.model.roofline import roofline
+from rooflab.model.roofline.per_operation import bound_on
 from rooflab.types.machine import Machine
 from rooflab.types.prediction import Prediction
 from rooflab.types.report import Report, Row
@@ -45,28 +45,28 @@ def predict_on(report: Report, machine: Machine, setting: Setting) -> Report:
     program as it was.
     """
     report = _as_run(report, setting)
-    device = devices.of(
+    device = device_of(
         machine, cache=setting.cache, power=setting.power, knobs=setting.what_if, constants=setting.constants
     )
-    bounded = plain.bound_on(report, machine)
+    bounded = bound_on(report, machine)
     lacking = _lacking(bounded.rows, machine)
-    work = row_times.prepare(report.graph, report.rows)
+    work = op_times.prepare(report.graph, report.rows)
     work = _without(work, lacking)
-    found = row_times.times(work, device)
+    times = op_times.predict_times(work, device)
     counts = np.array([row.op.count for row in work.rows], float)
-    waits = _waits(report, work, found, device, setting, counts)
-    each = _predictions(work, found, device, counts, waits)
+    waits = _waits(report, work, times, device, setting, counts)
+    each = _predictions(work, times, device, counts, waits)
     rows = list(bounded.rows)
     for number, prediction in zip(work.index.tolist(), each, strict=True):
         rows[number] = _predicted(rows[number], prediction)
     for number, reason in lacking.items():
         rows[number] = msgspec.structs.replace(rows[number], unbound=reason)
-    whole = _whole(each, found, device, counts, waits)
+    whole = _whole(each, times, device, counts, waits)
     if setting.constants is not None:
-        said = f"predictions: constants of {setting.constants.family} as given, not as the family's file has them"
-        bounded = msgspec.structs.replace(bounded, conventions=(*bounded.conventions, said))
-    made = msgspec.structs.replace(bounded, rows=tuple(rows), setting=setting, prediction=whole)
-    return msgspec.structs.replace(made, warnings=warnings.warnings(made, device))
+        note = f"predictions: constants of {setting.constants.family} as given, not as the family's file has them"
+        bounded = msgspec.structs.replace(bounded, conventions=(*bounded.conventions, note))
+    predicted = msgspec.structs.replace(bounded, rows=tuple(rows), setting=setting, prediction=whole)
+    return msgspec.structs.replace(predicted, warnings=warnings.warnings_for(predicted, device))
 
 
 def _as_run(report: Report, setting: Setting) -> Report:
@@ -75,8 +75,8 @@ def _as_run(report: Report, setting: Setting) -> Report:
     if setting.mode == "compiled":
         if report.captured is not None:
             return report  # fused already
-        made = counting.report(fusion.fused(captured), report.name, report.environment)
-        return msgspec.structs.replace(made, captured=captured)
+        fused_report = counting.report(fusion.fused(captured), report.name, report.environment)
+        return msgspec.structs.replace(fused_report, captured=captured)
     return report if report.captured is None else counting.report(captured, report.name, report.environment)
 
 
@@ -93,32 +93,32 @@ def _predicted(row: Row, prediction: Prediction) -> Row:
 
 def _lacking(rows: tuple[Row, ...], machine: Machine) -> dict[int, str]:
     """By row, why it cannot be predicted: its number format has no peak there, or a collective no link."""
-    found: dict[int, str] = {}
+    reasons: dict[int, str] = {}
     for number, row in enumerate(rows):
-        reason = warnings.lacks(row, machine) if row.unbound or row.op.kind == "collective" else None
+        reason = warnings.why_unpredicted(row, machine) if row.unbound or row.op.kind == "collective" else None
         if reason:
-            found[number] = reason
-    return found
+            reasons[number] = reason
+    return reasons
 
 
-def _without(work: Work, lacking: Mapping[int, str]) -> Work:
+def _without(work: PreparedRows, lacking: Mapping[int, str]) -> PreparedRows:
     if not lacking:
         return work
     kept = [
         (row, number) for row, number in zip(work.rows, work.index.tolist(), strict=True) if number not in lacking
     ]
     everything = tuple(row for row, _ in kept)
-    prepared = row_times.prepare(work.graph, everything)
+    prepared = op_times.prepare(work.graph, everything)
     return dataclasses.replace(prepared, index=np.array([number for _, number in kept], int))
 
 
 def _waits(
-    report: Report, work: Work, found: Times, device: Device, setting: Setting, counts: np.ndarray
+    report: Report, work: PreparedRows, times: OpTimes, device: Device, setting: Setting, counts: np.ndarray
 ) -> Waits:
     if setting.mode != "eager":
         return Waits(np.zeros(len(work.rows)), np.zeros(len(work.rows)))
     ops = report.graph.ops
-    host_s = host_calls.dispatch_s(ops, device, setting)[:, 0] * np.array([op.count for op in ops], float)
+    host_s = host_dispatch.dispatch_s(ops, device, setting)[:, 0] * np.array([op.count for op in ops], float)
     if device.machine.kind == "cpu":
         # The cores that work are the host: the time of a kernel there begins with its call.
         host_s[work.index] = 0.0
@@ -128,13 +128,15 @@ def _waits(
     if device.machine.kind == "cpu":
         # It dispatches, then works.
         return Waits(host_s, host_s)
-    queues = host_queue.queues(host_s, found.kernels.time_s[:, :1] * counts[:, None])
+    queues = launch_queue.queue_times(host_s, times.kernels.time_s[:, :1] * counts[:, None])
     return Waits(queues.wait_s[:, 0], host_s)
 
 
-def _predictions(work: Work, found: Times, device: Device, counts: np.ndarray, waits: Waits) -> list[Prediction]:
-    k = found.kernels
-    device_s, floor_s = k.time_s[:, 0] * counts, found.floor_s[:, 0] * counts
+def _predictions(
+    work: PreparedRows, times: OpTimes, device: Device, counts: np.ndarray, waits: Waits
+) -> list[Prediction]:
+    k = times.kernels
+    device_s, floor_s = k.time_s[:, 0] * counts, times.floor_s[:, 0] * counts
     factor = np.exp(BAR_SIGMAS * k.spread[:, 0] * device.constants.wider)
     slack = float(np.exp(BAR_SIGMAS * device.constants("dispatch.spread")))
     wait_s = waits.wait_s
@@ -161,14 +163,14 @@ def _predictions(work: Work, found: Times, device: Device, counts: np.ndarray, w
             k.kernels[:, 0] * counts,
         )
     ]
-    made = []
-    for engine, *numbers in zip(found.engines, *columns, strict=True):
+    predictions = []
+    for engine, *numbers in zip(times.engines, *columns, strict=True):
         time, low, high, floor, compute, near, cache, memory, linked, over, waiting, host_s, kernels = numbers
         levels = dict(zip(names, (near, cache, memory), strict=True))
         if linked:
             levels[link] = linked
         bound, binds = roofline.verdict(compute, engine, levels, over, "host" if waiting else "launch")
-        made.append(
+        predictions.append(
             Prediction(
                 time_s=time,
                 low_s=low,
@@ -183,11 +185,11 @@ def _predictions(work: Work, found: Times, device: Device, counts: np.ndarray, w
                 kernels=kernels,
             )
         )
-    return made
+    return predictions
 
 
 def _whole(
-    rows: list[Prediction], found: Times, device: Device, counts: np.ndarray, waits: Waits
+    rows: list[Prediction], times: OpTimes, device: Device, counts: np.ndarray, waits: Waits
 ) -> Prediction | None:
     """The program: its rows one after the other."""
     if not rows:
@@ -195,12 +197,12 @@ def _whole(
     levels = dict.fromkeys(name for row in rows for name in row.memory_s)
     memory = {name: sum(row.memory_s.get(name, 0.0) for row in rows) for name in levels}
     engines: dict[str, float] = {}
-    for engine, row in zip(found.engines, rows, strict=True):
+    for engine, row in zip(times.engines, rows, strict=True):
         engines[engine] = engines.get(engine, 0.0) + row.compute_s
     compute, over = sum(engines.values()), sum(row.overhead_s for row in rows)
     time_s, floor_s, wait_s = sum(row.time_s for row in rows), sum(row.floor_s for row in rows), waits.wait_s.sum()
     # Rows of one program run a few sorts of kernels: what is wrong for one of a sort is for all, so errors add.
-    errors = found.kernels.spread[:, 0] * device.constants.wider * found.kernels.time_s[:, 0] * counts
+    errors = times.kernels.spread[:, 0] * device.constants.wider * times.kernels.time_s[:, 0] * counts
     of_host = device.constants("dispatch.spread") * float(wait_s)
     spread = float(np.hypot(errors.sum(), of_host)) / time_s if time_s else 0.0
     factor = float(np.exp(BAR_SIGMAS * spread))

@@ -58,10 +58,10 @@ def check(changes: Mapping[str, Any]) -> SettingChanges:
     for name in changes:
         if name not in SettingChanges.__annotations__:
             raise UnknownNameError("setting", name, SettingChanges.__annotations__)
-    for name, known in (("mode", MODES), ("cache", CACHE_STATES), ("power", POWERS)):
+    for name, choices in (("mode", MODES), ("cache", CACHE_STATES), ("power", POWERS)):
         value = changes.get(name)
-        if value is not None and value not in known:
-            raise UnknownNameError(name, str(value), known)
+        if value is not None and value not in choices:
+            raise UnknownNameError(name, str(value), choices)
     dispatch_s = changes.get("dispatch_s")
     if dispatch_s is not None and not 0 <= dispatch_s < _LONGEST_DISPATCH_S:
         raise RooflabError(f"dispatch_s={dispatch_s}: expected host seconds per operation, such as 12e-6")
@@ -98,14 +98,14 @@ def setting(report: Report, machine: Machine, changes: Mapping[str, Any], change
     )
 
 
-def _constants(given: Constants | None, before: Constants | None, machine: Machine) -> Constants | None:
-    if given is not None:
-        return constants_file.fitting(given, machine)
+def _constants(asked: Constants | None, before: Constants | None, machine: Machine) -> Constants | None:
+    if asked is not None:
+        return constants_file.checked_for(asked, machine)
     # What an earlier prediction took goes on where it can: a GPU's constants say nothing of a CPU.
-    return before if before is not None and constants_file.fits(before, machine) else None
+    return before if before is not None and constants_file.apply_to(before, machine) else None
 
 
-def what_if(given: Mapping[str, Any] | str) -> WhatIf:
+def what_if(changes: Mapping[str, Any] | str) -> WhatIf:
     """What "bandwidth=2x,dtype=fp8" or {"bandwidth": 2, "dtype": "fp8"} changes.
 
     A machine's number takes a factor ("2x", 0.5) or, with its unit, a new value ("6 TB/s").
@@ -114,68 +114,68 @@ def what_if(given: Mapping[str, Any] | str) -> WhatIf:
         UnknownNameError: an unknown name or word, with near matches.
         RooflabError: a pair that is not NAME=VALUE, a value that is not above zero.
     """
-    made = WhatIf({}, {})
-    for name, value in _pairs(given):
+    change = WhatIf({}, {})
+    for name, value in _pairs(changes):
         if name in KNOBS:
-            _number(name, value, made)
+            _number(name, value, change)
         elif name == "dtype":
-            made = made._replace(dtype=number_format(str(value)).name)
+            change = change._replace(dtype=number_format(str(value)).name)
         elif name == "batch":
-            made = made._replace(batch=_count(value))
+            change = change._replace(batch=_count(value))
         elif name == "fusion":
-            made = made._replace(mode="compiled" if _word(name, value) == "on" else "graph")
+            change = change._replace(mode="compiled" if _word(name, value) == "on" else "graph")
         elif name in _WORDS:
-            made = made._replace(**{name: _word(name, value)})
+            change = change._replace(**{name: _word(name, value)})
         else:
             raise UnknownNameError("what-if", name, (*KNOBS, *_WORDS, *_WORK))
-    return made
+    return change
 
 
-def factors_on(machine: Machine, found: WhatIf) -> dict[str, float]:
-    """The factors of `found` on the numbers of `machine`.
+def factors_on(machine: Machine, change: WhatIf) -> dict[str, float]:
+    """The factors of `change` on the numbers of `machine`.
 
     Raises:
         RooflabError: a new value for a number that `machine` does not state.
     """
-    made = dict(found.factors)
-    for name, value in found.values.items():
+    factors = dict(change.factors)
+    for name, value in change.values.items():
         own = _stated(machine, name)
         if own is None:
             raise RooflabError(f"what-if {name}: {machine.name} states none; give a factor such as {name}=2x")
-        made[name] = value / own
-    return made
+        factors[name] = value / own
+    return factors
 
 
-def without_batch(given: Mapping[str, Any] | str) -> dict[str, Any] | None:
+def without_batch(changes: Mapping[str, Any] | str) -> dict[str, Any] | None:
     """The what-if without its batch, which is met by analyzing again; None where nothing is left."""
-    return {name: value for name, value in _pairs(given) if name != "batch"} or None
+    return {name: value for name, value in _pairs(changes) if name != "batch"} or None
 
 
-def _pairs(given: Mapping[str, Any] | str) -> list[tuple[str, Any]]:
-    if not isinstance(given, str):
-        return list(given.items())
-    made = []
-    for pair in filter(str.strip, given.split(",")):
+def _pairs(changes: Mapping[str, Any] | str) -> list[tuple[str, Any]]:
+    if not isinstance(changes, str):
+        return list(changes.items())
+    pairs = []
+    for pair in filter(str.strip, changes.split(",")):
         name, equals, value = pair.partition("=")
         if not equals or not value.strip():
             raise RooflabError(f"what-if {pair.strip()!r}: expected NAME=VALUE, such as bandwidth=2x")
-        made.append((name.strip(), value.strip()))
-    return made
+        pairs.append((name.strip(), value.strip()))
+    return pairs
 
 
-def _number(name: str, value: Any, made: WhatIf) -> None:
+def _number(name: str, value: Any, change: WhatIf) -> None:
     text = str(value).strip()
     try:
-        number, where = float(text.removesuffix("x")), made.factors
+        number, where = float(text.removesuffix("x")), change.factors
     except ValueError:
         try:
-            number, where = parse_any(text)[0], made.values
+            number, where = parse_any(text)[0], change.values
         except RooflabError:
             raise RooflabError(
                 f"what-if {name}={value}: expected a factor such as {name}=2x, or a value with its unit"
             ) from None
     if not 0 < number < float("inf"):
-        raise RooflabError(f"what-if {name}={value}: expected a number above zero, such as {name}=2x")
+        raise RooflabError(f"what-if {name}={value}: expected a positive number, such as {name}=2x")
     where[name] = number
 
 

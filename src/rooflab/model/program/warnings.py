@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rooflab.model.collectives import without_link
 from rooflab.model.device.device import Device
-from rooflab.model.roofline.plain import MINOR, compute_terms, peak_of
+from rooflab.model.roofline.per_operation import NEGLIGIBLE_SHARE, compute_terms, peak_of
 from rooflab.types.machine import Engine, Machine
 from rooflab.types.report import Report, Row
 from rooflab.units import si
@@ -23,29 +23,29 @@ _FALLBACKS: dict[str, tuple[str, ...]] = {
 }
 
 
-def warnings(report: Report, device: Device) -> tuple[str, ...]:
-    """One line for each doubt about `report` as predicted on `device`."""
+def warnings_for(report: Report, device: Device) -> tuple[str, ...]:
+    """What to know before trusting `report` as predicted on `device`, a line each."""
     lines = (
-        _too_large(report, device),
-        _as_one(device.machine),
-        *_without_a_peak(report),
-        _by_bytes_alone(report, device.machine),
+        _out_of_memory(report, device),
+        _one_device(device.machine),
+        *_unpredicted_operations(report),
+        _without_vector_peak(report, device.machine),
     )
     return tuple(line for line in lines if line)
 
 
-def _too_large(report: Report, device: Device) -> str | None:
+def _out_of_memory(report: Report, device: Device) -> str | None:
     need, capacity = report.memory.most_bytes, device.memory_bytes
     if capacity is None or need <= float(capacity):
         return None
-    holds = float(capacity)
+    has = float(capacity)
     return (
-        f"does not fit: needs {si(need, 'B')}, {device.machine.name} holds {si(holds, 'B')}: "
-        f"{si(need - holds, 'B')} too many; predicted as if it did"
+        f"out of memory: needs {si(need, 'B')}, {device.machine.name} has {si(has, 'B')} "
+        f"({si(need - has, 'B')} short); predicted as if it fit"
     )
 
 
-def _as_one(machine: Machine) -> str | None:
+def _one_device(machine: Machine) -> str | None:
     if machine.kind != "system":
         return None
     return (
@@ -54,7 +54,7 @@ def _as_one(machine: Machine) -> str | None:
     )
 
 
-def _without_a_peak(report: Report) -> list[str]:
+def _unpredicted_operations(report: Report) -> list[str]:
     reasons: dict[str, list[str]] = {}
     for row in report.rows:
         if row.unbound and row.cost is not None and row.prediction is None and row.nbytes:
@@ -66,7 +66,7 @@ def _without_a_peak(report: Report) -> list[str]:
     ]
 
 
-def _by_bytes_alone(report: Report, machine: Machine) -> str | None:
+def _without_vector_peak(report: Report, machine: Machine) -> str | None:
     """Element-wise work without a peak takes no time beside its bytes."""
     free = [
         f"{one.dtype} {one.engine}"
@@ -78,7 +78,7 @@ def _by_bytes_alone(report: Report, machine: Machine) -> str | None:
     return f"{machine.name} states no {' and no '.join(free)} peak: such work is timed by its bytes alone"
 
 
-def lacks(row: Row, machine: Machine) -> str | None:
+def why_unpredicted(row: Row, machine: Machine) -> str | None:
     """Why `row` cannot be predicted on `machine`: no link, or products in a format without a peak there.
 
     The sentence says what such work would be computed in instead, if in anything.
@@ -89,12 +89,12 @@ def lacks(row: Row, machine: Machine) -> str | None:
         return None
     _, without = compute_terms(row.cost.flop, machine)
     missing = [one for one in without if one.engine == "matrix"]
-    if sum(one.count for one in missing) <= MINOR * row.cost.total_flop:
+    if sum(one.count for one in missing) <= NEGLIGIBLE_SHARE * row.cost.total_flop:
         return None
-    return "; ".join(dict.fromkeys(_instead(one.engine, one.dtype, machine) for one in missing))
+    return "; ".join(dict.fromkeys(_fallback(one.engine, one.dtype, machine) for one in missing))
 
 
-def _instead(engine: Engine, dtype: str, machine: Machine) -> str:
+def _fallback(engine: Engine, dtype: str, machine: Machine) -> str:
     states = f"{machine.name} states no {dtype} {engine} peak"
     for other in _FALLBACKS.get(dtype, ()):
         rate, name = peak_of(machine, engine, other)
@@ -102,4 +102,4 @@ def _instead(engine: Engine, dtype: str, machine: Machine) -> str:
             return (
                 f"{states}: it would be computed in {other} after a conversion ({name} {si(rate.value, 'FLOP/s')})"
             )
-    return f"{states}, nor one of a format that could stand in for it: it is not known to run there"
+    return f"{states}, and no fallback format is known; probably unsupported"

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from rooflab.errors import RooflabError
-from rooflab.model.roofline import plain
+from rooflab.model.roofline.per_operation import compute_terms
 from rooflab.model.roofline.roofline import Verdict, verdict
 from rooflab.types.machine import Basis, Level, Machine, Rate, Scope, is_main_memory
 from rooflab.types.work import Flop
@@ -56,7 +56,7 @@ class Terms(NamedTuple):
     def shares(self, time_s: float) -> dict[str, float]:
         """Which share of each roof a run that took `time_s` attained; over 1 is a question, never clipped."""
         if not time_s > 0:
-            raise RooflabError(f"a run of {time_s} s, expected a time above zero")
+            raise RooflabError(f"a run of {time_s} s, expected a positive time")
         return {name: each / time_s for name, each in (*self.memory_s.items(), *self.compute_s.items())}
 
 
@@ -123,19 +123,19 @@ def cache_aware(
     """
     compute_s = _compute_s(machine, flop, scope, basis)
     total = sum(one.count for one in flop)
-    found = {}
+    by_level = {}
     for level in machine.levels:
         rate = _rate_of(level, scope, basis)
         if rate is not None and rate.per_s == "byte":
-            found[level.name] = Terms(total, compute_s, {level.name: accessed_bytes / rate.value}, overhead_s)
-    if not found:
+            by_level[level.name] = Terms(total, compute_s, {level.name: accessed_bytes / rate.value}, overhead_s)
+    if not by_level:
         raise RooflabError(f"{machine.name} states no bandwidth of any level for scope {scope!r}")
-    return found
+    return by_level
 
 
 def _compute_s(machine: Machine, flop: Sequence[Flop], scope: Scope, basis: Basis | None) -> dict[str, float]:
     if scope == "all" and basis is None:
-        terms, missing = plain.compute_terms(tuple(flop), machine)
+        terms, missing = compute_terms(tuple(flop), machine)
         if missing:
             names = dict.fromkeys(f"{one.dtype} {one.engine}" for one in missing)
             raise RooflabError(f"{machine.name} states no {' and no '.join(names)} peak")
@@ -153,14 +153,14 @@ def _compute_s(machine: Machine, flop: Sequence[Flop], scope: Scope, basis: Basi
 
 
 def _rate(machine: Machine, level: Level, scope: Scope, basis: Basis | None) -> Rate:
-    found = _rate_of(level, scope, basis)
-    if found is None:
-        known = ", ".join(f"{rate.what} {rate.scope} {rate.basis}" for rate in level.rates) or "none"
+    chosen = _rate_of(level, scope, basis)
+    if chosen is None:
+        stated = ", ".join(f"{rate.what} {rate.scope} {rate.basis}" for rate in level.rates) or "none"
         wanted = f"{basis} " if basis else ""
         raise RooflabError(
-            f"{machine.name} states no {wanted}bandwidth of {level.name} for scope {scope!r} (its rates: {known})"
+            f"{machine.name} states no {wanted}bandwidth of {level.name} for scope {scope!r} (its rates: {stated})"
         )
-    return found
+    return chosen
 
 
 def _rate_of(level: Level, scope: Scope, basis: Basis | None) -> Rate | None:

@@ -107,7 +107,7 @@ def peak_inst_per_s(sms: int, clock_hz: float, schedulers: int = 4, per_clock: f
     """
     if sms < 1 or schedulers < 1 or not clock_hz > 0 or not per_clock > 0:
         raise RooflabError(
-            f"instruction peak of {sms} SMs × {schedulers} schedulers at {clock_hz} Hz: expected all above zero"
+            f"instruction peak of {sms} SMs × {schedulers} schedulers at {clock_hz} Hz: expected all positive"
         )
     return sms * schedulers * clock_hz * per_clock
 
@@ -116,7 +116,7 @@ def roofs(warp_inst_per_s: float, bytes_per_s: Mapping[str, float]) -> Roofs:
     """The roofs from a peak and the bandwidth of each level in bytes/s."""
     for name, value in bytes_per_s.items():
         if not value > 0:
-            raise RooflabError(f"bandwidth of {name} is {value} bytes/s, expected above zero")
+            raise RooflabError(f"bandwidth of {name} is {value} bytes/s, expected a positive number")
     return Roofs(warp_inst_per_s, {name: value / TRANSACTION_BYTES for name, value in bytes_per_s.items()})
 
 
@@ -127,7 +127,7 @@ def place(counts: Counts, on: Roofs) -> Placed:
         RooflabError: no instruction, no time, or no transactions of a level that has a roof.
     """
     if not counts.time_s > 0 or not counts.warp_inst > 0:
-        raise RooflabError(f"{counts.warp_inst} warp instructions in {counts.time_s} s: expected both above zero")
+        raise RooflabError(f"{counts.warp_inst} warp instructions in {counts.time_s} s: expected both positive")
     both = {name: n for name, n in counts.transactions.items() if name in on.transactions_per_s and n > 0}
     if not both:
         raise RooflabError(

@@ -145,41 +145,41 @@ def roofs(machine: Machine, scope: Scope = "all") -> Roofs:
     return Roofs(bandwidths, ())
 
 
-def ridges(found: Roofs) -> tuple[Ridge, ...]:
+def ridges(machine_roofs: Roofs) -> tuple[Ridge, ...]:
     """Every crossing of a bandwidth roof and a peak, level by level."""
     return tuple(
         Ridge(level.name, peak.name, ridge(peak.value, level.value), peak.value)
-        for level in found.bandwidths
-        for peak in found.peaks
+        for level in machine_roofs.bandwidths
+        for peak in machine_roofs.peaks
     )
 
 
-def dominated(found: Roofs) -> tuple[str, ...]:
+def dominated(machine_roofs: Roofs) -> tuple[str, ...]:
     """Names of the levels whose roof is not above that of a level further away.
 
     Such a roof can't be right for a nearer memory: it was mislabelled, or measured under noise.
     """
     names = []
-    for i, near in enumerate(found.bandwidths):
-        if any(further.value >= near.value for further in found.bandwidths[i + 1 :]):
+    for i, near in enumerate(machine_roofs.bandwidths):
+        if any(further.value >= near.value for further in machine_roofs.bandwidths[i + 1 :]):
             names.append(near.name)
     return tuple(names)
 
 
-def memory_roof(found: Roofs, machine: Machine) -> Roof | None:
+def memory_roof(machine_roofs: Roofs, machine: Machine) -> Roof | None:
     """The roof of the main memory; else that of the furthest level; None without any."""
     main = {level.name for level in machine.levels if is_main_memory(level)}
-    ours = [roof for roof in found.bandwidths if roof.name in main]
-    return (ours or list(found.bandwidths) or [None])[-1]
+    main_roofs = [roof for roof in machine_roofs.bandwidths if roof.name in main]
+    return (main_roofs or list(machine_roofs.bandwidths) or [None])[-1]
 
 
 def place(point: Point, machine: Machine) -> Placement | None:
     """`point` under the roofs of its level and number format; None where one of them is unknown."""
-    found = roofs(machine, point.scope)
-    level = next((roof for roof in found.bandwidths if roof.name == point.level), None)
+    machine_roofs = roofs(machine, point.scope)
+    level = next((roof for roof in machine_roofs.bandwidths if roof.name == point.level), None)
     if level is None and point.level is None:
-        level = memory_roof(found, machine)
-    fits = [roof for roof in found.peaks if point.dtype in (None, roof.rate.dtype)]
+        level = memory_roof(machine_roofs, machine)
+    fits = [roof for roof in machine_roofs.peaks if point.dtype in (None, roof.rate.dtype)]
     if level is None or not fits:
         return None
     peak = max(fits, key=lambda roof: roof.value)
@@ -194,7 +194,7 @@ def place(point: Point, machine: Machine) -> Placement | None:
 
 def _bandwidth_roof(level: Level, scope: Scope) -> Roof | None:
     def rate(basis: Basis) -> Rate | None:
-        return next((found for what in _STREAMS if (found := level.rate(what, scope=scope, basis=basis))), None)
+        return next((stated for what in _STREAMS if (stated := level.rate(what, scope=scope, basis=basis))), None)
 
     attained, theory = rate("attained"), rate("theoretical")
     if attained is not None:
@@ -203,17 +203,17 @@ def _bandwidth_roof(level: Level, scope: Scope) -> Roof | None:
 
 
 def _peak_roofs(machine: Machine, scope: Scope, per_s: str) -> tuple[Roof, ...]:
-    ours = [rate for rate in machine.peaks if rate.scope == scope and rate.per_s == per_s and rate.dtype]
-    made = []
-    for dtype, engine in dict.fromkeys((rate.dtype, rate.engine) for rate in ours):
+    rates = [rate for rate in machine.peaks if rate.scope == scope and rate.per_s == per_s and rate.dtype]
+    peaks = []
+    for dtype, engine in dict.fromkeys((rate.dtype, rate.engine) for rate in rates):
         if dtype is None or (engine == "scalar" and dtype != "fp64"):
             continue
-        same = msgspec.structs.replace(machine, peaks=tuple(rate for rate in ours if rate.engine == engine))
+        same = msgspec.structs.replace(machine, peaks=tuple(rate for rate in rates if rate.engine == engine))
         attained = same.peak(dtype, scope=scope, basis="attained")
         theory = same.peak(dtype, scope=scope, basis="theoretical")
         name = dtype if engine in (None, "vector") else f"{dtype} {engine}"
         if attained is not None:
-            made.append(Roof(name, attained, theory))
+            peaks.append(Roof(name, attained, theory))
         elif theory is not None:
-            made.append(Roof(name, theory))
-    return tuple(sorted(made, key=lambda roof: (roof.value, roof.name)))
+            peaks.append(Roof(name, theory))
+    return tuple(sorted(peaks, key=lambda roof: (roof.value, roof.name)))

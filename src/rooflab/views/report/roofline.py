@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rooflab.errors import RooflabError
-from rooflab.model.roofline import plain
+from rooflab.model.roofline.per_operation import ReportRoofs, report_roofs
 from rooflab.types.report import Report
 from rooflab.units import si
 from rooflab.views.common import axes, labels
@@ -40,7 +40,7 @@ class Layout(NamedTuple):
     """Everything that is drawn, before it is drawn."""
 
     plane: Plane
-    roofs: plain.Roofs
+    roofs: ReportRoofs
     marks: tuple[Mark, ...]
     placed: tuple[labels.Placed, ...]
 
@@ -85,7 +85,7 @@ def layout(report: Report, width: int = 720, height: int = 440) -> Layout:
     """
     if report.machine is None:
         raise RooflabError(f"{report.name}: no machine, so no roofline; expected one, as by --machine h200-sxm")
-    roofs = plain.roofs(report, report.machine)
+    roofs = report_roofs(report, report.machine)
     lines = [line for line in lines_of(report) if line.flop and line.row.intensity and line.row.ridge]
     if roofs is None or not lines:
         reason = "states no memory bandwidth" if roofs is None else "bounds no operation with FLOP"
@@ -113,7 +113,7 @@ def subtitle(report: Report, drawn: Layout) -> str:
     return f"{what} on {machine}, under {basis} rates; area: FLOP; bytes: compulsory{left}"
 
 
-def _plane(roofs: plain.Roofs, marks: list[Mark], width: int, height: int) -> Plane:
+def _plane(roofs: ReportRoofs, marks: list[Mark], width: int, height: int) -> Plane:
     bandwidth, top = roofs.bandwidth.value, roofs.peaks[-1][1].value
     intensities = [mark.x for mark in marks]
     x0 = 2.0 ** math.floor(math.log2(min([*intensities, 1.0]) / 2))
@@ -127,17 +127,17 @@ def _ticks(space: Plane) -> list[float]:
     return axes.powers(space.x0, space.x1, 16.0 if math.log2(space.x1 / space.x0) > 14 else 4.0)
 
 
-def _slanted(drawn_roofs: plain.Roofs, space: Plane) -> tuple[labels.Vertex, labels.Vertex]:
+def _slanted(drawn_roofs: ReportRoofs, space: Plane) -> tuple[labels.Vertex, labels.Vertex]:
     bandwidth, top = drawn_roofs.bandwidth.value, drawn_roofs.peaks[-1][1].value
     start = max(space.x0, space.y0 / bandwidth)
     return space.pixel(start, start * bandwidth), space.pixel(top / bandwidth, top)
 
 
-def _flat(value: float, roofs: plain.Roofs, space: Plane) -> tuple[labels.Vertex, labels.Vertex]:
+def _flat(value: float, roofs: ReportRoofs, space: Plane) -> tuple[labels.Vertex, labels.Vertex]:
     return space.pixel(value / roofs.bandwidth.value, value), space.pixel(space.x1, value)
 
 
-def _labels(roofs: plain.Roofs, marks: list[Mark], space: Plane) -> tuple[labels.Placed, ...]:
+def _labels(roofs: ReportRoofs, marks: list[Mark], space: Plane) -> tuple[labels.Placed, ...]:
     above = axes.TEXT_HEIGHT / 2 + 2
     wanted = []
     for name, rate in roofs.peaks:

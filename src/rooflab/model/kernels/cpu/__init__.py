@@ -1,0 +1,1 @@
+"""How long kernels take on the cores of a CPU: products of matrices, and everything else."""

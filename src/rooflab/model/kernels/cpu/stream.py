@@ -1,0 +1,235 @@
+"""Everything on a CPU that is not a product of matrices: element-wise work, reductions, copies, gathers, norms."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from rooflab.dtypes import dtype as number_format
+from rooflab.model.device.device import Device
+from rooflab.model.kernels.common import Columns, Features, KernelTimes, Mechanism, Specs
+from rooflab.model.kernels.cpu import core_times
+from rooflab.types.work import Cost, Op, TensorSpec
+from rooflab.work.formulas.functions import REAL
+
+LINE_BYTES = 64
+# Preparing a row of a broadcast takes this many starts of a plain inner loop: each operand's stride is set.
+BROADCAST_STARTS = 6
+
+# What one unit of work costs beside its bytes: FLOP of a core's vector unit (a polynomial's multiply-adds), or
+# clocks where the loop is a chain or not vectorised. Each is a constant of each framework.
+IN_FLOP = ("divide", "root", "exp", "log", "trig", "trig64", "convert", "softmax", "norm", "stencil")
+IN_CLOCKS = ("libm", "reduce", "scan", "select", "pool_max", "pool_mean", "transpose", "piece")
+WORK = ("nothing", *IN_FLOP, *IN_CLOCKS)
+
+_FUNCTIONS = {
+    name: work
+    for work, names in {
+        "divide": "div reciprocal floor_divide fmod remainder addcdiv softsign hypot",
+        "root": "sqrt rsqrt",
+        "exp": "exp exp2 expm1 sigmoid silu gelu elu selu celu silu_mul gelu_mul",
+        "log": "log log2 log10 log1p softplus log_sigmoid",
+        "trig": "sin cos tanh erf gelu_tanh gelu_tanh_mul mish",
+        "select": "where masked_fill",
+    }.items()
+    for name in names.split()
+}
+# PyTorch hands these to a vector library on the calling thread (aten/src/ATen/native/cpu/UnaryOpsKernel.cpp,
+# IMPLEMENT_VML_KERNEL: serial_for_each).
+_VML = "exp expm1 exp2 log log2 log10 log1p sin cos tan tanh erf erfc erfinv asin acos atan sinh cosh lgamma trunc"
+_SERIAL = frozenset(_VML.split())
+# NumPy computes these in double precision with the C library, an element at a time.
+_SCALAR64 = frozenset(["sin", "cos"])
+
+COLUMNS = (
+    "torch",
+    "calls",
+    "work",
+    "units",
+    "double",
+    "grain",
+    "fresh_bytes",
+    "random_accesses",
+    "table_bytes",
+    "loop_starts",
+    "sums_bytes",
+    "past_caches",
+)
+
+
+def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features:
+    """The framework, its call, the sort and count of work, what may run side by side, what is allocated."""
+    torch = core_times.is_torch(op)
+    largest = max((*inputs, *outputs), key=lambda spec: spec.elements, default=None)
+    elements = largest.elements if largest is not None else 0
+    work, units = _work(op, inputs, outputs, elements, torch)
+    own = {id(spec) for spec in inputs}
+    accesses, table = _random(op, inputs, outputs, cost, torch)
+    down = op.kind == "reduction" and not torch and not _along_rows(op, inputs[0], outputs[0])
+    return (
+        float(torch),
+        float(core_times.CALLS.index(_calls(op, torch))),
+        float(WORK.index(work)),
+        float(units),
+        float(any(number_format(spec.dtype).bits >= 64 for spec in (*inputs, *outputs)[:1])),
+        float(_grain(op, elements, torch)),
+        float(max((spec.nbytes for spec in outputs if id(spec) not in own), default=0.0)),
+        accesses,
+        table,
+        _starts(op, inputs, outputs, torch),
+        # A sum down the rows reads and writes its running sums at each row.
+        outputs[0].nbytes if down else 0.0,
+        float(op.kind == "copy"),
+    )
+
+
+def _work(op: Op, inputs: Specs, outputs: Specs, elements: int, torch: bool) -> tuple[str, float]:
+    """What is computed, and how often."""
+    kind, function = op.kind, str(op.attrs.get("function", ""))
+    if kind == "pointwise":
+        return _function(function, inputs, torch), float(elements)
+    if kind == "cast":
+        return ("convert" if torch and _narrow((*inputs, *outputs)) else "nothing"), float(elements)
+    if kind == "pool":
+        return f"pool_{'max' if function == 'max' else 'mean'}", outputs[0].elements * float(op.attrs["window"])
+    if kind == "reduction":
+        return ("reduce" if _along_rows(op, inputs[0], outputs[0]) else "nothing"), float(elements)
+    if kind in ("gather", "scatter"):
+        return "piece", _picked(inputs)
+    if kind == "conv":
+        return "stencil", 2.0 * outputs[0].elements * math.prod(op.attrs.get("kernel", (1,)))
+    if kind == "norm" and function == "batch" and not op.attrs.get("training", True):
+        return "nothing", 0.0  # scaled and shifted by what is known
+    return _KINDS.get(kind or "", "nothing"), float(elements)
+
+
+_KINDS = {
+    "layout": "transpose",
+    "scan": "scan",
+    "softmax": "softmax",
+    "softmax_backward": "softmax",
+    "loss": "softmax",
+    "norm": "norm",
+    "norm_backward": "norm",
+}
+
+
+def _function(function: str, inputs: Specs, torch: bool) -> str:
+    work = _FUNCTIONS.get(function)
+    double = bool(inputs) and inputs[0].dtype == "fp64"
+    if work is None:
+        work = "nothing" if REAL.get(function, (1, 0))[1] == 0 else "libm"
+    elif work == "trig" and double and not torch:
+        work = "libm" if function in _SCALAR64 else "trig64"
+    elif work == "select" and torch:
+        work = "nothing"
+    return "convert" if work == "nothing" and torch and _narrow(inputs) else work
+
+
+def _narrow(specs: Specs) -> bool:
+    """Whether elements are computed in another format than they are stored in."""
+    return any(spec.dtype in ("bf16", "fp16", "fp8") for spec in specs)
+
+
+def _along_rows(op: Op, x: TensorSpec, out: TensorSpec) -> bool:
+    """Whether a reduction sums neighbours: its last dimension is gone."""
+    if op.attrs.get("dims") is not None and x.shape:
+        return len(x.shape) - 1 in op.attrs["dims"]
+    kept = [size for size in out.shape if size != 1]
+    return not kept or not x.shape or kept[-1] != x.shape[-1]
+
+
+def _calls(op: Op, torch: bool) -> str:
+    mean = op.attrs.get("function") == "mean"
+    if torch:
+        wide = op.kind in ("softmax", "norm", "loss", "pool", "layout", "norm_backward", "softmax_backward")
+        return "torch.composite_calls" if wide or mean else "torch.op_calls"
+    if op.kind in ("copy", "cast"):
+        return "numpy.copy_calls"
+    return "numpy.ufunc_calls" if op.kind == "pointwise" else f"numpy.{'mean' if mean else 'method'}_calls"
+
+
+def _grain(op: Op, elements: int, torch: bool) -> float:
+    """Elements that PyTorch shares out among threads; none where it uses one."""
+    serial = op.kind == "scan" or (op.kind == "pointwise" and op.attrs.get("function") in _SERIAL)
+    return 0.0 if serial or not torch else float(elements)
+
+
+def _picked(inputs: Specs) -> float:
+    """Rows of a table that its indices pick."""
+    return float(min((spec.elements for spec in inputs[1:]), default=0))
+
+
+def _random(op: Op, inputs: Specs, outputs: Specs, cost: Cost, torch: bool) -> tuple[float, float]:
+    """Accesses that no prefetcher foresees, and the bytes that they are spread over."""
+    if op.kind in ("gather", "scatter"):
+        return _picked(inputs), inputs[0].nbytes
+    if op.kind == "layout":
+        return cost.compulsory.read_bytes / LINE_BYTES, cost.compulsory.read_bytes
+    if torch and op.kind == "reduction" and not _along_rows(op, inputs[0], outputs[0]):
+        x = inputs[0]
+        if outputs[0].nbytes > core_times.PAGE_BYTES:
+            # PyTorch sums down a few vectors at a time, and each row lies on another page.
+            return x.nbytes / (2 * LINE_BYTES), x.nbytes
+    return 0.0, 0.0
+
+
+def _starts(op: Op, inputs: Specs, outputs: Specs, torch: bool) -> float:
+    """Inner loops that are started: a row of a reduction along it, of a softmax or norm, of a broadcast."""
+    if op.kind in ("softmax", "norm"):
+        return inputs[0].elements / max(inputs[0].shape[-1] if inputs[0].shape else 1, 1)
+    if op.kind == "reduction" and _along_rows(op, inputs[0], outputs[0]):
+        return float(outputs[0].elements)
+    if op.kind == "pointwise" and not torch and len({spec.shape for spec in inputs if spec.elements > 1}) > 1:
+        return BROADCAST_STARTS * outputs[0].elements / max(outputs[0].shape[-1], 1)
+    return 0.0
+
+
+def time(x: Columns, device: Device) -> KernelTimes:
+    """A call, then the slower of its work and its bytes, on as many cores as it is given; then fresh pages."""
+    c, cores = device.constants, core_times.cores_of_cpu(device)
+    torch, double = x["torch"], x["double"]
+    threads = core_times.threads_of(np.maximum(x["grain"], 1.0), device)
+    peak = np.where(double > 0, cores.flop_per_s["fp64"], cores.flop_per_s["fp32"])
+    starts = np.where(torch > 0, c("torch.start_clocks"), c("numpy.start_clocks")) / device.clock_hz
+    compute = x["units"] * _unit_s(x["work"], torch, peak, device) / threads
+    starts = x["loop_starts"] * starts / threads
+    moved = core_times.traffic(x, device, threads, x["past_caches"])
+    sums = core_times.running_s(x, device)
+    random = x["random_accesses"] * core_times.latency_s(x["table_bytes"], device) / c("cpu.core_misses") / threads
+    memory = np.maximum(moved.memory_s, random)
+    # A gather copies one row while it waits for the next; a strided copy waits for each line.
+    waits = np.where(WORK.index("piece") == x["work"], np.maximum(compute, random), compute + random)
+    body = np.maximum(waits, moved.all_s + sums) + starts
+    fresh = core_times.fresh_s(x["fresh_bytes"], torch, device)
+    overhead = core_times.call_s(x["calls"], device) + core_times.allocate_s(x["fresh_bytes"], torch, device)
+    overhead = overhead + core_times.start_s(threads, device)
+    zero = np.zeros_like(body)
+    return KernelTimes(
+        time_s=overhead + body + fresh,
+        compute_s=compute + starts + zero,
+        near_s=moved.near_s + sums + zero,
+        cache_s=moved.cache_s + zero,
+        memory_s=memory + fresh + zero,
+        overhead_s=overhead + zero,
+        spread=c("cpu_stream.spread") + zero,
+        kernels=zero + 1,
+    )
+
+
+def _unit_s(work: np.ndarray, torch: np.ndarray, peak: np.ndarray, device: Device) -> np.ndarray:
+    """Seconds of one unit of work on one core."""
+    flop = np.zeros((2, len(WORK)))
+    clocks = np.zeros((2, len(WORK)))
+    for row, framework in enumerate(("numpy", "torch")):
+        for name in WORK[1:]:
+            table, unit = (flop, "flop") if name in IN_FLOP else (clocks, "clocks")
+            constant = device.constants.values.get(f"{framework}.{name}_{unit}")
+            if constant is not None:
+                table[row, WORK.index(name)] = device.constants(f"{framework}.{name}_{unit}")
+    at = (torch.astype(int), work.astype(int))
+    return flop[at] / peak + clocks[at] / device.clock_hz
+
+
+MECHANISM = Mechanism("cpu_stream", ("cpu",), (), COLUMNS, features, time)

@@ -1,0 +1,1 @@
+"""How long kernels take on GPUs: a file for each mechanism, and what several of them share."""

@@ -1,0 +1,251 @@
+"""Fused attention on GPUs: tiles of queries that walk over blocks of keys, spread over the units in waves.
+
+One thread block holds `tile_queries` rows of q and walks over the keys that they see, `tile_keys` at a time
+(Dao: "FlashAttention-2", arXiv:2307.08691; Shah et al.: "FlashAttention-3", arXiv:2407.08608). For each block
+its unit multiplies twice and takes one exponential per pair; both engines are slow enough to matter, and
+they overlap only in part. With few queries and many keys the keys are split over the units, and a second
+kernel joins the parts. What is left is traffic: keys and values cross memory once.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from rooflab.model.device.device import Device
+from rooflab.model.kernels.common import Columns, Features, KernelTimes, Mechanism, Specs
+from rooflab.types.work import Cost, Op, TensorSpec
+from rooflab.work.formulas.attention import visible_pairs
+from rooflab.work.formulas.cost_terms import item_bytes
+
+COLUMNS: tuple[str, ...] = (
+    "serving",
+    "sequences",
+    "heads",
+    "group",
+    "queries",
+    "visible",
+    "longest",
+    "shortest",
+    "slides",
+    "size",
+    "values",
+    "item_bytes",
+    "format",
+    "backward",
+)
+# The place of a number format's name in this tuple is the column `format`; any other counts as the last.
+FORMATS: tuple[str, ...] = ("fp16", "bf16", "fp8", "fp32", "tf32", "fp64", "")
+
+
+def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | None:
+    """The numbers in `COLUMNS`; None for attention that is not fused, or without keys.
+
+    serving: 1 where a serving engine runs it (queries of one group of heads packed into a tile, a paged
+    cache), as is taken for an operation given by hand, 0 where PyTorch does; heads: of k and v; group: query
+    heads to each; visible, longest, shortest: keys that a query sees, in the mean, at most, at least;
+    slides: 1 with a window; format: of the products.
+    """
+    if not op.attrs.get("fused", True) or not cost.total_flop:
+        return None
+    backward = op.kind == "attention_backward"
+    q, k, v = inputs[1:4] if backward else inputs[:3]
+    layout = op.attrs.get("layout", "bhsd")
+    sequences, heads, queries = _sizes(q, layout)
+    _, kv_heads, keys = _sizes(k, op.attrs.get("kv_layout", layout))
+    lengths = op.attrs.get("lengths")
+    if lengths:
+        sequences = len(lengths)
+        queries = sum(each[0] for each in lengths) / sequences
+        keys = sum(each[1] for each in lengths) / sequences
+    sight = {
+        name: op.attrs[name] for name in ("causal", "causal_from", "window", "window_right") if name in op.attrs
+    }
+    queries, keys = max(1, round(queries)), max(1, round(keys))
+    pairs, _ = visible_pairs(queries, keys, **sight)
+    first, _ = visible_pairs(1, keys - queries + 1, **sight) if sight.get("causal") else (keys, keys)
+    window = sight.get("window")
+    compute = str(op.attrs.get("compute") or q.dtype)
+    return (
+        0.0 if op.name.startswith("aten.") else 1.0,
+        sequences,
+        kv_heads,
+        heads / kv_heads,
+        queries,
+        max(1.0, pairs / queries),
+        min(keys, window or keys),
+        max(1, min(first, window or first)),
+        1.0 if window is not None and window < keys else 0.0,
+        q.shape[-1],
+        v.shape[-1],
+        item_bytes(k),
+        FORMATS.index(compute if compute in FORMATS else ""),
+        float(backward),
+    )
+
+
+def _sizes(spec: TensorSpec, layout: str) -> tuple[int, int, int]:
+    """(sequences, heads, tokens of each) of a tensor in one of the formula's layouts."""
+    shape = spec.shape
+    if layout == "bhsd":
+        return math.prod(shape[:-3]), shape[-3], shape[-2]
+    if layout == "bshd":
+        return math.prod(shape[:-3]), shape[-2], shape[-3]
+    return 1, shape[-2], math.prod(shape[:-2])
+
+
+def time(x: Columns, device: Device) -> KernelTimes:
+    """Launch, then the slower of the tiles' walk and the traffic, then the join of split keys."""
+    c = device.constants
+    tiles, rows = _tiles(x, c("attention.tile_queries"), c("attention.packs"))
+    blocks, longest, shortest = _blocks(x, rows, c("attention.tile_keys"))
+    splits = _splits(x, tiles, longest, device)
+    tile_rows = x["sequences"] * x["heads"] * x["group"] * x["queries"] / tiles
+    block_s = _block_s(x, tile_rows, device)
+    fixed_s = _tile_s(x, tile_rows, device)
+    # Thread blocks on one unit share its engines, and hide each other's fixed times.
+    resident = c("attention.resident")
+    slots = device.units * resident
+    busy_s = (tiles / slots) * (splits * fixed_s + blocks * resident * block_s)
+    waves = tiles * splits / slots
+    ragged_s = (np.ceil(waves) - waves) * (fixed_s + shortest / splits * resident * block_s)
+    path_s = fixed_s + np.ceil(longest / splits) * block_s
+    walk_s = np.maximum(np.maximum(path_s, busy_s + ragged_s), _power_s(x, device))
+    traffic = x.read_bytes + x.write_bytes
+    share = np.where(x["serving"] > 0, c("attention.paged_share"), c("attention.memory_share"))
+    memory_s = (traffic - x.hot_read_bytes - x.hot_write_bytes) / (device.memory_bytes_per_s * share)
+    cache_s = traffic / (device.cache_bytes_per_s * c("attention.cache_share"))
+    overhead_s = _overhead_s(x, splits, device)
+    time_s = (
+        overhead_s + _around_backward_s(x, device) + np.maximum(walk_s, fixed_s + np.maximum(cache_s, memory_s))
+    )
+    zero = np.zeros_like(time_s)
+    return KernelTimes(
+        time_s=time_s,
+        compute_s=zero + tiles / device.units * blocks * block_s,
+        near_s=zero,
+        cache_s=zero + cache_s,
+        memory_s=zero + memory_s,
+        overhead_s=zero + overhead_s + fixed_s,
+        spread=zero + np.where(_long(x), c("attention.long_spread"), c("attention.spread")),
+        kernels=zero + _kernels(x, splits),
+    )
+
+
+def _tiles(x: Columns, tile_queries: float, packs: float) -> tuple[np.ndarray, np.ndarray]:
+    """How many tiles of queries there are, and at how many positions the rows of one stand."""
+    packed = np.where((x["serving"] * packs > 0) | (x["queries"] == 1), x["group"], 1.0)
+    rows = x["queries"] * packed
+    tiles = x["sequences"] * x["heads"] * (x["group"] / packed) * np.ceil(rows / tile_queries)
+    return tiles, np.minimum(x["queries"], tile_queries / packed)
+
+
+def _blocks(x: Columns, rows: np.ndarray, tile_keys: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Blocks of keys that a tile walks over: in the mean, at most, at least.
+
+    The rows of a tile stand at different positions: it walks over all that any of them sees, in whole
+    blocks.
+    """
+    mixed = x["longest"] > x["visible"]
+    ends = np.where(mixed, (rows - 1) / 2, 0.0)
+    span = x["visible"] + ends + x["slides"] * (rows - 1) / 2
+    ragged = np.where(
+        mixed | (x["slides"] > 0), 0.5 * (1 - np.minimum(rows / tile_keys, 1)) + 0.5 * x["slides"], 0.0
+    )
+    most = np.ceil((x["longest"] + x["slides"] * (rows - 1)) / tile_keys)
+    mean = np.where(mixed | (x["slides"] > 0), span / tile_keys + ragged, most)
+    least = np.ceil(np.minimum(x["shortest"] + rows - 1, x["longest"]) / tile_keys)
+    return np.clip(mean, 1.0, np.maximum(most, 1.0)), np.maximum(most, 1.0), np.minimum(least, mean)
+
+
+def _splits(x: Columns, tiles: np.ndarray, longest: np.ndarray, device: Device) -> np.ndarray:
+    """Into how many parts of whole blocks the keys of each tile are split, so that the units have work."""
+    most = np.minimum(
+        np.floor(device.units * device.constants("attention.resident") / tiles),
+        device.constants("attention.split_most"),
+    )
+    # PyTorch's kernels for many queries don't split.
+    splits = (x["backward"] == 0) & ((x["serving"] > 0) | (x["queries"] == 1))
+    return np.where(splits, np.maximum(1.0, np.minimum(most, longest)), 1.0)
+
+
+def _block_s(x: Columns, rows: np.ndarray, device: Device) -> np.ndarray:
+    """Seconds of one unit for one block: two products, and an exponential per pair."""
+    c = device.constants
+    # A tile of few rows (decoding) is padded to those of one group of warps.
+    least = c("attention.tile_least")
+    pairs = np.where(rows <= least, least, c("attention.tile_queries")) * c("attention.tile_keys")
+    matrix_s = 2 * pairs * (x["size"] + x["values"]) * device.units * _flop_s(x, device)
+    special_s = pairs / (c("attention.exp_per_clock") * device.clock_hz)
+    forward = c("attention.matrix_factor") * matrix_s + c("attention.exp_factor") * special_s
+    backward = c("attention.backward_factor") * matrix_s + c("attention.backward_exp_factor") * special_s
+    long = np.where(_long(x), c("attention.long_factor"), 1.0)
+    return np.where(x["backward"] > 0, backward, forward) * long
+
+
+def _long(x: Columns) -> np.ndarray:
+    """Where rows are longer than the 256 elements that FlashAttention's kernels hold: others run then."""
+    return np.maximum(x["size"], x["values"]) > 256
+
+
+def _flop_s(x: Columns, device: Device) -> np.ndarray:
+    """Seconds of a FLOP at the matrix engine's theoretical peak, of all units together.
+
+    Not `x.flop_floor_s`, which with few keys is what the divisions at the end take.
+    """
+    seconds = x.flop_floor_s / np.maximum(x.matrix_flop, 1)
+    for number in np.unique(x["format"]):
+        peak, name = device.peak("matrix", FORMATS[int(number)])
+        if peak is not None:
+            share = device.constants("attention.vector_share") if name.endswith("vector") else 1.0
+            seconds = np.where(x["format"] == number, 1 / (share * peak), seconds)
+    return seconds
+
+
+def _power_s(x: Columns, device: Device) -> np.ndarray:
+    """Seconds in which the card's power pays for the products, as `matmul` reckons; 0 where it is not stated."""
+    c = device.constants
+    if not device.machine.tdp_w:
+        return np.zeros_like(x.matrix_flop)
+    needed_s = x.matrix_flop * c("matmul.joule_per_flop") / (device.machine.tdp_w * device.faster)
+    return needed_s if device.sustained else needed_s**2 / (needed_s + c("matmul.power_s"))
+
+
+def _tile_s(x: Columns, rows: np.ndarray, device: Device) -> np.ndarray:
+    """Seconds of one unit for a tile beside its blocks: filling the pipeline, q in, the result out."""
+    c = device.constants
+    clocks = np.where(x["serving"] > 0, c("attention.serving_tile_clocks"), c("attention.tile_clocks"))
+    # A serving kernel masks by each sequence's length in any case.
+    diagonal = (x["longest"] > x["visible"]) & (x["serving"] == 0)
+    clocks = clocks + (x["slides"] + diagonal) * c("attention.edge_clocks")
+    row_bytes = (x["size"] + x["values"]) * x["item_bytes"]
+    unit_bytes_per_s = device.cache_bytes_per_s / device.units
+    return clocks / device.clock_hz + rows * row_bytes / unit_bytes_per_s * c("attention.row_factor")
+
+
+def _around_backward_s(x: Columns, device: Device) -> np.ndarray:
+    """Seconds of what runs before and after the backward kernel.
+
+    Σ dO·O of each row is taken first (reads both); dq is summed in fp32 and converted last (reads twice
+    q's bytes, writes them once).
+    """
+    query_bytes = x["sequences"] * x["heads"] * x["group"] * x["queries"] * x["size"] * x["item_bytes"]
+    share = device.constants("attention.around_share")
+    return np.where(x["backward"] > 0, 5 * query_bytes / (device.memory_bytes_per_s * share), 0.0)
+
+
+def _kernels(x: Columns, splits: np.ndarray) -> np.ndarray:
+    serving = 1 + 1.0 + (splits > 1)  # storing keys and values, and joining
+    return np.where(x["backward"] > 0, 3.0, np.where(x["serving"] > 0, serving, 1.0))
+
+
+def _overhead_s(x: Columns, splits: np.ndarray, device: Device) -> np.ndarray:
+    c = device.constants
+    serving = c("attention.serving_s") + c("attention.sequence_s") * x["sequences"]
+    launch = np.where(x["serving"] > 0, serving, c("attention.launch_s"))
+    launch = np.where(x["backward"] > 0, 3 * c("attention.launch_s"), launch)
+    return (launch + np.where(splits > 1, c("attention.join_s"), 0.0)) * device.factor["overhead"]
+
+
+MECHANISM = Mechanism("attention", ("gpu",), ("attention", "attention_backward"), COLUMNS, features, time)

@@ -1,0 +1,267 @@
+"""Products of matrices on GPUs: tiles in waves over the units, fed through L2, from memory.
+
+A library cuts the result into tiles, gives each tile (with split-K, each part of its k) to a block of
+threads and runs the blocks in waves over the units. What one choice takes follows from its mechanism: see
+`_tiled`. The library's heuristic is taken to find about the fastest of a few tiles.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from rooflab.model.device.device import Device, Number
+from rooflab.model.kernels.common import Columns, Features, KernelTimes, Mechanism, Specs
+from rooflab.types.constants import Constants
+from rooflab.types.work import Cost, Op, TensorSpec
+from rooflab.work.formulas.cost_terms import item_bytes
+
+# Number formats by the pipe that multiplies them; the column `pipe` is a place in this tuple.
+PIPES = ("half", "fp8", "int8", "tf32", "fp32", "fp64")
+_PIPE = {"fp8": "fp8", "tf32": "tf32", "fp32": "fp32", "complex64": "fp32", "fp64": "fp64", "complex128": "fp64"}
+_NEWEST = 2  # the pipes before this place are those that a library writes its newest kernels for
+# Energy of a multiply-add of each pipe, relative to a 16-bit one: as Hopper's peaks, inverted. Ordinary fp32
+# cores were not seen to be limited by power.
+_ENERGY = np.array([1.0, 0.5, 0.5, 2.0, 0.0, 15.0])
+ALIGNED_BYTES = 16  # what the widest load of one thread needs
+
+_COLUMNS = (
+    "m",
+    "n",
+    "k",
+    "batch",
+    "item_bytes",
+    "out_item_bytes",
+    "aligned_bytes",
+    "a_along_k",
+    "b_along_k",
+    "pipe",
+)
+
+
+def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | None:
+    """One product's `_COLUMNS`; None where its operands are not two matrices, or vectors.
+
+    A row of a batch of matrices that meet one matrix b counts in m. `aligned_bytes` is what the starts of
+    all rows of a, b and out are a multiple of, 16 at most.
+    """
+    if len(inputs) < 2 or not outputs or not outputs[0].elements:
+        return None
+    a, b, out = inputs[0], inputs[1], outputs[0]
+    fma = op.attrs.get("fma") or out.elements * op.attrs.get("k", 0)
+    if not fma:
+        return None
+    n = out.shape[-1] if len(b.shape) > 1 and out.shape else 1
+    rows = out.elements / n
+    batch = float(np.prod(b.shape[:-2])) if len(b.shape) > 2 else 1.0
+    if op.kind == "grouped_matmul":
+        batch = min(float(op.attrs.get("active", batch)), batch, rows)
+    aligned = min(_aligned_bytes(each) for each in (a, b, out))
+    return (
+        max(rows / batch, 1.0),
+        float(n),
+        fma / out.elements,
+        batch,
+        item_bytes(a),
+        item_bytes(out),
+        float(aligned),
+        float(_last_is_contiguous(a)),
+        float(not _last_is_contiguous(b)),
+        float(PIPES.index(_pipe(str(op.attrs.get("compute") or a.dtype), item_bytes(a)))),
+    )
+
+
+def _pipe(dtype: str, nbytes: float) -> str:
+    if dtype.startswith("fp8"):
+        return "fp8"
+    return _PIPE.get(dtype, "int8" if nbytes <= 1 else "half")
+
+
+def _last_is_contiguous(spec: TensorSpec) -> bool:
+    return spec.strides is None or len(spec.shape) < 2 or spec.strides[-1] == 1 or spec.strides[-2] != 1
+
+
+def _aligned_bytes(spec: TensorSpec) -> int:
+    """Greatest common divisor of 16 and the bytes from one row (or column) of a matrix to the next."""
+    if len(spec.shape) < 2 or min(spec.shape[-2:]) <= 1:
+        return ALIGNED_BYTES
+    apart = spec.shape[-1] if spec.strides is None else max(spec.strides[-2:])
+    return int(np.gcd(int(apart * item_bytes(spec)), ALIGNED_BYTES)) or ALIGNED_BYTES
+
+
+class _Rates(NamedTuple):
+    """What a product takes whatever its tile, in seconds, by row and setting.
+
+    Attributes:
+        fma_s: a multiply-add on one unit.
+        step_s: a step over one k in one tile, when nothing but latency limits it.
+        store_s: an element of the result, stored by one unit.
+        load_a_s, load_b_s: an element of a or b, loaded by one unit one by one; 0 where rows are aligned.
+        once_s: all operands and results once through the shared cache, apart from `reused_s`.
+        reused_s: a byte that a block loads through it, shared by the blocks of a cluster.
+        memory_s: everything through the main memory; `limit_s` that, and the energy at the card's power.
+        split_s, join_s: joining the parts of a split product: once, and for each part.
+    """
+
+    fma_s: np.ndarray
+    step_s: np.ndarray
+    store_s: np.ndarray
+    load_a_s: Number
+    load_b_s: Number
+    once_s: Number
+    reused_s: Number
+    memory_s: np.ndarray
+    limit_s: np.ndarray
+    split_s: Number
+    join_s: np.ndarray
+
+
+class _Choice(NamedTuple):
+    """What one tile makes of a product, in seconds."""
+
+    time_s: Number
+    compute_s: Number
+    cache_s: Number
+    fixed_s: Number
+    kernels: Number
+
+
+def time(x: Columns, device: Device) -> KernelTimes:
+    """The fastest of a family's tiles for each row and setting."""
+    c = device.constants
+    rates = _rates(x, device)
+    flat = c.many("matmul.tiles")
+    tiles = list(zip(flat[::2], flat[1::2], strict=True))
+    times = [_tiled(x, device, rates, tm, tn).time_s for tm, tn in tiles]
+    fastest = np.asarray(times[0])
+    best = np.zeros(fastest.shape, int)
+    for place, each in enumerate(times[1:], 1):
+        best = np.where(each < fastest, place, best)
+        fastest = np.minimum(fastest, each)
+    choice = _tiled(x, device, rates, np.array(flat[::2])[best], np.array(flat[1::2])[best])
+    launch = c("matmul.launch_s") * device.factor["overhead"]
+    zero = np.zeros_like(fastest)
+    return KernelTimes(
+        time_s=choice.time_s + launch + zero,
+        compute_s=choice.compute_s + zero,
+        near_s=zero,
+        cache_s=choice.cache_s + zero,
+        memory_s=rates.memory_s + zero,
+        overhead_s=choice.fixed_s + launch + zero,
+        spread=_spread(x, c) + zero,
+        kernels=choice.kernels + zero,
+    )
+
+
+def _rates(x: Columns, device: Device) -> _Rates:
+    c = device.constants
+    tick = 1.0 / device.clock_hz
+    pipe = x["pipe"].astype(int)
+    narrow = x["aligned_bytes"] < ALIGNED_BYTES
+    older = (pipe >= _NEWEST) | narrow
+    fma_s = x.flop_floor_s * device.units / (x["m"] * x["n"] * x["k"] * x["batch"])
+    fma_s = fma_s / np.array([c(f"matmul.share_{name}") for name in PIPES])[pipe]
+    step = np.where(older, c("matmul.older_step_clocks"), c("matmul.step_clocks"))
+    step = np.where(pipe == PIPES.index("fp32"), c("matmul.vector_step_clocks"), step)
+    store = np.where(older, c("matmul.older_store_bytes_per_clock"), c("matmul.store_bytes_per_clock"))
+    load_a: Number = 0.0
+    load_b: Number = 0.0
+    if narrow.any():
+        fma_s = np.where(narrow & (pipe < PIPES.index("fp32")), fma_s / c("matmul.narrow_share"), fma_s)
+        loads = np.where(narrow, np.minimum(x["item_bytes"] / x["aligned_bytes"], 1.0), 0.0)
+        load = loads * (tick / c("matmul.narrow_loads_per_clock"))
+        along = c("matmul.narrow_along_k") - 1.0
+        store = np.where(narrow, c("matmul.narrow_store_bytes_per_clock"), store)
+        load_a, load_b = load * (1.0 + along * x["a_along_k"]), load * (1.0 + along * x["b_along_k"])
+    cold = x.read_bytes + x.write_bytes - x.hot_read_bytes - x.hot_write_bytes
+    memory_s = cold / (device.memory_bytes_per_s * c("matmul.memory_share"))
+    cache_s = 1.0 / (device.cache_bytes_per_s * c("matmul.cache_share"))
+    reused_s = cache_s / c("matmul.cluster")
+    return _Rates(
+        fma_s=fma_s,
+        step_s=x["item_bytes"] * step * (tick / 128.0),
+        store_s=x["out_item_bytes"] * tick / store,
+        load_a_s=load_a,
+        load_b_s=load_b,
+        once_s=(x.read_bytes + x.write_bytes) * (cache_s - reused_s),
+        reused_s=reused_s,
+        memory_s=memory_s,
+        limit_s=_beside(memory_s, _power_s(x, device, pipe)),
+        split_s=c("matmul.split_s") * device.factor["overhead"],
+        join_s=x["m"] * x["n"] * x["batch"] * (8.0 / device.cache_bytes_per_s),
+    )
+
+
+def _power_s(x: Columns, device: Device, pipe: np.ndarray) -> Number:
+    """Time in which the card's power pays for the energy of the multiply-adds; 0 where it is not stated.
+
+    Above its power a card lowers its clock. A burst of T seconds sees T / (T + power_s) of that, lasting work
+    all of it.
+    """
+    c = device.constants
+    if not device.machine.tdp_w:
+        return 0.0
+    joule = x.matrix_flop * _ENERGY[pipe] * c("matmul.joule_per_flop")
+    needed_s = joule / (device.machine.tdp_w * device.faster)
+    return needed_s if device.sustained else needed_s * (needed_s / (needed_s + c("matmul.power_s")))
+
+
+def _tiled(x: Columns, device: Device, rates: _Rates, tm: Number, tn: Number) -> _Choice:
+    """A product cut into tiles of tm × tn elements.
+
+    Each unit works through its blocks: arithmetic, operands through the shared cache and the latency of the
+    steps over k overlap, mostly; storing a tile comes after. The main memory works beside all of that.
+    Where tiles leave units idle, k is split, if that saves more than joining the parts costs.
+    """
+    m, n, k, batch = x["m"], x["n"], x["k"], x["batch"]
+    down, across = np.ceil(m / tm), np.ceil(n / tn)
+    tiles = down * across * batch
+    work_s, chain_s = k * (tm * tn) * rates.fma_s, k * rates.step_s
+    if np.ndim(rates.load_a_s):
+        work_s = _beside(work_s, k * (tm * rates.load_a_s + tn * rates.load_b_s))
+    parts, fixed_s = _split(np.maximum(work_s, chain_s), np.floor(device.units / tiles), rates)
+    blocks = np.ceil(tiles * parts / device.units)
+    turns = np.ceil(blocks * (tm * tn / device.constants("matmul.unit_elements")))
+    busy_s = blocks * work_s / parts
+    loaded_bytes = (across * m + down * n) * k * batch * x["item_bytes"]
+    cache_s = loaded_bytes * rates.reused_s + rates.once_s
+    store_s = blocks * (np.minimum(tm, m) * np.minimum(tn, n)) * rates.store_s
+    body_s = _beside(busy_s, cache_s, turns * chain_s / parts) + store_s
+    return _Choice(
+        time_s=_beside(body_s, rates.limit_s) + fixed_s,
+        compute_s=busy_s,
+        cache_s=cache_s,
+        fixed_s=fixed_s + store_s,
+        kernels=1.0 + (parts > 1.0),
+    )
+
+
+def _split(alone_s: np.ndarray, idle: Number, rates: _Rates) -> tuple[Number, Number]:
+    """Into how many parts k is best split, and what joining them costs.
+
+    p parts take alone / p + p · join: least at p = √(alone / join), with no more parts than units to run them.
+    """
+    if np.max(idle) < 2.0:
+        return 1.0, 0.0
+    parts = np.maximum(np.minimum(idle, np.floor(np.sqrt(alone_s / rates.join_s))), 1.0)
+    joining_s = rates.split_s + parts * rates.join_s
+    pays = alone_s - alone_s / parts > joining_s
+    return np.where(pays, parts, 1.0), np.where(pays, joining_s, 0.0)
+
+
+def _beside(*terms: Number) -> np.ndarray:
+    """What overlaps, but not wholly: between the greatest and the sum, (a⁴ + b⁴ + …)^¼."""
+    total: Number = 0.0
+    for each in terms:
+        square = each * each
+        total = total + square * square
+    return np.sqrt(np.sqrt(total))
+
+
+def _spread(x: Columns, c: Constants) -> np.ndarray:
+    usual = (x["pipe"] < _NEWEST) & (x["aligned_bytes"] >= ALIGNED_BYTES)
+    return np.where(usual, c("matmul.spread"), c("matmul.spread_older"))
+
+
+MECHANISM = Mechanism("matmul", ("gpu",), ("matmul", "grouped_matmul"), _COLUMNS, features, time)

@@ -1,0 +1,191 @@
+"""Attention on GPUs: bounds and monotony for any shape; counts by hand; measured times where they are at hand."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import rooflab
+from rooflab.model.device.device import Device, device_of
+from rooflab.model.kernels.common import Columns
+from rooflab.model.kernels.gpu import attention
+from rooflab.model.program import op_times
+from rooflab.model.program.op_times import OpTimes
+from rooflab.types.report import Report
+from support.model.measured import measured, operator
+
+DEVICE = device_of(rooflab.machine("h200-sxm"))
+
+SHAPES = {
+    "sequences": st.sampled_from([1, 3, 16, 200]),
+    "heads": st.sampled_from([(1, 1), (8, 1), (12, 12), (32, 8)]),
+    "queries": st.sampled_from([1, 2, 17, 128, 1000, 4096]),
+    "size": st.sampled_from([64, 80, 128, 256, 512]),
+}
+
+
+def attend(
+    sequences: int,
+    heads: tuple[int, int],
+    queries: int,
+    keys: int,
+    size: int,
+    *,
+    dtype: str = "bf16",
+    **attrs: Any,
+) -> Report:
+    of_keys = (sequences, heads[1], keys, size)
+    return rooflab.op("attention", (sequences, heads[0], queries, size), of_keys, of_keys, dtype=dtype, **attrs)
+
+
+def timed(report: Report, device: Device = DEVICE) -> OpTimes:
+    return op_times.predict_times(op_times.prepare(report.graph, report.rows), device)
+
+
+def seconds(report: Report, device: Device = DEVICE) -> float:
+    return float(timed(report, device).kernels.time_s[0, 0])
+
+
+@given(**SHAPES, causal=st.booleans(), card=st.sampled_from(["h200-sxm", "a100-sxm-80gb", "l40s"]))
+def test_never_beats_the_floor(
+    sequences: int, heads: tuple[int, int], queries: int, size: int, causal: bool, card: str
+) -> None:
+    device = device_of(rooflab.machine(card))
+    found = timed(attend(sequences, heads, queries, queries, size, causal=causal), device)
+    assert np.all(found.kernels.time_s >= found.floor_s * (1 - 1e-9))
+    parts = (found.kernels.compute_s, found.kernels.cache_s, found.kernels.memory_s, found.kernels.overhead_s)
+    assert all(np.all(np.isfinite(each)) and np.all(each >= 0) for each in parts)
+
+
+@pytest.mark.slow
+@given(**SHAPES)
+def test_a_mask_never_costs_much_more_than_it_saves(
+    sequences: int, heads: tuple[int, int], queries: int, size: int
+) -> None:
+    full = seconds(attend(sequences, heads, queries, queries, size))
+    causal = seconds(attend(sequences, heads, queries, queries, size, causal=True))
+    window = seconds(attend(sequences, heads, queries, queries, size, causal=True, window=128))
+    assert causal <= full * (1 + 1e-9)
+    # A window's edge is masked element by element: that can cost time where it saves none.
+    edges = DEVICE.constants("attention.edge_clocks") / DEVICE.clock_hz
+    tiles = np.ceil(sequences * heads[0] * np.ceil(queries / 128) / DEVICE.units)
+    assert window <= causal * (1 + 1e-9) + tiles * edges
+
+
+@pytest.mark.slow
+@given(
+    heads=SHAPES["heads"],
+    size=SHAPES["size"],
+    sequences=SHAPES["sequences"],
+    keys=st.lists(st.integers(1, 200_000), min_size=2, max_size=2, unique=True).map(sorted),
+)
+def test_a_longer_cache_is_never_decoded_faster(
+    heads: tuple[int, int], size: int, sequences: int, keys: list[int]
+) -> None:
+    short, long = (seconds(attend(sequences, heads, 1, each, size, causal=True)) for each in keys)
+    assert long >= short * (1 - 1e-9)
+
+
+def _columns_of(report: Report) -> Columns:
+    row = report.rows[0]
+    assert row.cost is not None
+    tensors = report.graph.tensors
+    inputs = tuple(tensors[index] for index in row.op.inputs)
+    outputs = tuple(tensors[index] for index in row.op.outputs)
+    features = attention.features(row.op, inputs, outputs, row.cost)
+    assert features is not None
+    matrix = sum(one.count for one in row.cost.flop if one.engine == "matrix")
+    one = np.ones((1, 1))
+    extra = dict(zip(attention.COLUMNS, [one * each for each in features], strict=True))
+    made = Columns(**{each.name: one for each in fields(Columns) if each.name != "extra"}, extra=extra)
+    made.matrix_flop, made.flop_floor_s = one * matrix, one * matrix / 989.4e12
+    return made
+
+
+@pytest.mark.parametrize(
+    ("attrs", "queries", "keys", "expected"),
+    [
+        ({}, 1024, 1024, (8, 8)),  # 1024 / 128 keys
+        ({"causal": True}, 1024, 1024, (4.5, 8)),  # tile i of 8 sees i + 1 blocks: (1 + … + 8) / 8
+        ({"causal": True}, 128, 128, (1, 1)),  # one tile, one block
+        ({"causal": True}, 1, 1024, (8, 8)),  # a decoded token sees all
+        ({}, 1, 1025, (9, 9)),  # a block begun is a block
+    ],
+)
+def test_blocks_that_a_tile_walks_over(
+    attrs: dict[str, Any], queries: int, keys: int, expected: tuple[float, float]
+) -> None:
+    x = _columns_of(attend(1, (8, 8), queries, keys, 64, **attrs))
+    _, rows = attention._tiles(x, 128, 1)
+    mean, most, least = attention._blocks(x, rows, 128)
+    assert (float(mean[0, 0]), float(most[0, 0])) == pytest.approx(expected)
+    assert least[0, 0] <= mean[0, 0]
+
+
+def test_query_heads_of_a_group_share_a_tile_in_a_serving_engine() -> None:
+    # 16 queries × 8 heads to one of k: 128 rows, a tile; 4 sequences × 2 heads of k
+    x = _columns_of(attend(4, (16, 2), 16, 16, 128, causal=True))
+    tiles, positions = attention._tiles(x, 128, 1)
+    assert (float(tiles[0, 0]), float(positions[0, 0])) == (8, 16)
+
+
+def test_backward_takes_several_times_as_long_and_three_kernels() -> None:
+    torch = pytest.importorskip("torch")
+    q, k, v = (
+        torch.empty(8, 12, 1024, 64, dtype=torch.bfloat16, device="meta", requires_grad=True) for _ in "qkv"
+    )
+    report = rooflab.analyze(
+        lambda: torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True), backward=True
+    )
+    work = op_times.prepare(report.graph, report.rows)
+    found = op_times.predict_times(work, DEVICE).kernels
+    kinds = [row.op.kind for row in work.rows]
+    forward, backward = kinds.index("attention"), kinds.index("attention_backward")
+    assert found.kernels[backward, 0] == 3  # Σ dO·O, the products, dq to bf16
+    assert 2 < found.time_s[backward, 0] / found.time_s[forward, 0] < 4
+
+
+def test_unfused_attention_is_not_this_kernel() -> None:
+    row = attend(1, (8, 8), 128, 128, 64, fused=False).rows[0]
+    assert row.cost is not None
+    assert attention.features(row.op, (), (), row.cost) is None
+
+
+# Single figures of ai-dynamo/aiconfigurator's tables (Apache-2.0); `benchmarks/accuracy.py` judges by whole ones.
+# Sequences, heads of q and k, new tokens, tokens before, size of a head, window, ms: TensorRT-LLM on an H200.
+SERVED = [
+    (1, (24, 4), 512, 0, 64, 128, 0.01157),
+    (32, (64, 8), 512, 0, 64, None, 0.3282),
+    (16, (48, 1), 1, 32767, 64, None, 0.04264),
+    (16, (4, 2), 1, 2047, 128, None, 0.01538),
+]
+
+
+@pytest.mark.parametrize(("sequences", "heads", "new", "before", "size", "window", "measured_ms"), SERVED)
+def test_attention_of_a_serving_engine_takes_what_was_measured(
+    sequences: int,
+    heads: tuple[int, int],
+    new: int,
+    before: int,
+    size: int,
+    window: int | None,
+    measured_ms: float,
+) -> None:
+    report = attend(sequences, heads, new, before + new, size, causal=True, window=window)
+    assert seconds(report) == pytest.approx(measured_ms / 1e3, rel=0.3)
+
+
+ATTENTION = [case for case in measured("operators") if case["op"] in ("sdpa", "attention_naive")]
+
+
+@pytest.mark.parametrize("case", ATTENTION, ids=lambda case: case["op"])
+def test_pytorchs_attention_takes_what_was_measured(case: dict[str, Any]) -> None:
+    pytest.importorskip("torch")
+    report = operator(case)
+    predicted_s = timed(report).kernels.time_s.sum()
+    assert predicted_s == pytest.approx(case["graph_ms"] / 1e3, rel=0.1)

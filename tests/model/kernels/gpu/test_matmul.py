@@ -1,0 +1,256 @@
+"""Products of matrices on GPUs: bounds and monotony for any shape; mechanisms one by one; measured times."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import rooflab
+from rooflab.model.device.constants import family_names, load_family
+from rooflab.model.device.device import Device, device_of
+from rooflab.model.kernels.gpu import matmul
+from rooflab.model.program.op_times import OpTimes
+from rooflab.types.work import Op, TensorSpec
+from rooflab.work.formulas import cost
+from support.model.measured import measured
+from support.model.one_op import COLD, H200, WARM, tensor
+from support.model.one_op import timed as timed_op
+
+CARDS = st.sampled_from(["h200", "h100-sxm", "a100-sxm-80gb", "l40s", "b200", "mi300x", "rtx-4090"])
+SIZES = st.sampled_from([1, 2, 7, 16, 31, 64, 128, 1000, 1024, 4096, 4097, 8192, 50257])
+FORMATS = st.sampled_from(["bf16", "fp16", "fp32", "fp64", "int8"])
+
+
+def operands(
+    m: int, n: int, k: int, batch: int = 1, of: str = "bf16"
+) -> tuple[TensorSpec, TensorSpec, TensorSpec]:
+    lead = (batch,) if batch > 1 else ()
+    return tensor(*lead, m, k, of=of), tensor(*lead, k, n, of=of), tensor(*lead, m, n, of=of)
+
+
+def timed(m: int, n: int, k: int, batch: int = 1, *, of: str = "bf16", device: Device = WARM) -> OpTimes:
+    a, b, out = operands(m, n, k, batch, of)
+    return timed_op("matmul", (a, b), (out,), {"k": k}, device)
+
+
+def seconds(m: int, n: int, k: int, batch: int = 1, *, of: str = "bf16", device: Device = WARM) -> float:
+    return float(timed(m, n, k, batch, of=of, device=device).kernels.time_s[0, 0])
+
+
+# ── any shape ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@given(m=SIZES, n=SIZES, k=SIZES, batch=st.sampled_from([1, 3, 64]), of=FORMATS, card=CARDS, cold=st.booleans())
+def test_never_beats_the_floor(m: int, n: int, k: int, batch: int, of: str, card: str, cold: bool) -> None:
+    device = device_of(rooflab.machine(card), cache="cold" if cold else "warm")
+    found = timed(m, n, k, batch, of=of, device=device)
+    kernels = found.kernels
+    assert np.isfinite(np.array(kernels)).all()
+    assert (kernels.time_s >= found.floor_s).all()
+    assert kernels.time_s[0, 0] > 0
+    for term in (kernels.compute_s, kernels.cache_s, kernels.memory_s, kernels.overhead_s, kernels.spread):
+        assert term[0, 0] >= 0
+
+
+# More of anything takes no longer. Where k is split jumps with the rates, and so does the number of waves
+# with the units: a few per cent.
+SLACK = {
+    "bandwidth": 0,
+    "cache_bandwidth": 0.03,
+    "compute": 0.03,
+    "clock": 0.03,
+    "cache_capacity": 0,
+    "units": 0.15,
+}
+
+
+@pytest.mark.slow
+@given(m=SIZES, n=SIZES, k=SIZES, of=FORMATS, card=CARDS, knob=st.sampled_from(sorted(SLACK)))
+def test_more_takes_no_longer(m: int, n: int, k: int, of: str, card: str, knob: str) -> None:
+    device = device_of(rooflab.machine(card), knobs={knob: np.array([1.0, 1.5, 2.0, 4.0])})
+    times = timed(m, n, k, of=of, device=device).kernels.time_s[0] * np.ones(4)
+    assert (np.diff(times) <= times[:-1] * SLACK[knob] + 1e-15).all(), times
+
+
+@pytest.mark.slow
+@given(m=SIZES, n=SIZES, k=SIZES, batch=st.integers(2, 40))
+def test_a_batch_takes_no_more_waves_than_one_by_one(m: int, n: int, k: int, batch: int) -> None:
+    # All cold, so that nothing one leaves in the cache helps the next; power, which grows on a longer kernel,
+    # left out. A whole number of blocks for each tile may leave up to half of a wave idle:
+    # floor(units / tiles) * tiles > units / 2.
+    device = device_of(msgspec.structs.replace(H200, tdp_w=None), cache="cold")
+    assert seconds(m, n, k, batch, device=device) <= batch * seconds(m, n, k, device=device) * 2
+
+
+@pytest.mark.slow
+@given(m=SIZES, n=SIZES, k=SIZES, of=FORMATS)
+def test_settings_are_one_evaluation(m: int, n: int, k: int, of: str) -> None:
+    factors = np.array([0.5, 1.0, 3.0])
+    together = timed(m, n, k, of=of, device=device_of(H200, knobs={"clock": factors, "units": factors}))
+    for place, factor in enumerate(factors):
+        alone = device_of(H200, knobs={"clock": float(factor), "units": float(factor)})
+        assert together.kernels.time_s[0, place] == pytest.approx(seconds(m, n, k, of=of, device=alone), rel=1e-12)
+
+
+# ── one mechanism at a time ─────────────────────────────────────────────────────────────────────────────────
+
+
+def test_time_rises_in_waves() -> None:
+    # 132 SMs: 11 × 12 tiles of 128 × 128 fill one wave. Another row of them (144) starts a second; a further
+    # one (156) fits into it: in tiles of 64 × 64, 4 waves of 132, then 4.4 and 4.7, so 5.
+    one, two, still_two = (seconds(128 * rows, 128 * 12, 16384) for rows in (11, 12, 13))
+    assert two > 1.12 * one > 144 / 132 * one
+    assert still_two < 156 / 144 * two
+
+
+@pytest.mark.parametrize(
+    ("of", "sizes", "least", "most"),
+    [
+        ("bf16", (4097, 4097, 4097), 4.0, 8.0),  # measured on an H200: 5.9 times 4096³
+        ("bf16", (4096, 4096, 4097), 4.0, 8.0),  # rows of a
+        ("bf16", (4096, 4097, 4096), 4.0, 8.0),  # rows of b and out
+        ("bf16", (4097, 4096, 4096), 0.9, 1.2),  # no row is affected
+        ("bf16", (4096, 4100, 4096), 1.1, 4.0),  # 8 bytes: four elements a load
+        ("fp32", (4097, 4097, 4097), 0.95, 1.2),  # arithmetic is slow enough for single loads
+        ("fp64", (4097, 4097, 4097), 0.95, 1.8),
+    ],
+)
+def test_rows_that_are_not_aligned(of: str, sizes: tuple[int, int, int], least: float, most: float) -> None:
+    assert least < seconds(*sizes, of=of) / seconds(4096, 4096, 4096, of=of) < most
+
+
+def test_transposed_operands_are_aligned_by_their_own_rows() -> None:
+    # A head over 50,257 words: weights stored (words, k), aligned; only rows of the result are not.
+    head = tensor(768, 50257, of="bf16", strides=(1, 768))
+    x, out = tensor(1024, 768, of="bf16"), tensor(1024, 50257, of="bf16")
+    whole = tensor(1024, 50264, of="bf16")
+    slow = timed_op("matmul", (x, head), (out,), {"k": 768}).kernels.time_s[0, 0]
+    fast = timed_op("matmul", (x, tensor(768, 50264, of="bf16", strides=(1, 768))), (whole,), {"k": 768})
+    # Measured on an H200: 96 against 715 TFLOP/s.
+    assert 5 < slow / fast.kernels.time_s[0, 0] < 10
+
+
+def test_k_is_split_where_units_would_idle() -> None:
+    assert timed(64, 64, 8192).kernels.kernels[0, 0] == 2
+    assert timed(64, 64, 256).kernels.kernels[0, 0] == 1  # too short to pay for the second kernel
+    assert timed(4096, 4096, 4096).kernels.kernels[0, 0] == 1  # no unit idles
+
+
+@pytest.mark.parametrize("m", [1, 4, 16])
+@pytest.mark.parametrize("card", ["h200", "a100-sxm-80gb", "l40s", "b200"])
+def test_skinny_products_stream_their_weights(m: int, card: str) -> None:
+    # Public tables: between 0.65 and 0.88 of the memory's bandwidth from 128 MB on.
+    device = device_of(rooflab.machine(card), cache="cold")
+    found = timed(m, 8192, 28672, device=device)
+    rate = 8192 * 28672 * 2 / found.kernels.time_s[0, 0]
+    assert 0.62 < rate / device.memory_bytes_per_s < 0.9
+    assert found.kernels.memory_s[0, 0] > found.kernels.compute_s[0, 0]
+
+
+def test_a_warm_cache_helps_what_fits_into_it() -> None:
+    assert seconds(4, 4096, 4096) < 0.9 * seconds(4, 4096, 4096, device=COLD)  # 34 of 60 MB
+    assert seconds(4, 16384, 16384) == pytest.approx(seconds(4, 16384, 16384, device=COLD), rel=0.01)
+
+
+def test_lasting_work_is_limited_by_power() -> None:
+    burst, lasting = (device_of(H200, power=power) for power in ("burst", "sustained"))
+    assert seconds(1024, 1024, 1024, device=lasting) > 1.02 * seconds(1024, 1024, 1024, device=burst)
+    # A kernel of many milliseconds is no burst any more.
+    assert seconds(20000, 20000, 20000, device=lasting) == pytest.approx(
+        seconds(20000, 20000, 20000, device=burst), rel=0.05
+    )
+    # An L4's 72 W pay for about 0.37 of its peak, an RTX 4090's 450 W for all of it.
+    for card, least, most in (("l4", 0.3, 0.45), ("rtx-4090", 0.8, 0.95)):
+        device = device_of(rooflab.machine(card), power="sustained")
+        found = timed(8192, 8192, 8192, device=device)
+        assert least < found.floor_s[0, 0] / found.kernels.time_s[0, 0] < most
+
+
+# ── what is read off an operation ───────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "out", "attrs", "expected"),
+    [
+        (((64, 32),), ((32, 128),), (64, 128), {}, {"m": 64, "n": 128, "k": 32, "batch": 1, "aligned_bytes": 16}),
+        # Rows of several matrices that meet one b are rows of one product.
+        (((8, 64, 32),), ((32, 128),), (8, 64, 128), {}, {"m": 512, "n": 128, "batch": 1}),
+        (((8, 64, 32),), ((8, 32, 128),), (8, 64, 128), {}, {"m": 64, "n": 128, "batch": 8}),
+        # 33 elements of 2 bytes are 66: a multiple of 2.
+        (((64, 33),), ((33, 128),), (64, 128), {"k": 33}, {"aligned_bytes": 2}),
+        (((64, 36),), ((36, 128),), (64, 128), {"k": 36}, {"aligned_bytes": 8}),
+        # b stored (n, k): along k, and its rows are k long.
+        (((64, 32),), ((32, 127), (1, 32)), (64, 127), {}, {"b_along_k": 1, "aligned_bytes": 2}),
+        (((64, 32), (1, 64)), ((32, 128),), (64, 128), {}, {"a_along_k": 0, "b_along_k": 0}),
+        # A vector has no rows to align.
+        (((64, 32),), ((32, 1),), (64, 1), {}, {"m": 64, "n": 1, "aligned_bytes": 16}),
+        (((64, 32),), ((32,),), (64,), {}, {"m": 64, "n": 1, "aligned_bytes": 16}),
+    ],
+)
+def test_features_are_the_sizes_and_layouts_of_the_operands(
+    a: tuple, b: tuple, out: tuple, attrs: dict[str, int], expected: dict[str, float]
+) -> None:
+    specs = [tensor(*each[0], of="bf16", strides=each[1] if len(each) > 1 else None) for each in (a, b)]
+    made = tensor(*out, of="bf16")
+    op = Op(name="mm", kind="matmul", inputs=(0, 1), outputs=(2,), attrs={"k": 32, **attrs})
+    found = matmul.features(op, tuple(specs), (made,), cost("matmul", tuple(specs), (made,), op.attrs))
+    assert found is not None
+    named = dict(zip(matmul.MECHANISM.columns, found, strict=True))
+    assert {name: named[name] for name in expected} == expected
+
+
+def test_experts_meet_the_rows_that_choose_them() -> None:
+    # 64 rows, 8 matrices of which 4 are chosen: 16 rows each.
+    a, b, out = tensor(64, 32, of="bf16"), tensor(8, 32, 128, of="bf16"), tensor(64, 128, of="bf16")
+    op = Op(name="gmm", kind="grouped_matmul", inputs=(0, 1), outputs=(2,), attrs={"active": 4, "k": 32})
+    found = matmul.features(op, (a, b), (out,), cost("grouped_matmul", (a, b), (out,), {"active": 4}))
+    assert found is not None
+    assert found[:4] == (16, 128, 32, 4)
+
+
+@pytest.mark.parametrize("family", family_names())
+def test_families_state_no_constant_that_nobody_reads(family: str) -> None:
+    known = {name for name in load_family("any").values if name.startswith("matmul.")}
+    assert {name for name in load_family(family).values if name.startswith("matmul.")} == known
+    source = Path(matmul.__file__).read_text(encoding="utf-8")
+    shares = {f"matmul.share_{pipe}" for pipe in matmul.PIPES}
+    assert [name for name in known - shares if f'"{name}"' not in source] == []
+
+
+# ── measured times ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+# Single figures of ai-dynamo/aiconfigurator's tables (Apache-2.0); `benchmarks/accuracy.py` judges by whole ones.
+# m, n and k of bf16 products, ms: torch's linear on an H200 and on an A100.
+PUBLISHED = [
+    ("h200", 49, 7168, 5120, 0.02114),
+    ("h200", 1025, 4096, 256, 0.006915),
+    ("h200", 4353, 10240, 6144, 0.7938),
+    ("a100-sxm-80gb", 256, 3584, 8192, 0.08755),
+    ("a100-sxm-80gb", 96, 2560, 2560, 0.01659),
+    ("a100-sxm-80gb", 2048, 1536, 4096, 0.1035),
+]
+
+
+@pytest.mark.parametrize(("card", "m", "n", "k", "measured_ms"), PUBLISHED)
+def test_published_products_take_what_was_measured(card: str, m: int, n: int, k: int, measured_ms: float) -> None:
+    # Timed in long loops over operands in turn.
+    device = device_of(rooflab.machine(card), power="sustained", cache="cold")
+    assert seconds(m, n, k, device=device) == pytest.approx(measured_ms / 1e3, rel=0.25)
+
+
+PRODUCTS = [case for case in measured("operators") if case["op"] in ("matmul", "bmm")]
+
+
+@pytest.mark.parametrize("case", PRODUCTS, ids=lambda case: "x".join(map(str, case["tensors"][0]["shape"])))
+def test_products_take_what_was_measured(case: dict[str, Any]) -> None:
+    a, b = case["tensors"]
+    *batch, m, k = a["shape"]
+    predicted_s = seconds(m, b["shape"][-1], k, *batch, of=a["dtype"])
+    assert predicted_s == pytest.approx(case["graph_ms"] / 1e3, rel=0.15)
