@@ -28,9 +28,9 @@ def compiled(report: Report) -> Report:
 WHOLE = [
     ("mlp-b16", 8),
     ("gpt2-b8-t1024", 38),
-    ("vit-b64", 37),
+    pytest.param("vit-b64", 37, marks=pytest.mark.slow),
     pytest.param("llama8b-b1-t1-c1024", 193, marks=pytest.mark.slow),
-    ("resnet50-b64", 68),
+    pytest.param("resnet50-b64", 68, marks=pytest.mark.slow),
 ]
 
 

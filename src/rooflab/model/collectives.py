@@ -233,10 +233,10 @@ def times(function: str, nbytes: Number, ranks: Number, net: Network, *, adds_in
         total = np.where(chosen, up_overhead + up_s, total)
         overhead, link_s = np.where(chosen, up_overhead, overhead), np.where(chosen, up_s, link_s)
         floor = np.where(able, np.minimum(floor, up), floor)
-    return Times(*(_plain(each) for each in (total, overhead, link_s, copy_s, floor, in_switch)))
+    return Times(*(_scalar_if_one(each) for each in (total, overhead, link_s, copy_s, floor, in_switch)))
 
 
-def _plain(values: np.ndarray) -> Number:
+def _scalar_if_one(values: np.ndarray) -> Number:
     return float(values) if values.ndim == 0 else values
 
 

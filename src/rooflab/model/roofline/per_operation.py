@@ -1,4 +1,4 @@
-"""What binds each operation by the plain roofline: arithmetic at its peak, or bytes through main memory.
+"""What binds each operation by the classic roofline: arithmetic at its peak, or bytes through main memory.
 
 Williams, Waterman, Patterson, CACM 52(4), 2009: the time is no less than FLOP / peak and no less than
 bytes / bandwidth. Theoretical rates are used where the machine states them, else attained ones; no overhead
@@ -39,7 +39,7 @@ class ReportRoofs(NamedTuple):
 
 
 class RowBound(NamedTuple):
-    """The plain roofline's answer for one row: `ridge` as in `Row`, `reason` where `bound` is None."""
+    """The classic roofline's answer for one row: `ridge` as in `Row`, `reason` where `bound` is None."""
 
     bound: Bound | None
     binds: str | None

@@ -102,6 +102,7 @@ def test_more_rows_take_no_less(number: int, rows: int, columns: int, of: str) -
         assert seconds(*few, device=device) <= seconds(*many, device=device) * (1 + 1e-9)
 
 
+@pytest.mark.slow
 @given(
     number=one_of,
     rows=sizes,
