@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rooflab.errors import MeasureError
-from rooflab.machines.bench.levels.levels import Reported
+from rooflab.machines.bench.levels.levels import CoreCache
 from rooflab.machines.bench.plan import (
     DEFAULT,
     QUICK,
@@ -23,10 +23,10 @@ from rooflab.machines.detect import CacheInstance, Cpu, Host
 from rooflab.units import GIB, KIB, MIB
 
 
-def caches(l3_bytes: float | None, sharers: int) -> tuple[Reported, ...]:
-    found = [Reported("L1", 32 * KIB), Reported("L2", 512 * KIB)]
+def caches(l3_bytes: float | None, sharers: int) -> tuple[CoreCache, ...]:
+    found = [CoreCache("L1", 32 * KIB), CoreCache("L2", 512 * KIB)]
     if l3_bytes:
-        found.append(Reported("L3", l3_bytes, sharers, sharers))
+        found.append(CoreCache("L3", l3_bytes, sharers, sharers))
     return tuple(found)
 
 

@@ -12,17 +12,22 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import rooflab
 from rooflab.errors import MeasureError
 from rooflab.machines.bench import session
-from rooflab.machines.bench.plan import QUICK
+from rooflab.machines.bench.findings import Findings
+from rooflab.machines.bench.plan import QUICK, Sizes
 from rooflab.machines.bench.result.assemble import assemble
+from rooflab.machines.bench.run.thread_arenas import ThreadArenas
+from rooflab.machines.bench.run.trials import Bench
+from rooflab.machines.bench.session import Session, Stage
 from rooflab.machines.detect import Host, detect, granted_cores, granted_threads
 from rooflab.types.machine import Machine, Rate
 from rooflab.views.common.files import json_text
@@ -311,69 +316,66 @@ def test_other_threads_leave_signals_alone() -> None:
     assert seen == [before]
 
 
-@pytest.fixture
-def staged(monkeypatch: pytest.MonkeyPatch, host: Host) -> Iterator[Callable[..., Any]]:
-    """A function that runs a session of made-up stages (name and what it does with the findings)."""
-
-    class Idle:
-        def __init__(self, found: Any) -> None:
-            self.found = found
-
-    monkeypatch.setattr(session, "_session", lambda found, crew, rng, tick: Idle(found))
-
-    def run(*stages: tuple[str, Callable[[Any], None]]) -> Any:
-        monkeypatch.setattr(session, "_STAGES", tuple((name, 1.0, stage) for name, stage in stages))
-        return session.run(host, QUICK)
-
-    return run
+def stages_run(host: Host, *stages: tuple[str, Callable[[Session], None]]) -> Findings:
+    """What is found by made-up stages, each a name and what it does."""
+    findings = Findings(host, host.allowed_cpus, (), Sizes((), (), (), None), QUICK)
+    bench = Bench(None, {}, np.random.default_rng(0))  # type: ignore[arg-type]
+    session.run_stages(
+        Session(findings, bench, ThreadArenas({}), (), ()),
+        [Stage(name, 1.0, measure) for name, measure in stages],
+        lambda stage, done, total: None,
+    )
+    return findings
 
 
-def _nothing(idle: Any) -> None:
+def _nothing(running: Session) -> None:
     return
 
 
-def _interrupt(idle: Any) -> None:
+def _interrupt(running: Session) -> None:
     raise KeyboardInterrupt
 
 
-def _sweep_done(idle: Any) -> None:
-    idle.found.sweeps["core"] = {}
+def _sweep_done(running: Session) -> None:
+    running.findings.sweeps["core"] = {}
 
 
-def test_interrupted_before_anything_was_measured(staged: Callable[..., Any]) -> None:
+def test_interrupted_before_anything_was_measured(host: Host) -> None:
     with pytest.raises(KeyboardInterrupt):
-        staged(("sweep", _interrupt), ("latency", _nothing))
+        stages_run(host, ("sweep", _interrupt), ("latency", _nothing))
 
 
-def test_interrupted_later_says_where_and_skips_the_rest(staged: Callable[..., Any]) -> None:
+def test_interrupted_later_says_where_and_skips_the_rest(host: Host) -> None:
     ran = []
-    found = staged(("sweep", _sweep_done), ("latency", _interrupt), ("disk", lambda idle: ran.append(1)))
-    assert found.incomplete == "interrupted while measuring latency"
+    findings = stages_run(
+        host, ("sweep", _sweep_done), ("latency", _interrupt), ("disk", lambda running: ran.append(1))
+    )
+    assert findings.incomplete == "interrupted while measuring latency"
     assert ran == []
-    assert found.seconds > 0
 
 
-def test_a_whole_run_is_not_incomplete(staged: Callable[..., Any]) -> None:
-    assert staged(("sweep", _sweep_done), ("latency", _nothing)).incomplete is None
+def test_a_whole_run_is_not_incomplete(host: Host) -> None:
+    assert stages_run(host, ("sweep", _sweep_done), ("latency", _nothing)).incomplete is None
 
 
-def test_an_error_in_a_stage_is_not_swallowed(staged: Callable[..., Any]) -> None:
-    def fail(idle: Any) -> None:
+def test_an_error_in_a_stage_is_not_swallowed(host: Host) -> None:
+    def fail(running: Session) -> None:
         raise MeasureError("kernel x: wrong result")
 
     with pytest.raises(MeasureError, match="wrong result"):
-        staged(("sweep", _sweep_done), ("latency", fail))
+        stages_run(host, ("sweep", _sweep_done), ("latency", fail))
 
 
+@pytest.mark.slow
 def test_interrupted_between_the_two_sweeps_keeps_the_levels(monkeypatch: pytest.MonkeyPatch, host: Host) -> None:
     if len(granted_cores(host)) < 2:
         pytest.skip("one CPU is granted: there is one sweep")
     sweep = session.sweep
 
-    def first_only(bench: Any, memory: Any, form: Any, sizes: Any, cpus: Any, scope: str, *rest: Any) -> Any:
+    def first_only(bench: Any, arenas: Any, form: Any, sizes: Any, cpus: Any, scope: str, *rest: Any) -> Any:
         if scope == "all":
             raise KeyboardInterrupt
-        return sweep(bench, memory, form, sizes, cpus, scope, 2, 0.001, 0.5)
+        return sweep(bench, arenas, form, sizes, cpus, scope, 2, 0.001, 0.5)
 
     monkeypatch.setattr(session, "sweep", first_only)
     plan = session.Plan(per_octave=2)

@@ -22,28 +22,28 @@ _SCALING_TOLERANCE = 0.10
 _PRIVATE = ("L1", "L2")
 
 
-def checks(machine: Machine, found: Findings) -> tuple[Check, ...]:
+def checks(machine: Machine, findings: Findings) -> tuple[Check, ...]:
     """Every check that applies to what was measured, in the order a reader asks."""
     return (
-        *_background(found),
+        *_background(findings),
         *_spreads(machine),
-        *_clock(found),
+        *_clock(findings),
         *_bandwidth_order(machine),
         *_latency_order(machine),
         *_below_theory(machine),
-        *_capacities(machine, found),
-        *_scaling(machine, found),
+        *_capacities(machine, findings),
+        *_scaling(machine, findings),
         *_known_kernels(machine),
-        *_beyond(found),
-        *_pages(found),
+        *_beyond(findings),
+        *_pages(findings),
     )
 
 
-def _background(found: Findings) -> Iterator[Check]:
+def _background(findings: Findings) -> Iterator[Check]:
     """Whether the CPUs were this run's own."""
-    if found.background is None:
+    if findings.background_load is None:
         return
-    others, stolen = found.background.others, found.background.stolen
+    others, stolen = findings.background_load.others, findings.background_load.stolen
     busy, robbed = others > _OTHERS_SHARE, stolen > _STOLEN_SHARE
     said = f"other processes used {others:.1%} of the measured CPUs' time, the hypervisor took {stolen:.1%}"
     if busy:
@@ -87,9 +87,9 @@ def _judged(machine: Machine) -> Iterator[tuple[str, Rate]]:
             yield "fma", rate
 
 
-def _clock(found: Findings) -> Iterator[Check]:
+def _clock(findings: Findings) -> Iterator[Check]:
     """Whether the clock held still."""
-    readings = sorted(found.clocks_hz)
+    readings = sorted(findings.clocks_hz)
     if len(readings) < 10:
         return
     low, high = readings[len(readings) // 10], readings[-1]
@@ -173,7 +173,7 @@ def _theory(rates: tuple[Rate, ...], attained: Rate) -> Rate | None:
     )
 
 
-def _capacities(machine: Machine, found: Findings) -> Iterator[Check]:
+def _capacities(machine: Machine, findings: Findings) -> Iterator[Check]:
     """Whether each cache was found about as large as reported."""
     for level in machine.levels:
         reported = level.reported_capacity_bytes
@@ -186,7 +186,7 @@ def _capacities(machine: Machine, found: Findings) -> Iterator[Check]:
         share = level.capacity_bytes / reported
         alike = _CAPACITY_SHARE[0] <= share <= _CAPACITY_SHARE[1]
         said = f"{level.name}: {iec(level.capacity_bytes, 3)} found, {iec(reported)} reported"
-        cause = "" if alike else f"; likely {_why_not_reported(level, share, found.host.hypervisor)}"
+        cause = "" if alike else f"; likely {_why_not_reported(level, share, findings.host.hypervisor)}"
         yield Check(name=f"{level.name} capacity", ok=alike, message=f"{said}{cause}.")
 
 
@@ -203,9 +203,9 @@ def _why_not_reported(level: Level, share: float, hypervisor: str | None) -> str
     return "shared with other work, or partitioned (cache allocation)"
 
 
-def _scaling(machine: Machine, found: Findings) -> Iterator[Check]:
+def _scaling(machine: Machine, findings: Findings) -> Iterator[Check]:
     """Whether all cores reach what their number suggests, and not more."""
-    cores = len(found.cpus)
+    cores = len(findings.cpus)
     if cores < 2:
         return
     wrong, compared = [], 0
@@ -275,24 +275,24 @@ def _known_kernels(machine: Machine) -> Iterator[Check]:
     yield Check(name="known kernels", ok=not over, message=said)
 
 
-def _beyond(found: Findings) -> Iterator[Check]:
+def _beyond(findings: Findings) -> Iterator[Check]:
     """Whether main memory's working set was large enough not to be a cache's."""
-    if found.sizes.beyond is None:
+    if findings.sizes.beyond is None:
         return
-    ok = found.sizes.beyond >= BEYOND_CACHE
-    said = f"Main memory was measured on {found.sizes.beyond:.1f} × the last caches' capacity"
+    ok = findings.sizes.beyond >= BEYOND_CACHE
+    said = f"Main memory was measured on {findings.sizes.beyond:.1f} × the last caches' capacity"
     said += (
         "." if ok else f", expected {BEYOND_CACHE} ×: too little memory is granted; its figures may be a cache's."
     )
     yield Check(name="working set", ok=ok, message=said)
 
 
-def _pages(found: Findings) -> Iterator[Check]:
+def _pages(findings: Findings) -> Iterator[Check]:
     """Whether the system gave the huge pages that were asked for."""
-    if found.huge_share is None:
+    if findings.huge_share is None:
         return
-    ok = found.huge_share > 0.9
-    said = f"{found.huge_share:.0%} of the memory lies in huge pages"
+    ok = findings.huge_share > 0.9
+    said = f"{findings.huge_share:.0%} of the memory lies in huge pages"
     said += "." if ok else "; with small ones bandwidth is up to 30 % lower near the L3's size (TLB misses)."
     yield Check(name="huge pages", ok=ok, message=_capital(said))
 
