@@ -65,6 +65,14 @@ def test_memory_stays_within_the_bound(
     assert arenas(found, cpus) < (granted or 8 * GIB) // 2
 
 
+@pytest.mark.parametrize(
+    ("mappable", "bound"), [(200 * MIB, 200), (1 * MIB, 48), (8 * GIB, 2048 - 400), (None, 2048 - 400)]
+)
+def test_arenas_stay_within_the_address_space(mappable: int | None, bound: int) -> None:
+    sizes = sizes_to_sweep(DEFAULT, caches(32 * MIB, 2), (0, 1), 24 * GIB, mappable)
+    assert arenas(sizes, 2) <= bound * MIB + 2 * MIB * 3  # rounding up to huge pages
+
+
 @given(
     granted=st.none() | st.integers(512 * MIB, 2**40),
     cpus=st.integers(1, 16),

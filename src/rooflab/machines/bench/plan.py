@@ -136,13 +136,20 @@ def reported_caches(host: Host, cpus: tuple[int, ...]) -> tuple[CoreCache, ...]:
 
 
 def sizes_to_sweep(
-    plan: Plan, caches: tuple[CoreCache, ...], cpus: tuple[int, ...], granted_bytes: int | None
+    plan: Plan,
+    caches: tuple[CoreCache, ...],
+    cpus: tuple[int, ...],
+    granted_bytes: int | None,
+    mappable_bytes: int | None = None,
 ) -> Sizes:
     """Working sets from 4 KiB to well beyond the last cache, fine up to twice its size and coarse beyond.
 
-    All memory together stays under 2 GiB, and under a quarter of what is granted, Python's own included.
+    All memory together stays under 2 GiB, and under a quarter of what is granted, Python's own included; the
+    arenas stay within `mappable_bytes` of address space.
     """
     budget = min(_MOST_MEMORY_BYTES, (granted_bytes or 8 * GIB) // 4) - _OWN_BYTES
+    if mappable_bytes is not None:
+        budget = min(budget, mappable_bytes)
     budget = max(budget, _LEAST_ARENAS_BYTES)
     last = max((cache.capacity_bytes or 0 for cache in caches), default=0)
     shared = max((cache.granted_sharers for cache in caches), default=1)

@@ -38,7 +38,7 @@ from rooflab.machines.bench.run.background_load import background_load, cpu_time
 from rooflab.machines.bench.run.pinned_threads import PinnedThreads
 from rooflab.machines.bench.run.thread_arenas import ThreadArenas
 from rooflab.machines.bench.run.trials import Bench, Samples, spread_bound
-from rooflab.machines.detect import Host
+from rooflab.machines.detect import Host, mappable_bytes
 from rooflab.machines.microarchitecture import find as find_microarchitecture
 from rooflab.types.machine import Scope
 
@@ -108,7 +108,8 @@ def run(
     start = time.monotonic()
     cpus = cpus_to_use(host, threads)
     caches = reported_caches(host, cpus)
-    findings = Findings(host, cpus, caches, sizes_to_sweep(plan, caches, cpus, host.memory_granted_bytes), plan)
+    sizes = sizes_to_sweep(plan, caches, cpus, host.memory_granted_bytes, mappable_bytes(host))
+    findings = Findings(host, cpus, caches, sizes, plan)
     findings.microarchitecture = find_microarchitecture(host, cpu=cpus[0])
     before = cpu_time(host.allowed_cpus)
     report = progress or _ignore

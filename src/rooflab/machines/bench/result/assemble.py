@@ -69,8 +69,8 @@ def _completeness(findings: Findings) -> tuple[Check, ...]:
     """A failed check where the run was cut short."""
     if findings.incomplete is None:
         return ()
-    said = f"The run was {findings.incomplete}; what comes after is missing."
-    return (Check(name="complete", ok=False, message=said),)
+    message = f"The run was {findings.incomplete}; what comes after is missing."
+    return (Check(name="complete", ok=False, message=message),)
 
 
 def _parts(findings: Findings, date: str) -> tuple[Part, ...]:

@@ -71,8 +71,15 @@ class PinnedThreads:
         self._stack.close()
 
     def submit(self, cpu: int, work: Callable[[], object]) -> Future[object]:
-        """Run `work` on the thread pinned to `cpu`."""
-        return self._pools[cpu].submit(work)
+        """Run `work` on the thread pinned to `cpu`.
+
+        Raises:
+            MeasureError: the system starts no further thread.
+        """
+        try:
+            return self._pools[cpu].submit(work)
+        except RuntimeError as error:
+            raise MeasureError(f"CPU {cpu}: {error}; raise the limit on threads or memory") from None
 
     def call(self, cpu: int, work: Callable[[], T]) -> T:
         """What `work` returns on the thread pinned to `cpu`."""

@@ -221,7 +221,7 @@ def look(rec: Recorder, eqn: Any, frame: Frame) -> list[Value]:
 
 
 def called(eqn: Any) -> Any:
-    """The jaxpr that `eqn` calls with its own operands and results; None where there is no such one."""
+    """The jaxpr that `eqn` calls with its own operands and results; None where there is none."""
     for name in ("jaxpr", "call_jaxpr", "fun_jaxpr", "call"):
         jaxpr = eqn.params.get(name)
         inner = getattr(jaxpr, "jaxpr", jaxpr)
