@@ -26,16 +26,16 @@ from pathlib import Path
 
 import numpy as np
 
-from rooflab.machines.bench.experiments.bandwidth import STREAM_ROWS, At, Form, stream_trial, sweep
+from rooflab.machines.bench.experiments.bandwidth import STREAM_ROWS, StreamCase, StreamForm, stream_trial, sweep
 from rooflab.machines.bench.experiments.peaks import peak_forms
 from rooflab.machines.bench.kernels.emit import clock_kernel, stream_kernel
 from rooflab.machines.bench.kernels.jit import compile_kernels, host_features, host_target
 from rooflab.machines.bench.kernels.rows import READ, StreamRow
 from rooflab.machines.bench.kernels.simd import host_simds
-from rooflab.machines.bench.levels.levels import places
+from rooflab.machines.bench.levels.levels import measured_levels
 from rooflab.machines.bench.plan import DEFAULT, cpus_to_use, reported_caches, sizes_to_sweep
-from rooflab.machines.bench.run.pinned_threads import Crew, Job
-from rooflab.machines.bench.run.thread_arenas import Memory
+from rooflab.machines.bench.run.pinned_threads import Job, PinnedThreads
+from rooflab.machines.bench.run.thread_arenas import ThreadArenas
 from rooflab.machines.bench.run.trials import Bench, Trial
 from rooflab.machines.detect import detect
 from rooflab.machines.microarchitecture import find as find_microarchitecture
@@ -153,14 +153,14 @@ class Ours:
     """rooflab's side, ready to run."""
 
     bench: Bench
-    memory: Memory
+    arenas: ThreadArenas
     cpus: tuple[int, ...]
-    forms: dict[StreamRow, list[Form]]
+    forms: dict[StreamRow, list[StreamForm]]
     peaks: list[Trial]
 
     def rate(self, case: Case, run_s: float = RUN_S) -> tuple[float, float]:
         """Best over register widths: per second, and the clock measured around it."""
-        arena = self.memory.arenas[self.cpus[0]]
+        arena = self.arenas.by_cpu[self.cpus[0]]
         if case.row is None:
             trials = [replace(trial, run_s=run_s) for trial in self.peaks]
         else:
@@ -168,9 +168,9 @@ class Ours:
             trials = [
                 stream_trial(
                     self.bench,
-                    self.memory,
+                    self.arenas,
                     form,
-                    At(form.row, "all", case.nbytes // case.threads),
+                    StreamCase(form.row, "all", case.nbytes // case.threads),
                     cpus,
                     run_s,
                     key=form,
@@ -233,17 +233,17 @@ def share(ours: Ours, case: Case) -> None:
     )
 
 
-def prepared(crew: Crew, cpus: tuple[int, ...], dram_bytes: int) -> Ours:
+def prepared(pinned: PinnedThreads, cpus: tuple[int, ...], dram_bytes: int) -> Ours:
     """Kernels compiled, memory touched."""
     features = host_features()
     simds = host_simds(features)[:2]
-    forms = {row: [Form(row, simd) for simd in simds] for row in STREAM_ROWS}
+    forms = {row: [StreamForm(row, simd) for simd in simds] for row in STREAM_ROWS}
     peaks = [one for one in peak_forms(simds, features, host_target()) if one.row.name == "fma fp64"]
     emitted = [stream_kernel(form.symbol, form.row, form.simd) for each in forms.values() for form in each]
     kernels = compile_kernels([*emitted, *(one.emitted for one in peaks), clock_kernel()])
-    memory = Memory.touched(crew, dict.fromkeys(cpus, dram_bytes))
-    bench = Bench(crew, kernels, np.random.default_rng())
-    at = memory.arenas[cpus[0]].address
+    arenas = ThreadArenas.touched(pinned, dict.fromkeys(cpus, dram_bytes))
+    bench = Bench(pinned, kernels, np.random.default_rng())
+    at = arenas.by_cpu[cpus[0]].address
     trials = [
         Trial(
             one.simd.name,
@@ -254,7 +254,7 @@ def prepared(crew: Crew, cpus: tuple[int, ...], dram_bytes: int) -> Ours:
         )
         for one in peaks
     ]
-    return Ours(bench, memory, cpus, forms, trials)
+    return Ours(bench, arenas, cpus, forms, trials)
 
 
 def found_l3(ours: Ours) -> int | None:
@@ -263,10 +263,10 @@ def found_l3(ours: Ours) -> int | None:
     sizes = sizes_to_sweep(DEFAULT, caches, ours.cpus, None)
     form = ours.forms[READ][-1]
     sweeps = [
-        sweep(ours.bench, ours.memory, form, sizes.core, cpus, "core", 3, 0.006, 10.0)
+        sweep(ours.bench, ours.arenas, form, sizes.core, cpus, "core", 3, 0.006, 10.0)
         for cpus in (ours.cpus[:1], ours.cpus)
     ]
-    listed = places(sweeps[0], sweeps[1], caches, sizes.every[-1])
+    listed = measured_levels(sweeps[0], sweeps[1], caches, sizes.every[-1])
     for place in listed:
         kept = place.plateau.capacity_bytes
         if kept:
@@ -294,8 +294,8 @@ def main() -> None:
     if given.carm:
         isas = [f"x86_{name}" for simd, name in (("AVX2", "avx2"), ("AVX-512", "avx512")) if simd in simds]
         peers["carm-roofline"] = lambda case: carm_rate(given.carm, case, isas)
-    with Crew(cpus) as crew:
-        ours = prepared(crew, cpus, 420 * MB)
+    with PinnedThreads(cpus) as pinned:
+        ours = prepared(pinned, cpus, 420 * MB)
         for case in cases(found_l3(ours), len(cpus)):
             if given.only.casefold() in case.name.casefold():
                 compare(ours, case, peers, max(5, given.rounds))

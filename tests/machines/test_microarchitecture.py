@@ -219,7 +219,7 @@ ROW = '[[microarchitecture]]\nname = "X"\nmatch = [{ part = 1 }]\nsource = "s"\n
         (ROW.replace("part", "parts"), "unknown field `parts`"),
         (ROW + 'fma_pipes = "2"\n', r"Expected `int \| null`, got `str`"),
         (ROW + ROW, "name 'X' occurs twice, expected each once"),
-        (ROW + 'assumed = ["width"]\n', "X: assumed names 'width', which is no field"),
+        (ROW + 'assumed = ["width"]\n', "X: assumed names 'width', which is not a field"),
     ],
 )
 def test_bad_table_is_refused(tmp_path: Path, text: str, message: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from typing import NoReturn
@@ -46,13 +47,11 @@ def main() -> NoReturn:
         _drop_stdout()
         code = 0
     except OSError as error:
-        # Files are answered for where they are opened; what has no name is stdout (a full disk behind `>`).
-        what = error.filename or "cannot write to stdout"
-        click.echo(f"rooflab: {what}: {error.strerror or error}", err=True)
+        click.echo(f"rooflab: {_system_error(error)}", err=True)
         _drop_stdout()
         code = BAD_INPUT
     except MemoryError:
-        click.echo(f"rooflab: out of memory{_address_space()}; give it more, or ask for less at once", err=True)
+        click.echo(f"rooflab: {_out_of_memory()}", err=True)
         code = BAD_INPUT
     except ImportError as error:
         click.echo(
@@ -66,6 +65,22 @@ def main() -> NoReturn:
 def _drop_stdout() -> None:
     """Let Python's last flush of stdout go nowhere."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+def _system_error(error: OSError) -> str:
+    """What the operating system refused: memory, a library that cannot be loaded, or stdout."""
+    if error.errno == errno.ENOMEM:
+        return _out_of_memory()
+    if error.errno is None:
+        # ctypes and llvmlite raise a bare OSError where a shared library cannot be mapped.
+        first = str(error).strip().split("\n")[0][:120]
+        return f"a library cannot be loaded{_address_space()}: {first}"
+    # Files are answered for where they are opened; what has no name is stdout (a full disk behind `>`).
+    return f"{error.filename or 'cannot write to stdout'}: {error.strerror or error}"
+
+
+def _out_of_memory() -> str:
+    return f"out of memory{_address_space()}; give it more, or ask for less at once"
 
 
 def _address_space() -> str:

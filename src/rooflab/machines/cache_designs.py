@@ -16,7 +16,7 @@ class _Design(NamedTuple):
     l1_ways: int | None
     l2_ways: int
     hashed: bool
-    said: str
+    assumption: str
 
 
 # NVIDIA publishes neither ways, nor replacement, nor index. GPGPU-Sim 4, the model behind Accel-Sim, has L1s of 4
@@ -35,30 +35,30 @@ _AMD = _Design(None, 64, 16, False, "ways: L1 64, further levels 16, assumed")
 _NEITHER = _Design(None, 8, 16, False, "ways: L1 8, further levels 16, assumed")
 
 
-def gpu(machine: Machine, levels: list[Level], said: list[str]) -> list[Cache]:
+def gpu(machine: Machine, levels: list[Level], assumptions: list[str]) -> list[Cache]:
     """The caches that one compute unit of a GPU reads through: its own L1, then those that all share, whole."""
     design = {"NVIDIA": _NVIDIA, "AMD": _AMD}.get(machine.vendor or "", _NEITHER)
     unit = machine.compute_unit or "compute unit"
-    made: list[Cache] = []
+    caches: list[Cache] = []
     for level in levels:
-        made.append(_gpu_level(level, made[-1] if made else None, design))
-    first, *others = made
-    said += [
+        caches.append(_gpu_level(level, caches[-1] if caches else None, design))
+    first, *others = caches
+    assumptions += [
         f"one {unit}: its own L1 of {iec(first.capacity_bytes)}"
         + (", all of it cache and none shared memory" if "shared memory" in (levels[0].note or "") else ""),
         *(_share(level, cache, unit, machine) for level, cache in zip(levels[1:], others, strict=True)),
         *(
             f"{cache.name}: lines of {cache.line_bytes} bytes; a miss reads a sector of {cache.sector_bytes}"
-            for cache in made
+            for cache in caches
             if cache.sector_bytes
         ),
-        design.said,
+        design.assumption,
         "replacement is taken as LRU, which no vendor states; stores as passing through L1, making no room in it",
         "accesses one by one, as one thread makes them: a warp's are not gathered into sectors",
         "a store to a sector that is not in L2 reads nothing, and what it writes counts as the whole sector: the "
         "part keeps a mask of bytes",
     ]
-    return made
+    return caches
 
 
 def _gpu_level(level: Level, near: Cache | None, design: _Design) -> Cache:

@@ -26,8 +26,8 @@ class Chosen(NamedTuple):
     @property
     def text(self) -> str:
         """The caches in words: "L1 32 KiB 8-way, …"."""
-        told = [f"{each.name} {iec(each.capacity_bytes)} {each.set_ways}-way" for each in self.caches]
-        return f"{', '.join(told)}; {self.caches[0].line_bytes} B lines, LRU"
+        levels = [f"{each.name} {iec(each.capacity_bytes)} {each.set_ways}-way" for each in self.caches]
+        return f"{', '.join(levels)}; {self.caches[0].line_bytes} B lines, LRU"
 
 
 _ASSUMED = (
@@ -52,17 +52,17 @@ def of_machine(machine: Machine) -> Chosen:
     Raises:
         RooflabError: no cache level with a capacity.
     """
-    known = [level for level in machine.levels if _is_cache(level)]
-    if not known:
+    with_capacity = [level for level in machine.levels if _is_cache(level)]
+    if not with_capacity:
         raise RooflabError(f"{machine.name}: states no cache with a capacity, expected at least L1")
-    said: list[str] = []
+    assumptions: list[str] = []
     if machine.kind == "gpu":
-        return Chosen(tuple(cache_designs.gpu(machine, known, said)), tuple(said))
-    made: list[Cache] = []
-    said += [*_ASSUMED, *cache_designs.cpu(machine)]
-    for level in known:
-        made.append(_cache(level, made[-1] if made else None, said))
-    return Chosen(tuple(made), tuple(said))
+        return Chosen(tuple(cache_designs.gpu(machine, with_capacity, assumptions)), tuple(assumptions))
+    caches: list[Cache] = []
+    assumptions += [*_ASSUMED, *cache_designs.cpu(machine)]
+    for level in with_capacity:
+        caches.append(_cache(level, caches[-1] if caches else None, assumptions))
+    return Chosen(tuple(caches), tuple(assumptions))
 
 
 def _is_cache(level: Level) -> bool:
@@ -77,16 +77,19 @@ def of_host() -> Chosen:
         RooflabError: the system reports none.
     """
     host = detect(gpus=False)
-    made, said = [], [*_ASSUMED, "capacities as the system reports them: a guest may be granted less of L3"]
+    caches, assumptions = (
+        [],
+        [*_ASSUMED, "capacities as the system reports them: a guest may be granted less of L3"],
+    )
     for number in (1, 2, 3, 4):
-        found = reported_cache(host, number)
-        if found is None or not found.capacity_bytes:
+        reported = reported_cache(host, number)
+        if reported is None or not reported.capacity_bytes:
             continue
-        ways, line = found.ways or _WAYS, found.line_bytes or _LINE_BYTES
-        made.append(_whole(f"L{number}", found.capacity_bytes, ways, line, said))
-    if not made:
+        ways, line = reported.ways or _WAYS, reported.line_bytes or _LINE_BYTES
+        caches.append(_whole(f"L{number}", reported.capacity_bytes, ways, line, assumptions))
+    if not caches:
         raise RooflabError("this system reports no caches; give machine= one of `rooflab machine`, or a file")
-    return Chosen(tuple(made), tuple(said))
+    return Chosen(tuple(caches), tuple(assumptions))
 
 
 def given(levels: Sequence[Cache]) -> Chosen:
@@ -121,25 +124,25 @@ def _smaller(levels: Sequence[Cache]) -> Iterator[str]:
             yield f"{sizes}: levels go near to far, and it finds hardly anything that {near.name} has not"
 
 
-def _cache(level: Level, nearer: Cache | None, said: list[str]) -> Cache:
+def _cache(level: Level, nearer: Cache | None, assumptions: list[str]) -> Cache:
     assert level.capacity_bytes is not None
     capacity = level.capacity_bytes
     if level.reported_capacity_bytes and level.shared_by in (None, 1):
         capacity = level.reported_capacity_bytes
     elif level.reported_capacity_bytes and level.reported_capacity_bytes > 1.05 * capacity:
-        said.append(
+        assumptions.append(
             f"{level.name}: {iec(capacity)} as found by measuring, of {iec(level.reported_capacity_bytes)}"
             " reported: neighbours take the rest"
         )
     if level.ways is None:
-        said.append(f"{level.name}: {_WAYS} ways, assumed")
+        assumptions.append(f"{level.name}: {_WAYS} ways, assumed")
     line = level.line_bytes or (nearer.line_bytes if nearer else _LINE_BYTES)
-    return _whole(level.name, int(capacity), level.ways or _WAYS, line, said)
+    return _whole(level.name, int(capacity), level.ways or _WAYS, line, assumptions)
 
 
-def _whole(name: str, capacity_bytes: int, ways: int, line_bytes: int, said: list[str]) -> Cache:
+def _whole(name: str, capacity_bytes: int, ways: int, line_bytes: int, assumptions: list[str]) -> Cache:
     one_set = ways * line_bytes
     whole = max(capacity_bytes // one_set, 1) * one_set
     if whole != capacity_bytes:
-        said.append(f"{name}: {iec(whole)}, the largest whole number of sets of {ways} lines")
+        assumptions.append(f"{name}: {iec(whole)}, the largest whole number of sets of {ways} lines")
     return Cache(whole, ways, line_bytes, name=name)

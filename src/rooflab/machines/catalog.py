@@ -51,9 +51,9 @@ def entries(folder: Path = _CATALOG) -> tuple[Entry, ...]:
     Raises:
         FileError: a file without a name or that is not TOML, or a name that two files claim.
     """
-    found = [_entry(path) for path in sorted(folder.glob("*.toml"))]
-    _refuse_shared_names(found)
-    return tuple(sorted(found, key=_rank))
+    listed = [_entry(path) for path in sorted(folder.glob("*.toml"))]
+    _refuse_shared_names(listed)
+    return tuple(sorted(listed, key=_rank))
 
 
 def _rank(entry: Entry) -> tuple[int, str, int, str]:
@@ -143,10 +143,10 @@ def _entry(path: Path) -> Entry:
     return Entry(path.stem, raw["name"], raw["kind"], raw.get("vendor", ""), raw.get("year", 0), aliases, path)
 
 
-def _refuse_shared_names(found: Iterable[Entry]) -> None:
+def _refuse_shared_names(listed: Iterable[Entry]) -> None:
     """Refuse a name that two files claim: either answer could be another card's numbers."""
     owner: dict[str, Entry] = {}
-    for entry in found:
+    for entry in listed:
         for name in entry.names:
             first = owner.setdefault(squash(name), entry)
             if first is not entry:

@@ -42,10 +42,10 @@ def contradictions(machine: Machine) -> tuple[str, ...]:
     - a PCIe link has the rate that its name says, one way;
     - no level, link or theoretical peak is given twice.
     """
-    found = [*_products(machine), *_buses(machine.levels), *_repeated(machine), *_links(machine.links)]
+    sentences = [*_products(machine), *_buses(machine.levels), *_repeated(machine), *_links(machine.links)]
     if machine.source.kind != "measured":
-        found += [*_order(machine.levels), *_attained(machine), *_sparse(machine)]
-    return tuple(found)
+        sentences += [*_order(machine.levels), *_attained(machine), *_sparse(machine)]
+    return tuple(sentences)
 
 
 def _rates(machine: Machine) -> Iterator[tuple[str, Rate]]:
@@ -90,8 +90,8 @@ def _order(levels: tuple[Level, ...]) -> Iterator[str]:
             expected = f"no less than the {iec(near_bytes)} of {name}, which is nearer"
             yield _sentence(f"levels[{at}].capacity_bytes", iec(far_bytes), expected)
     timed = [(at, level.name, level.rate(basis="theoretical")) for at, level in enumerate(levels)]
-    known = [(at, name, rate) for at, name, rate in timed if rate is not None]
-    for (_, name, near), (at, _, far) in pairwise(known):
+    theoretical = [(at, name, rate) for at, name, rate in timed if rate is not None]
+    for (_, name, near), (at, _, far) in pairwise(theoretical):
         if far.value > near.value * (1 + TOLERANCE):
             expected = f"no more than the {_speed(near.value, near)} of {name}, which is nearer"
             yield _sentence(f"levels[{at}].rates", _speed(far.value, far), expected)

@@ -117,7 +117,7 @@ def table(path: Path = TABLE) -> tuple[Microarchitecture, ...]:
             raise FileError(f"{path}: name {row.name!r} occurs twice, expected each once")
         unknown = set(row.assumed) - fields
         if unknown:
-            raise FileError(f"{path}: {row.name}: assumed names {sorted(unknown)[0]!r}, which is no field")
+            raise FileError(f"{path}: {row.name}: assumed names {sorted(unknown)[0]!r}, which is not a field")
         seen.add(row.name)
     return rows
 

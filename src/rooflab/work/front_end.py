@@ -112,7 +112,7 @@ def choose(target: Any, args: tuple, kwargs: Mapping[str, Any]) -> Framework:
 def versions(framework: str) -> dict[str, str]:
     """The version of Python and of the framework, as a report's environment."""
     made = {"python": ".".join(map(str, sys.version_info[:3]))}
-    # "hand" is no package, and a framework may run from its source tree.
+    # "hand" is not a package, and a framework may run from its source tree.
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
         made[framework] = importlib.metadata.version(framework)
     return made

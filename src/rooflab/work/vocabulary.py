@@ -49,7 +49,7 @@ class Size(NamedTuple):
     dim: int
 
 
-class Word(NamedTuple):
+class Entry(NamedTuple):
     """How one op of a framework is counted.
 
     Attributes:
@@ -70,8 +70,8 @@ class Word(NamedTuple):
 
 
 @cache
-def load(framework: str) -> Mapping[str, Word]:
-    """The vocabulary of `framework` ("torch", "jax", "onnx", "tinygrad"): op name → word.
+def load(framework: str) -> Mapping[str, Entry]:
+    """The vocabulary of `framework` ("torch", "jax", "onnx", "tinygrad"): op name → entry.
 
     Raises:
         FileError: no such vocabulary, a row without a kind, or an op named twice.
@@ -85,8 +85,8 @@ def load(framework: str) -> Mapping[str, Word]:
     return read(text, where)
 
 
-def read(text: str, where: str) -> Mapping[str, Word]:
-    """The vocabulary written in `text`: op name → word. `where` names it in errors.
+def read(text: str, where: str) -> Mapping[str, Entry]:
+    """The vocabulary written in `text`: op name → entry. `where` names it in errors.
 
     Raises:
         FileError: not TOML, a row without a kind, or an op named twice.
@@ -95,12 +95,12 @@ def read(text: str, where: str) -> Mapping[str, Word]:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise FileError(f"{where}: not TOML: {error}") from None
-    words: dict[str, Word] = {}
+    entries: dict[str, Entry] = {}
 
     def add(name: str, row: Mapping[str, Any]) -> None:
-        if name in words:
+        if name in entries:
             raise FileError(f"{where}: op {name!r} is named twice; keep one row")
-        words[name] = _word(name, row, where)
+        entries[name] = _entry(name, row, where)
 
     for family in document.get("family", []):
         prefix, ops = family.get("prefix", ""), family.get("ops", "").split()
@@ -110,14 +110,14 @@ def read(text: str, where: str) -> Mapping[str, Word]:
     for name, row in document.get("op", {}).items():
         own = name.rpartition(".")[2]
         add(name, {key: own if value == "@" else value for key, value in row.items()})
-    return words
+    return entries
 
 
-def _word(name: str, row: Mapping[str, Any], where: str) -> Word:
+def _entry(name: str, row: Mapping[str, Any], where: str) -> Entry:
     if "kind" not in row:
         raise FileError(f"{where}: op {name!r} has no kind; expected the name of a formula")
     inputs, outputs = row.get("inputs"), row.get("outputs")
-    return Word(
+    return Entry(
         name,
         row["kind"],
         None if inputs is None else tuple(inputs),

@@ -96,8 +96,8 @@ def test_streams(tmp_path: Path, machine: Emulated, row: StreamRow) -> None:
     streams, item = row.expression.streams, np.dtype(NUMPY_TYPES[row.dtype]).itemsize
     memory = np.zeros(3 * EACH, np.uint8)
     memory.view(kind)[:] = np.random.default_rng(0).integers(-50, 50, memory.size // item)
-    places = {name: k * EACH + START for k, name in enumerate(streams)}
-    job = [*(places.get(name, 0) for name in "abc"), nbytes, ITERATIONS, WIDTH]
+    offsets = {name: k * EACH + START for k, name in enumerate(streams)}
+    job = [*(offsets.get(name, 0) for name in "abc"), nbytes, ITERATIONS, WIDTH]
     after, results = executed(tmp_path, machine, kernel, job, memory)
     windows = {
         name: Window(memory[k * EACH : (k + 1) * EACH].view(kind), START // item, nbytes // item)
@@ -110,7 +110,7 @@ def test_streams(tmp_path: Path, machine: Emulated, row: StreamRow) -> None:
         assert fold(results.view(kind)[:lanes]) == fold(expected)
         assert np.array_equal(after, memory)
     else:
-        first = places[row.expression.writes[0]]
+        first = offsets[row.expression.writes[0]]
         assert np.array_equal(after[first : first + nbytes].view(kind), expected)
         outside = np.ones(memory.size, bool)
         outside[first : first + nbytes] = False

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from rooflab.machines.bench.levels.levels import Place, Reported
-from rooflab.machines.bench.levels.plateaus import Named
+from rooflab.machines.bench.levels.levels import CoreCache, MeasuredLevel
+from rooflab.machines.bench.levels.plateaus import NamedPlateau
 from rooflab.machines.bench.result.memory_levels import latency_of
 from rooflab.timing import Series
 from rooflab.units import KIB, MIB
 
-L2 = Place(Named("L2", 40 * KIB, 768 * KIB, 768 * KIB, 117e9), 256 * KIB, 256 * KIB, Reported("L2", 1 * MIB))
-L3 = Place(Named("L3", 1 * MIB, 8 * MIB, 14 * MIB, 98e9), 4 * MIB, 4 * MIB, Reported("L3", 32 * MIB))
+L2 = MeasuredLevel(
+    NamedPlateau("L2", 40 * KIB, 768 * KIB, 768 * KIB, 117e9), 256 * KIB, 256 * KIB, CoreCache("L2", 1 * MIB)
+)
+L3 = MeasuredLevel(
+    NamedPlateau("L3", 1 * MIB, 8 * MIB, 14 * MIB, 98e9), 4 * MIB, 4 * MIB, CoreCache("L3", 32 * MIB)
+)
 
 
 def loads(*pairs: tuple[float, float]) -> dict[int, Series]:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rooflab.errors import MeasureError
-from rooflab.machines.bench.levels.levels import Reported
+from rooflab.machines.bench.levels.levels import CoreCache
 from rooflab.machines.bench.plan import (
     DEFAULT,
     QUICK,
@@ -23,10 +23,10 @@ from rooflab.machines.detect import CacheInstance, Cpu, Host
 from rooflab.units import GIB, KIB, MIB
 
 
-def caches(l3_bytes: float | None, sharers: int) -> tuple[Reported, ...]:
-    found = [Reported("L1", 32 * KIB), Reported("L2", 512 * KIB)]
+def caches(l3_bytes: float | None, sharers: int) -> tuple[CoreCache, ...]:
+    found = [CoreCache("L1", 32 * KIB), CoreCache("L2", 512 * KIB)]
     if l3_bytes:
-        found.append(Reported("L3", l3_bytes, sharers, sharers))
+        found.append(CoreCache("L3", l3_bytes, sharers, sharers))
     return tuple(found)
 
 
@@ -63,6 +63,14 @@ def test_memory_stays_within_the_bound(
     bound = max(min(2 * GIB, (granted or 8 * GIB) // 4) - own, 48 * MIB, 4 * MIB * cpus)
     assert arenas(found, cpus) <= bound + 2 * MIB * (cpus + 1)  # rounding up to huge pages
     assert arenas(found, cpus) < (granted or 8 * GIB) // 2
+
+
+@pytest.mark.parametrize(
+    ("mappable", "bound"), [(200 * MIB, 200), (1 * MIB, 48), (8 * GIB, 2048 - 400), (None, 2048 - 400)]
+)
+def test_arenas_stay_within_the_address_space(mappable: int | None, bound: int) -> None:
+    sizes = sizes_to_sweep(DEFAULT, caches(32 * MIB, 2), (0, 1), 24 * GIB, mappable)
+    assert arenas(sizes, 2) <= bound * MIB + 2 * MIB * 3  # rounding up to huge pages
 
 
 @given(

@@ -12,17 +12,22 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import rooflab
 from rooflab.errors import MeasureError
 from rooflab.machines.bench import session
-from rooflab.machines.bench.plan import QUICK
+from rooflab.machines.bench.findings import Findings
+from rooflab.machines.bench.plan import QUICK, Sizes
 from rooflab.machines.bench.result.assemble import assemble
+from rooflab.machines.bench.run.thread_arenas import ThreadArenas
+from rooflab.machines.bench.run.trials import Bench
+from rooflab.machines.bench.session import Session, Stage
 from rooflab.machines.detect import Host, detect, granted_cores, granted_threads
 from rooflab.types.machine import Machine, Rate
 from rooflab.views.common.files import json_text
@@ -43,14 +48,15 @@ def progress_seen() -> list[tuple[str, float, float]]:
 @pytest.fixture(scope="session")
 def machine(progress_seen: list[tuple[str, float, float]]) -> Machine:
     """One quick measurement of this machine, shared by all tests that look at one."""
-    return rooflab.measure(quick=True, progress=lambda *said: progress_seen.append(said))
+    return rooflab.measure(quick=True, progress=lambda *stage: progress_seen.append(stage))
 
 
 def all_rates(subject: Machine) -> list[Rate]:
     return [*subject.peaks, *subject.clocks, *(rate for level in subject.levels for rate in level.rates)]
 
 
-def test_levels_in_order(machine: Machine) -> None:
+@pytest.mark.slow
+def test_levels_go_from_near_to_far(machine: Machine) -> None:
     names = [level.name for level in machine.levels]
     assert names == sorted(names, key=ORDER.index)
     assert len(set(names)) == len(names)
@@ -58,11 +64,13 @@ def test_levels_in_order(machine: Machine) -> None:
     assert "DRAM" in names
 
 
+@pytest.mark.slow
 def test_capacities_ascend(machine: Machine) -> None:
     found = [level.capacity_bytes for level in machine.levels if level.name[0] in "LD" and level.capacity_bytes]
     assert found == sorted(found)
 
 
+@pytest.mark.slow
 def test_every_rate_has_its_source_and_convention(machine: Machine) -> None:
     rates = all_rates(machine)
     assert rates
@@ -83,18 +91,21 @@ def test_every_rate_has_its_source_and_convention(machine: Machine) -> None:
             assert rate.stores is not None or rate.threads == 1
 
 
+@pytest.mark.slow
 def test_theory_is_units_times_clock(machine: Machine) -> None:
     for rate in all_rates(machine):
         if rate.basis == "theoretical" and rate.units and rate.per_unit_per_clock and rate.clock_hz:
             assert rate.value == pytest.approx(rate.units * rate.per_unit_per_clock * rate.clock_hz)
 
 
+@pytest.mark.slow
 def test_no_rate_is_given_twice(machine: Machine) -> None:
     for rates in (machine.peaks, *(level.rates for level in machine.levels)):
         keys = [(one.what, one.dtype, one.engine, one.scope, one.stores, one.basis, one.per_s) for one in rates]
         assert len(keys) == len(set(keys))
 
 
+@pytest.mark.slow
 def test_both_scopes_at_every_level(machine: Machine, host: Host) -> None:
     cores = len(granted_cores(host))
     assert machine.compute_units == cores
@@ -105,7 +116,8 @@ def test_both_scopes_at_every_level(machine: Machine, host: Host) -> None:
             assert rate.threads == (1 if one == "core" else cores)
 
 
-def test_curves(machine: Machine) -> None:
+@pytest.mark.slow
+def test_curves_have_ascending_sizes_and_name_their_plateaus(machine: Machine) -> None:
     by_name = {(curve.name, curve.scope): curve for curve in machine.curves}
     read, chase = by_name["read bandwidth", "core"], by_name["latency", "core"]
     for curve in machine.curves:
@@ -121,6 +133,7 @@ def test_curves(machine: Machine) -> None:
     assert all(best <= median for best, median in zip(chase.best, chase.median, strict=True))
 
 
+@pytest.mark.slow
 def test_points_runtimes_and_clocks(machine: Machine) -> None:
     assert [point.name for point in machine.points] == ["triad", "stencil", "matmul"]
     triad, stencil, matmul = machine.points
@@ -132,7 +145,8 @@ def test_points_runtimes_and_clocks(machine: Machine) -> None:
     assert any(rate.what == "clock under load" for rate in machine.clocks)
 
 
-def test_environment(machine: Machine, host: Host) -> None:
+@pytest.mark.slow
+def test_the_environment_says_where_and_when(machine: Machine, host: Host) -> None:
     environment = machine.environment
     for name in (
         "date",
@@ -152,6 +166,7 @@ def test_environment(machine: Machine, host: Host) -> None:
     assert machine.incomplete is None
 
 
+@pytest.mark.slow
 def test_checks_are_sentences(machine: Machine) -> None:
     names = [check.name for check in machine.checks]
     assert len(names) == len(set(names))
@@ -161,6 +176,7 @@ def test_checks_are_sentences(machine: Machine) -> None:
         assert "\n" not in check.message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["json", "toml"])
 def test_what_is_saved_is_read_back_equal(machine: Machine, tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"machine.{suffix}"
@@ -168,10 +184,12 @@ def test_what_is_saved_is_read_back_equal(machine: Machine, tmp_path: Path, suff
     assert rooflab.machine(path) == machine
 
 
-def test_json_round_trip(machine: Machine) -> None:
+@pytest.mark.slow
+def test_json_is_read_back_equal(machine: Machine) -> None:
     assert Machine.from_dict(json.loads(json_text(machine))) == machine
 
 
+@pytest.mark.slow
 def test_progress_rises_to_one(machine: Machine, progress_seen: list[tuple[str, float, float]]) -> None:
     done = [at / total for _, at, total in progress_seen]
     assert done == sorted(done)
@@ -185,8 +203,9 @@ def command(*arguments: str, cpu: int | None = None) -> list[str]:
     return [sys.executable, "-c", f"{pin}from rooflab.cli import main; main()", "measure", *arguments]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system pins no process")
-def test_one_allowed_cpu(host: Host) -> None:
+def test_with_one_allowed_cpu_one_core_is_all_of_them(host: Host) -> None:
     cpu = host.allowed_cpus[-1]
     done = subprocess.run(
         command("--quick", "--json", cpu=cpu), capture_output=True, text=True, timeout=120, check=False
@@ -213,7 +232,21 @@ def test_one_allowed_cpu(host: Host) -> None:
         assert "1 of" in str(found.environment["granted"])
 
 
-def test_more_threads_than_granted(host: Host, tmp_path: Path) -> None:
+def test_a_small_address_space_is_refused_in_one_line() -> None:
+    limited = "import resource; resource.setrlimit(resource.RLIMIT_AS, (600_000_000, 600_000_000)); "
+    python, flag, code, *arguments = command("--quick")
+    done = subprocess.run(
+        [python, flag, limited + code, *arguments], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 2
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert done.stderr.startswith(
+        "rooflab: out of memory: the address space is limited to 600 MB, expected at least"
+    )
+
+
+@pytest.mark.slow
+def test_more_threads_than_granted_are_refused(host: Host, tmp_path: Path) -> None:
     path = tmp_path / "machine.json"
     done = subprocess.run(
         command("--threads", "9999", "-o", str(path)), capture_output=True, text=True, timeout=60, check=False
@@ -255,7 +288,8 @@ def after(seconds: float) -> Callable[[], bool]:
     return lambda: time.monotonic() > end
 
 
-def test_ctrl_c_in_the_middle(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_ctrl_c_in_the_middle_saves_what_was_measured(tmp_path: Path) -> None:
     code, said, path = interrupted(tmp_path, after(3.0))
     assert "Traceback" not in said
     assert code == 130, said
@@ -272,7 +306,8 @@ def test_ctrl_c_in_the_middle(tmp_path: Path) -> None:
     assert next(curve.name for curve in found.curves) == "read bandwidth"
 
 
-def test_ctrl_c_at_once(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_ctrl_c_at_once_saves_nothing(tmp_path: Path) -> None:
     code, said, path = interrupted(tmp_path, after(0.3))
     assert code in (130, -signal.SIGINT), said  # the latter before Python is up
     assert not path.exists()
@@ -311,69 +346,66 @@ def test_other_threads_leave_signals_alone() -> None:
     assert seen == [before]
 
 
-@pytest.fixture
-def staged(monkeypatch: pytest.MonkeyPatch, host: Host) -> Iterator[Callable[..., Any]]:
-    """A function that runs a session of made-up stages (name and what it does with the findings)."""
-
-    class Idle:
-        def __init__(self, found: Any) -> None:
-            self.found = found
-
-    monkeypatch.setattr(session, "_session", lambda found, crew, rng, tick: Idle(found))
-
-    def run(*stages: tuple[str, Callable[[Any], None]]) -> Any:
-        monkeypatch.setattr(session, "_STAGES", tuple((name, 1.0, stage) for name, stage in stages))
-        return session.run(host, QUICK)
-
-    return run
+def stages_run(host: Host, *stages: tuple[str, Callable[[Session], None]]) -> Findings:
+    """What is found by made-up stages, each a name and what it does."""
+    findings = Findings(host, host.allowed_cpus, (), Sizes((), (), (), None), QUICK)
+    bench = Bench(None, {}, np.random.default_rng(0))  # type: ignore[arg-type]
+    session.run_stages(
+        Session(findings, bench, ThreadArenas({}), (), ()),
+        [Stage(name, 1.0, measure) for name, measure in stages],
+        lambda stage, done, total: None,
+    )
+    return findings
 
 
-def _nothing(idle: Any) -> None:
+def _nothing(running: Session) -> None:
     return
 
 
-def _interrupt(idle: Any) -> None:
+def _interrupt(running: Session) -> None:
     raise KeyboardInterrupt
 
 
-def _sweep_done(idle: Any) -> None:
-    idle.found.sweeps["core"] = {}
+def _sweep_done(running: Session) -> None:
+    running.findings.sweeps["core"] = {}
 
 
-def test_interrupted_before_anything_was_measured(staged: Callable[..., Any]) -> None:
+def test_interrupted_before_anything_was_measured(host: Host) -> None:
     with pytest.raises(KeyboardInterrupt):
-        staged(("sweep", _interrupt), ("latency", _nothing))
+        stages_run(host, ("sweep", _interrupt), ("latency", _nothing))
 
 
-def test_interrupted_later_says_where_and_skips_the_rest(staged: Callable[..., Any]) -> None:
+def test_interrupted_later_says_where_and_skips_the_rest(host: Host) -> None:
     ran = []
-    found = staged(("sweep", _sweep_done), ("latency", _interrupt), ("disk", lambda idle: ran.append(1)))
-    assert found.incomplete == "interrupted while measuring latency"
+    findings = stages_run(
+        host, ("sweep", _sweep_done), ("latency", _interrupt), ("disk", lambda running: ran.append(1))
+    )
+    assert findings.incomplete == "interrupted while measuring latency"
     assert ran == []
-    assert found.seconds > 0
 
 
-def test_a_whole_run_is_not_incomplete(staged: Callable[..., Any]) -> None:
-    assert staged(("sweep", _sweep_done), ("latency", _nothing)).incomplete is None
+def test_a_whole_run_is_not_incomplete(host: Host) -> None:
+    assert stages_run(host, ("sweep", _sweep_done), ("latency", _nothing)).incomplete is None
 
 
-def test_an_error_in_a_stage_is_not_swallowed(staged: Callable[..., Any]) -> None:
-    def fail(idle: Any) -> None:
+def test_an_error_in_a_stage_is_not_swallowed(host: Host) -> None:
+    def fail(running: Session) -> None:
         raise MeasureError("kernel x: wrong result")
 
     with pytest.raises(MeasureError, match="wrong result"):
-        staged(("sweep", _sweep_done), ("latency", fail))
+        stages_run(host, ("sweep", _sweep_done), ("latency", fail))
 
 
+@pytest.mark.slow
 def test_interrupted_between_the_two_sweeps_keeps_the_levels(monkeypatch: pytest.MonkeyPatch, host: Host) -> None:
     if len(granted_cores(host)) < 2:
         pytest.skip("one CPU is granted: there is one sweep")
     sweep = session.sweep
 
-    def first_only(bench: Any, memory: Any, form: Any, sizes: Any, cpus: Any, scope: str, *rest: Any) -> Any:
+    def first_only(bench: Any, arenas: Any, form: Any, sizes: Any, cpus: Any, scope: str, *rest: Any) -> Any:
         if scope == "all":
             raise KeyboardInterrupt
-        return sweep(bench, memory, form, sizes, cpus, scope, 2, 0.001, 0.5)
+        return sweep(bench, arenas, form, sizes, cpus, scope, 2, 0.001, 0.5)
 
     monkeypatch.setattr(session, "sweep", first_only)
     plan = session.Plan(per_octave=2)

@@ -14,6 +14,7 @@ from rooflab.machines.detect import (
     granted_sentence,
     granted_threads,
     is_whole,
+    mappable_bytes,
     physical_cores,
     require_memory,
 )
@@ -53,42 +54,43 @@ def hybrid_host(allowed: tuple[int, ...]) -> Host:
         (hybrid_host((0, 3)), (3, 0), (3, 0)),
     ],
 )
-def test_granted(host: Host, cores: tuple[int, ...], threads: tuple[int, ...]) -> None:
+def test_which_cores_and_threads_are_granted(host: Host, cores: tuple[int, ...], threads: tuple[int, ...]) -> None:
     assert granted_cores(host) == cores
     assert granted_threads(host) == threads
     assert set(cores) <= set(threads) <= set(host.allowed_cpus)
 
 
 @pytest.mark.parametrize(
-    ("changes", "sentence"),
+    ("changes", "reductions"),
     [
         ({}, None),
         ({"quota_cpus": 8.0}, None),  # as much as there is
         (
             {"allowed_cpus": (0, 4), "limited_by": ("cpuset",), "quota_cpus": 1.5},
-            "Roof for the granted resources: 1 of 4 cores (cpuset), 1.5 CPUs of quota (cgroup).",
+            "1 of 4 cores (cpuset), 1.5 CPUs of quota (cgroup)",
         ),
         (
             {"allowed_cpus": (0, 1, 2, 3), "limited_by": ("affinity",)},
-            "Roof for the granted resources: 4 of 8 hardware threads (affinity).",
+            "4 of 8 hardware threads (affinity)",
         ),
         (
             {"memory_granted_bytes": GIB},
-            "Roof for the granted resources: 1 GiB of 8 GiB memory (cgroup).",
+            "1 GiB of 8 GiB memory (cgroup)",
         ),
         (
             {"allowed_cpus": (1,), "limited_by": ("cpuset", "argument")},
-            "Roof for the granted resources: 1 of 4 cores (cpuset, argument).",
+            "1 of 4 cores (cpuset, argument)",
         ),
     ],
 )
-def test_sentence(changes: dict[str, object], sentence: str | None) -> None:
+def test_the_sentence_lists_what_is_granted_less(changes: dict[str, object], reductions: str | None) -> None:
     host = smt_host(**changes)
-    assert granted_sentence(host) == sentence
-    assert is_whole(host) == (sentence is None)
+    sentence = f"Roofline of the resources available to this process: {reductions}."
+    assert granted_sentence(host) == (sentence if reductions else None)
+    assert is_whole(host) == (reductions is None)
 
 
-def test_physical_cores() -> None:
+def test_siblings_are_one_physical_core() -> None:
     assert physical_cores(smt_host()) == 4
     assert physical_cores(hybrid_host((0,))) == 3
 
@@ -113,3 +115,20 @@ def test_too_little_memory_in_the_machine() -> None:
         MeasureError, match=r"^memory of this machine: got 256 MiB, .* measure on a larger machine$"
     ):
         require_memory(host)
+
+
+@pytest.mark.parametrize("limit", [1, 600 * 10**6, 512 * MIB + 8 * 160 * MIB])
+def test_too_small_an_address_space(limit: int) -> None:
+    message = (
+        r"^out of memory: the address space is limited to .*B, expected at least 1\.93 GB to measure with 8 CPUs"
+    )
+    with pytest.raises(MeasureError, match=message):
+        require_memory(smt_host(address_space_bytes=limit))
+
+
+def test_arrays_get_what_libraries_and_threads_leave_of_the_address_space() -> None:
+    assert mappable_bytes(smt_host()) is None
+    # 512 MiB for libraries, 160 MiB for each of 8 threads
+    host = smt_host(address_space_bytes=4096 * MIB)
+    assert mappable_bytes(host) == (4096 - 512 - 8 * 160) * MIB
+    assert require_memory(host) is None

@@ -199,6 +199,16 @@ def test_allowed_cpus(
     assert host.limited_by == limited_by
 
 
+@pytest.mark.parametrize(
+    ("soft", "expected"), [("600000000", 600_000_000), ("unlimited", None), ("", None), (None, None)]
+)
+def test_limit_of_the_address_space(snapshot: Snapshot, soft: str | None, expected: int | None) -> None:
+    head = "Limit                     Soft Limit           Hard Limit           Units     \n"
+    text = None if soft is None else f"{head}Max address space         {soft:21}unlimited            bytes     \n"
+    host = detect(snapshot("zen4_guest", {"proc/self/limits": text}))
+    assert host.address_space_bytes == expected
+
+
 def test_sentence_of_a_container(snapshot: Snapshot) -> None:
     changes = {
         "proc/self/mountinfo": V2_MOUNT,
@@ -211,6 +221,6 @@ def test_sentence_of_a_container(snapshot: Snapshot) -> None:
     assert not is_whole(host)
     assert granted_cores(host) == (1,)
     assert granted_sentence(host) == (
-        "Roof for the granted resources: 1 of 2 cores (cpuset), 1.5 CPUs of quota (cgroup), "
+        "Roofline of the resources available to this process: 1 of 2 cores (cpuset), 1.5 CPUs of quota (cgroup), "
         "1 GiB of 8 GiB memory (cgroup)."
     )

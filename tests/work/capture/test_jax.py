@@ -512,9 +512,9 @@ def test_without_jax_one_line_says_what_to_install(monkeypatch):
 
 def test_every_row_of_the_vocabulary_can_be_counted():
     walked = {*RULES, "opaque"}
-    for word in vocabulary.load("jax").values():
-        assert word.kind in walked or word.kind in kinds(), word
-        assert word.recipe is None or word.recipe in RECIPES, word
+    for entry in vocabulary.load("jax").values():
+        assert entry.kind in walked or entry.kind in kinds(), entry
+        assert entry.recipe is None or entry.recipe in RECIPES, entry
     # what XLA's compiler knows, apart from asynchronous halves, references and vendors' wrappers
     assert len(vocabulary.load("jax")) > 200
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from rooflab.machines.bench.experiments.bandwidth import At
-from rooflab.machines.bench.experiments.call_overhead import Overhead
+from rooflab.machines.bench.experiments.bandwidth import StreamCase
+from rooflab.machines.bench.experiments.call_overhead import CallOverhead
 from rooflab.machines.bench.experiments.disk import Disk
-from rooflab.machines.bench.experiments.known_kernels import Known
+from rooflab.machines.bench.experiments.known_kernels import KnownKernel
 from rooflab.machines.bench.experiments.peaks import PeakForm
-from rooflab.machines.bench.levels.levels import Place, Reported
+from rooflab.machines.bench.levels.levels import CoreCache, MeasuredLevel
 from rooflab.machines.bench.plan import Plan, Sizes
-from rooflab.machines.bench.run.background_load import Background
+from rooflab.machines.bench.run.background_load import BackgroundLoad
 from rooflab.machines.bench.run.trials import Samples
 from rooflab.machines.detect import Host
 from rooflab.machines.microarchitecture import Microarchitecture
@@ -20,7 +20,7 @@ from rooflab.types.machine import Scope
 
 
 @dataclass(frozen=True)
-class Remote:
+class RemoteMemory:
     """One core's view of a memory node: bandwidth and loads per second.
 
     Attributes:
@@ -42,24 +42,24 @@ class Findings:
 
     host: Host
     cpus: tuple[int, ...]
-    reported: tuple[Reported, ...]
+    reported: tuple[CoreCache, ...]
     sizes: Sizes
     plan: Plan
     microarchitecture: Microarchitecture | None = None
     sweeps: dict[Scope, dict[int, Samples]] = field(default_factory=dict)
     latency: dict[int, Series] = field(default_factory=dict)
-    places: tuple[Place, ...] = ()
-    rates: dict[At, Samples] = field(default_factory=dict)
+    levels: tuple[MeasuredLevel, ...] = ()
+    rates: dict[StreamCase, Samples] = field(default_factory=dict)
     peaks: dict[tuple[PeakForm, Scope], Samples] = field(default_factory=dict)
     scaling: dict[int, Samples] = field(default_factory=dict)
     core_to_core: dict[tuple[int, int], Series] = field(default_factory=dict)
     loaded: Series | None = None
-    remote: list[Remote] = field(default_factory=list)
+    remote: list[RemoteMemory] = field(default_factory=list)
     sustained: list[tuple[float, float]] = field(default_factory=list)
-    known: list[Known] = field(default_factory=list)
+    known_kernels: list[KnownKernel] = field(default_factory=list)
     disk: Disk | str | None = None
-    overheads: list[Overhead] = field(default_factory=list)
-    background: Background | None = None
+    call_overheads: list[CallOverhead] = field(default_factory=list)
+    background_load: BackgroundLoad | None = None
     huge_share: float | None = None
     incomplete: str | None = None
     seconds: float = 0.0

@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 
 from rooflab.errors import MeasureError
-from rooflab.machines.bench.levels.levels import Reported
+from rooflab.machines.bench.levels.levels import CoreCache
 from rooflab.machines.bench.run.arena import HUGE_PAGE_BYTES
 from rooflab.machines.bench.run.trials import sizes
 from rooflab.machines.detect import Host, granted_cores, granted_threads, reported_cache
@@ -114,16 +114,16 @@ def cpus_to_use(host: Host, threads: int | None) -> tuple[int, ...]:
     return all_threads[:threads]
 
 
-def reported_caches(host: Host, cpus: tuple[int, ...]) -> tuple[Reported, ...]:
+def reported_caches(host: Host, cpus: tuple[int, ...]) -> tuple[CoreCache, ...]:
     """The data caches of the first CPU as the system reports them, near to far; empty where it does not."""
-    found = []
+    caches = []
     for level in (1, 2, 3, 4):
         cache = reported_cache(host, level, cpus[0])
         if cache is None:
             continue
         sharers = sum(cpu in cache.shared_cpus for cpu in cpus)
-        found.append(
-            Reported(
+        caches.append(
+            CoreCache(
                 f"L{level}",
                 cache.capacity_bytes,
                 cache.shared_by_cores,
@@ -132,17 +132,24 @@ def reported_caches(host: Host, cpus: tuple[int, ...]) -> tuple[Reported, ...]:
                 cache.ways,
             )
         )
-    return tuple(found)
+    return tuple(caches)
 
 
 def sizes_to_sweep(
-    plan: Plan, caches: tuple[Reported, ...], cpus: tuple[int, ...], granted_bytes: int | None
+    plan: Plan,
+    caches: tuple[CoreCache, ...],
+    cpus: tuple[int, ...],
+    granted_bytes: int | None,
+    mappable_bytes: int | None = None,
 ) -> Sizes:
     """Working sets from 4 KiB to well beyond the last cache, fine up to twice its size and coarse beyond.
 
-    All memory together stays under 2 GiB, and under a quarter of what is granted, Python's own included.
+    All memory together stays under 2 GiB, and under a quarter of what is granted, Python's own included; the
+    arenas stay within `mappable_bytes` of address space.
     """
     budget = min(_MOST_MEMORY_BYTES, (granted_bytes or 8 * GIB) // 4) - _OWN_BYTES
+    if mappable_bytes is not None:
+        budget = min(budget, mappable_bytes)
     budget = max(budget, _LEAST_ARENAS_BYTES)
     last = max((cache.capacity_bytes or 0 for cache in caches), default=0)
     shared = max((cache.granted_sharers for cache in caches), default=1)

@@ -9,6 +9,7 @@ from rooflab.machines.detect.granted import (
     granted_sentence,
     granted_threads,
     is_whole,
+    mappable_bytes,
     physical_cores,
     require_memory,
 )
@@ -28,6 +29,7 @@ __all__ = [
     "granted_sentence",
     "granted_threads",
     "is_whole",
+    "mappable_bytes",
     "physical_cores",
     "reported_cache",
     "require_memory",

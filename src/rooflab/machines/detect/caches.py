@@ -34,16 +34,16 @@ class ReportedCache:
 def read_caches(tree: Tree, cpus: Iterable[int]) -> tuple[CacheInstance, ...]:
     """Every cache of the given CPUs once, by level, kind and first CPU; none, with a note, where unreported."""
     cpus = tuple(cpus)
-    found: dict[tuple[int, CacheKind, tuple[int, ...]], CacheInstance] = {}
+    caches: dict[tuple[int, CacheKind, tuple[int, ...]], CacheInstance] = {}
     for cpu in cpus:
         base = f"sys/devices/system/cpu/cpu{cpu}/cache"
         for index in tree.numbered(base, "index"):
             key = _identity(tree, f"{base}/index{index}", cpu)
-            if key is not None and key not in found:
-                found[key] = _read_one(tree, f"{base}/index{index}", key)
-    if not found:
+            if key is not None and key not in caches:
+                caches[key] = _read_one(tree, f"{base}/index{index}", key)
+    if not caches:
         _note_unreported(tree, cpus)
-    return tuple(found[key] for key in sorted(found))
+    return tuple(caches[key] for key in sorted(caches))
 
 
 def _identity(tree: Tree, base: str, cpu: int) -> tuple[int, CacheKind, tuple[int, ...]] | None:

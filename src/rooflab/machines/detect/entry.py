@@ -48,8 +48,8 @@ def detect(
     if allowed_cpus is not None:
         host = _restricted(host, allowed_cpus)
     if gpus and tree.is_live:
-        found, note = read_gpus()
-        return replace(host, gpus=found, gpus_note=note)
+        listed, note = read_gpus()
+        return replace(host, gpus=listed, gpus_note=note)
     return replace(host, gpus_note="not asked for" if tree.is_live else "a snapshot holds no GPUs")
 
 

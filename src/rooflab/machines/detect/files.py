@@ -91,8 +91,8 @@ class Tree:
 
     def numbered(self, path: str, prefix: str) -> tuple[int, ...]:
         """The numbers n of the entries `prefix`n in the directory at `path`, ascending."""
-        found = (name.removeprefix(prefix) for name in self.names(path) if name.startswith(prefix))
-        return tuple(sorted(int(rest) for rest in found if rest.isascii() and rest.isdigit()))
+        endings = (name.removeprefix(prefix) for name in self.names(path) if name.startswith(prefix))
+        return tuple(sorted(int(rest) for rest in endings if rest.isascii() and rest.isdigit()))
 
 
 def parse_cpu_list(text: str) -> tuple[int, ...]:

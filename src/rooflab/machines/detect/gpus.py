@@ -60,15 +60,15 @@ def _read_all(nvml: Any) -> tuple[tuple[Gpu, ...], str | None]:
     except nvml.NVMLError as error:
         return (), f"no NVIDIA GPUs known: {error}"
     driver = _text(_ask(nvml, nvml.nvmlSystemGetDriverVersion))
-    found, failed = [], []
+    gpus, failed = [], []
     for index in range(count):
         try:
-            found.append(_read_one(nvml, index, driver))
+            gpus.append(_read_one(nvml, index, driver))
         except nvml.NVMLError as error:
             failed.append(f"GPU {index} cannot be read: {error}")
     if failed:
-        return tuple(found), "; ".join(failed)
-    return tuple(found), None if found else "no NVIDIA GPUs: the driver shows none"
+        return tuple(gpus), "; ".join(failed)
+    return tuple(gpus), None if gpus else "no NVIDIA GPUs: the driver shows none"
 
 
 def _read_one(nvml: Any, index: int, driver: str | None) -> Gpu:

@@ -6,9 +6,14 @@ import math
 
 from rooflab.errors import MeasureError
 from rooflab.machines.detect.host import Cpu, Host
-from rooflab.units import MIB, iec
+from rooflab.units import MIB, iec, si
 
 MINIMUM_MEMORY_BYTES = 512 * MIB
+# Address space that libraries map before any array, and each thread with its stack, malloc arena and BLAS buffer:
+# 650 MiB were seen with two threads.
+_LIBRARIES_BYTES = 512 * MIB
+_THREAD_BYTES = 160 * MIB
+_LEAST_ARRAYS_BYTES = 48 * MIB
 
 
 def granted_cores(host: Host) -> tuple[int, ...]:
@@ -37,17 +42,33 @@ def is_whole(host: Host) -> bool:
 
 
 def granted_sentence(host: Host) -> str | None:
-    """One sentence that says which part of the machine the roof is for; None where it is the whole."""
+    """One sentence that says which part of the machine the roofline is of; None where it is the whole."""
     fewer = _fewer(host)
-    return f"Roof for the granted resources: {', '.join(fewer)}." if fewer else None
+    return f"Roofline of the resources available to this process: {', '.join(fewer)}." if fewer else None
+
+
+def mappable_bytes(host: Host) -> int | None:
+    """What the limit on address space leaves for arrays beside libraries and threads; None without a limit."""
+    if host.address_space_bytes is None:
+        return None
+    return max(0, host.address_space_bytes - _LIBRARIES_BYTES - len(host.allowed_cpus) * _THREAD_BYTES)
 
 
 def require_memory(host: Host, minimum_bytes: int = MINIMUM_MEMORY_BYTES) -> None:
     """Return where at least `minimum_bytes` of memory are granted, or where that is unknown.
 
     Raises:
-        MeasureError: less is granted; the message names the limit and the next step.
+        MeasureError: less is granted, or the address space is too small; the message names the limit and the
+            next step.
     """
+    mappable = mappable_bytes(host)
+    if mappable is not None and mappable < _LEAST_ARRAYS_BYTES:
+        cpus = len(host.allowed_cpus)
+        needed = _LIBRARIES_BYTES + cpus * _THREAD_BYTES + _LEAST_ARRAYS_BYTES
+        raise MeasureError(
+            f"out of memory: the address space is limited to {si(host.address_space_bytes, 'B')}, expected "
+            f"at least {si(needed, 'B')} to measure with {cpus} CPUs; raise the limit (ulimit -v, prlimit --as)"
+        )
     granted = host.memory_granted_bytes
     if granted is None or granted >= minimum_bytes:
         return
@@ -61,20 +82,20 @@ def require_memory(host: Host, minimum_bytes: int = MINIMUM_MEMORY_BYTES) -> Non
 
 def _fewer(host: Host) -> list[str]:
     """What is granted less than the machine has, in words; empty where nothing is."""
-    said: list[str] = []
+    reductions: list[str] = []
     allowed, cores = {cpu.number for cpu in _allowed(host)}, physical_cores(host)
     usable = len(_first_of_each_core(host))
     reason = f" ({', '.join(host.limited_by)})" if host.limited_by else ""
     if usable < cores:
-        said.append(f"{usable} of {cores} cores{reason}")
+        reductions.append(f"{usable} of {cores} cores{reason}")
     elif len(allowed) < len(host.cpus):
-        said.append(f"{len(allowed)} of {len(host.cpus)} hardware threads{reason}")
+        reductions.append(f"{len(allowed)} of {len(host.cpus)} hardware threads{reason}")
     if host.quota_cpus is not None and host.quota_cpus < len(host.cpus):
-        said.append(f"{host.quota_cpus:g} CPUs of quota (cgroup)")
+        reductions.append(f"{host.quota_cpus:g} CPUs of quota (cgroup)")
     granted, total = host.memory_granted_bytes, host.memory_bytes
     if granted is not None and total is not None and granted < total:
-        said.append(f"{iec(granted)} of {iec(total)} memory (cgroup)")
-    return said
+        reductions.append(f"{iec(granted)} of {iec(total)} memory (cgroup)")
+    return reductions
 
 
 def _allowed(host: Host) -> list[Cpu]:

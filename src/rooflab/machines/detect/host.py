@@ -106,6 +106,7 @@ class Host:
         memory_bytes: of the machine.
         memory_granted_bytes: the least of that and every cgroup limit on this process.
         memory_available_bytes: what can be had now without swapping, within the limits.
+        address_space_bytes: limit on what this process may map (RLIMIT_AS); None where there is none.
         allowed_cpus: those that affinity and cpuset leave to this process.
         limited_by: why these are fewer than all: "cpuset", "affinity", "argument".
         quota_cpus: CPU time per time that the cgroup allows; None where there is no limit.
@@ -139,6 +140,7 @@ class Host:
     memory_bytes: int | None = None
     memory_granted_bytes: int | None = None
     memory_available_bytes: int | None = None
+    address_space_bytes: int | None = None
     allowed_cpus: tuple[int, ...]
     limited_by: tuple[str, ...] = ()
     quota_cpus: float | None = None

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from rooflab.machines.detect.files import Tree, parse_cpu_list, parse_size_bytes
 
+_ADDRESS_SPACE = "Max address space"
 # "No limit" in cgroup v1 is LONG_MAX rounded down to a page: 2**63 - 4096 (or - 65536 with 64 KiB pages).
 _NO_LIMIT_BYTES = 1 << 62
 _CONTROLLERS = ("cpu", "cpuset", "memory")
@@ -65,31 +66,40 @@ def affinity(tree: Tree) -> tuple[int, ...] | None:
     return None
 
 
+def address_space_bytes(tree: Tree) -> int | None:
+    """The limit on this process's address space (RLIMIT_AS), from /proc/self/limits; None where there is none."""
+    for line in (tree.text("proc/self/limits") or "").splitlines():
+        if line.startswith(_ADDRESS_SPACE):
+            soft, *_ = line.removeprefix(_ADDRESS_SPACE).split() or ["unlimited"]
+            return int(soft) if soft.isdigit() else None
+    return None
+
+
 def memory_bytes(tree: Tree) -> tuple[int | None, int | None]:
     """Total and available memory of the machine, from /proc/meminfo."""
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     for line in (tree.text("proc/meminfo") or "").splitlines():
         key, _, value = line.partition(":")
         if key in ("MemTotal", "MemAvailable"):
             try:
-                found[key] = parse_size_bytes(value)
+                sizes[key] = parse_size_bytes(value)
             except ValueError:
                 tree.note(f"/proc/meminfo: {key}: got {value.strip()!r}, expected a size in kB; left unknown")
-    if "MemTotal" not in found:
+    if "MemTotal" not in sizes:
         tree.note("/proc/meminfo states no MemTotal; the machine's memory is unknown")
-    return found.get("MemTotal"), found.get("MemAvailable")
+    return sizes.get("MemTotal"), sizes.get("MemAvailable")
 
 
 def _groups(tree: Tree) -> dict[str, tuple[tuple[str, int], ...]]:
     """For each controller, the (directory, version) pairs of its groups, nearest first."""
     paths = _paths_of_process(tree)
-    found: dict[str, tuple[tuple[str, int], ...]] = {}
+    groups: dict[str, tuple[tuple[str, int], ...]] = {}
     for mount in _mounts(tree):
         for controller in mount.controllers:
             path = paths.get("" if mount.version == 2 else controller)
             directories = _up_to_mount(tree, mount, path or "/")
-            found[controller] = (*found.get(controller, ()), *((one, mount.version) for one in directories))
-    return found
+            groups[controller] = (*groups.get(controller, ()), *((one, mount.version) for one in directories))
+    return groups
 
 
 def _paths_of_process(tree: Tree) -> dict[str, str]:
@@ -170,7 +180,7 @@ def _parse_cpu_max(text: str) -> float:
         return 0
     length = int(period[0]) if period else 100_000  # the kernel's default period
     if int(time) <= 0 or length <= 0:
-        raise ValueError(f"{text!r} is no quota")
+        raise ValueError(f"{text!r} is not a quota")
     return int(time) / length
 
 
@@ -190,7 +200,7 @@ def _limited_memory(tree: Tree, groups: Iterable[tuple[str, int]]) -> list[tuple
 
     What is left counts inactive file cache as free, since the kernel drops it first.
     """
-    found: list[tuple[int, int | None]] = []
+    limits: list[tuple[int, int | None]] = []
     for directory, version in groups:
         limit_file, usage_file, cache_key = (
             ("memory.max", "memory.current", "inactive_file")
@@ -202,8 +212,8 @@ def _limited_memory(tree: Tree, groups: Iterable[tuple[str, int]]) -> list[tuple
             continue
         usage = tree.integer(f"{directory}/{usage_file}")
         cache = _counter(tree, f"{directory}/memory.stat", cache_key)
-        found.append((limit, None if usage is None else max(0, limit - max(0, usage - cache))))
-    return found
+        limits.append((limit, None if usage is None else max(0, limit - max(0, usage - cache))))
+    return limits
 
 
 def _parse_memory_max(text: str) -> int:

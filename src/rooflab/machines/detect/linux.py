@@ -20,7 +20,7 @@ from rooflab.machines.detect.cpu import (
 from rooflab.machines.detect.files import Tree
 from rooflab.machines.detect.host import Cpu, Host
 from rooflab.machines.detect.isa import linux_isa
-from rooflab.machines.detect.limits import affinity, memory_bytes, read_limits
+from rooflab.machines.detect.limits import address_space_bytes, affinity, memory_bytes, read_limits
 from rooflab.machines.detect.naming import microarchitecture_name
 from rooflab.machines.detect.system import (
     read_governor,
@@ -73,6 +73,7 @@ def detect_linux(tree: Tree) -> Host:
         memory_bytes=total,
         memory_granted_bytes=_least(total, limits.memory_limit_bytes),
         memory_available_bytes=_least(available, limits.memory_headroom_bytes),
+        address_space_bytes=address_space_bytes(tree),
         allowed_cpus=allowed,
         limited_by=limited_by,
         quota_cpus=limits.quota_cpus,
@@ -123,11 +124,11 @@ def _allowed(
 def _first_identity(
     tree: Tree, identities: tuple[Identity, ...], cpus: tuple[Cpu, ...], allowed: tuple[int, ...]
 ) -> Identity:
-    """The identity of the first allowed CPU that is no E-core."""
+    """The identity of the first allowed CPU that is not an E-core."""
     preferred = sorted((cpu for cpu in cpus if cpu.number in allowed), key=lambda cpu: cpu.kind == "E")
     number = preferred[0].number
-    found = next((one for one in identities if one.number == number), Identity(number=number))
-    return with_midr(tree, found, number)
+    identity = next((one for one in identities if one.number == number), Identity(number=number))
+    return with_midr(tree, identity, number)
 
 
 def _arm_name(tree: Tree, identity: Identity, microarchitecture: str | None) -> str:
@@ -153,5 +154,5 @@ def _architecture(identity: Identity) -> str | None:
 
 
 def _least(first: int | None, second: int | None) -> int | None:
-    known = [value for value in (first, second) if value is not None]
-    return min(known, default=None)
+    limits = [value for value in (first, second) if value is not None]
+    return min(limits, default=None)

@@ -72,10 +72,10 @@ def read_hypervisor(tree: Tree, flags: Collection[str], is_x86: bool) -> str | N
     dmi = [tree.text(f"sys/devices/virtual/dmi/id/{name}") or "" for name in _DMI]
     if not is_x86 and any(text.endswith(".metal") for text in dmi):
         return None
-    named = next((said for sign, said in _DMI_NAMES if any(sign in text for text in dmi)), None)
+    named = next((name for sign, name in _DMI_NAMES if any(sign in text for text in dmi)), None)
     kind = tree.text("sys/hypervisor/type") or tree.text("proc/device-tree/hypervisor/compatible")
     clocks = tree.text("sys/devices/system/clocksource/clocksource0/available_clocksource") or ""
-    clock = next((said for sign, said in _CLOCKSOURCES if sign in clocks), None)
+    clock = next((name for sign, name in _CLOCKSOURCES if sign in clocks), None)
     return named or kind or clock or ("unknown" if is_x86 else None)
 
 

@@ -1,4 +1,4 @@
-"""The pieces that every formula is put together from: bytes of tensors, FLOP by engine, the cost itself.
+"""The terms that every formula is put together from: bytes of tensors, FLOP by engine, the cost itself.
 
 Conventions, the same in all formulas:
 

@@ -2,7 +2,7 @@
 
 (vector, special) per output element: "vector" for additions, multiplications and comparisons, "special"
 for exp, log, sin, tanh, erf, sqrt, rsqrt and division. The expression that was counted stands beside the
-row where it is not the name itself. Logical functions, selections and casts are no floating-point
+row where it is not the name itself. Logical functions, selections and casts are not floating-point
 operations: 0, and their bytes count.
 """
 

@@ -46,7 +46,7 @@ def random(inputs: Specs, outputs: Specs, attrs: Attrs) -> Cost:
     """The cost of random numbers: written once; the generator's integer arithmetic is not FLOP."""
     write = total_bytes(outputs)
     read = total_bytes(inputs)
-    return cost_of(read=read, write=write, loaded=read, note="written once; the generator's integers are no FLOP")
+    return cost_of(read=read, write=write, loaded=read, note="written once; the generator's integers are not FLOP")
 
 
 def _moved(inputs: Specs, outputs: Specs, access, note: str) -> Cost:

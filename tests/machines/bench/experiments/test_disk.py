@@ -207,7 +207,7 @@ def test_the_file_goes_whatever_is_raised(tmp_path: Path, error: type[BaseExcept
 def test_random_places_come_from_the_generator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     preadv = os.preadv
 
-    def places(seed: int) -> list[int]:
+    def offsets(seed: int) -> list[int]:
         seen: list[int] = []
 
         def watched(handle: int, buffers: list, offset: int) -> int:
@@ -222,8 +222,8 @@ def test_random_places_come_from_the_generator(tmp_path: Path, monkeypatch: pyte
         assert isinstance(found, Disk)
         return seen
 
-    first = places(1)
-    assert first == places(1) != places(2)
+    first = offsets(1)
+    assert first == offsets(1) != offsets(2)
     assert all(offset % 4096 == 0 and 0 <= offset < 32 * MIB for offset in first)
     assert len(set(first)) > len(first) // 2
 

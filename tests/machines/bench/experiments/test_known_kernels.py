@@ -8,22 +8,21 @@ import numpy as np
 import pytest
 
 from rooflab.machines.bench.experiments import known_kernels
-from rooflab.machines.bench.experiments.bandwidth import Form
+from rooflab.machines.bench.experiments.bandwidth import StreamForm
 from rooflab.machines.bench.experiments.call_overhead import numba_overhead, numpy_overhead
 from rooflab.machines.bench.kernels.rows import STENCIL, STORES
 from rooflab.machines.bench.run.arena import Arena
 from rooflab.machines.bench.run.pinned_threads import Job, Run
-from rooflab.machines.bench.run.thread_arenas import Memory
+from rooflab.machines.bench.run.thread_arenas import ThreadArenas
 from rooflab.machines.bench.run.trials import Bench
 from rooflab.units import MIB
-
-from .conftest import Workshop
+from support.machines.workshop import Workshop
 
 ROW = known_kernels.STENCIL_WIDTH * 8
 
 
 class Recorder:
-    """A crew that runs nothing, takes one second a pass, and remembers the jobs."""
+    """Pinned threads that run nothing, take one second a pass, and remember the jobs."""
 
     def __init__(self) -> None:
         self.jobs: list[Job] = []
@@ -34,17 +33,17 @@ class Recorder:
 
 
 @pytest.fixture
-def recorder(workshop: Workshop) -> tuple[Recorder, Bench, Memory]:
-    crew = Recorder()
-    memory = Memory({cpu: Arena.reserve(6 * MIB) for cpu in (0, 1)})
-    return crew, Bench(crew, workshop.bench.kernels, np.random.default_rng(0)), memory  # type: ignore[arg-type]
+def recorder(workshop: Workshop) -> tuple[Recorder, Bench, ThreadArenas]:
+    pinned = Recorder()
+    arenas = ThreadArenas({cpu: Arena.reserve(6 * MIB) for cpu in (0, 1)})
+    return pinned, Bench(pinned, workshop.bench.kernels, np.random.default_rng(0)), arenas  # type: ignore[arg-type]
 
 
-def test_triad_counts(workshop: Workshop, recorder: tuple[Recorder, Bench, Memory]) -> None:
-    crew, bench, memory = recorder
-    form = Form(next(row for row in STORES if row.name == "triad"), workshop.simds[0])
-    found = known_kernels.triad(bench, memory, form, (0, 1), 4 * MIB, 2)
-    elements = sum(job.nbytes for job in crew.jobs) // 8
+def test_triad_counts(workshop: Workshop, recorder: tuple[Recorder, Bench, ThreadArenas]) -> None:
+    pinned, bench, arenas = recorder
+    form = StreamForm(next(row for row in STORES if row.name == "triad"), workshop.simds[0])
+    found = known_kernels.triad(bench, arenas, form, (0, 1), 4 * MIB, 2)
+    elements = sum(job.nbytes for job in pinned.jobs) // 8
     # a = b + s·c: 1 addition and 1 multiplication; b and c are read, a is written
     assert found.flop == 2 * elements
     assert found.bytes == 3 * 8 * elements
@@ -53,16 +52,16 @@ def test_triad_counts(workshop: Workshop, recorder: tuple[Recorder, Bench, Memor
 
 
 def test_stencil_counts_and_its_arrays_are_apart(
-    workshop: Workshop, recorder: tuple[Recorder, Bench, Memory]
+    workshop: Workshop, recorder: tuple[Recorder, Bench, ThreadArenas]
 ) -> None:
-    crew, bench, memory = recorder
-    found = known_kernels.stencil(bench, memory, Form(STENCIL, workshop.simds[0]), (0, 1), 4 * MIB, 2)
+    pinned, bench, arenas = recorder
+    found = known_kernels.stencil(bench, arenas, StreamForm(STENCIL, workshop.simds[0]), (0, 1), 4 * MIB, 2)
     read = written = 0
-    for job in crew.jobs:
+    for job in pinned.jobs:
         assert job.width == known_kernels.STENCIL_WIDTH
         first, last = job.b - ROW, job.b + job.nbytes + ROW  # one row before and one after are read
         assert job.a + job.nbytes <= first or last <= job.a, "the output overwrites the input"
-        arena = memory.arenas[job.cpu]
+        arena = arenas.by_cpu[job.cpu]
         assert arena.address <= min(first, job.a)
         assert max(last, job.a + job.nbytes) <= arena.address + arena.nbytes
         read, written = read + last - first, written + job.nbytes
@@ -71,7 +70,7 @@ def test_stencil_counts_and_its_arrays_are_apart(
 
 
 def test_stencil_against_plain_loops(workshop: Workshop) -> None:
-    form = Form(STENCIL, workshop.simds[0])
+    form = StreamForm(STENCIL, workshop.simds[0])
     kernel = workshop.bench.kernels[form.symbol]
     width, rows = 16, 12
     count = width * (rows - 2)
@@ -90,7 +89,7 @@ def test_stencil_against_plain_loops(workshop: Workshop) -> None:
         width=width,
         s=0.5,
     )
-    workshop.bench.crew.run([job])
+    workshop.bench.pinned.run([job])
     for place in range(count):
         at = place + width
         total = grid[at] + grid[at - 1] + grid[at + 1] + grid[at - width] + grid[at + width]

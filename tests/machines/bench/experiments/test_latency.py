@@ -20,10 +20,9 @@ from rooflab.machines.bench.experiments.latency import (
 from rooflab.machines.bench.kernels.emit import chase_kernel
 from rooflab.machines.bench.kernels.jit import compile_kernels
 from rooflab.machines.bench.run.arena import LINE_BYTES, Arena
-from rooflab.machines.bench.run.thread_arenas import Memory
+from rooflab.machines.bench.run.thread_arenas import ThreadArenas
 from rooflab.units import KIB
-
-from .conftest import Workshop
+from support.machines.workshop import Workshop
 
 ARENA = Arena.reserve(1 << 20)
 
@@ -84,8 +83,8 @@ def test_latency_under_load_counts_only_rounds_with_load(workshop: Workshop) -> 
     if len(workshop.cpus) < 2:
         pytest.skip("one CPU is granted: nobody can stream beside the chase")
     form = workshop.streams[0]
-    memory = Memory({workshop.cpus[1]: Arena.reserve(2 << 20)})
-    job = memory.stream_job(workshop.cpus[1], workshop.bench.kernels[form.symbol], 1, 256 * KIB)
+    arenas = ThreadArenas({workshop.cpus[1]: Arena.reserve(2 << 20)})
+    job = arenas.stream_job(workshop.cpus[1], workshop.bench.kernels[form.symbol], 1, 256 * KIB)
     found = loaded_latency(workshop.bench, workshop.arena, workshop.cpu, 64 * KIB, [job], 2, 0.0005)
     assert found.runs <= 2
     assert all(value > 0 for value in found.values)

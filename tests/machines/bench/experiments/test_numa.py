@@ -7,8 +7,7 @@ import pytest
 from rooflab.machines.bench.experiments.numa import measure_remote, working_set
 from rooflab.machines.detect import Cpu, Host
 from rooflab.units import GIB, MIB
-
-from .conftest import Workshop
+from support.machines.workshop import Workshop
 
 
 @pytest.mark.parametrize(

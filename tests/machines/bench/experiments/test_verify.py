@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rooflab.errors import MeasureError
-from rooflab.machines.bench.experiments.bandwidth import Form
+from rooflab.machines.bench.experiments.bandwidth import StreamForm
 from rooflab.machines.bench.experiments.latency import chase_check
 from rooflab.machines.bench.experiments.peaks import PeakForm
 from rooflab.machines.bench.experiments.verify import verify_all, verify_clock, verify_peak, verify_stream
@@ -22,10 +22,9 @@ from rooflab.machines.bench.kernels.jit import compile_kernels
 from rooflab.machines.bench.kernels.rows import PEAKS, READ, STENCIL, STORES, Chain, StreamRow
 from rooflab.machines.bench.run.arena import Arena
 from rooflab.machines.bench.run.pinned_threads import Job
-from rooflab.machines.bench.run.thread_arenas import Memory
+from rooflab.machines.bench.run.thread_arenas import ThreadArenas
 from rooflab.machines.bench.run.trials import Bench
-
-from .conftest import Workshop
+from support.machines.workshop import Workshop
 
 STREAMS = (READ, *STORES, STENCIL)
 
@@ -61,21 +60,21 @@ WRONG_STREAMS = [
 @pytest.mark.parametrize(("what", "wrong"), WRONG_STREAMS)
 def test_a_wrong_stream_is_caught(workshop: Workshop, what: str, wrong: str) -> None:
     row = next(row for row in STREAMS if row.name == what)
-    form = Form(row, workshop.simds[0])
+    form = StreamForm(row, workshop.simds[0])
     kernel = stream_kernel(form.symbol, replace(row, expression=Expression(wrong)), form.simd)
     with pytest.raises(MeasureError, match=f"kernel {form.symbol}: wrong result .*nothing was measured"):
         verify_stream(bench_with(workshop, kernel), form, workshop.arena, workshop.cpu)
 
 
-def copied_with(workshop: Workshop, lines: list[str]) -> tuple[Bench, Form]:
+def copied_with(workshop: Workshop, lines: list[str]) -> tuple[Bench, StreamForm]:
     """A copy kernel whose loop is `lines`, and the form that it claims to be."""
     form, kernel = _copy(workshop)
     return bench_with(workshop, replace(kernel, loop=replace(kernel.loop, lines=lines))), form
 
 
-def _copy(workshop: Workshop) -> tuple[Form, Emitted]:
+def _copy(workshop: Workshop) -> tuple[StreamForm, Emitted]:
     row = next(row for row in STORES if row.name == "copy")
-    form = Form(row, workshop.simds[0])
+    form = StreamForm(row, workshop.simds[0])
     return form, stream_kernel(form.symbol, row, form.simd)
 
 
@@ -127,14 +126,14 @@ def test_a_folded_clock_is_caught(workshop: Workshop) -> None:
 def test_nothing_is_written_outside_the_target(workshop: Workshop, row: StreamRow) -> None:
     form = next(form for form in workshop.streams if form.row == row)
     kernel = workshop.bench.kernels[form.symbol]
-    job = Memory({workshop.cpu: workshop.arena}).stream_job(
+    job = ThreadArenas({workshop.cpu: workshop.arena}).stream_job(
         workshop.cpu, kernel, len(row.expression.streams), 96 * 1024
     )
     job = replace(job, a=job.a + 8192, b=job.b + 8192, c=job.c + 8192, width=256, iterations=2 * job.iterations)
     whole = workshop.arena.view(np.uint8, 0, 512 * 1024)
     whole[:] = np.random.default_rng(0).integers(0, 60, whole.size)
     before = whole.copy()
-    workshop.bench.crew.run([job])
+    workshop.bench.pinned.run([job])
     first = job.a - workshop.arena.address
     outside = np.ones(whole.size, bool)
     if row.expression.writes:
@@ -154,9 +153,9 @@ def test_the_offset_wraps_at_the_end(workshop: Workshop, steps: int, iterations:
     data[:] = np.random.default_rng(steps).integers(-(2**62), 2**62, data.size)
     # What lies behind must not be read.
     workshop.arena.view(np.int64, nbytes, 4096)[:] = -1
-    workshop.bench.crew.run([Job(workshop.cpu, kernel, iterations, a=workshop.arena.address, nbytes=nbytes)])
+    workshop.bench.pinned.run([Job(workshop.cpu, kernel, iterations, a=workshop.arena.address, nbytes=nbytes)])
     lanes = kernel.emitted.results * form.simd.lanes("int64")
-    got = np.bitwise_xor.reduce(workshop.bench.crew.results(workshop.cpu, np.int64, lanes))
+    got = np.bitwise_xor.reduce(workshop.bench.pinned.results(workshop.cpu, np.int64, lanes))
     expected = 0
     for step in range(iterations):
         expected ^= int(np.bitwise_xor.reduce(data.reshape(steps, -1)[step % steps]))
@@ -171,8 +170,8 @@ def test_the_offset_wraps_at_the_end(workshop: Workshop, steps: int, iterations:
 def test_the_streams_of_a_job_do_not_overlap(workshop: Workshop, kib: int, row: StreamRow) -> None:
     form = next(form for form in workshop.streams if form.row == row)
     kernel, streams = workshop.bench.kernels[form.symbol], len(row.expression.streams)
-    memory = Memory({workshop.cpu: Arena.reserve(4 << 20)})
-    job = memory.stream_job(workshop.cpu, kernel, streams, kib * 1024)
+    arenas = ThreadArenas({workshop.cpu: Arena.reserve(4 << 20)})
+    job = arenas.stream_job(workshop.cpu, kernel, streams, kib * 1024)
     starts = sorted([job.a, job.b, job.c][:streams])
     assert job.nbytes * streams <= max(kib * 1024, streams * kernel.emitted.step_bytes)
     assert job.iterations * kernel.emitted.step_bytes == job.nbytes

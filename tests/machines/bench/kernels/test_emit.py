@@ -25,8 +25,7 @@ from rooflab.machines.bench.kernels.ir import Emitted, Target, module_text
 from rooflab.machines.bench.kernels.jit import assembly, parses
 from rooflab.machines.bench.kernels.rows import PEAKS, READ, STENCIL, STORES, Chain, PeakRow, StreamRow
 from rooflab.machines.bench.kernels.simd import Simd, host_simds, scalar
-
-from .assembly import Loop, measured_loop
+from support.machines.assembly import Loop, measured_loop
 
 X86, ARM = "x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"
 
@@ -102,8 +101,8 @@ def test_stream_loop(processor: Processor, row: StreamRow) -> None:
     kernel = stream_kernel("kernel", row, processor.simd)
     loop = processor.loop(kernel)
     # One vector load per array element named on the right, one store per target, in each unrolled unit.
-    named = sum(isinstance(node, ast.Subscript) for node in ast.walk(row.expression.statement.value))
-    assert loads(loop) == row.unroll * named, "\n".join(loop.lines)
+    subscripts = sum(isinstance(node, ast.Subscript) for node in ast.walk(row.expression.statement.value))
+    assert loads(loop) == row.unroll * subscripts, "\n".join(loop.lines)
     assert stores(loop) == row.unroll * len(row.expression.writes), "\n".join(loop.lines)
     assert kernel.step_bytes == row.unroll * processor.simd.bits // 8
     assert kernel.operations == row.expression.flop * row.unroll * processor.simd.lanes(row.dtype)

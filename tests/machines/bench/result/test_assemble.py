@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 import rooflab
-from rooflab.machines.bench.experiments.bandwidth import At
-from rooflab.machines.bench.experiments.call_overhead import Overhead
+from rooflab.machines.bench.experiments.bandwidth import StreamCase
+from rooflab.machines.bench.experiments.call_overhead import CallOverhead
 from rooflab.machines.bench.experiments.disk import Disk, DiskRate
-from rooflab.machines.bench.findings import Findings, Remote
+from rooflab.machines.bench.findings import Findings, RemoteMemory
 from rooflab.machines.bench.kernels.emit import clock_kernel
 from rooflab.machines.bench.kernels.jit import Kernel
 from rooflab.machines.bench.kernels.rows import READ, STORES
-from rooflab.machines.bench.levels.levels import Reported, curve, notches, places, remeasured
+from rooflab.machines.bench.levels.levels import CoreCache, curve, measured_levels, notches, remeasured
 from rooflab.machines.bench.plan import DEFAULT, Sizes
 from rooflab.machines.bench.result.assemble import assemble
 from rooflab.machines.bench.run.pinned_threads import Job
@@ -26,15 +26,14 @@ from rooflab.machines.microarchitecture import named as microarchitecture
 from rooflab.timing import Series, Timing
 from rooflab.types.machine import Machine, Rate
 from rooflab.units import GIB, KIB, MIB
-
-from .test_plateaus import DEFAULT_SIZES, ZEN3
-from .test_plateaus import curve as made_up
+from support.machines.curves import DEFAULT_SIZES, ZEN3
+from support.machines.curves import curve as made_up_curve
 
 KERNEL = Kernel(clock_kernel(), None, None)
 REPORTED = (
-    Reported("L1", 32 * KIB, 1, 1, 64, 8),
-    Reported("L2", 512 * KIB, 1, 1, 64, 8),
-    Reported("L3", 32 * MIB, 2, 2, 64, 16),
+    CoreCache("L1", 32 * KIB, 1, 1, 64, 8),
+    CoreCache("L2", 512 * KIB, 1, 1, 64, 8),
+    CoreCache("L3", 32 * MIB, 2, 2, 64, 16),
 )
 DATE = "2026-01-15T12:00:00+00:00"
 
@@ -45,11 +44,11 @@ def samples(cpus: int, *values: float) -> Samples:
 
 
 def sweep(cpus: int = 1) -> dict[int, Samples]:
-    y = made_up(ZEN3, DEFAULT_SIZES)
+    y = made_up_curve(ZEN3, DEFAULT_SIZES)
     return {size: samples(cpus, value, 0.99 * value) for size, value in zip(DEFAULT_SIZES, y, strict=True)}
 
 
-def found(cpus: int = 2, reported: tuple[Reported, ...] = REPORTED, **changes: Any) -> Findings:
+def found(cpus: int = 2, reported: tuple[CoreCache, ...] = REPORTED, **changes: Any) -> Findings:
     numbers = tuple(range(cpus))
     host = Host(
         name="Test CPU",
@@ -60,15 +59,17 @@ def found(cpus: int = 2, reported: tuple[Reported, ...] = REPORTED, **changes: A
     )
     made = Findings(host, numbers, reported, Sizes(DEFAULT_SIZES, DEFAULT_SIZES, DEFAULT_SIZES, 8.0), DEFAULT)
     made.sweeps = {"core": sweep()}
-    made.places = places(made.sweeps["core"], None, reported, 256 * MIB)
+    made.levels = measured_levels(made.sweeps["core"], None, reported, 256 * MIB)
     # Load to use: 1, 4, 15 and 100 ns
     made.latency = {8 * KIB: Series((1e9,)), 128 * KIB: Series((250e6,)), 4 * MIB: Series((66.7e6,))}
     made.latency[128 * MIB] = Series((10e6,))
-    for place in made.places:
+    for place in made.levels:
         for row in (READ, *STORES):
             for scope, members in (("core", 1), ("all", cpus)) if cpus > 1 else (("core", 1),):
                 value = members * place.plateau.height
-                made.rates[At(row, scope, place.core_bytes, place.name)] = samples(members, value, 0.98 * value)  # type: ignore[arg-type]
+                made.rates[StreamCase(row, scope, place.core_bytes, place.name)] = samples(
+                    members, value, 0.98 * value
+                )  # type: ignore[arg-type]
     for name, value in changes.items():
         setattr(made, name, value)
     return made
@@ -104,9 +105,9 @@ def test_caches_that_are_not_reported_are_no_main_memory() -> None:
 def test_a_reported_cache_that_no_plateau_shows_has_no_roof() -> None:
     steps = (ZEN3[0], ZEN3[1], ZEN3[3])
     made = found()
-    y = made_up(steps, DEFAULT_SIZES)
+    y = made_up_curve(steps, DEFAULT_SIZES)
     made.sweeps = {"core": {size: samples(1, value) for size, value in zip(DEFAULT_SIZES, y, strict=True)}}
-    made.places = places(made.sweeps["core"], None, REPORTED, 256 * MIB)
+    made.levels = measured_levels(made.sweeps["core"], None, REPORTED, 256 * MIB)
     made.rates = {at: taken for at, taken in made.rates.items() if at.level != "L3"}
     machine = assemble(made, DATE)
     assert [level.name for level in machine.levels] == ["L1", "L2", "L3", "DRAM"]
@@ -181,7 +182,7 @@ def test_half_a_run_is_marked_and_round_trips() -> None:
 
 
 def test_nothing_but_a_sweep_of_one_core() -> None:
-    machine = assemble(found(places=(), rates={}, latency={}, incomplete="interrupted"), DATE)
+    machine = assemble(found(levels=(), rates={}, latency={}, incomplete="interrupted"), DATE)
     assert machine.levels == ()
     assert [one.name for one in machine.curves] == ["read bandwidth"]
 
@@ -222,7 +223,7 @@ def test_a_notch_that_stays_is_given_up() -> None:
 
 
 def test_a_shared_cache_is_measured_where_all_cores_fit() -> None:
-    (l3,) = [place for place in places(sweep(), None, REPORTED, 256 * MIB) if place.name == "L3"]
+    (l3,) = [place for place in measured_levels(sweep(), None, REPORTED, 256 * MIB) if place.name == "L3"]
     # Two sharers: together they must not exceed what one core was seen to get.
     assert 2 * l3.all_bytes <= 32 * MIB
     assert l3.plateau.first_bytes <= l3.all_bytes <= l3.plateau.last_bytes
@@ -230,7 +231,7 @@ def test_a_shared_cache_is_measured_where_all_cores_fit() -> None:
 
 
 def test_private_levels_are_measured_at_the_same_size_by_all() -> None:
-    for place in places(sweep(), sweep(2), REPORTED, 200 * MIB):
+    for place in measured_levels(sweep(), sweep(2), REPORTED, 200 * MIB):
         if place.name in ("L1", "L2"):
             assert place.all_bytes == place.core_bytes
         if place.name == "DRAM":
@@ -281,7 +282,7 @@ def test_any_other_measured_machine_is_read_back(tmp_path: Path) -> None:
 
 def test_a_node_whose_memory_may_be_a_cache_says_so() -> None:
     remote = [
-        Remote(0, home, Series((4e10,)), Series((1e7,)), 210 * MIB, beyond)
+        RemoteMemory(0, home, Series((4e10,)), Series((1e7,)), 210 * MIB, beyond)
         for home, beyond in ((0, True), (1, False))
     ]
     near, far = assemble(found(remote=remote), DATE).links[-2:]
@@ -291,7 +292,7 @@ def test_a_node_whose_memory_may_be_a_cache_says_so() -> None:
 
 
 def test_a_call_lost_in_noise_is_unknown_and_read_back(tmp_path: Path) -> None:
-    made = found(overheads=[Overhead("numba", "0.68", Timing(0.0, 1e-9, 1.0, 3, 1000), "empty")])
+    made = found(call_overheads=[CallOverhead("numba", "0.68", Timing(0.0, 1e-9, 1.0, 3, 1000), "empty")])
     machine = assemble(made, DATE)
     assert [one.dispatch_s for one in machine.runtimes] == [None]
     machine.save(str(tmp_path / "machine.toml"))

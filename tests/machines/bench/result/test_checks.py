@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from rooflab.machines.bench.experiments.bandwidth import At
+from rooflab.machines.bench.experiments.bandwidth import StreamCase
 from rooflab.machines.bench.findings import Findings
 from rooflab.machines.bench.kernels.rows import READ
 from rooflab.machines.bench.plan import DEFAULT, Sizes
 from rooflab.machines.bench.result.checks import checks
-from rooflab.machines.bench.run.background_load import Background
+from rooflab.machines.bench.run.background_load import BackgroundLoad
 from rooflab.machines.bench.run.trials import Sample, Samples, Trial
 from rooflab.machines.detect import Cpu, Host
 from rooflab.types.machine import Check, Level, Machine, Point, Rate, Source
@@ -91,7 +91,7 @@ def findings(**changes: Any) -> Findings:
     )
     clocks = changes.pop("clocks", [3.7e9] * 20)
     given: dict[str, Any] = {
-        "background": Background(0.01, 0.0),
+        "background_load": BackgroundLoad(0.01, 0.0),
         "huge_share": 1.0,
         "sizes": Sizes((), (), (), 8.0),
         **changes,
@@ -99,7 +99,7 @@ def findings(**changes: Any) -> Findings:
     found = Findings(host, CPUS, (), given.pop("sizes"), DEFAULT)
     for name, value in given.items():
         setattr(found, name, value)
-    at = At(READ, "core", 1024, "L1")
+    at = StreamCase(READ, "core", 1024, "L1")
     found.rates[at] = Samples(Trial(at, (), 1.0), [Sample(1.0, clock) for clock in clocks])
     return found
 
@@ -118,7 +118,7 @@ def replaced(subject: Machine, where: str, keep: Any = None, **changes: Any) -> 
     return msgspec.structs.replace(subject, levels=tuple(levels))
 
 
-def named(found: tuple[Check, ...], name: str) -> Check:
+def check_named(found: tuple[Check, ...], name: str) -> Check:
     (one,) = [check for check in found if check.name == name]
     return one
 
@@ -148,7 +148,7 @@ def test_all_hold_on_good_data() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_sentence_is_one(name: str) -> None:
-    message = named(checks(machine(), findings()), name).message
+    message = check_named(checks(machine(), findings()), name).message
     assert re.fullmatch(r"[A-Z0-9].*\.", message)
     assert "\n" not in message
 
@@ -171,13 +171,13 @@ WRONG = [
     (
         "background load",
         GOOD,
-        findings(background=Background(0.2, 0.0)),
+        findings(background_load=BackgroundLoad(0.2, 0.0)),
         ["ther processes used 20.0%", "stop other work"],
     ),
     (
         "background load",
         GOOD,
-        findings(background=Background(0.0, 0.1)),
+        findings(background_load=BackgroundLoad(0.0, 0.1)),
         ["hypervisor took 10.0%", "noisy neighbour"],
     ),
     (
@@ -281,7 +281,7 @@ WRONG = [
 )
 def test_each_fails_where_it_should(name: str, subject: Machine, found: Findings, said: list[str]) -> None:
     made = checks(subject, found)
-    check = named(made, name)
+    check = check_named(made, name)
     assert not check.ok
     for part in said:
         assert part in check.message
@@ -305,16 +305,16 @@ def test_a_wrong_number_fails_few_checks(index: int) -> None:
 def test_a_point_above_the_attained_peak_is_noticed_though_theory_is_higher() -> None:
     # matmul computes 90 GFLOP/s; a disturbed peak of 60 is a roof measured too low, whatever theory says.
     low = _peaks(GOOD, "attained", "all", value=60e9)
-    assert not named(checks(low, findings()), "known kernels").ok
+    assert not check_named(checks(low, findings()), "known kernels").ok
 
 
 def test_order_allows_what_the_runs_themselves_vary() -> None:
     slow = replaced(GOOD, "L3", is_core_read, value=13e9)  # 13 % under DRAM's 15
-    assert not named(checks(slow, findings()), "bandwidth order").ok
+    assert not check_named(checks(slow, findings()), "bandwidth order").ok
     varied = replaced(slow, "L3", is_core_read, spread=0.2)
-    assert named(checks(varied, findings()), "bandwidth order").ok
+    assert check_named(checks(varied, findings()), "bandwidth order").ok
     near = replaced(GOOD, "L3", is_core_read, value=14e9)  # 7 %: within 8
-    assert named(checks(near, findings()), "bandwidth order").ok
+    assert check_named(checks(near, findings()), "bandwidth order").ok
 
 
 def test_nontemporal_stores_are_compared_with_nothing() -> None:
@@ -325,13 +325,13 @@ def test_nontemporal_stores_are_compared_with_nothing() -> None:
 def test_stores_of_two_kinds_are_not_compared() -> None:
     # A fast non-temporal store to DRAM says nothing about ordinary stores to L3.
     fast = replaced(GOOD, "DRAM", lambda one: one.stores == "nontemporal", value=1e12)
-    assert named(checks(fast, findings()), "bandwidth order").ok
+    assert check_named(checks(fast, findings()), "bandwidth order").ok
 
 
 def test_theory_is_not_held_against_another_scope() -> None:
     only = replaced(GOOD, "L1", lambda one: one.basis == "theoretical" and one.scope == "core", scope="sm")
     fast = replaced(only, "L1", is_core_read, value=300e9)
-    assert named(checks(fast, findings()), "below theory").ok
+    assert check_named(checks(fast, findings()), "below theory").ok
 
 
 def test_a_slow_l1_is_noticed_though_l2_has_no_rates() -> None:
@@ -339,13 +339,13 @@ def test_a_slow_l1_is_noticed_though_l2_has_no_rates() -> None:
     slow = replaced(gap, "L1", is_core_read, value=30e9)
     assert (
         "L1 read (core) 30.0 GB/s is under L3's 60.0 GB/s"
-        in named(checks(slow, findings()), "bandwidth order").message
+        in check_named(checks(slow, findings()), "bandwidth order").message
     )
 
 
 def test_what_was_not_measured_is_not_judged() -> None:
     bare = Machine(name="test", kind="cpu", source=SOURCE)
-    found = findings(background=None, huge_share=None, sizes=Sizes((), (), (), None), clocks=[])
+    found = findings(background_load=None, huge_share=None, sizes=Sizes((), (), (), None), clocks=[])
     assert checks(bare, found) == ()
 
 
@@ -360,11 +360,11 @@ def test_many_noisy_rates_are_counted() -> None:
     for name in BANDWIDTH:
         noisy = replaced(noisy, name, lambda one: one.basis == "attained", spread=0.3)
     # 4 levels × 2 scopes × 4 kinds (non-temporal stores not judged), 6 of them named
-    assert "and 26 more" in named(checks(noisy, findings()), "spread").message
+    assert "and 26 more" in check_named(checks(noisy, findings()), "spread").message
 
 
 def test_a_cache_reported_smaller_than_found_is_told_with_both() -> None:
     large = replaced(GOOD, "L3", capacity_bytes=256 * MIB, reported_capacity_bytes=16 * MIB)
-    message = named(checks(large, findings()), "L3 capacity").message
+    message = check_named(checks(large, findings()), "L3 capacity").message
     assert "256 MiB found" in message
     assert "16 MiB reported" in message

@@ -11,12 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rooflab.machines.bench.run.arena import FILL, HUGE_PAGE_BYTES, Arena
-from rooflab.machines.bench.run.pinned_threads import Crew
-from rooflab.machines.bench.run.thread_arenas import SLACK_BYTES, Memory
+from rooflab.machines.bench.run.pinned_threads import PinnedThreads
+from rooflab.machines.bench.run.thread_arenas import SLACK_BYTES, ThreadArenas
 from rooflab.machines.bench.run.trials import JITTER_BYTES
 from rooflab.units import MIB
-
-from .conftest import Workshop
+from support.machines.workshop import Workshop
 
 
 @given(nbytes=st.integers(1, 4 * MIB))
@@ -103,17 +102,17 @@ def test_share_of_huge_pages_that_is_not_told(tmp_path: Path, case: str) -> None
 
 def test_every_cpu_has_memory_of_its_own_with_room_for_jitter(workshop: Workshop) -> None:
     asked = dict.fromkeys(workshop.cpus, 3 * MIB)
-    with Crew(workshop.cpus) as crew:
-        memory = Memory.touched(crew, asked)
-    assert set(memory.arenas) == set(workshop.cpus)
+    with PinnedThreads(workshop.cpus) as pinned:
+        arenas = ThreadArenas.touched(pinned, asked)
+    assert set(arenas.by_cpu) == set(workshop.cpus)
     kernel = workshop.bench.kernels[workshop.streams[0].symbol]
-    for cpu, arena in memory.arenas.items():
+    for cpu, arena in arenas.by_cpu.items():
         assert arena.nbytes >= 3 * MIB + SLACK_BYTES
         assert arena.view(np.uint8, 0, arena.nbytes).min() == FILL
         for streams in (1, 2, 3):
-            job = memory.stream_job(cpu, kernel, streams, 3 * MIB)
+            job = arenas.stream_job(cpu, kernel, streams, 3 * MIB)
             for start in (job.a, job.b, job.c)[:streams]:
                 assert arena.address <= start
                 assert start + job.nbytes + JITTER_BYTES <= arena.address + arena.nbytes
-    starts = sorted(arena.address for arena in memory.arenas.values())
+    starts = sorted(arena.address for arena in arenas.by_cpu.values())
     assert len(set(starts)) == len(starts)

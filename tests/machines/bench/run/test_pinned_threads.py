@@ -11,21 +11,20 @@ import threading
 import numpy as np
 import pytest
 
-from rooflab.machines.bench.run.pinned_threads import Crew, Job
-
-from .conftest import Workshop
+from rooflab.machines.bench.run.pinned_threads import Job, PinnedThreads
+from support.machines.workshop import Workshop
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="this system pins no threads")
 def test_each_worker_is_pinned_to_its_cpu(workshop: Workshop) -> None:
     before = os.sched_getaffinity(0)
     for cpu in workshop.cpus:
-        assert workshop.bench.crew.submit(cpu, lambda: os.sched_getaffinity(0)).result() == {cpu}
+        assert workshop.bench.pinned.submit(cpu, lambda: os.sched_getaffinity(0)).result() == {cpu}
     assert os.sched_getaffinity(0) == before, "the calling thread was pinned"
 
 
 def test_a_worker_stays_the_same_thread(workshop: Workshop) -> None:
-    seen = {workshop.bench.crew.submit(workshop.cpu, threading.get_ident).result() for _ in range(3)}
+    seen = {workshop.bench.pinned.submit(workshop.cpu, threading.get_ident).result() for _ in range(3)}
     assert len(seen) == 1
     assert threading.get_ident() not in seen
 
@@ -33,7 +32,7 @@ def test_a_worker_stays_the_same_thread(workshop: Workshop) -> None:
 def test_run_reports_every_job(workshop: Workshop) -> None:
     kernel = workshop.bench.kernels["clock"]
     jobs = [Job(cpu, kernel, 2000, a=workshop.arena.address, width=1) for cpu in workshop.cpus]
-    run = workshop.bench.crew.run(jobs)
+    run = workshop.bench.pinned.run(jobs)
     assert len(run.each_s) == len(jobs)
     assert all(seconds > 0 for seconds in run.each_s)
     # From the first start to the last end is at least the longest job's own time.
@@ -49,7 +48,7 @@ def test_jobs_wait_for_each_other(workshop: Workshop) -> None:
     jobs = [
         Job(cpu, kernel, 50, a=workshop.arena.address, width=turn) for turn, cpu in enumerate(workshop.cpus[:2])
     ]
-    run = workshop.bench.crew.run(jobs)
+    run = workshop.bench.pinned.run(jobs)
     # 50 turns each, counted by both in turn.
     assert workshop.arena.view(np.int64, 0, 8)[0] == 100
     assert len(run.each_s) == 2
@@ -58,17 +57,17 @@ def test_jobs_wait_for_each_other(workshop: Workshop) -> None:
 def test_results_are_the_kernels(workshop: Workshop) -> None:
     kernel = workshop.bench.kernels["clock"]
     workshop.arena.view(np.int64, 0, 64)[:] = 5
-    workshop.bench.crew.run([Job(workshop.cpu, kernel, 1, a=workshop.arena.address, width=0)])
+    workshop.bench.pinned.run([Job(workshop.cpu, kernel, 1, a=workshop.arena.address, width=0)])
     # Adding and xoring zero 128 times.
-    assert workshop.bench.crew.results(workshop.cpu, np.int64, 1)[0] == 5
+    assert workshop.bench.pinned.results(workshop.cpu, np.int64, 1)[0] == 5
 
 
 def test_results_are_a_copy(workshop: Workshop) -> None:
-    first = workshop.bench.crew.results(workshop.cpu, np.int64, 1)
+    first = workshop.bench.pinned.results(workshop.cpu, np.int64, 1)
     before = int(first[0])
     workshop.arena.view(np.int64, 0, 64)[:] = before + 1
     kernel = workshop.bench.kernels["clock"]
-    workshop.bench.crew.run([Job(workshop.cpu, kernel, 1, a=workshop.arena.address, width=0)])
+    workshop.bench.pinned.run([Job(workshop.cpu, kernel, 1, a=workshop.arena.address, width=0)])
     assert int(first[0]) == before
 
 
@@ -77,13 +76,13 @@ def test_an_error_in_submitted_work_is_raised_and_leaves_the_worker_alive(worksh
         raise ValueError("in the worker")
 
     with pytest.raises(ValueError, match="in the worker"):
-        workshop.bench.crew.submit(workshop.cpu, fail).result()
-    assert workshop.bench.crew.submit(workshop.cpu, lambda: 7).result() == 7
+        workshop.bench.pinned.submit(workshop.cpu, fail).result()
+    assert workshop.bench.pinned.submit(workshop.cpu, lambda: 7).result() == 7
 
 
 def test_leaving_the_crew_ends_its_threads(workshop: Workshop) -> None:
-    with Crew(workshop.cpus[:1]) as crew:
-        worker = crew.submit(workshop.cpu, threading.current_thread).result()
+    with PinnedThreads(workshop.cpus[:1]) as pinned:
+        worker = pinned.submit(workshop.cpu, threading.current_thread).result()
         assert isinstance(worker, threading.Thread)
         assert worker.name.startswith(f"rooflab-cpu{workshop.cpu}")
         assert worker.is_alive()
@@ -93,7 +92,7 @@ def test_leaving_the_crew_ends_its_threads(workshop: Workshop) -> None:
 _ONE_FAILS = """
 import sys
 from rooflab.machines.bench.run.arena import Arena
-from rooflab.machines.bench.run.pinned_threads import Crew, Job
+from rooflab.machines.bench.run.pinned_threads import Job, PinnedThreads
 from rooflab.machines.bench.kernels.emit import clock_kernel
 from rooflab.machines.bench.kernels.jit import compile_kernels
 
@@ -104,8 +103,8 @@ arena.touch()
 good = Job(first, kernel, 10, a=arena.address)
 bad = {bad}
 try:
-    with Crew((first, second)) as crew:
-        crew.run([good, bad])
+    with PinnedThreads((first, second)) as pinned:
+        pinned.run([good, bad])
 except Exception as error:
     print(type(error).__name__)
 """

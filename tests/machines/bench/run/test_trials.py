@@ -1,4 +1,4 @@
-"""Calibration, interleaving and jitter, with a crew that only pretends and a clock that stands still."""
+"""Calibration, interleaving and jitter, with a set of threads that only pretends and a clock that stands still."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from rooflab.units import GIB, KIB
 KERNEL = Kernel(clock_kernel(), None, None)
 
 
-class FakeCrew:
-    """A crew on which one iteration takes `per_iteration_s`; it remembers every call."""
+class FakeThreads:
+    """A set of threads on which one iteration takes `per_iteration_s`; it remembers every call."""
 
     def __init__(self, per_iteration_s: float = 1e-6) -> None:
         self.per_iteration_s = per_iteration_s
@@ -37,8 +37,8 @@ class FakeCrew:
         return Run(max(each), each)
 
 
-def bench(crew: FakeCrew, seed: int = 0, **more: Any) -> Bench:
-    return Bench(crew, {"clock": KERNEL}, np.random.default_rng(seed), **more)  # type: ignore[arg-type]
+def bench(pinned: FakeThreads, seed: int = 0, **more: Any) -> Bench:
+    return Bench(pinned, {"clock": KERNEL}, np.random.default_rng(seed), **more)  # type: ignore[arg-type]
 
 
 def trial(key: object, iterations: int = 10, **more: Any) -> Trial:
@@ -48,31 +48,31 @@ def trial(key: object, iterations: int = 10, **more: Any) -> Trial:
 @pytest.mark.parametrize("per_iteration_s", [1e-9, 1e-7, 1e-5, 1e-3, 1.0])
 @pytest.mark.parametrize("run_s", [0.004, 0.02])
 def test_a_sample_takes_the_asked_time(per_iteration_s: float, run_s: float) -> None:
-    crew = FakeCrew(per_iteration_s)
-    found = bench(crew).interleave([trial("one", run_s=run_s)], rounds=3)["one"]
+    pinned = FakeThreads(per_iteration_s)
+    found = bench(pinned).interleave([trial("one", run_s=run_s)], rounds=3)["one"]
     one_pass = 10 * per_iteration_s
     # As near to the asked time as whole passes allow: a pass longer than that is made once.
-    took = crew.ran[-1][0].iterations * per_iteration_s
+    took = pinned.ran[-1][0].iterations * per_iteration_s
     assert took == pytest.approx(max(run_s, one_pass), rel=0.01, abs=one_pass / 2)
     assert found.series.values == pytest.approx([100 / one_pass] * 3)
     assert found.passes >= 1
 
 
 def test_calibration_wastes_little() -> None:
-    crew = FakeCrew(1e-8)
-    bench(crew).interleave([trial("one", run_s=0.02)], rounds=0)
-    spent = sum(jobs[0].iterations * crew.per_iteration_s for jobs in crew.ran)
+    pinned = FakeThreads(1e-8)
+    bench(pinned).interleave([trial("one", run_s=0.02)], rounds=0)
+    spent = sum(jobs[0].iterations * pinned.per_iteration_s for jobs in pinned.ran)
     assert spent < 2.5 * 0.02
 
 
 def test_every_trial_gets_every_round_in_a_new_order() -> None:
-    crew = FakeCrew(1e-3)
+    pinned = FakeThreads(1e-3)
     # Told apart by their CPU; run_s is one pass, so that each sample is one call.
     several = [Trial(cpu, (Job(cpu, KERNEL, 10),), 1.0, run_s=0.01, jitter=False) for cpu in range(6)]
-    found = bench(crew).interleave(several, rounds=8)
+    found = bench(pinned).interleave(several, rounds=8)
     assert list(found) == list(range(6))
     assert all(len(samples.taken) == 8 for samples in found.values())
-    calls = [jobs[0].cpu for jobs in crew.ran][-48:]
+    calls = [jobs[0].cpu for jobs in pinned.ran][-48:]
     rounds = [tuple(calls[k : k + 6]) for k in range(0, 48, 6)]
     assert all(sorted(one) == list(range(6)) for one in rounds)
     assert len(set(rounds)) > 4
@@ -80,9 +80,9 @@ def test_every_trial_gets_every_round_in_a_new_order() -> None:
 
 @given(seed=st.integers(0, 10**6))
 def test_jitter_moves_all_streams_alike_by_whole_lines(seed: int) -> None:
-    crew = FakeCrew(1e-3)
-    bench(crew, seed).interleave([trial("one")], rounds=5)
-    for (job,) in crew.ran:
+    pinned = FakeThreads(1e-3)
+    bench(pinned, seed).interleave([trial("one")], rounds=5)
+    for (job,) in pinned.ran:
         shift = job.a - (1 << 20)
         assert 0 <= shift < JITTER_BYTES
         assert shift % LINE_BYTES == 0
@@ -90,26 +90,26 @@ def test_jitter_moves_all_streams_alike_by_whole_lines(seed: int) -> None:
 
 
 def test_jitter_varies_and_can_be_left_out() -> None:
-    crew = FakeCrew(1e-3)
-    bench(crew).interleave([trial("one")], rounds=20)
-    assert len({jobs[0].a for jobs in crew.ran}) > 5
-    crew = FakeCrew(1e-3)
-    bench(crew).interleave([trial("one", jitter=False)], rounds=20)
-    assert {jobs[0].a for jobs in crew.ran} == {1 << 20}
+    pinned = FakeThreads(1e-3)
+    bench(pinned).interleave([trial("one")], rounds=20)
+    assert len({jobs[0].a for jobs in pinned.ran}) > 5
+    pinned = FakeThreads(1e-3)
+    bench(pinned).interleave([trial("one", jitter=False)], rounds=20)
+    assert {jobs[0].a for jobs in pinned.ran} == {1 << 20}
 
 
 def test_past_the_budget_no_third_round_begins(monkeypatch: pytest.MonkeyPatch) -> None:
     now = iter(range(10**6))
     monkeypatch.setattr(trials.time, "monotonic", lambda: float(next(now)))
-    found = bench(FakeCrew(1e-3)).interleave([trial("one"), trial("two")], rounds=10, budget_s=0.5)
+    found = bench(FakeThreads(1e-3)).interleave([trial("one"), trial("two")], rounds=10, budget_s=0.5)
     assert [len(samples.taken) for samples in found.values()] == [2, 2]
 
 
 def test_more_rounds_only_where_runs_disagree() -> None:
-    crew = FakeCrew(1e-3)
-    crew.slower = [1.0] * 2 + [1.0, 1.0, 1.4, 1.4, 1.4, 1.4]
+    pinned = FakeThreads(1e-3)
+    pinned.slower = [1.0] * 2 + [1.0, 1.0, 1.4, 1.4, 1.4, 1.4]
     several = [trial("calm", tolerance=0.03, jitter=False), trial("wild", tolerance=0.03, jitter=False)]
-    subject = Bench(crew, {"clock": KERNEL}, _Sorted(), lambda: None)  # type: ignore[arg-type]
+    subject = Bench(pinned, {"clock": KERNEL}, _Sorted(), lambda: None)  # type: ignore[arg-type]
     # calm 1, wild 1, calm 1.4, wild 1.4, …: both disagree after 3 rounds, both settle once enough agree.
     found = subject.interleave(several, rounds=3)
     assert all(len(samples.taken) > 3 for samples in found.values())
@@ -125,32 +125,32 @@ class _Sorted:
 
 
 def test_runs_that_never_agree_end_too() -> None:
-    crew = FakeCrew(1e-3)
-    crew.slower = [1.0, 1.0, *[2.0] * 10**4]
-    found = bench(crew).interleave([trial("one", tolerance=0.03, jitter=False)], rounds=3)["one"]
+    pinned = FakeThreads(1e-3)
+    pinned.slower = [1.0, 1.0, *[2.0] * 10**4]
+    found = bench(pinned).interleave([trial("one", tolerance=0.03, jitter=False)], rounds=3)["one"]
     assert len(found.taken) == 21  # the 3 asked for, and 6 × 3 more
     assert not found.settled
 
 
 def test_without_a_tolerance_no_further_round() -> None:
-    crew = FakeCrew(1e-3)
-    crew.slower = [1.0, *([1.0, 2.0] * 50)]
-    assert len(bench(crew).interleave([trial("one")], rounds=4)["one"].taken) == 4
+    pinned = FakeThreads(1e-3)
+    pinned.slower = [1.0, *([1.0, 2.0] * 50)]
+    assert len(bench(pinned).interleave([trial("one")], rounds=4)["one"].taken) == 4
 
 
 def test_the_higher_clock_around_a_sample_stands() -> None:
-    crew = FakeCrew(1e-6)
+    pinned = FakeThreads(1e-6)
     arena = Arena.reserve(4096)
-    subject = bench(crew)
+    subject = bench(pinned)
     assert subject.clock_hz(0, arena) == pytest.approx(128 / 1e-6)
-    crew = FakeCrew(1e-3)
-    crew.slower = [1.0, 2.0, 1.0, 1.0]  # calibration, clock before at half speed, sample, clock after
-    (taken,) = bench(crew).interleave([trial("one", jitter=False)], 1, clocked=arena)["one"].taken
+    pinned = FakeThreads(1e-3)
+    pinned.slower = [1.0, 2.0, 1.0, 1.0]  # calibration, clock before at half speed, sample, clock after
+    (taken,) = bench(pinned).interleave([trial("one", jitter=False)], 1, clocked=arena)["one"].taken
     assert taken.clock_hz == pytest.approx(128 / 1e-3)
 
 
 def test_without_an_arena_no_clock() -> None:
-    found = bench(FakeCrew(1e-3)).interleave([trial("one")], rounds=2)["one"]
+    found = bench(FakeThreads(1e-3)).interleave([trial("one")], rounds=2)["one"]
     assert found.clock_hz is None
 
 
@@ -169,12 +169,12 @@ def test_tick_is_called_after_each_sample_and_may_stop() -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        bench(FakeCrew(1e-3), tick=tick).interleave([trial("one")], rounds=100)
+        bench(FakeThreads(1e-3), tick=tick).interleave([trial("one")], rounds=100)
     assert len(ticks) == 5
 
 
 def test_no_trials_no_samples() -> None:
-    assert bench(FakeCrew()).interleave([], rounds=3) == {}
+    assert bench(FakeThreads()).interleave([], rounds=3) == {}
 
 
 @pytest.mark.parametrize(

@@ -32,9 +32,9 @@ def test_every_operator_up_to_opset_23_has_a_row():
 
 
 def test_every_row_leads_somewhere():
-    for word in vocabulary.load("onnx").values():
-        assert word.kind in {*formulas.kinds(), *RULES}, word.name
-        assert word.recipe is None or word.recipe in RECIPES, word.name
+    for entry in vocabulary.load("onnx").values():
+        assert entry.kind in {*formulas.kinds(), *RULES}, entry.name
+        assert entry.recipe is None or entry.recipe in RECIPES, entry.name
 
 
 X = {"x": [2, 6, 4]}

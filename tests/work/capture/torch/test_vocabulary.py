@@ -32,9 +32,9 @@ def test_no_such_vocabulary():
 def test_what_a_row_says():
     tensors = 'kind = "x", inputs = ["q"], outputs = [1], recipe = "r"'
     attrs = 'k = "$q.-1", p = "$p", m = "?m", f = "@"'
-    word = vocabulary.read(f'[op]\n"a.b" = {{ {tensors}, {attrs} }}', "here")["a.b"]
-    assert (word.kind, word.inputs, word.outputs, word.recipe) == ("x", ("q",), (1,), "r")
-    assert word.attrs == {
+    entry = vocabulary.read(f'[op]\n"a.b" = {{ {tensors}, {attrs} }}', "here")["a.b"]
+    assert (entry.kind, entry.inputs, entry.outputs, entry.recipe) == ("x", ("q",), (1,), "r")
+    assert entry.attrs == {
         "k": vocabulary.Size("q", -1),
         "p": vocabulary.Argument("p"),
         "m": vocabulary.Given("m"),
@@ -45,7 +45,7 @@ def test_what_a_row_says():
 def test_every_kind_has_a_formula():
     from rooflab.work.formulas import kinds
 
-    assert {word.kind for word in WORDS.values()} - {"opaque"} <= set(kinds())
+    assert {entry.kind for entry in WORDS.values()} - {"opaque"} <= set(kinds())
 
 
 def test_every_function_is_in_the_formulas_table():
@@ -54,9 +54,9 @@ def test_every_function_is_in_the_formulas_table():
 
     tables = {"pointwise": REAL, "reduction": REDUCTIONS}
     missing = [
-        (name, word.attrs["function"])
-        for name, word in WORDS.items()
-        if word.kind in tables and "function" in word.attrs and word.attrs["function"] not in tables[word.kind]
+        (name, entry.attrs["function"])
+        for name, entry in WORDS.items()
+        if entry.kind in tables and "function" in entry.attrs and entry.attrs["function"] not in tables[entry.kind]
     ]
     assert missing == []
 
@@ -66,7 +66,7 @@ def test_rows_name_arguments_that_exist():
     from rooflab.work.capture.torch.recipes import RECIPES
 
     wrong = []
-    for name, word in WORDS.items():
+    for name, entry in WORDS.items():
         space, _, packet = name.partition(".")
         found = getattr(torch.ops, space)
         operator = getattr(found, packet, None) or getattr(found, f"{packet}_", None)
@@ -74,12 +74,12 @@ def test_rows_name_arguments_that_exist():
             continue
         arguments = {one.name for o in operator.overloads() for one in getattr(operator, o)._schema.arguments}
         named = [
-            *(word.inputs or ()),
-            *(one.name for one in word.attrs.values() if isinstance(one, tuple) and hasattr(one, "name")),
+            *(entry.inputs or ()),
+            *(one.name for one in entry.attrs.values() if isinstance(one, tuple) and hasattr(one, "name")),
         ]
         wrong += [(name, one) for one in named if one not in arguments]
-        if word.recipe is not None and word.recipe not in RECIPES:
-            wrong.append((name, word.recipe))
+        if entry.recipe is not None and entry.recipe not in RECIPES:
+            wrong.append((name, entry.recipe))
     assert wrong == []
 
 

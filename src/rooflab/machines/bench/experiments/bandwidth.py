@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rooflab.machines.bench.kernels.rows import READ, STORES, StreamRow
 from rooflab.machines.bench.kernels.simd import Simd
-from rooflab.machines.bench.run.thread_arenas import Memory
+from rooflab.machines.bench.run.thread_arenas import ThreadArenas
 from rooflab.machines.bench.run.trials import Bench, Samples, Trial
 from rooflab.types.machine import Scope
 
@@ -17,7 +17,7 @@ _PILOT_ROUNDS = 3
 
 
 @dataclass(frozen=True)
-class Form:
+class StreamForm:
     """A row compiled for one register width."""
 
     row: StreamRow
@@ -30,7 +30,7 @@ class Form:
 
 
 @dataclass(frozen=True)
-class At:
+class StreamCase:
     """One measurement: a row at a working set per core, on one core or all; `simd` is the registers' name."""
 
     row: StreamRow
@@ -42,46 +42,46 @@ class At:
 
 def stream_trial(
     bench: Bench,
-    memory: Memory,
-    form: Form,
-    at: At,
+    arenas: ThreadArenas,
+    form: StreamForm,
+    case: StreamCase,
     cpus: Sequence[int],
     run_s: float,
     key: object = None,
     tolerance: float | None = None,
 ) -> Trial:
-    """The trial for `at` on `cpus`: all of them stream through memory of their own."""
+    """The trial for `case` on `cpus`: all of them stream through memory of their own."""
     kernel = bench.kernels[form.symbol]
     streams = len(form.row.expression.streams)
-    jobs = tuple(memory.stream_job(cpu, kernel, streams, at.working_set) for cpu in cpus)
+    jobs = tuple(arenas.stream_job(cpu, kernel, streams, case.working_set) for cpu in cpus)
     per_pass = sum(job.nbytes for job in jobs) * form.row.expression.streamed_elements
-    return Trial(key or at, jobs, per_pass, run_s, tolerance=tolerance)
+    return Trial(key or case, jobs, per_pass, run_s, tolerance=tolerance)
 
 
 def fastest_forms(
     bench: Bench,
-    memory: Memory,
+    arenas: ThreadArenas,
     rows: Iterable[StreamRow],
     simds: Sequence[Simd],
     cpu: int,
     working_set: int,
     rounds: int = _PILOT_ROUNDS,
-) -> dict[StreamRow, Form]:
+) -> dict[StreamRow, StreamForm]:
     """For each row the register width that streams fastest through `working_set`, by a short pilot.
 
     The widest is not always the fastest: some cores split wide stores or clock down.
     """
     rows = list(rows)
     trials = [
-        stream_trial(bench, memory, form, At(row, "core", working_set), (cpu,), _PILOT_RUN_S, key=form)
+        stream_trial(bench, arenas, form, StreamCase(row, "core", working_set), (cpu,), _PILOT_RUN_S, key=form)
         for row in rows
-        for form in (Form(row, simd) for simd in simds)
+        for form in (StreamForm(row, simd) for simd in simds)
     ]
-    found = bench.interleave(trials, rounds)
+    samples = bench.interleave(trials, rounds)
     return {
         row: max(
-            (form for form in found if isinstance(form, Form) and form.row == row),
-            key=lambda form: found[form].series.best,
+            (form for form in samples if isinstance(form, StreamForm) and form.row == row),
+            key=lambda form: samples[form].series.best,
         )
         for row in rows
     }
@@ -89,8 +89,8 @@ def fastest_forms(
 
 def sweep(
     bench: Bench,
-    memory: Memory,
-    form: Form,
+    arenas: ThreadArenas,
+    form: StreamForm,
     working_sets: Sequence[int],
     cpus: Sequence[int],
     scope: Scope,
@@ -100,22 +100,28 @@ def sweep(
 ) -> dict[int, Samples]:
     """Bandwidth of `form` over working-set size, the rounds interleaved over the sizes."""
     trials = [
-        stream_trial(bench, memory, form, At(form.row, scope, size), cpus, run_s, key=size)
+        stream_trial(bench, arenas, form, StreamCase(form.row, scope, size), cpus, run_s, key=size)
         for size in working_sets
     ]
-    found = bench.interleave(trials, rounds, budget_s=budget_s)
-    return {size: found[size] for size in working_sets}
+    samples = bench.interleave(trials, rounds, budget_s=budget_s)
+    return {size: samples[size] for size in working_sets}
 
 
 def scaling(
-    bench: Bench, memory: Memory, form: Form, working_set: int, cpus: Sequence[int], rounds: int, run_s: float
+    bench: Bench,
+    arenas: ThreadArenas,
+    form: StreamForm,
+    working_set: int,
+    cpus: Sequence[int],
+    rounds: int,
+    run_s: float,
 ) -> dict[int, Samples]:
     """Bandwidth of `form` by number of threads: 1, 2, 4, … and all."""
     counts = sorted({*(2**k for k in range(len(cpus).bit_length())), len(cpus)} - {0})
     counts = [count for count in counts if count <= len(cpus)]
     trials = [
-        stream_trial(bench, memory, form, At(form.row, "all", working_set), cpus[:count], run_s, key=count)
+        stream_trial(bench, arenas, form, StreamCase(form.row, "all", working_set), cpus[:count], run_s, key=count)
         for count in counts
     ]
-    found = bench.interleave(trials, rounds)
-    return {count: found[count] for count in counts}
+    samples = bench.interleave(trials, rounds)
+    return {count: samples[count] for count in counts}

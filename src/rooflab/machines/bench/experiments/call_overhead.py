@@ -8,7 +8,7 @@ from rooflab.timing import Timing, time_call
 
 
 @dataclass(frozen=True)
-class Overhead:
+class CallOverhead:
     """The cost of one empty call in a framework."""
 
     framework: str
@@ -17,23 +17,23 @@ class Overhead:
     note: str
 
 
-def numpy_overhead(rounds: int = 5) -> Overhead:
+def numpy_overhead(rounds: int = 5) -> CallOverhead:
     """An empty NumPy ufunc: `positive` over an array of no elements, result array given."""
     import numpy as np
 
     nothing = np.empty(0)
     timing = time_call(lambda: np.positive(nothing, nothing), rounds=rounds, run_s=0.01)
-    return Overhead("numpy", np.__version__, timing, "np.positive over 0 elements, called from Python")
+    return CallOverhead("numpy", np.__version__, timing, "np.positive over 0 elements, called from Python")
 
 
-def numba_overhead(rounds: int = 5) -> Overhead:
+def numba_overhead(rounds: int = 5) -> CallOverhead:
     """An empty compiled function, called from Python."""
     import numba
 
     nothing = numba.njit("void()")(_nothing)
     # The loop's own cost that is taken off includes one call of a Python function: this lambda's.
     timing = time_call(lambda: nothing(), rounds=rounds, run_s=0.01)
-    return Overhead("numba", numba.__version__, timing, "an empty @njit function, called from Python")
+    return CallOverhead("numba", numba.__version__, timing, "an empty @njit function, called from Python")
 
 
 def _nothing() -> None:

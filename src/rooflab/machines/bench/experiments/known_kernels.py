@@ -6,9 +6,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from rooflab.machines.bench.experiments.bandwidth import Form
+from rooflab.machines.bench.experiments.bandwidth import StreamForm
 from rooflab.machines.bench.run.pinned_threads import Job
-from rooflab.machines.bench.run.thread_arenas import Memory
+from rooflab.machines.bench.run.thread_arenas import ThreadArenas
 from rooflab.machines.bench.run.trials import Bench, Trial
 from rooflab.timing import Series
 from rooflab.units import FLOP_PER_FMA
@@ -19,7 +19,7 @@ _ITEM_BYTES = 8
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownKernel:
     """A kernel with counted work and its runs.
 
     Attributes:
@@ -35,17 +35,21 @@ class Known:
     note: str
 
 
-def triad(bench: Bench, memory: Memory, form: Form, cpus: Sequence[int], working_set: int, rounds: int) -> Known:
+def triad(
+    bench: Bench, arenas: ThreadArenas, form: StreamForm, cpus: Sequence[int], working_set: int, rounds: int
+) -> KnownKernel:
     """A = b + s·c in fp64 from main memory: 2 FLOP and 24 bytes per element (2 reads + 1 write)."""
     kernel = bench.kernels[form.symbol]
-    jobs = tuple(memory.stream_job(cpu, kernel, 3, working_set) for cpu in cpus)
+    jobs = tuple(arenas.stream_job(cpu, kernel, 3, working_set) for cpu in cpus)
     elements = sum(job.nbytes for job in jobs) // _ITEM_BYTES
     samples = bench.interleave([Trial("triad", jobs, 1, run_s=0.03)], rounds)["triad"]
     note = "a = b + s·c, ordinary stores; 2 FLOP and 24 bytes (2 reads + 1 write) an element"
-    return Known("triad", 2 * elements, 24 * elements, samples.series, "DRAM", len(cpus), note)
+    return KnownKernel("triad", 2 * elements, 24 * elements, samples.series, "DRAM", len(cpus), note)
 
 
-def stencil(bench: Bench, memory: Memory, form: Form, cpus: Sequence[int], working_set: int, rounds: int) -> Known:
+def stencil(
+    bench: Bench, arenas: ThreadArenas, form: StreamForm, cpus: Sequence[int], working_set: int, rounds: int
+) -> KnownKernel:
     """Five points of a 2-d grid, fp64, each thread on a grid of its own, 2048 wide.
 
     5 FLOP (4 additions, 1 multiplication); compulsory bytes are each element of b read once, its two
@@ -55,14 +59,14 @@ def stencil(bench: Bench, memory: Memory, form: Form, cpus: Sequence[int], worki
     row_bytes = STENCIL_WIDTH * _ITEM_BYTES
     jobs = []
     for cpu in cpus:
-        whole = memory.stream_job(cpu, kernel, 2, working_set - 4 * row_bytes)
+        whole = arenas.stream_job(cpu, kernel, 2, working_set - 4 * row_bytes)
         jobs.append(_inside(whole, row_bytes))
     elements = sum(job.nbytes for job in jobs) // _ITEM_BYTES
     halo = 2 * STENCIL_WIDTH * len(jobs)
     samples = bench.interleave([Trial("stencil", tuple(jobs), 1, run_s=0.03)], rounds)["stencil"]
     note = "5-point, 2048 wide; 5 FLOP an element, each element of b read once and of a written once"
     nbytes = _ITEM_BYTES * (2 * elements + halo)
-    return Known("stencil", 5 * elements, nbytes, samples.series, "DRAM", len(cpus), note)
+    return KnownKernel("stencil", 5 * elements, nbytes, samples.series, "DRAM", len(cpus), note)
 
 
 def _inside(job: Job, row_bytes: int) -> Job:
@@ -70,7 +74,7 @@ def _inside(job: Job, row_bytes: int) -> Job:
     return replace(job, b=job.b + row_bytes, width=row_bytes // _ITEM_BYTES)
 
 
-def matmul(threads: int, rounds: int, n: int = MATMUL_N) -> Known:
+def matmul(threads: int, rounds: int, n: int = MATMUL_N) -> KnownKernel:
     """NumPy's fp64 matrix product: 2n³ FLOP; compulsory bytes are 3n² elements."""
     import numpy as np
 
@@ -84,4 +88,4 @@ def matmul(threads: int, rounds: int, n: int = MATMUL_N) -> Known:
         values.append(1 / (time.perf_counter() - start))
     note = f"np.matmul, {n}³ fp64, NumPy's own BLAS and threads; compulsory bytes (each matrix once)"
     flop = FLOP_PER_FMA * n**3
-    return Known("matmul", flop, 3 * n * n * _ITEM_BYTES, Series(tuple(values)), "DRAM", threads, note)
+    return KnownKernel("matmul", flop, 3 * n * n * _ITEM_BYTES, Series(tuple(values)), "DRAM", threads, note)

@@ -47,11 +47,11 @@ def chase_check(bench: Bench, arena: Arena, cpu: int) -> None:
     """
     chase = write_cycle(arena, 64 * LINE_BYTES, bench.rng)
     kernel = bench.kernels["chase"]
-    bench.crew.run([Job(cpu, kernel, 5, a=chase.start)])
+    bench.pinned.run([Job(cpu, kernel, 5, a=chase.start)])
     words, where = arena.view(np.int64, 0, 64 * LINE_BYTES), chase.start
     for _ in range(5 * kernel.emitted.operations):
         where = int(words[(where - arena.address) // 8])
-    got = int(bench.crew.results(cpu, np.int64, 1)[0])
+    got = int(bench.pinned.results(cpu, np.int64, 1)[0])
     if got != where:
         raise MeasureError(
             f"kernel chase: ended at {got:#x}, expected {where:#x}; the latencies cannot be trusted"
@@ -72,12 +72,12 @@ def latency(
     for _ in range(rounds):
         for place in bench.rng.permutation(len(working_sets)):
             size = working_sets[place]
-            chase = bench.crew.call(cpu, partial(write_cycle, arena, size, bench.rng))
+            chase = bench.pinned.call(cpu, partial(write_cycle, arena, size, bench.rng))
             job = Job(cpu, kernel, 1, a=chase.start)
             warm = replace(job, iterations=max(8, min(chase.lines, 20_000) // length))
-            per_load = bench.crew.run([warm]).seconds / (warm.iterations * length)
+            per_load = bench.pinned.run([warm]).seconds / (warm.iterations * length)
             timed = replace(job, iterations=max(8, round(run_s / per_load / length)))
-            taken[size].append(timed.iterations * length / bench.crew.run([timed]).seconds)
+            taken[size].append(timed.iterations * length / bench.pinned.run([timed]).seconds)
             bench.tick()
     return {size: Series(tuple(values)) for size, values in taken.items()}
 
@@ -100,7 +100,7 @@ def loaded_latency(
         background = [
             replace(job, iterations=job.iterations * count) for job, count in zip(streams, passes, strict=True)
         ]
-        run = bench.crew.run([Job(cpu, kernel, loads, a=chase.start), *background])
+        run = bench.pinned.run([Job(cpu, kernel, loads, a=chase.start), *background])
         chased, *streamed = run.each_s
         bench.tick()
         if streamed and min(streamed) < chased:
@@ -128,6 +128,6 @@ def core_to_core(bench: Bench, arena: Arena, cpus: Sequence[int], rounds: int) -
         for pair in pairs:
             words[:] = 0
             jobs = [Job(cpu, kernel, _PING_PONGS, a=arena.address, width=turn) for turn, cpu in enumerate(pair)]
-            taken[pair].append(2 * _PING_PONGS / bench.crew.run(jobs).seconds)
+            taken[pair].append(2 * _PING_PONGS / bench.pinned.run(jobs).seconds)
             bench.tick()
     return {pair: Series(tuple(values)) for pair, values in taken.items()}

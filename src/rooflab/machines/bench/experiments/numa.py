@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from rooflab.machines.bench.experiments.bandwidth import At, Form, stream_trial
+from rooflab.machines.bench.experiments.bandwidth import StreamCase, StreamForm, stream_trial
 from rooflab.machines.bench.experiments.latency import latency
-from rooflab.machines.bench.findings import Remote
-from rooflab.machines.bench.run.thread_arenas import Memory
+from rooflab.machines.bench.findings import RemoteMemory
+from rooflab.machines.bench.run.thread_arenas import ThreadArenas
 from rooflab.machines.bench.run.trials import Bench
 from rooflab.machines.detect import Host
 from rooflab.units import MIB
@@ -19,15 +19,15 @@ _RUN_S = 0.02
 def working_set(last_cache_bytes: float, allowed_bytes: int) -> int:
     """Bytes to read of each node's memory: twice the last cache, so that it is memory that answers.
 
-    At most 512 MiB and `allowed_bytes`, since the other arenas are still there; `Remote.beyond_cache` says
+    At most 512 MiB and `allowed_bytes`, since the other arenas are still there; `RemoteMemory.beyond_cache` says
     where that was too little.
     """
     return int(min(max(_BEYOND_CACHE * last_cache_bytes, _LEAST_BYTES), _MOST_BYTES, allowed_bytes))
 
 
 def measure_remote(
-    bench: Bench, host: Host, cpus: tuple[int, ...], form: Form, last_cache_bytes: float, allowed_bytes: int
-) -> list[Remote]:
+    bench: Bench, host: Host, cpus: tuple[int, ...], form: StreamForm, last_cache_bytes: float, allowed_bytes: int
+) -> list[RemoteMemory]:
     """Read bandwidth and latency from the first CPU's node to every granted node's memory, its own included.
 
     Empty where the granted CPUs lie on one node. Memory belongs to the node of the thread that touches
@@ -38,13 +38,13 @@ def measure_remote(
     homes = {node: cpu for cpu, node in reversed(node_of.items())}
     if len(homes) < 2 or first not in node_of:
         return []
-    found, size = [], working_set(last_cache_bytes, allowed_bytes)
+    views, size = [], working_set(last_cache_bytes, allowed_bytes)
     beyond = size >= _BEYOND_CACHE * last_cache_bytes
     for node, cpu in sorted(homes.items()):
-        arena = Memory.touched(bench.crew, {cpu: size}).arenas[cpu]
-        seen_from_first = Memory({first: arena})
-        trial = stream_trial(bench, seen_from_first, form, At(form.row, "core", size), (first,), _RUN_S)
+        arena = ThreadArenas.touched(bench.pinned, {cpu: size}).by_cpu[cpu]
+        seen_from_first = ThreadArenas({first: arena})
+        trial = stream_trial(bench, seen_from_first, form, StreamCase(form.row, "core", size), (first,), _RUN_S)
         read = bench.interleave([trial], _ROUNDS)[trial.key].series
         loads = latency(bench, arena, first, [size], _ROUNDS, _RUN_S)[size]
-        found.append(Remote(node_of[first], node, read, loads, size, beyond))
-    return found
+        views.append(RemoteMemory(node_of[first], node, read, loads, size, beyond))
+    return views

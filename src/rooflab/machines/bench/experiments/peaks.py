@@ -12,8 +12,8 @@ from rooflab.machines.bench.kernels.ir import Emitted, Target
 from rooflab.machines.bench.kernels.jit import parses
 from rooflab.machines.bench.kernels.rows import PEAKS, PeakRow
 from rooflab.machines.bench.kernels.simd import Simd, scalar
-from rooflab.machines.bench.run.arena import Arena
 from rooflab.machines.bench.run.pinned_threads import Job
+from rooflab.machines.bench.run.thread_arenas import ThreadArenas
 from rooflab.machines.bench.run.trials import Bench, Samples, Trial, spread_bound
 from rooflab.types.machine import Scope
 
@@ -33,16 +33,16 @@ class PeakForm:
 
 def peak_forms(simds: Sequence[Simd], features: Collection[str], target: Target) -> tuple[PeakForm, ...]:
     """Every peak row in every width that the host can run it in; a row it cannot run is left out."""
-    found = []
+    forms = []
     for row in PEAKS:
         for simd in (scalar(simds),) if row.form == "scalar" else simds:
             symbol = f"{row.name}_{simd.bits}".replace(" ", "_").replace("+", "_")
             for emitted in _candidates(symbol, row, simd, features):
                 if row.what == "dot" and not parses(emitted, target):
                     continue  # another spelling of the same instruction may
-                found.append(PeakForm(row, simd, emitted))
+                forms.append(PeakForm(row, simd, emitted))
                 break
-    return tuple(found)
+    return tuple(forms)
 
 
 def _candidates(symbol: str, row: PeakRow, simd: Simd, features: Collection[str]) -> list[Emitted]:
@@ -60,7 +60,7 @@ def _candidates(symbol: str, row: PeakRow, simd: Simd, features: Collection[str]
 def measure_peaks(
     bench: Bench,
     forms: Sequence[PeakForm],
-    arenas: dict[int, Arena],
+    arenas: ThreadArenas,
     cpus: Sequence[int],
     rounds: int,
     run_s: float,
@@ -75,18 +75,19 @@ def measure_peaks(
         kernel = bench.kernels[form.emitted.symbol]
         for scope, members in scopes.items():
             jobs = tuple(
-                Job(cpu, kernel, _PASS_ITERATIONS, a=arenas[cpu].address, b=arenas[cpu].address) for cpu in members
+                Job(cpu, kernel, _PASS_ITERATIONS, a=arenas.by_cpu[cpu].address, b=arenas.by_cpu[cpu].address)
+                for cpu in members
             )
             per_pass = form.emitted.operations * _PASS_ITERATIONS * len(members)
             trials.append(
                 Trial((form.row.name, form.simd.bits, scope), jobs, per_pass, run_s, False, spread_bound("fma"))
             )
-    found = bench.interleave(trials, rounds, arenas[cpus[0]], budget_s)
-    return {(form, scope): found[(form.row.name, form.simd.bits, scope)] for form in forms for scope in scopes}
+    samples = bench.interleave(trials, rounds, arenas.by_cpu[cpus[0]], budget_s)
+    return {(form, scope): samples[(form.row.name, form.simd.bits, scope)] for form in forms for scope in scopes}
 
 
 def measure_sustained(
-    bench: Bench, form: PeakForm, arenas: dict[int, Arena], cpus: Sequence[int], seconds: float
+    bench: Bench, form: PeakForm, arenas: ThreadArenas, cpus: Sequence[int], seconds: float
 ) -> list[tuple[float, float]]:
     """The peak of `form` on all cores over `seconds` without a pause: (time since start, FLOP/s) pairs.
 
@@ -95,8 +96,11 @@ def measure_sustained(
     kernel = bench.kernels[form.emitted.symbol]
     iterations, taken, start = _PASS_ITERATIONS, [], time.monotonic()
     while (at := time.monotonic() - start) < seconds:
-        jobs = [Job(cpu, kernel, iterations, a=arenas[cpu].address, b=arenas[cpu].address) for cpu in cpus]
-        took = bench.crew.run(jobs).seconds
+        jobs = [
+            Job(cpu, kernel, iterations, a=arenas.by_cpu[cpu].address, b=arenas.by_cpu[cpu].address)
+            for cpu in cpus
+        ]
+        took = bench.pinned.run(jobs).seconds
         if took >= _SUSTAINED_SAMPLE_S / 2:
             taken.append((at, form.emitted.operations * iterations * len(cpus) / took))
         else:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rooflab.errors import MeasureError
-from rooflab.machines.bench.experiments.bandwidth import Form
+from rooflab.machines.bench.experiments.bandwidth import StreamForm
 from rooflab.machines.bench.experiments.peaks import PeakForm
 from rooflab.machines.bench.kernels.emit import interleaved
 from rooflab.machines.bench.kernels.expression import FOLDS, Window
@@ -29,7 +29,7 @@ _ITERATIONS = 5
 _S, _T = 0.5, 1.0
 
 
-def verify_stream(bench: Bench, form: Form, arena: Arena, cpu: int) -> None:
+def verify_stream(bench: Bench, form: StreamForm, arena: Arena, cpu: int) -> None:
     """Run a streaming kernel over random data and compare what it wrote or folded with NumPy.
 
     Raises:
@@ -53,11 +53,11 @@ def verify_stream(bench: Bench, form: Form, arena: Arena, cpu: int) -> None:
     by_name = dict(zip(streams, addresses, strict=False))
     a, b, c = (by_name.get(name, arena.address) for name in "abc")
     job = Job(cpu, kernel, _ITERATIONS, a=a, b=b, c=c, nbytes=nbytes, width=width, s=_S, t=_T)
-    bench.crew.run([job])
+    bench.pinned.run([job])
     if row.expression.fold:
         lanes = kernel.emitted.results * form.simd.lanes(row.dtype)
         fold = FOLDS[row.expression.fold]
-        got, expected = fold(bench.crew.results(cpu, kind, lanes)), fold(expected)
+        got, expected = fold(bench.pinned.results(cpu, kind, lanes)), fold(expected)
     else:
         (target,) = row.expression.writes
         got = data[target][start : start + count]
@@ -78,9 +78,9 @@ def verify_peak(bench: Bench, form: PeakForm, arena: Arena, cpu: int) -> None:
     lanes = form.simd.lanes(row.accumulate or row.dtype)
     arena.view(kind, 0, 4 * LINE_BYTES)[:] = 1
     constants = _ones(arena, row.dtype)
-    bench.crew.run([Job(cpu, kernel, _ITERATIONS, a=arena.address, b=constants, s=_S, t=_T)])
+    bench.pinned.run([Job(cpu, kernel, _ITERATIONS, a=arena.address, b=constants, s=_S, t=_T)])
     chains = list(interleaved(row, form.simd))
-    got = bench.crew.results(cpu, kind, lanes * len(chains)).reshape(len(chains), lanes)
+    got = bench.pinned.results(cpu, kind, lanes * len(chains)).reshape(len(chains), lanes)
     for place, expression in enumerate(chains):
         value = kind(1)
         for _ in range(_ITERATIONS * row.repeat):
@@ -106,16 +106,18 @@ def verify_clock(bench: Bench, arena: Arena, cpu: int) -> None:
     """
     kernel, step = bench.kernels["clock"], 0x5DEECE66D
     arena.view(np.int64, 0, LINE_BYTES)[:] = 7
-    bench.crew.run([Job(cpu, kernel, _ITERATIONS, a=arena.address, width=step)])
+    bench.pinned.run([Job(cpu, kernel, _ITERATIONS, a=arena.address, width=step)])
     value = 7
     for k in range(_ITERATIONS * kernel.emitted.operations):
         value = value ^ step if k % 2 else value + step
-    got = int(bench.crew.results(cpu, np.int64, 1)[0])
+    got = int(bench.pinned.results(cpu, np.int64, 1)[0])
     if got != value:
         raise MeasureError(_wrong("clock", got, value))
 
 
-def verify_all(bench: Bench, streams: Iterable[Form], peaks: Iterable[PeakForm], arena: Arena, cpu: int) -> None:
+def verify_all(
+    bench: Bench, streams: Iterable[StreamForm], peaks: Iterable[PeakForm], arena: Arena, cpu: int
+) -> None:
     """Verify every kernel that will be timed.
 
     Raises:

@@ -250,15 +250,15 @@ def _splats(entry: Body, dtype: str, simd: Simd) -> dict[str, str]:
     if dtype.startswith("int"):
         return {}
     vector, element = simd.vector(dtype), LLVM_TYPES[dtype]
-    found = {}
+    splats = {}
     for name in ("s", "t"):
         one = f"%{name}" if dtype == "fp64" else entry.emit(f"fptrunc double %{name} to {element}")
         if vector != element:
             mask = vector.replace(f" {element}>", " i32>")
             lane = entry.emit(f"insertelement {vector} poison, {element} {one}, i64 0")
             one = entry.emit(f"shufflevector {vector} {lane}, {vector} poison, {mask} zeroinitializer")
-        found[name] = one
-    return found
+        splats[name] = one
+    return splats
 
 
 def _vscale(entry: Body) -> str:

@@ -181,8 +181,8 @@ def _known(node: ast.expr) -> bool:
 
 
 def _subscripts(node: ast.expr) -> list[ast.Subscript]:
-    found = [child for child in ast.walk(node) if isinstance(child, ast.Subscript)]
-    return sorted(found, key=lambda child: (child.lineno, child.col_offset))
+    subscripts = (child for child in ast.walk(node) if isinstance(child, ast.Subscript))
+    return sorted(subscripts, key=lambda child: (child.lineno, child.col_offset))
 
 
 def _in_subscript(node: ast.AST, root: ast.expr) -> bool:

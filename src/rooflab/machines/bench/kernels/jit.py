@@ -68,11 +68,6 @@ def host_sve_bits() -> int | None:
     return int(out[RESULT_OFFSET_BYTES // 8]) * 8
 
 
-def host_cpu() -> str:
-    """LLVM's name of this host's processor, such as "znver4"."""
-    return llvm.get_host_cpu_name()
-
-
 def parses(kernel: Emitted, target: Target) -> bool:
     """Whether this LLVM accepts `kernel`: the types of some intrinsics differ between its versions."""
     _initialize()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rooflab.machines.bench.levels.plateaus import Named, flats, named
+from rooflab.machines.bench.levels.plateaus import NamedPlateau, flats, named_plateaus
 from rooflab.machines.bench.run.trials import Samples
 
 MAIN_MEMORY = "DRAM"
@@ -17,7 +17,7 @@ _NOTCH = 0.93
 
 
 @dataclass(frozen=True)
-class Reported:
+class CoreCache:
     """A cache as the operating system reports it, for one core.
 
     Attributes:
@@ -36,7 +36,7 @@ class Reported:
 
 
 @dataclass(frozen=True)
-class Place:
+class MeasuredLevel:
     """A level and the working sets, per core, at which it is measured.
 
     Attributes:
@@ -45,10 +45,10 @@ class Place:
         reported: what the system says about it; None for main memory.
     """
 
-    plateau: Named
+    plateau: NamedPlateau
     core_bytes: int
     all_bytes: int
-    reported: Reported | None
+    reported: CoreCache | None
 
     @property
     def name(self) -> str:
@@ -56,49 +56,49 @@ class Place:
         return self.plateau.level
 
 
-def curve(found: Mapping[int, Samples]) -> tuple[list[float], list[float]]:
+def curve(sweep: Mapping[int, Samples]) -> tuple[list[float], list[float]]:
     """Sizes and best values, ready for plateau finding: notches are lifted to their lower neighbour."""
-    x = [float(size) for size in found]
-    y = np.array([samples.series.best for samples in found.values()])
+    x = [float(size) for size in sweep]
+    y = np.array([samples.series.best for samples in sweep.values()])
     lifted = y.copy()
     for place in range(1, len(y) - 1):
         lifted[place] = max(y[place], min(y[place - 1], y[place + 1]))
     return x, [float(value) for value in lifted]
 
 
-def notches(found: Mapping[int, Samples]) -> list[int]:
+def notches(sweep: Mapping[int, Samples]) -> list[int]:
     """The sizes whose best value lies well under both neighbours': worth measuring again."""
-    sizes = list(found)
-    best = [samples.series.best for samples in found.values()]
+    sizes = list(sweep)
+    best = [samples.series.best for samples in sweep.values()]
     return [sizes[k] for k in range(1, len(sizes) - 1) if best[k] < _NOTCH * min(best[k - 1], best[k + 1])]
 
 
-def edges(found: Mapping[int, Samples]) -> list[int]:
+def edges(sweep: Mapping[int, Samples]) -> list[int]:
     """The two sizes after each flat stretch but the last: they decide how large a level is found."""
-    sizes = list(found)
-    *inner, _ = flats(*curve(found)) or (None,)
+    sizes = list(sweep)
+    *inner, _ = flats(*curve(sweep)) or (None,)
     return [sizes[k] for flat in inner if flat for k in (flat.last + 1, flat.last + 2) if k < len(sizes)]
 
 
 def remeasured(
-    found: dict[int, Samples], again: Callable[[list[int]], Mapping[int, Samples]], attempts: int = 2
+    sweep: dict[int, Samples], again: Callable[[list[int]], Mapping[int, Samples]], attempts: int = 2
 ) -> dict[int, Samples]:
-    """`found` with the notched sizes and those at edges measured again, samples added to the first ones."""
+    """`sweep` with the notched sizes and those at edges measured again, samples added to the first ones."""
     for attempt in range(attempts):
-        sizes = sorted({*notches(found), *(edges(found) if attempt == 0 else ())})
+        sizes = sorted({*notches(sweep), *(edges(sweep) if attempt == 0 else ())})
         if not sizes:
             break
         for size, samples in again(sizes).items():
-            found[size].taken.extend(samples.taken)
-    return found
+            sweep[size].taken.extend(samples.taken)
+    return sweep
 
 
-def places(
+def measured_levels(
     core: Mapping[int, Samples],
     every: Mapping[int, Samples] | None,
-    reported: Sequence[Reported],
+    reported: Sequence[CoreCache],
     memory_bytes: int,
-) -> tuple[Place, ...]:
+) -> tuple[MeasuredLevel, ...]:
     """The levels that the one-core sweep shows, near to far, each with the sizes to measure it at.
 
     Args:
@@ -108,15 +108,17 @@ def places(
         memory_bytes: the working set per core that is main memory's when all cores stream.
     """
     by_name = {cache.name: cache for cache in reported}
-    plateaus = named(*curve(core), [(cache.name, cache.capacity_bytes) for cache in reported], MAIN_MEMORY)
+    plateaus = named_plateaus(
+        *curve(core), [(cache.name, cache.capacity_bytes) for cache in reported], MAIN_MEMORY
+    )
     together = {}
     if every:
         shares = [
             (cache.name, cache.capacity_bytes / cache.granted_sharers if cache.capacity_bytes else None)
             for cache in reported
         ]
-        together = {plateau.level: plateau for plateau in named(*curve(every), shares, MAIN_MEMORY)}
-    found = []
+        together = {plateau.level: plateau for plateau in named_plateaus(*curve(every), shares, MAIN_MEMORY)}
+    levels = []
     for plateau in plateaus:
         cache = by_name.get(plateau.level)
         core_bytes = _size(plateau)
@@ -125,18 +127,18 @@ def places(
             all_bytes = memory_bytes
         elif cache and cache.granted_sharers > 1:
             all_bytes = _shared_size(plateau, cache.granted_sharers, together.get(plateau.level))
-        found.append(Place(plateau, core_bytes, all_bytes, cache))
-    return tuple(found)
+        levels.append(MeasuredLevel(plateau, core_bytes, all_bytes, cache))
+    return tuple(levels)
 
 
-def _size(plateau: Named) -> int:
+def _size(plateau: NamedPlateau) -> int:
     """Main memory is measured at the far end, a cache well inside its plateau."""
     if plateau.capacity_bytes is None:
         return int(plateau.last_bytes)
     return int(plateau.representative_bytes)
 
 
-def _shared_size(plateau: Named, sharers: int, together: Named | None) -> int:
+def _shared_size(plateau: NamedPlateau, sharers: int, together: NamedPlateau | None) -> int:
     """The working set per core at which `sharers` cores together still lie on a shared cache's plateau."""
     overlap = together is not None and plateau.first_bytes / 2 <= together.representative_bytes
     if together is not None and overlap and together.first_bytes < plateau.last_bytes:

@@ -38,7 +38,7 @@ class Flat:
 
 
 @dataclass(frozen=True)
-class Named:
+class NamedPlateau:
     """A flat stretch with the memory level it shows.
 
     Attributes:
@@ -80,9 +80,9 @@ def flats(x: Sequence[float], y: Sequence[float]) -> tuple[Flat, ...]:
     return tuple(Flat(a, b, float(np.exp(np.median(log_y[a : b + 1])))) for a, b in merged)
 
 
-def named(
+def named_plateaus(
     x: Sequence[float], y: Sequence[float], caches: Sequence[tuple[str, float | None]], memory: str = "DRAM"
-) -> tuple[Named, ...]:
+) -> tuple[NamedPlateau, ...]:
     """The plateaus of a falling bandwidth curve, each with the level that it shows.
 
     Args:
@@ -98,12 +98,12 @@ def named(
     cache's own is that cache too, before an extra step (the TLB's reach, other guests): its height is the
     roof, the last one's end the capacity.
     """
-    found = list(flats(x, y))
-    if not found or found[-1].last < len(x) - 1:
+    stretches = list(flats(x, y))
+    if not stretches or stretches[-1].last < len(x) - 1:
         tail = list(y[-2:])
-        found.append(Flat(len(x) - len(tail), len(x) - 1, float(np.median(tail))))
-    *inner, last = found
-    kept = [_kept(x, y, flat, after) for flat, after in itertools.pairwise(found)]
+        stretches.append(Flat(len(x) - len(tail), len(x) - 1, float(np.median(tail))))
+    *inner, last = stretches
+    kept = [_kept(x, y, flat, after) for flat, after in itertools.pairwise(stretches)]
     labels = _assigned([x[flat.last] for flat in inner], [flat.height / last.height for flat in inner], caches)
     plateaus = []
     for place, label in enumerate(labels):
@@ -111,8 +111,8 @@ def named(
             shown = max(inner[_front(labels, place) : place], key=_height, default=inner[place])
             if shown.height < _SAME_HEIGHT * inner[place].height:
                 shown = inner[place]
-            plateaus.append(Named(label, x[shown.first], x[shown.last], kept[place], shown.height))
-    return (*plateaus, Named(memory, x[last.first], x[last.last], None, last.height))
+            plateaus.append(NamedPlateau(label, x[shown.first], x[shown.last], kept[place], shown.height))
+    return (*plateaus, NamedPlateau(memory, x[last.first], x[last.last], None, last.height))
 
 
 def _height(flat: Flat) -> float:
@@ -182,11 +182,11 @@ def _assigned(
     return best[1]
 
 
-def _distance(found: float, reported: float | None) -> float:
-    """Octaves between capacities; found above reported counts thrice: a guest is granted less, not more."""
+def _distance(measured: float, reported: float | None) -> float:
+    """Octaves between capacities; one measured above reported counts thrice: a guest is granted less, not more."""
     if reported is None:
         return 1.0
-    octaves = math.log2(found / reported)
+    octaves = math.log2(measured / reported)
     return 3 * octaves if octaves > 0 else -octaves
 
 
@@ -205,11 +205,11 @@ def _segments(values: np.ndarray) -> list[tuple[int, int]]:
         options = cost[begins] + np.maximum(error, 0) / noise**2 + _BOUNDARY_COST
         start[end] = int(np.argmin(options))
         cost[end] = options[start[end]]
-    found, end = [], count
+    segments, end = [], count
     while end > 0:
-        found.append((int(start[end]), end - 1))
+        segments.append((int(start[end]), end - 1))
         end = int(start[end])
-    return found[::-1]
+    return segments[::-1]
 
 
 def _noise(values: np.ndarray) -> float:
@@ -220,8 +220,8 @@ def _noise(values: np.ndarray) -> float:
     """
     if len(values) < 2:
         return _NOISE
-    found = float(np.median(np.abs(np.diff(values)))) / (0.6745 * math.sqrt(2))
-    return min(max(found, _NOISE), _MOST_NOISE)
+    deviation = float(np.median(np.abs(np.diff(values)))) / (0.6745 * math.sqrt(2))
+    return min(max(deviation, _NOISE), _MOST_NOISE)
 
 
 def _is_flat(x: Sequence[float], y: Sequence[float], first: int, last: int) -> bool:

@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 import msgspec
 
 from rooflab.machines.bench.findings import Findings
-from rooflab.machines.bench.levels.plateaus import Named
+from rooflab.machines.bench.levels.plateaus import NamedPlateau
 from rooflab.machines.bench.result.checks import checks
 from rooflab.machines.bench.result.memory_levels import levels
 from rooflab.machines.bench.result.peaks_and_clocks import clocks, peaks
@@ -36,66 +36,66 @@ _PACKAGES = ("rooflab", "numpy", "numba", "llvmlite")
 _VARIABLES = ("OPENBLAS_CORETYPE", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
-def assemble(found: Findings, date: str) -> Machine:
-    """The machine that `found` describes, its checks included.
+def assemble(findings: Findings, date: str) -> Machine:
+    """The machine that `findings` describes, its checks included.
 
     Args:
         date: ISO date and time of the measurement.
     """
     source = Source("measured", f"rooflab {_version('rooflab') or ''} measure".replace("  ", " "), date)
-    host = found.host
+    host = findings.host
     machine = Machine(
         name=host.name,
         kind="cpu",
         source=msgspec.structs.replace(source, ref=f"{source.ref}; identity as the operating system reports it"),
         vendor=host.vendor,
         compute_unit="core",
-        compute_units=len(found.cpus),
-        parts=_parts(found, date),
-        levels=levels(found, source),
-        peaks=peaks(found, source),
-        clocks=clocks(found, source),
-        links=links(found, source),
-        runtimes=runtimes(found, source),
-        points=points(found, source),
-        curves=curves(found, source),
-        environment=environment(found, date),
-        incomplete=found.incomplete,
+        compute_units=len(findings.cpus),
+        parts=_parts(findings, date),
+        levels=levels(findings, source),
+        peaks=peaks(findings, source),
+        clocks=clocks(findings, source),
+        links=links(findings, source),
+        runtimes=runtimes(findings, source),
+        points=points(findings, source),
+        curves=curves(findings, source),
+        environment=environment(findings, date),
+        incomplete=findings.incomplete,
     )
-    return msgspec.structs.replace(machine, checks=(*_completeness(found), *checks(machine, found)))
+    return msgspec.structs.replace(machine, checks=(*_completeness(findings), *checks(machine, findings)))
 
 
-def _completeness(found: Findings) -> tuple[Check, ...]:
+def _completeness(findings: Findings) -> tuple[Check, ...]:
     """A failed check where the run was cut short."""
-    if found.incomplete is None:
+    if findings.incomplete is None:
         return ()
-    said = f"The run was {found.incomplete}; what comes after is missing."
-    return (Check(name="complete", ok=False, message=said),)
+    message = f"The run was {findings.incomplete}; what comes after is missing."
+    return (Check(name="complete", ok=False, message=message),)
 
 
-def _parts(found: Findings, date: str) -> tuple[Part, ...]:
+def _parts(findings: Findings, date: str) -> tuple[Part, ...]:
     """P- and E-cores of a hybrid machine."""
     source = Source("derived", "reported by the operating system", date)
     kinds: dict[str, set[tuple[int, ...]]] = {}
-    for cpu in found.host.cpus:
+    for cpu in findings.host.cpus:
         if cpu.kind:
             kinds.setdefault(cpu.kind, set()).add(cpu.siblings)
     return tuple(Part(name=f"{kind}-core", count=len(cores), source=source) for kind, cores in kinds.items())
 
 
-def environment(found: Findings, date: str) -> dict[str, Value]:
+def environment(findings: Findings, date: str) -> dict[str, Value]:
     """What was true when the numbers were taken; what is not known is left out."""
-    host = found.host
+    host = findings.host
     facts: dict[str, Value | None] = {
         "date": date,
-        "seconds": round(found.seconds, 2),
+        "seconds": round(findings.seconds, 2),
         "system": f"{host.system} {host.kernel or ''}".strip(),
         "python": platform.python_version(),
         **{package: _version(package) for package in _PACKAGES},
         "architecture": host.architecture,
         "microarchitecture": host.microarchitecture,
         "hypervisor": host.hypervisor,
-        "cpus": [str(cpu) for cpu in found.cpus],
+        "cpus": [str(cpu) for cpu in findings.cpus],
         "cores_of_machine": physical_cores(host),
         "granted": granted_sentence(host),
         "quota_cpus": host.quota_cpus,
@@ -103,24 +103,24 @@ def environment(found: Findings, date: str) -> dict[str, Value]:
         "smt": host.smt,
         "governor": host.governor,
         "huge_pages": host.huge_pages,
-        "huge_page_share": found.huge_share,
-        "others_share": None if found.background is None else round(found.background.others, 4),
-        "stolen_share": None if found.background is None else round(found.background.stolen, 4),
-        "threads_that_saturate_memory": saturating_threads(found),
+        "huge_page_share": findings.huge_share,
+        "others_share": None if findings.background_load is None else round(findings.background_load.others, 4),
+        "stolen_share": None if findings.background_load is None else round(findings.background_load.stolen, 4),
+        "threads_that_saturate_memory": saturating_threads(findings),
         "gpus": [gpu.name for gpu in host.gpus] or None,
-        "disk": found.disk if isinstance(found.disk, str) else None,
+        "disk": findings.disk if isinstance(findings.disk, str) else None,
         "notes": list(host.notes) or None,
         **{name: os.environ.get(name) for name in _VARIABLES},
     }
     return {name: value for name, value in facts.items() if value is not None}
 
 
-def saturating_threads(found: Findings) -> int | None:
+def saturating_threads(findings: Findings) -> int | None:
     """The fewest threads that reach 95 % of the best read bandwidth of main memory; None where not swept."""
-    if not found.scaling:
+    if not findings.scaling:
         return None
-    best = max(samples.series.best for samples in found.scaling.values())
-    return min(count for count, samples in found.scaling.items() if samples.series.best >= _SATURATED * best)
+    best = max(samples.series.best for samples in findings.scaling.values())
+    return min(count for count, samples in findings.scaling.items() if samples.series.best >= _SATURATED * best)
 
 
 def _version(package: str) -> str | None:
@@ -130,11 +130,11 @@ def _version(package: str) -> str | None:
         return None
 
 
-def links(found: Findings, source: Source) -> tuple[Link, ...]:
+def links(findings: Findings, source: Source) -> tuple[Link, ...]:
     """Core to core, and the first core to each memory node."""
     listed = []
-    if found.core_to_core:
-        times = [1 / series.best for series in found.core_to_core.values() if series.values]
+    if findings.core_to_core:
+        times = [1 / series.best for series in findings.core_to_core.values() if series.values]
         listed.append(
             Link(
                 name="core to core",
@@ -147,7 +147,7 @@ def links(found: Findings, source: Source) -> tuple[Link, ...]:
                 note="one cache line handed over, one way",
             )
         )
-    for remote in found.remote:
+    for remote in findings.remote:
         listed.append(
             Link(
                 name=f"node {remote.node} to memory of node {remote.home}",
@@ -162,7 +162,7 @@ def links(found: Findings, source: Source) -> tuple[Link, ...]:
     return tuple(listed)
 
 
-def runtimes(found: Findings, source: Source) -> tuple[Runtime, ...]:
+def runtimes(findings: Findings, source: Source) -> tuple[Runtime, ...]:
     """What an empty call costs."""
     return tuple(
         Runtime(
@@ -174,11 +174,11 @@ def runtimes(found: Findings, source: Source) -> tuple[Runtime, ...]:
             runs=one.timing.runs,
             note=one.note,
         )
-        for one in found.overheads
+        for one in findings.call_overheads
     )
 
 
-def points(found: Findings, source: Source) -> tuple[Point, ...]:
+def points(findings: Findings, source: Source) -> tuple[Point, ...]:
     """The known kernels."""
     return tuple(
         Point(
@@ -194,15 +194,15 @@ def points(found: Findings, source: Source) -> tuple[Point, ...]:
             runs=one.per_s.runs,
             note=one.note,
         )
-        for one in found.known
+        for one in findings.known_kernels
     )
 
 
-def curves(found: Findings, source: Source) -> tuple[Curve, ...]:
+def curves(findings: Findings, source: Source) -> tuple[Curve, ...]:
     """The sweeps behind the numbers."""
-    listed = [_bandwidth_curve(found, scope, sweep, source) for scope, sweep in found.sweeps.items()]
-    if found.latency:
-        served = [(size, series) for size, series in found.latency.items() if series.values]
+    listed = [_bandwidth_curve(findings, scope, sweep, source) for scope, sweep in findings.sweeps.items()]
+    if findings.latency:
+        served = [(size, series) for size, series in findings.latency.items() if series.values]
         listed.append(
             Curve(
                 name="latency",
@@ -217,8 +217,8 @@ def curves(found: Findings, source: Source) -> tuple[Curve, ...]:
                 runs=served[0][1].runs if served else None,
             )
         )
-    if found.scaling:
-        counted = [(float(count), samples.series) for count, samples in found.scaling.items()]
+    if findings.scaling:
+        counted = [(float(count), samples.series) for count, samples in findings.scaling.items()]
         listed.append(
             Curve(
                 name="thread scaling",
@@ -232,25 +232,25 @@ def curves(found: Findings, source: Source) -> tuple[Curve, ...]:
                 runs=counted[0][1].runs,
             )
         )
-    if found.sustained:
+    if findings.sustained:
         listed.append(
             Curve(
                 name="sustained fma",
                 x_unit="s",
                 y_unit="flop/s",
                 scope="all",
-                x=tuple(at for at, _ in found.sustained),
-                best=tuple(value for _, value in found.sustained),
-                median=tuple(value for _, value in found.sustained),
+                x=tuple(at for at, _ in findings.sustained),
+                best=tuple(value for _, value in findings.sustained),
+                median=tuple(value for _, value in findings.sustained),
                 source=source,
-                threads=len(found.cpus),
+                threads=len(findings.cpus),
             )
         )
     return tuple(listed)
 
 
-def _bandwidth_curve(found: Findings, scope: Scope, sweep: dict[int, Samples], source: Source) -> Curve:
-    flat = [place.plateau for place in found.places] if scope == "core" else []
+def _bandwidth_curve(findings: Findings, scope: Scope, sweep: dict[int, Samples], source: Source) -> Curve:
+    flat = [place.plateau for place in findings.levels] if scope == "core" else []
     return Curve(
         name="read bandwidth",
         x_unit="byte",
@@ -266,5 +266,5 @@ def _bandwidth_curve(found: Findings, scope: Scope, sweep: dict[int, Samples], s
     )
 
 
-def _plateau(one: Named) -> Plateau:
+def _plateau(one: NamedPlateau) -> Plateau:
     return Plateau(level=one.level, first=one.first_bytes, last=one.last_bytes, value=one.height)

@@ -22,35 +22,35 @@ _SCALING_TOLERANCE = 0.10
 _PRIVATE = ("L1", "L2")
 
 
-def checks(machine: Machine, found: Findings) -> tuple[Check, ...]:
+def checks(machine: Machine, findings: Findings) -> tuple[Check, ...]:
     """Every check that applies to what was measured, in the order a reader asks."""
     return (
-        *_background(found),
+        *_background(findings),
         *_spreads(machine),
-        *_clock(found),
+        *_clock(findings),
         *_bandwidth_order(machine),
         *_latency_order(machine),
         *_below_theory(machine),
-        *_capacities(machine, found),
-        *_scaling(machine, found),
+        *_capacities(machine, findings),
+        *_scaling(machine, findings),
         *_known_kernels(machine),
-        *_beyond(found),
-        *_pages(found),
+        *_beyond(findings),
+        *_pages(findings),
     )
 
 
-def _background(found: Findings) -> Iterator[Check]:
+def _background(findings: Findings) -> Iterator[Check]:
     """Whether the CPUs were this run's own."""
-    if found.background is None:
+    if findings.background_load is None:
         return
-    others, stolen = found.background.others, found.background.stolen
+    others, stolen = findings.background_load.others, findings.background_load.stolen
     busy, robbed = others > _OTHERS_SHARE, stolen > _STOLEN_SHARE
-    said = f"other processes used {others:.1%} of the measured CPUs' time, the hypervisor took {stolen:.1%}"
+    message = f"other processes used {others:.1%} of the measured CPUs' time, the hypervisor took {stolen:.1%}"
     if busy:
-        said += "; the figures may be low: stop other work and measure again"
+        message += "; the figures may be low: stop other work and measure again"
     elif robbed:
-        said += "; a noisy neighbour shares these cores: the figures may be low, measure again at another time"
-    yield Check(name="background load", ok=not (busy or robbed), message=f"{_capital(said)}.")
+        message += "; a noisy neighbour shares these cores: the figures may be low, measure again at another time"
+    yield Check(name="background load", ok=not (busy or robbed), message=f"{_capital(message)}.")
 
 
 def _spreads(machine: Machine) -> Iterator[Check]:
@@ -66,14 +66,14 @@ def _spreads(machine: Machine) -> Iterator[Check]:
         return
     if noisy:
         more = f" and {len(noisy) - 6} more" if len(noisy) > 6 else ""
-        said = (
+        message = (
             f"Noisy: the median run fell below the best by {', '.join(noisy[:6])}{more}; likely a noisy "
             "neighbour, a busy SMT sibling or a changing clock. The best run is given; measure again on a "
             "quieter machine."
         )
     else:
-        said = f"The runs of all {compared} rates agree within their bounds."
-    yield Check(name="spread", ok=not noisy, message=said)
+        message = f"The runs of all {compared} rates agree within their bounds."
+    yield Check(name="spread", ok=not noisy, message=message)
 
 
 def _judged(machine: Machine) -> Iterator[tuple[str, Rate]]:
@@ -87,16 +87,16 @@ def _judged(machine: Machine) -> Iterator[tuple[str, Rate]]:
             yield "fma", rate
 
 
-def _clock(found: Findings) -> Iterator[Check]:
+def _clock(findings: Findings) -> Iterator[Check]:
     """Whether the clock held still."""
-    readings = sorted(found.clocks_hz)
+    readings = sorted(findings.clocks_hz)
     if len(readings) < 10:
         return
     low, high = readings[len(readings) // 10], readings[-1]
     steady = (high - low) / high <= _CLOCK_DRIFT
-    said = f"The clock under load lay between {si(low, 'Hz')} and {si(high, 'Hz')} (nine readings of ten)"
-    said += "." if steady else "; turbo, a power limit or preemption moved it, and every figure with it."
-    yield Check(name="clock", ok=steady, message=said)
+    message = f"The clock under load lay between {si(low, 'Hz')} and {si(high, 'Hz')} (nine readings of ten)"
+    message += "." if steady else "; turbo, a power limit or preemption moved it, and every figure with it."
+    yield Check(name="clock", ok=steady, message=message)
 
 
 def _bandwidth_order(machine: Machine) -> Iterator[Check]:
@@ -117,29 +117,29 @@ def _bandwidth_order(machine: Machine) -> Iterator[Check]:
                 private = private and near.name in _PRIVATE
     if not compared:
         return
-    said = f"Nearer levels are no slower than further ones ({compared} pairs)."
+    message = f"Nearer levels are no slower than further ones ({compared} pairs)."
     if wrong:
         shared = "" if private else "a shared L3 that other guests fill, or "
-        said = f"{'; '.join(wrong[:4])}: likely {shared}other work on these cores during one of the two."
-    yield Check(name="bandwidth order", ok=not wrong, message=said)
+        message = f"{'; '.join(wrong[:4])}: likely {shared}other work on these cores during one of the two."
+    yield Check(name="bandwidth order", ok=not wrong, message=message)
 
 
 def _latency_order(machine: Machine) -> Iterator[Check]:
     """Whether latency rises with distance."""
-    known = [
+    latencies = [
         (level.name, level.latency_s) for level in machine.levels if level.latency_s and level.name[0] in "LD"
     ]
     wrong = [
         f"{near} {si(first, 's')} is over {far} {si(second, 's')}"
-        for (near, first), (far, second) in itertools.pairwise(known)
+        for (near, first), (far, second) in itertools.pairwise(latencies)
         if first > second * (1 + ORDER_TOLERANCE)
     ]
-    if len(known) < 2:
+    if len(latencies) < 2:
         return
-    said = "Latency rises from level to level."
+    message = "Latency rises from level to level."
     if wrong:
-        said = f"{'; '.join(wrong)}: likely preempted while the nearer one was measured; measure again."
-    yield Check(name="latency order", ok=not wrong, message=said)
+        message = f"{'; '.join(wrong)}: likely preempted while the nearer one was measured; measure again."
+    yield Check(name="latency order", ok=not wrong, message=message)
 
 
 def _below_theory(machine: Machine) -> Iterator[Check]:
@@ -147,21 +147,21 @@ def _below_theory(machine: Machine) -> Iterator[Check]:
     pairs = [(rate, _theory(machine.peaks, rate)) for rate in machine.peaks if rate.basis == "attained"]
     for level in machine.levels:
         pairs += [(rate, _theory(level.rates, rate)) for rate in level.rates if rate.basis == "attained"]
-    known = [(rate, theory) for rate, theory in pairs if theory is not None]
+    judged = [(rate, theory) for rate, theory in pairs if theory is not None]
     over = [
         f"{_label('', rate)} {rate.value / theory.value:.1%}"
-        for rate, theory in known
+        for rate, theory in judged
         if rate.value > theory.value * (1 + _THEORY_TOLERANCE)
     ]
-    if not known:
+    if not judged:
         return
-    said = f"Nothing is above theory at the measured clock ({len(known)} rates)."
+    message = f"Nothing is above theory at the measured clock ({len(judged)} rates)."
     if over:
-        said = (
+        message = (
             f"Above theory at the measured clock: {', '.join(over)}; likely a clock boost between the "
             "readings, or a wrong row in the table of microarchitectures."
         )
-    yield Check(name="below theory", ok=not over, message=said)
+    yield Check(name="below theory", ok=not over, message=message)
 
 
 def _theory(rates: tuple[Rate, ...], attained: Rate) -> Rate | None:
@@ -173,21 +173,21 @@ def _theory(rates: tuple[Rate, ...], attained: Rate) -> Rate | None:
     )
 
 
-def _capacities(machine: Machine, found: Findings) -> Iterator[Check]:
+def _capacities(machine: Machine, findings: Findings) -> Iterator[Check]:
     """Whether each cache was found about as large as reported."""
     for level in machine.levels:
         reported = level.reported_capacity_bytes
         if reported is None or is_main_memory(level) or level.name[0] != "L":
             continue
         if level.capacity_bytes is None:
-            said = f"{level.name}: {iec(reported)} reported, but no plateau shows it; its roof is left unknown."
-            yield Check(name=f"{level.name} capacity", ok=False, message=said)
+            message = f"{level.name}: {iec(reported)} reported, but no plateau shows it; its roof is left unknown."
+            yield Check(name=f"{level.name} capacity", ok=False, message=message)
             continue
         share = level.capacity_bytes / reported
         alike = _CAPACITY_SHARE[0] <= share <= _CAPACITY_SHARE[1]
-        said = f"{level.name}: {iec(level.capacity_bytes, 3)} found, {iec(reported)} reported"
-        cause = "" if alike else f"; likely {_why_not_reported(level, share, found.host.hypervisor)}"
-        yield Check(name=f"{level.name} capacity", ok=alike, message=f"{said}{cause}.")
+        message = f"{level.name}: {iec(level.capacity_bytes, 3)} found, {iec(reported)} reported"
+        cause = "" if alike else f"; likely {_why_not_reported(level, share, findings.host.hypervisor)}"
+        yield Check(name=f"{level.name} capacity", ok=alike, message=f"{message}{cause}.")
 
 
 def _why_not_reported(level: Level, share: float, hypervisor: str | None) -> str:
@@ -203,9 +203,9 @@ def _why_not_reported(level: Level, share: float, hypervisor: str | None) -> str
     return "shared with other work, or partitioned (cache allocation)"
 
 
-def _scaling(machine: Machine, found: Findings) -> Iterator[Check]:
+def _scaling(machine: Machine, findings: Findings) -> Iterator[Check]:
     """Whether all cores reach what their number suggests, and not more."""
-    cores = len(found.cpus)
+    cores = len(findings.cpus)
     if cores < 2:
         return
     wrong, compared = [], 0
@@ -236,13 +236,13 @@ def _scaling(machine: Machine, found: Findings) -> Iterator[Check]:
             wrong.append(f"{_label(label, rate)} × {factor:.2f}")
     if not compared:
         return
-    said = f"Private resources scale with the {cores} cores ({compared} rates)."
+    message = f"Private resources scale with the {cores} cores ({compared} rates)."
     if wrong:
-        said = (
+        message = (
             f"On {cores} cores, {', '.join(wrong[:5])}: likely SMT siblings on one core, a clock that falls with "
             "more cores, a cgroup quota, or a noisy neighbour (of the one core, where a factor is too high)."
         )
-    yield Check(name="thread scaling", ok=not wrong, message=said)
+    yield Check(name="thread scaling", ok=not wrong, message=message)
 
 
 def _known_kernels(machine: Machine) -> Iterator[Check]:
@@ -268,33 +268,33 @@ def _known_kernels(machine: Machine) -> Iterator[Check]:
             over.append(
                 f"{point.name} computes {si(point.flop_per_s, 'FLOP/s')}, the peak is {si(max(summed), 'FLOP/s')}"
             )
-    said = f"The {len(machine.points)} known kernels lie under the roofs."
+    message = f"The {len(machine.points)} known kernels lie under the roofs."
     if over:
-        cause = "likely the roof was measured beside other work; measure again on a quieter machine"
-        said = f"{_capital('; '.join(over))}: {cause}."
-    yield Check(name="known kernels", ok=not over, message=said)
+        cause = "the roof was probably measured under background load; measure again on a quieter machine"
+        message = f"{_capital('; '.join(over))}: {cause}."
+    yield Check(name="known kernels", ok=not over, message=message)
 
 
-def _beyond(found: Findings) -> Iterator[Check]:
+def _beyond(findings: Findings) -> Iterator[Check]:
     """Whether main memory's working set was large enough not to be a cache's."""
-    if found.sizes.beyond is None:
+    if findings.sizes.beyond is None:
         return
-    ok = found.sizes.beyond >= BEYOND_CACHE
-    said = f"Main memory was measured on {found.sizes.beyond:.1f} × the last caches' capacity"
-    said += (
+    ok = findings.sizes.beyond >= BEYOND_CACHE
+    message = f"Main memory was measured on {findings.sizes.beyond:.1f} × the last caches' capacity"
+    message += (
         "." if ok else f", expected {BEYOND_CACHE} ×: too little memory is granted; its figures may be a cache's."
     )
-    yield Check(name="working set", ok=ok, message=said)
+    yield Check(name="working set", ok=ok, message=message)
 
 
-def _pages(found: Findings) -> Iterator[Check]:
+def _pages(findings: Findings) -> Iterator[Check]:
     """Whether the system gave the huge pages that were asked for."""
-    if found.huge_share is None:
+    if findings.huge_share is None:
         return
-    ok = found.huge_share > 0.9
-    said = f"{found.huge_share:.0%} of the memory lies in huge pages"
-    said += "." if ok else "; with small ones bandwidth is up to 30 % lower near the L3's size (TLB misses)."
-    yield Check(name="huge pages", ok=ok, message=_capital(said))
+    ok = findings.huge_share > 0.9
+    message = f"{findings.huge_share:.0%} of the memory lies in huge pages"
+    message += "." if ok else "; with small ones bandwidth is up to 30 % lower near the L3's size (TLB misses)."
+    yield Check(name="huge pages", ok=ok, message=_capital(message))
 
 
 def _same_kind(level: Level, rate: Rate) -> Rate | None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rooflab.machines.bench.experiments.bandwidth import At
+from rooflab.machines.bench.experiments.bandwidth import StreamCase
 from rooflab.machines.bench.experiments.disk import Disk, DiskRate
 from rooflab.machines.bench.findings import Findings
 from rooflab.machines.bench.kernels.rows import StreamRow
-from rooflab.machines.bench.levels.levels import MAIN_MEMORY, Place
+from rooflab.machines.bench.levels.levels import MAIN_MEMORY, MeasuredLevel
 from rooflab.machines.bench.result.peaks_and_clocks import scopes, theory_clock_hz, theory_source, whole
 from rooflab.machines.bench.run.trials import Samples
 from rooflab.timing import Series
@@ -17,13 +17,15 @@ from rooflab.types.machine import Level, Rate, Scope, Source
 _CLEAR_OF_NEARER = 2.5
 
 
-def levels(found: Findings, source: Source) -> tuple[Level, ...]:
+def levels(findings: Findings, source: Source) -> tuple[Level, ...]:
     """The memory hierarchy near to far, then the disk."""
-    nearer = (None, *found.places)
-    listed = [_level(found, place, before, source) for place, before in zip(found.places, nearer, strict=False)]
-    seen = {place.name for place in found.places}
-    for cache in found.reported:
-        if cache.name not in seen and found.places:
+    nearer = (None, *findings.levels)
+    listed = [
+        _level(findings, place, before, source) for place, before in zip(findings.levels, nearer, strict=False)
+    ]
+    seen = {place.name for place in findings.levels}
+    for cache in findings.reported:
+        if cache.name not in seen and findings.levels:
             # Reported, but no plateau shows it: its roof is unknown, not the next level's.
             level = Level(
                 name=cache.name,
@@ -35,18 +37,18 @@ def levels(found: Findings, source: Source) -> tuple[Level, ...]:
             )
             place = next((k for k, one in enumerate(listed) if one.name > cache.name or one.name == "DRAM"), 0)
             listed.insert(place, level)
-    if isinstance(found.disk, Disk):
-        listed.append(_disk_level(found.disk, source))
+    if isinstance(findings.disk, Disk):
+        listed.append(_disk_level(findings.disk, source))
     return tuple(listed)
 
 
-def _level(found: Findings, place: Place, nearer: Place | None, source: Source) -> Level:
-    rates = [_bandwidth(at, samples, source) for at, samples in _fastest(found.rates, place.name).items()]
-    if len(found.cpus) == 1:
+def _level(findings: Findings, place: MeasuredLevel, nearer: MeasuredLevel | None, source: Source) -> Level:
+    rates = [_bandwidth(at, samples, source) for at, samples in _fastest(findings.rates, place.name).items()]
+    if len(findings.cpus) == 1:
         rates += [whole(rate) for rate in rates]
     cache = place.reported
     main = place.name == MAIN_MEMORY
-    host = found.host
+    host = findings.host
     return Level(
         name=place.name,
         source=source,
@@ -55,17 +57,17 @@ def _level(found: Findings, place: Place, nearer: Place | None, source: Source) 
         shared_by=cache and cache.shared_by,
         line_bytes=cache and cache.line_bytes,
         ways=cache and cache.ways,
-        latency_s=latency_of(found.latency, place, nearer),
-        loaded_latency_s=1 / found.loaded.best if main and found.loaded and found.loaded.values else None,
+        latency_s=latency_of(findings.latency, place, nearer),
+        loaded_latency_s=1 / findings.loaded.best if main and findings.loaded and findings.loaded.values else None,
         latency_source=source,
-        rates=(*rates, *_theoretical_bandwidth(found, place.name, source.date)),
+        rates=(*rates, *_theoretical_bandwidth(findings, place.name, source.date)),
         note=None if main else "capacity is what the bandwidth sweep found",
     )
 
 
-def _fastest(rates: dict[At, Samples], level: str) -> dict[At, Samples]:
+def _fastest(rates: dict[StreamCase, Samples], level: str) -> dict[StreamCase, Samples]:
     """The samples of `level`, those of the fastest register width where several were tried."""
-    best: dict[tuple[StreamRow, Scope], At] = {}
+    best: dict[tuple[StreamRow, Scope], StreamCase] = {}
     for at, samples in rates.items():
         key = (at.row, at.scope)
         if at.level != level or not samples.taken:
@@ -75,7 +77,7 @@ def _fastest(rates: dict[At, Samples], level: str) -> dict[At, Samples]:
     return {at: rates[at] for at in best.values()}
 
 
-def latency_of(latency: dict[int, Series], place: Place, nearer: Place | None) -> float | None:
+def latency_of(latency: dict[int, Series], place: MeasuredLevel, nearer: MeasuredLevel | None) -> float | None:
     """Seconds per load of the level at `place`: the lowest over its working sets, clear of the level before it.
 
     A set of 2.5 times the nearer level has few of its lines there. Larger ones say no more, and other
@@ -93,7 +95,7 @@ def latency_of(latency: dict[int, Series], place: Place, nearer: Place | None) -
     return 1 / latency[max(before)].best if before else None
 
 
-def _bandwidth(at: At, samples: Samples, source: Source) -> Rate:
+def _bandwidth(at: StreamCase, samples: Samples, source: Source) -> Rate:
     series = samples.series
     stores = None
     if at.row.expression.writes:
@@ -114,16 +116,16 @@ def _bandwidth(at: At, samples: Samples, source: Source) -> Rate:
     )
 
 
-def _theoretical_bandwidth(found: Findings, level: str, date: str | None) -> Iterator[Rate]:
+def _theoretical_bandwidth(findings: Findings, level: str, date: str | None) -> Iterator[Rate]:
     """Bytes per cycle of the microarchitecture × measured clock, where both are known."""
-    row, clock = found.microarchitecture, theory_clock_hz(found)
+    row, clock = findings.microarchitecture, theory_clock_hz(findings)
     if row is None or clock is None:
         return
     field = {"L1": "load_bytes", "L2": "l2_bytes"}.get(level)
     per_cycle = getattr(row, field) if field else None
     if field is None or per_cycle is None:
         return
-    for scope, cores in scopes(found):
+    for scope, cores in scopes(findings):
         yield Rate(
             value=cores * per_cycle * clock,
             per_s="byte",

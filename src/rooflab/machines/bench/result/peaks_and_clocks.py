@@ -36,28 +36,28 @@ def theory_source(row: Microarchitecture, field: str, date: str | None) -> Sourc
     return Source("assumed" if field in row.assumed else "derived", ref, date)
 
 
-def scopes(found: Findings) -> tuple[tuple[Scope, int], ...]:
+def scopes(findings: Findings) -> tuple[tuple[Scope, int], ...]:
     """Each scope with its number of cores."""
-    return (("core", 1), ("all", len(found.cpus)))
+    return (("core", 1), ("all", len(findings.cpus)))
 
 
-def theory_clock_hz(found: Findings) -> float | None:
+def theory_clock_hz(findings: Findings) -> float | None:
     """The highest clock measured under load: theory holds at this one."""
-    return max(found.clocks_hz, default=None)
+    return max(findings.clocks_hz, default=None)
 
 
-def peaks(found: Findings, source: Source) -> tuple[Rate, ...]:
+def peaks(findings: Findings, source: Source) -> tuple[Rate, ...]:
     """Arithmetic: for every row and scope the best register width, and theory after it."""
     best: dict[tuple[PeakRow, Scope], tuple[PeakForm, Samples]] = {}
-    for (form, scope), samples in found.peaks.items():
+    for (form, scope), samples in findings.peaks.items():
         key = (form.row, scope)
         if key not in best or samples.series.best > best[key][1].series.best:
             best[key] = (form, samples)
     attained = [_peak(form, scope, samples, source) for (_, scope), (form, samples) in best.items()]
-    if len(found.cpus) == 1:
+    if len(findings.cpus) == 1:
         attained += [whole(rate) for rate in attained]
     rows = list(dict.fromkeys(row for row, _ in best))
-    return (*attained, *_theoretical_peaks(found, rows, source.date), *_sustained(found, source))
+    return (*attained, *_theoretical_peaks(findings, rows, source.date), *_sustained(findings, source))
 
 
 def _unit(row: PeakRow) -> tuple[str, Engine]:
@@ -87,9 +87,9 @@ def _peak(form: PeakForm, scope: Scope, samples: Samples, source: Source) -> Rat
     )
 
 
-def _theoretical_peaks(found: Findings, rows: Iterable[PeakRow], date: str | None) -> Iterator[Rate]:
+def _theoretical_peaks(findings: Findings, rows: Iterable[PeakRow], date: str | None) -> Iterator[Rate]:
     """Cores × clock × lanes × FMA × pipes, where the microarchitecture's table has them."""
-    uarch, clock = found.microarchitecture, theory_clock_hz(found)
+    uarch, clock = findings.microarchitecture, theory_clock_hz(findings)
     if uarch is None or clock is None:
         return
     for row in rows:
@@ -98,7 +98,7 @@ def _theoretical_peaks(found: Findings, rows: Iterable[PeakRow], date: str | Non
         if per_cycle is None:
             continue
         unit, engine = _unit(row)
-        for scope, cores in scopes(found):
+        for scope, cores in scopes(findings):
             yield Rate(
                 value=cores * per_cycle * clock,
                 per_s="op" if unit == "op" else "flop",
@@ -132,12 +132,12 @@ def _table_name(row: PeakRow) -> What:
     return names[(row.what, row.form)]
 
 
-def _sustained(found: Findings, source: Source) -> Iterator[Rate]:
+def _sustained(findings: Findings, source: Source) -> Iterator[Rate]:
     """The last second of a sustained run: what power and temperature leave of the burst."""
-    if not found.sustained:
+    if not findings.sustained:
         return
-    end = found.sustained[-1][0]
-    last = Series(tuple(value for at, value in found.sustained if at >= end - 1))
+    end = findings.sustained[-1][0]
+    last = Series(tuple(value for at, value in findings.sustained if at >= end - 1))
     yield Rate(
         value=last.median,
         per_s="flop",
@@ -146,7 +146,7 @@ def _sustained(found: Findings, source: Source) -> Iterator[Rate]:
         source=source,
         dtype="fp64",
         engine="vector",
-        threads=len(found.cpus),
+        threads=len(findings.cpus),
         median=last.median,
         spread=last.spread,
         runs=last.runs,
@@ -154,9 +154,9 @@ def _sustained(found: Findings, source: Source) -> Iterator[Rate]:
     )
 
 
-def clocks(found: Findings, source: Source) -> tuple[Rate, ...]:
+def clocks(findings: Findings, source: Source) -> tuple[Rate, ...]:
     """The clock under load, and the highest that the system reports."""
-    readings = found.clocks_hz
+    readings = findings.clocks_hz
     rates = []
     if readings:
         series = Series(tuple(readings))
@@ -173,11 +173,11 @@ def clocks(found: Findings, source: Source) -> tuple[Rate, ...]:
                 runs=series.runs,
             )
         )
-    if found.host.reported_max_hz:
+    if findings.host.reported_max_hz:
         reported = Source("derived", "highest clock that the operating system reports", source.date)
         rates.append(
             Rate(
-                value=found.host.reported_max_hz,
+                value=findings.host.reported_max_hz,
                 per_s="cycle",
                 what="reported maximum",
                 basis="theoretical",

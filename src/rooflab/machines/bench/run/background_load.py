@@ -12,7 +12,7 @@ _USER, _NICE, _SYSTEM, _IRQ, _SOFTIRQ, _STEAL = 0, 1, 2, 5, 6, 7
 
 
 @dataclass(frozen=True)
-class Usage:
+class CpuTime:
     """CPU time so far, in seconds: of this process, of all work on the CPUs, stolen from them."""
 
     at_s: float
@@ -22,14 +22,14 @@ class Usage:
 
 
 @dataclass(frozen=True)
-class Background:
+class BackgroundLoad:
     """Shares of the CPUs' time, 0 to 1, that others had and that was stolen."""
 
     others: float
     stolen: float
 
 
-def usage(cpus: Collection[int], root: Path = Path("/")) -> Usage | None:
+def cpu_time(cpus: Collection[int], root: Path = Path("/")) -> CpuTime | None:
     """CPU time used so far on `cpus`; None where the system does not say (no /proc/stat)."""
     try:
         lines = (root / "proc/stat").read_text().splitlines()
@@ -45,14 +45,14 @@ def usage(cpus: Collection[int], root: Path = Path("/")) -> Usage | None:
             busy += sum(ticks[k] for k in (_USER, _NICE, _SYSTEM, _IRQ, _SOFTIRQ))
             stolen += ticks[_STEAL]
     times = os.times()
-    return Usage(time.monotonic(), times.user + times.system, busy / tick, stolen / tick)
+    return CpuTime(time.monotonic(), times.user + times.system, busy / tick, stolen / tick)
 
 
-def background(before: Usage | None, after: Usage | None, cpus: int) -> Background | None:
+def background_load(before: CpuTime | None, after: CpuTime | None, cpus: int) -> BackgroundLoad | None:
     """What others used between two readings, as a share of the CPUs' time; None where it is not known."""
     if before is None or after is None or after.at_s <= before.at_s:
         return None
     span = (after.at_s - before.at_s) * cpus
     own = after.own_s - before.own_s
     others = max(0.0, after.busy_s - before.busy_s - own)
-    return Background(others / span, max(0.0, after.stolen_s - before.stolen_s) / span)
+    return BackgroundLoad(others / span, max(0.0, after.stolen_s - before.stolen_s) / span)

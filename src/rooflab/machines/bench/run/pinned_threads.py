@@ -50,7 +50,7 @@ class Run:
     each_s: tuple[float, ...]
 
 
-class Crew:
+class PinnedThreads:
     """One thread per CPU, pinned for good. Use as a context manager."""
 
     def __init__(self, cpus: Sequence[int]) -> None:
@@ -62,7 +62,7 @@ class Crew:
             for cpu in cpus
         }
 
-    def __enter__(self) -> Crew:
+    def __enter__(self) -> PinnedThreads:
         return self
 
     def __exit__(
@@ -71,8 +71,15 @@ class Crew:
         self._stack.close()
 
     def submit(self, cpu: int, work: Callable[[], object]) -> Future[object]:
-        """Run `work` on the thread pinned to `cpu`."""
-        return self._pools[cpu].submit(work)
+        """Run `work` on the thread pinned to `cpu`.
+
+        Raises:
+            MeasureError: the system starts no further thread.
+        """
+        try:
+            return self._pools[cpu].submit(work)
+        except RuntimeError as error:
+            raise MeasureError(f"CPU {cpu}: {error}; raise the limit on threads or memory") from None
 
     def call(self, cpu: int, work: Callable[[], T]) -> T:
         """What `work` returns on the thread pinned to `cpu`."""
@@ -85,7 +92,9 @@ class Crew:
             MeasureError: two jobs on one CPU: the second would wait for the first, and the first for it.
         """
         if len({job.cpu for job in jobs}) < len(jobs):
-            raise MeasureError(f"crew: got jobs on CPUs {[job.cpu for job in jobs]}, expected one per CPU")
+            raise MeasureError(
+                f"pinned threads: got jobs on CPUs {[job.cpu for job in jobs]}, expected one per CPU"
+            )
         barrier = np.zeros(_BARRIER_BYTES // 8, np.int64)
         where = barrier.ctypes.data + (-barrier.ctypes.data % 64)
         pending: list[Future[object]] = []

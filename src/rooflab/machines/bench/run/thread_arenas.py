@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from rooflab.machines.bench.kernels.jit import Kernel
 from rooflab.machines.bench.run.arena import HUGE_PAGE_BYTES, Arena
-from rooflab.machines.bench.run.pinned_threads import Crew, Job
+from rooflab.machines.bench.run.pinned_threads import Job, PinnedThreads
 from rooflab.machines.bench.run.trials import JITTER_BYTES
 
 # Streams of one kernel start this much further apart than their length, so that equal offsets of two
@@ -16,21 +16,21 @@ SLACK_BYTES = 4 * (_STAGGER_BYTES + JITTER_BYTES) + 64 * 1024
 
 
 @dataclass(frozen=True)
-class Memory:
+class ThreadArenas:
     """The arenas by CPU."""
 
-    arenas: dict[int, Arena]
+    by_cpu: dict[int, Arena]
 
     @staticmethod
-    def touched(crew: Crew, bytes_by_cpu: dict[int, int]) -> Memory:
+    def touched(pinned: PinnedThreads, bytes_by_cpu: dict[int, int]) -> ThreadArenas:
         """Arenas of at least the given sizes, all touched by their CPU's thread."""
-        arenas = {}
+        by_cpu = {}
         for cpu, nbytes in bytes_by_cpu.items():
             whole = -(-(nbytes + SLACK_BYTES) // HUGE_PAGE_BYTES) * HUGE_PAGE_BYTES
-            arenas[cpu] = Arena.reserve(whole)
-        for future in [crew.submit(cpu, arena.touch) for cpu, arena in arenas.items()]:
+            by_cpu[cpu] = Arena.reserve(whole)
+        for future in [pinned.submit(cpu, arena.touch) for cpu, arena in by_cpu.items()]:
             future.result()
-        return Memory(arenas)
+        return ThreadArenas(by_cpu)
 
     def stream_job(self, cpu: int, kernel: Kernel, streams: int, working_set: int) -> Job:
         """A job over `working_set` bytes of `cpu`'s arena, shared evenly by `streams` arrays; one pass.
@@ -39,7 +39,7 @@ class Memory:
         """
         step = kernel.emitted.step_bytes
         nbytes = max(step, working_set // streams // step * step)
-        first = self.arenas[cpu].address
+        first = self.by_cpu[cpu].address
         starts = [first + k * (nbytes + _STAGGER_BYTES if streams > 1 else 0) for k in range(3)]
         a, b, c = (start if k < streams else first for k, start in enumerate(starts))
         return Job(cpu, kernel, nbytes // step, a=a, b=b, c=c, nbytes=nbytes)

@@ -12,7 +12,7 @@ import numpy as np
 
 from rooflab.machines.bench.kernels.jit import Kernel
 from rooflab.machines.bench.run.arena import LINE_BYTES, Arena
-from rooflab.machines.bench.run.pinned_threads import Crew, Job
+from rooflab.machines.bench.run.pinned_threads import Job, PinnedThreads
 from rooflab.timing import Series
 
 # A round starts up to this far into its memory, a line at a time, so that no single placement decides.
@@ -89,13 +89,13 @@ class Bench:
     """What every measurement needs at hand.
 
     Attributes:
-        crew: the pinned threads.
+        pinned: the pinned threads.
         kernels: compiled, by symbol.
         rng: decides the order of trials and the jitter.
         tick: called after each sample; raises to stop.
     """
 
-    crew: Crew
+    pinned: PinnedThreads
     kernels: dict[str, Kernel]
     rng: np.random.Generator
     tick: Callable[[], None] = lambda: None
@@ -104,7 +104,7 @@ class Bench:
         """The core clock of `cpu` now: one add or xor of a dependent chain per cycle."""
         kernel = self.kernels["clock"]
         job = Job(cpu, kernel, _CLOCK_ITERATIONS, a=arena.address, width=0x5DEECE66D)
-        seconds = min(self.crew.run([job]).seconds for _ in range(_CLOCK_READINGS))
+        seconds = min(self.pinned.run([job]).seconds for _ in range(_CLOCK_READINGS))
         return kernel.emitted.operations * _CLOCK_ITERATIONS / seconds
 
     def interleave(
@@ -123,25 +123,25 @@ class Bench:
         With `clocked`, the clock is measured right before and after each sample; the higher reading stands,
         since the chain can only be slowed.
         """
-        found = {trial.key: Samples(trial) for trial in trials}
-        self.take(found.values(), rounds, clocked, budget_s)
-        return found
+        samples = {trial.key: Samples(trial) for trial in trials}
+        self.take(samples.values(), rounds, clocked, budget_s)
+        return samples
 
     def take(
         self,
-        found: Collection[Samples],
+        collected: Collection[Samples],
         rounds: int,
         clocked: Arena | None = None,
         budget_s: float = math.inf,
     ) -> None:
-        """As `interleave`, the samples going into `found` as they are taken: an interruption leaves them there."""
+        """As `interleave`, into `collected` sample by sample: what was taken before an interruption stays."""
         start = time.monotonic()
-        for samples in found:
+        for samples in collected:
             samples.passes = self._calibrated(samples.trial)
         for done in range((1 + _MORE_ROUNDS) * rounds):
             if done >= _FEWEST_ROUNDS and time.monotonic() - start > budget_s:
                 break
-            wanted = [samples for samples in found if done < rounds or not samples.settled]
+            wanted = [samples for samples in collected if done < rounds or not samples.settled]
             if not wanted:
                 break
             for place in self.rng.permutation(len(wanted)):
@@ -152,7 +152,7 @@ class Bench:
         shift = int(self.rng.integers(JITTER_BYTES // LINE_BYTES)) * LINE_BYTES if trial.jitter else 0
         jobs = [_moved(job, shift, passes) for job in trial.jobs]
         before = self.clock_hz(jobs[0].cpu, clocked) if clocked else None
-        seconds = self.crew.run(jobs).seconds
+        seconds = self.pinned.run(jobs).seconds
         after = self.clock_hz(jobs[0].cpu, clocked) if clocked else None
         self.tick()
         return Sample(trial.per_pass * passes / seconds, max(before, after) if before and after else None)
@@ -161,7 +161,7 @@ class Bench:
         """Passes that take `run_s`; the passes made to find out also warm the caches."""
         passes = 1
         while True:
-            seconds = self.crew.run([_moved(job, 0, passes) for job in trial.jobs]).seconds
+            seconds = self.pinned.run([_moved(job, 0, passes) for job in trial.jobs]).seconds
             self.tick()
             if seconds >= trial.run_s / 4:
                 return max(1, round(passes * trial.run_s / seconds))

@@ -137,7 +137,7 @@ class Recorder:
 
 
 def user_line(frames: Any) -> str | None:
-    """File and line of the innermost of `frames` (file, line) that is no library's, else no part of JAX."""
+    """File and line of the innermost of `frames` (file, line) that is not in a library, else not a part of JAX."""
     fallback = None
     for name, line in frames:
         if name.startswith(("<", _OWN)) or "/jax/_src/" in name or "/jaxlib/" in name:

@@ -78,14 +78,14 @@ def walk(
 
 def step(rec: Recorder, eqn: Any, frame: Frame) -> None:
     """Record one equation."""
-    word = vocabulary.load("jax").get(eqn.primitive.name)
-    rule = RULES.get(word.kind if word else "")
-    if word is None and called(eqn) is not None:
+    entry = vocabulary.load("jax").get(eqn.primitive.name)
+    rule = RULES.get(entry.kind if entry else "")
+    if entry is None and called(eqn) is not None:
         rule = RULES["call"]
     if rule is not None:
         results = rule(rec, eqn, frame)
     else:
-        results = record(rec, eqn, frame, word)
+        results = record(rec, eqn, frame, entry)
     for var, value in zip(eqn.outvars, results, strict=True):
         frame.values[var] = value
     if rule is not look or all(frame.free(atom) for atom in eqn.invars if not hasattr(atom, "val")):
@@ -138,31 +138,31 @@ def made(rec: Recorder, frame: Frame, var: Any) -> int:
     return rec.tensor(var.aval, storage=frame.placed.get(var))
 
 
-def record(rec: Recorder, eqn: Any, frame: Frame, word: vocabulary.Word | None) -> list[Value]:
+def record(rec: Recorder, eqn: Any, frame: Frame, entry: vocabulary.Entry | None) -> list[Value]:
     """A row for an equation that one formula counts, or none does."""
     inputs = [value.tensor for value in map(frame.read, eqn.invars) if value.tensor is not None]
-    if word is None:
+    if entry is None:
         outputs = [made(rec, frame, var) for var in eqn.outvars]
         emit(rec, eqn, frame, None, inputs, outputs, {})
         return [Value(index) for index in outputs]
-    attrs = dict(word.attrs)
-    if word.recipe is not None:
-        attrs |= RECIPES[word.recipe](eqn, enter(frame.scope, eqn))
-    if word.kind == "scatter":
+    attrs = dict(entry.attrs)
+    if entry.recipe is not None:
+        attrs |= RECIPES[entry.recipe](eqn, enter(frame.scope, eqn))
+    if entry.kind == "scatter":
         return scatter(rec, eqn, frame, attrs)
-    if word.kind == "reduction" and _elements(eqn.invars[0]) == _elements(eqn.outvars[0]):
+    if entry.kind == "reduction" and _elements(eqn.invars[0]) == _elements(eqn.outvars[0]):
         return look(rec, eqn, frame)  # along dimensions of size 1
-    if word.kind == "cast" and dtype_name(eqn.invars[0].aval) == dtype_name(eqn.outvars[0].aval):
+    if entry.kind == "cast" and dtype_name(eqn.invars[0].aval) == dtype_name(eqn.outvars[0].aval):
         return look(rec, eqn, frame)
-    if word.kind == "cast" and not inputs:
+    if entry.kind == "cast" and not inputs:
         return [frame.read(eqn.invars[0])]
-    if word.kind == "create" and eqn.outvars[0] not in frame.leaving:
+    if entry.kind == "create" and eqn.outvars[0] not in frame.leaving:
         # XLA makes constants and counters where they are read
         outputs = [rec.tensor(var.aval, nbytes=0.0) for var in eqn.outvars]
         emit(rec, eqn, frame, "view", inputs, outputs, {})
         return [Value(index) for index in outputs]
     outputs = [made(rec, frame, var) for var in eqn.outvars]
-    emit(rec, eqn, frame, word.kind, inputs, outputs, attrs)
+    emit(rec, eqn, frame, entry.kind, inputs, outputs, attrs)
     return [Value(index) for index in outputs]
 
 
@@ -221,7 +221,7 @@ def look(rec: Recorder, eqn: Any, frame: Frame) -> list[Value]:
 
 
 def called(eqn: Any) -> Any:
-    """The jaxpr that `eqn` calls with its own operands and results; None where there is no such one."""
+    """The jaxpr that `eqn` calls with its own operands and results; None where there is none."""
     for name in ("jaxpr", "call_jaxpr", "fun_jaxpr", "call"):
         jaxpr = eqn.params.get(name)
         inner = getattr(jaxpr, "jaxpr", jaxpr)

@@ -11,46 +11,46 @@ from typing import Any
 
 from rooflab.types.work import TensorSpec
 from rooflab.work.capture.onnx.contrib import keys_seen
-from rooflab.work.capture.onnx.node import Node, Operand, Piece, part, reshaped
+from rooflab.work.capture.onnx.node import Node, NodeOp, Operand, reshaped, slice_of
 
 
-def attention(node: Node) -> list[Piece]:
+def attention(node: Node) -> list[NodeOp]:
     """Attention of the standard domain: Q, K, V of 3 or 4 dimensions, mask, past keys and values."""
     heads, groups = node.attrs.get("q_num_heads"), node.attrs.get("kv_num_heads")
     four = len(node.spec(0).shape) == 4
     layout = "bhsd" if four else "bshd"
     query = _heads(node.spec(0), heads)
     key, value = (_heads(node.spec(index), groups) for index in (1, 2))
-    pieces = []
+    ops = []
     past = node.input(4)
     if past is not None:
-        pieces.append(_append((key, value)))
+        ops.append(_append((key, value)))
         total = past.shape[2] + key.shape[2 if four else 1]
         key, value = (_longer(spec, total, layout, node.spec(index)) for index, spec in ((4, key), (5, value)))
     attrs = _attrs(layout, causal=bool(node.attrs.get("is_causal")), past=past is not None, mask=node.input(3))
     inputs: tuple[Operand, ...] = (query, key, value, *node.present(3, 4))
     output = reshaped(node.y(), _output_shape(query, value))
-    return [*pieces, Piece("attention", inputs, (output, *node.results()[3:]), attrs)]
+    return [*ops, NodeOp("attention", inputs, (output, *node.results()[3:]), attrs)]
 
 
-def grouped_query(node: Node) -> list[Piece]:
+def grouped_query(node: Node) -> list[NodeOp]:
     """GroupQueryAttention: causal, with a cache, fewer heads of keys and values, sliding window on wish."""
     heads, groups = node.attrs["num_heads"], node.attrs["kv_num_heads"]
     source = node.spec(0)
     batch, steps = source.shape[:2]
     size = node.y().shape[2] // heads
-    query = reshaped(part(source, (batch, steps, heads * size)), (batch, steps, heads, size))
+    query = reshaped(slice_of(source, (batch, steps, heads * size)), (batch, steps, heads, size))
     if node.input(1) is None:  # queries, keys and values packed in the first input
-        rows = part(source, (batch, steps, groups * size))
+        rows = slice_of(source, (batch, steps, groups * size))
         new = [reshaped(rows, (batch, steps, groups, size)) for _ in range(2)]
     else:
         new = [reshaped(node.spec(index), (batch, steps, groups, size)) for index in (1, 2)]
-    pieces = []
+    ops = []
     if node.attrs.get("do_rotary"):
-        pieces += [_rotary(query, "query"), _rotary(new[0], "key")]
+        ops += [_rotary(query, "query"), _rotary(new[0], "key")]
     keys = new
     if node.input(3) is not None:
-        pieces.append(_append(new))
+        ops.append(_append(new))
         total = keys_seen(node.inputs, steps)
         keys = [_longer(spec, total, "bshd", node.spec(3 + index)) for index, spec in enumerate(new)]
     attrs = _attrs("bshd", causal=True, past=node.input(3) is not None, mask=node.input(10))
@@ -58,18 +58,18 @@ def grouped_query(node: Node) -> list[Piece]:
         attrs["window"] = node.attrs["local_window_size"]
     inputs = (query, *keys, *node.present(10, 11))
     output = reshaped(node.y(), (batch, steps, heads, size))
-    return [*pieces, Piece("attention", inputs, (output,), attrs)]
+    return [*ops, NodeOp("attention", inputs, (output,), attrs)]
 
 
-def multi_head(node: Node) -> list[Piece]:
+def multi_head(node: Node) -> list[NodeOp]:
     """MultiHeadAttention: projected queries, keys and values, separate or packed; bias added before."""
     heads, query = node.attrs["num_heads"], node.spec(0)
     batch, steps = query.shape[:2]
     width = node.y().shape[2]
-    pieces = []
+    ops = []
     if len(query.shape) == 5:  # (B, S, heads, 3, D)
         size = query.shape[4]
-        third = part(query, (batch, steps, heads, 1, size))
+        third = slice_of(query, (batch, steps, heads, 1, size))
         specs = [reshaped(third, (batch, steps, heads, size)) for _ in range(3)]
     else:
         packed = node.input(2) is None  # keys and values as (B, L, heads, 2, D)
@@ -82,11 +82,11 @@ def multi_head(node: Node) -> list[Piece]:
     bias = node.input(3)
     if bias is not None and bias.spec is not None:
         for spec, letter in zip(specs, "qkv", strict=True):
-            own = part(bias.spec, spec.shape[2:])
-            pieces.append(Piece("pointwise", (spec, own), (spec,), {"function": "add"}, f"bias_{letter}"))
+            own = slice_of(bias.spec, spec.shape[2:])
+            ops.append(NodeOp("pointwise", (spec, own), (spec,), {"function": "add"}, f"bias_{letter}"))
     past = node.input(6)
     if past is not None:
-        pieces.append(_append(specs[1:]))
+        ops.append(_append(specs[1:]))
         specs[1:] = [
             _longer(spec, past.shape[2] + spec.shape[1], "bshd", node.spec(6 + index))
             for index, spec in enumerate(specs[1:])
@@ -95,10 +95,10 @@ def multi_head(node: Node) -> list[Piece]:
     attrs = _attrs("bshd", causal=bool(node.attrs.get("unidirectional")), past=past is not None, mask=mask)
     output = reshaped(node.y(), (batch, steps, heads, width // heads))
     inputs = ((specs[0]), *specs[1:], *((mask,) if mask else ()))
-    return [*pieces, Piece("attention", inputs, (output,), attrs)]
+    return [*ops, NodeOp("attention", inputs, (output,), attrs)]
 
 
-def projected(node: Node) -> list[Piece]:
+def projected(node: Node) -> list[NodeOp]:
     """Attention and QAttention of ONNX Runtime: the product with the weights of Q, K and V, then attention."""
     quantised = node.op == "QAttention"
     x, weights = node.spec(0), node.spec(1)
@@ -116,17 +116,17 @@ def projected(node: Node) -> list[Piece]:
 
     whole = middle(sum(widths))
     attrs = {"k": hidden, "bias": bool(bias)}
-    project = Piece("matmul", (node.x(0), node.x(1), *bias, *scales), (whole,), attrs, "project")
+    project = NodeOp("matmul", (node.x(0), node.x(1), *bias, *scales), (whole,), attrs, "project")
     query, key, value = (_split(middle(width), heads) for width in widths)
-    pieces = [project]
+    ops = [project]
     if past is not None:
-        pieces.append(_append((key, value)))
+        ops.append(_append((key, value)))
         key, value = (_longer(spec, past.shape[3] + steps, "bshd", past.spec) for spec in (key, value))
     causal = bool(node.attrs.get("unidirectional"))
     attrs = _attrs("bshd", causal=causal, past=past is not None, mask=mask)
     output = reshaped(form, (batch, steps, heads, widths[2] // heads))
     inputs = (query, key, value, *((mask,) if mask is not None else ()))
-    return [*pieces, Piece("attention", inputs, (output,), attrs, "attend")]
+    return [*ops, NodeOp("attention", inputs, (output,), attrs, "attend")]
 
 
 def _attrs(layout: str, *, causal: bool, past: bool, mask: Any) -> dict[str, Any]:
@@ -155,7 +155,7 @@ def _split(spec: TensorSpec, heads: int) -> TensorSpec:
 def _half(spec: TensorSpec, heads: int) -> TensorSpec:
     """Keys or values of a packed (B, L, heads, 2, D)."""
     batch, steps, _, _, size = spec.shape
-    return reshaped(part(spec, (batch, steps, heads, 1, size)), (batch, steps, heads, size))
+    return reshaped(slice_of(spec, (batch, steps, heads, 1, size)), (batch, steps, heads, size))
 
 
 def _longer(spec: TensorSpec, total: int, layout: str, past: TensorSpec | None) -> TensorSpec:
@@ -167,14 +167,14 @@ def _longer(spec: TensorSpec, total: int, layout: str, past: TensorSpec | None) 
     return reshaped(spec, shape, nbytes=spec.nbytes * grown, storage=home.storage, role=home.role, name=home.name)
 
 
-def _append(new: Sequence[TensorSpec]) -> Piece:
+def _append(new: Sequence[TensorSpec]) -> NodeOp:
     """The new keys and values on their way into the cache."""
-    return Piece("copy", tuple(new), tuple(reshaped(spec, spec.shape, storage=-1) for spec in new), {}, "cache")
+    return NodeOp("copy", tuple(new), tuple(reshaped(spec, spec.shape, storage=-1) for spec in new), {}, "cache")
 
 
-def _rotary(spec: TensorSpec, suffix: str) -> Piece:
+def _rotary(spec: TensorSpec, suffix: str) -> NodeOp:
     """Rotary embedding in place: x·cos + y·sin."""
-    return Piece("pointwise", (spec,), (spec,), {"vector": 3, "special": 0}, f"rotary_{suffix}")
+    return NodeOp("pointwise", (spec,), (spec,), {"vector": 3, "special": 0}, f"rotary_{suffix}")
 
 
 def _output_shape(query: TensorSpec, value: TensorSpec) -> tuple[int, ...]:

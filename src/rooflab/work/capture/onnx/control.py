@@ -2,70 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import onnx
 
 from rooflab.errors import RooflabError
-from rooflab.work.capture.onnx.record import Record, Scope
+from rooflab.work.capture.onnx.record import Record, Scope, Visit
 from rooflab.work.capture.onnx.shapes import ShapeError, title
 from rooflab.work.capture.onnx.values import Value, of_constant, of_content, of_type
-
-Env = dict[str, Value]
-Walk = Callable[[Record, Sequence[onnx.NodeProto], Env, Scope], None]
 
 _MOST_UNROLLED = 10_000  # trips of a loop whose shapes change from one to the next
 
 
-def branch_of_if(
-    record: Record,
-    node: onnx.NodeProto,
-    inputs: Sequence[Value | None],
-    attrs: Mapping[str, Any],
-    env: Env,
-    scope: Scope,
-    walk: Walk,
-) -> None:
+def branch_of_if(visit: Visit) -> None:
     """Read the branch that is taken where the condition is known, else both, each stated."""
+    record, node, inputs = visit.record, visit.node, visit.inputs
     condition = inputs[0].content if inputs and inputs[0] is not None else None
-    graphs = (attrs["then_branch"], attrs["else_branch"])
+    graphs = (visit.attrs["then_branch"], visit.attrs["else_branch"])
     if condition is not None:
         chosen = graphs[0] if bool(condition.reshape(-1)[0]) else graphs[1]
-        results = _body(record, chosen, env, [], scope, walk)
-        _bind(env, node.output, results)
+        _bind(visit, _body(visit, chosen, [], visit.scope))
         return
-    found = []
+    branches = []
     for number, graph in enumerate(graphs, 1):
-        inner = scope._replace(branch=f"{title(node)} {number} of 2")
-        found.append(_body(record, graph, env, [], inner, walk))
+        inner = visit.scope._replace(branch=f"{title(node)} {number} of 2")
+        branches.append(_body(visit, graph, [], inner))
     record.unknown[f"{title(node)}: the condition depends on data; both branches are listed"] = None
-    for name, first, second in zip(node.output, *found, strict=True):
+    for name, first, second in zip(node.output, *branches, strict=True):
         larger = first if _elements(first) >= _elements(second) else second
         if first.shape != second.shape:
             record.unknown[
                 f"{title(node)}: its branches give {name!r} different shapes; the larger is assumed"
             ] = None
-        env[name] = larger._replace(content=None, static=False)
+        visit.env[name] = larger._replace(content=None, static=False)
 
 
-def loop(
-    record: Record,
-    node: onnx.NodeProto,
-    inputs: Sequence[Value | None],
-    attrs: Mapping[str, Any],
-    env: Env,
-    scope: Scope,
-    walk: Walk,
-) -> None:
+def loop(visit: Visit) -> None:
     """Read a Loop: the body once, times its trips; trip by trip where shapes change from one to the next."""
-    graph = attrs["body"]
-    trips = _trips(record, node, inputs, graph, env)
-    carried = [value for value in inputs[2:] if value is not None]
+    record, node, scope, graph = visit.record, visit.node, visit.scope, visit.attrs["body"]
+    trips = _trips(visit, graph)
+    carried = [value for value in visit.inputs[2:] if value is not None]
     mark = record.mark()
     try:
-        results = _once(record, node, graph, env, carried, scope._replace(trips=scope.trips * (trips or 1)), walk)
+        results = _once(visit, graph, carried, scope._replace(trips=scope.trips * (trips or 1)))
         changes = any(a.shape != b.shape for a, b in zip(carried, results, strict=False))
     except ShapeError:
         if not trips:
@@ -73,7 +53,7 @@ def loop(
         results, changes = [], True
     if changes and trips and trips <= _MOST_UNROLLED:
         record.back_to(mark)
-        results = _unrolled(record, graph, env, carried, trips, scope, walk)
+        results = _unrolled(visit, graph, carried, trips)
     elif changes:
         record.unknown[f"{title(node)}: shapes change from trip to trip; those of the first are counted"] = None
     if trips is None:
@@ -85,25 +65,18 @@ def loop(
     stacked = [_stacked(record, value, 1 if trips is None else trips) for value in results[len(carried) :]]
     if trips == 0:
         results = carried
-    _bind(env, node.output, [*results[: len(carried)], *stacked])
+    _bind(visit, [*results[: len(carried)], *stacked])
 
 
-def scan(
-    record: Record,
-    node: onnx.NodeProto,
-    inputs: Sequence[Value | None],
-    attrs: Mapping[str, Any],
-    env: Env,
-    scope: Scope,
-    walk: Walk,
-) -> None:
+def scan(visit: Visit) -> None:
     """Read a Scan: its trips are the size of the scanned axis."""
+    record, attrs, scope = visit.record, visit.attrs, visit.scope
     graph, scanned = attrs["body"], attrs["num_scan_inputs"]
     if scope.opsets.get("", 9) < 9:
         raise RooflabError(
-            f"{title(node)}: Scan of opset 8 has a batch of its own; convert the model to opset 9 or later"
+            f"{title(visit.node)}: Scan of opset 8 has a batch of its own; convert the model to opset 9 or later"
         )
-    values = [value for value in inputs if value is not None]
+    values = [value for value in visit.inputs if value is not None]
     states, sequences = values[: len(values) - scanned], values[len(values) - scanned :]
     axes = attrs.get("scan_input_axes") or (0,) * scanned
     trips = sequences[0].shape[axes[0]]
@@ -111,22 +84,21 @@ def scan(
         _typed(record, value, tuple(np.delete(value.shape, axis).tolist()))
         for value, axis in zip(sequences, axes, strict=True)
     ]
-    inside = [_varying(record, value) for value in states]
-    results = _body(record, graph, env, [*inside, *slices], scope._replace(trips=scope.trips * trips), walk)
+    inside = [_varying(value) for value in states]
+    results = _body(visit, graph, [*inside, *slices], scope._replace(trips=scope.trips * trips))
     outputs = attrs.get("scan_output_axes") or (0,) * (len(results) - len(states))
     stacked = [
         _stacked(record, value, trips, axis) for value, axis in zip(results[len(states) :], outputs, strict=True)
     ]
-    _bind(env, node.output, [*(_varying(record, value) for value in results[: len(states)]), *stacked])
+    _bind(visit, [*(_varying(value) for value in results[: len(states)]), *stacked])
 
 
-def _trips(
-    record: Record, node: onnx.NodeProto, inputs: Sequence[Value | None], graph: onnx.GraphProto, env: Env
-) -> int | None:
+def _trips(visit: Visit, graph: onnx.GraphProto) -> int | None:
     """Trips of a Loop: as given, else its constant limit where nothing ends it before; None where unknown."""
-    given = record.sizes.get(_label(node))
-    if given is not None:
-        return given
+    stated = visit.record.sizes.get(_label(visit.node))
+    if stated is not None:
+        return stated
+    inputs = visit.inputs
     limit, condition = inputs[0], inputs[1] if len(inputs) > 1 else None
     if condition is not None and condition.content is not None and not bool(condition.content.reshape(-1)[0]):
         return 0
@@ -151,52 +123,37 @@ def _goes_on(graph: onnx.GraphProto) -> bool:
     )
 
 
-def _once(
-    record: Record,
-    node: onnx.NodeProto,
-    graph: onnx.GraphProto,
-    env: Env,
-    carried: list[Value],
-    scope: Scope,
-    walk: Walk,
-) -> list[Value]:
-    number = _typed(record, None, ())
-    condition = _typed(record, None, (), onnx.TensorProto.BOOL)
-    inside = [_varying(record, value) for value in carried]
-    return [
-        _varying(record, value)
-        for value in _body(record, graph, env, [number, condition, *inside], scope, walk)[1:]
-    ]
+def _once(visit: Visit, graph: onnx.GraphProto, carried: list[Value], scope: Scope) -> list[Value]:
+    number = _typed(visit.record, None, ())
+    condition = _typed(visit.record, None, (), onnx.TensorProto.BOOL)
+    inside = [_varying(value) for value in carried]
+    return [_varying(value) for value in _body(visit, graph, [number, condition, *inside], scope)[1:]]
 
 
-def _unrolled(
-    record: Record, graph: onnx.GraphProto, env: Env, carried: list[Value], trips: int, scope: Scope, walk: Walk
-) -> list[Value]:
+def _unrolled(visit: Visit, graph: onnx.GraphProto, carried: list[Value], trips: int) -> list[Value]:
     values: list[Value] = list(carried)
     results: list[Value] = []
     for number in range(trips):
-        first = record.add(of_content("iteration", np.array(number, np.int64)))
-        going = record.add(of_content("condition", np.array(True)))
-        results = _body(record, graph, env, [first, going, *values], scope, walk)[1:]
+        first = visit.record.add(of_content("iteration", np.array(number, np.int64)))
+        going = visit.record.add(of_content("condition", np.array(True)))
+        results = _body(visit, graph, [first, going, *values], visit.scope)[1:]
         values = results[: len(carried)]
     return results
 
 
-def _body(
-    record: Record, graph: onnx.GraphProto, env: Env, arguments: Sequence[Value], scope: Scope, walk: Walk
-) -> list[Value]:
-    """The outputs of a subgraph; it sees the values around it."""
-    inner = dict(env)
+def _body(visit: Visit, graph: onnx.GraphProto, arguments: Sequence[Value], scope: Scope) -> list[Value]:
+    """The outputs of a subgraph of the node; it sees the values around it."""
+    record, inner = visit.record, dict(visit.env)
     for tensor in graph.initializer:
         inner[tensor.name] = record.add(of_constant(tensor.name, tensor))
     for one, value in zip(graph.input, arguments, strict=False):
         inner[one.name] = value
     declared = {one.name: one.type for one in (*graph.value_info, *graph.output)}
-    walk(record, graph.node, inner, scope._replace(declared={**scope.declared, **declared}))
+    visit.walk(record, graph.node, inner, scope._replace(declared={**scope.declared, **declared}))
     return [inner[one.name] for one in graph.output]
 
 
-def _varying(record: Record, value: Value) -> Value:
+def _varying(value: Value) -> Value:
     """The same value, no longer known before the run: it changes from trip to trip."""
     if value.content is None and not value.static:
         return value
@@ -221,8 +178,8 @@ def _stacked(record: Record, value: Value, trips: int, axis: int = 0) -> Value:
     return _typed(record, value, tuple(shape))
 
 
-def _bind(env: Env, names: Sequence[str], values: Sequence[Value]) -> None:
-    env.update({name: value for name, value in zip(names, values, strict=False) if name})
+def _bind(visit: Visit, values: Sequence[Value]) -> None:
+    visit.env.update({name: value for name, value in zip(visit.node.output, values, strict=False) if name})
 
 
 def _label(node: onnx.NodeProto) -> str:
@@ -233,4 +190,4 @@ def _elements(value: Value) -> int:
     return value.spec.elements if value.spec else 0
 
 
-KINDS = {"If": branch_of_if, "Loop": loop, "Scan": scan}
+READERS = {"If": branch_of_if, "Loop": loop, "Scan": scan}

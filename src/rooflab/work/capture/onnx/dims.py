@@ -37,7 +37,7 @@ def input_sizes(
 
     Raises:
         RooflabError: a dimension without a size, all such in one message; an input without a rank; a size that
-            is no whole number of at least 0.
+            is not a whole number of at least 0.
         UnknownNameError: a size for a name that the model does not have.
     """
     first, names = _names(path, inputs)
@@ -126,7 +126,7 @@ def _check(path: Path, given: Mapping[str, int], names: set[str], asked: set[str
 
 
 def _free(name: str) -> set[str]:
-    """Names in the expression `name`; empty where it is no expression of names."""
+    """Names in the expression `name`; empty where it is not an expression of names."""
     try:
         tree = ast.parse(name.strip(), mode="eval")
     except SyntaxError:

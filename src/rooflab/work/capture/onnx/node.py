@@ -1,4 +1,4 @@
-"""A node of the graph as it is read, and the operations that it is put into words as."""
+"""A node of the graph as it is read, and the operations that it stands for."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Node(NamedTuple):
         return tuple(value for value in self.outputs if value is not None and value.spec is not None)
 
 
-class Piece(NamedTuple):
+class NodeOp(NamedTuple):
     """One operation that a node asks for; most nodes are one.
 
     Attributes:
@@ -99,8 +99,8 @@ def on_chip(spec: TensorSpec) -> TensorSpec:
     return msgspec.structs.replace(spec, nbytes=0.0, storage=-1, role="activation")
 
 
-def part(spec: TensorSpec, shape: tuple[int, ...]) -> TensorSpec:
-    """A part of a tensor, of size `shape`: the same storage, its share of the bytes."""
-    made = msgspec.structs.replace(spec, shape=shape)
-    share = made.elements / spec.elements if spec.elements else 0.0
-    return msgspec.structs.replace(made, nbytes=spec.nbytes * share)
+def slice_of(spec: TensorSpec, shape: tuple[int, ...]) -> TensorSpec:
+    """A slice of a tensor, of size `shape`: the same storage, its share of the bytes."""
+    taken = msgspec.structs.replace(spec, shape=shape)
+    share = taken.elements / spec.elements if spec.elements else 0.0
+    return msgspec.structs.replace(taken, nbytes=spec.nbytes * share)

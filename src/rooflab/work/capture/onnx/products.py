@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 
 from rooflab.work.capture.onnx.einsum import contraction
-from rooflab.work.capture.onnx.node import Node, Operand, Piece, on_chip, part, reshaped
+from rooflab.work.capture.onnx.node import Node, NodeOp, Operand, on_chip, reshaped, slice_of
 
 _INT8_INPUTS = 4  # accuracy_level of MatMulNBits at which A is quantised to int8 before the product
 
 
-def matmul(node: Node) -> list[Piece]:
+def matmul(node: Node) -> list[NodeOp]:
     """MatMul and its like: a, b first; scales, zero points and the like after them.
 
     The row gives the index of b (`b`, default 1) and of a bias (`bias`), where it has one.
@@ -23,7 +23,7 @@ def matmul(node: Node) -> list[Piece]:
     if "compute" in node.row:
         attrs["compute"] = node.row["compute"]
     others = tuple(value for value in node.present(1) if value is not b and value is not bias)
-    return [Piece("matmul", (a, b, *((bias,) if bias else ()), *others), node.results()[:1], attrs)]
+    return [NodeOp("matmul", (a, b, *((bias,) if bias else ()), *others), node.results()[:1], attrs)]
 
 
 def _contracted(shape: tuple[int, ...], transposed: bool, first: bool) -> int:
@@ -32,32 +32,32 @@ def _contracted(shape: tuple[int, ...], transposed: bool, first: bool) -> int:
     return shape[-2]
 
 
-def gemm(node: Node) -> list[Piece]:
+def gemm(node: Node) -> list[NodeOp]:
     """Gemm: alpha·A·B + beta·C; the scalings are part of the product's last step."""
     return matmul(node._replace(row={**node.row, "bias": 2}))
 
 
-def matmul_n_bits(node: Node) -> list[Piece]:
+def matmul_n_bits(node: Node) -> list[NodeOp]:
     """MatMulNBits: A times weights of 2 to 8 bits in blocks with scales; B holds the packed size."""
     attrs = {"k": node.attrs["K"], "weight_bits": node.attrs.get("bits", 4), "bias": node.input(5) is not None}
     if node.attrs.get("accuracy_level") == _INT8_INPUTS:
         attrs["compute"] = "int8"
     bias = (node.x(5),) if node.input(5) is not None else ()
-    return [Piece("matmul", (node.x(0), node.x(1), *bias, *node.present(2, 5)), node.results(), attrs)]
+    return [NodeOp("matmul", (node.x(0), node.x(1), *bias, *node.present(2, 5)), node.results(), attrs)]
 
 
-def einsum(node: Node) -> list[Piece]:
+def einsum(node: Node) -> list[NodeOp]:
     """Einsum: one operand moves or is summed; two multiply; more are contracted from left to right."""
     operands = node.present()
     found = contraction(node.attrs["equation"], [value.shape for value in operands])
     if found.kind == "matmul":
         attrs = {"k": found.k, "fma": found.multiply_adds}
-        return [Piece("matmul", operands, node.results(), attrs)]
+        return [NodeOp("matmul", operands, node.results(), attrs)]
     function = {"pointwise": "mul", "reduction": "sum"}.get(found.kind)
-    return [Piece(found.kind, operands, node.results(), {"function": function} if function else {})]
+    return [NodeOp(found.kind, operands, node.results(), {"function": function} if function else {})]
 
 
-def conv(node: Node) -> list[Piece]:
+def conv(node: Node) -> list[NodeOp]:
     """Conv, ConvTranspose and their quantised forms.
 
     The row gives the index of the weights (`w`, default 1) and of the bias (`bias`, default 2 or none).
@@ -73,17 +73,17 @@ def conv(node: Node) -> list[Piece]:
         "bias": bias is not None,
     }
     note = "the interpolation of its inputs is not counted" if node.op == "DeformConv" else ""
-    return [Piece("conv", (x, w, *((bias,) if bias else ()), *others), node.results(), attrs, note=note)]
+    return [NodeOp("conv", (x, w, *((bias,) if bias else ()), *others), node.results(), attrs, note=note)]
 
 
-def causal_conv(node: Node) -> list[Piece]:
+def causal_conv(node: Node) -> list[NodeOp]:
     """CausalConvWithState: a depthwise convolution over time."""
     attrs = {"kernel": node.spec(1).shape[2:], "groups": node.spec(0).shape[1], "transposed": False}
     bias = node.input(2) is not None
-    return [Piece("conv", node.present(), node.results(), {**attrs, "bias": bias})]
+    return [NodeOp("conv", node.present(), node.results(), {**attrs, "bias": bias})]
 
 
-def rnn(node: Node) -> list[Piece]:
+def rnn(node: Node) -> list[NodeOp]:
     """LSTM, GRU, RNN: one layer, forward, reverse or both; the activations of RNN decide its cell."""
     x, recurrent = node.spec(0), node.spec(2)
     steps, batch, size = x.shape
@@ -108,10 +108,10 @@ def rnn(node: Node) -> list[Piece]:
     states = node.present(5, 7)
     inputs = (node.x(0), *states, *node.present(1, 4), *node.present(4, 5), *node.present(7))
     note = "each sequence is counted at full length" if node.input(4) is not None else ""
-    return [Piece("rnn", inputs, node.results(), attrs, note=note)]
+    return [NodeOp("rnn", inputs, node.results(), attrs, note=note)]
 
 
-def experts(node: Node) -> list[Piece]:
+def experts(node: Node) -> list[NodeOp]:
     """MoE and QMoE: `k` experts a token, two or three products each; only the weights of so many are read."""
     x, router, inner = node.spec(0), node.spec(1), node.spec(2)
     quantised = node.op == "QMoE"
@@ -124,24 +124,29 @@ def experts(node: Node) -> list[Piece]:
     gate = hidden * wide if node.input(third) is not None else 0
     share = min(1.0, tokens * chosen / count)
     touched = max(1, round(count * share))
-    weights: list[Operand] = [part(inner, (touched, *inner.shape[1:])), part(down, (touched, *down.shape[1:]))]
+    weights: list[Operand] = [
+        slice_of(inner, (touched, *inner.shape[1:])),
+        slice_of(down, (touched, *down.shape[1:])),
+    ]
     if gate:
         gates = node.spec(third)
-        weights.append(part(gates, (touched, *gates.shape[1:])))
+        weights.append(slice_of(gates, (touched, *gates.shape[1:])))
     multiply_adds = tokens * chosen * (hidden * wide + narrow * hidden + gate)
     attrs: dict[str, object] = {"fma": multiply_adds, "active": touched}
     if quantised:
         attrs["weight_bits"] = node.attrs.get("expert_weight_bits", 4)
     note = "activation of the experts, their biases and scales are not counted"
-    return [Piece("grouped_matmul", (node.x(0), *weights, node.x(1)), node.results()[:1], attrs, note=note)]
+    return [NodeOp("grouped_matmul", (node.x(0), *weights, node.x(1)), node.results()[:1], attrs, note=note)]
 
 
-def affine_grid(node: Node) -> list[Piece]:
+def affine_grid(node: Node) -> list[NodeOp]:
     """AffineGrid: each point of the grid times a small matrix."""
     theta = node.spec(0)
-    return [Piece("matmul", (node.x(0), on_chip(node.y())), node.results(), {"k": theta.shape[-1]})]
+    return [NodeOp("matmul", (node.x(0), on_chip(node.y())), node.results(), {"k": theta.shape[-1]})]
 
 
-def image_columns(node: Node) -> list[Piece]:
+def image_columns(node: Node) -> list[NodeOp]:
     """Col2Im: overlapping columns added into an image."""
-    return [Piece("pointwise", node.present(0, 1), (reshaped(node.y(), node.spec(0).shape),), {"function": "add"})]
+    return [
+        NodeOp("pointwise", node.present(0, 1), (reshaped(node.y(), node.spec(0).shape),), {"function": "add"})
+    ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -10,7 +10,7 @@ import msgspec
 import onnx
 
 from rooflab.types.work import Graph, Op, TensorSpec
-from rooflab.work.capture.onnx.node import Node, Operand, Piece
+from rooflab.work.capture.onnx.node import Node, NodeOp, Operand
 from rooflab.work.capture.onnx.values import Value
 
 
@@ -30,6 +30,9 @@ class Scope(NamedTuple):
     module: str = ""
     trips: int = 1
     branch: str | None = None
+
+
+Env = dict[str, Value]
 
 
 @dataclass
@@ -61,28 +64,28 @@ class Record:
         self.tensors.append(spec)
         return value._replace(spec=spec, number=len(self.tensors) - 1)
 
-    def emit(self, node: Node, piece: Piece, name: str, scope: Scope, module: str) -> None:
+    def emit(self, node: Node, op: NodeOp, name: str, scope: Scope, module: str) -> None:
         """An operation more."""
-        inputs, outputs = self._indices(piece.inputs), self._indices(piece.outputs)
+        inputs, outputs = self._indices(op.inputs), self._indices(op.outputs)
         self.ops.append(
             Op(
-                name=f"{name}.{piece.suffix}" if piece.suffix else name,
-                kind=piece.kind,
+                name=f"{name}.{op.suffix}" if op.suffix else name,
+                kind=op.kind,
                 inputs=inputs,
                 outputs=outputs,
-                attrs=dict(piece.attrs),
+                attrs=dict(op.attrs),
                 module=module,
                 where=node.name,
                 count=scope.trips,
                 branch=scope.branch,
             )
         )
-        if piece.suffix == "cache":
+        if op.suffix == "cache":
             self.notes["KV caches: new rows are appended in place (past and present share their buffer)"] = None
         if node.op == "DequantizeLinear":
             self.notes["DequantizeLinear runs as written; a runtime may fuse it into products of integers"] = None
-        if piece.note:
-            self.unknown[f"{node.op} {node.name!r}: {piece.note}"] = None
+        if op.note:
+            self.unknown[f"{node.op} {node.name!r}: {op.note}"] = None
 
     def graph(self, conventions: tuple[str, ...]) -> Graph:
         """What was read, as a graph; tensors that no operation touches (folded away, unused) are left out."""
@@ -113,13 +116,36 @@ class Record:
         del self.tensors[tensors:], self.ops[ops:]
 
     def _indices(self, operands: tuple[Operand, ...]) -> tuple[int, ...]:
-        known: dict[int, int] = {}  # a tensor that only this operation sees, given twice as one object
-        found = []
+        numbers: dict[int, int] = {}  # a tensor that only this operation sees, given twice as one object
+        indices = []
         for one in operands:
             if isinstance(one, Value):
-                found.append(one.number)
+                indices.append(one.number)
                 continue
-            if id(one) not in known or one.storage < 0:
-                known[id(one)] = self.add(Value(onnx.TypeProto(), one), one.storage).number
-            found.append(known[id(one)])
-        return tuple(found)
+            if id(one) not in numbers or one.storage < 0:
+                numbers[id(one)] = self.add(Value(onnx.TypeProto(), one), one.storage).number
+            indices.append(numbers[id(one)])
+        return tuple(indices)
+
+
+class Visit(NamedTuple):
+    """One node as the walk comes to it.
+
+    Attributes:
+        record: what has been read so far; its operations go there.
+        inputs: the node's, None where an optional one is left out.
+        env: values by name; its outputs go there.
+        scope: where in the model the node stands.
+        walk: reads the nodes of a subgraph.
+    """
+
+    record: Record
+    node: onnx.NodeProto
+    inputs: Sequence[Value | None]
+    attrs: Mapping[str, Any]
+    env: Env
+    scope: Scope
+    walk: Walk
+
+
+Walk = Callable[[Record, Sequence[onnx.NodeProto], Env, Scope], None]

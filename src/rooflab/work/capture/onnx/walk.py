@@ -15,13 +15,11 @@ from rooflab.work import vocabulary
 from rooflab.work.capture.onnx import control
 from rooflab.work.capture.onnx.fold import folded
 from rooflab.work.capture.onnx.load import opsets
-from rooflab.work.capture.onnx.node import MissingInputError, Node, Piece
-from rooflab.work.capture.onnx.recipes import pieces
-from rooflab.work.capture.onnx.record import Record, Scope
+from rooflab.work.capture.onnx.node import MissingInputError, Node, NodeOp
+from rooflab.work.capture.onnx.recipes import ops_of
+from rooflab.work.capture.onnx.record import Env, Record, Scope, Visit
 from rooflab.work.capture.onnx.shapes import ShapeError, output_types, title
 from rooflab.work.capture.onnx.values import Value, attributes, of_constant, of_content, of_type
-
-Env = dict[str, Value]
 
 _STANDARD = ("", "ai.onnx")
 _VIEWS = ("Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Dropout", "BitCast")
@@ -55,9 +53,9 @@ def _read(record: Record, node: onnx.NodeProto, env: Env, scope: Scope) -> None:
         _call(record, node, function, env, scope)
         return
     inputs = tuple(_lookup(node, name, env) if name else None for name in node.input)
-    attrs = attributes(node)
-    if not _at_load(record, node, inputs, attrs, env, scope):
-        _run(record, node, inputs, attrs, env, scope)
+    visit = Visit(record, node, inputs, attributes(node), env, scope, walk)
+    if not _at_load(visit):
+        _run(visit)
 
 
 def module_path(node: onnx.NodeProto, scope: Scope) -> str:
@@ -90,30 +88,24 @@ def _lookup(node: onnx.NodeProto, name: str, env: Mapping[str, Value]) -> Value:
     return env[name]
 
 
-def _at_load(
-    record: Record,
-    node: onnx.NodeProto,
-    inputs: Sequence[Value | None],
-    attrs: Mapping[str, Any],
-    env: Env,
-    scope: Scope,
-) -> bool:
-    """Whether the node is worked out when the model is loaded; its outputs are in `env` then."""
+def _at_load(visit: Visit) -> bool:
+    """Whether the node is worked out when the model is loaded; its outputs are in `visit.env` then."""
+    record, node, inputs, attrs, env, scope, _ = visit
     standard = node.domain in _STANDARD
     if standard and node.op_type == "Constant":
         env[node.output[0]] = record.add(_constant(node, attrs))
         return True
     if standard:
-        found = folded(node.op_type, inputs, attrs, len(node.output))
-        if found is not None:
-            for name, content in zip(node.output, found, strict=False):
+        contents = folded(node.op_type, inputs, attrs, len(node.output))
+        if contents is not None:
+            for name, content in zip(node.output, contents, strict=False):
                 env[name] = record.add(of_content(name, content))
             record.folded += 1
             return True
-    given = [value for value in inputs if value is not None]
-    if not given or not all(value.static for value in given) or node.op_type in _NEVER_AT_LOAD + _PACKED:
+    present = [value for value in inputs if value is not None]
+    if not present or not all(value.static for value in present) or node.op_type in _NEVER_AT_LOAD + _PACKED:
         return False
-    if standard and node.op_type in control.KINDS:
+    if standard and node.op_type in control.READERS:
         return False
     for name, kind in output_types(node, inputs, attrs, scope.opsets, scope.declared, record.sizes).items():
         env[name] = record.add(of_type(name, kind, "parameter")._replace(static=True))
@@ -134,18 +126,12 @@ def _constant(node: onnx.NodeProto, attrs: Mapping[str, Any]) -> Value:
     return of_content(name, np.array(value, np.float32 if key.startswith("value_float") else np.int64))
 
 
-def _run(
-    record: Record,
-    node: onnx.NodeProto,
-    inputs: tuple[Value | None, ...],
-    attrs: Mapping[str, Any],
-    env: Env,
-    scope: Scope,
-) -> None:
+def _run(visit: Visit) -> None:
     """Record what the node asks for."""
+    record, node, inputs, attrs, env, scope, _ = visit
     standard = node.domain in _STANDARD
-    if standard and node.op_type in control.KINDS:
-        control.KINDS[node.op_type](record, node, inputs, attrs, env, scope, walk)
+    if standard and node.op_type in control.READERS:
+        control.READERS[node.op_type](visit)
         return
     types = output_types(node, inputs, attrs, scope.opsets, scope.declared, record.sizes)
     shared = inputs[0].spec if inputs and inputs[0] is not None and node.op_type in _VIEWS and standard else None
@@ -154,26 +140,26 @@ def _run(
         storage = shared.storage if shared is not None and _same_bytes(shared, value.spec) else -1
         env[name] = record.add(value, storage)
     name = node.op_type if standard else f"{node.domain}.{node.op_type}"
-    word = vocabulary.load("onnx").get(name) or (
+    entry = vocabulary.load("onnx").get(name) or (
         vocabulary.load("onnx").get(node.op_type) if _misplaced(node, scope) else None
     )
-    made = Node(
+    read = Node(
         op=node.op_type,
         name=node.name or next((one for one in node.output if one), node.op_type),
-        inputs=inputs,
+        inputs=tuple(inputs),
         outputs=tuple(env[one] if one else None for one in node.output),
         attrs=attrs,
-        row=word.attrs if word else {},
+        row=entry.attrs if entry else {},
         opset=scope.opsets.get("" if standard else node.domain, 1),
     )
     shown = name.removeprefix("com.microsoft.")
     module = module_path(node, scope)
-    if word is None:
-        record.emit(made, Piece(None, made.present(), made.results()), shown, scope, module)
+    if entry is None:
+        record.emit(read, NodeOp(None, read.present(), read.results()), shown, scope, module)
         return
     try:
-        for piece in pieces(made, word.kind, word.recipe):
-            record.emit(made, piece, shown, scope, module)
+        for op in ops_of(read, entry.kind, entry.recipe):
+            record.emit(read, op, shown, scope, module)
     except MissingInputError as error:
         raise RooflabError(f"{error}; the node is incomplete") from None
     except _DAMAGED as error:
@@ -195,9 +181,9 @@ def _call(record: Record, node: onnx.NodeProto, function: onnx.FunctionProto, en
     """Read the body of one of the model's own functions with the node's inputs and attributes."""
     inner: Env = {}
     for position, name in enumerate(function.input):
-        given = node.input[position] if position < len(node.input) else ""
-        if given:
-            inner[name] = _lookup(node, given, env)
+        outer = node.input[position] if position < len(node.input) else ""
+        if outer:
+            inner[name] = _lookup(node, outer, env)
     values = {one.name: one for one in function.attribute_proto}
     values.update({one.name: one for one in node.attribute})
     body = [_bound(one, values, inner.keys(), set(function.input)) for one in function.node]
@@ -210,10 +196,10 @@ def _call(record: Record, node: onnx.NodeProto, function: onnx.FunctionProto, en
 
 
 def _bound(
-    node: onnx.NodeProto, values: Mapping[str, onnx.AttributeProto], given: Iterable[str], formal: set[str]
+    node: onnx.NodeProto, values: Mapping[str, onnx.AttributeProto], passed: Iterable[str], formal: set[str]
 ) -> onnx.NodeProto:
     """A node of a function's body: attributes filled in, inputs that the caller left out taken away."""
-    left_out = formal - set(given)
+    left_out = formal - set(passed)
     refers = any(one.ref_attr_name or one.type == onnx.AttributeProto.GRAPH for one in node.attribute)
     if not refers and not left_out.intersection(node.input):
         return node
@@ -225,7 +211,7 @@ def _bound(
             copy = bound.attribute.add()
             copy.CopyFrom(one)
             if one.type == onnx.AttributeProto.GRAPH:
-                inside = [_bound(each, values, given, formal) for each in one.g.node]
+                inside = [_bound(each, values, passed, formal) for each in one.g.node]
                 del copy.g.node[:]
                 copy.g.node.extend(inside)
         elif one.ref_attr_name in values:

@@ -145,7 +145,7 @@ def _counts(lib: Library, uops: Sequence[Any]) -> Counts:
 
     The rules are those of tinygrad's Estimates.from_uops with index arithmetic left out.
     """
-    ops, words = lib.ops, vocabulary.load("tinygrad")
+    ops, entries = lib.ops, vocabulary.load("tinygrad")
     addressing: set[Any] = set()
     for uop in uops:
         if uop.op in (ops.INDEX, ops.SHRINK):
@@ -166,9 +166,9 @@ def _counts(lib: Library, uops: Sequence[Any]) -> Counts:
             trips *= int(uop.src[0].ssimplify())
         elif uop.op in moved:
             _access(lib, uop, trips, moved[uop.op], accesses)
-        elif uop.op.name in words and uop not in addressing:
+        elif uop.op.name in entries and uop not in addressing:
             runs = trips * uop.max_numel()
-            engine = words[uop.op.name].attrs["engine"]
+            engine = entries[uop.op.name].attrs["engine"]
             dtype = dtype_name(uop.src[-1].dtype if uop.op.name.startswith("CMP") else uop.dtype)
             floating = dtype.startswith(("fp", "bf"))
             totals[engine if floating else "logic"] += runs * (2 if uop.op.name == "MULACC" else 1)

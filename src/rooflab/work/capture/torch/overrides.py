@@ -124,7 +124,7 @@ def _followed(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _asked(recorder: Any, func: Any, args: tuple, kwargs: Mapping[str, Any]) -> Any:
-    """The answer to a question about a fake tensor, which is no operation."""
+    """The answer to a question about a fake tensor, which is not an operation."""
     return func(*args, **kwargs)
 
 

@@ -1,4 +1,4 @@
-"""From an operator of PyTorch to how it is recorded: its word in the vocabulary, read against its schema."""
+"""From an operator of PyTorch to how it is recorded: its entry in the vocabulary, read against its schema."""
 
 from __future__ import annotations
 
@@ -49,18 +49,18 @@ def plan(func: Any) -> Plan:
         return Plan(func.name(), None, None, None, (), frozenset(), {}, (), None, {}, True)
     namespace, _, packet = func._schema.name.partition("::")
     name = f"{namespace}.{packet}"
-    word, foreach = _word(name)
+    entry, foreach = _entry(name)
     places = {
         one.name: (position, one.default_value if one.has_default_value() else None)
         for position, one in enumerate(func._schema.arguments)
     }
-    kind = word.kind if word else "view" if func.is_view else None
+    kind = entry.kind if entry else "view" if func.is_view else None
     # prim operators (the device of a fake tensor) are not in the dispatcher's table
     composite = namespace != "prim" and torch._C._dispatch_has_kernel_for_dispatch_key(
         func.name(), "CompositeImplicitAutograd"
     )
     fixed, derived = {}, []
-    for attr, value in (word.attrs if word else {}).items():
+    for attr, value in (entry.attrs if entry else {}).items():
         if isinstance(value, (vocabulary.Argument, vocabulary.Given, vocabulary.Size)):
             if value.name in places:
                 derived.append((attr, value))
@@ -69,35 +69,35 @@ def plan(func: Any) -> Plan:
     if foreach and kind == "pointwise":
         fixed["foreach"] = True
     inputs = None
-    if word and word.inputs is not None:
-        inputs = tuple((*places[one], one) for one in word.inputs if one in places)
+    if entry and entry.inputs is not None:
+        inputs = tuple((*places[one], one) for one in entry.inputs if one in places)
         inputs = tuple((position, one, default) for position, default, one in inputs)
     written, skip = _written(func, places)
     return Plan(
         name,
         kind,
         inputs,
-        word.outputs if word else None,
+        entry.outputs if entry else None,
         written,
         skip,
         fixed,
         tuple(derived),
-        RECIPES[word.recipe] if word and word.recipe else None,
+        RECIPES[entry.recipe] if entry and entry.recipe else None,
         places,
-        bool(word) or func.is_view or not composite,
+        bool(entry) or func.is_view or not composite,
     )
 
 
-def _word(name: str) -> tuple[vocabulary.Word | None, bool]:
-    """The word for `name` or for the op it is a form of (in place, of a list), and whether it is of a list."""
-    words = vocabulary.load("torch")
+def _entry(name: str) -> tuple[vocabulary.Entry | None, bool]:
+    """The entry for `name` or for the op it is a form of (in place, of a list), and whether it is of a list."""
+    entries = vocabulary.load("torch")
     plain = name.rstrip("_") if not name.endswith("__") else name
     for form in (name, plain):
-        if form in words:
-            return words[form], "._foreach_" in form
+        if form in entries:
+            return entries[form], "._foreach_" in form
     if "._foreach_" in plain:
         single = plain.replace("._foreach_", ".")
-        return words.get(single), True
+        return entries.get(single), True
     return None, False
 
 

@@ -1,4 +1,4 @@
-"""One operation written by hand: `rooflab op matmul 4096x4096 4096x4096`, the what-if in one line."""
+"""A graph of one operation, from its kind, the shapes of its operands and its settings."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 from rooflab.dtypes import dtype as number_format
 from rooflab.errors import RooflabError, UnknownNameError
 from rooflab.types.work import Graph, Op
-from rooflab.work.hand.operands import Made, Operand
-from rooflab.work.hand.tables import BUILDERS, POINTWISE
+from rooflab.work.by_hand.operands import Operand, Operation
+from rooflab.work.by_hand.tables import BUILDERS, POINTWISE
 
 _SHAPE = re.compile(r"\d+(?:[x×X*,]\d+)*")
 _EXAMPLE = "such as 4096x1024, or 4096x1024:int8 for a number format of its own"
@@ -40,33 +40,33 @@ def graph(kind: str, shapes: Iterable[Shape], *, dtype: str = "fp32", **attrs: A
     builder = _builder(name, kind)
     base = number_format(dtype).name
     operands = tuple(_operand(shape, base) for shape in shapes)
-    known = settings(name)
+    defaults = settings(name)
     for attr in attrs:
-        if attr not in known:
-            raise UnknownNameError(f"setting of {name}", attr, known, _takes(name, known))
-    for attr, default in known.items():
+        if attr not in defaults:
+            raise UnknownNameError(f"setting of {name}", attr, defaults, _takes(name, defaults))
+    for attr, default in defaults.items():
         if default is inspect.Parameter.empty and attr not in attrs:
             raise RooflabError(f"{name} needs its {attr}, expected such as {attr}=8 (--{attr} 8)")
         if isinstance(default, bool) and not isinstance(attrs.get(attr, default), bool):
             raise RooflabError(f"{name}: {attr} is {attrs[attr]!r}, expected True or False")
     try:
-        made = builder(operands, **attrs)
+        operation = builder(operands, **attrs)
     except RooflabError as error:
         raise RooflabError(f"{name}: {error}") from None
     except TypeError:
         # The builders compute with what they are given: a text where a number belongs is met there.
-        given = ", ".join(f"{attr}={value!r}" for attr, value in attrs.items())
-        raise RooflabError(f"{name}: {given}: a value of the wrong type {_takes(name, known)}") from None
+        settled = ", ".join(f"{attr}={value!r}" for attr, value in attrs.items())
+        raise RooflabError(f"{name}: {settled}: a value of the wrong type {_takes(name, defaults)}") from None
     op = Op(
         name=name,
-        kind=made.kind,
-        inputs=tuple(range(len(made.inputs))),
-        outputs=tuple(range(len(made.inputs), len(made.inputs) + len(made.outputs))),
-        attrs=made.attrs,
-        phase="optimizer" if made.kind == "optimizer" else "forward",
+        kind=operation.kind,
+        inputs=tuple(range(len(operation.inputs))),
+        outputs=tuple(range(len(operation.inputs), len(operation.inputs) + len(operation.outputs))),
+        attrs=operation.attrs,
+        phase="optimizer" if operation.kind == "optimizer" else "forward",
     )
-    specs = (*made.inputs, *made.outputs)
-    return Graph(framework="hand", tensors=specs, ops=(op,), conventions=made.conventions)
+    specs = (*operation.inputs, *operation.outputs)
+    return Graph(framework="hand", tensors=specs, ops=(op,), conventions=operation.conventions)
 
 
 def kinds() -> tuple[str, ...]:
@@ -99,34 +99,34 @@ def shape(text: str) -> tuple[tuple[int, ...], str | None]:
 
 def title(kind: str, shapes: Iterable[Shape], dtype: str) -> str:
     """What a report of it is called: "matmul 4096x1024 1024x4096 bf16"."""
-    words = [each if isinstance(each, str) else "x".join(map(str, _sizes(each))) for each in shapes]
-    return " ".join((kind, *words, number_format(dtype).name))
+    sizes = [each if isinstance(each, str) else "x".join(map(str, _sizes(each))) for each in shapes]
+    return " ".join((kind, *sizes, number_format(dtype).name))
 
 
-def _builder(name: str, asked: str) -> Callable[..., Made]:
-    found = BUILDERS.get(name) or POINTWISE.get(name)
-    if found is None:
+def _builder(name: str, asked: str) -> Callable[..., Operation]:
+    builder = BUILDERS.get(name) or POINTWISE.get(name)
+    if builder is None:
         raise UnknownNameError("operation", asked, (*BUILDERS, *POINTWISE), "(`rooflab op --list` shows all)")
-    return found
+    return builder
 
 
-def _takes(name: str, known: Mapping[str, Any]) -> str:
-    written = (n if d is inspect.Parameter.empty else f"{n}={d}" for n, d in known.items())
-    return f"({name} takes {', '.join(written)})" if known else f"({name} takes none)"
+def _takes(name: str, defaults: Mapping[str, Any]) -> str:
+    written = (n if d is inspect.Parameter.empty else f"{n}={d}" for n, d in defaults.items())
+    return f"({name} takes {', '.join(written)})" if defaults else f"({name} takes none)"
 
 
-def _operand(given: Shape, base: str) -> Operand:
-    if isinstance(given, str):
-        sizes, own = shape(given)
+def _operand(written: Shape, base: str) -> Operand:
+    if isinstance(written, str):
+        sizes, own = shape(written)
     else:
-        sizes, own = _sizes(given), None
+        sizes, own = _sizes(written), None
     if any(size < 0 for size in sizes):
         raise RooflabError(f"shape {sizes} has a negative size, expected sizes of 0 or more")
     return Operand(sizes, own or base)
 
 
-def _sizes(given: int | Sequence[int]) -> tuple[int, ...]:
-    sizes = (given,) if isinstance(given, int) or not isinstance(given, Iterable) else tuple(given)
+def _sizes(written: int | Sequence[int]) -> tuple[int, ...]:
+    sizes = (written,) if isinstance(written, int) or not isinstance(written, Iterable) else tuple(written)
     if not all(isinstance(size, int) for size in sizes):
-        raise RooflabError(f"shape {given!r} is not of whole numbers, expected {_EXAMPLE}")
+        raise RooflabError(f"shape {written!r} is not of whole numbers, expected {_EXAMPLE}")
     return sizes

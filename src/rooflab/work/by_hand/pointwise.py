@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from rooflab.work.by_hand.operands import Operand, Operation, broadcast, expect, operation
 from rooflab.work.formulas.functions import REAL
-from rooflab.work.hand.operands import Made, Operand, broadcast, expect, made
 
 # fmt: off
 _TWO = [
@@ -81,7 +81,7 @@ _LOGICAL = frozenset(
 _LEFT_OUT = frozenset(["max", "min", "cast", "view_as_real", "view_as_complex"])
 
 
-def _pointwise(operands: tuple[Operand, ...], function: str, arity: int) -> Made:
+def _pointwise(operands: tuple[Operand, ...], function: str, arity: int) -> Operation:
     expect(operands, 1, arity, f"{arity} operands, or one shape that all of them have")
     if len(operands) == 1:
         operands = operands * arity
@@ -91,7 +91,7 @@ def _pointwise(operands: tuple[Operand, ...], function: str, arity: int) -> Made
     if function == "where":
         operands = (operands[0]._replace(dtype="bool"), *operands[1:])
         out = out._replace(dtype=operands[1].dtype)
-    return made("pointwise", [(each, "input") for each in operands], [out], {"function": function})
+    return operation("pointwise", [(each, "input") for each in operands], [out], {"function": function})
 
 
 def _by_hand(name: str) -> bool:
@@ -102,11 +102,11 @@ def _arity(name: str) -> int:
     return 2 if name in _TWO else 3 if name in _THREE else 1
 
 
-def _builder(name: str) -> Callable[..., Made]:
-    def build(operands: tuple[Operand, ...]) -> Made:
+def _builder(name: str) -> Callable[..., Operation]:
+    def build(operands: tuple[Operand, ...]) -> Operation:
         return _pointwise(operands, name, _arity(name))
 
     return build
 
 
-POINTWISE: dict[str, Callable[..., Made]] = {name: _builder(name) for name in sorted(REAL) if _by_hand(name)}
+POINTWISE: dict[str, Callable[..., Operation]] = {name: _builder(name) for name in sorted(REAL) if _by_hand(name)}

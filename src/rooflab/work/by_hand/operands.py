@@ -23,7 +23,7 @@ class Operand(NamedTuple):
         return "x".join(map(str, self.shape)) or "scalar"
 
 
-class Made(NamedTuple):
+class Operation(NamedTuple):
     """One operation: a kind of the formulas, its tensors, its attributes, what was assumed."""
 
     kind: str
@@ -33,20 +33,20 @@ class Made(NamedTuple):
     conventions: tuple[str, ...] = ()
 
 
-def made(
+def operation(
     kind: str,
     inputs: Sequence[tuple[Operand, str]],
     outputs: Sequence[Operand | int],
     attrs: Mapping[str, Any],
     conventions: tuple[str, ...] = (),
-) -> Made:
+) -> Operation:
     """The operation; an output that is a number is the input of that number, written in place."""
     ins = tuple(_spec(operand, number, role) for number, (operand, role) in enumerate(inputs))
     outs = tuple(
         ins[each] if isinstance(each, int) else _spec(each, len(ins) + number, "activation")
         for number, each in enumerate(outputs)
     )
-    return Made(kind, ins, outs, attrs, conventions)
+    return Operation(kind, ins, outs, attrs, conventions)
 
 
 def expect(operands: Sequence[Operand], least: int, most: int, what: str) -> None:
@@ -93,12 +93,12 @@ def tuple_of(value: Any, length: int, name: str, least: int = 1) -> tuple[int, .
     Raises:
         RooflabError: another length, or a number under `least`.
     """
-    found = (value,) * length if isinstance(value, int) else tuple(value)
-    if len(found) != length:
-        raise RooflabError(f"{name} is {found}, expected one number or {length}")
-    for one in found:
+    values = (value,) * length if isinstance(value, int) else tuple(value)
+    if len(values) != length:
+        raise RooflabError(f"{name} is {values}, expected one number or {length}")
+    for one in values:
         at_least(one, name, least)
-    return found
+    return values
 
 
 def at_least(value: Any, name: str, least: int) -> None:

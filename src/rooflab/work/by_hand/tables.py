@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rooflab.work.hand import dense, memory_ops
-from rooflab.work.hand.operands import Made
-from rooflab.work.hand.pointwise import POINTWISE as POINTWISE
+from rooflab.work.by_hand import dense, memory_ops
+from rooflab.work.by_hand.operands import Operation
+from rooflab.work.by_hand.pointwise import POINTWISE as POINTWISE
 
-BUILDERS: dict[str, Callable[..., Made]] = {
+BUILDERS: dict[str, Callable[..., Operation]] = {
     "matmul": dense.matmul,
     "bmm": dense.matmul,
     "gemm": dense.matmul,

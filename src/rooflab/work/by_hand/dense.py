@@ -8,23 +8,23 @@ from collections.abc import Callable
 from typing import Any
 
 from rooflab.errors import RooflabError
-from rooflab.work.formulas.attention import CAUSAL_FROM
-from rooflab.work.hand.operands import (
-    Made,
+from rooflab.work.by_hand.operands import (
     Operand,
+    Operation,
     at_least,
     broadcast,
     expect,
     expect_rank,
-    made,
+    operation,
     tuple_of,
 )
+from rooflab.work.formulas.attention import CAUSAL_FROM
 
 # What libraries give a product of narrow numbers in.
 _WIDER = {"int8": "int32", "int4": "int32", "fp8": "bf16", "fp6": "bf16", "fp4": "bf16"}
 
 
-def matmul(operands: tuple[Operand, ...], *, bias: bool = False, out: str | None = None) -> Made:
+def matmul(operands: tuple[Operand, ...], *, bias: bool = False, out: str | None = None) -> Operation:
     """A · b with NumPy's rules for vectors and batches; `out` is the result's number format."""
     expect(operands, 2, 2, "a (… × m × k) and b (… × k × n)")
     a, b = operands
@@ -39,7 +39,7 @@ def matmul(operands: tuple[Operand, ...], *, bias: bool = False, out: str | None
     return _product(a, b, result, k, bias, columns)
 
 
-def linear(operands: tuple[Operand, ...], *, bias: bool = False, out: str | None = None) -> Made:
+def linear(operands: tuple[Operand, ...], *, bias: bool = False, out: str | None = None) -> Operation:
     """X · wᵀ (+ bias): x is (… × features in), w is (features out × features in), as PyTorch stores it."""
     expect(operands, 2, 2, "x (… × in) and w (out × in)")
     x, w = operands
@@ -51,12 +51,12 @@ def linear(operands: tuple[Operand, ...], *, bias: bool = False, out: str | None
     return _product(x, w, result, w.shape[1], bias, w.shape[:1])
 
 
-def _product(a: Operand, b: Operand, result: Operand, k: int, bias: bool, width: tuple[int, ...]) -> Made:
+def _product(a: Operand, b: Operand, result: Operand, k: int, bias: bool, width: tuple[int, ...]) -> Operation:
     added = [(Operand(width or (1,), result.dtype), "parameter")] if bias else []
     attrs = {"k": k, "bias": True} if bias else {"k": k}
     if b.dtype in ("int4", "fp4") and a.dtype != b.dtype:
         attrs["weight_bits"] = 4
-    return made("matmul", [(a, "input"), (b, "input"), *added], [result], attrs)
+    return operation("matmul", [(a, "input"), (b, "input"), *added], [result], attrs)
 
 
 def _result(a: Operand) -> str:
@@ -72,7 +72,7 @@ def conv(
     groups: int = 1,
     bias: bool = False,
     transposed: bool = False,
-) -> Made:
+) -> Operation:
     """A convolution of x (N × C × spatial…) with w (Cout × C/groups × kernel…); padding may be "same"."""
     expect(operands, 2, 2, "x (N × C × spatial…) and w (Cout × C/groups × kernel…)")
     x, w = operands
@@ -95,12 +95,12 @@ def conv(
     y = Operand((x.shape[0], channels, *sizes), _result(x))
     attrs = {"kernel": kernel, "groups": groups, "transposed": transposed, "bias": bias}
     added = [(Operand((channels,), y.dtype), "parameter")] if bias else []
-    return made("conv", [(x, "input"), (w, "parameter"), *added], [y], attrs)
+    return operation("conv", [(x, "input"), (w, "parameter"), *added], [y], attrs)
 
 
-def _of_rank(rank: int) -> Callable[..., Made]:
+def _of_rank(rank: int) -> Callable[..., Operation]:
     @functools.wraps(conv)
-    def build(operands: tuple[Operand, ...], **settings: Any) -> Made:
+    def build(operands: tuple[Operand, ...], **settings: Any) -> Operation:
         if operands:
             expect_rank(operands[0], "x", range(rank + 2, rank + 3), f"N × C and {rank} of space")
         return conv(operands, **settings)
@@ -137,7 +137,7 @@ def attention(
     fused: bool = True,
     layout: str = "bhsd",
     causal_from: str = "bottom_right",
-) -> Made:
+) -> Operation:
     """softmax(q · kᵀ) · v: q, k and v are B × H × S × D (bshd: B × S × H × D); k and v are as q if not given.
 
     Causal from the bottom right: the last query stands at the last key, so that one token that is decoded
@@ -171,9 +171,9 @@ def attention(
         raise RooflabError(f"causal_from is {causal_from!r}, expected {' or '.join(map(repr, CAUSAL_FROM))}")
     attrs["causal_from"] = causal_from
     pairs = "causal pairs counted exactly" if attrs["causal"] else "all pairs of queries and keys"
-    said = f"attention: {pairs}, {'fused' if fused else 'unfused: scores cross memory'}"
+    convention = f"attention: {pairs}, {'fused' if fused else 'unfused: scores cross memory'}"
     out = q._replace(shape=(*q.shape[:-1], v.shape[-1]))
-    return made("attention", [(each, "input") for each in (q, k, v)], [out], attrs, (said,))
+    return operation("attention", [(each, "input") for each in (q, k, v)], [out], attrs, (convention,))
 
 
 def lstm(
@@ -184,7 +184,7 @@ def lstm(
     bidirectional: bool = False,
     projection: int = 0,
     bias: bool = True,
-) -> Made:
+) -> Operation:
     """An LSTM over x (steps × batch × features)."""
     return _recurrent(operands, "lstm", 4, hidden, layers, bidirectional, projection, bias)
 
@@ -196,7 +196,7 @@ def gru(
     layers: int = 1,
     bidirectional: bool = False,
     bias: bool = True,
-) -> Made:
+) -> Operation:
     """A GRU over x (steps × batch × features)."""
     return _recurrent(operands, "gru", 3, hidden, layers, bidirectional, 0, bias)
 
@@ -210,7 +210,7 @@ def _recurrent(
     bidirectional: bool,
     projection: int,
     bias: bool,
-) -> Made:
+) -> Operation:
     expect(operands, 1, 1, "x (steps × batch × features)")
     x = operands[0]
     expect_rank(x, "x", range(3, 4), "steps × batch × features")
@@ -243,4 +243,4 @@ def _recurrent(
     inputs = [(x, "input"), *((Operand(shape, x.dtype), "parameter") for shape in weights)]
     if any(math.prod(shape) == 0 for shape in weights):
         raise RooflabError(f"hidden is {hidden} and x has {features} features, expected at least 1 of each")
-    return made("rnn", inputs, results, attrs)
+    return operation("rnn", inputs, results, attrs)

@@ -1,1 +1,0 @@
-"""Operations written by hand, from shapes."""

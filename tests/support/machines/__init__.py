@@ -1,0 +1,1 @@
+"""What the tests of machines and of their measurement share."""
