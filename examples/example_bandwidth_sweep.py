@@ -4,12 +4,11 @@ Run `python examples/example_bandwidth_sweep.py`. A core of 10 GFLOP/s reads fro
 and computes when all has come (the two times add up).
 """
 
-from rooflab import units
-from rooflab.model.lab import ComputeCore, Memory, StreamingKernel, System, run
+from rooflab import lab, units
 
 # "10 MB" as readers of this example know it: 10 MiB, 10 × 2^20 bytes.
 SIZE_BYTES = 10 * units.MIB
-CORE = ComputeCore(peak_flop_per_s=10 * units.GIGA)
+CORE = lab.ComputeCore(peak_flop_per_s=10 * units.GIGA)
 
 CASES = (
     ("Low bandwidth", 1.0, 1.0),
@@ -20,9 +19,9 @@ CASES = (
 
 
 def show(title: str, gbit_per_s: float, ops_per_byte: float) -> None:
-    memory = Memory(bandwidth_bytes_per_s=units.parse(f"{gbit_per_s} Gbit/s", "byte/s"), latency_s=50e-9)
-    kernel = StreamingKernel(nbytes=SIZE_BYTES, ops_per_byte=ops_per_byte)
-    found = run(kernel, System(core=CORE, memory=memory))
+    memory = lab.Memory(bandwidth_bytes_per_s=units.parse(f"{gbit_per_s} Gbit/s", "byte/s"), latency_s=50e-9)
+    kernel = lab.StreamingKernel(nbytes=SIZE_BYTES, ops_per_byte=ops_per_byte)
+    found = lab.run(kernel, lab.System(core=CORE, memory=memory))
     print(f"=== {title} ===")
     print(f"Problem size: {SIZE_BYTES / units.MIB:.0f} MB")
     print(f"Bandwidth: {gbit_per_s:.1f} Gbit/s")

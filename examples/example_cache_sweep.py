@@ -4,21 +4,20 @@ Run `python -m examples.example_cache_sweep`. A core of 10 GFLOP/s reads 10 MB (
 byte; 100 ns pass before the first byte, and it computes when all has come (the two times add up).
 """
 
-from rooflab import units
-from rooflab.model.lab import ComputeCore, Memory, StreamingKernel, System, TwoTierMemory, run
+from rooflab import lab, units
 
-CORE = ComputeCore(peak_flop_per_s=10 * units.GIGA)
-KERNEL = StreamingKernel(nbytes=10 * units.MEGA, ops_per_byte=1.0)
+CORE = lab.ComputeCore(peak_flop_per_s=10 * units.GIGA)
+KERNEL = lab.StreamingKernel(nbytes=10 * units.MEGA, ops_per_byte=1.0)
 FAST_GBIT_PER_S, SLOW_GBIT_PER_S = 500.0, 10.0
-FAST = Memory(bandwidth_bytes_per_s=units.parse(f"{FAST_GBIT_PER_S} Gbit/s", "byte/s"))
-SLOW = Memory(bandwidth_bytes_per_s=units.parse(f"{SLOW_GBIT_PER_S} Gbit/s", "byte/s"), latency_s=100e-9)
+FAST = lab.Memory(bandwidth_bytes_per_s=units.parse(f"{FAST_GBIT_PER_S} Gbit/s", "byte/s"))
+SLOW = lab.Memory(bandwidth_bytes_per_s=units.parse(f"{SLOW_GBIT_PER_S} Gbit/s", "byte/s"), latency_s=100e-9)
 
 CASES = (("Poor locality", 0.10), ("Moderate locality", 0.50), ("Good locality", 0.95))
 
 
 def show(title: str, hit_rate: float) -> None:
-    memory = TwoTierMemory(fast=FAST, slow=SLOW, hit_rate=hit_rate)
-    found = run(KERNEL, System(core=CORE, memory=memory))
+    memory = lab.TwoTierMemory(fast=FAST, slow=SLOW, hit_rate=hit_rate)
+    found = lab.run(KERNEL, lab.System(core=CORE, memory=memory))
     print(f"=== {title} ===")
     print(f"Hit rate: {hit_rate:.2f}")
     print(f"Fast BW: {FAST_GBIT_PER_S:.1f} Gbit/s")

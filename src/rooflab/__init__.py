@@ -8,7 +8,10 @@ import typing as _typing
 __version__ = "0.1.0"
 
 if _typing.TYPE_CHECKING:
+    from rooflab.cachesim import streams as streams
+    from rooflab.cachesim.coherence import streams as core_streams  # noqa: F401 — by `_MODULES`
     from rooflab.errors import RooflabError
+    from rooflab.model import lab as lab
     from rooflab.story import (
         analyze,
         calibrate,
