@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import Level
 
 from rooflab.cachesim.level import seen_units
 from rooflab.cachesim.traces import files, parsers, simulate
 from rooflab.errors import FileError, RooflabError, UnknownNameError
 from rooflab.types.simulation import Cache, tlb
+from support.cachesim.hierarchy_oracle import Level
 
 LEVELS = [Cache(1024, 2, 64)]
 DIN = "0 1000\n1 1004\n2 400\n\n0 xyz\n9 10\n0 2000 a comment\nhello\n0 3000"

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import Level
 
 from rooflab.cachesim.level import hierarchy, plain_levels
 from rooflab.cachesim.run import replay
 from rooflab.types.simulation import Cache, tlb
+from support.cachesim.hierarchy_oracle import Level
 
 KINDS = ("compulsory", "capacity", "conflict")
 PLAIN = ("hits", "misses", "evictions", "writebacks", "read_bytes", "write_bytes", "invalidations", "prefetches")
@@ -116,6 +116,7 @@ def hierarchies(draw):
     return made
 
 
+@pytest.mark.slow
 @given(levels=hierarchies(), trace=traces, buffers=st.integers(0, 2))
 @settings(max_examples=400)
 def test_every_counter_equals_the_oracles(levels, trace, buffers):
@@ -123,6 +124,7 @@ def test_every_counter_equals_the_oracles(levels, trace, buffers):
     assert compiled(levels, tlbs, trace) == plainly(levels, tlbs, trace)
 
 
+@pytest.mark.slow
 @given(levels=hierarchies(), trace=traces)
 @settings(max_examples=400)
 def test_without_classification_the_rest_is_the_same(levels, trace):
@@ -161,6 +163,7 @@ def plain_hierarchies(draw):
     return [Cache(number * way * line, way, line) for number, way in zip(numbers, ways, strict=True)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("narrow", [False, True])
 @given(levels=plain_hierarchies(), trace=traces, repeats=st.integers(1, 4))
 @settings(max_examples=600)
