@@ -54,9 +54,9 @@ def plainly(levels, tlbs, trace):
     return [{field: level.n[field] for field in FIELDS} for level in caches + buffers]
 
 
-def compiled(levels, tlbs, trace, classify=True, limit=None):
+def compiled(levels, tlbs, trace, classify=True, address_end=None):
     units = 4 * len(trace) * 64 if classify else None
-    built = hierarchy.build(levels, tlbs=tlbs, references=("a", "b", "c"), units=units, limit=limit)
+    built = hierarchy.build(levels, tlbs=tlbs, references=("a", "b", "c"), units=units, address_end=address_end)
     columns = [np.array([each[k] for each in trace], np.int64) for k in range(4)]
     replay.replay(built.address, *columns)
     found = built.result("trace")
@@ -172,13 +172,13 @@ def test_fused_levels_count_what_the_oracle_counts(narrow, levels, trace, repeat
     trace = [*trace, *trace[::-1]] * repeats
     if narrow:  # entries of 32 bits know loads and stores alone
         trace = [(op & 1, *rest) for op, *rest in trace]
-    found = compiled(levels, [], trace, classify=False, limit=1 << 22 if narrow else None)
+    found = compiled(levels, [], trace, classify=False, address_end=1 << 22 if narrow else None)
     for one, other in zip(found, plainly(levels, [], trace), strict=True):
         assert {f: one[f] for f in PLAIN} == {f: other[f] for f in PLAIN}
 
 
 def test_entries_are_narrow_where_addresses_are_small_and_levels_plain():
     small, tall = [Cache(1024, 8, 64)], [Cache(1024, 16, 32)]  # 16 entries of 4 bytes are longer than a line of 32
-    assert hierarchy.build(small, limit=64 << 30).narrow
-    for levels, limit in ((small, (64 << 30) + 1), (small, None), (tall, 1), ([Cache(1024, 4, 64)], 1)):
-        assert not hierarchy.build(levels, limit=limit).narrow
+    assert hierarchy.build(small, address_end=64 << 30).narrow
+    for levels, address_end in ((small, (64 << 30) + 1), (small, None), (tall, 1), ([Cache(1024, 4, 64)], 1)):
+        assert not hierarchy.build(levels, address_end=address_end).narrow

@@ -93,7 +93,7 @@ def test_a_store_that_misses_reads_its_sector_only_where_it_is_fetched_on_write(
         found = simulate_stream(
             dense.triad(n),
             [Cache(1 << 16, 4, 128, sector_bytes=32, fetch_on_write=fetches)],
-            write_back_at_end=True,
+            flush=True,
         )
         # b and c are read; a is where its sectors are fetched; all of it is written once
         assert (found.memory_read_bytes, found.memory_write_bytes) == (read * 8 * n, 8 * n)

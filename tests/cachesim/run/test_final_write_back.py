@@ -78,13 +78,13 @@ def test_what_is_left_equals_what_the_oracle_holds(levels, trace):
 @pytest.mark.parametrize("n", [100, 1000, 100_000])
 def test_all_of_a_triad_reaches_memory(n):
     # a = b + s · c of n doubles: a is written once, whatever the caches hold; whole lines are.
-    found = simulate_stream(dense.triad(n), [Cache(32768, 8), Cache(1 << 20, 16)], write_back_at_end=True)
+    found = simulate_stream(dense.triad(n), [Cache(32768, 8), Cache(1 << 20, 16)], flush=True)
     assert found.memory_write_bytes == -(-8 * n // 64) * 64
     assert sum(array.writebacks for array in found.levels[-1].arrays) == -(-8 * n // 64)
 
 
 def test_the_array_that_owns_a_line_gets_its_row():
-    found = simulate_stream(dense.transpose(8), [Cache(32768, 8)], write_back_at_end=True).levels[0]
+    found = simulate_stream(dense.transpose(8), [Cache(32768, 8)], flush=True).levels[0]
     # B, 8 · 8 doubles in 8 lines, is all that is written, and stays until the end.
     assert [(array.name, array.writebacks, array.write_bytes) for array in found.arrays] == [
         ("A", 0, 0),

@@ -40,8 +40,8 @@ def counts(found):
 def test_pieces_count_what_the_whole_counts(monkeypatch, stream, most):
     monkeypatch.setattr(time_limit, "_MOST_ACCESSES", most)
     monkeypatch.setattr(time_limit._Pace, "next", lambda self: 3)
-    pieces = simulate_stream(stream, LEVELS, time_limit_s=1000, write_back_at_end=True)
-    assert counts(pieces) == counts(simulate_stream(stream, LEVELS, write_back_at_end=True))
+    pieces = simulate_stream(stream, LEVELS, time_limit_s=1000, flush=True)
+    assert counts(pieces) == counts(simulate_stream(stream, LEVELS, flush=True))
 
 
 def test_what_ran_is_the_first_part_of_the_stream(monkeypatch):
@@ -72,7 +72,7 @@ def test_a_chase_that_is_cut_short_is_the_first_part_of_its_cycle():
     assert found.levels == first.levels
 
 
-@pytest.mark.parametrize("limit_s", [0, -1, float("nan")])
-def test_a_limit_is_above_zero(limit_s):
-    with pytest.raises(RooflabError, match=r"time_limit_s is .*, expected seconds above zero"):
-        simulate_stream(dense.triad(10), LEVELS, time_limit_s=limit_s)
+@pytest.mark.parametrize("seconds", [0, -1, float("nan")])
+def test_a_limit_is_above_zero(seconds):
+    with pytest.raises(RooflabError, match=r"time_limit_s is .*, expected a positive number of seconds"):
+        simulate_stream(dense.triad(10), LEVELS, time_limit_s=seconds)

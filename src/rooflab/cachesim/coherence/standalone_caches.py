@@ -1,4 +1,4 @@
-"""Caches with nothing behind them, ready for compiled code: their state and what each counted, by core."""
+"""Caches with no next level, ready for compiled code: their state and what each counted, by core."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from rooflab.cachesim.native import layout
 from rooflab.types.simulation import Cache, LevelCounts, ReferenceCounts
 
 
-class Shelves(Tags):
-    """Caches one by one: what connects them is the protocol's (`coherence_core`)."""
+class StandaloneCaches(Tags):
+    """Caches one by one: what connects them is the protocol's (`protocol`)."""
 
     def __init__(self, levels: Sequence[Cache], references: Sequence[str]) -> None:
         super().__init__()
@@ -38,12 +38,12 @@ class Shelves(Tags):
         words[layout.COUNTS] = counts.ctypes.data
         if kind != "qlru":  # a repeat changes no other policy's state: the last line of each set is noted
             slots = cache.sets if masked else 1
-            words[layout.MEMO], words[layout.MEMO_MASK] = self._address(slots, -1), slots - 1
+            words[layout.LAST_LINES], words[layout.LAST_LINES_MASK] = self._address(slots, -1), slots - 1
         return words
 
     def counted(self, repeats: int = 0) -> tuple[LevelCounts, ...]:
         """What each cache counted, as a whole and by core; `repeats` are hits that the first did not count."""
-        made = []
+        counts = []
         for number, cache in enumerate(self.levels):
             rows = self._counts[number].copy()
             rows[0, at.HITS] += repeats if number == 0 else 0
@@ -52,8 +52,8 @@ class Shelves(Tags):
             ]
             whole = _row(rows.sum(axis=0))
             name = cache.name or f"L{number + 1}"
-            made.append(LevelCounts(name=name, cache=cache, references=tuple(by_core), **whole))
-        return tuple(made)
+            counts.append(LevelCounts(name=name, cache=cache, references=tuple(by_core), **whole))
+        return tuple(counts)
 
     def words_of(self, level: int) -> np.ndarray:
         """A level's descriptor."""

@@ -2,11 +2,11 @@
 
     find(level, set, line)            → where the line is, or −1
     touch(level, set, place, dirty)   → its entry after a hit
-    insert(level, set, entry, sectors) → the entry it displaced, or EMPTY (its sectors in SCRATCH)
+    insert(level, set, entry, sectors) → the entry it evicted, or EMPTY (its sectors in SCRATCH)
     remove(level, set, place)
 
 LRU and FIFO keep a set in order, newest first: the order is the policy. Tree-PLRU, random and QLRU leave
-ways in place and keep a word of state for each set. Sets wider than 32 ways are hashed (`lists.py`).
+ways in place and keep a word of state for each set. Sets wider than 32 ways are hashed (`hashed_sets.py`).
 """
 
 from __future__ import annotations
@@ -196,13 +196,13 @@ def _make_aging(ways: int) -> Any:
         step = 3 - oldest if rule < 2 else (0 if any_three else 1)
         if step == 0 or (rule == 1 and ways == 1):
             return ages
-        made = 0
+        older = 0
         for way in range(ways):
             age = ages >> (2 * way) & 3
             if rule & 1 == 0 or way != spared:
                 age += step
-            made |= (age & 3) << (2 * way)
-        return made
+            older |= (age & 3) << (2 * way)
+        return older
 
     return aged
 

@@ -1,4 +1,4 @@
-"""The memory of caches, however they are connected: their tags, and what their policies remember."""
+"""The state of caches, however they are connected: their tags, and what their policies remember."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _ORDERED = ("lru", "fifo")
 
 
 class Tags:
-    """Owns the memory behind descriptors: keep it alive while compiled code runs.
+    """Owns the words that descriptors point to: keep it alive while compiled code runs.
 
-    Where it is `narrow`, entries have 32 bits instead of 64, which `fused` alone can read.
+    Where it is `narrow`, entries have 32 bits instead of 64, which `plain_levels` alone can read.
     """
 
     def __init__(self, narrow: bool = False) -> None:
@@ -32,21 +32,21 @@ class Tags:
         room = np.zeros(words + 8, np.int64)
         first = -room.ctypes.data // 8 % 8
         self._kept.append(room)
-        made = room[first : first + words]
+        array = room[first : first + words]
         if fill:
-            made[:] = fill
-        return made
+            array[:] = fill
+        return array
 
     def _address(self, words: int, fill: int = 0) -> int:
-        made = self._array(words, fill)
-        self._named[made.ctypes.data] = made
-        return made.ctypes.data
+        array = self._array(words, fill)
+        self._named[array.ctypes.data] = array
+        return array.ctypes.data
 
     def _entries(self, count: int) -> int:
-        made = self._array(-(-count * self._entry.itemsize // WORD)).view(self._entry)
-        made[:] = EMPTY
-        self._named[made.ctypes.data] = made
-        return made.ctypes.data
+        entries = self._array(-(-count * self._entry.itemsize // WORD)).view(self._entry)
+        entries[:] = EMPTY
+        self._named[entries.ctypes.data] = entries
+        return entries.ctypes.data
 
     def _policy_state(self, words: np.ndarray, cache: Cache, kind: str) -> None:
         ways, sets = cache.set_ways, cache.sets

@@ -12,7 +12,7 @@ from numba import njit
 
 from rooflab.cachesim.level.access import access, open_state
 from rooflab.cachesim.native.compile import INLINED, kernel
-from rooflab.cachesim.native.layout import LOAD, MASK, NEXT, SET_SHIFT, SHIFT, STORE, TAGS
+from rooflab.cachesim.native.layout import LOAD, MASK, NEXT_LEVEL, SET_SHIFT, SHIFT, STORE, TAGS
 from rooflab.cachesim.native.words import load, prefetch, shift_right, store
 
 
@@ -32,11 +32,11 @@ def below(number, count):
 
 
 @njit(**INLINED)
-def open_far(state):
+def open_last_level(state):
     """What `fetch_ahead` needs: of the largest level, tags, bits of the line, mask of the sets, bits of a set."""
     level = state
-    while load(level, NEXT):
-        level = load(level, NEXT)
+    while load(level, NEXT_LEVEL):
+        level = load(level, NEXT_LEVEL)
     return (
         load(level, TAGS),
         load(level, SHIFT),
@@ -46,9 +46,9 @@ def open_far(state):
 
 
 @njit(**INLINED)
-def fetch_ahead(far, address):
+def fetch_ahead(last_level, address):
     """Have the set of the last level that an access to come will look at brought near: its tags are many."""
-    tags, shift, mask, set_shift = far
+    tags, shift, mask, set_shift = last_level
     prefetch(tags + (((address >> shift) & mask) << set_shift))
 
 
@@ -57,12 +57,12 @@ def _random(state, table):
     view = open_state(state)
     items, count, seed = load(table, 0), load(table, 1), load(table, 2)
     nbytes, request = load(table, 3), load(table, 4)
-    far = open_far(state)
+    last_level = open_last_level(state)
     one, two, three, four = 0, 0, 0, 0
     for i in range(-4, count):
         address, one, two, three = one, two, three, four
         four = below(mixed(seed + i + 4), items) * nbytes
-        fetch_ahead(far, four)
+        fetch_ahead(last_level, four)
         if i >= 0:
             access(view, address, nbytes, request, 0)
 
@@ -114,7 +114,7 @@ def _spmv(state, table):
         access(view, y + row * item, item, STORE, 5)
 
 
-def _spmv_given(state, table):
+def _spmv_csr(state, table):
     # The same for a matrix in memory: its row pointers and columns are read from there.
     view = open_state(state)
     rows, given_pointers, given_indices = load(table, 0), load(table, 1), load(table, 2)
@@ -176,10 +176,10 @@ def _pagerank(state, table):
             access(view, fresh + vertex * 8, 8, STORE, 5 + flip)
 
 
-WALKS: dict[str, Any] = {
+KERNELS: dict[str, Any] = {
     "random": kernel(_random),
     "chase": kernel(_chase),
     "spmv": kernel(_spmv),
-    "spmv given": kernel(_spmv_given),
+    "spmv csr": kernel(_spmv_csr),
     "pagerank": kernel(_pagerank),
 }

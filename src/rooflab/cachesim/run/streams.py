@@ -23,7 +23,7 @@ def simulate_stream(
     tlbs: Sequence[Cache] = (),
     classify: bool = False,
     exact: bool = False,
-    write_back_at_end: bool = False,
+    flush: bool = False,
     time_limit_s: float | None = None,
     assumptions: tuple[str, ...] = (),
 ) -> Simulation:
@@ -35,7 +35,9 @@ def simulate_stream(
     check_time_limit(time_limit_s)
     unit = levels[0].unit_bytes if levels else 1
     units = stream.footprint_bytes // unit + 2 * len(stream.spans) if classify else None
-    built = hierarchy.build(levels, tlbs=tlbs, references=stream.references, units=units, limit=_limit(stream))
+    built = hierarchy.build(
+        levels, tlbs=tlbs, references=stream.references, units=units, address_end=_address_end(stream)
+    )
     ran = time_limit.Ran(stream.accesses, stream.accessed_bytes, True)
     if stream.program is not None:
         warping.prepare(built, stream.program)
@@ -45,14 +47,14 @@ def simulate_stream(
     elif stream.program is not None:
         warping.run_program(built, stream.program, np.array(stream.spans, np.int64), exact)
     else:
-        assert stream.walk is not None
+        assert stream.irregular is not None
         from rooflab.cachesim.run import irregular
 
-        name, numbers = stream.walk
-        table, walk = np.array(numbers, np.int64), irregular.WALKS[name]
-        ready(walk, built.address, table.ctypes.data)
+        name, numbers = stream.irregular
+        table, kernel = np.array(numbers, np.int64), irregular.KERNELS[name]
+        ready(kernel, built.address, table.ctypes.data)
         begun = time.perf_counter()
-        walk(built.address, table.ctypes.data)
+        kernel(built.address, table.ctypes.data)
     found = built.result(
         stream.name,
         arrays=stream.arrays,
@@ -62,10 +64,10 @@ def simulate_stream(
         complete=ran.complete,
         seconds=time.perf_counter() - begun,
     )
-    return final_write_back.written_back(found, built, stream.owners, stream.spans) if write_back_at_end else found
+    return final_write_back.written_back(found, built, stream.owners, stream.spans) if flush else found
 
 
-def _limit(stream: Stream) -> int | None:
+def _address_end(stream: Stream) -> int | None:
     """Where the addresses of `stream` end; None where it makes other requests than loads and stores."""
     if stream.program is not None and nests.streams(stream.program):
         return None

@@ -31,16 +31,16 @@ class Ran(NamedTuple):
     complete: bool
 
 
-def run(built: Hierarchy, stream: Stream, limit_s: float, exact: bool) -> Ran:
+def run(built: Hierarchy, stream: Stream, time_limit_s: float, exact: bool) -> Ran:
     """Run `stream` on `built`, at most one piece longer than `limit_s`."""
     begun = time.perf_counter()
 
     def left() -> bool:
-        return time.perf_counter() - begun < limit_s
+        return time.perf_counter() - begun < time_limit_s
 
     if stream.program is not None:
-        return _run_program(built, stream, exact, left, limit_s * _SHARE)
-    return _run_walk(built, stream, left, limit_s * _SHARE)
+        return _run_program(built, stream, exact, left, time_limit_s * _SHARE)
+    return _run_irregular(built, stream, left, time_limit_s * _SHARE)
 
 
 class _Pace:
@@ -58,20 +58,20 @@ class _Pace:
 
 def _run_program(built: Hierarchy, stream: Stream, exact: bool, left: Callable[[], bool], piece_s: float) -> Ran:
     assert stream.program is not None
-    spans, made = np.array(stream.spans, np.int64), np.zeros(len(stream.references), np.int64)
+    spans, requests = np.array(stream.spans, np.int64), np.zeros(len(stream.references), np.int64)
     accesses, nbytes = 0, 0
     pieces = (piece for loop in stream.program.loops for piece in _pieces(loop, piece_s))
     for piece in pieces:
         warping.run_program(built, nests.Program((piece,)), spans, exact)
         accesses, nbytes = accesses + nests.count(piece), nbytes + nests.count(piece, weight=True)
         for reference, request, number in nests.totals(piece):
-            made[reference] += number if request != layout.STREAM else 0
+            requests[reference] += number if request != layout.STREAM else 0
         if not left():
             break
     # Each call left the hits of its own piece: those of the whole are what was asked for and was no miss.
     rows = built.counts(0)
-    hits = made + rows[:, layout.EXTRA] - rows[:, layout.MISSES]
-    rows[:, layout.HITS] = np.where(made == 0, 0, hits)
+    hits = requests + rows[:, layout.EXTRA] - rows[:, layout.MISSES]
+    rows[:, layout.HITS] = np.where(requests == 0, 0, hits)
     return Ran(accesses, nbytes, accesses == stream.accesses)
 
 
@@ -124,18 +124,18 @@ def _unclipped(part: nests.Loop, around: nests.Loop) -> nests.Loop:
     return free(part)
 
 
-def _run_walk(built: Hierarchy, stream: Stream, left: Callable[[], bool], piece_s: float) -> Ran:
-    assert stream.walk is not None
-    name, numbers = stream.walk
-    kernel, pace = irregular.WALKS[name], _Pace(piece_s)
+def _run_irregular(built: Hierarchy, stream: Stream, left: Callable[[], bool], piece_s: float) -> Ran:
+    assert stream.irregular is not None
+    name, numbers = stream.irregular
+    kernel, pace = irregular.KERNELS[name], _Pace(piece_s)
     ready(kernel, built.address, 0)
     done, whole = 0, _steps(name, numbers)
     while done < whole and (done == 0 or left()):
         stop = min(whole, done + pace.next() * _STEP[name])
-        table = np.array(_walk_part(name, numbers, done, stop), np.int64)
+        table = np.array(_table_of_steps(name, numbers, done, stop), np.int64)
         kernel(built.address, table.ctypes.data)
         if name == "chase":
-            numbers = tuple(table.tolist())  # with the item to go on with: only the walk itself knows it
+            numbers = tuple(table.tolist())  # with the item to go on with: only the kernel itself knows it
         done = stop
     if done == whole:
         return Ran(stream.accesses, stream.accessed_bytes, True)
@@ -145,16 +145,16 @@ def _run_walk(built: Hierarchy, stream: Stream, left: Callable[[], bool], piece_
 
 
 # Accesses, rows, iterations that the shortest piece makes.
-_STEP = {"random": 1 << 16, "chase": 1 << 16, "spmv": 1 << 12, "spmv given": 1 << 12, "pagerank": 2}
+_STEP = {"random": 1 << 16, "chase": 1 << 16, "spmv": 1 << 12, "spmv csr": 1 << 12, "pagerank": 2}
 
 
 def _steps(name: str, numbers: tuple[int, ...]) -> int:
-    """How many steps a walk has: accesses, rows, or iterations."""
+    """How many steps an irregular stream has: accesses, rows, or iterations."""
     return {"random": numbers[1], "chase": numbers[1], "pagerank": numbers[3]}.get(name, numbers[0])
 
 
-def _walk_part(name: str, numbers: tuple[int, ...], first: int, stop: int) -> list[int]:
-    """The table of the steps from `first` up to `stop` of a walk (see `walks` for what its words mean)."""
+def _table_of_steps(name: str, numbers: tuple[int, ...], first: int, stop: int) -> list[int]:
+    """The table of the steps from `first` up to `stop` of an irregular stream (its words: see `irregular`)."""
     table = list(numbers)
     if name == "random":
         table[1], table[2] = stop - first, table[2] + first
@@ -163,12 +163,12 @@ def _walk_part(name: str, numbers: tuple[int, ...], first: int, stop: int) -> li
     elif name == "pagerank":
         # Two iterations at a time: ranks are read from one array and written to the other in turns.
         table[3] = stop - first
-    elif name in ("spmv", "spmv given"):
+    elif name in ("spmv", "spmv csr"):
         index_bytes, item = table[9], table[10]
         table[0] = stop - first
         table[4] += first * index_bytes
         table[8] += first * item
-        if name == "spmv given":
+        if name == "spmv csr":
             table[1] += first * 8
         else:
             entries = first * table[1]

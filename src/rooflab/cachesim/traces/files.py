@@ -50,7 +50,7 @@ class TraceFile:
     def pieces(self, record_bytes: int | None) -> Iterator[tuple[int, int]]:
         """The places of the first byte, and of the one after the last, of whole lines or records, in order.
 
-        They are good until the next is asked for. There is MARGIN before and behind them.
+        They are good until the next is asked for. There is MARGIN before and after them.
 
         Args:
             record_bytes: of each record; None for lines, the last of which gets a newline if it has none.

@@ -2,7 +2,7 @@
 
 Each reads records from one place up to another and notes their accesses as `replay_words` takes them, while there
 is room for one more record's. It returns the place it came to and how many accesses it noted. What a record's
-letter says, a table of `kinds` knows. Text is as `characters` wants it.
+letter says, a table of `kinds` knows. Text is as `text` wants it.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def kinds(name: str, instructions: bool) -> np.ndarray:
 
 @njit(**INLINED)
 def note(out, count, kind, address, nbytes):
-    """Note the accesses of one record behind `count` others, or why there are none; how many there are then."""
+    """Note the accesses of one record after `count` others, or why there are none; how many there are then."""
     addresses, words, totals = out
     if kind >= _OTHER:
         add(totals, NOT_A_LINE if kind == _BAD else SKIPPED, 1)

@@ -50,7 +50,7 @@ def simulate_trace(
     instructions: Instructions = "skip",
     item_bytes: int = 4,
     classify: bool = False,
-    write_back_at_end: bool = False,
+    flush: bool = False,
     time_limit_s: float | None = None,
     assumptions: tuple[str, ...] = (),
 ) -> Simulation:
@@ -87,7 +87,7 @@ def simulate_trace(
         seconds=read.seconds,
         complete=read.complete,
     )
-    return final_write_back.written_back(found, built) if write_back_at_end else found
+    return final_write_back.written_back(found, built) if flush else found
 
 
 def curve_of_trace(
@@ -156,8 +156,8 @@ def _through(path: Path, address: int, settings: Settings, room: seen_units.Grow
         looks = f"no line reads as {chosen} ({_LOOKS[chosen]})"
         raise FileError(f"{path}: {looks}; {files.what(file.head)}")
     by_reason = {why: number for why, number in zip(_REASONS, dropped, strict=True) if number}
-    said = _said(chosen, settings.instructions, settings.item_bytes, skipped)
-    return _Read(accesses, nbytes, by_reason, said, complete, seconds)
+    notes = _said(chosen, settings.instructions, settings.item_bytes, skipped)
+    return _Read(accesses, nbytes, by_reason, notes, complete, seconds)
 
 
 class Noted:
@@ -169,8 +169,8 @@ class Noted:
         self.columns = self._addresses.ctypes.data, self._words.ctypes.data
         self._parse = parsers.PARSERS[chosen]
         self._kinds = parsers.kinds(chosen, settings.instructions == "load")
-        told = self._kinds.ctypes.data, settings.item_bytes
-        self._told = *told, *self.columns, _ROOM, self.totals.ctypes.data
+        arguments = self._kinds.ctypes.data, settings.item_bytes
+        self._told = *arguments, *self.columns, _ROOM, self.totals.ctypes.data
         self._record_bytes = CHAMPSIM_BYTES if chosen == "champsim" else None
         ready(self._parse, 0, 0, *self._told)
 
@@ -187,14 +187,14 @@ class Noted:
 
 
 def _said(chosen: str, instructions: str, item_bytes: int, skipped: int) -> tuple[str, ...]:
-    said = [f"read as {chosen}"]
+    notes = [f"read as {chosen}"]
     if chosen in ("din", "champsim"):
-        said.append(f"every access taken as {item_bytes} bytes: {chosen} does not say")
+        notes.append(f"every access taken as {item_bytes} bytes: {chosen} does not say")
     if skipped:
-        said.append(f"{skipped:,} records that are no data access (instructions, markers) left out")
+        notes.append(f"{skipped:,} records that are no data access (instructions, markers) left out")
     if instructions == "load":
-        said.append("instruction fetches taken as loads of the first level")
-    return tuple(said)
+        notes.append("instruction fetches taken as loads of the first level")
+    return tuple(notes)
 
 
 def simulate_columns(
