@@ -128,14 +128,18 @@ def test_every_counter_equals_the_oracles(levels, trace, buffers):
 @given(levels=hierarchies(), trace=traces)
 @settings(max_examples=400)
 def test_without_classification_the_rest_is_the_same(levels, trace):
-    # The first level's memo has a slot for each set here, and only one above: another path.
+    # The first level has a last-line slot for each set here, and only one above: another path.
     wanted = plainly(levels, [], trace)
     found = compiled(levels, [], trace, classify=False)
     for one, other in zip(found, wanted, strict=True):
         assert {f: one[f] for f in PLAIN} == {f: other[f] for f in PLAIN}
 
 
-@pytest.mark.parametrize("policy", ["lru", "fifo", "plru", "random", "qlru_h11_m1_r0_u0"])
+COMPILED_LONG = ("fifo", "random", "qlru_h11_m1_r0_u0")
+POLICIES = ["lru", "plru", *(pytest.param(name, marks=pytest.mark.slow) for name in COMPILED_LONG)]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
 @given(trace=traces, repeats=st.integers(1, 4))
 @settings(max_examples=100)
 def test_plain_write_back_levels(policy, trace, repeats):

@@ -15,7 +15,7 @@ def misses(stream, levels=MILAN, **more):
     return tuple(level.misses for level in simulate_stream(stream, levels, **more).levels)
 
 
-@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("exact", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("stream", "wanted"),
     [

@@ -20,7 +20,7 @@ HIERARCHIES = [
     [Cache(256, 2, 32), Cache(1024, 4, 64, inclusion="inclusive")],
     [Cache(256, 2, write_back=False), Cache(1024, 4)],
     [Cache(512, 2, 128, sector_bytes=32), Cache(2048, 4, 128, sector_bytes=64)],
-    [Cache(40 * 64, None), Cache(128 * 64, 2)],  # 40 ways are hashed
+    pytest.param([Cache(40 * 64, None), Cache(128 * 64, 2)], marks=pytest.mark.slow),  # 40 ways are hashed
 ]
 
 
@@ -54,7 +54,11 @@ traces = st.lists(
 )
 
 
-@pytest.mark.parametrize("levels", HIERARCHIES, ids=range(len(HIERARCHIES)))
+@pytest.mark.parametrize(
+    "levels",
+    [*HIERARCHIES[:-1], pytest.param(HIERARCHIES[-1], marks=pytest.mark.slow)],
+    ids=range(len(HIERARCHIES)),
+)
 @given(trace=traces)
 @settings(max_examples=60, deadline=None)
 def test_what_is_left_equals_what_the_oracle_holds(levels, trace):

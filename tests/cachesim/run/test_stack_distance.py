@@ -14,8 +14,8 @@ STREAMS = [
     dense.sequential(1 << 15, passes=3),
     dense.matmul(24),
     dense.stencil2d(40, sweeps=3),
-    dense.random(1 << 16, 20_000),
-    sparse.pagerank(1 << 9, 4, iterations=2),
+    pytest.param(dense.random(1 << 16, 20_000), marks=pytest.mark.slow),
+    pytest.param(sparse.pagerank(1 << 9, 4, iterations=2), marks=pytest.mark.slow),
     dense.strided(1 << 14, 60, passes=4),  # crosses lines
 ]
 

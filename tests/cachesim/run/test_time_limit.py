@@ -35,19 +35,30 @@ def counts(found):
     return msgspec.structs.replace(found, seconds=None)
 
 
-@pytest.mark.parametrize("most", [1 << 24, 100], ids=["steps of the outer loop", "of inner loops too"])
+@pytest.mark.parametrize(
+    "most",
+    [
+        pytest.param(1 << 24, id="steps of the outer loop"),
+        pytest.param(100, id="of inner loops too", marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.parametrize("stream", STREAMS, ids=lambda stream: stream.name)
-def test_pieces_count_what_the_whole_counts(monkeypatch, stream, most):
-    monkeypatch.setattr(time_limit, "_MOST_ACCESSES", most)
-    monkeypatch.setattr(time_limit._Pace, "next", lambda self: 3)
-    pieces = simulate_stream(stream, LEVELS, time_limit_s=1000, flush=True)
+def test_pieces_count_what_the_whole_counts(stream, most):
+    pacing = time_limit.Pacing(step_accesses=most, steps=3)
+    pieces = simulate_stream(stream, LEVELS, time_limit_s=1000, flush=True, pacing=pacing)
     assert counts(pieces) == counts(simulate_stream(stream, LEVELS, flush=True))
 
 
-def test_what_ran_is_the_first_part_of_the_stream(monkeypatch):
+def test_pieces_of_inner_loops_count_what_the_whole_counts():
+    stream = dense.matmul(12, order="ikj", tile=5)
+    pacing = time_limit.Pacing(step_accesses=100, steps=3)
+    pieces = simulate_stream(stream, LEVELS, time_limit_s=1000, flush=True, pacing=pacing)
+    assert counts(pieces) == counts(simulate_stream(stream, LEVELS, flush=True))
+
+
+def test_what_ran_is_the_first_part_of_the_stream():
     stream = dense.matmul(40)
-    monkeypatch.setattr(time_limit._Pace, "next", lambda self: 3)
-    found = simulate_stream(stream, LEVELS, time_limit_s=1e-9)
+    found = simulate_stream(stream, LEVELS, time_limit_s=1e-9, pacing=time_limit.Pacing(steps=3))
     assert stream.program is not None
     first = time_limit.part_of(stream.program.loops[0], 0, 3)
     short = dataclasses.replace(stream, program=nests.Program((first,)))
@@ -56,7 +67,7 @@ def test_what_ran_is_the_first_part_of_the_stream(monkeypatch):
     assert found.levels == simulate_stream(short, LEVELS).levels
 
 
-def test_a_walk_that_is_cut_short_knows_its_accesses_but_not_their_bytes():
+def test_a_random_stream_that_is_cut_short_knows_its_accesses_but_not_their_bytes():
     found = simulate_stream(dense.random(1 << 20, 1 << 22), LEVELS, time_limit_s=1e-9)
     first = simulate_stream(dense.random(1 << 20, found.accesses), LEVELS)
     assert (found.complete, found.accessed_bytes) == (False, None)

@@ -44,9 +44,14 @@ LEVELS = {
     "qlru": (SMALL[0], Cache(2048, 4, policy="qlru_h11_m1_r0_u0")),
     "random": (Cache(512, 2, policy="random"), SMALL[1]),
 }
+COMPILED = ("fifo", "plru", "qlru", "random")  # each a function of its own; the others differ in flags
 
 
-@pytest.mark.parametrize("levels", LEVELS.values(), ids=LEVELS)
+def _marked(name):
+    return pytest.param(LEVELS[name], id=name, marks=[pytest.mark.slow] if name in COMPILED else [])
+
+
+@pytest.mark.parametrize("levels", [_marked(name) for name in LEVELS])
 @pytest.mark.parametrize("stream", STREAMS, ids=lambda stream: stream.name)
 def test_short_cuts_count_what_every_access_counts(stream, levels):
     short, long = simulate_stream(stream, levels), simulate_stream(stream, levels, exact=True)
@@ -84,6 +89,7 @@ def random_nests(draw):
     return Stream("random nest", names, names, spans, accesses, 0, nests.Program(body))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "levels", [LEVELS["lru"], LEVELS["plru"], LEVELS["inclusive"]], ids=["lru", "plru", "inclusive"]
 )

@@ -1,4 +1,4 @@
-"""Where the state of several cores lies in memory: words of the system, of a core, of a line, of a record.
+"""Where the state of several cores lies: words of the system, of a core, of a line, of a record.
 
 Everything is 64-bit words at addresses, as in `native/layout`: compiled code gets the address of the system alone.
 """

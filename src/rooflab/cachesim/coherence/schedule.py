@@ -212,7 +212,7 @@ def take_turn(system, core, row, left, fixed):
             break
         record = load(chunk, position)
         operation, nbytes, address = record & 15, record >> 4 & LONGEST, record >> ADDRESS_SHIFT
-        # Compiled code that believed a wrong record would write into main memory of others.
+        # Compiled code that believed a wrong record would write over the words of others.
         if (record < 0 or nbytes == 0 or address + nbytes > address_end) and operation != BARRIER:
             stopped = MISUSED
             break

@@ -15,8 +15,9 @@ import numpy as np
 
 from rooflab.cachesim.coherence import layout as at
 from rooflab.cachesim.coherence.standalone_cache import compiled_cache
-from rooflab.cachesim.coherence.standalone_caches import StandaloneCaches, kind_of
+from rooflab.cachesim.coherence.standalone_caches import StandaloneCaches
 from rooflab.cachesim.coherence.stream import NAMES, CoreArray, CoreStreams, check_cores
+from rooflab.cachesim.level.state import kind_of
 from rooflab.cachesim.native import layout
 from rooflab.cachesim.native.compile import native_address, ready
 from rooflab.errors import RooflabError, UnknownNameError
@@ -51,7 +52,7 @@ class Interleaving(msgspec.Struct, frozen=True):
 
 
 class System:
-    """Everything that compiled code works on; it owns all words."""
+    """Everything that compiled code works on: it owns the words."""
 
     def __init__(
         self, streams: CoreStreams, levels: Sequence[Cache], protocol: str, turns: Interleaving, races: bool
@@ -237,7 +238,7 @@ def interleaving(levels: Sequence[Cache], quantum: int | None, costs: Mapping[st
     """The rule for `quantum`, or by time where costs are given instead.
 
     Raises:
-        RooflabError: a quantum that is no whole number above zero, a cost that is missing or below zero.
+        RooflabError: a quantum that is not a whole number above zero, a cost that is missing or below zero.
         UnknownNameError: a cost of something else.
     """
     depth = max(len(levels) - 1, 1)

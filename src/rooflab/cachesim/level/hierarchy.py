@@ -1,4 +1,4 @@
-"""Levels in memory: from `Cache` descriptions to the arrays that compiled code works on, and back to counts."""
+"""Hierarchies of caches: from `Cache` descriptions to arrays that compiled code works on, and back to counts."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from rooflab.cachesim.level.access import split_address
 from rooflab.cachesim.level.level import compiled_level
 from rooflab.cachesim.level.miss_kinds import classify_address
 from rooflab.cachesim.level.set_vectors import WIDEST, padded
-from rooflab.cachesim.level.state import Tags
+from rooflab.cachesim.level.state import State, kind_of
 from rooflab.cachesim.native import layout
 from rooflab.cachesim.native.words import WORD
 from rooflab.errors import RooflabError
 from rooflab.types.simulation import Cache, LevelCounts, ReferenceCounts, Simulation
 
 
-class Hierarchy(Tags):
+class Hierarchy(State):
     """Levels ready to be run: `address` is the state that compiled code takes (see `access`).
 
     It owns all words from that address on: keep it alive while compiled code runs.
@@ -76,23 +76,15 @@ class Hierarchy(Tags):
             self._named[int(self._descriptors[0][layout.LAST_LINES])][:] = -1
 
     def _level(self, cache: Cache, units: int | None) -> np.ndarray:
-        words = self._array(layout.DESCRIPTOR_WORDS)
-        kind = cache.policy[:4] if cache.policy.startswith("qlru") else cache.policy
+        words = self._descriptor(cache)
         if not self.narrow:
             # Levels run as one answer everything themselves where they are narrow: compiling more takes seconds.
-            function = compiled_level(kind, cache.set_ways)
+            function = compiled_level(kind_of(cache), cache.set_ways)
             words[layout.SELF_CALL], words[layout.GENERAL_CALL] = function.address, function.general
-        words[layout.SETS] = cache.sets
-        masked = cache.index == "modulo" and cache.sets & (cache.sets - 1) == 0
-        words[layout.MASK] = cache.sets - 1 if masked else -1
-        words[layout.FOLD_BITS] = max(1, (cache.sets - 1).bit_length())
-        words[layout.SHIFT] = cache.line_bytes.bit_length() - 1
         words[layout.UNIT_SHIFT] = cache.unit_bytes.bit_length() - 1
         words[layout.FLAGS] = _flags(cache)
-        words[layout.RANDOM] = cache.seed
         words[layout.AHEAD] = cache.prefetch_ahead
         words[layout.STRIDES] = self._address(layout.STRIDE_ENTRIES * layout.STRIDE_WORDS)
-        self._policy_state(words, cache, kind)
         counts = self._array(max(len(self.references), 1) * layout.COUNTER_WORDS)
         counts = counts.reshape(-1, layout.COUNTER_WORDS)
         self._counts[id(words)] = counts

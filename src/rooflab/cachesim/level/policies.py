@@ -29,17 +29,23 @@ class Policy(NamedTuple):
     stride: int
 
 
-def ordered(ways: int, refresh: bool) -> Policy:
-    """LRU where a hit refreshes a line (`refresh`), else FIFO; at most `WIDEST` ways."""
-    named = Named(f"{'lru' if refresh else 'fifo'} {ways}")
-    lanes, last = padded(ways), ways - 1
-    way_of, to_front = make_find(ways), make_to_front(ways)
+def _make_find(named: Named, way_of: Any, lanes: int) -> Any:
+    """The compiled `find` of sets of `lanes` words, whose ways `way_of` looks through."""
 
     @named.inlined
     def find(level, index, line):
         first = index * lanes
         way = way_of(load(level, TAGS), first, line)
         return way if way < 0 else first + way
+
+    return find
+
+
+def ordered(ways: int, refresh: bool) -> Policy:
+    """LRU where a hit refreshes a line (`refresh`), else FIFO; at most `WIDEST` ways."""
+    named = Named(f"{'lru' if refresh else 'fifo'} {ways}")
+    lanes, last = padded(ways), ways - 1
+    find, to_front = _make_find(named, make_find(ways), lanes), make_to_front(ways)
 
     @named.inlined
     def touch(level, index, place, dirty):
@@ -79,13 +85,8 @@ def positional(ways: int, kind: str) -> Policy:
     wide = ways > WIDEST
     lanes = ways if wide else padded(ways)
     way_of = _scan(ways) if wide else make_find(ways)
+    find = _make_find(named, way_of, lanes)
     note_hit, note_fill, choose = _KINDS[kind](ways)
-
-    @named.inlined
-    def find(level, index, line):
-        first = index * lanes
-        way = way_of(load(level, TAGS), first, line)
-        return way if way < 0 else first + way
 
     @named.inlined
     def touch(level, index, place, dirty):

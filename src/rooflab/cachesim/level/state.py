@@ -16,7 +16,12 @@ from rooflab.types.simulation import Cache
 _ORDERED = ("lru", "fifo")
 
 
-class Tags:
+def kind_of(cache: Cache) -> str:
+    """The policy without its variant: what a compiled cache is made for."""
+    return cache.policy[:4] if cache.policy.startswith("qlru") else cache.policy
+
+
+class State:
     """Owns the words that descriptors point to: keep it alive while compiled code runs.
 
     Where it is `narrow`, entries have 32 bits instead of 64, which `plain_levels` alone can read.
@@ -48,7 +53,20 @@ class Tags:
         self._named[entries.ctypes.data] = entries
         return entries.ctypes.data
 
-    def _policy_state(self, words: np.ndarray, cache: Cache, kind: str) -> None:
+    def _descriptor(self, cache: Cache) -> np.ndarray:
+        """The words of `cache` that say where a line lies in it, and what its policy starts with."""
+        words = self._array(layout.DESCRIPTOR_WORDS)
+        words[layout.SETS] = cache.sets
+        masked = cache.index == "modulo" and cache.sets & (cache.sets - 1) == 0
+        words[layout.MASK] = cache.sets - 1 if masked else -1
+        words[layout.FOLD_BITS] = max(1, (cache.sets - 1).bit_length())
+        words[layout.SHIFT] = cache.line_bytes.bit_length() - 1
+        words[layout.RANDOM] = cache.seed
+        self._policy_state(words, cache)
+        return words
+
+    def _policy_state(self, words: np.ndarray, cache: Cache) -> None:
+        kind = kind_of(cache)
         ways, sets = cache.set_ways, cache.sets
         if kind in _ORDERED and ways > WIDEST:
             self._linked(words, sets, ways)

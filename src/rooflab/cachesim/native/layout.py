@@ -1,4 +1,4 @@
-"""Where a level's state lies in memory: the words of its descriptor, its flags, its counters, its requests.
+"""Where a level's state lies: the words of its descriptor, its flags, its counters, its requests.
 
 A level is one array of 64-bit words, its descriptor; the words name the arrays that hold tags and the
 like by address. Compiled functions are handed the descriptor's address and nothing else.

@@ -7,7 +7,7 @@ write-backs; it asks nothing of the levels that it passes, so that hits and miss
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -28,6 +28,29 @@ class _Left(NamedTuple):
         """Lines and bytes of those from `first` up to `end`."""
         own = self.units[slice(*np.searchsorted(self.units, (first, end)))]
         return len(_distinct(own // self.cache.line_bytes)), len(own) * self.cache.unit_bytes
+
+
+def result_of(
+    built: Hierarchy,
+    name: str,
+    *,
+    flush: bool,
+    owners: Sequence[str] = (),
+    spans: Sequence[tuple[int, int]] = (),
+    **attributes: Any,
+) -> Simulation:
+    """What `built` has counted so far; with `flush`, what is left dirty is written back and counted too.
+
+    Args:
+        built: the caches.
+        name: of the stream.
+        flush: write back what is dirty.
+        owners: names of the arrays that own lines, and
+        spans: first address and the one after the last of each, in order of address.
+        attributes: of `Simulation`, as `Hierarchy.result` takes them.
+    """
+    simulation = built.result(name, **attributes)
+    return written_back(simulation, built, owners, spans) if flush else simulation
 
 
 def written_back(

@@ -24,7 +24,7 @@ from rooflab.cachesim.streams.nests import MOST_LOOPS, MOST_REFERENCES, REFERENC
 
 UNROLLED = 8  # references that become straight code; more are looped over
 NEVER = 1 << 60  # a step that no loop comes to
-# Words of the scratch memory, after the counters and the extents of all loops: for each reference its address at
+# Words of the scratch array, after the counters and the extents of all loops: for each reference its address at
 # step 0, bytes from step to step, for how many steps it stays in a unit, the step at which it came into that of
 # step 0, the bits of a note that must agree, and the step at which it leaves its unit.
 ADDRESSES, STRIDES, PERIODS, ENTERED, COMPARED, LEAVES = range(

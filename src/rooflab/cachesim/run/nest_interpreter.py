@@ -45,7 +45,7 @@ def table_of(loop: nests.Loop, unit_bytes: int) -> np.ndarray:
 
 
 def scratch() -> np.ndarray:
-    """Memory for `run` to work in."""
+    """Words for `run` to work in."""
     return np.zeros(SCRATCH_WORDS, np.int64)
 
 

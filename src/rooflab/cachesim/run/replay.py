@@ -1,4 +1,4 @@
-"""Accesses in memory, run through a hierarchy: columns of any requests, or words of loads and stores."""
+"""Accesses in arrays, run through a hierarchy: columns of any requests, or words of loads and stores."""
 
 from __future__ import annotations
 

@@ -198,7 +198,7 @@ def check_line(line_bytes: int) -> None:
     """Raise where a line of `line_bytes` cannot be.
 
     Raises:
-        RooflabError: no power of two.
+        RooflabError: not a power of two.
     """
     if not isinstance(line_bytes, int) or line_bytes <= 0 or line_bytes & (line_bytes - 1):
         raise RooflabError(f"line_bytes is {line_bytes!r}, expected a power of two, such as 64")
@@ -208,7 +208,7 @@ def curve_of(stream: Stream, line_bytes: int = 64) -> MissCurve:
     """The misses of `stream` in fully associative LRU caches of every capacity.
 
     Raises:
-        RooflabError: a line that is no power of two.
+        RooflabError: a line that is not a power of two.
     """
     check_line(line_bytes)
     units = stream.footprint_bytes // line_bytes + 2 * len(stream.spans)

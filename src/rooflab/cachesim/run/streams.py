@@ -26,11 +26,12 @@ def simulate_stream(
     flush: bool = False,
     time_limit_s: float | None = None,
     assumptions: tuple[str, ...] = (),
+    pacing: time_limit.Pacing = time_limit.BY_THE_CLOCK,
 ) -> Simulation:
-    """What `levels` do with `stream` (see `rooflab.simulate`).
+    """What `levels` do with `stream` (see `rooflab.simulate`); with a time limit, in pieces of that `pacing`.
 
     Raises:
-        RooflabError: levels that do not fit each other, a time limit that is none.
+        RooflabError: levels that do not fit each other, a time limit that is not a positive number.
     """
     check_time_limit(time_limit_s)
     unit = levels[0].unit_bytes if levels else 1
@@ -43,7 +44,7 @@ def simulate_stream(
         warping.prepare(built, stream.program)
     begun = time.perf_counter()
     if time_limit_s is not None:
-        ran = time_limit.run(built, stream, time_limit_s, exact)
+        ran = time_limit.run(built, stream, time_limit_s, exact, pacing)
     elif stream.program is not None:
         warping.run_program(built, stream.program, np.array(stream.spans, np.int64), exact)
     else:
@@ -55,8 +56,12 @@ def simulate_stream(
         ready(kernel, built.address, table.ctypes.data)
         begun = time.perf_counter()
         kernel(built.address, table.ctypes.data)
-    found = built.result(
+    return final_write_back.result_of(
+        built,
         stream.name,
+        flush=flush,
+        owners=stream.owners,
+        spans=stream.spans,
         arrays=stream.arrays,
         accesses=ran.accesses,
         accessed_bytes=ran.accessed_bytes,
@@ -64,7 +69,6 @@ def simulate_stream(
         complete=ran.complete,
         seconds=time.perf_counter() - begun,
     )
-    return final_write_back.written_back(found, built, stream.owners, stream.spans) if flush else found
 
 
 def _address_end(stream: Stream) -> int | None:

@@ -8,7 +8,7 @@ same number: the counts of those steps are multiplied, and the caches moved to w
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -42,7 +42,7 @@ def run_program(built: Hierarchy, program: nests.Program, arrays: np.ndarray, ex
         if shifts is None:
             run(*call, 0, loop.extent, mode)
         else:
-            _warp(built, call, loop.extent, mode, *shifts, arrays)
+            _warp(built, call, loop.extent, mode, shifts, arrays)
     _count_hits(built, program)
 
 
@@ -81,8 +81,16 @@ def _mode(built: Hierarchy, loop: nests.Loop) -> int:
     return SETTLE if len(accesses) <= first.lines else PLAIN
 
 
-def _shifts(built: Hierarchy, loop: nests.Loop, arrays: np.ndarray) -> tuple[int, np.ndarray, list[int]] | None:
-    """The period of `loop`, bytes that each array moves by in it, sets that each level turns by; None without."""
+class _Shifts(NamedTuple):
+    """After `period` steps: bytes that each array has moved by, sets that each level has turned by."""
+
+    period: int
+    moved: np.ndarray
+    turns: list[int]
+
+
+def _shifts(built: Hierarchy, loop: nests.Loop, arrays: np.ndarray) -> _Shifts | None:
+    """The period of `loop`, and what moves in it; None where nothing repeats."""
     if built.units is not None or not all(_repeats(level) for level in built.levels):
         return None
     if any(each.clip and each.clip[0] == loop.name for each in _inner(loop)):
@@ -100,7 +108,7 @@ def _shifts(built: Hierarchy, loop: nests.Loop, arrays: np.ndarray) -> tuple[int
         moved = strides * period
         turns = [_turn(level, moved[has_stride]) for level in built.levels]
         if not (moved % line).any() and None not in turns:
-            return period, moved, [int(turn) for turn in turns if turn is not None]
+            return _Shifts(period, moved, [int(turn) for turn in turns if turn is not None])
     return None
 
 
@@ -147,11 +155,10 @@ def _warp(
     call: tuple[Any, ...],
     extent: int,
     mode: int,
-    period: int,
-    moved: np.ndarray,
-    turns: list[int],
+    shifts: _Shifts,
     arrays: np.ndarray,
 ) -> None:
+    period, moved, turns = shifts
     levels = [_Level(built, number, turn) for number, turn in enumerate(turns)]
     done, look = 0, _first_look(built, period, moved)
     while done < extent:

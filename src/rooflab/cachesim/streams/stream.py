@@ -130,7 +130,7 @@ class Arena:
 
 
 def positive(what: str, **sizes: int | None) -> None:
-    """Raise where one of `sizes` is no whole number above zero (None passes).
+    """Raise where one of `sizes` is not a whole number above zero (None passes).
 
     Raises:
         RooflabError: names the size, what it is and what is expected.
