@@ -76,10 +76,10 @@ def compare(fn: Callable[..., None], n: int, alone: Callable[..., None]) -> tupl
     refs = [ref.text for ref in made.text.refs]
     twins, alones, accesses = [], [], 0
     for _ in range(ROUNDS + 1):
-        built = hierarchy.build(CACHES, references=refs, limit=1 << 32)
+        built = hierarchy.build(CACHES, references=refs, address_end=1 << 32)
         outcome = run.run(made, known.source, known.arguments, built.address, None)
         twins.append(outcome.seconds)
-        peer = hierarchy.build(CACHES, references=refs, limit=1 << 32)
+        peer = hierarchy.build(CACHES, references=refs, address_end=1 << 32)
         start = time.perf_counter()
         alone(peer.address, n, *addresses)
         alones.append(time.perf_counter() - start)

@@ -219,7 +219,7 @@ def test_a_bad_simulate_is_one_line(refused, arguments, said):
     [
         ("none.din", (), "none.din: no such file"),
         ("empty.din", (), "empty.din: empty, expected an address trace (din, xdin, lackey, drmemtrace, champsim)"),
-        ("letter.txt", (), "no address trace that is known"),
+        ("letter.txt", (), "not a known address trace"),
         ("letter.txt", (), "it begins with 'Dear reader,'"),
         ("report.json", (), "it looks like JSON"),
         ("good.din", ("--trace-format", "lackey"), "no line reads as lackey (' L 1fff000758,8'); it begins with"),

@@ -129,10 +129,10 @@ _KEPT: list[Any] = []  # machine code lives as long as what compiled it
 
 
 def _recorder() -> tuple[np.ndarray, np.ndarray]:
-    """A first level (see `cachesim.core`) that knows no line and writes every access down; and where."""
+    """A first level (see `cachesim.level.access`) that knows no line and writes every access down; and where."""
     state, records = np.zeros(layout.DESCRIPTOR_WORDS + 1, np.int64), np.empty(_ROOM, np.int64)
-    state[-1] = -1  # its memo: never the unit asked for
-    state[layout.MEMO] = state[layout.DESCRIPTOR_WORDS :].ctypes.data
+    state[-1] = -1  # its last-line slot: never the unit asked for
+    state[layout.LAST_LINES] = state[layout.DESCRIPTOR_WORDS :].ctypes.data
     state[layout.UNIT_SHIFT] = 62  # one unit holds all addresses
     state[layout.TAGS] = records.ctypes.data
     for word in (layout.SELF_CALL, layout.UNIT_CALL, layout.SPLIT_CALL):

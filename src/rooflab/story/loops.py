@@ -165,7 +165,7 @@ def simulate(
             tlbs=tlbs,
             instructions=instructions,
             classify=classify,
-            write_back_at_end=flush,
+            flush=flush,
             time_limit_s=time_limit_s,
             assumptions=caches.assumptions,
         )
@@ -176,7 +176,7 @@ def simulate(
             tlbs=tlbs,
             classify=classify,
             exact=exact,
-            write_back_at_end=flush,
+            flush=flush,
             time_limit_s=time_limit_s,
             assumptions=caches.assumptions,
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import chain
 
 import pytest
-from coherence_oracle import Cores
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,56 +12,12 @@ from rooflab.cachesim.coherence import simulate, stream
 from rooflab.cachesim.level import hierarchy
 from rooflab.cachesim.run.replay import replay
 from rooflab.types.simulation import Cache
+from support.cachesim.cores_oracle import Cores, Turns
 
 LEVEL = ("hits", "misses", "evictions", "writebacks", "read_bytes", "write_bytes", "invalidations")
 CORE = ("upgrades", "invalidations", "received", "supplied", "downgrades", "true_sharing", "false_sharing")
 LINE = ("upgrades", "invalidations", "downgrades", "true_sharing", "false_sharing")
 ITEMS = 96
-
-
-class Turns:
-    """The rule once more: who is next, with barriers and locks kept."""
-
-    def __init__(self, cores, quantum):
-        self.todo, self.quantum = [list(entries) for entries in cores], quantum
-        self.clock, self.holder, self.waits = [0] * len(cores), {}, [None] * len(cores)
-        self.turn, self.left = -1, 0
-
-    def core(self):
-        ready = [c for c, todo in enumerate(self.todo) if todo and self.waits[c] is None]
-        if not ready or self.quantum is None:
-            return min(ready, key=lambda c: (self.clock[c], c), default=None)
-        if not (self.left and self.turn in ready):
-            following = [(self.turn + k) % len(self.todo) for k in range(1, len(self.todo) + 1)]
-            self.turn, self.left = next(c for c in following if c in ready), self.quantum
-        return self.turn
-
-    def next(self):
-        """The next access: core, operation, array, index; None at the end."""
-        while (core := self.core()) is not None or any(self.waits):
-            if core is None:
-                self.waits, self.clock = [None] * len(self.todo), [max(self.clock)] * len(self.todo)
-                continue
-            operation, *item = self.todo[core][0]
-            if operation == "acquire" and item[0] in self.holder:
-                self.waits[core], self.left = item[0], 0
-                continue
-            self.todo[core].pop(0)
-            self.left -= 1
-            if operation != "barrier":
-                return core, operation, *item
-            self.waits[core], self.left = "barrier", 0
-        return None
-
-    def done(self, core, operation, lock, cost):
-        self.clock[core] += cost
-        if operation == "acquire":
-            self.holder[lock] = core
-        if operation == "release":
-            del self.holder[lock]
-            for waiting in [c for c, what in enumerate(self.waits) if what == lock]:
-                self.waits[waiting] = None
-                self.clock[waiting] = max(self.clock[waiting], self.clock[core])
 
 
 def plainly(streams, cores, levels, protocol, quantum, costs):
@@ -87,7 +42,7 @@ def told(n, cores, depth, shared, lines):
     """The oracle's counters in the order of `counted`."""
     found = [[n[what, core] for what in CORE] for core in range(cores)]
     found += [[n[what, core, k] for what in LEVEL] for core in range(cores) for k in range(depth)]
-    found += [[n[what, "far", core] for what in LEVEL] for core in range(cores)] if shared else []
+    found += [[n[what, "shared", core] for what in LEVEL] for core in range(cores)] if shared else []
     return found + [[n[what, "line", line] for what in LINE] for line in lines]
 
 
@@ -133,15 +88,29 @@ def programs(draw):
     return made
 
 
-@given(
-    cores=programs(),
-    levels=hierarchies(),
-    protocol=st.sampled_from(["mesi", "moesi"]),
-    quantum=st.sampled_from([None, None, 1, 1, 2, 7]),
-    item=st.sampled_from([1, 8, 8, 64]),
-)
+RUNS = {
+    "cores": programs(),
+    "protocol": st.sampled_from(["mesi", "moesi"]),
+    "quantum": st.sampled_from([None, None, 1, 1, 2, 7]),
+    "item": st.sampled_from([1, 8, 8, 64]),
+}
+
+
+@pytest.mark.slow
+@given(levels=hierarchies(), **RUNS)
 @settings(max_examples=2000)
 def test_every_counter_equals_the_oracles(cores, levels, protocol, quantum, item):
+    check_every_counter(cores, levels, protocol, quantum, item)
+
+
+@given(**RUNS)
+@settings(max_examples=60)
+def test_every_counter_of_two_levels_equals_the_oracles(cores, protocol, quantum, item):
+    levels = [Cache(256, 2), Cache(512, 2, inclusion="inclusive")]
+    check_every_counter(cores, levels, protocol, quantum, item)
+
+
+def check_every_counter(cores, levels, protocol, quantum, item):
     depth, shared = max(len(levels) - 1, 1), len(levels) > 1
     costs = [*(1, 12, 40)[:depth], 50 if shared else 0, 200, 60, 20]
     names = [*(f"L{n}" for n in range(1, depth + 1)), f"L{depth + 1}", "memory", "transfer", "upgrade"]
@@ -160,6 +129,7 @@ def test_every_counter_equals_the_oracles(cores, levels, protocol, quantum, item
 one = st.lists(st.tuples(st.sampled_from(["load", "store"]), st.just("a"), st.integers(0, 400)), max_size=200)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["lru", "fifo", "plru", "random", "qlru_h11_m1_r0_u0"])
 @given(
     entries=one,

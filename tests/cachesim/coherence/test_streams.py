@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import rooflab
+from rooflab import views
 from rooflab.cachesim.coherence import stream
 from rooflab.cachesim.coherence import streams as core_streams
 from rooflab.errors import RooflabError, UnknownNameError
 from rooflab.types.core_simulation import CoreSimulation
 from rooflab.types.simulation import Cache
-from rooflab.views.cores import terminal
 
 LEVELS = [Cache(32768, 8), Cache(524288, 8), Cache(1 << 24, 16)]
 COSTS = {"L1": 1, "L2": 10, "L3": 40, "memory": 200, "transfer": 80, "upgrade": 20}
@@ -207,7 +207,7 @@ def test_an_unknown_array_lists_those_known():
 
 def test_the_terminal_says_what_is_shared_and_what_races():
     file = io.StringIO()
-    terminal.show(simulated([[("store", "data", 0, 42)], [("load", "data", 0)]]), file)
+    views.show(simulated([[("store", "data", 0, 42)], [("load", "data", 0)]]), file)
     text = file.getvalue()
     assert "core 0 stores, core 1 loads  core 1     42   initial, 42" in text
     assert "Data races: on 1 items." in text

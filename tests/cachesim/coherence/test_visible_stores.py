@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_coherence import Turns
 
 import rooflab
 from rooflab.types.simulation import Cache
+from support.cachesim.cores_oracle import Turns
 
 LEVELS = [Cache(512, 2), Cache(1024, 2), Cache(4096, 4)]
 ITEMS = 4
@@ -84,9 +85,20 @@ def programs(draw):
     return made
 
 
+@pytest.mark.slow
 @given(cores=programs(), quantum=st.sampled_from([1, 2, 5]))
 @settings(max_examples=600)
 def test_races_are_those_of_all_pairs_and_see_what_they_could(cores, quantum):
+    check_races(cores, quantum)
+
+
+@given(cores=programs(), quantum=st.sampled_from([1, 2, 5]))
+@settings(max_examples=30)
+def test_races_of_a_few_programs_see_what_they_could(cores, quantum):
+    check_races(cores, quantum)
+
+
+def check_races(cores, quantum):
     valued = [
         [(*each, (core, entry)) if each[0] in ("store", "atomic") else each for entry, each in enumerate(entries)]
         for core, entries in enumerate(cores)

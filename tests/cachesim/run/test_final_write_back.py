@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import Level
 
 from rooflab.cachesim.level import hierarchy
 from rooflab.cachesim.run import final_write_back, replay
-from rooflab.cachesim.run import streams as runs
+from rooflab.cachesim.run.streams import simulate_stream
 from rooflab.cachesim.streams import dense
 from rooflab.types.simulation import Cache
+from support.cachesim.hierarchy_oracle import Level
 
 HIERARCHIES = [
     [Cache(256, 2), Cache(1024, 4)],
@@ -20,7 +20,7 @@ HIERARCHIES = [
     [Cache(256, 2, 32), Cache(1024, 4, 64, inclusion="inclusive")],
     [Cache(256, 2, write_back=False), Cache(1024, 4)],
     [Cache(512, 2, 128, sector_bytes=32), Cache(2048, 4, 128, sector_bytes=64)],
-    [Cache(40 * 64, None), Cache(128 * 64, 2)],  # 40 ways are hashed
+    pytest.param([Cache(40 * 64, None), Cache(128 * 64, 2)], marks=pytest.mark.slow),  # 40 ways are hashed
 ]
 
 
@@ -54,7 +54,11 @@ traces = st.lists(
 )
 
 
-@pytest.mark.parametrize("levels", HIERARCHIES, ids=range(len(HIERARCHIES)))
+@pytest.mark.parametrize(
+    "levels",
+    [*HIERARCHIES[:-1], pytest.param(HIERARCHIES[-1], marks=pytest.mark.slow)],
+    ids=range(len(HIERARCHIES)),
+)
 @given(trace=traces)
 @settings(max_examples=60, deadline=None)
 def test_what_is_left_equals_what_the_oracle_holds(levels, trace):
@@ -78,18 +82,18 @@ def test_what_is_left_equals_what_the_oracle_holds(levels, trace):
 @pytest.mark.parametrize("n", [100, 1000, 100_000])
 def test_all_of_a_triad_reaches_memory(n):
     # a = b + s · c of n doubles: a is written once, whatever the caches hold; whole lines are.
-    found = runs.simulate_stream(dense.triad(n), [Cache(32768, 8), Cache(1 << 20, 16)], write_back_at_end=True)
+    found = simulate_stream(dense.triad(n), [Cache(32768, 8), Cache(1 << 20, 16)], flush=True)
     assert found.memory_write_bytes == -(-8 * n // 64) * 64
     assert sum(array.writebacks for array in found.levels[-1].arrays) == -(-8 * n // 64)
 
 
 def test_the_array_that_owns_a_line_gets_its_row():
-    found = runs.simulate_stream(dense.transpose(8), [Cache(32768, 8)], write_back_at_end=True).levels[0]
+    found = simulate_stream(dense.transpose(8), [Cache(32768, 8)], flush=True).levels[0]
     # B, 8 · 8 doubles in 8 lines, is all that is written, and stays until the end.
     assert [(array.name, array.writebacks, array.write_bytes) for array in found.arrays] == [
         ("A", 0, 0),
         ("B", 8, 512),
     ]
     assert found.references[-1].name == "B, dirty at the end"
-    left = runs.simulate_stream(dense.transpose(8), [Cache(32768, 8)]).levels[0]
+    left = simulate_stream(dense.transpose(8), [Cache(32768, 8)]).levels[0]
     assert (left.writebacks, left.write_bytes) == (0, 0)

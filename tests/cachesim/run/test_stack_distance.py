@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rooflab.cachesim.run import stack_distance
-from rooflab.cachesim.run import streams as runs
-from rooflab.cachesim.streams import dense
+from rooflab.cachesim.run.streams import simulate_stream
+from rooflab.cachesim.streams import dense, sparse
 from rooflab.errors import RooflabError
 from rooflab.types.simulation import Cache
 
@@ -14,8 +14,8 @@ STREAMS = [
     dense.sequential(1 << 15, passes=3),
     dense.matmul(24),
     dense.stencil2d(40, sweeps=3),
-    dense.random(1 << 16, 20_000),
-    dense.pagerank(1 << 9, 4, iterations=2),
+    pytest.param(dense.random(1 << 16, 20_000), marks=pytest.mark.slow),
+    pytest.param(sparse.pagerank(1 << 9, 4, iterations=2), marks=pytest.mark.slow),
     dense.strided(1 << 14, 60, passes=4),  # crosses lines
 ]
 
@@ -24,7 +24,7 @@ STREAMS = [
 def test_a_curve_holds_the_misses_of_every_capacity(stream):
     curve = stack_distance.curve_of(stream)
     for lines in (1, 2, 3, 8, 40, 100, 513, 5000):
-        found = runs.simulate_stream(stream, [Cache(lines * 64, None)]).levels[0]
+        found = simulate_stream(stream, [Cache(lines * 64, None)]).levels[0]
         assert (curve.misses(lines * 64), curve.requests) == (found.misses, found.requests)
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rooflab.cachesim.run import streams as runs
+from rooflab.cachesim.run.streams import simulate_stream
 from rooflab.cachesim.streams import dense, nests
 from rooflab.cachesim.streams.nests import Access, Loop
 from rooflab.cachesim.streams.stream import Stream
@@ -44,19 +44,24 @@ LEVELS = {
     "qlru": (SMALL[0], Cache(2048, 4, policy="qlru_h11_m1_r0_u0")),
     "random": (Cache(512, 2, policy="random"), SMALL[1]),
 }
+COMPILED = ("fifo", "plru", "qlru", "random")  # each a function of its own; the others differ in flags
 
 
-@pytest.mark.parametrize("levels", LEVELS.values(), ids=LEVELS)
+def _marked(name):
+    return pytest.param(LEVELS[name], id=name, marks=[pytest.mark.slow] if name in COMPILED else [])
+
+
+@pytest.mark.parametrize("levels", [_marked(name) for name in LEVELS])
 @pytest.mark.parametrize("stream", STREAMS, ids=lambda stream: stream.name)
 def test_short_cuts_count_what_every_access_counts(stream, levels):
-    short, long = runs.simulate_stream(stream, levels), runs.simulate_stream(stream, levels, exact=True)
+    short, long = simulate_stream(stream, levels), simulate_stream(stream, levels, exact=True)
     assert short.levels == long.levels
 
 
 @pytest.mark.parametrize("stream", STREAMS, ids=lambda stream: stream.name)
 def test_a_stream_makes_the_accesses_that_it_says(stream):
     # one word a line: no access crosses a line, so that requests are accesses
-    found = runs.simulate_stream(stream, [Cache(8192, 4)])
+    found = simulate_stream(stream, [Cache(8192, 4)])
     streamed = sum(count for count in [nests.count(loop) for loop in stream.program.loops]) - stream.accesses
     stores = stream.accesses // 2 if "copy" in stream.name else 0  # past the caches: no request
     assert (found.levels[0].requests, streamed) == (stream.accesses - stores, 0)
@@ -84,11 +89,12 @@ def random_nests(draw):
     return Stream("random nest", names, names, spans, accesses, 0, nests.Program(body))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "levels", [LEVELS["lru"], LEVELS["plru"], LEVELS["inclusive"]], ids=["lru", "plru", "inclusive"]
 )
 @given(stream=random_nests())
 @settings(max_examples=300)
 def test_any_nest(levels, stream):
-    short, long = runs.simulate_stream(stream, levels), runs.simulate_stream(stream, levels, exact=True)
+    short, long = simulate_stream(stream, levels), simulate_stream(stream, levels, exact=True)
     assert short.levels == long.levels

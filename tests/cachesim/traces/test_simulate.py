@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import Level
 
 from rooflab.cachesim.level import seen_units
-from rooflab.cachesim.traces import files, parsers, simulate
+from rooflab.cachesim.traces import parsers, simulate
+from rooflab.cachesim.traces.files import Buffers
 from rooflab.errors import FileError, RooflabError, UnknownNameError
 from rooflab.types.simulation import Cache, tlb
+from support.cachesim.hierarchy_oracle import Level
 
 LEVELS = [Cache(1024, 2, 64)]
 DIN = "0 1000\n1 1004\n2 400\n\n0 xyz\n9 10\n0 2000 a comment\nhello\n0 3000"
@@ -77,24 +78,21 @@ def test_instructions_are_loads_where_that_is_asked_for(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["din", "champsim"])
-def test_records_may_break_at_the_edge_of_a_block(tmp_path, monkeypatch, name):
+def test_records_may_break_at_the_edge_of_a_block(tmp_path, name):
     path = tmp_path / "trace"
     entries = np.zeros((1000, 8), np.uint64)
     entries[:, 4] = np.arange(1000) * 64 + 64
     lines = "".join(f"0 {64 * i:x}\n" for i in range(1000))
     path.write_bytes(entries.tobytes() if name == "champsim" else lines.encode())
-    monkeypatch.setattr(files, "_BLOCK_BYTES", 37)
-    monkeypatch.setattr(files, "_SNIFF_BYTES", 77)  # one record, or some lines, and a part
-    assert counted(path) == (1000, 0, 1000, 0)
+    buffers = Buffers(head_bytes=77, block_bytes=37)  # one record, or some lines, and a part
+    assert counted(path, buffers=buffers) == (1000, 0, 1000, 0)
 
 
-def test_lines_that_never_end_are_dropped(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "_BLOCK_BYTES", 100)
-    monkeypatch.setattr(files, "_SNIFF_BYTES", 50)
+def test_lines_that_never_end_are_dropped(tmp_path):
     path = tmp_path / "trace"
     path.write_text("0 1000\n" * 7 + "x" * 149 + "\n0 2000\n")
     # 50 bytes are 7 lines and an x; with 100 more it is over a block, and dropped; the 48 left are one more line
-    assert counted(path) == (8, 6, 2, 2)
+    assert counted(path, buffers=Buffers(head_bytes=50, block_bytes=100)) == (8, 6, 2, 2)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +134,7 @@ def test_a_packed_file_that_breaks_off_or_is_damaged(tmp_path, broken):
 
 
 # What a line means, in words of its own: the reason it is dropped for, "skipped", or its accesses.
-NOT_A_LINE, NO_ADDRESS, BAD_SIZE, _ = simulate._REASONS
+NOT_A_LINE, NO_ADDRESS, BAD_SIZE, _ = simulate.REASONS
 NUMBER = r"(?:0[xX]|(?!0[xX]))[0-9a-fA-F]+"
 
 
@@ -221,7 +219,9 @@ def lines(name):
     )
 
 
-@pytest.mark.parametrize("name", MEANINGS)
+@pytest.mark.parametrize(
+    "name", [name if name == "din" else pytest.param(name, marks=pytest.mark.slow) for name in MEANINGS]
+)
 @given(data=st.data())
 @settings(max_examples=100, deadline=None)
 def test_lines_of_any_kind_mean_what_a_plain_reader_makes_of_them(name, data):
@@ -233,7 +233,7 @@ def test_lines_of_any_kind_mean_what_a_plain_reader_makes_of_them(name, data):
     assert got == wanted
     skipped, *by_reason = totals
     assert skipped == dropped.pop("skipped", 0)
-    assert {why: n for why, n in zip(simulate._REASONS, by_reason, strict=True) if n} == dropped
+    assert {why: n for why, n in zip(simulate.REASONS, by_reason, strict=True) if n} == dropped
 
 
 def noted(text, name):
@@ -245,8 +245,10 @@ def noted(text, name):
     addresses, words, totals = np.zeros(20, np.int64), np.zeros(20, np.int64), np.zeros(5, np.int64)
     found = []
     while begin < end:
-        places = (kinds.ctypes.data, 4, addresses.ctypes.data, words.ctypes.data, 20, totals.ctypes.data)
-        begin, count = parsers.PARSERS[name](begin, end, *places)
+        batch = parsers.Batch(
+            kinds.ctypes.data, 4, addresses.ctypes.data, words.ctypes.data, 20, totals.ctypes.data
+        )
+        begin, count = parsers.PARSERS[name](begin, end, batch)
         for address, word in zip(addresses[:count].tolist(), words[:count].tolist(), strict=True):
             assert (word & 1) == (word >> 1 & 3)  # a store has the row of stores, a load that of loads
             found.append((word >> 1 & 3, address, word >> 3))
@@ -278,29 +280,31 @@ def stack_distances(units):
     return cold, dict(sorted(distances.items()))
 
 
+@pytest.mark.slow
 @given(trace=records, room=st.sampled_from([7, 100, 1 << 12]), first=st.sampled_from([1, 7, 4096]))
 @settings(max_examples=100, deadline=None)
 def test_a_curve_of_a_trace_is_that_of_a_list(place, trace, room, first):
     place.write_text(din(trace), encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(simulate, "_ROOM", room)
         patch.setattr(seen_units, "FIRST_UNITS", first)
-        curve = simulate.curve_of_trace(place)
+        curve = simulate.curve_of_trace(place, buffers=Buffers(accesses=room))
     units = [unit for _, at in trace for unit in range(at // 64, (at + 3) // 64 + 1)]  # 4 bytes each
     cold, distances = stack_distances(units)
     assert (curve.requests, curve.compulsory) == (len(units), cold)
     assert dict(zip(curve.distances, curve.counts, strict=True)) == distances
 
 
+@pytest.mark.slow
 @given(trace=records, room=st.sampled_from([7, 1 << 12]), first=st.sampled_from([1, 4096]))
 @settings(max_examples=100, deadline=None)
 def test_misses_of_a_trace_are_told_apart_as_the_oracle_does(place, trace, room, first):
     levels = [Cache(512, 2), Cache(2048, 2, 128)]
     place.write_text(din(trace), encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(simulate, "_ROOM", room)
         patch.setattr(seen_units, "FIRST_UNITS", first)
-        found = simulate.simulate_trace(place, levels, classify=True, tlbs=[tlb(2)])
+        found = simulate.simulate_trace(
+            place, levels, classify=True, tlbs=[tlb(2)], buffers=Buffers(accesses=room)
+        )
     far = Level(levels[1])
     near = Level(levels[0], far)
     for store, at in trace:
@@ -314,12 +318,11 @@ def test_misses_of_a_trace_are_told_apart_as_the_oracle_does(place, trace, room,
 
 def test_too_many_lines_to_keep_apart(place, monkeypatch):
     monkeypatch.setattr(seen_units, "MOST_UNITS", 100)
-    monkeypatch.setattr(simulate, "_ROOM", 16)
     place.write_text(din([(False, 64 * i) for i in range(1000)]), encoding="utf-8")
     with pytest.raises(RooflabError, match="touches over 100 different units of 64 bytes"):
-        simulate.curve_of_trace(place)
+        simulate.curve_of_trace(place, buffers=Buffers(accesses=16))
     with pytest.raises(RooflabError, match="touches over 100 different units of 64 bytes"):
-        simulate.simulate_trace(place, LEVELS, classify=True)
+        simulate.simulate_trace(place, LEVELS, classify=True, buffers=Buffers(accesses=16))
 
 
 def test_champsim_records_have_a_curve(tmp_path):
@@ -333,11 +336,10 @@ def test_champsim_records_have_a_curve(tmp_path):
     assert dict(zip(curve.distances, curve.counts, strict=True)) == {0: 1, 1: 999}
 
 
-def test_a_trace_that_is_cut_short_says_so(place, monkeypatch):
-    monkeypatch.setattr(files, "_BLOCK_BYTES", 1 << 10)
-    monkeypatch.setattr(files, "_SNIFF_BYTES", 700)
+def test_a_trace_that_is_cut_short_says_so(place):
     place.write_text("0 100000\n" * 10_000, encoding="utf-8")
-    found = simulate.simulate_trace(place, LEVELS, time_limit_s=1e-9)
+    buffers = Buffers(head_bytes=700, block_bytes=1 << 10)
+    found = simulate.simulate_trace(place, LEVELS, time_limit_s=1e-9, buffers=buffers)
     # The first block: 700 bytes are 77 lines of 9.
     assert (found.complete, found.accesses) == (False, 77)
     assert simulate.simulate_trace(place, LEVELS, time_limit_s=100).accesses == 10_000

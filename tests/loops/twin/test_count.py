@@ -195,7 +195,7 @@ def test_ways_of_access(kernels, small):
 _LEVELS_IN_ORDER = """
 import sys
 import numpy as np
-from rooflab.cachesim import hierarchy
+from rooflab.cachesim.level import hierarchy
 from rooflab.cachesim.level.level import compiled_level
 from rooflab.cachesim.run.replay import replay
 from rooflab.types.simulation import Cache

@@ -1,18 +1,18 @@
-"""Where the state of several cores lies in memory: words of the world, of a core, of a line, of a record.
+"""Where the state of several cores lies: words of the system, of a core, of a line, of a record.
 
-Everything is 64-bit words at addresses, as in `layout`: compiled code gets the address of the world alone.
+Everything is 64-bit words at addresses, as in `native/layout`: compiled code gets the address of the system alone.
 """
 
 from __future__ import annotations
 
 # fmt: off
-# Words of the world.
+# Words of the system.
 (
     CORES, LINE_SHIFT, PART_SHIFT,   # a part is the finest piece of a line that a 64-bit mask tells apart
     MOESI,
     PRIVATE, DEPTH,      # address: a descriptor for each core and private level, near to far; how many levels
     SHARED, INCLUSIVE,   # the shared level's descriptor, or 0; whether it takes private copies along
-    SHELVES,             # address: the compiled function of each level (the shared one last)
+    CACHE_CALLS,             # address: the compiled function of each level (the shared one last)
     CELLS, LINES,        # address: a cell for each line and core; a row of counters for each line
     CORE_ROWS,           # address: a row for each core
     QUANTUM, TURN, LEFT, BY_TIME, COSTS,
@@ -21,15 +21,15 @@ from __future__ import annotations
     SHADOW, GRANULE_SHIFT,   # address: a row for each granule (a write and the reads), or 0
     RACES, RACES_USED, RACES_ROOM, RACE_COUNTS,
     LOG, LOG_USED, LOG_ROOM,
-    LIMIT,               # the address behind all arrays
+    ADDRESS_END,               # the address after all arrays
 ) = range(32)
-WORLD_WORDS = 40
+SYSTEM_WORDS = 40
 
 # Words of a core: its chunk of the stream, where it stands, what happened to it.
 (
     CHUNK, POSITION, LENGTH, LAST, STATUS, WAITS, TIME, BEFORE,
-    CORE_CELLS, CORE_FIRST,   # its cell of the first line; the descriptor of its first level, and that one's memo
-    CORE_MEMO, CORE_MEMO_MASK,
+    CORE_CELLS, CORE_FIRST,   # its cell of the first line; the descriptor of its first level
+    CORE_LAST_LINES, CORE_LAST_LINES_MASK,   # of that first level, as in `native/layout`
     STORES, ORDERED_STORES, BARRIERS,   # plain stores; atomics and locks; what is no access
     SLOW,                # loads and plain stores but for plain hits of the first level: only they counted hits
     UPGRADES, LOST_COPIES, RECEIVED, SUPPLIED, DOWNGRADES, TRUE_SHARING, FALSE_SHARING,
@@ -37,8 +37,10 @@ WORLD_WORDS = 40
 CORE_WORDS = 24
 RUNNING, AT_BARRIER, BLOCKED, FINISHED = range(4)
 
-# Words of a cell (what one core knows of one line), and the flags beside the state in its first.
-STATE, NEWS, READ, SINCE, WRITTEN = range(5)
+# Words of a cell (what one core knows of one line), and the flags beside the state in its first. The other words
+# are masks of parts: stored by others since this core lost the line; loaded here; stored here, not yet told to
+# those who lost the line; stored here before that.
+STATE, OTHERS_WROTE, READ, SINCE, WRITTEN = range(5)
 CELL_WORDS = 5
 INVALID, SHARED_STATE, EXCLUSIVE_STATE, OWNED, MODIFIED = range(5)
 STATE_BITS, LOST, PENDING = 7, 8, 16
@@ -55,7 +57,7 @@ CACHE_WORDS = 8
 READS, WRITES, ATOMIC, BARRIER, ACQUIRE, RELEASE = range(6)
 ADDRESS_SHIFT, LONGEST = 16, 4095
 
-# Requests that a shelf (one cache, without anything behind it) answers.
+# Requests that a standalone cache (one cache, without a next level) answers.
 LOOK, PUT, DROP, CLEAN = range(4)
 
 # A granule's row: clock << 16 | core << 8 | flags of the last write, then the clock of each core's last read.

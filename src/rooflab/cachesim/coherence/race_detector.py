@@ -45,52 +45,52 @@ FLAG_BITS, CORE_SHIFT, CLOCK_SHIFT = 255, 8, 16
 
 
 @njit(**OPTIONS)
-def check(world, core, ordinal, address, nbytes, operation):
+def check(system, core, ordinal, address, nbytes, operation):
     """Look at every granule that an access touches."""
-    shift, cores = load(world, GRANULE_SHIFT), load(world, CORES)
-    clocks = load(world, CLOCKS) + core * cores * WORD
+    shift, cores = load(system, GRANULE_SHIFT), load(system, CORES)
+    clocks = load(system, CLOCKS) + core * cores * WORD
     for granule in range(address >> shift, ((address + nbytes - 1) >> shift) + 1):
-        row = load(world, SHADOW) + granule * (1 + cores) * WORD
+        row = load(system, SHADOW) + granule * (1 + cores) * WORD
         last, mine = load(row, 0), load(clocks, core)
         writer = last >> CORE_SHIFT & FLAG_BITS
         if writer != core and last >> CLOCK_SHIFT > load(clocks, writer):
             kind = WRITE_WRITE if operation else WRITE_READ
-            found(world, row, granule, kind, writer, core, ordinal)
+            record_race(system, row, granule, kind, writer, core, ordinal)
         if operation:
             for other in range(cores):
                 if other != core and load(row, 1 + other) > load(clocks, other):
-                    found(world, row, granule, READ_WRITE, other, core, ordinal)
+                    record_race(system, row, granule, READ_WRITE, other, core, ordinal)
             store(row, 0, mine << CLOCK_SHIFT | core << CORE_SHIFT | load(row, 0) & FLAG_BITS)
         elif load(row, 1 + core) != mine:
             store(row, 1 + core, mine)
         if last & WATCHED:
-            note(world, clocks, granule, operation, core, ordinal)
+            log_access(system, clocks, granule, operation, core, ordinal)
 
 
 @njit(**OPTIONS)
-def found(world, row, granule, kind, earlier, later, ordinal):
+def record_race(system, row, granule, kind, earlier, later, ordinal):
     """Count a race; keep the first of each kind of a granule."""
-    add(load(world, RACE_COUNTS), kind, 1)
-    used, word = load(world, RACES_USED), load(row, 0)
-    if word >> kind & 1 == 0 and used < load(world, RACES_ROOM):
+    add(load(system, RACE_COUNTS), kind, 1)
+    used, word = load(system, RACES_USED), load(row, 0)
+    if word >> kind & 1 == 0 and used < load(system, RACES_ROOM):
         store(row, 0, word | 1 << kind)
-        record = load(world, RACES) + used * (RACE_WORDS * WORD)
+        record = load(system, RACES) + used * (RACE_WORDS * WORD)
         store(record, 0, granule)
         store(record, 1, kind)
         store(record, 2, earlier)
         store(record, 3, later)
         store(record, 4, ordinal)
-        store(world, RACES_USED, used + 1)
+        store(system, RACES_USED, used + 1)
 
 
 @njit(**OPTIONS)
-def note(world, clocks, granule, operation, core, ordinal):
+def log_access(system, clocks, granule, operation, core, ordinal):
     """Write an access of a watched granule into the log, with all that its core knows."""
-    used, cores = load(world, LOG_USED), load(world, CORES)
-    store(world, LOG_USED, used + 1)
-    if used >= load(world, LOG_ROOM):
+    used, cores = load(system, LOG_USED), load(system, CORES)
+    store(system, LOG_USED, used + 1)
+    if used >= load(system, LOG_ROOM):
         return
-    record = load(world, LOG) + used * ((LOG_WORDS + cores) * WORD)
+    record = load(system, LOG) + used * ((LOG_WORDS + cores) * WORD)
     store(record, 0, granule)
     store(record, 1, operation)
     store(record, 2, core)
@@ -100,16 +100,16 @@ def note(world, clocks, granule, operation, core, ordinal):
 
 
 @njit(**OPTIONS)
-def ordinal_of(world, core):
+def ordinal_of(system, core):
     """Which record of its stream a core is at."""
-    row = load(world, CORE_ROWS) + core * (CORE_WORDS * WORD)
+    row = load(system, CORE_ROWS) + core * (CORE_WORDS * WORD)
     return load(row, BEFORE) + load(row, POSITION)
 
 
 @njit(**OPTIONS)
-def sync_of(world, address):
+def sync_of(system, address):
     """The number of the word at `address` that orders cores; −1 where it is none of those announced."""
-    low, high, table = 0, load(world, SYNCS), load(world, SYNC_ADDRESSES)
+    low, high, table = 0, load(system, SYNCS), load(system, SYNC_ADDRESSES)
     while low + 1 < high:
         middle = (low + high) >> 1
         if load(table, middle) <= address:
@@ -128,25 +128,25 @@ def join(into, source, cores):
 
 
 @njit(**OPTIONS)
-def acquire(world, core, sync):
+def acquire(system, core, sync):
     """`core` knows what was released with that word."""
-    cores = load(world, CORES)
-    join(load(world, CLOCKS) + core * cores * WORD, load(world, SYNC_CLOCKS) + sync * cores * WORD, cores)
+    cores = load(system, CORES)
+    join(load(system, CLOCKS) + core * cores * WORD, load(system, SYNC_CLOCKS) + sync * cores * WORD, cores)
 
 
 @njit(**OPTIONS)
-def release(world, core, sync):
+def release(system, core, sync):
     """What `core` knows is left with that word; what it does next comes after."""
-    cores = load(world, CORES)
-    clocks = load(world, CLOCKS) + core * cores * WORD
-    join(load(world, SYNC_CLOCKS) + sync * cores * WORD, clocks, cores)
+    cores = load(system, CORES)
+    clocks = load(system, CLOCKS) + core * cores * WORD
+    join(load(system, SYNC_CLOCKS) + sync * cores * WORD, clocks, cores)
     add(clocks, core, 1)
 
 
 @njit(**OPTIONS)
-def meet(world):
+def join_all(system):
     """A barrier: every core knows all."""
-    cores, clocks = load(world, CORES), load(world, CLOCKS)
+    cores, clocks = load(system, CORES), load(system, CLOCKS)
     for core in range(1, cores):
         join(clocks, clocks + core * cores * WORD, cores)
     for core in range(cores):

@@ -1,7 +1,7 @@
-"""Several cores with private caches and a shared level behind, kept coherent by MESI or MOESI, exactly.
+"""Several cores with private caches and a shared level, kept coherent by MESI or MOESI, exactly.
 
-`simulate` runs the streams of `core_stream`, one a core, in turns; `coherence_core` says what one access does,
-`race_core` what orders accesses. Results are in `types.sharing`.
+`simulate` runs the streams of `stream`, one a core, in turns; `protocol` says what one access does,
+`race_detector` what orders accesses. Results are in `types.core_simulation`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ import msgspec
 import numpy as np
 
 from rooflab.cachesim.coherence import layout as at
-from rooflab.cachesim.coherence.standalone_cache import compiled_shelf
-from rooflab.cachesim.coherence.standalone_caches import Shelves, kind_of
+from rooflab.cachesim.coherence.standalone_cache import compiled_cache
+from rooflab.cachesim.coherence.standalone_caches import StandaloneCaches
 from rooflab.cachesim.coherence.stream import NAMES, CoreArray, CoreStreams, check_cores
+from rooflab.cachesim.level.state import kind_of
 from rooflab.cachesim.native import layout
 from rooflab.cachesim.native.compile import native_address, ready
 from rooflab.errors import RooflabError, UnknownNameError
@@ -34,7 +35,7 @@ class Interleaving(msgspec.Struct, frozen=True):
 
     Attributes:
         quantum: accesses of a turn; None for by time.
-        costs: of an access that each level answers, of the memory, of a transfer, and what an upgrade adds.
+        costs: of an access that each level answers, of main memory, of a transfer, and what an upgrade adds.
     """
 
     quantum: int | None
@@ -50,8 +51,8 @@ class Interleaving(msgspec.Struct, frozen=True):
         )
 
 
-class World:
-    """Everything that compiled code works on; it owns the memory behind `address`."""
+class System:
+    """Everything that compiled code works on: it owns the words."""
 
     def __init__(
         self, streams: CoreStreams, levels: Sequence[Cache], protocol: str, turns: Interleaving, races: bool
@@ -61,12 +62,14 @@ class World:
         self.depth = max(len(levels) - 1, 1)
         self.line_bytes = levels[0].line_bytes
         names = [f"core {core}" for core in range(self.count)]
-        self.privates = [Shelves(levels[: self.depth], names[core : core + 1]) for core in range(self.count)]
-        self.shared = Shelves(levels[self.depth :], names) if len(levels) > self.depth else None
+        self.privates = [
+            StandaloneCaches(levels[: self.depth], names[core : core + 1]) for core in range(self.count)
+        ]
+        self.shared = StandaloneCaches(levels[self.depth :], names) if len(levels) > self.depth else None
         self._kept: list[Any] = []
         self.seconds = 0.0
         self._chunks: dict[int, np.ndarray] = {}
-        self.words = self._array(at.WORLD_WORDS)
+        self.words = self._array(at.SYSTEM_WORDS)
         self.rows = self._array(self.count * at.CORE_WORDS).reshape(self.count, at.CORE_WORDS)
         lines = -(-streams.footprint_bytes // self.line_bytes)
         self.cells = self._array(lines * self.count * at.CELL_WORDS).reshape(lines, self.count, at.CELL_WORDS)
@@ -75,9 +78,9 @@ class World:
         self._order(races)
 
     def _array(self, words: int, fill: int = 0) -> np.ndarray:
-        made = np.full(max(words, 1), fill, np.int64) if fill else np.zeros(max(words, 1), np.int64)
-        self._kept.append(made)
-        return made
+        array = np.full(max(words, 1), fill, np.int64) if fill else np.zeros(max(words, 1), np.int64)
+        self._kept.append(array)
+        return array
 
     def _put(self, word: int, values: np.ndarray) -> np.ndarray:
         self._kept.append(values)
@@ -91,21 +94,21 @@ class World:
         words[at.PART_SHIFT] = max(int(words[at.LINE_SHIFT]) - 6, 0)
         private = [each.words_of(level).ctypes.data for each in self.privates for level in range(self.depth)]
         self._put(at.PRIVATE, np.array(private, np.int64))
-        shelves = [compiled_shelf(kind_of(cache), cache.set_ways) for cache in self.levels]
-        self._kept.append(shelves)
-        self._put(at.SHELVES, np.array([native_address(shelf) for shelf in shelves], np.int64))
+        cache_functions = [compiled_cache(kind_of(cache), cache.set_ways) for cache in self.levels]
+        self._kept.append(cache_functions)
+        self._put(at.CACHE_CALLS, np.array([native_address(function) for function in cache_functions], np.int64))
         if self.shared is not None:
             words[at.SHARED] = self.shared.words_of(0).ctypes.data
             words[at.INCLUSIVE] = self.levels[-1].inclusion == "inclusive"
         for word, values in ((at.CELLS, self.cells), (at.LINES, self.lines), (at.CORE_ROWS, self.rows)):
             words[word] = values.ctypes.data
-        nothing = self._array(1, -1)  # a memo that never knows a line
+        nothing = self._array(1, -1)  # last lines that never match a line
         for core, row in enumerate(self.rows):
             first = self.privates[core].words_of(0)
             row[at.CORE_CELLS] = self.cells.ctypes.data + core * at.CELL_WORDS * 8
             row[at.CORE_FIRST] = first.ctypes.data
-            row[at.CORE_MEMO] = first[layout.MEMO] or nothing.ctypes.data
-            row[at.CORE_MEMO_MASK] = first[layout.MEMO_MASK]
+            row[at.CORE_LAST_LINES] = first[layout.LAST_LINES] or nothing.ctypes.data
+            row[at.CORE_LAST_LINES_MASK] = first[layout.LAST_LINES_MASK]
 
     def _order(self, races: bool) -> None:
         words, count = self.words, self.count
@@ -114,7 +117,7 @@ class World:
         self._put(at.COSTS, np.array(self.turns.costs, np.int64))
         self._put(at.CLOCKS, np.eye(count, dtype=np.int64))
         syncs = np.array(sorted(self.streams.ordering), np.int64)
-        words[at.SYNCS], words[at.LIMIT] = len(syncs), self.streams.footprint_bytes
+        words[at.SYNCS], words[at.ADDRESS_END] = len(syncs), self.streams.footprint_bytes
         self._put(at.SYNC_ADDRESSES, syncs)
         self._put(at.SYNC_CLOCKS, self._array(len(syncs) * count))
         self._put(at.SYNC_HOLDERS, self._array(len(syncs), -1))
@@ -196,15 +199,15 @@ class World:
         return f"{where}: record {record} names address {address:,}, expected one of {limit:,} bytes"
 
     def _waits(self) -> str:
-        said = []
+        reasons = []
         for core, row in enumerate(self.rows):
             if row[at.STATUS] == at.BLOCKED:
                 word = named(self.streams.arrays, self.streams.ordering[row[at.WAITS]])
-                said.append(f"core {core} waits for {word}")
+                reasons.append(f"core {core} waits for {word}")
             else:
                 ended = row[at.STATUS] == at.FINISHED
-                said.append(f"core {core} " + ("has ended" if ended else "is at a barrier"))
-        return ", ".join(said) + "; expected as many barriers on every core, and every lock released"
+                reasons.append(f"core {core} " + ("has ended" if ended else "is at a barrier"))
+        return ", ".join(reasons) + "; expected as many barriers on every core, and every lock released"
 
     def levels_of(self, core: int) -> tuple[LevelCounts, ...]:
         """The private levels of a core."""
@@ -216,8 +219,8 @@ class World:
         """The shared level, by core."""
         if self.shared is None:
             return None
-        (found,) = self.shared.counted()
-        return msgspec.structs.replace(found, name=self.levels[-1].name or f"L{self.depth + 1}")
+        (counts,) = self.shared.counted()
+        return msgspec.structs.replace(counts, name=self.levels[-1].name or f"L{self.depth + 1}")
 
 
 def named(arrays: Sequence[CoreArray], address: int) -> str:
@@ -235,14 +238,14 @@ def interleaving(levels: Sequence[Cache], quantum: int | None, costs: Mapping[st
     """The rule for `quantum`, or by time where costs are given instead.
 
     Raises:
-        RooflabError: a quantum that is no whole number above zero, a cost that is missing or below zero.
+        RooflabError: a quantum that is not a whole number above zero, a cost that is missing or below zero.
         UnknownNameError: a cost of something else.
     """
     depth = max(len(levels) - 1, 1)
     names = [level.name or f"L{n}" for n, level in enumerate(levels, 1)]
     if len(levels) == 1:
         names.append("")  # no shared level: its place stays empty
-    known = [*names, "memory", "transfer", "upgrade"]
+    cost_names = [*names, "memory", "transfer", "upgrade"]
     if costs is None:
         quantum = 1 if quantum is None else quantum
         if not isinstance(quantum, int) or isinstance(quantum, bool) or not 0 < quantum < MOST:
@@ -250,16 +253,16 @@ def interleaving(levels: Sequence[Cache], quantum: int | None, costs: Mapping[st
         return Interleaving(quantum, (0,) * (depth + 4))
     if quantum is not None:
         raise RooflabError("quantum and costs are both given: cores take turns by count, or by time")
-    found = []
-    for given in costs:
-        if given not in known:
-            raise UnknownNameError("cost", given, [name for name in known if name])
-    for name in known:
+    cycles = []
+    for cost in costs:
+        if cost not in cost_names:
+            raise UnknownNameError("cost", cost, [name for name in cost_names if name])
+    for name in cost_names:
         value = costs.get(name, 0 if name in ("", "upgrade") else None)
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < MOST or value % 1:
             raise RooflabError(f"cost of {name} is {value!r}, expected a whole number (of cycles or ns) from 0")
-        found.append(int(value))
-    return Interleaving(None, tuple(found))
+        cycles.append(int(value))
+    return Interleaving(None, tuple(cycles))
 
 
 def check_levels(levels: Sequence[Cache], protocol: str) -> None:
@@ -298,7 +301,7 @@ _PLAIN = {
 ASSUMPTIONS = (
     "one operation at a time, in the order of the rule: no store buffer, no overlap, no time between cores",
     "a directory knows every private copy; the holder of a modified, owned or exclusive line supplies it",
-    "a core's outer private levels include the nearer ones; arrays lie at made-up addresses",
+    "a core's outer private levels include the inner ones; arrays lie at made-up addresses",
 )
 
 
@@ -318,14 +321,14 @@ def simulate(
     check_levels(levels, protocol)
     check_cores(len(streams.cores))
     turns = interleaving(levels, quantum, costs)
-    world = World(streams, levels, protocol, turns, races)
-    world.run()
+    system = System(streams, levels, protocol, turns, races)
+    system.run()
     again = None
-    if races and world.words[at.RACES_USED]:
-        again = World(streams, levels, protocol, turns, races)
-        again.watch(sorted({int(row[0]) for row in world.races[: world.words[at.RACES_USED]]}))
+    if races and system.words[at.RACES_USED]:
+        again = System(streams, levels, protocol, turns, races)
+        again.watch(sorted({int(row[0]) for row in system.races[: system.words[at.RACES_USED]]}))
         again.run()
-    return result.simulation(world, again, protocol, (*ASSUMPTIONS, *assumptions))
+    return result.simulation(system, again, protocol, (*ASSUMPTIONS, *assumptions))
 
 
 assert set(NAMES) == set(range(at.RELEASE + 1))

@@ -1,8 +1,8 @@
-"""A cache without anything behind it: lines are looked up, put in, dropped. What cores share is built of these.
+"""A cache without a next level: lines are looked up, put in, dropped. What cores share is built of these.
 
-    ask_shelf(address, level, request, line, dirty)
+    ask_cache(address, level, request, line, dirty)
 
-`LOOK` finds a line and notes its use: 1 where it is there. `PUT` returns the entry displaced, or one below
+`LOOK` finds a line and notes its use: 1 where it is there. `PUT` returns the entry evicted, or one below
 zero. `DROP` takes a line out, `CLEAN` clears its dirty bit: 0 where it is not there, else 2 + its dirty bit.
 """
 
@@ -27,11 +27,11 @@ SIGNATURE = types.int64(*([types.int64] * 4))
 
 
 @intrinsic
-def ask_shelf(typing_context, function, level, request, line, dirty):
-    """What the shelf compiled at address `function` answers."""
+def ask_cache(typing_context, function, level, request, line, dirty):
+    """What the cache compiled at address `function` answers."""
 
     def generate(context, builder, signature, args):
-        # numba's own convention, as in `memory.call`.
+        # numba's own convention, as in `words.call`.
         byte = ir.PointerType(ir.IntType(8))
         kind = ir.FunctionType(I32, [ir.PointerType(I64), ir.PointerType(byte), *([I64] * 4)])
         with builder.goto_entry_block():
@@ -43,7 +43,7 @@ def ask_shelf(typing_context, function, level, request, line, dirty):
 
 
 def make_close_up(ways: int) -> Any:
-    """A compiled `close_up(tags, first, way)`: ways behind `way` move up by one, the last is empty."""
+    """A compiled `close_up(tags, first, way)`: ways after `way` move up by one, the last is empty."""
     lanes = padded(ways)
     order = ir.Constant(ir.VectorType(I32, lanes), [*range(1, lanes), lanes])
 
@@ -102,7 +102,7 @@ class Changes(NamedTuple):
 
 def changes(policy: policies.Policy, kind: str, ways: int) -> Changes:
     """Those of a policy; in one step where a set is short enough for a vector."""
-    named, lanes = Named(f"shelf {kind} {ways}"), policy.stride
+    named, lanes = Named(f"standalone {kind} {ways}"), policy.stride
     short = ways <= WIDEST
     close_up, clear = make_close_up(min(ways, WIDEST)), make_clean(min(ways, WIDEST))
 
@@ -125,8 +125,8 @@ def changes(policy: policies.Policy, kind: str, ways: int) -> Changes:
     return Changes(remove if ordered else policy.remove, clean if short else clean_word)
 
 
-def make_shelf(policy: policies.Policy, change: Changes) -> Any:
-    """The plain function of a shelf with that policy."""
+def make_cache(policy: policies.Policy, change: Changes) -> Any:
+    """The plain function of a standalone cache with that policy."""
     find, touch, insert = policy.find, policy.touch, policy.insert
     remove, clean = change
 
@@ -151,9 +151,9 @@ def make_shelf(policy: policies.Policy, change: Changes) -> Any:
 
 
 @functools.cache
-def compiled_shelf(kind: str, ways: int) -> Any:
-    """The compiled shelf of that policy and number of ways; `native_address` says where to call it."""
+def compiled_cache(kind: str, ways: int) -> Any:
+    """The compiled cache of that policy and number of ways; `native_address` says where to call it."""
     if ways > policies.WIDEST and kind in ("lru", "fifo"):
         ways = policies.WIDEST + 1  # hashed sets: one function for all widths
     policy = policies.make(kind, ways)
-    return callback(SIGNATURE, make_shelf(policy, changes(policy, kind, ways)), f"shelf {kind} {ways}")
+    return callback(SIGNATURE, make_cache(policy, changes(policy, kind, ways)), f"standalone {kind} {ways}")

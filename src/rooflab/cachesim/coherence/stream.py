@@ -1,6 +1,6 @@
 """What several cores do, side by side: a stream of records for each core, made in chunks while they are simulated.
 
-A record is one 64-bit word, address << 16 | nbytes << 4 | operation (see `coherence_layout`): a load, a store, an
+A record is one 64-bit word, address << 16 | nbytes << 4 | operation (see `layout`): a load, a store, an
 atomic read-modify-write, a barrier of all cores, or a lock that is acquired or released.
 """
 
@@ -39,7 +39,7 @@ class CoreArray:
 
     @property
     def end(self) -> int:
-        """The address behind its last item."""
+        """The address after its last item."""
         return self.base + self.items * self.item_bytes
 
     def index(self, address: int) -> int:
@@ -67,15 +67,15 @@ class CoreStreams:
 
     @property
     def footprint_bytes(self) -> int:
-        """The address behind the last array."""
+        """The address after the last array."""
         return max(array.end for array in self.arrays)
 
 
 def lay_out(
     sizes: Mapping[str, int], item_bytes: int | Mapping[str, int] = 8, align_bytes: int = PAGE_BYTES
 ) -> dict[str, CoreArray]:
-    """Arrays one behind the other, each at a multiple of `align_bytes` (and of its item)."""
-    made: dict[str, CoreArray] = {}
+    """Arrays one after the other, each at a multiple of `align_bytes` (and of its item)."""
+    arrays: dict[str, CoreArray] = {}
     end = 0
     for name, items in sizes.items():
         item = item_bytes if isinstance(item_bytes, int) else item_bytes.get(name, 8)
@@ -84,11 +84,11 @@ def lay_out(
                 f"{name}: item_bytes is {item!r}, expected one of {', '.join(map(str, ITEM_SIZES))}"
             )
         step = max(align_bytes, item)
-        made[name] = CoreArray(name, -(-end // step) * step, items, item)
-        end = made[name].end
+        arrays[name] = CoreArray(name, -(-end // step) * step, items, item)
+        end = arrays[name].end
     if end > MOST_BYTES:
         raise RooflabError(f"arrays of {end:,} bytes, expected at most {MOST_BYTES:,} with several cores")
-    return made
+    return arrays
 
 
 def pack(array: CoreArray, operation: int, index: np.ndarray | int) -> np.ndarray:
@@ -131,27 +131,26 @@ def listed(
             if array is None:
                 continue
             if arrays is not None and not (array in arrays and 0 <= index < arrays[array]):
-                known = f"0 to {arrays[array] - 1}" if array in arrays else f"an array of {', '.join(arrays)}"
-                raise RooflabError(
-                    f"core {core}, entry {number}: {operation} {array}[{index}] is out of bounds, expected {known}"
-                )
+                expected = f"0 to {arrays[array] - 1}" if array in arrays else f"an array of {', '.join(arrays)}"
+                item = f"core {core}, entry {number}: {operation} {array}[{index}]"
+                raise RooflabError(f"{item} is out of bounds, expected {expected}")
             sizes[array] = max(sizes.get(array, 1), index + 1)
     laid = lay_out(sizes or {"nothing": 1}, item_bytes, align_bytes)
     records, ordering, values = [], set(), {}
     for core, entries in enumerate(read):
-        made = np.full(len(entries), BARRIER, np.int64)
+        of_core = np.full(len(entries), BARRIER, np.int64)
         for number, (operation, array, index, value) in enumerate(entries):
             if array is not None:
-                made[number] = pack(laid[array], OPERATIONS[operation], index)
+                of_core[number] = pack(laid[array], OPERATIONS[operation], index)
                 if OPERATIONS[operation] >= ATOMIC:
                     ordering.add(laid[array].base + index * laid[array].item_bytes)
             if value is not None:
                 values[core, number] = value
-        records.append(made)
+        records.append(of_core)
     return CoreStreams(
         name or f"{len(read)} cores, {sum(map(len, read)):,} operations",
         tuple(laid.values()),
-        tuple(_repeated(made) for made in records),
+        tuple(_repeated(each) for each in records),
         tuple(sorted(ordering)),
         values,
     )

@@ -1,7 +1,6 @@
 """Streams of several cores, plainly named: what threads do to shared lines in the usual programs.
 
-    from rooflab.cachesim import core_streams
-    rooflab.simulate_cores(core_streams.counters(2, 10_000)).show()
+    rooflab.simulate_cores(rooflab.core_streams.counters(2, 10_000)).show()
 
 Records are made in chunks while they are simulated: memory stays bounded however long the stream is.
 """

@@ -17,7 +17,7 @@ from rooflab.cachesim.coherence import layout as at
 from rooflab.types.core_simulation import Race, RaceKind
 
 if TYPE_CHECKING:
-    from rooflab.cachesim.coherence.simulate import World
+    from rooflab.cachesim.coherence.simulate import System
 
 KINDS: tuple[RaceKind, ...] = ("write-read", "read-write", "write-write")
 INITIAL = "initial"
@@ -41,17 +41,17 @@ class Event(NamedTuple):
 def visible(load: Event | None, stores: Sequence[Event]) -> list[int]:
     """Which of `stores`, by place, the load could see (−1 for the value before all); at the end where None."""
     earlier = [s for s in stores if load is None or s.before(load)]
-    found = [] if earlier else [-1]
+    places = [] if earlier else [-1]
     for place, store in enumerate(stores):
         late = load is not None and load.before(store)
         if not late and not any(store.before(other) for other in earlier):
-            found.append(place)
-    return found
+            places.append(place)
+    return places
 
 
-def races(world: World, again: World | None) -> tuple[Race, ...]:
-    """The races that `world` has met, with what the log of `again` says of each item."""
-    met = world.races[: world.words[at.RACES_USED]]
+def races(system: System, again: System | None) -> tuple[Race, ...]:
+    """The races that `system` has met, with what the log of `again` says of each item."""
+    met = system.races[: system.words[at.RACES_USED]]
     if again is None:
         return ()
     used = min(int(again.words[at.LOG_USED]), at_most := again.log.shape[0])
@@ -61,16 +61,16 @@ def races(world: World, again: World | None) -> tuple[Race, ...]:
         knows = tuple(int(clock) for clock in row[at.LOG_WORDS :])
         event = Event(int(row[2]), int(row[3]), row[1] != at.READS, knows)
         events.setdefault(int(row[0]), []).append(event)
-    return tuple(_race(world, row, events.get(int(row[0]), []) if whole else []) for row in met)
+    return tuple(_race(system, row, events.get(int(row[0]), []) if whole else []) for row in met)
 
 
-def _race(world: World, row: np.ndarray, events: Sequence[Event]) -> Race:
+def _race(system: System, row: np.ndarray, events: Sequence[Event]) -> Race:
     from rooflab.cachesim.coherence.simulate import array_at
 
     granule, kind, earlier, later, entry = (int(word) for word in row)
-    address = granule * world.granule_bytes
-    array = array_at(world.streams.arrays, address)
-    told = {
+    address = granule * system.granule_bytes
+    array = array_at(system.streams.arrays, address)
+    identity = {
         "array": array.name if array else "–",
         "index": array.index(address) if array else address,
         "kind": KINDS[kind],
@@ -79,14 +79,14 @@ def _race(world: World, row: np.ndarray, events: Sequence[Event]) -> Race:
         "entry": entry,
     }
     if not events:
-        return Race(**told)
+        return Race(**identity)
     load = _racing_load(events, kind, earlier, later, entry)
     stores = [event for event in events if event.stores]
     before = stores if load is None else [e for e in events[: events.index(load)] if e.stores]
-    words = [_word(world, place, store) for place, store in enumerate(stores)]
+    words = [_word(system, place, store) for place, store in enumerate(stores)]
     seen = words[len(before) - 1] if before else INITIAL
     could = tuple(dict.fromkeys(INITIAL if place < 0 else words[place] for place in visible(load, stores)))
-    return Race(reader=None if load is None else load.core, seen=seen, could_see=could, **told)
+    return Race(reader=None if load is None else load.core, seen=seen, could_see=could, **identity)
 
 
 def _racing_load(events: Sequence[Event], kind: int, earlier: int, later: int, entry: int) -> Event | None:
@@ -98,6 +98,6 @@ def _racing_load(events: Sequence[Event], kind: int, earlier: int, later: int, e
     return None
 
 
-def _word(world: World, place: int, store: Event) -> str:
-    value = world.streams.values.get((store.core, store.entry))
+def _word(system: System, place: int, store: Event) -> str:
+    value = system.streams.values.get((store.core, store.entry))
     return f"version {place + 1} (core {store.core})" if value is None else repr(value)

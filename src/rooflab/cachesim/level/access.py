@@ -15,19 +15,19 @@ How a generated numba function counts its accesses:
 
 and outside of it:
 
-    from rooflab.cachesim import hierarchy
+    from rooflab.cachesim.level import hierarchy
     built = hierarchy.build([Cache(32768, 8), …], references=("a[i]", "b[i] ="), arrays=("a", "b"))
     twin(n, 0, 1 << 20, built.address)
     simulation = built.result(name="twin")       # Simulation; hits, misses, … by level and by reference
 
 Addresses are any non-negative integers below 2**62 (compact made-up bases make counts repeatable: lay arrays out
-one behind the other, each on a page of its own). `nbytes` is at least 1; an access that crosses a line counts
+one after the other, each on a page of its own). `nbytes` is at least 1; an access that crosses a line counts
 once for each line. `request` is LOAD, STORE or STREAM (a non-temporal store). Never hand arrays to a
 function called per access: integers only. `built` must stay alive while compiled code uses its address.
 
 An access that only repeats the last one to its set changes nothing in any policy but QLRU (the line is the most
 recent one, and dirty already where it is written again). The first level therefore notes the unit (line or
-sector) in a memo slot, and the inlined part is a compare and a counter. Where the order among sets counts
+sector) in a last-line slot, and the inlined part is a compare and a counter. Where the order among sets counts
 (shadows, sectors, an index that is no mask) there is one slot only, the last unit of all; where even
 a repeat is to be seen (TLBs, stride prefetchers, QLRU), none.
 """
@@ -46,8 +46,8 @@ from rooflab.cachesim.native.layout import (
     EXTRA,
     HITS,
     IGNORED,
+    LAST_LINES,
     LOAD,
-    MEMO,
     SELF_CALL,
     SLOT_MASK,
     SLOT_SHIFT,
@@ -66,11 +66,11 @@ ROW_BYTES = COUNTER_WORDS * WORD
 class View(NamedTuple):
     """The words of the first level that every access needs: integers that stay in registers."""
 
-    memo: Any
+    last_lines: Any
     shift: Any
     slot_shift: Any
     slot_mask: Any
-    care: Any
+    compared_bits: Any
     counts: Any
     unit_call: Any
     split_call: Any
@@ -81,7 +81,7 @@ class View(NamedTuple):
 def open_state(state):
     """The `View` of a state."""
     return View(
-        load(state, MEMO),
+        load(state, LAST_LINES),
         load(state, UNIT_SHIFT),
         load(state, SLOT_SHIFT),
         load(state, SLOT_MASK),
@@ -95,8 +95,8 @@ def open_state(state):
 
 @njit(**INLINED)
 def slot_of(view, address):
-    """Where the memo of the set that `address` belongs to lies."""
-    return view.memo + ((address >> view.slot_shift) & view.slot_mask)
+    """Where the last-line slot of the set that `address` belongs to lies."""
+    return view.last_lines + ((address >> view.slot_shift) & view.slot_mask)
 
 
 @njit(**INLINED)
@@ -104,7 +104,7 @@ def is_noted(view, address, request):
     """Whether one more access like this changes nothing, nor needs to be seen."""
     # A load may find the unit clean or dirty, a store dirty alone: request − 2 is a mask of the bits that matter.
     differs = load(slot_of(view, address), 0) ^ (address >> view.shift << 1 | 1)
-    return request <= STORE and differs & (view.care & (request - 2)) == 0
+    return request <= STORE and differs & (view.compared_bits & (request - 2)) == 0
 
 
 @njit(**INLINED)

@@ -78,7 +78,7 @@ def _unchain(header, tags, at):
 
 @njit(**OPTIONS)
 def insert(level, index, entry, sectors):
-    """The entry that was displaced, or EMPTY."""
+    """The entry that was evicted, or EMPTY."""
     header, tags = load(level, META), load(level, TAGS)
     at, old = load(load(header, FREE), index), EMPTY
     if at >= 0:

@@ -1,4 +1,4 @@
-"""Levels in memory: from `Cache` descriptions to the arrays that compiled code works on, and back to counts."""
+"""Hierarchies of caches: from `Cache` descriptions to arrays that compiled code works on, and back to counts."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from rooflab.cachesim.level.access import split_address
 from rooflab.cachesim.level.level import compiled_level
 from rooflab.cachesim.level.miss_kinds import classify_address
 from rooflab.cachesim.level.set_vectors import WIDEST, padded
-from rooflab.cachesim.level.state import Tags
+from rooflab.cachesim.level.state import State, kind_of
 from rooflab.cachesim.native import layout
 from rooflab.cachesim.native.words import WORD
 from rooflab.errors import RooflabError
 from rooflab.types.simulation import Cache, LevelCounts, ReferenceCounts, Simulation
 
 
-class Hierarchy(Tags):
-    """Levels ready to be run: `address` is the state that compiled code takes (see `core`).
+class Hierarchy(State):
+    """Levels ready to be run: `address` is the state that compiled code takes (see `access`).
 
-    It owns the memory behind that address: keep it alive while compiled code runs.
+    It owns all words from that address on: keep it alive while compiled code runs.
     """
 
     def __init__(
@@ -31,10 +31,10 @@ class Hierarchy(Tags):
         tlbs: Sequence[Cache],
         references: Sequence[str],
         units: int | None,
-        limit: int | None = None,
+        address_end: int | None = None,
     ) -> None:
-        self._fused = units is None and not tlbs and plain_levels.is_plain(levels)
-        narrow = self._fused and limit is not None and plain_levels.fits_narrow(levels[0], limit)
+        self._plain = units is None and not tlbs and plain_levels.is_plain(levels)
+        narrow = self._plain and address_end is not None and plain_levels.fits_narrow(levels[0], address_end)
         super().__init__(narrow)
         self.levels, self.tlbs, self.references, self.units = levels, tlbs, tuple(references), units
         self._counts: dict[int, np.ndarray] = {}
@@ -70,29 +70,21 @@ class Hierarchy(Tags):
         lanes = padded(cache.set_ways) if cache.set_ways <= WIDEST else cache.set_ways
         return self.words(level, word, cache.sets * lanes).reshape(cache.sets, lanes)
 
-    def forget_memo(self) -> None:
+    def forget_last_lines(self) -> None:
         """Forget which units were the last: the caches have been changed from outside."""
         if not self._descriptors[0][layout.PAIRED]:
-            self._named[int(self._descriptors[0][layout.MEMO])][:] = -1
+            self._named[int(self._descriptors[0][layout.LAST_LINES])][:] = -1
 
     def _level(self, cache: Cache, units: int | None) -> np.ndarray:
-        words = self._array(layout.DESCRIPTOR_WORDS)
-        kind = cache.policy[:4] if cache.policy.startswith("qlru") else cache.policy
+        words = self._descriptor(cache)
         if not self.narrow:
             # Levels run as one answer everything themselves where they are narrow: compiling more takes seconds.
-            function = compiled_level(kind, cache.set_ways)
+            function = compiled_level(kind_of(cache), cache.set_ways)
             words[layout.SELF_CALL], words[layout.GENERAL_CALL] = function.address, function.general
-        words[layout.SETS] = cache.sets
-        masked = cache.index == "modulo" and cache.sets & (cache.sets - 1) == 0
-        words[layout.MASK] = cache.sets - 1 if masked else -1
-        words[layout.FOLD_BITS] = max(1, (cache.sets - 1).bit_length())
-        words[layout.SHIFT] = cache.line_bytes.bit_length() - 1
         words[layout.UNIT_SHIFT] = cache.unit_bytes.bit_length() - 1
         words[layout.FLAGS] = _flags(cache)
-        words[layout.RANDOM] = cache.seed
         words[layout.AHEAD] = cache.prefetch_ahead
         words[layout.STRIDES] = self._address(layout.STRIDE_ENTRIES * layout.STRIDE_WORDS)
-        self._policy_state(words, cache, kind)
         counts = self._array(max(len(self.references), 1) * layout.COUNTER_WORDS)
         counts = counts.reshape(-1, layout.COUNTER_WORDS)
         self._counts[id(words)] = counts
@@ -116,11 +108,13 @@ class Hierarchy(Tags):
         return table.ctypes.data
 
     def _connect(self, descriptors: list[np.ndarray], caches: Sequence[Cache]) -> None:
-        for near, far, cache in zip(descriptors, descriptors[1:], caches[1:], strict=False):
-            near[layout.NEXT], near[layout.NEXT_CALL] = far.ctypes.data, far[layout.SELF_CALL]
-            far[layout.NEAR], far[layout.NEAR_CALL] = near.ctypes.data, near[layout.SELF_CALL]
+        for previous, following, cache in zip(descriptors, descriptors[1:], caches[1:], strict=False):
+            previous[layout.NEXT_LEVEL] = following.ctypes.data
+            previous[layout.NEXT_CALL] = following[layout.SELF_CALL]
+            following[layout.PREVIOUS_LEVEL] = previous.ctypes.data
+            following[layout.PREVIOUS_CALL] = previous[layout.SELF_CALL]
             if cache.inclusion == "exclusive":
-                near[layout.FLAGS] |= layout.BEFORE_VICTIM
+                previous[layout.FLAGS] |= layout.BEFORE_VICTIM
 
     def _open(self) -> None:
         first, cache = self._descriptors[0], self.levels[0]
@@ -128,16 +122,16 @@ class Hierarchy(Tags):
         slots = 1 if last_only or cache.unit_bytes < WORD else cache.sets
         first[layout.FLAGS] |= layout.FIRST
         if not self.narrow:
-            first[layout.MEMO] = self._address(slots, -1)
+            first[layout.LAST_LINES] = self._address(slots, -1)
             first[layout.SLOT_SHIFT], first[layout.SLOT_MASK] = _slots(cache.unit_bytes, WORD, slots)
         else:
-            first[layout.MEMO], first[layout.IGNORED] = first[layout.TAGS], -1 << plain_levels.NARROW
+            first[layout.LAST_LINES], first[layout.IGNORED] = first[layout.TAGS], -1 << plain_levels.NARROW
             each = padded(cache.set_ways) * plain_levels.NARROW // 8
             first[layout.SLOT_SHIFT], first[layout.SLOT_MASK] = _slots(cache.unit_bytes, each, slots)
             first[layout.PAIRED] = 1
         if "stride" not in cache.prefetch and not cache.policy.startswith("qlru") and not self.tlbs:
-            first[layout.FLAGS] |= layout.MEMOIZED
-        if self._fused:
+            first[layout.FLAGS] |= layout.NOTES_LAST_LINE
+        if self._plain:
             first[layout.SELF_CALL] = plain_levels.address_of(
                 self.levels, plain_levels.NARROW if self.narrow else 64
             )
@@ -154,7 +148,7 @@ class Hierarchy(Tags):
         *,
         arrays: Sequence[str] | None = None,
         accesses: int | None = None,
-        **told: Any,
+        **counted: Any,
     ) -> Simulation:
         """What was counted so far.
 
@@ -174,13 +168,13 @@ class Hierarchy(Tags):
         ]
         if accesses is None:
             accesses = levels[0].requests
-        return Simulation(name=name, levels=tuple(levels), tlbs=tuple(tlbs), accesses=accesses, **told)
+        return Simulation(name=name, levels=tuple(levels), tlbs=tuple(tlbs), accesses=accesses, **counted)
 
     def _counted(self, cache: Cache, words: np.ndarray, name: str, arrays: Sequence[str] | None) -> LevelCounts:
         rows = self._counts[id(words)]
-        made = [_row(row, self.units, cache.unit_bytes) for row in rows]
+        counts = [_row(row, self.units, cache.unit_bytes) for row in rows]
         references = [
-            ReferenceCounts(name=each, array=arrays[i] if arrays else None, **made[i])
+            ReferenceCounts(name=each, array=arrays[i] if arrays else None, **counts[i])
             for i, each in enumerate(self.references)
         ]
         whole = _row(rows.sum(axis=0), self.units, cache.unit_bytes)
@@ -193,7 +187,7 @@ def build(
     tlbs: Sequence[Cache] = (),
     references: Sequence[str] = (),
     units: int | None = None,
-    limit: int | None = None,
+    address_end: int | None = None,
 ) -> Hierarchy:
     """Empty caches, near to far, ready to be run.
 
@@ -203,15 +197,15 @@ def build(
         references: the names of what accesses; compiled code numbers them from 0. None: one, without a name.
         units: tell compulsory, capacity and conflict misses apart, where at most so many different units
             (lines of the nearest level) are accessed.
-        limit: all addresses lie below it, and nothing is asked for but LOAD and STORE: entries may then be half
-            as long, which is faster. None: unknown.
+        address_end: all addresses lie below it, and nothing is asked for but LOAD and STORE: entries may then be
+            half as long, which is faster. None: unknown.
 
     Raises:
         RooflabError: levels that do not fit each other.
     """
     check(levels)
     check(tlbs, "TLB")
-    return Hierarchy(levels, tlbs, references, units, limit)
+    return Hierarchy(levels, tlbs, references, units, address_end)
 
 
 def check(levels: Sequence[Cache], prefix: str = "L") -> None:
@@ -224,23 +218,23 @@ def check(levels: Sequence[Cache], prefix: str = "L") -> None:
         raise RooflabError("levels is empty, expected at least one Cache(capacity_bytes, ways, line_bytes)")
     for n, level in enumerate(levels, 1):
         name = level.name or f"{prefix}{n}"
-        near = levels[n - 2] if n > 1 else None
-        if level.inclusion != "non-inclusive" and near is None:
+        previous = levels[n - 2] if n > 1 else None
+        if level.inclusion != "non-inclusive" and previous is None:
             raise RooflabError(f"{name}: inclusion is {level.inclusion!r}, but there is no nearer level")
-        if near is not None and level.unit_bytes < near.unit_bytes:
+        if previous is not None and level.unit_bytes < previous.unit_bytes:
             raise RooflabError(
-                f"{name}: reads {level.unit_bytes} bytes at a time, expected at least the {near.unit_bytes} "
+                f"{name}: reads {level.unit_bytes} bytes at a time, expected at least the {previous.unit_bytes} "
                 f"of the nearer level"
             )
         if level.inclusion == "exclusive":
-            _check_exclusive(name, level, near)
+            _check_exclusive(name, level, previous)
         if level.inclusion == "inclusive" and any(each.line_bytes > level.line_bytes for each in levels[: n - 1]):
             raise RooflabError(f"{name}: inclusive, but a nearer level has longer lines")
 
 
-def _check_exclusive(name: str, level: Cache, near: Cache | None) -> None:
-    assert near is not None
-    if level.line_bytes != near.line_bytes or level.sector_bytes or near.sector_bytes:
+def _check_exclusive(name: str, level: Cache, previous: Cache | None) -> None:
+    assert previous is not None
+    if level.line_bytes != previous.line_bytes or level.sector_bytes or previous.sector_bytes:
         raise RooflabError(f"{name}: exclusive, expected the nearer level's line length and no sectors")
     if not (level.write_back and level.write_allocate):
         raise RooflabError(f"{name}: exclusive, expected write-back and write-allocate: it is filled by evictions")
@@ -249,13 +243,13 @@ def _check_exclusive(name: str, level: Cache, near: Cache | None) -> None:
 
 
 def _slots(unit_bytes: int, slot_bytes: int, slots: int) -> tuple[int, int]:
-    """The shift and the mask that make an address the offset of one of `slots` memo slots."""
+    """The shift and the mask that make an address the offset of one of `slots` last-line slots."""
     shift = unit_bytes.bit_length() - slot_bytes.bit_length()
     return max(shift, 0), (slots - 1) * slot_bytes if slots > 1 else 0
 
 
 def _flags(cache: Cache) -> int:
-    told = {
+    counted = {
         layout.WRITE_BACK: cache.write_back,
         layout.ALLOCATE: cache.write_allocate,
         layout.WRITE_VALIDATE: not cache.fetch_on_write,
@@ -267,7 +261,7 @@ def _flags(cache: Cache) -> int:
         layout.ADJACENT: "adjacent" in cache.prefetch,
         layout.STRIDE: "stride" in cache.prefetch,
     }
-    return sum(flag for flag, wanted in told.items() if wanted)
+    return sum(flag for flag, wanted in counted.items() if wanted)
 
 
 def _row(row: np.ndarray, units: int | None, unit_bytes: int) -> dict[str, Any]:

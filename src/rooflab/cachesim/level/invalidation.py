@@ -1,4 +1,4 @@
-"""Lines that leave a level other than by being displaced: taken away by a level behind, passed by, handed up."""
+"""Lines that leave a level without being evicted: invalidated, passed by a store, handed to the previous level."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from rooflab.cachesim.native.layout import (
     FLAGS,
     INVALIDATE,
     INVALIDATIONS,
-    NEAR,
-    NEAR_CALL,
+    PREVIOUS_CALL,
+    PREVIOUS_LEVEL,
     SECTORED,
     SECTORS,
     SHIFT,
@@ -29,27 +29,27 @@ from rooflab.cachesim.native.layout import (
 from rooflab.cachesim.native.words import WORD, add, call, count_bits, load, shift_right
 
 
-class Leaving(NamedTuple):
+class Invalidation(NamedTuple):
     """Compiled functions of a level.
 
-    take_out(level, line, set, place): the dirty sectors (or the dirty bit) of a line that leaves.
-    invalidate(level, address, nbytes, tagged): lines that a level behind no longer holds; a bit for each of their
+    remove_line(level, line, set, place): the dirty sectors (or the dirty bit) of a line that leaves.
+    invalidate(level, address, nbytes, tagged): lines that the next level no longer holds; a bit for each of their
         dirty units, in units of that level. `tagged` is the reference and, from bit 32 on, log2 of that unit.
     stream(level, row, address, nbytes, reference): a non-temporal store: the line leaves every level, its dirty
-        bytes flow along to the memory.
+        bytes flow along to main memory.
     """
 
-    take_out: Any
+    remove_line: Any
     invalidate: Any
     stream: Any
 
 
-def make_leaving(policy: Policy, named: Named) -> Leaving:
+def make_invalidation(policy: Policy, named: Named) -> Invalidation:
     """Those of a level with `policy`."""
     find, remove = policy.find, policy.remove
 
     @named.part
-    def take_out(level, line, index, place):
+    def remove_line(level, line, index, place):
         flags = load(level, FLAGS)
         dirty = load(load(level, TAGS), place) & 1
         if flags & SECTORED:
@@ -64,14 +64,16 @@ def make_leaving(policy: Policy, named: Named) -> Leaving:
         reference, far_shift, shift = tagged & 0xFFFFFFFF, tagged >> 32, load(level, SHIFT)
         row = load(level, COUNTS) + reference * (COUNTER_WORDS * WORD)
         mask = 0
-        if load(level, NEAR):
-            mask = call(load(level, NEAR_CALL), load(level, NEAR), address, nbytes, INVALIDATE, tagged)
+        if load(level, PREVIOUS_LEVEL):
+            mask = call(
+                load(level, PREVIOUS_CALL), load(level, PREVIOUS_LEVEL), address, nbytes, INVALIDATE, tagged
+            )
         for line in range(address >> shift, (address + nbytes) >> shift):
             index = set_of(level, line)
             place = find(level, index, line)
             if place >= 0:
                 add(row, INVALIDATIONS, 1)
-                dirty, bits = take_out(level, line, index, place), load(level, UNIT_SHIFT)
+                dirty, bits = remove_line(level, line, index, place), load(level, UNIT_SHIFT)
                 while dirty:
                     at = (line << shift) + (count_bits((dirty & -dirty) - 1) << bits)
                     mask |= 1 << ((at - address) >> far_shift)
@@ -86,8 +88,8 @@ def make_leaving(policy: Policy, named: Named) -> Leaving:
         place = find(level, index, line)
         if place >= 0:
             add(row, INVALIDATIONS, 1)
-            nbytes += count_bits(take_out(level, line, index, place)) << load(level, UNIT_SHIFT)
+            nbytes += count_bits(remove_line(level, line, index, place)) << load(level, UNIT_SHIFT)
         send(level, row, address, nbytes, STREAM, reference)
         return 0
 
-    return Leaving(take_out, invalidate, stream)
+    return Invalidation(remove_line, invalidate, stream)

@@ -3,8 +3,8 @@
     level(descriptor, address, nbytes, request, reference) → whether a line came back dirty
 
 A request never crosses a unit (a line, or a sector of one) of the level that gets it. A miss reads the unit
-from behind first, then displaces a line, then writes that back; prefetches come last. Here is that flow; its
-parts are in `behind` (what goes to the level behind), `leaving` (lines taken away), `prefetchers`, `miss_kinds`.
+from the next level first, then evicts a line, then writes that back; prefetches come last. Here is that flow;
+its parts are in `next_level` (what goes there), `invalidation`, `prefetchers`, `miss_kinds`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from numba import njit
 
 from rooflab.cachesim.level import last_line, policies
 from rooflab.cachesim.level.addressing import is_valid, sector_bit, set_of
-from rooflab.cachesim.level.invalidation import make_leaving
-from rooflab.cachesim.level.next_level import displaced, fetch, hand_on, send
+from rooflab.cachesim.level.invalidation import make_invalidation
+from rooflab.cachesim.level.next_level import ask_next_level, fetch, finish_eviction, send
 from rooflab.cachesim.level.prefetchers import make_prefetchers
 from rooflab.cachesim.native.compile import INLINED, Named, callback, native_address
 from rooflab.cachesim.native.layout import (
@@ -108,7 +108,7 @@ def _make_fill(policy: policies.Policy, named: Named) -> Any:
         if flags & WRITE_BACK and request in (STORE, WRITEBACK):
             dirty = 1
         line, sectors = shift_right(address, load(level, SHIFT)), 0
-        # Only now: the level behind may have taken lines away.
+        # Only now: the next level may have invalidated lines.
         index, place = set_of(level, line), -1
         if flags & SECTORED:
             bit = sector_bit(level, address)
@@ -124,7 +124,7 @@ def _make_fill(policy: policies.Policy, named: Named) -> Any:
         last_line.note(level, flags, address, request, dirty)
         if old >= 0:
             add(row, EVICTIONS, 1)
-            displaced(level, row, old, reference)
+            finish_eviction(level, row, old, reference)
 
     return fill
 
@@ -132,7 +132,7 @@ def _make_fill(policy: policies.Policy, named: Named) -> Any:
 def _make_general(policy: policies.Policy, named: Named) -> Any:
     """What a level of that policy does with any request, whatever its flags are."""
     find, on_hit, fill = policy.find, _make_hit(policy, named), _make_fill(policy, named)
-    take_out, invalidate, stream = make_leaving(policy, named)
+    remove_line, invalidate, stream = make_invalidation(policy, named)
     prefetch = make_prefetchers(policy, named)
 
     def general(level, address, nbytes, request, reference):
@@ -154,7 +154,7 @@ def _make_general(policy: policies.Policy, named: Named) -> Any:
             call(load(level, CLASSIFY_CALL), level, address, 1 if hit else 0, 1 if counted else 0, reference)
         if flags & EXCLUSIVE and request in (LOAD, PREFETCH):
             if hit:
-                return take_out(level, line, index, place)
+                return remove_line(level, line, index, place)
             return fetch(level, row, address, request, reference)
         kept = hit or not writes
         if not kept and flags & ALLOCATE:
@@ -200,13 +200,13 @@ def _make_plain(policy: policies.Policy, named: Named) -> Any:
         if written_back:
             add(row, READ_BYTES, -(1 << bits))  # a whole unit comes in: there is nothing to read
         else:
-            dirty |= hand_on(level, address >> bits << bits, 1 << bits, LOAD, reference)
+            dirty |= ask_next_level(level, address >> bits << bits, 1 << bits, LOAD, reference)
         old = insert(level, index, line << 1 | dirty, 0)
         last_line.note(level, flags, address, request, dirty)
         if old < 0:
             add(row, COLD, 1)
         elif old & 1 or flags & (INCLUSIVE | BEFORE_VICTIM):
-            displaced(level, row, old, reference)
+            finish_eviction(level, row, old, reference)
         return 0
 
     return named.name(answer)
@@ -226,6 +226,9 @@ def compiled_level(kind: str, ways: int) -> Compiled:
         ways = policies.WIDEST + 1  # hashed sets: one function for all widths
     name, policy = f"{kind} {ways}", policies.make(kind, ways)
     plain, general = _make_plain(policy, Named(name)), _make_general(policy, Named(name))
-    made = callback(CALL_SIGNATURE, plain, f"level {name}"), callback(CALL_SIGNATURE, general, f"general {name}")
-    _KEPT.extend(made)
-    return Compiled(*(native_address(each) for each in made))
+    callbacks = (
+        callback(CALL_SIGNATURE, plain, f"level {name}"),
+        callback(CALL_SIGNATURE, general, f"general {name}"),
+    )
+    _KEPT.extend(callbacks)
+    return Compiled(*(native_address(each) for each in callbacks))

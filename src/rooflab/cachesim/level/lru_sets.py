@@ -1,8 +1,8 @@
-"""Sets in order of recency with entries of 32 or 64 bits: what `fused` does with one, as compiled operations.
+"""Sets in order of recency with entries of 32 or 64 bits: what `plain_levels` does with one, compiled.
 
-As in `vectors`, an entry is line × 2 + dirty, EMPTY where a way holds nothing, and lanes behind the last way stay
-EMPTY. Bits that say which ways matched are kept as such: m ^ (m − 1) are the ways up to the one that matched, or
-all where none did, so that no way need be found by counting.
+As in `set_vectors`, an entry is line × 2 + dirty, EMPTY where a way holds nothing, and lanes after the last way
+stay EMPTY. Bits that say which ways matched are kept as such: m ^ (m − 1) are the ways up to the one that matched,
+or all where none did, so that no way need be found by counting.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class OrderedSet(NamedTuple):
 
 
 def ordered_set(ways: int, bits: int) -> OrderedSet:
-    """The operations of sets of `ways` ways, at most `vectors.WIDEST`, with entries of 32 or 64 `bits`."""
+    """The operations of sets of `ways` ways, at most `set_vectors.WIDEST`, with entries of 32 or 64 `bits`."""
     emit = _Emitter(ways, bits)
     return OrderedSet(_matching(emit), _renew(emit), _push(emit), _use(emit))
 
@@ -106,14 +106,14 @@ class _Emitter:
         return builder.shuffle_vector(held, newest, self._order(self.lanes, *range(self.lanes - 1)))
 
     def whole(self, builder: Any, new: Any, old: Any) -> Any:
-        """The ways of `new`, the lanes behind them of `old`."""
+        """The ways of `new`, the lanes after them of `old`."""
         ways, lanes = self.ways, self.lanes
         if ways == lanes:
             return new
         return builder.shuffle_vector(new, old, self._order(*range(ways), *range(lanes + ways, 2 * lanes)))
 
     def up_to(self, builder: Any, new: Any, old: Any, matched: Any) -> Any:
-        """The ways of `new` up to the one `matched`, or all where none is; those behind of `old`."""
+        """The ways of `new` up to the one `matched`, or all where none is; those after it of `old`."""
         upto = builder.xor(matched, builder.sub(matched, ir.Constant(self.bitmap, 1)))
         if self.ways < self.lanes:
             upto = builder.and_(upto, ir.Constant(self.bitmap, (1 << self.ways) - 1))

@@ -1,4 +1,4 @@
-"""What a level asks of the level behind it: units that it reads, bytes that it writes, lines that it displaced."""
+"""What a level asks of the next one: units that it reads, bytes that it writes, lines that it evicted."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from rooflab.cachesim.native.layout import (
     INCLUSIVE,
     INVALIDATE,
     LOAD,
-    NEAR,
-    NEAR_CALL,
-    NEXT,
     NEXT_CALL,
+    NEXT_LEVEL,
     PREFETCH,
+    PREVIOUS_CALL,
+    PREVIOUS_LEVEL,
     READ_BYTES,
     SCRATCH,
     SECTORED,
@@ -31,9 +31,9 @@ from rooflab.cachesim.native.words import add, call, count_bits, load
 
 
 @njit(**INLINED)
-def hand_on(level, address, nbytes, request, reference):
-    """Hand a request on to the level behind; the memory takes everything."""
-    following = load(level, NEXT)
+def ask_next_level(level, address, nbytes, request, reference):
+    """Hand a request to the next level; main memory takes everything."""
+    following = load(level, NEXT_LEVEL)
     if following == 0:
         return 0
     return call(load(level, NEXT_CALL), following, address, nbytes, request, reference)
@@ -45,19 +45,19 @@ def fetch(level, row, address, request, reference):
     bits = load(level, UNIT_SHIFT)
     add(row, READ_BYTES, 1 << bits)
     wanted = LOAD if request <= STORE else PREFETCH
-    return hand_on(level, address >> bits << bits, 1 << bits, wanted, reference)
+    return ask_next_level(level, address >> bits << bits, 1 << bits, wanted, reference)
 
 
 @njit(**INLINED)
 def send(level, row, address, nbytes, request, reference):
     """Write `nbytes`."""
     add(row, WRITE_BYTES, nbytes)
-    hand_on(level, address, nbytes, request, reference)
+    ask_next_level(level, address, nbytes, request, reference)
 
 
 @njit(**OPTIONS)
-def displaced(level, row, entry, reference):
-    """A line has left for another: take it from nearer levels that this one includes, write back what is dirty.
+def finish_eviction(level, row, entry, reference):
+    """A line was evicted for another: invalidate it in levels that this one includes, write back what is dirty.
 
     The sectors of `entry`, where there are any, are in SCRATCH.
     """
@@ -69,7 +69,9 @@ def displaced(level, row, entry, reference):
         dirty, bits = load(level, SCRATCH) >> 32, load(level, UNIT_SHIFT)
     if flags & INCLUSIVE:
         tagged = reference | load(level, UNIT_SHIFT) << 32
-        dirty |= call(load(level, NEAR_CALL), load(level, NEAR), base, 1 << shift, INVALIDATE, tagged)
+        dirty |= call(
+            load(level, PREVIOUS_CALL), load(level, PREVIOUS_LEVEL), base, 1 << shift, INVALIDATE, tagged
+        )
     if dirty:
         add(row, WRITEBACKS, 1)
     elif flags & BEFORE_VICTIM:

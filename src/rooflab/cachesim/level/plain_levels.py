@@ -3,13 +3,13 @@
 Most caches that are simulated are plain at every level: LRU, write-back and write-allocate, lines of one
 length, sets numbered modulo, nothing included, excluded, prefetched, classified or sectored. Then no level
 needs its flags or a call by address: the levels are inlined into each other, keyed by the ways of each
-(see `ordered_set`). Counters are those of `level`, which answers every other request on the same state.
+(see `lru_sets`). Counters are those of `level`, which answers every other request on the same state.
 
 Where all addresses are small (and nothing but loads and stores is asked for), entries have 32 bits: half the tags
-to move, and the two newest of a set are one word, which then serves as the set's memo (see `core`).
+to move, and the two newest of a set are one word, which then serves as the set's last-line slot (see `access`).
 
-A level's set changes before the level behind is asked, other than in `level`: neither sees the other.
-What the level behind sees stays in order: the line that is read, then the one that is written back.
+A level's set changes before the next level is asked, other than in `level`: neither sees the other.
+What the next level sees stays in order: the line that is read, then the one that is written back.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from rooflab.cachesim.native.layout import (
     COUNTS,
     GENERAL_CALL,
     HITS,
+    LAST_LINES,
     MASK,
-    MEMO,
     MISSES,
-    NEXT,
+    NEXT_LEVEL,
     READ_BYTES,
     SETS,
     STORE,
@@ -44,7 +44,7 @@ from rooflab.cachesim.native.layout import (
 from rooflab.cachesim.native.words import CALL_SIGNATURE, add, call, load, store
 from rooflab.types.simulation import Cache
 
-LANES = (8, 16)  # of levels that are fused: 5 to 16 ways. Bounds how many functions there can be
+LANES = (8, 16)  # of levels that are inlined into each other: 5 to 16 ways. Bounds how many functions there can be
 MOST_LEVELS = 3
 NARROW = 32  # bits of an entry where addresses are small
 _KEPT: list[Any] = []  # machine code lives as long as what compiled it
@@ -95,18 +95,21 @@ def _by_division(level, line):
     return line % load(level, SETS)
 
 
-def fits_narrow(first: Cache, limit: int) -> bool:
-    """Whether entries of 32 bits hold lines of addresses below `limit`, a set of them no longer than its line."""
-    return limit <= first.line_bytes << (NARROW - 2) and padded(first.set_ways) * NARROW // 8 <= first.line_bytes
+def fits_narrow(first: Cache, address_end: int) -> bool:
+    """Whether 32-bit entries hold all lines below `address_end`, a set of them no longer than its line."""
+    return (
+        address_end <= first.line_bytes << (NARROW - 2)
+        and padded(first.set_ways) * NARROW // 8 <= first.line_bytes
+    )
 
 
 def _make_read_last(kind: _Kind) -> Any:
     """Compiled `read(level, line, shift, offset)` of the last level."""
     use, set_of = ordered_set(kind.ways, kind.bits).use, _by_mask if kind.masked else _by_division
 
-    @Named(f"fused last {kind.tag}").inlined
+    @Named(f"plain last {kind.tag}").inlined
     def read(level, line, shift, offset):
-        # Hit or miss is hard to foresee at the last level, and nothing behind it needs to know: no branch.
+        # Hit or miss is hard to foresee at the last level, and no next level needs to know: no branch.
         row = load(level, COUNTS) + offset
         old = use(load(level, TAGS), set_of(level, line), line)
         add(row, HITS if old == FOUND else MISSES, 1)
@@ -119,33 +122,33 @@ def _make_read_last(kind: _Kind) -> Any:
     return read
 
 
-def _make_leave(name: str, write_behind: Any) -> Any:
-    """Compiled `leave(level, row, old, shift, offset)`: what entry `old`, displaced from a level, counts as.
+def _make_evict(name: str, write_next: Any) -> Any:
+    """Compiled `evict(level, row, old, shift, offset)`: what entry `old`, evicted from a level, counts as.
 
-    `write_behind` is None at the last level.
+    `write_next` is None at the last level.
     """
 
     @Named(name).inlined
-    def leave(level, row, old, shift, offset):
+    def evict(level, row, old, shift, offset):
         if old < 0:
             add(row, COLD, 1)
         elif old & 1:
             add(row, WRITEBACKS, 1)
             add(row, WRITE_BYTES, 1 << shift)
-            if write_behind is not None:
-                write_behind(load(level, NEXT), old >> 1, shift, offset)
+            if write_next is not None:
+                write_next(load(level, NEXT_LEVEL), old >> 1, shift, offset)
 
-    return leave
+    return evict
 
 
-def _make_behind(kinds: tuple[_Kind, ...]) -> tuple[Any, Any]:
-    """Compiled `read(level, line, shift, offset)` and `write(…)` of a level behind the first and all behind."""
+def _make_next_level(kinds: tuple[_Kind, ...]) -> tuple[Any, Any]:
+    """Compiled `read(level, line, shift, offset)` and `write(…)` of a level after the first, and of all later."""
     named, last, (ways, bits, masked) = Named(_name(kinds)), len(kinds) == 1, kinds[0]
     matching, renew, push, _ = ordered_set(ways, bits)
     set_of = _by_mask if masked else _by_division
-    behind: tuple[Any, Any] = (None, None) if last else _make_behind(kinds[1:])
-    read_behind, write_behind = behind
-    leave = _make_leave(_name(kinds), write_behind)
+    next_level: tuple[Any, Any] = (None, None) if last else _make_next_level(kinds[1:])
+    read_next, write_next = next_level
+    evict = _make_evict(_name(kinds), write_next)
 
     @named.inlined
     def read(level, line, shift, offset):
@@ -157,8 +160,8 @@ def _make_behind(kinds: tuple[_Kind, ...]) -> tuple[Any, Any]:
             return
         old = push(tags, index, line << 1)
         add(row, MISSES, 1)
-        read_behind(load(level, NEXT), line, shift, offset)
-        leave(level, row, old, shift, offset)
+        read_next(load(level, NEXT_LEVEL), line, shift, offset)
+        evict(level, row, old, shift, offset)
 
     @named.part
     def write(level, line, shift, offset):
@@ -172,7 +175,7 @@ def _make_behind(kinds: tuple[_Kind, ...]) -> tuple[Any, Any]:
         old = push(tags, index, line << 1 | 1)
         add(row, MISSES, 1)
         add(row, READ_BYTES, -(1 << shift))
-        leave(level, row, old, shift, offset)
+        evict(level, row, old, shift, offset)
 
     return (_make_read_last(kinds[0]) if last else read), write
 
@@ -180,9 +183,9 @@ def _make_behind(kinds: tuple[_Kind, ...]) -> tuple[Any, Any]:
 def _make_first(kinds: tuple[_Kind, ...]) -> Any:
     last, (ways, bits, _) = len(kinds) == 1, kinds[0]
     matching, renew, push, _ = ordered_set(ways, bits)
-    behind: tuple[Any, Any] = (None, None) if last else _make_behind(kinds[1:])
-    read_behind, write_behind = behind
-    leave = _make_leave(f"first {_name(kinds)}", write_behind)
+    next_level: tuple[Any, Any] = (None, None) if last else _make_next_level(kinds[1:])
+    read_next, write_next = next_level
+    evict = _make_evict(f"first {_name(kinds)}", write_next)
 
     def through(level, address, nbytes, request, reference):
         if bits > NARROW and request > STORE:
@@ -194,17 +197,17 @@ def _make_first(kinds: tuple[_Kind, ...]) -> Any:
         if matched:
             entry = renew(tags, index, matched, request)
             if bits > NARROW:
-                store(load(level, MEMO), index, entry)
+                store(load(level, LAST_LINES), index, entry)
             add(row, HITS, 1)
             return 0
         entry = line << 1 | request
         old = push(tags, index, entry)
         if bits > NARROW:
-            store(load(level, MEMO), index, entry)
+            store(load(level, LAST_LINES), index, entry)
         add(row, MISSES, 1)
         if not last:
-            read_behind(load(level, NEXT), line, shift, offset)
-        leave(level, row, old, shift, offset)
+            read_next(load(level, NEXT_LEVEL), line, shift, offset)
+        evict(level, row, old, shift, offset)
         return 0
 
     return Named(_name(kinds)).name(through)
@@ -220,10 +223,10 @@ def address_of(levels: Sequence[Cache], bits: int) -> int:
 
 @functools.cache
 def _compiled(kinds: tuple[_Kind, ...]) -> int:
-    made = callback(CALL_SIGNATURE, _make_first(kinds), _name(kinds))
-    _KEPT.append(made)
-    return native_address(made)
+    compiled = callback(CALL_SIGNATURE, _make_first(kinds), _name(kinds))
+    _KEPT.append(compiled)
+    return native_address(compiled)
 
 
 def _name(kinds: tuple[_Kind, ...]) -> str:
-    return "fused " + ", ".join(kind.tag for kind in kinds)
+    return "plain " + ", ".join(kind.tag for kind in kinds)

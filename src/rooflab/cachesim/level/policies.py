@@ -2,11 +2,11 @@
 
     find(level, set, line)            → where the line is, or −1
     touch(level, set, place, dirty)   → its entry after a hit
-    insert(level, set, entry, sectors) → the entry it displaced, or EMPTY (its sectors in SCRATCH)
+    insert(level, set, entry, sectors) → the entry it evicted, or EMPTY (its sectors in SCRATCH)
     remove(level, set, place)
 
 LRU and FIFO keep a set in order, newest first: the order is the policy. Tree-PLRU, random and QLRU leave
-ways in place and keep a word of state for each set. Sets wider than 32 ways are hashed (`lists.py`).
+ways in place and keep a word of state for each set. Sets wider than 32 ways are hashed (`hashed_sets.py`).
 """
 
 from __future__ import annotations
@@ -29,17 +29,23 @@ class Policy(NamedTuple):
     stride: int
 
 
-def ordered(ways: int, refresh: bool) -> Policy:
-    """LRU where a hit refreshes a line (`refresh`), else FIFO; at most `WIDEST` ways."""
-    named = Named(f"{'lru' if refresh else 'fifo'} {ways}")
-    lanes, last = padded(ways), ways - 1
-    way_of, to_front = make_find(ways), make_to_front(ways)
+def _make_find(named: Named, way_of: Any, lanes: int) -> Any:
+    """The compiled `find` of sets of `lanes` words, whose ways `way_of` looks through."""
 
     @named.inlined
     def find(level, index, line):
         first = index * lanes
         way = way_of(load(level, TAGS), first, line)
         return way if way < 0 else first + way
+
+    return find
+
+
+def ordered(ways: int, refresh: bool) -> Policy:
+    """LRU where a hit refreshes a line (`refresh`), else FIFO; at most `WIDEST` ways."""
+    named = Named(f"{'lru' if refresh else 'fifo'} {ways}")
+    lanes, last = padded(ways), ways - 1
+    find, to_front = _make_find(named, make_find(ways), lanes), make_to_front(ways)
 
     @named.inlined
     def touch(level, index, place, dirty):
@@ -79,13 +85,8 @@ def positional(ways: int, kind: str) -> Policy:
     wide = ways > WIDEST
     lanes = ways if wide else padded(ways)
     way_of = _scan(ways) if wide else make_find(ways)
+    find = _make_find(named, way_of, lanes)
     note_hit, note_fill, choose = _KINDS[kind](ways)
-
-    @named.inlined
-    def find(level, index, line):
-        first = index * lanes
-        way = way_of(load(level, TAGS), first, line)
-        return way if way < 0 else first + way
 
     @named.inlined
     def touch(level, index, place, dirty):
@@ -196,13 +197,13 @@ def _make_aging(ways: int) -> Any:
         step = 3 - oldest if rule < 2 else (0 if any_three else 1)
         if step == 0 or (rule == 1 and ways == 1):
             return ages
-        made = 0
+        older = 0
         for way in range(ways):
             age = ages >> (2 * way) & 3
             if rule & 1 == 0 or way != spared:
                 age += step
-            made |= (age & 3) << (2 * way)
-        return made
+            older |= (age & 3) << (2 * way)
+        return older
 
     return aged
 

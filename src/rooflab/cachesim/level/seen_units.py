@@ -58,7 +58,7 @@ class Seen:
             while address:
                 words = _words(address, layout.DESCRIPTOR_WORDS)
                 self._levels.append((words, 1 << int(words[layout.UNIT_SHIFT])))
-                address = int(words[layout.NEXT])
+                address = int(words[layout.NEXT_LEVEL])
 
     def make_room(self, accesses: int, bytes_each: int) -> None:
         """Let every level's set hold what it holds and all that so many accesses may add.

@@ -15,7 +15,7 @@ from numba import types
 from rooflab.cachesim.native.words import I32, I64, intrinsic, load_vector, pointer
 
 EMPTY = -2
-WIDEST = 32  # ways; wider sets are found by hashing (`lists.py`)
+WIDEST = 32  # ways; wider sets are found by hashing (`hashed_sets.py`)
 
 
 class WholeStore(StoreInstr):
@@ -75,8 +75,8 @@ def make_to_front(ways: int) -> Any:
             order = ir.Constant(ir.VectorType(I32, lanes), [lanes, *range(lanes - 1)])
             moved = builder.shuffle_vector(old, newest, order)
             lane = ir.Constant(vector, list(range(lanes)))
-            nearer = builder.icmp_signed("<=", lane, splat(builder, args[2], vector))
-            stored: Any = WholeStore(builder.block, builder.select(nearer, moved, old), where)
+            is_moved = builder.icmp_signed("<=", lane, splat(builder, args[2], vector))
+            stored: Any = WholeStore(builder.block, builder.select(is_moved, moved, old), where)
             stored.align = 8
             builder._insert(stored)
             return builder.extract_element(old, ir.Constant(I32, ways - 1))

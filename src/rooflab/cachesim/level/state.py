@@ -1,4 +1,4 @@
-"""The memory of caches, however they are connected: their tags, and what their policies remember."""
+"""The state of caches, however they are connected: their tags, and what their policies remember."""
 
 from __future__ import annotations
 
@@ -16,10 +16,15 @@ from rooflab.types.simulation import Cache
 _ORDERED = ("lru", "fifo")
 
 
-class Tags:
-    """Owns the memory behind descriptors: keep it alive while compiled code runs.
+def kind_of(cache: Cache) -> str:
+    """The policy without its variant: what a compiled cache is made for."""
+    return cache.policy[:4] if cache.policy.startswith("qlru") else cache.policy
 
-    Where it is `narrow`, entries have 32 bits instead of 64, which `fused` alone can read.
+
+class State:
+    """Owns the words that descriptors point to: keep it alive while compiled code runs.
+
+    Where it is `narrow`, entries have 32 bits instead of 64, which `plain_levels` alone can read.
     """
 
     def __init__(self, narrow: bool = False) -> None:
@@ -32,23 +37,36 @@ class Tags:
         room = np.zeros(words + 8, np.int64)
         first = -room.ctypes.data // 8 % 8
         self._kept.append(room)
-        made = room[first : first + words]
+        array = room[first : first + words]
         if fill:
-            made[:] = fill
-        return made
+            array[:] = fill
+        return array
 
     def _address(self, words: int, fill: int = 0) -> int:
-        made = self._array(words, fill)
-        self._named[made.ctypes.data] = made
-        return made.ctypes.data
+        array = self._array(words, fill)
+        self._named[array.ctypes.data] = array
+        return array.ctypes.data
 
     def _entries(self, count: int) -> int:
-        made = self._array(-(-count * self._entry.itemsize // WORD)).view(self._entry)
-        made[:] = EMPTY
-        self._named[made.ctypes.data] = made
-        return made.ctypes.data
+        entries = self._array(-(-count * self._entry.itemsize // WORD)).view(self._entry)
+        entries[:] = EMPTY
+        self._named[entries.ctypes.data] = entries
+        return entries.ctypes.data
 
-    def _policy_state(self, words: np.ndarray, cache: Cache, kind: str) -> None:
+    def _descriptor(self, cache: Cache) -> np.ndarray:
+        """The words of `cache` that say where a line lies in it, and what its policy starts with."""
+        words = self._array(layout.DESCRIPTOR_WORDS)
+        words[layout.SETS] = cache.sets
+        masked = cache.index == "modulo" and cache.sets & (cache.sets - 1) == 0
+        words[layout.MASK] = cache.sets - 1 if masked else -1
+        words[layout.FOLD_BITS] = max(1, (cache.sets - 1).bit_length())
+        words[layout.SHIFT] = cache.line_bytes.bit_length() - 1
+        words[layout.RANDOM] = cache.seed
+        self._policy_state(words, cache)
+        return words
+
+    def _policy_state(self, words: np.ndarray, cache: Cache) -> None:
+        kind = kind_of(cache)
         ways, sets = cache.set_ways, cache.sets
         if kind in _ORDERED and ways > WIDEST:
             self._linked(words, sets, ways)

@@ -83,18 +83,18 @@ def callback(signature: Any, function: Callable[..., Any], name: str) -> Any:
     _own_names(function, name)
     # To be inlined into its wrapper, which nothing calls: without that, the function itself is a fifth slower.
     options = {**_CALLED_BY_PYTHON, "forceinline": True}
-    made: Any = CFunc(function, normalize_signature(signature), locals={}, options=options)
-    made._cache = _cache(function, name) or made._cache
-    made.compile()
-    return made
+    compiled: Any = CFunc(function, normalize_signature(signature), locals={}, options=options)
+    compiled._cache = _cache(function, name) or compiled._cache
+    compiled.compile()
+    return compiled
 
 
-def native_address(made: Any) -> int:
-    """The address of what `callback` compiled, in numba's own calling convention (see `memory.call`).
+def native_address(compiled: Any) -> int:
+    """The address of what `callback` compiled, in numba's own calling convention (see `words.call`).
 
     The wrapper that C could call costs a second call.
     """
-    return made._library.get_pointer_to_function(made.native_name.removeprefix("cfunc."))
+    return compiled._library.get_pointer_to_function(compiled.native_name.removeprefix("cfunc."))
 
 
 def _own_names(function: Any, name: str) -> None:

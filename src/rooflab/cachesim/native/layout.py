@@ -1,7 +1,20 @@
-"""Where a level's state lies in memory: the words of its descriptor, its flags, its counters, its requests.
+"""Where a level's state lies: the words of its descriptor, its flags, its counters, its requests.
 
 A level is one array of 64-bit words, its descriptor; the words name the arrays that hold tags and the
 like by address. Compiled functions are handed the descriptor's address and nothing else.
+
+The first level has a last-line slot for each set (or one for all): the unit of which one more access changes
+nothing, so that the inlined part of an access (`level/access.py`) only compares. Where none is noted, it is −1.
+
+    LAST_LINES + (address >> SLOT_SHIFT & SLOT_MASK)
+        │   63                                       1   0
+        └→  ┌──────────────────────────────────────┬───────┐
+            │ unit: address >> UNIT_SHIFT          │ dirty │    entries of 64 bits
+            └──────────────────────────────────────┴───────┘
+            63                33    32   31         1    0
+            ┌───────────────────┬───────┬───────────┬───────┐    PAIRED: the first two entries of the set's
+            │ second newest     │ dirty │ newest    │ dirty │    own tags, of 32 bits each; IGNORED masks
+            └───────────────────┴───────┴───────────┴───────┘    the upper half
 """
 
 from __future__ import annotations
@@ -16,15 +29,15 @@ from __future__ import annotations
     SHIFT,        # log2 of the line
     UNIT_SHIFT,   # log2 of what one request moves: a sector, or the line
     FLAGS,
-    NEXT, NEXT_CALL,   # the level behind: its descriptor and its function; 0 for the memory
-    NEAR, NEAR_CALL,   # the level before; 0 for the first
+    NEXT_LEVEL, NEXT_CALL,   # the next level: its descriptor and its function; 0 for main memory
+    PREVIOUS_LEVEL, PREVIOUS_CALL,   # the level before; 0 for the first
     SELF_CALL,    # this level's own function
     COUNTS,       # address: a row of counters for each reference
-    MEMO, MEMO_MASK,   # address and slots − 1: units of which one more access changes nothing (see core.py)
-    SLOT_SHIFT, SLOT_MASK,   # an address, shifted and masked, is the offset of its memo slot
+    LAST_LINES, LAST_LINES_MASK,   # address of the last-line slots, and slots − 1 (see below)
+    SLOT_SHIFT, SLOT_MASK,   # an address, shifted and masked, is the offset of its last-line slot
     SET_SHIFT,    # log2 of the bytes of a set's tags, where they are a power of two, else 0
-    IGNORED,      # the bits of a memo slot that do not count
-    PAIRED,       # whether memo slots are the two newest entries of a set, of 32 bits (see fused.py), else 0
+    IGNORED,      # the bits of a last-line slot that do not count
+    PAIRED,       # whether a slot is the two newest entries of its set, of 32 bits (see plain_levels.py), else 0
     FOLD_BITS,    # bits of the line number that one fold of the XOR index takes
     RANDOM,       # state of the generator of random victims
     AGES,         # the QLRU variant, packed (see policies.py)
@@ -38,13 +51,13 @@ from __future__ import annotations
     GENERAL_CALL,   # what answers anything but the plainest requests
     CLASSIFY_CALL,   # what tells misses apart (see miss_kinds.py); 0 unless classified
     CHANGES,      # how often a request changed what the level holds
-    RETURNED, RAISED,   # where a called function leaves its result (see memory.call)
+    RETURNED, RAISED,   # where a called function leaves its result (see words.call)
 ) = range(38)
 DESCRIPTOR_WORDS = 40
 
 # Flags of a level.
 (
-    WRITE_BACK, ALLOCATE, INCLUSIVE, EXCLUSIVE, XOR_INDEX, SECTORED, FIRST, MEMOIZED, BEFORE_VICTIM,
+    WRITE_BACK, ALLOCATE, INCLUSIVE, EXCLUSIVE, XOR_INDEX, SECTORED, FIRST, NOTES_LAST_LINE, BEFORE_VICTIM,
     NEXT_LINE, ADJACENT, STRIDE, CLASSIFIED, WRITE_VALIDATE,
 ) = (1 << bit for bit in range(14))
 
@@ -64,4 +77,4 @@ LOAD, STORE, STREAM, PREFETCH, WRITEBACK, VICTIM, INVALIDATE = range(7)
 
 STRIDE_ENTRIES, STRIDE_WORDS = 64, 4  # last address, stride, confidence
 CONFIDENT = 2  # equal strides in a row before the stride prefetcher fetches
-PAGE_SHIFT = 12  # prefetchers stop at the 4 KiB page: what lies behind is another physical page
+PAGE_SHIFT = 12  # prefetchers stop at the 4 KiB page: what comes after is another physical page

@@ -1,4 +1,4 @@
-"""Raw memory for compiled functions: words at an address, and calls of a function at an address.
+"""What compiled functions read and write: words at an address, and calls of a function at an address.
 
 NumPy arrays that are taken out of tuples cost two atomic reference counts per access, ten times the work
 itself; integers cost nothing. The caller keeps the arrays alive.

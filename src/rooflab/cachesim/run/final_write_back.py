@@ -1,13 +1,13 @@
-"""What lies dirty in the caches when a stream has ended, and its way to the memory.
+"""What lies dirty in the caches when a stream has ended, and its way to main memory.
 
-The rule: what is dirty at the end is written back then, through every level behind, and counted as bytes and
+The rule: what is dirty at the end is written back then, through every level after it, and counted as bytes and
 write-backs; it asks nothing of the levels that it passes, so that hits and misses are those of the stream.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -19,7 +19,7 @@ _ROW = "dirty at the end"
 
 
 class _Left(NamedTuple):
-    """Addresses of the dirty units that a level would write behind it, ascending."""
+    """Addresses of the dirty units that a level would write to the next one, ascending."""
 
     cache: Cache
     units: np.ndarray
@@ -30,26 +30,51 @@ class _Left(NamedTuple):
         return len(_distinct(own // self.cache.line_bytes)), len(own) * self.cache.unit_bytes
 
 
+def result_of(
+    built: Hierarchy,
+    name: str,
+    *,
+    flush: bool,
+    owners: Sequence[str] = (),
+    spans: Sequence[tuple[int, int]] = (),
+    **attributes: Any,
+) -> Simulation:
+    """What `built` has counted so far; with `flush`, what is left dirty is written back and counted too.
+
+    Args:
+        built: the caches.
+        name: of the stream.
+        flush: write back what is dirty.
+        owners: names of the arrays that own lines, and
+        spans: first address and the one after the last of each, in order of address.
+        attributes: of `Simulation`, as `Hierarchy.result` takes them.
+    """
+    simulation = built.result(name, **attributes)
+    return written_back(simulation, built, owners, spans) if flush else simulation
+
+
 def written_back(
-    found: Simulation,
+    simulation: Simulation,
     built: Hierarchy,
     arrays: Sequence[str] = (),
     spans: Sequence[tuple[int, int]] = (),
 ) -> Simulation:
-    """`found` with what is left dirty in `built` written back, in a row of its own for each array that owns it.
+    """`simulation` with what is left dirty in `built` written back, a row for each array that owns some of it.
 
     Args:
-        found: what was counted until now.
+        simulation: what was counted until now.
         built: the caches.
         arrays: names, and
         spans: first address and the one after the last of each, in order of address.
     """
-    levels = [_with(level, left, arrays, spans) for level, left in zip(found.levels, _levels(built), strict=True)]
-    return msgspec.structs.replace(found, levels=tuple(levels))
+    levels = [
+        _with(level, left, arrays, spans) for level, left in zip(simulation.levels, _levels(built), strict=True)
+    ]
+    return msgspec.structs.replace(simulation, levels=tuple(levels))
 
 
 def dirty_bytes(built: Hierarchy) -> tuple[int, ...]:
-    """Bytes that each level, near to far, would write behind it if everything dirty were written back."""
+    """Bytes that each level, near to far, would write to the next one if everything dirty were written back."""
     return tuple(len(left.units) * left.cache.unit_bytes for left in _levels(built))
 
 
@@ -90,7 +115,7 @@ def _row(level: LevelCounts, array: str | None, lines: int, nbytes: int) -> Refe
 
 
 def _levels(built: Hierarchy) -> Iterator[_Left]:
-    """What each level, near to far, would write behind it; what is dirty in a nearer one passes it too."""
+    """What each level, near to far, would write to the next one; what is dirty in a nearer one passes it too."""
     dirty: np.ndarray = np.zeros(0, np.int64)
     for number, cache in enumerate(built.levels):
         passing = dirty // cache.unit_bytes * cache.unit_bytes

@@ -4,8 +4,8 @@
 
 `references` is the address of the loop's references in its table (see `nests`); what changes from one run of the
 loop to the next lies in `scratch`, a word for each reference at each of the offsets below. Another access of
-the unit that a reference is in changes nothing while the memo slot of its set holds the same note (see `core`). So
-in most steps a reference is two compares: it has not left its unit, and its note is still there.
+the unit that a reference is in changes nothing while the last-line slot of its set holds the same note (see
+`access`). So in most steps a reference is two compares: it has not left its unit, and its note is still there.
 """
 
 from __future__ import annotations
@@ -24,31 +24,31 @@ from rooflab.cachesim.streams.nests import MOST_LOOPS, MOST_REFERENCES, REFERENC
 
 UNROLLED = 8  # references that become straight code; more are looped over
 NEVER = 1 << 60  # a step that no loop comes to
-# Words of the scratch memory, after the counters and the extents of all loops: for each reference its address at
+# Words of the scratch array, after the counters and the extents of all loops: for each reference its address at
 # step 0, bytes from step to step, for how many steps it stays in a unit, the step at which it came into that of
 # step 0, the bits of a note that must agree, and the step at which it leaves its unit.
-ADDRESSES, STRIDES, PERIODS, ENTERED, CARES, LEAVES = range(
+ADDRESSES, STRIDES, PERIODS, ENTERED, COMPARED, LEAVES = range(
     2 * MOST_LOOPS, 2 * MOST_LOOPS + 6 * MOST_REFERENCES, MOST_REFERENCES
 )
 SCRATCH_WORDS = LEAVES + MOST_REFERENCES
 _REFERENCE_BYTES = REFERENCE_WORDS * WORD
-_NOTHING = -3  # as no memo slot holds
+_NOTHING = -3  # as no last-line slot holds
 _NARROW_LINE = 0xFFFFFFFE  # the line of an entry of 32 bits
 
 
 @njit(**INLINED)
-def _step(view, noted, place, scratch, step):
-    # One access of the reference at `place`. `noted`: the step at which it leaves its unit, the memo slot of its
-    # set, the note found there, and for how many steps it stays in a unit. What only a miss needs is read from
-    # memory then: registers are few.
-    leaves, slot, note, period = noted
+def _step(view, last_seen, place, scratch, step):
+    # One access of the reference at `place`. `last_seen`: the step at which it leaves its unit, the last-line slot
+    # of its set, the note found there, and for how many steps it stays in a unit. What only a miss needs is loaded
+    # then: registers are few.
+    leaves, slot, note, period = last_seen
     if step >= leaves or load(slot, 0) != note:
         if step >= leaves:
             leaves += period
         address = load(scratch, ADDRESSES) + load(scratch, STRIDES) * step
-        slot, key, care = slot_of(view, address), address >> view.shift << 1 | 1, load(scratch, CARES)
+        slot, key, compared_bits = slot_of(view, address), address >> view.shift << 1 | 1, load(scratch, COMPARED)
         note = load(slot, 0)
-        if (note ^ key) & care:
+        if (note ^ key) & compared_bits:
             second = halves_swapped(note)
             if (second ^ key) & _NARROW_LINE == 0 and load(view.state, PAIRED):
                 # The second newest of its set: the two change places.
@@ -57,7 +57,7 @@ def _step(view, noted, place, scratch, step):
             else:
                 call(view.unit_call, view.state, address, load(place, 1), load(place, 2), load(place, 3))
                 note = load(slot, 0)
-                if (note ^ key) & care:
+                if (note ^ key) & compared_bits:
                     note = _NOTHING  # a level that notes nothing
     return leaves, slot, note, period
 
@@ -68,17 +68,17 @@ def _make_step(count: int) -> Any:
     if count == 1:
 
         @njit(**INLINED)
-        def one(view, noted, place, scratch, step):
-            return (_step(view, noted[0], place, scratch, step),)
+        def one(view, last_seen, place, scratch, step):
+            return (_step(view, last_seen[0], place, scratch, step),)
 
         return one
     half = count // 2
     front, rear = _make_step(half), _make_step(count - half)
 
     @Named(f"{count}").inlined
-    def each(view, noted, place, scratch, step):
-        done = front(view, noted[:half], place, scratch, step)
-        return done + rear(view, noted[half:], place + half * _REFERENCE_BYTES, scratch + half * WORD, step)
+    def each(view, last_seen, place, scratch, step):
+        done = front(view, last_seen[:half], place, scratch, step)
+        return done + rear(view, last_seen[half:], place + half * _REFERENCE_BYTES, scratch + half * WORD, step)
 
     return each
 
@@ -89,16 +89,16 @@ def _make_opening(count: int) -> Any:
     if count == 1:
 
         @njit(**INLINED)
-        def one(memo, scratch):
-            return ((load(scratch, ENTERED), memo, _NOTHING, load(scratch, PERIODS)),)
+        def one(last_lines, scratch):
+            return ((load(scratch, ENTERED), last_lines, _NOTHING, load(scratch, PERIODS)),)
 
         return one
     half = count // 2
     front, rear = _make_opening(half), _make_opening(count - half)
 
     @Named(f"{count}").inlined
-    def opening(memo, scratch):
-        return front(memo, scratch) + rear(memo, scratch + half * WORD)
+    def opening(last_lines, scratch):
+        return front(last_lines, scratch) + rear(last_lines, scratch + half * WORD)
 
     return opening
 
@@ -110,9 +110,9 @@ def _straight(count: int) -> Any:
 
     def straight(state, references, scratch, first, last):
         view = open_state(state)
-        noted = opening(view.memo, scratch)
+        last_seen = opening(view.last_lines, scratch)
         for step in range(first, last):
-            noted = each(view, noted, references, scratch, step)
+            last_seen = each(view, last_seen, references, scratch, step)
         return 0
 
     name = f"steps of {count}"

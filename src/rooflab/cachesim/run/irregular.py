@@ -12,7 +12,7 @@ from numba import njit
 
 from rooflab.cachesim.level.access import access, open_state
 from rooflab.cachesim.native.compile import INLINED, kernel
-from rooflab.cachesim.native.layout import LOAD, MASK, NEXT, SET_SHIFT, SHIFT, STORE, TAGS
+from rooflab.cachesim.native.layout import LOAD, MASK, NEXT_LEVEL, SET_SHIFT, SHIFT, STORE, TAGS
 from rooflab.cachesim.native.words import load, prefetch, shift_right, store
 
 
@@ -32,11 +32,11 @@ def below(number, count):
 
 
 @njit(**INLINED)
-def open_far(state):
+def open_last_level(state):
     """What `fetch_ahead` needs: of the largest level, tags, bits of the line, mask of the sets, bits of a set."""
     level = state
-    while load(level, NEXT):
-        level = load(level, NEXT)
+    while load(level, NEXT_LEVEL):
+        level = load(level, NEXT_LEVEL)
     return (
         load(level, TAGS),
         load(level, SHIFT),
@@ -46,9 +46,9 @@ def open_far(state):
 
 
 @njit(**INLINED)
-def fetch_ahead(far, address):
+def fetch_ahead(last_level, address):
     """Have the set of the last level that an access to come will look at brought near: its tags are many."""
-    tags, shift, mask, set_shift = far
+    tags, shift, mask, set_shift = last_level
     prefetch(tags + (((address >> shift) & mask) << set_shift))
 
 
@@ -57,12 +57,12 @@ def _random(state, table):
     view = open_state(state)
     items, count, seed = load(table, 0), load(table, 1), load(table, 2)
     nbytes, request = load(table, 3), load(table, 4)
-    far = open_far(state)
+    last_level = open_last_level(state)
     one, two, three, four = 0, 0, 0, 0
     for i in range(-4, count):
         address, one, two, three = one, two, three, four
         four = below(mixed(seed + i + 4), items) * nbytes
-        fetch_ahead(far, four)
+        fetch_ahead(last_level, four)
         if i >= 0:
             access(view, address, nbytes, request, 0)
 
@@ -89,51 +89,66 @@ def _chase(state, table):
     store(table, 5, at)
 
 
-def _spmv(state, table):
-    # y = M x, M in CSR with `each` entries a row in ascending bands of columns: one random column a band
-    view = open_state(state)
-    rows, each, seed, columns = load(table, 0), load(table, 1), load(table, 2), load(table, 3)
-    pointers, indices, values, x, y = (
+@njit(**INLINED)
+def open_matrix(table):
+    """Of a matrix in CSR: addresses of pointers, indices, values, x and y; bytes of an index and of an item."""
+    return (
         load(table, 4),
         load(table, 5),
         load(table, 6),
         load(table, 7),
         load(table, 8),
+        load(table, 9),
+        load(table, 10),
     )
-    index_bytes, item = load(table, 9), load(table, 10)
+
+
+@njit(**INLINED)
+def load_row(view, matrix, row):
+    """Load both ends of a row."""
+    pointers, _, _, _, _, index_bytes, _ = matrix
+    access(view, pointers + row * index_bytes, index_bytes, LOAD, 0)
+    access(view, pointers + (row + 1) * index_bytes, index_bytes, LOAD, 1)
+
+
+@njit(**INLINED)
+def load_entry(view, matrix, place, column):
+    """Load entry `place`: its value, its column, and the item of x in that column."""
+    _, indices, values, x, _, index_bytes, item = matrix
+    access(view, values + place * item, item, LOAD, 2)
+    access(view, indices + place * index_bytes, index_bytes, LOAD, 3)
+    access(view, x + column * item, item, LOAD, 4)
+
+
+@njit(**INLINED)
+def store_result(view, matrix, row):
+    """Store the item of y in a row."""
+    _, _, _, _, y, _, item = matrix
+    access(view, y + row * item, item, STORE, 5)
+
+
+def _spmv(state, table):
+    # y = M x, M in CSR with `each` entries a row in ascending bands of columns: one random column a band
+    view, matrix = open_state(state), open_matrix(table)
+    rows, each, seed, columns = load(table, 0), load(table, 1), load(table, 2), load(table, 3)
     for row in range(rows):
-        access(view, pointers + row * index_bytes, index_bytes, LOAD, 0)
-        access(view, pointers + (row + 1) * index_bytes, index_bytes, LOAD, 1)
+        load_row(view, matrix, row)
         for entry in range(each):
             place = row * each + entry
             first, last = columns * entry // each, columns * (entry + 1) // each
-            column = first + below(mixed(seed + place), last - first)
-            access(view, values + place * item, item, LOAD, 2)
-            access(view, indices + place * index_bytes, index_bytes, LOAD, 3)
-            access(view, x + column * item, item, LOAD, 4)
-        access(view, y + row * item, item, STORE, 5)
+            load_entry(view, matrix, place, first + below(mixed(seed + place), last - first))
+        store_result(view, matrix, row)
 
 
-def _spmv_given(state, table):
-    # The same for a matrix in memory: its row pointers and columns are read from there.
-    view = open_state(state)
-    rows, given_pointers, given_indices = load(table, 0), load(table, 1), load(table, 2)
-    pointers, indices, values, x, y = (
-        load(table, 4),
-        load(table, 5),
-        load(table, 6),
-        load(table, 7),
-        load(table, 8),
-    )
-    index_bytes, item = load(table, 9), load(table, 10)
+def _spmv_csr(state, table):
+    # The same for a matrix that exists: its row pointers and columns are read from where they lie.
+    view, matrix = open_state(state), open_matrix(table)
+    rows, row_pointers, column_indices = load(table, 0), load(table, 1), load(table, 2)
     for row in range(rows):
-        access(view, pointers + row * index_bytes, index_bytes, LOAD, 0)
-        access(view, pointers + (row + 1) * index_bytes, index_bytes, LOAD, 1)
-        for place in range(load(given_pointers, row), load(given_pointers, row + 1)):
-            access(view, values + place * item, item, LOAD, 2)
-            access(view, indices + place * index_bytes, index_bytes, LOAD, 3)
-            access(view, x + load(given_indices, place) * item, item, LOAD, 4)
-        access(view, y + row * item, item, STORE, 5)
+        load_row(view, matrix, row)
+        for place in range(load(row_pointers, row), load(row_pointers, row + 1)):
+            load_entry(view, matrix, place, load(column_indices, place))
+        store_result(view, matrix, row)
 
 
 @njit(**INLINED)
@@ -176,10 +191,10 @@ def _pagerank(state, table):
             access(view, fresh + vertex * 8, 8, STORE, 5 + flip)
 
 
-WALKS: dict[str, Any] = {
+KERNELS: dict[str, Any] = {
     "random": kernel(_random),
     "chase": kernel(_chase),
     "spmv": kernel(_spmv),
-    "spmv given": kernel(_spmv_given),
+    "spmv csr": kernel(_spmv_csr),
     "pagerank": kernel(_pagerank),
 }

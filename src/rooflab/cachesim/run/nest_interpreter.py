@@ -19,7 +19,7 @@ from rooflab.cachesim.native.layout import CHANGES, COUNTS, IGNORED, MISSES, UNI
 from rooflab.cachesim.native.words import WORD, call, count_bits, load, store
 from rooflab.cachesim.run.inner_loops import (
     ADDRESSES,
-    CARES,
+    COMPARED,
     ENTERED,
     LEAVES,
     NEVER,
@@ -45,7 +45,7 @@ def table_of(loop: nests.Loop, unit_bytes: int) -> np.ndarray:
 
 
 def scratch() -> np.ndarray:
-    """Memory for `run` to work in."""
+    """Words for `run` to work in."""
     return np.zeros(SCRATCH_WORDS, np.int64)
 
 
@@ -98,11 +98,11 @@ def _first_to_leave(state, references, scratch, count, step, last):
 @njit(**OPTIONS)
 def _changes(state, references, count):
     # A number that grows whenever an access of these references changes what the first level holds.
-    counts, made = load(state, COUNTS), load(state, CHANGES)
+    counts, changes = load(state, COUNTS), load(state, CHANGES)
     for each in range(count):
         row = counts + load(references + each * _REFERENCE_BYTES, 3) * ROW_BYTES
-        made += load(row, MISSES)
-    return made
+        changes += load(row, MISSES)
+    return changes
 
 
 @njit(**INLINED)
@@ -152,8 +152,8 @@ def _innermost(state, table, at, scratch, mode, last):
             mode = PLAIN  # it leaves its unit so soon that looking ahead costs more than it saves
         store(scratch, ADDRESSES + each, _address(reference, scratch))
         store(scratch, STRIDES + each, stride)
-        # A load may find the unit clean or dirty, a store dirty alone (see `core`).
-        store(scratch, CARES + each, ~load(state, IGNORED) & (load(reference, 2) - 2))
+        # A load may find the unit clean or dirty, a store dirty alone (see `access`).
+        store(scratch, COMPARED + each, ~load(state, IGNORED) & (load(reference, 2) - 2))
         _note_period(scratch, each, stride, shift)
     if mode == PLAIN:
         call(steps, state, references, scratch, 0, last)

@@ -1,11 +1,11 @@
-"""Accesses in memory, run through a hierarchy: columns of any requests, or words of loads and stores."""
+"""Accesses in arrays, run through a hierarchy: columns of any requests, or words of loads and stores."""
 
 from __future__ import annotations
 
 from rooflab.cachesim.level.access import access, open_state
 from rooflab.cachesim.native.compile import kernel
 from rooflab.cachesim.native.words import load
-from rooflab.cachesim.run.irregular import fetch_ahead, open_far
+from rooflab.cachesim.run.irregular import fetch_ahead, open_last_level
 
 # An access of `replay_words` has an address, and a word: bytes, then its reference, then 1 for a store.
 BYTES_SHIFT, REFERENCE_MASK = 3, 3
@@ -21,9 +21,9 @@ def _replay(state, requests, addresses, nbytes, references):
 
 def _replay_words(state, addresses, words, count):
     # The number of bytes accessed. AHEAD addresses more are read than there are.
-    view, far, total = open_state(state), open_far(state), 0
+    view, last_level, total = open_state(state), open_last_level(state), 0
     for i in range(count):
-        fetch_ahead(far, load(addresses, i + AHEAD))
+        fetch_ahead(last_level, load(addresses, i + AHEAD))
         word = load(words, i)
         nbytes = word >> BYTES_SHIFT
         total += nbytes

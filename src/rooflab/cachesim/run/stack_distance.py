@@ -18,7 +18,7 @@ from rooflab.cachesim.level import seen_units
 from rooflab.cachesim.level.access import split_address
 from rooflab.cachesim.native import layout
 from rooflab.cachesim.native.compile import OPTIONS, callback, kernel, native_address, ready
-from rooflab.cachesim.native.layout import MEMO, META, UNIT_SHIFT
+from rooflab.cachesim.native.layout import LAST_LINES, META, UNIT_SHIFT
 from rooflab.cachesim.native.words import CALL_SIGNATURE, add, load, shift_right, store
 from rooflab.cachesim.run import irregular
 from rooflab.cachesim.run.nest_interpreter import PLAIN, run, scratch, table_of
@@ -76,7 +76,7 @@ def _deal_anew(header):
 def _distance(state, address, nbytes, request, reference):
     header = load(state, META)
     unit = address >> load(state, UNIT_SHIFT)
-    store(load(state, MEMO), 0, unit << 1 | 1)
+    store(load(state, LAST_LINES), 0, unit << 1 | 1)
     keys, times, tree, size = load(header, KEYS), load(header, TIMES), load(header, TREE), load(header, SIZE)
     if load(header, NOW) == size:
         _deal_anew(header)
@@ -132,9 +132,9 @@ class Distances:
         self.line_bytes = line_bytes
         self._set_tables(units)
         self.rows = np.zeros((references, layout.COUNTER_WORDS), np.int64)
-        self.memo = np.full(1, -1, np.int64)
+        self.last_line = np.full(1, -1, np.int64)
         self.words = np.zeros(layout.DESCRIPTOR_WORDS, np.int64)
-        self.words[META], self.words[MEMO] = self.header.ctypes.data, self.memo.ctypes.data
+        self.words[META], self.words[LAST_LINES] = self.header.ctypes.data, self.last_line.ctypes.data
         self.words[UNIT_SHIFT] = line_bytes.bit_length() - 1
         self.words[layout.COUNTS] = self.rows.ctypes.data
         function = native_address(_function())
@@ -198,7 +198,7 @@ def check_line(line_bytes: int) -> None:
     """Raise where a line of `line_bytes` cannot be.
 
     Raises:
-        RooflabError: no power of two.
+        RooflabError: not a power of two.
     """
     if not isinstance(line_bytes, int) or line_bytes <= 0 or line_bytes & (line_bytes - 1):
         raise RooflabError(f"line_bytes is {line_bytes!r}, expected a power of two, such as 64")
@@ -208,20 +208,20 @@ def curve_of(stream: Stream, line_bytes: int = 64) -> MissCurve:
     """The misses of `stream` in fully associative LRU caches of every capacity.
 
     Raises:
-        RooflabError: a line that is no power of two.
+        RooflabError: a line that is not a power of two.
     """
     check_line(line_bytes)
     units = stream.footprint_bytes // line_bytes + 2 * len(stream.spans)
     counted = Distances(units, len(stream.references), line_bytes)
     if stream.program is not None:
-        memory = scratch()
+        scratch_words = scratch()
         for loop in stream.program.loops:
             table = table_of(loop, line_bytes)
-            run(counted.address, table.ctypes.data, memory.ctypes.data, 0, loop.extent, PLAIN)
+            run(counted.address, table.ctypes.data, scratch_words.ctypes.data, 0, loop.extent, PLAIN)
     else:
-        assert stream.walk is not None
-        name, numbers = stream.walk
+        assert stream.irregular is not None
+        name, numbers = stream.irregular
         table = np.array(numbers, np.int64)
-        ready(irregular.WALKS[name], counted.address, table.ctypes.data)
-        irregular.WALKS[name](counted.address, table.ctypes.data)
+        ready(irregular.KERNELS[name], counted.address, table.ctypes.data)
+        irregular.KERNELS[name](counted.address, table.ctypes.data)
     return counted.curve(stream.name, stream.accesses, line_bytes)

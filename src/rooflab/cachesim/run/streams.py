@@ -23,38 +23,45 @@ def simulate_stream(
     tlbs: Sequence[Cache] = (),
     classify: bool = False,
     exact: bool = False,
-    write_back_at_end: bool = False,
+    flush: bool = False,
     time_limit_s: float | None = None,
     assumptions: tuple[str, ...] = (),
+    pacing: time_limit.Pacing = time_limit.BY_THE_CLOCK,
 ) -> Simulation:
-    """What `levels` do with `stream` (see `rooflab.simulate`).
+    """What `levels` do with `stream` (see `rooflab.simulate`); with a time limit, in pieces of that `pacing`.
 
     Raises:
-        RooflabError: levels that do not fit each other, a time limit that is none.
+        RooflabError: levels that do not fit each other, a time limit that is not a positive number.
     """
     check_time_limit(time_limit_s)
     unit = levels[0].unit_bytes if levels else 1
     units = stream.footprint_bytes // unit + 2 * len(stream.spans) if classify else None
-    built = hierarchy.build(levels, tlbs=tlbs, references=stream.references, units=units, limit=_limit(stream))
+    built = hierarchy.build(
+        levels, tlbs=tlbs, references=stream.references, units=units, address_end=_address_end(stream)
+    )
     ran = time_limit.Ran(stream.accesses, stream.accessed_bytes, True)
     if stream.program is not None:
         warping.prepare(built, stream.program)
     begun = time.perf_counter()
     if time_limit_s is not None:
-        ran = time_limit.run(built, stream, time_limit_s, exact)
+        ran = time_limit.run(built, stream, time_limit_s, exact, pacing)
     elif stream.program is not None:
         warping.run_program(built, stream.program, np.array(stream.spans, np.int64), exact)
     else:
-        assert stream.walk is not None
+        assert stream.irregular is not None
         from rooflab.cachesim.run import irregular
 
-        name, numbers = stream.walk
-        table, walk = np.array(numbers, np.int64), irregular.WALKS[name]
-        ready(walk, built.address, table.ctypes.data)
+        name, numbers = stream.irregular
+        table, kernel = np.array(numbers, np.int64), irregular.KERNELS[name]
+        ready(kernel, built.address, table.ctypes.data)
         begun = time.perf_counter()
-        walk(built.address, table.ctypes.data)
-    found = built.result(
+        kernel(built.address, table.ctypes.data)
+    return final_write_back.result_of(
+        built,
         stream.name,
+        flush=flush,
+        owners=stream.owners,
+        spans=stream.spans,
         arrays=stream.arrays,
         accesses=ran.accesses,
         accessed_bytes=ran.accessed_bytes,
@@ -62,10 +69,9 @@ def simulate_stream(
         complete=ran.complete,
         seconds=time.perf_counter() - begun,
     )
-    return final_write_back.written_back(found, built, stream.owners, stream.spans) if write_back_at_end else found
 
 
-def _limit(stream: Stream) -> int | None:
+def _address_end(stream: Stream) -> int | None:
     """Where the addresses of `stream` end; None where it makes other requests than loads and stores."""
     if stream.program is not None and nests.streams(stream.program):
         return None

@@ -14,7 +14,7 @@ def time_on(simulation: Simulation, machine: Machine) -> Simulation:
     """`simulation` with a time for each level of `machine` that it asked bytes of, near to far.
 
     Bytes over one core's bandwidth where the machine states one, else over the whole divided by its units (but
-    the whole of the memory's); attained before theoretical. Beside it requests times latency: what it would
+    the whole of main memory's); attained before theoretical. Beside it requests times latency: what it would
     take if each waited for the one before.
     """
     asked = [(simulation.levels[0].name, simulation.accessed_bytes, simulation.levels[0].requests)]
@@ -54,7 +54,7 @@ def _rate(level: Level, machine: Machine) -> tuple[Rate | None, float]:
         ("all", "theoretical", 1.0 if is_main_memory(level) else 1 / units),
     )
     for scope, basis, share in choices:
-        found = level.rate(scope=scope, basis=basis)  # type: ignore[arg-type]
-        if found is not None:
-            return found, share
+        rate = level.rate(scope=scope, basis=basis)  # type: ignore[arg-type]
+        if rate is not None:
+            return rate, share
     return None, 1.0

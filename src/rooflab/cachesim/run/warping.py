@@ -8,7 +8,7 @@ same number: the counts of those steps are multiplied, and the caches moved to w
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,28 +33,28 @@ def run_program(built: Hierarchy, program: nests.Program, arrays: np.ndarray, ex
         arrays: a row for each array: first address and the one after its last; sorted, on pages of their own.
         exact: make every single access: no collapse, no warping. The counts are the same.
     """
-    memory = scratch()
+    scratch_words = scratch()
     for loop in program.loops:
         table = table_of(loop, built.levels[0].unit_bytes)
         mode = PLAIN if exact else _mode(built, loop)
-        call = (built.address, table.ctypes.data, memory.ctypes.data)
+        call = (built.address, table.ctypes.data, scratch_words.ctypes.data)
         shifts = None if mode == PLAIN else _shifts(built, loop, arrays)
         if shifts is None:
             run(*call, 0, loop.extent, mode)
         else:
-            _warp(built, call, loop.extent, mode, *shifts, arrays)
+            _warp(built, call, loop.extent, mode, shifts, arrays)
     _count_hits(built, program)
 
 
 def _count_hits(built: Hierarchy, program: nests.Program) -> None:
     """Write the hits of the first level, which the kernel leaves out: what was asked for and was no miss."""
     rows = built.counts(0)
-    made = np.zeros(len(rows), np.int64)
+    requests = np.zeros(len(rows), np.int64)
     for loop in program.loops:
         for reference, request, number in nests.totals(loop):
-            made[reference] += number if request != layout.STREAM else 0
-    hits = made + rows[:, layout.EXTRA] - rows[:, layout.MISSES]
-    rows[:, layout.HITS] = np.where(made == 0, 0, hits)
+            requests[reference] += number if request != layout.STREAM else 0
+    hits = requests + rows[:, layout.EXTRA] - rows[:, layout.MISSES]
+    rows[:, layout.HITS] = np.where(requests == 0, 0, hits)
 
 
 def prepare(built: Hierarchy, program: nests.Program) -> None:
@@ -68,7 +68,7 @@ def prepare(built: Hierarchy, program: nests.Program) -> None:
 
 
 def _mode(built: Hierarchy, loop: nests.Loop) -> int:
-    """How an innermost loop of `loop` may be run (see `nest_kernel`)."""
+    """How an innermost loop of `loop` may be run (see `nest_interpreter`)."""
     first, accesses = built.levels[0], nests.accesses(loop)
     streams = any(each.request == layout.STREAM for each in accesses)
     if streams or built.tlbs or first.policy.startswith("qlru") or "stride" in first.prefetch:
@@ -81,26 +81,34 @@ def _mode(built: Hierarchy, loop: nests.Loop) -> int:
     return SETTLE if len(accesses) <= first.lines else PLAIN
 
 
-def _shifts(built: Hierarchy, loop: nests.Loop, arrays: np.ndarray) -> tuple[int, np.ndarray, list[int]] | None:
-    """The period of `loop`, bytes that each array moves by in it, sets that each level turns by; None without."""
+class _Shifts(NamedTuple):
+    """After `period` steps: bytes that each array has moved by, sets that each level has turned by."""
+
+    period: int
+    moved: np.ndarray
+    turns: list[int]
+
+
+def _shifts(built: Hierarchy, loop: nests.Loop, arrays: np.ndarray) -> _Shifts | None:
+    """The period of `loop`, and what moves in it; None where nothing repeats."""
     if built.units is not None or not all(_repeats(level) for level in built.levels):
         return None
     if any(each.clip and each.clip[0] == loop.name for each in _inner(loop)):
         return None
     strides = np.zeros(len(arrays), np.int64)
-    known = np.zeros(len(arrays), bool)
+    has_stride = np.zeros(len(arrays), bool)
     for access in nests.accesses(loop):
         which = int(np.searchsorted(arrays[:, 0], access.base, side="right")) - 1
         stride = access.strides.get(loop.name, 0)
-        if which < 0 or (known[which] and strides[which] != stride):
+        if which < 0 or (has_stride[which] and strides[which] != stride):
             return None
-        strides[which], known[which] = stride, True
+        strides[which], has_stride[which] = stride, True
     line = max(level.line_bytes for level in built.levels)
     for period in range(1, min(_LONGEST_PERIOD, loop.extent // 3) + 1):
         moved = strides * period
-        turns = [_turn(level, moved[known]) for level in built.levels]
+        turns = [_turn(level, moved[has_stride]) for level in built.levels]
         if not (moved % line).any() and None not in turns:
-            return period, moved, [int(turn) for turn in turns if turn is not None]
+            return _Shifts(period, moved, [int(turn) for turn in turns if turn is not None])
     return None
 
 
@@ -123,8 +131,8 @@ def _repeats(level: Cache) -> bool:
 
 
 def _inner(loop: nests.Loop) -> list[nests.Loop]:
-    found = [part for part in loop.body if isinstance(part, nests.Loop)]
-    return found + [deeper for part in found for deeper in _inner(part)]
+    inner = [part for part in loop.body if isinstance(part, nests.Loop)]
+    return inner + [deeper for part in inner for deeper in _inner(part)]
 
 
 class _Level:
@@ -147,11 +155,10 @@ def _warp(
     call: tuple[Any, ...],
     extent: int,
     mode: int,
-    period: int,
-    moved: np.ndarray,
-    turns: list[int],
+    shifts: _Shifts,
     arrays: np.ndarray,
 ) -> None:
+    period, moved, turns = shifts
     levels = [_Level(built, number, turn) for number, turn in enumerate(turns)]
     done, look = 0, _first_look(built, period, moved)
     while done < extent:
@@ -170,7 +177,7 @@ def _warp(
             for was, level in zip(before, levels, strict=True):
                 level.counts[:] += (level.counts - was[2]) * times
                 _move(level, arrays, moved * times, level.turn * times)
-            built.forget_memo()
+            built.forget_last_lines()
             done += times * period
             look = extent
         else:

@@ -1,6 +1,6 @@
 """Streams over dense arrays: sweeps, copies, products, stencils, transposes, random and chased accesses.
 
-Each is a description: the accesses are generated while they are simulated. Arrays lie one behind the other,
+Each is a description: the accesses are generated while they are simulated. Arrays lie one after the other,
 each on a page of its own, and are of 8-byte numbers unless `item_bytes` says otherwise.
 """
 
@@ -242,7 +242,7 @@ def random(nbytes: int, count: int, seed: int = 1, *, item_bytes: int = 8, store
     arena.array("a", items * item_bytes)
     arena.reference("a[random] =" if store else "a[random]")
     table = (items, count, seed_of(seed), item_bytes, 1 if store else 0)
-    return arena.walked(f"random {nbytes:,} B", "random", table, count, count * item_bytes)
+    return arena.irregular(f"random {nbytes:,} B", "random", table, count, count * item_bytes)
 
 
 def pointer_chase(nbytes: int, count: int | None = None, seed: int = 1, *, stride_bytes: int = 64) -> Stream:
@@ -258,7 +258,7 @@ def pointer_chase(nbytes: int, count: int | None = None, seed: int = 1, *, strid
     arena.reference("a[next]")
     bits = max(3, (items - 1).bit_length())
     table = (items, count, seed_of(seed), stride_bytes, bits, 0)
-    return arena.walked(f"pointer chase {nbytes:,} B", "chase", table, count, 8 * count)
+    return arena.irregular(f"pointer chase {nbytes:,} B", "chase", table, count, 8 * count)
 
 
 def attention(

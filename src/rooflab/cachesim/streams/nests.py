@@ -1,6 +1,6 @@
 """Affine loop nests as data: loops around accesses whose addresses are sums of loop counters times strides.
 
-A nest is a tree; `encode` makes of it the table of integers that `nest_kernel` interprets.
+A nest is a tree; `encode` makes of it the table of integers that `nest_interpreter` interprets.
 """
 
 from __future__ import annotations
@@ -122,13 +122,13 @@ def totals(body: Loop | Access, around: tuple[Loop, ...] = ()) -> list[tuple[int
     if isinstance(body, Loop):
         return [each for part in body.body for each in totals(part, (*around, body))]
     clipping = {loop.clip[0] for loop in around if loop.clip}
-    made = 1
+    trips = 1
     for loop in around:
         if loop.clip:
-            made *= loop.clip[1]
+            trips *= loop.clip[1]
         elif loop.name not in clipping:
-            made *= loop.extent
-    return [(body.reference, body.request, made)]
+            trips *= loop.extent
+    return [(body.reference, body.request, trips)]
 
 
 def count(loop: Loop, weight: bool = False) -> int:

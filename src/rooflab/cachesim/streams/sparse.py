@@ -49,19 +49,23 @@ def spmv_csr(
     """Y = M · x for the CSR matrix with these row pointers and column indices (SciPy's names)."""
     import numpy as np
 
-    pointers, found = np.ascontiguousarray(indptr, np.int64), np.ascontiguousarray(indices, np.int64)
+    pointers, column_indices = np.ascontiguousarray(indptr, np.int64), np.ascontiguousarray(indices, np.int64)
     if pointers.ndim != 1 or len(pointers) < 2 or pointers[0] != 0 or (np.diff(pointers) < 0).any():
-        raise RooflabError("spmv_csr: indptr is no list of ascending row pointers that begins with 0")
-    if pointers[-1] != len(found):
-        raise RooflabError(f"spmv_csr: indptr ends in {pointers[-1]:,}, expected the {len(found):,} of indices")
-    width = int(found.max(initial=-1)) + 1 if columns is None else columns
-    if found.size and (found.min() < 0 or found.max() >= width):
-        raise RooflabError(f"spmv_csr: column {found.max():,} (or one below 0), expected 0 to {width - 1:,}")
+        raise RooflabError("spmv_csr: indptr does not hold ascending row pointers that begin with 0")
+    if pointers[-1] != len(column_indices):
+        raise RooflabError(
+            f"spmv_csr: indptr ends in {pointers[-1]:,}, expected the {len(column_indices):,} of indices"
+        )
+    width = int(column_indices.max(initial=-1)) + 1 if columns is None else columns
+    if column_indices.size and (column_indices.min() < 0 or column_indices.max() >= width):
+        raise RooflabError(
+            f"spmv_csr: column {column_indices.max():,} (or one below 0), expected 0 to {width - 1:,}"
+        )
     rows = len(pointers) - 1
-    arena, bases = _csr(rows, max(width, 1), max(len(found), 1), item_bytes, index_bytes)
-    table = (rows, pointers.ctypes.data, found.ctypes.data, width, *bases, index_bytes, item_bytes)
-    arena.kept += [pointers, found]
-    return _multiplied(arena, "spmv given", table, rows, len(found), item_bytes, index_bytes)
+    arena, bases = _csr(rows, max(width, 1), max(len(column_indices), 1), item_bytes, index_bytes)
+    table = (rows, pointers.ctypes.data, column_indices.ctypes.data, width, *bases, index_bytes, item_bytes)
+    arena.kept += [pointers, column_indices]
+    return _multiplied(arena, "spmv csr", table, rows, len(column_indices), item_bytes, index_bytes)
 
 
 def _csr(rows: int, columns: int, entries: int, item: int, index: int) -> tuple[Arena, tuple[int, ...]]:
@@ -83,7 +87,7 @@ def _multiplied(
     arena: Arena, kernel: str, table: tuple[int, ...], rows: int, entries: int, item: int, index: int
 ) -> Stream:
     accesses, accessed = 3 * rows + 3 * entries, rows * (2 * index + item) + entries * (2 * item + index)
-    return arena.walked(f"spmv {rows:,} rows, {entries:,} entries", kernel, table, accesses, accessed)
+    return arena.irregular(f"spmv {rows:,} rows, {entries:,} entries", kernel, table, accesses, accessed)
 
 
 def pagerank(
@@ -115,4 +119,4 @@ def pagerank(
     accesses = iterations * (3 * vertices + 3 * edges)
     accessed = iterations * (24 * vertices + 16 * edges)
     title = f"pagerank {vertices:,} vertices, {edges:,} edges"
-    return arena.walked(title, "pagerank", table, accesses, accessed)
+    return arena.irregular(title, "pagerank", table, accesses, accessed)

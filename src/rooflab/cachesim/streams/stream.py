@@ -24,7 +24,7 @@ class Stream:
         accesses: how many there are.
         accessed_bytes: bytes that they name.
         program: affine loops, or
-        walk: the name of a kernel in `walks`, and its integers.
+        irregular: the name of a kernel in `irregular`, and its integers.
         kept: what must stay in memory while it runs: the table may hold its address.
         owners: the arrays that `spans` are of; empty where they have no names.
     """
@@ -36,7 +36,7 @@ class Stream:
     accesses: int
     accessed_bytes: int
     program: nests.Program | None = None
-    walk: tuple[str, tuple[int, ...]] | None = None
+    irregular: tuple[str, tuple[int, ...]] | None = None
     kept: tuple[object, ...] = ()
     owners: tuple[str, ...] = ()
 
@@ -48,7 +48,7 @@ class Stream:
 
 @dataclass
 class Arena:
-    """Arrays one behind the other, each on a page of its own: compact made-up addresses, the same every time."""
+    """Arrays one after the other, each on a page of its own: compact made-up addresses, the same every time."""
 
     bases: dict[str, int] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
@@ -101,10 +101,10 @@ class Arena:
         accesses, accessed = (sum(nests.count(loop, weight) for loop in loops) for weight in (False, True))
         return self._stream(title, accesses, accessed, nests.Program(loops), None)
 
-    def walked(
+    def irregular(
         self, title: str, kernel: str, table: tuple[int, ...], accesses: int, accessed_bytes: int
     ) -> Stream:
-        """The stream of a kernel of `walks`."""
+        """The stream of a kernel of `irregular`."""
         return self._stream(title, accesses, accessed_bytes, None, (kernel, table))
 
     def _stream(
@@ -113,7 +113,7 @@ class Arena:
         accesses: int,
         accessed_bytes: int,
         program: nests.Program | None,
-        walk: tuple[str, tuple[int, ...]] | None,
+        irregular: tuple[str, tuple[int, ...]] | None,
     ) -> Stream:
         return Stream(
             name=title,
@@ -123,14 +123,14 @@ class Arena:
             accesses=accesses,
             accessed_bytes=accessed_bytes,
             program=program,
-            walk=walk,
+            irregular=irregular,
             kept=tuple(self.kept),
             owners=tuple(self.bases),
         )
 
 
 def positive(what: str, **sizes: int | None) -> None:
-    """Raise where one of `sizes` is no whole number above zero (None passes).
+    """Raise where one of `sizes` is not a whole number above zero (None passes).
 
     Raises:
         RooflabError: names the size, what it is and what is expected.

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Literal, get_args
+from typing import IO, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -21,8 +21,6 @@ from rooflab.errors import FileError
 Format = Literal["din", "xdin", "lackey", "drmemtrace", "champsim"]
 FORMATS: tuple[str, ...] = get_args(Format)
 CHAMPSIM_BYTES = 64
-_BLOCK_BYTES = 1 << 19  # of a read: what is read is still near when it is parsed
-_SNIFF_BYTES = 1 << 16
 _MAGIC = {
     b"\x7fELF": "an ELF program",
     b"\x89PNG": "a PNG picture",
@@ -37,26 +35,43 @@ _MAGIC = {
 }
 
 
+class Buffers(NamedTuple):
+    """How much of a trace is held at once.
+
+    Attributes:
+        head_bytes: of what the format is told by.
+        block_bytes: of a read: what is read is still in a cache when it is parsed.
+        accesses: that are noted before they are made: they stay in the machine's own L1 and L2.
+    """
+
+    head_bytes: int = 1 << 16
+    block_bytes: int = 1 << 19
+    accesses: int = 1 << 12
+
+
+BUFFERS = Buffers()
+
+
 class TraceFile:
     """A trace that is read once, from its begin to its end."""
 
-    def __init__(self, path: Path, file: IO[bytes]) -> None:
-        self._path, self._file = path, file
+    def __init__(self, path: Path, file: IO[bytes], buffers: Buffers) -> None:
+        self._path, self._file, self._block_bytes = path, file, buffers.block_bytes
         with _unpacking(path):
-            self.head = file.read(_SNIFF_BYTES)
+            self.head = file.read(buffers.head_bytes)
         self.endless = 0  # lines too long to be any
         self.unfinished = False  # whether the end of the file is no whole record
 
     def pieces(self, record_bytes: int | None) -> Iterator[tuple[int, int]]:
         """The places of the first byte, and of the one after the last, of whole lines or records, in order.
 
-        They are good until the next is asked for. There is MARGIN before and behind them.
+        They are good until the next is asked for. There is MARGIN before and after them.
 
         Args:
             record_bytes: of each record; None for lines, the last of which gets a newline if it has none.
         """
-        held = len(self.head)
-        room = bytearray(_BLOCK_BYTES + max(_BLOCK_BYTES, held, CHAMPSIM_BYTES) + 2 * MARGIN)
+        held, block_bytes = len(self.head), self._block_bytes
+        room = bytearray(block_bytes + max(block_bytes, held, CHAMPSIM_BYTES) + 2 * MARGIN)
         first = np.frombuffer(room, np.uint8).ctypes.data + MARGIN
         room[MARGIN : MARGIN + held] = self.head
         got = held
@@ -66,11 +81,11 @@ class TraceFile:
                 yield first, first + whole
             held -= whole
             room[MARGIN : MARGIN + held] = room[MARGIN + whole : MARGIN + whole + held]
-            if record_bytes is None and held > _BLOCK_BYTES:
+            if record_bytes is None and held > block_bytes:
                 # No line is that long: it is not this format, and must not fill the memory.
                 self.endless += 1
                 held = 0
-            got = self._read_into(memoryview(room)[MARGIN + held : MARGIN + held + _BLOCK_BYTES])
+            got = self._read_into(memoryview(room)[MARGIN + held : MARGIN + held + block_bytes])
             held += got
         if record_bytes is not None:
             self.unfinished = held > 0
@@ -90,14 +105,14 @@ def _whole(room: bytearray, held: int, record_bytes: int | None) -> int:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[TraceFile]:
+def opened(path: Path, buffers: Buffers = BUFFERS) -> Iterator[TraceFile]:
     """The trace at `path`, unpacked as it is read where it is .gz or .xz.
 
     Raises:
         FileError: no such file, or one that cannot be read.
     """
     with _open(path) as file:
-        yield TraceFile(path, file)
+        yield TraceFile(path, file, buffers)
 
 
 def sniff(head: bytes, path: str) -> Format:
@@ -111,14 +126,14 @@ def sniff(head: bytes, path: str) -> Format:
     if b"\0" in head[:4096]:
         if _kind(head) is None and _branches(head):
             return "champsim"
-        raise FileError(f"{path}: no address trace that is known ({', '.join(FORMATS)}); {what(head)}")
+        raise FileError(f"{path}: not a known address trace ({', '.join(FORMATS)}); {what(head)}")
     lines = [line for line in head.splitlines()[:200] if line.strip()]
     scores = {
         name: sum(1 for line in lines if _reads_as(name, line)) for name in ("din", "xdin", "lackey", "drmemtrace")
     }
     best = max(scores, key=lambda name: scores[name])
     if scores[best] * 2 < len(lines) and not (best in ("lackey", "drmemtrace") and scores[best] > 3):
-        raise FileError(f"{path}: no address trace that is known ({', '.join(FORMATS)}); {what(head)}")
+        raise FileError(f"{path}: not a known address trace ({', '.join(FORMATS)}); {what(head)}")
     return best  # type: ignore[return-value]
 
 

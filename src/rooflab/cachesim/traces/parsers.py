@@ -2,12 +2,12 @@
 
 Each reads records from one place up to another and notes their accesses as `replay_words` takes them, while there
 is room for one more record's. It returns the place it came to and how many accesses it noted. What a record's
-letter says, a table of `kinds` knows. Text is as `characters` wants it.
+letter says, a table of `kinds` knows. Text is as `text` wants it.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -61,10 +61,30 @@ def kinds(name: str, instructions: bool) -> np.ndarray:
     return table
 
 
+class Batch(NamedTuple):
+    """Where a parser notes accesses, and how it takes records.
+
+    Attributes:
+        kinds: address: what the letter of a record says (see `kinds`).
+        item_bytes: of an access where the format does not say.
+        addresses: address: the address of each access, and
+        words: address: its word (see `replay_words`).
+        room: for so many.
+        totals: address: the records of each kind that are no access.
+    """
+
+    kinds: int
+    item_bytes: int
+    addresses: int
+    words: int
+    room: int
+    totals: int
+
+
 @njit(**INLINED)
-def note(out, count, kind, address, nbytes):
-    """Note the accesses of one record behind `count` others, or why there are none; how many there are then."""
-    addresses, words, totals = out
+def note(batch, count, kind, address, nbytes):
+    """Note the accesses of one record after `count` others, or why there are none; how many there are then."""
+    addresses, words, totals = batch.addresses, batch.words, batch.totals
     if kind >= _OTHER:
         add(totals, NOT_A_LINE if kind == _BAD else SKIPPED, 1)
         return count
@@ -81,58 +101,58 @@ def note(out, count, kind, address, nbytes):
     return count + 1
 
 
-def _din(at, end, kinds, item_bytes, addresses, words, room, totals):
+def _din(at, end, batch):
     # <label> <address>: 0 read, 1 write, 2 instruction, 3 and 4 others; what follows is a comment
-    out, count = (addresses, words, totals), 0
-    while at < end and count <= room - MOST_OF_A_RECORD:
+    count = 0
+    while at < end and count <= batch.room - MOST_OF_A_RECORD:
         at = skip_blanks(at)
         if not ends(at):
-            kind, begin = load_byte(kinds + load_byte(at)), skip_blanks(at + 1)
+            kind, begin = load_byte(batch.kinds + load_byte(at)), skip_blanks(at + 1)
             address, last = hex_at(begin)
             if kind == _BAD or begin == at + 1:
-                add(totals, NOT_A_LINE, 1)
+                add(batch.totals, NOT_A_LINE, 1)
             elif last == begin or not (is_blank(load_byte(last)) or ends(last)):
-                add(totals, NO_ADDRESS, 1)
+                add(batch.totals, NO_ADDRESS, 1)
             else:
-                count = note(out, count, kind, address, item_bytes)
+                count = note(batch, count, kind, address, batch.item_bytes)
             at = last
         at = line_end(at)
     return at, count
 
 
-def _xdin(at, end, kinds, item_bytes, addresses, words, room, totals):
+def _xdin(at, end, batch):
     # <r|w|i|m|c|v> <address> <size>, both hexadecimal
-    out, count = (addresses, words, totals), 0
-    while at < end and count <= room - MOST_OF_A_RECORD:
+    count = 0
+    while at < end and count <= batch.room - MOST_OF_A_RECORD:
         at = skip_blanks(at)
         if not ends(at):
-            kind, begin = load_byte(kinds + load_byte(at)), skip_blanks(at + 1)
+            kind, begin = load_byte(batch.kinds + load_byte(at)), skip_blanks(at + 1)
             address, last = hex_at(begin)
             if kind != _BAD and begin > at + 1 and last == begin:
-                add(totals, NO_ADDRESS, 1)
+                add(batch.totals, NO_ADDRESS, 1)
             else:
                 second = skip_blanks(last)
                 size, last = hex_at(second)
                 if begin == at + 1 or last == second or not ends(skip_blanks(last)):
                     kind = _BAD
-                count = note(out, count, kind, address, size)
+                count = note(batch, count, kind, address, size)
             at = last
         at = line_end(at)
     return at, count
 
 
-def _lackey(at, end, kinds, item_bytes, addresses, words, room, totals):
+def _lackey(at, end, batch):
     # "I  04001000,3", " L 1fff000758,8", " S …", " M …" (a load, then a store); "==pid==" is valgrind talking
-    out, count = (addresses, words, totals), 0
-    while at < end and count <= room - MOST_OF_A_RECORD:
+    count = 0
+    while at < end and count <= batch.room - MOST_OF_A_RECORD:
         at = skip_blanks(at)
         if load_byte(at) == _EQUALS:
-            add(totals, SKIPPED, 1)
+            add(batch.totals, SKIPPED, 1)
         elif not ends(at):
-            kind, begin = load_byte(kinds + load_byte(at)), skip_blanks(at + 1)
+            kind, begin = load_byte(batch.kinds + load_byte(at)), skip_blanks(at + 1)
             address, last = hex_at(begin)
             if kind != _BAD and last == begin:
-                add(totals, NO_ADDRESS, 1)
+                add(batch.totals, NO_ADDRESS, 1)
             else:
                 size = 0
                 if load_byte(last) != _COMMA or begin == at + 1:
@@ -141,7 +161,7 @@ def _lackey(at, end, kinds, item_bytes, addresses, words, room, totals):
                     size, last = decimal_at(last + 1)
                     if not ends(skip_blanks(last)):
                         kind = _BAD
-                count = note(out, count, kind, address, size)
+                count = note(batch, count, kind, address, size)
             at = last
         at = line_end(at)
     return at, count
@@ -169,39 +189,39 @@ def word_before(at):
     return letter
 
 
-def _drmemtrace(at, end, kinds, item_bytes, addresses, words, room, totals):
+def _drmemtrace(at, end, batch):
     # "  25  16:  1234 write  8 byte(s) @ 0x00007ffd… by PC 0x…"; others are markers, headings, the tool's summary
-    out, count = (addresses, words, totals), 0
-    while at < end and count <= room - MOST_OF_A_RECORD:
+    count = 0
+    while at < end and count <= batch.room - MOST_OF_A_RECORD:
         last = first_in_line(at, _AT)
         if load_byte(last) != _AT:
-            add(totals, SKIPPED, 0 if ends(skip_blanks(at)) else 1)
+            add(batch.totals, SKIPPED, 0 if ends(skip_blanks(at)) else 1)
         else:
             kind, size, word = _OTHER, 0, skip_back(last)
             if eight_before(word) & -1 << 8 == _BYTES:
                 size, word = decimal_before(skip_back(word - 7))
-                kind = load_byte(kinds + word_before(skip_back(word)))
+                kind = load_byte(batch.kinds + word_before(skip_back(word)))
             begin = skip_blanks(last + 1)
             address, last = hex_at(begin)
             if last == begin:
-                add(totals, NO_ADDRESS, 1)
+                add(batch.totals, NO_ADDRESS, 1)
             else:
-                count = note(out, count, kind, address, size)
+                count = note(batch, count, kind, address, size)
         at = line_end(last)
     return at, count
 
 
-def _champsim(at, end, kinds, item_bytes, addresses, words, room, totals):
+def _champsim(at, end, batch):
     # input_instr of ChampSim: ip, then 8 bytes of flags and registers, 2 destinations, 4 sources; 0 is none
-    out, count, fetch = (addresses, words, totals), 0, load_byte(kinds + _FETCH_WORD)
-    while at < end and count <= room - MOST_OF_A_RECORD:
-        count = note(out, count, fetch, load(at, 0), 4)
+    count, fetch = 0, load_byte(batch.kinds + _FETCH_WORD)
+    while at < end and count <= batch.room - MOST_OF_A_RECORD:
+        count = note(batch, count, fetch, load(at, 0), 4)
         for word in range(4, 8):
             if load(at, word) != 0:
-                count = note(out, count, LOADS, load(at, word), item_bytes)
+                count = note(batch, count, LOADS, load(at, word), batch.item_bytes)
         for word in range(2, 4):
             if load(at, word) != 0:
-                count = note(out, count, STORES, load(at, word), item_bytes)
+                count = note(batch, count, STORES, load(at, word), batch.item_bytes)
         at += 64
     return at, count
 

@@ -16,15 +16,14 @@ import numpy as np
 from rooflab.cachesim.level import hierarchy, seen_units
 from rooflab.cachesim.native.compile import ready
 from rooflab.cachesim.run import final_write_back, stack_distance
-from rooflab.cachesim.run.replay import AHEAD, BYTES_SHIFT, replay, replay_words
+from rooflab.cachesim.run.replay import AHEAD, BYTES_SHIFT, replay_words
 from rooflab.cachesim.traces import files, parsers
-from rooflab.cachesim.traces.files import CHAMPSIM_BYTES, FORMATS, TraceFile
+from rooflab.cachesim.traces.files import BUFFERS, CHAMPSIM_BYTES, FORMATS, Buffers, TraceFile
 from rooflab.errors import FileError, UnknownNameError
 from rooflab.types.simulation import Cache, MissCurve, Simulation
 
 Instructions = Literal["skip", "load"]
-_ROOM = 1 << 12  # accesses that are noted at once: they stay in the machine's own L1 and L2
-_REASONS = (
+REASONS = (
     "not a line of this format",
     "no hexadecimal address",
     "a size of 0 or over 4096 bytes",
@@ -50,9 +49,10 @@ def simulate_trace(
     instructions: Instructions = "skip",
     item_bytes: int = 4,
     classify: bool = False,
-    write_back_at_end: bool = False,
+    flush: bool = False,
     time_limit_s: float | None = None,
     assumptions: tuple[str, ...] = (),
+    buffers: Buffers = BUFFERS,
 ) -> Simulation:
     """What `levels` do with the accesses of the trace at `path`.
 
@@ -64,9 +64,10 @@ def simulate_trace(
         instructions: whether instruction fetches are skipped, or are loads of the (unified) first level.
         item_bytes: bytes of an access where the format does not say (din: 4, ChampSim: 8 is usual).
         classify: tell compulsory, capacity and conflict misses apart; memory grows with what is touched.
-        write_back_at_end: count what is left dirty as written back.
+        flush: count what is left dirty as written back.
         time_limit_s: stop reading after so long; counts are then partial, and marked.
         assumptions: of the levels, to be shown.
+        buffers: how much of the file is held at once.
 
     Raises:
         FileError: no such file, a format that cannot be told, a file with no readable line.
@@ -77,9 +78,11 @@ def simulate_trace(
         levels, tlbs=tlbs, references=_REFERENCES, units=seen_units.FIRST_UNITS if classify else None
     )
     room = seen_units.Seen(built) if classify else None
-    read = _through(path, built.address, Settings(format, instructions, item_bytes, time_limit_s), room)
-    found = built.result(
+    read = _through(path, built.address, Settings(format, instructions, item_bytes, buffers, time_limit_s), room)
+    return final_write_back.result_of(
+        built,
         path.name,
+        flush=flush,
         accesses=read.accesses,
         accessed_bytes=read.accessed_bytes,
         dropped=read.dropped,
@@ -87,7 +90,6 @@ def simulate_trace(
         seconds=read.seconds,
         complete=read.complete,
     )
-    return final_write_back.written_back(found, built) if write_back_at_end else found
 
 
 def curve_of_trace(
@@ -97,18 +99,19 @@ def curve_of_trace(
     format: str | None = None,
     instructions: Instructions = "skip",
     item_bytes: int = 4,
+    buffers: Buffers = BUFFERS,
 ) -> MissCurve:
     """The misses of the trace at `path` in fully associative LRU caches of every capacity.
 
     Memory grows with the lines that the trace touches, not with its length: up to 280 bytes a line.
 
     Raises:
-        RooflabError: a line that is no power of two, more lines than are kept.
+        RooflabError: a line that is not a power of two, more lines than are kept.
         FileError: as `simulate_trace`.
     """
     stack_distance.check_line(line_bytes)
     counted = stack_distance.Distances(seen_units.FIRST_UNITS, len(_REFERENCES), line_bytes)
-    read = _through(path, counted.address, Settings(format, instructions, item_bytes), counted)
+    read = _through(path, counted.address, Settings(format, instructions, item_bytes, buffers), counted)
     return counted.curve(path.name, read.accesses, line_bytes)
 
 
@@ -118,6 +121,7 @@ class Settings(NamedTuple):
     format: str | None
     instructions: Instructions
     item_bytes: int
+    buffers: Buffers = BUFFERS
     time_limit_s: float | None = None
 
 
@@ -135,7 +139,7 @@ def _through(path: Path, address: int, settings: Settings, room: seen_units.Grow
     if settings.format is not None and settings.format not in FORMATS:
         raise UnknownNameError("trace format", str(settings.format), FORMATS)
     accesses, nbytes, complete = 0, 0, True
-    with files.opened(path) as file:
+    with files.opened(path, settings.buffers) as file:
         chosen = settings.format or files.sniff(file.head, str(path))
         noted = Noted(chosen, settings)
         ready(replay_words, address, *noted.columns, 0)
@@ -155,30 +159,37 @@ def _through(path: Path, address: int, settings: Settings, room: seen_units.Grow
     if not accesses and not skipped:
         looks = f"no line reads as {chosen} ({_LOOKS[chosen]})"
         raise FileError(f"{path}: {looks}; {files.what(file.head)}")
-    by_reason = {why: number for why, number in zip(_REASONS, dropped, strict=True) if number}
-    said = _said(chosen, settings.instructions, settings.item_bytes, skipped)
-    return _Read(accesses, nbytes, by_reason, said, complete, seconds)
+    by_reason = {why: number for why, number in zip(REASONS, dropped, strict=True) if number}
+    notes = _said(chosen, settings.instructions, settings.item_bytes, skipped)
+    return _Read(accesses, nbytes, by_reason, notes, complete, seconds)
 
 
 class Noted:
     """Accesses of a trace, a batch at a time, where compiled code puts them and takes them from."""
 
     def __init__(self, chosen: str, settings: Settings) -> None:
+        room = settings.buffers.accesses
         self.totals = np.zeros(parsers.TOTALS, np.int64)
-        self._addresses, self._words = np.zeros(_ROOM + AHEAD, np.int64), np.zeros(_ROOM, np.int64)
+        self._addresses, self._words = np.zeros(room + AHEAD, np.int64), np.zeros(room, np.int64)
         self.columns = self._addresses.ctypes.data, self._words.ctypes.data
         self._parse = parsers.PARSERS[chosen]
         self._kinds = parsers.kinds(chosen, settings.instructions == "load")
-        told = self._kinds.ctypes.data, settings.item_bytes
-        self._told = *told, *self.columns, _ROOM, self.totals.ctypes.data
+        self._batch = parsers.Batch(
+            kinds=self._kinds.ctypes.data,
+            item_bytes=settings.item_bytes,
+            addresses=self.columns[0],
+            words=self.columns[1],
+            room=room,
+            totals=self.totals.ctypes.data,
+        )
         self._record_bytes = CHAMPSIM_BYTES if chosen == "champsim" else None
-        ready(self._parse, 0, 0, *self._told)
+        ready(self._parse, 0, 0, self._batch)
 
     def batches(self, file: TraceFile) -> Iterator[int]:
         """How many accesses are noted, again and again until the end of `file`."""
         for at, end in file.pieces(self._record_bytes):
             while at < end:
-                at, count = self._parse(at, end, *self._told)
+                at, count = self._parse(at, end, self._batch)
                 yield count
 
     def longest(self, count: int) -> int:
@@ -187,29 +198,11 @@ class Noted:
 
 
 def _said(chosen: str, instructions: str, item_bytes: int, skipped: int) -> tuple[str, ...]:
-    said = [f"read as {chosen}"]
+    notes = [f"read as {chosen}"]
     if chosen in ("din", "champsim"):
-        said.append(f"every access taken as {item_bytes} bytes: {chosen} does not say")
+        notes.append(f"every access taken as {item_bytes} bytes: {chosen} does not say")
     if skipped:
-        said.append(f"{skipped:,} records that are no data access (instructions, markers) left out")
+        notes.append(f"{skipped:,} records that are not data accesses (instructions, markers) left out")
     if instructions == "load":
-        said.append("instruction fetches taken as loads of the first level")
-    return tuple(said)
-
-
-def simulate_columns(
-    addresses: Sequence[int] | np.ndarray,
-    levels: Sequence[Cache],
-    *,
-    stores: Sequence[bool] | np.ndarray | None = None,
-    nbytes: int = 8,
-    name: str = "trace",
-) -> Simulation:
-    """What `levels` do with accesses given as arrays: addresses, and whether each is a store."""
-    where = np.ascontiguousarray(addresses, np.int64)
-    requests = np.zeros(len(where), np.int64) if stores is None else np.ascontiguousarray(stores).astype(np.int64)
-    built = hierarchy.build(levels, references=("loads", "stores"))
-    begun = time.perf_counter()
-    replay(built.address, requests, where, np.full(len(where), nbytes, np.int64), requests)
-    seconds = time.perf_counter() - begun
-    return built.result(name, accesses=len(where), accessed_bytes=nbytes * len(where), seconds=seconds)
+        notes.append("instruction fetches taken as loads of the first level")
+    return tuple(notes)

@@ -1,7 +1,7 @@
 """Text as compiled code reads it: numbers, blanks and line ends, 16 or 32 characters at a time.
 
 A place is the address of a character. Vectors are read past both ends of what is looked at: text must have MARGIN
-readable bytes before and behind it, and end with a newline.
+readable bytes before and after it, and end with a newline.
 """
 
 from __future__ import annotations
@@ -153,9 +153,9 @@ def hex_digits(typing_context, at):
     def generate(context, builder, signature, args):
         decimal, letter = _digits(builder, _load(builder, args[0], 0, _HEX_DIGITS))
         none = builder.not_(builder.or_(_under(builder, decimal, 10), _from_10_under_16(builder, letter)))
-        # A bit behind the last: there is always one to find.
-        found = builder.or_(_bits(builder, none, _HEX_DIGITS), ir.Constant(I64, 1 << _HEX_DIGITS))
-        return builder.cttz(found, ir.Constant(ir.IntType(1), 1))
+        # A bit after the last: there is always one to find.
+        stop_bits = builder.or_(_bits(builder, none, _HEX_DIGITS), ir.Constant(I64, 1 << _HEX_DIGITS))
+        return builder.cttz(stop_bits, ir.Constant(ir.IntType(1), 1))
 
     return types.int64(types.int64), generate
 
@@ -199,8 +199,8 @@ def _digits(builder: Any, text: Any) -> tuple[Any, Any]:
     return builder.sub(text, every(48)), builder.sub(builder.or_(text, every(32)), every(87))
 
 
-def _under(builder: Any, value: Any, limit: int) -> Any:
-    return builder.icmp_unsigned("<", value, ir.Constant(value.type, [limit] * value.type.count))
+def _under(builder: Any, value: Any, bound: int) -> Any:
+    return builder.icmp_unsigned("<", value, ir.Constant(value.type, [bound] * value.type.count))
 
 
 def _from_10_under_16(builder: Any, value: Any) -> Any:

@@ -77,7 +77,7 @@ def count(
     arrays = [_array_of(ref.array, made.text.swapped) for ref in made.text.refs]
     end = max((each.low + each.nbytes for each in arguments.placed), default=1)
     units = _units(arguments, caches.caches[0].unit_bytes) if classify else None
-    built = hierarchy.build(caches.caches, references=names, units=units, limit=end)
+    built = hierarchy.build(caches.caches, references=names, units=units, address_end=end)
     start = time.perf_counter()
     outcome = run.run(made, source, arguments, built.address, limit_s)
     took = time.perf_counter() - start

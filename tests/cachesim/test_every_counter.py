@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import Level
 
 from rooflab.cachesim.level import hierarchy, plain_levels
 from rooflab.cachesim.run import replay
 from rooflab.types.simulation import Cache, tlb
+from support.cachesim.hierarchy_oracle import Level
 
 KINDS = ("compulsory", "capacity", "conflict")
 PLAIN = ("hits", "misses", "evictions", "writebacks", "read_bytes", "write_bytes", "invalidations", "prefetches")
@@ -54,9 +54,9 @@ def plainly(levels, tlbs, trace):
     return [{field: level.n[field] for field in FIELDS} for level in caches + buffers]
 
 
-def compiled(levels, tlbs, trace, classify=True, limit=None):
+def compiled(levels, tlbs, trace, classify=True, address_end=None):
     units = 4 * len(trace) * 64 if classify else None
-    built = hierarchy.build(levels, tlbs=tlbs, references=("a", "b", "c"), units=units, limit=limit)
+    built = hierarchy.build(levels, tlbs=tlbs, references=("a", "b", "c"), units=units, address_end=address_end)
     columns = [np.array([each[k] for each in trace], np.int64) for k in range(4)]
     replay.replay(built.address, *columns)
     found = built.result("trace")
@@ -116,6 +116,7 @@ def hierarchies(draw):
     return made
 
 
+@pytest.mark.slow
 @given(levels=hierarchies(), trace=traces, buffers=st.integers(0, 2))
 @settings(max_examples=400)
 def test_every_counter_equals_the_oracles(levels, trace, buffers):
@@ -123,17 +124,22 @@ def test_every_counter_equals_the_oracles(levels, trace, buffers):
     assert compiled(levels, tlbs, trace) == plainly(levels, tlbs, trace)
 
 
+@pytest.mark.slow
 @given(levels=hierarchies(), trace=traces)
 @settings(max_examples=400)
 def test_without_classification_the_rest_is_the_same(levels, trace):
-    # The first level's memo has a slot for each set here, and only one above: another path.
+    # The first level has a last-line slot for each set here, and only one above: another path.
     wanted = plainly(levels, [], trace)
     found = compiled(levels, [], trace, classify=False)
     for one, other in zip(found, wanted, strict=True):
         assert {f: one[f] for f in PLAIN} == {f: other[f] for f in PLAIN}
 
 
-@pytest.mark.parametrize("policy", ["lru", "fifo", "plru", "random", "qlru_h11_m1_r0_u0"])
+COMPILED_LONG = ("fifo", "random", "qlru_h11_m1_r0_u0")
+POLICIES = ["lru", "plru", *(pytest.param(name, marks=pytest.mark.slow) for name in COMPILED_LONG)]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
 @given(trace=traces, repeats=st.integers(1, 4))
 @settings(max_examples=100)
 def test_plain_write_back_levels(policy, trace, repeats):
@@ -161,6 +167,7 @@ def plain_hierarchies(draw):
     return [Cache(number * way * line, way, line) for number, way in zip(numbers, ways, strict=True)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("narrow", [False, True])
 @given(levels=plain_hierarchies(), trace=traces, repeats=st.integers(1, 4))
 @settings(max_examples=600)
@@ -169,13 +176,13 @@ def test_fused_levels_count_what_the_oracle_counts(narrow, levels, trace, repeat
     trace = [*trace, *trace[::-1]] * repeats
     if narrow:  # entries of 32 bits know loads and stores alone
         trace = [(op & 1, *rest) for op, *rest in trace]
-    found = compiled(levels, [], trace, classify=False, limit=1 << 22 if narrow else None)
+    found = compiled(levels, [], trace, classify=False, address_end=1 << 22 if narrow else None)
     for one, other in zip(found, plainly(levels, [], trace), strict=True):
         assert {f: one[f] for f in PLAIN} == {f: other[f] for f in PLAIN}
 
 
 def test_entries_are_narrow_where_addresses_are_small_and_levels_plain():
     small, tall = [Cache(1024, 8, 64)], [Cache(1024, 16, 32)]  # 16 entries of 4 bytes are longer than a line of 32
-    assert hierarchy.build(small, limit=64 << 30).narrow
-    for levels, limit in ((small, (64 << 30) + 1), (small, None), (tall, 1), ([Cache(1024, 4, 64)], 1)):
-        assert not hierarchy.build(levels, limit=limit).narrow
+    assert hierarchy.build(small, address_end=64 << 30).narrow
+    for levels, address_end in ((small, (64 << 30) + 1), (small, None), (tall, 1), ([Cache(1024, 4, 64)], 1)):
+        assert not hierarchy.build(levels, address_end=address_end).narrow

@@ -1,0 +1,1 @@
+"""Oracles of the cache simulator: plain Python that counts what the compiled code must count."""
