@@ -68,6 +68,7 @@ def test_an_apple_soc_without_caches_in_the_catalogue_is_refused():
         cache_levels.of_machine(rooflab.machine("m1-pro"))
 
 
+@pytest.mark.slow
 def test_one_sm_reads_sectors_and_stores_pass_its_l1():
     found = rooflab.simulate(streams.triad(4096), machine="h200")
     l1, l2 = found.levels
@@ -79,6 +80,7 @@ def test_one_sm_reads_sectors_and_stores_pass_its_l1():
     assert [time.name for time in found.times] == ["L1", "L2", "HBM"]
 
 
+@pytest.mark.slow
 def test_a_level_smaller_than_a_nearer_one():
     shrinking = [Cache(65536, 8), Cache(32768, 8)]
     said = rooflab.simulate(streams.triad(100), levels=shrinking).assumptions

@@ -99,7 +99,7 @@ BANDWIDTH = [
 
 
 @pytest.mark.parametrize(("name", "bytes_per_s"), BANDWIDTH)
-def test_memory_bandwidth(name: str, bytes_per_s: float) -> None:
+def test_memory_bandwidth_is_that_of_the_datasheet(name: str, bytes_per_s: float) -> None:
     assert memory(catalog.find(name)).value == pytest.approx(bytes_per_s, rel=1e-3)
 
 

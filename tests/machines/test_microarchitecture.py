@@ -85,7 +85,7 @@ def arm(implementer: int, part: int) -> Identity:
         (Identity(), None),
     ],
 )
-def test_name(identity: Identity, name: str | None) -> None:
+def test_an_identity_gives_its_microarchitecture(identity: Identity, name: str | None) -> None:
     assert microarchitecture_name(identity) == name
 
 
@@ -147,12 +147,12 @@ def test_flop_per_cycle(name: str, dtype: str, what: What, flop: int | None) -> 
     assert flop_per_cycle(named(name), dtype, what) == flop
 
 
-def test_unknown_arithmetic() -> None:
+def test_an_unknown_kind_of_arithmetic_is_refused() -> None:
     with pytest.raises(UnknownNameError, match=r"unknown arithmetic 'fmas'; did you mean fma"):
         flop_per_cycle(named("Zen 4"), "fp64", "fmas")  # pyright: ignore[reportArgumentType]
 
 
-def test_unknown_name() -> None:
+def test_an_unknown_name_is_refused_with_near_ones() -> None:
     with pytest.raises(UnknownNameError, match=r"unknown microarchitecture 'Zen4x'; did you mean Zen 4"):
         named("Zen4x")
 

@@ -25,8 +25,9 @@ def test_there_are_as_many_as_the_page_says():
     assert len(cases.CASES) == 25
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", cases.CASES, ids=lambda one: one.name)
-def test_matrix_work(case):
+def test_the_matrix_work_of_each_case_is_its_closed_form(case):
     pytest.importorskip(case.framework)
     program, inputs = case.make()
     with torch.set_grad_enabled(case.backward):

@@ -48,7 +48,7 @@ def test_a_kind_without_a_formula_is_not_counted():
 
 def test_where_nothing_was_counted_the_totals_are_unknown_in_json():
     totals = report(Op(name="my::op", inputs=(0,), outputs=(1,))).to_dict()["totals"]
-    assert (totals["flop"], totals["bytes"], totals["intensity"]) == (None, None, None)
+    assert (totals["flop"], totals["nbytes"], totals["intensity"]) == (None, None, None)
     assert totals["peak_memory_bytes"] == 800
 
 

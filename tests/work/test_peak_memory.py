@@ -20,7 +20,7 @@ def graph(tensors, ops):
 
 def parts(found):
     names = ("parameters", "buffers", "gradients", "optimizer_state", "activations", "kv_cache", "inputs")
-    return {name: getattr(found, name) for name in names if getattr(found, name)}
+    return {name: getattr(found, f"{name}_bytes") for name in names if getattr(found, f"{name}_bytes")}
 
 
 FORWARD = "forward"
@@ -31,14 +31,14 @@ def test_a_chain_holds_two_activations_at_once():
     tensors = [spec(8, 0, "input"), spec(100, 1), spec(50, 2), spec(10, 3)]
     found = peak_memory(graph(tensors, [("exp", (i,), (i + 1,), FORWARD) for i in range(3)]))
     assert parts(found) == {"inputs": 8, "activations": 150}
-    assert (found.most, found.at) == (158, 1)
+    assert (found.most_bytes, found.at) == (158, 1)
 
 
 def test_what_is_saved_for_later_stays():
     # 100 is read again by the last: 100 + 50 + 30 while that runs
     tensors = [spec(100, 0), spec(50, 1), spec(30, 2)]
     ops = [("exp", (), (0,), FORWARD), ("exp", (0,), (1,), FORWARD), ("add", (0, 1), (2,), FORWARD)]
-    assert peak_memory(graph(tensors, ops)).most == 180
+    assert peak_memory(graph(tensors, ops)).most_bytes == 180
 
 
 def test_a_view_and_an_in_place_result_are_the_storage_they_look_at():
@@ -62,13 +62,13 @@ def test_a_second_result_that_nobody_reads_is_held_while_it_is_made():
     tensors = [spec(64, 0), spec(16, 1), spec(32, 2)]
     ops = [("norm", (), (0, 1), FORWARD), ("exp", (0,), (2,), FORWARD)]
     found = peak_memory(graph(tensors, ops))
-    assert (found.activations, found.at) == (96, 1)
+    assert (found.activations_bytes, found.at) == (96, 1)
 
 
 def test_a_result_that_nobody_reads_is_the_programs_and_stays():
     tensors = [spec(64, 0), spec(32, 1)]
     ops = [("exp", (), (0,), FORWARD), ("exp", (), (1,), FORWARD)]
-    assert peak_memory(graph(tensors, ops)).activations == 96
+    assert peak_memory(graph(tensors, ops)).activations_bytes == 96
 
 
 def test_training_holds_gradients_and_state():
@@ -88,7 +88,7 @@ def test_training_holds_gradients_and_state():
     found = peak_memory(graph(tensors, ops))
     assert parts(found) == {"parameters": 100, "gradients": 100, "optimizer_state": 200, "activations": 80}
     # 300 throughout, 80 and the gradient of 100 while that is made
-    assert (found.most, found.at) == (480, 2)
+    assert (found.most_bytes, found.at) == (480, 2)
 
 
 def test_a_gradient_nobody_reads_is_a_parameters():
@@ -123,7 +123,7 @@ def test_a_buffer_written_beside_attention_is_a_cache():
 
 def test_an_empty_program_holds_nothing():
     found = peak_memory(graph([], []))
-    assert (parts(found), found.most, found.at) == ({}, 0, None)
+    assert (parts(found), found.most_bytes, found.at) == ({}, 0, None)
 
 
 def test_whether_it_fits():

@@ -18,15 +18,15 @@ def costs(graph: Graph) -> tuple[Cost | None, ...]:
     None where no formula knows the operation: see `uncosted`. Operations that agree in kind, shapes,
     number formats, bytes and attributes share one `Cost`.
     """
-    return tuple(found if isinstance(found, Cost) else None for found in _results(graph))
+    return tuple(result if isinstance(result, Cost) else None for result in _results(graph))
 
 
 def uncosted(graph: Graph) -> dict[str, str]:
     """Why operations of `graph` have no cost: by the name their framework gives them, the first reason."""
     reasons: dict[str, str] = {}
-    for op, found in zip(graph.ops, _results(graph), strict=True):
-        if isinstance(found, str):
-            reasons.setdefault(op.name, found)
+    for op, result in zip(graph.ops, _results(graph), strict=True):
+        if isinstance(result, str):
+            reasons.setdefault(op.name, result)
     return reasons
 
 
@@ -37,7 +37,7 @@ def _results(graph: Graph) -> list[Cost | str]:
         numbers.setdefault((spec.shape, spec.dtype, spec.nbytes, spec.storage < 0), len(numbers))
         for spec in graph.tensors
     ]
-    known: dict[tuple, Cost | str] = {}
+    computed: dict[tuple, Cost | str] = {}
     attrs_keys: dict[int, tuple | None] = {}  # captures share attrs between equal operations
     results: list[Cost | str] = []
     for op in graph.ops:
@@ -57,10 +57,10 @@ def _results(graph: Graph) -> list[Cost | str]:
             # which inputs are the same tensor, read once
             tuple([inputs.index(index) for index in inputs]) if len(set(inputs)) < len(inputs) else None,
         )
-        found = known.get(key)
-        if found is None:
-            found = known[key] = _result(op, graph.tensors)
-        results.append(found)
+        result = computed.get(key)
+        if result is None:
+            result = computed[key] = _result(op, graph.tensors)
+        results.append(result)
     return results
 
 

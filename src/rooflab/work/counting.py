@@ -25,13 +25,13 @@ def report(graph: Graph, name: str, environment: Mapping[str, str] | None = None
         name: of what was analyzed.
         environment: versions of what captured it.
     """
-    found = costs(graph)
-    rows = tuple(Row(op=op, cost=cost) for op, cost in zip(graph.ops, found, strict=True))
+    op_costs = costs(graph)
+    rows = tuple(Row(op=op, cost=cost) for op, cost in zip(graph.ops, op_costs, strict=True))
     return Report(
         name=name,
         graph=graph,
         rows=rows,
-        coverage=coverage(graph, rows, uncosted(graph) if None in found else {}),
+        coverage=coverage(graph, rows, uncosted(graph) if None in op_costs else {}),
         memory=peak_memory(graph),
         conventions=(*CONVENTIONS, *graph.conventions),
         environment=dict(environment or {}),

@@ -14,7 +14,7 @@ from rooflab.types.work import Graph
 
 Framework = Literal["torch", "jax", "onnx", "tinygrad"]
 
-_WORD: dict[Framework, str] = {"torch": "PyTorch", "jax": "JAX", "onnx": "ONNX", "tinygrad": "tinygrad"}
+_TITLE: dict[Framework, str] = {"torch": "PyTorch", "jax": "JAX", "onnx": "ONNX", "tinygrad": "tinygrad"}
 _TAKES: dict[Framework, set[str]] = {
     "torch": {"backward", "optimizer"},
     "jax": {"backward", "trips"},
@@ -43,10 +43,10 @@ def capture(target: Any, args: tuple, kwargs: Mapping[str, Any] | None, options:
         MissingExtraError: an ONNX file without the library that reads it.
     """
     framework = choose(target, args, kwargs or {})
-    given = {name for name in ("backward", "optimizer", "trips", "dims") if getattr(options, name)}
-    unused = sorted(given - _TAKES[framework])
+    used = {name for name in ("backward", "optimizer", "trips", "dims") if getattr(options, name)}
+    unused = sorted(used - _TAKES[framework])
     if unused:
-        raise RooflabError(f"{' and '.join(unused)}: not for {_WORD[framework]} programs, leave it out")
+        raise RooflabError(f"{' and '.join(unused)}: not for {_TITLE[framework]} programs, leave it out")
     if framework == "onnx":
         if args or kwargs:
             raise RooflabError(f"{target}: an ONNX file takes no inputs; its symbolic sizes are given by dims")
@@ -88,14 +88,14 @@ def choose(target: Any, args: tuple, kwargs: Mapping[str, Any]) -> Framework:
             return "onnx"
         raise RooflabError(f"cannot analyze {path!r}, expected a module, a function or the path of an .onnx file")
     values = (target, *_leaves((args, kwargs)))
-    found: list[Framework] = []
+    frameworks: list[Framework] = []
     for value in values:
-        found.extend(name for name in _owner(value) if name not in found)
-    if len(found) > 1:
-        names = " and ".join(_WORD[name] for name in found)
+        frameworks.extend(name for name in _owner(value) if name not in frameworks)
+    if len(frameworks) > 1:
+        names = " and ".join(_TITLE[name] for name in frameworks)
         raise RooflabError(f"tensors of {names} in one program, expected those of one framework")
-    if found:
-        return found[0]
+    if frameworks:
+        return frameworks[0]
     if not callable(target):
         raise RooflabError(
             f"cannot analyze a {type(target).__name__}, expected a module, a function or the path of an .onnx file"
@@ -111,11 +111,11 @@ def choose(target: Any, args: tuple, kwargs: Mapping[str, Any]) -> Framework:
 
 def versions(framework: str) -> dict[str, str]:
     """The version of Python and of the framework, as a report's environment."""
-    made = {"python": ".".join(map(str, sys.version_info[:3]))}
+    environment = {"python": ".".join(map(str, sys.version_info[:3]))}
     # "hand" is not a package, and a framework may run from its source tree.
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-        made[framework] = importlib.metadata.version(framework)
-    return made
+        environment[framework] = importlib.metadata.version(framework)
+    return environment
 
 
 def name_of(target: Any) -> str:
@@ -126,24 +126,24 @@ def name_of(target: Any) -> str:
     return named if isinstance(named, str) else type(target).__name__
 
 
-def _optimizer(given: Any) -> Any:
+def _optimizer(optimizer: Any) -> Any:
     """The class of `torch.optim` that a name ("adamw") means; anything else as it is.
 
     Raises:
         UnknownNameError: no optimizer of that name.
     """
-    if not isinstance(given, str):
-        return given
+    if not isinstance(optimizer, str):
+        return optimizer
     # A program of torch has imported it.
     library: Any = sys.modules["torch"].optim
-    known = {
+    classes = {
         name.lower(): value
         for name, value in vars(library).items()
         if isinstance(value, type) and issubclass(value, library.Optimizer) and value is not library.Optimizer
     }
-    if given.lower() not in known:
-        raise UnknownNameError("optimizer", given, known)
-    return known[given.lower()]
+    if optimizer.lower() not in classes:
+        raise UnknownNameError("optimizer", optimizer, classes)
+    return classes[optimizer.lower()]
 
 
 def _owner(value: Any) -> Iterator[Framework]:

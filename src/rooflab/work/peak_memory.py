@@ -57,7 +57,7 @@ def peak_memory(graph: Graph) -> PeakMemory:
         # Half a byte: sums of fractional sizes (int4) need not come back to the same float.
         if total > peak + 0.5:
             peak, at = total, moment
-    found = at if at is not None and at < len(graph.ops) else None
+    op_number = at if at is not None and at < len(graph.ops) else None
     return PeakMemory(
         parameters_bytes=most["parameters"],
         buffers_bytes=most["buffers"],
@@ -67,7 +67,7 @@ def peak_memory(graph: Graph) -> PeakMemory:
         kv_cache_bytes=most["kv_cache"],
         inputs_bytes=most["inputs"],
         most_bytes=peak,
-        at=found,
+        at=op_number,
     )
 
 
@@ -99,7 +99,7 @@ def _lives(graph: Graph) -> Iterator[_Life]:
     members: dict[int, list[TensorSpec]] = {}
     for storage, spec in zip(of, graph.tensors, strict=True):
         members.setdefault(storage, []).append(spec)
-    made: dict[int, int] = {}
+    first_written: dict[int, int] = {}
     read: dict[int, int] = {}
     last: dict[int, int] = {}
     updated_from: set[int] = set()
@@ -113,22 +113,22 @@ def _lives(graph: Graph) -> Iterator[_Life]:
             if op.phase == "optimizer":
                 updated_from.add(storage)
         for storage in (of[i] for i in op.outputs):
-            made.setdefault(storage, number)
+            first_written.setdefault(storage, number)
             last[storage] = number
     attends = any(op.kind == "attention" for op in graph.ops)
     end = max(len(graph.ops) - 1, 0)
     for storage, specs in members.items():
         nbytes = max(spec.nbytes for spec in specs)
-        part = _held_throughout(specs, attends and storage in made)
+        part = _held_throughout(specs, attends and storage in first_written)
         if part is not None:
             yield _Life(part, nbytes, 0, end)
         elif storage not in last:
             continue
         elif any(spec.role == "gradient" for spec in specs) and (storage in updated_from or storage not in read):
-            yield _Life("gradients", nbytes, made.get(storage, 0), end)
+            yield _Life("gradients", nbytes, first_written.get(storage, 0), end)
         else:
-            kept = storage not in read and not _beside_one_that_is_read(graph, of, made[storage], read)
-            yield _Life("activations", nbytes, made.get(storage, 0), end if kept else last[storage])
+            kept = storage not in read and not _beside_one_that_is_read(graph, of, first_written[storage], read)
+            yield _Life("activations", nbytes, first_written.get(storage, 0), end if kept else last[storage])
 
 
 def _held_throughout(specs: list[TensorSpec], written_beside_attention: bool) -> Part | None:

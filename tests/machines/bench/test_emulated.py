@@ -90,7 +90,9 @@ def executed(
 
 @MACHINES
 @pytest.mark.parametrize("row", [READ, STORES[2], STORES[5], STENCIL], ids=lambda row: row.name)
-def test_streams(tmp_path: Path, machine: Emulated, row: StreamRow) -> None:
+def test_emulated_streams_write_and_fold_what_numpy_does(
+    tmp_path: Path, machine: Emulated, row: StreamRow
+) -> None:
     kernel = stream_kernel("kernel", row, machine.simd)
     kind, nbytes = NUMPY_TYPES[row.dtype], kernel.step_bytes * ITERATIONS
     streams, item = row.expression.streams, np.dtype(NUMPY_TYPES[row.dtype]).itemsize
@@ -119,7 +121,7 @@ def test_streams(tmp_path: Path, machine: Emulated, row: StreamRow) -> None:
 
 @MACHINES
 @pytest.mark.parametrize("name", ["fma fp64", "fma fp16", "fma+add fp32"])
-def test_peaks(tmp_path: Path, machine: Emulated, name: str) -> None:
+def test_emulated_peaks_compute_what_numpy_does(tmp_path: Path, machine: Emulated, name: str) -> None:
     row: PeakRow = next(row for row in PEAKS if row.name == name)
     kernel, kind = peak_kernel("kernel", row, machine.simd), NUMPY_TYPES[row.dtype]
     memory = np.zeros(EACH, np.uint8)
@@ -134,7 +136,7 @@ def test_peaks(tmp_path: Path, machine: Emulated, name: str) -> None:
         assert (got[place] == value).all()
 
 
-def test_clock(tmp_path: Path) -> None:
+def test_the_emulated_clock_adds_one_step_a_cycle(tmp_path: Path) -> None:
     memory = np.zeros(EACH, np.uint8)
     memory.view(np.int64)[:] = 7
     step = 0x5DEECE66D

@@ -65,7 +65,7 @@ def test_levels_go_from_near_to_far(machine: Machine) -> None:
 
 
 @pytest.mark.slow
-def test_capacities_ascend(machine: Machine) -> None:
+def test_capacities_grow_from_level_to_level(machine: Machine) -> None:
     found = [level.capacity_bytes for level in machine.levels if level.name[0] in "LD" and level.capacity_bytes]
     assert found == sorted(found)
 

@@ -14,7 +14,7 @@ Recorded = Callable[[str], str]
 KIB, MIB, GIB = 2**10, 2**20, 2**30
 
 
-def test_m1_pro(recorded: Recorded) -> None:
+def test_an_m1_pro_has_two_kinds_of_cores_and_their_caches(recorded: Recorded) -> None:
     host = from_sysctl(recorded("m1_pro_6p_2e"))
     assert (host.name, host.vendor, host.architecture, host.system) == (
         "Apple M1 Pro",
@@ -53,7 +53,7 @@ def test_m1_pro_caches(
     assert found.line_bytes == 128
 
 
-def test_intel_mac(recorded: Recorded) -> None:
+def test_an_intel_mac_has_one_kind_of_core(recorded: Recorded) -> None:
     host = from_sysctl(recorded("intel_mac"))
     assert (host.architecture, host.family, host.model) == ("x86_64", 6, 158)
     assert host.microarchitecture == "Skylake"
@@ -78,7 +78,7 @@ def test_text_without_cpus() -> None:
         from_sysctl("hw.memsize: 1\n")
 
 
-def test_snapshot_root(tmp_path: Path, recorded: Recorded) -> None:
+def test_a_snapshot_is_read_from_its_root(tmp_path: Path, recorded: Recorded) -> None:
     (tmp_path / "sysctl.txt").write_text(recorded("m1_pro_6p_2e"))
     assert detect(tmp_path, system="Darwin").name == "Apple M1 Pro"
 

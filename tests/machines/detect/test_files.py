@@ -22,7 +22,7 @@ from rooflab.machines.detect.files import Tree, parse_cpu_list, parse_size_bytes
         ("\n", ()),
     ],
 )
-def test_cpu_list(text: str, numbers: tuple[int, ...]) -> None:
+def test_a_list_of_cpus_is_read_as_the_kernel_writes_it(text: str, numbers: tuple[int, ...]) -> None:
     assert parse_cpu_list(text) == numbers
 
 
@@ -49,12 +49,12 @@ def test_cpu_list_reads_what_is_listed(numbers: set[int]) -> None:
         ("8388608 kB", 8 * 1024**3),
     ],
 )
-def test_size(text: str, nbytes: int) -> None:
+def test_a_size_is_read_as_the_kernel_writes_it(text: str, nbytes: int) -> None:
     assert parse_size_bytes(text) == nbytes
 
 
 @pytest.mark.parametrize("text", ["", "K", "3.5M", "-1", "12X"])
-def test_size_refuses(text: str) -> None:
+def test_what_is_not_a_size_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a size"):
         parse_size_bytes(text)
 

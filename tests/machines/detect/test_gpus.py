@@ -48,7 +48,7 @@ def refuse(*_arguments: object) -> None:
     raise NVMLError("Not Supported")
 
 
-def test_one_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_driver_says_of_a_gpu_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", driver())  # pyright: ignore[reportArgumentType]
     expected = Gpu(
         index=0,
@@ -106,7 +106,9 @@ def test_a_lost_gpu_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
         (driver(nvmlDeviceGetCount=lambda: 0), "no NVIDIA GPUs: the driver shows none"),
     ],
 )
-def test_none_known(monkeypatch: pytest.MonkeyPatch, module: SimpleNamespace | None, note: str) -> None:
+def test_without_a_driver_the_reason_is_given(
+    monkeypatch: pytest.MonkeyPatch, module: SimpleNamespace | None, note: str
+) -> None:
     # None in sys.modules makes the import fail, as where the library is not installed.
     monkeypatch.setitem(sys.modules, "pynvml", module)  # pyright: ignore[reportArgumentType]
     assert read_gpus() == ((), note)

@@ -11,7 +11,10 @@ from rooflab.machines.detect import Host, detect, granted_cores, granted_threads
 
 ARCHIVE = Path(__file__).resolve().parents[4] / "shared" / "samples" / "hwloc_sysfs_hybrid_6P8E.tar.bz2"
 
-pytestmark = pytest.mark.skipif(not ARCHIVE.exists(), reason=f"{ARCHIVE.name} is not beside the checkout")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not ARCHIVE.exists(), reason=f"{ARCHIVE.name} is not beside the checkout"),
+]
 
 KIB, MIB = 2**10, 2**20
 
@@ -25,7 +28,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Host:
     return detect(root)
 
 
-def test_names(host: Host) -> None:
+def test_the_laptop_is_named_by_its_p_cores(host: Host) -> None:
     assert host.name == "13th Gen Intel(R) Core(TM) i7-1370P"
     assert (host.family, host.model) == (6, 186)
     assert host.microarchitecture == "Golden Cove"
@@ -42,7 +45,7 @@ def test_kinds_without_the_kernels_lists(host: Host) -> None:
     assert host.reported_max_hz == 5.2e9
 
 
-def test_cores(host: Host) -> None:
+def test_one_thread_of_each_core_is_used_p_cores_first(host: Host) -> None:
     assert host.smt
     assert physical_cores(host) == 14
     assert granted_cores(host) == (0, 2, 4, 6, 8, 10, 12, 13, 14, 15, 16, 17, 18, 19)
@@ -59,7 +62,9 @@ def test_cores(host: Host) -> None:
         (3, 0, 24 * MIB, 14, 1),
     ],
 )
-def test_caches(host: Host, level: int, cpu: int, capacity: int, shared_by_cores: int, instances: int) -> None:
+def test_e_cores_share_an_l2_and_all_share_the_l3(
+    host: Host, level: int, cpu: int, capacity: int, shared_by_cores: int, instances: int
+) -> None:
     found = reported_cache(host, level, cpu)
     assert found is not None
     assert (found.capacity_bytes, found.shared_by_cores, found.instances) == (capacity, shared_by_cores, instances)

@@ -191,7 +191,7 @@ def test_malformed_cgroup_line_is_a_note(snapshot: Snapshot) -> None:
         ),
     ],
 )
-def test_allowed_cpus(
+def test_cpuset_and_affinity_decide_which_cpus_are_allowed(
     snapshot: Snapshot, changes: dict[str, str | None], allowed: tuple[int, ...], limited_by: tuple[str, ...]
 ) -> None:
     host = detect(snapshot("zen4_guest", changes))

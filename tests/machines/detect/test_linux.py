@@ -16,7 +16,7 @@ KIB, MIB, GIB = 2**10, 2**20, 2**30
 BASE = "sys/devices/system/cpu"
 
 
-def test_guest(snapshot: Snapshot) -> None:
+def test_a_guest_is_described_whole(snapshot: Snapshot) -> None:
     host = detect(snapshot("zen4_guest"))
     assert (host.name, host.vendor, host.architecture) == ("AMD EPYC", "AuthenticAMD", "x86_64")
     assert (host.family, host.model, host.stepping) == (25, 17, 1)
@@ -55,7 +55,7 @@ def test_caches_once_each(snapshot: Snapshot) -> None:
         (3, 6, (16896 * KIB, (2, 3, 6), 2, 2)),
     ],
 )
-def test_reported_cache(
+def test_a_reported_cache_says_who_shares_it(
     snapshot: Snapshot, level: int, cpu: int, expected: tuple[int, tuple[int, ...], int, int]
 ) -> None:
     found = reported_cache(detect(snapshot("xeon_two_sockets")), level, cpu)
@@ -140,7 +140,9 @@ def test_midr_where_cpuinfo_lacks_it(snapshot: Snapshot) -> None:
         ({}, "KVM"),
     ],
 )
-def test_hypervisor(snapshot: Snapshot, changes: Mapping[str, str], hypervisor: str) -> None:
+def test_the_hypervisor_is_named_by_its_firmware_or_clock(
+    snapshot: Snapshot, changes: Mapping[str, str], hypervisor: str
+) -> None:
     assert detect(snapshot("zen4_guest", changes)).hypervisor == hypervisor
 
 
@@ -197,7 +199,7 @@ def test_nothing_but_numbered_cpus(tmp_path: Path) -> None:
     assert any("each CPU is taken for a core of its own" in note for note in host.notes)
 
 
-def test_empty_root(tmp_path: Path) -> None:
+def test_an_empty_root_has_no_cpu(tmp_path: Path) -> None:
     with pytest.raises(MeasureError, match=r"no CPU found in .*, expected proc/cpuinfo or sys/devices/system/cpu"):
         detect(tmp_path)
 
@@ -207,7 +209,7 @@ def test_no_such_root(tmp_path: Path) -> None:
         detect(tmp_path / "nowhere")
 
 
-def test_other_system(tmp_path: Path) -> None:
+def test_another_system_is_refused(tmp_path: Path) -> None:
     with pytest.raises(MeasureError, match=r"on Plan9, expected Linux or macOS \(Darwin\)"):
         detect(tmp_path, system="Plan9")
 

@@ -18,7 +18,7 @@ def host() -> Host:
     return detect(gpus=False)
 
 
-def test_cpus(host: Host) -> None:
+def test_granted_cpus_are_online_ones(host: Host) -> None:
     online = {cpu.number for cpu in host.cpus}
     assert host.allowed_cpus
     assert set(granted_cores(host)) <= set(granted_threads(host)) <= set(host.allowed_cpus) <= online
@@ -26,7 +26,7 @@ def test_cpus(host: Host) -> None:
     assert all(set(cache.shared_cpus) & online for cache in host.caches)
 
 
-def test_memory(host: Host) -> None:
+def test_no_more_memory_is_granted_than_there_is(host: Host) -> None:
     assert host.memory_bytes
     assert host.memory_granted_bytes
     assert host.memory_granted_bytes <= host.memory_bytes

@@ -82,7 +82,7 @@ FLOP = [
 
 
 @pytest.mark.parametrize(("fn", "args", "expected"), [row[1:] for row in FLOP], ids=[row[0] for row in FLOP])
-def test_products(fn, args, expected):
+def test_products_count_two_flop_a_multiply_add(fn, args, expected):
     graph = capture(fn, args)
     assert flop(graph, "matmul", "grouped_matmul") == expected
     assert uncosted(graph) == {}

@@ -63,6 +63,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", CASES, ids=[row[0] for row in CASES])
 def test_operations_and_bytes_are_tinygrads(row):
     _, make, fn = row

@@ -36,6 +36,7 @@ sight = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(st.integers(0, 9), st.integers(0, 9), sight)
 def test_pairs_are_those_counted_one_by_one(queries, keys, given_sight):

@@ -40,11 +40,11 @@ def loss(inputs: Specs, outputs: Specs, attrs: Attrs) -> Cost:
         UnknownNameError: another function.
     """
     name, backward = attrs["function"], bool(attrs.get("backward"))
-    given = inputs[1:] if backward else inputs
-    x, target = given[0], given[1]
+    operands = inputs[1:] if backward else inputs
+    x, target = operands[0], operands[1]
     summed = attrs.get("reduction", "mean") != "none"
     if name == "nll":
-        return _nll(inputs, given, outputs, backward)
+        return _nll(inputs, operands, outputs, backward)
     if name == "cross_entropy":
         rows = target.elements if target.shape != x.shape else x.elements // x.shape[min(1, len(x.shape) - 1)]
         if backward:
@@ -71,12 +71,12 @@ def loss(inputs: Specs, outputs: Specs, attrs: Attrs) -> Cost:
     )
 
 
-def _nll(inputs: Specs, given: Specs, outputs: Specs, backward: bool) -> Cost:
+def _nll(inputs: Specs, operands: Specs, outputs: Specs, backward: bool) -> Cost:
     """−x[row, target[row]], summed: one element of each row is touched."""
-    x, target = given[0], given[1]
+    x, target = operands[0], operands[1]
     rows = target.elements
     if backward:  # grad, (input: its shape only), target
-        read = total_bytes((inputs[0], *given[1:]))
+        read = total_bytes((inputs[0], *operands[1:]))
         return cost_of(
             scalar_flop(compute_dtype((x,)), rows),
             read=read,
@@ -85,7 +85,7 @@ def _nll(inputs: Specs, given: Specs, outputs: Specs, backward: bool) -> Cost:
             access="gather",
             note="zeros written, one element per row set",
         )
-    read = rows * item_bytes(x) + total_bytes(given[1:])
+    read = rows * item_bytes(x) + total_bytes(operands[1:])
     return cost_of(
         scalar_flop(compute_dtype((x,)), 2 * rows),
         read=read,

@@ -52,7 +52,7 @@ def cost(kind: str, inputs: Specs, outputs: Specs, attrs: Attrs | None = None) -
         KeyError: an attribute that the formula needs is missing.
     """
     # Several operations fused into one kernel were counted where they were fused.
-    found = _FORMULAS.get("fused" if attrs and "members" in attrs else kind)
-    if found is None:
+    of_kind = _FORMULAS.get("fused" if attrs and "members" in attrs else kind)
+    if of_kind is None:
         raise UnknownNameError("kind of operation", kind, _FORMULAS)
-    return found(inputs, outputs, attrs or {})
+    return of_kind(inputs, outputs, attrs or {})

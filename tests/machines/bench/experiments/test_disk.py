@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,31 +12,38 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rooflab.machines.bench.experiments import disk
-from rooflab.machines.bench.experiments.disk import Disk, DiskRate, measure_disk
+from rooflab.machines.bench.experiments.disk import (
+    Disk,
+    DiskRate,
+    file_bytes,
+    filesystem_of,
+    labelled,
+    measure_disk,
+)
 from rooflab.timing import Series
-from rooflab.units import MIB
+from rooflab.units import KIB, MIB
 
 SHM = Path("/dev/shm")
 PATTERNS = ["write", "read", "random read 4 KiB", "random write 4 KiB"]
 
 
 def short(where: Path, **more: object) -> Disk | str:
-    return measure_disk(where, seconds=0.2, limit_bytes=32 * MIB, **more)  # type: ignore[arg-type]
+    """A run of 0.2 s over 2 MiB, in blocks of 256 KiB."""
+    return measure_disk(where, seconds=0.2, limit_bytes=2 * MIB, block_bytes=256 * KIB, **more)  # type: ignore[arg-type]
 
 
-def test_a_real_run(tmp_path: Path) -> None:
+def test_a_real_run_gives_four_patterns_and_leaves_no_file(tmp_path: Path) -> None:
     start = time.monotonic()
     found = short(tmp_path)
     took = time.monotonic() - start
     assert isinstance(found, Disk), found
     assert [rate.what for rate in found.rates] == PATTERNS
-    assert [rate.block_bytes for rate in found.rates] == [4 * MIB, 4 * MIB, 4096, 4096]
+    assert [rate.block_bytes for rate in found.rates] == [256 * KIB, 256 * KIB, 4096, 4096]
     assert all(1 <= rate.series.runs <= 5 for rate in found.rates)
     assert all(value > 0 for rate in found.rates for value in rate.series.values)
-    assert found.capacity_bytes > 32 * MIB
+    assert found.capacity_bytes > 2 * MIB
     assert not list(tmp_path.iterdir())
-    # 0.2 s and what fsync of 32 MiB takes: the bound is a hang's, not a speed's.
+    # 0.2 s and what fsync takes: the bound is a hang's, not a speed's.
     assert took < 30
 
 
@@ -49,10 +57,10 @@ def test_no_more_is_written_than_allowed(tmp_path: Path, monkeypatch: pytest.Mon
         furthest = max(furthest, offset + count)
         return count
 
-    monkeypatch.setattr(disk.os, "pwrite", watched)
-    found = measure_disk(tmp_path, seconds=4, limit_bytes=32 * MIB, clock=_steps(0.01))
+    monkeypatch.setattr(os, "pwrite", watched)
+    found = short(tmp_path, clock=_steps(1e-4))
     assert isinstance(found, Disk)
-    assert furthest == 32 * MIB
+    assert furthest == 2 * MIB
 
 
 def _steps(seconds: float) -> Callable[[], float]:
@@ -69,13 +77,13 @@ def _steps(seconds: float) -> Callable[[], float]:
 
 def test_time_is_bounded_by_the_clock(tmp_path: Path) -> None:
     clock = _steps(0.01)
-    found = measure_disk(tmp_path, seconds=1.0, limit_bytes=1 << 30, clock=clock)
+    found = measure_disk(tmp_path, seconds=1.0, limit_bytes=64 * MIB, block_bytes=256 * KIB, clock=clock)
     assert isinstance(found, Disk)
     # 4 patterns × 5 windows of 50 ms; each may run over by one access and its two looks at the clock.
     assert 1.0 <= clock() <= 1.0 + 20 * 0.04
 
 
-@pytest.mark.skipif(disk._filesystem(SHM) != "tmpfs", reason="/dev/shm is no tmpfs here")
+@pytest.mark.skipif(filesystem_of(SHM) != "tmpfs", reason="/dev/shm is no tmpfs here")
 def test_a_file_system_in_memory_is_called_memory() -> None:
     before = set(SHM.iterdir())
     found = short(SHM)
@@ -96,9 +104,8 @@ def test_refused_o_direct_is_called_page_cache(tmp_path: Path, monkeypatch: pyte
             raise OSError(errno.EINVAL, "Invalid argument")
         return opened(path, flags, *rest)
 
-    monkeypatch.setattr(disk.os, "open", refusing)
-    monkeypatch.setattr(disk, "_filesystem", lambda where: "ext4")
-    found = short(tmp_path)
+    monkeypatch.setattr(os, "open", refusing)
+    found = short(tmp_path, filesystem=lambda where: "ext4")
     assert isinstance(found, Disk)
     assert found.label == "page cache"
     assert found.note is not None
@@ -114,10 +121,16 @@ def test_a_cache_behind_o_direct_is_noticed(tmp_path: Path, monkeypatch: pytest.
         asked.append(flags)
         return opened(path, flags & ~os.O_DIRECT, *rest)
 
-    monkeypatch.setattr(disk.os, "open", granting)
-    monkeypatch.setattr(disk, "_filesystem", lambda where: "ext4")
+    monkeypatch.setattr(os, "open", granting)
     # A page each microsecond: no device answers as fast, and no load on this machine changes it.
-    found = measure_disk(tmp_path, seconds=0.02, limit_bytes=32 * MIB, clock=_steps(1e-6))
+    found = measure_disk(
+        tmp_path,
+        seconds=0.001,
+        limit_bytes=2 * MIB,
+        block_bytes=256 * KIB,
+        filesystem=lambda where: "ext4",
+        clock=_steps(1e-6),
+    )
     assert isinstance(found, Disk)
     assert found.label == "page cache"
     assert found.note == "O_DIRECT is accepted but answers faster than any device: these are a cache's speeds"
@@ -126,44 +139,40 @@ def test_a_cache_behind_o_direct_is_noticed(tmp_path: Path, monkeypatch: pytest.
 
 def test_bypassed_page_cache_is_called_disk() -> None:
     pages = DiskRate("random read 4 KiB", Series((60e6,)), 4096)  # 68 µs a page
-    assert disk._labelled((pages,), True, "ext4", 10**12) == Disk("disk", (pages,), "ext4", 10**12)
+    assert labelled((pages,), True, "ext4", 10**12) == Disk("disk", (pages,), "ext4", 10**12)
 
 
-def test_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_little_room_is_said_and_nothing_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Room:
         f_bavail, f_frsize, f_blocks = 25 * 256, 4096, 10**6  # 25 MiB free
 
-    monkeypatch.setattr(disk.os, "statvfs", lambda where: Room)
-    assert short(tmp_path) == f"disk not measured: {tmp_path} has 25 MiB free, expected 128"
+    monkeypatch.setattr(os, "statvfs", lambda where: Room)
+    assert measure_disk(tmp_path) == f"disk not measured: {tmp_path} has 25 MiB free, expected 128"
     assert not list(tmp_path.iterdir())
 
 
-def test_a_quarter_of_the_free_room_at_most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Room:
-        f_bavail, f_frsize, f_blocks = 200 * 256, 4096, 10**6  # 200 MiB free
-
-    limits = []
-
-    def access(path: Path, limit: int, *rest: object) -> tuple[tuple[()], bool]:
-        limits.append(limit)
-        return (), True
-
-    monkeypatch.setattr(disk.os, "statvfs", lambda where: Room)
-    monkeypatch.setattr(disk, "_access", access)
-    measure_disk(tmp_path)
-    assert limits == [48 * MIB]  # 50, in whole blocks of 4 MiB
+@pytest.mark.parametrize(
+    ("free_mib", "limit_mib", "expected_mib"),
+    [
+        (200, 1024, 48),  # a quarter is 50, in whole blocks of 4 MiB
+        (10**6, 1024, 1024),
+        (10, 1024, 0),
+    ],
+)
+def test_a_quarter_of_the_free_room_at_most(free_mib: int, limit_mib: int, expected_mib: int) -> None:
+    assert file_bytes(free_mib * MIB, limit_mib * MIB) == expected_mib * MIB
 
 
-def test_no_such_directory(tmp_path: Path) -> None:
+def test_a_missing_directory_is_said(tmp_path: Path) -> None:
     missing = tmp_path / "none"
     assert short(missing) == f"disk not measured: {missing}: No such file or directory"
 
 
-def test_unwritable_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unwritable_directory_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(**where: object) -> tuple[int, str]:
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr(disk.tempfile, "mkstemp", refuse)
+    monkeypatch.setattr(tempfile, "mkstemp", refuse)
     assert short(tmp_path) == f"disk not measured: {tmp_path}: Permission denied"
 
 
@@ -171,7 +180,7 @@ def test_no_temporary_directory_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
     def none() -> str:
         raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']")
 
-    monkeypatch.setattr(disk.tempfile, "gettempdir", none)
+    monkeypatch.setattr(tempfile, "gettempdir", none)
     found = measure_disk()
     assert found == "disk not measured: temporary directory: No usable temporary directory found in ['/tmp']"
 
@@ -181,7 +190,7 @@ def test_a_disk_that_fails_gives_a_sentence(tmp_path: Path, monkeypatch: pytest.
     def fail(*arguments: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(disk.os, call, fail)
+    monkeypatch.setattr(os, call, fail)
     assert short(tmp_path) == f"disk not measured: {tmp_path}: No space left on device"
     assert not list(tmp_path.iterdir())
 
@@ -215,16 +224,21 @@ def test_random_places_come_from_the_generator(tmp_path: Path, monkeypatch: pyte
                 seen.append(offset)
             return preadv(handle, buffers, offset)
 
-        monkeypatch.setattr(disk.os, "preadv", watched)
+        monkeypatch.setattr(os, "preadv", watched)
         found = measure_disk(
-            tmp_path, seconds=0.4, limit_bytes=32 * MIB, rng=np.random.default_rng(seed), clock=_steps(0.001)
+            tmp_path,
+            seconds=0.04,
+            limit_bytes=2 * MIB,
+            block_bytes=256 * KIB,
+            rng=np.random.default_rng(seed),
+            clock=_steps(1e-4),
         )
         assert isinstance(found, Disk)
         return seen
 
     first = offsets(1)
     assert first == offsets(1) != offsets(2)
-    assert all(offset % 4096 == 0 and 0 <= offset < 32 * MIB for offset in first)
+    assert all(offset % 4096 == 0 and 0 <= offset < 2 * MIB for offset in first)
     assert len(set(first)) > len(first) // 2
 
 
@@ -243,8 +257,8 @@ def test_the_file_system_of_a_path(tmp_path: Path, where: str, expected: str) ->
     mounts.write_text(
         "/dev/a / ext4 rw 0 0\n/dev/b /home xfs rw 0 0\nbroken\n/dev/c /mnt/my\\040disk btrfs rw 0 0\n"
     )
-    assert disk._filesystem(Path(where), mounts) == expected
+    assert filesystem_of(Path(where), mounts) == expected
 
 
 def test_a_file_system_that_is_not_told(tmp_path: Path) -> None:
-    assert disk._filesystem(tmp_path, tmp_path / "none") is None
+    assert filesystem_of(tmp_path, tmp_path / "none") is None

@@ -39,7 +39,9 @@ def recorder(workshop: Workshop) -> tuple[Recorder, Bench, ThreadArenas]:
     return pinned, Bench(pinned, workshop.bench.kernels, np.random.default_rng(0)), arenas  # type: ignore[arg-type]
 
 
-def test_triad_counts(workshop: Workshop, recorder: tuple[Recorder, Bench, ThreadArenas]) -> None:
+def test_a_triad_counts_two_flop_and_24_bytes_an_element(
+    workshop: Workshop, recorder: tuple[Recorder, Bench, ThreadArenas]
+) -> None:
     pinned, bench, arenas = recorder
     form = StreamForm(next(row for row in STORES if row.name == "triad"), workshop.simds[0])
     found = known_kernels.triad(bench, arenas, form, (0, 1), 4 * MIB, 2)
@@ -96,7 +98,7 @@ def test_stencil_against_plain_loops(workshop: Workshop) -> None:
         assert out[place] == 0.5 * total
 
 
-def test_matmul_counts() -> None:
+def test_a_matrix_product_counts_2n3_flop() -> None:
     found = known_kernels.matmul(2, 2, n=16)
     assert found.flop == 2 * 16**3
     assert found.bytes == 3 * 16 * 16 * 8
@@ -104,7 +106,7 @@ def test_matmul_counts() -> None:
     assert found.per_s.best > 0
 
 
-@pytest.mark.parametrize("measured", [numpy_overhead, numba_overhead])
+@pytest.mark.parametrize("measured", [numpy_overhead, pytest.param(numba_overhead, marks=pytest.mark.slow)])
 def test_empty_calls_cost_something(measured: object) -> None:
     found = measured(2)  # type: ignore[operator]
     assert found.timing.runs == 2

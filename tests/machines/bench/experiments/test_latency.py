@@ -27,6 +27,7 @@ from support.machines.workshop import Workshop
 ARENA = Arena.reserve(1 << 20)
 
 
+@pytest.mark.slow
 @given(lines=st.integers(1, 2000), stride=st.sampled_from([64, 128, 256]), seed=st.integers(0, 10**6))
 def test_one_cycle_through_every_line(lines: int, stride: int, seed: int) -> None:
     chase = write_cycle(ARENA, lines * stride, np.random.default_rng(seed), stride)

@@ -97,7 +97,7 @@ def _stores(line: str) -> bool:
 
 @pytest.mark.parametrize("row", STREAMS, ids=_named)
 @pytest.mark.parametrize("processor", PROCESSORS, ids=_named)
-def test_stream_loop(processor: Processor, row: StreamRow) -> None:
+def test_a_stream_loop_loads_and_stores_what_its_row_says(processor: Processor, row: StreamRow) -> None:
     kernel = stream_kernel("kernel", row, processor.simd)
     loop = processor.loop(kernel)
     # One vector load per array element named on the right, one store per target, in each unrolled unit.
@@ -131,7 +131,7 @@ def test_stores_past_the_caches(processor: Processor, row: StreamRow) -> None:
 
 @pytest.mark.parametrize("row", [row for row in STORES if not row.nontemporal], ids=_named)
 @pytest.mark.parametrize("processor", PROCESSORS, ids=_named)
-def test_ordinary_stores(processor: Processor, row: StreamRow) -> None:
+def test_ordinary_rows_store_through_the_caches(processor: Processor, row: StreamRow) -> None:
     assert not processor.loop(stream_kernel("kernel", row, processor.simd)).find(r"movnt|stnp|stnt")
 
 
@@ -153,7 +153,7 @@ PEAK_CASES = [
 
 
 @pytest.mark.parametrize(("processor", "row"), PEAK_CASES, ids=_named)
-def test_peak_loop(processor: Processor, row: PeakRow) -> None:
+def test_a_peak_loop_computes_what_it_counts(processor: Processor, row: PeakRow) -> None:
     kernel = peak_kernel("kernel", row, processor.simd)
     loop = processor.loop(kernel)
     chains = row.chains(processor.simd.registers)
@@ -191,7 +191,7 @@ def test_interleaving_alternates() -> None:
 
 
 @pytest.mark.parametrize("dot", DOTS, ids=lambda dot: f"{dot.function}-{dot.operand.replace(' ', '')}")
-def test_dot_instructions(dot: Dot) -> None:
+def test_each_dot_product_is_one_instruction(dot: Dot) -> None:
     arm = "aarch64" in dot.function
     processor = Processor(
         "dot",
@@ -304,7 +304,9 @@ def test_register_widths_of_a_host(
         (Simd("scalar", 0, 32), "fp64", 1, "double", "f64"),
     ],
 )
-def test_llvm_types(simd: Simd, dtype: str, lanes: int, vector: str, mangled: str) -> None:
+def test_llvm_types_of_registers_of_each_width(
+    simd: Simd, dtype: str, lanes: int, vector: str, mangled: str
+) -> None:
     assert simd.lanes(dtype) == lanes
     assert simd.vector(dtype) == vector
     assert simd.mangled(dtype) == mangled

@@ -32,7 +32,9 @@ from rooflab.machines.bench.kernels.rows import PEAKS, READ, STENCIL, STORES, St
         ("x = dot(x, p, q)", (), (), 0, 2),  # per product
     ],
 )
-def test_derivation(text: str, reads: tuple[str, ...], writes: tuple[str, ...], streamed: int, flop: int) -> None:
+def test_streams_bytes_and_operations_follow_from_the_expression(
+    text: str, reads: tuple[str, ...], writes: tuple[str, ...], streamed: int, flop: int
+) -> None:
     expression = Expression(text)
     assert expression.reads == reads
     assert expression.writes == writes
@@ -67,7 +69,7 @@ def test_row_names_are_their_own() -> None:
         ("i-w", Offset(rows=-1)),
     ],
 )
-def test_offsets(index: str, offset: Offset) -> None:
+def test_offsets_in_a_stream_are_found(index: str, offset: Offset) -> None:
     (node,) = [one for one in ast.walk(ast.parse(f"b[{index}]")) if isinstance(one, ast.Subscript)]
     assert offset_of(node) == offset
 
@@ -99,7 +101,7 @@ def test_offsets(index: str, offset: Offset) -> None:
         ("a[i] = b.c[i]", "'b.c[i]' is not array[i ± offset]"),
     ],
 )
-def test_refused(text: str, said: str) -> None:
+def test_what_is_not_a_row_is_refused(text: str, said: str) -> None:
     with pytest.raises(RooflabError, match="kernel row") as caught:
         _ = Expression(text).statement
     assert said in str(caught.value)

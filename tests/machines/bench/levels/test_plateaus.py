@@ -244,7 +244,7 @@ def test_any_hierarchy_is_found(ratios: list[float], octaves: list[float], seed:
 
 
 @pytest.mark.parametrize("path", sorted(SWEEPS.glob("*.json")), ids=lambda path: path.stem)
-def test_recorded_sweeps(path: Path) -> None:
+def test_recorded_sweeps_show_the_levels_of_their_machines(path: Path) -> None:
     sample = json.loads(path.read_text())
     reported = [(name, float(size)) for name, size in sample["reported_bytes"].items()]
     found = by_name(named_plateaus(sample["working_set_bytes"], sample["best_bytes_per_s"], reported))

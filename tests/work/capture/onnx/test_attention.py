@@ -41,7 +41,7 @@ def attention_of(graph):
         ({}, {"q": [2, 8, 32, 16], "k": [2, 2, 64, 16], "v": [2, 2, 64, 16]}, 2 * 2 * 8 * 32 * 64 * 16),
     ],
 )
-def test_onnx_attention(counted, multiply_adds, attrs, inputs, expected):
+def test_attention_of_onnx_counts_its_visible_pairs(counted, multiply_adds, attrs, inputs, expected):
     graph = counted([node("Attention", ["q", "k", "v"], ["y"], **attrs)], inputs, opset=23)
     assert multiply_adds(graph) == expected
 

@@ -25,7 +25,7 @@ def test_without_onnx_the_extra_is_named(tmp_path, monkeypatch):
         capture(tmp_path / "model.onnx")
 
 
-def test_a_folder(tmp_path):
+def test_a_folder_is_refused(tmp_path):
     with pytest.raises(FileError, match="cannot be read"):
         capture(tmp_path)
 

@@ -72,7 +72,7 @@ def test_matmul_in_every_opset(counted, multiply_adds, moved, opset):
         ),
     ],
 )
-def test_multiply_adds(counted, multiply_adds, nodes, inputs, weights, expected):
+def test_multiply_adds_of_each_product(counted, multiply_adds, nodes, inputs, weights, expected):
     opset = 19 if nodes[0].op_type == "DeformConv" else 17
     assert multiply_adds(counted(nodes, inputs, weights=weights, opset=opset)) == expected
 
@@ -137,7 +137,9 @@ def test_multiply_adds(counted, multiply_adds, nodes, inputs, weights, expected)
         ),
     ],
 )
-def test_quantised_products(counted, multiply_adds, made, inputs, weights, expected, dtype):
+def test_quantised_products_count_as_their_number_format(
+    counted, multiply_adds, made, inputs, weights, expected, dtype
+):
     graph = counted([made], inputs, weights=weights, domains=[MS])
     assert multiply_adds(graph) == expected
     (op,) = graph.ops
@@ -163,7 +165,7 @@ def test_weights_of_four_bits_cross_packed(counted, moved):
 
 @pytest.mark.parametrize(("cell", "gates"), [("LSTM", 4), ("GRU", 3), ("RNN", 1)])
 @pytest.mark.parametrize(("direction", "directions"), [("forward", 1), ("bidirectional", 2)])
-def test_recurrent_layers(counted, multiply_adds, cell, gates, direction, directions):
+def test_recurrent_layers_count_gates_times_steps(counted, multiply_adds, cell, gates, direction, directions):
     steps, batch, size, hidden = 10, 4, 32, 64
     made = node(cell, ["x", "w", "r"], ["y"], hidden_size=hidden, direction=direction)
     weights = {"w": zeros(directions, gates * hidden, size), "r": zeros(directions, gates * hidden, hidden)}

@@ -23,7 +23,7 @@ SAMPLES = Path(__file__).resolve().parents[5] / "shared" / "samples"
         ("light_shufflenet.onnx", 124_664_528, 1_420_152),  # grouped 1 × 1 and depthwise 3 × 3 convolutions
     ],
 )
-def test_multiply_adds(name, multiply_adds, parameters):
+def test_multiply_adds_and_parameters_of_published_models(name, multiply_adds, parameters):
     path = SAMPLES / name
     if not path.exists():
         pytest.skip(f"the sample models are not beside this checkout ({path})")

@@ -72,7 +72,7 @@ def test_attention_without_gradients_writes_its_result_alone(device):
 def test_attention_with_gradients_keeps_the_sums_of_softmax():
     """An fp32 number for each of 4·4 queries more."""
     fn, args = attention(device="meta")
-    assert rooflab.analyze(fn, *(one.requires_grad_() for one in args)).bytes == 768 + 64
+    assert rooflab.analyze(fn, *(one.requires_grad_() for one in args)).nbytes == 768 + 64
 
 
 def test_a_packed_sequence_counts_its_tokens():

@@ -144,7 +144,7 @@ CALLS = [
 @pytest.mark.parametrize(
     ("call", "name", "kind", "attrs", "flop"), [one[1:] for one in CALLS], ids=[c[0] for c in CALLS]
 )
-def test_call(call, name, kind, attrs, flop):
+def test_each_call_is_counted_by_its_formula(call, name, kind, attrs, flop):
     graph = capture(call)
     op = next(op for op in reversed(graph.ops) if op.name == name)
     assert op.kind == kind

@@ -106,7 +106,7 @@ def test_real_attention_gives_real_results():
         torch.testing.assert_close(one, other)
 
 
-def test_transposed_convolution(device):
+def test_a_transposed_convolution_meets_every_input_once(device):
     layer = nn.ConvTranspose2d(32, 1, 3, bias=False, device=device)
     assert matrix_flop(capture(layer, (torch.empty(1, 32, 1, 1, device=device),))) == 576  # 2·32·1·9
 
@@ -117,7 +117,7 @@ def test_depthwise_convolution_with_gradients(device):
     assert matrix_flop(capture(layer, (x,), backward=True)) == 3_538_944  # 3·2·64·9·1024
 
 
-def test_lstm(device):
+def test_an_lstm_counts_four_gates_a_step(device):
     x = torch.empty(5, 3, 10, device=device)
     assert matrix_flop(capture(nn.LSTM(10, 20, device=device), (x,))) == 72_000  # 2·5·3·4·20·(10 + 20)
     cell = nn.LSTMCell(10, 20, device=device)
@@ -133,6 +133,7 @@ def test_lstm(device):
     assert matrix_flop(capture(nn.LSTM(32, 64, device=device), (x,))) == 1_966_080
 
 
+@pytest.mark.slow
 def test_lstm_behind_an_embedding(device):
     class Tagger(nn.Module):
         def __init__(self):

@@ -28,9 +28,10 @@ def load(name):
     return module
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backward", [False, True])
 @pytest.mark.parametrize("name", MODELS)
-def test_measured_models(name, backward):
+def test_every_operation_of_measured_models_is_counted(name, backward):
     module, inputs = load("models").build(name, "meta")
     if not list(module.parameters()):
         inputs = tuple(one.requires_grad_(backward) for one in inputs)
@@ -41,7 +42,8 @@ def test_measured_models(name, backward):
     assert sum(cost.total_flop for cost in costs(graph)) > 0
 
 
-def test_measured_operators():
+@pytest.mark.slow
+def test_every_measured_operator_is_counted():
     ops = load("ops")
     missing, seen = {}, 0
     for case in ops.cases():

@@ -66,7 +66,7 @@ FAILURES = [
 
 
 @pytest.mark.parametrize(("call", "message"), [one[1:] for one in FAILURES], ids=[one[0] for one in FAILURES])
-def test_message(call, message):
+def test_each_failure_is_one_line_that_says_what_is_wrong(call, message):
     with pytest.raises(RooflabError, match=message) as caught:
         call()
     assert "\n" not in str(caught.value)

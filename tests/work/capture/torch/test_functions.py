@@ -89,6 +89,7 @@ FUNCTIONS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("device", ["cpu", "meta"])
 @pytest.mark.parametrize("case", FUNCTIONS, ids=lambda case: case[0])
 @pytest.mark.filterwarnings("ignore")  # PyTorch's own about shapes this small

@@ -46,7 +46,7 @@ def modules(graph, name, phase="forward"):
     return [op.module for op in graph.ops if op.name == name and op.phase == phase]
 
 
-def test_module_paths(net):
+def test_each_operation_knows_its_module(net):
     graph = capture(net, (X,))
     assert modules(graph, "aten.addmm") == ["blocks.0.fc", "blocks.1.fc"]
     assert modules(graph, "aten.relu") == ["blocks.0.act", "blocks.1.act"]
@@ -62,7 +62,7 @@ def test_backward_runs_in_the_module_of_its_forward(net):
     assert len(lines) == 1
 
 
-def test_source_lines(net):
+def test_each_operation_knows_its_line(net):
     first = inspect.getsourcelines(Block.forward)[1]
     by_name = {op.name: op.where for op in capture(net, (X,)).ops}
     assert by_name["aten.addmm"] == f"{__file__}:{first + 1}"

@@ -43,7 +43,7 @@ OPTIMIZERS = [
 
 @pytest.mark.parametrize("device", ["cpu", "meta"])
 @pytest.mark.parametrize(("optimizer", "names"), [one[1:] for one in OPTIMIZERS], ids=[o[0] for o in OPTIMIZERS])
-def test_step(optimizer, names, device):
+def test_an_optimizers_step_is_counted_with_its_states(optimizer, names, device):
     graph = capture(model(device), (x(device),), optimizer=optimizer)
     assert uncosted(graph) == {}
     # counters of steps, one number a parameter, are another op
@@ -127,7 +127,7 @@ def test_no_gradient_to_follow():
         capture(lambda x: x + 1, (x(),), backward=True)
 
 
-def test_no_optimizer():
+def test_what_is_not_an_optimizer_is_refused():
     with pytest.raises(
         RooflabError, match=r"^optimizer: got str; expected a torch.optim.Optimizer, or a function"
     ):

@@ -37,10 +37,11 @@ MODELS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("backward", [False, True])
 @pytest.mark.parametrize("name", MODELS)
-def test_coverage(name, backward):
+def test_every_operation_of_a_known_model_is_counted(name, backward):
     model, config, sizes, inputs = MODELS[name]
     with torch.device("meta"):
         module = getattr(transformers, model)(getattr(transformers, config)(**sizes)).train(backward)

@@ -21,7 +21,7 @@ from rooflab.units import GIB, MIB
 LIMIT_BYTES = 1 * GIB
 BLOCK_BYTES = 4 * MIB
 PAGE_BYTES = 4096
-_LEAST_BYTES = 32 * MIB
+_LEAST_BLOCKS = 8
 _WINDOWS = 5
 _F_NOCACHE = 48  # macOS: fcntl.h
 # One random page from the fastest storage sold (Optane DC P5800X) takes 5 µs: Intel's product brief, 2020.
@@ -62,36 +62,56 @@ def measure_disk(
     *,
     seconds: float = 3.0,
     limit_bytes: int = LIMIT_BYTES,
+    block_bytes: int = BLOCK_BYTES,
+    filesystem: Callable[[Path], str | None] | None = None,
     rng: np.random.Generator | None = None,
     clock: Callable[[], float] = time.perf_counter,
     tick: Callable[[], None] = lambda: None,
 ) -> Disk | str:
     """Sequential and random bandwidths of a temporary file, or one sentence why there are none.
 
-    At most `limit_bytes` are written and about `seconds` spent; the file is removed in any case.
+    At most `limit_bytes`, and a quarter of the free space, are written and about `seconds` spent; the file is
+    removed in any case.
+
+    Args:
+        directory: where the file is written; the temporary directory if None.
+        seconds: for all four patterns together.
+        limit_bytes: size of the file at most.
+        block_bytes: of one sequential access.
+        filesystem: gives the type of a directory's file system; `filesystem_of` if None.
+        rng: chooses the pages of random accesses.
+        clock: gives the time in seconds.
+        tick: called after each window of time; raises to stop.
     """
     where = directory
     try:
         where = where or Path(tempfile.gettempdir())  # raises where no candidate is writable
         room = os.statvfs(where)
         free, capacity = room.f_bavail * room.f_frsize, room.f_blocks * room.f_frsize
-        limit = min(limit_bytes, free // 4) // BLOCK_BYTES * BLOCK_BYTES
-        if limit < _LEAST_BYTES:
-            return f"disk not measured: {where} has {free // MIB} MiB free, expected {4 * _LEAST_BYTES // MIB}"
+        limit, least = file_bytes(free, limit_bytes, block_bytes), _LEAST_BLOCKS * block_bytes
+        if limit < least:
+            return f"disk not measured: {where} has {free // MIB} MiB free, expected {4 * least // MIB}"
         handle, name = tempfile.mkstemp(prefix="rooflab-", dir=where)
         os.close(handle)
         try:
-            rates, direct = _access(Path(name), limit, seconds, rng or np.random.default_rng(), clock, tick)
+            pages = rng or np.random.default_rng()
+            rates, direct = _access(Path(name), limit, block_bytes, seconds, pages, clock, tick)
         finally:
             os.unlink(name)
     except OSError as error:
         return f"disk not measured: {where or 'temporary directory'}: {error.strerror or error}"
-    return _labelled(rates, direct, _filesystem(where), capacity)
+    return labelled(rates, direct, (filesystem or filesystem_of)(where), capacity)
+
+
+def file_bytes(free_bytes: int, limit_bytes: int, block_bytes: int = BLOCK_BYTES) -> int:
+    """The size of the file: whole blocks within `limit_bytes` and a quarter of the free space."""
+    return min(limit_bytes, free_bytes // 4) // block_bytes * block_bytes
 
 
 def _access(
     path: Path,
     limit: int,
+    block_bytes: int,
     seconds: float,
     rng: np.random.Generator,
     clock: Callable[[], float],
@@ -99,7 +119,7 @@ def _access(
 ) -> tuple[tuple[DiskRate, ...], bool]:
     """All four patterns, each within its share of the time; and whether the page cache was bypassed."""
     budget = seconds / 4
-    with _opened(path) as (handle, direct), contextlib.closing(_buffer(BLOCK_BYTES)) as block:
+    with _opened(path) as (handle, direct), contextlib.closing(_buffer(block_bytes)) as block:
         written = 0
 
         def write_next() -> int:
@@ -110,17 +130,17 @@ def _access(
             written += count
             return count
 
-        rates = [_timed("write", write_next, budget, BLOCK_BYTES, clock, tick, finish=lambda: os.fsync(handle))]
-        whole = max(BLOCK_BYTES, written // BLOCK_BYTES * BLOCK_BYTES)
+        rates = [_timed("write", write_next, budget, block_bytes, clock, tick, finish=lambda: os.fsync(handle))]
+        whole = max(block_bytes, written // block_bytes * block_bytes)
         at = 0
 
         def read_next() -> int:
             nonlocal at
             count = os.preadv(handle, [block], at)
-            at = (at + BLOCK_BYTES) % whole
+            at = (at + block_bytes) % whole
             return count
 
-        rates.append(_timed("read", read_next, budget, BLOCK_BYTES, clock, tick))
+        rates.append(_timed("read", read_next, budget, block_bytes, clock, tick))
         pages = whole // PAGE_BYTES
         with contextlib.closing(_buffer(PAGE_BYTES)) as page:
             measured_levels = rng.integers(pages, size=1 << 16)
@@ -198,7 +218,7 @@ def _buffer(nbytes: int) -> mmap.mmap:
     return buffer
 
 
-def _filesystem(where: Path, mounts: Path = Path("/proc/mounts")) -> str | None:
+def filesystem_of(where: Path, mounts: Path = Path("/proc/mounts")) -> str | None:
     """The type of the file system that `where` lies on; None where the system does not say."""
     try:
         lines = mounts.read_text().splitlines()
@@ -216,7 +236,8 @@ def _filesystem(where: Path, mounts: Path = Path("/proc/mounts")) -> str | None:
     return best[1]
 
 
-def _labelled(rates: tuple[DiskRate, ...], direct: bool, filesystem: str | None, capacity: int) -> Disk:
+def labelled(rates: tuple[DiskRate, ...], direct: bool, filesystem: str | None, capacity: int) -> Disk:
+    """The rates under the name of what they are speeds of: a disk, the page cache, or memory."""
     if filesystem in _IN_MEMORY:
         note = f"the temporary directory lies on {filesystem}: these are memory speeds, not a disk's"
         return Disk(MEMORY_FILES, rates, filesystem, capacity, note)

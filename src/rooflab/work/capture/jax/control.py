@@ -114,11 +114,11 @@ def trips_of(rec: Recorder, eqn: Any, frame: Frame, scope: Scope) -> int | None:
     return counted
 
 
-def counter(eqn: Any, known: Sequence[Any]) -> int | None:
+def counter(eqn: Any, values: Sequence[Any]) -> int | None:
     """Trips of a loop whose test compares a counter of known start and step with a known bound; else None."""
     tested, constants = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
     test, body = eqn.params["cond_jaxpr"].jaxpr, eqn.params["body_jaxpr"].jaxpr
-    starts = known[tested + constants :]
+    starts = values[tested + constants :]
     if len(test.eqns) != 1 or test.eqns[0].primitive.name not in _COMPARED:
         return None
     variables = {var: index for index, var in enumerate(test.invars)}
@@ -131,7 +131,7 @@ def counter(eqn: Any, known: Sequence[Any]) -> int | None:
         if index is None:
             return "?", None
         if index < tested:
-            return ("is", known[index]) if known[index] is not None else ("?", None)
+            return ("is", values[index]) if values[index] is not None else ("?", None)
         place = index - tested
         if starts[place] is None:
             return "?", None

@@ -75,13 +75,15 @@ def capture(
         return [one for one in results if hasattr(one, "dtype") or isinstance(one, (int, float, complex))]
 
     closed = _traced(jax, fn, wanted, flat, [leaf.spec for leaf in leaves])
-    given = any(leaf.role == "parameter" for leaf in leaves)
+    has_parameters = any(leaf.role == "parameter" for leaf in leaves)
     conventions, grads = CONVENTIONS, ()
     if backward:
-        closed, grads, kept = _differentiated(jax, fn, closed, leaves, given)
+        closed, grads, kept = _differentiated(jax, fn, closed, leaves, has_parameters)
         conventions = (*CONVENTIONS, f"backward: gradients of {_some(grads)}, of the sum of the results")
         leaves = [*kept, *leaves]
-    rec = Recorder(trips or {}, constant_role="constant" if given else "parameter", names=_closed_over(jax, fn))
+    rec = Recorder(
+        trips or {}, constant_role="constant" if has_parameters else "parameter", names=_closed_over(jax, fn)
+    )
     inner = jax.interpreters.partial_eval.dce_jaxpr(
         closed.jaxpr, [True] * len(closed.jaxpr.outvars), instantiate=True
     )[0]
@@ -112,8 +114,8 @@ def _check_trips(rec: Recorder) -> None:
     """Refuse trips of a loop that was not met."""
     for name in rec.trips:
         if not any(name in (*loop, str(number)) for number, loop in enumerate(rec.loops, 1)):
-            known = [one for loop in rec.loops for one in loop if one]
-            raise UnknownNameError("while loop", name, known, "in trips")
+            names = [one for loop in rec.loops for one in loop if one]
+            raise UnknownNameError("while loop", name, names, "in trips")
 
 
 def _library() -> Any:
@@ -132,7 +134,7 @@ def _variables(atoms: Sequence[Any]) -> set[Any]:
 def _arguments(jax: Any, fn: Any, args: Sequence[Any], kwargs: dict[str, Any]):
     """The arrays among the arguments, and a function that puts traced ones back in their places."""
     paths, tree = jax.tree_util.tree_flatten_with_path((tuple(args), kwargs))
-    words = _argument_names(fn, len(args))
+    names = _argument_names(fn, len(args))
     leaves, statics = [], []
     for place, (path, leaf) in enumerate(paths):
         statics.append(leaf)
@@ -141,7 +143,7 @@ def _arguments(jax: Any, fn: Any, args: Sequence[Any], kwargs: dict[str, Any]):
         steps = [_step(key) for key in path[1:]]
         if path[0].idx == 0:
             number = int(steps[0])
-            holder, steps[0] = args[number], words[number]
+            holder, steps[0] = args[number], names[number]
         else:
             holder = kwargs[steps[0]]
         leaves.append(Leaf(place, ".".join(steps), _spec(jax, leaf), _role(steps, holder)))
@@ -165,10 +167,10 @@ def _spec(jax: Any, leaf: Any) -> Any:
 def _argument_names(fn: Any, count: int) -> list[str]:
     """What `fn` calls its first `count` arguments."""
     try:
-        kinds = inspect.signature(fn).parameters.values()
+        parameters = inspect.signature(fn).parameters.values()
     except (TypeError, ValueError):
-        kinds = ()
-    names = [one.name for one in kinds if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+        parameters = ()
+    names = [one.name for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
     return [names[i] if i < len(names) else f"args[{i}]" for i in range(count)]
 
 
@@ -199,7 +201,7 @@ def _step(key: Any) -> str:
     return str(getattr(key, "key", getattr(key, "idx", getattr(key, "name", key))))
 
 
-def _differentiated(jax: Any, fn: Any, closed: Any, leaves: Sequence[Leaf], given: bool):
+def _differentiated(jax: Any, fn: Any, closed: Any, leaves: Sequence[Leaf], has_parameters: bool):
     """The jaxpr of value and gradients, the names of what is differentiated, the constants that became inputs."""
     floating = jax.numpy.floating
     names = _closed_over(jax, fn)
@@ -208,7 +210,7 @@ def _differentiated(jax: Any, fn: Any, closed: Any, leaves: Sequence[Leaf], give
     def real(x: Any) -> bool:
         return jax.dtypes.issubdtype(x.dtype, floating) and not jax.dtypes.issubdtype(x.dtype, jax.dtypes.extended)
 
-    if given:
+    if has_parameters:
         chosen = [leaf for leaf in leaves if leaf.role == "parameter" and real(leaf.spec)]
         constants = []
     else:

@@ -34,13 +34,13 @@ def types(node: onnx.NodeProto, inputs: Inputs, attrs: Attrs) -> dict[str, onnx.
     if node.domain != DOMAIN and node.op_type not in _MISPLACED:
         return None
     try:
-        found = rule(inputs, attrs)
+        outputs = rule(inputs, attrs)
     except (IndexError, KeyError, TypeError, ValueError, AttributeError):
         return {}  # an input or attribute is missing: the caller says which tensor has no shape
     return {
         name: onnx.helper.make_tensor_type_proto(code, list(shape))
         for name, (code, shape) in (
-            (n, one) for n, one in zip(node.output, found, strict=False) if one is not None
+            (n, one) for n, one in zip(node.output, outputs, strict=False) if one is not None
         )
         if name
     }

@@ -26,12 +26,16 @@ _ASKED = re.compile(r"(.+):(\d+|trips)")
 
 
 def input_sizes(
-    path: Path, inputs: list[onnx.ValueInfoProto], given: Mapping[str, int], others: set[str], asked: set[str]
+    path: Path,
+    inputs: list[onnx.ValueInfoProto],
+    stated_sizes: Mapping[str, int],
+    others: set[str],
+    asked: set[str],
 ) -> tuple[dict[str, int], dict[str, tuple[int, ...]]]:
     """Sizes by name of dimension, and shape by name of input, for all `inputs`.
 
     Args:
-        given: sizes as the user gave them.
+        stated_sizes: sizes as the user gave them.
         others: names of dimensions that occur in the model but in none of its inputs.
         asked: tensors and loops for which a size ("tensor:axis") or trips ("loop:trips") may be given.
 
@@ -41,8 +45,8 @@ def input_sizes(
         UnknownNameError: a size for a name that the model does not have.
     """
     first, names = _names(path, inputs)
-    _check(path, given, names | others, asked)
-    sizes = dict(given)
+    _check(path, stated_sizes, names | others, asked)
+    sizes = dict(stated_sizes)
     sizes.update({name: 1 for name in first if name not in sizes and _BATCH.fullmatch(name)})
     missing = sorted({name for name in names if evaluate(name, sizes) is None} - sizes.keys())
     if missing:
@@ -76,15 +80,15 @@ def dim_label(tensor: str, axis: int) -> str:
 
 def asked_names(model: onnx.ModelProto) -> set[str]:
     """Names of the model's tensors and loops, those of its functions and subgraphs too."""
-    found: set[str] = set()
+    names: set[str] = set()
     left = [*model.graph.node, *(node for one in model.functions for node in one.node)]
     while left:
         node = left.pop()
-        found.update(name for name in node.output if name)
+        names.update(name for name in node.output if name)
         if node.op_type == "Loop" and node.name:
-            found.add(node.name)
+            names.add(node.name)
         left += [inner for one in node.attribute for inner in one.g.node]
-    return found
+    return names
 
 
 def symbols(value: onnx.ValueInfoProto) -> set[str]:
@@ -112,17 +116,17 @@ def _names(path: Path, inputs: list[onnx.ValueInfoProto]) -> tuple[set[str], set
     return first, names
 
 
-def _check(path: Path, given: Mapping[str, int], names: set[str], asked: set[str]) -> None:
-    parts = names | {part for name in names for part in _free(name)}
-    for name, size in given.items():
+def _check(path: Path, stated_sizes: Mapping[str, int], names: set[str], asked: set[str]) -> None:
+    known_names = names | {part for name in names for part in _free(name)}
+    for name, size in stated_sizes.items():
         if isinstance(size, bool) or not isinstance(size, int) or size < 0:
             raise RooflabError(f"{path}: --dim {name}: got {size!r}, expected a whole number of at least 0")
         kind = _ASKED.fullmatch(name)
-        if kind and name not in parts and kind[1] not in asked:
+        if kind and name not in known_names and kind[1] not in asked:
             raise UnknownNameError("tensor or loop", kind[1], asked, f"(in {path}, --dim {name})")
-        if name not in parts and not kind:
-            known = ", ".join(sorted(parts)) or "none"
-            raise UnknownNameError("symbolic dimension", name, parts, f"(in {path}: {known})")
+        if name not in known_names and not kind:
+            listed = ", ".join(sorted(known_names)) or "none"
+            raise UnknownNameError("symbolic dimension", name, known_names, f"(in {path}: {listed})")
 
 
 def _free(name: str) -> set[str]:

@@ -30,10 +30,10 @@ def folded(
     if len(content) != len(inputs):
         return None  # an optional input left out in the middle
     try:
-        found = FOLDS[op](content, attrs, outputs)
+        results = FOLDS[op](content, attrs, outputs)
     except (ValueError, IndexError, TypeError, ZeroDivisionError):
         return None  # shape inference states what is wrong with the node
-    return found if all(one.size <= SMALL for one in found) else None
+    return results if all(one.size <= SMALL for one in results) else None
 
 
 def _shape_or_size(op: str, value: Value, attrs: Mapping[str, Any]) -> Sequence[np.ndarray]:

@@ -16,7 +16,7 @@ from rooflab.work.capture.onnx.values import Value, of_constant, of_type
 from rooflab.work.capture.onnx.walk import walk
 
 
-def graph_of(path: Path, given: Mapping[str, int]) -> Graph:
+def graph_of(path: Path, stated_sizes: Mapping[str, int]) -> Graph:
     """The graph of the model in the file at `path`; see `capture`."""
     model = load(path)
     graph = model.graph
@@ -24,7 +24,7 @@ def graph_of(path: Path, given: Mapping[str, int]) -> Graph:
     inputs = [one for one in graph.input if one.name not in weights]
     stated = (*graph.value_info, *graph.output)
     others = {name for one in stated for name in symbols(one)}
-    sizes, shapes = input_sizes(path, inputs, given, others, asked_names(model))
+    sizes, shapes = input_sizes(path, inputs, stated_sizes, others, asked_names(model))
     record = Record(sizes, {(one.domain, one.name): one for one in model.functions})
     env: dict[str, Value] = {}
     try:
@@ -36,7 +36,7 @@ def graph_of(path: Path, given: Mapping[str, int]) -> Graph:
         raise FileError(f"{path}: functions or subgraphs without end; export the model again") from None
     except RooflabError as error:
         raise FileError(f"{path}: {error}") from None
-    return record.graph(_conventions(model, record, sizes, given))
+    return record.graph(_conventions(model, record, sizes, stated_sizes))
 
 
 def _add_weights(record: Record, graph: onnx.GraphProto, env: dict[str, Value]) -> None:
@@ -54,7 +54,7 @@ def _with_sizes(kind: onnx.TypeProto, shape: tuple[int, ...] | None) -> onnx.Typ
 
 
 def _conventions(
-    model: onnx.ModelProto, record: Record, sizes: Mapping[str, int], given: Mapping[str, int]
+    model: onnx.ModelProto, record: Record, sizes: Mapping[str, int], stated_sizes: Mapping[str, int]
 ) -> tuple[str, ...]:
     versions = ", ".join(f"{domain or 'ai.onnx'} {version}" for domain, version in sorted(opsets(model).items()))
     lines = [f"opsets: {versions}; weights not loaded"]
@@ -62,7 +62,7 @@ def _conventions(
         lines.append(
             f"opset {opsets(model)['']} is newer than {TESTED_OPSET}, the newest that rooflab is tested with"
         )
-    assumed = sorted(sizes.keys() - given.keys())
+    assumed = sorted(sizes.keys() - stated_sizes.keys())
     lines += [f"dimension {name}: 1, a batch that was not given (--dim {name}=8)" for name in assumed]
     if record.folded:
         lines.append(f"{record.folded} nodes of constants and shapes are worked out at load time, so not counted")

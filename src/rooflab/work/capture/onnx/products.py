@@ -49,12 +49,12 @@ def matmul_n_bits(node: Node) -> list[NodeOp]:
 def einsum(node: Node) -> list[NodeOp]:
     """Einsum: one operand moves or is summed; two multiply; more are contracted from left to right."""
     operands = node.present()
-    found = contraction(node.attrs["equation"], [value.shape for value in operands])
-    if found.kind == "matmul":
-        attrs = {"k": found.k, "fma": found.multiply_adds}
+    product = contraction(node.attrs["equation"], [value.shape for value in operands])
+    if product.kind == "matmul":
+        attrs = {"k": product.k, "fma": product.multiply_adds}
         return [NodeOp("matmul", operands, node.results(), attrs)]
-    function = {"pointwise": "mul", "reduction": "sum"}.get(found.kind)
-    return [NodeOp(found.kind, operands, node.results(), {"function": function} if function else {})]
+    function = {"pointwise": "mul", "reduction": "sum"}.get(product.kind)
+    return [NodeOp(product.kind, operands, node.results(), {"function": function} if function else {})]
 
 
 def conv(node: Node) -> list[NodeOp]:

@@ -55,12 +55,12 @@ def output_types(
         inferred = {node.output[0]: onnx.helper.make_tensor_type_proto(onnx.TensorProto.BOOL, shape)}
     elif onnx.defs.has(node.op_type, opsets.get(domain, 1), domain):
         inferred = _by_onnx(node, inputs, domain, opsets)
-    found = {}
+    types = {}
     for name in node.output:
         if name:
-            kinds = [kind for kind in (inferred.get(name), declared.get(name)) if kind is not None]
-            found[name] = _complete(node, name, kinds, sizes)
-    return found
+            candidates = [kind for kind in (inferred.get(name), declared.get(name)) if kind is not None]
+            types[name] = _complete(node, name, candidates, sizes)
+    return types
 
 
 def _by_onnx(
@@ -68,11 +68,11 @@ def _by_onnx(
 ) -> dict[str, onnx.TypeProto]:
     version = opsets.get(domain, 1)
     schema = onnx.defs.get_schema(node.op_type, version, domain)
-    known = {name: value for name, value in zip(node.input, inputs, strict=True) if value is not None}
-    types = {name: value.type for name, value in known.items()}
+    present = {name: value for name, value in zip(node.input, inputs, strict=True) if value is not None}
+    types = {name: value.type for name, value in present.items()}
     data = {
         name: numpy_helper.from_array(np.ascontiguousarray(value.content).reshape(value.content.shape), name)
-        for name, value in known.items()
+        for name, value in present.items()
         if value.content is not None
     }
     imports = [onnx.helper.make_opsetid(domain, version)]
@@ -85,14 +85,14 @@ def _by_onnx(
 
 
 def _complete(
-    node: onnx.NodeProto, name: str, kinds: Sequence[onnx.TypeProto], sizes: Mapping[str, int]
+    node: onnx.NodeProto, name: str, candidates: Sequence[onnx.TypeProto], sizes: Mapping[str, int]
 ) -> onnx.TypeProto:
-    """The first of `kinds` that becomes known, sizes taken from `sizes` where it has their name."""
+    """The first of `candidates` that becomes known, sizes taken from `sizes` where it has their name."""
     wanting = ""
-    for kind in kinds:
-        if kind.HasField("tensor_type") and kind.tensor_type.HasField("shape"):
+    for candidate in candidates:
+        if candidate.HasField("tensor_type") and candidate.tensor_type.HasField("shape"):
             filled = onnx.TypeProto()
-            filled.CopyFrom(kind)
+            filled.CopyFrom(candidate)
             for axis, dim in enumerate(filled.tensor_type.shape.dim):
                 if dim.HasField("dim_value"):
                     continue
@@ -104,9 +104,9 @@ def _complete(
                     wanting = wanting or label
                 else:
                     dim.dim_value = size
-            kind = filled
-        if is_known(kind):
-            return kind
+            candidate = filled
+        if is_known(candidate):
+            return candidate
     if wanting:
         raise ShapeError(
             f"tensor {name!r} of {title(node)}: its size along axis {wanting.rpartition(':')[2]} depends on data; "

@@ -67,8 +67,8 @@ def dtype_name(dtype: Any) -> str:
     return _NAMES.get(str(dtype.name), str(dtype.name))
 
 
-def graph(lib: Library, linear: Any, known: Mapping[Any, TensorSpec], unknown: tuple[str, ...]) -> Graph:
-    """The kernels of a schedule as operations, its buffers as tensors; `known` describes some by their base."""
+def graph(lib: Library, linear: Any, specs: Mapping[Any, TensorSpec], unknown: tuple[str, ...]) -> Graph:
+    """The kernels of a schedule as operations, its buffers as tensors; `specs` describes some of them."""
     tensors: list[TensorSpec] = []
     indices: dict[tuple[Any, float], int] = {}
     storages: dict[Any, int] = {}
@@ -82,7 +82,7 @@ def graph(lib: Library, linear: Any, known: Mapping[Any, TensorSpec], unknown: t
         full = math.prod(int(length) for length in uop.shape) * uop.dtype.itemsize
         size = full if nbytes is None else nbytes
         if (uop, size) not in indices:
-            spec = known.get(base)
+            spec = specs.get(base)
             if spec is None or spec.nbytes != full:
                 spec = TensorSpec(tuple(int(length) for length in uop.shape), dtype_name(uop.dtype), full)
             storage = storages.setdefault(base, len(storages))

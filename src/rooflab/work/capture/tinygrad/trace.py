@@ -22,7 +22,7 @@ _PARAMETERS = re.compile(r"^(params?|parameters|weights?|bias|model|state_dict)$
 class Exchange(NamedTuple):
     """Tensors that were live before the function ran, and those it wants realized; filled as it runs."""
 
-    given: list[Any]
+    live: list[Any]
     realized: list[Any]
     unknown: tuple[str, ...]
 
@@ -52,11 +52,11 @@ def capture(fn: Callable[..., Any], args: Sequence[Any] = (), kwargs: Mapping[st
     with lib.context(DEV="NULL", NOOPT=1, BEAM=0, DEBUG=0), _exchanged(lib) as exchange:
         names = _named(lib, fn, args, kwargs)
         # before it runs: an assignment gives a tensor another buffer
-        bases = [tensor.uop.base for tensor in exchange.given]
-        specs = [_spec(tensor, names) for tensor in exchange.given]
+        bases = [tensor.uop.base for tensor in exchange.live]
+        specs = [_spec(tensor, names) for tensor in exchange.live]
         result = _called(fn, args, kwargs)
         tensors = [tensor for _, tensor in _walk(lib, result, "")]
-        wanted = [*tensors, *exchange.realized, *_gradients(exchange.given, names)]
+        wanted = [*tensors, *exchange.realized, *_gradients(exchange.live, names)]
         due = dict.fromkeys(tensor.uop for tensor in wanted)
         due = [uop for uop in due if not uop.is_virtual and not uop.has_buffer_identity()]
         if not due:
@@ -127,26 +127,26 @@ def _called(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, An
 
 def _named(lib: Library, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[int, tuple[Role, str]]:
     """Role and name of the tensors of the arguments, and of the models that `fn` is or sees, by identity."""
-    found: dict[int, tuple[Role, str]] = {}
+    names: dict[int, tuple[Role, str]] = {}
     try:
-        words = [*inspect.signature(fn).parameters]
+        parameters = [*inspect.signature(fn).parameters]
     except (TypeError, ValueError):
-        words = []
-    given = [(words[i] if i < len(words) else f"args[{i}]", one) for i, one in enumerate(args)]
-    for name, one in (*given, *kwargs.items()):
+        parameters = []
+    positional = [(parameters[i] if i < len(parameters) else f"args[{i}]", one) for i, one in enumerate(args)]
+    for name, one in (*positional, *kwargs.items()):
         for path, tensor in _walk(lib, one, name):
             learnt = any(_PARAMETERS.match(step) for step in path.split(".")) or (
                 callable(one) and one is not tensor
             )
-            found.setdefault(id(tensor), ("parameter" if learnt else "input", path))
+            names.setdefault(id(tensor), ("parameter" if learnt else "input", path))
     models = [("", getattr(fn, "__self__", fn))]
     if inspect.isfunction(fn) or inspect.ismethod(fn):
         seen = inspect.getclosurevars(fn)
         models += [*seen.nonlocals.items(), *seen.globals.items()]
     for name, model in models:
         for path, tensor in _walk(lib, model, name):
-            found.setdefault(id(tensor), ("constant" if tensor is model else "parameter", path))
-    return found
+            names.setdefault(id(tensor), ("constant" if tensor is model else "parameter", path))
+    return names
 
 
 def _walk(lib: Library, value: Any, path: str, seen: frozenset[int] = frozenset()) -> Iterator[tuple[str, Any]]:
@@ -167,9 +167,9 @@ def _walk(lib: Library, value: Any, path: str, seen: frozenset[int] = frozenset(
         yield from _walk(lib, one, f"{path}.{key}" if path else str(key), seen)
 
 
-def _gradients(given: Sequence[Any], names: Mapping[int, tuple[Role, str]]) -> list[Any]:
+def _gradients(live: Sequence[Any], names: Mapping[int, tuple[Role, str]]) -> list[Any]:
     """Gradients that `backward` left: of the parameters, or of what else has a name where there are none."""
-    derived = [tensor for tensor in given if tensor.grad is not None and id(tensor) in names]
+    derived = [tensor for tensor in live if tensor.grad is not None and id(tensor) in names]
     learnt = [tensor for tensor in derived if names[id(tensor)][0] == "parameter"]
     return [tensor.grad for tensor in learnt or derived]
 

@@ -47,10 +47,10 @@ def capture(
 
     if attention not in ("fused", "unfused"):
         raise RooflabError(f"attention: got {attention!r}; expected 'fused' or 'unfused'")
-    given = (args,) if isinstance(args, torch.Tensor) else tuple(args)
+    inputs = (args,) if isinstance(args, torch.Tensor) else tuple(args)
     return run(
         fn,
-        given,
+        inputs,
         dict(kwargs or {}),
         backward=backward or optimizer is not None,
         optimizer=optimizer,

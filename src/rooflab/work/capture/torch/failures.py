@@ -27,8 +27,8 @@ def check_dtypes(name: str, module: str, where: Callable[[], str | None], args: 
     Raises:
         RooflabError: two of the tensors among `args` differ.
     """
-    found = {one.dtype for one in args if isinstance(one, torch.Tensor) and one.is_meta}
-    if len(found) > 1:
+    dtypes = {one.dtype for one in args if isinstance(one, torch.Tensor) and one.is_meta}
+    if len(dtypes) > 1:
         raise RooflabError(
             f"{name}{place(module, where())}: its tensors differ in dtype (got {_shapes(args)}); give the inputs"
             " the module's dtype"
@@ -80,5 +80,5 @@ def _shapes(args: Any) -> str:
     """The tensors among `args`, shortly: "fp32 [2, 4], int64 [2]"."""
     from rooflab.work.capture.torch.tensors import dtype_name, names_of
 
-    found = names_of({"": list(args)}).values()
-    return ", ".join(f"{dtype_name(one.dtype)} {list(one.shape)}" for one in found) or "no tensors"
+    tensors = names_of({"": list(args)}).values()
+    return ", ".join(f"{dtype_name(one.dtype)} {list(one.shape)}" for one in tensors) or "no tensors"

@@ -130,10 +130,10 @@ def _asked(recorder: Any, func: Any, args: tuple, kwargs: Mapping[str, Any]) -> 
 
 def instead(fused_attention: bool) -> dict[Any, Callable[..., Any]]:
     """Operator → what the recorder does in its place."""
-    found: dict[Any, Callable[..., Any]] = {**STAND_INS, **regions()}
-    found[torch.ops.prim.device.default] = _asked
-    found[_aten.dropout.default] = _followed(dropout)
-    found[_aten.rms_norm.default] = _followed(rms_norm)
+    replacements: dict[Any, Callable[..., Any]] = {**STAND_INS, **regions()}
+    replacements[torch.ops.prim.device.default] = _asked
+    replacements[_aten.dropout.default] = _followed(dropout)
+    replacements[_aten.rms_norm.default] = _followed(rms_norm)
     if fused_attention:
-        found[_aten.scaled_dot_product_attention.default] = _followed(attention)
-    return found
+        replacements[_aten.scaled_dot_product_attention.default] = _followed(attention)
+    return replacements

@@ -72,12 +72,12 @@ def modules_of(fn: Callable[..., Any]) -> dict[str, nn.Module]:
     if isinstance(fn, nn.Module):
         return {"": fn}
     owner = getattr(fn, "__self__", None)
-    found: dict[str, nn.Module] = {"": owner} if isinstance(owner, nn.Module) else _held_by(owner)
+    modules: dict[str, nn.Module] = {"": owner} if isinstance(owner, nn.Module) else _held_by(owner)
     plain = getattr(fn, "__func__", fn)
     code = getattr(plain, "__code__", None)
     if code is None:
         inner = getattr(fn, "func", None)  # functools.partial
-        return {**found, **_held_by(fn), **(modules_of(inner) if callable(inner) else {})}
+        return {**modules, **_held_by(fn), **(modules_of(inner) if callable(inner) else {})}
     cells = getattr(plain, "__closure__", None) or ()
     for name, cell in zip(code.co_freevars, cells, strict=True):
         try:
@@ -85,12 +85,12 @@ def modules_of(fn: Callable[..., Any]) -> dict[str, nn.Module]:
         except ValueError:  # a name that has no value yet
             continue
         if isinstance(value, nn.Module):
-            found.setdefault(name, value)
+            modules.setdefault(name, value)
     for name in code.co_names:
         value = plain.__globals__.get(name)
         if isinstance(value, nn.Module):
-            found.setdefault(name, value)
-    return found
+            modules.setdefault(name, value)
+    return modules
 
 
 def _held_by(owner: object) -> dict[str, nn.Module]:

@@ -131,13 +131,13 @@ def attributes(plan: Plan, args: tuple, kwargs: Mapping[str, Any], out: Any) -> 
 
     attrs = dict(plan.fixed)
     for attr, value in plan.derived:
-        given = call(value.name)
+        argument = call(value.name)
         if isinstance(value, vocabulary.Size):
-            attrs[attr] = int(given.shape[value.dim])
+            attrs[attr] = int(argument.shape[value.dim])
         elif isinstance(value, vocabulary.Given):
-            attrs[attr] = given is not None and (isinstance(given, torch.Tensor) or bool(given))
+            attrs[attr] = argument is not None and (isinstance(argument, torch.Tensor) or bool(argument))
         else:
-            attrs[attr] = tuple(given) if isinstance(given, list) else given
+            attrs[attr] = tuple(argument) if isinstance(argument, list) else argument
     if plan.recipe is not None:
         attrs.update(plan.recipe(call, out, attrs, plan.name))
     return attrs

@@ -23,15 +23,15 @@ def as_set(graph: Graph) -> Graph:
     kinds = (_MATMULS if _matmul() else ()) + (_CONVOLUTIONS if torch.backends.cudnn.allow_tf32 else ())
     if not any(_fp32(op, graph, kinds) for op in graph.ops):
         return graph
-    known: dict[int, Mapping[str, Any]] = {}  # ops that agree keep sharing their attributes
+    changed: dict[int, Mapping[str, Any]] = {}  # ops that agree keep sharing their attributes
     ops = []
     for op in graph.ops:
         if _fp32(op, graph, kinds):
-            attrs = known.setdefault(id(op.attrs), {**op.attrs, "compute": "tf32"})
+            attrs = changed.setdefault(id(op.attrs), {**op.attrs, "compute": "tf32"})
             op = msgspec.structs.replace(op, attrs=attrs)
         ops.append(op)
-    said = "fp32 products: TF32 where PyTorch's flags allow it (convolutions by default)"
-    return msgspec.structs.replace(graph, ops=tuple(ops), conventions=(*graph.conventions, said))
+    convention = "fp32 products: TF32 where PyTorch's flags allow it (convolutions by default)"
+    return msgspec.structs.replace(graph, ops=tuple(ops), conventions=(*graph.conventions, convention))
 
 
 def _matmul() -> bool:

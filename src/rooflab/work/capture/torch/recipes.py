@@ -68,9 +68,9 @@ def distances_backward(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
 @recipe
 def order(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
     """The order of a norm decides its function."""
-    given = next((one for one in (call("p"), call("ord")) if one is not None), 2)
-    known = {2: "norm", 1: "norm1", math.inf: "norm_inf", -math.inf: "norm_inf", 0: "count_nonzero"}
-    return {"function": known.get(given, "norm_p")}
+    exponent = next((one for one in (call("p"), call("ord")) if one is not None), 2)
+    functions = {2: "norm", 1: "norm1", math.inf: "norm_inf", -math.inf: "norm_inf", 0: "count_nonzero"}
+    return {"function": functions.get(exponent, "norm_p")}
 
 
 @recipe
@@ -131,22 +131,22 @@ def sparse(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
     nnz = max(one._nnz() for one in tensors if one.layout is not torch.strided)
     dense = next((one for one in reversed(tensors) if one.layout is torch.strided), None)
     columns = dense.shape[-1] if dense is not None and dense.dim() > 1 else 1
-    found: Attrs = {"nnz": int(nnz), "n": int(columns)}
+    derived: Attrs = {"nnz": int(nnz), "n": int(columns)}
     if call("beta") == 0:  # the addend, the last of the inputs, is not read
-        found["first_inputs"] = -1
+        derived["first_inputs"] = -1
     elif call("beta") is not None:
-        found["bias"] = True
-    return found
+        derived["bias"] = True
+    return derived
 
 
 @recipe
 def packed_linear(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
     """A linear layer whose weight and bias are packed in an object of the library."""
     weight, bias = call("W_prepack").unpack()
-    found: Attrs = {"k": int(weight.shape[1]), "bias": bias is not None, "more": (weight, bias)}
+    derived: Attrs = {"k": int(weight.shape[1]), "bias": bias is not None, "more": (weight, bias)}
     if not name.endswith("fp16"):
-        found["compute"] = "int8"
-    return found
+        derived["compute"] = "int8"
+    return derived
 
 
 @recipe
@@ -180,32 +180,32 @@ def sums(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
 @recipe
 def flash(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
     """Sequence lengths of packed batches, where their data is there; a sliding window."""
-    found: Attrs = {"layout": "bshd"}
+    derived: Attrs = {"layout": "bshd"}
     if "backward" not in name:
-        found |= sums(call, out, attrs, name)
+        derived |= sums(call, out, attrs, name)
     left = call("window_size_left")
     if left is not None and left >= 0:
-        found["window"] = left + 1  # the key of the query's own position is not among `left`
+        derived["window"] = left + 1  # the key of the query's own position is not among `left`
     ends = [call("cum_seq_q"), call("cum_seq_k")]
     if all(isinstance(one, torch.Tensor) and one.device.type != "meta" for one in ends):
         lengths = [one.diff().tolist() for one in ends]
-        found["lengths"] = tuple(zip(*lengths, strict=True))
+        derived["lengths"] = tuple(zip(*lengths, strict=True))
     if attrs.get("causal"):
-        found["causal_from"] = "bottom_right"  # flash-attention's rule since its version 2.1
-    return found
+        derived["causal_from"] = "bottom_right"  # flash-attention's rule since its version 2.1
+    return derived
 
 
 @recipe
 def efficient(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
     """0: no mask; 1: causal from the top left; 2: from the bottom right."""
-    found: Attrs = {"layout": "bshd", "causal": bool(call("custom_mask_type"))}
+    derived: Attrs = {"layout": "bshd", "causal": bool(call("custom_mask_type"))}
     if "backward" not in name:
-        found |= sums(call, out, attrs, name)
+        derived |= sums(call, out, attrs, name)
     if call("custom_mask_type") == 2:
-        found["causal_from"] = "bottom_right"
+        derived["causal_from"] = "bottom_right"
     if call("window_size"):
-        found["window"] = call("window_size")
-    return found
+        derived["window"] = call("window_size")
+    return derived
 
 
 @recipe
@@ -235,25 +235,25 @@ def bag(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
 @recipe
 def in_place(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
     """The form that ends in an underscore writes into its first operand."""
-    found: Attrs = {"in_place": name.endswith("_")}
+    derived: Attrs = {"in_place": name.endswith("_")}
     values = next((one for one in (call("src"), call("source"), call("value")) if one is not None), None)
     if not isinstance(values, torch.Tensor):  # a number, held in a register
-        found |= {"base": True, "elements": call("index").numel()}
+        derived |= {"base": True, "elements": call("index").numel()}
         if name.startswith("aten.index_fill"):
-            found["elements"] *= call("self").numel() // max(1, call("self").shape[call("dim")])
-    return found
+            derived["elements"] *= call("self").numel() // max(1, call("self").shape[call("dim")])
+    return derived
 
 
 @recipe
 def put(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
     """Elements that indices reach: their broadcast shape times the dimensions that they leave; a mask: all."""
     x, indices = call("self"), [one for one in call("indices") if one is not None]
-    found: Attrs = {"in_place": name.endswith("_")}
+    derived: Attrs = {"in_place": name.endswith("_")}
     if any(one.dtype in (torch.bool, torch.uint8) for one in indices):
-        return {**found, "elements": x.numel()}
+        return {**derived, "elements": x.numel()}
     reached = math.prod(torch.broadcast_shapes(*(one.shape for one in indices)))
     left = [size for size, one in zip(x.shape, [*call("indices"), *[None] * x.dim()], strict=False) if one is None]
-    return {**found, "elements": reached * math.prod(left)}
+    return {**derived, "elements": reached * math.prod(left)}
 
 
 @recipe
@@ -275,10 +275,10 @@ def along(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
 def fft(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
     """Lengths of the transformed dimensions, as of the real signal."""
     signal = out if name.endswith("c2r") else call("self")
-    found: Attrs = {"n": tuple(int(signal.shape[dim]) for dim in call("dim"))}
+    derived: Attrs = {"n": tuple(int(signal.shape[dim]) for dim in call("dim"))}
     if name.endswith("c2c"):
-        found["inverse"] = not call("forward")
-    return found
+        derived["inverse"] = not call("forward")
+    return derived
 
 
 @recipe

@@ -83,10 +83,10 @@ class Recorder(TorchDispatchMode):
 
     def plan(self, func: Any) -> Plan:
         """How `func` is recorded."""
-        found = self._plans.get(func)
-        if found is None:
-            found = self._plans[func] = plan(func)
-        return found
+        planned = self._plans.get(func)
+        if planned is None:
+            planned = self._plans[func] = plan(func)
+        return planned
 
     def note(self, how: Plan, args: tuple, kwargs: Mapping[str, Any], out: Any) -> None:
         """Record one call of the operator planned as `how`."""
@@ -137,9 +137,9 @@ class Recorder(TorchDispatchMode):
         """Phase, module and line of the operator that runs now; in backward, those of its forward operator."""
         if _graph_task() != -1:
             node = _node()
-            known = self._by_sequence.get(node._sequence_nr()) if node is not None else None
-            if known is not None:
-                return "backward", *known
+            forward_site = self._by_sequence.get(node._sequence_nr()) if node is not None else None
+            if forward_site is not None:
+                return "backward", *forward_site
             return "backward", self.modules.path, self.modules.line or site()
         place = self.modules.path, self.modules.line or site()
         if self.phase == "forward" and torch.is_grad_enabled():
@@ -185,17 +185,17 @@ class Recorder(TorchDispatchMode):
 
 def _costliest(ops: list[Op], tensors: tuple[TensorSpec, ...], choices: list[list[range]]) -> list[Op]:
     """The operators with a count of 0 for every branch but the one of most FLOP, then of most bytes."""
-    found = list(ops)
+    counted = list(ops)
     for branches in choices:
         weights = []
         for span in branches:
-            part = [found[number] for number in span]
-            known = costs(Graph(framework="torch", tensors=tensors, ops=tuple(part)))
-            pairs = [(one, op.count) for one, op in zip(known, part, strict=True) if one is not None]
+            branch = [counted[number] for number in span]
+            op_costs = costs(Graph(framework="torch", tensors=tensors, ops=tuple(branch)))
+            pairs = [(one, op.count) for one, op in zip(op_costs, branch, strict=True) if one is not None]
             flop = sum(one.total_flop * count for one, count in pairs)
             weights.append((flop, sum(one.compulsory.nbytes * count for one, count in pairs)))
         best = weights.index(max(weights))
         for span in branches[:best] + branches[best + 1 :]:
             for number in span:
-                found[number] = msgspec.structs.replace(found[number], count=0)
-    return found
+                counted[number] = msgspec.structs.replace(counted[number], count=0)
+    return counted

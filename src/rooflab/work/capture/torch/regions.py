@@ -85,8 +85,8 @@ def _scan(recorder: Any, func: Any, args: tuple, kwargs: Mapping[str, Any]) -> A
         out = combine(*start, *(one[0] for one in xs), *more)
     if not any(one.is_meta for one in (*start, *xs)):
         return func(*args, **kwargs)
-    carried, made = out[: len(start)], out[len(start) :]
-    return [*carried, *(_stacked(one, trips) for one in made)]
+    carried, results = out[: len(start)], out[len(start) :]
+    return [*carried, *(_stacked(one, trips) for one in results)]
 
 
 def _map(recorder: Any, func: Any, args: tuple, kwargs: Mapping[str, Any]) -> Any:
@@ -143,5 +143,5 @@ def regions() -> dict[Any, Callable[..., Any]]:
     from torch._higher_order_ops import cond, map, scan, while_loop  # noqa: F401  registers them
     from torch.nn.attention import flex_attention  # noqa: F401
 
-    known = torch.ops.higher_order
-    return {getattr(known, name): one for name, one in handlers.items() if hasattr(known, name)}
+    operators = torch.ops.higher_order
+    return {getattr(operators, name): one for name, one in handlers.items() if hasattr(operators, name)}

@@ -62,8 +62,8 @@ def run(
                 raise failures.stopped(fn, recorder.modules.failed, error) from error
         return recorder
 
-    known = itertools.chain(inputs.values(), *(module.parameters() for module in modules.values()))
-    with unchanged(modules, inputs.values()), _settings(fused, device), _no_collection(), _fake(known):
+    tensors = itertools.chain(inputs.values(), *(module.parameters() for module in modules.values()))
+    with unchanged(modules, inputs.values()), _settings(fused, device), _no_collection(), _fake(tensors):
         try:
             recorder = record(training.backward)
         except Exception as error:
@@ -113,8 +113,8 @@ def _settings(fused: bool, device: str) -> Iterator[None]:
 
 def _fake(tensors: Iterable[torch.Tensor]) -> contextlib.AbstractContextManager[object]:
     """The mode that fake tensors among `tensors` were made in, so that those made on the way are fake too."""
-    found = next((one for one in tensors if isinstance(one, FakeTensor)), None)
-    return contextlib.nullcontext() if found is None else found.fake_mode
+    fake = next((one for one in tensors if isinstance(one, FakeTensor)), None)
+    return contextlib.nullcontext() if fake is None else fake.fake_mode
 
 
 @contextlib.contextmanager
@@ -130,7 +130,7 @@ def _no_collection() -> Iterator[None]:
 
 
 def _conventions(fused: bool, device: str, backward: bool) -> tuple[str, ...]:
-    found = [f"operators: as {device} would run them", f"attention: {'fused' if fused else 'unfused'}"]
+    conventions = [f"operators: as {device} would run them", f"attention: {'fused' if fused else 'unfused'}"]
     if backward:
-        found.append("backward: begins at the loss, or at a given gradient of each result")
-    return tuple(found)
+        conventions.append("backward: begins at the loss, or at a given gradient of each result")
+    return tuple(conventions)

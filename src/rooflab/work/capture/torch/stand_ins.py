@@ -92,11 +92,11 @@ def _attention_backward(
 
 def _named(func: Any, args: tuple, kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments by name, with defaults."""
-    found = {}
+    by_name = {}
     for position, one in enumerate(func._schema.arguments):
         default = one.default_value if one.has_default_value() else None
-        found[one.name] = args[position] if position < len(args) else kwargs.get(one.name, default)
-    return found
+        by_name[one.name] = args[position] if position < len(args) else kwargs.get(one.name, default)
+    return by_name
 
 
 def _flash(recorder: Any, func: Any, args: tuple, kwargs: Mapping[str, Any]) -> Any:
@@ -128,13 +128,15 @@ def _backward(recorder: Any, func: Any, args: tuple, kwargs: Mapping[str, Any]) 
     of: Any = [one["query"], one["key"], one["value"], mask]
     if grad.is_meta:
         # PyTorch's own shapes are wrong where heads share keys
-        found: tuple = tuple(None if tensor is None else torch.empty_like(tensor) for tensor in of)
+        gradients: tuple = tuple(None if tensor is None else torch.empty_like(tensor) for tensor in of)
     elif _real_cpu(grad):
-        found = _attention_backward(grad, of[0], of[1], of[2], mask, one["is_causal"], one["scale"])
+        gradients = _attention_backward(grad, of[0], of[1], of[2], mask, one["is_causal"], one["scale"])
     else:
         return NotImplemented
     asked = one.get("grad_input_mask") or (True, True, True)
-    result = (*found[:3], found[3] if mask is not None and asked[-1] else None) if efficient else found[:3]
+    result = (
+        (*gradients[:3], gradients[3] if mask is not None and asked[-1] else None) if efficient else gradients[:3]
+    )
     recorder.note(recorder.plan(func), args, kwargs, result)
     return result
 
@@ -150,19 +152,19 @@ def _simple(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _number(recorder: Any, func: Any, args: tuple, kwargs: Mapping[str, Any]) -> Any:
     """The number in a tensor: known on meta where it was made from constants."""
-    known = value(args[0], recorder.calls) if args[0].is_meta else None
-    if known is None:
+    content = value(args[0], recorder.calls) if args[0].is_meta else None
+    if content is None:
         return NotImplemented
     recorder.note(recorder.plan(func), args, kwargs, None)
-    return known.item()
+    return content.item()
 
 
 def _found(recorder: Any, func: Any, args: tuple, kwargs: Mapping[str, Any]) -> Any:
     """A result whose shape depends on data: known on meta where the data was made from constants."""
-    known = value(args[0], recorder.calls) if args[0].is_meta else None
-    if known is None:
+    content = value(args[0], recorder.calls) if args[0].is_meta else None
+    if content is None:
         return NotImplemented
-    result = func(known, *args[1:], **kwargs).to("meta")
+    result = func(content, *args[1:], **kwargs).to("meta")
     recorder.note(recorder.plan(func), args, kwargs, result)
     return result
 

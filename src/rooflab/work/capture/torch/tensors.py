@@ -63,15 +63,15 @@ class TensorTable:
         storage = tensor.untyped_storage()
         address = storage._cdata
         key = (address, tensor.shape, tensor.stride(), tensor.dtype, tensor.storage_offset())
-        found = self._indices.get(key)
-        if found is None:
+        number = self._indices.get(key)
+        if number is None:
             if address not in self._storages:
                 self._storages[address] = len(self._storages)
                 self._alive.append(StorageWeakRef(storage))
                 if isinstance(tensor, torch.nn.Parameter):  # of a module that nobody named
                     self._role.setdefault(address, ("parameter", None))
-            found = self._indices[key] = len(self._indices)
-        return found
+            number = self._indices[key] = len(self._indices)
+        return number
 
     def take(self, value: Any, into: list[int]) -> None:
         """Append the numbers of the tensors in `value` (a tensor, or lists of them) to `into`."""
@@ -106,13 +106,13 @@ class TensorTable:
 
     def specs(self) -> tuple[TensorSpec, ...]:
         """All tensors, in the order of their numbers."""
-        known: dict[tuple, tuple[str, float, tuple[int, ...] | None]] = {}
+        layouts: dict[tuple, tuple[str, float, tuple[int, ...] | None]] = {}
         specs = []
         for address, shape, strides, dtype, _offset in self._indices:
             about = (shape, strides, dtype)
-            if about not in known:
-                known[about] = (dtype_name(dtype), _touched(shape, strides, dtype), _unusual(shape, strides))
-            name, nbytes, shown = known[about]
+            if about not in layouts:
+                layouts[about] = (dtype_name(dtype), _touched(shape, strides, dtype), _unusual(shape, strides))
+            name, nbytes, shown = layouts[about]
             address = self._stand_for.get(address, address)
             role, title = self._role.get(address, ("activation", None))
             specs.append(TensorSpec(tuple(shape), name, nbytes, self._storages[address], shown, role, title))
@@ -159,11 +159,11 @@ def _unusual(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...
 
 def names_of(tensors: Mapping[str, Any]) -> dict[str, torch.Tensor]:
     """The tensors in nested lists, dictionaries and dataclasses, by their path ("batch.ids.0")."""
-    found: dict[str, torch.Tensor] = {}
+    by_path: dict[str, torch.Tensor] = {}
 
     def walk(path: str, value: Any) -> None:
         if isinstance(value, torch.Tensor):
-            found[path] = value
+            by_path[path] = value
         elif isinstance(value, Mapping):
             for key, one in value.items():
                 walk(f"{path}.{key}", one)
@@ -176,4 +176,4 @@ def names_of(tensors: Mapping[str, Any]) -> dict[str, torch.Tensor]:
 
     for name, value in tensors.items():
         walk(name, value)
-    return found
+    return by_path

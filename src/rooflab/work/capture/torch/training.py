@@ -63,7 +63,7 @@ def backward_into_leaves(recorder: Recorder, out: Any, wanted: Sequence[torch.Te
 
 def _leaves(results: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """The tensors that autograd would give a gradient: also those of modules that nobody named."""
-    found: list[torch.Tensor] = []
+    leaves: list[torch.Tensor] = []
     seen: set[Any] = set()
     open_nodes: list[Any] = [one.grad_fn for one in results]
     while open_nodes:
@@ -73,16 +73,16 @@ def _leaves(results: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         seen.add(node)
         leaf = getattr(node, "variable", None)  # of the nodes that accumulate gradients
         if isinstance(leaf, torch.Tensor):
-            found.append(leaf)
+            leaves.append(leaf)
         open_nodes.extend(before for before, _ in node.next_functions)
-    return found[::-1]
+    return leaves[::-1]
 
 
 def _noted(recorder: Recorder, wanted: Sequence[torch.Tensor], grads: Sequence[Any]) -> Gradients:
-    found = {one: grad for one, grad in zip(wanted, grads, strict=True) if grad is not None}
-    for grad in found.values():
+    gradients = {one: grad for one, grad in zip(wanted, grads, strict=True) if grad is not None}
+    for grad in gradients.values():
         recorder.table.say(grad, "gradient", None)
-    return found
+    return gradients
 
 
 def _results(out: Any) -> list[torch.Tensor]:
@@ -90,8 +90,8 @@ def _results(out: Any) -> list[torch.Tensor]:
     loss = out.get("loss") if isinstance(out, Mapping) else getattr(out, "loss", None)
     if isinstance(loss, torch.Tensor) and loss.grad_fn is not None:
         return [loss]
-    found = names_of({"": dict(out) if isinstance(out, Mapping) else out}).values()
-    return [one for one in found if one.grad_fn is not None]
+    tensors = names_of({"": dict(out) if isinstance(out, Mapping) else out}).values()
+    return [one for one in tensors if one.grad_fn is not None]
 
 
 def step(recorder: Recorder, optimizer: Any, gradients: Gradients) -> None:
@@ -115,30 +115,32 @@ def step(recorder: Recorder, optimizer: Any, gradients: Gradients) -> None:
 
 
 def _stand_in(recorder: Recorder, param: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
-    found = torch.empty_strided(param.shape, param.stride(), dtype=param.dtype, device="meta", requires_grad=True)
-    found.grad = torch.empty_strided(grad.shape, grad.stride(), dtype=grad.dtype, device="meta")
-    recorder.table.same(found, param)
-    recorder.table.same(found.grad, grad)
-    return found
+    stand_in = torch.empty_strided(
+        param.shape, param.stride(), dtype=param.dtype, device="meta", requires_grad=True
+    )
+    stand_in.grad = torch.empty_strided(grad.shape, grad.stride(), dtype=grad.dtype, device="meta")
+    recorder.table.same(stand_in, param)
+    recorder.table.same(stand_in.grad, grad)
+    return stand_in
 
 
 def _copied(optimizer: Any, stand_ins: Mapping[torch.Tensor, torch.Tensor]) -> torch.optim.Optimizer:
     """The optimizer with stand-ins for its parameters and no state yet."""
     if not isinstance(optimizer, torch.optim.Optimizer):
-        made = optimizer(list(stand_ins.values())) if callable(optimizer) else None
-        if not isinstance(made, torch.optim.Optimizer):
+        created = optimizer(list(stand_ins.values())) if callable(optimizer) else None
+        if not isinstance(created, torch.optim.Optimizer):
             raise RooflabError(
                 f"optimizer: got {type(optimizer).__name__}; expected a torch.optim.Optimizer, or a function"
                 " that makes one from a list of parameters"
             )
-        return made
-    found = copy.copy(optimizer)
-    found.state = defaultdict(dict)
-    found.param_groups = [
+        return created
+    copied = copy.copy(optimizer)
+    copied.state = defaultdict(dict)
+    copied.param_groups = [
         {**group, "params": [stand_ins[one] for one in group["params"] if one in stand_ins]}
         for group in optimizer.param_groups
     ]
-    return found
+    return copied
 
 
 @contextlib.contextmanager

@@ -31,8 +31,8 @@ def value(tensor: torch.Tensor, calls: Sequence[Recorded]) -> torch.Tensor | Non
     needed, slice_ = {_storage(tensor)}, []
     for recorded in reversed(calls):
         func, args, kwargs, out = recorded
-        made = [one for one in _tensors(out) if _storage(one) in needed]
-        if not made:
+        results = [one for one in _tensors(out) if _storage(one) in needed]
+        if not results:
             continue
         if func._schema.name.startswith(_NO_VALUE) or any(one.numel() > _MOST_ELEMENTS for one in _tensors(out)):
             return None
