@@ -23,7 +23,8 @@ from loop_kernels import Case
 import rooflab
 from rooflab.errors import RooflabError
 from rooflab.loops import examine, tiles
-from rooflab.loops.compiled import time as original
+from rooflab.loops.compiled.time import build, steered_by_data
+from rooflab.loops.compiled.time import warm as warm_run
 from rooflab.loops.read.arguments import Arguments
 from rooflab.machines import cache_levels
 from rooflab.model.loop import times as loop_times
@@ -96,8 +97,8 @@ def prepare(case: Case, machine: Machine) -> list[Runner]:
     """The loop counted, predicted and compiled: on one core, and on all where it is for all."""
     known = examine.understand(case.fn, case.make())
     report = loop_times.place_on(examine.report(known, cache_levels.of_machine(machine)), machine)
-    compiled = original.build(*known)
-    fresh = original.steered_by_data(known.source, known.kinds)
+    compiled = build(known)
+    fresh = steered_by_data(known.source, known.value_types)
     made = []
     for predicted in report.predictions:
         function = compiled.serial if predicted.threads == 1 else compiled.parallel
@@ -107,7 +108,7 @@ def prepare(case: Case, machine: Machine) -> list[Runner]:
 
 def warm(runner: Runner) -> float:
     """Seconds of one run after a run, the median of some."""
-    return original.warm(runner.function, runner.arguments, runner.fresh).median_s
+    return warm_run(runner.function, runner.arguments, runner.fresh).median_s
 
 
 TILED = {

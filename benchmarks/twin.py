@@ -71,7 +71,7 @@ CASES = (
 def compare(fn: Callable[..., None], n: int, alone: Callable[..., None]) -> tuple[float, float, int]:
     """Median seconds of the twin and of the simulator alone, and how many accesses both made."""
     known = examine.understand(fn, loops.args(n, fn.__name__))
-    made = run.make(*known)
+    made = run.make(known)
     addresses = [each.address for each in known.arguments.placed]
     refs = [ref.text for ref in made.text.refs]
     twins, alones, accesses = [], [], 0

@@ -89,12 +89,12 @@ def test_kinds_are_those_of_the_accesses_that_python_makes(kernels, oracle, smal
 
 def test_tables_csv_and_json_show_them_by_level_array_line_and_access(kernels):
     report = rooflab.loop(kernels.transpose, *padded(64), levels=L1, timed=False, classify=True)
-    told = {row[0]: row[1:] for row in count_tables.kinds(report).rows}
+    told = {row[0]: row[1:] for row in count_tables.value_types(report).rows}
     line = report.lines[0].line
     assert told["all"] == ("L1", "4.61 k", "1.02 k", "0", "3.58 k")
     assert told["b"] == told[f"{line}: b[j, i] ="] == ("L1", "4.10 k", "512", "0", "3.58 k")
     assert told[f"line {line}"] == told["all"]
-    assert "Kinds of misses by line" in page.render(report)
+    assert "ValueTypes of misses by line" in page.render(report)
     rows = list(csv.DictReader(io.StringIO(files.csv_text(report))))
     assert [(row["access"], row["level"], row["conflict"]) for row in rows] == [
         ("a[i, j]", "L1", "0"),
@@ -108,8 +108,8 @@ def test_tables_csv_and_json_show_them_by_level_array_line_and_access(kernels):
 def test_without_it_kinds_are_unknown_and_not_shown(kernels):
     report = rooflab.loop(kernels.transpose, *padded(64), levels=L1, timed=False)
     assert report.lines[0].conflict is None
-    assert count_tables.kinds(report).rows == ()
-    assert "Kinds of misses" not in page.render(report)
+    assert count_tables.value_types(report).rows == ()
+    assert "ValueTypes of misses" not in page.render(report)
     rows = list(csv.DictReader(io.StringIO(files.csv_text(report))))
     assert [(row["misses"], row["conflict"]) for row in rows] == [("512", ""), ("4096", "")]
 
@@ -120,7 +120,7 @@ def test_the_command_classifies_and_writes_csv(root, tmp_path):
     options = ["--n", "64", "--untimed", "--classify", "--machine", str(root / "examples" / "zen4-guest.toml")]
     done = CliRunner().invoke(cli, ["loop", target, *options, "-o", str(path)])
     assert done.exit_code == 0, done.output
-    assert "Kinds of misses, from empty caches" in done.output
+    assert "ValueTypes of misses, from empty caches" in done.output
     # 64² numbers, twice: 1,024 lines; L1 of the guest has 64 sets of 8: a column of 64 lines lies in 8 of them
     rows = [row for row in csv.DictReader(io.StringIO(path.read_text("utf-8"))) if row["level"] == "L1"]
     assert sum(int(row["compulsory"]) for row in rows) == 1024

@@ -10,10 +10,21 @@ import msgspec
 
 from rooflab.errors import RooflabError
 from rooflab.loops.compiled import summary
-from rooflab.loops.compiled import time as original
+from rooflab.loops.compiled.time import (
+    build,
+    cold,
+    compile_error,
+    plain_python,
+    reason,
+    run_once,
+    steered_by_data,
+    verify,
+    warm,
+)
 from rooflab.loops.read import language, source
 from rooflab.loops.read.arguments import Arguments, bind
-from rooflab.loops.read.value_types import Array, Kinds
+from rooflab.loops.read.understood import Understood
+from rooflab.loops.read.value_types import Array, ValueTypes
 from rooflab.loops.static import affine
 from rooflab.loops.twin import count
 from rooflab.machines.cache_levels import Chosen
@@ -23,8 +34,9 @@ from rooflab.types.loop import Code, LoopReport, Static, Timed
 from rooflab.types.simulation import Simulation
 from rooflab.units import iec
 
-LIMIT_S = 60.0  # of counting, unless the caller says otherwise
+TIME_LIMIT_S = 60.0  # of counting, unless the caller says otherwise
 _CONFLICTS, _SHARE = 1.5, 1 / 3  # misses ÷ those that capacity explains; conflicts among a level's misses
+_SAME_SETS = "a power-of-two row stride maps lines to the same sets: pad rows by one cache line"
 _ENDS = 16  # lines that the ends of arrays and rows may share with nothing: no conflicts
 _COPIES, _LOOKED_UP_BYTES = 3, 1 << 30  # of less memory than that, there is enough anywhere
 _PLAIN_PYTHON = 200_000  # accesses up to which the loop is run by Python itself too, to compare results
@@ -37,26 +49,18 @@ _CONVENTIONS = (
 )
 
 
-class Known(NamedTuple):
-    """A loop that was read and is understood."""
-
-    source: source.Source
-    kinds: Kinds
-    arguments: Arguments
-
-
-def understand(fn: Callable[..., Any], given: tuple[Any, ...]) -> Known:
-    """`fn` on the arguments `given`.
+def understand(fn: Callable[..., Any], args: tuple[Any, ...]) -> Understood:
+    """`fn` on the arguments `args`.
 
     Raises:
         RooflabError: what cannot be counted, by line.
     """
     read = source.read(fn)
-    arguments = bind(fn, read, given)
+    arguments = bind(fn, read, args)
     _check_memory(read.name, arguments)
-    kinds = Kinds(read, arguments.kinds)
-    language.check(read, kinds)
-    return Known(read, kinds, arguments)
+    types = ValueTypes(read, arguments.types)
+    language.check(read, types)
+    return Understood(read, types, arguments)
 
 
 def _check_memory(name: str, arguments: Arguments) -> None:
@@ -73,10 +77,10 @@ def _check_memory(name: str, arguments: Arguments) -> None:
 
 
 def report(
-    known: Known,
+    loop: Understood,
     caches: Chosen,
     *,
-    limit_s: float | None = LIMIT_S,
+    time_limit_s: float | None = TIME_LIMIT_S,
     time: bool = True,
     code: bool = False,
     classify: bool = False,
@@ -84,9 +88,9 @@ def report(
     """Everything about the loop that needs no machine.
 
     Args:
-        known: the loop and its arguments.
+        loop: read and understood.
         caches: to simulate.
-        limit_s: bound on the counting; after it, counts are partial.
+        time_limit_s: bound on the counting; after it, counts are partial.
         time: compile and run the loop itself too.
         code: compile it and see what the compiler left, without running it.
         classify: tell compulsory, capacity and conflict misses apart.
@@ -94,36 +98,36 @@ def report(
     Raises:
         RooflabError: an access out of bounds; Python that numba cannot compile.
     """
-    read, kinds, arguments = known
+    read = loop.source
     try:
-        counted = count.count(read, kinds, arguments, caches, limit_s, classify=classify)
+        counted = count.count(loop, caches, time_limit_s, classify=classify)
     except Exception as error:
         raise _readable(error, read) from error
     outcome = counted.outcome
     if outcome.error is not None:
         raise RooflabError(outcome.error)
-    warnings, checks = [], []
-    done = _Run(None, [], "not run")
+    warnings = []
+    done = _Run(None, [], "not run", _Findings())
     static = None
     flop_by = count.flop(counted)
     if outcome.stopped:
         warnings.append(
-            f"the count was stopped after {limit_s:g} s, at {outcome.where or 'its start'}: all counts"
+            f"the count was stopped after {time_limit_s:g} s, at {outcome.where or 'its start'}: all counts"
             " are of what ran until then; give smaller arguments, or a longer limit"
         )
         done = done._replace(parallel="not run: the count did not end")
     else:
         try:
             if time:
-                done = _run(known, counted, caches, checks, warnings)
+                done = _run(loop, counted, caches)
             elif code:
-                done = done._replace(code=summary.examine(*known, original.build(*known), counted))
+                done = done._replace(code=summary.examine(loop, build(loop), counted))
         except Exception as error:
             raise _readable(error, read) from error
         totals = (int(sum(each.count for each in flop_by)), counted.simulation.accessed_bytes or 0)
-        static = affine.analyze(read, kinds, arguments, caches.caches, totals)
-        warnings += conflicts(static, counted.simulation)
-    counts = _counts(known, counted)
+        static = affine.analyze(loop, caches.caches, totals)
+        warnings += [*done.findings.warnings, *conflicts(static, counted.simulation)]
+    counts = _counts(loop, counted)
     return msgspec.structs.replace(
         counts,
         flop_by=flop_by,
@@ -131,7 +135,7 @@ def report(
         runs=tuple(done.runs),
         parallel=done.parallel,
         static=static,
-        checks=tuple(checks),
+        checks=done.findings.checks,
         complete=not outcome.stopped,
         stopped_at=outcome.where if outcome.stopped else "",
         caches=caches.text,
@@ -140,18 +144,27 @@ def report(
     )
 
 
-def _told_conflicts(simulation: Simulation) -> list[str]:
+def _classified_conflicts(simulation: Simulation) -> list[str]:
     """The same of classified misses, where conflicts are a third of a level's or more: with the worst array."""
-    said = []
+    sentences = []
     for level in simulation.levels:
         if level.conflict and level.conflict >= _SHARE * level.misses:
             worst = max(level.arrays, key=lambda each: each.conflict or 0)
-            said.append(
-                f"{level.name}: {level.conflict / level.misses:.0%} of its misses are conflicts, most of"
-                f" {worst.name}: lines used together fall into the same sets, as rows of a power of two do: pad"
-                " them by a line"
+            sentences.append(
+                f"{level.name}: {level.conflict / level.misses:.0%} of its misses are conflict misses, most of"
+                f" {worst.name}: {_SAME_SETS}"
             )
-    return said
+    return sentences
+
+
+class _Findings(NamedTuple):
+    """Comparisons of results that agreed, and warnings of those that did not."""
+
+    checks: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def __add__(self, other: _Findings) -> _Findings:  # type: ignore[override]
+        return _Findings(self.checks + other.checks, self.warnings + other.warnings)
 
 
 class _Run(NamedTuple):
@@ -160,15 +173,16 @@ class _Run(NamedTuple):
     code: Code | None
     runs: list[Timed]
     parallel: str
+    findings: _Findings
 
 
-def _counts(known: Known, counted: count.Counted) -> LoopReport:
+def _counts(loop: Understood, counted: count.Counted) -> LoopReport:
     """The part of the report that the twin alone gives."""
-    read, kinds, arguments = known
+    read, types, arguments = loop
     return LoopReport(
         name=read.name,
         where=f"{read.path}:{read.tree.lineno}",
-        arguments={name: _described(value, kinds.names[name]) for name, value in _named(known)},
+        arguments={name: _described(value, types.names[name]) for name, value in _named(loop)},
         flop_by=(),
         accesses=counted.simulation.accesses,
         accessed_bytes=counted.simulation.accessed_bytes or 0,
@@ -188,87 +202,75 @@ def _counts(known: Known, counted: count.Counted) -> LoopReport:
 def conflicts(static: Static, simulation: Simulation) -> list[str]:
     """Sentences on levels that serve much more than caches without conflicts of the same size would need."""
     if simulation.levels[0].conflict is not None:
-        return _told_conflicts(simulation)
-    said = []
+        return _classified_conflicts(simulation)
+    sentences = []
     for each, near in zip(simulation.traffic, simulation.levels, strict=True):
         needed = static.traffic_bytes.get(each.level)
         if needed and each.nbytes > _CONFLICTS * needed + _ENDS * near.cache.line_bytes:
-            said.append(
-                f"{near.name} misses {each.nbytes / needed:.1f} × what its capacity explains: lines used together"
-                " fall into the same sets, as rows of a power of two do: pad them by a line"
+            sentences.append(
+                f"{near.name} misses {each.nbytes / needed:.1f} × what its capacity explains: conflict misses;"
+                f" {_SAME_SETS}"
             )
-    return said
+    return sentences
 
 
-def _run(known: Known, counted: count.Counted, caches: Chosen, checks: list[str], warnings: list[str]) -> _Run:
-    """The compiled code, the times, and what prange ran over; `checks` and `warnings` get what was found."""
-    read, kinds, arguments = known
-    compiled = original.build(read, kinds, arguments)
+def _run(loop: Understood, counted: count.Counted, caches: Chosen) -> _Run:
+    """The compiled code, the times, what prange ran over, and how the results compare."""
+    read, types, arguments = loop
+    compiled = build(loop)
     wanted = (counted.outcome.result, counted.outcome.outputs)
-    made = original.run_once(compiled.serial, arguments)
-    _compare("the compiled loop", made, wanted, checks, warnings)
+    findings = _compare("the compiled loop", run_once(compiled.serial, arguments), wanted)
     if counted.simulation.accesses <= _PLAIN_PYTHON:
-        _check_python(read, arguments, wanted, checks, warnings)
-    fresh = original.steered_by_data(read, kinds)
+        findings += _check_python(read, arguments, wanted)
+    fresh = steered_by_data(read, types)
     largest = max(each.capacity_bytes for each in caches.caches)
-    runs = [_timed(original.warm(compiled.serial, arguments, fresh), 1, "warm")]
-    runs.append(_timed(original.cold(compiled.serial, arguments, largest, fresh), 1, "cold"))
+    runs = [_timed(warm(compiled.serial, arguments, fresh), 1, "warm")]
+    runs.append(_timed(cold(compiled.serial, arguments, largest, fresh), 1, "cold"))
     parallel = compiled.verdict.reason
     if compiled.parallel is not None:
-        run, refused = _spread(compiled.parallel, arguments, wanted, fresh, checks, warnings)
+        run, refused, compared = _spread(compiled.parallel, arguments, wanted, fresh)
+        findings += compared
         runs += [] if run is None else [run]
         parallel = refused or parallel
-    code = summary.examine(read, kinds, arguments, compiled, counted)
-    return _Run(code, runs, parallel)
+    return _Run(summary.examine(loop, compiled, counted), runs, parallel, findings)
 
 
 def _spread(
-    function: Callable[..., Any],
-    arguments: Arguments,
-    wanted: tuple[Any, tuple],
-    fresh: bool,
-    checks: list[str],
-    warnings: list[str],
-) -> tuple[Timed | None, str]:
-    """A warm run of the loop over prange, and ""; or None and why there is none."""
+    function: Callable[..., Any], arguments: Arguments, wanted: tuple[Any, tuple], fresh: bool
+) -> tuple[Timed | None, str, _Findings]:
+    """A warm run of the loop over prange, and ""; or None and why there is none; and how its results compare."""
     import numba
     from numba.core.errors import NumbaError
 
     try:
-        made = original.run_once(function, arguments)
+        results = run_once(function, arguments)
     except NumbaError as error:
         # numba's prange knows less than its range: no steps, no loop variable that changes.
-        return None, f"left out: {original.reason(error)}"
-    if not _compare("prange", made, wanted, checks, warnings):
-        return None, "left out: its result differs from that of one core"
-    return _timed(original.warm(function, arguments, fresh), numba.get_num_threads(), "warm"), ""
+        return None, f"left out: {reason(error)}", _Findings()
+    findings = _compare("prange", results, wanted)
+    if findings.warnings:
+        return None, "left out: its result differs from that of one core", findings
+    return _timed(warm(function, arguments, fresh), numba.get_num_threads(), "warm"), "", findings
 
 
-def _check_python(
-    read: source.Source, arguments: Arguments, wanted: tuple[Any, tuple], checks: list[str], warnings: list[str]
-) -> None:
+def _check_python(read: source.Source, arguments: Arguments, wanted: tuple[Any, tuple]) -> _Findings:
     """Compare with what Python itself makes of the loop, which may stop where compiled code goes on."""
     try:
-        made = original.plain_python(read, arguments)
+        results = plain_python(read, arguments)
     except Exception as error:  # noqa: BLE001
         # whatever the user's own lines raise, a division by zero or a name without a value, is theirs to know
         frames = [each for each in traceback.extract_tb(error.__traceback__) if each.filename == read.path]
         line = frames[-1].lineno if frames else read.tree.lineno
-        said = f"{type(error).__name__} in line {line} ({error})"
-        warnings.append(f"plain Python stops with {said}, where the compiled loop goes on")
-        return
-    _compare("plain Python", made, wanted, checks, warnings)
+        why = f"{type(error).__name__} in line {line} ({error})"
+        return _Findings(warnings=(f"plain Python stops with {why}, where the compiled loop goes on",))
+    return _compare("plain Python", results, wanted)
 
 
-def _compare(
-    name: str, made: tuple[Any, tuple], wanted: tuple[Any, tuple], checks: list[str], warnings: list[str]
-) -> bool:
-    differs = original.verify(name, made, wanted)
+def _compare(name: str, results: tuple[Any, tuple], wanted: tuple[Any, tuple]) -> _Findings:
+    differs = verify(name, results, wanted)
     if differs is None:
-        checks.append(f"{name} gives the counted run's results")
-    else:
-        warnings.append(differs)
-    return differs is None
+        return _Findings(checks=(f"{name} gives the counted run's results",))
+    return _Findings(warnings=(differs,))
 
 
 def _timed(timing: Timing, threads: int, cache: Any) -> Timed:
@@ -287,11 +289,11 @@ def _readable(error: Exception, read: source.Source) -> Exception:
     from numba.core.errors import NumbaError
 
     # What its lowering does not know, numba says with Python's own error.
-    return original.compile_error(error, read) if isinstance(error, (NumbaError, NotImplementedError)) else error
+    return compile_error(error, read) if isinstance(error, (NumbaError, NotImplementedError)) else error
 
 
-def _named(known: Known) -> list[tuple[str, Any]]:
-    return list(zip(known.source.parameters, known.arguments.values, strict=True))
+def _named(loop: Understood) -> list[tuple[str, Any]]:
+    return list(zip(loop.source.parameters, loop.arguments.values, strict=True))
 
 
 def _described(value: Any, kind: Any) -> str:

@@ -23,7 +23,8 @@ from rooflab.loops import examine
 from rooflab.loops.read.arguments import PAGE_BYTES, Arguments, Placed
 from rooflab.loops.read.source import Source
 from rooflab.loops.read.twin_text import Layout
-from rooflab.loops.read.value_types import Kinds, of_value
+from rooflab.loops.read.understood import Understood
+from rooflab.loops.read.value_types import ValueTypes, of_value
 from rooflab.loops.twin import run
 
 MOST_ACCESSES = _ROOM = 1 << 25
@@ -34,42 +35,42 @@ ASSUMPTIONS = (
 _MARKS, _TRIP, _END, _BEGIN = "marks_of_prange", 0, 1, 2
 
 
-def streams(fn: Callable[..., Any], given: tuple[Any, ...], cores: int, limit_s: float = 60.0) -> CoreStreams:
+def streams(fn: Callable[..., Any], args: tuple[Any, ...], cores: int, time_limit_s: float = 60.0) -> CoreStreams:
     """What `cores` cores access when they share the trips of the prange loops of `fn`.
 
     Args:
         fn: as `rooflab.loop` takes it.
         given: its arguments; they are copied.
         cores: how many.
-        limit_s: bound on the run that is recorded.
+        time_limit_s: bound on the run that is recorded.
 
     Raises:
         RooflabError: no prange in it, what cannot be counted, an access out of bounds, too many accesses.
     """
     check_cores(cores)
-    known = examine.understand(fn, given)
-    source, marks = _marked(known.source, known.kinds), np.zeros(3, np.int64)
-    arguments = _with_marks(known.arguments, marks)
-    made = run.make(source, Kinds(source, arguments.kinds), arguments)
+    loop = examine.understand(fn, args)
+    source, marks = _marked(loop.source, loop.value_types), np.zeros(3, np.int64)
+    arguments = _with_marks(loop.arguments, marks)
+    twin = run.make(Understood(source, ValueTypes(source, arguments.types), arguments))
     state, records = _recorder()
-    outcome = run.run(made, source, arguments, state.ctypes.data, limit_s)
+    outcome = run.run(twin, source, arguments, state.ctypes.data, time_limit_s)
     if outcome.error is not None:
         raise RooflabError(outcome.error)
     used = int(state[layout.SETS])
     if outcome.stopped or used > MOST_ACCESSES:
-        reached = f"did not end in {limit_s:g} s" if outcome.stopped else f"makes {used:,} accesses"
+        reached = f"did not end in {time_limit_s:g} s" if outcome.stopped else f"makes {used:,} accesses"
         raise RooflabError(f"{fn.__name__} {reached}, expected at most {MOST_ACCESSES:,}: give smaller arguments")
     parts = _dealt(records[:used], arguments.placed[-1].address, cores)
     return CoreStreams(
-        f"{fn.__name__} by {cores} cores", _arrays(known.arguments), tuple(_again(each) for each in parts)
+        f"{fn.__name__} by {cores} cores", _arrays(loop.arguments), tuple(_again(each) for each in parts)
     )
 
 
-def _marked(source: Source, kinds: Kinds) -> Source:
+def _marked(source: Source, types: ValueTypes) -> Source:
     """`source` with marks in its outermost loops over prange."""
     tree = copy.deepcopy(source.tree)
-    found = _mark(tree.body, lambda node: kinds.called(node) == "prange")
-    if not found:
+    marked = _mark(tree.body, lambda node: types.called(node) == "prange")
+    if not marked:
         raise RooflabError(
             f"{source.path}:{tree.lineno}: {source.name} has no loop over prange, expected one whose trips the"
             " cores share: for i in prange(n), with from numba import prange"
@@ -79,25 +80,25 @@ def _marked(source: Source, kinds: Kinds) -> Source:
 
 
 def _mark(body: list[ast.stmt], is_prange: Callable[[ast.Call], bool]) -> bool:
-    found = False
+    marked = False
     for place in reversed(range(len(body))):
         node = body[place]
         if isinstance(node, ast.For) and isinstance(node.iter, ast.Call) and is_prange(node.iter):
-            found = True
+            marked = True
             node.body.insert(0, _store(node, _TRIP))
             body.insert(place + 1, _store(node, _END))
             body.insert(place, _store(node, _BEGIN))
             continue
         for inner in (getattr(node, "body", []), getattr(node, "orelse", [])):
-            found |= _mark(inner, is_prange)
-    return found
+            marked |= _mark(inner, is_prange)
+    return marked
 
 
 def _store(node: ast.stmt, mark: int) -> ast.stmt:
-    made = ast.parse(f"{_MARKS}[{mark}] = 1").body[0]
-    for each in ast.walk(made):
+    statement = ast.parse(f"{_MARKS}[{mark}] = 1").body[0]
+    for each in ast.walk(statement):
         ast.copy_location(each, node)
-    return made
+    return statement
 
 
 def _with_marks(arguments: Arguments, marks: np.ndarray) -> Arguments:
@@ -105,7 +106,7 @@ def _with_marks(arguments: Arguments, marks: np.ndarray) -> Arguments:
     base = -(-end // PAGE_BYTES) * PAGE_BYTES
     return Arguments(
         (*arguments.values, marks),
-        {**arguments.kinds, _MARKS: of_value(marks)},
+        {**arguments.types, _MARKS: of_value(marks)},
         {**arguments.layouts, _MARKS: Layout(unit=True, split=False)},
         (*arguments.placed, Placed(_MARKS, base, base, marks.nbytes)),
     )
@@ -144,11 +145,11 @@ def _dealt(records: np.ndarray, marks: int, cores: int) -> list[list[np.ndarray]
     """The records of each core, in parts; `marks` is the address of the marks."""
     addresses = records >> ADDRESS_SHIFT
     places = np.flatnonzero(addresses >= marks)
-    kinds = (addresses[places] - marks) // 8
+    types = (addresses[places] - marks) // 8
     parts: list[list[np.ndarray]] = [[] for _ in range(cores)]
     done = 0
-    begins, ends = places[kinds == _BEGIN], places[kinds == _END]
-    trips = places[kinds == _TRIP]
+    begins, ends = places[types == _BEGIN], places[types == _END]
+    trips = places[types == _TRIP]
     for begin, end in zip(begins, ends, strict=True):
         parts[0].append(records[done:begin])
         mine = trips[np.searchsorted(trips, begin) : np.searchsorted(trips, end)]
@@ -170,10 +171,10 @@ def _again(parts: list[np.ndarray]) -> Callable[[], Iterator[np.ndarray]]:
 def _arrays(arguments: Arguments) -> tuple[CoreArray, ...]:
     """The arrays in order of address; of those that share memory, the one that begins first and is longest."""
     values = arguments.arrays()
-    made: list[CoreArray] = []
+    arrays: list[CoreArray] = []
     for each in sorted(arguments.placed, key=lambda placed: (placed.low, -placed.nbytes)):
         item = values[each.name].itemsize
-        if made and each.low < made[-1].end:
+        if arrays and each.low < arrays[-1].end:
             continue
-        made.append(CoreArray(each.name, each.low, -(-each.nbytes // item), item))
-    return tuple(made)
+        arrays.append(CoreArray(each.name, each.low, -(-each.nbytes // item), item))
+    return tuple(arrays)

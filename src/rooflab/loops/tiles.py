@@ -26,10 +26,10 @@ def parse(text: str) -> tuple[str, tuple[int, ...]]:
     Raises:
         RooflabError: anything else, a size below one, or more than a sweep should hold.
     """
-    name, _, said = text.partition("=")
+    name, _, values = text.partition("=")
     try:
-        if ":" in said:
-            parts = [int(each) for each in said.split(":")]
+        if ":" in values:
+            parts = [int(each) for each in values.split(":")]
             if len(parts) not in (2, 3):
                 raise ValueError
             every = range(parts[0], parts[1] + 1, *parts[2:])
@@ -37,7 +37,7 @@ def parse(text: str) -> tuple[str, tuple[int, ...]]:
                 raise RooflabError(f"--tile {text}: {len(every):,} sizes, expected at most {MOST:,}: larger steps")
             sizes = tuple(every)
         else:
-            sizes = tuple(int(each) for each in said.split(","))
+            sizes = tuple(int(each) for each in values.split(","))
     except ValueError:
         sizes = ()
     if not name or not sizes or min(sizes) < 1:
@@ -59,7 +59,7 @@ def configurations(sizes: Mapping[str, Sequence[int]]) -> tuple[dict[str, int], 
     return tuple(dict(zip(sizes, each, strict=True)) for each in itertools.product(*sizes.values()))
 
 
-def arguments(fn: Callable[..., Any], given: Sequence[Any], sizes: Mapping[str, int]) -> tuple[Any, ...]:
+def arguments(fn: Callable[..., Any], args: Sequence[Any], sizes: Mapping[str, int]) -> tuple[Any, ...]:
     """All arguments of `fn`: those `given`, with the tile sizes in their places.
 
     Raises:
@@ -70,31 +70,31 @@ def arguments(fn: Callable[..., Any], given: Sequence[Any], sizes: Mapping[str, 
     for name in sizes:
         if name not in names:
             raise UnknownNameError(f"tile size of {fn.__name__}", name, names)
-    if len(given) == len(names):
-        return tuple(sizes.get(name, value) for name, value in zip(names, given, strict=True))
+    if len(args) == len(names):
+        return tuple(sizes.get(name, value) for name, value in zip(names, args, strict=True))
     rest = [name for name in names if name not in sizes]
-    if len(given) != len(rest):
+    if len(args) != len(rest):
         raise RooflabError(
-            f"{fn.__name__}: got {len(given)} arguments beside the tile sizes, expected {len(rest)}:"
+            f"{fn.__name__}: got {len(args)} arguments beside the tile sizes, expected {len(rest)}:"
             f" {', '.join(rest)}"
         )
-    held = dict(zip(rest, given, strict=True)) | dict(sizes)
+    held = dict(zip(rest, args, strict=True)) | dict(sizes)
     return tuple(held[name] for name in names)
 
 
 def simulate(
     fn: Callable[..., Any],
-    given: Sequence[Any],
+    args: Sequence[Any],
     chosen: Sequence[dict[str, int]],
     caches: Chosen,
-    limit_s: float | None,
+    time_limit_s: float | None,
 ) -> list[LoopReport | RooflabError]:
     """A report without times for each configuration, several at once: each twin runs without Python's lock."""
 
     def one(sizes: dict[str, int]) -> LoopReport | RooflabError:
         try:
-            known = examine.understand(fn, arguments(fn, given, sizes))
-            return examine.report(known, caches, limit_s=limit_s, time=False, code=True)
+            loop = examine.understand(fn, arguments(fn, args, sizes))
+            return examine.report(loop, caches, time_limit_s=time_limit_s, time=False, code=True)
         except RooflabError as error:
             return error
 
@@ -105,8 +105,8 @@ def simulate(
         return [first, *pool.map(one, chosen[1:])]
 
 
-def timed(fn: Callable[..., Any], given: Sequence[Any], sizes: dict[str, int]) -> time.Timing:
+def timed(fn: Callable[..., Any], args: Sequence[Any], sizes: dict[str, int]) -> time.Timing:
     """Seconds of a warm run of the compiled loop on one core, with these tile sizes."""
-    known = examine.understand(fn, arguments(fn, given, sizes))
-    compiled = time.build(*known)
-    return time.warm(compiled.serial, known.arguments, time.steered_by_data(known.source, known.kinds))
+    loop = examine.understand(fn, arguments(fn, args, sizes))
+    compiled = time.build(loop)
+    return time.warm(compiled.serial, loop.arguments, time.steered_by_data(loop.source, loop.value_types))

@@ -58,7 +58,7 @@ def loop(
     target = as_machine(machine)
     understood = examine.understand(fn, args)
     caches = cache_levels.choose(target, levels)
-    report = examine.report(understood, caches, limit_s=time_limit_s, time=timed, classify=classify)
+    report = examine.report(understood, caches, time_limit_s=time_limit_s, time=timed, classify=classify)
     return report if target is None else times.place_on(report, target)
 
 

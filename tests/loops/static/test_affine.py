@@ -54,9 +54,9 @@ def test_arithmetic_agrees_with_numbers(a, b, n, m):
 
 def static(kernels, name, caches, args=None):
     known = examine.understand(getattr(kernels, name), kernels.made(name) if args is None else args)
-    made = count.count(*known, chosen(caches), 60.0, warm=False)
+    made = count.count(known, chosen(caches), 60.0, warm=False)
     totals = (int(sum(each.count for each in count.flop(made))), made.simulation.accessed_bytes)
-    return affine.analyze(*known, caches, totals), made.simulation
+    return affine.analyze(known, caches, totals), made.simulation
 
 
 @pytest.mark.parametrize(
@@ -152,9 +152,9 @@ def test_layer_conditions_give_the_simulated_traffic(kernels, name, shapes):
 
 def test_conditions_say_what_must_stay(kernels):
     made, _ = static(kernels, "stencil", LEVELS, (np.ones((60, 2040)), np.ones((60, 2040))))
-    assert made.conditions[0].startswith("L1 (32 KiB) holds one iteration of j")
-    assert made.conditions[1].startswith("L2 (1 MiB) holds one iteration of i (63.75 KiB)")
-    assert made.conditions[2].startswith("L3 (8 MiB) holds all of it")
+    assert made.conditions[0].startswith("L1 (32 KiB): layer condition holds for j")
+    assert made.conditions[1].startswith("L2 (1 MiB): layer condition holds for i (63.75 KiB)")
+    assert made.conditions[2].startswith("L3 (8 MiB): everything fits")
 
 
 def test_more_misses_than_the_capacity_explains_are_called_conflicts(kernels):

@@ -14,7 +14,7 @@ from rooflab.loops.static import dependence
 
 def verdict(kernels, name, args=None):
     known = examine.understand(getattr(kernels, name), kernels.made(name) if args is None else args)
-    return dependence.parallel(*known)
+    return dependence.parallel(known)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_arrays_that_share_memory_stay_in_order(kernels):
 @pytest.mark.parametrize("name", ["matmul", "blocked", "spmv", "change_places"])
 def test_prange_gives_the_same_results(kernels, name):
     known = examine.understand(getattr(kernels, name), kernels.made(name))
-    compiled = time.build(*known)
+    compiled = time.build(known)
     serial = time.run_once(compiled.serial, known.arguments)
     spread = time.run_once(compiled.parallel, known.arguments)
     assert time.verify("prange", spread, serial) is None
@@ -78,7 +78,7 @@ def test_prange_gives_the_same_results(kernels, name):
 )
 def test_runs_that_steer_themselves_get_fresh_inputs(kernels, name, steered):
     known = examine.understand(getattr(kernels, name), kernels.made(name))
-    assert time.steered_by_data(known.source, known.kinds) is steered
+    assert time.steered_by_data(known.source, known.value_types) is steered
 
 
 def test_a_wrong_result_is_said():

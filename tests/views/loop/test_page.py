@@ -40,7 +40,7 @@ def test_the_page_says_all_of_it(stencil):
     text = html.unescape(page.html(stencil).partition("<script>")[0])
     for said in (
         "Memory-bound: DRAM takes 547 µs for 24.9 MB, of 890 µs predicted on one core",
-        "L2 (1 MiB) holds one iteration of i",
+        "L2 (1 MiB): layer condition holds for i",
         "the compiled loop gives the counted run's results",
         "5·m·n − 10·m − 10·n + 20 FLOP",
         "yes, 8 elements an instruction",

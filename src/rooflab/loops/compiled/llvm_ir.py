@@ -58,10 +58,10 @@ class InnerLoop(NamedTuple):
 def inner_loops(ir: str, name: str) -> tuple[InnerLoop, ...]:
     """The innermost loops of function `name` in the text of a module, in order."""
     blocks = _blocks(_body(ir, name))
-    found = []
+    loops = []
     for loop in _innermost({label: _successors(lines) for label, lines in blocks.items()}):
-        found.append(_counted([line for label in loop for line in blocks[label]]))
-    return tuple(each for each in found if each.loads or each.stores or each.flop)
+        loops.append(_counted([line for label in loop for line in blocks[label]]))
+    return tuple(each for each in loops if each.loads or each.stores or each.flop)
 
 
 def main_loop(loops: tuple[InnerLoop, ...]) -> InnerLoop | None:
@@ -145,17 +145,17 @@ def _dominators(graph: Mapping[str, list[str]], order: list[str]) -> dict[str, s
     for label, following in graph.items():
         for each in following:
             before.setdefault(each, []).append(label)
-    found = {label: set(order) for label in order}
-    found[order[0]] = {order[0]} if order else set()
+    dominators = {label: set(order) for label in order}
+    dominators[order[0]] = {order[0]} if order else set()
     changed = True
     while changed:
         changed = False
         for label in order[1:]:
-            parents = [found[each] for each in before[label] if each in found]
-            made = (set.intersection(*parents) if parents else set()) | {label}
-            if made != found[label]:
-                found[label], changed = made, True
-    return found
+            parents = [dominators[each] for each in before[label] if each in dominators]
+            updated = (set.intersection(*parents) if parents else set()) | {label}
+            if updated != dominators[label]:
+                dominators[label], changed = updated, True
+    return dominators
 
 
 def _counted(lines: list[str]) -> InnerLoop:
@@ -171,25 +171,25 @@ def _counted(lines: list[str]) -> InnerLoop:
             totals[what][0] += 1
             totals[what][1] += width * _bits(kind) // 8
             access_lanes = max(access_lanes, width)
-        elif found := _LOAD.search(line) or _STORE.search(line):
+        elif access := _LOAD.search(line) or _STORE.search(line):
             what = "load" if "= load" in line else "store"
-            width = int(found["lanes"] or 1)
+            width = int(access["lanes"] or 1)
             totals[what][0] += 1
-            totals[what][1] += width * _bits(found["vector"] or found["scalar"]) // 8
+            totals[what][1] += width * _bits(access["vector"] or access["scalar"]) // 8
             access_lanes = max(access_lanes, width)
-        elif found := _ARITHMETIC.search(line):
-            width = int(found["lanes"] or 1)
+        elif access := _ARITHMETIC.search(line):
+            width = int(access["lanes"] or 1)
             flop += width
             lanes = max(lanes, width)
-        elif found := _FUSED.search(line):
-            width = int(found["lanes"] or 1)
-            flop += width * (2 if found["op"].startswith("fm") else 1)
+        elif access := _FUSED.search(line):
+            width = int(access["lanes"] or 1)
+            flop += width * (2 if access["op"].startswith("fm") else 1)
             lanes = max(lanes, width)
-        elif found := _FUNCTION.search(line):
-            calls.append(found["name"])
-            flop += int(found["lanes"] or 1)
-        elif (found := _CALL.search(line)) and not found["name"].startswith("llvm."):
-            calls.append(found["name"].strip('"'))
+        elif access := _FUNCTION.search(line):
+            calls.append(access["name"])
+            flop += int(access["lanes"] or 1)
+        elif (access := _CALL.search(line)) and not access["name"].startswith("llvm."):
+            calls.append(access["name"].strip('"'))
             flop += 1
     (loads, load_bytes), (stores, store_bytes) = totals["load"], totals["store"]
     wide = lanes if flop else access_lanes

@@ -63,16 +63,16 @@ def of(source: Source, path: str, name: str, values: Sequence[Any]) -> list[Rema
 
 def parse(text: str, path: str, lines: dict[int, int]) -> list[Remark]:
     """The remarks in what LLVM printed on the file `path`, each once; `lines`: the source's by its own."""
-    found = []
+    remarks = []
     for match in _REMARK.finditer(text):
-        said = match["text"].partition(". Use #pragma")[0]
-        if Path(match["file"]).name == Path(path).name and said not in _SILENT:
-            found.append(Remark(lines.get(int(match["line"]), 0), said))
-    return list(dict.fromkeys(found))
+        reason = match["text"].partition(". Use #pragma")[0]
+        if Path(match["file"]).name == Path(path).name and reason not in _SILENT:
+            remarks.append(Remark(lines.get(int(match["line"]), 0), reason))
+    return list(dict.fromkeys(remarks))
 
 
 def _lines(source: Source, text: str, name: str) -> dict[int, int]:
     """Lines of the source by lines of the generated file: both have the same statements in the same order."""
-    made = next(n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef) and n.name == name)
-    ours, theirs = ([n for n in ast.walk(tree) if isinstance(n, ast.stmt)] for tree in (made, source.tree))
+    function = next(n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef) and n.name == name)
+    ours, theirs = ([n for n in ast.walk(tree) if isinstance(n, ast.stmt)] for tree in (function, source.tree))
     return {a.lineno: b.lineno for a, b in zip(ours, theirs, strict=True)}

@@ -16,7 +16,8 @@ from rooflab.loops.compiled import llvm_ir, remarks, time, vectorisation
 from rooflab.loops.read.arguments import Arguments
 from rooflab.loops.read.source import Source
 from rooflab.loops.read.twin_text import Text
-from rooflab.loops.read.value_types import Kinds
+from rooflab.loops.read.understood import Understood
+from rooflab.loops.read.value_types import ValueTypes
 from rooflab.loops.static import dependence
 from rooflab.loops.twin.count import Counted
 from rooflab.types.loop import Code
@@ -30,18 +31,17 @@ class _Found(msgspec.Struct, frozen=True):
     remarks: list[remarks.Remark]
 
 
-def examine(
-    source: Source, kinds: Kinds, arguments: Arguments, compiled: time.Compiled, counted: Counted
-) -> Code | None:
+def examine(loop: Understood, compiled: time.Compiled, counted: Counted) -> Code | None:
     """The compiled innermost loop; None where the IR shows none."""
-    found = _found(source, arguments, compiled, counted.twin.text)
-    main = llvm_ir.main_loop(_that_run(found.loops, counted.twin.text))
+    source, types, arguments = loop
+    compiler = _found(source, arguments, compiled, counted.twin.text)
+    main = llvm_ir.main_loop(_that_run(compiler.loops, counted.twin.text))
     if main is None:
         return None
     passes = _passes(counted, main)
     read, write = _l1_bytes(counted, main, passes)
     trips, entries = _trips(counted)
-    fast = llvm_ir.main_loop(tuple(found.fast or ()))
+    fast = llvm_ir.main_loop(tuple(compiler.fast or ()))
     return Code(
         lanes=main.lanes,
         loads=main.loads,
@@ -50,7 +50,7 @@ def examine(
         read_bytes=read,
         write_bytes=write,
         gathers=main.gathers,
-        chain=_chain(source, kinds, counted) if main.lanes == 1 else 0,
+        chain=_chain(source, types, counted) if main.lanes == 1 else 0,
         calls=main.calls,
         instructions=main.instructions,
         passes=passes,
@@ -59,7 +59,13 @@ def examine(
         why_not=None
         if main.lanes > 1
         else vectorisation.why_not(
-            source, kinds, counted.twin.text, found.loops, main, 1 if fast is None else fast.lanes, found.remarks
+            source,
+            types,
+            counted.twin.text,
+            compiler.loops,
+            main,
+            1 if fast is None else fast.lanes,
+            compiler.remarks,
         ),
     )
 
@@ -70,7 +76,7 @@ def _that_run(loops: Sequence[llvm_ir.InnerLoop], text: Text) -> tuple[llvm_ir.I
     LLVM also writes a vectorised version for the case that rows are one element apart, tested when it runs.
     """
     inner = {each.number for each in text.innermost}
-    strided = any(ref.way == "stride" and text.owners[ref.block] in inner for ref in text.refs)
+    strided = any(ref.pattern == "stride" and text.owners[ref.block] in inner for ref in text.refs)
     plain = tuple(each for each in loops if each.lanes == 1 or each.gathers)
     return plain if strided and plain else tuple(loops)
 
@@ -85,13 +91,13 @@ def _found(source: Source, arguments: Arguments, compiled: time.Compiled, text: 
             path.unlink(missing_ok=True)
     loops = _loops(compiled, arguments, fastmath=False)
     main = llvm_ir.main_loop(_that_run(loops, text))
-    fast, said = None, []
+    fast, messages = None, []
     if main is not None and main.lanes == 1:
         fast = list(_loops(compiled, arguments, fastmath=True))
-        said = remarks.of(source, compiled.module.__file__, "serial", arguments.values)
-    made = _Found(list(loops), fast, said)
-    path.write_bytes(msgspec.json.encode(made))
-    return made
+        messages = remarks.of(source, compiled.module.__file__, "serial", arguments.values)
+    result = _Found(list(loops), fast, messages)
+    path.write_bytes(msgspec.json.encode(result))
+    return result
 
 
 def _loops(compiled: time.Compiled, arguments: Arguments, *, fastmath: bool) -> tuple[llvm_ir.InnerLoop, ...]:
@@ -169,15 +175,15 @@ def _l1_bytes(
     return main.load_bytes * passes + around[0], main.store_bytes * passes + around[1]
 
 
-def _chain(source: Source, kinds: Kinds, counted: Counted) -> int:
+def _chain(source: Source, types: ValueTypes, counted: Counted) -> int:
     """Operations of the innermost loop that wait for one another: one addition a trip for a sum."""
     text, node = counted.twin.text, _innermost(source, counted.twin.text)
     if node is None:
         return 0
     trips = int(counted.passes[text.innermost[0].block])
-    if list(vectorisation.sums(node, kinds)):
+    if list(vectorisation.sums(node, types)):
         return trips
-    if not isinstance(node, ast.For) or dependence.carried(node, kinds) is None:
+    if not isinstance(node, ast.For) or dependence.carried(node, types) is None:
         return 0
     number = text.innermost[0].number
     return sum(

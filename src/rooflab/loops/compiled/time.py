@@ -15,7 +15,8 @@ import numpy as np
 from rooflab.errors import RooflabError
 from rooflab.loops.read.arguments import Arguments
 from rooflab.loops.read.source import Source
-from rooflab.loops.read.value_types import Kinds, root
+from rooflab.loops.read.understood import Understood
+from rooflab.loops.read.value_types import ValueTypes, root
 from rooflab.loops.static import dependence
 from rooflab.loops.twin import generated_files
 from rooflab.timing import Timing, time_call
@@ -42,12 +43,13 @@ class Compiled(NamedTuple):
     module: Any
 
 
-def build(source: Source, kinds: Kinds, arguments: Arguments) -> Compiled:
-    """`source` compiled by numba on its first call, or found compiled on disk."""
-    serial = _function(source.tree, "serial", kinds)
+def build(loop: Understood) -> Compiled:
+    """`loop` compiled by numba on its first call, or found compiled on disk."""
+    source = loop.source
+    serial = _function(source.tree, "serial", loop.value_types)
     text = f"{generated_files.preamble(source)}\n\n@njit(cache=True, {_OPTIONS})\n{serial}\n"
     module = generated_files.module(f"loop_{source.name}", text)
-    verdict = dependence.parallel(source, kinds, arguments)
+    verdict = dependence.parallel(loop)
     if verdict.tree is None:
         return Compiled(module.serial, None, verdict, module)
     spread = ast.unparse(_named(verdict.tree, "parallel"))
@@ -56,38 +58,40 @@ def build(source: Source, kinds: Kinds, arguments: Arguments) -> Compiled:
 
 
 def _named(tree: ast.FunctionDef, name: str) -> ast.FunctionDef:
-    made = copy.deepcopy(tree)
-    made.name = name
-    return made
+    renamed = copy.deepcopy(tree)
+    renamed.name = name
+    return renamed
 
 
-def _function(tree: ast.FunctionDef, name: str, kinds: Kinds) -> str:
-    made = _named(tree, name)
-    for node in ast.walk(made):
-        if isinstance(node, ast.Call) and kinds.called(node) == "prange":
+def _function(tree: ast.FunctionDef, name: str, types: ValueTypes) -> str:
+    renamed = _named(tree, name)
+    for node in ast.walk(renamed):
+        if isinstance(node, ast.Call) and types.called(node) == "prange":
             node.func = ast.Name("range", ast.Load())
-    return ast.unparse(ast.fix_missing_locations(made))
+    return ast.unparse(ast.fix_missing_locations(renamed))
 
 
 def compile_error(error: Exception, source: Source) -> RooflabError:
     """The refusal of numba in one line: which line of the source, and why."""
     text = _line_of(error)
-    said = f" at {text!r}" if text else ""
-    return RooflabError(f"{_place(source, text)}: {source.name}: numba cannot compile it{said}: {reason(error)}")
+    where_text = f" at {text!r}" if text else ""
+    return RooflabError(
+        f"{_place(source, text)}: {source.name}: numba cannot compile it{where_text}: {reason(error)}"
+    )
 
 
 def reason(error: Exception) -> str:
     """Why numba refused, in one line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    found = next((line for line in lines if not line.startswith(("Failed in", "-", "During:"))), "unknown")
+    first = next((line for line in lines if not line.startswith(("Failed in", "-", "During:"))), "unknown")
     signature = next((line.removeprefix(">>> ") for line in lines if line.startswith(">>> ")), "")
     stored = _STORED.fullmatch(signature)
-    unknown = _UNKNOWN.fullmatch(signature) if found.startswith("No implementation of") else None
+    unknown = _UNKNOWN.fullmatch(signature) if first.startswith("No implementation of") else None
     if stored:
         return f"a {stored['value']} cannot be stored in an array of {stored['item']}"
     if unknown:
         return f"it knows no {unknown['what']} of {unknown['types']}"
-    return f"{found} {signature}" if found.endswith(":") and signature else found
+    return f"{first} {signature}" if first.endswith(":") and signature else first
 
 
 def _line_of(error: Exception) -> str:
@@ -105,10 +109,10 @@ def _place(source: Source, text: str) -> str:
     return source.at(next(same, source.tree))
 
 
-def verify(name: str, made: tuple[Any, tuple[Any, ...]], wanted: tuple[Any, tuple[Any, ...]]) -> str | None:
+def verify(name: str, results: tuple[Any, tuple[Any, ...]], wanted: tuple[Any, tuple[Any, ...]]) -> str | None:
     """What differs between a (result, arguments after the run) and what is `wanted`; None where nothing does."""
-    pairs = [("its result", made[0], wanted[0])]
-    pairs += [(f"argument {n}", a, b) for n, (a, b) in enumerate(zip(made[1], wanted[1], strict=True), 1)]
+    pairs = [("its result", results[0], wanted[0])]
+    pairs += [(f"argument {n}", a, b) for n, (a, b) in enumerate(zip(results[1], wanted[1], strict=True), 1)]
     for what, got, expected in pairs:
         if got is None and expected is None:
             continue
@@ -129,11 +133,11 @@ def verify(name: str, made: tuple[Any, tuple[Any, ...]], wanted: tuple[Any, tupl
 
 def run_once(function: Callable[..., Any], arguments: Arguments) -> tuple[Any, tuple[Any, ...]]:
     """(result, arguments after the run) of one call on copies of the arguments."""
-    given = arguments.copied()
+    copies = arguments.copied()
     with warnings.catch_warnings():
         # numba warns of loops that it did not spread over threads; the report says it in its own words
         warnings.simplefilter("ignore")
-        return function(*given), given
+        return function(*copies), copies
 
 
 def plain_python(source: Source, arguments: Arguments) -> tuple[Any, tuple[Any, ...]]:
@@ -142,17 +146,17 @@ def plain_python(source: Source, arguments: Arguments) -> tuple[Any, tuple[Any, 
     exec(generated_files.preamble(source), scope)
     body = ast.fix_missing_locations(ast.Module([_named(source.tree, "plain")], []))
     exec(compile(body, source.path, "exec"), scope)
-    given = arguments.copied()
+    copies = arguments.copied()
     with np.errstate(all="ignore"):
-        return scope["plain"](*given), given
+        return scope["plain"](*copies), copies
 
 
-def steered_by_data(source: Source, kinds: Kinds) -> bool:
+def steered_by_data(source: Source, types: ValueTypes) -> bool:
     """Whether a run may take another path on what the last one wrote: then each run needs fresh inputs."""
     written, steering = set(), set()
     comes_from: dict[str, set[str]] = {}
     for node in ast.walk(source.tree):
-        if isinstance(node, ast.Subscript) and kinds.array(root(node)) is not None:
+        if isinstance(node, ast.Subscript) and types.array(root(node)) is not None:
             steering |= _named_values(node.slice)
             if isinstance(node.ctx, ast.Store):
                 written |= _named_values(root(node))
@@ -186,18 +190,18 @@ def warm(function: Callable[..., Any], arguments: Arguments, fresh: bool) -> Tim
         arguments: of the loop.
         fresh: give each run the inputs anew (copied before the clock starts, so warm as well).
     """
-    given = arguments.copied()
+    copies = arguments.copied()
     start = time.perf_counter()
-    function(*given)
+    function(*copies)
     once = time.perf_counter() - start
     rounds = max(2, min(WARM_ROUNDS, int(PATIENCE_S / max(once, 1e-9))))
     if fresh:
         return _each([lambda: None] * rounds, function, arguments)
     if once > PATIENCE_S / WARM_ROUNDS:
         # A call of that length needs neither calibration nor repetition within a round.
-        seconds = sorted(_seconds(function, given) for _ in range(rounds))
+        seconds = sorted(_seconds(function, copies) for _ in range(rounds))
         return _timing(seconds)
-    return time_call(lambda: function(*given), rounds=rounds)
+    return time_call(lambda: function(*copies), rounds=rounds)
 
 
 def cold(function: Callable[..., Any], arguments: Arguments, cache_bytes: int, fresh: bool) -> Timing:
@@ -207,8 +211,8 @@ def cold(function: Callable[..., Any], arguments: Arguments, cache_bytes: int, f
     def displace() -> None:
         np.add(other, 1.0, out=other)
 
-    given = None if fresh else arguments.copied()
-    return _each([displace] * COLD_ROUNDS, function, arguments, given)
+    copies = None if fresh else arguments.copied()
+    return _each([displace] * COLD_ROUNDS, function, arguments, copies)
 
 
 def _each(
@@ -219,15 +223,15 @@ def _each(
 ) -> Timing:
     seconds = []
     for prepare in before:
-        given = arguments.copied() if kept is None else kept
+        values = arguments.copied() if kept is None else kept
         prepare()
-        seconds.append(_seconds(function, given))
+        seconds.append(_seconds(function, values))
     return _timing(sorted(seconds))
 
 
-def _seconds(function: Callable[..., Any], given: tuple[Any, ...]) -> float:
+def _seconds(function: Callable[..., Any], values: tuple[Any, ...]) -> float:
     start = time.perf_counter()
-    function(*given)
+    function(*values)
     return time.perf_counter() - start
 
 

@@ -14,7 +14,7 @@ from rooflab.loops.compiled.remarks import Remark
 from rooflab.loops.read.access_patterns import moves_by_one
 from rooflab.loops.read.source import Source
 from rooflab.loops.read.twin_text import Ref, Text
-from rooflab.loops.read.value_types import FLOATS, Kinds, root
+from rooflab.loops.read.value_types import FLOATS, ValueTypes, root
 from rooflab.loops.static import dependence
 
 _NEGATIVE = (
@@ -29,7 +29,7 @@ class Loop(NamedTuple):
 
     Attributes:
         node: in the source.
-        kinds: of its names.
+        types: of its names.
         compiled: what the compiler left; None where several loops cannot be told apart.
         fast_lanes: lanes with fastmath=True; 1 where that changes nothing.
         versioned: there is a vectorised version too, for rows whose elements lie side by side.
@@ -37,7 +37,7 @@ class Loop(NamedTuple):
     """
 
     node: ast.For | ast.While
-    kinds: Kinds
+    types: ValueTypes
     compiled: InnerLoop | None
     fast_lanes: int
     versioned: bool
@@ -52,7 +52,7 @@ class Loop(NamedTuple):
 
 def why_not(
     source: Source,
-    kinds: Kinds,
+    types: ValueTypes,
     text: Text,
     compiled: Sequence[InnerLoop],
     main: InnerLoop,
@@ -63,34 +63,34 @@ def why_not(
 
     Args:
         source: the function.
-        kinds: of its names.
+        types: of its names.
         text: of its twin, which knows the innermost loops.
         compiled: all versions of all its innermost loops; `main` that which runs.
         fast_lanes: what a trial with fastmath=True gave.
         remarks: of the compiler, none where it could not be asked.
     """
     nodes = [innermost(source, each.line) for each in text.innermost]
-    said = []
+    reasons = []
     for node in nodes:
         if node is None:
             continue
         versioned = any(each.lanes > 1 for each in compiled)
         inside = range(node.lineno, (node.end_lineno or node.lineno) + 1)
-        scattered = [ref for ref in text.refs if ref.line in inside and ref.way in ("gather", "chase")]
-        loop = Loop(node, kinds, main, fast_lanes, versioned, tuple(scattered))
+        scattered = [ref for ref in text.refs if ref.line in inside and ref.pattern in ("gather", "chase")]
+        loop = Loop(node, types, main, fast_lanes, versioned, tuple(scattered))
         if len(nodes) > 1:
             # Which of the compiled loops is which of the source's is not known.
             loop = loop._replace(compiled=None, fast_lanes=1, versioned=False)
         ours = [each for each in remarks if each.line in inside]
         if not remarks or ours or len(nodes) == 1:
-            said.append(f"line {node.lineno}: {_reason(loop, ours)}")
-    return "; ".join(said) or "the compiler gives no reason"
+            reasons.append(f"line {node.lineno}: {_reason(loop, ours)}")
+    return "; ".join(reasons) or "the compiler gives no reason"
 
 
 def innermost(source: Source, line: int) -> ast.For | ast.While | None:
     """The loop of `source` that begins in that line."""
-    found = [n for n in ast.walk(source.tree) if isinstance(n, (ast.For, ast.While)) and n.lineno == line]
-    return found[-1] if found else None
+    nodes = [n for n in ast.walk(source.tree) if isinstance(n, (ast.For, ast.While)) and n.lineno == line]
+    return nodes[-1] if nodes else None
 
 
 def _reason(loop: Loop, remarks: Sequence[Remark]) -> str:
@@ -112,7 +112,7 @@ def _guess(loop: Loop) -> str | None:
         return _calls(loop)
     if _leaves_early(loop.node):
         return _early(loop)
-    if list(sums(loop.node, loop.kinds)) and loop.fast_lanes > 1:
+    if list(sums(loop.node, loop.types)) and loop.fast_lanes > 1:
         return _order(loop)
     if loop.scattered:
         return _bounds(loop)
@@ -122,12 +122,12 @@ def _guess(loop: Loop) -> str | None:
 
 
 def _order(loop: Loop) -> str:
-    held = next(sums(loop.node, loop.kinds), None)
+    held = next(sums(loop.node, loop.types), None)
     what = "a sum of floating-point numbers" if held is None else f"the sum in {held}"
-    said = f"{what} keeps its order, as rounding depends on it"
+    why = f"{what} keeps its order, as rounding depends on it"
     if loop.fast_lanes > 1:
-        return f"{said}; njit(fastmath=True) gives that up and vectorises it ({loop.fast_lanes} lanes)"
-    return said
+        return f"{why}; njit(fastmath=True) gives that up and vectorises it ({loop.fast_lanes} lanes)"
+    return why
 
 
 def _bounds(loop: Loop) -> str:
@@ -152,13 +152,13 @@ def _passed_on(loop: Loop) -> str:
     """A value that goes from one iteration to the next and is no reduction that LLVM knows."""
     if _leaves_early(loop.node):
         return _early(loop)
-    held = next(sums(loop.node, loop.kinds), None)
+    held = next(sums(loop.node, loop.types), None)
     carried = _carried(loop)
     what = held or (carried.partition(" ")[0] if carried else None)
-    said = "an iteration needs the one before: " + (carried or f"what is kept in {what or 'a variable'}")
+    why = "an iteration needs the one before: " + (carried or f"what is kept in {what or 'a variable'}")
     if loop.fast_lanes > 1:
-        return f"{said}; njit(fastmath=True) gives the order up and vectorises it ({loop.fast_lanes} lanes)"
-    return said
+        return f"{why}; njit(fastmath=True) gives the order up and vectorises it ({loop.fast_lanes} lanes)"
+    return why
 
 
 def _early(loop: Loop) -> str:
@@ -201,7 +201,7 @@ def _cost_of(loop: Loop) -> str | None:
 
 
 def _strided(loop: Loop) -> str | None:
-    node = next((n for n in _elements(loop.node, loop.kinds) if not moves_by_one(n, loop.variable)), None)
+    node = next((n for n in _elements(loop.node, loop.types) if not moves_by_one(n, loop.variable)), None)
     if node is None:
         return None
     moves = f"line {node.lineno}: {ast.unparse(node)} moves by more than one element with {loop.variable}"
@@ -225,13 +225,13 @@ _WORDS: tuple[tuple[str, Callable[[Loop], str]], ...] = (
 )
 
 
-def sums(node: ast.AST, kinds: Kinds) -> Iterator[str]:
+def sums(node: ast.AST, types: ValueTypes) -> Iterator[str]:
     """What the loop adds up in: targets of += on floating-point numbers that stay in place while it runs."""
     variable = node.target.id if isinstance(node, ast.For) and isinstance(node.target, ast.Name) else ""
     for each in ast.walk(node):
         if isinstance(each, ast.AugAssign) and isinstance(each.op, (ast.Add, ast.Sub, ast.Mult)):
             stays = not any(isinstance(n, ast.Name) and n.id == variable for n in ast.walk(each.target))
-            if stays and kinds.of(each.target) in FLOATS:
+            if stays and types.of(each.target) in FLOATS:
                 yield ast.unparse(each.target)
 
 
@@ -240,11 +240,11 @@ def _leaves_early(node: ast.For | ast.While) -> bool:
 
 
 def _carried(loop: Loop) -> str | None:
-    return dependence.carried(loop.node, loop.kinds) if isinstance(loop.node, ast.For) else None
+    return dependence.carried(loop.node, loop.types) if isinstance(loop.node, ast.For) else None
 
 
-def _elements(node: ast.AST, kinds: Kinds) -> list[ast.Subscript]:
-    return [n for n in ast.walk(node) if isinstance(n, ast.Subscript) and kinds.array(root(n)) is not None]
+def _elements(node: ast.AST, types: ValueTypes) -> list[ast.Subscript]:
+    return [n for n in ast.walk(node) if isinstance(n, ast.Subscript) and types.array(root(n)) is not None]
 
 
 def _whole_divisions(loop: Loop) -> Iterator[ast.BinOp]:
@@ -252,6 +252,6 @@ def _whole_divisions(loop: Loop) -> Iterator[ast.BinOp]:
         if (
             isinstance(node, ast.BinOp)
             and isinstance(node.op, (ast.FloorDiv, ast.Mod))
-            and loop.kinds.of(node) == "int"
+            and loop.types.of(node) == "int"
         ):
             yield node

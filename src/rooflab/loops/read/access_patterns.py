@@ -7,19 +7,19 @@ from collections.abc import Iterator
 from typing import Literal
 
 from rooflab.loops.read.source import Source
-from rooflab.loops.read.value_types import Kinds, indices, root
+from rooflab.loops.read.value_types import ValueTypes, indices, root
 
 # "stream": along a row in the innermost loop; prefetchers follow. "stride": over lines, as down a column.
 # "gather": x[idx[k]]; many are in flight at once. "chase": the place comes from the access before, as in
 # i = following[i]; each waits for the last.
-Way = Literal["stream", "stride", "gather", "chase"]
+AccessPattern = Literal["stream", "stride", "gather", "chase"]
 
 
 class Patterns:
-    """The way of each access of a function."""
+    """The access pattern of each access of a function."""
 
-    def __init__(self, source: Source, kinds: Kinds) -> None:
-        self._kinds = kinds
+    def __init__(self, source: Source, types: ValueTypes) -> None:
+        self._kinds = types
         self._from: dict[str, set[str]] = {}
         self._loaded: set[str] = set()
         for node in ast.walk(source.tree):
@@ -29,15 +29,15 @@ class Patterns:
 
     def _assigned(self, target: ast.expr, value: ast.expr) -> None:
         if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
-            for each, given in zip(target.elts, value.elts, strict=False):
-                self._assigned(each, given)
+            for each, assigned in zip(target.elts, value.elts, strict=False):
+                self._assigned(each, assigned)
         elif isinstance(target, ast.Name) and self._kinds.of(target) in ("int", "bool"):
             self._from.setdefault(target.id, set()).update(_names(value))
             if any(True for _ in self._elements(value)):
                 self._loaded.add(target.id)
 
-    def of(self, node: ast.Subscript, variable: str, unit: bool) -> Way:
-        """The way of the access `node` in the innermost loop over `variable`; `unit`: its rows are contiguous."""
+    def of(self, node: ast.Subscript, variable: str, unit: bool) -> AccessPattern:
+        """The pattern of the access `node` in the loop over `variable`, the innermost; `unit`: contiguous rows."""
         names = {name for index in indices(node) for name in _names(index)}
         sources = self._closure(names)
         chased = {name for name in sources & self._loaded if name in self._closure(self._from.get(name, set()))}
@@ -49,12 +49,12 @@ class Patterns:
         return "stream" if moves_by_one(node, variable, unit) else "stride"
 
     def _closure(self, names: set[str]) -> set[str]:
-        found, todo = set(names), list(names)
+        reached, todo = set(names), list(names)
         while todo:
-            fresh = self._from.get(todo.pop(), set()) - found
-            found |= fresh
+            fresh = self._from.get(todo.pop(), set()) - reached
+            reached |= fresh
             todo += fresh
-        return found
+        return reached
 
     def _elements(self, node: ast.AST) -> Iterator[ast.Subscript]:
         for each in ast.walk(node):

@@ -31,13 +31,13 @@ class Arguments(NamedTuple):
 
     Attributes:
         values: of all parameters, in order.
-        kinds: by name.
+        types: by name.
         layouts: of the arrays, by name.
         placed: the arrays, in order.
     """
 
     values: tuple[Any, ...]
-    kinds: dict[str, Kind]
+    types: dict[str, Kind]
     layouts: dict[str, Layout]
     placed: tuple[Placed, ...]
 
@@ -58,25 +58,25 @@ class Arguments(NamedTuple):
     def arrays(self) -> dict[str, np.ndarray]:
         """The array arguments by name."""
         names = {each.name for each in self.placed}
-        return {name: value for name, value in zip(self.kinds, self.values, strict=True) if name in names}
+        return {name: value for name, value in zip(self.types, self.values, strict=True) if name in names}
 
 
-def bind(fn: Callable[..., Any], source: Source, given: Sequence[Any]) -> Arguments:
+def bind(fn: Callable[..., Any], source: Source, values: Sequence[Any]) -> Arguments:
     """`given` as the arguments of `fn`.
 
     Raises:
         RooflabError: too few or many, one that is no number and no array of numbers, an empty array.
     """
     try:
-        bound = inspect.signature(inspect.unwrap(getattr(fn, "py_func", fn))).bind(*given)
+        bound = inspect.signature(inspect.unwrap(getattr(fn, "py_func", fn))).bind(*values)
     except TypeError as error:
         wanted = ", ".join(source.parameters)
         raise RooflabError(f"{source.name}: {error}; expected {source.name}({wanted})") from None
     bound.apply_defaults()
-    kinds: dict[str, Kind] = {}
+    types: dict[str, Kind] = {}
     for name, value in bound.arguments.items():
         try:
-            kinds[name] = of_value(value)
+            types[name] = of_value(value)
         except RooflabError as error:
             raise RooflabError(f"{source.name}: argument {name} is {error}") from None
         if isinstance(value, np.ndarray):
@@ -87,7 +87,7 @@ def bind(fn: Callable[..., Any], source: Source, given: Sequence[Any]) -> Argume
         raise RooflabError(f"{source.name}: got no array among its arguments, expected at least one")
     placed = place(arrays)
     layouts = {each.name: _layout(arrays[each.name], each.address) for each in placed}
-    return Arguments(tuple(bound.arguments.values()), kinds, layouts, placed)
+    return Arguments(tuple(bound.arguments.values()), types, layouts, placed)
 
 
 def place(arrays: dict[str, np.ndarray]) -> tuple[Placed, ...]:
@@ -111,13 +111,13 @@ def place(arrays: dict[str, np.ndarray]) -> tuple[Placed, ...]:
         if memory not in bases:
             bases[memory] = end
             end += -(-(memory[1] - memory[0]) // PAGE_BYTES) * PAGE_BYTES
-    made = []
+    placed = []
     for name, value in arrays.items():
         base, start = bases[lows[name]], lows[name][0]
         first = value.__array_interface__["data"][0]
         low, high = spans[name]
-        made.append(Placed(name, base + first - start, base + low - start, high - low))
-    return tuple(made)
+        placed.append(Placed(name, base + first - start, base + low - start, high - low))
+    return tuple(placed)
 
 
 def _check_stores(source: Source, arrays: dict[str, np.ndarray]) -> None:
@@ -127,9 +127,9 @@ def _check_stores(source: Source, arrays: dict[str, np.ndarray]) -> None:
             base = root(node)
             value = arrays.get(base.id) if isinstance(base, ast.Name) else None
             if value is not None and not value.flags.writeable:
-                said = f"{ast.unparse(node)} = …"
+                statement = f"{ast.unparse(node)} = …"
                 raise RooflabError(
-                    f"{source.at(node)}: {source.name}: {said}: {ast.unparse(base)} is read-only, expected an"
+                    f"{source.at(node)}: {source.name}: {statement}: {ast.unparse(base)} is read-only, expected an"
                     f" array that can be written to: {ast.unparse(base)}.copy()"
                 )
 

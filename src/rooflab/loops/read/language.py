@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from rooflab.errors import RooflabError
 from rooflab.loops.read.source import Source
-from rooflab.loops.read.value_types import Array, Kinds, indices, known_function, root
+from rooflab.loops.read.value_types import Array, ValueTypes, indices, known_function, root
 
 RESERVED = "_rl"  # names of the rewriter's own
 _REDUCTIONS = ("sum", "dot", "mean", "max", "min", "prod", "matmul", "zeros", "empty", "ones", "where", "einsum")
@@ -42,7 +42,7 @@ _REASONS: dict[type[ast.AST], str] = {
 }
 
 
-def check(source: Source, kinds: Kinds) -> None:
+def check(source: Source, types: ValueTypes) -> None:
     """Return where every statement of `source` can be counted.
 
     Raises:
@@ -50,40 +50,40 @@ def check(source: Source, kinds: Kinds) -> None:
     """
     for node in ast.walk(source.tree):
         if node is not source.tree:
-            _check(node, source, kinds)
-    _check_names(source, kinds)
+            _check(node, source, types)
+    _check_names(source, types)
 
 
-def _check(node: ast.AST, source: Source, kinds: Kinds) -> None:
+def _check(node: ast.AST, source: Source, types: ValueTypes) -> None:
     reason = _REASONS.get(type(node))
     if reason is not None:
         refuse(source, node, reason)
     match node:
         case ast.For():
-            _check_for(node, source, kinds)
+            _check_for(node, source, types)
         case ast.While() if node.orelse:
             refuse(source, node, "while with else: set a flag before break instead")
         case ast.Subscript():
-            _check_subscript(node, source, kinds)
+            _check_subscript(node, source, types)
         case ast.Call():
-            _check_call(node, source, kinds)
+            _check_call(node, source, types)
         case ast.Attribute():
-            _check_attribute(node, source, kinds)
+            _check_attribute(node, source, types)
         case ast.BinOp() if isinstance(node.op, ast.MatMult):
             refuse(source, node, _REASONS[ast.MatMult])
         case ast.BinOp() | ast.UnaryOp() | ast.Compare() | ast.BoolOp() | ast.IfExp():
-            _check_operands(node, source, kinds)
+            _check_operands(node, source, types)
         case ast.Assign() | ast.AugAssign() | ast.AnnAssign():
-            _check_assignment(node, source, kinds)
+            _check_assignment(node, source, types)
         case ast.Constant() if isinstance(node.value, (str, bytes)):
             refuse(source, node, "text: loops compute numbers")
 
 
-def _check_for(node: ast.For, source: Source, kinds: Kinds) -> None:
+def _check_for(node: ast.For, source: Source, types: ValueTypes) -> None:
     if node.orelse:
         refuse(source, node, "for with else: set a flag before break instead")
     call = node.iter
-    if not isinstance(call, ast.Call) or kinds.called(call) not in ("range", "prange"):
+    if not isinstance(call, ast.Call) or types.called(call) not in ("range", "prange"):
         refuse(
             source,
             node,
@@ -95,37 +95,37 @@ def _check_for(node: ast.For, source: Source, kinds: Kinds) -> None:
     if call.keywords or not 1 <= len(call.args) <= 3:
         refuse(source, node, f"{ast.unparse(call)}: range takes one to three numbers")
     for each in call.args:
-        if kinds.of(each) not in ("int", "bool", None):
-            said = ast.unparse(each)
-            refuse(source, node, f"{ast.unparse(call)}: {said} is {kinds.of(each)}, expected a whole number")
+        if types.of(each) not in ("int", "bool", None):
+            text = ast.unparse(each)
+            refuse(source, node, f"{ast.unparse(call)}: {text} is {types.of(each)}, expected a whole number")
 
 
-def _check_subscript(node: ast.Subscript, source: Source, kinds: Kinds) -> None:
+def _check_subscript(node: ast.Subscript, source: Source, types: ValueTypes) -> None:
     base = root(node)
     if isinstance(base, ast.Attribute):
         return  # a.shape[0]: whether that is fine, its attribute tells
-    array = kinds.array(base)
-    said = ast.unparse(node)
+    array = types.array(base)
+    text = ast.unparse(node)
     if array is None:
-        refuse(source, node, f"{said}: {ast.unparse(base)} is no array argument")
+        refuse(source, node, f"{text}: {ast.unparse(base)} is no array argument")
     for index in indices(node):
         if isinstance(index, ast.Slice):
             refuse(
-                source, node, f"{said}: a slice is a loop that cannot be seen; write the loop over its elements"
+                source, node, f"{text}: a slice is a loop that cannot be seen; write the loop over its elements"
             )
         if isinstance(index, ast.Constant) and (index.value is None or index.value is Ellipsis):
-            refuse(source, node, f"{said}: only whole numbers index an array in a loop")
-        kind = kinds.of(index)
+            refuse(source, node, f"{text}: only whole numbers index an array in a loop")
+        kind = types.of(index)
         if isinstance(kind, Array):
-            refuse(source, node, f"{said}: an array as the index is a loop that cannot be seen; write that loop")
+            refuse(source, node, f"{text}: an array as the index is a loop that cannot be seen; write that loop")
         if kind not in ("int", None):
-            refuse(source, index, f"{said}: the index {ast.unparse(index)} is {kind}, expected a whole number")
+            refuse(source, index, f"{text}: the index {ast.unparse(index)} is {kind}, expected a whole number")
 
 
-def _check_operands(node: ast.expr, source: Source, kinds: Kinds) -> None:
+def _check_operands(node: ast.expr, source: Source, types: ValueTypes) -> None:
     """Arithmetic on a whole array runs a loop whose accesses nobody counts."""
     for operand in ast.iter_child_nodes(node):
-        if isinstance(operand, ast.Name) and kinds.array(operand) is not None:
+        if isinstance(operand, ast.Name) and types.array(operand) is not None:
             refuse(
                 source,
                 node,
@@ -134,12 +134,12 @@ def _check_operands(node: ast.expr, source: Source, kinds: Kinds) -> None:
             )
 
 
-def _check_call(node: ast.Call, source: Source, kinds: Kinds) -> None:
-    name, said = kinds.called(node), ast.unparse(node)
+def _check_call(node: ast.Call, source: Source, types: ValueTypes) -> None:
+    name, text = types.called(node), ast.unparse(node)
     if name in ("range", "prange"):
         return
     short = name.rpartition(".")[2]
-    arrays = [each for each in node.args if isinstance(kinds.of(each), Array)]
+    arrays = [each for each in node.args if isinstance(types.of(each), Array)]
     if name == "len" and len(arrays) == 1:
         return
     if not known_function(name):
@@ -147,22 +147,22 @@ def _check_call(node: ast.Call, source: Source, kinds: Kinds) -> None:
             refuse(
                 source,
                 node,
-                f"{said}: the accesses of {short} cannot be seen; write its loop, or give the"
+                f"{text}: the accesses of {short} cannot be seen; write its loop, or give the"
                 " array as an argument",
             )
         refuse(
             source,
             node,
-            f"{said}: {ast.unparse(node.func)} is not known, so its accesses and FLOP cannot be"
+            f"{text}: {ast.unparse(node.func)} is not known, so its accesses and FLOP cannot be"
             " counted; write its body in the loop (functions of math and scalar ones of NumPy are known)",
         )
     if arrays or node.keywords:
-        refuse(source, node, f"{said}: a whole array in {short} is a loop that cannot be seen; write that loop")
+        refuse(source, node, f"{text}: a whole array in {short} is a loop that cannot be seen; write that loop")
 
 
-def _check_attribute(node: ast.Attribute, source: Source, kinds: Kinds) -> None:
+def _check_attribute(node: ast.Attribute, source: Source, types: ValueTypes) -> None:
     if isinstance(node.value, ast.Name):
-        if kinds.array(node.value) is not None:
+        if types.array(node.value) is not None:
             if node.attr not in ("shape", "size", "ndim"):
                 refuse(source, node, f"{ast.unparse(node)}: of an array, shape, size and ndim are known here")
             return
@@ -170,19 +170,19 @@ def _check_attribute(node: ast.Attribute, source: Source, kinds: Kinds) -> None:
             return
     if isinstance(node.value, ast.Attribute):
         return
-    if node.attr in ("real", "imag") and isinstance(kinds.of(node.value), str):
+    if node.attr in ("real", "imag") and isinstance(types.of(node.value), str):
         return
     refuse(source, node, f"{ast.unparse(node)}: {ast.unparse(node.value)} is neither an array nor math or numpy")
 
 
-def _check_assignment(node: ast.Assign | ast.AugAssign | ast.AnnAssign, source: Source, kinds: Kinds) -> None:
+def _check_assignment(node: ast.Assign | ast.AugAssign | ast.AnnAssign, source: Source, types: ValueTypes) -> None:
     targets = node.targets if isinstance(node, ast.Assign) else [node.target]
     if isinstance(node, ast.Assign) and isinstance(targets[0], ast.Tuple):
-        _check_shape(targets[0], node.value, source, kinds)
+        _check_shape(targets[0], node.value, source, types)
     named = isinstance(targets[0], ast.Name)
     if node.value is not None and isinstance(targets[0], ast.Subscript):
-        _check_element(targets[0], node, node.value, source, kinds)
-    if isinstance(node, ast.Assign) and named and isinstance(kinds.of(node.value), Array):
+        _check_element(targets[0], node, node.value, source, types)
+    if isinstance(node, ast.Assign) and named and isinstance(types.of(node.value), Array):
         refuse(
             source, node, f"{ast.unparse(node)}: an array by another name; use {ast.unparse(node.value)} itself"
         )
@@ -190,37 +190,39 @@ def _check_assignment(node: ast.Assign | ast.AugAssign | ast.AnnAssign, source: 
         for each in target.elts if isinstance(target, ast.Tuple) else [target]:
             if not isinstance(each, (ast.Name, ast.Subscript)):
                 refuse(source, node, f"{ast.unparse(each)} = …: names and elements can be assigned to")
-            if isinstance(each, ast.Name) and kinds.array(each) is not None:
-                _check_swap(node, source, kinds)
+            if isinstance(each, ast.Name) and types.array(each) is not None:
+                _check_swap(node, source, types)
 
 
-def _check_element(target: ast.Subscript, node: ast.stmt, value: ast.expr, source: Source, kinds: Kinds) -> None:
+def _check_element(
+    target: ast.Subscript, node: ast.stmt, value: ast.expr, source: Source, types: ValueTypes
+) -> None:
     """An element takes a number; what a slice takes, the check of indices refuses."""
-    if kinds.array(value) is not None and not any(isinstance(each, ast.Slice) for each in indices(target)):
-        said = f"{ast.unparse(node)}: the whole array {ast.unparse(value)} in place of a number"
-        refuse(source, node, f"{said}; write the loop over its elements")
+    if types.array(value) is not None and not any(isinstance(each, ast.Slice) for each in indices(target)):
+        text = f"{ast.unparse(node)}: the whole array {ast.unparse(value)} in place of a number"
+        refuse(source, node, f"{text}; write the loop over its elements")
 
 
-def _check_shape(target: ast.Tuple, value: ast.expr, source: Source, kinds: Kinds) -> None:
+def _check_shape(target: ast.Tuple, value: ast.expr, source: Source, types: ValueTypes) -> None:
     """`n, m = a.shape` is of an array of two dimensions."""
     if not isinstance(value, ast.Attribute) or value.attr != "shape":
         return
-    array = kinds.array(value.value)
+    array = types.array(value.value)
     if array is not None and array.ndim != len(target.elts):
-        said = f"{ast.unparse(target)} = {ast.unparse(value)}"
+        text = f"{ast.unparse(target)} = {ast.unparse(value)}"
         refuse(
             source,
             target,
-            f"{said}: {len(target.elts)} names, and {array.ndim} in the shape of {ast.unparse(value.value)}",
+            f"{text}: {len(target.elts)} names, and {array.ndim} in the shape of {ast.unparse(value.value)}",
         )
 
 
-def _check_swap(node: ast.AST, source: Source, kinds: Kinds) -> None:
+def _check_swap(node: ast.AST, source: Source, types: ValueTypes) -> None:
     """Arrays may only change places: `a, b = b, a`."""
     if isinstance(node, ast.Assign) and len(node.targets) == 1:
         left, right = node.targets[0], node.value
         if isinstance(left, ast.Tuple) and isinstance(right, ast.Tuple) and len(left.elts) == len(right.elts):
-            sides = [[kinds.array(each) for each in side.elts] for side in (left, right)]
+            sides = [[types.array(each) for each in side.elts] for side in (left, right)]
             names = [sorted(ast.unparse(each) for each in side.elts) for side in (left, right)]
             if None not in sides[0] and None not in sides[1] and names[0] == names[1]:
                 if len(set(map(str, sides[0]))) > 1:
@@ -229,13 +231,13 @@ def _check_swap(node: ast.AST, source: Source, kinds: Kinds) -> None:
     refuse(source, node, f"{ast.unparse(node)}: an array's name gets another value; only a, b = b, a is known")
 
 
-def _check_names(source: Source, kinds: Kinds) -> None:
+def _check_names(source: Source, types: ValueTypes) -> None:
     for node in ast.walk(source.tree):
         if not isinstance(node, ast.Name):
             continue
         if node.id.startswith(RESERVED):
             refuse(source, node, f"{node.id}: names that begin with {RESERVED} are taken; call it otherwise")
-        if isinstance(node.ctx, ast.Load) and node.id not in kinds.names and node.id not in source.modules:
+        if isinstance(node.ctx, ast.Load) and node.id not in types.names and node.id not in source.modules:
             refuse(source, node, f"{node.id} is neither an argument, a local name nor a number of the module")
 
 

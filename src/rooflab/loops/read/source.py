@@ -71,14 +71,14 @@ def read(fn: Callable[..., Any]) -> Source:
 
 
 def _source(fn: Callable[..., Any], tree: ast.FunctionDef, path: str, lines: dict[int, str]) -> Source:
-    given = tree.args
-    if given.vararg or given.kwarg or given.kwonlyargs or given.posonlyargs:
+    parameters = tree.args
+    if parameters.vararg or parameters.kwarg or parameters.kwonlyargs or parameters.posonlyargs:
         raise RooflabError(
             f"{path}:{tree.lineno}: {tree.name} has arguments that are starred, keyword-only or"
             " positional-only, expected plain ones"
         )
     tree.decorator_list, tree.returns = [], None
-    for each in given.args:
+    for each in parameters.args:
         each.annotation = None
     if ast.get_docstring(tree) is not None:
         tree.body = tree.body[1:] or [ast.Pass(lineno=tree.lineno, col_offset=0)]
@@ -108,9 +108,9 @@ def _outside(fn: Callable[..., Any], tree: ast.FunctionDef, path: str) -> tuple[
                 f" the arguments of {tree.name}"
             )
         else:
-            said = _known_name(value)
-            if said is not None:
-                modules[name] = said
+            name_of_value = _known_name(value)
+            if name_of_value is not None:
+                modules[name] = name_of_value
     return constants, modules
 
 

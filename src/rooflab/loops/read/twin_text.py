@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from rooflab.loops.read.access_patterns import Way
+from rooflab.loops.read.access_patterns import AccessPattern
 from rooflab.loops.read.value_types import Flop
 
 
@@ -14,7 +14,7 @@ class Ref(NamedTuple):
 
     Attributes:
         number: what the simulator knows it by.
-        way: how its place moves (`patterns`).
+        pattern: how its place moves (`access_patterns`).
     """
 
     number: int
@@ -24,7 +24,7 @@ class Ref(NamedTuple):
     write: bool
     itemsize: int
     block: int
-    way: Way
+    pattern: AccessPattern
 
 
 class Loop(NamedTuple):

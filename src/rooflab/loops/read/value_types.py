@@ -89,8 +89,8 @@ def of_dtype(dtype: np.dtype, what: str = "an array of") -> str:
         return "bool"
     if dtype.kind in "iu":
         return "int"
-    found = {("f", 4): "fp32", ("f", 8): "fp64", ("c", 8): "complex64", ("c", 16): "complex128"}
-    kind = found.get((dtype.kind, dtype.itemsize))
+    names = {("f", 4): "fp32", ("f", 8): "fp64", ("c", 8): "complex64", ("c", 16): "complex128"}
+    kind = names.get((dtype.kind, dtype.itemsize))
     if kind is None:
         raise RooflabError(f"{what} {dtype}, expected bool, int8 to int64, float32, float64 or complex")
     return kind
@@ -108,8 +108,8 @@ def join(a: str | None, b: str | None) -> str:
     return high
 
 
-class Kinds:
-    """Kinds of all local names of a function, found by repeating the assignments until nothing changes."""
+class ValueTypes:
+    """ValueTypes of all local names of a function, found by repeating the assignments until nothing changes."""
 
     def __init__(self, source: Source, arguments: Mapping[str, Kind]) -> None:
         self.source = source
@@ -129,8 +129,8 @@ class Kinds:
         elif isinstance(node, ast.AnnAssign) and node.value is not None:
             self._bind(node.target, node.value)
         elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
-            made = ast.BinOp(ast.Name(node.target.id, ast.Load()), node.op, node.value)
-            self._set(node.target.id, self.of(ast.copy_location(made, node)))
+            sum_node = ast.BinOp(ast.Name(node.target.id, ast.Load()), node.op, node.value)
+            self._set(node.target.id, self.of(ast.copy_location(sum_node, node)))
         elif isinstance(node, ast.For) and isinstance(node.target, ast.Name):
             self._set(node.target.id, "int")
 
@@ -138,19 +138,19 @@ class Kinds:
         if isinstance(target, ast.Name):
             self._set(target.id, self.of(value))
         elif isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
-            for each, given in zip(target.elts, value.elts, strict=False):
-                self._bind(each, given)
+            for each, bound in zip(target.elts, value.elts, strict=False):
+                self._bind(each, bound)
         elif isinstance(target, ast.Tuple):
             for each in target.elts:
                 if isinstance(each, ast.Name):
                     self._set(each.id, "int")
 
     def _set(self, name: str, kind: Kind | None) -> None:
-        known = self.names.get(name)
-        if isinstance(kind, Array) or isinstance(known, Array):
+        before = self.names.get(name)
+        if isinstance(kind, Array) or isinstance(before, Array):
             self.names.setdefault(name, kind or "int")
         elif kind is not None:
-            self.names[name] = join(known if isinstance(known, str) else None, kind)
+            self.names[name] = join(before if isinstance(before, str) else None, kind)
 
     def array(self, node: ast.expr) -> Array | None:
         """The array that `node` names; None for anything else."""
@@ -187,13 +187,13 @@ class Kinds:
         return None
 
     def _joined(self, nodes: list[ast.expr]) -> str | None:
-        found = [kind for node in nodes if isinstance(kind := self.of(node), str)]
-        if not found:
+        kinds = [kind for node in nodes if isinstance(kind := self.of(node), str)]
+        if not kinds:
             return None
-        made = found[0]
-        for each in found[1:]:
-            made = join(made, each)
-        return made
+        joined = kinds[0]
+        for each in kinds[1:]:
+            joined = join(joined, each)
+        return joined
 
     def _operation(self, node: ast.BinOp) -> str | None:
         kind = self._joined([node.left, node.right])
@@ -249,8 +249,8 @@ class Kinds:
             what, times = "mul", power.bit_length() - 1 + power.bit_count() - 1
         table = COMPLEX if kind.startswith("complex") else REAL
         vector, special = table.get(what, (0, 0))
-        found = [Flop("vector", kind, vector * times), Flop("special", kind, special * times)]
-        return tuple(each for each in found if each.times)
+        flop = [Flop("vector", kind, vector * times), Flop("special", kind, special * times)]
+        return tuple(each for each in flop if each.times)
 
 
 def _constant(source: Source, name: str, value: Any) -> Kind:

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 import msgspec
 
 from rooflab.loops.read.arguments import Arguments
-from rooflab.loops.read.source import Source
-from rooflab.loops.read.value_types import Array, Kinds, indices, root
+from rooflab.loops.read.understood import Understood
+from rooflab.loops.read.value_types import Array, ValueTypes, indices, root
 from rooflab.loops.static.layer_conditions import Layers
 from rooflab.loops.static.nests import Access, Nest, Nested, NotAffineError, total
 from rooflab.loops.static.polynomial import Polynomial, quotient
@@ -23,41 +23,38 @@ from rooflab.types.loop import Static
 from rooflab.types.simulation import Cache
 
 
-def analyze(
-    source: Source, kinds: Kinds, arguments: Arguments, caches: Sequence[Cache], counted: tuple[int, int]
-) -> Static:
+def analyze(loop: Understood, caches: Sequence[Cache], counted: tuple[int, int]) -> Static:
     """Formulas, conditions and traffic; `reason` says why there are none.
 
     Args:
-        source: the loop.
-        kinds: of its names.
-        arguments: its sizes are taken from.
+        loop: its sizes are taken from its arguments.
         caches: near to far.
         counted: FLOP and accessed bytes of the twin, to compare with.
     """
+    types, arguments = loop.value_types, loop.arguments
     try:
-        nest = read(source, kinds, arguments)
-        items = {name: kind.itemsize for name, kind in kinds.names.items() if isinstance(kind, Array)}
+        nest = read(loop)
+        items = {name: kind.itemsize for name, kind in types.names.items() if isinstance(kind, Array)}
         flop = total(nest.flop)
         accessed = total([(items[a.array], a.loops) for a in nest.accesses])
     except NotAffineError as error:
         return Static(reason=str(error))
     agrees = (flop.at(nest.sizes), accessed.at(nest.sizes)) == counted
     stride_bytes = _stride_bytes(nest, arguments, caches[0].line_bytes)
-    made = Static(flop=str(flop), accessed_bytes=str(accessed), agrees=agrees, stride_bytes=stride_bytes)
+    formulas = Static(flop=str(flop), accessed_bytes=str(accessed), agrees=agrees, stride_bytes=stride_bytes)
     if not all(each.unit for each in arguments.layouts.values()):
         # Arrays that are not in C order: their footprints are not those computed here.
-        return made
+        return formulas
     shapes = {name: value.shape for name, value in arguments.arrays().items()}
     layers = Layers(nest, items, shapes, caches[0].line_bytes)
     return msgspec.structs.replace(
-        made, conditions=layers.conditions(caches), traffic_bytes=layers.traffic(caches)
+        formulas, conditions=layers.conditions(caches), traffic_bytes=layers.traffic(caches)
     )
 
 
 def _stride_bytes(nest: Nest, arguments: Arguments, line_bytes: int) -> int:
     """Of the strides of whole lines in innermost loops that with the largest power of two; 0 for none."""
-    arrays, found = arguments.arrays(), [0]
+    arrays, strides = arguments.arrays(), [0]
     for access in nest.accesses:
         if not access.loops:
             continue
@@ -68,34 +65,34 @@ def _stride_bytes(nest: Nest, arguments: Arguments, line_bytes: int) -> int:
             if slope.symbols <= nest.sizes.keys():
                 stride += abs(int(slope.at(nest.sizes))) * nbytes
         if abs(stride) >= line_bytes and stride % line_bytes == 0:
-            found.append(abs(stride))
-    return max(found, key=lambda stride: stride & -stride)
+            strides.append(abs(stride))
+    return max(strides, key=lambda stride: stride & -stride)
 
 
-def read(source: Source, kinds: Kinds, arguments: Arguments) -> Nest:
-    """The nest of `source`.
+def read(loop: Understood) -> Nest:
+    """The nest of `loop`.
 
     Raises:
         NotAffineError: what is not affine, with its line.
     """
-    reader = _Reader(kinds, arguments)
-    reader.body(source.tree.body, ())
+    reader = _Reader(loop.value_types, loop.arguments)
+    reader.body(loop.source.tree.body, ())
     return Nest(tuple(reader.flop), tuple(reader.accesses), reader.sizes)
 
 
 class _Reader:
-    def __init__(self, kinds: Kinds, arguments: Arguments) -> None:
-        self.kinds = kinds
+    def __init__(self, types: ValueTypes, arguments: Arguments) -> None:
+        self.value_types = types
         self.flop: list[tuple[int, tuple[Nested, ...]]] = []
         self.accesses: list[Access] = []
         self.known: dict[str, Polynomial] = {}
         self.least: dict[str, tuple[Polynomial, ...]] = {}
         self.sizes: dict[str, int] = {}
         self.shapes = {name: value.shape for name, value in arguments.arrays().items()}
-        for name, value in zip(arguments.kinds, arguments.values, strict=True):
-            if arguments.kinds[name] == "int":
+        for name, value in zip(arguments.types, arguments.values, strict=True):
+            if arguments.types[name] == "int":
                 self.known[name], self.sizes[name] = Polynomial.symbol(name), int(value)
-        for name, value in kinds.source.constants.items():
+        for name, value in types.source.constants.items():
             if isinstance(value, int):
                 self.known[name] = Polynomial.constant(value)
 
@@ -119,10 +116,10 @@ class _Reader:
         assert isinstance(node.iter, ast.Call)
         assert isinstance(node.target, ast.Name)
         self._count(node.iter, loops)
-        given = node.iter.args
-        low = Polynomial.constant(0) if len(given) == 1 else self._affine(given[0], loops)
-        highs = self._ends(given[min(1, len(given) - 1)], loops)
-        step = self._affine(given[2], loops) if len(given) == 3 else Polynomial.constant(1)
+        bounds = node.iter.args
+        low = Polynomial.constant(0) if len(bounds) == 1 else self._affine(bounds[0], loops)
+        highs = self._ends(bounds[min(1, len(bounds) - 1)], loops)
+        step = self._affine(bounds[2], loops) if len(bounds) == 3 else Polynomial.constant(1)
         if step.symbols & {loop.variable for loop in loops}:
             raise NotAffineError(f"line {node.lineno}: a step that changes while the loops around it run")
         trips = self._trips(low, highs, step, loops, node.lineno)
@@ -170,7 +167,7 @@ class _Reader:
 
     def _ends(self, node: ast.expr, loops: tuple[Nested, ...]) -> tuple[Polynomial, ...]:
         """The ends of which the least counts: those of min(…), or the one that `node` is."""
-        if isinstance(node, ast.Call) and self.kinds.called(node) == "min":
+        if isinstance(node, ast.Call) and self.value_types.called(node) == "min":
             return tuple(dict.fromkeys(end for each in node.args for end in self._ends(each, loops)))
         if isinstance(node, ast.Name) and node.id in self.least:
             return self.least[node.id]
@@ -179,11 +176,11 @@ class _Reader:
     def _assign(self, node: ast.Assign | ast.AnnAssign | ast.AugAssign, loops: tuple[Nested, ...]) -> None:
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
         for target in targets:
-            if isinstance(target, ast.Tuple) and self.kinds.array(target.elts[0]) is not None:
+            if isinstance(target, ast.Tuple) and self.value_types.array(target.elts[0]) is not None:
                 raise NotAffineError(f"line {node.lineno}: arrays change places")
         if isinstance(node, ast.AugAssign):
-            made = ast.copy_location(ast.BinOp(node.target, node.op, node.value), node)
-            self._count(made, loops)
+            operation = ast.copy_location(ast.BinOp(node.target, node.op, node.value), node)
+            self._count(operation, loops)
             self._count(node.target, loops)
             if isinstance(node.target, ast.Name):
                 self.known.pop(node.target.id, None)
@@ -202,7 +199,7 @@ class _Reader:
                     self._bind(each, value.elts[axis], loops)
                 elif isinstance(value, ast.Attribute) and value.attr == "shape" and isinstance(each, ast.Name):
                     self._size(each.id, self.shapes[ast.unparse(value.value)][axis])
-        elif isinstance(target, ast.Name) and self.kinds.of(target) == "int":
+        elif isinstance(target, ast.Name) and self.value_types.of(target) == "int":
             size = self._shape(value)
             if size is not None:
                 self._size(target.id, size)
@@ -224,7 +221,7 @@ class _Reader:
 
     def _shape(self, node: ast.expr) -> int | None:
         """The length that `a.shape[0]`, `a.size` or `len(a)` is; None for anything else."""
-        if isinstance(node, ast.Call) and self.kinds.called(node) == "len":
+        if isinstance(node, ast.Call) and self.value_types.called(node) == "len":
             return self.shapes[ast.unparse(node.args[0])][0]
         if isinstance(node, ast.Attribute) and node.attr == "size" and ast.unparse(node.value) in self.shapes:
             return math.prod(self.shapes[ast.unparse(node.value)])
@@ -238,13 +235,13 @@ class _Reader:
         for each in ast.walk(node):
             if isinstance(each, (ast.IfExp, ast.BoolOp)):
                 raise NotAffineError(f"line {each.lineno}: {ast.unparse(each)} is decided by data")
-            times = sum(flop.times for flop in self.kinds.flop(each))
+            times = sum(flop.times for flop in self.value_types.flop(each))
             if times:
                 self.flop.append((times, loops))
         self._visit(node, loops)
 
     def _visit(self, node: ast.AST, loops: tuple[Nested, ...]) -> None:
-        if isinstance(node, ast.Subscript) and self.kinds.array(root(node)) is not None:
+        if isinstance(node, ast.Subscript) and self.value_types.array(root(node)) is not None:
             places = tuple(self._affine(each, loops) for each in indices(node))
             name = ast.unparse(root(node))
             self.accesses.append(Access(name, places, isinstance(node.ctx, ast.Store), loops))
@@ -281,7 +278,7 @@ class _Reader:
                 f"line {node.lineno}: {ast.unparse(node)} is not affine in sizes and loop variables"
             )
         name = next(
-            (n for n, v in self.sizes.items() if v == size and n not in self.kinds.source.parameters), None
+            (n for n, v in self.sizes.items() if v == size and n not in self.value_types.source.parameters), None
         )
         if name is None:
             name = ast.unparse(node)

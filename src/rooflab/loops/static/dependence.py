@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from rooflab.loops.read.arguments import Arguments
-from rooflab.loops.read.source import Source
-from rooflab.loops.read.value_types import Kinds, indices, root
+from rooflab.loops.read.understood import Understood
+from rooflab.loops.read.value_types import ValueTypes, indices, root
 
 
 class Verdict(NamedTuple):
@@ -21,40 +21,45 @@ class Verdict(NamedTuple):
     given: bool = False
 
 
-def parallel(source: Source, kinds: Kinds, arguments: Arguments) -> Verdict:
-    """`source` with its outermost independent loops over prange; as written where it already has some."""
+def parallel(loop: Understood) -> Verdict:
+    """`loop` with its outermost independent loops over prange; as written where it already has some."""
+    source, types, arguments = loop
     tree = copy.deepcopy(source.tree)
     calls = [each for each in ast.walk(tree) if isinstance(each, ast.Call)]
-    if any(kinds.called(each) == "prange" for each in calls):
+    if any(types.called(each) == "prange" for each in calls):
         return Verdict(tree, "prange as written", given=True)
     if _shared(arguments):
         return Verdict(None, "its arrays share memory: an iteration may read what another writes")
     reasons: list[str] = []
-    made = _spread(tree.body, kinds, reasons, ())
-    if not made:
+    variables = _spread(tree.body, types, reasons, ())
+    if not variables:
         return Verdict(None, reasons[0] if reasons else "it has no loop over range")
-    return Verdict(ast.fix_missing_locations(tree), f"over {' and '.join(dict.fromkeys(made))}")
+    return Verdict(ast.fix_missing_locations(tree), f"over {' and '.join(dict.fromkeys(variables))}")
 
 
 def _spread(
-    body: Sequence[ast.stmt], kinds: Kinds, reasons: list[str], after: Sequence[ast.stmt], depth: int = 0
+    body: Sequence[ast.stmt],
+    types: ValueTypes,
+    reasons: list[str],
+    after: Sequence[ast.stmt],
+    depth: int = 0,
 ) -> list[str]:
     """The variables of the loops of `body` that were put over prange; `after` is what follows it."""
-    made = []
+    variables = []
     for number, node in enumerate(body):
         rest = [*body[number + 1 :], *after]
         if isinstance(node, ast.For):
-            reason = _why_not(node, kinds) or _read_after(node, rest)
+            reason = _why_not(node, types) or _read_after(node, rest)
             if reason is None:
                 assert isinstance(node.iter, ast.Call)
                 assert isinstance(node.target, ast.Name)
-                made.append(node.target.id)
+                variables.append(node.target.id)
                 _over_prange(node, node.iter, node.target.id)
                 continue
             reasons.append(f"line {node.lineno}: {reason}")
         if isinstance(node, (ast.For, ast.While)) and depth < 2:
-            made += _spread(node.body, kinds, reasons, rest, depth + 1)
-    return made
+            variables += _spread(node.body, types, reasons, rest, depth + 1)
+    return variables
 
 
 def _over_prange(node: ast.For, call: ast.Call, variable: str) -> None:
@@ -71,7 +76,7 @@ def _over_prange(node: ast.For, call: ast.Call, variable: str) -> None:
     call.func = ast.copy_location(ast.Name("prange", ast.Load()), call)
 
 
-def _why_not(node: ast.For, kinds: Kinds) -> str | None:
+def _why_not(node: ast.For, types: ValueTypes) -> str | None:
     """Why the iterations of `node` depend on their order; None where they don't."""
     assert isinstance(node.target, ast.Name)
     variable = node.target.id
@@ -80,7 +85,7 @@ def _why_not(node: ast.For, kinds: Kinds) -> str | None:
             return (
                 f"{type(each).__name__.lower()} in the loop over {variable} ends it at a moment that data decide"
             )
-        if isinstance(each, ast.Assign) and kinds.array(_first(each.targets[0])) is not None:
+        if isinstance(each, ast.Assign) and types.array(_first(each.targets[0])) is not None:
             return f"arrays change places in the loop over {variable}"
     assert isinstance(node.iter, ast.Call)
     if (
@@ -89,10 +94,10 @@ def _why_not(node: ast.For, kinds: Kinds) -> str | None:
         and not isinstance(node.iter.args[2], ast.Name)
     ):
         return f"the step of the loop over {variable} is no plain number"
-    return _carried_scalar(node, kinds) or _carried_array(node, kinds, variable)
+    return _carried_scalar(node, types) or _carried_array(node, types, variable)
 
 
-def _carried_scalar(node: ast.For, kinds: Kinds) -> str | None:
+def _carried_scalar(node: ast.For, types: ValueTypes) -> str | None:
     """A local that an iteration reads before it writes it, other than a sum."""
     written = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     written -= {n.target.id for n in ast.walk(node) if isinstance(n, ast.For) and isinstance(n.target, ast.Name)}
@@ -138,10 +143,10 @@ def _first_use(body: Sequence[ast.stmt], name: str) -> str | None:
         elif isinstance(node, ast.If):
             if _reads(node.test, name):
                 return "read"
-            found = [_first_use(node.body, name), _first_use(node.orelse, name)]
-            if "read" in found or found.count("write") == 1:
+            uses = [_first_use(node.body, name), _first_use(node.orelse, name)]
+            if "read" in uses or uses.count("write") == 1:
                 return "read"
-            if found == ["write", "write"]:
+            if uses == ["write", "write"]:
                 return "write"
         elif isinstance(node, ast.For) and ast.unparse(node.target) == name:
             return "read" if _reads(node.iter, name) else "write"
@@ -161,9 +166,9 @@ def _reads(node: ast.AST, name: str) -> bool:
     return any(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load) for n in ast.walk(node))
 
 
-def _carried_array(node: ast.For, kinds: Kinds, variable: str) -> str | None:
+def _carried_array(node: ast.For, types: ValueTypes, variable: str) -> str | None:
     """An array that one iteration may write where another reads or writes."""
-    refs = list(_accesses(node, kinds))
+    refs = list(_accesses(node, types))
     own = _blocks_of(node, variable)
     for name in sorted({ref.name for ref in refs if ref.write}):
         every = [ref.indices for ref in refs if ref.name == name]
@@ -184,18 +189,18 @@ class _Access(NamedTuple):
     write: bool
 
 
-def _accesses(node: ast.AST, kinds: Kinds) -> Iterator[_Access]:
+def _accesses(node: ast.AST, types: ValueTypes) -> Iterator[_Access]:
     """The array accesses in `node`, those of a[i][j] once."""
-    if isinstance(node, ast.Subscript) and kinds.array(root(node)) is not None:
+    if isinstance(node, ast.Subscript) and types.array(root(node)) is not None:
         base = root(node)
         assert isinstance(base, ast.Name)
-        given = indices(node)
-        yield _Access(base.id, given, isinstance(node.ctx, ast.Store))
-        for each in given:
-            yield from _accesses(each, kinds)
+        places = indices(node)
+        yield _Access(base.id, places, isinstance(node.ctx, ast.Store))
+        for each in places:
+            yield from _accesses(each, types)
         return
     for child in ast.iter_child_nodes(node):
-        yield from _accesses(child, kinds)
+        yield from _accesses(child, types)
 
 
 def _blocks_of(node: ast.For, variable: str) -> set[str]:
@@ -239,7 +244,7 @@ def _shared(arguments: Arguments) -> bool:
     return any(near[1] > far[0] for near, far in itertools.pairwise(spans))
 
 
-def carried(node: ast.For, kinds: Kinds) -> str | None:
+def carried(node: ast.For, types: ValueTypes) -> str | None:
     """What one iteration of `node` needs of another; None where nothing is found. Sums are left out."""
     assert isinstance(node.target, ast.Name)
-    return _carried_scalar(node, kinds) or _carried_array(node, kinds, node.target.id)
+    return _carried_scalar(node, types) or _carried_array(node, types, node.target.id)

@@ -58,16 +58,16 @@ class Layers:
             at = self.root
             for depth in range(1, len(access.loops) + 1):
                 path = access.loops[:depth]
-                known = next((each for each in at.inside if each.path == path), None)
-                if known is None:
-                    known = _Loop(path, [], [])
-                    at.inside.append(known)
-                at = known
+                inner = next((each for each in at.inside if each.path == path), None)
+                if inner is None:
+                    inner = _Loop(path, [], [])
+                    at.inside.append(inner)
+                at = inner
             at.accesses.append(access)
 
     def conditions(self, caches: Sequence[Cache]) -> tuple[str, ...]:
         """Which loops' iterations find in each cache what the ones before loaded."""
-        return tuple(line for cache in caches for line in self._said(self.root, cache, len(self.root.inside) > 1))
+        return tuple(line for cache in caches for line in self._conditions_of(self.root, cache, len(self.root.inside) > 1))
 
     def traffic(self, caches: Sequence[Cache]) -> dict[str, float]:
         """Bytes that each level serves to the nearer one: lines loaded, and those written to once more."""
@@ -80,25 +80,24 @@ class Layers:
             for name, cache in zip(names, caches, strict=True)
         }
 
-    def _said(self, loop: _Loop, cache: Cache, apart: bool) -> Iterator[str]:
-        held = f"{cache.name} ({iec(cache.capacity_bytes)})"
+    def _conditions_of(self, loop: _Loop, cache: Cache, apart: bool) -> Iterator[str]:
+        cache_text = f"{cache.name} ({iec(cache.capacity_bytes)})"
         where = f", line {loop.path[0].line}" if loop.path and apart else ""
         whole = self._whole(loop)
         if whole <= cache.capacity_bytes:
-            what = f"all of the loop over {loop.name}" if loop.path else "all of it"
-            yield f"{held}{where} holds {what}: {iec(whole)}"
+            what = f"all of the loop over {loop.name} fits" if loop.path else "everything fits"
+            yield f"{cache_text}{where}: {what} ({iec(whole)})"
         elif loop.path and self._iteration(loop) <= cache.capacity_bytes:
             outer = loop.path[-2].variable if len(loop.path) > 1 else ""
-            further = f"of {outer} it would need" if outer else "the whole would need"
+            further = f", not for {outer} (needs {iec(whole)})" if outer else f"; the whole needs {iec(whole)}"
             yield (
-                f"{held}{where} holds one iteration of {loop.name} ({iec(self._iteration(loop))}): the next finds"
-                f" what it shares with it; {further} {iec(whole)}"
+                f"{cache_text}{where}: layer condition holds for {loop.name} ({iec(self._iteration(loop))}){further}"
             )
         elif loop.inside:
             for each in loop.inside:
-                yield from self._said(each, cache, apart or len(loop.inside) > 1)
+                yield from self._conditions_of(each, cache, apart or len(loop.inside) > 1)
         else:
-            yield f"{held}{where} holds not even one iteration of the innermost loop"
+            yield f"{cache_text}{where}: no layer condition holds, not even for the innermost loop"
 
     def _moved(self, loop: _Loop, capacity_bytes: int, wanted: Sequence[Access]) -> float:
         """Bytes of the lines that `wanted`, accesses of one array, load in one run of `loop`."""
@@ -166,13 +165,13 @@ class Layers:
 
     def _spans(self, access: Access, depth: int) -> list[tuple[int, int, int]]:
         """The first and last value of each index while the loops from `depth` on run, and how many there are."""
-        known = self._known.get((id(access), depth))
-        if known is not None:
-            return known
+        cached = self._known.get((id(access), depth))
+        if cached is not None:
+            return cached
         trips = self._trips(access.loops)
         middle = self._middle(access.loops)
         inner = access.loops[depth:]
-        made = []
+        spans = []
         for axis, place in enumerate(access.places):
             for loop in reversed(inner):
                 # The number of the trip in place of the variable, so that i − ii does not depend on ii.
@@ -189,9 +188,9 @@ class Layers:
                     first, last, distinct = first + min(far, 0), last + max(far, 0), distinct * count
             # The last tile may be cut short: no index leaves its array.
             length = min(last - first + 1, self.shapes[access.array][axis])
-            made.append((first, first + length - 1, min(distinct, length)))
-        self._known[id(access), depth] = made
-        return made
+            spans.append((first, first + length - 1, min(distinct, length)))
+        self._known[id(access), depth] = spans
+        return spans
 
     def _middle(self, loops: Sequence[Nested]) -> dict[str, int]:
         """A value of each loop variable in the middle of its range, outermost first."""

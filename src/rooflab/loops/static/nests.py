@@ -70,13 +70,13 @@ def total(parts: Sequence[tuple[int, tuple[Nested, ...]]]) -> Polynomial:
     Raises:
         NotAffineError: a loop whose trips have no closed form.
     """
-    made = Polynomial({})
+    sum_of_all = Polynomial({})
     for number, loops in parts:
         each = Polynomial.constant(number)
         for loop in reversed(joined(loops)):
             each = _summed(each, loop)
-        made = made + each
-    return made
+        sum_of_all = sum_of_all + each
+    return sum_of_all
 
 
 def joined(loops: tuple[Nested, ...]) -> tuple[Nested, ...]:

@@ -30,10 +30,10 @@ class Polynomial:
         return Polynomial({((name, 1),): 1})
 
     def __add__(self, other: Polynomial | int) -> Polynomial:
-        made = dict(self.terms)
+        terms = dict(self.terms)
         for term, value in _of(other).terms.items():
-            made[term] = made.get(term, Fraction(0)) + value
-        return Polynomial(made)
+            terms[term] = terms.get(term, Fraction(0)) + value
+        return Polynomial(terms)
 
     def __neg__(self) -> Polynomial:
         return Polynomial({term: -value for term, value in self.terms.items()})
@@ -42,12 +42,12 @@ class Polynomial:
         return self + (-_of(other))
 
     def __mul__(self, other: Polynomial | int) -> Polynomial:
-        made: dict[_Term, Fraction] = {}
+        terms: dict[_Term, Fraction] = {}
         for a, x in self.terms.items():
             for b, y in _of(other).terms.items():
                 term = _product(a, b)
-                made[term] = made.get(term, Fraction(0)) + x * y
-        return Polynomial(made)
+                terms[term] = terms.get(term, Fraction(0)) + x * y
+        return Polynomial(terms)
 
     def __pow__(self, power: int) -> Polynomial:
         made = Polynomial.constant(1)
@@ -73,22 +73,22 @@ class Polynomial:
 
     def coefficients(self, name: str) -> list[Polynomial]:
         """What stands at each power of `name`, from 0."""
-        made: dict[int, dict[_Term, Fraction]] = {}
+        by_power: dict[int, dict[_Term, Fraction]] = {}
         for term, value in self.terms.items():
             power = dict(term).get(name, 0)
             rest = tuple(each for each in term if each[0] != name)
-            made.setdefault(power, {})[rest] = value
-        return [Polynomial(made.get(power, {})) for power in range(max(made, default=0) + 1)]
+            by_power.setdefault(power, {})[rest] = value
+        return [Polynomial(by_power.get(power, {})) for power in range(max(by_power, default=0) + 1)]
 
     def put(self, values: Mapping[str, Polynomial]) -> Polynomial:
         """This polynomial with other polynomials in place of names."""
-        made = Polynomial({})
+        replaced = Polynomial({})
         for term, value in self.terms.items():
             part = Polynomial.constant(value)
             for name, power in term:
                 part = part * values.get(name, Polynomial.symbol(name)) ** power
-            made = made + part
-        return made
+            replaced = replaced + part
+        return replaced
 
     def at(self, values: Mapping[str, int]) -> Fraction:
         """The value where every name has one."""
@@ -129,15 +129,15 @@ def quotient(top: Polynomial, bottom: Polynomial) -> Polynomial | None:
     if len(bottom.terms) != 1:
         return None
     ((below, divisor),) = bottom.terms.items()
-    made: dict[_Term, Fraction] = {}
+    terms: dict[_Term, Fraction] = {}
     for term, value in top.terms.items():
         powers = dict(term)
         for name, power in below:
             powers[name] = powers.get(name, 0) - power
         if min(powers.values(), default=0) < 0 or (value / divisor).denominator != 1:
             return None
-        made[tuple(sorted((name, power) for name, power in powers.items() if power))] = value / divisor
-    return Polynomial(made)
+        terms[tuple(sorted((name, power) for name, power in powers.items() if power))] = value / divisor
+    return Polynomial(terms)
 
 
 def _of(value: Polynomial | int) -> Polynomial:

@@ -13,10 +13,10 @@ import numpy as np
 from rooflab.cachesim.level import hierarchy, seen_units
 from rooflab.cachesim.run import final_write_back
 from rooflab.errors import RooflabError
-from rooflab.loops.read.access_patterns import Way
+from rooflab.loops.read.access_patterns import AccessPattern
 from rooflab.loops.read.arguments import Arguments
 from rooflab.loops.read.source import Source
-from rooflab.loops.read.value_types import Kinds
+from rooflab.loops.read.understood import Understood
 from rooflab.loops.twin import run
 from rooflab.machines.cache_levels import Chosen
 from rooflab.types.loop import LineCounts, Trips
@@ -50,20 +50,18 @@ class Counted(NamedTuple):
 
 
 def count(
-    source: Source,
-    kinds: Kinds,
-    arguments: Arguments,
+    loop: Understood,
     caches: Chosen,
-    limit_s: float | None,
+    time_limit_s: float | None,
     warm: bool = True,
     classify: bool = False,
 ) -> Counted:
-    """The twin of `source`, run on `caches` for at most `limit_s` (both runs together).
+    """The twin of `loop`, run on `caches` for at most `time_limit_s` (both runs together).
 
     Args:
-        source, kinds, arguments: of the loop.
+        loop: read and understood.
         caches: to simulate.
-        limit_s: seconds; None for no limit.
+        time_limit_s: seconds; None for no limit.
         warm: run it a second time, on what the first run left in the caches.
         classify: tell compulsory, capacity and conflict misses apart.
 
@@ -72,18 +70,19 @@ def count(
     """
     import time
 
-    made = run.make(source, kinds, arguments)
-    names = [f"{ref.line}: {ref.text}{' =' if ref.write else ''}" for ref in made.text.refs]
-    arrays = [_array_of(ref.array, made.text.swapped) for ref in made.text.refs]
+    source, arguments = loop.source, loop.arguments
+    twin = run.make(loop)
+    names = [f"{ref.line}: {ref.text}{' =' if ref.write else ''}" for ref in twin.text.refs]
+    arrays = [_array_of(ref.array, twin.text.swapped) for ref in twin.text.refs]
     end = max((each.low + each.nbytes for each in arguments.placed), default=1)
     units = _units(arguments, caches.caches[0].unit_bytes) if classify else None
     built = hierarchy.build(caches.caches, references=names, units=units, address_end=end)
     start = time.perf_counter()
-    outcome = run.run(made, source, arguments, built.address, limit_s)
+    outcome = run.run(twin, source, arguments, built.address, time_limit_s)
     took = time.perf_counter() - start
-    accessed = sum(int(outcome.passes[ref.block]) * ref.itemsize for ref in made.text.refs)
-    accesses = sum(int(outcome.passes[ref.block]) for ref in made.text.refs)
-    told: dict[str, Any] = {
+    accessed = sum(int(outcome.passes[ref.block]) * ref.itemsize for ref in twin.text.refs)
+    accesses = sum(int(outcome.passes[ref.block]) for ref in twin.text.refs)
+    described: dict[str, Any] = {
         "arrays": arrays,
         "accesses": accesses,
         "accessed_bytes": accessed,
@@ -91,12 +90,19 @@ def count(
         "seconds": outcome.seconds,
         "complete": not outcome.stopped,
     }
-    first = built.result(source.name, **told)
+    first = built.result(source.name, **described)
     left = final_write_back.dirty_bytes(built)
     again = None
-    if warm and not outcome.stopped and outcome.error is None and (limit_s is None or 2 * took < limit_s):
-        again = _second(made, source, arguments, built, first, told, None if limit_s is None else limit_s - took)
-    return Counted(made, _written_back(first, left), again, outcome)
+    if (
+        warm
+        and not outcome.stopped
+        and outcome.error is None
+        and (time_limit_s is None or 2 * took < time_limit_s)
+    ):
+        again = _second(
+            twin, source, arguments, built, first, described, None if time_limit_s is None else time_limit_s - took
+        )
+    return Counted(twin, _written_back(first, left), again, outcome)
 
 
 def _units(arguments: Arguments, unit_bytes: int) -> int:
@@ -115,19 +121,19 @@ def _units(arguments: Arguments, unit_bytes: int) -> int:
 
 
 def _second(
-    made: run.Twin,
+    twin: run.Twin,
     source: Source,
     arguments: Arguments,
     built: hierarchy.Hierarchy,
     first: Simulation,
-    told: dict[str, Any],
-    limit_s: float | None,
+    described: dict[str, Any],
+    time_limit_s: float | None,
 ) -> Simulation | None:
     """The counts of a run after the first: what a loop that is run again and again asks for."""
-    outcome = run.run(made, source, arguments, built.address, limit_s)
+    outcome = run.run(twin, source, arguments, built.address, time_limit_s)
     if outcome.stopped:
         return None
-    both = built.result(source.name, **told)
+    both = built.result(source.name, **described)
     levels = [
         msgspec.structs.replace(
             after,
@@ -143,8 +149,8 @@ def _second(
 
 
 def _less(after: Any, before: Any) -> dict[str, int]:
-    told = _TOTALS if after.compulsory is None else (*_TOTALS, *_KINDS)
-    return {name: getattr(after, name) - getattr(before, name) for name in told}
+    fields = _TOTALS if after.compulsory is None else (*_TOTALS, *_KINDS)
+    return {name: getattr(after, name) - getattr(before, name) for name in fields}
 
 
 def _written_back(first: Simulation, left: tuple[int, ...]) -> Simulation:
@@ -156,8 +162,8 @@ def _written_back(first: Simulation, left: tuple[int, ...]) -> Simulation:
         )
         for level, nbytes in zip(first.levels, left, strict=True)
     ]
-    said = "lines that are dirty when the loop ends are written back then, and counted"
-    return msgspec.structs.replace(first, levels=tuple(levels), assumptions=(*first.assumptions, said))
+    assumption = "lines that are dirty when the loop ends are written back then, and counted"
+    return msgspec.structs.replace(first, levels=tuple(levels), assumptions=(*first.assumptions, assumption))
 
 
 def _array_of(name: str, swapped: frozenset[str]) -> str:
@@ -207,9 +213,9 @@ def _by_kind(counted: Counted, line: int, kind: str) -> dict[str, int]:
     }
 
 
-def irregular(counted: Counted, way: Way) -> dict[str, int]:
-    """Misses of a warm run (else of the first) by the accesses that move that way, by cache level."""
-    chosen = [ref for ref in counted.twin.text.refs if ref.way == way]
+def irregular(counted: Counted, pattern: AccessPattern) -> dict[str, int]:
+    """Misses of a warm run (else of the first) by the accesses of that pattern, by cache level."""
+    chosen = [ref for ref in counted.twin.text.refs if ref.pattern == pattern]
     return _by_level(counted, {ref.number: 1.0 for ref in chosen})
 
 
@@ -220,14 +226,14 @@ def strided(counted: Counted, source: Source) -> dict[str, int]:
     """
     text = counted.twin.text
     within = _within_tiles(source)
-    shares = {ref.number: 1.0 for ref in text.refs if ref.way == "stride"}
+    shares = {ref.number: 1.0 for ref in text.refs if ref.pattern == "stride"}
     for loop in text.innermost:
         if loop.line not in within:
             continue
         around = 0 if loop.parent is None else text.loops[loop.parent].block
         trips = int(counted.passes[loop.block]) / max(1, int(counted.passes[around]))
         for ref in text.refs:
-            if ref.way == "stream" and text.owners[ref.block] == loop.number:
+            if ref.pattern == "stream" and text.owners[ref.block] == loop.number:
                 lines = trips * ref.itemsize / counted.simulation.levels[0].cache.line_bytes
                 shares[ref.number] = min(1.0, _LINES_TO_FORESEE / max(lines, 1.0))
     return _by_level(counted, shares)
@@ -235,11 +241,11 @@ def strided(counted: Counted, source: Source) -> dict[str, int]:
 
 def _within_tiles(source: Source) -> set[int]:
     """Lines of the loops that begin where a loop of larger steps around them stands: for i in range(ii, …)."""
-    made = set()
+    inside = set()
     for tile in ast.walk(source.tree):
         if isinstance(tile, ast.For) and isinstance(tile.iter, ast.Call) and len(tile.iter.args) == 3:
             start = ast.unparse(tile.target)
-            made |= {
+            inside |= {
                 each.lineno
                 for each in ast.walk(tile)
                 if isinstance(each, ast.For)
@@ -247,7 +253,7 @@ def _within_tiles(source: Source) -> set[int]:
                 and len(each.iter.args) > 1
                 and ast.unparse(each.iter.args[0]) == start
             }
-    return made
+    return inside
 
 
 def _by_level(counted: Counted, shares: Mapping[int, float]) -> dict[str, int]:
@@ -260,16 +266,16 @@ def _by_level(counted: Counted, shares: Mapping[int, float]) -> dict[str, int]:
 
 def scattered_bytes(counted: Counted, arguments: Arguments) -> int:
     """Bytes of the largest array whose elements are picked by data: what random accesses lie within."""
-    names = {ref.array for ref in counted.twin.text.refs if ref.way in ("gather", "chase")}
+    names = {ref.array for ref in counted.twin.text.refs if ref.pattern in ("gather", "chase")}
     return max((each.nbytes for each in arguments.placed if each.name in names), default=0)
 
 
 def loops(counted: Counted) -> tuple[Trips, ...]:
     """The loops of the source and their trips."""
-    known = counted.twin.text.loops
+    loops_of_text = counted.twin.text.loops
 
     def depth(number: int | None) -> int:
-        return 0 if number is None else 1 + depth(known[number].parent)
+        return 0 if number is None else 1 + depth(loops_of_text[number].parent)
 
     return tuple(
         Trips(
@@ -278,5 +284,5 @@ def loops(counted: Counted) -> tuple[Trips, ...]:
             trips=int(counted.passes[each.block]),
             depth=depth(each.parent),
         )
-        for each in known
+        for each in loops_of_text
     )

@@ -38,12 +38,12 @@ def folder() -> Path:
 def preamble(source: Source) -> str:
     """The imports and constants that the body of `source` needs."""
     lines = ["import math", "import numba", "import numpy as np", "from numba import njit, prange"]
-    for name, known in source.modules.items():
-        if known in ("prange", "range") or "." not in known:
-            if name != known:
-                lines.append(f"{name} = {known}")
+    for name, module_name in source.modules.items():
+        if module_name in ("prange", "range") or "." not in module_name:
+            if name != module_name:
+                lines.append(f"{name} = {module_name}")
         else:
-            lines.append(f"{name} = {known}")
+            lines.append(f"{name} = {module_name}")
     for name, value in source.constants.items():
         lines.append(f"{name} = {_written(value)}")
     return "\n".join(lines) + "\n"
@@ -52,13 +52,13 @@ def preamble(source: Source) -> str:
 def _written(value: Any) -> str:
     """`value` as Python writes it; repr of inf and nan is none."""
     if isinstance(value, complex):
-        made = f"complex({_written(float(value.real))}, {_written(float(value.imag))})"
+        text = f"complex({_written(float(value.real))}, {_written(float(value.imag))})"
     elif isinstance(value, (float, np.floating)):
-        made = f"float({str(float(value))!r})" if not np.isfinite(value) else repr(float(value))
+        text = f"float({str(float(value))!r})" if not np.isfinite(value) else repr(float(value))
     else:
         return repr(value)
     kind = type(value).__name__
-    return made if kind in ("float", "complex") else f"np.{kind}({made})"
+    return text if kind in ("float", "complex") else f"np.{kind}({text})"
 
 
 def module(name: str, text: str, key: str = "") -> ModuleType:
@@ -71,19 +71,19 @@ def module(name: str, text: str, key: str = "") -> ModuleType:
     """
     digest = hashlib.sha256(f"{key}\n{text}".encode()).hexdigest()[:20]
     path = folder() / f"{name}_{digest}.py"
-    known = sys.modules.get(f"rooflab_{path.stem}")
-    if known is not None:
-        return known
+    loaded = sys.modules.get(f"rooflab_{path.stem}")
+    if loaded is not None:
+        return loaded
     if not path.exists():
         _write(path, text)
     spec = importlib.util.spec_from_file_location(f"rooflab_{path.stem}", path)
     assert spec is not None
     assert spec.loader is not None
-    made = importlib.util.module_from_spec(spec)
+    fresh = importlib.util.module_from_spec(spec)
     # numba looks the function's module up by name.
-    sys.modules[spec.name] = made
-    spec.loader.exec_module(made)
-    return made
+    sys.modules[spec.name] = fresh
+    spec.loader.exec_module(fresh)
+    return fresh
 
 
 def _write(path: Path, text: str) -> None:

@@ -17,7 +17,7 @@ from rooflab.cachesim.native.compile import source_digest
 from rooflab.loops.read.arguments import Arguments
 from rooflab.loops.read.source import Source
 from rooflab.loops.read.twin_text import Text
-from rooflab.loops.read.value_types import Kinds
+from rooflab.loops.read.understood import Understood
 from rooflab.loops.twin import generated_files, hooks, write
 
 _HEADER = """\
@@ -59,24 +59,25 @@ class Twin(NamedTuple):
     text: Text
 
 
-def make(source: Source, kinds: Kinds, arguments: Arguments) -> Twin:
-    """The twin of `source` for these arguments, compiled on its first run or found compiled on disk."""
-    text = write.write(source, kinds, arguments.layouts)
+def make(loop: Understood) -> Twin:
+    """The twin of `loop` for its arguments, compiled on its first run or found compiled on disk."""
+    source = loop.source
+    text = write.write(source, loop.value_types, loop.arguments.layouts)
     whole = "".join((generated_files.preamble(source), _HEADER, text.text))
     # Both are inlined into it.
     key = source_digest() + Path(hooks.__file__).read_text("utf-8")
     return Twin(generated_files.module(f"twin_{source.name}", whole, key).twin, text)
 
 
-def run(twin: Twin, source: Source, arguments: Arguments, state: int, limit_s: float | None) -> Outcome:
-    """Run the twin on copies of the arguments for at most `limit_s`, its accesses going to the simulator.
+def run(twin: Twin, source: Source, arguments: Arguments, state: int, time_limit_s: float | None) -> Outcome:
+    """Run the twin on copies of the arguments for at most `time_limit_s`, its accesses going to the simulator.
 
     Args:
         twin: to run.
         source: of the loop.
         arguments: of the loop.
         state: address of the built hierarchy; its counters go on from where they are.
-        limit_s: seconds after which the run is stopped and its counts are partial; None for no limit.
+        time_limit_s: seconds after which the run is stopped and its counts are partial; None for no limit.
 
     Raises:
         KeyboardInterrupt: Ctrl-C; the twin has stopped then.
@@ -85,11 +86,11 @@ def run(twin: Twin, source: Source, arguments: Arguments, state: int, limit_s: f
     events = np.zeros(hooks.VARIABLES + max(1, len(twin.text.loops)), np.int64)
     outputs = arguments.copied(_written(twin.text, arguments))
     bases = tuple(each.address for each in arguments.placed)
-    given = (*outputs, bases, state, passes.ctypes.data, events.ctypes.data)
+    handed_over = (*outputs, bases, state, passes.ctypes.data, events.ctypes.data)
     # Compiled here, before the clock runs.
-    twin.function.compile(tuple(typeof(value) for value in given))
+    twin.function.compile(tuple(typeof(value) for value in handed_over))
     begun = time.perf_counter()
-    result, failed = _bounded(lambda: twin.function(*given), events, limit_s)
+    result, failed = _bounded(lambda: twin.function(*handed_over), events, time_limit_s)
     seconds = time.perf_counter() - begun
     stopped = isinstance(failed, InterruptedError)
     within = int(events[hooks.AT]) if stopped else None
@@ -113,9 +114,9 @@ def _written(text: Text, arguments: Arguments) -> Collection[str] | None:
 
 
 def _bounded(
-    call: Callable[[], Any], events: np.ndarray, limit_s: float | None
+    call: Callable[[], Any], events: np.ndarray, time_limit_s: float | None
 ) -> tuple[Any, BaseException | None]:
-    """What `call` returned or raised, in a thread that is told to stop after `limit_s`, or by Ctrl-C."""
+    """What `call` returned or raised, in a thread that is told to stop after `time_limit_s`, or by Ctrl-C."""
     held: list[Any] = [None, None]
 
     def work() -> None:
@@ -128,7 +129,7 @@ def _bounded(
     thread = threading.Thread(target=work, name="rooflab-twin", daemon=True)
     thread.start()
     try:
-        thread.join(None if limit_s is None else min(limit_s, threading.TIMEOUT_MAX))
+        thread.join(None if time_limit_s is None else min(time_limit_s, threading.TIMEOUT_MAX))
     finally:
         events[hooks.STOP] = 1
         thread.join()
@@ -137,17 +138,17 @@ def _bounded(
 
 def _where(text: Text, events: np.ndarray, passes: np.ndarray, within: int | None, block: int) -> str:
     """The variables of loop `within` and those around it, outermost first; of an outermost while its trip."""
-    said: list[str] = []
+    places: list[str] = []
     while within is not None:
         loop = text.loops[within]
         if loop.variable:
-            said.insert(0, f"{loop.variable} = {int(events[hooks.VARIABLES + loop.number])}")
+            places.insert(0, f"{loop.variable} = {int(events[hooks.VARIABLES + loop.number])}")
         elif loop.parent is None:
             # Its test runs before its body, in a block of its own, for the trip to come.
             trip = int(passes[loop.block]) + (block < loop.block)
-            said.insert(0, f"trip {trip:,} of while (line {loop.line})")
+            places.insert(0, f"trip {trip:,} of while (line {loop.line})")
         within = loop.parent
-    return ", ".join(said)
+    return ", ".join(places)
 
 
 def _raised(source: Source, failed: BaseException) -> str:
@@ -155,9 +156,9 @@ def _raised(source: Source, failed: BaseException) -> str:
     frames = traceback.extract_tb(failed.__traceback__)
     text = frames[-1].line if frames else None
     statements = [each for each in ast.walk(source.tree) if isinstance(each, ast.stmt)]
-    said = next((each for each in statements if ast.unparse(each).partition("\n")[0] == text), source.tree)
+    statement = next((each for each in statements if ast.unparse(each).partition("\n")[0] == text), source.tree)
     reason = f": {failed}" if str(failed).strip() else ""
-    return f"{source.at(said)}: {source.name} stops with {type(failed).__name__}{reason}"
+    return f"{source.at(statement)}: {source.name} stops with {type(failed).__name__}{reason}"
 
 
 def _outside(text: Text, source: Source, events: np.ndarray, where: str) -> str:
@@ -172,10 +173,10 @@ def _outside(text: Text, source: Source, events: np.ndarray, where: str) -> str:
 
 def by_line(text: Text, passes: np.ndarray) -> Mapping[int, dict[tuple[str, str], int]]:
     """FLOP of each line by (engine, number format)."""
-    made: dict[int, dict[tuple[str, str], int]] = {}
+    counts: dict[int, dict[tuple[str, str], int]] = {}
     for (block, line), counted in text.flop.items():
         for each in counted:
-            held = made.setdefault(line, {})
+            held = counts.setdefault(line, {})
             key = (each.engine, each.dtype)
             held[key] = held.get(key, 0) + each.times * int(passes[block])
-    return made
+    return counts

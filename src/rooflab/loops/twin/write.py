@@ -16,11 +16,11 @@ from rooflab.loops.read.access_patterns import Patterns
 from rooflab.loops.read.language import refuse
 from rooflab.loops.read.source import Source
 from rooflab.loops.read.twin_text import Layout, Loop, Ref, Text
-from rooflab.loops.read.value_types import Array, Flop, Kinds, indices, root
+from rooflab.loops.read.value_types import Array, Flop, ValueTypes, indices, root
 from rooflab.loops.twin.branches import leaves, unchained
 
 
-def write(source: Source, kinds: Kinds, layouts: Mapping[str, Layout]) -> Text:
+def write(source: Source, types: ValueTypes, layouts: Mapping[str, Layout]) -> Text:
     """The twin of `source`.
 
     Its arguments are those of `source`, then the arrays' addresses, the simulator's state, and the addresses
@@ -29,13 +29,13 @@ def write(source: Source, kinds: Kinds, layouts: Mapping[str, Layout]) -> Text:
     Raises:
         RooflabError: an access with too few or too many indices.
     """
-    return _Writer(source, kinds, layouts).whole()
+    return _Writer(source, types, layouts).whole()
 
 
 class _Writer:
-    def __init__(self, source: Source, kinds: Kinds, layouts: Mapping[str, Layout]) -> None:
-        self.source, self.kinds, self.layouts = source, kinds, layouts
-        self.ways = Patterns(source, kinds)
+    def __init__(self, source: Source, types: ValueTypes, layouts: Mapping[str, Layout]) -> None:
+        self.source, self.value_types, self.layouts = source, types, layouts
+        self.patterns = Patterns(source, types)
         self.lines: list[str] = []
         self.depth = 1
         self.refs: list[Ref] = []
@@ -48,7 +48,7 @@ class _Writer:
         self.inside: list[int] = []
 
     def whole(self) -> Text:
-        arrays = {name: self.kinds.names[name] for name in self.layouts}
+        arrays = {name: self.value_types.names[name] for name in self.layouts}
         names = ", ".join((*self.source.parameters, "_rlB", "_rlS", "_rlN", "_rlE"))
         for number, (name, array) in enumerate(arrays.items()):
             assert isinstance(array, Array)
@@ -168,7 +168,7 @@ class _Writer:
 
     def _swap(self, target: ast.Tuple, value: ast.expr) -> bool:
         """Let arrays change places, and all that was hoisted of them; False where they are no arrays."""
-        first = self.kinds.array(target.elts[0])
+        first = self.value_types.array(target.elts[0])
         if first is None or not isinstance(value, ast.Tuple):
             return False
         left, right = [ast.unparse(e) for e in target.elts], [ast.unparse(e) for e in value.elts]
@@ -183,20 +183,20 @@ class _Writer:
         if isinstance(target, ast.Tuple):
             return "".join(f"{self._target(each)}, " for each in target.elts)
         if isinstance(target, ast.Subscript):
-            made, address = self._access(target)
+            written, address = self._access(target)
             self._report(target, address, write=True)
-            return ast.unparse(made)
+            return ast.unparse(written)
         return ast.unparse(target)
 
     def _augmented(self, node: ast.AugAssign) -> None:
         operator = ast.BinOp(copy.copy(node.target), node.op, node.value)
         if isinstance(node.target, ast.Subscript):
-            made, address = self._access(node.target)
+            written, address = self._access(node.target)
             self._report(node.target, address, write=False)
             value = self._expression(node.value)
             self._count(ast.copy_location(operator, node))
             self._report(node.target, address, write=True)
-            self._line(ast.unparse(ast.AugAssign(made, node.op, value)))
+            self._line(ast.unparse(ast.AugAssign(written, node.op, value)))
         else:
             value = self._expression(node.value)
             self._count(ast.copy_location(operator, node))
@@ -220,30 +220,31 @@ class _Writer:
     def _expression(self, node: ast.expr) -> ast.expr:
         """`node` with its loads reported and its FLOP counted, in the order in which Python evaluates it."""
         match node:
-            case ast.Subscript() if self.kinds.array(root(node)) is not None:
-                made, address = self._access(node)
+            case ast.Subscript() if self.value_types.array(root(node)) is not None:
+                copied, address = self._access(node)
                 self._report(node, address, write=False)
-                return made
+                return copied
             case ast.BoolOp() if any(self._matters(each) for each in node.values[1:]):
                 return self._short_circuit(node)
             case ast.IfExp() if self._matters(node.body) or self._matters(node.orelse):
                 return self._conditional(node)
             case ast.Compare() if len(node.ops) > 1 and any(self._matters(each) for each in node.comparators[1:]):
                 return self._expression(unchained(node))
-        made = copy.copy(node)
+        copied = copy.copy(node)
         for field, value in ast.iter_fields(node):
             if isinstance(value, list):
                 items = [self._expression(each) if isinstance(each, ast.expr) else each for each in value]
-                setattr(made, field, items)
+                setattr(copied, field, items)
             elif isinstance(value, ast.expr) and field != "func":
-                setattr(made, field, self._expression(value))
+                setattr(copied, field, self._expression(value))
         self._count(node)
-        return made
+        return copied
 
     def _matters(self, node: ast.expr) -> bool:
         """Whether evaluating `node` is an access or FLOP."""
         return any(
-            (isinstance(each, ast.Subscript) and self.kinds.array(root(each)) is not None) or self.kinds.flop(each)
+            (isinstance(each, ast.Subscript) and self.value_types.array(root(each)) is not None)
+            or self.value_types.flop(each)
             for each in ast.walk(node)
         )
 
@@ -279,25 +280,25 @@ class _Writer:
 
     def _access(self, node: ast.Subscript) -> tuple[ast.Subscript, str]:
         """The access as it is to be executed, and its address, after its bounds were checked."""
-        base, given = root(node), indices(node)
+        base, index_nodes = root(node), indices(node)
         assert isinstance(base, ast.Name)
-        array = self.kinds.array(base)
+        array = self.value_types.array(base)
         assert array is not None
-        if len(given) != array.ndim:
+        if len(index_nodes) != array.ndim:
             refuse(
                 self.source,
                 node,
-                f"{ast.unparse(node)}: {len(given)} of {array.ndim} indices; a row or plane"
+                f"{ast.unparse(node)}: {len(index_nodes)} of {array.ndim} indices; a row or plane"
                 " is a loop that cannot be seen: give all indices",
             )
-        made = [self._expression(each) for each in given]
+        places = [self._expression(each) for each in index_nodes]
         terms = [f"_rlb_{base.id}"]
         number = len(self.refs)
-        for axis, index in enumerate(made):
+        for axis, index in enumerate(places):
             name = self._checked(index, base.id, axis, number)
             last = axis == array.ndim - 1 and self.layouts[base.id].unit
             terms.append(f"{name} * {array.itemsize if last else f'_rls{axis}_{base.id}'}")
-        within = ast.Tuple(made, ast.Load()) if len(made) > 1 else made[0]
+        within = ast.Tuple(places, ast.Load()) if len(places) > 1 else places[0]
         return ast.Subscript(base, within, node.ctx), " + ".join(terms)
 
     def _checked(self, index: ast.expr, array: str, axis: int, number: int) -> str:
@@ -314,17 +315,17 @@ class _Writer:
     def _report(self, node: ast.Subscript, address: str, *, write: bool) -> None:
         base, number = root(node), len(self.refs)
         assert isinstance(base, ast.Name)
-        array = self.kinds.array(base)
+        array = self.value_types.array(base)
         assert array is not None
         variable = self.loops[self.inside[-1]].variable if self.inside else ""
-        way = self.ways.of(node, variable, self.layouts[base.id].unit)
-        ref = Ref(number, base.id, node.lineno, ast.unparse(node), write, array.itemsize, self.block, way)
+        pattern = self.patterns.of(node, variable, self.layouts[base.id].unit)
+        ref = Ref(number, base.id, node.lineno, ast.unparse(node), write, array.itemsize, self.block, pattern)
         self.refs.append(ref)
         call = "_rl_access" if self.layouts[base.id].split else "_rl_within"
         request = "_rl_STORE" if write else "_rl_LOAD"
         self._line(f"{call}(_rlV, {address}, {array.itemsize}, {request}, {number})")
 
     def _count(self, node: ast.AST) -> None:
-        for each in self.kinds.flop(node):
+        for each in self.value_types.flop(node):
             held = self.flop.setdefault((self.block, getattr(node, "lineno", 0)), Counter())
             held[each.engine, each.dtype] += each.times
