@@ -2,26 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
-
 import pytest
+from support.loops import kernels as loop_kernels
+from support.loops import oracle as loop_oracle
 
 from rooflab.types.simulation import Cache
-
-HERE = Path(__file__).parent
-
-
-def _load(name):
-    # The modules beside the tests: pytest's importlib mode does not put their folder on the path.
-    full = f"loops_{name}"
-    if full not in sys.modules:
-        spec = importlib.util.spec_from_file_location(full, HERE / f"{name}.py")
-        sys.modules[full] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[full])
-    return sys.modules[full]
-
 
 @pytest.fixture(scope="session", autouse=True)
 def _own_cache(tmp_path_factory):
@@ -33,12 +18,12 @@ def _own_cache(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def kernels():
-    return _load("kernels")
+    return loop_kernels
 
 
 @pytest.fixture(scope="session")
 def oracle():
-    return _load("oracle")
+    return loop_oracle
 
 
 @pytest.fixture(scope="session")

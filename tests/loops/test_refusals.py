@@ -8,10 +8,8 @@ import warnings
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import rooflab
-from rooflab.cli import cli
 from rooflab.errors import MissingExtraError, RooflabError
 from rooflab.loops.read import source
 
@@ -44,20 +42,19 @@ def test_names_of_python_are_not_asked_of_numpy(small):
 
 
 @pytest.mark.parametrize(
-    ("library", "kind", "said"),
+    ("library", "said"),
     [
-        ("jax", MissingExtraError, "needs jax: python -m pip install 'rooflab[jax]'"),
-        ("nowhere_to_be_found", RooflabError, "No module named 'nowhere_to_be_found'"),
+        ("jax", "needs jax: python -m pip install 'rooflab[jax]'"),
+        ("nowhere_to_be_found", "No module named 'nowhere_to_be_found'"),
     ],
 )
-@pytest.mark.parametrize("command", [("loop", "--n", "5"), ("analyze",)], ids=lambda words: words[0])
-def test_a_file_that_imports_what_is_not_installed(tmp_path, monkeypatch, library, kind, said, command):
+@pytest.mark.parametrize("words", [("loop", "--n", "5"), ("analyze",)], ids=lambda words: words[0])
+def test_a_file_that_imports_what_is_not_installed(refused, tmp_path, monkeypatch, library, said, words):
     # None in sys.modules: as if it were not installed
     if library == "jax":
         monkeypatch.setitem(sys.modules, library, None)
     path = tmp_path / "asks.py"
     path.write_text(f"import {library}\n\ndef f(a):\n    a[0] = 1.0\n", "utf-8")
-    done = CliRunner().invoke(cli, [command[0], f"{path}:f", *command[1:]])
-    assert isinstance(done.exception, kind), done.output
-    assert said in str(done.exception)
-    assert f"{path}" in str(done.exception)
+    line = refused(words[0], f"{path}:f", *words[1:])
+    assert said in line
+    assert f"{path}" in line

@@ -154,9 +154,9 @@ def test_arguments_that_a_loop_cannot_take(written, args, said):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"limit_s": 0}, "limit_s is 0, expected seconds above zero"),
-        ({"limit_s": float("nan")}, "limit_s is nan, expected seconds above zero"),
-        ({"limit_s": "x"}, "limit_s is 'x', expected seconds above zero"),
+        ({"time_limit_s": 0}, "time_limit_s is 0, expected a positive number of seconds"),
+        ({"time_limit_s": float("nan")}, "time_limit_s is nan, expected a positive number of seconds"),
+        ({"time_limit_s": "x"}, "time_limit_s is 'x', expected a positive number of seconds"),
         ({"levels": []}, "levels is empty, expected at least one Cache"),
         ({"levels": [3]}, r"levels\[0\] is 3, expected such as Cache\(32 \* 1024, 8\)"),
         ({"machine": 3}, "machine is 3, expected a Machine, or a name or file of one"),
