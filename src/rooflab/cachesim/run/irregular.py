@@ -72,13 +72,8 @@ def _chase(state, table):
     # items (Hull and Dobell: multiplier 5 mod 8, odd increment), those above `items` left out.
     # The item to begin with is in the table, and the next one is left there for the slice that goes on.
     view = open_state(state)
-    items, count, seed, stride, bits = (
-        load(table, 0),
-        load(table, 1),
-        load(table, 2),
-        load(table, 3),
-        load(table, 4),
-    )
+    items, count, seed = load(table, 0), load(table, 1), load(table, 2)
+    stride, bits = load(table, 3), load(table, 4)
     mask, at = (1 << bits) - 1, load(table, 5)
     multiplier, increment = (mixed(seed) & mask) // 8 * 8 + 5, (mixed(seed + 1) & mask) | 1
     for _ in range(count):
@@ -153,13 +148,8 @@ def _pagerank(state, table):
     view = open_state(state)
     vertices, each, seed, iterations = load(table, 0), load(table, 1), load(table, 2), load(table, 3)
     bits, skew = load(table, 4), load(table, 5)
-    pointers, sources, degrees, rank, new = (
-        load(table, 6),
-        load(table, 7),
-        load(table, 8),
-        load(table, 9),
-        load(table, 10),
-    )
+    pointers, sources, degrees = load(table, 6), load(table, 7), load(table, 8)
+    rank, new = load(table, 9), load(table, 10)
     for sweep in range(iterations):
         old, fresh = (rank, new) if sweep & 1 == 0 else (new, rank)
         flip = 0 if sweep & 1 == 0 else 2

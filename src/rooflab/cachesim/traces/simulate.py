@@ -86,7 +86,7 @@ def simulate_trace(
         accesses=read.accesses,
         accessed_bytes=read.accessed_bytes,
         dropped=read.dropped,
-        assumptions=(*assumptions, *read.said),
+        assumptions=(*assumptions, *read.notes),
         seconds=read.seconds,
         complete=read.complete,
     )
@@ -129,7 +129,7 @@ class _Read(NamedTuple):
     accesses: int
     accessed_bytes: int
     dropped: dict[str, int]
-    said: tuple[str, ...]
+    notes: tuple[str, ...]
     complete: bool
     seconds: float
 
@@ -160,7 +160,7 @@ def _through(path: Path, address: int, settings: Settings, room: seen_units.Grow
         looks = f"no line reads as {chosen} ({_LOOKS[chosen]})"
         raise FileError(f"{path}: {looks}; {files.what(file.head)}")
     by_reason = {why: number for why, number in zip(REASONS, dropped, strict=True) if number}
-    notes = _said(chosen, settings.instructions, settings.item_bytes, skipped)
+    notes = _notes(chosen, settings.instructions, settings.item_bytes, skipped)
     return _Read(accesses, nbytes, by_reason, notes, complete, seconds)
 
 
@@ -197,7 +197,7 @@ class ParsedBatches:
         return int(self._words[:count].max(initial=0)) >> BYTES_SHIFT
 
 
-def _said(chosen: str, instructions: str, item_bytes: int, skipped: int) -> tuple[str, ...]:
+def _notes(chosen: str, instructions: str, item_bytes: int, skipped: int) -> tuple[str, ...]:
     notes = [f"read as {chosen}"]
     if chosen in ("din", "champsim"):
         notes.append(f"every access taken as {item_bytes} bytes: {chosen} does not say")
