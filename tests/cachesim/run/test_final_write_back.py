@@ -54,11 +54,7 @@ traces = st.lists(
 )
 
 
-@pytest.mark.parametrize(
-    "levels",
-    [*HIERARCHIES[:-1], pytest.param(HIERARCHIES[-1], marks=pytest.mark.slow)],
-    ids=range(len(HIERARCHIES)),
-)
+@pytest.mark.parametrize("levels", HIERARCHIES, ids=range(len(HIERARCHIES)))
 @given(trace=traces)
 @settings(max_examples=60, deadline=None)
 def test_what_is_left_equals_what_the_oracle_holds(levels, trace):
