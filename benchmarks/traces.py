@@ -47,9 +47,9 @@ def main() -> None:
 
 def parse(path: Path, name: str) -> None:
     """Read the trace at `path` and note its accesses, as a simulation does before it makes them."""
-    noted = simulate.Noted(name, simulate.Settings(name, "skip", 8))
+    parsed = simulate.ParsedBatches(name, simulate.Settings(name, "skip", 8))
     with files.opened(path) as file:
-        for _ in noted.batches(file):
+        for _ in parsed.batches(file):
             pass
 
 

@@ -27,7 +27,7 @@ QLRU = [
 ]
 
 
-def plainly(levels, tlbs, trace):
+def by_oracle(levels, tlbs, trace):
     """Every counter of every level and TLB after `trace`, by the oracle."""
     chains = []
     for caches in (levels, tlbs):
@@ -121,7 +121,7 @@ def hierarchies(draw):
 @settings(max_examples=400)
 def test_every_counter_equals_the_oracles(levels, trace, buffers):
     tlbs = [tlb(2), tlb(8, 4)][:buffers]
-    assert compiled(levels, tlbs, trace) == plainly(levels, tlbs, trace)
+    assert compiled(levels, tlbs, trace) == by_oracle(levels, tlbs, trace)
 
 
 @pytest.mark.slow
@@ -129,7 +129,7 @@ def test_every_counter_equals_the_oracles(levels, trace, buffers):
 @settings(max_examples=400)
 def test_without_classification_the_rest_is_the_same(levels, trace):
     # The first level has a last-line slot for each set here, and only one above: another path.
-    wanted = plainly(levels, [], trace)
+    wanted = by_oracle(levels, [], trace)
     found = compiled(levels, [], trace, classify=False)
     for one, other in zip(found, wanted, strict=True):
         assert {f: one[f] for f in PLAIN} == {f: other[f] for f in PLAIN}
@@ -145,7 +145,7 @@ POLICIES = ["lru", "plru", *(pytest.param(name, marks=pytest.mark.slow) for name
 def test_plain_write_back_levels(policy, trace, repeats):
     levels = [Cache(1024, 4, 64, policy), Cache(4096, 4, 64, policy, inclusion="inclusive")]
     trace = trace * repeats
-    found, wanted = compiled(levels, [], trace, classify=False), plainly(levels, [], trace)
+    found, wanted = compiled(levels, [], trace, classify=False), by_oracle(levels, [], trace)
     for one, other in zip(found, wanted, strict=True):
         assert {f: one[f] for f in PLAIN} == {f: other[f] for f in PLAIN}
 
@@ -177,7 +177,7 @@ def test_fused_levels_count_what_the_oracle_counts(narrow, levels, trace, repeat
     if narrow:  # entries of 32 bits know loads and stores alone
         trace = [(op & 1, *rest) for op, *rest in trace]
     found = compiled(levels, [], trace, classify=False, address_end=1 << 22 if narrow else None)
-    for one, other in zip(found, plainly(levels, [], trace), strict=True):
+    for one, other in zip(found, by_oracle(levels, [], trace), strict=True):
         assert {f: one[f] for f in PLAIN} == {f: other[f] for f in PLAIN}
 
 

@@ -20,7 +20,7 @@ LINE = ("upgrades", "invalidations", "downgrades", "true_sharing", "false_sharin
 ITEMS = 96
 
 
-def plainly(streams, cores, levels, protocol, quantum, costs):
+def by_oracle(streams, cores, levels, protocol, quantum, costs):
     """Every counter by the oracle, and the time of each core."""
     oracle = Cores(len(cores), levels, protocol == "moesi", costs)
     size, part = levels[0].line_bytes, max(levels[0].line_bytes // 64, 1)
@@ -38,7 +38,7 @@ def plainly(streams, cores, levels, protocol, quantum, costs):
     return oracle.n, turns.clock
 
 
-def told(n, cores, depth, shared, lines):
+def expected_counts(n, cores, depth, shared, lines):
     """The oracle's counters in the order of `counted`."""
     found = [[n[what, core] for what in CORE] for core in range(cores)]
     found += [[n[what, core, k] for what in LEVEL] for core in range(cores) for k in range(depth)]
@@ -119,8 +119,8 @@ def check_every_counter(cores, levels, protocol, quantum, item):
     streams = stream.listed(cores, arrays=sizes, item_bytes={"a": item}, align_bytes=8)
     timed = paired if quantum is None else None
     found = simulate.simulate(streams, levels, protocol=protocol, quantum=quantum, costs=timed)
-    n, clock = plainly(streams, cores, levels, protocol, quantum, costs)
-    assert counted(found) == told(n, len(cores), depth, shared, [line.line for line in found.lines])
+    n, clock = by_oracle(streams, cores, levels, protocol, quantum, costs)
+    assert counted(found) == expected_counts(n, len(cores), depth, shared, [line.line for line in found.lines])
     assert [core.time for core in found.cores] == (clock if timed else [None] * len(cores))
     for what in LINE:
         assert sum(getattr(array, what) for array in found.arrays) == sum(n[what, c] for c in range(len(cores)))

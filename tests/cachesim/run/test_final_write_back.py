@@ -24,7 +24,7 @@ HIERARCHIES = [
 ]
 
 
-def plainly(levels, trace):
+def by_oracle(levels, trace):
     """(lines, bytes) that each level writes at the end, from the oracle's sets."""
     far = None
     chain = []
@@ -54,11 +54,7 @@ traces = st.lists(
 )
 
 
-@pytest.mark.parametrize(
-    "levels",
-    [*HIERARCHIES[:-1], pytest.param(HIERARCHIES[-1], marks=pytest.mark.slow)],
-    ids=range(len(HIERARCHIES)),
-)
+@pytest.mark.parametrize("levels", HIERARCHIES, ids=range(len(HIERARCHIES)))
 @given(trace=traces)
 @settings(max_examples=60, deadline=None)
 def test_what_is_left_equals_what_the_oracle_holds(levels, trace):
@@ -72,7 +68,7 @@ def test_what_is_left_equals_what_the_oracle_holds(levels, trace):
         (b.writebacks - a.writebacks, b.write_bytes - a.write_bytes)
         for a, b in zip(before.levels, after.levels, strict=True)
     ]
-    assert found == plainly(levels, trace)
+    assert found == by_oracle(levels, trace)
     assert final_write_back.dirty_bytes(built) == tuple(nbytes for _, nbytes in found)
     for a, b in zip(before.levels, after.levels, strict=True):
         assert (a.hits, a.misses, a.evictions, a.read_bytes) == (b.hits, b.misses, b.evictions, b.read_bytes)

@@ -105,7 +105,7 @@ def ask(system, depth, level, request, line, dirty):
 
 @njit(**OPTIONS)
 def forget_last_line(level, line):
-    """Let the first level's last lines no longer say that the line is there, or clean or dirty."""
+    """Let the first level's last lines no longer hold the line, clean or dirty."""
     last_lines, slot = load(level, LAST_LINES), line & load(level, LAST_LINES_MASK)
     if last_lines and load(last_lines, slot) >> 1 == line:
         store(last_lines, slot, -1)
@@ -130,7 +130,7 @@ def ask_inner_levels(system, core, line, depth, request):
 
 @njit(**OPTIONS)
 def end_copy(system, core, line, cell, mark):
-    """The core no longer holds the line: what it has written is news to those who lost it before."""
+    """The core no longer holds the line: its stores are now known to those who lost it before."""
     word = load(cell, STATE)
     if word & PENDING:
         count_event(system, core, line, FALSE_SHARING, LINE_FALSE)
@@ -140,7 +140,7 @@ def end_copy(system, core, line, cell, mark):
 
 @njit(**OPTIONS)
 def publish_stores(system, core, line, cell):
-    """What `core` wrote while it alone held the line is news to those who lost it before."""
+    """Tell those who lost the line before what `core` stored while it alone held it."""
     since = load(cell, SINCE)
     if since == 0:
         return
@@ -164,9 +164,9 @@ def write_back(system, core, line):
         add(row, HITS, 1)
         return
     add(row, MISSES, 1)
-    left = ask(system, depth, level, PUT, line, 1)
-    if left >= 0:
-        evict_shared(system, core, left)
+    evicted = ask(system, depth, level, PUT, line, 1)
+    if evicted >= 0:
+        evict_shared(system, core, evicted)
 
 
 @njit(**OPTIONS)
@@ -245,9 +245,9 @@ def fill(system, core, line, depth, writes):
     for each in range(depth - 1, -1, -1):
         level = private(system, core, each)
         add(load(level, COUNTS), READ_BYTES, line_bytes)
-        left = ask(system, each, level, PUT, line, writes if each == 0 else 0)
-        if left >= 0:
-            evict_private(system, core, each, left)
+        evicted = ask(system, each, level, PUT, line, writes if each == 0 else 0)
+        if evicted >= 0:
+            evict_private(system, core, each, evicted)
 
 
 @njit(**OPTIONS)
@@ -299,9 +299,9 @@ def fetch_shared(system, core, line):
         return load(costs, depth)
     add(row, MISSES, 1)
     add(row, READ_BYTES, 1 << load(system, LINE_SHIFT))
-    left = ask(system, depth, level, PUT, line, 0)
-    if left >= 0:
-        evict_shared(system, core, left)
+    evicted = ask(system, depth, level, PUT, line, 0)
+    if evicted >= 0:
+        evict_shared(system, core, evicted)
     return load(costs, depth + 1)
 
 

@@ -169,8 +169,8 @@ def synchronise(system, core, row, address, nbytes, operation):
 @njit(**INLINED)
 def is_repeat(last_lines, last_lines_mask, line, cell, mask, writes):
     """Whether an access changes nothing but what is used of the line (see `protocol.note_last_line`)."""
-    noted = load(last_lines, line & last_lines_mask) | (1 - writes)
-    return noted == (line << 1 | 1) and load(cell, OTHERS_WROTE) & mask == 0
+    last_line = load(last_lines, line & last_lines_mask) | (1 - writes)
+    return last_line == (line << 1 | 1) and load(cell, OTHERS_WROTE) & mask == 0
 
 
 @njit(**OPTIONS)

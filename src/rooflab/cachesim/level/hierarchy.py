@@ -148,7 +148,7 @@ class Hierarchy(State):
         *,
         arrays: Sequence[str] | None = None,
         accesses: int | None = None,
-        **counted: Any,
+        **attributes: Any,
     ) -> Simulation:
         """What was counted so far.
 
@@ -156,7 +156,7 @@ class Hierarchy(State):
             name: of the stream.
             arrays: the array of each reference.
             accesses: of the program; by default the requests of the first level.
-            told: other attributes of `Simulation`.
+            attributes: others of `Simulation`.
         """
         levels = [
             self._counted(cache, words, cache.name or f"L{n}", arrays)
@@ -168,7 +168,7 @@ class Hierarchy(State):
         ]
         if accesses is None:
             accesses = levels[0].requests
-        return Simulation(name=name, levels=tuple(levels), tlbs=tuple(tlbs), accesses=accesses, **counted)
+        return Simulation(name=name, levels=tuple(levels), tlbs=tuple(tlbs), accesses=accesses, **attributes)
 
     def _counted(self, cache: Cache, words: np.ndarray, name: str, arrays: Sequence[str] | None) -> LevelCounts:
         rows = self._counts[id(words)]
@@ -249,7 +249,7 @@ def _slots(unit_bytes: int, slot_bytes: int, slots: int) -> tuple[int, int]:
 
 
 def _flags(cache: Cache) -> int:
-    counted = {
+    chosen = {
         layout.WRITE_BACK: cache.write_back,
         layout.ALLOCATE: cache.write_allocate,
         layout.WRITE_VALIDATE: not cache.fetch_on_write,
@@ -261,7 +261,7 @@ def _flags(cache: Cache) -> int:
         layout.ADJACENT: "adjacent" in cache.prefetch,
         layout.STRIDE: "stride" in cache.prefetch,
     }
-    return sum(flag for flag, wanted in counted.items() if wanted)
+    return sum(flag for flag, is_set in chosen.items() if is_set)
 
 
 def _row(row: np.ndarray, units: int | None, unit_bytes: int) -> dict[str, Any]:

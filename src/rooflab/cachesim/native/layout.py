@@ -33,7 +33,7 @@ from __future__ import annotations
     PREVIOUS_LEVEL, PREVIOUS_CALL,   # the level before; 0 for the first
     SELF_CALL,    # this level's own function
     COUNTS,       # address: a row of counters for each reference
-    LAST_LINES, LAST_LINES_MASK,   # address of the last-line slots, and slots − 1 (see below)
+    LAST_LINES, LAST_LINES_MASK,   # address of the last-line slots, and slots − 1 (see above)
     SLOT_SHIFT, SLOT_MASK,   # an address, shifted and masked, is the offset of its last-line slot
     SET_SHIFT,    # log2 of the bytes of a set's tags, where they are a power of two, else 0
     IGNORED,      # the bits of a last-line slot that do not count

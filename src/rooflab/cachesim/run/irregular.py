@@ -72,13 +72,8 @@ def _chase(state, table):
     # items (Hull and Dobell: multiplier 5 mod 8, odd increment), those above `items` left out.
     # The item to begin with is in the table, and the next one is left there for the slice that goes on.
     view = open_state(state)
-    items, count, seed, stride, bits = (
-        load(table, 0),
-        load(table, 1),
-        load(table, 2),
-        load(table, 3),
-        load(table, 4),
-    )
+    items, count, seed = load(table, 0), load(table, 1), load(table, 2)
+    stride, bits = load(table, 3), load(table, 4)
     mask, at = (1 << bits) - 1, load(table, 5)
     multiplier, increment = (mixed(seed) & mask) // 8 * 8 + 5, (mixed(seed + 1) & mask) | 1
     for _ in range(count):
@@ -103,52 +98,37 @@ def open_matrix(table):
     )
 
 
-@njit(**INLINED)
-def load_row(view, matrix, row):
-    """Load both ends of a row."""
-    pointers, _, _, _, _, index_bytes, _ = matrix
-    access(view, pointers + row * index_bytes, index_bytes, LOAD, 0)
-    access(view, pointers + (row + 1) * index_bytes, index_bytes, LOAD, 1)
-
-
-@njit(**INLINED)
-def load_entry(view, matrix, place, column):
-    """Load entry `place`: its value, its column, and the item of x in that column."""
-    _, indices, values, x, _, index_bytes, item = matrix
-    access(view, values + place * item, item, LOAD, 2)
-    access(view, indices + place * index_bytes, index_bytes, LOAD, 3)
-    access(view, x + column * item, item, LOAD, 4)
-
-
-@njit(**INLINED)
-def store_result(view, matrix, row):
-    """Store the item of y in a row."""
-    _, _, _, _, y, _, item = matrix
-    access(view, y + row * item, item, STORE, 5)
-
-
 def _spmv(state, table):
     # y = M x, M in CSR with `each` entries a row in ascending bands of columns: one random column a band
-    view, matrix = open_state(state), open_matrix(table)
+    view = open_state(state)
     rows, each, seed, columns = load(table, 0), load(table, 1), load(table, 2), load(table, 3)
+    pointers, indices, values, x, y, index_bytes, item = open_matrix(table)
     for row in range(rows):
-        load_row(view, matrix, row)
+        access(view, pointers + row * index_bytes, index_bytes, LOAD, 0)
+        access(view, pointers + (row + 1) * index_bytes, index_bytes, LOAD, 1)
         for entry in range(each):
             place = row * each + entry
             first, last = columns * entry // each, columns * (entry + 1) // each
-            load_entry(view, matrix, place, first + below(mixed(seed + place), last - first))
-        store_result(view, matrix, row)
+            column = first + below(mixed(seed + place), last - first)
+            access(view, values + place * item, item, LOAD, 2)
+            access(view, indices + place * index_bytes, index_bytes, LOAD, 3)
+            access(view, x + column * item, item, LOAD, 4)
+        access(view, y + row * item, item, STORE, 5)
 
 
 def _spmv_csr(state, table):
-    # The same for a matrix that exists: its row pointers and columns are read from where they lie.
-    view, matrix = open_state(state), open_matrix(table)
+    # The same for a matrix that exists: its row pointers and column indices are read from where they lie
+    view = open_state(state)
     rows, row_pointers, column_indices = load(table, 0), load(table, 1), load(table, 2)
+    pointers, indices, values, x, y, index_bytes, item = open_matrix(table)
     for row in range(rows):
-        load_row(view, matrix, row)
+        access(view, pointers + row * index_bytes, index_bytes, LOAD, 0)
+        access(view, pointers + (row + 1) * index_bytes, index_bytes, LOAD, 1)
         for place in range(load(row_pointers, row), load(row_pointers, row + 1)):
-            load_entry(view, matrix, place, load(column_indices, place))
-        store_result(view, matrix, row)
+            access(view, values + place * item, item, LOAD, 2)
+            access(view, indices + place * index_bytes, index_bytes, LOAD, 3)
+            access(view, x + load(column_indices, place) * item, item, LOAD, 4)
+        access(view, y + row * item, item, STORE, 5)
 
 
 @njit(**INLINED)
@@ -168,13 +148,8 @@ def _pagerank(state, table):
     view = open_state(state)
     vertices, each, seed, iterations = load(table, 0), load(table, 1), load(table, 2), load(table, 3)
     bits, skew = load(table, 4), load(table, 5)
-    pointers, sources, degrees, rank, new = (
-        load(table, 6),
-        load(table, 7),
-        load(table, 8),
-        load(table, 9),
-        load(table, 10),
-    )
+    pointers, sources, degrees = load(table, 6), load(table, 7), load(table, 8)
+    rank, new = load(table, 9), load(table, 10)
     for sweep in range(iterations):
         old, fresh = (rank, new) if sweep & 1 == 0 else (new, rank)
         flip = 0 if sweep & 1 == 0 else 2

@@ -32,10 +32,8 @@ from rooflab.cachesim.streams import nests
 from rooflab.cachesim.streams.nests import ACCESS, END, INNER, LOOP, MOST_LOOPS, REFERENCE_WORDS
 
 PLAIN, SETTLE, AT_ONCE = range(3)
-_COUNTERS, _EXTENTS = (
-    0,
-    MOST_LOOPS,
-)  # scratch words of each loop; the others are those of `inner_loops`
+# Scratch words of each loop; the others are those of `inner_loops`.
+_COUNTERS, _EXTENTS = 0, MOST_LOOPS
 _REFERENCE_BYTES = REFERENCE_WORDS * WORD
 
 

@@ -183,14 +183,14 @@ class Distances:
         requests = accesses + int(self.rows[:, layout.EXTRA].sum())
         # Repeats of the last line do not come by: their distance is 0.
         histogram[0] += requests - cold - int(histogram.sum())
-        far = np.flatnonzero(histogram)
+        distances_met = np.flatnonzero(histogram)
         return MissCurve(
             name=name,
             line_bytes=line_bytes,
             requests=requests,
             compulsory=cold,
-            distances=tuple(far.tolist()),
-            counts=tuple(histogram[far].tolist()),
+            distances=tuple(distances_met.tolist()),
+            counts=tuple(histogram[distances_met].tolist()),
         )
 
 

@@ -18,9 +18,10 @@ def time_on(simulation: Simulation, machine: Machine) -> Simulation:
     take if each waited for the one before.
     """
     asked = [(simulation.levels[0].name, simulation.accessed_bytes, simulation.levels[0].requests)]
-    for near, far in zip(simulation.levels, [*simulation.levels[1:], None], strict=True):
-        nbytes = near.read_bytes + near.write_bytes
-        asked.append((far.name if far else "memory", nbytes, near.read_bytes // near.cache.unit_bytes))
+    for level, next_level in zip(simulation.levels, [*simulation.levels[1:], None], strict=True):
+        name = next_level.name if next_level else "memory"
+        nbytes = level.read_bytes + level.write_bytes
+        asked.append((name, nbytes, level.read_bytes // level.cache.unit_bytes))
     times = [_time(name, nbytes, requests, machine) for name, nbytes, requests in asked]
     return msgspec.structs.replace(simulation, times=tuple(each for each in times if each is not None))
 

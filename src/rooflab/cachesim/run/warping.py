@@ -73,9 +73,9 @@ def _mode(built: Hierarchy, loop: nests.Loop) -> int:
     streams = any(each.request == layout.STREAM for each in accesses)
     if streams or built.tlbs or first.policy.startswith("qlru") or "stride" in first.prefetch:
         return PLAIN
-    taken_away = any(level.inclusion == "inclusive" for level in built.levels)
+    invalidates = any(level.inclusion == "inclusive" for level in built.levels)
     kept = first.write_back and first.write_allocate and first.policy == "lru" and not first.prefetch
-    if kept and not taken_away and len(accesses) <= first.set_ways:
+    if kept and not invalidates and len(accesses) <= first.set_ways:
         return AT_ONCE
     # A tiny cache may not even hold the lines of one iteration in the shadow that classifies misses.
     return SETTLE if len(accesses) <= first.lines else PLAIN

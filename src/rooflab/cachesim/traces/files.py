@@ -39,7 +39,7 @@ class Buffers(NamedTuple):
     """How much of a trace is held at once.
 
     Attributes:
-        head_bytes: of what the format is told by.
+        head_bytes: from which the format is recognised.
         block_bytes: of a read: what is read is still in a cache when it is parsed.
         accesses: that are noted before they are made: they stay in the machine's own L1 and L2.
     """

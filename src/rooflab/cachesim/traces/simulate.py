@@ -86,7 +86,7 @@ def simulate_trace(
         accesses=read.accesses,
         accessed_bytes=read.accessed_bytes,
         dropped=read.dropped,
-        assumptions=(*assumptions, *read.said),
+        assumptions=(*assumptions, *read.notes),
         seconds=read.seconds,
         complete=read.complete,
     )
@@ -129,7 +129,7 @@ class _Read(NamedTuple):
     accesses: int
     accessed_bytes: int
     dropped: dict[str, int]
-    said: tuple[str, ...]
+    notes: tuple[str, ...]
     complete: bool
     seconds: float
 
@@ -141,30 +141,30 @@ def _through(path: Path, address: int, settings: Settings, room: seen_units.Grow
     accesses, nbytes, complete = 0, 0, True
     with files.opened(path, settings.buffers) as file:
         chosen = settings.format or files.sniff(file.head, str(path))
-        noted = Noted(chosen, settings)
-        ready(replay_words, address, *noted.columns, 0)
+        parsed = ParsedBatches(chosen, settings)
+        ready(replay_words, address, *parsed.columns, 0)
         begun = time.perf_counter()
-        for count in noted.batches(file):
+        for count in parsed.batches(file):
             if room is not None:
-                room.make_room(count, noted.longest(count))
+                room.make_room(count, parsed.longest(count))
             accesses += count
-            nbytes += replay_words(address, *noted.columns, count)
+            nbytes += replay_words(address, *parsed.columns, count)
             if settings.time_limit_s is not None and time.perf_counter() - begun > settings.time_limit_s:
                 complete = False
                 break
         seconds = time.perf_counter() - begun
-    noted.totals[parsers.NOT_A_LINE] += file.endless
-    noted.totals[parsers.UNFINISHED] += file.unfinished
-    skipped, *dropped = noted.totals.tolist()
+    parsed.totals[parsers.NOT_A_LINE] += file.endless
+    parsed.totals[parsers.UNFINISHED] += file.unfinished
+    skipped, *dropped = parsed.totals.tolist()
     if not accesses and not skipped:
         looks = f"no line reads as {chosen} ({_LOOKS[chosen]})"
         raise FileError(f"{path}: {looks}; {files.what(file.head)}")
     by_reason = {why: number for why, number in zip(REASONS, dropped, strict=True) if number}
-    notes = _said(chosen, settings.instructions, settings.item_bytes, skipped)
+    notes = _notes(chosen, settings.instructions, settings.item_bytes, skipped)
     return _Read(accesses, nbytes, by_reason, notes, complete, seconds)
 
 
-class Noted:
+class ParsedBatches:
     """Accesses of a trace, a batch at a time, where compiled code puts them and takes them from."""
 
     def __init__(self, chosen: str, settings: Settings) -> None:
@@ -197,7 +197,7 @@ class Noted:
         return int(self._words[:count].max(initial=0)) >> BYTES_SHIFT
 
 
-def _said(chosen: str, instructions: str, item_bytes: int, skipped: int) -> tuple[str, ...]:
+def _notes(chosen: str, instructions: str, item_bytes: int, skipped: int) -> tuple[str, ...]:
     notes = [f"read as {chosen}"]
     if chosen in ("din", "champsim"):
         notes.append(f"every access taken as {item_bytes} bytes: {chosen} does not say")
