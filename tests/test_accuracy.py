@@ -50,6 +50,7 @@ def test_tables_are_known_by_their_columns_and_number_formats_apart(accuracy):
     assert said == []
 
 
+@pytest.mark.slow
 def test_what_cannot_be_read_or_predicted_is_left_out_and_said_once_each(accuracy):
     tables, said = accuracy(
         gemm_csv=GEMM

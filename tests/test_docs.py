@@ -54,6 +54,7 @@ def has(page: str, *languages: str) -> bool:
     return any(block.language in languages for block in blocks(page))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if has(page, "console", "python") and "/reference/" not in page]
 )

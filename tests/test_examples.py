@@ -49,6 +49,7 @@ def run(name: str, *arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "arguments", "said"), RUNS)
 def test_an_example_runs(name, arguments, said):
     done = run(name, *arguments)

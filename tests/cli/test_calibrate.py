@@ -30,6 +30,7 @@ def timings(tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 def test_it_prints_what_changed_and_writes_constants_that_predict(timings, command, tmp_path):
     path = tmp_path / "mine.toml"
     code, out, err = command("calibrate", timings, "--machine", "epyc-7763", "-o", path)
@@ -45,6 +46,7 @@ def test_it_prints_what_changed_and_writes_constants_that_predict(timings, comma
     assert new / old == pytest.approx(2, rel=0.07)
 
 
+@pytest.mark.slow
 def test_json_is_all_that_stdout_holds(timings, command):
     code, out, err = command("calibrate", timings, "--machine", "epyc-7763", "--json")
     assert (code, err) == (0, "")

@@ -130,6 +130,7 @@ def test_levels_are_numbered_and_a_tlb_is_beside_them(called):
     assert [buffer["misses"] for buffer in said["tlbs"]] == [256]  # one a page of 4 KiB
 
 
+@pytest.mark.slow
 def test_a_policy_and_a_prefetcher_are_taken(called):
     said = json.loads(
         called("simulate", "sequential", "64KiB", *SMALL, "--policy", "fifo", "--prefetch", "next-line", "--json")
@@ -250,6 +251,7 @@ def test_a_stream_that_takes_too_long_is_cut_short_and_says_so(called):
     assert "stopped early: counts are of what ran" in said
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_a_simulation_at_once_and_leaves_no_file(tmp_path):
     path = tmp_path / "found.json"
     arguments = ("simulate", "random", "64MiB", "100000000000", *SMALL, "-o", str(path))
@@ -295,6 +297,7 @@ def test_a_strided_array_is_counted_as_it_lies(called, loops):
     assert found["simulation"]["levels"][0]["misses"] == 128
 
 
+@pytest.mark.slow
 def test_a_loop_that_does_not_end_is_marked_partial_in_a_process_of_its_own(loops):
     done = fresh("loop", f"{loops}:endless", "--n", 10, "--time-limit", 0.5)
     assert done.returncode == 0, done.stderr
@@ -311,6 +314,7 @@ def test_json_of_a_loop_that_does_not_end_says_so(called, loops):
     assert found["runs"] == []
 
 
+@pytest.mark.slow
 def test_bad_input_ends_a_process_with_2_and_one_line(loops):
     done = fresh("loop", f"{loops}:past_the_end", "--n", 10)
     assert done.returncode == 2
@@ -319,6 +323,7 @@ def test_bad_input_ends_a_process_with_2_and_one_line(loops):
     assert "mine.py:6: past_the_end: a[i + 1] is out of bounds at i = 9" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_file_is_written_though_the_reader_of_stdout_has_left(tmp_path):
     path = tmp_path / "found.json"
     reader, writer = os.pipe()

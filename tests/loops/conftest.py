@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
+
+from rooflab.types.simulation import Cache
 from support.loops import kernels as loop_kernels
 from support.loops import oracle as loop_oracle
 
-from rooflab.types.simulation import Cache
 
 @pytest.fixture(scope="session", autouse=True)
 def _own_cache(tmp_path_factory):

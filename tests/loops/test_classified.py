@@ -49,7 +49,9 @@ def test_padding_takes_the_conflicts_of_a_power_of_two_away(kernels, columns, wa
     assert kinds(level) == whole
     (line,) = report.lines
     assert (line.compulsory, line.capacity, line.conflict) == tuple({"L1": n} for n in whole)
-    assert any("78% of its misses are conflict misses, most of b" in each for each in report.warnings) == (columns == 64)
+    assert any("78% of its misses are conflict misses, most of b" in each for each in report.warnings) == (
+        columns == 64
+    )
 
 
 def test_what_fits_has_only_compulsory_misses_and_a_second_run_none(kernels):
@@ -70,6 +72,7 @@ def test_what_overflows_every_cache_has_capacity_misses(kernels):
     assert kinds(report.simulation.levels[0]) == (256, 512, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["transpose", "spmv", "histogram", "decided_by_data", "blocked"])
 def test_kinds_are_those_of_the_accesses_that_python_makes(kernels, oracle, small, name):
     fn, args = getattr(kernels, name), kernels.made(name)
@@ -85,6 +88,7 @@ def test_kinds_are_those_of_the_accesses_that_python_makes(kernels, oracle, smal
     assert kinds(plain.levels[0]) == (None, None, None)
 
 
+@pytest.mark.slow
 def test_tables_csv_and_json_show_them_by_level_array_line_and_access(kernels):
     report = rooflab.loop(kernels.transpose, *padded(64), levels=L1, timed=False, classify=True)
     told = {row[0]: row[1:] for row in count_tables.kinds(report).rows}

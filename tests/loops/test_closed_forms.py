@@ -28,6 +28,7 @@ def loops():
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "n", "read", "written"),
     [

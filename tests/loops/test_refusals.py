@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import rooflab
-from rooflab.errors import MissingExtraError, RooflabError
+from rooflab.errors import RooflabError
 from rooflab.loops.read import source
 
 

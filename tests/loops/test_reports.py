@@ -15,7 +15,7 @@ from rooflab.loops import tiles
 from rooflab.machines import cache_levels
 from rooflab.types.loop import LoopReport
 from rooflab.types.machine import Level, Source
-from rooflab.views.loop import charts, tables, terminal
+from rooflab.views.loop import charts, terminal
 from rooflab.views.tiles import tables as tile_tables
 
 
@@ -24,6 +24,7 @@ def report(kernels, guest):
     return rooflab.loop(kernels.stencil, np.ones((40, 60)), np.zeros((40, 60)), machine=guest)
 
 
+@pytest.mark.slow
 def test_the_report_answers_what_limits_the_loop(report):
     # 38 × 58 inner elements: 5 FLOP each
     assert report.flop == 5 * 38 * 58
@@ -83,6 +84,7 @@ def test_the_picture_has_a_point_for_each_level_with_traffic(report):
     assert sorted(", ".join(dots).split(", ")) == sorted(each.level for each in report.points if each.nbytes)
 
 
+@pytest.mark.slow
 def test_no_picture_without_roofs_or_flop(kernels, small, guest):
     plain = rooflab.loop(kernels.triad, *kernels.made("triad"), levels=small)
     with pytest.raises(RooflabError, match="no machine, so no roofs to draw"):
@@ -130,6 +132,7 @@ def test_tile_sizes_that_make_no_sense(text):
         tiles.parse(text)
 
 
+@pytest.mark.slow
 def test_a_sweep_recommends_what_ran_fastest(kernels, small):
     a = np.ones((24, 24))
     sweep = rooflab.sweep_tiles(kernels.blocked, {"t": (2, 4, 8, 12, 24, 30)}, a, a.copy(), a.copy(), levels=small)
@@ -144,6 +147,7 @@ def test_a_sweep_recommends_what_ran_fastest(kernels, small):
     assert "measured" in text
 
 
+@pytest.mark.slow
 def test_a_sweep_counts_as_single_loops_do(kernels, small):
     a = np.ones((12, 12))
     sweep = rooflab.sweep_tiles(kernels.blocked, {"t": (3, 5)}, a, a.copy(), a.copy(), levels=small)
@@ -152,6 +156,7 @@ def test_a_sweep_counts_as_single_loops_do(kernels, small):
         assert tile.traffic_bytes == {each.level: each.nbytes for each in one.traffic}
 
 
+@pytest.mark.slow
 def test_a_sweep_predicts_from_what_the_compiler_left(kernels, guest):
     a = np.ones((64, 64))
     sweep = rooflab.sweep_tiles(kernels.matmul_tiled, {"t": (2, 64)}, a, a.copy(), a.copy(), machine=guest)
@@ -174,11 +179,13 @@ def test_sweeps_that_make_no_sense(kernels, small, sizes, said):
         rooflab.sweep_tiles(kernels.blocked, sizes, a, a.copy(), a.copy(), levels=small)
 
 
+@pytest.mark.slow
 def test_the_command_prints_json_and_nothing_else(called, root):
     out = called("loop", root / "examples" / "loops.py:triad", "--n", 500, "--untimed", "--json")
     assert json.loads(out)["totals"]["flop"] == 1000
 
 
+@pytest.mark.slow
 def test_the_command_sweeps_tiles(called, root):
     out = called("loop", root / "examples" / "loops.py:matmul", "--n", 16, "--tile", "t=4,8", "--json")
     assert [tile["sizes"] for tile in json.loads(out)["tiles"]] == [{"t": 4}, {"t": 8}]
@@ -221,7 +228,11 @@ def test_the_command_writes_a_file(called, root, tmp_path):
         ),
         ("loops.py:triad", ("--n", 5, "--dim", "seed=-1"), "a whole number from zero on"),
         ("loops.py:triad", ("--n", 10**16), "MemoryError: Unable to allocate"),
-        ("loops.py:triad", ("--n", 5, "--time-limit", "nan"), "time_limit_s is nan, expected a positive number of seconds"),
+        (
+            "loops.py:triad",
+            ("--n", 5, "--time-limit", "nan"),
+            "time_limit_s is nan, expected a positive number of seconds",
+        ),
         ("loops.py:triad", ("--n", 5, "-o", "/nowhere/x.json"), "there is no folder /nowhere"),
         ("ladder.py:main", ("--n", 5), "no function args, expected one that makes the arguments of main"),
     ],

@@ -134,6 +134,7 @@ def rooflab_command(*arguments):
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
+@pytest.mark.slow
 def test_the_command_analyzes_a_module_and_writes_files(program, tmp_path):
     page, rows = tmp_path / "report.html", tmp_path / "rows.csv"
     done = rooflab_command(
@@ -152,6 +153,7 @@ def test_the_command_analyzes_a_module_and_writes_files(program, tmp_path):
     assert rows.read_text(encoding="utf-8").startswith("name,kind,module,where,phase")
 
 
+@pytest.mark.slow
 def test_the_command_prints_json_and_nothing_else(program):
     done = rooflab_command("analyze", f"{program}:itself", "--json")
     assert (done.returncode, done.stderr) == (0, "")
@@ -167,6 +169,7 @@ BAD_COMMANDS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "said"), BAD_COMMANDS)
 def test_bad_input_is_one_line_and_exit_code_2(program, name, said):
     done = rooflab_command("analyze", f"{program}{name}")
@@ -175,6 +178,7 @@ def test_bad_input_is_one_line_and_exit_code_2(program, name, said):
     assert re.search(said, done.stderr), done.stderr
 
 
+@pytest.mark.slow
 def test_debug_shows_the_traceback_too(program):
     done = rooflab_command("analyze", f"{program}:broken", "--debug")
     assert done.returncode == 2

@@ -173,6 +173,7 @@ def test_a_machine_survives_json():
     assert Machine.from_dict(json.loads(json.dumps(WHOLE.to_dict()))) == WHOLE
 
 
+@pytest.mark.slow
 @given(st.floats(min_value=1, max_value=1e18), st.none() | st.floats(0, 1), st.text(max_size=20))
 def test_any_number_survives_json(value, spread, note):
     machine = msgspec.structs.replace(BOX, peaks=(peak(value, "fp64", spread=spread),), note=note)

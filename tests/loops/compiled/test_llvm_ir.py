@@ -70,6 +70,7 @@ def test_a_vectorised_loop(kernels, small):
     assert (code.read_bytes, code.write_bytes) == (2 * 8 * 999, 8 * 999)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "said"),
     [
@@ -84,11 +85,13 @@ def test_why_a_loop_is_not_vectorised(kernels, small, name, said):
     assert said in report.code.why_not
 
 
+@pytest.mark.slow
 def test_functions_without_an_instruction_are_calls(kernels, small):
     code = rooflab.loop(kernels.roots, np.ones(9), np.ones(9), levels=small).code
     assert "exp" in code.calls
 
 
+@pytest.mark.slow
 def test_a_sum_in_a_register_leaves_the_loads_alone(kernels, small):
     report = rooflab.loop(kernels.matmul_in_memory, *kernels.made("matmul_in_memory"), levels=small)
     n, m = 9, 13

@@ -89,6 +89,7 @@ def why_not(small):
     return rooflab.loop(nine, *made(), levels=small).code.why_not
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "said"), REASONS)
 def test_each_loop_has_its_own_reason(why_not, number, said):
     lines, first = inspect.getsourcelines(nine)
@@ -96,6 +97,7 @@ def test_each_loop_has_its_own_reason(why_not, number, said):
     assert f"line {line}: {said}" in why_not
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fn", "args"),
     [(branched, (np.ones(99), np.ones(99))), (strided_store, (np.ones(300), np.ones(99)))],
@@ -108,6 +110,7 @@ def test_branches_and_strided_stores_can_be_vectorised(small, fn, args):
     assert code.vectorised or (fn is strided_store and "a[3 * i] moves by more than one element" in code.why_not)
 
 
+@pytest.mark.slow
 def test_a_version_that_cannot_run_counts_as_none(small):
     code = rooflab.loop(column, np.ones((9, 9)), np.ones((9, 9)), levels=small).code
     assert not code.vectorised
@@ -121,6 +124,7 @@ def binned(x, bins):
         bins[k] += 1
 
 
+@pytest.mark.slow
 def test_a_place_that_data_decide_by_way_of_a_name(small):
     code = rooflab.loop(binned, np.linspace(0, 1, 50), np.zeros(10, int), levels=small).code
     assert "bins[k]: data decide where it stores" in code.why_not

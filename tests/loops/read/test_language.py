@@ -174,6 +174,7 @@ def test_arguments_beyond_the_memory_are_refused_before_they_are_copied(written,
         rooflab.loop(written("def loop(a):\n    a[0] = 1.0\n"), np.ones(3), levels=small)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "said"),
     [
@@ -213,6 +214,7 @@ def test_a_loop_that_prange_cannot_take_is_run_on_one_core(written, small, body,
     assert [run.threads for run in report.runs] == [1, 1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "formats"),
     [
@@ -228,6 +230,7 @@ def test_less_common_python_is_counted(written, small, body, formats):
     assert report.warnings == ()
 
 
+@pytest.mark.slow
 def test_a_number_of_the_module_keeps_its_format(written, small):
     text = "TENTH = np.float32(0.1)\nWIDE = np.float32('inf')\ndef loop(a):\n    for i in range(3):\n"
     report = rooflab.loop(
@@ -237,6 +240,7 @@ def test_a_number_of_the_module_keeps_its_format(written, small):
     assert report.warnings == ()
 
 
+@pytest.mark.slow
 def test_only_the_loops_around_an_access_are_named(written):
     text = "    for j in range(4):\n        b[j] = 1.0\n    for i in range(9):\n        b[i] = a[i]\n"
     with pytest.raises(RooflabError, match=r"a\[i\] is out of bounds at i = 4: index 4 of axis 0 of a"):
@@ -285,6 +289,7 @@ def test_a_loop_that_does_not_end_gives_partial_counts_marked(kernels, small):
     assert report.accesses == pytest.approx(3 * report.loops[0].trips, abs=4)
 
 
+@pytest.mark.slow
 def test_prange_aliases_and_compiled_functions_are_understood(written, small):
     text = (
         "from numpy import sqrt as root\n@njit\ndef loop(a, b):\n    for i in numba.prange(a.size):\n"

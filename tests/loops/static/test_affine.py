@@ -59,6 +59,7 @@ def static(kernels, name, caches, args=None):
     return affine.analyze(known, caches, totals), made.simulation
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "flop", "accessed"),
     [
@@ -80,6 +81,7 @@ def test_formulas_equal_what_the_twin_counts(kernels, small, name, flop, accesse
     assert made.reason is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "m", "p", "t"), [(12, 12, 12, 4), (13, 10, 7, 4), (9, 17, 5, 32)])
 def test_blocked_loops_have_formulas_whether_the_tiles_fit_or_not(kernels, small, n, m, p, t):
     made, _ = static(kernels, "matmul_tiled", small, (np.ones((n, m)), np.ones((m, p)), np.zeros((n, p)), t))
@@ -106,6 +108,7 @@ def test_steps_are_counted_exactly(kernels, small, name, args, flop):
     assert (made.flop.replace("a.shape[0]", "n"), made.agrees) == (flop, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "said"),
     [
@@ -125,6 +128,7 @@ def test_what_has_no_formula_says_why(kernels, small, name, said):
 LEVELS = (Cache(32 << 10, 8, name="L1"), Cache(1 << 20, 8, name="L2"), Cache(8 << 20, 16, name="L3"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "shapes"),
     [

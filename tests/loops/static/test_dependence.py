@@ -63,6 +63,7 @@ def test_arrays_that_share_memory_stay_in_order(kernels):
     assert "share memory" in made.reason
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["matmul", "blocked", "spmv", "change_places"])
 def test_prange_gives_the_same_results(kernels, name):
     known = examine.understand(getattr(kernels, name), kernels.made(name))

@@ -32,6 +32,7 @@ def replayed(accesses, levels):
     return built.result("python")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [
@@ -75,6 +76,7 @@ def test_accesses_flop_misses_and_results_are_those_of_plain_python(kernels, ora
                 assert getattr(ours, field) == getattr(theirs, field), (ours.name, field)
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(
     rows=st.integers(1, 6),
@@ -121,6 +123,7 @@ def test_known_counts_of_a_stencil(kernels):
     assert [level.misses for level in made.simulation.levels] == [2_095_104, 1_048_064, 1_048_064]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "args", "read", "written"),
     [
@@ -208,6 +211,7 @@ print([(level.misses, level.writebacks) for level in built.result("t").levels])
 """
 
 
+@pytest.mark.slow
 def test_levels_found_compiled_on_disk_call_their_own_functions(fresh, tmp_path):
     # Two processes compile different levels; a third finds all on disk. Linked by the same names, one level
     # would call the other's functions.

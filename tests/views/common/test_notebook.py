@@ -15,10 +15,12 @@ def framed(shown: str) -> str:
     return html.unescape(found[1])
 
 
+@pytest.mark.slow
 def test_a_machine_is_its_page(measured):
     assert framed(measured._repr_html_()) == machine.html(measured)
 
 
+@pytest.mark.slow
 def test_a_report_is_its_page():
     matmul = rooflab.op("matmul", (64, 64), (64, 64), dtype="bf16", machine="h200")
     assert framed(matmul._repr_html_()) == report.html(matmul)

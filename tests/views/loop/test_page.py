@@ -23,6 +23,7 @@ def stencil(root):
     return msgspec.structs.replace(LoopReport.from_dict(raw), machine=machine)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
 def test_the_page_draws_without_errors_or_requests(opened, stencil, tmp_path, scheme, width):
@@ -36,6 +37,7 @@ def test_the_page_draws_without_errors_or_requests(opened, stencil, tmp_path, sc
     assert seen.overlaps == []
 
 
+@pytest.mark.slow
 def test_the_page_says_all_of_it(stencil):
     text = html.unescape(page.html(stencil).partition("<script>")[0])
     for said in (
@@ -72,6 +74,7 @@ def test_without_a_machine_there_is_a_page_without_charts(stencil):
     assert "Traffic by level that serves it" in text
 
 
+@pytest.mark.slow
 def test_text_of_the_source_is_escaped(stencil):
     line = (21, "x = '<script>alert(1)</script>'")
     text = page.html(msgspec.structs.replace(stencil, source=(line,), warnings=("<b>no</b>",)))
@@ -79,6 +82,7 @@ def test_text_of_the_source_is_escaped(stencil):
     assert "<b>no" not in text
 
 
+@pytest.mark.slow
 def test_a_notebook_shows_the_page(stencil):
     found = re.fullmatch(
         r'<iframe title="stencil" style="[^"]*" srcdoc="([^"]*)"></iframe>', stencil._repr_html_()

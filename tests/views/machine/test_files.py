@@ -21,6 +21,7 @@ def check(path):
     views.check_paths([path], "Machine")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("suffix", "starts"),
     [

@@ -18,6 +18,7 @@ def files(measured, accelerator, tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize(("name", "charts"), [("measured", 4), ("accelerator", 1)])
@@ -56,6 +57,7 @@ class Collector(HTMLParser):
         self.text.append(data)
 
 
+@pytest.mark.slow
 def test_the_page_loads_nothing_from_elsewhere(files):
     read = Collector()
     read.feed((files / "measured.html").read_text(encoding="utf-8"))

@@ -38,6 +38,7 @@ def test_labels_are_apart_and_none_that_matters_is_lost(request, which, size):
     assert [key for key in found.lost if not key.startswith("ridge")] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 def test_labels_of_the_whole_catalogue_are_apart(size):
     from rooflab.machines import catalog

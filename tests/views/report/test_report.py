@@ -182,6 +182,7 @@ def test_csv_has_a_line_for_each_operation():
     assert (odd["name"], odd["flop"], odd["read_bytes"], odd["intensity"]) == ("my::sampling", "", "", "")
 
 
+@pytest.mark.slow
 def test_a_report_is_saved_in_every_format(tmp_path):
     report = transformer()
     paths = [tmp_path / f"report{suffix}" for suffix in (".json", ".csv", ".html", ".svg", ".png", ".pdf")]
@@ -228,6 +229,7 @@ def test_every_mark_lies_on_its_roof_without_predictions():
             assert mark.y == pytest.approx(peaks["bf16 matrix"].value)
 
 
+@pytest.mark.slow
 def test_the_page_says_coverage_first_and_escapes_names():
     html = page.html(transformer(odd=True))
     assert html.index("Coverage 91.7 %") < html.index("Totals")

@@ -53,6 +53,7 @@ def test_a_rise_of_less_than_a_fifth_marks_nothing(matmul):
     assert chart.passed(msgspec.structs.replace(matmul, tiles=tuple(grown)), "t") == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("name", ["matmul", "pairs"])
@@ -67,6 +68,7 @@ def test_the_page_draws_without_errors_or_requests(opened, request, tmp_path, sc
     assert seen.overlaps == []
 
 
+@pytest.mark.slow
 def test_the_page_has_every_configuration_and_the_advice_first(matmul, pairs):
     text = page.html(matmul).partition("<script>")[0]
     assert text.count('<th scope="row">') == len(matmul.tiles)
@@ -74,6 +76,7 @@ def test_the_page_has_every_configuration_and_the_advice_first(matmul, pairs):
     assert "it is &lt;fast&gt;" in page.html(pairs)
 
 
+@pytest.mark.slow
 def test_pictures_are_pictures(matmul, pairs, tmp_path):
     for sweep in (matmul, pairs):
         sweep.save(str(tmp_path / "t.png"), str(tmp_path / "t.svg"))

@@ -67,7 +67,9 @@ class Layers:
 
     def conditions(self, caches: Sequence[Cache]) -> tuple[str, ...]:
         """Which loops' iterations find in each cache what the ones before loaded."""
-        return tuple(line for cache in caches for line in self._conditions_of(self.root, cache, len(self.root.inside) > 1))
+        return tuple(
+            line for cache in caches for line in self._conditions_of(self.root, cache, len(self.root.inside) > 1)
+        )
 
     def traffic(self, caches: Sequence[Cache]) -> dict[str, float]:
         """Bytes that each level serves to the nearer one: lines loaded, and those written to once more."""
