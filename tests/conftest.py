@@ -22,6 +22,17 @@ ROOT = Path(__file__).resolve().parents[1]
 Fresh = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _cache_folder(request, tmp_path_factory):
+    """Generated loops lie in pytest's own cache: not among the user's, and compiled once for all runs."""
+    cache = getattr(request.config, "cache", None)
+    folder = cache.mkdir("rooflab") if cache else tmp_path_factory.mktemp("cache")
+    patch = pytest.MonkeyPatch()
+    patch.setenv("XDG_CACHE_HOME", str(folder))
+    yield
+    patch.undo()
+
+
 @pytest.fixture(scope="session")
 def root() -> Path:
     """The checkout."""

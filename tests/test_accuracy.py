@@ -30,6 +30,7 @@ def accuracy(tmp_path):
     return run
 
 
+@pytest.mark.slow
 def test_tables_are_known_by_their_columns_and_number_formats_apart(accuracy):
     tables, said = accuracy(
         l40s_products_csv=GEMM

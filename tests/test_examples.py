@@ -61,6 +61,7 @@ def test_every_example_is_run():
     assert {path.name for path in EXAMPLES.glob("[!_]*.py")} == {name for name, _, _ in RUNS}
 
 
+@pytest.mark.slow
 def test_a_slower_node_is_not_accepted(tmp_path):
     slower = SAVED.read_text(encoding="utf-8")
     read = rooflab.machine(SAVED).level("L1").rate("read", basis="attained")
@@ -180,6 +181,7 @@ def run_as_module(name: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_the_bandwidth_sweep_to_the_digit():
     said = run("example_bandwidth_sweep.py").stdout
     assert said.startswith(SWEEP)

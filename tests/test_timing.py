@@ -33,6 +33,7 @@ class FakeClock:
         return call
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cost", [1e-7, 3e-5, 1e-3, 0.5])
 def test_a_call_takes_what_it_takes(cost):
     clock = FakeClock()

@@ -139,6 +139,7 @@ COMPILED_LONG = ("fifo", "random", "qlru_h11_m1_r0_u0")
 POLICIES = ["lru", "plru", *(pytest.param(name, marks=pytest.mark.slow) for name in COMPILED_LONG)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
 @given(trace=traces, repeats=st.integers(1, 4))
 @settings(max_examples=100)
@@ -181,6 +182,7 @@ def test_fused_levels_count_what_the_oracle_counts(narrow, levels, trace, repeat
         assert {f: one[f] for f in PLAIN} == {f: other[f] for f in PLAIN}
 
 
+@pytest.mark.slow
 def test_entries_are_narrow_where_addresses_are_small_and_levels_plain():
     small, tall = [Cache(1024, 8, 64)], [Cache(1024, 16, 32)]  # 16 entries of 4 bytes are longer than a line of 32
     assert hierarchy.build(small, address_end=64 << 30).narrow

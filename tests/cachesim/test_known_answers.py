@@ -46,6 +46,7 @@ def test_naive_transpose_in_a_direct_mapped_kilobyte(n, wanted):
     assert wanted - 30 <= found.levels[0].misses <= wanted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("capacity", [32 << 10, 512 << 10])
 def test_gemm_in_a_fully_associative_cache_by_kind_of_miss(capacity):
     # order i, k, j, float: three matrices once, then all of B anew for each further row of A while B is
@@ -67,6 +68,7 @@ def test_each_array_of_a_transpose_is_told_apart():
     assert by_array == {"A": 1024 * 1024 // 8, "B": 1024 * 1024}
 
 
+@pytest.mark.slow
 def test_non_temporal_stores_read_nothing():
     n = 1 << 16
     plain = simulate_stream(dense.copy(n), MILAN)
@@ -75,6 +77,7 @@ def test_non_temporal_stores_read_nothing():
     assert (past.memory_read_bytes, past.memory_write_bytes) == (8 * n, 8 * n)
 
 
+@pytest.mark.slow
 def test_a_tlb_misses_once_a_page():
     found = simulate_stream(dense.sequential(1 << 20), MILAN, tlbs=[tlb(64), tlb(1536, 12)])
     assert [(each.hits, each.misses) for each in found.tlbs] == [((1 << 17) - 256, 256), (0, 256)]

@@ -53,14 +53,6 @@ def broken(cores):
 """
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _own_cache(tmp_path_factory):
-    patch = pytest.MonkeyPatch()
-    patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-    yield
-    patch.undo()
-
-
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory):
     path = tmp_path_factory.mktemp("programs") / "mine.py"
@@ -133,6 +125,7 @@ def test_a_race_of_a_file_is_named_with_what_could_be_seen(called, programs):
     assert " ".join(row.split()) == "data[0] core 0 stores, core 1 loads core 1 7 initial, 7"
 
 
+@pytest.mark.slow
 def test_a_loop_of_a_file_over_prange_is_split(called, programs):
     found = json.loads(
         called("simulate", f"{programs}:histogram", 64, "--cores", 2, "--set", "bins=4", *SMALL, "--json")
@@ -181,6 +174,7 @@ def test_bad_input_is_one_line(refused, arguments, said):
     assert said in refused("simulate", *arguments)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "values", "said"),
     [

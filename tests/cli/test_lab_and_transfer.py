@@ -48,6 +48,7 @@ def test_lab_takes_a_real_machine(command):
     assert 200 < raw["turns_at"] < 210
 
 
+@pytest.mark.slow
 def test_lab_writes_files(command, tmp_path):
     path = tmp_path / "lab.svg"
     code, _, err = command("lab", "-o", path)

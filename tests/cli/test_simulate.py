@@ -64,14 +64,6 @@ def strided_args(n):
 """
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _own_cache(tmp_path_factory):
-    patch = pytest.MonkeyPatch()
-    patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-    yield
-    patch.undo()
-
-
 @pytest.fixture(scope="module")
 def loops(tmp_path_factory):
     path = tmp_path_factory.mktemp("loops") / "mine.py"
@@ -140,6 +132,7 @@ def test_a_policy_and_a_prefetcher_are_taken(called):
     assert (said["levels"][0]["misses"], said["levels"][0]["prefetches"]) == (512, 512)
 
 
+@pytest.mark.slow
 def test_a_machine_gives_caches_times_and_what_was_assumed(called, root):
     said = called("simulate", "triad", "1000", "--machine", root / "examples" / "zen4-guest.toml")
     assert "Time by level" in said
@@ -307,6 +300,7 @@ def test_a_loop_that_does_not_end_is_marked_partial_in_a_process_of_its_own(loop
     assert "Measured" not in done.stdout
 
 
+@pytest.mark.slow
 def test_json_of_a_loop_that_does_not_end_says_so(called, loops):
     found = json.loads(called("loop", f"{loops}:endless", "--n", 10, "--time-limit", 0.5, "--json"))
     assert found["complete"] is False

@@ -1,4 +1,4 @@
-"""What the tests of loops share: a cache folder of their own, small caches, arguments understood."""
+"""What the tests of loops share: small caches, arguments understood."""
 
 from __future__ import annotations
 
@@ -7,14 +7,6 @@ import pytest
 from rooflab.types.simulation import Cache
 from support.loops import kernels as loop_kernels
 from support.loops import oracle as loop_oracle
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _own_cache(tmp_path_factory):
-    patch = pytest.MonkeyPatch()
-    patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-    yield
-    patch.undo()
 
 
 @pytest.fixture(scope="session")

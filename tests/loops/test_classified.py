@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 
 import numpy as np
 import pytest
@@ -96,13 +95,13 @@ def test_tables_csv_and_json_show_them_by_level_array_line_and_access(kernels):
     assert told["all"] == ("L1", "4.61 k", "1.02 k", "0", "3.58 k")
     assert told["b"] == told[f"{line}: b[j, i] ="] == ("L1", "4.10 k", "512", "0", "3.58 k")
     assert told[f"line {line}"] == told["all"]
-    assert "Kinds of misses by line" in page.render(report)
+    assert "Kinds of misses by line" in page.html(report)
     rows = list(csv.DictReader(io.StringIO(files.csv_text(report))))
     assert [(row["access"], row["level"], row["conflict"]) for row in rows] == [
         ("a[i, j]", "L1", "0"),
         ("b[j, i] =", "L1", "3584"),
     ]
-    raw = json.loads(files.json_text(report))
+    raw = report.to_dict()
     assert raw["lines"][0]["conflict"] == {"L1": 3584}
     assert type(report).from_dict(raw) == report
 
@@ -111,7 +110,7 @@ def test_without_it_kinds_are_unknown_and_not_shown(kernels):
     report = rooflab.loop(kernels.transpose, *padded(64), levels=L1, timed=False)
     assert report.lines[0].conflict is None
     assert count_tables.kinds(report).rows == ()
-    assert "Kinds of misses" not in page.render(report)
+    assert "Kinds of misses" not in page.html(report)
     rows = list(csv.DictReader(io.StringIO(files.csv_text(report))))
     assert [(row["misses"], row["conflict"]) for row in rows] == [("512", ""), ("4096", "")]
 

@@ -57,6 +57,7 @@ def entry(streams, record):
     return (operation, array.name, array.index(address))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cores", [1, 2, 3, 5])
 def test_trips_are_dealt_out_in_blocks_with_barriers_around(cores):
     n = 9
@@ -72,6 +73,7 @@ def test_trips_are_dealt_out_in_blocks_with_barriers_around(cores):
     assert read(parallel.streams(sweep, (np.ones(n), np.ones(n)), cores)) == wanted
 
 
+@pytest.mark.slow
 def test_of_nested_loops_the_outer_one_is_shared():
     first, second = read(parallel.streams(nested, (np.ones((2, 3)), np.zeros(2)), 2))
     # The row of a core: its counter loaded, an element, its counter stored

@@ -231,7 +231,7 @@ def test_the_command_writes_a_file(called, root, tmp_path):
         (
             "loops.py:triad",
             ("--n", 5, "--time-limit", "nan"),
-            "time_limit_s is nan, expected a positive number of seconds",
+            "time_limit_s is nan, expected a positive number",
         ),
         ("loops.py:triad", ("--n", 5, "-o", "/nowhere/x.json"), "there is no folder /nowhere"),
         ("ladder.py:main", ("--n", 5), "no function args, expected one that makes the arguments of main"),

@@ -222,6 +222,7 @@ BAD_OPS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("arguments", "said"), BAD_OPS)
 def test_bad_operations_say_what_to_write(arguments, said):
     done = rooflab_command("op", *arguments)

@@ -32,8 +32,6 @@ def blocked(a, t):
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
     """One result of each type, by the type's name."""
-    patch = pytest.MonkeyPatch()
-    patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
     report = rooflab.op("relu", 4096, machine="h200")
     core = rooflab.lab.ComputeCore(peak_flop_per_s=1e9)
     system = rooflab.lab.System(core=core, memory=rooflab.lab.Memory(bandwidth_bytes_per_s=1e9))
@@ -54,8 +52,7 @@ def results(tmp_path_factory):
         rooflab.calibrate(times, "epyc-7763"),
         rooflab.lab.sweep(rooflab.lab.StreamingKernel(nbytes=1e6), system, "intensity", (0.5, 1.0, 2.0)),
     )
-    yield {type(each).__name__: each for each in every}
-    patch.undo()
+    return {type(each).__name__: each for each in every}
 
 
 def test_every_type_of_result_is_here_and_has_a_room(results):
@@ -103,6 +100,7 @@ def test_a_repr_is_one_short_line(results, kind):
     assert "\n" not in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", RESULTS)
 def test_a_result_is_shown_and_is_a_notebooks_cell(results, capsys, kind):
     results[kind].show()

@@ -103,6 +103,7 @@ def test_every_counter_equals_the_oracles(cores, levels, protocol, quantum, item
     check_every_counter(cores, levels, protocol, quantum, item)
 
 
+@pytest.mark.slow
 @given(**RUNS)
 @settings(max_examples=60)
 def test_every_counter_of_two_levels_equals_the_oracles(cores, protocol, quantum, item):

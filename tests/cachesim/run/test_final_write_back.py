@@ -54,6 +54,7 @@ traces = st.lists(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("levels", HIERARCHIES, ids=range(len(HIERARCHIES)))
 @given(trace=traces)
 @settings(max_examples=60, deadline=None)
@@ -75,6 +76,7 @@ def test_what_is_left_equals_what_the_oracle_holds(levels, trace):
         assert sum(row.write_bytes for row in b.references) == b.write_bytes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [100, 1000, 100_000])
 def test_all_of_a_triad_reaches_memory(n):
     # a = b + s · c of n doubles: a is written once, whatever the caches hold; whole lines are.

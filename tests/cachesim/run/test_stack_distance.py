@@ -20,6 +20,7 @@ STREAMS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", STREAMS, ids=lambda stream: stream.name)
 def test_a_curve_holds_the_misses_of_every_capacity(stream):
     curve = stack_distance.curve_of(stream)

@@ -35,6 +35,7 @@ def counts(found):
     return msgspec.structs.replace(found, seconds=None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "most",
     [

@@ -58,6 +58,7 @@ def test_each_format_is_known_by_its_lines(tmp_path, name, text, wanted):
     assert counted(tmp_path / "tight") == wanted
 
 
+@pytest.mark.slow
 def test_champsim_records(tmp_path):
     records = np.zeros((100, 8), np.uint64)
     records[:, 0] = 0xFFFF800000000000  # where the instruction lies
@@ -219,6 +220,7 @@ def lines(name):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [name if name == "din" else pytest.param(name, marks=pytest.mark.slow) for name in MEANINGS]
 )

@@ -130,6 +130,7 @@ def test_a_place_that_data_decide_by_way_of_a_name(small):
     assert "bins[k]: data decide where it stores" in code.why_not
 
 
+@pytest.mark.slow
 def test_without_a_python_to_ask_the_reason_is_a_likely_one(small, monkeypatch):
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     code = rooflab.loop(running, np.ones(50), levels=small).code

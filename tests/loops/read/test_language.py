@@ -194,6 +194,7 @@ def test_what_only_plain_python_stops_at_is_a_warning(written, small, body, said
     assert [said in each and "where the compiled loop goes on" in each for each in report.warnings] == [True]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "why"),
     [

@@ -154,6 +154,7 @@ def test_layer_conditions_give_the_simulated_traffic(kernels, name, shapes):
         assert made.traffic_bytes[each.level] == pytest.approx(each.read_bytes + each.write_bytes, rel=0.06)
 
 
+@pytest.mark.slow
 def test_conditions_say_what_must_stay(kernels):
     made, _ = static(kernels, "stencil", LEVELS, (np.ones((60, 2040)), np.ones((60, 2040))))
     assert made.conditions[0].startswith("L1 (32 KiB): layer condition holds for j")
@@ -161,6 +162,7 @@ def test_conditions_say_what_must_stay(kernels):
     assert made.conditions[2].startswith("L3 (8 MiB): everything fits")
 
 
+@pytest.mark.slow
 def test_more_misses_than_the_capacity_explains_are_called_conflicts(kernels):
     a = np.ones((256, 256))  # rows of 2 KiB: a column falls into two sets of 8 ways
     made, simulation = static(kernels, "matmul", LEVELS, (a, a.copy(), a.copy()))

@@ -224,6 +224,7 @@ def test_levels_found_compiled_on_disk_call_their_own_functions(fresh, tmp_path)
     assert set(others) == {first}
 
 
+@pytest.mark.slow
 def test_rows_of_tiles_end_before_they_are_foreseen(kernels):
     caches = chosen((Cache(4096, 8, name="L1"),))
 

@@ -50,6 +50,7 @@ def timings_file(tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 def test_a_calibration_is_written_read_and_predicts_what_was_timed(timings_file, file):
     found = calibrate(timings_file, MACHINE)
     path = file(constants_file.text(msgspec.structs.replace(found, date="2026-11-28")))

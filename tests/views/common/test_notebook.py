@@ -5,6 +5,8 @@ from __future__ import annotations
 import html
 import re
 
+import pytest
+
 import rooflab
 from rooflab.views import machine, report
 

@@ -107,6 +107,7 @@ def test_the_chart_is_one_definition():
     assert axes.Plane(*chart.plane_of(SWEEPS[2], 720, 380)).log_x is False
 
 
+@pytest.mark.slow
 def test_saved_files_hold_the_numbers(tmp_path):
     SWEEPS[0].save(tmp_path / "lab.json", tmp_path / "lab.svg", tmp_path / "lab.html")
     raw = json.loads((tmp_path / "lab.json").read_text(encoding="utf-8"))

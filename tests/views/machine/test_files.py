@@ -48,6 +48,7 @@ def test_json_and_toml_read_back_equal(measured, tmp_path):
     assert toml.loads(other.read_text(), "m.toml") == measured
 
 
+@pytest.mark.slow
 def test_the_png_is_two_pixels_for_one(measured, tmp_path):
     path = tmp_path / "m.png"
     measured.save(path)

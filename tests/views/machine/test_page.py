@@ -32,6 +32,7 @@ def test_the_page_draws_without_errors_or_requests(opened, files, scheme, width,
     assert seen.background == ("rgb(255, 255, 255)" if scheme == "light" else "rgb(20, 24, 28)")
 
 
+@pytest.mark.slow
 def test_changing_the_scheme_redraws(browser, files):
     opened = browser.new_page(color_scheme="light")
     opened.goto((files / "accelerator.html").as_uri())

@@ -76,6 +76,7 @@ def test_operations_and_bytes_are_tinygrads(row):
     assert all(mine[2] >= other[2] for mine, other in zip(ours, theirs, strict=True))
 
 
+@pytest.mark.slow
 def test_where_a_whole_loop_is_unrolled_tinygrad_saves_the_first_addition():
     args = f32(16, 16), f32(16, 16)
     ((ops, *_),) = counted(capture(lambda a, b: a @ b, args))
@@ -93,6 +94,7 @@ def test_logic_is_an_operation_there_and_no_flop_here():
     assert op.attrs["other"] > 0
 
 
+@pytest.mark.slow
 def test_kernels_say_what_they_are():
     graph = capture(lambda a, b: (a @ b).softmax() + 1, (f32(64, 64), f32(64, 64)))
     assert [op.name.split()[0] for op in graph.ops] == ["matmul", "reduction", "reduction", "pointwise"]

@@ -92,9 +92,8 @@ class Layers:
         elif loop.path and self._iteration(loop) <= cache.capacity_bytes:
             outer = loop.path[-2].variable if len(loop.path) > 1 else ""
             further = f", not for {outer} (needs {iec(whole)})" if outer else f"; the whole needs {iec(whole)}"
-            yield (
-                f"{cache_text}{where}: layer condition holds for {loop.name} ({iec(self._iteration(loop))}){further}"
-            )
+            condition = f"layer condition holds for {loop.name} ({iec(self._iteration(loop))})"
+            yield f"{cache_text}{where}: {condition}{further}"
         elif loop.inside:
             for each in loop.inside:
                 yield from self._conditions_of(each, cache, apart or len(loop.inside) > 1)

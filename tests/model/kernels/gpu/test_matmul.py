@@ -46,6 +46,7 @@ def seconds(m: int, n: int, k: int, batch: int = 1, *, of: str = "bf16", device:
 # ── any shape ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 @given(m=SIZES, n=SIZES, k=SIZES, batch=st.sampled_from([1, 3, 64]), of=FORMATS, card=CARDS, cold=st.booleans())
 def test_never_beats_the_floor(m: int, n: int, k: int, batch: int, of: str, card: str, cold: bool) -> None:
     device = device_of(rooflab.machine(card), cache="cold" if cold else "warm")

@@ -51,6 +51,7 @@ def test_every_operation_of_a_known_model_is_counted(name, backward):
     assert sum(one is not None for one in known) >= 0.995 * len(known), uncosted(graph)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_experts_that_are_not_chosen_do_not_count():
     config = transformers.MixtralConfig(**SIZES)
