@@ -15,6 +15,7 @@ from hypothesis import settings
 # A shared runner stalls for longer than Hypothesis' 200 ms: a deadline there tests the runner.
 settings.register_profile("local", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+settings.register_profile("quick", deadline=None, derandomize=True, max_examples=25)
 settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -50,6 +51,12 @@ def fresh() -> Fresh:
         return done
 
     return call
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Fewer examples of properties where the slow tests are left out."""
+    if "not slow" in (config.option.markexpr or ""):
+        settings.load_profile("quick")
 
 
 class Done(NamedTuple):

@@ -33,6 +33,7 @@ def test_an_unknown_name_is_an_attribute_error():
         _ = rooflab.meazure  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EVERYTHING)
 def test_each_name_is_the_same_thing_twice_in_a_fresh_process(fresh, name):
     code = (

@@ -43,6 +43,7 @@ def test_a_call_takes_what_it_takes(cost):
     assert timing.spread == pytest.approx(0, abs=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cost", [1e-7, 3e-5, 1e-3])
 def test_a_round_is_long_enough_and_not_much_longer(cost):
     clock = FakeClock()

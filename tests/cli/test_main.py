@@ -195,6 +195,7 @@ def python(*arguments, **more):
     )
 
 
+@pytest.mark.slow
 def test_python_m_rooflab_works():
     done = python("-m", "rooflab", "--version")
     assert (done.returncode, done.stdout) == (0, f"rooflab {rooflab.__version__}\n")
@@ -209,6 +210,7 @@ def test_help_imports_nothing_heavy():
     assert done.stdout == "[]\n", done.stderr
 
 
+@pytest.mark.slow
 def test_a_reader_that_leaves_is_no_error():
     read, write = os.pipe()
     os.close(read)
@@ -226,6 +228,7 @@ def test_a_reader_that_leaves_is_no_error():
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words", [("machine", "h200"), ("machine", "h200", "--json"), ("op", "--list"), ("--help",)]
 )
@@ -259,6 +262,7 @@ def test_a_broken_import_is_one_line():
     )
 
 
+@pytest.mark.slow
 def test_out_of_memory_is_one_line_that_names_the_limit():
     done = called_with(
         "import resource; resource.setrlimit(resource.RLIMIT_AS, (2**36, 2**36))\n"
@@ -273,6 +277,7 @@ def test_out_of_memory_is_one_line_that_names_the_limit():
     )
 
 
+@pytest.mark.slow
 def test_a_sigint_exits_130_without_a_traceback():
     code = (
         "import sys, os, signal, types\n"

@@ -13,7 +13,9 @@ from rooflab.cachesim.level import hierarchy
 from rooflab.cachesim.native.layout import LOAD, STORE
 from rooflab.cachesim.run.replay import replay
 from rooflab.errors import RooflabError
+from rooflab.loops import examine
 from rooflab.loops.twin import count
+from rooflab.machines.cache_levels import given as caches_given
 from rooflab.types.simulation import Cache
 from rooflab.views.loop import count_tables, files, page
 
@@ -132,7 +134,7 @@ def test_classify_goes_with_one_loop(refused, root, more, said):
     assert said in refused("loop", f"{root / 'examples' / 'loops.py'}:matmul", "--classify", *more)
 
 
-def test_more_lines_than_can_be_kept_apart_are_refused(kernels, monkeypatch):
-    monkeypatch.setattr(count.seen_units, "MOST_UNITS", 100)
+def test_more_lines_than_can_be_kept_apart_are_refused(kernels):
+    loop = examine.understand(kernels.transpose, padded(64))
     with pytest.raises(RooflabError, match="the arrays have 1,026 units of 64 bytes, expected at most 100"):
-        rooflab.loop(kernels.transpose, *padded(64), levels=L1, timed=False, classify=True)
+        count.count(loop, caches_given(L1), None, classify=True, most_units=100)

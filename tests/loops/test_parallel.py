@@ -121,10 +121,8 @@ def test_bad_input_is_one_clear_line(call, said):
     assert "\n" not in str(error.value)
 
 
-def test_too_many_accesses_are_refused(monkeypatch):
-    # The bound is compiled into the recorder: a lower one is of this check alone.
-    monkeypatch.setattr(parallel, "MOST_ACCESSES", 20)
+def test_too_many_accesses_are_refused():
     with pytest.raises(
         RooflabError, match=r"sweep makes \d+ accesses, expected at most 20: give smaller arguments"
     ):
-        parallel.streams(sweep, (np.ones(9), np.ones(9)), 2)
+        parallel.streams(sweep, (np.ones(9), np.ones(9)), 2, most_accesses=20)

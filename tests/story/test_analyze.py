@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 
 import pytest
 
@@ -129,35 +127,26 @@ def program(tmp_path_factory):
     return path
 
 
-def rooflab_command(*arguments):
-    command = [sys.executable, "-m", "rooflab", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-
-
-@pytest.mark.slow
-def test_the_command_analyzes_a_module_and_writes_files(program, tmp_path):
+def test_the_command_analyzes_a_module_and_writes_files(command, program, tmp_path):
     page, rows = tmp_path / "report.html", tmp_path / "rows.csv"
-    done = rooflab_command(
-        "analyze", f"{program}:model", "--batch", 4, "--machine", "h200", "-o", page, "-o", rows
-    )
-    assert (done.returncode, done.stderr) == (0, f"rooflab: wrote {page}, {rows}\n")
-    lines = done.stdout.splitlines()
+    done = command("analyze", f"{program}:model", "--batch", 4, "--machine", "h200", "-o", page, "-o", rows)
+    assert (done.code, done.err) == (0, f"rooflab: wrote {page}, {rows}\n")
+    lines = done.out.splitlines()
     assert lines[:2] == [
         "model",
         f"Coverage 100 %: {lines[1].split()[3]} of {lines[1].split()[5]} operations counted.",
     ]
     # 2·4·64·32, and 4·32 for the bias
-    assert "FLOP         16.5 kFLOP (16,512)" in done.stdout
-    assert "overhead: host" in done.stdout
+    assert "FLOP         16.5 kFLOP (16,512)" in done.out
+    assert "overhead: host" in done.out
     assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
     assert rows.read_text(encoding="utf-8").startswith("name,kind,module,where,phase")
 
 
-@pytest.mark.slow
-def test_the_command_prints_json_and_nothing_else(program):
-    done = rooflab_command("analyze", f"{program}:itself", "--json")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert json.loads(done.stdout)["totals"]["flop"] == 1000
+def test_the_command_prints_json_and_nothing_else(command, program):
+    done = command("analyze", f"{program}:itself", "--json")
+    assert (done.code, done.err) == (0, "")
+    assert json.loads(done.out)["totals"]["flop"] == 1000
 
 
 BAD_COMMANDS = (
@@ -169,25 +158,23 @@ BAD_COMMANDS = (
 )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("name", "said"), BAD_COMMANDS)
-def test_bad_input_is_one_line_and_exit_code_2(program, name, said):
-    done = rooflab_command("analyze", f"{program}{name}")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.count("\n") == 1
-    assert re.search(said, done.stderr), done.stderr
+def test_bad_input_is_one_line_and_exit_code_2(command, program, name, said):
+    done = command("analyze", f"{program}{name}")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.count("\n") == 1
+    assert re.search(said, done.err), done.err
 
 
-@pytest.mark.slow
-def test_debug_shows_the_traceback_too(program):
-    done = rooflab_command("analyze", f"{program}:broken", "--debug")
-    assert done.returncode == 2
-    assert done.stderr.startswith("Traceback (most recent call last):")
+def test_debug_shows_the_traceback_too(command, program):
+    done = command("analyze", f"{program}:broken", "--debug")
+    assert done.code == 2
+    assert done.err.startswith("Traceback (most recent call last):")
 
 
-def test_an_output_that_cannot_be_written_is_said_before_the_target_runs(program):
-    done = rooflab_command("analyze", f"{program}:broken", "-o", "report.docx")
-    assert done.stderr == (
+def test_an_output_that_cannot_be_written_is_said_before_the_target_runs(command, program):
+    done = command("analyze", f"{program}:broken", "-o", "report.docx")
+    assert done.err == (
         "rooflab: report.docx: suffix '.docx', expected one of .json, .csv, .html, .svg, .png, .pdf\n"
     )
 
@@ -205,10 +192,10 @@ OP_COMMANDS = (
 
 
 @pytest.mark.parametrize(("arguments", "said"), OP_COMMANDS)
-def test_op_counts_by_hand(arguments, said):
-    done = rooflab_command("op", *arguments)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert said in done.stdout
+def test_op_counts_by_hand(command, arguments, said):
+    done = command("op", *arguments)
+    assert (done.code, done.err) == (0, "")
+    assert said in done.out
 
 
 BAD_OPS = (
@@ -222,9 +209,8 @@ BAD_OPS = (
 )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("arguments", "said"), BAD_OPS)
-def test_bad_operations_say_what_to_write(arguments, said):
-    done = rooflab_command("op", *arguments)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr
+def test_bad_operations_say_what_to_write(command, arguments, said):
+    done = command("op", *arguments)
+    assert (done.code, done.out) == (2, "")
+    assert said in done.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import io
 import json
@@ -29,87 +30,100 @@ def blocked(a, t):
             a[i] = 2.0
 
 
+# The simulator of several cores takes half a minute to compile.
+KINDS = [pytest.param(kind, marks=[pytest.mark.slow] if kind == "CoreSimulation" else []) for kind in RESULTS]
+
+
 @pytest.fixture(scope="module")
-def results(tmp_path_factory):
-    """One result of each type, by the type's name."""
-    report = rooflab.op("relu", 4096, machine="h200")
-    core = rooflab.lab.ComputeCore(peak_flop_per_s=1e9)
-    system = rooflab.lab.System(core=core, memory=rooflab.lab.Memory(bandwidth_bytes_per_s=1e9))
+def makers(tmp_path_factory):
+    """How to get a result of each type, by the type's name."""
+    lab = rooflab.lab
     times = tmp_path_factory.mktemp("timings") / "times.csv"
     rows = [f"exp,{size},fp32,{size / 1e9}" for size in range(10_000, 90_000, 10_000)]
     times.write_text("\n".join(["kind,shapes,dtype,time_s", *rows]) + "\n", encoding="utf-8")
     arrays = [np.ones(64) for _ in range(3)]
-    every = (
-        rooflab.machine("a10"),
-        report,
-        rooflab.variants(report, ["h200", "l4"]),
-        rooflab.loop(triad, *arrays, levels=LEVELS, timed=False),
-        rooflab.sweep_tiles(blocked, {"t": (4, 8)}, arrays[0], levels=LEVELS),
-        rooflab.simulate(rooflab.streams.sequential(4096), levels=LEVELS),
-        rooflab.miss_curve(rooflab.streams.sequential(4096)),
-        rooflab.simulate_cores(rooflab.core_streams.counters(2, 10), levels=LEVELS),
-        rooflab.transfer("1 GB", ["network"], rates={"network": "1 GB/s"}),
-        rooflab.calibrate(times, "epyc-7763"),
-        rooflab.lab.sweep(rooflab.lab.StreamingKernel(nbytes=1e6), system, "intensity", (0.5, 1.0, 2.0)),
-    )
-    return {type(each).__name__: each for each in every}
+    system = lab.System(core=lab.ComputeCore(peak_flop_per_s=1e9), memory=lab.Memory(bandwidth_bytes_per_s=1e9))
+    stream, kernel = rooflab.streams.sequential(4096), lab.StreamingKernel(nbytes=1e6)
+
+    def report():
+        return rooflab.op("relu", 4096, machine="h200")
+
+    return {
+        "Machine": lambda: rooflab.machine("a10"),
+        "Report": report,
+        "Variants": lambda: rooflab.variants(report(), ["h200", "l4"]),
+        "LoopReport": lambda: rooflab.loop(triad, *arrays, levels=LEVELS, timed=False),
+        "TileSweep": lambda: rooflab.sweep_tiles(blocked, {"t": (4, 8)}, arrays[0], levels=LEVELS),
+        "Simulation": lambda: rooflab.simulate(stream, levels=LEVELS),
+        "MissCurve": lambda: rooflab.miss_curve(stream),
+        "CoreSimulation": lambda: rooflab.simulate_cores(rooflab.core_streams.counters(2, 10), levels=LEVELS),
+        "Transfer": lambda: rooflab.transfer("1 GB", ["network"], rates={"network": "1 GB/s"}),
+        "Calibration": lambda: rooflab.calibrate(times, "epyc-7763"),
+        "Sweep": lambda: lab.sweep(kernel, system, "intensity", (0.5, 1.0, 2.0)),
+    }
 
 
-def test_every_type_of_result_is_here_and_has_a_room(results):
-    assert set(results) == set(RESULTS) == set(views.ROOMS)
+@pytest.fixture(scope="module")
+def result(makers):
+    """A function that gives the one result of a type, made when it is first asked for."""
+    return functools.cache(lambda kind: makers[kind]())
+
+
+def test_every_type_of_result_is_here_and_has_a_room(makers):
+    assert set(makers) == set(RESULTS) == set(views.ROOMS)
     for kind in RESULTS:
         assert issubclass(getattr(importlib.import_module(RESULTS[kind]), kind), Result)
         assert {".json", ".html"} <= set(views.room(kind).WRITERS)
 
 
-@pytest.mark.parametrize("kind", RESULTS)
-def test_a_saved_result_is_read_back_equal(results, tmp_path, kind):
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_saved_result_is_read_back_equal(result, tmp_path, kind):
     path = tmp_path / "result.json"
-    results[kind].save(path)
+    result(kind).save(path)
     raw = json.loads(path.read_text(encoding="utf-8"))
     assert (raw["type"], raw["schema"]) == (kind, 1)
-    assert rooflab.load(path) == results[kind]
-    assert type(results[kind]).from_dict(raw) == results[kind]
+    assert rooflab.load(path) == result(kind)
+    assert type(result(kind)).from_dict(raw) == result(kind)
 
 
-@pytest.mark.parametrize("kind", RESULTS)
-def test_a_newer_schema_says_so_whatever_else_is_in_it(results, kind):
-    raw = {**results[kind].to_dict(), "schema": 99, "a_field_of_the_future": 1}
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_newer_schema_says_so_whatever_else_is_in_it(result, kind):
+    raw = {**result(kind).to_dict(), "schema": 99, "a_field_of_the_future": 1}
     with pytest.raises(RooflabError, match=r"^schema 99 is newer than this rooflab reads \(1\); update rooflab$"):
-        type(results[kind]).from_dict(raw)
+        type(result(kind)).from_dict(raw)
 
 
-@pytest.mark.parametrize("kind", RESULTS)
-def test_what_is_no_such_result_is_refused_by_its_name(results, kind):
-    cls = type(results[kind])
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_no_such_result_is_refused_by_its_name(result, kind):
+    cls = type(result(kind))
     what = cls.WHAT
     with pytest.raises(RooflabError, match=rf"^not {what}: expected an object, got list"):
         cls.from_dict([])
     with pytest.raises(RooflabError, match=rf"^not {what}: its type is 'Other', expected '{kind}'"):
-        cls.from_dict({**results[kind].to_dict(), "type": "Other"})
+        cls.from_dict({**result(kind).to_dict(), "type": "Other"})
     with pytest.raises(RooflabError, match=rf"^not {what}: .*colour"):
-        cls.from_dict({**results[kind].to_dict(), "colour": "red"})
+        cls.from_dict({**result(kind).to_dict(), "colour": "red"})
 
 
-@pytest.mark.parametrize("kind", RESULTS)
-def test_a_repr_is_one_short_line(results, kind):
-    text = repr(results[kind])
-    assert text == str(results[kind])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_repr_is_one_short_line(result, kind):
+    text = repr(result(kind))
+    assert text == str(result(kind))
     assert text.startswith(f"<{kind} ")
     assert len(text) < 300
     assert "\n" not in text
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", RESULTS)
-def test_a_result_is_shown_and_is_a_notebooks_cell(results, capsys, kind):
-    results[kind].show()
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_result_is_shown_and_is_a_notebooks_cell(result, capsys, kind):
+    result(kind).show()
     text = capsys.readouterr().out
     assert len(text.splitlines()) > 3
     file = io.StringIO()
-    views.show(results[kind], file)
+    views.show(result(kind), file)
     assert file.getvalue() == text
-    cell = results[kind]._repr_html_()
+    cell = result(kind)._repr_html_()
     assert cell.startswith("<iframe ")
     assert "&lt;!doctype html&gt;" in cell
 
@@ -144,7 +158,7 @@ def test_a_missing_file_is_named(tmp_path):
         rooflab.load(tmp_path / "none.json")
 
 
-def test_a_machine_is_loaded_from_toml_too(results, tmp_path):
+def test_a_machine_is_loaded_from_toml_too(result, tmp_path):
     path = tmp_path / "m.toml"
-    results["Machine"].save(path)
-    assert rooflab.load(path) == results["Machine"]
+    result("Machine").save(path)
+    assert rooflab.load(path) == result("Machine")

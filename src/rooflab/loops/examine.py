@@ -49,30 +49,34 @@ _CONVENTIONS = (
 )
 
 
-def understand(fn: Callable[..., Any], args: tuple[Any, ...]) -> Understood:
+def understand(fn: Callable[..., Any], args: tuple[Any, ...], *, granted_bytes: int | None = None) -> Understood:
     """`fn` on the arguments `args`.
 
+    Args:
+        fn: as `rooflab.loop` takes it.
+        args: in order.
+        granted_bytes: memory that this process may use; None: looked up where the arguments are large.
+
     Raises:
-        RooflabError: what cannot be counted, by line.
+        RooflabError: what cannot be counted, by line; arguments that do not fit in memory with two copies.
     """
     read = source.read(fn)
     arguments = bind(fn, read, args)
-    _check_memory(read.name, arguments)
+    _check_memory(read.name, arguments, granted_bytes)
     types = ValueTypes(read, arguments.types)
     language.check(read, types)
     return Understood(read, types, arguments)
 
 
-def _check_memory(name: str, arguments: Arguments) -> None:
+def _check_memory(name: str, arguments: Arguments, granted_bytes: int | None) -> None:
     """Raise where the arguments and two copies of them, of the counted and of the compiled run, do not fit."""
     nbytes = _COPIES * sum(value.nbytes for value in arguments.arrays().values())
-    if nbytes < _LOOKED_UP_BYTES:
-        return
-    granted = detect(gpus=False).memory_granted_bytes
-    if granted is not None and nbytes > granted:
+    if granted_bytes is None and nbytes >= _LOOKED_UP_BYTES:
+        granted_bytes = detect(gpus=False).memory_granted_bytes
+    if granted_bytes is not None and nbytes > granted_bytes:
         raise RooflabError(
-            f"{name}: its arrays and two copies take {iec(nbytes)}, and {iec(granted)} of memory are granted:"
-            " give smaller arguments; a few times the largest cache is enough"
+            f"{name}: its arrays and two copies take {iec(nbytes)}, and {iec(granted_bytes)} of memory are"
+            " granted: give smaller arguments; a few times the largest cache is enough"
         )
 
 

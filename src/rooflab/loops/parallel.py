@@ -35,14 +35,22 @@ ASSUMPTIONS = (
 _MARKS, _TRIP, _END, _BEGIN = "marks_of_prange", 0, 1, 2
 
 
-def streams(fn: Callable[..., Any], args: tuple[Any, ...], cores: int, time_limit_s: float = 60.0) -> CoreStreams:
+def streams(
+    fn: Callable[..., Any],
+    args: tuple[Any, ...],
+    cores: int,
+    time_limit_s: float = 60.0,
+    *,
+    most_accesses: int = MOST_ACCESSES,
+) -> CoreStreams:
     """What `cores` cores access when they share the trips of the prange loops of `fn`.
 
     Args:
         fn: as `rooflab.loop` takes it.
-        given: its arguments; they are copied.
+        args: its arguments; they are copied.
         cores: how many.
         time_limit_s: bound on the run that is recorded.
+        most_accesses: that may be recorded, at most `MOST_ACCESSES`.
 
     Raises:
         RooflabError: no prange in it, what cannot be counted, an access out of bounds, too many accesses.
@@ -57,9 +65,9 @@ def streams(fn: Callable[..., Any], args: tuple[Any, ...], cores: int, time_limi
     if outcome.error is not None:
         raise RooflabError(outcome.error)
     used = int(state[layout.SETS])
-    if outcome.stopped or used > MOST_ACCESSES:
+    if outcome.stopped or used > most_accesses:
         reached = f"did not end in {time_limit_s:g} s" if outcome.stopped else f"makes {used:,} accesses"
-        raise RooflabError(f"{fn.__name__} {reached}, expected at most {MOST_ACCESSES:,}: give smaller arguments")
+        raise RooflabError(f"{fn.__name__} {reached}, expected at most {most_accesses:,}: give smaller arguments")
     parts = _dealt(records[:used], arguments.placed[-1].address, cores)
     return CoreStreams(
         f"{fn.__name__} by {cores} cores", _arrays(loop.arguments), tuple(_again(each) for each in parts)

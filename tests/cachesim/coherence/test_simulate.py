@@ -14,6 +14,9 @@ from rooflab.cachesim.run.replay import replay
 from rooflab.types.simulation import Cache
 from support.cachesim.cores_oracle import Cores, Turns
 
+# Compiling the simulator of several cores takes half a minute.
+pytestmark = pytest.mark.slow
+
 LEVEL = ("hits", "misses", "evictions", "writebacks", "read_bytes", "write_bytes", "invalidations")
 CORE = ("upgrades", "invalidations", "received", "supplied", "downgrades", "true_sharing", "false_sharing")
 LINE = ("upgrades", "invalidations", "downgrades", "true_sharing", "false_sharing")
@@ -96,14 +99,12 @@ RUNS = {
 }
 
 
-@pytest.mark.slow
 @given(levels=hierarchies(), **RUNS)
 @settings(max_examples=2000)
 def test_every_counter_equals_the_oracles(cores, levels, protocol, quantum, item):
     check_every_counter(cores, levels, protocol, quantum, item)
 
 
-@pytest.mark.slow
 @given(**RUNS)
 @settings(max_examples=60)
 def test_every_counter_of_two_levels_equals_the_oracles(cores, protocol, quantum, item):
@@ -130,7 +131,6 @@ def check_every_counter(cores, levels, protocol, quantum, item):
 one = st.lists(st.tuples(st.sampled_from(["load", "store"]), st.just("a"), st.integers(0, 400)), max_size=200)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["lru", "fifo", "plru", "random", "qlru_h11_m1_r0_u0"])
 @given(
     entries=one,

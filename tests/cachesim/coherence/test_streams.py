@@ -15,6 +15,9 @@ from rooflab.errors import RooflabError, UnknownNameError
 from rooflab.types.core_simulation import CoreSimulation
 from rooflab.types.simulation import Cache
 
+# Compiling the simulator of several cores takes half a minute.
+pytestmark = pytest.mark.slow
+
 LEVELS = [Cache(32768, 8), Cache(524288, 8), Cache(1 << 24, 16)]
 COSTS = {"L1": 1, "L2": 10, "L3": 40, "memory": 200, "transfer": 80, "upgrade": 20}
 

@@ -10,6 +10,9 @@ import rooflab
 from rooflab.types.simulation import Cache
 from support.cachesim.cores_oracle import Turns
 
+# Compiling the simulator of several cores takes half a minute.
+pytestmark = pytest.mark.slow
+
 LEVELS = [Cache(512, 2), Cache(1024, 2), Cache(4096, 4)]
 ITEMS = 4
 
@@ -85,7 +88,6 @@ def programs(draw):
     return made
 
 
-@pytest.mark.slow
 @given(cores=programs(), quantum=st.sampled_from([1, 2, 5]))
 @settings(max_examples=600)
 def test_races_are_those_of_all_pairs_and_see_what_they_could(cores, quantum):

@@ -85,6 +85,7 @@ def test_all_of_a_triad_reaches_memory(n):
     assert sum(array.writebacks for array in found.levels[-1].arrays) == -(-8 * n // 64)
 
 
+@pytest.mark.slow
 def test_the_array_that_owns_a_line_gets_its_row():
     found = simulate_stream(dense.transpose(8), [Cache(32768, 8)], flush=True).levels[0]
     # B, 8 · 8 doubles in 8 lines, is all that is written, and stays until the end.

@@ -50,6 +50,7 @@ def test_pieces_count_what_the_whole_counts(stream, most):
     assert counts(pieces) == counts(simulate_stream(stream, LEVELS, flush=True))
 
 
+@pytest.mark.slow
 def test_pieces_of_inner_loops_count_what_the_whole_counts():
     stream = dense.matmul(12, order="ikj", tile=5)
     pacing = time_limit.Pacing(step_accesses=100, steps=3)

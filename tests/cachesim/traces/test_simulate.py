@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rooflab.cachesim.level import seen_units
 from rooflab.cachesim.traces import parsers, simulate
 from rooflab.cachesim.traces.files import Buffers
 from rooflab.errors import FileError, RooflabError, UnknownNameError
@@ -287,9 +286,7 @@ def stack_distances(units):
 @settings(max_examples=100, deadline=None)
 def test_a_curve_of_a_trace_is_that_of_a_list(place, trace, room, first):
     place.write_text(din(trace), encoding="utf-8")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(seen_units, "FIRST_UNITS", first)
-        curve = simulate.curve_of_trace(place, buffers=Buffers(accesses=room))
+    curve = simulate.curve_of_trace(place, buffers=Buffers(accesses=room, first_units=first))
     units = [unit for _, at in trace for unit in range(at // 64, (at + 3) // 64 + 1)]  # 4 bytes each
     cold, distances = stack_distances(units)
     assert (curve.requests, curve.compulsory) == (len(units), cold)
@@ -302,11 +299,8 @@ def test_a_curve_of_a_trace_is_that_of_a_list(place, trace, room, first):
 def test_misses_of_a_trace_are_told_apart_as_the_oracle_does(place, trace, room, first):
     levels = [Cache(512, 2), Cache(2048, 2, 128)]
     place.write_text(din(trace), encoding="utf-8")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(seen_units, "FIRST_UNITS", first)
-        found = simulate.simulate_trace(
-            place, levels, classify=True, tlbs=[tlb(2)], buffers=Buffers(accesses=room)
-        )
+    buffers = Buffers(accesses=room, first_units=first)
+    found = simulate.simulate_trace(place, levels, classify=True, tlbs=[tlb(2)], buffers=buffers)
     far = Level(levels[1])
     near = Level(levels[0], far)
     for store, at in trace:
@@ -318,13 +312,13 @@ def test_misses_of_a_trace_are_told_apart_as_the_oracle_does(place, trace, room,
         assert counted == tuple(plain.n[each] for each in ("hits", "misses", "compulsory", "capacity", "conflict"))
 
 
-def test_too_many_lines_to_keep_apart(place, monkeypatch):
-    monkeypatch.setattr(seen_units, "MOST_UNITS", 100)
+def test_too_many_lines_to_keep_apart(place):
+    buffers = Buffers(accesses=16, most_units=100)
     place.write_text(din([(False, 64 * i) for i in range(1000)]), encoding="utf-8")
     with pytest.raises(RooflabError, match="touches over 100 different units of 64 bytes"):
-        simulate.curve_of_trace(place, buffers=Buffers(accesses=16))
+        simulate.curve_of_trace(place, buffers=buffers)
     with pytest.raises(RooflabError, match="touches over 100 different units of 64 bytes"):
-        simulate.simulate_trace(place, LEVELS, classify=True, buffers=Buffers(accesses=16))
+        simulate.simulate_trace(place, LEVELS, classify=True, buffers=buffers)
 
 
 def test_champsim_records_have_a_curve(tmp_path):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
-import types
 
 import numpy as np
 import pytest
@@ -167,11 +166,10 @@ def test_options_that_make_no_sense(written, options, said):
         rooflab.loop(written("def loop(a):\n    a[0] = 1.0\n"), np.ones(3), **options)
 
 
-def test_arguments_beyond_the_memory_are_refused_before_they_are_copied(written, monkeypatch, small):
-    monkeypatch.setattr(examine, "_LOOKED_UP_BYTES", 0)
-    monkeypatch.setattr(examine, "detect", lambda gpus: types.SimpleNamespace(memory_granted_bytes=40))
+def test_arguments_beyond_the_memory_are_refused_before_they_are_copied(written):
+    fn = written("def loop(a):\n    a[0] = 1.0\n")
     with pytest.raises(RooflabError, match="its arrays and two copies take 72 B, and 40 B of memory are granted"):
-        rooflab.loop(written("def loop(a):\n    a[0] = 1.0\n"), np.ones(3), levels=small)
+        examine.understand(fn, (np.ones(3),), granted_bytes=40)
 
 
 @pytest.mark.slow

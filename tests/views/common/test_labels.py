@@ -57,6 +57,7 @@ boxes = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(st.lists(boxes, min_size=1, max_size=4), max_size=8), st.lists(boxes, max_size=3))
 def test_whatever_is_placed_is_apart_and_inside(candidates, obstacles):
     wanted = [Label(str(i), (("some text", tuple(each)),)) for i, each in enumerate(candidates)]

@@ -9,6 +9,9 @@ import pytest
 
 from rooflab.views.machine import page
 
+# A browser is opened.
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def files(measured, accelerator, tmp_path_factory):
@@ -18,7 +21,6 @@ def files(measured, accelerator, tmp_path_factory):
     return folder
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize(("name", "charts"), [("measured", 4), ("accelerator", 1)])
@@ -32,7 +34,6 @@ def test_the_page_draws_without_errors_or_requests(opened, files, scheme, width,
     assert seen.background == ("rgb(255, 255, 255)" if scheme == "light" else "rgb(20, 24, 28)")
 
 
-@pytest.mark.slow
 def test_changing_the_scheme_redraws(browser, files):
     opened = browser.new_page(color_scheme="light")
     opened.goto((files / "accelerator.html").as_uri())
@@ -58,7 +59,6 @@ class Collector(HTMLParser):
         self.text.append(data)
 
 
-@pytest.mark.slow
 def test_the_page_loads_nothing_from_elsewhere(files):
     read = Collector()
     read.feed((files / "measured.html").read_text(encoding="utf-8"))

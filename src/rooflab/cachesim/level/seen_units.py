@@ -18,7 +18,6 @@ from rooflab.cachesim.native.compile import kernel
 from rooflab.errors import RooflabError
 
 MOST_UNITS = 1 << 26  # lines, or sectors: 4 GiB of data in lines of 64 bytes
-FIRST_UNITS = 1 << 12
 _HEADER = 3  # words before the slots: mask, hash shift, used (see `miss_kinds.first_sight`)
 
 
@@ -34,15 +33,15 @@ def units_of(accesses: int, bytes_each: int, unit_bytes: int) -> int:
     return accesses * ((bytes_each + unit_bytes - 2) // unit_bytes + 1)
 
 
-def check(units: int, unit_bytes: int) -> None:
+def check(units: int, unit_bytes: int, most_units: int = MOST_UNITS) -> None:
     """Raise where the units touched so far are more than are kept.
 
     Raises:
         RooflabError: says how many, and what to do.
     """
-    if units > MOST_UNITS:
+    if units > most_units:
         raise RooflabError(
-            f"the trace touches over {MOST_UNITS:,} different units of {unit_bytes} bytes, the most that are "
+            f"the trace touches over {most_units:,} different units of {unit_bytes} bytes, the most that are "
             "kept apart in memory: take longer lines, a part of the trace, or leave classify out"
         )
 
@@ -50,7 +49,8 @@ def check(units: int, unit_bytes: int) -> None:
 class Seen:
     """The sets of units seen before, of a hierarchy that classifies misses, kept large enough."""
 
-    def __init__(self, built: Hierarchy) -> None:
+    def __init__(self, built: Hierarchy, most_units: int = MOST_UNITS) -> None:
+        self._most_units = most_units
         self._kept: dict[int, np.ndarray] = {}
         self._levels: list[tuple[np.ndarray, int]] = []
         for first in (built.address, _words(built.address, layout.DESCRIPTOR_WORDS)[layout.TLB]):
@@ -68,7 +68,7 @@ class Seen:
         """
         for words, unit_bytes in self._levels:
             mask, _, used = _words(int(words[layout.SEEN]), _HEADER).tolist()
-            check(used, unit_bytes)
+            check(used, unit_bytes, self._most_units)
             # Write-backs from nearer levels name nothing that was not accessed before.
             wanted = 2 * (used + units_of(accesses, bytes_each, unit_bytes))
             if wanted > mask:

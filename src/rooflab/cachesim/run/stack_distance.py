@@ -127,9 +127,11 @@ def _function() -> Any:
 class Distances:
     """A stand-in for a hierarchy (same `address`, same doors): it counts stack distances instead of hits."""
 
-    def __init__(self, units: int, references: int, line_bytes: int) -> None:
+    def __init__(
+        self, units: int, references: int, line_bytes: int, most_units: int = seen_units.MOST_UNITS
+    ) -> None:
         self.header = np.zeros(10, np.int64)
-        self.line_bytes = line_bytes
+        self.line_bytes, self.most_units = line_bytes, most_units
         self._set_tables(units)
         self.rows = np.zeros((references, layout.COUNTER_WORDS), np.int64)
         self.last_line = np.full(1, -1, np.int64)
@@ -162,7 +164,7 @@ class Distances:
             RooflabError: more lines than are kept.
         """
         distinct = int(self.header[DISTINCT])
-        seen_units.check(distinct, self.line_bytes)
+        seen_units.check(distinct, self.line_bytes, self.most_units)
         wanted = distinct + seen_units.units_of(accesses, bytes_each, self.line_bytes)
         if wanted <= self.units:
             return

@@ -15,6 +15,7 @@ from typing import IO, Literal, NamedTuple, get_args
 
 import numpy as np
 
+from rooflab.cachesim.level.seen_units import MOST_UNITS
 from rooflab.cachesim.traces.text import MARGIN, NEWLINE
 from rooflab.errors import FileError
 
@@ -42,11 +43,15 @@ class Buffers(NamedTuple):
         head_bytes: from which the format is recognised.
         block_bytes: of a read: what is read is still in a cache when it is parsed.
         accesses: that are noted before they are made: they stay in the machine's own L1 and L2.
+        first_units: lines (or sectors) that tables of what was touched hold at first; they grow.
+        most_units: that they ever hold.
     """
 
     head_bytes: int = 1 << 16
     block_bytes: int = 1 << 19
     accesses: int = 1 << 12
+    first_units: int = 1 << 12
+    most_units: int = MOST_UNITS
 
 
 BUFFERS = Buffers()

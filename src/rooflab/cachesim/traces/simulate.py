@@ -67,7 +67,7 @@ def simulate_trace(
         flush: count what is left dirty as written back.
         time_limit_s: stop reading after so long; counts are then partial, and marked.
         assumptions: of the levels, to be shown.
-        buffers: how much of the file is held at once.
+        buffers: how much is held at once.
 
     Raises:
         FileError: no such file, a format that cannot be told, a file with no readable line.
@@ -75,9 +75,9 @@ def simulate_trace(
     """
     # With `classify` the sets of units seen grow on the way: the first ones are small.
     built = hierarchy.build(
-        levels, tlbs=tlbs, references=_REFERENCES, units=seen_units.FIRST_UNITS if classify else None
+        levels, tlbs=tlbs, references=_REFERENCES, units=buffers.first_units if classify else None
     )
-    room = seen_units.Seen(built) if classify else None
+    room = seen_units.Seen(built, buffers.most_units) if classify else None
     read = _through(path, built.address, Settings(format, instructions, item_bytes, buffers, time_limit_s), room)
     return final_write_back.result_of(
         built,
@@ -110,7 +110,7 @@ def curve_of_trace(
         FileError: as `simulate_trace`.
     """
     stack_distance.check_line(line_bytes)
-    counted = stack_distance.Distances(seen_units.FIRST_UNITS, len(_REFERENCES), line_bytes)
+    counted = stack_distance.Distances(buffers.first_units, len(_REFERENCES), line_bytes, buffers.most_units)
     read = _through(path, counted.address, Settings(format, instructions, item_bytes, buffers), counted)
     return counted.curve(path.name, read.accesses, line_bytes)
 

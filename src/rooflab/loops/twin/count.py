@@ -55,6 +55,7 @@ def count(
     time_limit_s: float | None,
     warm: bool = True,
     classify: bool = False,
+    most_units: int = seen_units.MOST_UNITS,
 ) -> Counted:
     """The twin of `loop`, run on `caches` for at most `time_limit_s` (both runs together).
 
@@ -64,6 +65,7 @@ def count(
         time_limit_s: seconds; None for no limit.
         warm: run it a second time, on what the first run left in the caches.
         classify: tell compulsory, capacity and conflict misses apart.
+        most_units: lines (or sectors) that are kept apart in memory to do so.
 
     Raises:
         RooflabError: too many lines to tell misses apart.
@@ -75,7 +77,7 @@ def count(
     names = [f"{ref.line}: {ref.text}{' =' if ref.write else ''}" for ref in twin.text.refs]
     arrays = [_array_of(ref.array, twin.text.swapped) for ref in twin.text.refs]
     end = max((each.low + each.nbytes for each in arguments.placed), default=1)
-    units = _units(arguments, caches.caches[0].unit_bytes) if classify else None
+    units = _units(arguments, caches.caches[0].unit_bytes, most_units) if classify else None
     built = hierarchy.build(caches.caches, references=names, units=units, address_end=end)
     start = time.perf_counter()
     outcome = run.run(twin, source, arguments, built.address, time_limit_s)
@@ -105,17 +107,17 @@ def count(
     return Counted(twin, _written_back(first, left), again, outcome)
 
 
-def _units(arguments: Arguments, unit_bytes: int) -> int:
+def _units(arguments: Arguments, unit_bytes: int, most_units: int) -> int:
     """A bound on the lines (or sectors) that a loop on `arguments` can touch: all of its arrays.
 
     Raises:
         RooflabError: more than are kept apart in memory.
     """
     units = sum(-(-each.nbytes // unit_bytes) + 1 for each in arguments.placed)
-    if units > seen_units.MOST_UNITS:
+    if units > most_units:
         raise RooflabError(
             f"classify: the arrays have {units:,} units of {unit_bytes} bytes, expected at most"
-            f" {seen_units.MOST_UNITS:,}: take smaller arguments, or leave classify out"
+            f" {most_units:,}: take smaller arguments, or leave classify out"
         )
     return units
 
