@@ -60,6 +60,7 @@ def programs(tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 def test_false_sharing_is_told_by_array_and_line(called):
     said = called("simulate", "counters", 1000, "--cores", 2, *SMALL)
     # Each of 2 × 1,000 stores takes the line; the last loss is never asked for again.
@@ -67,11 +68,13 @@ def test_false_sharing_is_told_by_array_and_line(called):
     assert "core 0: count[0] stored; core 1: count[1] stored" in said
 
 
+@pytest.mark.slow
 def test_padding_takes_it_away(called):
     said = called("simulate", "counters", 1000, "--cores", 2, "--set", "padding_bytes=64", *SMALL)
     assert "0 invalidations by other cores' stores" in said
 
 
+@pytest.mark.slow
 def test_json_is_all_of_stdout_and_is_read_back(called, tmp_path):
     path = tmp_path / "found.json"
     text = called(
@@ -94,6 +97,7 @@ def test_json_is_all_of_stdout_and_is_read_back(called, tmp_path):
     assert (found.protocol, found.accesses, found.downgrades) == ("moesi", 128, 0)
 
 
+@pytest.mark.slow
 def test_turns_and_costs_are_taken(called):
     costs = [part for each in ("L1=1", "L2=10", "memory=200", "transfer=80") for part in ("--cost", each)]
     found = json.loads(
@@ -119,6 +123,7 @@ def test_turns_and_costs_are_taken(called):
     assert sum(core["false_sharing"] for core in paired["cores"]) == 198
 
 
+@pytest.mark.slow
 def test_a_race_of_a_file_is_named_with_what_could_be_seen(called, programs):
     said = called("simulate", f"{programs}:message", 7, "--cores", 2, *SMALL)
     (row,) = [line for line in said.splitlines() if line.startswith("data[0]")]

@@ -127,6 +127,7 @@ def program(tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 def test_the_command_analyzes_a_module_and_writes_files(command, program, tmp_path):
     page, rows = tmp_path / "report.html", tmp_path / "rows.csv"
     done = command("analyze", f"{program}:model", "--batch", 4, "--machine", "h200", "-o", page, "-o", rows)

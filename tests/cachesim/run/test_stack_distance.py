@@ -29,6 +29,7 @@ def test_a_curve_holds_the_misses_of_every_capacity(stream):
         assert (curve.misses(lines * 64), curve.requests) == (found.misses, found.requests)
 
 
+@pytest.mark.slow
 def test_a_larger_cache_never_misses_more_and_the_largest_misses_each_line_once():
     curve = stack_distance.curve_of(dense.matmul(40))
     found = [curve.misses(lines * 64) for lines in range(1, 1000)]

@@ -58,6 +58,7 @@ def test_pieces_of_inner_loops_count_what_the_whole_counts():
     assert counts(pieces) == counts(simulate_stream(stream, LEVELS, flush=True))
 
 
+@pytest.mark.slow
 def test_what_ran_is_the_first_part_of_the_stream():
     stream = dense.matmul(40)
     found = simulate_stream(stream, LEVELS, time_limit_s=1e-9, pacing=time_limit.Pacing(steps=3))
@@ -69,6 +70,7 @@ def test_what_ran_is_the_first_part_of_the_stream():
     assert found.levels == simulate_stream(short, LEVELS).levels
 
 
+@pytest.mark.slow
 def test_a_random_stream_that_is_cut_short_knows_its_accesses_but_not_their_bytes():
     found = simulate_stream(dense.random(1 << 20, 1 << 22), LEVELS, time_limit_s=1e-9)
     first = simulate_stream(dense.random(1 << 20, found.accesses), LEVELS)

@@ -33,6 +33,7 @@ def test_polynomials_are_written_as_people_do(value, text):
     assert str(value) == text
 
 
+@pytest.mark.slow
 @given(
     power=st.integers(0, 4),
     low=st.integers(-5, 5),

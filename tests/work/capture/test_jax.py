@@ -241,6 +241,7 @@ def converge(x):
     return lax.while_loop(lambda x: jnp.abs(x).max() > 1, lambda x: x @ x, x)
 
 
+@pytest.mark.slow
 def test_a_loop_whose_trips_depend_on_data_is_counted_once_and_said_so():
     graph = capture(converge, (f32(8, 8),))
     assert flop(graph, "matmul") == 2 * 8**3
