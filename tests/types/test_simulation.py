@@ -14,7 +14,7 @@ LEVELS = [Cache(1024, 2), Cache(8192, 4)]
     ("fields", "message"),
     [
         ({"capacity_bytes": 0}, "capacity_bytes is 0, expected a whole number above zero"),
-        ({"capacity_bytes": 32_000}, "capacity_bytes is 32,000, no whole number of sets of 8 × 64 bytes"),
+        ({"capacity_bytes": 32_000}, "capacity_bytes is 32,000, not a whole number of sets of 8 × 64 bytes"),
         ({"capacity_bytes": 32_000}, "31,744 or 32,256 bytes are"),
         ({"capacity_bytes": 4096, "ways": 0}, "ways is 0, expected"),
         ({"capacity_bytes": 4800, "ways": 1, "line_bytes": 48}, "line_bytes is 48, expected a power of two"),

@@ -36,7 +36,7 @@ from rooflab.units import iec
 
 TIME_LIMIT_S = 60.0  # of counting, unless the caller says otherwise
 _CONFLICTS, _SHARE = 1.5, 1 / 3  # misses ÷ those that capacity explains; conflicts among a level's misses
-_SAME_SETS = "a power-of-two row stride maps lines to the same sets: pad rows by one cache line"
+_SAME_SETS = "lines map to the same sets, as with a power-of-two row stride; pad rows by one cache line"
 _ENDS = 16  # lines that the ends of arrays and rows may share with nothing: no conflicts
 _COPIES, _LOOKED_UP_BYTES = 3, 1 << 30  # of less memory than that, there is enough anywhere
 _PLAIN_PYTHON = 200_000  # accesses up to which the loop is run by Python itself too, to compare results

@@ -314,7 +314,7 @@ def _check_sizes(cache: Cache) -> None:
         below = cache.capacity_bytes // whole * whole
         near = f"{below:,} or {below + whole:,}" if below else f"{whole:,}"
         raise RooflabError(
-            f"{what}: capacity_bytes is {cache.capacity_bytes:,}, no whole number of sets of "
+            f"{what}: capacity_bytes is {cache.capacity_bytes:,}, not a whole number of sets of "
             f"{cache.ways or 1} × {line} bytes ({whole:,}); {near} bytes are"
         )
 

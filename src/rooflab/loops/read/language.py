@@ -107,7 +107,7 @@ def _check_subscript(node: ast.Subscript, source: Source, types: ValueTypes) -> 
     array = types.array(base)
     text = ast.unparse(node)
     if array is None:
-        refuse(source, node, f"{text}: {ast.unparse(base)} is no array argument")
+        refuse(source, node, f"{text}: {ast.unparse(base)} is not an array argument")
     for index in indices(node):
         if isinstance(index, ast.Slice):
             refuse(

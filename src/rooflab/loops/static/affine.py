@@ -148,7 +148,7 @@ class _Reader:
             raise NotAffineError(f"line {line}: a step of zero")
         if size < 0:
             if step.symbols:
-                raise NotAffineError(f"line {line}: a step below zero that is no plain number")
+                raise NotAffineError(f"line {line}: a step below zero that is not a plain number")
             length, step = -length, -step
         even = quotient(length, step)
         if even is not None:

@@ -93,7 +93,7 @@ def _why_not(node: ast.For, types: ValueTypes) -> str | None:
         and _one(node.iter.args[2]) is None
         and not isinstance(node.iter.args[2], ast.Name)
     ):
-        return f"the step of the loop over {variable} is no plain number"
+        return f"the step of the loop over {variable} is not a plain number"
     return _carried_scalar(node, types) or _carried_array(node, types, variable)
 
 
