@@ -172,7 +172,10 @@ def test_every_stream_is_listed_with_its_settings(called):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("matmul", 8, "--level", "33000/8"), "not a whole number of sets of 8 × 64 bytes (512); 32,768 or 33,280"),
+        (
+            ("matmul", 8, "--level", "33000/8"),
+            "not a whole number of sets of 8 × 64 bytes (512); 32,768 or 33,280",
+        ),
         (("matmul", 8, "--level", "0/8"), "capacity_bytes is 0, expected a whole number above zero"),
         (("matmul", 8, "--level", "32KiB/0"), "ways is 0, expected a whole number above zero"),
         (("matmul", 8, "--level", "32KiB/8/48"), "line_bytes is 48, expected a power of two"),

@@ -17,9 +17,9 @@ from rooflab.cachesim.coherence import layout as at
 from rooflab.cachesim.coherence.standalone_cache import compiled_cache
 from rooflab.cachesim.coherence.standalone_caches import StandaloneCaches
 from rooflab.cachesim.coherence.stream import NAMES, CoreArray, CoreStreams, check_cores
-from rooflab.cachesim.level.state import kind_of
 from rooflab.cachesim.native import layout
 from rooflab.cachesim.native.compile import native_address, ready
+from rooflab.cachesim.sets.state import kind_of
 from rooflab.errors import RooflabError, UnknownNameError
 from rooflab.types.core_simulation import CoreSimulation
 from rooflab.types.simulation import Cache, LevelCounts

@@ -16,12 +16,12 @@ from llvmlite import ir
 from numba import types
 
 from rooflab.cachesim.coherence.layout import DROP, LOOK, PUT
-from rooflab.cachesim.level import policies
-from rooflab.cachesim.level.addressing import set_of
-from rooflab.cachesim.level.set_vectors import EMPTY, WIDEST, WholeStore, padded, splat
 from rooflab.cachesim.native.compile import Named, callback
 from rooflab.cachesim.native.layout import TAGS
 from rooflab.cachesim.native.words import I32, I64, WORD, intrinsic, load, load_vector, pointer, store
+from rooflab.cachesim.sets import policies
+from rooflab.cachesim.sets.addressing import set_of
+from rooflab.cachesim.sets.set_vectors import EMPTY, WIDEST, WholeStore, padded, splat
 
 SIGNATURE = types.int64(*([types.int64] * 4))
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from rooflab.cachesim.coherence import layout as at
-from rooflab.cachesim.level.state import State, kind_of
 from rooflab.cachesim.native import layout
+from rooflab.cachesim.sets.state import State, kind_of
 from rooflab.types.simulation import Cache, LevelCounts, ReferenceCounts
 
 

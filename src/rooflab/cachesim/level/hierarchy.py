@@ -11,10 +11,10 @@ from rooflab.cachesim.level import plain_levels
 from rooflab.cachesim.level.access import split_address
 from rooflab.cachesim.level.level import compiled_level
 from rooflab.cachesim.level.miss_kinds import classify_address
-from rooflab.cachesim.level.set_vectors import WIDEST, padded
-from rooflab.cachesim.level.state import State, kind_of
 from rooflab.cachesim.native import layout
 from rooflab.cachesim.native.words import WORD
+from rooflab.cachesim.sets.set_vectors import WIDEST, padded
+from rooflab.cachesim.sets.state import State, kind_of
 from rooflab.errors import RooflabError
 from rooflab.types.simulation import Cache, LevelCounts, ReferenceCounts, Simulation
 

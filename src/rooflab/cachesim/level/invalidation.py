@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from rooflab.cachesim.level.addressing import set_of
 from rooflab.cachesim.level.last_line import forget
 from rooflab.cachesim.level.next_level import send
-from rooflab.cachesim.level.policies import Policy
 from rooflab.cachesim.native.compile import Named
 from rooflab.cachesim.native.layout import (
     COUNTER_WORDS,
@@ -27,6 +25,8 @@ from rooflab.cachesim.native.layout import (
     WRITE_BYTES,
 )
 from rooflab.cachesim.native.words import WORD, add, call, count_bits, load, shift_right
+from rooflab.cachesim.sets.addressing import set_of
+from rooflab.cachesim.sets.policies import Policy
 
 
 class Invalidation(NamedTuple):

@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 
 from numba import njit
 
-from rooflab.cachesim.level import last_line, policies
-from rooflab.cachesim.level.addressing import is_valid, sector_bit, set_of
+from rooflab.cachesim.level import last_line
 from rooflab.cachesim.level.invalidation import make_invalidation
 from rooflab.cachesim.level.next_level import ask_next_level, fetch, finish_eviction, send
 from rooflab.cachesim.level.prefetchers import make_prefetchers
@@ -55,6 +54,8 @@ from rooflab.cachesim.native.layout import (
     WRITEBACK,
 )
 from rooflab.cachesim.native.words import CALL_SIGNATURE, WORD, add, call, load, shift_right, store
+from rooflab.cachesim.sets import policies
+from rooflab.cachesim.sets.addressing import is_valid, sector_bit, set_of
 
 _PREFETCHING = NEXT_LINE | ADJACENT | STRIDE
 _SPECIAL = SECTORED | EXCLUSIVE | CLASSIFIED | WRITE_VALIDATE | _PREFETCHING

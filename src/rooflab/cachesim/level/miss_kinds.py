@@ -10,10 +10,10 @@ from typing import Any
 
 from numba import njit
 
-from rooflab.cachesim.level import hashed_sets
 from rooflab.cachesim.native.compile import OPTIONS, callback, native_address
 from rooflab.cachesim.native.layout import CAPACITY, COMPULSORY, COUNTER_WORDS, COUNTS, SEEN, SHADOW, UNIT_SHIFT
 from rooflab.cachesim.native.words import CALL_SIGNATURE, WORD, add, load, shift_right, store
+from rooflab.cachesim.sets import hashed_sets
 
 
 @njit(**OPTIONS)

@@ -21,8 +21,6 @@ from typing import Any, NamedTuple
 from numba import njit
 
 from rooflab.cachesim.level.access import ROW_BYTES
-from rooflab.cachesim.level.lru_sets import FOUND, ordered_set
-from rooflab.cachesim.level.set_vectors import EMPTY, padded
 from rooflab.cachesim.native.compile import INLINED, Named, callback, native_address
 from rooflab.cachesim.native.layout import (
     COLD,
@@ -42,6 +40,8 @@ from rooflab.cachesim.native.layout import (
     WRITEBACKS,
 )
 from rooflab.cachesim.native.words import CALL_SIGNATURE, add, call, load, store
+from rooflab.cachesim.sets.lru_sets import FOUND, ordered_set
+from rooflab.cachesim.sets.set_vectors import EMPTY, padded
 from rooflab.types.simulation import Cache
 
 LANES = (8, 16)  # of levels that are inlined into each other: 5 to 16 ways. Bounds how many functions there can be

@@ -6,8 +6,6 @@ from typing import Any
 
 from numba import njit
 
-from rooflab.cachesim.level.addressing import is_valid, set_of
-from rooflab.cachesim.level.policies import Policy
 from rooflab.cachesim.native.compile import INLINED, Named
 from rooflab.cachesim.native.layout import (
     ADJACENT,
@@ -27,6 +25,8 @@ from rooflab.cachesim.native.layout import (
     UNIT_SHIFT,
 )
 from rooflab.cachesim.native.words import WORD, add, call, load, shift_right, store
+from rooflab.cachesim.sets.addressing import is_valid, set_of
+from rooflab.cachesim.sets.policies import Policy
 
 
 @njit(**INLINED)

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rooflab.cachesim.level.hierarchy import Hierarchy
-from rooflab.cachesim.level.set_vectors import EMPTY, WIDEST
 from rooflab.cachesim.native import layout
 from rooflab.cachesim.native.compile import kernel, ready
 from rooflab.cachesim.run.nest_interpreter import AT_ONCE, PLAIN, SETTLE, run, scratch, table_of
+from rooflab.cachesim.sets.set_vectors import EMPTY, WIDEST
 from rooflab.cachesim.streams import nests
 from rooflab.types.simulation import Cache
 

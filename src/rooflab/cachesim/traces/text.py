@@ -11,9 +11,9 @@ from typing import Any
 from llvmlite import ir
 from numba import njit, types
 
-from rooflab.cachesim.level.set_vectors import splat
 from rooflab.cachesim.native.compile import INLINED
 from rooflab.cachesim.native.words import I64, intrinsic, load_byte
+from rooflab.cachesim.sets.set_vectors import splat
 
 MARGIN = 64
 NEWLINE, SPACE, TAB, RETURN = 10, 32, 9, 13

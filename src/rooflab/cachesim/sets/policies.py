@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from rooflab.cachesim.level.set_vectors import EMPTY, WIDEST, make_find, make_to_front, padded
 from rooflab.cachesim.native.compile import Named
 from rooflab.cachesim.native.layout import AGES, FLAGS, META, RANDOM, SCRATCH, SECTORED, SECTORS, TAGS
 from rooflab.cachesim.native.words import load, shift_right, store
+from rooflab.cachesim.sets.set_vectors import EMPTY, WIDEST, make_find, make_to_front, padded
 
 
 class Policy(NamedTuple):
@@ -260,7 +260,7 @@ def make(kind: str, ways: int) -> Policy:
     if kind in ("plru", "random", "qlru"):
         return positional(ways, kind)
     if ways > WIDEST:
-        from rooflab.cachesim.level.hashed_sets import hashed
+        from rooflab.cachesim.sets.hashed_sets import hashed
 
         return hashed(ways, refresh=kind == "lru")
     return ordered(ways, refresh=kind == "lru")

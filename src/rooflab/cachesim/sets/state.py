@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from rooflab.cachesim.level import hashed_sets
-from rooflab.cachesim.level.policies import pack_ages
-from rooflab.cachesim.level.set_vectors import EMPTY, WIDEST, padded
 from rooflab.cachesim.native import layout
 from rooflab.cachesim.native.words import WORD
+from rooflab.cachesim.sets import hashed_sets
+from rooflab.cachesim.sets.policies import pack_ages
+from rooflab.cachesim.sets.set_vectors import EMPTY, WIDEST, padded
 from rooflab.types.simulation import Cache
 
 _ORDERED = ("lru", "fifo")

@@ -14,8 +14,8 @@ from llvmlite import ir
 from llvmlite.ir.instructions import StoreInstr
 from numba import types
 
-from rooflab.cachesim.level.set_vectors import WholeStore, padded, splat
 from rooflab.cachesim.native.words import I32, I64, intrinsic
+from rooflab.cachesim.sets.set_vectors import WholeStore, padded, splat
 
 FOUND = -4  # what `use` returns for a hit: no entry, and even, as a clean one
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from numba import njit
 
-from rooflab.cachesim.level.policies import Policy
-from rooflab.cachesim.level.set_vectors import EMPTY
 from rooflab.cachesim.native.compile import OPTIONS
 from rooflab.cachesim.native.layout import META, SCRATCH, SECTORS, TAGS
 from rooflab.cachesim.native.words import load, shift_right, store
+from rooflab.cachesim.sets.policies import Policy
+from rooflab.cachesim.sets.set_vectors import EMPTY
 
 # Words of the header.
 BUCKETS, HASH_SHIFT, PREVIOUS, FOLLOWING, CHAIN, NEWEST, OLDEST, FREE = range(8)
