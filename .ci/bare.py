@@ -21,7 +21,7 @@ def main(import_goal_s: float, help_goal_s: float, noise: float) -> None:
     python = _median_s([sys.executable, "-c", "pass"])
     _within("import rooflab", _median_s([sys.executable, "-c", "import rooflab"]) - python, import_goal_s, noise)
     _within("rooflab --help", _median_s(["rooflab", "--help"]), help_goal_s, noise)
-    shown = _run(["rooflab", "machines", "h200-sxm"])
+    shown = _run(["rooflab", "machine", "h200-sxm"])
     if "NVIDIA H200" not in shown:
         sys.exit(f"rooflab machine h200-sxm: expected NVIDIA H200 in its output, got\n{shown}")
     start = time.perf_counter()
