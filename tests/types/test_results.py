@@ -153,6 +153,13 @@ def test_a_file_that_is_no_result_is_one_clear_line(tmp_path, content, message):
     assert "\n" not in str(caught.value)
 
 
+def test_what_is_no_stream_is_one_clear_line():
+    with pytest.raises(
+        RooflabError, match=r"^simulate takes one of rooflab.streams, a path or a function, got int$"
+    ):
+        rooflab.simulate(3)
+
+
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(FileError, match=r"none\.json: no such file"):
         rooflab.load(tmp_path / "none.json")

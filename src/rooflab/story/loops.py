@@ -140,6 +140,7 @@ def simulate(
 
     from rooflab.cachesim.run.streams import simulate_stream
     from rooflab.cachesim.run.times import time_on
+    from rooflab.cachesim.streams.stream import Stream
     from rooflab.cachesim.traces.simulate import simulate_trace
     from rooflab.machines import cache_levels
 
@@ -168,6 +169,10 @@ def simulate(
             flush=flush,
             time_limit_s=time_limit_s,
             assumptions=caches.assumptions,
+        )
+    elif not isinstance(stream, Stream):
+        raise RooflabError(
+            f"simulate takes one of rooflab.streams, a path or a function, got {type(stream).__name__}"
         )
     else:
         simulation = simulate_stream(
