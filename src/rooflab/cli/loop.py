@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import click
 
-from rooflab.cli.options import deliver, examples, needs_machine, output_options, whole_numbers
+from rooflab.cli.options import deliver, examples, needs_machine, output_options, picture_in, whole_numbers
 from rooflab.errors import RooflabError
 
 
@@ -64,7 +64,7 @@ def loop(
     views.check_paths(paths, "TileSweep" if tiles else "LoopReport")
     if not tiles:
         needs_machine(paths, machine)
-    picture = next((path for path in paths if path.lower().endswith((".svg", ".png", ".pdf"))), None)
+    picture = picture_in(paths)
     if picture and untimed and not tiles:
         raise RooflabError(
             f"{picture}: a picture of a loop needs the measured time: leave out --untimed; .html and .json "

@@ -69,13 +69,18 @@ def deliver(result: Any, paths: Sequence[str], as_json: bool, **how: Any) -> int
     return code
 
 
+def picture_in(paths: Sequence[str]) -> str | None:
+    """The first of `paths` that is a picture."""
+    return next((path for path in paths if path.lower().endswith((".svg", ".png", ".pdf"))), None)
+
+
 def needs_machine(paths: Sequence[str], machine: object) -> None:
     """Return unless one of `paths` is a picture and there is no `machine` whose roofs it would be drawn under.
 
     Raises:
         RooflabError: names the picture, and what to give.
     """
-    picture = next((path for path in paths if path.lower().endswith((".svg", ".png", ".pdf"))), None)
+    picture = picture_in(paths)
     if picture is not None and not machine:
         raise RooflabError(
             f"{picture}: a picture needs --machine, whose roofs it is drawn under; .html and .json do without"

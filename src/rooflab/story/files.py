@@ -25,13 +25,12 @@ def load(path: str | PathLike[str]) -> Result:
     """
     import msgspec
 
+    from rooflab.machines import catalog
     from rooflab.types import result
 
     file = Path(os.fspath(path))
     if file.suffix.lower() == ".toml":
-        from rooflab.machines import catalog
-
-        return catalog.find(str(file))
+        return catalog.read(file)
     try:
         content = file.read_bytes()
     except FileNotFoundError:
@@ -39,7 +38,9 @@ def load(path: str | PathLike[str]) -> Result:
     except OSError as error:
         raise FileError(f"{file}: cannot be read: {error.strerror or error}") from None
     try:
-        return result.read(msgspec.json.decode(content))
+        raw = msgspec.json.decode(content)
+        # A machine is held to what its file says twice, by whichever door it comes.
+        return catalog.read(file) if isinstance(raw, dict) and raw.get("type") == "Machine" else result.read(raw)
     except msgspec.DecodeError as error:
         raise FileError(f"{file}: not JSON ({error}), expected a file that rooflab saved") from None
     except RooflabError as error:

@@ -311,7 +311,7 @@ class Report(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         counted = self.coverage.counted or not self.rows
         totals = {name: getattr(self, name) if counted or name in _HELD else None for name in _TOTALS}
         # The operations are in the rows: once is enough.
-        return {"type": "Report", **msgspec.to_builtins(slim), "totals": totals}
+        return {**Result.to_dict(slim), "totals": totals}
 
     @classmethod
     def from_dict(cls, raw: dict[str, Any]) -> Report:

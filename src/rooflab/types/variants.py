@@ -57,7 +57,7 @@ class Variants(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
             line |= {key: getattr(report, key) for key in _LINE}
             lines.append({**line, "floor_s": None if prediction is None else prediction.floor_s})
         return {
-            "type": "Variants",
+            "type": type(self).__name__,
             "schema": self.schema,
             "name": self.name,
             "variants": lines,

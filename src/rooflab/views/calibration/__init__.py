@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TextIO
-
 from rooflab.types.calibration import Calibration
 from rooflab.views.calibration.sheet import sheet_of
-from rooflab.views.common import sheet as sheets
+from rooflab.views.common.sheet import room
+
+show, html, WRITERS = room(sheet_of)
 
 
 def _toml(calibration: Calibration) -> bytes:
@@ -16,14 +16,4 @@ def _toml(calibration: Calibration) -> bytes:
 
 
 # TOML holds the constants that changed, as `constants=` and --constants take them.
-WRITERS = {**sheets.writers(sheet_of), ".toml": _toml}
-
-
-def show(calibration: Calibration, file: TextIO | None = None) -> None:
-    """Print `calibration`."""
-    sheets.show(sheet_of(calibration), file)
-
-
-def html(calibration: Calibration) -> str:
-    """The page of `calibration`."""
-    return sheets.html(sheet_of(calibration))
+WRITERS[".toml"] = _toml

@@ -139,6 +139,26 @@ def wrap(text: str, width: float) -> list[str]:
     return lines
 
 
+def roofline_axes(space: Plane, title: str, fraction: str, unit: str) -> tuple[alt.X, alt.Y]:
+    """The axes of a roofline: FLOP per byte of what `title` says, written by `fraction` below one, and `unit`."""
+    import altair as alt
+
+    many = math.log2(space.x1 / space.x0) > 14
+    x = alt.X(
+        "x:Q",
+        title=f"Arithmetic intensity (FLOP per byte of {title})",
+        scale=alt.Scale(type="log", base=2, domain=[space.x0, space.x1], nice=False),
+        axis=alt.Axis(values=powers(space.x0, space.x1, 16.0 if many else 4.0), labelExpr=fraction),
+    )
+    y = alt.Y(
+        "y:Q",
+        title=None,
+        scale=alt.Scale(type="log", domain=[space.y0, space.y1], nice=False),
+        axis=alt.Axis(values=decades(space.y0, space.y1), labelExpr=si_label(unit)),
+    )
+    return x, y
+
+
 def si_label(unit: str) -> str:
     """A Vega expression that writes a tick with an SI prefix: "100 GFLOP/s"."""
     written = f"datum.value + ' {unit}'"

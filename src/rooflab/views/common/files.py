@@ -125,6 +125,17 @@ def json_writer(result: Any) -> bytes:
     return json_text(result.to_dict()).encode()
 
 
+def writers(
+    html: Callable[[Any], str],
+    csv_text: Callable[[Any], str] | None = None,
+    chart: Callable[[Any], Chart] | None = None,
+) -> dict[str, Writer]:
+    """The writers of a result with that page, and those lines of numbers and that picture where there are any."""
+    lines: dict[str, Writer] = {} if csv_text is None else {".csv": lambda result: csv_text(result).encode()}
+    pictures = {} if chart is None else picture_writers(chart)
+    return {".json": json_writer, **lines, ".html": lambda result: html(result).encode(), **pictures}
+
+
 def picture_writers(draw: Callable[[Any], Chart]) -> dict[str, Writer]:
     """Writers of the chart that `draw` makes of a result: .svg, .png and .pdf."""
     return {suffix: lambda result, _as=render: _as(draw(result).to_dict()) for suffix, render in _PICTURES.items()}

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TextIO
 
 from rooflab.views.common import page
 from rooflab.views.common.console import console, drawn_table
-from rooflab.views.common.files import Writer, json_writer
+from rooflab.views.common.files import Writer, writers
 from rooflab.views.common.table import Table
 
 
@@ -59,6 +59,26 @@ def html(sheet: Sheet) -> str:
     return page.render(sheet.name, sheet.what, facts=facts, tables=(*sheet.tables, notes))
 
 
-def writers(sheet_of: Callable[[Any], Sheet]) -> dict[str, Writer]:
-    """Writers of a result that `sheet_of` makes a sheet of: .json holds everything, .html is its page."""
-    return {".json": json_writer, ".html": lambda result: html(sheet_of(result)).encode()}
+class Room(NamedTuple):
+    """What a room offers for its results."""
+
+    show: Callable[..., None]
+    html: Callable[[Any], str]
+    writers: dict[str, Writer]
+
+
+def room(sheet_of: Callable[[Any], Sheet], csv_text: Callable[[Any], str] | None = None) -> Room:
+    """What a room offers for results that `sheet_of` makes a sheet of, and `csv_text` lines of numbers."""
+
+    def show_result(result: Any, file: TextIO | None = None) -> None:
+        """Print `result`."""
+        show(sheet_of(result), file)
+
+    def page_of(result: Any) -> str:
+        """The page of `result`."""
+        return html(sheet_of(result))
+
+    known = writers(page_of)
+    if csv_text is not None:
+        known[".csv"] = lambda result: csv_text(result).encode()
+    return Room(show_result, page_of, known)

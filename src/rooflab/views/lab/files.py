@@ -17,9 +17,4 @@ def csv_text(sweep: Sweep) -> str:
     return files.csv_text((sweep.parameter, "memory_s", "compute_s", "total_s", "regime"), rows)
 
 
-WRITERS: dict[str, files.Writer] = {
-    ".json": files.json_writer,
-    ".csv": lambda sweep: csv_text(sweep).encode(),
-    ".html": lambda sweep: html(sweep).encode(),
-    **files.picture_writers(chart),
-}
+WRITERS = files.writers(html, csv_text, chart)

@@ -25,9 +25,4 @@ def csv_text(report: LoopReport) -> str:
 
 # JSON holds everything, CSV a row for each access of the source at each level; the pictures are the roofline
 # with a point for each level.
-WRITERS: dict[str, files.Writer] = {
-    ".json": files.json_writer,
-    ".csv": lambda report: csv_text(report).encode(),
-    ".html": lambda report: html(report).encode(),
-    **files.picture_writers(roofline),
-}
+WRITERS = files.writers(html, csv_text, roofline)

@@ -74,8 +74,6 @@ def roofline(
     Raises:
         RooflabError: the machine has no bandwidth or no peak of that scope.
     """
-    import altair as alt
-
     roofs = model.roofs(machine, scope)
     drawn = layout(machine, scope, width, height)
     space, colours = drawn.plane, level_colours(machine.levels, theme)
@@ -84,18 +82,7 @@ def roofline(
     of_label |= {label.key: theme.point for label in drawn.placed if label.key.startswith("point")}
     of_label |= {label.key: theme.muted for label in drawn.placed if label.key.startswith("ridge")}
     layers += axes.texts(drawn.placed, space, of_label, theme)
-    x = alt.X(
-        "x:Q",
-        title="Arithmetic intensity (FLOP per byte of the level)",
-        scale=alt.Scale(type="log", base=2, domain=[space.x0, space.x1], nice=False),
-        axis=alt.Axis(values=_intensity_ticks(space), labelExpr=_FRACTION),
-    )
-    y = alt.Y(
-        "y:Q",
-        title=None,
-        scale=alt.Scale(type="log", domain=[space.y0, space.y1], nice=False),
-        axis=alt.Axis(values=axes.decades(space.y0, space.y1), labelExpr=axes.si_label(_unit(roofs))),
-    )
+    x, y = axes.roofline_axes(space, "the level", _FRACTION, _unit(roofs))
     convention = subtitle(machine, roofs, scope)
     return axes.finish(layers, x, y, machine.name, convention, space, theme)
 
@@ -191,11 +178,6 @@ def _plane(machine: Machine, roofs: model.Roofs, scope: Scope, width: int, heigh
     y1 = max([top, *theories]) * 2.0
     y0 = min([slow * x0, *(point.flop_per_s / 1.5 for point in points)])
     return Plane(x0, x1, y0, y1, width, height)
-
-
-def _intensity_ticks(space: Plane) -> list[float]:
-    many = math.log2(space.x1 / space.x0) > 14
-    return axes.powers(space.x0, space.x1, 16.0 if many else 4.0)
 
 
 def _slanted(bandwidth: float, roofs: model.Roofs, space: Plane) -> tuple[labels.Vertex, labels.Vertex]:

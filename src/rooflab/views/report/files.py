@@ -49,9 +49,4 @@ def csv_text(report: Report) -> str:
 
 # JSON holds everything, CSV has a line for each operation; the pictures are the roofline of its machine with the
 # operations on it.
-WRITERS: dict[str, files.Writer] = {
-    ".json": files.json_writer,
-    ".csv": lambda report: csv_text(report).encode(),
-    ".html": lambda report: html(report).encode(),
-    **files.picture_writers(roofline),
-}
+WRITERS = files.writers(html, csv_text, roofline)

@@ -54,26 +54,13 @@ def roofline(report: Report, *, theme: Theme = LIGHT, width: int = 720, height: 
         RooflabError: a report without a machine, or one whose machine states no memory bandwidth or
             whose operations have no FLOP.
     """
-    import altair as alt
-
     drawn = layout(report, width, height)
     space = drawn.plane
     layers = [_lines(drawn, theme), _dots(drawn, theme)]
     colours = {label.key: theme.ink for label in drawn.placed}
     colours["memory"] = theme.memory
     layers += axes.texts(drawn.placed, space, colours, theme)
-    x = alt.X(
-        "x:Q",
-        title="Arithmetic intensity (FLOP per byte of main memory)",
-        scale=alt.Scale(type="log", base=2, domain=[space.x0, space.x1], nice=False),
-        axis=alt.Axis(values=_ticks(space), labelExpr=_FRACTION),
-    )
-    y = alt.Y(
-        "y:Q",
-        title=None,
-        scale=alt.Scale(type="log", domain=[space.y0, space.y1], nice=False),
-        axis=alt.Axis(values=axes.decades(space.y0, space.y1), labelExpr=axes.si_label("FLOP/s")),
-    )
+    x, y = axes.roofline_axes(space, "main memory", _FRACTION, "FLOP/s")
     return axes.finish(layers, x, y, report.name, subtitle(report, drawn), space, theme)
 
 
@@ -121,10 +108,6 @@ def _plane(roofs: ReportRoofs, marks: list[Mark], width: int, height: int) -> Pl
     x1 = 2.0 ** math.ceil(math.log2(max(4 * max(intensities), 16 * top / bandwidth)))
     y0 = min([bandwidth * x0 * 2, *(mark.y / 3 for mark in marks), roofs.peaks[0][1].value / 3])
     return Plane(x0, x1, y0, top * 2.5, width, height)
-
-
-def _ticks(space: Plane) -> list[float]:
-    return axes.powers(space.x0, space.x1, 16.0 if math.log2(space.x1 / space.x0) > 14 else 4.0)
 
 
 def _slanted(drawn_roofs: ReportRoofs, space: Plane) -> tuple[labels.Vertex, labels.Vertex]:

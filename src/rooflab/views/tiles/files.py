@@ -21,9 +21,4 @@ def csv_text(sweep: TileSweep) -> str:
 
 
 # JSON holds everything, CSV a line for each configuration; the pictures are traffic and time over the tile size.
-WRITERS: dict[str, files.Writer] = {
-    ".json": files.json_writer,
-    ".csv": lambda sweep: csv_text(sweep).encode(),
-    ".html": lambda sweep: html(sweep).encode(),
-    **files.picture_writers(chart),
-}
+WRITERS = files.writers(html, csv_text, chart)

@@ -2,20 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TextIO
-
-from rooflab.types.transfer import Transfer
-from rooflab.views.common import sheet as sheets
+from rooflab.views.common.sheet import room
 from rooflab.views.transfer.sheet import sheet_of
 
-WRITERS = sheets.writers(sheet_of)
-
-
-def show(transfer: Transfer, file: TextIO | None = None) -> None:
-    """Print `transfer`."""
-    sheets.show(sheet_of(transfer), file)
-
-
-def html(transfer: Transfer) -> str:
-    """The page of `transfer`."""
-    return sheets.html(sheet_of(transfer))
+show, html, WRITERS = room(sheet_of)
