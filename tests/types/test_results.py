@@ -169,3 +169,14 @@ def test_a_machine_is_loaded_from_toml_too(result, tmp_path):
     path = tmp_path / "m.toml"
     result("Machine").save(path)
     assert rooflab.load(path) == result("Machine")
+
+
+def test_a_machine_that_contradicts_itself_is_refused_by_load_as_by_machine(makers, tmp_path):
+    raw = makers["Machine"]().to_dict()
+    (memory,) = [level for level in raw["levels"] if level["name"] == "DRAM"]
+    memory["rates"][0]["value"] *= 2  # no longer data rate × bus
+    path = tmp_path / "twice.json"
+    path.write_text(json.dumps(raw), encoding="utf-8")
+    for read in (rooflab.load, rooflab.machine):
+        with pytest.raises(FileError, match=r"twice\.json: contradicts itself"):
+            read(path)
