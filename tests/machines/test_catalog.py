@@ -95,6 +95,14 @@ BANDWIDTH = [
     ("gb10", 273e9),
     ("epyc-9755", 12 * 8 * 6e9),  # channels × 8 bytes × 6 GT/s
     ("dgx-h100", 8 * 3.35e12),
+    ("a100-pcie-40gb", 5120 / 8 * 1.215e9 * 2),  # 1555.2 GB/s, as SXM's 40 GB
+    ("v100-sxm2-16gb", 900e9),  # not the 1130 of some lists
+    ("v100-pcie-16gb", 900e9),
+    ("rtx-6000-ada", 384 / 8 * 20e9),
+    ("l40", 384 / 8 * 18e9),
+    ("h20", 4e12),
+    ("rtx-pro-6000-server", 512 / 8 * 12.48e9 * 2),  # 1597 GB/s, not the Workstation Edition's 1792
+    ("arc-pro-b60", 192 / 8 * 2.375e9 * 8),  # GDDR6 moves eight bits a clock of its command bus
 ]
 
 
@@ -123,6 +131,15 @@ PEAKS = [  # machine, dtype, engine, accumulate, per second
     ("mi300x", "bf16", "matrix", None, 1307.4e12),
     ("tpu-v7", "fp8", "matrix", None, 4614e12),
     ("epyc-9654", "fp64", "vector", None, 96 * 16 * 2.4e9),
+    ("v100-pcie-16gb", "fp16", "matrix", None, 80 * 1024 * 1.38e9),  # 113 TFLOP/s, not SXM2's 125
+    ("v100-sxm2-16gb", "fp16", "matrix", None, 125e12),
+    ("rtx-6000-ada", "fp8", "matrix", None, 1457e12 / 2),  # printed with sparsity
+    ("l40", "bf16", "matrix", None, 181.05e12),  # half of L40S, not 362 (with sparsity)
+    ("l40s", "bf16", "matrix", None, 362.05e12),
+    ("h20", "bf16", "matrix", None, 148e12),
+    ("rtx-pro-6000-server", "bf16", "matrix", None, 188 * 1024 * 2.43e9),
+    ("rtx-pro-6000-server", "fp4", "matrix", None, 188 * 4096 * 2.43e9),  # not the 4000 with sparsity
+    ("arc-pro-b60", "int8", "matrix", "int32", 20 * 4096 * 2.4e9),
 ]
 
 
@@ -186,6 +203,14 @@ def test_the_measured_roofs_are_those_of_the_record() -> None:
         ("NVIDIA L40S", "l40s"),
         ("NVIDIA GB10", "gb10"),
         ("NVIDIA RTX PRO 6000 Blackwell Workstation Edition", "rtx-pro-6000-workstation"),
+        ("NVIDIA RTX PRO 6000 Blackwell Server Edition", "rtx-pro-6000-server"),
+        ("NVIDIA RTX 6000 Ada Generation", "rtx-6000-ada"),
+        ("NVIDIA L40", "l40"),
+        ("NVIDIA H20", "h20"),
+        ("NVIDIA A100-PCIE-40GB", "a100-pcie-40gb"),
+        ("Tesla V100-SXM2-16GB", "v100-sxm2-16gb"),
+        ("Tesla V100-PCIE-16GB", "v100-pcie-16gb"),
+        ("Intel(R) Arc(TM) Pro B60 Graphics", "arc-pro-b60"),
         ("m1-pro", "m1-pro"),
         ("nvidia h100 80gb hbm3", "h100-sxm"),  # case and punctuation do not count
         ("TPU v5 lite", "tpu-v5e"),
@@ -198,12 +223,12 @@ def test_names_that_profilers_print_mean_one_machine(printed: str, stem: str) ->
 @pytest.mark.parametrize(
     ("name", "near"),
     [
-        ("NVIDIA RTX PRO 6000 Blackwell Server Edition", "RTX PRO 6000 Blackwell Workstation Edition"),
+        ("NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition", "RTX PRO 6000 Blackwell Workstation Edition"),
         ("NVIDIA H800", "H200"),
         ("RTX 3071", "rtx-3070-ti"),
         ("MI300A", "mi300x"),
-        ("h20", "h200"),
-        ("L40", "L40S"),
+        ("h100s", "h100-sxm"),
+        ("L20", "L40"),
     ],
 )
 def test_an_unknown_name_is_an_error_with_near_matches_never_a_number(name: str, near: str) -> None:
@@ -229,7 +254,7 @@ def test_nonsense_is_an_unknown_name(name: str) -> None:
 def test_a_shared_short_name_lists_its_variants() -> None:
     with pytest.raises(RooflabError, match="name one of h100-sxm, h100-pcie, h100-nvl"):
         catalog.find("H100")
-    with pytest.raises(RooflabError, match=r"Server editions.*name one of rtx-pro-6000-workstation"):
+    with pytest.raises(RooflabError, match=r"Max-Q.*name one of rtx-pro-6000-workstation, rtx-pro-6000-server"):
         catalog.find("RTX PRO 6000")
 
 
