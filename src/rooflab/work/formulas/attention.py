@@ -114,8 +114,9 @@ def attention(inputs: Specs, outputs: Specs, attrs: Attrs) -> Cost:
             (of k and v, where another: a paged cache is "bshd" of blocks); causal
             (counted exactly); causal_from "top_left" (default) or "bottom_right"; window, window_right
             (see `visible_pairs`); mask, dropout (bool); fused (True); lengths: (queries, keys) of each
-            sequence; v_in_k: v is a part of k, read with it (MLA's latent cache); compute: number format of
-            the products, where not q's.
+            sequence; v_in_k: v is a part of k, read with it (MLA's latent cache); pairs, key_share: pairs over
+            all query heads, and the share of the keys that any sees, where a mask was counted (mask_note
+            says how); compute: number format of the products, where not q's.
     """
     q, k, v = inputs[:3]
     met = _meeting(q, k, v, attrs)
@@ -213,12 +214,13 @@ def _meeting(q: TensorSpec, k: TensorSpec, v: TensorSpec, attrs: Attrs) -> Meeti
         square += sequence_queries * sequence_keys * repeat
         rows += sequence_queries * repeat
         seen += keys_seen * repeat
+    share = min(1.0, seen / (key_batch * keys)) if key_batch * keys else 1.0
     return Meeting(
-        pairs=pairs * heads,
+        pairs=attrs.get("pairs", pairs * heads),
         square=square * heads,
         queries=rows * heads,
         query_share=rows / (batch * queries) if batch * queries else 1.0,
-        key_share=min(1.0, seen / (key_batch * keys)) if key_batch * keys else 1.0,
+        key_share=attrs.get("key_share", share),
         qk_size=q.shape[-1],
         v_size=v.shape[-1],
     )
@@ -264,6 +266,8 @@ def _note(attrs: Attrs) -> str:
     fused = "fused: scores stay on chip" if attrs.get("fused", True) else "unfused: all scores cross memory"
     if not attrs.get("fused", True):
         return fused
+    if attrs.get("mask_note"):
+        return f"{fused}; {attrs['mask_note']}"
     if attrs.get("window") is not None:
         return f"{fused}; window of {attrs['window']} counted exactly"
     return f"{fused}; causal counted exactly" if attrs.get("causal") else fused

@@ -64,7 +64,10 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
     }
     queries, keys = max(1, round(queries)), max(1, round(keys))
     pairs, _ = visible_pairs(queries, keys, **sight)
-    first, _ = visible_pairs(1, keys - queries + 1, **sight) if sight.get("causal") else (keys, keys)
+    longest, shortest = op.attrs.get("longest", keys), op.attrs.get("shortest", keys)
+    if "pairs" in op.attrs:  # counted from a mask, over all sequences and heads
+        pairs = op.attrs["pairs"] / max(1, sequences * heads)
+    first, _ = visible_pairs(1, keys - queries + 1, **sight) if sight.get("causal") else (shortest, keys)
     window = sight.get("window")
     compute = str(op.attrs.get("compute") or q.dtype)
     return (
@@ -74,7 +77,7 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
         heads / kv_heads,
         queries,
         max(1.0, pairs / queries),
-        min(keys, window or keys),
+        max(1, min(longest, window or longest)),
         max(1, min(first, window or first)),
         1.0 if window is not None and window < keys else 0.0,
         q.shape[-1],

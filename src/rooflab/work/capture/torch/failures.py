@@ -20,6 +20,12 @@ ONE_DTYPE = frozenset(
     )
 )
 
+# Of errors that PyTorch raises outside of an operator: words in them, and what to do.
+_NEXT_STEPS = {
+    "block_mask to be on the same device": "make the inputs on the mask's device (a CPU, say), or the mask by a"
+    " function of positions alone with device='meta'",
+}
+
 
 def check_dtypes(name: str, module: str, where: Callable[[], str | None], args: tuple) -> None:
     """Refuse operands of different number formats.
@@ -68,7 +74,9 @@ def stopped(fn: Any, module: str, error: Exception) -> RooflabError:
     for frame in traceback.extract_tb(error.__traceback__):
         if not inside(frame.filename):
             where = f"{frame.filename}:{frame.lineno}"
-    return RooflabError(f"{name}{place(module, where)}: {kind}: {_line(error)}; check what it is called with")
+    said = _line(error)
+    step = next((step for words, step in _NEXT_STEPS.items() if words in said), "check what it is called with")
+    return RooflabError(f"{name}{place(module, where)}: {kind}: {said}; {step}")
 
 
 def _line(error: Exception) -> str:

@@ -9,18 +9,17 @@ form itself. Real tensors on a CPU get their results by plain arithmetic, unreco
 from __future__ import annotations
 
 import contextlib
-import importlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
 
+from rooflab.work.capture.torch import flex
 from rooflab.work.capture.torch.regions import regions
 from rooflab.work.capture.torch.stand_ins import STAND_INS
 
 _aten: Any = torch.ops.aten
 _below_autograd: Any = torch._C._AutoDispatchBelowAutograd
-_flex: Any = importlib.import_module("torch.nn.attention.flex_attention")
 
 
 def attention(
@@ -99,17 +98,15 @@ def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float |
 def installed(fused_attention: bool, like_gpu: bool) -> Iterator[None]:
     """Put the fused forms in for meta tensors and, where they stand for a GPU's, a CPU's; then take them out."""
     library = torch.library.Library("aten", "IMPL")
-    compiled = _flex._FLEX_ATTENTION_DISABLE_COMPILE_DEBUG
-    _flex._FLEX_ATTENTION_DISABLE_COMPILE_DEBUG = True  # else it insists on being compiled
     try:
         for key in ("AutogradMeta", "AutogradCPU") if like_gpu else ("AutogradMeta",):
             if fused_attention:
                 library.impl("scaled_dot_product_attention", attention, key)
             library.impl("dropout", dropout, key)
             library.impl("rms_norm", rms_norm, key)
-        yield
+        with flex.installed():
+            yield
     finally:
-        _flex._FLEX_ATTENTION_DISABLE_COMPILE_DEBUG = compiled
         library._destroy()
 
 

@@ -28,6 +28,7 @@ class Recorder(TorchDispatchMode):
     Attributes:
         table: the tensors they read and wrote.
         phase: that of operators outside of the autograd engine.
+        conventions: of counting, that what was recorded calls for.
         choices: for each choice whose outcome is unknown, the operators of its branches, by position.
         count, branch: of operators in a loop's body, or in one branch of several.
     """
@@ -40,6 +41,7 @@ class Recorder(TorchDispatchMode):
         self.phase: Phase = "forward"
         self.count, self.branch = 1, None
         self.unknown: list[str] = []
+        self.conventions: list[str] = []
         self.choices: list[list[range]] = []
         self.calls: list[tuple[Any, tuple, Mapping[str, Any], Any]] = []
         self._raw: list[tuple] = []
@@ -179,7 +181,7 @@ class Recorder(TorchDispatchMode):
             tensors=tensors,
             ops=tuple(ops),
             unknown=tuple(self.unknown),
-            conventions=conventions,
+            conventions=(*conventions, *self.conventions),
         )
 
 

@@ -1,4 +1,4 @@
-"""Control flow that PyTorch keeps as one operator: cond, while_loop, scan, map; and flex attention.
+"""Control flow that PyTorch keeps as one operator: cond, while_loop, scan, map.
 
 A branch is followed where its predicate is known, else both are, each named. A loop's body is followed once per
 trip where trips are decided by values that are there; a scan's body once, counted as often as it runs.
@@ -7,14 +7,14 @@ trip where trips are decided by values that are there; a scan's body once, count
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
 
 from rooflab.errors import RooflabError
-from rooflab.work.capture.torch.plans import Plan
+from rooflab.work.capture.torch import flex
 
 
 @contextlib.contextmanager
@@ -103,34 +103,6 @@ def _stacked(one: torch.Tensor, times: int) -> torch.Tensor:
     return one.new_empty((times, *one.shape))
 
 
-_FLEX = Plan(
-    name="flex_attention",
-    kind="attention",
-    inputs=None,
-    outputs=(0, 1),
-    written=(),
-    skip=frozenset(),
-    fixed={"flexible": True},
-    derived=(),
-    recipe=None,
-    places={},
-    whole=True,
-)
-
-
-def _flex(recorder: Any, func: Any, args: tuple, kwargs: Mapping[str, Any]) -> Any:
-    query, key, value = args[:3]
-    if query.is_meta:
-        wide = query.new_empty((*query.shape[:-1], value.shape[-1]))
-        lse = query.new_empty(query.shape[:-1], dtype=torch.float32)
-        out: Sequence[Any] = (wide, lse, lse)
-    else:
-        out = func(*args, **kwargs)
-    recorder.note(_FLEX, (query, key, value), {}, out)
-    recorder.unknown.append("flex_attention: its mask is a program, so every pair is counted")
-    return out
-
-
 def regions() -> dict[Any, Callable[..., Any]]:
     """Operator → how it is followed, for those that this PyTorch has."""
     handlers = {
@@ -138,10 +110,9 @@ def regions() -> dict[Any, Callable[..., Any]]:
         "while_loop": _while,
         "scan": _scan,
         "map_impl": _map,
-        "flex_attention": _flex,
+        **flex.HANDLERS,
     }
     from torch._higher_order_ops import cond, map, scan, while_loop  # noqa: F401  registers them
-    from torch.nn.attention import flex_attention  # noqa: F401
 
     operators = torch.ops.higher_order
     return {getattr(operators, name): one for name, one in handlers.items() if hasattr(operators, name)}
