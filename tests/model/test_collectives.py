@@ -1,4 +1,4 @@
-"""Collectives: each term by hand, properties, and NCCL's times on eight A100 and H100."""
+"""Collectives: each term by hand, properties, and NCCL's times on A100, H100, B200 and L40S."""
 
 from __future__ import annotations
 
@@ -23,11 +23,18 @@ NET = Network(
     memory_bytes_per_s=1e12,
     launch_s=10e-6,
     direct_s=5e-6,
+    direct_wait_s=0.0,
     step_s=1e-6,
     direct_step_s=0.1e-6,
     fabric_step_s=20e-6,
+    chunk_step_s=0.0,
+    protocol_step_s=0.0,
     chunk_s=0.0,
+    direct_chunk_s=0.0,
+    peer_bytes_per_s=1e12,
     link_share=0.5,
+    flag_share=0.5,
+    path_shares=(1.0, 1.0, 1.0),
     fabric_share=0.5,
     copy_share=0.5,
     switch_share=0.0,
@@ -37,7 +44,7 @@ MB = 1e6
 
 # function, ranks, µs of latency, of the link (1 MB at 50 GB/s: 20 µs), of the copy (1 MB read and written: 4 µs)
 ONE_NODE = (
-    ("all_reduce", 8, 10 + 14 * 1, 2 * 7 / 8 * 20, 0),  # 2(n − 1) steps, 2(n − 1)/n of the message
+    ("all_reduce", 8, 10 + 14 * 1, 2 * 7 / 8 * 20, 4 / 8),  # 2(n − 1) steps, 2(n − 1)/n of the message
     ("all_gather", 8, 10 + 7 * 1, 7 / 8 * 20, 4 / 8),  # its own eighth is copied
     ("reduce_scatter", 4, 10 + 3 * 1, 3 / 4 * 20, 4 / 4),
     ("all_to_all", 8, 10 + 5 + 7 * 0.1, 7 / 8 * 20, 4 / 8),
@@ -78,6 +85,35 @@ def test_filling_a_pipeline_of_chunks():
     net = replace(NET, chunk_s=5e-6)
     found = collectives.times("send", MB, 2, net)
     assert found.overhead_s == pytest.approx(11e-6 + 2 * math.sqrt(5e-6 * 20e-6))
+
+
+def test_lines_with_flags_until_whole_chunks_are_believed_to_be_quicker():
+    # Flags use a quarter of the link, chunks a half: 1 MB round 8 ranks takes 7/8 × 40 or 20 µs. A chunk is believed
+    # to cost each of 7 steps 2 µs, and costs 3: chunks from 7/8 × 20 µs × MB > 14 µs, 0.8 MB, on.
+    net = replace(NET, flag_share=0.25, chunk_step_s=3e-6, protocol_step_s=2e-6)
+    flagged, chunked = (collectives.times("all_gather", nbytes, 8, net) for nbytes in (0.79 * MB, 0.81 * MB))
+    assert flagged.link_s == pytest.approx(0.79 * 7 / 8 * 40e-6)
+    assert flagged.overhead_s == pytest.approx(17e-6)
+    assert chunked.link_s == pytest.approx(0.81 * 7 / 8 * 20e-6)
+    assert chunked.overhead_s == pytest.approx(17e-6 + 7 * 3e-6)
+
+
+def test_a_direct_exchange_waits_for_chunks_where_lines_to_each_partner_take_longer():
+    # 1/8 of the message to each partner at 5 GB/s; 6 µs to wait for chunks
+    net = replace(NET, peer_bytes_per_s=5e9, direct_wait_s=6e-6)
+    small, large = (collectives.times("all_to_all", nbytes, 8, net) for nbytes in (0.1 * MB, MB))
+    start = 10e-6 + 5e-6 + 7 * 0.1e-6
+    assert small.time_s == pytest.approx(start + 0.1e6 / 8 / 5e9 + 0.1 * 7 / 8 * 20e-6)
+    assert large.time_s == pytest.approx(start + 6e-6 + 7 / 8 * 20e-6 + 0.5e-6)
+
+
+def test_the_way_through_a_host_narrows_from_switch_to_socket():
+    net = replace(NET, path_shares=(1.0, 0.5, 0.1))
+    sent = {n: collectives.times("all_gather", MB, n, net).link_s / (n - 1) * n for n in (2, 4, 8)}
+    assert sent == pytest.approx({2: 20e-6, 4: 40e-6, 8: 200e-6})
+    by_host = collectives.network(rooflab.machine("l40s"))
+    assert by_host.path_shares[0] > by_host.path_shares[1] > by_host.path_shares[2]
+    assert collectives.network(rooflab.machine("b200")).path_shares == (1.0, 1.0, 1.0)
 
 
 def test_the_switch_adds_where_that_is_quicker():
@@ -128,7 +164,7 @@ def test_how_devices_are_joined():
     assert (pair.link, pair.switch_share) == ("NVLink 3", 0)
     assert collectives.network(rooflab.machine("gb200")).node_ranks == 72
     assert collectives.network(rooflab.machine("b200")).node_ranks == 8
-    assert collectives.network(rooflab.machine("b200")).switch_share > 0
+    assert collectives.network(rooflab.machine("h200")).switch_share > 0
     assert collectives.network(rooflab.machine("mi300x")).switch_share == 0
 
 
@@ -152,7 +188,7 @@ def test_gradients_under_data_parallelism():
     # 1 G parameters × 4 bytes in buckets of 25 MiB
     found = collectives.data_parallel(1e9, 4, 8, NET)
     assert found.calls == math.ceil(4e9 / (25 * 2**20)) == 153
-    assert found.total_s == pytest.approx(153 * (24e-6) + 2 * 7 / 8 * 4e9 / 50e9)
+    assert found.total_s == pytest.approx(153 * (24e-6) + 2 * 7 / 8 * 4e9 / 50e9 + 2 / 8 * 4e9 / 500e9)
 
 
 def test_a_collective_is_predicted_as_an_operation():
@@ -200,6 +236,12 @@ MEASURED = (
     ("dgx-a100", "all_gather", 8, 2, 1024, 0.0148),
     ("dgx-a100", "all_to_all", 8, 2, 67108864, 0.6405),
     ("dgx-a100", "reduce_scatter", 4, 2, 16777216, 0.1659),
+    ("b200", "all_reduce", 2, 2, 67108864, 0.2706),
+    ("b200", "all_gather", 8, 2, 4194304, 0.0442),
+    ("b200", "all_to_all", 4, 1, 8388608, 0.0333),
+    ("l40s", "all_reduce", 2, 2, 33554432, 3.4),
+    ("l40s", "all_gather", 4, 1, 16777216, 2.659),
+    ("l40s", "all_gather", 8, 1, 16777216, 12.28),  # through two sockets
 )
 
 

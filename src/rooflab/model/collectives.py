@@ -1,9 +1,11 @@
 """Time of a collective by latency and bandwidth: a ring, a tree between nodes, the switch, or directly.
 
 Each algorithm takes `steps × latency + bytes on the wire / bandwidth` (Hockney; the ring and tree of Patarasuk and
-Yuan, J. Parallel Distrib. Comput. 69(2), 2009, and of NCCL), and a library takes the quickest. Two terms make that
-match what NCCL attains: data that goes through a pipeline of chunks fills it, which costs 2 √(chunk × wire time)
-where the chunk is chosen best; and a rank's own part is copied in its own memory.
+Yuan, J. Parallel Distrib. Comput. 69(2), 2009, and of NCCL), and a library takes the quickest. NCCL has two ways to
+move them (its protocols LL and LL128, and Simple): lines that carry a flag each need no waiting but use less of the
+link; whole chunks use all of it, and every step waits for one. It chooses by what it believes of the links, not by
+what they attain: where the way through the host is slow, it keeps the flags for long. A rank's own part is copied in
+its own memory.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ _RING: dict[str, tuple[str, str]] = {
 }
 FUNCTIONS = tuple(_RING)
 # Those in which a rank's own part is copied from its input to its output.
-_COPIES = ("all_gather", "reduce_scatter", "all_to_all", "gather", "scatter")
+_COPIES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "gather", "scatter")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,11 +54,18 @@ class Network:
         mesh: whether it is a cable to each of the others, of which few ranks use few, not a way to a switch.
         fabric_bytes_per_s: of one rank to other nodes, one way; None where the machine states no network.
         memory_bytes_per_s: of a rank's own memory.
-        launch_s: starting and ending a collective of one step; `direct_s` more where all send to all.
+        launch_s: starting and ending a collective; `direct_s` more where all send to all, and `direct_wait_s`
+            more where those send whole chunks.
         step_s, direct_step_s, fabric_step_s: latency of a step of the ring, of one more partner in a direct
             exchange, of a step between nodes.
-        chunk_s: what fills the pipeline.
-        link_share, fabric_share, copy_share: attained of link, fabric and memory.
+        chunk_step_s: what a step of the ring waits for a whole chunk; `protocol_step_s` what the library takes
+            that to be when it chooses.
+        chunk_s, direct_chunk_s: what fills the pipeline.
+        peer_bytes_per_s: at which flagged lines go to one partner of a direct exchange.
+        link_share, flag_share: attained of the link by whole chunks, and where every line carries a flag.
+        path_shares: of that, what is left for 2 ranks, up to 4, and more: on the way through a host the first
+            share a switch, the next a socket. 1 where ranks have a fabric of their own.
+        fabric_share, copy_share: attained of fabric and memory.
         switch_share, switch_s: where the switch adds and multiplies: attained of the link, and its start; a share
             of 0 where it cannot.
     """
@@ -69,11 +78,18 @@ class Network:
     memory_bytes_per_s: Number
     launch_s: float
     direct_s: float
+    direct_wait_s: float
     step_s: float
     direct_step_s: float
     fabric_step_s: float
+    chunk_step_s: float
+    protocol_step_s: float
     chunk_s: float
+    direct_chunk_s: float
+    peer_bytes_per_s: float
     link_share: float
+    flag_share: float
+    path_shares: tuple[float, float, float]
     fabric_share: float
     copy_share: float
     switch_share: float
@@ -124,7 +140,8 @@ def network(
     by_host, topology = chosen.to == "host", chosen.topology or ""
     switched = chosen.name.startswith("NVLink") and not _is_bridge(chosen)
     in_switch = c("collective.switch_share") if switched else 0.0
-    share = c("collective.host_link_share" if by_host else "collective.link_share")
+    where = "collective.host_" if by_host else "collective."
+    pair, root, socket = (c(f"collective.host_{name}_share") for name in ("pair", "root", "socket"))
     assert chosen.each_way_bytes_per_s is not None  # `find_link` gives no other
     return Network(
         link=chosen.name,
@@ -133,15 +150,25 @@ def network(
         mesh="all to all" in topology,
         fabric_bytes_per_s=fabric.each_way_bytes_per_s if fabric else c("collective.fabric_bytes_per_s"),
         memory_bytes_per_s=rate.value / units,
-        link_share=share,
+        link_share=c(f"{where}link_share"),
+        flag_share=c(f"{where}flag_share"),
+        path_shares=(pair, root, socket) if by_host else (1.0, 1.0, 1.0),
         switch_share=in_switch,
         **{name: c(f"collective.{name}") for name in _SHARED},
     )
 
 
 _SHARED = (
-    *("launch_s", "direct_s", "step_s", "direct_step_s", "fabric_step_s", "chunk_s"),
-    *("fabric_share", "copy_share", "switch_s"),
+    *("launch_s", "direct_s", "direct_wait_s", "step_s", "direct_step_s", "fabric_step_s", "chunk_step_s"),
+    *(
+        "protocol_step_s",
+        "chunk_s",
+        "direct_chunk_s",
+        "peer_bytes_per_s",
+        "fabric_share",
+        "copy_share",
+        "switch_s",
+    ),
 )
 _JOINING = ("GPU", "TPU", "chip", "accelerator", "core", "host", "network")
 
@@ -214,24 +241,25 @@ def times(function: str, nbytes: Number, ranks: Number, net: Network, *, adds_in
         wire = wire * inside / n
     elif _RING[function][1] != "one":
         across = across / inside
-    latency = _steps_s(function, inside, net) + _fabric_steps_s(function, nodes, net)
     copy_s = np.where(n > 1, 2 * size / n / (net.memory_bytes_per_s * net.copy_share), 0.0)
     copy_s = copy_s if function in _COPIES else np.zeros_like(copy_s)
-    direct = net.direct_s if _RING[function][1] == "direct" else 0.0
-    link_s = np.maximum(wire / net.link_share, across / net.fabric_share)
-    overhead = net.launch_s + direct + latency + 2 * np.sqrt(net.chunk_s * link_s)
+    across_s = across / net.fabric_share
+    move = _direct if _RING[function][1] == "direct" else _ring
+    overhead, link_s = move(function, _Message(size, n, inside, wire, across_s, copy_s), net)
+    overhead = overhead + _fabric_steps_s(function, nodes, net) + 2 * np.sqrt(net.chunk_s * across_s)
     total, floor = overhead + link_s + copy_s, np.maximum(wire, across)
     in_switch = np.zeros_like(total)
     if function == "all_reduce" and net.switch_share:
         # Every rank's data goes up to the switch once, 1/n of the sums comes back to be stored to all.
         up = (1 + 1 / inside) * size / net.link_bytes_per_s
         up_s = up / net.switch_share
-        up_overhead = net.launch_s + net.switch_s + 2 * np.sqrt(net.chunk_s * up_s)
+        up_overhead = net.launch_s + net.switch_s
         able = np.asarray(adds_in_switch, bool) & (n > 1) & (nodes == 1)
         chosen = able & (up_overhead + up_s < total)
         in_switch = chosen * 1.0
         total = np.where(chosen, up_overhead + up_s, total)
         overhead, link_s = np.where(chosen, up_overhead, overhead), np.where(chosen, up_s, link_s)
+        copy_s = np.where(chosen, 0.0, copy_s)
         floor = np.where(able, np.minimum(floor, up), floor)
     return Times(*(_scalar_if_one(each) for each in (total, overhead, link_s, copy_s, floor, in_switch)))
 
@@ -251,14 +279,51 @@ def _sent(function: str, ranks: np.ndarray) -> np.ndarray:
     }[_RING[function][0]]
 
 
-def _steps_s(function: str, ranks: np.ndarray, net: Network) -> np.ndarray:
-    others = ranks - 1
-    return {
-        "twice": 2 * others * net.step_s,
-        "once": others * net.step_s,
-        "direct": others * net.direct_step_s,
-        "one": np.minimum(others, 1) * net.step_s,
-    }[_RING[function][1]]
+class _Message(NamedTuple):
+    """A message of `size` bytes over `n` ranks, `inside` of them in a node.
+
+    `wire` are the seconds of its bytes at the link's theoretical rate, `across_s` those between nodes.
+    """
+
+    size: np.ndarray
+    n: np.ndarray
+    inside: np.ndarray
+    wire: np.ndarray
+    across_s: np.ndarray
+    copy_s: np.ndarray
+
+
+def _ring(function: str, x: _Message, net: Network) -> tuple[np.ndarray, np.ndarray]:
+    """Overhead and link seconds of steps round a ring: flagged lines, or whole chunks where the library takes them."""
+    others = x.inside - 1
+    steps = {"twice": 2 * others, "once": others, "one": np.minimum(others, 1)}[_RING[function][1]]
+    path = _path_share(x.inside, net)
+    flagged_s, whole_s = x.wire / net.flag_share, x.wire / net.link_share
+    chunks = flagged_s - whole_s > steps * net.protocol_step_s
+    link_s = np.maximum(np.where(chunks, whole_s, flagged_s) / path, x.across_s)
+    waiting_s = np.where(chunks, steps * net.chunk_step_s, 2 * np.sqrt(net.chunk_s * flagged_s))
+    return net.launch_s + steps * net.step_s + waiting_s, link_s
+
+
+def _direct(function: str, x: _Message, net: Network) -> tuple[np.ndarray, np.ndarray]:
+    """The same where every rank sends to every other at once: flagged lines to each partner, or whole chunks."""
+    path = _path_share(x.inside, net)
+    flagged_s, whole_s = x.wire / net.flag_share, x.wire / net.link_share
+    peer_s = np.where(x.n > 1, x.size / x.n / net.peer_bytes_per_s, 0.0)
+    waiting_s = net.direct_wait_s + 2 * np.sqrt(net.direct_chunk_s * whole_s / path)
+    chunks = peer_s + flagged_s > net.direct_wait_s + whole_s + x.copy_s
+    link_s = np.maximum(np.where(chunks, whole_s, flagged_s) / path, x.across_s)
+    start_s = net.launch_s + net.direct_s + (x.inside - 1) * net.direct_step_s
+    return start_s + np.where(chunks, waiting_s, np.maximum(peer_s - x.copy_s, 0.0)), link_s
+
+
+def _path_share(inside: np.ndarray, net: Network) -> np.ndarray:
+    pair, root, socket = net.path_shares
+    return np.where(inside <= _PAIR, pair, np.where(inside <= _ROOT, root, socket))
+
+
+# Servers with eight cards on PCIe: two behind a switch or bridge, four at a socket, two sockets.
+_PAIR, _ROOT = 2, 4
 
 
 def _fabric_steps_s(function: str, nodes: np.ndarray, net: Network) -> np.ndarray:
