@@ -1,10 +1,12 @@
 """Predictions against measured times: `python benchmarks/accuracy.py [--truth DIR] [--data DIR] [--only TABLE]`.
 
 For each table of measured times (operators warm and cold, GEMM, attention, NCCL, models as graph, compiled and
-eager): median and 90th percentile of |predicted / measured - 1|, the share of times inside the error bars (goal
-75-90 %), the median width of the bars (high / low, goal 1.5), their interval score, and how often a prediction
-is below its machine's theoretical floor (goal: never). Beside it the plain roofline from datasheet peaks, and
-PyTorch's own RuntimeEstimator where it can run. Last: how many constants are fitted, and how fast it predicts.
+eager, public models as a sum of kernels, graph and eager): median and 90th percentile of
+|predicted / measured - 1|, the share of times inside the error bars (goal 75-90 %), the median width of the bars
+(high / low, goal 1.5), their interval score, and how often a prediction is below its machine's theoretical floor
+(goal: never). Beside it the plain roofline from datasheet peaks, and PyTorch's own RuntimeEstimator where it can
+run. A third of each table is set aside, which no constant may be fitted on: `--part` judges by that part alone, or
+by the rest; without it both stand below the tables. Last: how many constants are fitted, and how fast it predicts.
 Files, rows and cases that cannot be read or predicted are left out, each reason a line on stderr.
 """
 
@@ -94,6 +96,7 @@ def cases(truth: Path, data: Path, only: str | None) -> Iterator[Case | LeftOut]
         "attention": lambda: kernel_tables.attention(data),
         "nccl": lambda: kernel_tables.nccl(data),
         "models": lambda: measured.models(truth),
+        "public models": lambda: measured.models(truth, measured.PUBLIC),
     }
     wanted = [make for name, make in sources.items() if only is None or only.startswith(name)]
     found = chain.from_iterable(make() for make in wanted or sources.values())
@@ -117,10 +120,10 @@ def say_left_out(left_out: list[LeftOut]) -> None:
 
 
 def table(judged: Iterable[Judged], by: str) -> list[dict[str, Any]]:
-    """One line per table, or per sort of case within the tables."""
+    """One line per table, or per sort of case ("kind") or part ("part") within the tables."""
     groups: dict[str, list[Judged]] = {}
     for each in judged:
-        name = each.case.table if by == "table" else f"{each.case.table}: {each.case.kind}"
+        name = each.case.table if by == "table" else f"{each.case.table}: {getattr(each.case, by)}"
         groups.setdefault(name, []).append(each)
     return [_line(name, found) for name, found in groups.items()]
 
@@ -228,6 +231,9 @@ def main() -> None:
     parser.add_argument("--truth", type=Path, default=measured.SHARED / "truth")
     parser.add_argument("--data", type=Path, default=measured.SHARED / "data")
     parser.add_argument("--only", help="tables whose name has this in it: operators, gemm_h200, models, eager, …")
+    parser.add_argument(
+        "--part", choices=("fit", "aside", "all"), default="all", help="cases that constants were fitted on or not"
+    )
     parser.add_argument("--kinds", action="store_true", help="a line for each sort of case")
     parser.add_argument("--worst", type=int, default=0, metavar="N", help="list the N worst cases of each table")
     parser.add_argument("--no-peers", action="store_true")
@@ -236,9 +242,15 @@ def main() -> None:
     for folder in (args.truth, args.data):
         if not folder.is_dir():
             print(f"no folder {folder}: nothing of it is judged", file=sys.stderr)
-    judged, left_out = judged_and_left_out(cases(args.truth, args.data, args.only))
+    found = cases(args.truth, args.data, args.only)
+    if args.part != "all":
+        found = (each for each in found if isinstance(each, LeftOut) or each.part == args.part)
+    judged, left_out = judged_and_left_out(found)
     say_left_out(left_out)
     show(table(judged, "table"))
+    if args.part == "all":
+        print()
+        show(sorted(table(judged, "part"), key=lambda line: line["table"]))
     if args.kinds:
         print()
         show(table(judged, "kind"))

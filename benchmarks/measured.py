@@ -2,7 +2,8 @@
 
 Read from folders that are not part of the project (`--truth`, `--data`; by default `shared/truth` and
 `shared/data` beside the checkout): operator and model times as `truth/*.json`; kernel tables are in
-`kernel_tables.py`. What cannot be read or predicted is a `LeftOut`, never an error.
+`kernel_tables.py`. Public architectures need transformers, torchvision and timm. What cannot be read or predicted
+is a `LeftOut`, never an error.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import functools
 import importlib.util
 import json
 import warnings
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -47,6 +49,11 @@ class Case(NamedTuple):
     settings: dict[str, Any]
     program: Callable[[], Any] | None = None
 
+    @property
+    def part(self) -> str:
+        """In the third that no constant is fitted on ("aside"), fixed by the case's name, or not ("fit")."""
+        return "fit" if zlib.crc32(f"{self.table}: {self.name}".encode()) % 3 else "aside"
+
 
 class LeftOut(NamedTuple):
     """Measured times that no prediction is held against: `where` (a file, or a case of it) and `why`."""
@@ -56,7 +63,20 @@ class LeftOut(NamedTuple):
 
 
 # What PyTorch and the builders of cases raise about a case that they do not know.
-CANNOT = (RooflabError, LookupError, ValueError, TypeError, AttributeError, RuntimeError, NotImplementedError)
+CANNOT = (
+    RooflabError,
+    LookupError,
+    ValueError,
+    TypeError,
+    AttributeError,
+    RuntimeError,
+    NotImplementedError,
+    ImportError,
+)
+
+# Files of models by what their names begin with: the code beside them that builds the models has the same name.
+PUBLIC = "public_models"
+OWN = "models"
 
 
 @functools.cache
@@ -172,37 +192,46 @@ def _meta(ops: ModuleType, case: dict[str, Any], real: bool) -> Any:
         return ops.runner(case, "meta")
 
 
-def models(truth: Path) -> Iterator[Case | LeftOut]:
-    """Every model time in `truth/*.json`: eager, replayed as a graph, compiled (kernels only)."""
+def models(truth: Path, builder: str = OWN) -> Iterator[Case | LeftOut]:
+    """Every model time in `truth/*.json` of models that `builder`.py makes, which is `PUBLIC` or `OWN`.
+
+    Eager; replayed as a graph; compiled (kernels only); and of public architectures the sum of the kernels.
+    """
     for path, found, machine in _files(truth, "models"):
-        code = _source(truth, "models.py")
-        if not code.exists():
-            yield LeftOut(path.name, "no models.py beside it, which makes its cases")
+        if (PUBLIC if path.stem.startswith(PUBLIC) else OWN) != builder:
             continue
-        builder = module(code)
+        code = _source(truth, f"{builder}.py")
+        if not code.exists():
+            yield LeftOut(path.name, f"no {builder}.py beside it, which makes its cases")
+            continue
+        make, card = module(code), path.stem.removeprefix(f"{PUBLIC}_")
         for each in found:
             train = str(each.get("mode")).startswith("train")
             name = f"{each.get('name')}{' train' if train else ''}"
-            report = _captured(model_report, builder, each.get("name"), each.get("dtype"), train)
+            report = _captured(model_report, make, each.get("name"), each.get("dtype"), train)
             if not isinstance(report, Report):
                 yield LeftOut(f"{path.name}: {name}", report)
                 continue
-            for table, mode, ms in _model_times(each):
+            for table, mode, ms in _model_times(each, builder):
                 settings = {"mode": mode, "cache": "warm", "power": "burst"}
-                run = None if train else functools.partial(_run_model, builder, each["name"])
-                yield Case(f"models, {table}, {path.stem}", table, name, report, machine, ms / 1e3, settings, run)
+                run = None if train else functools.partial(_run_model, make, each["name"])
+                where = f"{builder.replace('_', ' ')}, {table}, {card}"
+                yield Case(where, table, name, report, machine, ms / 1e3, settings, run)
 
 
 def _run_model(builder: ModuleType, name: str) -> Any:
     made, inputs = builder.build(name, "meta")
-    return made.eval()(*inputs)
+    return made.eval()(**inputs) if isinstance(inputs, dict) else made.eval()(*inputs)
 
 
-def _model_times(each: dict[str, Any]) -> Iterator[tuple[str, str, float]]:
+def _model_times(each: dict[str, Any], builder: str) -> Iterator[tuple[str, str, float]]:
     if str(each.get("mode")).startswith("compiled"):
         if each.get("kernel_sum_ms"):
             yield "compiled", "compiled", each["kernel_sum_ms"]
         return
+    if builder == PUBLIC and each.get("kernel_sum_ms"):
+        # A kernel's time in a profile is from one to the next in a graph: 1.0 to 1.3 µs for those that do nothing.
+        yield "kernels", "graph", each["kernel_sum_ms"]
     for table in ("graph", "eager"):
         if each.get(f"{table}_ms"):
             yield table, table, each[f"{table}_ms"]
@@ -210,18 +239,42 @@ def _model_times(each: dict[str, Any]) -> Iterator[tuple[str, str, float]]:
 
 @functools.cache
 def model_report(builder: ModuleType, name: str, dtype: str, train: bool) -> Report:
-    """The model `name` of `truth/models.py` on meta tensors, with a training step where `train`."""
+    """The model `name` that `builder` makes, on meta tensors, with a training step where `train`."""
     import torch
 
     torch.backends.cudnn.allow_tf32 = False
     formats = {"bf16": torch.bfloat16, "fp32": torch.float32, "fp16": torch.float16}
-    made, inputs = builder.build(name, "meta", formats[dtype])
-    if train:
-        made.train()
-        return rooflab.analyze(made, *inputs, backward=True, optimizer="adam", name=name)
-    made.eval()
-    with torch.no_grad():
-        return rooflab.analyze(made, *inputs, name=name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what libraries deprecate is no matter of a benchmark
+        _declare_torchvision_operators()
+        made, inputs = builder.build(name, "meta", formats[dtype])
+        args, kwargs = ((), inputs) if isinstance(inputs, dict) else (inputs, {})
+        if train:
+            made.train()
+            return rooflab.analyze(made, *args, kwargs=kwargs, backward=True, optimizer="adam", name=name)
+        made.eval()
+        with torch.no_grad():
+            return rooflab.analyze(made, *args, kwargs=kwargs, name=name)
+
+
+@functools.cache
+def _declare_torchvision_operators() -> Any:
+    """Lets torchvision be imported where its compiled part is of another PyTorch: models need none of it."""
+    import torch
+
+    found = importlib.util.find_spec("torchvision")
+    if found is None or found.origin is None:
+        return None  # building such a model says so
+    try:
+        for library in Path(found.origin).parent.glob("_C*.so"):
+            torch.ops.load_library(str(library))
+    except (OSError, RuntimeError):
+        operators = torch.library.Library("torchvision", "DEF")
+        for name in ("nms", "qnms"):
+            if not hasattr(torch.ops.torchvision, name):
+                operators.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+        return operators  # kept by the cache: they are declared as long as it lives
+    return None
 
 
 def machine_of(found: dict[str, Any], stem: str) -> Machine | None:

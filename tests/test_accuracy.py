@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 import pytest
@@ -16,15 +18,15 @@ GEMM = "device,kernel_source,gemm_dtype,m,n,k,latency_ms\n"
 def accuracy(tmp_path):
     """Runs the benchmark on the files given; their tables' cases by name, and what it says on stderr."""
 
-    def run(**files: str) -> tuple[dict[str, int], list[str]]:
+    def run(*options: str, **files: str) -> tuple[dict[str, int], list[str]]:
         for name, text in files.items():
             stem, _, suffix = name.rpartition("_")
             (tmp_path / f"{stem}.{suffix}").write_text(text)
         command = [sys.executable, "benchmarks/accuracy.py", "--no-peers"]
-        command += ["--truth", str(tmp_path), "--data", str(tmp_path)]
+        command += ["--truth", str(tmp_path), "--data", str(tmp_path), *options]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
-        lines = [line for line in done.stdout.splitlines()[1:] if "%" in line]
+        lines = [line for line in done.stdout.splitlines() if "%" in line]
         return {line[:46].strip(): int(line[46:52]) for line in lines}, done.stderr.splitlines()
 
     return run
@@ -41,7 +43,7 @@ def test_tables_are_known_by_their_columns_and_number_formats_apart(accuracy):
         kv_csv="device,op_name,kv_cache_dtype,batch_size,isl,step,num_heads,num_key_value_heads,head_dim,latency_ms\n"
         "NVIDIA B200,generation_attention,fp8,8,1,2047,32,8,128,0.06\n",
     )
-    assert tables == {
+    assert {name: count for name, count in tables.items() if ": " not in name} == {
         "l40s_products": 1,
         "l40s_products, fp8_block": 1,
         "l40s_products, int8_wo": 1,
@@ -67,7 +69,8 @@ def test_what_cannot_be_read_or_predicted_is_left_out_and_said_once_each(accurac
         unheard_json='{"ops": [{"id": "x"}]}',
         b200_json='{"ops": [{"id": "x", "graph_ms": 1}], "models": [{"name": "x", "graph_ms": 1}]}',
     )
-    assert tables == {"gemm": 1}
+    assert tables["gemm"] == 1
+    assert set(tables) <= {"gemm", "gemm: fit", "gemm: aside"}
     for text in (
         "gemm, nvfp4: 1 operation without a prediction",
         "gemm.csv: gemm_dtype 'w9a9': what it multiplies is not known",
@@ -85,3 +88,40 @@ def test_what_cannot_be_read_or_predicted_is_left_out_and_said_once_each(accurac
     ):
         assert any(text in line for line in said), text
     assert all(line.startswith("left out: ") for line in said)
+
+
+@pytest.mark.slow
+def test_a_third_of_each_table_is_set_aside_by_the_names_of_its_cases(accuracy):
+    rows = [(m, n) for m in (8, 64, 512, 4096) for n in (256, 1024, 2048)]
+    text = GEMM + "".join(f"NVIDIA L40S,x,bfloat16,{m},{n},2048,0.02\n" for m, n in rows)
+    both, _ = accuracy(mine_csv=text)
+    aside, _ = accuracy("--part", "aside", mine_csv=text)
+    fit, _ = accuracy("--part", "fit", mine_csv=text)
+    # By zlib.crc32 of "mine: 8x256x2048" and so on, modulo 3.
+    expected = sum(zlib.crc32(f"mine: {m}x{n}x2048".encode()) % 3 == 0 for m, n in rows)
+    assert both == {"mine": 12, "mine: aside": expected, "mine: fit": 12 - expected}
+    assert aside == {"mine": expected}
+    assert fit == {"mine": 12 - expected}
+
+
+@pytest.mark.slow
+def test_public_architectures_are_built_by_the_code_beside_their_times(accuracy):
+    built = """import torch
+def build(name, device, dtype):
+    layer = torch.nn.Linear(512, 512, device=device, dtype=dtype)
+    if name == "by keyword":
+        return layer, {"input": torch.empty(64, 512, device=device, dtype=dtype)}
+    if name == "missing":
+        import no_such_library
+    return layer, (torch.empty(64, 512, device=device, dtype=dtype),)
+"""
+    times = [
+        {"name": name, "dtype": "bf16", "mode": "forward", "kernel_sum_ms": 0.004, "eager_ms": 0.02}
+        for name in ("by keyword", "by place", "missing")
+    ]
+    tables, said = accuracy(public_models_py=built, public_models_l40s_json=json.dumps({"models": times}))
+    assert tables["public models, kernels, l40s"] == 2
+    assert tables["public models, eager, l40s"] == 2
+    assert said == [
+        "left out: public_models_l40s.json: missing: ModuleNotFoundError: No module named 'no_such_library'"
+    ]
