@@ -13,6 +13,7 @@ from rooflab.model import collectives
 from rooflab.model.compiler import fusion
 from rooflab.model.device.device import Device, device_of
 from rooflab.model.program import host_dispatch, launch_queue, op_times, warnings
+from rooflab.model.program.attention_choice import with_kernels
 from rooflab.model.program.op_times import OpTimes, PreparedRows
 from rooflab.model.roofline import roofline
 from rooflab.model.roofline.per_operation import bound_on
@@ -44,7 +45,7 @@ def predict_on(report: Report, machine: Machine, setting: Setting) -> Report:
     In the mode "compiled" the rows are the kernels that the program is fused into, and `captured` keeps the
     program as it was.
     """
-    report = _as_run(report, setting)
+    report = with_kernels(_as_run(report, setting), machine)
     device = device_of(
         machine, cache=setting.cache, power=setting.power, knobs=setting.what_if, constants=setting.constants
     )

@@ -9,12 +9,13 @@ form itself. Real tensors on a CPU get their results by plain arithmetic, unreco
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
 
-from rooflab.work.capture.torch import flex
+from rooflab.work.capture.torch import flex, sdpa
 from rooflab.work.capture.torch.regions import regions
 from rooflab.work.capture.torch.stand_ins import STAND_INS
 
@@ -22,41 +23,70 @@ _aten: Any = torch.ops.aten
 _below_autograd: Any = torch._C._AutoDispatchBelowAutograd
 
 
-def attention(
-    query: Any,
-    key: Any,
-    value: Any,
-    attn_mask: Any = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    *,
-    scale: float | None = None,
-    enable_gqa: bool = False,
+def attention_on(device: str, unfused: Counter[str]) -> Callable[..., torch.Tensor]:
+    """`scaled_dot_product_attention` as PyTorch runs it on `device`: a fused operator, or those of its math form.
+
+    Which of the fused kernels runs depends on the GPU: without a mask it is recorded as the flash kernel, else as
+    the memory-efficient one, beside the kernel of each architecture (`sdpa.kernels`).
+
+    Args:
+        unfused: gets why calls fall to the math form, with how often.
+    """
+
+    def attention(
+        query: Any,
+        key: Any,
+        value: Any,
+        attn_mask: Any = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        *,
+        scale: float | None = None,
+        enable_gqa: bool = False,
+    ) -> torch.Tensor:
+        why = None
+        if device != "cpu":
+            why = sdpa.why_math(sdpa.call_of(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa))
+        if why is None:
+            return _fused(query, key, value, attn_mask, dropout_p, is_causal, scale)
+        unfused[why] += 1
+        return _aten._scaled_dot_product_attention_math(
+            query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
+        )[0]
+
+    return attention
+
+
+def _fused(
+    query: Any, key: Any, value: Any, mask: Any, dropout_p: float, causal: bool, scale: float | None
 ) -> torch.Tensor:
-    """`scaled_dot_product_attention` as one fused operator: with a mask the efficient form, else flash."""
     if query.dim() != 4:
         lead = query.shape[:-2] if query.dim() > 2 else (1,)
         batch = (1,) * max(0, 2 - len(lead)) + tuple(lead)
         wide: Any = [one.reshape(-1, batch[-1], *one.shape[-2:]) for one in (query, key, value)]
-        mask = (
-            attn_mask
-            if attn_mask is None or attn_mask.dim() <= 2
-            else attn_mask.reshape(-1, 1, *attn_mask.shape[-2:])
-        )
-        out = attention(wide[0], wide[1], wide[2], mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
+        if mask is not None and mask.dim() > 2:
+            mask = mask.reshape(-1, 1, *mask.shape[-2:])
+        out = _fused(wide[0], wide[1], wide[2], mask, dropout_p, causal, scale)
         return out.reshape(*query.shape[:-1], value.shape[-1])
-    if attn_mask is None and value.shape[-1] == query.shape[-1]:
-        return _aten._scaled_dot_product_flash_attention(
-            query, key, value, dropout_p, is_causal, False, scale=scale
-        )[0]
-    if attn_mask is not None:
-        if attn_mask.dtype is torch.bool:  # as PyTorch does it
-            zeros = torch.zeros_like(attn_mask, dtype=query.dtype)
-            attn_mask = zeros.masked_fill_(attn_mask.logical_not(), float("-inf"))
-        attn_mask = attn_mask.expand(query.shape[0], query.shape[1], query.shape[2], key.shape[2])
+    if mask is None and value.shape[-1] == query.shape[-1]:
+        return _aten._scaled_dot_product_flash_attention(query, key, value, dropout_p, causal, False, scale=scale)[
+            0
+        ]
+    if mask is not None:
+        if mask.dtype is torch.bool:  # as PyTorch does it
+            zeros = torch.zeros_like(mask, dtype=query.dtype)
+            mask = zeros.masked_fill_(mask.logical_not(), float("-inf"))
+        mask = mask.expand(query.shape[0], query.shape[1], query.shape[2], key.shape[2])
     return _aten._scaled_dot_product_efficient_attention(
-        query, key, value, attn_mask, torch.is_grad_enabled(), dropout_p, is_causal, scale=scale
+        query, key, value, mask, torch.is_grad_enabled(), dropout_p, causal, scale=scale
     )[0]
+
+
+def safe_softmax(x: torch.Tensor, dim: int, dtype: torch.dtype | None = None) -> torch.Tensor:
+    """Softmax with zeros for rows that are masked throughout: on a GPU, four kernels."""
+    out = torch.softmax(x, dim, dtype=dtype)
+    masked = torch.isneginf(x).all(dim, keepdim=True)
+    return torch.where(masked, torch.zeros((), dtype=out.dtype, device=out.device), out)
 
 
 def dropout(input: torch.Tensor, p: float, train: bool) -> torch.Tensor:
@@ -95,12 +125,12 @@ def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float |
 
 
 @contextlib.contextmanager
-def installed(fused_attention: bool, like_gpu: bool) -> Iterator[None]:
+def installed(attention: Callable[..., torch.Tensor] | None, like_gpu: bool) -> Iterator[None]:
     """Put the fused forms in for meta tensors and, where they stand for a GPU's, a CPU's; then take them out."""
     library = torch.library.Library("aten", "IMPL")
     try:
         for key in ("AutogradMeta", "AutogradCPU") if like_gpu else ("AutogradMeta",):
-            if fused_attention:
+            if attention is not None:
                 library.impl("scaled_dot_product_attention", attention, key)
             library.impl("dropout", dropout, key)
             library.impl("rms_norm", rms_norm, key)
@@ -125,12 +155,13 @@ def _asked(recorder: Any, func: Any, args: tuple, kwargs: Mapping[str, Any]) -> 
     return func(*args, **kwargs)
 
 
-def instead(fused_attention: bool) -> dict[Any, Callable[..., Any]]:
+def instead(attention: Callable[..., torch.Tensor] | None) -> dict[Any, Callable[..., Any]]:
     """Operator → what the recorder does in its place."""
     replacements: dict[Any, Callable[..., Any]] = {**STAND_INS, **regions()}
     replacements[torch.ops.prim.device.default] = _asked
     replacements[_aten.dropout.default] = _followed(dropout)
     replacements[_aten.rms_norm.default] = _followed(rms_norm)
-    if fused_attention:
+    replacements[_aten._safe_softmax.default] = _followed(safe_softmax)
+    if attention is not None:
         replacements[_aten.scaled_dot_product_attention.default] = _followed(attention)
     return replacements

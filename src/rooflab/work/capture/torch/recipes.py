@@ -13,6 +13,8 @@ from typing import Any
 
 import torch
 
+from rooflab.work.capture.torch.sdpa import call_of, kernels
+
 Call = Callable[[str], Any]
 Attrs = dict[str, Any]
 RECIPES: dict[str, Callable[[Call, Any, Attrs, str], Attrs]] = {}
@@ -175,6 +177,18 @@ def sums(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
         isinstance(one, torch.Tensor) and one.requires_grad for one in operands
     )
     return {} if wanted else {"first_outputs": 1}
+
+
+@recipe
+def sdpa(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
+    """The kernel that scaled_dot_product_attention runs on each architecture of GPUs."""
+    derived = sums(call, out, attrs, name) if "backward" not in name else {}
+    asked = call_of(
+        call("query"), call("key"), call("value"), call("attn_bias"), call("dropout_p") or 0.0, call("is_causal")
+    )
+    if "backward" in name:  # the choice was made in the forward pass, where a gradient was to come
+        asked = asked._replace(gradient=True)
+    return {**derived, "kernels": kernels(asked)}
 
 
 @recipe

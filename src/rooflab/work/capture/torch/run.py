@@ -6,6 +6,7 @@ import contextlib
 import gc
 import inspect
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
@@ -41,7 +42,9 @@ def run(
     else:
         modules = modules_of(fn)
     inputs = names_of(_bound(fn, args, kwargs))
-    instead = overrides.instead(fused)
+    unfused: Counter[str] = Counter()
+    attention = overrides.attention_on(device, unfused) if fused else None
+    instead = overrides.instead(attention)
     names = paths(modules)
     wanted = [one for module in modules.values() for one in module.parameters() if one.requires_grad]
     wanted = list(dict.fromkeys([*wanted, *(one for one in inputs.values() if one.requires_grad)]))
@@ -51,6 +54,7 @@ def run(
         stack = ModuleStack(names)
         recorder = Recorder(stack, instead)
         _name(recorder, modules, inputs)
+        unfused.clear()
         with recorder.modules, steps(recorder.stepping):
             try:
                 with recorder:
@@ -63,7 +67,7 @@ def run(
         return recorder
 
     tensors = itertools.chain(inputs.values(), *(module.parameters() for module in modules.values()))
-    with unchanged(modules, inputs.values()), _settings(fused, device), _no_collection(), _fake(tensors):
+    with unchanged(modules, inputs.values()), _settings(attention, device), _no_collection(), _fake(tensors):
         try:
             recorder = record(training.backward)
         except Exception as error:
@@ -71,7 +75,7 @@ def run(
             if "is incompatible with .grad()" not in str(error.__cause__):
                 raise
             recorder = record(training.backward_into_leaves)
-        graph = recorder.graph(_conventions(fused, device, backward))
+        graph = recorder.graph((*_conventions(fused, device, backward), *_unfused(unfused)))
     return precision.as_set(graph) if device != "cpu" else graph
 
 
@@ -97,15 +101,15 @@ def _bound(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any
 
 
 @contextlib.contextmanager
-def _settings(fused: bool, device: str) -> Iterator[None]:
+def _settings(attention: Callable[..., torch.Tensor] | None, device: str) -> Iterator[None]:
     """Global settings of PyTorch while capturing; put back afterwards."""
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)  # it hides a whole encoder layer in one operator
     try:
         with contextlib.ExitStack() as stack:
-            if not fused:
+            if attention is None:
                 stack.enter_context(sdpa_kernel([SDPBackend.MATH]))
-            stack.enter_context(overrides.installed(fused, device != "cpu"))
+            stack.enter_context(overrides.installed(attention, device != "cpu"))
             yield
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)
@@ -134,3 +138,11 @@ def _conventions(fused: bool, device: str, backward: bool) -> tuple[str, ...]:
     if backward:
         conventions.append("backward: begins at the loss, or at a given gradient of each result")
     return tuple(conventions)
+
+
+def _unfused(unfused: Mapping[str, int]) -> tuple[str, ...]:
+    return tuple(
+        f"attention: {times} of its calls run PyTorch's math form, kernel by kernel, with the scores in memory "
+        f"and half formats taken to fp32, as no fused kernel takes them: {why}"
+        for why, times in unfused.items()
+    )
