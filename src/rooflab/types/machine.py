@@ -91,8 +91,9 @@ class Level(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         reported_capacity_bytes: what the operating system says, where it differs in kind from found.
         shared_by: how many cores (SMs, CUs) share one instance.
         transfers_per_s, bus_bits: data rate of a pin and width of the bus, of all instances together.
-        latency_s: load to use, one dependent access at a time.
-        loaded_latency_s: the same while all other granted cores stream.
+        latency_s: load to use, one dependent access at a time; the lowest of `latency_runs`.
+        latency_spread: (median − best) / median over those runs.
+        loaded_latency_s: the same while all other granted cores stream, `loaded_latency_spread` its spread.
         rates: bandwidths, theoretical and attained.
         source: of the level's own numbers; `latency_source` of its latency where another.
     """
@@ -109,7 +110,10 @@ class Level(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     bus_bits: int | None = None
     memory_type: str | None = None
     latency_s: float | None = None
+    latency_spread: float | None = None
+    latency_runs: int | None = None
     loaded_latency_s: float | None = None
+    loaded_latency_spread: float | None = None
     latency_source: Source | None = None
     rates: tuple[Rate, ...] = ()
     note: str | None = None
@@ -150,7 +154,8 @@ class Link(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         to: what is at the other end.
         each_way_bytes_per_s: one direction. Datasheets often print both directions added.
         duplex: whether both directions run at once at that rate.
-        latency_s: one way.
+        latency_s: one way; the lowest of `runs`.
+        spread: of the latency, (median − best) / median over the runs.
     """
 
     name: str
@@ -159,6 +164,8 @@ class Link(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     each_way_bytes_per_s: float | None = None
     duplex: bool | None = None
     latency_s: float | None = None
+    spread: float | None = None
+    runs: int | None = None
     topology: str | None = None
     note: str | None = None
 

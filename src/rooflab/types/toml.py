@@ -41,7 +41,9 @@ _PER_S = {
     "transaction/s": "transaction",
     "hertz": "cycle",
 }
-_MAY_BE_ZERO = frozenset({"spread", "flop", "first", "x", "best", "median"})
+_MAY_BE_ZERO = frozenset(
+    {"spread", "latency_spread", "loaded_latency_spread", "flop", "first", "x", "best", "median"}
+)
 _LONGEST_LATENCY_S = 10.0
 _SLOWEST_RANDOM_BYTES_PER_S = 1e3  # a disk at 10 random accesses a second still reads 40 kB/s
 _NUMBER_ARRAY = re.compile(r"\[\n((?: +[-+0-9.e]+,\n)+)\]")

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
-from rooflab.machines.bench.levels.levels import CoreCache, MeasuredLevel
+from rooflab.machines.bench.levels.levels import CoreCache, MeasuredLevel, latency_size
 from rooflab.machines.bench.levels.plateaus import NamedPlateau
-from rooflab.machines.bench.result.memory_levels import latency_of
 from rooflab.timing import Series
 from rooflab.units import KIB, MIB
 
@@ -27,13 +24,13 @@ def test_hits_of_the_nearer_level_and_evictions_are_left_out() -> None:
     found = loads(
         (1 * MIB, 8.8), (2 * MIB, 13.8), (3 * MIB, 15.5), (4 * MIB, 86.0), (6 * MIB, 90.0), (64 * MIB, 115)
     )
-    assert latency_of(found, L3, L2) == pytest.approx(15.5e-9)
+    assert latency_size(found, L3, L2) == 3 * MIB
 
 
 def test_a_short_plateau_is_read_at_its_working_set() -> None:
     found = loads((1 * MIB, 8.8), (2 * MIB, 13.8))
-    assert latency_of(found, L3, L2) == pytest.approx(13.8e-9)
+    assert latency_size(found, L3, L2) == 2 * MIB
 
 
 def test_without_a_sample_it_is_unknown() -> None:
-    assert latency_of({}, L3, L2) is None
+    assert latency_size({}, L3, L2) is None

@@ -48,6 +48,7 @@ class Findings:
     microarchitecture: Microarchitecture | None = None
     sweeps: dict[Scope, dict[int, Samples]] = field(default_factory=dict)
     latency: dict[int, Series] = field(default_factory=dict)
+    level_latency: dict[str, Series] = field(default_factory=dict)
     levels: tuple[MeasuredLevel, ...] = ()
     rates: dict[StreamCase, Samples] = field(default_factory=dict)
     peaks: dict[tuple[PeakForm, Scope], Samples] = field(default_factory=dict)

@@ -30,6 +30,8 @@ class Plan:
         cached_run_s, rate_run_s: for caches and for main memory. Many short runs find the undisturbed moments
             of a shared core; a run must only be long against the clock's resolution and the barrier.
         all_sweep: whether the sweep is repeated with all cores.
+        level_latency_runs: of the latency of each level, once the levels are known.
+        hand_over_runs: of the hand-over of a line between two cores, for each pair.
         disk_s: time for the disk; 0 leaves it out.
         sustained_s: time for the sustained peak; 0 leaves it out.
     """
@@ -41,12 +43,14 @@ class Plan:
     all_sweep: bool = True
     latency_rounds: int = 2
     latency_run_s: float = 0.005
+    level_latency_runs: int = 9
     pilot_rounds: int = 2
     rate_rounds: int = 5
     cached_run_s: float = 0.003
     rate_run_s: float = 0.015
     rate_budget_s: float = 4.0
     together_rounds: int = 3
+    hand_over_runs: int = 15
     peak_rounds: int = 5
     peak_run_s: float = 0.003
     peak_budget_s: float = 2.0
@@ -64,6 +68,7 @@ QUICK = Plan(
     all_sweep=False,
     latency_rounds=1,
     latency_run_s=0.003,
+    level_latency_runs=6,
     rate_rounds=3,
     cached_run_s=0.002,
     rate_run_s=0.005,
@@ -71,6 +76,7 @@ QUICK = Plan(
     rate_budget_s=1.0,
     sweep_budget_s=1.0,
     together_rounds=2,
+    hand_over_runs=9,
     peak_rounds=3,
     peak_run_s=0.002,
     peak_budget_s=0.8,

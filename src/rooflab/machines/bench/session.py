@@ -32,7 +32,14 @@ from rooflab.machines.bench.kernels.emit import chase_kernel, clock_kernel, ping
 from rooflab.machines.bench.kernels.jit import compile_kernels, host_features, host_sve_bits, host_target
 from rooflab.machines.bench.kernels.rows import READ, STENCIL, StreamRow
 from rooflab.machines.bench.kernels.simd import Simd, host_simds
-from rooflab.machines.bench.levels.levels import MAIN_MEMORY, MeasuredLevel, measured_levels, remeasured
+from rooflab.machines.bench.levels.levels import (
+    MAIN_MEMORY,
+    MeasuredLevel,
+    in_doubt,
+    latency_size,
+    measured_levels,
+    remeasured,
+)
 from rooflab.machines.bench.plan import Plan, cpus_to_use, reported_caches, sizes_to_sweep
 from rooflab.machines.bench.run.background_load import background_load, cpu_time
 from rooflab.machines.bench.run.pinned_threads import PinnedThreads
@@ -40,12 +47,15 @@ from rooflab.machines.bench.run.thread_arenas import ThreadArenas
 from rooflab.machines.bench.run.trials import Bench, Samples, spread_bound
 from rooflab.machines.detect import Host, mappable_bytes
 from rooflab.machines.microarchitecture import find as find_microarchitecture
+from rooflab.timing import Series
 from rooflab.types.machine import Scope
 
 Progress = Callable[[str, float, float], None]
 # Register widths worth trying: narrower ones than the two widest never win.
 _WIDTHS = 2
 _L1_PILOT_BYTES = 16 * 1024
+# How often the working sets of a cache that the system reports, but no curve shows, are measured again.
+_SECOND_LOOKS = 2
 
 
 @dataclass
@@ -229,17 +239,56 @@ def _sweep(session: Session) -> None:
             )
 
         findings.sweeps[scope] = remeasured(measured(list(working_sets)), measured)
-        findings.levels = measured_levels(
-            findings.sweeps["core"], findings.sweeps.get("all"), findings.reported, findings.sizes.every[-1]
-        )
+        findings.levels = located(findings)
+
+
+def located(findings: Findings) -> tuple[MeasuredLevel, ...]:
+    """The levels that the sweeps show, those so far."""
+    return measured_levels(
+        findings.sweeps["core"],
+        findings.sweeps.get("all"),
+        findings.reported,
+        findings.sizes.every[-1],
+        findings.latency,
+    )
 
 
 def _latency(session: Session) -> None:
+    """Latency over size, which may show levels that bandwidth does not; then of each level, many times."""
     findings, plan, first = session.findings, session.findings.plan, session.cpus[0]
     arena = session.arenas.by_cpu[first]
+    form = session.form(READ)
     findings.latency = latency.latency(
         session.bench, arena, first, findings.sizes.latency, plan.latency_rounds, plan.latency_run_s
     )
+    findings.levels = located(findings)
+    for _ in range(_SECOND_LOOKS):
+        sizes = in_doubt(findings.levels, findings.reported, findings.sizes.core)
+        if not sizes:
+            break
+        _look_again(session, form, sizes)
+        findings.levels = located(findings)
+    pairs = zip((None, *findings.levels), findings.levels, strict=False)
+    sizes = {place.name: latency_size(findings.latency, place, nearer) for nearer, place in pairs}
+    findings.level_latency = latency.level_latency(
+        session.bench,
+        arena,
+        first,
+        {name: size for name, size in sizes.items() if size},
+        plan.level_latency_runs,
+        plan.latency_run_s,
+    )
+
+
+def _look_again(session: Session, form: StreamForm, sizes: list[int]) -> None:
+    """More samples of both curves at `sizes`, added to those of the sweeps: the best of all counts."""
+    findings, plan, first = session.findings, session.findings.plan, session.cpus[0]
+    bench, arenas = session.bench, session.arenas
+    streamed = sweep(bench, arenas, form, sizes, (first,), "core", 2, plan.sweep_run_s, plan.sweep_budget_s)
+    chased = latency.latency(bench, arenas.by_cpu[first], first, sizes, 1, plan.latency_run_s)
+    for size in sizes:
+        findings.sweeps["core"][size].taken.extend(streamed[size].taken)
+        findings.latency[size] = Series(findings.latency[size].values + chased[size].values)
 
 
 def _rates(session: Session) -> None:
@@ -289,7 +338,7 @@ def _cores(session: Session) -> None:
         form = session.form(READ, size)
         findings.scaling = scaling(bench, arenas, form, size, cpus, findings.plan.together_rounds, 0.02)
         findings.core_to_core = latency.core_to_core(
-            bench, arenas.by_cpu[first], cpus, findings.plan.together_rounds
+            bench, arenas.by_cpu[first], cpus, findings.plan.hand_over_runs
         )
         streams = [arenas.stream_job(cpu, bench.kernels[form.symbol], 1, size) for cpu in cpus[1:]]
         chased = size

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rooflab.machines.bench.levels.plateaus import NamedPlateau, flats, named_plateaus
+from rooflab.machines.bench.levels.flats import flats
+from rooflab.machines.bench.levels.plateaus import NamedPlateau, named_plateaus
 from rooflab.machines.bench.run.trials import sizes
 from rooflab.units import GIB, KIB, MIB
 from support.machines.curves import DEFAULT_SIZES, ZEN3, curve

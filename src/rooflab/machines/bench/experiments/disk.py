@@ -143,8 +143,8 @@ def _access(
         rates.append(_timed("read", read_next, budget, block_bytes, clock, tick))
         pages = whole // PAGE_BYTES
         with contextlib.closing(_buffer(PAGE_BYTES)) as page:
-            measured_levels = rng.integers(pages, size=1 << 16)
-            turn = itertools.cycle(measured_levels.tolist())
+            places = rng.integers(pages, size=1 << 16)
+            turn = itertools.cycle(places.tolist())
 
             def read_page() -> int:
                 return os.preadv(handle, [page], next(turn) * PAGE_BYTES)

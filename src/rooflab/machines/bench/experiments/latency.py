@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -15,7 +15,10 @@ from rooflab.machines.bench.run.pinned_threads import Job
 from rooflab.machines.bench.run.trials import Bench
 from rooflab.timing import Series
 
-_PING_PONGS = 20_000
+# Short runs: one that the scheduler cut into is seen as an outlier, and others are whole.
+_PING_PONGS = 2_000
+# Runs of one walk before the cycle is written anew: other lines, other pages of the level.
+_RUNS_OF_A_WALK = 3
 _MOST_PAIRS = 16
 
 
@@ -66,20 +69,47 @@ def latency(
     The cycle is written anew for each sample. A small set is walked once before it is timed; a set too
     large to walk in `run_s` is far beyond every cache that writing it could have warmed.
     """
-    kernel = bench.kernels["chase"]
-    length = kernel.emitted.operations
     taken: dict[int, list[float]] = {size: [] for size in working_sets}
     for _ in range(rounds):
         for place in bench.rng.permutation(len(working_sets)):
             size = working_sets[place]
-            chase = bench.pinned.call(cpu, partial(write_cycle, arena, size, bench.rng))
-            job = Job(cpu, kernel, 1, a=chase.start)
-            warm = replace(job, iterations=max(8, min(chase.lines, 20_000) // length))
-            per_load = bench.pinned.run([warm]).seconds / (warm.iterations * length)
-            timed = replace(job, iterations=max(8, round(run_s / per_load / length)))
-            taken[size].append(timed.iterations * length / bench.pinned.run([timed]).seconds)
-            bench.tick()
+            taken[size] += _walk(bench, arena, cpu, size, 1, run_s)
     return {size: Series(tuple(values)) for size, values in taken.items()}
+
+
+def level_latency(
+    bench: Bench, arena: Arena, cpu: int, working_sets: Mapping[str, int], runs: int, run_s: float
+) -> dict[str, Series]:
+    """Loads per second at one working set for each level, by the level's name, in `runs` each.
+
+    The levels take turns; main memory's cycle, which takes longest to write, is written once.
+    """
+    taken: dict[str, list[float]] = {name: [] for name in working_sets}
+    slow = max(working_sets, key=lambda name: working_sets[name], default=None)
+    for walk in range(-(-runs // _RUNS_OF_A_WALK)):
+        for name, size in working_sets.items():
+            if name != slow:
+                taken[name] += _walk(bench, arena, cpu, size, min(_RUNS_OF_A_WALK, runs), run_s)
+            elif walk == 0:
+                taken[name] += _walk(bench, arena, cpu, size, runs, run_s)
+    return {name: Series(tuple(values)) for name, values in taken.items()}
+
+
+def _walk(bench: Bench, arena: Arena, cpu: int, size: int, runs: int, run_s: float) -> list[float]:
+    """Loads per second of `runs` stretches of one walk through a cycle that is written anew, and warmed."""
+    kernel = bench.kernels["chase"]
+    length = kernel.emitted.operations
+    chase = bench.pinned.call(cpu, partial(write_cycle, arena, size, bench.rng))
+    job = Job(cpu, kernel, 1, a=chase.start)
+    warm = replace(job, iterations=max(8, min(chase.lines, 20_000) // length))
+    per_load = bench.pinned.run([warm]).seconds / (warm.iterations * length)
+    timed = replace(job, iterations=max(8, round(run_s / per_load / length)))
+    taken = []
+    for _ in range(runs):
+        taken.append(timed.iterations * length / bench.pinned.run([timed]).seconds)
+        timed = replace(timed, a=int(bench.pinned.results(cpu, np.int64, 1)[0]))
+        bench.tick()
+    return taken
 
 
 def loaded_latency(

@@ -1,1 +1,1 @@
-"""Where the memory levels are: plateaus of the sweeps, named."""
+"""Where the memory levels are: plateaus of the bandwidth and latency sweeps, joined and named."""

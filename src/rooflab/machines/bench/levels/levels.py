@@ -8,12 +8,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rooflab.machines.bench.levels.plateaus import NamedPlateau, flats, named_plateaus
+from rooflab.machines.bench.levels.flats import flats
+from rooflab.machines.bench.levels.plateaus import NamedPlateau, named_plateaus
 from rooflab.machines.bench.run.trials import Samples
+from rooflab.timing import Series
 
 MAIN_MEMORY = "DRAM"
 # A point this far under both neighbours was disturbed: curves over size have steps, not notches.
 _NOTCH = 0.93
+# Working sets of a level's latency are at least this many times the nearer one: few of their lines lie there.
+_CLEAR_OF_NEARER = 2.5
 
 
 @dataclass(frozen=True)
@@ -98,18 +102,24 @@ def measured_levels(
     every: Mapping[int, Samples] | None,
     reported: Sequence[CoreCache],
     memory_bytes: int,
+    latency: Mapping[int, Series] | None = None,
 ) -> tuple[MeasuredLevel, ...]:
-    """The levels that the one-core sweep shows, near to far, each with the sizes to measure it at.
+    """The levels that the curves of one core show, near to far, each with the sizes to measure it at.
 
     Args:
         core: the one-core sweep.
         every: the sweep with all cores streaming; None where only one core is granted, or it was left out.
         reported: the caches of one core.
         memory_bytes: the working set per core that is main memory's when all cores stream.
+        latency: loads per second of the first core, by working set.
     """
     by_name = {cache.name: cache for cache in reported}
+    served = {size: series.best for size, series in (latency or {}).items() if series.values}
     plateaus = named_plateaus(
-        *curve(core), [(cache.name, cache.capacity_bytes) for cache in reported], MAIN_MEMORY
+        *curve(core),
+        [(cache.name, cache.capacity_bytes) for cache in reported],
+        MAIN_MEMORY,
+        [served.get(size) for size in core] if served else None,
     )
     together = {}
     if every:
@@ -145,3 +155,33 @@ def _shared_size(plateau: NamedPlateau, sharers: int, together: NamedPlateau | N
         return int(min(together.representative_bytes, plateau.representative_bytes))
     share = (plateau.capacity_bytes or plateau.last_bytes) / sharers
     return int(max(plateau.first_bytes, math.sqrt(plateau.first_bytes * max(share, plateau.first_bytes))))
+
+
+def latency_size(latency: Mapping[int, Series], place: MeasuredLevel, nearer: MeasuredLevel | None) -> int | None:
+    """The working set that shows the latency of the level at `place` best; None where none was measured.
+
+    Of those clear of the level before it, the one with the lowest latency: larger ones say no more, and
+    other guests evict more of their lines while the chase goes round.
+    """
+    least = place.plateau.first_bytes
+    if nearer is not None:
+        reported = nearer.reported.capacity_bytes if nearer.reported else None
+        least = _CLEAR_OF_NEARER * max(nearer.plateau.capacity_bytes or 0, reported or 0)
+    sizes = [size for size, series in latency.items() if series.values]
+    inside = [size for size in sizes if least <= size <= place.plateau.last_bytes]
+    if inside:
+        return max(inside, key=lambda size: latency[size].best)
+    return max((size for size in sizes if size <= place.core_bytes), default=None)
+
+
+def in_doubt(levels: Sequence[MeasuredLevel], reported: Sequence[CoreCache], sizes: Sequence[int]) -> list[int]:
+    """The working sets between the caches around one that is reported but was not found; none where all were."""
+    found = {place.name for place in levels}
+    doubtful: set[int] = set()
+    nearer = 0.0
+    for cache in reported:
+        if cache.capacity_bytes:
+            if cache.name not in found:
+                doubtful |= {size for size in sizes if nearer / 1.5 <= size <= 1.5 * cache.capacity_bytes}
+            nearer = cache.capacity_bytes
+    return sorted(doubtful)

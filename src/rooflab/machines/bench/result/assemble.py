@@ -134,13 +134,17 @@ def links(findings: Findings, source: Source) -> tuple[Link, ...]:
     """Core to core, and the first core to each memory node."""
     listed = []
     if findings.core_to_core:
-        times = [1 / series.best for series in findings.core_to_core.values() if series.values]
+        taken = [series for series in findings.core_to_core.values() if series.values]
+        times = [1 / series.best for series in taken]
+        nearest = max(taken, key=lambda series: series.best)
         listed.append(
             Link(
                 name="core to core",
                 to="another core",
                 source=source,
                 latency_s=min(times),
+                spread=nearest.spread,
+                runs=nearest.runs,
                 topology=f"{len(times)} pairs, {min(times) * 1e9:.0f} to {max(times) * 1e9:.0f} ns"
                 if len(times) > 1
                 else None,
@@ -155,6 +159,8 @@ def links(findings: Findings, source: Source) -> tuple[Link, ...]:
                 source=source,
                 each_way_bytes_per_s=remote.read.best,
                 latency_s=1 / remote.loads.best,
+                spread=remote.loads.spread,
+                runs=remote.loads.runs,
                 note=f"one core reading {iec(remote.working_set)}"
                 + ("" if remote.beyond_cache else ", which may lie in a cache"),
             )

@@ -8,13 +8,11 @@ from rooflab.machines.bench.experiments.bandwidth import StreamCase
 from rooflab.machines.bench.experiments.disk import Disk, DiskRate
 from rooflab.machines.bench.findings import Findings
 from rooflab.machines.bench.kernels.rows import StreamRow
-from rooflab.machines.bench.levels.levels import MAIN_MEMORY, MeasuredLevel
+from rooflab.machines.bench.levels.levels import MAIN_MEMORY, MeasuredLevel, latency_size
 from rooflab.machines.bench.result.peaks_and_clocks import scopes, theory_clock_hz, theory_source, whole
 from rooflab.machines.bench.run.trials import Samples
 from rooflab.timing import Series
 from rooflab.types.machine import Level, Rate, Scope, Source
-
-_CLEAR_OF_NEARER = 2.5
 
 
 def levels(findings: Findings, source: Source) -> tuple[Level, ...]:
@@ -49,6 +47,8 @@ def _level(findings: Findings, place: MeasuredLevel, nearer: MeasuredLevel | Non
     cache = place.reported
     main = place.name == MAIN_MEMORY
     host = findings.host
+    loads = loads_of(findings, place, nearer)
+    loaded = findings.loaded if main and findings.loaded and findings.loaded.values else None
     return Level(
         name=place.name,
         source=source,
@@ -57,11 +57,14 @@ def _level(findings: Findings, place: MeasuredLevel, nearer: MeasuredLevel | Non
         shared_by=cache and cache.shared_by,
         line_bytes=cache and cache.line_bytes,
         ways=cache and cache.ways,
-        latency_s=latency_of(findings.latency, place, nearer),
-        loaded_latency_s=1 / findings.loaded.best if main and findings.loaded and findings.loaded.values else None,
+        latency_s=1 / loads.best if loads else None,
+        latency_spread=loads.spread if loads else None,
+        latency_runs=loads.runs if loads else None,
+        loaded_latency_s=1 / loaded.best if loaded else None,
+        loaded_latency_spread=loaded.spread if loaded else None,
         latency_source=source,
         rates=(*rates, *_theoretical_bandwidth(findings, place.name, source.date)),
-        note=None if main else "capacity is what the bandwidth sweep found",
+        note=None if main else _found_by(place),
     )
 
 
@@ -77,22 +80,20 @@ def _fastest(rates: dict[StreamCase, Samples], level: str) -> dict[StreamCase, S
     return {at: rates[at] for at in best.values()}
 
 
-def latency_of(latency: dict[int, Series], place: MeasuredLevel, nearer: MeasuredLevel | None) -> float | None:
-    """Seconds per load of the level at `place`: the lowest over its working sets, clear of the level before it.
+def _found_by(place: MeasuredLevel) -> str:
+    """How the capacity came about."""
+    if place.plateau.from_latency:
+        return "capacity is what the latency sweep found: bandwidth shows no step of its own there"
+    return "capacity is what the sweep of bandwidth and latency found"
 
-    A set of 2.5 times the nearer level has few of its lines there. Larger ones say no more, and other
-    guests evict more of them while the chase goes round.
-    """
-    least = place.plateau.first_bytes
-    if nearer is not None:
-        reported = nearer.reported.capacity_bytes if nearer.reported else None
-        least = _CLEAR_OF_NEARER * max(nearer.plateau.capacity_bytes or 0, reported or 0)
-    most = place.plateau.last_bytes
-    inside = [series.best for size, series in latency.items() if least <= size <= most and series.values]
-    before = [size for size, series in latency.items() if size <= place.core_bytes and series.values]
-    if inside:
-        return 1 / max(inside)
-    return 1 / latency[max(before)].best if before else None
+
+def loads_of(findings: Findings, place: MeasuredLevel, nearer: MeasuredLevel | None) -> Series | None:
+    """Loads per second of the level at `place`: its own runs, those of the sweep at that working set with them."""
+    size = latency_size(findings.latency, place, nearer)
+    values = findings.latency[size].values if size else ()
+    own = findings.level_latency.get(place.name)
+    values += own.values if own else ()
+    return Series(values) if values else None
 
 
 def _bandwidth(at: StreamCase, samples: Samples, source: Source) -> Rate:
