@@ -62,3 +62,15 @@ def test_no_error_is_outside_the_family():
     raised = [each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, Exception)]
     assert raised
     assert all(issubclass(each, RooflabError) for each in raised)
+
+
+def test_a_message_is_one_line_that_can_be_shown():
+    assert str(FileError("a\nb\x07c")) == "a\\nb\\x07c"
+    assert str(RooflabError("an é and a → are shown")) == "an é and a → are shown"
+
+
+def test_a_message_of_a_file_full_of_one_name_is_cut_in_the_middle():
+    text = str(RooflabError(f"begin {'x' * 5000} end"))
+    assert text.startswith("begin xxx")
+    assert text.endswith("xxx end")
+    assert len(text) <= 800

@@ -6,10 +6,15 @@ import difflib
 from collections.abc import Iterable
 
 _FEW_ENOUGH_TO_LIST = 12
+_MOST_CHARS = 800
 
 
 class RooflabError(Exception):
     """Bad input or a machine that cannot answer: one clear line, exit code 2 on the command line."""
+
+    def __str__(self) -> str:
+        """The message as one line that a terminal can show, whatever names a file had in it."""
+        return one_line(super().__str__())
 
 
 class UnknownNameError(RooflabError):
@@ -40,6 +45,16 @@ class MissingExtraError(RooflabError):
 
     def __init__(self, library: str, extra: str, purpose: str) -> None:
         super().__init__(f"{purpose} needs {library}: python -m pip install 'rooflab[{extra}]'")
+
+
+def one_line(text: str, most_chars: int = _MOST_CHARS) -> str:
+    """`text` without line ends and control characters, these as Python escapes them, and cut in the middle."""
+    if not text.isprintable():
+        text = "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
+    if len(text) <= most_chars:
+        return text
+    kept = (most_chars - 3) // 2
+    return f"{text[:kept]} … {text[-kept:]}"
 
 
 def near_matches(got: str, known: Iterable[str], count: int = 4) -> list[str]:

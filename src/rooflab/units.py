@@ -108,6 +108,8 @@ def parse_any(text: str) -> tuple[float, str]:
         raise RooflabError(f"{text!r} has no unit, expected a number and a unit, such as '3.35 TB/s'")
     symbol, factor = _resolve(unit)
     value = float(number.replace(",", "").replace("_", "")) * factor
+    if not math.isfinite(value):
+        raise RooflabError(f"{text!r} is too large a number, expected one such as '3.35 TB/s'")
     # 3.35 * 1e12 is 3350000000000.0004 in binary: the nearest whole number is what was written.
     return (float(round(value)) if abs(value) >= 1 and _nearly_whole(value) else value), symbol.dimension
 

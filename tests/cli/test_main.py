@@ -183,6 +183,14 @@ def test_each_help_holds_an_example(command, words):
     assert re.search(r"Examples?:\n    rooflab m", done.out)
 
 
+def test_an_unknown_device_is_refused_before_the_target_is_looked_for(command):
+    done = command("analyze", "missing.py:model", "--device", "xyz")
+    assert (done.code, done.err) == (
+        2,
+        "rooflab: unknown device 'xyz'; known: cuda (which stands for every GPU), cpu\n",
+    )
+
+
 def test_an_unknown_command_is_bad_input(command):
     done = command("meazure")
     assert done.code == 2

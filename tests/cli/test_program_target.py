@@ -115,6 +115,32 @@ def test_places_that_are_not_there(file):
         program_target.load("models.py")
 
 
+@pytest.mark.parametrize("name", ["opt-350m", "mistralai/Mistral-7B-v0.1"])
+def test_a_name_of_the_hub_is_told_how_to_become_a_target(name):
+    with pytest.raises(RooflabError, match=r"names no function.*AutoConfig.from_pretrained\('" + name + r"'\)"):
+        program_target.load(name)
+
+
+def test_a_file_alone_is_told_the_functions_in_it(file):
+    with pytest.raises(RooflabError, match=r"names no function, .*; such as .*models_for_test.py:\w+$"):
+        program_target.load(str(file))
+    file.write_text("x = 1\ndef needs(y): pass\n", encoding="utf-8")
+    with pytest.raises(RooflabError, match=r"and it defines no function$"):
+        program_target.load(str(file))
+
+
+def test_what_builds_a_model_is_told_what_a_target_is(file):
+    with pytest.raises(
+        RooflabError, match=r"the inputs too, from a file of yours: from models_for_test import program; def model"
+    ):
+        program_target.load(f"{file}:program")
+
+
+def test_a_package_that_is_not_there_is_named():
+    with pytest.raises(FileError, match=r"no_such_zoo.models: .*; no_such_zoo is not installed"):
+        program_target.load("no_such_zoo.models:resnet18")
+
+
 def test_an_error_on_import_says_where(file):
     file.write_text("x = 1\nimport not_there_at_all\n", encoding="utf-8")
     with pytest.raises(

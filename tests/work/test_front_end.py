@@ -61,3 +61,11 @@ def test_names_of_reports():
     assert front_end.name_of("folder/model.onnx") == "model.onnx"
     assert front_end.name_of(np.zeros) == "zeros"
     assert front_end.name_of(np.zeros(3)) == "ndarray"
+
+
+@pytest.mark.parametrize("device", ["xyz", "cuda:0", "CPU", ""])
+def test_a_device_that_is_none_is_refused_before_the_program_runs(device):
+    ran = []
+    with pytest.raises(RooflabError, match=rf"^unknown device '{device}'; known: cuda .*, cpu$"):
+        front_end.capture(ran.append, (1,), None, front_end.CaptureOptions(device=device))
+    assert ran == []

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from rooflab.cli import target_hints
 from rooflab.errors import FileError, MissingExtraError, RooflabError, UnknownNameError
 
 _FORMS = "expected FILE.py:NAME, package.module:NAME or a file that ends in .onnx"
@@ -52,7 +53,7 @@ def load(text: str, dims: Mapping[str, int] | None = None) -> Target:
         return Target(text, (), {}, os.path.basename(text), sizes)
     place, _, name = text.rpartition(":")
     if not name or not place:
-        raise RooflabError(f"{text!r} names no function, {_FORMS}")
+        raise RooflabError(target_hints.names_no_function(text))
     target = _attribute(_module_of(place), place, name)
     if not callable(target):
         raise RooflabError(f"{text}: {name} is a {type(target).__name__}, expected a function of no argument")
@@ -65,7 +66,7 @@ def load(text: str, dims: Mapping[str, int] | None = None) -> Target:
     _check_keywords(target, sizes, text)
     with located(text):
         returned = target(**sizes)
-    return _read(returned, target, sizes, name)
+    return _read(returned, target, sizes, place, name)
 
 
 def named(text: str) -> tuple[Any, Callable[..., Any]]:
@@ -108,7 +109,7 @@ def located(text: str) -> Iterator[None]:
         raise RooflabError(f"{text}: {type(error).__name__}: {_first_line(error)}{_where(error)}") from error
 
 
-def _read(returned: Any, target: Callable[..., Any], sizes: dict[str, int], name: str) -> Target:
+def _read(returned: Any, target: Callable[..., Any], sizes: dict[str, int], place: str, name: str) -> Target:
     if isinstance(returned, tuple) and len(returned) in (2, 3) and _is_program(returned[0]):
         args, kwargs = _inputs(returned[1])
         if len(returned) == 3:
@@ -118,9 +119,10 @@ def _read(returned: Any, target: Callable[..., Any], sizes: dict[str, int], name
             kwargs = {**kwargs, **returned[2]}
         return Target(returned[0], args, kwargs, name, {})
     if _is_program(returned):
+        made = type(returned).__name__
         raise RooflabError(
-            f"{name} returned a {type(returned).__name__} without inputs, expected (module, inputs) or (module,"
-            " args, kwargs)"
+            f"{name} returned a {made} without inputs, expected (module, inputs) or (module, args, kwargs);"
+            f" {target_hints.builds_a_model(place, name, made)}"
         )
     return Target(target, (), sizes, name, {})
 
@@ -187,7 +189,10 @@ def _module_of(place: str) -> Any:
         parts = place.split(".")
         parents = [".".join(parts[: i + 1]) for i in range(len(parts))]
         if isinstance(error.__cause__, ModuleNotFoundError) and error.__cause__.name in parents:
-            raise FileError(f"{place}: no module of that name, {_FORMS}") from None
+            missing = error.__cause__.name or place
+            raise FileError(
+                f"{place}: no module of that name, {_FORMS}; {missing} is not installed, or not in this folder"
+            ) from None
         raise
 
 

@@ -78,12 +78,15 @@ def analyze(
               return torch.nn.Linear(4096, 1024), torch.empty(batch, 4096)
     """
     from rooflab import views
+    from rooflab.work.front_end import check_device
 
     views.check_paths(paths, wanted.kind)
     needs_machine(paths, wanted.machines)
     sizes = whole_numbers(dims, "--dim")
     if batch is not None:
         sizes["batch"] = batch
+    if device is not None:
+        check_device(device)
     kinds = {machine.kind for machine in wanted.machines.values()}
     how = {"backward": backward, "optimizer": optimizer, "attention": "unfused" if unfused else "fused"}
     how["device"] = device or ("cpu" if kinds == {"cpu"} else "cuda")

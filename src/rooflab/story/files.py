@@ -41,7 +41,7 @@ def load(path: str | PathLike[str]) -> Result:
         raw = msgspec.json.decode(content)
         # A machine is held to what its file says twice, by whichever door it comes.
         return catalog.read(file) if isinstance(raw, dict) and raw.get("type") == "Machine" else result.read(raw)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise FileError(f"{file}: not JSON ({error}), expected a file that rooflab saved") from None
     except RooflabError as error:
         raise FileError(f"{file}: {error}") from None

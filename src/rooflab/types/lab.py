@@ -12,6 +12,7 @@ from rooflab.types.result import Result
 
 AccessPattern = Literal["sequential", "random"]
 Regime = Literal["memory-bound", "compute-bound", "balanced"]
+PARAMETERS = ("bandwidth", "intensity", "hit-rate")  # what can be swept
 PATTERNS: tuple[AccessPattern, ...] = ("sequential", "random")
 
 
@@ -96,6 +97,9 @@ class Times(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     total_s: float
     regime: Regime
 
+    def __post_init__(self) -> None:
+        _not_negative(self, "memory_s", "compute_s", "total_s")
+
 
 class Sweep(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The same kernel and system with one parameter varied.
@@ -115,6 +119,14 @@ class Sweep(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     results: tuple[Times, ...]
     turns_at: float | None
     schema: int = 1
+
+    def __post_init__(self) -> None:
+        if self.parameter not in PARAMETERS:
+            raise UnknownNameError("lab parameter", self.parameter, PARAMETERS)
+        if not self.values or len(self.values) != len(self.results):
+            raise RooflabError(f"lab: {len(self.values)} values and {len(self.results)} results, expected as many")
+        if list(self.values) != sorted(self.values) or not all(map(math.isfinite, self.values)):
+            raise RooflabError("lab: the values of a sweep are expected to ascend")
 
     @property
     def name(self) -> str:

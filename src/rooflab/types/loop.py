@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from rooflab.errors import UnknownNameError
+from rooflab.errors import RooflabError, UnknownNameError
 from rooflab.types.machine import Machine
 from rooflab.types.prediction import Bound
 from rooflab.types.result import Result, convert
@@ -358,6 +358,13 @@ class TileSweep(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     failed: dict[str, str] = {}
     warnings: tuple[str, ...] = ()
     schema: int = SCHEMA
+
+    def __post_init__(self) -> None:
+        alike = {(frozenset(each.sizes), frozenset(each.traffic_bytes)) for each in self.tiles}
+        if len(alike) != 1 or not self.best.keys() <= self.tiles[0].sizes.keys():
+            raise RooflabError(
+                "a sweep of tile sizes: expected tiles that name the same sizes and the same levels"
+            )
 
     def _summary(self) -> str:
         best = ", ".join(f"{name}={size}" for name, size in self.best.items())

@@ -270,6 +270,12 @@ class MissCurve(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     counts: tuple[int, ...]
     schema: int = SCHEMA
 
+    def __post_init__(self) -> None:
+        if self.line_bytes < 1 or min(self.requests, self.compulsory, *self.counts) < 0:
+            raise RooflabError("a miss-ratio curve: expected lines of at least a byte and no negative counts")
+        if len(self.distances) != len(self.counts) or list(self.distances) != sorted(self.distances):
+            raise RooflabError("a miss-ratio curve: expected ascending distances and a count for each")
+
     def misses(self, capacity_bytes: float) -> int:
         """Misses of a cache of that capacity."""
         lines = int(capacity_bytes // self.line_bytes)

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from rooflab.errors import RooflabError, UnknownNameError
 from rooflab.types.report import Report
 from rooflab.types.result import Result, convert
 from rooflab.units import duration
@@ -29,14 +30,18 @@ class Variants(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     reports: tuple[Report, ...]
     schema: int = 1
 
+    def __post_init__(self) -> None:
+        if len(self.names) != len(self.reports):
+            raise RooflabError(
+                f"variants: {len(self.names)} names and {len(self.reports)} reports, expected as many"
+            )
+
     def __getitem__(self, name: str) -> Report:
         """The report of that name.
 
         Raises:
             UnknownNameError: no such variant, with near matches.
         """
-        from rooflab.errors import UnknownNameError
-
         if name not in self.names:
             raise UnknownNameError(f"variant of {self.name}", name, self.names)
         return self.reports[self.names.index(name)]
@@ -69,6 +74,11 @@ class Variants(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
         """The variants that `to_dict` was called on (see `Result.from_dict`)."""
         plain = {**raw, "names": [], "reports": []} if isinstance(raw, dict) else raw
         empty = convert(cls, plain, derived=("variants",))
-        names = tuple(line["on"] for line in raw["variants"])
-        reports = tuple(Report.from_dict(report) for report in raw["reports"])
+        lines, held = raw.get("variants"), raw.get("reports")
+        if not isinstance(lines, list) or not isinstance(held, list) or not held:
+            raise RooflabError(f"not {cls.WHAT}: expected lists of variants and of reports, the first at least")
+        names = tuple(line.get("on") if isinstance(line, dict) else None for line in lines)
+        if not all(isinstance(one, str) for one in names):
+            raise RooflabError(f"not {cls.WHAT}: expected a name, 'on', in each of its variants")
+        reports = tuple(Report.from_dict(report) for report in held)
         return msgspec.structs.replace(empty, names=names, reports=reports)

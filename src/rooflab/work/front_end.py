@@ -23,6 +23,9 @@ _TAKES: dict[Framework, set[str]] = {
 }
 
 
+DEVICES = ("cuda", "cpu")  # the kinds whose operators differ; "cuda" stands for every GPU
+
+
 class CaptureOptions(NamedTuple):
     """How to capture: see `rooflab.analyze`."""
 
@@ -38,10 +41,11 @@ def capture(target: Any, args: tuple, kwargs: Mapping[str, Any] | None, options:
     """The program that `target` is on these inputs.
 
     Raises:
-        RooflabError: no framework's tensor among the inputs, a setting that the framework does not take,
-            or what its front end refuses.
+        RooflabError: no such device, no framework's tensor among the inputs, a setting that the framework
+            does not take, or what its front end refuses.
         MissingExtraError: an ONNX file without the library that reads it.
     """
+    check_device(options.device)
     framework = choose(target, args, kwargs or {})
     used = {name for name in ("backward", "optimizer", "trips", "dims") if getattr(options, name)}
     unused = sorted(used - _TAKES[framework])
@@ -72,6 +76,16 @@ def capture(target: Any, args: tuple, kwargs: Mapping[str, Any] | None, options:
     from rooflab.work.capture import tinygrad
 
     return tinygrad.capture(target, args, kwargs or {})
+
+
+def check_device(device: str) -> None:
+    """Return where `device` is one of `DEVICES`.
+
+    Raises:
+        RooflabError: it is another.
+    """
+    if device not in DEVICES:
+        raise RooflabError(f"unknown device {device!r}; known: cuda (which stands for every GPU), cpu")
 
 
 def choose(target: Any, args: tuple, kwargs: Mapping[str, Any]) -> Framework:

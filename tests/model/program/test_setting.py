@@ -40,6 +40,9 @@ def test_fusion_is_a_mode():
 
 
 REFUSED = (
+    ("peaks=2x", "unknown what-if 'peaks'; did you mean compute? known: bandwidth, compute, clock, units"),
+    ("SMs=2x", "did you mean units"),
+    ("colour=2x", "unknown what-if 'colour'; known: bandwidth, compute"),
     ("bandwith=2x", "unknown what-if 'bandwith'; did you mean bandwidth"),
     ("bandwidth=-1", "what-if bandwidth=-1: expected a positive number"),
     ("bandwidth=0x", "expected a positive number"),

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from rooflab.dtypes import dtype as number_format
-from rooflab.errors import RooflabError, UnknownNameError
+from rooflab.errors import RooflabError, UnknownNameError, near_matches, squash
 from rooflab.model.device import constants_file
 from rooflab.model.device.device import KNOBS
 from rooflab.types.constants import Constants
@@ -26,6 +26,20 @@ _WORDS: dict[str, tuple[str, ...]] = {
     "fusion": ("on", "off"),
 }
 _WORK = ("dtype", "batch")
+# What else people call a knob, without punctuation.
+_MEANT: dict[str, tuple[str, ...]] = {
+    "compute": ("peak", "peaks", "flops", "flop", "tflops", "matrix", "tensorcores", "engine", "engines"),
+    "bandwidth": ("bw", "memory", "mem", "hbm", "dram", "ram", "membw", "memorybandwidth"),
+    "clock": ("frequency", "freq", "hz", "ghz", "boost"),
+    "units": ("sms", "sm", "cores", "cus", "cu", "computeunits"),
+    "cache_capacity": ("l2", "l3", "llc", "cache", "cachesize"),
+    "cache_bandwidth": ("l2bandwidth", "l3bandwidth", "cachebw"),
+    "overhead": ("launch", "latency", "launchoverhead"),
+    "dispatch": ("host", "cpu", "python"),
+    "link": ("nvlink", "pcie", "network", "interconnect"),
+    "capacity": ("memorysize", "memorycapacity", "vram"),
+    "dtype": ("precision", "format"),
+}
 _LONGEST_DISPATCH_S = 10
 
 
@@ -127,8 +141,17 @@ def what_if(changes: Mapping[str, Any] | str) -> WhatIf:
         elif name in _WORDS:
             change = change._replace(**{name: _word(name, value)})
         else:
-            raise UnknownNameError("what-if", name, (*KNOBS, *_WORDS, *_WORK))
+            raise unknown_what_if(name)
     return change
+
+
+def unknown_what_if(name: str) -> RooflabError:
+    """The refusal of a what-if that there is none of: the nearest by spelling or by meaning, and all of them."""
+    known = (*KNOBS, *_WORDS, *_WORK)
+    meant = [knob for knob, words in _MEANT.items() if squash(name) in words]
+    near = [*meant, *(one for one in near_matches(name, known) if one not in meant)]
+    hint = f"did you mean {', '.join(near)}? " if near else ""
+    return RooflabError(f"unknown what-if {name!r}; {hint}known: {', '.join(known)}")
 
 
 def factors_on(machine: Machine, change: WhatIf) -> dict[str, float]:

@@ -112,7 +112,8 @@ def sketch(sweep: Sweep, width: int = 76, *, unicode: bool = True) -> str:
         return ""
 
     def row(seconds: float) -> float:
-        return (1 - math.log(max(seconds, low) / low) / math.log(high / low)) * (ROWS - 1) + 0.5
+        height = (math.log(max(seconds, low)) - math.log(low)) / (math.log(high) - math.log(low))
+        return (1 - height) * (ROWS - 1) + 0.5
 
     across, down = (2, 4) if unicode else (1, 1)
     dots: dict[tuple[int, int], int | str] = {}
@@ -141,14 +142,17 @@ def sketch(sweep: Sweep, width: int = 76, *, unicode: bool = True) -> str:
 def _between(values: tuple[float, ...], line: list[float], share: float, log_x: bool) -> float:
     """The line's value at `share` of the axis, straight between its points on logarithmic times."""
     first, last = values[0], values[-1]
-    x = first * (last / first) ** share if log_x else first + share * (last - first)
+    if log_x:
+        x = math.exp(math.log(first) * (1 - share) + math.log(last) * share)
+    else:
+        x = first + share * (last - first)
     after = next((i for i, value in enumerate(values) if value >= x), len(values) - 1)
     before = max(after - 1, 0)
     if before == after or line[before] <= 0 or line[after] <= 0:
         return line[after]
     a, b = values[before], values[after]
-    part = math.log(x / a) / math.log(b / a) if log_x else (x - a) / (b - a)
-    return line[before] * (line[after] / line[before]) ** part
+    part = (math.log(x) - math.log(a)) / (math.log(b) - math.log(a)) if log_x else (x - a) / (b - a)
+    return math.exp(math.log(line[before]) * (1 - part) + math.log(line[after]) * part)
 
 
 def _names(wanted: dict[str, float]) -> dict[int, str]:

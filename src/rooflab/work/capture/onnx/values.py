@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper
 
+from rooflab.errors import RooflabError
 from rooflab.types.work import Role, TensorSpec
 
 SMALL = 1024  # elements up to which the content of a constant is kept: shapes, axes, scales
@@ -77,10 +78,25 @@ def of_constant(name: str, tensor: TensorProto) -> Value:
     small = (
         count <= SMALL and tensor.data_location != TensorProto.EXTERNAL and tensor.data_type != TensorProto.STRING
     )
-    content = numpy_helper.to_array(tensor) if small else None
+    content = content_of(tensor, name) if small else None
     kind = onnx.helper.make_tensor_type_proto(tensor.data_type, tuple(tensor.dims))
     role: Role = "constant" if small and _is_control(tensor.data_type, count) else "parameter"
     return Value(kind, tensor_spec(name, tensor.data_type, tuple(tensor.dims), role), -1, content, True)
+
+
+def content_of(tensor: TensorProto, name: str) -> np.ndarray:
+    """The numbers in `tensor`.
+
+    Raises:
+        RooflabError: they are not as many as its shape says, or of a type that is not known.
+    """
+    try:
+        return numpy_helper.to_array(tensor)
+    except (ValueError, TypeError, KeyError) as error:
+        raise RooflabError(
+            f"tensor {name!r}: its content does not fit its type and its shape {list(tensor.dims)} ({error});"
+            " export the model again"
+        ) from None
 
 
 def of_content(name: str, content: np.ndarray) -> Value:
@@ -138,6 +154,6 @@ def _is_control(code: int, count: int) -> bool:
 def _format(code: int) -> tuple[str, int]:
     if code in _DTYPES:
         return _DTYPES[code]
-    if TensorProto.DataType.Name(code) in _TWO_BITS:
+    if code in TensorProto.DataType.values() and TensorProto.DataType.Name(code) in _TWO_BITS:
         return "int4", 2  # the narrowest whole-number format that has a name; bytes are exact
-    raise ValueError(f"ONNX element type {code}")
+    raise RooflabError(f"a tensor has the unknown element type {code}; export the model again")
