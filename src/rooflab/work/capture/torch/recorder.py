@@ -10,7 +10,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass_type
 
 from rooflab.types.work import Graph, Op, Phase, TensorSpec
-from rooflab.work.capture.torch import failures
+from rooflab.work.capture.torch import failures, precision
 from rooflab.work.capture.torch.places import ModuleStack, Site, line, site
 from rooflab.work.capture.torch.plans import Plan, attributes, plan
 from rooflab.work.capture.torch.recipes import RECIPES
@@ -35,8 +35,11 @@ class Recorder(TorchDispatchMode):
 
     supports_higher_order_operators = True
 
-    def __init__(self, modules: ModuleStack, instead: Mapping[Any, Callable[..., Any]]) -> None:
+    def __init__(
+        self, modules: ModuleStack, instead: Mapping[Any, Callable[..., Any]], *, like_gpu: bool = True
+    ) -> None:
         super().__init__()
+        self._like_gpu = like_gpu
         self.modules, self.table = modules, TensorTable()
         self.phase: Phase = "forward"
         self.count, self.branch = 1, None
@@ -52,7 +55,7 @@ class Recorder(TorchDispatchMode):
 
     def unheard(self) -> Recorder:
         """A recorder of the same rules, whose records nobody reads."""
-        return Recorder(self.modules, self._instead)
+        return Recorder(self.modules, self._instead, like_gpu=self._like_gpu)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: Any = None) -> Any:
         """Run `func` and note what it read and wrote."""
@@ -130,10 +133,21 @@ class Recorder(TorchDispatchMode):
                 outputs = outputs[: attrs.pop("first_outputs", None)]
                 take(attrs.pop("more", None), inputs)
             attrs = self._attrs.setdefault(tuple(attrs.items()), attrs)
+        if self._like_gpu and kind in precision.KINDS and inputs and "compute" not in attrs:
+            attrs = self._in_tf32(kind, inputs[0], attrs)
         phase, module, where = self._place()
         self._raw.append(
             (how.name, kind, tuple(inputs), tuple(outputs), attrs, module, where, phase, self.count, self.branch)
         )
+
+    def _in_tf32(self, kind: str, first: int, attrs: Mapping[str, Any]) -> Mapping[str, Any]:
+        """`attrs` of a product, with its number format where that is TF32 for operands of fp32."""
+        if self.table.dtypes[first] is not torch.float32 or not precision.tf32(kind):
+            return attrs
+        if precision.CONVENTION not in self.conventions:
+            self.conventions.append(precision.CONVENTION)
+        attrs = {**attrs, "compute": "tf32"}
+        return self._attrs.setdefault(tuple(attrs.items()), attrs)
 
     def _place(self) -> tuple[Phase, str, Site | str | None]:
         """Phase, module and line of the operator that runs now; in backward, those of its forward operator."""

@@ -16,7 +16,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from rooflab.types.work import Graph
-from rooflab.work.capture.torch import failures, overrides, precision, training
+from rooflab.work.capture.torch import autocast, failures, overrides, training
 from rooflab.work.capture.torch.exported import followed, is_exported
 from rooflab.work.capture.torch.places import ModuleStack, modules_of, paths
 from rooflab.work.capture.torch.recorder import Recorder
@@ -52,7 +52,7 @@ def run(
     def record(follow: Callable[..., Any]) -> Recorder:
         nonlocal stack
         stack = ModuleStack(names)
-        recorder = Recorder(stack, instead)
+        recorder = Recorder(stack, instead, like_gpu=device != "cpu")
         _name(recorder, modules, inputs)
         unfused.clear()
         with recorder.modules, steps(recorder.stepping):
@@ -75,8 +75,7 @@ def run(
             if "is incompatible with .grad()" not in str(error.__cause__):
                 raise
             recorder = record(training.backward_into_leaves)
-        graph = recorder.graph((*_conventions(fused, device, backward), *_unfused(unfused)))
-    return precision.as_set(graph) if device != "cpu" else graph
+        return recorder.graph((*_conventions(fused, device, backward), *_unfused(unfused)))
 
 
 def _name(recorder: Recorder, modules: Mapping[str, nn.Module], inputs: Mapping[str, torch.Tensor]) -> None:
@@ -110,6 +109,7 @@ def _settings(attention: Callable[..., torch.Tensor] | None, device: str) -> Ite
             if attention is None:
                 stack.enter_context(sdpa_kernel([SDPBackend.MATH]))
             stack.enter_context(overrides.installed(attention, device != "cpu"))
+            stack.enter_context(autocast.installed(device))
             yield
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)

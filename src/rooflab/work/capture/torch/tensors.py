@@ -48,10 +48,12 @@ class TensorTable:
 
     Attributes:
         hidden: whether a tensor was met whose parts cannot be seen.
+        dtypes: PyTorch's number format of each tensor, by its number.
     """
 
     def __init__(self) -> None:
         self.hidden = False
+        self.dtypes: list[torch.dtype] = []
         self._indices: dict[tuple, int] = {}  # in the order of their numbers
         self._storages: dict[Any, int] = {}
         self._alive: list[StorageWeakRef] = []
@@ -71,6 +73,7 @@ class TensorTable:
                 if isinstance(tensor, torch.nn.Parameter):  # of a module that nobody named
                     self._role.setdefault(address, ("parameter", None))
             number = self._indices[key] = len(self._indices)
+            self.dtypes.append(tensor.dtype)
         return number
 
     def take(self, value: Any, into: list[int]) -> None:
