@@ -88,8 +88,8 @@ def test_filling_a_pipeline_of_chunks():
 
 
 def test_lines_with_flags_until_whole_chunks_are_believed_to_be_quicker():
-    # Flags use a quarter of the link, chunks a half: 1 MB round 8 ranks takes 7/8 × 40 or 20 µs. A chunk is believed
-    # to cost each of 7 steps 2 µs, and costs 3: chunks from 7/8 × 20 µs × MB > 14 µs, 0.8 MB, on.
+    # Flags use a quarter of the link, chunks a half: 1 MB round 8 ranks takes 7/8 × 40 or 20 µs. A chunk is
+    # believed to cost each of 7 steps 2 µs, and costs 3: chunks from 7/8 × 20 µs × MB > 14 µs, 0.8 MB, on.
     net = replace(NET, flag_share=0.25, chunk_step_s=3e-6, protocol_step_s=2e-6)
     flagged, chunked = (collectives.times("all_gather", nbytes, 8, net) for nbytes in (0.79 * MB, 0.81 * MB))
     assert flagged.link_s == pytest.approx(0.79 * 7 / 8 * 40e-6)

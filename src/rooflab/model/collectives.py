@@ -1,11 +1,11 @@
 """Time of a collective by latency and bandwidth: a ring, a tree between nodes, the switch, or directly.
 
 Each algorithm takes `steps × latency + bytes on the wire / bandwidth` (Hockney; the ring and tree of Patarasuk and
-Yuan, J. Parallel Distrib. Comput. 69(2), 2009, and of NCCL), and a library takes the quickest. NCCL has two ways to
-move them (its protocols LL and LL128, and Simple): lines that carry a flag each need no waiting but use less of the
-link; whole chunks use all of it, and every step waits for one. It chooses by what it believes of the links, not by
-what they attain: where the way through the host is slow, it keeps the flags for long. A rank's own part is copied in
-its own memory.
+Yuan, J. Parallel Distrib. Comput. 69(2), 2009, and of NCCL), and a library takes the quickest. NCCL has two ways
+to move them (its protocols LL and LL128, and Simple): lines that carry a flag each need no waiting but use less of
+the link; whole chunks use all of it, and every step waits for one. It chooses by what it believes of the links,
+not by what they attain: where the way through the host is slow, it keeps the flags for long. A rank's own part is
+copied in its own memory.
 """
 
 from __future__ import annotations
@@ -294,7 +294,7 @@ class _Message(NamedTuple):
 
 
 def _ring(function: str, x: _Message, net: Network) -> tuple[np.ndarray, np.ndarray]:
-    """Overhead and link seconds of steps round a ring: flagged lines, or whole chunks where the library takes them."""
+    """Overhead and link seconds of steps round a ring: lines with flags, or chunks if the library takes them."""
     others = x.inside - 1
     steps = {"twice": 2 * others, "once": others, "one": np.minimum(others, 1)}[_RING[function][1]]
     path = _path_share(x.inside, net)
