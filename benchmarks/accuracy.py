@@ -93,6 +93,7 @@ def cases(truth: Path, data: Path, only: str | None) -> Iterator[Case | LeftOut]
     sources = {
         "operators": lambda: measured.operators(truth),
         "gemm": lambda: kernel_tables.gemm(data),
+        "quant": lambda: kernel_tables.scaling(data),
         "attention": lambda: kernel_tables.attention(data),
         "nccl": lambda: kernel_tables.nccl(data),
         "models": lambda: measured.models(truth),

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import engine_tables
 from measured import Case, LeftOut
 
 import rooflab
@@ -41,13 +42,17 @@ GEMM_DTYPES = {
 
 
 class _Row(NamedTuple):
-    """What one row of a table measured; `apart` names the table of its own that it is judged in."""
+    """What one row of a table measured; `apart` names the table of its own that it is judged in.
+
+    Its report does it `times` times.
+    """
 
     kind: str
     name: str
     report: Report
     settings: dict[str, Any]
     apart: str = ""
+    times: int = 1
 
 
 class _Layout(NamedTuple):
@@ -72,6 +77,11 @@ def nccl(data: Path) -> Iterator[Case | LeftOut]:
     return _cases(data, "nccl")
 
 
+def scaling(data: Path) -> Iterator[Case | LeftOut]:
+    """What quantising activations takes in `data/*.csv`: the cast with a known scale, and finding the scale."""
+    return _cases(data, "scaling")
+
+
 def unread(data: Path) -> Iterator[LeftOut]:
     """The files of `data` that are none of these tables, or have no rows."""
     for path in sorted(data.glob("*.csv")):
@@ -79,7 +89,7 @@ def unread(data: Path) -> Iterator[LeftOut]:
         if not rows:
             yield LeftOut(path.name, "no rows")
         elif _sort(rows[0]) is None:
-            yield LeftOut(path.name, "by its columns no table of products, attention or collectives")
+            yield LeftOut(path.name, "by its columns no table of products, quantising, attention or collectives")
 
 
 def _cases(data: Path, sort: str) -> Iterator[Case | LeftOut]:
@@ -106,7 +116,8 @@ def _case(path: Path, row: dict[str, str], found: _Row) -> Case:
         raise ValueError(f"{column}: {row[column]!r}, expected milliseconds above 0")
     device = row.get("device") or path.stem.partition("_")[2]
     machine = _device(device)
-    return Case(path.stem + found.apart, found.kind, found.name, found.report, machine, seconds, found.settings)
+    table = path.stem + found.apart
+    return Case(table, found.kind, found.name, found.report, machine, seconds * found.times, found.settings)
 
 
 def _gemm(row: dict[str, str]) -> _Row:
@@ -116,12 +127,24 @@ def _gemm(row: dict[str, str]) -> _Row:
     word = DTYPES.get(row["gemm_dtype"], row["gemm_dtype"])
     if word not in GEMM_DTYPES:
         raise ValueError(f"gemm_dtype {word!r}: what it multiplies is not known; known: {', '.join(GEMM_DTYPES)}")
+    apart = "" if word in ("bf16", "fp16") else f", {word}"
+    if row.get("framework"):
+        run = engine_tables.linear(row["framework"].lower(), word, (m, n, k))
+        return _Row("gemm", f"{m}x{n}x{k}", run.report, run.settings, apart, run.times)
     dtype, weights = GEMM_DTYPES[word]
     report = rooflab.op("linear", (m, k), f"{n}x{k}:{weights}", dtype=dtype)
     # Thousands of repeats on rotating operands: the clock is the lasting one.
     settings = {"mode": "graph", "cache": "cold", "power": "sustained"}
-    apart = "" if word in ("bf16", "fp16") else f", {word}"
     return _Row("gemm", f"{m}x{n}x{k}", report, settings, apart)
+
+
+def _scaling(row: dict[str, str]) -> _Row:
+    make = {"scale_matrix": engine_tables.quantize, "compute_scale": engine_tables.scale}.get(row["op_name"])
+    if make is None:
+        raise ValueError(f"op_name {row['op_name']!r}, expected scale_matrix or compute_scale")
+    m, k = _whole(row, "m"), _whole(row, "k")
+    run = make(row["framework"].lower(), m, k)
+    return _Row(row["op_name"], f"{m}x{k}", run.report, run.settings, "", run.times)
 
 
 def _attention(row: dict[str, str]) -> _Row:
@@ -156,6 +179,7 @@ def _nccl(row: dict[str, str]) -> _Row:
 
 
 _LAYOUTS = {
+    "scaling": _Layout(frozenset(("op_name", "quant_dtype", "m", "k")), _scaling),
     "gemm": _Layout(frozenset(("gemm_dtype", "m", "n", "k")), _gemm),
     "attention": _Layout(frozenset(("op_name", "batch_size", "isl", "num_heads")), _attention),
     "nccl": _Layout(frozenset(("op_name", "num_gpus", "message_size")), _nccl),

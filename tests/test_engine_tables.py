@@ -1,0 +1,73 @@
+"""The graphs that stand for rows of serving engines' kernel tables: their kernels and bytes by hand."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
+import engine_tables
+
+
+def kinds(engine: str, word: str) -> list[str]:
+    run = engine_tables.linear(engine, word, (32, 64, 128))
+    rows = run.report.rows
+    return [row.op.kind for row in rows[: len(rows) // run.times]]
+
+
+@pytest.mark.parametrize(
+    ("engine", "word", "expected"),
+    [
+        ("vllm", "bf16", ["matmul"]),
+        ("vllm", "fp8", ["norm", "matmul"]),  # one kernel scales each token
+        ("trtllm", "fp8", ["pointwise", "reduction", "cast", "pointwise", "copy", "matmul"]),  # |x|, maximum, …
+        ("sglang", "fp8_block", ["norm", "matmul"]),
+        ("trtllm", "int4_wo", ["matmul"]),
+    ],
+)
+def test_the_kernels_of_a_linear_layer(engine: str, word: str, expected: list[str]) -> None:
+    assert kinds(engine, word) == expected
+
+
+def test_weights_are_taken_in_turn_and_everything_else_is_shared() -> None:
+    run = engine_tables.linear("sglang", "fp8", (32, 64, 128))
+    assert run.times == 6
+    # x, q, out, and six times the weights
+    assert len({spec.storage for spec in run.report.graph.tensors}) == 3 + 6
+    products = [row for row in run.report.rows if row.op.kind == "matmul"]
+    # q and weights in fp8, the result in bf16
+    assert {row.cost.compulsory.nbytes for row in products} == {32 * 128 + 64 * 128 + 2 * 32 * 64}
+    scaled = run.report.rows[0].cost.compulsory
+    assert (scaled.read_bytes, scaled.write_bytes) == (2 * 32 * 128, 32 * 128)
+
+
+def test_a_small_layer_runs_from_the_cache_and_a_large_one_from_memory() -> None:
+    """An L40S holds 96 MiB: six times 12.6 MB of weights stay, six times 201 do not."""
+    for sizes, faster in (((1, 1024, 6144), 1.2), ((14, 8192, 12288), 0.0)):
+        run = engine_tables.linear("vllm", "bf16", sizes)
+        seconds = run.report.on("l40s", **run.settings).prediction.time_s / run.times
+        rate = 2 * sizes[1] * sizes[2] / seconds / 864e9
+        assert rate > faster
+        assert faster or rate < 1
+
+
+# Single figures of the tables (ai-dynamo/aiconfigurator 095f58a5, Apache-2.0).
+MEASURED = [
+    ("l40s", "vllm", "bf16", (3072, 3072, 5120), 509.8e-6),
+    ("l40s", "sglang", "bf16", (12, 3584, 6144), 66.0e-6),
+    ("b200", "trtllm", "fp8", (16384, 12288, 10240), 1504e-6),
+    ("h100-sxm", "trtllm", "fp8", (16, 64, 1024), 13.0e-6),
+]
+
+
+@pytest.mark.parametrize(("card", "engine", "word", "sizes", "measured_s"), MEASURED)
+def test_layers_take_what_engines_were_measured_to_take(card, engine, word, sizes, measured_s) -> None:
+    run = engine_tables.linear(engine, word, sizes)
+    assert run.report.on(card, **run.settings).prediction.time_s / run.times == pytest.approx(measured_s, rel=0.25)
+
+
+def test_an_unknown_number_format_names_the_known_ones() -> None:
+    with pytest.raises(ValueError, match="gemm_dtype 'w9a9': what it multiplies is not known; known: bf16, fp8"):
+        engine_tables.linear("vllm", "w9a9", (1, 1, 1))
