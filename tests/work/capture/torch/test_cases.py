@@ -117,6 +117,32 @@ def test_depthwise_convolution_with_gradients(device):
     assert matrix_flop(capture(layer, (x,), backward=True)) == 3_538_944  # 3·2·64·9·1024
 
 
+@pytest.mark.parametrize("groups", [1, 24])
+def test_a_convolution_of_channels_last_has_its_results_channels_last(groups):
+    # As cuDNN's and oneDNN's: what follows in PyTorch's ConvNeXt, a permutation and a norm, copies nothing.
+    layer = nn.Conv2d(24, 24, 3, padding=1, groups=groups, device="meta", dtype=torch.bfloat16)
+
+    def strides(x):
+        graph = capture(lambda x: layer(x).permute(0, 2, 3, 1).contiguous(), (x,))
+        (made,) = [op for op in graph.ops if op.kind == "conv"]
+        return graph.tensors[made.outputs[0]].strides, [op.name for op in graph.ops if op.kind == "layout"]
+
+    x = torch.empty(2, 24, 6, 10, device="meta", dtype=torch.bfloat16)
+    last, copied = strides(x.to(memory_format=torch.channels_last))
+    assert last == (24 * 60, 1, 24 * 10, 24)
+    assert copied == []
+    assert strides(x)[0] is None
+    assert strides(x)[1] == ["aten.clone"]
+
+
+def test_gradients_of_a_channels_last_convolution_are_channels_last():
+    layer = nn.Conv2d(8, 16, 3, device="meta")
+    x = torch.empty(2, 8, 9, 9, device="meta").to(memory_format=torch.channels_last).requires_grad_()
+    graph = capture(lambda x: layer(x).sum().backward(), (x,))
+    (made,) = [op for op in graph.ops if op.kind == "conv_backward"]
+    assert graph.tensors[made.outputs[0]].strides == (8 * 81, 1, 8 * 9, 8)
+
+
 def test_an_lstm_counts_four_gates_a_step(device):
     x = torch.empty(5, 3, 10, device=device)
     assert matrix_flop(capture(nn.LSTM(10, 20, device=device), (x,))) == 72_000  # 2·5·3·4·20·(10 + 20)

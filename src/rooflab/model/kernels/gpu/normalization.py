@@ -14,6 +14,7 @@ _PASSES = 3
 _WARP_ROW = 2048  # longest row that one warp keeps in registers (PyTorch's softmax_warp_forward)
 _REGISTER_ROW = 9216  # longest that a block of 1024 threads does, at least 8 of its elements a thread
 _NORM_STEP = 512.0  # elements that a block of 128 threads of a norm takes at once, 4 each
+_NORM_WARP = 128.0  # of them, those of one warp: warps that have nothing of a row shorter than a step skip it
 _NORM_RESIDENT = 16.0
 
 
@@ -70,9 +71,10 @@ def _row_norm(name: str | None, x: TensorSpec, inputs: Specs, cost: Cost) -> Pas
     width = _width(x, inputs)
     rows = x.elements / width
     steps = math.ceil(width / _NORM_STEP)
+    taken = _NORM_STEP if name == "rms" or steps > 1 else _NORM_WARP
     return Pass(
         code=CODE["rms_norm" if name == "rms" else "layer_norm"],
-        elements=rows * steps * _NORM_STEP,
+        elements=rows * math.ceil(width / taken) * taken,
         rows=rows,
         blocks=rows / _NORM_RESIDENT,
         steps=steps,

@@ -181,6 +181,34 @@ def _grouped(recorder: Any, func: Any, args: tuple, kwargs: Mapping[str, Any]) -
     return result
 
 
+# Layouts in which convolutions of that many dimensions have their channels last.
+_CHANNELS_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
+
+
+def _convolution(recorder: Any, func: Any, args: tuple, kwargs: Mapping[str, Any]) -> Any:
+    """A convolution whose results have their channels last where an operand does, as those of devices do.
+
+    PyTorch's own results on meta tensors are contiguous: it does not know which library would run. What follows
+    would be read against its layout. (`cudnn_conv_suggest_memory_format` of ATen/native/ConvUtils.h.)
+    """
+    one = _named(func, args, kwargs)
+    x, weight = one["input"], one["weight"]
+    layout = _CHANNELS_LAST.get(x.dim())
+    if not x.is_meta or layout is None or x.dtype is torch.float64:
+        return NotImplemented
+    operands = [each for each in (x, weight) if not each.is_contiguous()]
+    if not any(each.is_contiguous(memory_format=layout) for each in operands):
+        return NotImplemented
+    made = func(*args, **kwargs)
+
+    def laid(each: Any) -> Any:
+        return each if each is None or each.dim() != x.dim() else each.contiguous(memory_format=layout)
+
+    result = tuple(map(laid, made)) if isinstance(made, tuple) else laid(made)
+    recorder.note(recorder.plan(func), args, kwargs, result)
+    return result
+
+
 def _updated(recorder: Any, func: Any, args: tuple, kwargs: Mapping[str, Any]) -> Any:
     """A fused optimizer's step, which changes no shape."""
     if not args[0][0].is_meta:
@@ -199,6 +227,8 @@ STAND_INS: dict[Any, Callable[..., Any]] = {
     _aten._local_scalar_dense.default: _number,
     _aten.nonzero.default: _found,
     _aten._grouped_mm.default: _grouped,
+    _aten.convolution.default: _convolution,
+    _aten.convolution_backward.default: _convolution,
     **{
         getattr(packet, overload): _updated
         for packet in (_aten._fused_adam_, _aten._fused_adamw_, _aten._fused_sgd_, _aten._fused_adagrad_)
