@@ -50,8 +50,11 @@ def loop(
         RooflabError: Python that cannot be counted or compiled (which line, and why), an access out of bounds
             (array, index, loop variables), an array of objects, an empty array.
     """
+    from msgspec.structs import replace
+
     from rooflab.loops import examine
     from rooflab.machines import cache_levels
+    from rooflab.machines.doubts import doubts, doubts_of_timing
     from rooflab.model.loop import times
 
     check_time_limit(time_limit_s)
@@ -59,7 +62,11 @@ def loop(
     understood = examine.understand(fn, args)
     caches = cache_levels.choose(target, levels)
     report = examine.report(understood, caches, time_limit_s=time_limit_s, time=timed, classify=classify)
-    return report if target is None else times.place_on(report, target)
+    if target is None:
+        return report
+    placed = times.place_on(report, target)
+    doubted = doubts_of_timing(target) if placed.runs else doubts(target)
+    return replace(placed, warnings=(*placed.warnings, *doubted))
 
 
 def sweep_tiles(
@@ -84,8 +91,11 @@ def sweep_tiles(
         UnknownNameError: a tile size that is no parameter of `fn`.
         RooflabError: what `loop` raises, where no configuration can be counted.
     """
+    from msgspec.structs import replace
+
     from rooflab.loops import tiles
     from rooflab.machines import cache_levels
+    from rooflab.machines.doubts import doubts_of_timing
     from rooflab.model.loop import tile_choice
 
     check_time_limit(time_limit_s)
@@ -93,7 +103,10 @@ def sweep_tiles(
     caches = cache_levels.choose(target, levels)
     every = tiles.configurations(sizes)
     reports = tiles.simulate(fn, args, every, caches, time_limit_s)
-    return tile_choice.sweep(fn.__name__, every, reports, caches, target, lambda best: tiles.timed(fn, args, best))
+    swept = tile_choice.sweep(
+        fn.__name__, every, reports, caches, target, lambda best: tiles.timed(fn, args, best)
+    )
+    return replace(swept, warnings=(*swept.warnings, *doubts_of_timing(target)))
 
 
 def simulate(
@@ -138,11 +151,14 @@ def simulate(
     """
     from pathlib import Path
 
+    from msgspec.structs import replace
+
     from rooflab.cachesim.run.streams import simulate_stream
     from rooflab.cachesim.run.times import time_on
     from rooflab.cachesim.streams.stream import Stream
     from rooflab.cachesim.traces.simulate import simulate_trace
     from rooflab.machines import cache_levels
+    from rooflab.machines.doubts import doubts
 
     check_time_limit(time_limit_s)
     if callable(stream):
@@ -151,9 +167,10 @@ def simulate(
                 "tlbs, exact and flush are for streams; a function takes machine, levels, classify, time_limit_s"
             )
         limit_s = 60.0 if time_limit_s is None else time_limit_s
-        return loop(
+        examined = loop(
             stream, *args, machine=machine, levels=levels, timed=False, time_limit_s=limit_s, classify=classify
-        ).simulation
+        )
+        return replace(examined.simulation, warnings=doubts(as_machine(machine)))
     if args:
         raise RooflabError(f"{len(args)} arguments after the stream, expected none: they go with a function")
     target = as_machine(machine)
@@ -185,7 +202,9 @@ def simulate(
             time_limit_s=time_limit_s,
             assumptions=caches.assumptions,
         )
-    return simulation if target is None else time_on(simulation, target)
+    if target is None:
+        return simulation
+    return replace(time_on(simulation, target), warnings=doubts(target))
 
 
 def simulate_cores(
@@ -230,6 +249,7 @@ def simulate_cores(
     from rooflab.cachesim.coherence import simulate as coherence
     from rooflab.cachesim.coherence.stream import CoreStreams, listed
     from rooflab.machines import cache_levels
+    from rooflab.machines.doubts import doubts
 
     if callable(streams):
         from rooflab.loops import parallel
@@ -241,9 +261,11 @@ def simulate_cores(
         )
     else:
         chosen, assumptions = streams if isinstance(streams, CoreStreams) else listed(streams), ()
-    caches = cache_levels.choose(as_machine(machine), levels)
+    target = as_machine(machine)
+    caches = cache_levels.choose(target, levels)
     # With several cores the outer private level includes the nearer ones, which `coherence` says.
-    assumptions = (*assumptions, *(line for line in caches.assumptions if "inclusion" not in line))
+    said = [line for line in caches.assumptions if "inclusion" not in line]
+    assumptions = (*assumptions, *said, *doubts(target))
     return coherence.simulate(
         chosen,
         caches.caches,

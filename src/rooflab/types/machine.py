@@ -385,6 +385,8 @@ class Machine(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 MAIN_MEMORY = ("DRAM", "HBM", "memory")
+# Settings of the environment that decide what NumPy's BLAS does: a matmul point is read with them.
+BLAS_VARIABLES = ("OPENBLAS_CORETYPE", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 # A disk, and what stands in its place where it cannot be reached: the system's cache of it, or a file
 # system that has no disk (tmpfs).
 DISK, PAGE_CACHE, MEMORY_FILES = STORAGE = ("disk", "page cache", "files in memory")

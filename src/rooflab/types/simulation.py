@@ -189,6 +189,7 @@ class Simulation(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
         accesses: loads and stores of the program, each once however many lines it touches.
         accessed_bytes: bytes that these name.
         assumptions: what is not known of the real part, or was left out.
+        warnings: what a reader must know first.
         dropped: lines of a trace that could not be read, by reason.
         complete: False where a time bound cut the run short: counts are of what ran.
         seconds: how long the simulation took.
@@ -204,6 +205,7 @@ class Simulation(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     accessed_bytes: int | None = None
     tlbs: tuple[LevelCounts, ...] = ()
     assumptions: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     dropped: dict[str, int] = {}
     complete: bool = True
     seconds: float | None = None

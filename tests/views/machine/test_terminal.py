@@ -229,3 +229,24 @@ def test_the_sketch_names_every_roof(measured, unicode):
 
 def test_no_room_no_sketch(measured):
     assert text_roofline.sketch(measured, 50) == ""
+
+
+def test_what_the_environment_does_to_matmul_is_said_beside_it(measured):
+    names = [point.name for point in measured.points]
+    told = {**measured.environment, "OPENBLAS_CORETYPE": "Prescott", "blas": "OpenBLAS, kernels for Prescott"}
+    point = msgspec.structs.replace(measured.points[0], name="matmul")
+    with_matmul = msgspec.structs.replace(measured, points=(point,), environment=told)
+    note = tables.points(with_matmul).note
+    assert "matmul: OpenBLAS, kernels for Prescott." in note
+    assert "OPENBLAS_CORETYPE=Prescott" in note
+    assert "OPENBLAS" not in tables.points(measured).note, names
+
+
+def test_latencies_carry_their_spread(measured):
+    first, *others = measured.levels
+    noisy = msgspec.structs.replace(first, latency_spread=0.37, latency_runs=9)
+    table = tables.levels(msgspec.structs.replace(measured, levels=(noisy, *others)))
+    assert table.rows[0][table.columns.index("its spread")] == "37 %"
+    link = msgspec.structs.replace(measured.links[0], latency_s=4e-8, spread=0.61)
+    table = tables.links(msgspec.structs.replace(measured, links=(link,)))
+    assert table.rows[0][table.columns.index("its spread")] == "61 %"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rooflab.machines.doubts import doubts
 from rooflab.model.collectives import without_link
 from rooflab.model.device.device import Device
 from rooflab.model.roofline.per_operation import NEGLIGIBLE_SHARE, compute_terms, peak_of
@@ -30,6 +31,7 @@ def warnings_for(report: Report, device: Device) -> tuple[str, ...]:
         _one_device(device.machine),
         *_unpredicted_operations(report),
         _without_vector_peak(report, device.machine),
+        *doubts(device.machine),
     )
     return tuple(line for line in lines if line)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from rooflab import units
 from rooflab.model.roofline import roofline as model
-from rooflab.types.machine import DISK, Level, Machine, Rate, Scope, is_storage
+from rooflab.types.machine import BLAS_VARIABLES, DISK, Level, Machine, Rate, Scope, is_storage
 from rooflab.views.common.table import UNKNOWN, Table, capacity, lasting, quantity, rate_text, without_empty
 
 _STORING = ("write", "copy", "triad")
@@ -43,6 +43,7 @@ def levels(machine: Machine) -> Table:
                 capacity(level.capacity_bytes),
                 capacity(level.reported_capacity_bytes),
                 lasting(level.latency_s),
+                _percent(level.latency_spread),
                 rate_text(one),
                 rate_text(all_),
                 _spread(one, all_),
@@ -57,6 +58,7 @@ def levels(machine: Machine) -> Table:
         "found" if measured else "capacity",
         "OS says",
         "latency",
+        "its spread",
         f"{reading}, one {small}",
         f"{reading}, all",
         "spread",
@@ -124,11 +126,22 @@ def points(machine: Machine) -> Table:
             )
         )
     columns = ("kernel", "level", "bound", "binds", "FLOP/byte", "attained", "of roof")
-    note = "Bytes are compulsory: each array crosses once."
+    note = f"Bytes are compulsory: each array crosses once.{_blas(machine)}"
     if above:
         cause = "it was measured beside other work, or reads and writes together move more than reads alone"
         note += f" Above the roof ({', '.join(above)}): {cause}."
     return without_empty("Known kernels", columns, rows, words=4, note=note)
+
+
+def _blas(machine: Machine) -> str:
+    """What is known of the library behind matmul, and what the environment made of it; empty where nothing."""
+    facts = machine.environment
+    kernels = facts.get("blas")
+    said = f" matmul: {kernels}." if kernels else ""
+    told = [f"{name}={facts[name]}" for name in BLAS_VARIABLES if name in facts]
+    if not told or not any(point.name == "matmul" for point in machine.points):
+        return said
+    return f"{said} The environment decides how: {', '.join(told)}. Without it matmul may take another time."
 
 
 def disk(machine: Machine) -> Table:
@@ -150,13 +163,16 @@ def links(machine: Machine) -> Table:
             link.to,
             quantity(link.each_way_bytes_per_s, "B/s"),
             lasting(link.latency_s),
+            _percent(link.spread),
             {True: "both at once", False: "one at a time", None: UNKNOWN}[link.duplex],
         )
         for link in machine.links
     ]
     remarks = _remarks((link.name, "; ".join(filter(None, (link.topology, link.note)))) for link in machine.links)
     note = f"Bandwidth is of one direction; datasheets often print both added.{remarks}"
-    return without_empty("Links", ("link", "to", "each way", "latency", "directions"), rows, words=2, note=note)
+    return without_empty(
+        "Links", ("link", "to", "each way", "latency", "its spread", "directions"), rows, words=2, note=note
+    )
 
 
 def runtimes(machine: Machine) -> Table:
@@ -272,7 +288,7 @@ def _memory_note(machine: Machine) -> str:
         return f"GB is 1e9 bytes, KiB 1,024.{_remarks((level.name, level.note) for level in _memories(machine))}"
     threads = machine.environment.get("threads_that_saturate_memory")
     saturated = f" Threads that saturate memory: {threads}." if threads else ""
-    return f"GB is 1e9 bytes, KiB 1,024. Best of the runs; spread is (best − median) / best.{saturated}"
+    return f"GB is 1e9 bytes, KiB 1,024. Best of the runs; spread is how far the median run is off it.{saturated}"
 
 
 def _remarks(remarks: Iterable[tuple[str, str | None]]) -> str:

@@ -16,6 +16,7 @@ def sheet_of(simulation: Simulation) -> Sheet:
     return Sheet(
         simulation.name,
         "caches",
+        warnings=simulation.warnings,
         sentences=(_summary(simulation),),
         tables=tuple(tables(simulation)),
         notes=simulation.assumptions,

@@ -113,3 +113,15 @@ def test_empty_calls_cost_something(measured: object) -> None:
     # An empty call from Python takes tens of nanoseconds; a second would be a wrong unit.
     assert 0 <= found.timing.best_s < 1e-3
     assert found.version.count(".") >= 1
+
+
+def test_the_blas_library_names_its_kernels(tmp_path) -> None:
+    np.ones((2, 2)) @ np.ones((2, 2))
+    said = known_kernels.blas_kernels()
+    assert said is None or said.startswith("OpenBLAS, kernels for ")
+    none_loaded, no_library = tmp_path / "maps", tmp_path / "other"
+    none_loaded.write_text("7f00-7f01 r-xp 00000000 00:00 0 /lib/libc.so.6\n")
+    no_library.write_text(f"7f00-7f01 r-xp 00000000 00:00 0 {tmp_path}/openblas.txt\n")
+    assert known_kernels.blas_kernels(none_loaded) is None
+    assert known_kernels.blas_kernels(no_library) is None
+    assert known_kernels.blas_kernels(tmp_path / "absent") is None

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from rooflab.machines.bench.experiments.bandwidth import StreamForm
 from rooflab.machines.bench.run.pinned_threads import Job
@@ -16,6 +18,13 @@ from rooflab.units import FLOP_PER_FMA
 STENCIL_WIDTH = 2048
 MATMUL_N = 1024
 _ITEM_BYTES = 8
+# How OpenBLAS calls its own question for the processor whose kernels it took; builds differ in affixes.
+_CORE_NAMES = (
+    "scipy_openblas_get_corename64_",
+    "scipy_openblas_get_corename",
+    "openblas_get_corename64_",
+    "openblas_get_corename",
+)
 
 
 @dataclass(frozen=True)
@@ -89,3 +98,26 @@ def matmul(threads: int, rounds: int, n: int = MATMUL_N) -> KnownKernel:
     note = f"np.matmul, {n}³ fp64, NumPy's own BLAS and threads; compulsory bytes (each matrix once)"
     flop = FLOP_PER_FMA * n**3
     return KnownKernel("matmul", flop, 3 * n * n * _ITEM_BYTES, Series(tuple(values)), "DRAM", threads, note)
+
+
+def blas_kernels(maps: Path = Path("/proc/self/maps")) -> str | None:
+    """Such as "OpenBLAS, kernels for Haswell": asked of the library that NumPy has loaded; None if it is silent.
+
+    A library takes the kernels of a processor that it knows, not always of the one that it runs on.
+    """
+    try:
+        text = maps.read_text()
+    except OSError:
+        return None
+    loaded = {line.split(None, 5)[-1] for line in text.splitlines() if "openblas" in line.lower()}
+    for path in sorted(loaded):
+        try:
+            library = ctypes.CDLL(path)
+        except OSError:
+            continue  # a file that is mapped, but no library
+        for name in _CORE_NAMES:
+            question = getattr(library, name, None)
+            if question is not None:
+                question.restype = ctypes.c_char_p
+                return f"OpenBLAS, kernels for {question().decode()}"
+    return None

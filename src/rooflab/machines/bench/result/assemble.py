@@ -8,6 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 import msgspec
 
+from rooflab.machines.bench.experiments.known_kernels import blas_kernels
 from rooflab.machines.bench.findings import Findings
 from rooflab.machines.bench.levels.plateaus import NamedPlateau
 from rooflab.machines.bench.result.checks import checks
@@ -16,6 +17,7 @@ from rooflab.machines.bench.result.peaks_and_clocks import clocks, peaks
 from rooflab.machines.bench.run.trials import Samples
 from rooflab.machines.detect import granted_sentence, physical_cores
 from rooflab.types.machine import (
+    BLAS_VARIABLES,
     Check,
     Curve,
     Link,
@@ -32,8 +34,6 @@ from rooflab.units import iec
 
 _SATURATED = 0.95
 _PACKAGES = ("rooflab", "numpy", "numba", "llvmlite")
-# Settings that change what NumPy's BLAS does: a matmul point is to be read with them.
-_VARIABLES = ("OPENBLAS_CORETYPE", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def assemble(findings: Findings, date: str) -> Machine:
@@ -110,7 +110,8 @@ def environment(findings: Findings, date: str) -> dict[str, Value]:
         "gpus": [gpu.name for gpu in host.gpus] or None,
         "disk": findings.disk if isinstance(findings.disk, str) else None,
         "notes": list(host.notes) or None,
-        **{name: os.environ.get(name) for name in _VARIABLES},
+        "blas": blas_kernels() if findings.known_kernels else None,
+        **{name: os.environ.get(name) for name in BLAS_VARIABLES},
     }
     return {name: value for name, value in facts.items() if value is not None}
 

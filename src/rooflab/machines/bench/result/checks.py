@@ -7,12 +7,11 @@ from collections.abc import Iterator
 
 from rooflab.machines.bench.findings import Findings
 from rooflab.machines.bench.plan import BEYOND_CACHE
+from rooflab.machines.bench.result.latency_checks import ORDER_TOLERANCE, latency_order, latency_spread
 from rooflab.machines.bench.run.trials import spread_bound
 from rooflab.types.machine import Check, Level, Machine, Rate, is_main_memory
 from rooflab.units import iec, si
 
-# Bandwidths and latencies of real hierarchies are ordered only to within this (seen on GPUs too).
-ORDER_TOLERANCE = 0.08
 _THEORY_TOLERANCE = 0.02
 # Found over reported: the sweep has a few sizes an octave, and a cache takes a little more than it holds.
 _CAPACITY_SHARE = (0.75, 1.5)
@@ -29,7 +28,8 @@ def checks(machine: Machine, findings: Findings) -> tuple[Check, ...]:
         *_spreads(machine),
         *_clock(findings),
         *_bandwidth_order(machine),
-        *_latency_order(machine),
+        *latency_order(machine),
+        *latency_spread(machine),
         *_below_theory(machine),
         *_capacities(machine, findings),
         *_scaling(machine, findings),
@@ -122,24 +122,6 @@ def _bandwidth_order(machine: Machine) -> Iterator[Check]:
         shared = "" if private else "a shared L3 that other guests fill, or "
         message = f"{'; '.join(wrong[:4])}: likely {shared}other work on these cores during one of the two."
     yield Check(name="bandwidth order", ok=not wrong, message=message)
-
-
-def _latency_order(machine: Machine) -> Iterator[Check]:
-    """Whether latency rises with distance."""
-    latencies = [
-        (level.name, level.latency_s) for level in machine.levels if level.latency_s and level.name[0] in "LD"
-    ]
-    wrong = [
-        f"{near} {si(first, 's')} is over {far} {si(second, 's')}"
-        for (near, first), (far, second) in itertools.pairwise(latencies)
-        if first > second * (1 + ORDER_TOLERANCE)
-    ]
-    if len(latencies) < 2:
-        return
-    message = "Latency rises from level to level."
-    if wrong:
-        message = f"{'; '.join(wrong)}: likely preempted while the nearer one was measured; measure again."
-    yield Check(name="latency order", ok=not wrong, message=message)
 
 
 def _below_theory(machine: Machine) -> Iterator[Check]:
