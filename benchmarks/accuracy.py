@@ -99,7 +99,9 @@ def cases(truth: Path, data: Path, only: str | None) -> Iterator[Case | LeftOut]
         "models": lambda: measured.models(truth),
         "public models": lambda: measured.models(truth, measured.PUBLIC),
     }
-    wanted = [make for name, make in sources.items() if only is None or only.startswith(name)]
+    # Engines' tables of attention are called by what their layers do.
+    called = {"attention": ("attention", "ctx", "gen", "enc", "mla")}
+    wanted = [make for name, make in sources.items() if only and only.startswith(called.get(name, name))]
     found = chain.from_iterable(make() for make in wanted or sources.values())
     if only is None:
         found = chain(measured.unread(truth), kernel_tables.unread(data), found)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import attention_layers
 import engine_tables
 from measured import Case, LeftOut
 
@@ -68,7 +69,7 @@ def gemm(data: Path) -> Iterator[Case | LeftOut]:
 
 
 def attention(data: Path) -> Iterator[Case | LeftOut]:
-    """The attention of `data/*.csv`: prefill (causal) and decode against a cache of `step` tokens."""
+    """The attention of `data/*.csv`: prefill, decode with `step` tokens in a cache, encoders; engines' layers."""
     return _cases(data, "attention")
 
 
@@ -148,18 +149,39 @@ def _scaling(row: dict[str, str]) -> _Row:
 
 
 def _attention(row: dict[str, str]) -> _Row:
-    if row["op_name"] not in ("context_attention", "generation_attention"):
-        raise ValueError(f"op_name {row['op_name']!r}, expected context_attention or generation_attention")
-    batch, new, before = (_whole(row, name) for name in ("batch_size", "isl", "step"))
-    heads, kv, size = (_whole(row, name) for name in ("num_heads", "num_key_value_heads", "head_dim"))
-    window = _whole(row, "window_size") if row.get("window_size") else 0
-    dtype, cached = (_dtype(row, name) for name in ("attn_dtype", "kv_cache_dtype"))
-    keys = f"{batch}x{kv}x{before + new}x{size}:{cached}"
-    report = rooflab.op(
-        "attention", (batch, heads, new, size), keys, keys, dtype=dtype, causal=True, window=window or None
+    layer = _layer(row)
+    name = "/".join(map(str, (*layer.sizes, layer.window)))
+    if layer.engine:
+        name = f"{name}/{layer.dtype}/{layer.cached}/{layer.kernel}"
+    settings = {"mode": "graph", "cache": "warm", "power": "burst"}
+    return _Row(row["op_name"], name, attention_layers.report(layer), settings)
+
+
+def _layer(row: dict[str, str]) -> attention_layers.Layer:
+    """The layer of attention that a row timed; one without `framework` of attention alone."""
+    sort = row["op_name"]
+    if sort not in attention_layers.SORTS:
+        raise ValueError(f"op_name {sort!r}, expected {', '.join(attention_layers.SORTS)}")
+    batch, new, heads = (_whole(row, name) for name in ("batch_size", "isl", "num_heads"))
+    dtype = _dtype(row, "mla_dtype" if "mla" in sort else "attn_dtype")
+    before, cached = 0, dtype
+    if sort != "encoder_attention":
+        before, cached = _whole(row, "step"), _dtype(row, "kv_cache_dtype")
+    if "mla" in sort:
+        kv, size, values = attention_layers.latent(sort, heads)
+    else:
+        kv = _whole(row, "num_key_value_heads") if row.get("num_key_value_heads") else heads
+        size = values = _whole(row, "head_dim")
+    return attention_layers.Layer(
+        sort=sort,
+        sizes=(batch, new, before, heads, kv, size),
+        values=values,
+        window=_whole(row, "window_size") if row.get("window_size") else 0,
+        dtype=dtype,
+        cached=cached,
+        engine=row.get("framework", ""),
+        kernel=row.get("kernel_source", ""),
     )
-    name = f"{batch}/{new}/{before}/{heads}/{kv}/{size}/{window}"
-    return _Row(row["op_name"], name, report, {"mode": "graph", "cache": "warm", "power": "burst"})
 
 
 def _dtype(row: dict[str, str], column: str) -> str:

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 import rooflab
 from rooflab.model.program import forecast
-from rooflab.model.roofline import per_operation
 from rooflab.types.report import Report
 from rooflab.types.setting import Mode
 from rooflab.types.work import Graph, Op, TensorSpec
@@ -171,27 +170,3 @@ def test_measured_models_of_an_h200() -> None:
 def test_bars_hold_four_of_five() -> None:
     """1.28 standard deviations of a normal distribution each way: 80 %."""
     assert math.erf(forecast.BAR_SIGMAS / math.sqrt(2)) == pytest.approx(0.8, abs=0.002)
-
-
-@pytest.mark.parametrize("name", ["tpu-v5e", "h200", "l40s", "epyc-9654", "mi300x"])
-@pytest.mark.parametrize("dtype", ["int8", "bf16", "fp32"])
-def test_the_ridge_printed_is_that_of_the_verdict(name: str, dtype: str) -> None:
-    """Above it arithmetic takes longer than any level, below it some level does; both at attained rates."""
-    machine = rooflab.machine(name)
-    if machine.peak(dtype) is None:
-        pytest.skip(f"{name} states no peak of {dtype}")
-    for rows in (1, 16, 150, 255, 300, 1000, 8192):
-        row = rooflab.op("matmul", (5000, 3072), (3072, rows), dtype=dtype, machine=machine, mode="graph").rows[0]
-        assert row.ridge is not None
-        assert row.intensity is not None
-        if row.bound == "compute-bound":
-            assert row.intensity > row.ridge
-        if row.bound == "memory-bound":
-            assert row.intensity < row.ridge
-
-
-def test_without_a_prediction_the_ridge_is_theory() -> None:
-    """TPU v5e, int8: 394 TOP/s over 819 GB/s are 481 operations a byte; predicted, both rates are lower."""
-    machine = rooflab.machine("tpu-v5e")
-    report = rooflab.op("matmul", (16384, 4096), (4096, 255), dtype="int8")
-    assert per_operation.bound_on(report, machine).rows[0].ridge == pytest.approx(394e12 / 819e9, rel=1e-3)

@@ -13,6 +13,7 @@ from rooflab.model.kernels.cpu import matmul as cpu_matmul
 from rooflab.model.kernels.cpu import stream as cpu_stream
 from rooflab.model.kernels.gpu import (
     attention,
+    blocks,
     compiled,
     conv,
     gather,
@@ -33,6 +34,7 @@ MECHANISMS: tuple[Mechanism, ...] = (
     cpu_stream.MECHANISM,
     matmul.MECHANISM,
     attention.MECHANISM,
+    blocks.MECHANISM,
     stream.MECHANISM,
     reduction.MECHANISM,
     normalization.MECHANISM,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -17,6 +18,7 @@ from rooflab.model.kernels.gpu import attention
 from rooflab.model.program import op_times
 from rooflab.model.program.op_times import OpTimes
 from rooflab.types.report import Report
+from rooflab.work import counting
 from support.model.measured import measured, operator
 
 DEVICE = device_of(rooflab.machine("h200-sxm"))
@@ -189,3 +191,20 @@ def test_pytorchs_attention_takes_what_was_measured(case: dict[str, Any]) -> Non
     report = operator(case)
     predicted_s = timed(report).kernels.time_s.sum()
     assert predicted_s == pytest.approx(case["graph_ms"] / 1e3, rel=0.1)
+
+
+def test_kernels_that_do_not_pack_heads_run_a_tile_for_each() -> None:
+    # 16 query heads to each of 2 of k: packed, one tile holds the 16 rows of a group; alone, each its own
+    report = attend(64, (32, 2), 1, 64, 128, causal=True)
+    op = report.rows[0].op
+    alone = msgspec.structs.replace(op, attrs={**op.attrs, "packs": 0})
+    graph = msgspec.structs.replace(report.graph, ops=(alone,))
+    assert seconds(counting.report(graph, "alone")) > 3 * seconds(report)
+
+
+def test_blocks_that_share_a_unit_hide_each_others_start() -> None:
+    report = attend(128, (16, 16), 1, 64, 128, causal=True)
+    op = report.rows[0].op
+    shared = msgspec.structs.replace(op, attrs={**op.attrs, "resident": 8})
+    graph = msgspec.structs.replace(report.graph, ops=(shared,))
+    assert seconds(counting.report(graph, "shared")) < seconds(report) / 1.5

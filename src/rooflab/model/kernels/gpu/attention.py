@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-from rooflab.model.device.device import Device
+from rooflab.model.device.device import Device, Number
 from rooflab.model.kernels.common import Columns, Features, KernelTimes, Mechanism, Specs
 from rooflab.types.work import Cost, Op, TensorSpec
 from rooflab.work.formulas.attention import visible_pairs
@@ -34,6 +34,8 @@ COLUMNS: tuple[str, ...] = (
     "item_bytes",
     "format",
     "backward",
+    "packs",
+    "resident",
 )
 # The place of a number format's name in this tuple is the column `format`; any other counts as the last.
 FORMATS: tuple[str, ...] = ("fp16", "bf16", "fp8", "fp32", "tf32", "fp64", "")
@@ -45,7 +47,8 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
     serving: 1 where a serving engine runs it (queries of one group of heads packed into a tile, a paged
     cache), as is taken for an operation given by hand, 0 where PyTorch does; heads: of k and v; group: query
     heads to each; visible, longest, shortest: keys that a query sees, in the mean, at most, at least;
-    slides: 1 with a window; format: of the products.
+    slides: 1 with a window; format: of the products; packs, resident: the constants of these names where the
+    operation says that its kernel differs, -1 and 0 where it does not.
     """
     if not op.attrs.get("fused", True) or not cost.total_flop:
         return None
@@ -85,6 +88,8 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
         item_bytes(k),
         FORMATS.index(compute if compute in FORMATS else ""),
         float(backward),
+        float(op.attrs.get("packs", -1)),
+        float(op.attrs.get("resident", 0)),
     )
 
 
@@ -101,18 +106,20 @@ def _sizes(spec: TensorSpec, layout: str) -> tuple[int, int, int]:
 def time(x: Columns, device: Device) -> KernelTimes:
     """Launch, then the slower of the tiles' walk and the traffic, then the join of split keys."""
     c = device.constants
-    tiles, rows = _tiles(x, c("attention.tile_queries"), c("attention.packs"))
+    packs = np.where(x["packs"] >= 0, x["packs"], c("attention.packs"))
+    tiles, rows = _tiles(x, c("attention.tile_queries"), packs)
     blocks, longest, shortest = _blocks(x, rows, c("attention.tile_keys"))
-    splits = _splits(x, tiles, longest, device)
+    resident = np.where(x["resident"] > 0, x["resident"], c("attention.resident"))
+    splits = _splits(x, tiles, longest, resident, device)
     tile_rows = x["sequences"] * x["heads"] * x["group"] * x["queries"] / tiles
     block_s = _block_s(x, tile_rows, device)
     fixed_s = _tile_s(x, tile_rows, device)
     # Thread blocks on one unit share its engines, and hide each other's fixed times.
-    resident = c("attention.resident")
     slots = device.units * resident
+    shared = np.clip(tiles * splits / device.units, 1.0, resident)
     busy_s = (tiles / slots) * (splits * fixed_s + blocks * resident * block_s)
     waves = tiles * splits / slots
-    ragged_s = (np.ceil(waves) - waves) * (fixed_s + shortest / splits * resident * block_s)
+    ragged_s = (np.ceil(waves) - waves) * (fixed_s + shortest / splits * shared * block_s)
     path_s = fixed_s + np.ceil(longest / splits) * block_s
     walk_s = np.maximum(np.maximum(path_s, busy_s + ragged_s), _power_s(x, device))
     traffic = x.read_bytes + x.write_bytes
@@ -136,9 +143,10 @@ def time(x: Columns, device: Device) -> KernelTimes:
     )
 
 
-def _tiles(x: Columns, tile_queries: float, packs: float) -> tuple[np.ndarray, np.ndarray]:
+def _tiles(x: Columns, tile_queries: float, packs: Number) -> tuple[np.ndarray, np.ndarray]:
     """How many tiles of queries there are, and at how many positions the rows of one stand."""
-    packed = np.where((x["serving"] * packs > 0) | (x["queries"] == 1), x["group"], 1.0)
+    alone = x["packs"] == 0  # by what the operation says: one query head a tile, even of one query
+    packed = np.where(((x["serving"] * packs > 0) | (x["queries"] == 1)) & ~alone, x["group"], 1.0)
     rows = x["queries"] * packed
     tiles = x["sequences"] * x["heads"] * (x["group"] / packed) * np.ceil(rows / tile_queries)
     return tiles, np.minimum(x["queries"], tile_queries / packed)
@@ -162,14 +170,16 @@ def _blocks(x: Columns, rows: np.ndarray, tile_keys: float) -> tuple[np.ndarray,
     return np.clip(mean, 1.0, np.maximum(most, 1.0)), np.maximum(most, 1.0), np.minimum(least, mean)
 
 
-def _splits(x: Columns, tiles: np.ndarray, longest: np.ndarray, device: Device) -> np.ndarray:
+def _splits(
+    x: Columns, tiles: np.ndarray, longest: np.ndarray, resident: np.ndarray, device: Device
+) -> np.ndarray:
     """Into how many parts of whole blocks the keys of each tile are split, so that the units have work."""
     most = np.minimum(
-        np.floor(device.units * device.constants("attention.resident") / tiles),
+        np.floor(device.units * resident / tiles),
         device.constants("attention.split_most"),
     )
     # PyTorch's kernels for many queries don't split.
-    splits = (x["backward"] == 0) & ((x["serving"] > 0) | (x["queries"] == 1))
+    splits = (x["backward"] == 0) & ((x["serving"] > 0) | (x["queries"] == 1)) & (x["packs"] != 0)
     return np.where(splits, np.maximum(1.0, np.minimum(most, longest)), 1.0)
 
 

@@ -1,0 +1,41 @@
+"""Kernels of many small blocks: rounds of latency counted by hand, traffic where it binds."""
+
+from __future__ import annotations
+
+import pytest
+
+import rooflab
+from rooflab.model.device.device import device_of
+from rooflab.model.program import op_times
+from rooflab.types.work import Graph, Op, TensorSpec
+from rooflab.work import counting
+
+H100 = device_of(rooflab.machine("h100-sxm"), cache="cold")
+
+
+def seconds(tokens: int, row_bytes: int, threads: int) -> float:
+    spec = TensorSpec((tokens, row_bytes // 2), "bf16", tokens * row_bytes)
+    op = Op(
+        name="write cache", kind="kernel", inputs=(0,), outputs=(1,), attrs={"blocks": tokens, "threads": threads}
+    )
+    report = counting.report(Graph(framework="hand", tensors=(spec, spec), ops=(op,)), "write")
+    work = op_times.prepare(report.graph, report.rows)
+    return float(op_times.predict_times(work, H100).kernels.time_s[0, 0])
+
+
+def test_few_blocks_take_one_latency() -> None:
+    block_s, launch_s = (H100.constants(name) for name in ("blocks.block_s", "passes.launch_s"))
+    assert seconds(16, 512, 128) == pytest.approx(launch_s + block_s, rel=0.02)
+
+
+def test_rounds_of_large_blocks_take_their_latency() -> None:
+    # 2048 threads a unit: 4 blocks of 512, 132 units: 20 rounds of 20 × 528 blocks; their bytes take far less
+    rounds = seconds(20 * 4 * 132, 64, 512) - H100.constants("passes.launch_s")
+    assert rounds == pytest.approx(20 * H100.constants("blocks.block_s"), rel=0.02)
+    assert seconds(20 * 4 * 132, 64, 64) < seconds(20 * 4 * 132, 64, 512) / 4
+
+
+def test_wide_rows_take_their_bytes() -> None:
+    # 2 × 16384 × 64 KiB at the share of 3.35 TB/s; 124 rounds of 132 blocks of 1024 threads are hidden
+    expected = 2 * 16384 * 65536 / (3.35e12 * H100.constants("blocks.memory_share"))
+    assert seconds(16384, 65536, 256) == pytest.approx(expected, rel=0.1)
