@@ -78,7 +78,7 @@ def test_halves_are_never_faster_channels_first(
     [
         (56, 0),  # planes of 6,272 bytes: a product reads them as they lie
         (14, 0),  # 392 bytes, 8 more than a multiple of 16: two elements at a time
-        (7, 3),  # 98 bytes: no kernel reads single halves, so x, w and the result are transposed
+        (7, 2),  # 98 bytes: no kernel reads single halves, so x and the result are transposed; w is one pixel
     ],
 )
 def test_which_planes_a_product_reads_as_they_lie(size: int, transposes: int) -> None:
@@ -95,6 +95,36 @@ def test_a_depthwise_convolution_is_much_slower_channels_first() -> None:
     first, last = (kernels(convolve((32, 144, 56, 56), 144, 3, groups=144, last=each)) for each in (False, True))
     assert first.time_s[0, 0] > 3 * last.time_s[0, 0]
     assert first.kernels[0, 0] == last.kernels[0, 0] == 1
+
+
+def test_one_pixel_lies_the_same_way_in_both_layouts() -> None:
+    # As in squeeze-and-excitation: one kernel, no transposes, whichever layout the strides say.
+    first, last = (kernels(convolve((64, 240, 1, 1), 64, 1, last=each)) for each in (False, True))
+    assert first.kernels[0, 0] == last.kernels[0, 0] == 1
+
+
+def test_few_channels_and_taps_are_convolved_without_matrix_units() -> None:
+    # 64 × 112² × 9 · 3 taps × 32 results (24 in a tile of 32): 0.69 G multiply-adds at a fifth of 33.5 T/s are
+    # 100 µs. Three channels of 7 × 7 taps and 64 results are ten times that, and go to matrix units.
+    few = kernels(convolve((64, 3, 112, 112), 24, 3))
+    assert few.kernels[0, 0] == 1
+    assert few.time_s[0, 0] == pytest.approx(100e-6, rel=0.15)
+    assert kernels(convolve((64, 3, 112, 112), 64, 7)).kernels[0, 0] > 1
+
+
+def test_a_depthwise_result_costs_its_place_beside_its_taps() -> None:
+    # Instructions of a result, channels first: 134 + 11.6 for each tap: 238 for 3 × 3, 424 for 5 × 5, not 25 / 9.
+    three, five = (kernels(convolve((64, 240, 28, 28), 240, each, groups=240)) for each in (3, 5))
+    assert five.time_s[0, 0] / three.time_s[0, 0] == pytest.approx(424 / 238, rel=0.03)
+
+
+def test_a_bias_is_added_by_a_kernel_that_finds_each_elements_channel() -> None:
+    x = torch.empty(32, 64, 56, 56, device="meta", dtype=torch.bfloat16)
+    w, b = (torch.empty(size, device="meta", dtype=torch.bfloat16) for size in ((256, 64, 1, 1), (256,)))
+    without, added = (kernels(rooflab.analyze(torch.nn.functional.conv2d, x, w, each)) for each in (None, b))
+    assert added.kernels[0, 0] == without.kernels[0, 0] + 1
+    # 25.7 M results, 46 + 3 · 6 instructions each, 96 of which an SM does in a clock: 132 × 1.98 GHz.
+    assert added.time_s[0, 0] - without.time_s[0, 0] == pytest.approx(25.7e6 * 64 / (96 * 132 * 1.98e9), rel=0.2)
 
 
 def test_backward_is_two_convolutions() -> None:

@@ -185,3 +185,35 @@ def test_warps_that_have_nothing_of_a_short_row_do_not_work_for_it():
     # One H100, PyTorch 2.11: 30 norms of SegFormer, most of 32 and 64, took 1212 µs, where bytes alone take 215.
     # An H200 has the same units and clock.
     assert 131072 * 0.9e-9 < _layer_norm_s(131072, 32) < 131072 * 1.7e-9
+
+
+def _batch_norm_s(planes: int, size: int) -> float:
+    image = tensor(planes, 1, size, size, of="bf16")
+    channel = tensor(1, of="bf16")
+    attrs = {"function": "batch", "training": False}
+    return seconds("norm", (image, *[channel] * 4), (image,), attrs, WARM)
+
+
+def test_small_planes_leave_threads_of_a_batch_norm_idle() -> None:
+    # 25.7 M elements both: in planes of 112 × 112 each of 512 threads takes 24.5, in planes of 7 × 7 49 of 64
+    # threads take one, and each finds its channel's numbers first.
+    large, small = _batch_norm_s(2048, 112), _batch_norm_s(2048 * 256, 7)
+    assert small > 3 * large
+
+
+def test_an_image_resampled_to_its_own_size_is_copied() -> None:
+    image, half = (tensor(8, 64, size, size, of="bf16", strides=None) for size in (128, 64))
+    kept = seconds("interpolate", (image,), (image,), {"mode": "bilinear"}, COLD)
+    assert kept == pytest.approx(seconds("layout", (image,), (image,), {}, COLD), rel=0.05)
+    assert seconds("interpolate", (half,), (image,), {"mode": "bilinear"}, COLD) > 2 * kept
+
+
+def test_concatenating_channels_last_divides_each_elements_place() -> None:
+    # Both move the same bytes; alike laid operands are no strided ones, and 3 divisions an element bind.
+    def cat(strides: bool) -> float:
+        shape, whole = (16, 96, 64, 64), (16, 192, 64, 64)
+        last = [(size[1] * 4096, 1, size[1] * 64, size[1]) if strides else None for size in (shape, whole)]
+        one = tensor(*shape, of="bf16", strides=last[0])
+        return seconds("copy", (one, one), (tensor(*whole, of="bf16", strides=last[1]),), {}, COLD)
+
+    assert 1.2 * cat(False) < cat(True) < 4 * cat(False)

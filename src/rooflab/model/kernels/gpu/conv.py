@@ -4,8 +4,9 @@ A convolution of x (N, C, P', Q') with w (K, C, R, S) is the product of N·P·Q 
 GEMM", Chetlur et al.: "cuDNN", arXiv:1410.0759), so its tiles and waves are those of `matmul`. Four things
 differ. The operand is gathered, which costs matrix units some of their speed. With fewer channels than
 a load of 16 bytes holds, every tap of every pixel is one load: these bind. Matrix units want channels last:
-operands in another layout are transposed by kernels of their own, results too. And a depthwise convolution
-has no product at all: a few multiply-adds per element, one by one.
+operands in another layout are transposed by kernels of their own, results too; where that costs more than it
+saves, for few channels and taps, ordinary cores do it in place. And a depthwise convolution has no product at
+all: a few multiply-adds per element, one by one. A bias is added by a kernel of its own, element by element.
 """
 
 from __future__ import annotations
@@ -14,15 +15,17 @@ import math
 
 import numpy as np
 
-from rooflab.model.device.device import Device
+from rooflab.model.device.device import Device, Number
 from rooflab.model.kernels.common import Columns, Features, KernelTimes, Mechanism, Specs
-from rooflab.model.kernels.gpu import matmul
+from rooflab.model.kernels.gpu import matmul, stream
 from rooflab.types.work import Cost, Op, TensorSpec
 from rooflab.work.formulas.conv import multiply_adds
 from rooflab.work.formulas.cost_terms import item_bytes
 
 # Matrix units of NVIDIA load 8 halves at a time; cuDNN pads shorter channels to that (`nhwcAddPadding`).
 _CHANNELS = 8
+# Results across in the smallest tile of cuDNN's kernels on ordinary cores (`implicit_convolve_sgemm`).
+_DIRECT_RESULTS = 32
 # cuDNN transposes in tiles of 32 channels: `nchwToNhwcKernel`, `nhwcToNchwKernel`.
 _TRANSPOSED = 32
 
@@ -37,7 +40,10 @@ _OWN = (
     "transposes",
     "transposed_bytes",
     "padded_bytes",
+    "direct_fma",
+    "bias_elements",
     "bias_bytes",
+    "bias_instructions",
 )
 
 
@@ -47,7 +53,9 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
     products: 1 forward, 1 or 2 backward; taps: 1 where an operand is the tensor itself, else kernel sizes;
     few: 1 with fewer channels than a load holds; depthwise; planes: 1 where x has channels first; matrix:
     1 where matrix units do it; transposes: passes that change layouts, transposed_bytes what they move;
-    padded_bytes: what padding channels moves; bias_bytes: what adding a bias afterwards moves.
+    padded_bytes: what padding channels moves; direct_fma: multiply-adds, with padded results, of doing without
+    layouts and padding, 0 where that cannot be; bias_elements, _bytes, _instructions: of adding a bias
+    afterwards, the last by element.
     """
     backward = op.kind == "conv_backward"
     if len(inputs) < 2 + backward or not outputs:
@@ -85,7 +93,7 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
     products = 1.0
     if backward:
         products = float(op.attrs.get("input_grad", True)) + float(op.attrs.get("weight_grad", True))
-    moved = () if depthwise or as_it_lies or not (planes and matrix) else (x, w, y)
+    moved = () if depthwise or as_it_lies or not matrix else [each for each in (x, w, y) if _planes(each, taps)]
     bias = len(inputs) > 2 and not backward and bool(op.attrs.get("bias"))
     return (
         *product,
@@ -99,8 +107,16 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
         len(moved) * products,
         sum(_transposed(each, taps) for each in moved) * products,
         x.nbytes * (1 + _CHANNELS / channels) * products if few and matrix and not planes else 0.0,
+        _direct(pixels, results, fma / y.elements) * groups if few and matrix and planes else 0.0,
+        float(y.elements) if bias else 0.0,
         2 * y.nbytes if bias else 0.0,
+        # A result's channel is found through its pixel and image, or, channels last, at once.
+        stream.programs()["division"] * (3 if _planes(y, taps) else 2),
     )
+
+
+def _direct(pixels: int, results: int, depth: float) -> float:
+    return pixels * math.ceil(results / _DIRECT_RESULTS) * _DIRECT_RESULTS * depth
 
 
 def _product(op: Op, x: TensorSpec, sizes: tuple[int, int, float, int], step: int, cost: Cost) -> Features | None:
@@ -126,9 +142,9 @@ def _product(op: Op, x: TensorSpec, sizes: tuple[int, int, float, int], step: in
 
 
 def _planes(x: TensorSpec, taps: int) -> bool:
-    """Whether channels come before the pixels in memory."""
+    """Whether channels come before the pixels in memory; one pixel lies the same way in both layouts."""
     channels = x.shape[-taps - 1]
-    return channels > 1 and (x.strides is None or x.strides[-taps - 1] != 1)
+    return channels > 1 and math.prod(x.shape[-taps:]) > 1 and (x.strides is None or x.strides[-taps - 1] != 1)
 
 
 def _plane_bytes(x: TensorSpec, taps: int) -> float:
@@ -156,6 +172,14 @@ def time(x: Columns, device: Device) -> KernelTimes:
     main_s = np.where(x["matrix"] > 0, on_matrix_s, on_vector_s)
     main_s = np.where(x["depthwise"] > 0, one_by_one_s, main_s) * x["products"]
     transposing_s, streaming_s, kernels = _around(x, device)
+    directly_s = launch_s + x["direct_fma"] / (c("conv.direct_share") * _vector_fma_per_s(device))
+    direct = (x["direct_fma"] > 0) & (directly_s < main_s + transposing_s + streaming_s + kernels * launch_s)
+    main_s = np.where(direct, directly_s * x["products"], main_s)
+    transposing_s, streaming_s, kernels = (
+        np.where(direct, 0.0, each) for each in (transposing_s, streaming_s, kernels)
+    )
+    bias_s, added = _bias(x, device)
+    streaming_s, kernels = streaming_s + bias_s, kernels + added
     launches_s = (x["products"] + kernels) * launch_s
     zero = np.zeros_like(main_s)
     body_s = np.maximum(main_s - x["products"] * launch_s, 0.0)
@@ -198,19 +222,40 @@ def _loads_s(x: Columns, device: Device) -> np.ndarray:
 
 
 def _taps_s(x: Columns, device: Device) -> np.ndarray:
-    """Seconds of multiply-adds one by one, each with its index and its load."""
+    """Seconds of multiply-adds one by one, each with its index and its load, beside those of its result."""
     c = device.constants
-    rate = np.where(x["planes"] > 0, c("conv.planes_taps_per_clock"), c("conv.taps_per_clock"))
-    return x["fma"] / (rate * device.units * device.clock_hz)
+    lanes = device.units * device.clock_hz * c("passes.lanes_per_unit_clock")
+    per_result = x["fma"] / x["taps"] * c("conv.planes_result_instructions")
+    planes_s = (x["fma"] * c("conv.planes_tap_instructions") + per_result) / lanes
+    last_s = x["fma"] / (c("conv.taps_per_clock") * device.units * device.clock_hz)
+    return np.where(x["planes"] > 0, planes_s, last_s)
+
+
+def _vector_fma_per_s(device: Device) -> Number:
+    """Theoretical multiply-adds of ordinary cores in fp32, in which they do those of half precision."""
+    peak, _ = device.peak("vector", "fp32")
+    return peak / 2.0 if peak is not None else 64.0 * device.units * device.clock_hz
 
 
 def _around(x: Columns, device: Device) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Seconds of transposing; of padding and adding a bias; and how many kernels they are."""
+    """Seconds of transposing; of padding; and how many kernels they are."""
     c = device.constants
     transposing = x["transposed_bytes"] / (c("conv.transposed_bytes_per_clock") * device.units * device.clock_hz)
-    streamed = (x["padded_bytes"] + x["bias_bytes"]) / (device.memory_bytes_per_s * c("conv.pass_share"))
-    kernels = x["transposes"] + (x["padded_bytes"] > 0) * x["products"] + (x["bias_bytes"] > 0)
-    return transposing, streamed, kernels
+    streamed = x["padded_bytes"] / (device.memory_bytes_per_s * c("conv.pass_share"))
+    return transposing, streamed, x["transposes"] + (x["padded_bytes"] > 0) * x["products"]
+
+
+def _bias(x: Columns, device: Device) -> tuple[np.ndarray, np.ndarray]:
+    """Seconds of adding a bias, an address per element, and how many kernels that is."""
+    c = device.constants
+    per_element, _, block_s, _, sharpness = c.many("kernel.strided")
+    lanes = device.units * device.clock_hz * c("passes.lanes_per_unit_clock")
+    issue = x["bias_elements"] * (per_element + x["bias_instructions"]) / lanes
+    memory = x["bias_bytes"] / (device.memory_bytes_per_s * c("conv.pass_share"))
+    largest = np.maximum(np.maximum(issue, memory), 1e-12)
+    both = largest * ((issue / largest) ** sharpness + (memory / largest) ** sharpness) ** (1.0 / sharpness)
+    there = x["bias_elements"] > 0
+    return np.where(there, both + block_s, 0.0), there * 1.0
 
 
 MECHANISM = Mechanism(

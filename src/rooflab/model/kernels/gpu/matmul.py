@@ -172,7 +172,9 @@ def _rates(x: Columns, device: Device) -> _Rates:
         loads = np.where(narrow, np.minimum(x["item_bytes"] / x["aligned_bytes"], 1.0), 0.0)
         load = loads * (tick / c("matmul.narrow_loads_per_clock"))
         along = c("matmul.narrow_along_k") - 1.0
-        store = np.where(narrow, c("matmul.narrow_store_bytes_per_clock"), store)
+        # Such kernels store as many bytes at once as all rows are aligned to.
+        stores = np.maximum(x["aligned_bytes"] / x["item_bytes"], 1.0)
+        store = np.where(narrow, stores * c("matmul.narrow_store_bytes_per_clock"), store)
         load_a, load_b = load * (1.0 + along * x["a_along_k"]), load * (1.0 + along * x["b_along_k"])
     cold = x.read_bytes + x.write_bytes - x.hot_read_bytes - x.hot_write_bytes
     memory_s = cold / (device.memory_bytes_per_s * c("matmul.memory_share"))

@@ -125,11 +125,13 @@ def _batch(op: Op, x: TensorSpec, cost: Cost) -> tuple[Pass, ...]:
     last = x.strides is not None and len(x.shape) > 2 and x.strides[1] == 1
     transform = CODE["vectorized" if last else "batch_transform"]
     blocks = elements / 8192
+    walked, threads = (elements, 0.0) if last else _plane_threads(x)
     if not op.attrs.get("training", True):
         return (
             Pass(
                 code=transform,
-                elements=elements,
+                elements=walked,
+                rows=threads,
                 blocks=blocks,
                 read_bytes=traffic.read_bytes,
                 write_bytes=traffic.write_bytes,
@@ -149,13 +151,31 @@ def _batch(op: Op, x: TensorSpec, cost: Cost) -> tuple[Pass, ...]:
         statistics,
         Pass(
             code=transform,
-            elements=elements,
+            elements=walked,
+            rows=threads,
             blocks=blocks,
             inner_bytes=x.nbytes,
             inner_size_bytes=x.nbytes,
             write_bytes=traffic.write_bytes,
         ),
     )
+
+
+def _plane_threads(x: TensorSpec) -> tuple[float, float]:
+    """Elements that batch norm's transformation walks over, idle threads' too, and the threads it starts.
+
+    A block takes a channel of an image, with a thread for about four of its elements: a power of two, from the
+    whole plane or 64 to 512 (`batch_norm_elemt_cuda_template` of ATen/native/cuda/Normalization.cuh).
+    """
+    plane = math.prod(x.shape[2:])
+    planes = x.elements / plane if plane else 0.0
+    threads = float(max(_power_of_two(plane / 4), min(_power_of_two(plane), 64)))
+    return planes * math.ceil(plane / threads) * threads, planes * threads
+
+
+def _power_of_two(count: float) -> int:
+    """Threads that ATen takes for `count` elements (`getNumThreads`)."""
+    return next((threads for threads in (32, 64, 128, 256) if count <= threads), 512)
 
 
 def _batch_gradient(x: TensorSpec, cost: Cost) -> tuple[Pass, ...]:

@@ -47,6 +47,7 @@ CODES = (
     "batch_gradient",
     "pool",
     "pool_gradient",
+    "resample_last",
     "gather_rows",
     "gather_scalars",
     "scatter",

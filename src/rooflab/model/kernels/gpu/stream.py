@@ -35,13 +35,16 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
     batched = code == "copy_batched"  # of a concatenation: each is walked over in an order of its own
     if op.kind != "kernel" and code in ("vectorized", "casting", "copy_batched"):
         for spec in inputs:
-            access = strides.walk(spec, strides.repacked(spec) if batched else out)
+            access = strides.walk(spec, strides.laid_like(spec, out) if batched else out)
             if not access.plain:
                 code = "strided"
                 sectors += access.sector_bytes
                 apart += spec.nbytes if access.sector_bytes else 0.0
                 waste += access.waste_bytes
                 instructions += programs()["division"] * access.dimensions
+    if code == "copy_batched" and out.strides is not None:
+        # Not seen as two dimensions: each element's place in the result is divided out of its number.
+        instructions += programs()["integer_division"] * (len(out.shape) - 1)
     held = _BLOCKS * (_BLOCK_ELEMENTS if code == "vectorized" else _STRIDED_ELEMENTS)
     return passes.flat(
         1,

@@ -75,6 +75,17 @@ def repacked(spec: TensorSpec) -> TensorSpec:
     return spec if spec.strides is None else msgspec.structs.replace(spec, strides=None)
 
 
+def laid_like(spec: TensorSpec, out: TensorSpec) -> TensorSpec:
+    """The elements of `spec` one after the other, its dimensions in the order in which those of `out` lie."""
+    if out.strides is None or len(out.shape) != len(spec.shape):
+        return repacked(spec)
+    steps, step, theirs = [0] * len(spec.shape), 1, out.strides
+    for number in sorted(range(len(theirs)), key=lambda number: (theirs[number], -number)):
+        steps[number] = step
+        step *= spec.shape[number]
+    return msgspec.structs.replace(spec, strides=tuple(steps))
+
+
 def contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
     """Strides of a tensor of `shape` laid out row by row."""
     strides, step = [], 1

@@ -7,7 +7,7 @@ import math
 from rooflab.model.kernels.common import Features, Mechanism, Specs
 from rooflab.model.kernels.gpu import passes
 from rooflab.model.kernels.gpu.passes import CODE, Pass
-from rooflab.types.work import Cost, Op
+from rooflab.types.work import Cost, Op, TensorSpec
 
 KINDS = ("pool", "pool_backward", "interpolate", "interpolate_backward", "fft")
 _TAP_INSTRUCTIONS = 23.0  # of one element of a window: its 64-bit address, its bounds, the comparison
@@ -37,6 +37,10 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
                 **moved,
             ),
         )
+    if op.kind == "interpolate" and op.attrs.get("mode") == "bilinear" and len(inputs[0].shape) == 4:
+        bilinear = _bilinear(inputs[0], out)
+        if bilinear is not None:
+            return passes.flat(1, bilinear._replace(**moved))
     if op.kind == "pool" and str(op.attrs.get("function", "")).startswith("adaptive"):
         window = inputs[0].elements / max(out.elements, 1)
     else:
@@ -52,6 +56,15 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
             **moved,
         ),
     )
+
+
+def _bilinear(x: TensorSpec, out: TensorSpec) -> Pass | None:
+    """PyTorch's copy of an image that keeps its size, or its kernel for channels last; None for others."""
+    if x.shape[2:] == out.shape[2:]:
+        return Pass(code=CODE["vectorized"], elements=float(out.elements), blocks=out.elements / 16384.0)
+    if out.strides is not None and out.strides[1] == 1:
+        return Pass(code=CODE["resample_last"], elements=float(out.elements), blocks=out.elements / 2048.0)
+    return None
 
 
 MECHANISM = Mechanism("window", ("gpu",), KINDS, passes.columns(1), features, passes.timer(1, "window"))
