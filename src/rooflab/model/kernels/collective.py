@@ -37,7 +37,7 @@ def time(x: Columns, device: Device) -> KernelTimes:
     shape = np.broadcast_shapes(
         x["message_bytes"].shape, np.shape(faster), np.shape(net.memory_bytes_per_s), (1, 1)
     )
-    time_s, overhead_s, link_s, copy_s = (np.zeros(shape) for _ in range(4))
+    time_s, overhead_s, link_s, copy_s, floor_s = (np.zeros(shape) for _ in range(5))
     for code in np.unique(x["function"]):
         ours = x["function"][:, 0] == code
         seconds = collectives.times(
@@ -48,7 +48,7 @@ def time(x: Columns, device: Device) -> KernelTimes:
             adds_in_switch=x["bits"][ours] >= _SWITCH_BITS,
         )
         time_s[ours], overhead_s[ours] = seconds.time_s, seconds.overhead_s
-        link_s[ours], copy_s[ours] = seconds.link_s, seconds.copy_s
+        link_s[ours], copy_s[ours], floor_s[ours] = seconds.link_s, seconds.copy_s, seconds.floor_s
     launch = c("collective.launch_s") * (device.factor["overhead"] - 1)
     zero = np.zeros(shape)
     return KernelTimes(
@@ -61,6 +61,7 @@ def time(x: Columns, device: Device) -> KernelTimes:
         spread=c("collective.spread") + zero,
         kernels=zero + 1,
         link_s=link_s,
+        floor_s=floor_s,
     )
 
 

@@ -61,6 +61,7 @@ class KernelTimes(NamedTuple):
         spread: standard deviation of ln(measured / time_s) that is expected.
         kernels: how many the device starts.
         link_s: what the link to other devices needs, where the kernel sends something over it.
+        floor_s: what the link needs at its theoretical rate.
     """
 
     time_s: np.ndarray
@@ -72,6 +73,7 @@ class KernelTimes(NamedTuple):
     spread: np.ndarray
     kernels: np.ndarray
     link_s: np.ndarray = NOTHING_S
+    floor_s: np.ndarray = NOTHING_S
 
 
 class Mechanism(NamedTuple):

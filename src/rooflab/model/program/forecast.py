@@ -12,7 +12,7 @@ import numpy as np
 from rooflab.model import collectives
 from rooflab.model.compiler import fusion
 from rooflab.model.device.device import Device, device_of
-from rooflab.model.program import host_dispatch, launch_queue, op_times, warnings
+from rooflab.model.program import floor, host_dispatch, launch_queue, op_times, warnings
 from rooflab.model.program.attention_choice import with_kernels
 from rooflab.model.program.op_times import OpTimes, PreparedRows
 from rooflab.model.roofline import roofline
@@ -62,7 +62,7 @@ def predict_on(report: Report, machine: Machine, setting: Setting) -> Report:
         rows[number] = _predicted(rows[number], prediction)
     for number, reason in lacking.items():
         rows[number] = msgspec.structs.replace(rows[number], unbound=reason)
-    whole = _whole(each, times, device, counts, waits)
+    whole = _whole(each, times, device, counts, waits, floor.program_floor_s(work, times, device, counts))
     if setting.constants is not None:
         note = f"predictions: constants of {setting.constants.family} as given, not as the family's file has them"
         bounded = msgspec.structs.replace(bounded, conventions=(*bounded.conventions, note))
@@ -190,9 +190,9 @@ def _predictions(
 
 
 def _whole(
-    rows: list[Prediction], times: OpTimes, device: Device, counts: np.ndarray, waits: Waits
+    rows: list[Prediction], times: OpTimes, device: Device, counts: np.ndarray, waits: Waits, floor_s: float
 ) -> Prediction | None:
-    """The program: its rows one after the other."""
+    """The program: its rows one after the other, and no faster than `floor_s`."""
     if not rows:
         return None
     levels = dict.fromkeys(name for row in rows for name in row.memory_s)
@@ -201,7 +201,7 @@ def _whole(
     for engine, row in zip(times.engines, rows, strict=True):
         engines[engine] = engines.get(engine, 0.0) + row.compute_s
     compute, over = sum(engines.values()), sum(row.overhead_s for row in rows)
-    time_s, floor_s, wait_s = sum(row.time_s for row in rows), sum(row.floor_s for row in rows), waits.wait_s.sum()
+    time_s, wait_s = max(sum(row.time_s for row in rows), floor_s), waits.wait_s.sum()
     # Rows of one program run a few sorts of kernels: what is wrong for one of a sort is for all, so errors add.
     errors = times.kernels.spread[:, 0] * device.constants.wider * times.kernels.time_s[:, 0] * counts
     of_host = device.constants("dispatch.spread") * float(wait_s)

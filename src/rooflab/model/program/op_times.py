@@ -103,7 +103,7 @@ def predict_times(work: PreparedRows, device: Device) -> OpTimes:
     fields["time_s"] += start
     fields["overhead_s"] += start
     kernels = KernelTimes(**fields)
-    floor = _floor(work, device, flop_floor)
+    floor = np.maximum(_floor(work, device, flop_floor), kernels.floor_s)
     named = _named(engines, kernels.compute_s[:, 0], flop_floor[:, 0])
     return OpTimes(kernels._replace(time_s=np.maximum(kernels.time_s, floor)), floor, named)
 

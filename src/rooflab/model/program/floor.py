@@ -1,0 +1,143 @@
+"""What no run of a whole program can beat: theoretical rates, and the bytes that an ideal cache cannot keep.
+
+The last cache is taken as ideally managed: it knows the future and keeps what is needed soonest (Belady, "A study of
+replacement algorithms for a virtual-storage computer", IBM Systems Journal 5(2), 1966). No real one moves less.
+"""
+
+from __future__ import annotations
+
+import heapq
+from typing import NamedTuple
+
+import numpy as np
+
+from rooflab.model.device.device import Device
+from rooflab.model.program.op_times import OpTimes, PreparedRows
+from rooflab.types.work import Graph, Op
+
+
+class Touch(NamedTuple):
+    """One access of a row to one piece of memory.
+
+    Attributes:
+        place: the memory, the same for views of it.
+        nbytes: that are read or written.
+        written: whether it is written, as a whole, rather than read.
+    """
+
+    place: int
+    nbytes: float
+    written: bool
+
+
+def program_floor_s(work: PreparedRows, times: OpTimes, device: Device, counts: np.ndarray) -> float:
+    """Seconds that the program takes at least on `device`, at its first setting.
+
+    The largest of: its kernels one after the other, each at its own floor; its collectives at theoretical rates of the
+    links, which may run beside them; the bytes that its kernels cannot have found in the last cache, or left there,
+    at the theoretical bandwidth of the memory.
+    """
+    floors = times.floor_s[:, 0] * counts
+    sends = np.array([row.op.kind == "collective" for row in work.rows], bool)
+    nbytes = least_memory_bytes(touches(work), _first(device.cache_bytes), device.warm)
+    memory_s = nbytes / _first(device.memory_bytes_per_s)
+    return float(max(floors[~sends].sum(), floors[sends].sum(), memory_s))
+
+
+def _first(number: float | np.ndarray) -> float:
+    return float(np.ravel(number)[0])
+
+
+def touches(work: PreparedRows) -> list[Touch]:
+    """What each row reads and writes, in order, in bytes that its cost has: a gather touches a part of its table."""
+    found: list[Touch] = []
+    for row, demand in zip(work.rows, work.demands.tolist(), strict=True):
+        read_bytes, write_bytes = demand[:2]
+        found += _within(work.graph, row.op, False, read_bytes)
+        found += _within(work.graph, row.op, True, write_bytes)
+    return found
+
+
+def _within(graph: Graph, op: Op, written: bool, nbytes: float) -> list[Touch]:
+    """The operands of `op`, the largest cut down where they hold more than the `nbytes` that it moves."""
+    places: dict[int, float] = {}
+    for index in op.outputs if written else op.inputs:
+        spec = graph.tensors[index]
+        place = spec.storage if spec.storage >= 0 else -1 - index
+        places[place] = max(places.get(place, 0.0), spec.nbytes)
+    beyond = sum(places.values()) - nbytes
+    for place in sorted(places, key=lambda one: -places[one]):
+        if beyond <= 0:
+            break
+        cut = min(beyond, places[place])
+        places[place] -= cut
+        beyond -= cut
+    return [Touch(place, size, written) for place, size in places.items() if size > 0]
+
+
+def least_memory_bytes(program: list[Touch], cache_bytes: float, repeated: bool) -> float:
+    """Bytes that must cross between memory and a cache of `cache_bytes`, however it is managed.
+
+    A read costs its bytes unless they were kept since their last touch. A write costs its bytes unless they are kept
+    until their next touch: later they may be overwritten, or dead. Both kept sets are bounded apart, so that the
+    result is never above what a real cache moves.
+
+    Args:
+        program: accesses in order.
+        cache_bytes: of the last cache.
+        repeated: whether the program runs again and again, and finds what its last run left; else the cache is empty
+            at the start, and what it holds at the end need not be written back.
+    """
+    reads = sum(one.nbytes for one in program if not one.written)
+    writes = sum(one.nbytes for one in program if one.written)
+    kept_reads, kept_writes = [], []
+    last: dict[int, tuple[int, Touch]] = {}
+    end = len(program)
+    if repeated:
+        for number, one in enumerate(program):
+            last[one.place] = (number - end, one)
+    for number, one in enumerate(program):
+        before = last.get(one.place)
+        if before is not None:
+            begun, earlier = before
+            size = min(one.nbytes, earlier.nbytes)
+            if not one.written:
+                kept_reads.append((begun, number, size))
+            if earlier.written:
+                kept_writes.append((begun, number, size))
+        last[one.place] = (number, one)
+    if not repeated:
+        # What is left in the cache at the end is of no run's time.
+        kept_writes += [(begun, end, one.nbytes) for begun, one in last.values() if one.written]
+    return max(reads - most_kept(kept_reads, cache_bytes), 0.0) + max(
+        writes - most_kept(kept_writes, cache_bytes), 0.0
+    )
+
+
+def most_kept(intervals: list[tuple[int, int, float]], cache_bytes: float) -> float:
+    """The most bytes of `intervals` (from, to, bytes) that can be kept throughout with `cache_bytes` at any moment.
+
+    What does not fit is taken from the intervals that end last: no other choice keeps more.
+    """
+    kept = 0.0
+    held: list[list[float]] = []  # by end, the last first: -end, bytes that are still kept
+    leaving: list[tuple[int, list[float]]] = []  # by end, the first first
+    total = 0.0
+    for number, (begin, finish, nbytes) in enumerate(sorted(intervals)):
+        while leaving and leaving[0][0] <= begin:
+            one = heapq.heappop(leaving)[-1]
+            kept, total = kept + one[-1], total - one[-1]
+            one[-1] = 0.0
+        entry = [float(-finish), float(number), nbytes]
+        heapq.heappush(held, entry)
+        heapq.heappush(leaving, (finish, entry))
+        total += nbytes
+        while total > cache_bytes and held:
+            longest = held[0]
+            if not longest[-1]:
+                heapq.heappop(held)
+                continue
+            cut = min(total - cache_bytes, longest[-1])
+            longest[-1] -= cut
+            total -= cut
+    return kept + sum(entry[-1] for _, entry in leaving)
