@@ -159,7 +159,9 @@ _MODE = "How it runs.  [default: eager for PyTorch, compiled for JAX, graph for 
 _PREDICTION = (
     click.option("--machine", metavar="NAME", help=_MACHINE),
     click.option("--mode", type=click.Choice(MODES), help=_MODE),
-    click.option("--cache", type=click.Choice(CACHE_STATES), help="cold: caches start empty.  [default: warm]"),
+    click.option(
+        "--cache", type=click.Choice(CACHE_STATES), help="cold: caches start empty.  [default: warm; op: cold]"
+    ),
     click.option(
         "--power", type=click.Choice(POWERS), help="sustained: power and heat limit the clock.  [default: burst]"
     ),

@@ -46,7 +46,7 @@ class SettingChanges(TypedDict, total=False):
 
     Attributes:
         mode, cache, power: see `Setting`. By default mode is "eager" for PyTorch, "compiled" for JAX, "graph" for
-            the others; cache "warm", power "burst".
+            the others; cache "warm", but "cold" for one operation by hand (`op`); power "burst".
         dispatch_s: see `Setting`.
         what_if: changes to the machine or the work: {"bandwidth": 2}, "bandwidth=2x,dtype=fp8", "units=264".
         constants: of the model, instead of those of the machine's family: a `Constants`, such as

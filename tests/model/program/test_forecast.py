@@ -46,7 +46,7 @@ def test_a_program_is_the_sum_of_its_rows() -> None:
     whole = report.prediction
     assert whole is not None
     assert whole.time_s == pytest.approx(sum(row.time_s for row in rows if row))
-    assert whole.floor_s == pytest.approx(sum(row.floor_s for row in rows if row))
+    assert whole.floor_s >= sum(row.floor_s for row in rows if row)  # and what no cache can keep between them
     assert whole.kernels == 3
     assert whole.low_s < whole.time_s < whole.high_s
     assert (report.time_s, report.low_s, report.high_s) == (whole.time_s, whole.low_s, whole.high_s)

@@ -100,7 +100,7 @@ def test_what_moves_no_floating_point_numbers_is_bound_by_memory():
 def test_attained_rates_stand_in_and_are_named():
     report = on(box((10, "fp32", "vector", "fma"), basis="attained"), "relu", "1000")
     assert report.conventions[-1] == (
-        "floor: plain roofline of box: memory 1.00 TB/s attained, fp32 vector 10.0 TFLOP/s"
+        "roofs of the bounds: box, memory 1.00 TB/s attained, fp32 vector 10.0 TFLOP/s"
     )
 
 

@@ -21,6 +21,8 @@ from rooflab.types.setting import CacheState, Power
 
 Number = float | np.ndarray
 
+ASSUMED_CACHE = "assumed cache"  # of a machine that states none
+
 # What a what-if can change, as a factor on the machine's own number.
 KNOBS: dict[str, str] = {
     "bandwidth": "bandwidth of the main memory",
@@ -135,7 +137,7 @@ def device_of(
         * factor["clock"]
         * factor["units"],
         memory_name=memory.name,
-        cache_name=last.name if last else "cache",
+        cache_name=last.name if last else ASSUMED_CACHE,
         near_name=cores.near_name if cores else near.name if near else "L1",
         warm=cache == "warm",
         sustained=power == "sustained",

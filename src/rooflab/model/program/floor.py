@@ -14,6 +14,7 @@ import numpy as np
 from rooflab.model.device.device import Device
 from rooflab.model.program.op_times import OpTimes, PreparedRows
 from rooflab.types.work import Graph, Op
+from rooflab.units import iec
 
 
 class Touch(NamedTuple):
@@ -42,6 +43,21 @@ def program_floor_s(work: PreparedRows, times: OpTimes, device: Device, counts: 
     nbytes = least_memory_bytes(touches(work), _first(device.cache_bytes), device.warm)
     memory_s = nbytes / _first(device.memory_bytes_per_s)
     return float(max(floors[~sends].sum(), floors[sends].sum(), memory_s))
+
+
+def note(device: Device) -> str:
+    """What the floor is, in one sentence."""
+    size = f"{device.cache_name} of {iec(_first(device.cache_bytes), 3)}"
+    filled = "as the last run left it" if device.warm else "empty at the start"
+    rates = (
+        "theoretical rates"
+        if device.memory_basis == "theoretical"
+        else "the memory's attained rate, which a run may beat a little"
+    )
+    return (
+        f"floor: no run is faster: kernels in turn, memory traffic that an ideal {size}, {filled}, cannot save, and links, "
+        f"at {rates}"
+    )
 
 
 def _first(number: float | np.ndarray) -> float:
@@ -88,30 +104,59 @@ def least_memory_bytes(program: list[Touch], cache_bytes: float, repeated: bool)
         repeated: whether the program runs again and again, and finds what its last run left; else the cache is empty
             at the start, and what it holds at the end need not be written back.
     """
+    if not program:
+        return 0.0
+    rounds = _ROUNDS if repeated else 1
+    spans = _spans(program, rounds, repeated)
     reads = sum(one.nbytes for one in program if not one.written)
     writes = sum(one.nbytes for one in program if one.written)
-    kept_reads, kept_writes = [], []
+    saved_reads = most_kept([one.interval for one in spans if not one.to_write], cache_bytes) / rounds
+    saved_writes = most_kept([one.interval for one in spans if one.from_write], cache_bytes) / rounds
+    apart = max(reads - saved_reads, 0.0) + max(writes - saved_writes, 0.0)
+    # What is not handed from one operation to another, inputs and results, shares the cache.
+    lasting = [one for one in spans if one.from_write == one.to_write]
+    handed_bytes = sum(one.interval[2] for one in spans if one.from_write and not one.to_write) / rounds
+    moved = reads + writes - 2 * handed_bytes
+    together = moved - most_kept([one.interval for one in lasting], cache_bytes) / rounds
+    return max(apart, together)
+
+
+class Span(NamedTuple):
+    """The time from one touch of a piece of memory to its next.
+
+    Attributes:
+        interval: from, to, bytes.
+        from_write, to_write: whether the two touches write.
+    """
+
+    interval: tuple[int, int, float]
+    from_write: bool
+    to_write: bool
+
+
+def _spans(program: list[Touch], rounds: int, repeated: bool) -> list[Span]:
+    """From touch to touch, over so many rounds of the program after an earlier one, or of one alone."""
+    spans = []
     last: dict[int, tuple[int, Touch]] = {}
     end = len(program)
     if repeated:
         for number, one in enumerate(program):
             last[one.place] = (number - end, one)
-    for number, one in enumerate(program):
+    for number, one in enumerate(program * rounds):
         before = last.get(one.place)
         if before is not None:
             begun, earlier = before
             size = min(one.nbytes, earlier.nbytes)
-            if not one.written:
-                kept_reads.append((begun, number, size))
-            if earlier.written:
-                kept_writes.append((begun, number, size))
+            spans.append(Span((begun, number, size), earlier.written, one.written))
         last[one.place] = (number, one)
     if not repeated:
         # What is left in the cache at the end is of no run's time.
-        kept_writes += [(begun, end, one.nbytes) for begun, one in last.values() if one.written]
-    return max(reads - most_kept(kept_reads, cache_bytes), 0.0) + max(
-        writes - most_kept(kept_writes, cache_bytes), 0.0
-    )
+        left = [(begun, one) for begun, one in last.values() if one.written]
+        spans += [Span((begun, end, one.nbytes), True, True) for begun, one in left]
+    return spans
+
+
+_ROUNDS = 2  # of a program that repeats: the first finds a cache filled as it would like, which no later one does
 
 
 def most_kept(intervals: list[tuple[int, int, float]], cache_bytes: float) -> float:

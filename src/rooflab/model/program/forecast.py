@@ -11,7 +11,7 @@ import numpy as np
 
 from rooflab.model import collectives
 from rooflab.model.compiler import fusion
-from rooflab.model.device.device import Device, device_of
+from rooflab.model.device.device import ASSUMED_CACHE, Device, device_of
 from rooflab.model.program import floor, host_dispatch, launch_queue, op_times, warnings
 from rooflab.model.program.attention_choice import with_kernels
 from rooflab.model.program.op_times import OpTimes, PreparedRows
@@ -21,6 +21,7 @@ from rooflab.types.machine import Machine
 from rooflab.types.prediction import Prediction
 from rooflab.types.report import Report, Row
 from rooflab.types.setting import Setting
+from rooflab.units import iec
 from rooflab.work import counting
 
 # Four of five measured times shall lie within the bars: 1.28 standard deviations each way of ln(time).
@@ -46,6 +47,8 @@ def predict_on(report: Report, machine: Machine, setting: Setting) -> Report:
     program as it was.
     """
     report = with_kernels(_as_run(report, setting), machine)
+    kept = tuple(line for line in report.conventions if not line.startswith(_NOTES))
+    report = msgspec.structs.replace(report, conventions=kept)
     device = device_of(
         machine, cache=setting.cache, power=setting.power, knobs=setting.what_if, constants=setting.constants
     )
@@ -63,11 +66,27 @@ def predict_on(report: Report, machine: Machine, setting: Setting) -> Report:
     for number, reason in lacking.items():
         rows[number] = msgspec.structs.replace(rows[number], unbound=reason)
     whole = _whole(each, times, device, counts, waits, floor.program_floor_s(work, times, device, counts))
-    if setting.constants is not None:
-        note = f"predictions: constants of {setting.constants.family} as given, not as the family's file has them"
-        bounded = msgspec.structs.replace(bounded, conventions=(*bounded.conventions, note))
-    predicted = msgspec.structs.replace(bounded, rows=tuple(rows), setting=setting, prediction=whole)
+    conventions = (*bounded.conventions, *_notes(device, setting))
+    predicted = msgspec.structs.replace(
+        bounded, rows=tuple(rows), setting=setting, prediction=whole, conventions=conventions
+    )
     return msgspec.structs.replace(predicted, warnings=warnings.warnings_for(predicted, device))
+
+
+_NOTES = ("floor: ", "caches: ", "constants: ")
+
+
+def _notes(device: Device, setting: Setting) -> list[str]:
+    """What the predictions take for granted, a line for each of `_NOTES` that there is something to say of."""
+    notes = [floor.note(device)]
+    if device.cache_name == ASSUMED_CACHE:
+        size = iec(float(np.ravel(device.cache_bytes)[0]), 3)
+        notes.append(
+            f"caches: {device.machine.name} states none; a last cache of {size} is assumed, as its like have"
+        )
+    if setting.constants is not None:
+        notes.append(f"constants: {setting.constants.family}'s as given, not as the family's file has them")
+    return notes
 
 
 def _as_run(report: Report, setting: Setting) -> Report:

@@ -18,6 +18,8 @@ from rooflab.units import parse_any
 
 # How the programs of each front end run by themselves.
 _MODES: dict[str, Mode] = {"torch": "eager", "jax": "compiled"}
+# One operation by hand stands for a part of something: what ran before it has the caches.
+_CACHES: dict[str, CacheState] = {"hand": "cold"}
 # What a what-if can say beside the knobs: how it runs, and what makes the work another.
 _WORDS: dict[str, tuple[str, ...]] = {
     "mode": MODES,
@@ -99,7 +101,8 @@ def setting(report: Report, machine: Machine, changes: Mapping[str, Any], change
     Raises:
         RooflabError: constants of another kind of machine, a new value for a number that `machine` does not state.
     """
-    before = report.setting or Setting(mode=_MODES.get(report.graph.framework, "graph"))
+    framework = report.graph.framework
+    before = report.setting or Setting(mode=_MODES.get(framework, "graph"), cache=_CACHES.get(framework, "warm"))
     what_if = change or WhatIf({}, {})
     dispatch_s = changes.get("dispatch_s")
     return Setting(

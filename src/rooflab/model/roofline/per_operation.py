@@ -63,13 +63,13 @@ def bound_on(report: Report, machine: Machine) -> Report:
                 row, bound=bound.bound, binds=bound.binds, ridge=bound.ridge, unbound=bound.reason
             )
         )
-    kept = tuple(line for line in report.conventions if not line.startswith(_FLOOR))
+    kept = tuple(line for line in report.conventions if not line.startswith(_RATES))
     return msgspec.structs.replace(
         report, rows=tuple(rows), machine=machine, conventions=(*kept, rates_note(report, machine))
     )
 
 
-_FLOOR = "floor: "
+_RATES = "roofs of the bounds: "
 
 
 def rates_note(report: Report, machine: Machine) -> str:
@@ -84,7 +84,7 @@ def rates_note(report: Report, machine: Machine) -> str:
             continue
         stands_in = "" if name == asked else f" ({name})"
         parts.append(f"{asked} {si(rate.value, 'FLOP/s' if rate.per_s == 'flop' else 'OP/s')}{stands_in}")
-    return f"{_FLOOR}plain roofline of {machine.name}: {', '.join(parts)}"
+    return f"{_RATES}{machine.name}, {', '.join(parts)}"
 
 
 def report_roofs(report: Report, machine: Machine) -> ReportRoofs | None:
