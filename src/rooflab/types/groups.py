@@ -24,6 +24,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         depth: in the tree of modules, 0 for the whole program; 0 for kinds and operations.
         ops, counted: rows, and those with a cost; the numbers are sums over the latter.
         time_s: predicted seconds of the rows that have a prediction; None where none has.
+        timed: whether every row that takes time has one: else `time_s` is less than the group takes.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     read_bytes: float = 0.0
     write_bytes: float = 0.0
     time_s: float | None = None
+    timed: bool = True
 
     @property
     def nbytes(self) -> float:
@@ -99,13 +101,15 @@ def _tree(rows: Sequence[Row]) -> tuple[Group, ...]:
 def _sum(name: str, depth: int, rows: Iterable[Row]) -> Group:
     sums: dict[str, Any] = dict.fromkeys(("flop", "matrix_flop", "macs", "read_bytes", "write_bytes"), 0.0)
     ops = counted = 0
-    time_s = None
+    time_s, timed = None, True
     for row in rows:
         ops += 1
         if row.prediction is not None:
             time_s = (time_s or 0.0) + row.prediction.time_s
+        else:
+            timed = timed and not row.takes_time
         if row.cost is not None:
             counted += 1
             for field in sums:
                 sums[field] += getattr(row, field)
-    return Group(name=name, depth=depth, ops=ops, counted=counted, time_s=time_s, **sums)
+    return Group(name=name, depth=depth, ops=ops, counted=counted, time_s=time_s, timed=timed, **sums)

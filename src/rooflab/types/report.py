@@ -42,6 +42,13 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     unbound: str | None = None
 
     @property
+    def takes_time(self) -> bool:
+        """Whether it runs a kernel, as far as is known: it computes or moves something, or is not counted."""
+        if self.op.kind == "view" or not self.op.count:
+            return False
+        return self.cost is None or bool(self.cost.total_flop or self.cost.compulsory.nbytes)
+
+    @property
     def flop(self) -> float | None:
         """FLOP; None where unknown."""
         return None if self.cost is None else self.cost.total_flop * self.op.count
@@ -144,7 +151,8 @@ class PeakMemory(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 class Report(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a program asks for, row by row.
 
-    Totals are sums over the counted rows: `coverage` says what is missing from them.
+    Totals of FLOP and bytes are sums over the counted rows: `coverage` says what is missing from them. A time is
+    of the whole program or it is None: then `time_at_least_s` has that of the rows which could be predicted.
 
     Attributes:
         name: of what was analyzed.
@@ -154,7 +162,9 @@ class Report(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         machine: the one that bounds and predictions were computed for.
         environment: versions of what captured it.
         setting: how it was taken to run there.
-        prediction: of the whole program: its rows together, with what lies between them.
+        prediction: of the whole program: its rows together, with what lies between them; None where a row that
+            takes time has no prediction.
+        predicted_part: of the rows that could be predicted, where some could not.
         warnings: what a reader must know before trusting a number: memory that does not fit, a format that
             the machine lacks.
         captured: the program before it was fused, where `graph` and `rows` are those of a compiler.
@@ -173,14 +183,26 @@ class Report(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     environment: dict[str, str] = {}
     setting: Setting | None = None
     prediction: Prediction | None = None
+    predicted_part: Prediction | None = None
     warnings: tuple[str, ...] = ()
     captured: Graph | None = None
     schema: int = SCHEMA
 
     @property
     def time_s(self) -> float | None:
-        """Predicted seconds of the whole program; None without a machine. `coverage` says what is left out."""
+        """Predicted seconds of the whole program; None without a machine, and where a part has no prediction."""
         return None if self.prediction is None else self.prediction.time_s
+
+    @property
+    def time_at_least_s(self) -> float | None:
+        """Predicted seconds of the rows that could be predicted: all, or those of `predicted_part`."""
+        known = self.prediction or self.predicted_part
+        return None if known is None else known.time_s
+
+    @property
+    def unpredicted(self) -> tuple[Row, ...]:
+        """The rows that take time without a prediction: uncounted, or of a format that the machine has no rate for."""
+        return tuple(row for row in self.rows if row.takes_time and row.prediction is None)
 
     @property
     def low_s(self) -> float | None:
@@ -299,10 +321,19 @@ class Report(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     def _summary(self) -> str:
         coverage = f"{self.coverage.counted} of {self.coverage.ops} operations counted"
+        if self.predicted_part is not None and self.machine is not None:
+            least = f"> {duration(self.predicted_part.time_s)}, {len(self.unpredicted)} without a prediction"
+            return f"{self.name} on {self.machine.name}: {least}; {coverage}"
         if self.prediction is None or self.machine is None:
-            return f"{self.name}: {coverage}, {si(self.flop, 'FLOP')}, {si(self.nbytes, 'B')}"
+            least = "" if self.coverage.complete else "> "
+            return f"{self.name}: {coverage}, {least}{si(self.flop, 'FLOP')}, {least}{si(self.nbytes, 'B')}"
         time = f"{duration(self.prediction.time_s)}, {self.bound} ({self.binds})"
         return f"{self.name} on {self.machine.name}: {time}; {coverage}"
+
+    @property
+    def _lower_bounds(self) -> tuple[str, ...]:
+        """The totals that leave out what is not counted."""
+        return () if self.coverage.complete else _SUMS
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dictionaries, lists and numbers, as the JSON file holds them; read back by `from_dict`."""
@@ -311,7 +342,7 @@ class Report(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         counted = self.coverage.counted or not self.rows
         totals = {name: getattr(self, name) if counted or name in _HELD else None for name in _TOTALS}
         # The operations are in the rows: once is enough.
-        return {**Result.to_dict(slim), "totals": totals}
+        return {**Result.to_dict(slim), "totals": {**totals, "lower_bounds": list(self._lower_bounds)}}
 
     @classmethod
     def from_dict(cls, raw: dict[str, Any]) -> Report:
@@ -330,6 +361,7 @@ class Report(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 _TOTALS = (
     "time_s",
+    "time_at_least_s",
     "low_s",
     "high_s",
     "bound",
@@ -349,6 +381,8 @@ _TOTALS = (
 )
 
 
+# Sums over the counted rows: more where a row is not counted.
+_SUMS = ("flop", "matrix_flop", "macs", "read_bytes", "write_bytes", "nbytes", "accessed_bytes", "wire_bytes")
 _HELD = ("parameters", "parameter_bytes", "peak_memory_bytes")  # known without a formula
 
 

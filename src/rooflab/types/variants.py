@@ -11,7 +11,7 @@ from rooflab.types.report import Report
 from rooflab.types.result import Result, convert
 from rooflab.units import duration
 
-_LINE = ("time_s", "low_s", "high_s", "bound", "binds")
+_LINE = ("time_s", "time_at_least_s", "low_s", "high_s", "bound", "binds")
 
 
 class Variants(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -47,10 +47,7 @@ class Variants(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
         return self.reports[self.names.index(name)]
 
     def _summary(self) -> str:
-        times = (
-            f"{name} {duration(report.time_s) if report.time_s is not None else '–'}"
-            for name, report in zip(self.names, self.reports, strict=True)
-        )
+        times = (f"{name} {_time(report)}" for name, report in zip(self.names, self.reports, strict=True))
         return f"{self.name}: {'; '.join(times)}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -82,3 +79,9 @@ class Variants(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
             raise RooflabError(f"not {cls.WHAT}: expected a name, 'on', in each of its variants")
         reports = tuple(Report.from_dict(report) for report in held)
         return msgspec.structs.replace(empty, names=names, reports=reports)
+
+
+def _time(report: Report) -> str:
+    if report.time_s is not None:
+        return duration(report.time_s)
+    return "–" if report.time_at_least_s is None else f"> {duration(report.time_at_least_s)}"

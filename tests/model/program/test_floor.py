@@ -1,4 +1,4 @@
-"""Floors of programs: an ideal cache against every choice there is, and against what must move however one computes."""
+"""Floors of programs: an ideal cache against every choice there is, and against what must move."""
 
 from __future__ import annotations
 

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import io
 import math
+import re
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import rooflab
+from rooflab import views
 from rooflab.model.program import forecast
 from rooflab.types.report import Report
 from rooflab.types.setting import Mode
 from rooflab.types.work import Graph, Op, TensorSpec
+from rooflab.units import duration
+from rooflab.views.report import html, tables
 from rooflab.work import counting
 from support.model.measured import measured
 
@@ -170,3 +176,42 @@ def test_measured_models_of_an_h200() -> None:
 def test_bars_hold_four_of_five() -> None:
     """1.28 standard deviations of a normal distribution each way: 80 %."""
     assert math.erf(forecast.BAR_SIGMAS / math.sqrt(2)) == pytest.approx(0.8, abs=0.002)
+
+
+def test_a_total_with_a_part_missing_is_no_total_anywhere() -> None:
+    """The second of three operations is not counted: no time, bound or bar, but "more than" in every place."""
+    report = program(1 << 20, 1 << 22, 1 << 24)
+    first, second, third = report.rows
+    report = msgspec.structs.replace(report, rows=(first, msgspec.structs.replace(second, cost=None), third))
+    report = report.on("h200", mode="graph")
+    assert [row.op.name for row in report.unpredicted] == ["aten.add"]
+    assert (report.prediction, report.time_s, report.low_s, report.high_s, report.bound, report.binds) == (
+        None,
+    ) * 6
+    part = report.predicted_part
+    assert part is not None
+    assert report.time_at_least_s == part.time_s
+    totals = report.to_dict()["totals"]
+    assert (totals["time_s"], totals["bound"], totals["time_at_least_s"]) == (None, None, part.time_s)
+    shown = duration(part.time_s)
+    terminal_text, page_text = io.StringIO(), html(report).replace("&gt;", ">")
+    views.show(report, terminal_text)
+    both = rooflab.variants(report, ["h200", "l4"], mode="graph")
+    for text in (terminal_text.getvalue(), page_text, repr(report), repr(both)):
+        places = [found.start() for found in re.finditer(re.escape(shown), text)]
+        assert places
+        assert all(text[:place].endswith("> ") for place in places)
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_counts_that_leave_something_out_are_said_to(whole: bool) -> None:
+    """JSON names the totals that are lower bounds; the terminal puts "more than" before them."""
+    report = program(1 << 20, 1 << 22)
+    if not whole:
+        graph = report.graph
+        ops = (graph.ops[0], msgspec.structs.replace(graph.ops[1], kind=None))
+        report = counting.report(msgspec.structs.replace(graph, ops=ops), "part")
+    assert ("flop" in report.to_dict()["totals"]["lower_bounds"]) is not whole
+    facts = dict(tables.facts(report))
+    assert [facts[name].startswith("> ") for name in ("FLOP", "bytes", "accessed")] == [not whole] * 3
+    assert (facts["intensity"] == "–") is not whole

@@ -1,7 +1,7 @@
 """What no run of a whole program can beat: theoretical rates, and the bytes that an ideal cache cannot keep.
 
-The last cache is taken as ideally managed: it knows the future and keeps what is needed soonest (Belady, "A study of
-replacement algorithms for a virtual-storage computer", IBM Systems Journal 5(2), 1966). No real one moves less.
+The last cache is taken as ideally managed: it knows the future and keeps what is needed soonest (Belady, "A study
+of replacement algorithms for a virtual-storage computer", IBM Systems Journal 5(2), 1966). No real one moves less.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class Touch(NamedTuple):
 def program_floor_s(work: PreparedRows, times: OpTimes, device: Device, counts: np.ndarray) -> float:
     """Seconds that the program takes at least on `device`, at its first setting.
 
-    The largest of: its kernels one after the other, each at its own floor; its collectives at theoretical rates of the
-    links, which may run beside them; the bytes that its kernels cannot have found in the last cache, or left there,
-    at the theoretical bandwidth of the memory.
+    The largest of: its kernels one after the other, each at its own floor; its collectives at theoretical rates of
+    the links, which may run beside them; the bytes that its kernels cannot have found in the last cache, or left
+    there, at the theoretical bandwidth of the memory.
     """
     floors = times.floor_s[:, 0] * counts
     sends = np.array([row.op.kind == "collective" for row in work.rows], bool)
@@ -55,8 +55,8 @@ def note(device: Device) -> str:
         else "the memory's attained rate, which a run may beat a little"
     )
     return (
-        f"floor: no run is faster: kernels in turn, memory traffic that an ideal {size}, {filled}, cannot save, and links, "
-        f"at {rates}"
+        f"floor: no run is faster: kernels in turn, memory traffic that an ideal {size}, {filled}, cannot save, "
+        f"and links, at {rates}"
     )
 
 
@@ -65,7 +65,7 @@ def _first(number: float | np.ndarray) -> float:
 
 
 def touches(work: PreparedRows) -> list[Touch]:
-    """What each row reads and writes, in order, in bytes that its cost has: a gather touches a part of its table."""
+    """What each row reads and writes, in order, in bytes of its cost: a gather touches a part of its table."""
     found: list[Touch] = []
     for row, demand in zip(work.rows, work.demands.tolist(), strict=True):
         read_bytes, write_bytes = demand[:2]
@@ -94,14 +94,16 @@ def _within(graph: Graph, op: Op, written: bool, nbytes: float) -> list[Touch]:
 def least_memory_bytes(program: list[Touch], cache_bytes: float, repeated: bool) -> float:
     """Bytes that must cross between memory and a cache of `cache_bytes`, however it is managed.
 
-    A read costs its bytes unless they were kept since their last touch. A write costs its bytes unless they are kept
+    A read costs its bytes unless they were kept since their last touch. A write costs its bytes unless they are
+    kept
     until their next touch: later they may be overwritten, or dead. Both kept sets are bounded apart, so that the
     result is never above what a real cache moves.
 
     Args:
         program: accesses in order.
         cache_bytes: of the last cache.
-        repeated: whether the program runs again and again, and finds what its last run left; else the cache is empty
+        repeated: whether the program runs again and again, and finds what its last run left; else the cache is
+        empty
             at the start, and what it holds at the end need not be written back.
     """
     if not program:
@@ -160,7 +162,7 @@ _ROUNDS = 2  # of a program that repeats: the first finds a cache filled as it w
 
 
 def most_kept(intervals: list[tuple[int, int, float]], cache_bytes: float) -> float:
-    """The most bytes of `intervals` (from, to, bytes) that can be kept throughout with `cache_bytes` at any moment.
+    """The most bytes of `intervals` (from, to, bytes) that can be kept throughout in `cache_bytes`.
 
     What does not fit is taken from the intervals that end last: no other choice keeps more.
     """

@@ -68,8 +68,12 @@ def predict_on(report: Report, machine: Machine, setting: Setting) -> Report:
     whole = _whole(each, times, device, counts, waits, floor.program_floor_s(work, times, device, counts))
     conventions = (*bounded.conventions, *_notes(device, setting))
     predicted = msgspec.structs.replace(
-        bounded, rows=tuple(rows), setting=setting, prediction=whole, conventions=conventions
+        bounded, rows=tuple(rows), setting=setting, prediction=None, predicted_part=None, conventions=conventions
     )
+    # What could not be followed may take any time, as may a row without a prediction.
+    complete = not predicted.unpredicted and not predicted.coverage.unknown
+    known = {"prediction": whole} if complete else {"predicted_part": whole}
+    predicted = msgspec.structs.replace(predicted, **known)
     return msgspec.structs.replace(predicted, warnings=warnings.warnings_for(predicted, device))
 
 

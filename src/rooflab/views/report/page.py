@@ -34,7 +34,7 @@ def every(report: Report) -> tuple[Table, ...]:
     shown = [Table("Totals", ("", ""), tuple(totals), words=2)]
     if len(report.rows) > 1:
         shown += [tables.groups(report, "module"), tables.groups(report, "kind")]
-    shown.append(tables.operations(report, "bytes" if report.prediction is None else "time", LINES))
+    shown.append(tables.operations(report, "bytes" if report.time_at_least_s is None else "time", LINES))
     reasons = tuple((reason,) for reason in tables.reasons(report))
     shown.append(Table("No bound", ("",), reasons, words=1))
     shown.append(Table("Conventions", ("",), tuple((each,) for each in report.conventions)))

@@ -96,7 +96,7 @@ def subtitle(report: Report, drawn: Layout) -> str:
     without = sum(1 for row in report.rows if row.cost is not None and row.nbytes and not row.flop)
     left = f"; {without:,} without FLOP not drawn" if without else ""
     basis = drawn.roofs.bandwidth.basis
-    what = "Predicted" if report.prediction is not None else "The most"
+    what = "Predicted" if report.time_at_least_s is not None else "The most"
     return f"{what} on {machine}, under {basis} rates; area: FLOP; bytes: compulsory{left}"
 
 

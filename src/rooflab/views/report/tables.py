@@ -63,15 +63,19 @@ def facts(report: Report) -> tuple[tuple[str, str], ...]:
     if report.rows and not report.coverage.counted:
         return (("FLOP, bytes", "unknown: no operation was counted"), *held)
     parts = [f"{one.dtype} {one.engine} {si(one.count, 'FLOP')}" for one in report.flop_by]
-    rows = [*times(report), ("FLOP", _with_parts(f"{si(report.flop, 'FLOP')} ({report.flop:,.0f})", parts))]
+    # A sum without what is not counted is no sum.
+    whole = report.coverage.complete
+    least = "" if whole else "> "
+    rows = [*times(report), ("FLOP", _with_parts(f"{least}{si(report.flop, 'FLOP')} ({report.flop:,.0f})", parts))]
     if report.macs:
-        rows.append(("MAC", f"{si(report.macs, 'MAC')} ({report.macs:,.0f})"))
+        rows.append(("MAC", f"{least}{si(report.macs, 'MAC')} ({report.macs:,.0f})"))
     both = (f"{si(report.read_bytes, 'B')} read", f"{si(report.write_bytes, 'B')} written")
-    rows.append(("bytes", _with_parts(si(report.nbytes, "B"), both)))
-    rows.append(("accessed", si(report.accessed_bytes, "B")))
+    rows.append(("bytes", _with_parts(least + si(report.nbytes, "B"), both)))
+    rows.append(("accessed", UNKNOWN if report.accessed_bytes is None else least + si(report.accessed_bytes, "B")))
     if report.wire_bytes:
-        rows.append(("on the wire", f"{si(report.wire_bytes, 'B')} a rank"))
-    rows.append(("intensity", UNKNOWN if report.intensity is None else f"{report.intensity:.4g} FLOP/byte"))
+        rows.append(("on the wire", f"{least}{si(report.wire_bytes, 'B')} a rank"))
+    known = report.intensity if whole else None
+    rows.append(("intensity", UNKNOWN if known is None else f"{known:.4g} FLOP/byte"))
     if report.parameters:
         rows.append(("parameters", f"{report.parameters:,} ({si(report.parameter_bytes, 'B')})"))
     return (*rows, *held)
@@ -79,13 +83,20 @@ def facts(report: Report) -> tuple[tuple[str, str], ...]:
 
 def times(report: Report) -> tuple[tuple[str, str], ...]:
     """Predicted time with its error bar, what binds, the floor and how it was taken to run; none without one."""
-    prediction, setting = report.prediction, report.setting
+    prediction, setting = report.prediction or report.predicted_part, report.setting
     if prediction is None or setting is None or report.machine is None:
         return ()
     bar = f"{duration(prediction.low_s)} to {duration(prediction.high_s)}"
     how = f"{setting.mode} mode, {setting.cache} caches, {setting.power} clocks"
     changed = "".join(f", {name} × {factor:.4g}" for name, factor in setting.what_if.items())
-    rows = [("time", f"{duration(prediction.time_s)} ({bar}), predicted on {report.machine.name}: {how}{changed}")]
+    on = f"predicted on {report.machine.name}: {how}{changed}"
+    if report.prediction is None:
+        without = _count(len(report.unpredicted), "operation")
+        rows = [("time", f"> {duration(prediction.time_s)}: {without} without a prediction; the others {on}")]
+        rows.append(("bound", f"{UNKNOWN} ({without} without a prediction)"))
+        rows.append(("floor", f"> {duration(prediction.floor_s)}"))
+        return tuple(rows)
+    rows = [("time", f"{duration(prediction.time_s)} ({bar}), {on}")]
     parts = [f"arithmetic {duration(prediction.compute_s)}"] if prediction.compute_s else []
     parts += [f"{name} {duration(seconds)}" for name, seconds in prediction.memory_s.items() if seconds]
     parts.append(f"overhead {duration(prediction.overhead_s)}")
@@ -127,7 +138,7 @@ def groups(report: Report, key: GroupBy, sort: str = "flop", top: int | None = N
         names = [group.name for group in subtotals]
     rows = [_group_row(name, group, report) for name, group in zip(names[:top], subtotals, strict=False)]
     columns = (key, "ops", "FLOP", "MAC", "bytes", "FLOP/byte", "of FLOP", "of bytes", "time", "of time")
-    if report.prediction is None:
+    if report.time_at_least_s is None:
         columns, rows = columns[:-2], [row[:-2] for row in rows]
     return Table(f"By {_KEY_WORDS[key]}", columns, tuple(rows), note=_left_out(len(subtotals), top))
 
@@ -145,6 +156,7 @@ def operations(report: Report, sort: str = "bytes", top: int | None = TOP) -> Ta
             intensity(line.row.intensity),
             intensity(line.row.ridge),
             duration(line.time_s) if line.time_s is not None else UNKNOWN,
+            # Of a time that leaves something out nothing is a known part.
             UNKNOWN if line.time_s is None else _part(line.time_s, report.time_s or 0.0),
             bound(line.row),
         )
@@ -152,7 +164,7 @@ def operations(report: Report, sort: str = "bytes", top: int | None = TOP) -> Ta
     ]
     columns = ("operation", "module", "times", "FLOP", "bytes", "FLOP/byte", "ridge", "time", "of time", "bound")
     inside = any(line.module for line in lines)
-    with_machine = [6, *([7, 8] if report.prediction is not None else []), 9]
+    with_machine = [6, *([7, 8] if report.time_at_least_s is not None else []), 9]
     kept = [0, *([1] if inside else []), 2, 3, 4, 5, *(with_machine if report.machine is not None else [])]
     note = _left_out(len(lines), top)
     if report.machine is not None:
@@ -260,9 +272,9 @@ def _group_row(name: str, group: Group, report: Report) -> tuple[str, ...]:
         least + _amount(group.macs, ""),
         least + _amount(group.nbytes, "B"),
         intensity(group.intensity),
-        _part(group.flop, report.flop),
-        _part(group.nbytes, report.nbytes),
-        UNKNOWN if group.time_s is None else least + duration(group.time_s),
+        _part(group.flop, report.flop) if report.coverage.complete else UNKNOWN,
+        _part(group.nbytes, report.nbytes) if report.coverage.complete else UNKNOWN,
+        UNKNOWN if group.time_s is None else ("" if group.timed else "> ") + duration(group.time_s),
         UNKNOWN if group.time_s is None else _part(group.time_s, report.time_s or 0.0),
     )
 

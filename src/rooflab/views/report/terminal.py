@@ -62,7 +62,7 @@ def pages(
     parts += [Text(line, style="bold red") for each in report.warnings for line in _wrapped(each, width)]
     parts.append(Text(""))
     parts += [_fact(name, value, width) for name, value in tables.facts(report)]
-    by = "bytes" if report.prediction is None else "time"
+    by = "bytes" if report.time_at_least_s is None else "time"
     if len(report.rows) > 1:
         parts += [Text(""), *drawn(tables.groups(report, group_by, sort or "flop", top), width)]
     table = tables.operations(report, sort or by, tables.TOP if top is None else top)

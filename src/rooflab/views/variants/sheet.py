@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from rooflab.types.report import Report
 from rooflab.types.variants import Variants
 from rooflab.units import duration, si
 from rooflab.views.common import files
@@ -35,16 +34,18 @@ def table(variants: Variants) -> Table:
     for name, report in zip(variants.names, variants.reports, strict=True):
         prediction = report.prediction
         if prediction is None:
-            rows.append((name, *[UNKNOWN] * 6))
+            # A time without some of its operations is a lower bound, and its speed no speed-up.
+            least, part = UNKNOWN, report.predicted_part
+            if part is not None:
+                least = f"> {duration(part.time_s)}"
+            rows.append((name, least, *[UNKNOWN] * 4, si(report.peak_memory_bytes, "B")))
             continue
-        # A time without some of its operations is a lower bound, and its speed no speed-up.
-        left_out = partial(report)
         rows.append(
             (
                 name,
-                ("> " if left_out else "") + duration(prediction.time_s),
+                duration(prediction.time_s),
                 f"{duration(prediction.low_s)} to {duration(prediction.high_s)}",
-                UNKNOWN if base is None or left_out else f"{base.time_s / prediction.time_s:.3g} ×",
+                UNKNOWN if base is None else f"{base.time_s / prediction.time_s:.3g} ×",
                 tables.words(prediction.bound, prediction.binds),
                 f"{prediction.floor_s / prediction.time_s * 100:.0f} %",
                 si(report.peak_memory_bytes, "B"),
@@ -53,14 +54,6 @@ def table(variants: Variants) -> Table:
     columns = ("on", "time", "error bar", "speed", "bound", "floor", "memory")
     note = "Speed: against the first line. Floor: the theoretical minimum, as a share of the time."
     return Table("Predicted", columns, tuple(rows), note=note)
-
-
-def partial(report: Report) -> bool:
-    """Whether the predicted time leaves out operations that are known to take some."""
-    return any(
-        row.prediction is None and row.op.kind != "view" and (row.cost is None or bool(row.nbytes))
-        for row in report.rows
-    )
 
 
 def csv_text(variants: Variants) -> str:
