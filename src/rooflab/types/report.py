@@ -201,7 +201,7 @@ class Report(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     @property
     def unpredicted(self) -> tuple[Row, ...]:
-        """The rows that take time without a prediction: uncounted, or of a format without a rate on the machine."""
+        """The rows that take time but have no prediction: uncounted, or in a format without a peak there."""
         return tuple(row for row in self.rows if row.takes_time and row.prediction is None)
 
     @property
