@@ -47,6 +47,7 @@ class Device:
         memory_bytes_per_s: of the main memory, theoretical where stated (`memory_basis`), else attained.
         memory_bytes: its capacity; None where not stated.
         cache_bytes, cache_bytes_per_s: of the last cache that all units share (NVIDIA's L2).
+        cache_latency_s: load to use from that last cache.
         near_bytes_per_s: of the caches nearest to the units (L1 and shared memory), all together.
         memory_name, cache_name, near_name: of these levels, as the machine calls them.
         warm: whether an operation that runs again finds in the caches what it left there.
@@ -64,6 +65,7 @@ class Device:
     memory_bytes: Number | None
     cache_bytes: Number
     cache_bytes_per_s: Number
+    cache_latency_s: Number
     near_bytes_per_s: Number
     memory_name: str
     cache_name: str
@@ -132,6 +134,7 @@ def device_of(
         cache_bytes_per_s=_speed(last, "device.cache_bytes_per_unit_clock", units, clock, constants, least)
         * factor["cache_bandwidth"]
         * factor["clock"],
+        cache_latency_s=_latency_s(last, constants) / factor["clock"],
         near_bytes_per_s=_speed(near, "device.near_bytes_per_unit_clock", units, clock, constants, least)
         * factor["cache_bandwidth"]
         * factor["clock"]
@@ -182,6 +185,11 @@ def _clock_hz(machine: Machine, constants: Constants) -> float:
 def _capacity(level: Level | None, machine: Machine, constants: Constants) -> float:
     whole = None if level is None else whole_capacity_bytes(level, machine)
     return whole if whole is not None else constants("device.cache_bytes")
+
+
+def _latency_s(level: Level | None, constants: Constants) -> float:
+    stated = None if level is None else level.latency_s
+    return constants("device.cache_latency_s") if stated is None else stated
 
 
 def _speed(

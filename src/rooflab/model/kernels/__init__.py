@@ -20,6 +20,7 @@ from rooflab.model.kernels.gpu import (
     matmul,
     normalization,
     optimizer,
+    recurrence,
     reduction,
     sort,
     stream,
@@ -44,5 +45,6 @@ MECHANISMS: tuple[Mechanism, ...] = (
     optimizer.MECHANISM,
     collective.MECHANISM,
     conv.MECHANISM,
+    recurrence.MECHANISM,
     generic.MECHANISM,
 )

@@ -40,7 +40,8 @@ def rnn(inputs: Specs, outputs: Specs, attrs: Attrs) -> Cost:
     Args:
         inputs: x[, h0, c0], weights …. outputs: y, states ….
         attrs: cell; hidden, input, steps, batch; layers (1), bidirectional (False), projection (0: none),
-            bias (True).
+            bias (True); rows (of packed sequences: steps of all of them; overrides steps × batch); compute
+            (number format of the products, where not x's).
 
     Raises:
         UnknownNameError: another cell.
@@ -51,7 +52,9 @@ def rnn(inputs: Specs, outputs: Specs, attrs: Attrs) -> Cost:
     if attrs.get("bias", True):
         vector += biases
     x = inputs[0]
-    flop = matrix(fma, x.dtype) + scalar_flop(compute_dtype((x,)), vector * units, special * units)
+    flop = matrix(fma, attrs.get("compute") or x.dtype) + scalar_flop(
+        compute_dtype((x,)), vector * units, special * units
+    )
     weight = item_bytes(inputs[-1])
     states = units * (2 if cell == "lstm" else 1) * item_bytes(x)
     return cost_of(
@@ -76,7 +79,9 @@ def rnn_backward(inputs: Specs, outputs: Specs, attrs: Attrs) -> Cost:
     vector, special = BACKWARD[cell]
     fma, units = _sizes(attrs, cell)
     x = inputs[0]
-    flop = matrix(2 * fma, x.dtype) + scalar_flop(compute_dtype((x,)), vector * units, special * units)
+    flop = matrix(2 * fma, attrs.get("compute") or x.dtype) + scalar_flop(
+        compute_dtype((x,)), vector * units, special * units
+    )
     return cost_of(
         flop,
         read=total_bytes(inputs),
@@ -103,5 +108,5 @@ def _sizes(attrs: Attrs, cell: str) -> tuple[int, int]:
     for layer in range(layers):
         wide = attrs["input"] if layer == 0 else recurrent * directions
         per_step += directions * (gates * hidden * (wide + recurrent) + hidden * projection)
-    rows = attrs["steps"] * attrs["batch"]
+    rows = attrs.get("rows", attrs["steps"] * attrs["batch"])
     return per_step * rows, rows * hidden * directions * layers

@@ -216,3 +216,14 @@ def test_tf32_is_what_the_flags_say_when_the_product_runs():
     one, kernel = 2 * 8 * 32 * 32, 2 * 36 * 2 * 4
     assert matrix_flop(capture(program, (x, image))) == {"fp32": one + kernel, "tf32": one + kernel}
     assert set(matrix_flop(capture(program, (x, image), device="cpu"))) == {"fp32"}
+
+
+def test_casts_and_copies_cost_the_same_under_inference_mode():
+    def program(x):
+        return x.to(BF16).t().reshape(-1)
+
+    x = torch.ones(6, 8, device="meta")
+    with torch.inference_mode():
+        inside = capture(program, (x,))
+    assert seen(inside) == seen(capture(program, (x,)))
+    assert [name for name, _, _ in seen(inside)] == ["aten._to_copy", "aten.clone"]

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from rooflab.work.capture.torch import flex, sdpa
+from rooflab.work.capture.torch import flex, recurrences, sdpa
 from rooflab.work.capture.torch.regions import regions
 from rooflab.work.capture.torch.stand_ins import STAND_INS
 
@@ -134,6 +134,9 @@ def installed(attention: Callable[..., torch.Tensor] | None, like_gpu: bool) -> 
                 library.impl("scaled_dot_product_attention", attention, key)
             library.impl("dropout", dropout, key)
             library.impl("rms_norm", rms_norm, key)
+            if like_gpu:
+                for name, form in recurrences.FORMS.items():
+                    library.impl(name, form, key)
         with flex.installed():
             yield
     finally:
@@ -155,13 +158,17 @@ def _asked(recorder: Any, func: Any, args: tuple, kwargs: Mapping[str, Any]) -> 
     return func(*args, **kwargs)
 
 
-def instead(attention: Callable[..., torch.Tensor] | None) -> dict[Any, Callable[..., Any]]:
+def instead(attention: Callable[..., torch.Tensor] | None, like_gpu: bool = True) -> dict[Any, Callable[..., Any]]:
     """Operator → what the recorder does in its place."""
-    replacements: dict[Any, Callable[..., Any]] = {**STAND_INS, **regions()}
+    replacements: dict[Any, Callable[..., Any]] = {**STAND_INS, **recurrences.STAND_INS, **regions()}
     replacements[torch.ops.prim.device.default] = _asked
     replacements[_aten.dropout.default] = _followed(dropout)
     replacements[_aten.rms_norm.default] = _followed(rms_norm)
     replacements[_aten._safe_softmax.default] = _followed(safe_softmax)
+    if like_gpu:
+        for name, form in recurrences.FORMS.items():
+            packet, _, overload = name.partition(".")
+            replacements[getattr(getattr(_aten, packet), overload)] = _followed(form)
     if attention is not None:
         replacements[_aten.scaled_dot_product_attention.default] = _followed(attention)
     return replacements

@@ -84,7 +84,7 @@ def plan(func: Any) -> Plan:
         tuple(derived),
         RECIPES[entry.recipe] if entry and entry.recipe else None,
         places,
-        bool(entry) or func.is_view or not composite,
+        bool(entry) or not composite,
     )
 
 

@@ -314,6 +314,30 @@ def rnn_layer(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
 
 
 @recipe
+def cudnn_rnn(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
+    """A whole recurrence: all layers, directions and steps in one call, steps first."""
+    x, packed = call("input"), call("batch_sizes")
+    steps = len(packed) if packed else x.shape[0]
+    projection, mode = call("proj_size"), call("mode")
+    derived: Attrs = {
+        "cell": {0: "rnn_relu", 1: "rnn_tanh", 2: "lstm", 3: "gru"}[mode],
+        "hidden": call("hidden_size"),
+        "layers": call("num_layers"),
+        "bidirectional": bool(call("bidirectional")),
+        "input": x.shape[-1],
+        "steps": steps,
+        "batch": packed[0] if packed else x.shape[1],
+        "projection": projection,
+        "bias": call("weight_stride0") > 3,
+    }
+    if packed:
+        derived["rows"] = sum(packed)
+    if "backward" not in name:  # what gradients need is kept in training
+        derived["first_outputs"] = 4 if call("train") else 3 if mode == 2 else 2
+    return derived
+
+
+@recipe
 def quantized_rnn(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
     """Sizes of a recurrent layer whose weights are packed in objects of the library."""
     x, hx = call("input"), call("hx")

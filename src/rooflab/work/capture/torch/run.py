@@ -44,7 +44,7 @@ def run(
     inputs = names_of(_bound(fn, args, kwargs))
     unfused: Counter[str] = Counter()
     attention = overrides.attention_on(device, unfused) if fused else None
-    instead = overrides.instead(attention)
+    instead = overrides.instead(attention, device != "cpu")
     names = paths(modules)
     wanted = [one for module in modules.values() for one in module.parameters() if one.requires_grad]
     wanted = list(dict.fromkeys([*wanted, *(one for one in inputs.values() if one.requires_grad)]))
