@@ -197,3 +197,9 @@ def test_the_bandwidth_sweep_to_the_digit():
 def test_the_cache_sweep_to_the_digit():
     assert run_as_module("example_cache_sweep") == CACHES
     assert run("example_cache_sweep.py").stdout == CACHES
+
+
+def test_formulas_of_ones_own():
+    """2 · 64·1024 · 64 and 64·64 by the example's formula, 64·64 comparisons of relu's are FLOP too."""
+    pytest.importorskip("torch")
+    assert run("own_formulas.py").stdout == f"{2 * 64 * 1024 * 64 + 2 * 64 * 64:.1f} FLOP\n"

@@ -38,6 +38,7 @@ if _typing.TYPE_CHECKING:
     from rooflab.types.simulation import Cache, MissCurve, Simulation, tlb
     from rooflab.types.transfer import Transfer
     from rooflab.types.variants import Variants
+    from rooflab.work.own_formulas import formula
 
 # Where each public name lives: imported on first use, so that `import rooflab` stays quick.
 _HOMES = {
@@ -61,6 +62,7 @@ _HOMES = {
     "Variants": "rooflab.types.variants",
     "analyze": "rooflab.story",
     "calibrate": "rooflab.story",
+    "formula": "rooflab.work.own_formulas",
     "load": "rooflab.story",
     "loop": "rooflab.story",
     "machine": "rooflab.story",
@@ -104,6 +106,7 @@ __all__ = [
     "Variants",
     "analyze",
     "calibrate",
+    "formula",
     "load",
     "loop",
     "machine",

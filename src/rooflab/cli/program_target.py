@@ -54,7 +54,7 @@ def load(text: str, dims: Mapping[str, int] | None = None) -> Target:
     place, _, name = text.rpartition(":")
     if not name or not place:
         raise RooflabError(target_hints.names_no_function(text))
-    target = _attribute(_module_of(place), place, name)
+    target = _attribute(imported(place), place, name)
     if not callable(target):
         raise RooflabError(f"{text}: {name} is a {type(target).__name__}, expected a function of no argument")
     plain = inspect.isfunction(target) or inspect.isclass(target) or inspect.ismethod(target)
@@ -80,7 +80,7 @@ def named(text: str) -> tuple[Any, Callable[..., Any]]:
     place, _, name = text.rpartition(":")
     if not name or not place:
         raise RooflabError(f"{text!r} names no function, expected FILE.py:NAME or package.module:NAME")
-    module = _module_of(place)
+    module = imported(place)
     function = _attribute(module, place, name)
     if not callable(function):
         raise RooflabError(f"{text}: {name} is a {type(function).__name__}, expected a function")
@@ -165,7 +165,7 @@ def _check_keywords(target: Callable[..., Any], sizes: dict[str, int], text: str
             raise UnknownNameError(f"keyword of {text}", name, names, "(--dim and --batch set keywords)")
 
 
-def _module_of(place: str) -> Any:
+def imported(place: str) -> Any:
     """The module in file or package `place`; its folder stays first on the path for what it imports later."""
     if place.endswith(".py") or os.sep in place:
         path = Path(place)

@@ -44,6 +44,7 @@ _GROUPS, _SORTS = ("module", "kind", "op"), ("time", "flop", "bytes", "intensity
     "--device", help="Device whose kernels are counted: cuda, cpu.  [default: the machine's kind, else cuda]"
 )
 @click.option("--unfused", is_flag=True, help="Count attention with its scores written to memory and read again.")
+@click.option("--formulas", multiple=True, metavar="FILE.py", help="A file that registers formulas of your own.")
 @prediction_options
 @click.option("--group-by", type=click.Choice(_GROUPS), default="module", show_default=True, help="Subtotals.")
 @click.option("--sort", type=click.Choice(_SORTS), help="Order of the lines; by default the largest first.")
@@ -58,6 +59,7 @@ def analyze(
     optimizer: str | None,
     device: str | None,
     unfused: bool,
+    formulas: tuple[str, ...],
     wanted: Wanted,
     group_by: Any,
     sort: str | None,
@@ -87,6 +89,8 @@ def analyze(
         sizes["batch"] = batch
     if device is not None:
         check_device(device)
+    with _whole_traceback(debug):
+        _register(formulas)
     kinds = {machine.kind for machine in wanted.machines.values()}
     how = {"backward": backward, "optimizer": optimizer, "attention": "unfused" if unfused else "fused"}
     how["device"] = device or ("cpu" if kinds == {"cpu"} else "cuda")
@@ -98,6 +102,14 @@ def analyze(
     report = analyzed(sizes)
     more = {"group_by": group_by, "sort": sort, "top": top}
     return _deliver(report, wanted, lambda size: analyzed({**sizes, "batch": size}), paths, as_json, **more)
+
+
+def _register(files: tuple[str, ...]) -> None:
+    """Run `files`, whose `rooflab.formula` decorators say how operations of their own are counted."""
+    from rooflab.cli import program_target
+
+    for file in files:
+        program_target.imported(file)
 
 
 def _analyzed(target: str, sizes: dict[str, int], how: dict[str, Any]) -> Report:

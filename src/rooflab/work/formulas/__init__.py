@@ -6,6 +6,7 @@ from rooflab.work.formulas import (  # noqa: F401  (each registers its formulas)
     attention,
     collective,
     conv,
+    custom,
     fft,
     fused,
     gather,

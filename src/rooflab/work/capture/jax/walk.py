@@ -9,6 +9,7 @@ from typing import Any
 
 from rooflab.types.work import Op
 from rooflab.work import vocabulary
+from rooflab.work.capture.jax import own
 from rooflab.work.capture.jax.recipes import RECIPES
 from rooflab.work.capture.jax.record import Recorder, Scope, Value, dtype_name, full_bytes
 
@@ -105,7 +106,7 @@ def emit(
     scope = enter(frame.scope, eqn)
     rec.ops.append(
         Op(
-            name=eqn.primitive.name,
+            name=own.row_name(eqn),
             kind=kind,
             inputs=tuple(inputs),
             outputs=tuple(outputs),
@@ -141,6 +142,12 @@ def made(rec: Recorder, frame: Frame, var: Any) -> int:
 def record(rec: Recorder, eqn: Any, frame: Frame, entry: vocabulary.Entry | None) -> list[Value]:
     """A row for an equation that one formula counts, or none does."""
     inputs = [value.tensor for value in map(frame.read, eqn.invars) if value.tensor is not None]
+    formula = own.find(eqn)
+    if formula is not None:
+        outputs = [made(rec, frame, var) for var in eqn.outvars]
+        attrs = own.attributes(formula, eqn, rec, inputs, outputs)
+        emit(rec, eqn, frame, "custom", inputs, outputs, attrs)
+        return [Value(index) for index in outputs]
     if entry is None:
         outputs = [made(rec, frame, var) for var in eqn.outvars]
         emit(rec, eqn, frame, None, inputs, outputs, {})

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import torch
 
 from rooflab.work import vocabulary
+from rooflab.work.capture.torch.own import Own, own
 from rooflab.work.capture.torch.recipes import RECIPES
 
 Call = Callable[[str], Any]
@@ -28,6 +29,7 @@ class Plan(NamedTuple):
         recipe: the rest.
         places: argument name → position and default.
         whole: False for a composite operator that is followed inward instead of recorded.
+        own: a formula that somebody gave, from a call to its attributes; the kind is "custom" then.
     """
 
     name: str
@@ -41,12 +43,16 @@ class Plan(NamedTuple):
     recipe: Callable[..., dict[str, Any]] | None
     places: Mapping[str, tuple[int, Any]]
     whole: bool
+    own: Own | None = None
 
 
 def plan(func: Any) -> Plan:
     """How calls of `func`, an overload of an operator, are recorded."""
     if not hasattr(func, "_schema"):  # an operator that takes functions, with no rule in `regions`
-        return Plan(func.name(), None, None, None, (), frozenset(), {}, (), None, {}, True)
+        name = func.name()
+        formula = own(func, name, known=False)
+        kind = None if formula is None else "custom"
+        return Plan(name, kind, None, None, (), frozenset(), {}, (), None, {}, True, formula)
     namespace, _, packet = func._schema.name.partition("::")
     name = f"{namespace}.{packet}"
     entry, foreach = _entry(name)
@@ -73,6 +79,9 @@ def plan(func: Any) -> Plan:
         inputs = tuple((*places[one], one) for one in entry.inputs if one in places)
         inputs = tuple((position, one, default) for position, default, one in inputs)
     written, skip = _written(func, places)
+    formula = own(func, name, known=kind is not None)
+    if formula is not None:
+        return Plan(name, "custom", None, None, written, skip, {}, (), None, places, True, formula)
     return Plan(
         name,
         kind,

@@ -125,6 +125,8 @@ class Recorder(TorchDispatchMode):
             kind, how = "sparse_matmul", how._replace(derived=(), fixed={}, recipe=RECIPES["sparse"])
         if self.table.hidden:  # of a layout of its own: better without a cost than with one of nothing
             kind, attrs, self.table.hidden = "opaque", {}, False
+        elif how.own is not None:
+            attrs = how.own(args, kwargs, out)
         elif how.derived or how.recipe is not None:
             attrs = attributes(how, args, kwargs, out)
             if how.recipe is not None:
