@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from rooflab.errors import UnknownNameError
 from rooflab.types.work import TensorSpec
 from rooflab.work.formulas import cost
 
@@ -62,16 +63,85 @@ def test_the_leading_term(row):
 def test_batches_and_complex_numbers_multiply():
     one = cost("lu", (spec(30, 30),), (spec(30, 30),)).total_flop
     assert cost("lu", (spec(5, 30, 30),), (spec(5, 30, 30),)).total_flop == pytest.approx(5 * one)
-    numbers = spec(30, 30, dtype="complex128", size=16)
-    # 8 real FLOP a multiply-add instead of 2
-    assert cost("lu", (numbers,), (numbers,)).total_flop == pytest.approx(4 * one)
+    numbers = spec(300, 300, dtype="complex128", size=16)
+    # a complex multiplication is 6 real operations and an addition 2: n³/3 of each
+    real = cost("lu", (spec(300, 300),), (spec(300, 300),)).total_flop
+    assert cost("lu", (numbers,), (numbers,)).total_flop == pytest.approx(4 * real, rel=0.01)
 
 
 def test_q_and_r_are_twice_r_and_q_takes_its_own():
     a = spec(300, 150)
-    r, q = (cost("qr", (a,), (a,), {"parts": part}).total_flop for part in ("r", "q"))
-    assert cost("qr", (a,), (a,)).total_flop == pytest.approx(2 * r)
-    assert q == pytest.approx(r)
+    r, q, both = (cost("qr", (a,), (a,), {"parts": part}).total_flop for part in ("r", "q", "qr"))
+    assert both == pytest.approx(r + q)
+    assert q == pytest.approx(r, rel=0.01)
+    # 150 columns more of a complete Q: each reflector of 300 − j elements changes them, 4 FLOP an element
+    complete = cost("qr", (a,), (a,), {"parts": "qr", "complete": True}).total_flop
+    assert complete - both == pytest.approx(sum(4 * (300 - j) * 150 for j in range(150)), rel=0.01)
+
+
+def test_lower_terms_are_there():
+    # A = L·Lᵀ of 2 × 2: √a, b/√a, √(c − l²): 4 multiplications, divisions and roots, 1 addition
+    assert cost("cholesky", (spec(2, 2),), (spec(2, 2),)).total_flop == pytest.approx(5)
+    # P·A = L·U of 2 × 2: two reciprocals of pivots, one scaling, a multiplication and a subtraction
+    assert cost("lu", (spec(2, 2),), (spec(2, 2),)).total_flop == pytest.approx(5)
+    # and the product of its diagonal
+    assert cost("lu", (spec(2, 2),), (spec(),), {"determinant": True}).total_flop == pytest.approx(6)
+    # two triangles of 2 × 2 for 3 right sides: L has ones on its diagonal: (1 + 1) + (3 + 1) operations each
+    assert cost("solve", (spec(2, 2), spec(2, 3)), (spec(2, 3),), {"factored": True}).total_flop == 3 * 6
+
+
+def test_solves_are_their_factorisation_and_two_triangles():
+    n, sides = 240, 5
+    a, b = spec(7, n, n), spec(7, n, sides)
+    lu_flop = cost("lu", (a,), (a,)).total_flop
+    assert cost("solve", (a, b), (b,)).total_flop == pytest.approx(lu_flop + 7 * 2 * n * n * sides, rel=1e-3)
+    # the inverse is solved for n right sides
+    assert cost("solve", (a,), (a,)).total_flop == pytest.approx(lu_flop + 7 * 2 * n**3, rel=1e-2)
+    assert cost("cholesky_solve", (b, a), (b,)).total_flop == pytest.approx(7 * 2 * n * n * sides, rel=1e-2)
+    assert cost("cholesky_inverse", (a,), (a,)).total_flop == pytest.approx(7 * 2 / 3 * n**3, rel=1e-2)
+
+
+def test_least_squares_are_a_qr_its_transpose_and_a_triangle():
+    m, n, sides = 500, 200, 3
+    found = cost("lstsq", (spec(m, n), spec(m, sides)), (spec(n, sides),), {"driver": "gels"})
+    r = householder(m, n)
+    applied = sum(4 * (m - k) * sides for k in range(n))
+    assert found.total_flop == pytest.approx(r + applied + triangular_solve(n, sides), rel=0.02)
+    with pytest.raises(UnknownNameError, match="unknown driver of lstsq 'gelx'; did you mean gels"):
+        cost("lstsq", (spec(m, n), spec(m, sides)), (spec(n, sides),), {"driver": "gelx"})
+
+
+def tridiagonal(n: int, _: int = 0) -> int:
+    # each step: a symmetric product with a vector, then a rank-2 update of the half that is kept
+    return sum(2 * (n - k - 1) ** 2 + 2 * (n - k - 1) ** 2 for k in range(n - 1))
+
+
+EIGEN = [
+    ("eigh", {"vectors": False}, (300, 300), tridiagonal(300)),
+    ("eigh", {"vectors": True}, (300, 300), tridiagonal(300) + (4 / 3 + 2) * 300**3),
+    ("eig", {"vectors": False}, (300, 300), 10 * 300**3),
+    ("eig", {"vectors": True}, (300, 300), (25 + 4 / 3) * 300**3),
+    ("svd", {"vectors": False}, (300, 200), 4 * 300 * 200**2 - 4 / 3 * 200**3),
+    ("svd", {"vectors": False}, (200, 3000), 2 * 3000 * 200**2 + 2 * 200**3),  # a QR first
+    ("svd", {"vectors": True}, (300, 300), 22 * 300**3),
+    ("svd", {"vectors": True, "full": True}, (3000, 200), 4 * 3000**2 * 200 + 22 * 200**3),
+]
+
+
+@pytest.mark.parametrize(("kind", "attrs", "shape", "flop"), EIGEN)
+def test_eigenvalues_and_singular_values_as_they_typically_go(kind, attrs, shape, flop):
+    a = spec(*shape)
+    found = cost(kind, (a,), (a, a), attrs)
+    assert found.total_flop == pytest.approx(flop, rel=0.02)
+    vector = sum(one.count for one in found.flop if one.engine == "vector")
+    assert 0.1 < vector / found.total_flop < 1
+
+
+@pytest.mark.parametrize("kind", ["eigh", "eig", "svd", "lu", "qr", "cholesky", "matrix_exp", "solve"])
+@pytest.mark.parametrize("shape", [(0, 0), (1, 1), (2, 2), (3, 0, 0)])
+def test_the_smallest_matrices_cost_nothing_negative(kind, shape):
+    found = cost(kind, (spec(*shape),), (spec(*shape),))
+    assert all(one.count >= 0 for one in found.flop)
 
 
 def test_a_kernel_is_what_its_framework_counted():

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from rooflab.work.capture.torch import flex, recurrences, sdpa
+from rooflab.work.capture.torch import decompositions, flex, recurrences, sdpa
 from rooflab.work.capture.torch.regions import regions
 from rooflab.work.capture.torch.stand_ins import STAND_INS
 
@@ -129,6 +129,9 @@ def installed(attention: Callable[..., torch.Tensor] | None, like_gpu: bool) -> 
     """Put the fused forms in for meta tensors and, where they stand for a GPU's, a CPU's; then take them out."""
     library = torch.library.Library("aten", "IMPL")
     try:
+        for key in ("AutogradMeta", "AutogradCPU"):
+            for name, function in decompositions.COMPOSITES.items():
+                library.impl(name, function, key)
         for key in ("AutogradMeta", "AutogradCPU") if like_gpu else ("AutogradMeta",):
             if attention is not None:
                 library.impl("scaled_dot_product_attention", attention, key)
@@ -160,7 +163,8 @@ def _asked(recorder: Any, func: Any, args: tuple, kwargs: Mapping[str, Any]) -> 
 
 def instead(attention: Callable[..., torch.Tensor] | None, like_gpu: bool = True) -> dict[Any, Callable[..., Any]]:
     """Operator → what the recorder does in its place."""
-    replacements: dict[Any, Callable[..., Any]] = {**STAND_INS, **recurrences.STAND_INS, **regions()}
+    stand_ins = {**STAND_INS, **decompositions.STAND_INS, **recurrences.STAND_INS}
+    replacements: dict[Any, Callable[..., Any]] = {**stand_ins, **regions()}
     replacements[torch.ops.prim.device.default] = _asked
     replacements[_aten.dropout.default] = _followed(dropout)
     replacements[_aten.rms_norm.default] = _followed(rms_norm)

@@ -152,6 +152,31 @@ def packed_linear(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
 
 
 @recipe
+def qr_parts(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
+    """Which of Q and R are formed: mode "reduced", "complete" or "r"."""
+    mode = call("mode") or "reduced"
+    return {"parts": "r"} if mode == "r" else {"parts": "qr", "complete": mode == "complete"}
+
+
+@recipe
+def ctc_sizes(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
+    """Lengths of inputs and targets, where their data is there; else the longest that fit."""
+    x, targets = call("log_probs"), call("targets")
+    batch = x.shape[1] if x.dim() == 3 else 1
+    lengths = [_whole_numbers(call(one)) for one in ("input_lengths", "target_lengths")]
+    longest = targets.shape[-1] if targets.dim() == 2 else -(-targets.shape[-1] // batch)
+    steps = lengths[0] or (x.shape[0],) * batch
+    return {"lengths": tuple(zip(steps, lengths[1] or (longest,) * batch, strict=True)), "classes": x.shape[-1]}
+
+
+def _whole_numbers(value: Any) -> tuple[int, ...] | None:
+    """The numbers in a list or in a tensor that has data; None without."""
+    if isinstance(value, torch.Tensor):
+        return None if value.device.type == "meta" else tuple(int(one) for one in value.reshape(-1).tolist())
+    return None if value is None else tuple(int(one) for one in value)
+
+
+@recipe
 def conv(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
     """The kernel's sizes."""
     return {"kernel": tuple(call("weight").shape[2:])}

@@ -209,6 +209,27 @@ def _convolution(recorder: Any, func: Any, args: tuple, kwargs: Mapping[str, Any
     return result
 
 
+def _ctc(recorder: Any, func: Any, args: tuple, kwargs: Mapping[str, Any]) -> Any:
+    """CTC loss with lengths in tensors, whose data PyTorch asks for only to size α: the longest targets do."""
+    x, targets = args[0], args[1]
+    if not x.is_meta:
+        return NotImplemented
+    batch = x.shape[1] if x.dim() == 3 else 1
+    labels = targets.shape[-1] if targets.dim() == 2 else -(-targets.shape[-1] // batch)
+    lead = (batch,) if x.dim() == 3 else ()
+    result = x.new_empty(lead), x.new_empty((*lead, x.shape[0], 2 * labels + 1))
+    recorder.note(recorder.plan(func), args, kwargs, result)
+    return result
+
+
+def _ctc_backward(recorder: Any, func: Any, args: tuple, kwargs: Mapping[str, Any]) -> Any:
+    if not args[1].is_meta:
+        return NotImplemented
+    result = torch.empty_like(args[1])
+    recorder.note(recorder.plan(func), args, kwargs, result)
+    return result
+
+
 def _updated(recorder: Any, func: Any, args: tuple, kwargs: Mapping[str, Any]) -> Any:
     """A fused optimizer's step, which changes no shape."""
     if not args[0][0].is_meta:
@@ -229,6 +250,9 @@ STAND_INS: dict[Any, Callable[..., Any]] = {
     _aten._grouped_mm.default: _grouped,
     _aten.convolution.default: _convolution,
     _aten.convolution_backward.default: _convolution,
+    _aten._ctc_loss.Tensor: _ctc,
+    _aten._ctc_loss_backward.default: _ctc_backward,
+    _aten._ctc_loss_backward.Tensor: _ctc_backward,
     **{
         getattr(packet, overload): _updated
         for packet in (_aten._fused_adam_, _aten._fused_adamw_, _aten._fused_sgd_, _aten._fused_adagrad_)
