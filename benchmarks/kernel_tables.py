@@ -83,6 +83,11 @@ def scaling(data: Path) -> Iterator[Case | LeftOut]:
     return _cases(data, "scaling")
 
 
+def all_reduce(data: Path) -> Iterator[Case | LeftOut]:
+    """The all-reduces of `data/*.csv` by serving engines' own kernels."""
+    return _cases(data, "allreduce")
+
+
 def unread(data: Path) -> Iterator[LeftOut]:
     """The files of `data` that are none of these tables, or have no rows."""
     for path in sorted(data.glob("*.csv")):
@@ -189,6 +194,17 @@ def _dtype(row: dict[str, str], column: str) -> str:
     return DTYPES.get(word, word)
 
 
+def _engine_all_reduce(row: dict[str, str]) -> _Row:
+    """The kernels of serving engines that read their peers' memory: `message_size` counts elements."""
+    dtype = _dtype(row, "allreduce_dtype")
+    ranks, size = _whole(row, "num_gpus"), _whole(row, "message_size")
+    report = rooflab.op("all_reduce", (size,), dtype=dtype, ranks=ranks, peers=True)
+    backend = row.get("backend") or ""
+    mode = "eager" if backend.endswith("eager") else "graph"
+    name = f"all_reduce {dtype} {ranks} x {size} {backend}".rstrip()
+    return _Row(f"all_reduce, {mode}", name, report, {"mode": mode, "cache": "warm", "power": "burst"})
+
+
 def _nccl(row: dict[str, str]) -> _Row:
     kind = {"alltoall": "all_to_all"}.get(row["op_name"], row["op_name"])
     dtype = _dtype(row, "nccl_dtype")
@@ -204,7 +220,8 @@ _LAYOUTS = {
     "scaling": _Layout(frozenset(("op_name", "quant_dtype", "m", "k")), _scaling),
     "gemm": _Layout(frozenset(("gemm_dtype", "m", "n", "k")), _gemm),
     "attention": _Layout(frozenset(("op_name", "batch_size", "isl", "num_heads")), _attention),
-    "nccl": _Layout(frozenset(("op_name", "num_gpus", "message_size")), _nccl),
+    "allreduce": _Layout(frozenset(("allreduce_dtype", "num_gpus", "message_size")), _engine_all_reduce),
+    "nccl": _Layout(frozenset(("op_name", "nccl_dtype", "num_gpus", "message_size")), _nccl),
 }
 
 

@@ -169,6 +169,7 @@ def _deliver(
 @click.option("--hidden", type=int, metavar="N", help="lstm, gru: size of the state.")
 @click.option("--layers", type=int, metavar="N", help="lstm, gru: how many.")
 @click.option("--bias", is_flag=True, help="matmul, linear, conv: add one.")
+@click.option("--peers", is_flag=True, help="all_reduce: by kernels that read their peers' memory.")
 @click.option("--ranks", type=int, metavar="N", help="all_reduce, all_gather, …: how many take part.")
 @click.option("--set", "more", multiple=True, metavar="NAME=VALUE", help="Any other setting of KIND.")
 @click.option("--list", "list_kinds", is_flag=True, help="List the kinds of operation and their settings.")

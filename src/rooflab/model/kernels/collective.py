@@ -14,13 +14,14 @@ from rooflab.types.work import Cost, Op
 
 
 def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | None:
-    """Which function, the message (the larger of what a rank gives and gets), ranks, bits of an element."""
+    """Which function, the message (the larger of what a rank gives and gets), ranks, bits, whether by peers."""
     function = op.attrs.get("function")
     if function not in collectives.FUNCTIONS:
         return None
     message = max(sum(spec.nbytes for spec in inputs), sum(spec.nbytes for spec in outputs))
     bits = min((dtypes.dtype(spec.dtype).bits for spec in inputs), default=32)
-    return (collectives.FUNCTIONS.index(function), message, op.attrs.get("ranks") or 1, bits)
+    peers = function == "all_reduce" and bool(op.attrs.get("peers"))
+    return (collectives.FUNCTIONS.index(function), message, op.attrs.get("ranks") or 1, bits, float(peers))
 
 
 def time(x: Columns, device: Device) -> KernelTimes:
@@ -38,15 +39,14 @@ def time(x: Columns, device: Device) -> KernelTimes:
         x["message_bytes"].shape, np.shape(faster), np.shape(net.memory_bytes_per_s), (1, 1)
     )
     time_s, overhead_s, link_s, copy_s, floor_s = (np.zeros(shape) for _ in range(5))
-    for code in np.unique(x["function"]):
-        ours = x["function"][:, 0] == code
-        seconds = collectives.times(
-            collectives.FUNCTIONS[int(code)],
-            x["message_bytes"][ours],
-            x["ranks"][ours],
-            net,
-            adds_in_switch=x["bits"][ours] >= _SWITCH_BITS,
-        )
+    for code, peers in np.unique(np.hstack((x["function"], x["peers"])), axis=0):
+        ours = (x["function"][:, 0] == code) & (x["peers"][:, 0] == peers)
+        message, ranks, wide = x["message_bytes"][ours], x["ranks"][ours], x["bits"][ours] >= _SWITCH_BITS
+        if peers:
+            seconds = collectives.peer_all_reduce(message, ranks, net, adds_in_switch=wide)
+        else:
+            function = collectives.FUNCTIONS[int(code)]
+            seconds = collectives.times(function, message, ranks, net, adds_in_switch=wide)
         time_s[ours], overhead_s[ours] = seconds.time_s, seconds.overhead_s
         link_s[ours], copy_s[ours], floor_s[ours] = seconds.link_s, seconds.copy_s, seconds.floor_s
     launch = c("collective.launch_s") * (device.factor["overhead"] - 1)
@@ -58,7 +58,7 @@ def time(x: Columns, device: Device) -> KernelTimes:
         cache_s=zero,
         memory_s=copy_s,
         overhead_s=overhead_s + launch,
-        spread=c("collective.spread") + zero,
+        spread=np.where(x["peers"] > 0, c("collective.peer_spread"), c("collective.spread")) + zero,
         kernels=zero + 1,
         link_s=link_s,
         floor_s=floor_s,
@@ -68,5 +68,5 @@ def time(x: Columns, device: Device) -> KernelTimes:
 _SWITCH_BITS = 16  # NVLink SHARP adds fp16, bf16, fp32 and wider; NCCL sends int8 and fp8 round the ring
 
 MECHANISM = Mechanism(
-    "collective", (), ("collective",), ("function", "message_bytes", "ranks", "bits"), features, time
+    "collective", (), ("collective",), ("function", "message_bytes", "ranks", "bits", "peers"), features, time
 )

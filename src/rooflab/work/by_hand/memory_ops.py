@@ -211,7 +211,15 @@ def _collective(function: str, grow: Callable[[int, int], int]) -> Callable[...,
     return build
 
 
-all_reduce = _collective("all_reduce", lambda size, ranks: size)
+_library_all_reduce = _collective("all_reduce", lambda size, ranks: size)
+
+
+def all_reduce(operands: tuple[Operand, ...], *, ranks: int, peers: bool = False) -> Operation:
+    """The sum over all ranks; with `peers` by kernels that read their peers' memory, as serving engines have."""
+    found = _library_all_reduce(operands, ranks=ranks)
+    return found._replace(attrs={**found.attrs, "peers": True}) if peers else found
+
+
 all_gather = _collective("all_gather", lambda size, ranks: size * ranks)
 reduce_scatter = _collective("reduce_scatter", lambda size, ranks: size // ranks)
 all_to_all = _collective("all_to_all", lambda size, ranks: size)
