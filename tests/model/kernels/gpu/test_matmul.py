@@ -227,6 +227,28 @@ def test_families_state_no_constant_that_nobody_reads(family: str) -> None:
 # ── measured times ──────────────────────────────────────────────────────────────────────────────────────────
 
 
+def test_groups_run_in_one_kernel_of_one_tile() -> None:
+    a, b, out = tensor(8192, 2048, of="bf16"), tensor(8, 2048, 4096, of="bf16"), tensor(8192, 4096, of="bf16")
+    alone = float(timed_op("matmul", *_grouped(a, b, out), {"k": 2048}).kernels.time_s[0, 0])
+    attrs = {"active": 8, "k": 2048}
+    together = float(timed_op("grouped_matmul", (a, b), (out,), attrs).kernels.time_s[0, 0])
+    assert 1.3 * alone < together < 2 * alone
+
+
+def _grouped(
+    a: TensorSpec, b: TensorSpec, out: TensorSpec
+) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
+    """The same products as a batch of equal ones."""
+    batch = tensor(8, a.shape[0] // 8, a.shape[1], of="bf16")
+    return (batch, b), (tensor(8, out.shape[0] // 8, out.shape[1], of="bf16"),)
+
+
+def test_rows_that_are_not_aligned_are_stored_in_pieces_of_their_alignment() -> None:
+    # Little arithmetic, much to store: two elements at once where rows start at a multiple of 4 bytes.
+    single, pairs = (seconds(4096, n, 32) for n in (16385, 16386))
+    assert 1.5 < single / pairs < 2.2
+
+
 # Single figures of ai-dynamo/aiconfigurator's tables (Apache-2.0); `benchmarks/accuracy.py` judges by whole ones.
 # m, n and k of bf16 products, ms: torch's linear on an H200 and on an A100.
 PUBLISHED = [

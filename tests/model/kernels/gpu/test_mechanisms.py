@@ -95,11 +95,13 @@ IMAGE = tensor(8, 64, 56, 56)
         (
             sort,
             "sort",
-            (COLUMN,),
-            (COLUMN, INDEX),
-            {"function": "sort", "n": 4096},
+            (tensor(8192),),
+            (tensor(8192), tensor(8192, of="int64")),
+            {"function": "sort", "n": 8192},
             ["vectorized", "radix_histogram", "radix_pass"],
         ),
+        # One block sorts up to 4096, in one row too (`should_use_small_sort`).
+        (sort, "sort", (COLUMN,), (COLUMN, INDEX), {"function": "sort", "n": 4096}, ["sort_rows"]),
         (sort, "sort", (X,), (X, X), {"function": "sort", "n": 768}, ["sort_rows"]),
         # 4096 rows are shared between blocks from 400 elements on; 64 rows from 8000.
         (sort, "sort", (X,), (COLUMN, INDEX), {"function": "topk", "n": 768, "k": 1}, ["digit_count", "select"]),

@@ -37,6 +37,7 @@ _COLUMNS = (
     "a_along_k",
     "b_along_k",
     "pipe",
+    "grouped",
 )
 
 
@@ -69,6 +70,7 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
         float(_last_is_contiguous(a)),
         float(not _last_is_contiguous(b)),
         float(PIPES.index(_pipe(str(op.attrs.get("compute") or a.dtype), item_bytes(a)))),
+        float(op.kind == "grouped_matmul"),
     )
 
 
@@ -162,6 +164,8 @@ def _rates(x: Columns, device: Device) -> _Rates:
     older = (pipe >= _NEWEST) | narrow
     fma_s = x.flop_floor_s * device.units / (x["m"] * x["n"] * x["k"] * x["batch"])
     fma_s = fma_s / np.array([c(f"matmul.share_{name}") for name in PIPES])[pipe]
+    # PyTorch's own kernel, one tile for all groups of any size: no library chooses for each.
+    fma_s = np.where(x["grouped"] > 0, fma_s / c("matmul.grouped_share"), fma_s)
     step = np.where(older, c("matmul.older_step_clocks"), c("matmul.step_clocks"))
     step = np.where(pipe == PIPES.index("fp32"), c("matmul.vector_step_clocks"), step)
     store = np.where(older, c("matmul.older_store_bytes_per_clock"), c("matmul.store_bytes_per_clock"))

@@ -13,7 +13,11 @@ from rooflab.work.formulas.cost_terms import item_bytes
 KINDS = ("sort",)
 _COUNT = 4
 _DIGIT_BITS = 8  # of one pass of a radix sort or selection
+_WARP = 32.0
+_THREADS = 2048.0  # of an SM; of at most so many blocks:
+_BLOCKS = 32.0
 _BLOCK_SORT = 4096  # longest row that one block sorts
+_SORT_RESIDENT = 4.0  # blocks of an SM, each with its keys and places in 48 KiB
 # PyTorch shares a selection between blocks from so many elements a row on, by number of rows (TensorTopK.cu).
 _SHARED_FROM = ((20, 20000), (40, 10000), (80, 8000), (200, 5000), (800, 3000), (4000, 800))
 _SHARED_LEAST = 400
@@ -32,8 +36,8 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
         if _shared(rows, length):
             return passes.flat(_COUNT, *_select(x, rows, cost))
         return passes.flat(_COUNT, _select_rows(x, rows, length, cost))
-    if rows > 1 and length <= _BLOCK_SORT:
-        return passes.flat(_COUNT, _sort_rows(x, rows, cost))
+    if length <= _BLOCK_SORT:
+        return passes.flat(_COUNT, _sort_rows(x, rows, length, cost))
     return passes.flat(_COUNT, *_sort(x, cost))
 
 
@@ -82,13 +86,14 @@ def _sort(x: TensorSpec, cost: Cost) -> tuple[Pass, ...]:
     )
 
 
-def _sort_rows(x: TensorSpec, rows: float, cost: Cost) -> Pass:
-    """A block a row; keys and places are copied before and after."""
+def _sort_rows(x: TensorSpec, rows: float, length: float, cost: Cost) -> Pass:
+    """A block a row, 4 bits of the keys a step; keys and places are copied before and after."""
     written = cost.compulsory.write_bytes
     return Pass(
         code=CODE["sort_rows"],
         elements=float(x.elements),
-        blocks=rows / 2,
+        blocks=rows / _SORT_RESIDENT,
+        steps=2.0 * _digits(x) * length / _BLOCK_SORT,
         read_bytes=cost.compulsory.read_bytes,
         write_bytes=written,
         inner_bytes=2 * written,
@@ -123,13 +128,14 @@ def _select(x: TensorSpec, rows: float, cost: Cost) -> tuple[Pass, ...]:
 
 
 def _select_rows(x: TensorSpec, rows: float, length: float, cost: Cost) -> Pass:
-    """A block of 1024 threads finds the k largest of a row digit by digit; another kernel sorts them."""
+    """A block of up to 1024 threads finds a row's k largest digit by digit; another kernel sorts them."""
     digits = _digits(x)
+    threads = min(math.ceil(length / _WARP) * _WARP, 1024.0)
     return Pass(
         code=CODE["select_rows"],
-        elements=x.elements * digits,
+        elements=rows * max(length, threads) * digits,
         rows=rows,
-        blocks=rows / 2,
+        blocks=rows / min(_THREADS / threads, _BLOCKS),
         steps=digits * math.ceil(length / 4096.0),
         read_bytes=cost.compulsory.read_bytes,
         write_bytes=cost.compulsory.write_bytes,

@@ -16,6 +16,10 @@ KINDS = ("pointwise", "cast", "copy", "layout", "create", "random", "dropout", "
 _BLOCK_ELEMENTS = 1024.0  # of one block of 128 threads with 16-byte loads
 _BLOCKS = 16.0  # that an SM holds of them
 _STRIDED_ELEMENTS = 512.0
+_COUNT = 2
+_ROLL = "aten.roll"
+# PyTorch copies the operand and changes the copy: ATen/native/cuda/Indexing.cu, TensorAdvancedIndexing.cpp.
+_CLONED = ("aten.masked_fill",)
 _TENSORS_A_START = 64.0  # of a list that one kernel takes (multi_tensor_apply)
 
 
@@ -46,21 +50,48 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
         # Not seen as two dimensions: each element's place in the result is divided out of its number.
         instructions += programs()["integer_division"] * (len(out.shape) - 1)
     held = _BLOCKS * (_BLOCK_ELEMENTS if code == "vectorized" else _STRIDED_ELEMENTS)
-    return passes.flat(
-        1,
-        Pass(
-            code=CODE[code],
-            elements=elements,
-            instructions=instructions,
-            doubles=_doubles(cost, elements),
-            blocks=elements / held,
-            read_bytes=cost.compulsory.read_bytes,
-            write_bytes=cost.compulsory.write_bytes,
-            waste_bytes=waste,
-            sector_bytes=sectors,
-            apart_bytes=min(apart, cost.compulsory.read_bytes),
-            starts=math.ceil(max(1.0, len(outputs) / _TENSORS_A_START)) if foreach else 1.0,
-        ),
+    main = Pass(
+        code=CODE[code],
+        elements=elements,
+        instructions=instructions,
+        doubles=_doubles(cost, elements),
+        blocks=elements / held,
+        read_bytes=cost.compulsory.read_bytes,
+        write_bytes=cost.compulsory.write_bytes,
+        waste_bytes=waste,
+        sector_bytes=sectors,
+        apart_bytes=min(apart, cost.compulsory.read_bytes),
+        starts=math.ceil(max(1.0, len(outputs) / _TENSORS_A_START)) if foreach else 1.0,
+    )
+    if op.name == _ROLL:
+        main = _rolled(main, op, out)
+    if op.name in _CLONED:
+        return passes.flat(_COUNT, main, _cloned(out))
+    return passes.flat(_COUNT, main)
+
+
+def _rolled(main: Pass, op: Op, out: TensorSpec) -> Pass:
+    """One dimension after the other, each element's place found by two divisions of 64 bits."""
+    times = float(op.attrs.get("dims", 1))
+    return main._replace(
+        elements=main.elements * times,
+        instructions=2.0 * programs()["long_division"],
+        blocks=main.blocks * times,
+        inner_bytes=2.0 * out.nbytes * (times - 1.0),
+        inner_size_bytes=out.nbytes,
+        starts=times,
+    )
+
+
+def _cloned(out: TensorSpec) -> Pass:
+    """The copy that is then changed in place."""
+    size = out.nbytes
+    return Pass(
+        code=CODE["vectorized"],
+        elements=float(out.elements),
+        blocks=out.elements / (_BLOCKS * _BLOCK_ELEMENTS),
+        inner_bytes=2.0 * size,
+        inner_size_bytes=size,
     )
 
 
@@ -104,4 +135,4 @@ def programs() -> dict[str, float]:
     return {name.partition(".")[2]: gpu(name) for name in gpu.values if name.startswith("function.")}
 
 
-MECHANISM = Mechanism("stream", ("gpu",), KINDS, passes.columns(1), features, passes.timer(1, "stream"))
+MECHANISM = Mechanism("stream", ("gpu",), KINDS, passes.columns(_COUNT), features, passes.timer(_COUNT, "stream"))

@@ -33,6 +33,12 @@ def alpha(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
 
 
 @recipe
+def rolled(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
+    """PyTorch rolls one dimension after the other."""
+    return {"dims": max(len(call("dims") or ()), 1)}
+
+
+@recipe
 def power(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
     """Small fixed exponents are computed by multiplications and roots."""
     exponent = call("exponent")
