@@ -21,12 +21,20 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
-from rooflab.machines.bench.experiments.bandwidth import STREAM_ROWS, StreamCase, StreamForm, stream_trial, sweep
+from rooflab.machines.bench.experiments.bandwidth import (
+    STREAM_ROWS,
+    StreamCase,
+    StreamForm,
+    fastest_forms,
+    forms_of,
+    stream_trial,
+    sweep,
+)
 from rooflab.machines.bench.experiments.peaks import peak_forms
 from rooflab.machines.bench.kernels.emit import clock_kernel, stream_kernel
 from rooflab.machines.bench.kernels.jit import compile_kernels, host_features, host_target
@@ -57,7 +65,7 @@ class Case:
         row: rooflab's row; None for the fp64 FMA peak.
         likwid: its test per instruction set.
         nbytes: working set of all threads together.
-        bound: what the ratio must reach: "median ≥ 1.00" or "lower end ≥ 0.97".
+        bound: what the ratio must reach: "median ≥ 1.00", "median ≥ 0.98" or "lower end ≥ 0.97".
     """
 
     name: str
@@ -83,6 +91,12 @@ def cases(l3_bytes: int | None, threads: int, dram_bytes: int = 400 * MB) -> lis
         Case("L2 read, 256 kB, core", READ, likwid_tests("load"), 256 * KB, 1, median),
         Case("fp64 FMA, core", None, fma, 16 * KB, 1, median),
     ]
+    for name, size in (("L1", 16 * KB), ("L2", 256 * KB), *((("L3", l3_bytes),) if l3_bytes else ())):
+        for kind, row, tests in (
+            ("copy", ROWS["copy"], likwid_tests("copy")),
+            ("store", ROWS["write"], likwid_tests("store")),
+        ):
+            listed.append(Case(f"{name} {kind}, {size // KB} kB, core", row, tests, size, 1, "median ≥ 0.98"))
     if l3_bytes:
         kilobytes = l3_bytes // KB
         listed.append(Case(f"L3 read, {kilobytes} kB, core", READ, likwid_tests("load"), kilobytes * KB, 1, lower))
@@ -157,6 +171,16 @@ class Ours:
     cpus: tuple[int, ...]
     forms: dict[StreamRow, list[StreamForm]]
     peaks: list[Trial]
+    chosen: dict[str, list[StreamForm]] = field(default_factory=dict)
+
+    def finalists(self, case: Case) -> list[StreamForm]:
+        """The two ways to write the loop that a pilot before the first round found fastest."""
+        assert case.row is not None
+        if case.name not in self.chosen:
+            size = case.nbytes // case.threads
+            tried = fastest_forms(self.bench, self.arenas, self.forms[case.row], self.cpus[0], size, best=2)
+            self.chosen[case.name] = tried[case.row]
+        return self.chosen[case.name]
 
     def rate(self, case: Case, run_s: float = RUN_S) -> tuple[float, float]:
         """Best over register widths: per second, and the clock measured around it."""
@@ -175,7 +199,7 @@ class Ours:
                     run_s,
                     key=form,
                 )
-                for form in self.forms[case.row]
+                for form in self.finalists(case)
             ]
         found = self.bench.interleave(trials, 1, arena)
         best = max(found.values(), key=lambda samples: samples.series.best)
@@ -206,7 +230,7 @@ def compare(ours: Ours, case: Case, peers: dict[str, Callable[[Case], float | No
         ratios = [a / b for a, b in zip(mine, theirs, strict=True)]
         low, high = interval(ratios, np.random.default_rng(0))
         median = float(np.median(ratios))
-        met = median >= 1.0 if case.bound.startswith("median") else low >= 0.97
+        met = (median if case.bound.startswith("median") else low) >= float(case.bound.rpartition(" ")[2])
         unit = "GFLOP/s" if case.row is None else "GB/s"
         figures = f"rooflab {np.median(mine) / 1e9:8.2f}  {name} {np.median(theirs) / 1e9:8.2f} {unit}"
         print(
@@ -214,7 +238,9 @@ def compare(ours: Ours, case: Case, peers: dict[str, Callable[[Case], float | No
             f" {median:.3f} [{low:.3f}, {high:.3f}]  {case.bound}: {'yes' if met else 'NO'}  ({len(mine)} pairs)",
             flush=True,
         )
-        if case.name.startswith(("L1", "fp64")) and name == "likwid-bench":
+        for form in ours.chosen.get(case.name, [])[:1]:
+            print(f"{'':32s} {form.name}", flush=True)
+        if case.name.startswith(("L1 read", "fp64")) and name == "likwid-bench":
             share(ours, case)
 
 
@@ -237,9 +263,11 @@ def prepared(pinned: PinnedThreads, cpus: tuple[int, ...], dram_bytes: int) -> O
     """Kernels compiled, memory touched."""
     features = host_features()
     simds = host_simds(features)[:2]
-    forms = {row: [StreamForm(row, simd) for simd in simds] for row in STREAM_ROWS}
+    forms = {row: forms_of(row, simds) for row in STREAM_ROWS}
     peaks = [one for one in peak_forms(simds, features, host_target()) if one.row.name == "fma fp64"]
-    emitted = [stream_kernel(form.symbol, form.row, form.simd) for each in forms.values() for form in each]
+    emitted = [
+        stream_kernel(form.symbol, form.row, form.simd, form.variant) for each in forms.values() for form in each
+    ]
     kernels = compile_kernels([*emitted, *(one.emitted for one in peaks), clock_kernel()])
     arenas = ThreadArenas.touched(pinned, dict.fromkeys(cpus, dram_bytes))
     bench = Bench(pinned, kernels, np.random.default_rng())
@@ -261,7 +289,7 @@ def found_l3(ours: Ours) -> int | None:
     """A working set on the L3's plateau when all cores stream, all of them together; None without one."""
     caches = reported_caches(detect(gpus=False), ours.cpus)
     sizes = sizes_to_sweep(DEFAULT, caches, ours.cpus, None)
-    form = ours.forms[READ][-1]
+    form = ours.forms[READ][0]
     sweeps = [
         sweep(ours.bench, ours.arenas, form, sizes.core, cpus, "core", 3, 0.006, 10.0)
         for cpus in (ours.cpus[:1], ours.cpus)

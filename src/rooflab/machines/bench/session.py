@@ -19,6 +19,7 @@ from rooflab.machines.bench.experiments.bandwidth import (
     StreamCase,
     StreamForm,
     fastest_forms,
+    forms_of,
     scaling,
     stream_trial,
     sweep,
@@ -54,6 +55,8 @@ Progress = Callable[[str, float, float], None]
 # Register widths worth trying: narrower ones than the two widest never win.
 _WIDTHS = 2
 _L1_PILOT_BYTES = 16 * 1024
+# How many ways to write a loop are measured whole, of those that a pilot has tried at each level.
+_FINALISTS = 2
 # How often the working sets of a cache that the system reports, but no curve shows, are measured again.
 _SECOND_LOOKS = 2
 
@@ -81,9 +84,16 @@ class Session:
             scopes["all"] = self.cpus
         return scopes
 
-    def form(self, row: StreamRow, working_set: int = _L1_PILOT_BYTES) -> StreamForm:
-        """The fastest register width for `row` at `working_set`."""
-        return fastest_forms(self.bench, self.arenas, [row], self.simds, self.cpus[0], working_set)[row]
+    def plain(self, row: StreamRow, working_set: int = _L1_PILOT_BYTES) -> StreamForm:
+        """The fastest register width for the plain loop of `row` at `working_set`."""
+        forms = [StreamForm(row, simd) for simd in self.simds]
+        return fastest_forms(self.bench, self.arenas, forms, self.cpus[0], working_set)[row][0]
+
+    def fastest(
+        self, forms: list[StreamForm], level: MeasuredLevel, rounds: int, best: int = 1
+    ) -> dict[StreamRow, list[StreamForm]]:
+        """Of `forms` the `best` of each row at `level`, on the first core."""
+        return fastest_forms(self.bench, self.arenas, forms, self.cpus[0], level.core_bytes, rounds, best)
 
 
 class Stage(NamedTuple):
@@ -191,11 +201,12 @@ def _session(
     """Kernels compiled and each checked against NumPy, memory touched."""
     features, target = host_features(), host_target()
     simds = host_simds(features, target.machine, host_sve_bits())[:_WIDTHS]
-    streams = [StreamForm(row, simd) for row in (*STREAM_ROWS, STENCIL) for simd in simds]
+    streams = [form for row in STREAM_ROWS for form in forms_of(row, simds)]
+    streams += [StreamForm(STENCIL, simd) for simd in simds]
     peaks = peak_forms(simds, features, target)
     kernels = compile_kernels(
         [
-            *(stream_kernel(form.symbol, form.row, form.simd) for form in streams),
+            *(stream_kernel(form.symbol, form.row, form.simd, form.variant) for form in streams),
             *(form.emitted for form in peaks),
             clock_kernel(),
             chase_kernel(),
@@ -219,7 +230,7 @@ def _session(
 
 def _sweep(session: Session) -> None:
     findings, plan = session.findings, session.findings.plan
-    form = session.form(READ)
+    form = session.plain(READ)
     for scope, cpus in session.scopes.items():
         if scope == "all" and not plan.all_sweep:
             continue
@@ -257,7 +268,7 @@ def _latency(session: Session) -> None:
     """Latency over size, which may show levels that bandwidth does not; then of each level, many times."""
     findings, plan, first = session.findings, session.findings.plan, session.cpus[0]
     arena = session.arenas.by_cpu[first]
-    form = session.form(READ)
+    form = session.plain(READ)
     findings.latency = latency.latency(
         session.bench, arena, first, findings.sizes.latency, plan.latency_rounds, plan.latency_run_s
     )
@@ -298,7 +309,7 @@ def _rates(session: Session) -> None:
         for form in _forms(session, level):
             for scope, cpus in session.scopes.items():
                 size = level.core_bytes if scope == "core" else level.all_bytes
-                case = StreamCase(form.row, scope, size, level.name, form.simd.name)
+                case = StreamCase(form.row, scope, size, level.name, form.name)
                 run_s = plan.rate_run_s if level.name == MAIN_MEMORY else plan.cached_run_s
                 tolerance = spread_bound(level.name)
                 trials.append(
@@ -310,11 +321,18 @@ def _rates(session: Session) -> None:
 
 
 def _forms(session: Session, level: MeasuredLevel) -> list[StreamForm]:
-    """What is measured at `level`: reads in every register width, the other rows in the width a pilot prefers."""
-    others = [row for row in STREAM_ROWS if row is not READ]
-    first, rounds = session.cpus[0], session.findings.plan.pilot_rounds
-    chosen = fastest_forms(session.bench, session.arenas, others, session.simds, first, level.core_bytes, rounds)
-    return [*(StreamForm(READ, simd) for simd in session.simds), *chosen.values()]
+    """What is measured at `level`: of every row the ways to write it that a pilot finds fastest there.
+
+    First the register width of the plain loop, then the other ways in that width. A quick run leaves these
+    out for main memory, where a single pass takes long and the ways differ least.
+    """
+    rounds = session.findings.plan.pilot_rounds
+    wide = session.fastest([StreamForm(row, simd) for row in STREAM_ROWS for simd in session.simds], level, rounds)
+    if level.name == MAIN_MEMORY and not session.findings.plan.memory_variants:
+        return [form for forms in wide.values() for form in forms]
+    tried = [form for row, forms in wide.items() for form in forms_of(row, [forms[0].simd])]
+    best = session.fastest(tried, level, rounds, 1 if level.name == MAIN_MEMORY else _FINALISTS)
+    return [form for row in STREAM_ROWS for form in best[row]]
 
 
 def _peaks(session: Session) -> None:
@@ -335,18 +353,20 @@ def _cores(session: Session) -> None:
     findings, bench, arenas, cpus = session.findings, session.bench, session.arenas, session.cpus
     first, size = cpus[0], findings.sizes.every[-1]
     if len(cpus) > 1:
-        form = session.form(READ, size)
+        form = session.plain(READ, size)
         findings.scaling = scaling(bench, arenas, form, size, cpus, findings.plan.together_rounds, 0.02)
         findings.core_to_core = latency.core_to_core(
             bench, arenas.by_cpu[first], cpus, findings.plan.hand_over_runs
         )
-        streams = [arenas.stream_job(cpu, bench.kernels[form.symbol], 1, size) for cpu in cpus[1:]]
+        streams = [
+            arenas.stream_job(cpu, bench.kernels[form.symbol], 1, size, form.variant.places) for cpu in cpus[1:]
+        ]
         chased = size
         findings.loaded = latency.loaded_latency(
             bench, arenas.by_cpu[first], first, chased, streams, findings.plan.together_rounds, 0.02
         )
     last = max((cache.capacity_bytes or 0 for cache in findings.reported), default=0)
-    reading = session.form(READ, size)
+    reading = session.plain(READ, size)
     findings.remote = measure_remote(bench, findings.host, cpus, reading, last, findings.sizes.core[-1])
 
 
@@ -355,7 +375,7 @@ def _known_kernels(session: Session) -> None:
     size, rounds = findings.sizes.every[-1], findings.plan.known_rounds
     triad_row = next(row for row in STREAM_ROWS if row.name == "triad")
     findings.known_kernels = [
-        known_kernels.triad(bench, arenas, session.form(triad_row, size), cpus, size, rounds),
+        known_kernels.triad(bench, arenas, session.plain(triad_row, size), cpus, size, rounds),
         known_kernels.stencil(bench, arenas, StreamForm(STENCIL, session.simds[0]), cpus, size, rounds),
         known_kernels.matmul(len(findings.host.allowed_cpus), rounds),
     ]

@@ -132,6 +132,13 @@ def test_hypervisor_that_names_a_part_of_the_l3() -> None:
     assert found["DRAM"].height == pytest.approx(12e9, rel=0.01)
 
 
+def test_a_sweep_beside_other_work_makes_no_l1_of_megabytes() -> None:
+    # Each run was cut into by another process: what is nearer than 3 MiB looks all the same.
+    steps = ((3 * MIB, 70e9), (12 * MIB, 45e9), (40 * MIB, 30e9), (math.inf, 12e9))
+    found = by_name(named_plateaus(LARGE_SIZES, curve(steps, LARGE_SIZES), REPORTED))
+    assert not {"L1", "L2"} & set(found)
+
+
 def test_step_of_the_tlb_inside_the_l3() -> None:
     # From 6 MiB on each page costs a walk, but the L3 goes on to 32 MiB: roof of the first, end of the second.
     steps = (*ZEN3[:2], (6 * MIB, 62e9), (32 * MIB, 45e9), ZEN3[3])

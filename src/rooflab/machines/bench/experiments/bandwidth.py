@@ -2,42 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rooflab.machines.bench.kernels.rows import READ, STORES, StreamRow
 from rooflab.machines.bench.kernels.simd import Simd
+from rooflab.machines.bench.kernels.variants import PLAIN, Variant, variants
 from rooflab.machines.bench.run.thread_arenas import ThreadArenas
 from rooflab.machines.bench.run.trials import Bench, Samples, Trial
 from rooflab.types.machine import Scope
 
 STREAM_ROWS = (READ, *STORES)
-_PILOT_RUN_S = 0.003
+_PILOT_RUN_S = 0.001
+# A form this far behind the best of its row after one short run is not tried again.
+_MAY_WIN = 0.85
 _PILOT_ROUNDS = 3
 
 
 @dataclass(frozen=True)
 class StreamForm:
-    """A row compiled for one register width."""
+    """A row compiled for one register width, its loop written in one way."""
 
     row: StreamRow
     simd: Simd
+    variant: Variant = PLAIN
 
     @property
     def symbol(self) -> str:
         """The kernel's name in the compiled module."""
-        return f"{self.row.name.replace(' ', '_')}_{self.simd.bits}"
+        return f"{self.row.name.replace(' ', '_')}_{self.simd.bits}{self.variant.symbol}"
+
+    @property
+    def name(self) -> str:
+        """How the loop is written: "AVX2, plain"."""
+        return f"{self.simd.name}, {self.variant.name}"
 
 
 @dataclass(frozen=True)
 class StreamCase:
-    """One measurement: a row at a working set per core, on one core or all; `simd` is the registers' name."""
+    """One measurement: a row at a working set per core, on one core or all; `form` is how its loop is written."""
 
     row: StreamRow
     scope: Scope
     working_set: int
     level: str | None = None
-    simd: str | None = None
+    form: str | None = None
 
 
 def stream_trial(
@@ -52,39 +61,57 @@ def stream_trial(
 ) -> Trial:
     """The trial for `case` on `cpus`: all of them stream through memory of their own."""
     kernel = bench.kernels[form.symbol]
-    streams = len(form.row.expression.streams)
-    jobs = tuple(arenas.stream_job(cpu, kernel, streams, case.working_set) for cpu in cpus)
-    per_pass = sum(job.nbytes for job in jobs) * form.row.expression.streamed_elements
+    streams, places = len(form.row.expression.streams), form.variant.places
+    jobs = tuple(arenas.stream_job(cpu, kernel, streams, case.working_set, places) for cpu in cpus)
+    per_pass = sum(job.nbytes for job in jobs) * form.row.expression.streamed_elements * places
     return Trial(key or case, jobs, per_pass, run_s, tolerance=tolerance)
+
+
+def forms_of(row: StreamRow, simds: Iterable[Simd]) -> list[StreamForm]:
+    """Every way to write `row` that is worth trying."""
+    return [StreamForm(row, simd, variant) for simd in simds for variant in variants(row, simd)]
 
 
 def fastest_forms(
     bench: Bench,
     arenas: ThreadArenas,
-    rows: Iterable[StreamRow],
-    simds: Sequence[Simd],
+    forms: Iterable[StreamForm],
     cpu: int,
     working_set: int,
     rounds: int = _PILOT_ROUNDS,
-) -> dict[StreamRow, StreamForm]:
-    """For each row the register width that streams fastest through `working_set`, by a short pilot.
+    best: int = 1,
+) -> dict[StreamRow, list[StreamForm]]:
+    """For each row those `best` of `forms` that stream fastest through `working_set`, fastest first, by trying.
 
-    The widest is not always the fastest: some cores split wide stores or clock down.
+    No table says which: some cores split wide stores or clock down, some follow two streams at once but
+    not four, some stop to prefetch at a page's end. A first round drops all that are far behind.
     """
-    rows = list(rows)
-    trials = [
-        stream_trial(bench, arenas, form, StreamCase(row, "core", working_set), (cpu,), _PILOT_RUN_S, key=form)
-        for row in rows
-        for form in (StreamForm(row, simd) for simd in simds)
-    ]
-    samples = bench.interleave(trials, rounds)
-    return {
-        row: max(
-            (form for form in samples if isinstance(form, StreamForm) and form.row == row),
-            key=lambda form: samples[form].series.best,
+    listed = list(forms)
+    at = {
+        form: Samples(
+            stream_trial(
+                bench, arenas, form, StreamCase(form.row, "core", working_set), (cpu,), _PILOT_RUN_S, key=form
+            )
         )
-        for row in rows
+        for form in listed
     }
+    bench.take(at.values(), 1)
+    for _ in range(rounds):
+        bench.again([at[form] for form in _near_the_best(at)])
+    ranked = sorted(listed, key=lambda form: at[form].series.best, reverse=True)
+    chosen: dict[StreamRow, list[StreamForm]] = {form.row: [] for form in listed}
+    for form in ranked:
+        if len(chosen[form.row]) < best:
+            chosen[form.row].append(form)
+    return chosen
+
+
+def _near_the_best(at: Mapping[StreamForm, Samples]) -> list[StreamForm]:
+    """Of each row the forms that may still turn out the fastest."""
+    best: dict[StreamRow, float] = {}
+    for form, samples in at.items():
+        best[form.row] = max(best.get(form.row, 0.0), samples.series.best)
+    return [form for form, samples in at.items() if samples.series.best >= _MAY_WIN * best[form.row]]
 
 
 def sweep(

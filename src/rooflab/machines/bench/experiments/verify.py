@@ -38,8 +38,10 @@ def verify_stream(bench: Bench, form: StreamForm, arena: Arena, cpu: int) -> Non
     kernel, row = bench.kernels[form.symbol], form.row
     nbytes = kernel.emitted.step_bytes * _ITERATIONS
     kind = NUMPY_TYPES[row.dtype]
-    count, margin = nbytes // np.dtype(kind).itemsize, 2 * LINE_BYTES
-    each = (nbytes + 4 * margin) // LINE_BYTES * LINE_BYTES
+    # With several places they follow each other, `nbytes` apart: together one window.
+    whole, margin = nbytes * form.variant.places, 2 * LINE_BYTES
+    count = whole // np.dtype(kind).itemsize
+    each = (whole + 4 * margin) // LINE_BYTES * LINE_BYTES
     streams = row.expression.streams
     data = {name: arena.view(kind, k * each, each) for k, name in enumerate(streams)}
     for array in data.values():
@@ -52,6 +54,8 @@ def verify_stream(bench: Bench, form: StreamForm, arena: Arena, cpu: int) -> Non
     addresses = [arena.address + k * each + margin for k in range(len(streams))] + [arena.address] * 3
     by_name = dict(zip(streams, addresses, strict=False))
     a, b, c = (by_name.get(name, arena.address) for name in "abc")
+    if form.variant.places > 1:
+        width = nbytes
     job = Job(cpu, kernel, _ITERATIONS, a=a, b=b, c=c, nbytes=nbytes, width=width, s=_S, t=_T)
     bench.pinned.run([job])
     if row.expression.fold:

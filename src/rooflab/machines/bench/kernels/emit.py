@@ -13,14 +13,16 @@ from rooflab.machines.bench.kernels.expression import Expression, Offset, offset
 from rooflab.machines.bench.kernels.ir import RELEASED, Body, Emitted
 from rooflab.machines.bench.kernels.rows import PeakRow, StreamRow
 from rooflab.machines.bench.kernels.simd import LLVM_TYPES, Simd
+from rooflab.machines.bench.kernels.variants import PLAIN, Variant
 
 _FOLDS: dict[type[ast.operator], str] = {ast.BitXor: "xor", ast.Add: "fadd"}
 _BINARY: dict[type[ast.operator], str] = {ast.Add: "fadd", ast.Sub: "fsub", ast.Mult: "fmul"}
 _SVE_GRANULE_BYTES = 16
+LINE_BYTES = 64
 
 
-def stream_kernel(symbol: str, row: StreamRow, simd: Simd) -> Emitted:
-    """The kernel of a streaming row in `simd` registers.
+def stream_kernel(symbol: str, row: StreamRow, simd: Simd, variant: Variant = PLAIN) -> Emitted:
+    """The kernel of a streaming row in `simd` registers, its loop written as `variant` says.
 
     The loop wraps its offset at n with a select, not a branch: a small working set would otherwise pay
     a mispredicted exit per pass.
@@ -32,17 +34,26 @@ def stream_kernel(symbol: str, row: StreamRow, simd: Simd) -> Emitted:
     scale = _vscale(entry) if simd.scalable else None
     mask = _every_lane(entry, row.dtype) if simd.scalable and row.nontemporal else None
     fold = row.expression.fold
-    sums = [f"%x{k}" for k in range(min(row.unroll, simd.registers // 2))] if fold else []
-    for unit in range(row.unroll):
-        at = _Place(loop, row, unit * nbytes, unit, scale)
+    units = max(1, round(row.unroll * variant.unroll))
+    sums = [f"%x{k}" for k in range(min(units, simd.registers // 2))] if fold else []
+    stores: list[tuple[str, str]] = []
+    for number in range(units):
+        unit, place = divmod(number, variant.places)
+        at = _Place(loop, row, unit * nbytes, unit, scale, place)
+        if variant.prefetch_bytes and unit * nbytes % LINE_BYTES == 0:
+            _prefetch(loop, row, at, variant.prefetch_bytes)
         value = scope.value(row.expression.statement.value, at)
         if fold:
-            k = unit % len(sums)
+            k = number % len(sums)
             sums[k] = loop.emit(f"{_FOLDS[fold]} {vector} {sums[k]}, {value}")
-        else:
-            pointer = at.pointer(row.expression.writes[0], Offset())
-            _store(loop, row, simd, value, pointer, mask)
-    step = loop.emit(f"mul i64 {scale}, {row.unroll}") if scale else str(row.unroll * nbytes)
+            continue
+        stores.append((value, at.pointer(row.expression.writes[0], Offset())))
+        if not variant.grouped or number == units - 1:
+            for stored, pointer in stores:
+                _store(loop, row, simd, stored, pointer, mask)
+            stores.clear()
+    moved = units // variant.places
+    step = loop.emit(f"mul i64 {scale}, {moved}") if scale else str(moved * nbytes)
     loop.do(f"%moved = add i64 %i, {step}")
     loop.do("%past = icmp uge i64 %moved, %n")
     loop.do("%i.next = select i1 %past, i64 0, i64 %moved, !unpredictable !1")
@@ -50,9 +61,17 @@ def stream_kernel(symbol: str, row: StreamRow, simd: Simd) -> Emitted:
     for k, value in enumerate(sums):
         phis.append(f"%x{k} = phi {vector} [zeroinitializer, %go], [{value}, %loop]")
         last.store_result(k, vector, value, nbytes)
-    step_bytes = row.unroll * nbytes
-    operations = row.expression.flop * row.unroll * simd.lanes(row.dtype)
+    step_bytes = moved * nbytes
+    operations = row.expression.flop * units * simd.lanes(row.dtype)
     return Emitted(symbol, entry, phis, loop, last, step_bytes, operations, len(sums))
+
+
+def _prefetch(loop: Body, row: StreamRow, at: _Place, ahead_bytes: int) -> None:
+    """Append a prefetch of each stream that is read, `ahead_bytes` behind its place: never a fault."""
+    loop.declarations.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+    for stream in sorted(set(row.expression.streams) - set(row.expression.writes)):
+        pointer = loop.emit(f"getelementptr i8, ptr {at.pointer(stream, Offset())}, i64 {ahead_bytes}")
+        loop.do(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 0, i32 3, i32 1)")
 
 
 def _store(loop: Body, row: StreamRow, simd: Simd, value: str, pointer: str, mask: str | None) -> None:
@@ -176,13 +195,14 @@ def interleaved(row: PeakRow, simd: Simd) -> Iterator[Expression]:
 
 @dataclass
 class _Place:
-    """Pointers of one unrolled unit: stream + loop offset + the unit's own place."""
+    """Pointers of one unrolled unit: stream + loop offset + the unit's own place (+ `part` × w bytes)."""
 
     body: Body
     row: StreamRow
     fixed_bytes: int
     unit: int
     scale: str | None
+    part: int = 0
 
     def pointer(self, stream: str, offset: Offset) -> str:
         element = dtype_of(self.row.dtype).bits // 8
@@ -191,6 +211,8 @@ class _Place:
             place = self._moved(place, self.body.emit(f"mul i64 {self.scale}, {self.unit}"))
         if offset.rows:
             place = self._moved(place, self.body.emit(f"mul i64 %w, {offset.rows * element}"))
+        if self.part:
+            place = self._moved(place, self.body.emit(f"mul i64 %w, {self.part}"))
         fixed = offset.elements * element + (0 if self.scale else self.fixed_bytes)
         return self._moved(place, str(fixed)) if fixed else place
 

@@ -154,7 +154,8 @@ def _assigned(
                 cost = _UNNAMED_COST * (len(capacities) - count)
                 for plateau, level in zip(plateaus, levels, strict=True):
                     distance = _distance(capacities[plateau], caches[level][1])
-                    if speedups[plateau] >= SURELY_CACHED:
+                    # Of the outermost alone: nobody is wrong by octaves about a cache of one core.
+                    if speedups[plateau] >= SURELY_CACHED and level == len(caches) - 1:
                         distance = min(distance, 0.95 * _UNNAMED_COST)
                     cost += distance
                 if cost < best[0]:

@@ -69,7 +69,7 @@ def _level(findings: Findings, place: MeasuredLevel, nearer: MeasuredLevel | Non
 
 
 def _fastest(rates: dict[StreamCase, Samples], level: str) -> dict[StreamCase, Samples]:
-    """The samples of `level`, those of the fastest register width where several were tried."""
+    """The samples of `level`, those of the fastest way to write the loop where several were tried."""
     best: dict[tuple[StreamRow, Scope], StreamCase] = {}
     for at, samples in rates.items():
         key = (at.row, at.scope)
@@ -114,6 +114,7 @@ def _bandwidth(at: StreamCase, samples: Samples, source: Source) -> Rate:
         median=series.median,
         spread=series.spread,
         runs=series.runs,
+        note=at.form,
     )
 
 

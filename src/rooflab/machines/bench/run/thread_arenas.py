@@ -12,7 +12,7 @@ from rooflab.machines.bench.run.trials import JITTER_BYTES
 # Streams of one kernel start this much further apart than their length, so that equal offsets of two
 # arrays do not fall into the same set and the same 4 KiB page offset.
 _STAGGER_BYTES = 4096 // 3 // 64 * 64
-SLACK_BYTES = 4 * (_STAGGER_BYTES + JITTER_BYTES) + 64 * 1024
+SLACK_BYTES = 8 * (_STAGGER_BYTES + JITTER_BYTES) + 64 * 1024
 
 
 @dataclass(frozen=True)
@@ -32,14 +32,17 @@ class ThreadArenas:
             future.result()
         return ThreadArenas(by_cpu)
 
-    def stream_job(self, cpu: int, kernel: Kernel, streams: int, working_set: int) -> Job:
+    def stream_job(self, cpu: int, kernel: Kernel, streams: int, working_set: int, places: int = 1) -> Job:
         """A job over `working_set` bytes of `cpu`'s arena, shared evenly by `streams` arrays; one pass.
 
-        The arrays are cut to whole loop iterations, so the job's bytes are `nbytes` × streams.
+        The arrays are cut to whole loop iterations, so the job's bytes are `nbytes` × streams × places, of
+        which the kernel goes through `places` at once, `width` bytes apart.
         """
         step = kernel.emitted.step_bytes
-        nbytes = max(step, working_set // streams // step * step)
+        nbytes = max(step, working_set // (streams * places) // step * step)
         first = self.by_cpu[cpu].address
-        starts = [first + k * (nbytes + _STAGGER_BYTES if streams > 1 else 0) for k in range(3)]
+        apart = nbytes + _STAGGER_BYTES
+        starts = [first + k * (apart if streams > 1 else 0) for k in range(3)]
         a, b, c = (start if k < streams else first for k, start in enumerate(starts))
-        return Job(cpu, kernel, nbytes // step, a=a, b=b, c=c, nbytes=nbytes)
+        width = apart if places > 1 else 0
+        return Job(cpu, kernel, nbytes // step, a=a, b=b, c=c, nbytes=nbytes, width=width)

@@ -148,6 +148,12 @@ class Bench:
                 samples = wanted[place]
                 samples.taken.append(self._sample(samples.trial, samples.passes, clocked))
 
+    def again(self, collected: Collection[Samples]) -> None:
+        """One more sample of each, in an order of its own."""
+        listed = list(collected)
+        for place in self.rng.permutation(len(listed)):
+            listed[place].taken.append(self._sample(listed[place].trial, listed[place].passes, None))
+
     def _sample(self, trial: Trial, passes: int, clocked: Arena | None) -> Sample:
         shift = int(self.rng.integers(JITTER_BYTES // LINE_BYTES)) * LINE_BYTES if trial.jitter else 0
         jobs = [_moved(job, shift, passes) for job in trial.jobs]
