@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import FrameType
 from typing import NamedTuple
 
 import numpy as np
@@ -43,6 +39,7 @@ from rooflab.machines.bench.levels.levels import (
 )
 from rooflab.machines.bench.plan import Plan, cpus_to_use, reported_caches, sizes_to_sweep
 from rooflab.machines.bench.run.background_load import background_load, cpu_time
+from rooflab.machines.bench.run.interruptible import interruptible
 from rooflab.machines.bench.run.pinned_threads import PinnedThreads
 from rooflab.machines.bench.run.thread_arenas import ThreadArenas
 from rooflab.machines.bench.run.trials import Bench, Samples, spread_bound
@@ -165,34 +162,6 @@ def run_stages(session: Session, stages: Sequence[Stage], report: Progress) -> N
                 raise
             return
         done += weight / whole
-
-
-@contextlib.contextmanager
-def interruptible() -> Iterator[Callable[[], None]]:
-    """A function that raises KeyboardInterrupt once Ctrl-C was pressed, and does nothing before.
-
-    Kernels wait for each other at barriers: an exception between two starts would leave one waiting for
-    ever. So the signal is noted, and raised between runs; a second Ctrl-C is Python's own again.
-    """
-    pressed = threading.Event()
-
-    def tick() -> None:
-        if pressed.is_set():
-            raise KeyboardInterrupt
-
-    if threading.current_thread() is not threading.main_thread():
-        yield tick
-        return
-
-    def note(number: int, frame: FrameType | None) -> None:
-        pressed.set()
-        signal.signal(signal.SIGINT, previous)
-
-    previous = signal.signal(signal.SIGINT, note)
-    try:
-        yield tick
-    finally:
-        signal.signal(signal.SIGINT, previous)
 
 
 def _session(

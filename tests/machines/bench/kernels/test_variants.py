@@ -86,6 +86,7 @@ class Slowed(Bench):
     """A bench on which a form takes the time that a table says, a little less each time it is asked."""
 
     rates: dict[str, float]
+    asked: list[str]
 
     def _calibrated(self, trial: Trial) -> int:
         return 1
