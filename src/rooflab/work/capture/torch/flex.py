@@ -281,7 +281,7 @@ def _backward(recorder: Any, func: Any, args: tuple, kwargs: Mapping[str, Any]) 
 
 
 @contextlib.contextmanager
-def _autograd() -> Iterator[None]:
+def autograd_on() -> Iterator[None]:
     """Autograd on again below autograd, for a computation of its own."""
     core: Any = torch._C
     left_out = core._dispatch_tls_local_exclude_set()
@@ -294,7 +294,7 @@ def _autograd() -> Iterator[None]:
 
 def _gradients(args: tuple) -> tuple[torch.Tensor, ...]:
     """The gradients of real tensors, by differentiating PyTorch's own plain form."""
-    with _autograd(), torch.enable_grad():
+    with autograd_on(), torch.enable_grad():
         leaves = [one.detach().requires_grad_() for one in args[:3]]
         out, lse, _ = _operators.math_attention(*leaves, args[7], args[9], args[10], args[11])
         grads = [(out, args[5]), (lse, args[6])]

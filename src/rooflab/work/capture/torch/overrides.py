@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from rooflab.work.capture.torch import decompositions, flex, recurrences, sdpa
+from rooflab.work.capture.torch import decompositions, flex, recurrences, sdpa, varlen
 from rooflab.work.capture.torch.regions import regions
 from rooflab.work.capture.torch.stand_ins import STAND_INS
 
@@ -140,7 +140,7 @@ def installed(attention: Callable[..., torch.Tensor] | None, like_gpu: bool) -> 
             if like_gpu:
                 for name, form in recurrences.FORMS.items():
                     library.impl(name, form, key)
-        with flex.installed():
+        with flex.installed(), varlen.installed():
             yield
     finally:
         library._destroy()
@@ -164,7 +164,11 @@ def _asked(recorder: Any, func: Any, args: tuple, kwargs: Mapping[str, Any]) -> 
 def instead(attention: Callable[..., torch.Tensor] | None, like_gpu: bool = True) -> dict[Any, Callable[..., Any]]:
     """Operator → what the recorder does in its place."""
     stand_ins = {**STAND_INS, **decompositions.STAND_INS, **recurrences.STAND_INS}
-    replacements: dict[Any, Callable[..., Any]] = {**stand_ins, **regions()}
+    replacements: dict[Any, Callable[..., Any]] = {
+        **stand_ins,
+        **regions(),
+        **varlen.handlers(fused=attention is not None and like_gpu),
+    }
     replacements[torch.ops.prim.device.default] = _asked
     replacements[_aten.dropout.default] = _followed(dropout)
     replacements[_aten.rms_norm.default] = _followed(rms_norm)

@@ -90,7 +90,7 @@ def _attention_backward(
     return ds @ keys * scale, shared(ds.transpose(-2, -1) @ query * scale), shared(p.transpose(-2, -1) @ grad), ds
 
 
-def _named(func: Any, args: tuple, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+def named(func: Any, args: tuple, kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments by name, with defaults."""
     by_name = {}
     for position, one in enumerate(func._schema.arguments):
@@ -102,7 +102,7 @@ def _named(func: Any, args: tuple, kwargs: Mapping[str, Any]) -> dict[str, Any]:
 def _flash(recorder: Any, func: Any, args: tuple, kwargs: Mapping[str, Any]) -> Any:
     if not _real_cpu(args[0]):
         return NotImplemented
-    one = _named(func, args, kwargs)
+    one = named(func, args, kwargs)
     out, lse = _attention(one["query"], one["key"], one["value"], None, one["is_causal"], one["scale"])
     none = torch.empty(0, dtype=torch.int64)
     result = (out, lse, none, none, one["query"].shape[2], one["key"].shape[2], none, none, none)
@@ -113,7 +113,7 @@ def _flash(recorder: Any, func: Any, args: tuple, kwargs: Mapping[str, Any]) -> 
 def _efficient(recorder: Any, func: Any, args: tuple, kwargs: Mapping[str, Any]) -> Any:
     if not _real_cpu(args[0]):
         return NotImplemented
-    one = _named(func, args, kwargs)
+    one = named(func, args, kwargs)
     out, lse = _attention(one["query"], one["key"], one["value"], one["attn_bias"], one["is_causal"], one["scale"])
     none = torch.empty(0, dtype=torch.int64)
     result = (out, lse, none, none)
@@ -122,7 +122,7 @@ def _efficient(recorder: Any, func: Any, args: tuple, kwargs: Mapping[str, Any])
 
 
 def _backward(recorder: Any, func: Any, args: tuple, kwargs: Mapping[str, Any]) -> Any:
-    one = _named(func, args, kwargs)
+    one = named(func, args, kwargs)
     efficient = "grad_out_" in one
     grad, mask = one["grad_out_" if efficient else "grad_out"], one.get("attn_bias")
     of: Any = [one["query"], one["key"], one["value"], mask]
@@ -191,7 +191,7 @@ def _convolution(recorder: Any, func: Any, args: tuple, kwargs: Mapping[str, Any
     PyTorch's own results on meta tensors are contiguous: it does not know which library would run. What follows
     would be read against its layout. (`cudnn_conv_suggest_memory_format` of ATen/native/ConvUtils.h.)
     """
-    one = _named(func, args, kwargs)
+    one = named(func, args, kwargs)
     x, weight = one["input"], one["weight"]
     layout = _CHANNELS_LAST.get(x.dim())
     if not x.is_meta or layout is None or x.dtype is torch.float64:
