@@ -195,7 +195,8 @@ def _meta(ops: ModuleType, case: dict[str, Any], real: bool) -> Any:
 def models(truth: Path, builder: str = OWN) -> Iterator[Case | LeftOut]:
     """Every model time in `truth/*.json` of models that `builder`.py makes, which is `PUBLIC` or `OWN`.
 
-    Eager; replayed as a graph; compiled (kernels only); and of public architectures the sum of the kernels.
+    Eager, on a host whose bare call is given where the file states it; replayed as a graph; compiled (kernels
+    only); and of public architectures the sum of the kernels.
     """
     for path, found, machine in _files(truth, "models"):
         if (PUBLIC if path.stem.startswith(PUBLIC) else OWN) != builder:
@@ -205,6 +206,7 @@ def models(truth: Path, builder: str = OWN) -> Iterator[Case | LeftOut]:
             yield LeftOut(path.name, f"no {builder}.py beside it, which makes its cases")
             continue
         make, card = module(code), path.stem.removeprefix(f"{PUBLIC}_")
+        host = _host(path)
         for each in found:
             train = str(each.get("mode")).startswith("train")
             name = f"{each.get('name')}{' train' if train else ''}"
@@ -213,10 +215,16 @@ def models(truth: Path, builder: str = OWN) -> Iterator[Case | LeftOut]:
                 yield LeftOut(f"{path.name}: {name}", report)
                 continue
             for table, mode, ms in _model_times(each, builder):
-                settings = {"mode": mode, "cache": "warm", "power": "burst"}
+                settings = {"mode": mode, "cache": "warm", "power": "burst", **(host if mode == "eager" else {})}
                 run = None if train else functools.partial(_run_model, make, each["name"])
                 where = f"{builder.replace('_', ' ')}, {table}, {card}"
                 yield Case(where, table, name, report, machine, ms / 1e3, settings, run)
+
+
+def _host(path: Path) -> dict[str, float]:
+    """The host's time of one bare call as a setting, where the file states it; else the host is one never seen."""
+    bare_us = _read(path).get("roofs", {}).get("eager_add_cpu_us")
+    return {"dispatch_s": bare_us * 1e-6} if bare_us else {}
 
 
 def _run_model(builder: ModuleType, name: str) -> Any:

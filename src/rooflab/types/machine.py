@@ -190,11 +190,14 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     Attributes:
         dispatch_s: host time of one call that computes nothing.
         launch_s: device time of one kernel that computes nothing, where there is a device.
+        host: what `dispatch_s` was measured on, where that need not be the host of this machine: a card in another
+            server has another.
     """
 
     framework: str
     source: Source
     version: str | None = None
+    host: str | None = None
     dispatch_s: float | None = None
     launch_s: float | None = None
     spread: float | None = None

@@ -47,15 +47,39 @@ def test_calls_on_lists_of_tensors_handle_each() -> None:
     assert many - one == pytest.approx(0.72 * 93 * 2e-6)
 
 
-def test_another_host_is_slower_or_faster_at_all_of_them() -> None:
-    """By its own bare call: the H100's host took 11.9 µs where the H200's took 14.9; a given one decides."""
-    h200, h100 = rooflab.machine("h200"), rooflab.machine("h100-sxm")
-    (there,), (here,) = times([op("matmul")], h200), times([op("matmul")], h100)
-    assert here / there == pytest.approx(11.9 / 14.9)
-    (given,) = times([op("matmul")], h200, Setting(mode="eager", dispatch_s=29.8e-6))
+def test_a_known_host_is_slower_or_faster_at_all_of_them() -> None:
+    """By its own bare call, measured with the machine or given, against the table's 14.9 µs; given decides."""
+    table = rooflab.machine("h200")
+    (there,) = times([op("matmul")], table)
+    source = Source(kind="measured", ref="here")
+    own = Runtime(framework="PyTorch", dispatch_s=7.45e-6, source=source)
+    measured = msgspec.structs.replace(table, runtimes=(own,))
+    (here,) = times([op("matmul")], measured)
+    assert here == pytest.approx(there / 2)
+    (given,) = times([op("matmul")], measured, Setting(mode="eager", dispatch_s=29.8e-6))
     assert given == pytest.approx(2 * there)
-    (knob,) = times([op("matmul")], h200, dispatch=0.5)
+    (knob,) = times([op("matmul")], table, dispatch=0.5)
     assert knob == pytest.approx(there / 2)
+
+
+def test_a_card_does_not_decide_its_host() -> None:
+    """What the catalogue has of a card was measured in one server: another host with that card is not known."""
+    for name in ("h200", "h100-sxm"):
+        machine = rooflab.machine(name)
+        assert [each.host is not None for each in machine.runtimes] == [True]
+        assert not host_dispatch.is_known([op("matmul")], machine, EAGER)
+        assert host_dispatch.is_known([op("matmul")], machine, Setting(mode="eager", dispatch_s=9e-6))
+    h200, h100 = rooflab.machine("h200"), rooflab.machine("h100-sxm")
+    assert times([op("matmul")], h200) == times([op("matmul")], h100)
+
+
+def test_a_host_that_is_not_known_is_surer_by_nothing() -> None:
+    """Spreads add as independent ones do: 0.18 from run to run, with 0.37 between hosts or 0.16 of a bare call."""
+    device = device_of(rooflab.machine("a100-sxm-80gb"))
+    unknown = host_dispatch.spread([op("matmul")], device, EAGER)
+    given = host_dispatch.spread([op("matmul")], device, Setting(mode="eager", dispatch_s=40e-6))
+    assert unknown == pytest.approx((0.18**2 + 0.37**2) ** 0.5)
+    assert given == pytest.approx((0.18**2 + 0.16**2) ** 0.5)
 
 
 def test_a_cpu_launches_nothing() -> None:

@@ -19,7 +19,7 @@ from rooflab.model.calibrate.timings import Timed
 from rooflab.model.device.constants import constants_of
 from rooflab.model.device.device import device_of
 from rooflab.model.program import op_times
-from rooflab.model.program.forecast import BAR_SIGMAS
+from rooflab.model.program.error_bars import BAR_SIGMAS
 from rooflab.model.program.op_times import PreparedRows
 from rooflab.types.calibration import Calibration, Change, Errors
 from rooflab.types.constants import Constants
@@ -233,7 +233,7 @@ def refittable(constants: Constants) -> tuple[str, ...]:
     return tuple(
         name
         for name, each in constants.values.items()
-        if each.fitted and not isinstance(each.value, list) and each.value > 0 and ".spread" not in name
+        if each.fitted and not isinstance(each.value, list) and each.value > 0 and "spread" not in name
     )
 
 

@@ -12,8 +12,9 @@ import numpy as np
 from rooflab.model import collectives
 from rooflab.model.compiler import fusion
 from rooflab.model.device.device import ASSUMED_CACHE, Device, device_of
-from rooflab.model.program import floor, host_dispatch, launch_queue, op_times, warnings
+from rooflab.model.program import error_bars, floor, host_dispatch, launch_queue, op_times, warnings
 from rooflab.model.program.attention_choice import with_kernels
+from rooflab.model.program.error_bars import Parts
 from rooflab.model.program.op_times import OpTimes, PreparedRows
 from rooflab.model.roofline import roofline
 from rooflab.model.roofline.per_operation import bound_on
@@ -23,9 +24,6 @@ from rooflab.types.report import Report, Row
 from rooflab.types.setting import Setting
 from rooflab.units import iec
 from rooflab.work import counting
-
-# Four of five measured times shall lie within the bars: 1.28 standard deviations each way of ln(time).
-BAR_SIGMAS = 1.28
 
 
 class Waits(NamedTuple):
@@ -59,14 +57,15 @@ def predict_on(report: Report, machine: Machine, setting: Setting) -> Report:
     times = op_times.predict_times(work, device)
     counts = np.array([row.op.count for row in work.rows], float)
     waits = _waits(report, work, times, device, setting, counts)
-    each = _predictions(work, times, device, counts, waits)
+    parts = _parts(report, times, device, setting, counts, waits)
+    each = _predictions(work, times, device, counts, waits, parts)
     rows = list(bounded.rows)
     for number, prediction in zip(work.index.tolist(), each, strict=True):
         rows[number] = _predicted(rows[number], prediction)
     for number, reason in lacking.items():
         rows[number] = msgspec.structs.replace(rows[number], unbound=reason)
-    whole = _whole(each, times, device, counts, waits, floor.program_floor_s(work, times, device, counts))
-    conventions = (*bounded.conventions, *_notes(device, setting))
+    whole = _whole(each, times, waits, parts, floor.program_floor_s(work, times, device, counts))
+    conventions = (*bounded.conventions, *_notes(report, device, setting))
     predicted = msgspec.structs.replace(
         bounded, rows=tuple(rows), setting=setting, prediction=None, predicted_part=None, conventions=conventions
     )
@@ -77,10 +76,10 @@ def predict_on(report: Report, machine: Machine, setting: Setting) -> Report:
     return msgspec.structs.replace(predicted, warnings=warnings.warnings_for(predicted, device))
 
 
-_NOTES = ("floor: ", "caches: ", "constants: ")
+_NOTES = ("floor: ", "caches: ", "constants: ", "host: ")
 
 
-def _notes(device: Device, setting: Setting) -> list[str]:
+def _notes(report: Report, device: Device, setting: Setting) -> list[str]:
     """What the predictions take for granted, a line for each of `_NOTES` that there is something to say of."""
     notes = [floor.note(device)]
     if device.cache_name == ASSUMED_CACHE:
@@ -90,6 +89,11 @@ def _notes(device: Device, setting: Setting) -> list[str]:
         )
     if setting.constants is not None:
         notes.append(f"constants: {setting.constants.family}'s as given, not as the family's file has them")
+    if setting.mode == "eager" and not host_dispatch.is_known(report.graph.ops, device.machine, setting):
+        notes.append(
+            "host: not known, taken as one in another server with wide bars; narrower with the time of one bare "
+            "eager call on yours (--dispatch, dispatch_s)"
+        )
     return notes
 
 
@@ -156,16 +160,24 @@ def _waits(
     return Waits(queues.wait_s[:, 0], host_s)
 
 
+def _parts(
+    report: Report, times: OpTimes, device: Device, setting: Setting, counts: np.ndarray, waits: Waits
+) -> Parts:
+    return Parts(
+        host_s=waits.host_s,
+        device_s=times.kernels.time_s[:, 0] * counts,
+        host_spread=host_dispatch.spread(report.graph.ops, device, setting),
+        device_spreads=times.kernels.spread[:, 0] * device.constants.wider,
+        overlaps=device.machine.kind != "cpu",
+    )
+
+
 def _predictions(
-    work: PreparedRows, times: OpTimes, device: Device, counts: np.ndarray, waits: Waits
+    work: PreparedRows, times: OpTimes, device: Device, counts: np.ndarray, waits: Waits, parts: Parts
 ) -> list[Prediction]:
     k = times.kernels
-    device_s, floor_s = k.time_s[:, 0] * counts, times.floor_s[:, 0] * counts
-    factor = np.exp(BAR_SIGMAS * k.spread[:, 0] * device.constants.wider)
-    slack = float(np.exp(BAR_SIGMAS * device.constants("dispatch.spread")))
-    wait_s = waits.wait_s
-    low_s = np.maximum(floor_s, device_s / factor + wait_s / slack)
-    high_s = device_s * factor + wait_s * slack
+    device_s, floor_s, wait_s = parts.device_s, times.floor_s[:, 0] * counts, waits.wait_s
+    bars = error_bars.bars_of_rows(parts)
     overhead_s = k.overhead_s[:, 0] * counts + wait_s
     names = (device.near_name, device.cache_name, device.memory_name)
     link = collectives.find_link(device.machine).name if k.link_s.any() else ""
@@ -173,8 +185,8 @@ def _predictions(
         each.tolist()
         for each in (
             device_s + wait_s,
-            low_s,
-            high_s,
+            np.maximum(floor_s, bars.low_s),
+            bars.high_s,
             floor_s,
             k.compute_s[:, 0] * counts,
             k.near_s[:, 0] * counts,
@@ -213,7 +225,7 @@ def _predictions(
 
 
 def _whole(
-    rows: list[Prediction], times: OpTimes, device: Device, counts: np.ndarray, waits: Waits, floor_s: float
+    rows: list[Prediction], times: OpTimes, waits: Waits, parts: Parts, floor_s: float
 ) -> Prediction | None:
     """The program: its rows one after the other, and no faster than `floor_s`."""
     if not rows:
@@ -225,17 +237,13 @@ def _whole(
         engines[engine] = engines.get(engine, 0.0) + row.compute_s
     compute, over = sum(engines.values()), sum(row.overhead_s for row in rows)
     time_s, wait_s = max(sum(row.time_s for row in rows), floor_s), waits.wait_s.sum()
-    # Rows of one program run a few sorts of kernels: what is wrong for one of a sort is for all, so errors add.
-    errors = times.kernels.spread[:, 0] * device.constants.wider * times.kernels.time_s[:, 0] * counts
-    of_host = device.constants("dispatch.spread") * float(wait_s)
-    spread = float(np.hypot(errors.sum(), of_host)) / time_s if time_s else 0.0
-    factor = float(np.exp(BAR_SIGMAS * spread))
+    bars = error_bars.bars_of_program(parts)
     engine = max(engines, key=engines.__getitem__)
     bound, binds = roofline.verdict(compute, engine, memory, over, "host" if wait_s > over / 2 else "launch")
     return Prediction(
         time_s=time_s,
-        low_s=max(floor_s, time_s / factor),
-        high_s=time_s * factor,
+        low_s=min(time_s, max(floor_s, float(bars.low_s[0]))),
+        high_s=max(time_s, float(bars.high_s[0])),
         floor_s=floor_s,
         compute_s=compute,
         memory_s=memory,
