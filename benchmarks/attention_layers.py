@@ -95,9 +95,15 @@ def report(layer: Layer) -> Report:
     return counting.report(graph, "attention layer")
 
 
-# What is known of a kernel: whether the query heads of a group share a tile, blocks that share a unit.
+# What is known of a kernel: whether the query heads of a group share a tile, how many blocks share a unit, whether
+# the tiles were planned before the layer ran (FlashInfer's plan) or need none.
 _KERNELS: dict[str, dict[str, dict[str, Any]]] = {
-    "torch_flow": {"prefill": {"packs": 0}, "decode": {"resident": 8}},
+    "torch_flow": {"prefill": {"packs": 0, "head_sizes": (64, 128, 256)}, "decode": {"resident": 8}},
+    "flashinfer": {"prefill": {"planned": True}, "decode": {"planned": True, "resident": 4}},
+    "vllm_flashinfer_fiprefill": {"prefill": {"planned": True}},
+    "vllm_flashinfer_fidecode": {"decode": {"planned": True, "resident": 4}},
+    "triton": {"prefill": {"planned": True}, "decode": {"planned": True, "resident": 4}},
+    "vllm_flash_attn_fa2": {"prefill": {"planned": True}, "decode": {"planned": True}},
 }
 
 

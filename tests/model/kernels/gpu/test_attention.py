@@ -18,6 +18,7 @@ from rooflab.model.kernels.gpu import attention
 from rooflab.model.program import op_times
 from rooflab.model.program.op_times import OpTimes
 from rooflab.types.report import Report
+from rooflab.types.work import Graph, Op, TensorSpec
 from rooflab.work import counting
 from support.model.measured import measured, operator
 
@@ -208,3 +209,29 @@ def test_blocks_that_share_a_unit_hide_each_others_start() -> None:
     shared = msgspec.structs.replace(op, attrs={**op.attrs, "resident": 8})
     graph = msgspec.structs.replace(report.graph, ops=(shared,))
     assert seconds(counting.report(graph, "shared")) < seconds(report) / 1.5
+
+
+def masked(row_elements: int) -> float:
+    """Seconds of 64 heads of 128 × 128 under a mask whose rows are `row_elements` apart."""
+    rows = TensorSpec((4, 16, 128, 64), "bf16", 4 * 16 * 128 * 64 * 2)
+    mask = TensorSpec((4, 16, 128, 128), "bf16", 128 * 128 * 2, strides=(0, 0, row_elements, 1))
+    op = Op(
+        name="aten._scaled_dot_product_efficient_attention",
+        kind="attention",
+        inputs=(0, 0, 0, 1),
+        outputs=(0,),
+        attrs={"mask": True},
+    )
+    return seconds(counting.report(Graph(framework="torch", tensors=(rows, mask), ops=(op,)), "masked"))
+
+
+def test_a_mask_is_loaded_pair_by_pair_where_its_rows_are_not_aligned() -> None:
+    # a tile a head, one block of 128 × 128 pairs: 8 loads of 2 bytes in place of one of 16
+    pairs_s = 128 * 128 / (DEVICE.constants("attention.mask_pairs_per_clock") * DEVICE.clock_hz)
+    assert masked(130) - masked(128) == pytest.approx(7 * pairs_s, rel=0.05)
+
+
+@pytest.mark.parametrize(("size", "computed"), [(72, 96), (40, 64), (96, 96), (257, 257)])
+def test_head_sizes_between_those_of_the_kernels_are_padded(size: int, computed: int) -> None:
+    columns = _columns_of(attend(2, (4, 4), 128, 128, size))
+    assert columns["size"] == columns["values"] == computed

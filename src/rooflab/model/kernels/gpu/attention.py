@@ -36,9 +36,16 @@ COLUMNS: tuple[str, ...] = (
     "backward",
     "packs",
     "resident",
+    "mask_loads",
+    "planned",
 )
 # The place of a number format's name in this tuple is the column `format`; any other counts as the last.
 FORMATS: tuple[str, ...] = ("fp16", "bf16", "fp8", "fp32", "tf32", "fp64", "")
+
+
+# That FlashAttention has kernels for (Dao-AILab/flash-attention, csrc/flash_attn/src); longer heads stay as they are.
+_HEAD_SIZES = (32, 64, 96, 128, 192, 256)
+_VECTOR_BYTES = 16  # that one thread loads at a time
 
 
 def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | None:
@@ -48,7 +55,8 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
     cache), as is taken for an operation given by hand, 0 where PyTorch does; heads: of k and v; group: query
     heads to each; visible, longest, shortest: keys that a query sees, in the mean, at most, at least;
     slides: 1 with a window; format: of the products; packs, resident: the constants of these names where the
-    operation says that its kernel differs, -1 and 0 where it does not.
+    operation says that its kernel differs, -1 and 0 where it does not; mask_loads: see `_mask_loads`;
+    planned: 1 where the tiles of a batch were assigned before, so that no kernel does it now.
     """
     if not op.attrs.get("fused", True) or not cost.total_flop:
         return None
@@ -83,14 +91,33 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
         max(1, min(longest, window or longest)),
         max(1, min(first, window or first)),
         1.0 if window is not None and window < keys else 0.0,
-        q.shape[-1],
-        v.shape[-1],
+        _padded(q.shape[-1], op),
+        _padded(v.shape[-1], op),
         item_bytes(k),
         FORMATS.index(compute if compute in FORMATS else ""),
         float(backward),
         float(op.attrs.get("packs", -1)),
         float(op.attrs.get("resident", 0)),
+        _mask_loads(op, inputs),
+        float(op.attrs.get("planned", False)),
     )
+
+
+def _padded(size: int, op: Op) -> int:
+    """The head size that the kernel computes: its own next one, or what the operation says is padded to."""
+    sizes = op.attrs.get("head_sizes", _HEAD_SIZES)
+    return next((each for each in sizes if each >= size), size)
+
+
+def _mask_loads(op: Op, inputs: Specs) -> float:
+    """Loads for 16 bytes of a mask: one where its rows begin at multiples of them, else one an element."""
+    place = 6 if op.kind == "attention_backward" else 3
+    if not op.attrs.get("mask") or len(inputs) <= place:
+        return 0.0
+    mask = inputs[place]
+    row = mask.strides[-2] if mask.strides and len(mask.strides) > 1 else mask.shape[-1]
+    width = item_bytes(mask)
+    return 1.0 if row * width % _VECTOR_BYTES == 0 else max(1.0, _VECTOR_BYTES / width)
 
 
 def _sizes(spec: TensorSpec, layout: str) -> tuple[int, int, int]:
@@ -191,8 +218,11 @@ def _block_s(x: Columns, rows: np.ndarray, device: Device) -> np.ndarray:
     pairs = np.where(rows <= least, least, c("attention.tile_queries")) * c("attention.tile_keys")
     matrix_s = 2 * pairs * (x["size"] + x["values"]) * device.units * _flop_s(x, device)
     special_s = pairs / (c("attention.exp_per_clock") * device.clock_hz)
-    forward = c("attention.matrix_factor") * matrix_s + c("attention.exp_factor") * special_s
-    backward = c("attention.backward_factor") * matrix_s + c("attention.backward_exp_factor") * special_s
+    masked_s = x["mask_loads"] * pairs / (c("attention.mask_pairs_per_clock") * device.clock_hz)
+    forward = c("attention.matrix_factor") * matrix_s + c("attention.exp_factor") * special_s + masked_s
+    backward = (
+        c("attention.backward_factor") * matrix_s + c("attention.backward_exp_factor") * special_s + masked_s
+    )
     long = np.where(_long(x), c("attention.long_factor"), 1.0)
     return np.where(x["backward"] > 0, backward, forward) * long
 
@@ -255,7 +285,8 @@ def _kernels(x: Columns, splits: np.ndarray) -> np.ndarray:
 
 def _overhead_s(x: Columns, splits: np.ndarray, device: Device) -> np.ndarray:
     c = device.constants
-    serving = c("attention.serving_s") + c("attention.sequence_s") * x["sequences"]
+    start = np.where(x["planned"] > 0, c("attention.launch_s"), c("attention.serving_s"))
+    serving = start + c("attention.sequence_s") * x["sequences"]
     launch = np.where(x["serving"] > 0, serving, c("attention.launch_s"))
     launch = np.where(x["backward"] > 0, 3 * c("attention.launch_s"), launch)
     return (launch + np.where(splits > 1, c("attention.join_s"), 0.0)) * device.factor["overhead"]
