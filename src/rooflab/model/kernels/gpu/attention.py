@@ -43,7 +43,7 @@ COLUMNS: tuple[str, ...] = (
 FORMATS: tuple[str, ...] = ("fp16", "bf16", "fp8", "fp32", "tf32", "fp64", "")
 
 
-# That FlashAttention has kernels for (Dao-AILab/flash-attention, csrc/flash_attn/src); longer heads stay as they are.
+# That FlashAttention has kernels for (Dao-AILab/flash-attention, csrc/flash_attn/src); longer heads stay.
 _HEAD_SIZES = (32, 64, 96, 128, 192, 256)
 _VECTOR_BYTES = 16  # that one thread loads at a time
 
