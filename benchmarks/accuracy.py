@@ -95,6 +95,7 @@ def cases(truth: Path, data: Path, only: str | None) -> Iterator[Case | LeftOut]
         "gemm": lambda: kernel_tables.gemm(data),
         "quant": lambda: kernel_tables.scaling(data),
         "attention": lambda: kernel_tables.attention(data),
+        "moe": lambda: kernel_tables.experts(data),
         "allreduce": lambda: kernel_tables.all_reduce(data),
         "nccl": lambda: kernel_tables.nccl(data),
         "models": lambda: measured.models(truth),

@@ -41,9 +41,11 @@ class Program:
         self._ops: list[Op] = []
         self._storages: dict[str, int] = {}
 
-    def add(self, kind: str, inputs: dict[str, Any], out: str, dtype: str, *, to: str | None = None) -> None:
+    def add(
+        self, kind: str, inputs: dict[str, Any], out: str, dtype: str, *, to: str | None = None, **attrs: Any
+    ) -> None:
         """One operation on `inputs` (names and shapes), its result called `out`, in the format `to` if given."""
-        attrs = {"affine": False} if kind == "rms_norm" else {"to": to} if kind == "cast" else {}
+        attrs |= {"affine": False} if kind == "rms_norm" else {"to": to} if kind == "cast" else {}
         graph = by_hand.graph(kind, inputs.values(), dtype=dtype, **attrs)
         op = graph.ops[0]
         taken = tuple(self._place(name, graph.tensors[at]) for name, at in zip(inputs, op.inputs, strict=True))
@@ -52,6 +54,29 @@ class Program:
             nbytes = result.elements * number_format(to).bits / 8
             result = msgspec.structs.replace(result, dtype=number_format(to).name, nbytes=nbytes)
         self._ops.append(msgspec.structs.replace(op, inputs=taken, outputs=(self._place(out, result),)))
+
+    def add_grouped(
+        self, rows: tuple[str, int, int, str], weights: tuple[str, int, int, str], out: str, active: int
+    ) -> None:
+        """Rows (name, how many, k, format), each times one of the matrices (name, how many, n, format)."""
+        first, m, k, multiplied = rows
+        second, groups, n, stored = weights
+        bits = number_format(stored).bits
+        specs = (
+            (first, TensorSpec((m, k), multiplied, m * k * number_format(multiplied).bits / 8)),
+            (second, TensorSpec((groups, k, n), stored, groups * k * n * bits / 8, role="parameter")),
+            (out, TensorSpec((m, n), "bf16", m * n * 2.0)),
+        )
+        a, b, result = (self._place(name, spec) for name, spec in specs)
+        attrs = {"active": active, "compute": multiplied, "weight_bits": bits}
+        op = Op(name="grouped_matmul", kind="grouped_matmul", inputs=(a, b), outputs=(result,), attrs=attrs)
+        self._ops.append(op)
+
+    def add_move(self, source: str, read: tuple[int, int], out: str, written: tuple[int, int]) -> None:
+        """A kernel that only moves: it reads all of `source` and writes `out`, both bf16."""
+        specs = [TensorSpec(shape, "bf16", 2.0 * shape[0] * shape[1]) for shape in (read, written)]
+        taken, made = self._place(source, specs[0]), self._place(out, specs[1])
+        self._ops.append(Op(name="copy", kind="copy", inputs=(taken,), outputs=(made,)))
 
     def _place(self, name: str, spec: TensorSpec) -> int:
         storage = self._storages.setdefault(name, len(self._storages))
@@ -143,9 +168,9 @@ def write_scaled(program: Program, m: int, k: int) -> None:
     program.add("copy", {"x": (m, k)}, "q", "bf16", to="fp8")
 
 
-def scale_rows(program: Program, m: int, k: int, to: str) -> None:
+def scale_rows(program: Program, m: int, k: int, to: str, source: str = "x", out: str = "q") -> None:
     """One kernel that finds each row's scale and writes the row in `to`: what a norm without weights does."""
-    program.add("rms_norm", {"x": (m, k)}, "q", "bf16", to=to)
+    program.add("rms_norm", {source: (m, k)}, out, "bf16", to=to)
 
 
 def quantize(engine: str, m: int, k: int) -> Run:

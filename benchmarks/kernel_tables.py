@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import attention_layers
 import engine_tables
+import expert_tables
 from measured import Case, LeftOut
 
 import rooflab
@@ -88,6 +89,11 @@ def all_reduce(data: Path) -> Iterator[Case | LeftOut]:
     return _cases(data, "allreduce")
 
 
+def experts(data: Path) -> Iterator[Case | LeftOut]:
+    """The layers of experts of `data/*.csv`."""
+    return _cases(data, "moe")
+
+
 def unread(data: Path) -> Iterator[LeftOut]:
     """The files of `data` that are none of these tables, or have no rows."""
     for path in sorted(data.glob("*.csv")):
@@ -151,6 +157,20 @@ def _scaling(row: dict[str, str]) -> _Row:
     m, k = _whole(row, "m"), _whole(row, "k")
     run = make(row["framework"].lower(), m, k)
     return _Row(row["op_name"], f"{m}x{k}", run.report, run.settings, "", run.times)
+
+
+def _experts(row: dict[str, str]) -> _Row:
+    names = ("num_tokens", "hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size")
+    sizes = [_whole(row, name) for name in names]
+    gated = "nongated" not in row["kernel_source"]
+    tokens, hidden, inner, chosen, experts, tensor_ranks, expert_ranks = sizes
+    layer = expert_tables.Layer(
+        tokens, hidden, inner, chosen, experts, tensor_ranks, expert_ranks, row["distribution"], gated
+    )
+    run = expert_tables.experts(row["framework"].lower(), row["moe_dtype"], layer)
+    name = "/".join(map(str, (*sizes, row["distribution"])))
+    apart = "" if row["moe_dtype"] == "bfloat16" else f", {row['moe_dtype']}"
+    return _Row("experts", name, run.report, run.settings, apart, run.times)
 
 
 def _attention(row: dict[str, str]) -> _Row:
@@ -220,6 +240,7 @@ _LAYOUTS = {
     "scaling": _Layout(frozenset(("op_name", "quant_dtype", "m", "k")), _scaling),
     "gemm": _Layout(frozenset(("gemm_dtype", "m", "n", "k")), _gemm),
     "attention": _Layout(frozenset(("op_name", "batch_size", "isl", "num_heads")), _attention),
+    "moe": _Layout(frozenset(("moe_dtype", "num_tokens", "num_experts")), _experts),
     "allreduce": _Layout(frozenset(("allreduce_dtype", "num_gpus", "message_size")), _engine_all_reduce),
     "nccl": _Layout(frozenset(("op_name", "nccl_dtype", "num_gpus", "message_size")), _nccl),
 }

@@ -9,6 +9,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
 import engine_tables
+import expert_tables
 
 
 def kinds(engine: str, word: str) -> list[str]:
@@ -71,3 +72,40 @@ def test_layers_take_what_engines_were_measured_to_take(card, engine, word, size
 def test_an_unknown_number_format_names_the_known_ones() -> None:
     with pytest.raises(ValueError, match="gemm_dtype 'w9a9': what it multiplies is not known; known: bf16, fp8"):
         engine_tables.linear("vllm", "w9a9", (1, 1, 1))
+
+
+def test_the_load_of_the_busiest_rank() -> None:
+    # 96 tokens, 8 of 256 experts each, over 8 ranks: balanced 96 rows for 32 experts
+    layer = expert_tables.Layer(96, 4096, 2048, 8, 256, 1, 8, "balanced")
+    assert expert_tables.load(layer) == (96, 32)
+    skewed = expert_tables.load(layer._replace(distribution="power_law_1.2"))
+    assert skewed[0] > 96
+    assert skewed[1] <= 32
+    # One rank has every row whatever the draw; two tokens meet at most 16 experts.
+    few, met = expert_tables.load(layer._replace(tokens=2, expert_ranks=1, distribution="power_law_1.01"))
+    assert few == 16
+    assert 8 <= met <= 16
+
+
+def test_the_kernels_of_a_layer_of_experts() -> None:
+    layer = expert_tables.Layer(64, 512, 256, 2, 8, 2, 4, "balanced")
+    run = expert_tables.experts("trtllm", "fp8", layer)
+    products = [row for row in run.report.rows if row.op.kind == "grouped_matmul"]
+    # 32 rows meet 2 experts of the rank: 512 to 2 x 128, then 128 to 512; a multiply-add is 2 FLOP
+    assert [row.flop for row in products] == [2 * 32 * 512 * 256, 2 * 32 * 128 * 512]
+    assert products[0].cost.compulsory.read_bytes == 32 * 512 + 2 * 512 * 256
+    with pytest.raises(ValueError, match="moe_dtype 'w9a9': what it multiplies is not known; known: bfloat16"):
+        expert_tables.experts("vllm", "w9a9", layer)
+
+
+@pytest.mark.parametrize(
+    ("word", "layer", "measured_s"),
+    [
+        ("fp8", expert_tables.Layer(4096, 5120, 8192, 1, 128, 1, 1, "balanced"), 5.920e-3),
+        ("bfloat16", expert_tables.Layer(512, 4096, 2048, 8, 256, 1, 4, "power_law_1.2"), 1.096e-3),
+    ],
+)
+def test_layers_of_experts_take_what_was_measured(word, layer, measured_s) -> None:
+    # ai-dynamo/aiconfigurator 095f58a5 (Apache-2.0): TensorRT-LLM, H100
+    run = expert_tables.experts("trtllm", word, layer)
+    assert run.report.on("h100-sxm", **run.settings).time_s == pytest.approx(measured_s, rel=0.2)

@@ -1,0 +1,107 @@
+"""What serving engines ran for each row of their tables of mixtures of experts, as graphs written by hand.
+
+Tokens are routed to experts, gathered by expert, multiplied twice with an activation between, and added up again.
+How many rows the rank that is timed gets, and how many of its experts they meet, follows from how the maker of the
+tables drew the load: see `load`.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple
+
+import numpy as np
+from engine_tables import GRAPH, Program, Run, scale_rows
+
+# Format of the activations in the products, that of the weights, and whether each row is scaled before.
+FORMATS = {
+    "bfloat16": ("bf16", "bf16", False),
+    "fp8": ("fp8", "fp8", True),
+    "fp8_block": ("fp8", "fp8", True),
+    "int4_wo": ("bf16", "int4", False),
+    "w4a16_mxfp4": ("bf16", "int4", False),
+    "w4a8_mxfp4_mxfp8": ("fp8", "fp4", True),
+}
+_DRAWS = 64
+
+
+class Layer(NamedTuple):
+    """A layer of experts: tokens that reach the group of ranks, sizes, how it is split over ranks."""
+
+    tokens: int
+    hidden: int
+    inner: int
+    chosen: int
+    experts: int
+    tensor_ranks: int
+    expert_ranks: int
+    distribution: str
+    gated: bool = True  # two matrices lead to the inner size, one of them to a gate
+
+
+@functools.cache
+def load(layer: Layer) -> tuple[int, int]:
+    """Rows of the busiest rank, and how many of its experts get any: the mean of some draws.
+
+    "power_law_A": each expert's share is drawn from x^-A between 1 and 0.8 of the tokens (between 0.01 and 2
+    where there are fewer rows than experts), as aiconfigurator's collector does; the rank with most is timed.
+    """
+    rows, ranks = layer.tokens * layer.chosen, layer.expert_ranks
+    here = max(layer.experts // ranks, 1)
+    if layer.distribution == "balanced":
+        mine = max(round(rows / ranks), 1)
+        return mine, min(mine, here)
+    alpha = float(layer.distribution.rpartition("_")[2])
+    low, high = (1.0, layer.tokens * 0.8) if rows > layer.experts else (0.01, 2.0)
+    drawn = np.random.default_rng(0).random((_DRAWS, layer.experts))
+    shares = ((high ** (1 - alpha) - low ** (1 - alpha)) * drawn + low ** (1 - alpha)) ** (1 / (1 - alpha))
+    wanted = shares / shares.sum(axis=1, keepdims=True) * rows
+    whole = np.floor(wanted)
+    # What rounding down leaves goes to the largest remainders, so that every row has an expert.
+    places = np.argsort(np.argsort(whole - wanted, axis=1), axis=1)
+    each = (whole + (places < rows - whole.sum(axis=1, keepdims=True))).reshape(_DRAWS, ranks, -1)
+    busiest = each[np.arange(_DRAWS), each.sum(axis=2).argmax(axis=1)]
+    mine = max(round(float(busiest.sum(axis=1).mean())), 1)
+    return mine, min(max(round(float((busiest > 0).sum(axis=1).mean())), 1), mine)
+
+
+def experts(engine: str, word: str, layer: Layer) -> Run:
+    """The layer as `engine` runs it in the number format that `word` names."""
+    if word not in FORMATS:
+        raise ValueError(f"moe_dtype {word!r}: what it multiplies is not known; known: {', '.join(FORMATS)}")
+    multiplied, stored, scaled = FORMATS[word]
+    rows, active = load(layer)
+    hidden, inner = layer.hidden, max(layer.inner // layer.tensor_ranks, 1)
+    here = max(layer.experts // layer.expert_ranks, 1)
+    program = Program()
+    _route(program, layer)
+    if engine == "trtllm":  # the others' products gather their rows themselves
+        program.add("embedding", {"x": (layer.tokens, hidden), "places": (rows,)}, "sorted", "bf16")
+    for source, weights, k, n in (
+        ("sorted", "up", hidden, (1 + layer.gated) * inner),
+        ("active", "down", inner, hidden),
+    ):
+        if scaled:
+            scale_rows(program, rows, k, multiplied, source, f"{source} scaled")
+        first = f"{source} scaled" if scaled else source
+        program.add_grouped((first, rows, k, multiplied), (weights, here, n, stored), f"{weights} out", active)
+        if weights == "up":
+            if layer.gated:
+                program.add("mul", {"up out": (rows, inner), "gate": (rows, inner)}, "active", "bf16")
+            else:
+                program.add("relu", {"up out": (rows, inner)}, "active", "bf16")
+    _gather(program, layer, rows)
+    return Run(program.report(f"{word} experts"), 1, GRAPH)
+
+
+def _route(program: Program, layer: Layer) -> None:
+    """The chosen experts of each token, and where each row goes: scores, then counts and places."""
+    rows = layer.tokens * layer.chosen
+    program.add("softmax", {"scores": (layer.tokens, layer.experts)}, "weights", "fp32")
+    program.add("copy", {"chosen": (rows,)}, "counts", "int32")
+    program.add("copy", {"counts": (rows,)}, "places", "int32")
+
+
+def _gather(program: Program, layer: Layer, rows: int) -> None:
+    """Each token's rows added up; a token without any here is zero."""
+    program.add_move("down out", (rows, layer.hidden), "out", (layer.tokens, layer.hidden))
