@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from rooflab.work.capture.torch import decompositions, flex, recurrences, sdpa, varlen
+from rooflab.work.capture.torch import decompositions, flex, ranks, recurrences, sdpa, varlen
 from rooflab.work.capture.torch.regions import regions
 from rooflab.work.capture.torch.stand_ins import STAND_INS
 
@@ -170,6 +170,8 @@ def instead(attention: Callable[..., torch.Tensor] | None, like_gpu: bool = True
         **varlen.handlers(fused=attention is not None and like_gpu),
     }
     replacements[torch.ops.prim.device.default] = _asked
+    if torch.distributed.is_available():
+        replacements[torch.ops.c10d.allreduce_.default] = ranks.all_reduced
     replacements[_aten.dropout.default] = _followed(dropout)
     replacements[_aten.rms_norm.default] = _followed(rms_norm)
     replacements[_aten._safe_softmax.default] = _followed(safe_softmax)

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from rooflab.work.capture.torch.ranks import group_size
 from rooflab.work.capture.torch.sdpa import call_of, kernels
 
 Call = Callable[[str], Any]
@@ -418,8 +419,16 @@ def bernoulli(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
 def ranks(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
     """Ranks of the group that exchanges."""
     size = call("group_size")
-    if size is None:
-        from torch._C._distributed_c10d import _resolve_process_group
+    return {"ranks": group_size(call("group_name")) if size is None else int(size)}
 
-        size = _resolve_process_group(call("group_name")).size()
-    return {"ranks": int(size)}
+
+@recipe
+def c10d(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
+    """Ranks of the group, the tensors written to (`into`), and whether the call returns before it is done."""
+    into = attrs.pop("into", None)  # type: ignore[attr-defined]
+    waits = call("async_op") is False
+    return {
+        "ranks": group_size(call("process_group")),
+        "asynchronous": not waits,
+        "more_outputs": None if into is None else call(into),
+    }

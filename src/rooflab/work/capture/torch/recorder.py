@@ -134,6 +134,7 @@ class Recorder(TorchDispatchMode):
                 inputs = list(attrs.pop("inputs", inputs))[: attrs.pop("first_inputs", None)]
                 outputs = outputs[: attrs.pop("first_outputs", None)]
                 take(attrs.pop("more", None), inputs)
+                take(attrs.pop("more_outputs", None), outputs)
             attrs = self._attrs.setdefault(tuple(attrs.items()), attrs)
         if self._like_gpu and kind in precision.KINDS and inputs and "compute" not in attrs:
             attrs = self._in_tf32(kind, inputs[0], attrs)

@@ -16,7 +16,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from rooflab.types.work import Graph
-from rooflab.work.capture.torch import autocast, failures, overrides, training
+from rooflab.work.capture.torch import autocast, failures, overrides, ranks, training
 from rooflab.work.capture.torch.exported import followed, is_exported
 from rooflab.work.capture.torch.places import ModuleStack, modules_of, paths
 from rooflab.work.capture.torch.recorder import Recorder
@@ -66,16 +66,21 @@ def run(
                 raise failures.stopped(fn, recorder.modules.failed, error) from error
         return recorder
 
+    hooks = ranks.hooked(modules)
+    if hooks is not None:
+        ranks.settle(modules)
     tensors = itertools.chain(inputs.values(), *(module.parameters() for module in modules.values()))
+    how = training.backward if hooks is None else training.backward_into_leaves  # hooks of leaves run there alone
     with unchanged(modules, inputs.values()), _settings(attention, device), _no_collection(), _fake(tensors):
         try:
-            recorder = record(training.backward)
+            recorder = record(how)
         except Exception as error:
             # Reentrant checkpoints refuse torch.autograd.grad.
             if "is incompatible with .grad()" not in str(error.__cause__):
                 raise
             recorder = record(training.backward_into_leaves)
-        return recorder.graph((*_conventions(fused, device, backward), *_unfused(unfused)))
+        graph = recorder.graph((*_conventions(fused, device, backward), *_unfused(unfused)))
+        return ranks.told(graph, hooks if backward else None)
 
 
 def _name(recorder: Recorder, modules: Mapping[str, nn.Module], inputs: Mapping[str, torch.Tensor]) -> None:
@@ -110,6 +115,7 @@ def _settings(attention: Callable[..., torch.Tensor] | None, device: str) -> Ite
                 stack.enter_context(sdpa_kernel([SDPBackend.MATH]))
             stack.enter_context(overrides.installed(attention, device != "cpu"))
             stack.enter_context(autocast.installed(device))
+            stack.enter_context(ranks.one_rank())
             yield
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)
