@@ -32,6 +32,7 @@ class Plan:
         all_sweep: whether the sweep is repeated with all cores.
         level_latency_runs: of the latency of each level, once the levels are known.
         hand_over_runs: of the hand-over of a line between two cores, for each pair.
+        finalists: how many ways to write a loop are measured whole at each cache, of those that a pilot tried.
         memory_variants: whether all ways to write a loop are tried at main memory too.
         disk_s: time for the disk; 0 leaves it out.
         sustained_s: time for the sustained peak; 0 leaves it out.
@@ -46,6 +47,7 @@ class Plan:
     latency_run_s: float = 0.005
     level_latency_runs: int = 9
     pilot_rounds: int = 2
+    finalists: int = 2
     memory_variants: bool = True
     rate_rounds: int = 5
     cached_run_s: float = 0.003
@@ -75,6 +77,7 @@ QUICK = Plan(
     cached_run_s=0.002,
     rate_run_s=0.005,
     pilot_rounds=1,
+    finalists=1,
     memory_variants=False,
     rate_budget_s=1.0,
     sweep_budget_s=1.0,

@@ -52,8 +52,6 @@ Progress = Callable[[str, float, float], None]
 # Register widths worth trying: narrower ones than the two widest never win.
 _WIDTHS = 2
 _L1_PILOT_BYTES = 16 * 1024
-# How many ways to write a loop are measured whole, of those that a pilot has tried at each level.
-_FINALISTS = 2
 # How often the working sets of a cache that the system reports, but no curve shows, are measured again.
 _SECOND_LOOKS = 2
 
@@ -300,7 +298,8 @@ def _forms(session: Session, level: MeasuredLevel) -> list[StreamForm]:
     if level.name == MAIN_MEMORY and not session.findings.plan.memory_variants:
         return [form for forms in wide.values() for form in forms]
     tried = [form for row, forms in wide.items() for form in forms_of(row, [forms[0].simd])]
-    best = session.fastest(tried, level, rounds, 1 if level.name == MAIN_MEMORY else _FINALISTS)
+    finalists = 1 if level.name == MAIN_MEMORY else session.findings.plan.finalists
+    best = session.fastest(tried, level, rounds, finalists)
     return [form for row in STREAM_ROWS for form in best[row]]
 
 
