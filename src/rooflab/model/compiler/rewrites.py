@@ -1,4 +1,4 @@
-"""What a compiler changes before it fuses: work done twice, attention written out, layouts, padding."""
+"""What a compiler changes before it fuses: common work, narrow weights, attention written out, padding."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from rooflab.model.compiler import dataflow
+from rooflab.model.compiler import dataflow, dequantization
 from rooflab.model.compiler.dataflow import Flow
 from rooflab.types.work import Graph, Op, TensorSpec
 from rooflab.work.formulas.cost_terms import item_bytes
@@ -31,9 +31,10 @@ class Program(NamedTuple):
 
 
 def rewrite(graph: Graph) -> Program:
-    """`graph` with equal operations done once, attention recognised, convolutions channels-last, rows padded."""
+    """`graph` rewritten: each step of the list below has its own sentence."""
     program = Program(list(graph.tensors), list(graph.ops), [])
-    for each in (eliminate_common, fuse_attention, to_channels_last, pad_products):
+    steps = (eliminate_common, fuse_dequantization, fuse_attention, to_channels_last, pad_products)
+    for each in steps:
         program = each(program)
     return program
 
@@ -118,6 +119,13 @@ def recomputed_where_used(
         if (not readers and size) or not all(reader in recomputed or fusable[reader] for reader in readers):
             recomputed.discard(number)
     return frozenset(recomputed)
+
+
+def fuse_dequantization(program: Program) -> Program:
+    """Weights in a narrow format, widened inside the product that reads them."""
+    tensors, ops, count = dequantization.fuse(program.tensors, program.ops)
+    note = f"{count} × weights are widened inside the product that reads them, as a compiler's own product does"
+    return Program(tensors, ops, [*program.notes, note] if count else program.notes)
 
 
 def fuse_attention(program: Program) -> Program:

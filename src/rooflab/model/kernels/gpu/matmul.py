@@ -32,6 +32,7 @@ _COLUMNS = (
     "k",
     "batch",
     "item_bytes",
+    "b_item_bytes",
     "out_item_bytes",
     "aligned_bytes",
     "a_along_k",
@@ -65,6 +66,8 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
         fma / out.elements,
         batch,
         item_bytes(a),
+        # Weights packed more narrowly than they are multiplied are widened after they are loaded.
+        min(float(op.attrs.get("weight_bits") or 8 * item_bytes(a)) / 8, item_bytes(a)),
         item_bytes(out),
         float(aligned),
         float(_last_is_contiguous(a)),
@@ -230,7 +233,7 @@ def _tiled(x: Columns, device: Device, rates: _Rates, tm: Number, tn: Number) ->
     blocks = np.ceil(tiles * parts / device.units)
     turns = np.ceil(blocks * (tm * tn / device.constants("matmul.unit_elements")))
     busy_s = blocks * work_s / parts
-    loaded_bytes = (across * m + down * n) * k * batch * x["item_bytes"]
+    loaded_bytes = (across * m * x["item_bytes"] + down * n * x["b_item_bytes"]) * k * batch
     cache_s = loaded_bytes * rates.reused_s + rates.once_s
     store_s = blocks * (np.minimum(tm, m) * np.minimum(tn, n)) * rates.store_s
     body_s = _beside(busy_s, cache_s, turns * chain_s / parts) + store_s

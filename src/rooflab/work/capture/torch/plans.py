@@ -10,6 +10,7 @@ import torch
 from rooflab.work import vocabulary
 from rooflab.work.capture.torch.own import Own, own
 from rooflab.work.capture.torch.recipes import RECIPES
+from rooflab.work.capture.torch.tensors import logical_shape
 
 Call = Callable[[str], Any]
 
@@ -142,7 +143,7 @@ def attributes(plan: Plan, args: tuple, kwargs: Mapping[str, Any], out: Any) -> 
     for attr, value in plan.derived:
         argument = call(value.name)
         if isinstance(value, vocabulary.Size):
-            attrs[attr] = int(argument.shape[value.dim])
+            attrs[attr] = int(logical_shape(argument)[value.dim])
         elif isinstance(value, vocabulary.Given):
             attrs[attr] = argument is not None and (isinstance(argument, torch.Tensor) or bool(argument))
         else:

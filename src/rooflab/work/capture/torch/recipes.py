@@ -15,6 +15,7 @@ import torch
 
 from rooflab.work.capture.torch.ranks import group_size
 from rooflab.work.capture.torch.sdpa import call_of, kernels
+from rooflab.work.capture.torch.tensors import logical_shape
 
 Call = Callable[[str], Any]
 Attrs = dict[str, Any]
@@ -106,8 +107,9 @@ def grouped(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
     """Multiply-adds of groups that together cover every row (or column, or inner index) once."""
     a = call("self") if call("self") is not None else call("mat_a")
     b = call("mat2") if call("mat2") is not None else call("mat_b")
-    rows = a.shape[-2] * a.shape[-1] if b.dim() == 2 else a.numel()
-    return {"fma": rows * b.shape[-1]}
+    shape = logical_shape(a)
+    rows = shape[-2] * shape[-1] if b.dim() == 2 else math.prod(shape)
+    return {"fma": rows * logical_shape(b)[-1]}
 
 
 @recipe

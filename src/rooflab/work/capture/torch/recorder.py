@@ -7,14 +7,14 @@ from typing import Any, cast
 
 import msgspec
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass_type
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from rooflab.types.work import Graph, Op, Phase, TensorSpec
 from rooflab.work.capture.torch import failures, precision
 from rooflab.work.capture.torch.places import ModuleStack, Site, line, site
 from rooflab.work.capture.torch.plans import Plan, attributes, plan
 from rooflab.work.capture.torch.recipes import RECIPES
-from rooflab.work.capture.torch.tensors import TensorTable
+from rooflab.work.capture.torch.tensors import TensorTable, wrapped
 from rooflab.work.costs import costs
 
 _graph_task = torch._C._current_graph_task_id
@@ -59,7 +59,7 @@ class Recorder(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: Any = None) -> Any:
         """Run `func` and note what it read and wrote."""
-        if types and any(map(is_traceable_wrapper_subclass_type, types)):
+        if types and any(map(wrapped, types)):
             return NotImplemented  # a tensor made of others: its own rules come first, in operators on those
         kwargs = kwargs or {}
         other = self._instead.get(func)

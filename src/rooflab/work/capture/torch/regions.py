@@ -103,6 +103,16 @@ def _stacked(one: torch.Tensor, times: int) -> torch.Tensor:
     return one.new_empty((times, *one.shape))
 
 
+def _out_dtype(recorder: Any, func: Any, args: tuple, kwargs: Mapping[str, Any]) -> Any:
+    """An operator whose result has another number format, as int8 products summed in int32."""
+    op, dtype, *rest = args
+    if not any(isinstance(one, torch.Tensor) and one.is_meta for one in rest):
+        return NotImplemented
+    result = op(*rest, **kwargs).to(dtype)
+    recorder.note(recorder.plan(op), tuple(rest), kwargs, result)
+    return result
+
+
 def regions() -> dict[Any, Callable[..., Any]]:
     """Operator → how it is followed, for those that this PyTorch has."""
     handlers = {
@@ -110,9 +120,10 @@ def regions() -> dict[Any, Callable[..., Any]]:
         "while_loop": _while,
         "scan": _scan,
         "map_impl": _map,
+        "out_dtype": _out_dtype,
         **flex.HANDLERS,
     }
-    from torch._higher_order_ops import cond, map, scan, while_loop  # noqa: F401  registers them
+    from torch._higher_order_ops import cond, map, out_dtype, scan, while_loop  # noqa: F401  registers them
 
     operators = torch.ops.higher_order
     return {getattr(operators, name): one for name, one in handlers.items() if hasattr(operators, name)}

@@ -230,6 +230,16 @@ def _ctc_backward(recorder: Any, func: Any, args: tuple, kwargs: Mapping[str, An
     return result
 
 
+def _int4(recorder: Any, func: Any, args: tuple, kwargs: Mapping[str, Any]) -> Any:
+    """A product with weights of int4, eight rows to each tile: (n / 8, k / (tiles · 16), 32, tiles / 2)."""
+    x, packed = args[0], args[1]
+    if not x.is_meta:
+        return NotImplemented
+    result = x.new_empty((x.shape[0], packed.shape[0] * 8))
+    recorder.note(recorder.plan(func), args, kwargs, result)
+    return result
+
+
 def _updated(recorder: Any, func: Any, args: tuple, kwargs: Mapping[str, Any]) -> Any:
     """A fused optimizer's step, which changes no shape."""
     if not args[0][0].is_meta:
@@ -248,6 +258,7 @@ STAND_INS: dict[Any, Callable[..., Any]] = {
     _aten._local_scalar_dense.default: _number,
     _aten.nonzero.default: _found,
     _aten._grouped_mm.default: _grouped,
+    _aten._weight_int4pack_mm.default: _int4,
     _aten.convolution.default: _convolution,
     _aten.convolution_backward.default: _convolution,
     _aten._ctc_loss.Tensor: _ctc,

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass_type
 
 from rooflab.types.work import Role, TensorSpec
 
@@ -37,8 +41,9 @@ DTYPES |= {
     for name in dir(torch)
     if name.startswith("float8_") and isinstance(getattr(torch, name), torch.dtype)
 }
-if hasattr(torch, "float4_e2m1fn_x2"):
-    DTYPES[torch.float4_e2m1fn_x2] = "fp4"
+_FP4 = getattr(torch, "float4_e2m1fn_x2", None)  # two in each byte
+if _FP4 is not None:
+    DTYPES[_FP4] = "fp4"
 
 
 class TensorTable:
@@ -91,6 +96,10 @@ class TensorTable:
 
     def say(self, tensor: torch.Tensor, role: Role, name: str | None) -> None:
         """Note what a tensor is to the program; the first word on a storage stands."""
+        if wrapped(type(tensor)):
+            for part, one in wrapped_parts(tensor).items():
+                self.say(one, role, None if name is None else f"{name}.{part}")
+            return
         if tensor.layout is not torch.strided or tensor.is_nested:
             for part in dense_parts(tensor):
                 self.say(part, role, name)
@@ -109,17 +118,53 @@ class TensorTable:
 
     def specs(self) -> tuple[TensorSpec, ...]:
         """All tensors, in the order of their numbers."""
-        layouts: dict[tuple, tuple[str, float, tuple[int, ...] | None]] = {}
+        layouts: dict[tuple, tuple[str, float, tuple[int, ...] | None, tuple[int, ...]]] = {}
         specs = []
         for address, shape, strides, dtype, _offset in self._indices:
             about = (shape, strides, dtype)
             if about not in layouts:
-                layouts[about] = (dtype_name(dtype), _touched(shape, strides, dtype), _unusual(shape, strides))
-            name, nbytes, shown = layouts[about]
+                wide, apart = _unpacked(shape, strides) if dtype is _FP4 else (shape, strides)
+                layouts[about] = (
+                    *(dtype_name(dtype), _touched(shape, strides, dtype)),
+                    *(_unusual(wide, apart), tuple(wide)),
+                )
+            name, nbytes, shown, shape = layouts[about]
             address = self._stand_for.get(address, address)
             role, title = self._role.get(address, ("activation", None))
-            specs.append(TensorSpec(tuple(shape), name, nbytes, self._storages[address], shown, role, title))
+            specs.append(TensorSpec(shape, name, nbytes, self._storages[address], shown, role, title))
         return tuple(specs)
+
+
+@functools.cache
+def wrapped(kind: type) -> bool:
+    """Whether tensors of `kind` are made of others and have rules of their own (quantised weights, DTensors)."""
+    if issubclass(kind, (FakeTensor, FunctionalTensor)):
+        return False
+    own, plain = (getattr(one, "__torch_dispatch__", None) for one in (kind, torch.Tensor))
+    return is_traceable_wrapper_subclass_type(kind) or own != plain
+
+
+def wrapped_parts(tensor: torch.Tensor) -> dict[str, torch.Tensor]:
+    """The tensors that a wrapping one is made of, by the names of its attributes."""
+    flatten = getattr(tensor, "__tensor_flatten__", None)
+    names = flatten()[0] if flatten is not None else vars(tensor)
+    parts = {name: getattr(tensor, name) for name in names}
+    return {name: one for name, one in parts.items() if isinstance(one, torch.Tensor)}
+
+
+def logical_shape(tensor: torch.Tensor) -> tuple[int, ...]:
+    """The elements of each dimension: of fp4, two lie in each byte along the dimension that is contiguous."""
+    if tensor.dtype is not _FP4:
+        return tuple(tensor.shape)
+    return _unpacked(tuple(tensor.shape), tensor.stride())[0]
+
+
+def _unpacked(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    along = next((dim for dim in reversed(range(len(shape))) if strides[dim] == 1 and shape[dim] != 1), None)
+    if along is None:
+        along = len(shape) - 1
+    wide = tuple(2 * size if dim == along else size for dim, size in enumerate(shape))
+    return wide, tuple(stride if dim == along else 2 * stride for dim, stride in enumerate(strides))
 
 
 def dense_parts(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
