@@ -78,8 +78,8 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
 
 
 def _pipe(dtype: str, nbytes: float) -> str:
-    if dtype.startswith("fp8"):
-        return "fp8"
+    if dtype.startswith(("fp8", "fp4")):
+        return "fp8"  # fp4 has kernels of the same make at a rate of its own, which the peak says
     return _PIPE.get(dtype, "int8" if nbytes <= 1 else "half")
 
 
@@ -270,7 +270,8 @@ def _beside(*terms: Number) -> np.ndarray:
 
 def _spread(x: Columns, c: Constants) -> np.ndarray:
     usual = (x["pipe"] < _NEWEST) & (x["aligned_bytes"] >= ALIGNED_BYTES)
-    return np.where(usual, c("matmul.spread"), c("matmul.spread_older"))
+    spread = np.where(usual, c("matmul.spread"), c("matmul.spread_older"))
+    return np.where(usual & (x["pipe"] == PIPES.index("fp8")), c("matmul.spread_fp8"), spread)
 
 
 MECHANISM = Mechanism("matmul", ("gpu",), ("matmul", "grouped_matmul"), _COLUMNS, features, time)
