@@ -106,7 +106,7 @@ def test_distinct_weights_take_the_time_of_the_memory(mode, cache):
     report = rooflab.analyze(Chain(64, 2048), torch.empty(4, 2048, dtype=torch.float16, device="meta"))
     on = report.on("l4", mode=mode, cache=cache)
     weights = 64 * 2048 * 2048 * 2
-    kept = device_of(on.machine).cache_bytes if cache == "warm" else 0
+    kept = device_of(on.machine).kept_bytes if cache == "warm" else 0
     assert on.prediction.floor_s >= (weights - kept) / 300e9
     assert on.prediction.floor_s <= 1.01 * weights / 300e9
     assert on.prediction.floor_s <= on.prediction.time_s
@@ -137,7 +137,7 @@ def test_a_floor_holds_what_the_cache_cannot(widths, batch, machine, cache, repe
     device = device_of(report.machine)
     distinct = dtype.itemsize * (batch * widths[0] + sum(a * b for a, b in pairs) + batch * widths[-1])
     prediction = report.prediction
-    least = (distinct - device.cache_bytes) / device.memory_bytes_per_s
+    least = (distinct - device.kept_bytes) / device.memory_bytes_per_s
     assert prediction.floor_s >= least * (1 - 1e-9)
     assert prediction.floor_s <= prediction.low_s <= prediction.time_s
 
@@ -149,3 +149,28 @@ def test_a_collective_takes_the_time_of_its_link(machine, ranks):
     # In the switch (NVLink SHARP) a rank sends its data once, round the ring 2·(n − 1)/n times.
     assert report.prediction.floor_s >= 400e6 / link.each_way_bytes_per_s
     assert report.prediction.floor_s <= 2 * 400e6 / link.each_way_bytes_per_s
+
+
+def test_caches_that_do_not_hold_each_other_s_lines_keep_what_both_hold():
+    """A Xeon 8480's 56 L2 of 2 MiB hold more than its L3 of 105 MiB: together 217 MiB, and 56 × 48 KiB of L1."""
+    device = device_of(rooflab.machine("xeon-8480"))
+    assert device.kept_bytes == 56 * (2 * 2**20 + 48 * 2**10) + 105 * 2**20
+    # Two operands and a result of 50 MiB each: more than the L3, less than both.
+    report = rooflab.op("mul", 25 * 2**20, 25 * 2**20, dtype="bf16", machine="xeon-8480", cache="warm")
+    assert report.prediction.floor_s < 0.1 * 150 * 2**20 / device.memory_bytes_per_s
+    assert device_of(rooflab.machine("h200")).kept_bytes == 60 * 2**20  # each kernel finds its L1 empty
+
+
+def test_what_nothing_reads_may_be_written_over_in_the_cache():
+    """Sixty products of the same 12 MB, each thrown away: an RTX 4090's 72 MB of L2 may hold all there is."""
+
+    def thrown(x):
+        for _ in range(60):
+            y = x * 2.0
+        return y
+
+    report = rooflab.analyze(thrown, torch.empty(3_000_000, device="meta")).on("rtx-4090", mode="graph")
+    assert report.prediction.floor_s < 2 * 12e6 / 1008e9
+    wide = rooflab.analyze(thrown, torch.empty(100_000_000, device="meta")).on("rtx-4090", mode="graph")
+    # 400 MB each: all but a cache full of each is written, and read.
+    assert wide.prediction.floor_s > 60 * (800e6 - 2 * 72 * 2**20) / 1008e9

@@ -47,6 +47,7 @@ class Device:
         memory_bytes_per_s: of the main memory, theoretical where stated (`memory_basis`), else attained.
         memory_bytes: its capacity; None where not stated.
         cache_bytes, cache_bytes_per_s: of the last cache that all units share (NVIDIA's L2).
+        kept_bytes: the most that all caches together keep from one kernel to the next, which a floor allows for.
         cache_latency_s: load to use from that last cache.
         near_bytes_per_s: of the caches nearest to the units (L1 and shared memory), all together.
         memory_name, cache_name, near_name: of these levels, as the machine calls them.
@@ -65,6 +66,7 @@ class Device:
     memory_bytes: Number | None
     cache_bytes: Number
     cache_bytes_per_s: Number
+    kept_bytes: Number
     cache_latency_s: Number
     near_bytes_per_s: Number
     memory_name: str
@@ -134,6 +136,7 @@ def device_of(
         cache_bytes_per_s=_speed(last, "device.cache_bytes_per_unit_clock", units, clock, constants, least)
         * factor["cache_bandwidth"]
         * factor["clock"],
+        kept_bytes=_kept_bytes(caches, machine, constants) * factor["cache_capacity"],
         cache_latency_s=_latency_s(last, constants) / factor["clock"],
         near_bytes_per_s=_speed(near, "device.near_bytes_per_unit_clock", units, clock, constants, least)
         * factor["cache_bandwidth"]
@@ -185,6 +188,18 @@ def _clock_hz(machine: Machine, constants: Constants) -> float:
 def _capacity(level: Level | None, machine: Machine, constants: Constants) -> float:
     whole = None if level is None else whole_capacity_bytes(level, machine)
     return whole if whole is not None else constants("device.cache_bytes")
+
+
+# What a machine that states no caches may have: Trainium 2 has 192 MiB of buffers, M2 Ultra 168 MiB of caches.
+_MOST_UNSTATED_BYTES = 256 * 2**20
+
+
+def _kept_bytes(caches: list[Level], machine: Machine, constants: Constants) -> float:
+    """The most that the caches hold from kernel to kernel: exclusive levels add, a GPU's own L1 starts empty."""
+    if not caches:
+        return _MOST_UNSTATED_BYTES * max(len(machine.parts), sum(part.count for part in machine.parts), 1)
+    kept = caches if machine.kind == "cpu" or len(caches) == 1 else caches[1:]
+    return sum(_capacity(level, machine, constants) for level in kept)
 
 
 def _latency_s(level: Level | None, constants: Constants) -> float:

@@ -24,11 +24,14 @@ class Touch(NamedTuple):
         place: the memory, the same for views of it.
         nbytes: that are read or written.
         written: whether it is written, as a whole, rather than read.
+        passing: whether nothing may ever need what is written: its memory may be given to the next operation,
+            which writes over it while it is still in the cache.
     """
 
     place: int
     nbytes: float
     written: bool
+    passing: bool = False
 
 
 def program_floor_s(work: PreparedRows, times: OpTimes, device: Device, counts: np.ndarray) -> float:
@@ -40,14 +43,14 @@ def program_floor_s(work: PreparedRows, times: OpTimes, device: Device, counts: 
     """
     floors = times.floor_s[:, 0] * counts
     sends = np.array([row.op.kind == "collective" for row in work.rows], bool)
-    nbytes = least_memory_bytes(touches(work), _first(device.cache_bytes), device.warm)
+    nbytes = least_memory_bytes(touches(work), _first(device.kept_bytes), device.warm)
     memory_s = nbytes / _first(device.memory_bytes_per_s)
     return float(max(floors[~sends].sum(), floors[sends].sum(), memory_s))
 
 
 def note(device: Device) -> str:
     """What the floor is, in one sentence."""
-    size = f"{device.cache_name} of {iec(_first(device.cache_bytes), 3)}"
+    size = f"cache of {iec(_first(device.kept_bytes), 3)}"
     filled = "as the last run left it" if device.warm else "empty at the start"
     rates = (
         "theoretical rates"
@@ -71,16 +74,35 @@ def touches(work: PreparedRows) -> list[Touch]:
         read_bytes, write_bytes = demand[:2]
         found += _within(work.graph, row.op, False, read_bytes)
         found += _within(work.graph, row.op, True, write_bytes)
-    return found
+    return _with_passing(found, work)
+
+
+def _with_passing(found: list[Touch], work: PreparedRows) -> list[Touch]:
+    """Says which writes may be of no use: of activations that nothing reads, but for what the last row leaves.
+
+    A graph does not say what its program returns.
+    """
+    roles = {_place(work.graph, index): one.role for index, one in enumerate(work.graph.tensors)}
+    wanted = {one.place for one in found if not one.written}
+    last = work.rows[-1].op.outputs if work.rows else ()
+    wanted |= {_place(work.graph, index) for index in last}
+    return [
+        one._replace(passing=one.written and one.place not in wanted and roles[one.place] == "activation")
+        for one in found
+    ]
+
+
+def _place(graph: Graph, index: int) -> int:
+    storage = graph.tensors[index].storage
+    return storage if storage >= 0 else -1 - index
 
 
 def _within(graph: Graph, op: Op, written: bool, nbytes: float) -> list[Touch]:
     """The operands of `op`, the largest cut down where they hold more than the `nbytes` that it moves."""
     places: dict[int, float] = {}
     for index in op.outputs if written else op.inputs:
-        spec = graph.tensors[index]
-        place = spec.storage if spec.storage >= 0 else -1 - index
-        places[place] = max(places.get(place, 0.0), spec.nbytes)
+        place = _place(graph, index)
+        places[place] = max(places.get(place, 0.0), graph.tensors[index].nbytes)
     beyond = sum(places.values()) - nbytes
     for place in sorted(places, key=lambda one: -places[one]):
         if beyond <= 0:
@@ -143,14 +165,18 @@ def _spans(program: list[Touch], rounds: int, repeated: bool) -> list[Span]:
     end = len(program)
     if repeated:
         for number, one in enumerate(program):
-            last[one.place] = (number - end, one)
+            if not one.passing:
+                last[one.place] = (number - end, one)
     for number, one in enumerate(program * rounds):
         before = last.get(one.place)
         if before is not None:
             begun, earlier = before
             size = min(one.nbytes, earlier.nbytes)
             spans.append(Span((begun, number, size), earlier.written, one.written))
-        last[one.place] = (number, one)
+        if one.passing:
+            spans.append(Span((number, number + 1, one.nbytes), True, True))
+        else:
+            last[one.place] = (number, one)
     if not repeated:
         # What is left in the cache at the end is of no run's time.
         left = [(begun, one) for begun, one in last.values() if one.written]

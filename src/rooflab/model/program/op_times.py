@@ -218,5 +218,5 @@ def _arithmetic(work: PreparedRows, device: Device, settings: int) -> tuple[np.n
 def _floor(work: PreparedRows, device: Device, flop_floor: np.ndarray) -> np.ndarray:
     """Theory alone: arithmetic, and the bytes that cannot have been in a cache, through memory."""
     nbytes = work.demands[:, :1] + work.demands[:, 1:2]
-    must = np.maximum(nbytes - device.cache_bytes, 0.0) if device.warm else nbytes
+    must = np.maximum(nbytes - device.kept_bytes, 0.0) if device.warm else nbytes
     return np.maximum(flop_floor, must / device.memory_bytes_per_s)
