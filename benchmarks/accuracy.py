@@ -1,13 +1,13 @@
 """Predictions against measured times: `python benchmarks/accuracy.py [--truth DIR] [--data DIR] [--only TABLE]`.
 
 For each table of measured times (operators warm and cold, GEMM, attention, NCCL, models as graph, compiled and
-eager, public models as a sum of kernels, graph and eager): median and 90th percentile of
-|predicted / measured - 1|, the share of times inside the error bars (goal 75-90 %), the median width of the bars
-(high / low, goal 1.5), their interval score, and how often a prediction or a measured time is below its
-machine's theoretical floor (goal: never). Beside it the plain roofline from datasheet peaks, and PyTorch's own RuntimeEstimator where it can
-run. A third of each table is set aside, which no constant may be fitted on: `--part` judges by that part alone, or
-by the rest; without it both stand below the tables. Last: how many constants are fitted, and how fast it predicts.
-Files, rows and cases that cannot be read or predicted are left out, each reason a line on stderr.
+eager, public models as a sum of kernels, graph and eager): median and 90th percentile of |predicted / measured -
+1|, the share of times inside the error bars (goal 75-90 %), the median width of the bars (high / low, goal 1.5),
+their interval score, and how often a prediction or a measured time is below its machine's theoretical floor (goal:
+never). Beside it the plain roofline from datasheet peaks, and PyTorch's own RuntimeEstimator where it can run. A
+third of each table is set aside, which no constant may be fitted on: `--part` judges by that part alone, or by the
+rest; without it both stand below the tables. Last: how many constants are fitted, and how fast it predicts. Files,
+rows and cases that cannot be read or predicted are left out, each reason a line on stderr.
 """
 
 from __future__ import annotations
