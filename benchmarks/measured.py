@@ -262,7 +262,8 @@ def model_report(builder: ModuleType, name: str, dtype: str, train: bool) -> Rep
         try:
             return _analyzed(made, inputs, train, name)
         except RooflabError:  # it looks at values as it runs: it is run on the CPU, for the kernels of a GPU
-            return _analyzed(*builder.build(name, "cpu", formats[dtype]), train, name)
+            made, inputs = builder.build(name, "cpu", formats[dtype])
+            return _analyzed(made, inputs, train, name)
 
 
 def _without_data(made: Any, inputs: Any) -> tuple[Any, Any]:
