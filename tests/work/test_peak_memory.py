@@ -141,3 +141,103 @@ def test_a_machine_without_a_capacity_says_so():
     held = peak_memory(graph([spec(10, 0, "parameter")], []))
     assert fits(held, unknown) is None
     assert fits_sentence(held, unknown) == "Needs 10.0 B; the memory capacity of box is not stated"
+
+
+def test_unfused_attention_by_hand_holds_its_scores():
+    """2 × 3 heads of 128 × 128 scores in fp16, 196608 B; with their softmax twice that; q, k, v 24576 B each."""
+    report = rooflab.op("attention", "2x3x128x16", dtype="fp16", fused=False)
+    assert report.memory.activations_bytes == 2 * 196608
+    assert report.memory.most_bytes == 2 * 196608 + 3 * 24576
+
+
+def test_unfused_attention_by_hand_agrees_with_the_captured_one():
+    torch = pytest.importorskip("torch")
+    q, k, v = (torch.empty(2, 3, 128, 16, dtype=torch.float16, device="meta") for _ in range(3))
+    captured = rooflab.analyze(lambda q, k, v: torch.softmax(q @ k.transpose(-1, -2), -1) @ v, q, k, v)
+    assert (
+        captured.memory.most_bytes
+        == rooflab.op("attention", "2x3x128x16", dtype="fp16", fused=False).memory.most_bytes
+    )
+
+
+def test_fewer_scores_than_results_hold_scores_and_results():
+    """One head of 8 × 8 scores in fp32, 256 B, and 8 × 64 results, 2048 B: more than the scores twice."""
+    report = rooflab.op("attention", "1x1x8x64", fused=False)
+    assert report.memory.activations_bytes == 256 + 2048
+
+
+PROGRAMS = [
+    ("attention", "2x3x128x16"),
+    ("matmul", "64x96", "96x32"),
+    ("linear", "64x96", "32x96"),
+    ("conv2d", "2x3x16x16", "8x3x3x3"),
+]
+
+
+def _captured(torch):
+    x = torch.empty(64, 96, device="meta")
+    layers = torch.nn.Sequential(torch.nn.Linear(96, 48), torch.nn.GELU(), torch.nn.Linear(48, 96)).to("meta")
+    q = torch.empty(2, 3, 128, 16, device="meta")
+    yield rooflab.analyze(layers, x, backward=True, optimizer="adamw")
+    yield rooflab.analyze(lambda q: torch.softmax(q @ q.transpose(-1, -2) * 0.25, -1) @ q, q)
+    yield rooflab.analyze(lambda x: x @ (x @ (x.T @ x)).T + (x * 2) @ x.T, x)
+
+
+@pytest.mark.parametrize("dtype", ["fp16", "fp8", "fp4", "int8"])
+def test_a_narrower_format_never_needs_more_memory(dtype):
+    torch = pytest.importorskip("torch")
+    by_hand = (rooflab.op(kind, *shapes, fused=False) for kind, *shapes in PROGRAMS[:1])
+    for report in (*by_hand, *(rooflab.op(kind, *shapes) for kind, *shapes in PROGRAMS), *_captured(torch)):
+        narrower = report.on("h200-sxm", what_if={"dtype": dtype}).memory
+        before, after = parts(report.memory), parts(narrower)
+        assert all(after.get(name, 0) <= before.get(name, 0) for name in {*before, *after}), report.name
+        assert narrower.most_bytes <= report.memory.most_bytes
+
+
+class _Layer:
+    def __init__(self, torch, tokens):
+        self.keys, self.values = (torch.empty(1, 2, tokens, 8, device="meta") for _ in range(2))
+
+
+class _Cache:
+    """As transformers keep them: layers with keys and values as attributes."""
+
+    def __init__(self, torch, tokens):
+        self.layers = [_Layer(torch, tokens) for _ in range(3)]
+        self.again = self
+
+
+@pytest.mark.parametrize("name", ["past_key_values", "cache"])
+def test_keys_and_values_in_an_object_are_a_cache(name):
+    """3 layers of keys and values of 2 heads, 10 tokens of 8 in fp32."""
+    torch = pytest.importorskip("torch")
+
+    def step(x, **kwargs):
+        for layer in kwargs[name].layers:
+            x = torch.nn.functional.scaled_dot_product_attention(x, layer.keys, layer.values)
+        return x
+
+    report = rooflab.analyze(step, torch.empty(1, 2, 1, 8, device="meta"), kwargs={name: _Cache(torch, 10)})
+    assert report.memory.kv_cache_bytes == 3 * 2 * (2 * 10 * 8 * 4)
+
+
+@pytest.mark.parametrize("kind", ["DynamicCache", "StaticCache"])
+def test_caches_of_transformers(kind):
+    """2 layers, keys and values of 3 sequences, 2 heads, 20 tokens (a static one has room for 50) of 8 in fp32."""
+    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    config = transformers.LlamaConfig(num_hidden_layers=2, num_attention_heads=2, hidden_size=16)
+    meta = torch.device("meta")
+    if kind == "StaticCache":
+        cache = transformers.StaticCache(config=config, max_cache_len=50)
+        cache.early_initialization(3, 2, 8, torch.float32, meta)
+    else:
+        cache = transformers.DynamicCache(config=config)
+        for layer in range(2):
+            cache.update(*(torch.empty(3, 2, 20, 8, device=meta) for _ in range(2)), layer)
+
+    def step(q, cache):
+        return [q @ one.keys.transpose(-1, -2) @ one.values for one in cache.layers]
+
+    report = rooflab.analyze(step, torch.empty(3, 2, 1, 8, device=meta), cache)
+    tokens = 50 if kind == "StaticCache" else 20
+    assert report.memory.kv_cache_bytes == pytest.approx(2 * 2 * (3 * 2 * tokens * 8 * 4), abs=64)  # and counters

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from typing import Literal, NamedTuple, get_args
 
+from rooflab.errors import RooflabError
 from rooflab.types.machine import Machine, is_main_memory
 from rooflab.types.report import PeakMemory
 from rooflab.types.work import Graph, TensorSpec
 from rooflab.units import si
+from rooflab.work.formulas.attention import unfused_score_bytes
 
 # Names that frameworks give to keys and values kept between calls.
 _CACHE = re.compile(r"cache|past_key|(^|[._])(past|present)[._]")
@@ -43,7 +46,8 @@ def peak_memory(graph: Graph) -> PeakMemory:
     in-place results are the storage they look at. An allocator adds its rounding and its cache.
     """
     changes: dict[int, list[tuple[Part, float]]] = {}
-    for life in _lives(graph):
+    scratch = (_Life("activations", nbytes, at, at) for at, nbytes in _scores(graph))
+    for life in itertools.chain(_lives(graph), scratch):
         changes.setdefault(life.first, []).append((life.part, life.nbytes))
         changes.setdefault(life.last + 1, []).append((life.part, -life.nbytes))
     most: dict[Part, float] = dict.fromkeys(_PARTS, 0.0)
@@ -129,6 +133,21 @@ def _lives(graph: Graph) -> Iterator[_Life]:
         else:
             kept = storage not in read and not _beside_one_that_is_read(graph, of, first_written[storage], read)
             yield _Life("activations", nbytes, first_written.get(storage, 0), end if kept else last[storage])
+
+
+def _scores(graph: Graph) -> Iterator[tuple[int, float]]:
+    """Unfused attention in one operation: its position, and the bytes that it holds beside operands and results.
+
+    Scores and their softmax while that runs, S each; then the softmax and the results R: max(2·S, S + R) in all.
+    """
+    for number, op in enumerate(graph.ops):
+        if op.kind == "attention" and op.attrs.get("fused") is False:
+            inputs, outputs = ([graph.tensors[index] for index in some] for some in (op.inputs, op.outputs))
+            try:
+                scores = unfused_score_bytes(tuple(inputs), op.attrs)
+            except (RooflabError, ValueError, IndexError):  # has no cost either, and coverage names it
+                continue
+            yield number, max(scores, 2 * scores - sum(spec.nbytes for spec in outputs))
 
 
 def _held_throughout(specs: list[TensorSpec], written_beside_attention: bool) -> Part | None:

@@ -59,12 +59,14 @@ def _narrow_products(graph: Graph, main: str, name: str) -> Graph:
         for index in _operands(op, graph, main):
             if index not in narrow:
                 spec = _as(graph.tensors[index], name)
-                if spec.role == "parameter" and readers[index] == read[index]:
+                own = spec.role == "parameter" or (spec.role == "input" and spec.storage < 0)
+                if own and readers[index] == read[index]:
                     tensors[index] = spec
                     narrow[index] = index
                 else:
                     narrow[index] = len(tensors)
-                    tensors.append(msgspec.structs.replace(spec, role="activation", storage=-1))
+                    # Made where the operand is made, in its place in memory: it needs no room of its own.
+                    tensors.append(msgspec.structs.replace(spec, role="activation", name=None))
             inputs = [narrow[index] if each == index else each for each in inputs]
         ops.append(op if tuple(inputs) == op.inputs else msgspec.structs.replace(op, inputs=tuple(inputs)))
     note = f"number format: operands of matrix products in {name}, the rest in {main}"

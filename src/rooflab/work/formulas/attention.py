@@ -89,6 +89,12 @@ def _ramp(count: int, top: int) -> int:
     return top * (top + 1) // 2 + (count - top - 1) * top
 
 
+def unfused_score_bytes(inputs: Specs, attrs: Attrs) -> float:
+    """Bytes of all scores, as an unfused kernel of these inputs and attributes stores them."""
+    q, k, v = inputs[:3]
+    return _meeting(q, k, v, attrs).square * item_bytes(q)
+
+
 @formula("attention")
 def attention(inputs: Specs, outputs: Specs, attrs: Attrs) -> Cost:
     """The cost of softmax(q·kᵀ)·v.

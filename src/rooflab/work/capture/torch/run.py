@@ -41,7 +41,7 @@ def run(
         modules, fn = {"": program}, followed(program, lambda: stack)
     else:
         modules = modules_of(fn)
-    inputs = names_of(_bound(fn, args, kwargs))
+    inputs = names_of(_bound(fn, args, kwargs), objects=True)
     unfused: Counter[str] = Counter()
     attention = overrides.attention_on(device, unfused) if fused else None
     instead = overrides.instead(attention, device != "cpu")

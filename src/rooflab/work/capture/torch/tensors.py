@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Mapping
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -205,9 +206,20 @@ def _unusual(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...
     return None
 
 
-def names_of(tensors: Mapping[str, Any]) -> dict[str, torch.Tensor]:
-    """The tensors in nested lists, dictionaries and dataclasses, by their path ("batch.ids.0")."""
+def _holds(value: Any) -> bool:
+    """Whether it is an object that keeps what it knows as attributes, and is no code."""
+    return hasattr(value, "__dict__") and not callable(value) and not isinstance(value, ModuleType)
+
+
+def names_of(tensors: Mapping[str, Any], *, objects: bool = False) -> dict[str, torch.Tensor]:
+    """The tensors in nested lists, dictionaries and dataclasses, by their path ("batch.ids.0").
+
+    Args:
+        tensors: where to begin, by name.
+        objects: look into other objects too, modules left out: caches keep keys and values as attributes.
+    """
     by_path: dict[str, torch.Tensor] = {}
+    seen: set[int] = set()
 
     def walk(path: str, value: Any) -> None:
         if isinstance(value, torch.Tensor):
@@ -221,6 +233,10 @@ def names_of(tensors: Mapping[str, Any]) -> dict[str, torch.Tensor]:
         elif dataclasses.is_dataclass(value) and not isinstance(value, type):
             for field in dataclasses.fields(value):
                 walk(f"{path}.{field.name}", getattr(value, field.name, None))
+        elif objects and _holds(value) and id(value) not in seen:
+            seen.add(id(value))
+            for name, one in vars(value).items():
+                walk(f"{path}.{name}", one)
 
     for name, value in tensors.items():
         walk(name, value)
