@@ -277,3 +277,15 @@ def test_products_take_what_was_measured(case: dict[str, Any]) -> None:
     *batch, m, k = a["shape"]
     predicted_s = seconds(m, b["shape"][-1], k, *batch, of=a["dtype"])
     assert predicted_s == pytest.approx(case["graph_ms"] / 1e3, rel=0.15)
+
+
+def test_fp4_is_multiplied_by_the_newest_kernels_at_its_own_peak() -> None:
+    device = device_of(rooflab.machine("b200"), cache="cold")
+    times = {
+        name: rooflab.op("matmul", (8192, 8192), (8192, 8192), dtype=name, machine="b200", mode="graph").time_s
+        for name in ("bf16", "fp8", "fp4")
+    }
+    assert device.constants("matmul.spread_fp8") > device.constants("matmul.spread")
+    # 2250, 4500 and 9000 TFLOP/s: each format is faster than the one before, by no more than its peak
+    assert 1 < times["bf16"] / times["fp8"] < 2.2
+    assert 1 < times["fp8"] / times["fp4"] < 2.2
