@@ -14,6 +14,9 @@ LAYOUTS = ("bhsd", "bshd", "thd")
 CAUSAL_FROM = ("top_left", "bottom_right")
 
 
+MASKED = "a mask hides pairs and skips none: the full square is computed"
+
+
 class Meeting(NamedTuple):
     """Queries and keys of all sequences and query heads.
 
@@ -276,4 +279,6 @@ def _note(attrs: Attrs) -> str:
         return f"{fused}; {attrs['mask_note']}"
     if attrs.get("window") is not None:
         return f"{fused}; window of {attrs['window']} counted exactly"
-    return f"{fused}; causal counted exactly" if attrs.get("causal") else fused
+    if attrs.get("causal"):
+        return f"{fused}; causal counted exactly"
+    return f"{fused}; {MASKED}" if attrs.get("mask") else fused

@@ -103,3 +103,36 @@ def test_saved_and_read_back(tmp_path: Any) -> None:
     again = rooflab.load(tmp_path / "attention.json")
     assert isinstance(again, rooflab.Report)
     assert names(again.on("h100-sxm")) == names(report.on("h100-sxm"))
+
+
+def test_a_window_given_as_a_mask_runs_the_full_square() -> None:
+    # as Hugging Face gives a sliding window: a mask of booleans
+    mask = torch.ones(1, 1, 96, 96, dtype=torch.bool, device="meta")
+    report = rooflab.analyze(attend, *three(2, 4, 96, 32), mask)
+    said = [line for line in report.conventions if "sliding window" in line]
+    assert said == [
+        "attention: 1 of its calls take a mask (a sliding window given so, too): "
+        "a mask hides pairs and skips none: the full square is computed"
+    ]
+    assert report.matrix_flop == 2 * (2 * 4) * 96 * 96 * (32 + 32)
+    row = next(row for row in report.rows if row.op.kind == "attention")
+    assert row.cost is not None
+    assert "full square" in str(row.cost.note)
+
+
+def test_sliding_window_of_a_model_is_said() -> None:
+    transformers = pytest.importorskip("transformers")
+    config = transformers.MistralConfig(
+        vocab_size=64,
+        hidden_size=64,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        sliding_window=8,
+    )
+    with torch.device("meta"):
+        model = transformers.MistralForCausalLM(config).eval()
+        ids = torch.zeros(1, 24, dtype=torch.long)
+    report = rooflab.analyze(model, kwargs={"input_ids": ids, "use_cache": False})
+    assert any("2 of its calls take a mask (a sliding window" in line for line in report.conventions)

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
+import msgspec
 import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
@@ -22,6 +23,7 @@ from rooflab.work.capture.torch.places import ModuleStack, modules_of, paths
 from rooflab.work.capture.torch.recorder import Recorder
 from rooflab.work.capture.torch.restored import steps, unchanged
 from rooflab.work.capture.torch.tensors import names_of
+from rooflab.work.formulas.attention import MASKED
 
 
 def run(
@@ -80,6 +82,7 @@ def run(
                 raise
             recorder = record(training.backward_into_leaves)
         graph = recorder.graph((*_conventions(fused, device, backward), *_unfused(unfused)))
+        graph = msgspec.structs.replace(graph, conventions=(*graph.conventions, *_masked(graph)))
         return ranks.told(graph, hooks if backward else None)
 
 
@@ -152,3 +155,11 @@ def _unfused(unfused: Mapping[str, int]) -> tuple[str, ...]:
         f"and half formats taken to fp32, as no fused kernel takes them: {why}"
         for why, times in unfused.items()
     )
+
+
+def _masked(graph: Graph) -> tuple[str, ...]:
+    """What a causal or sliding window given as a mask costs: the formula's kernels skip only what a flag says."""
+    times = sum(op.count for op in graph.ops if op.kind == "attention" and op.attrs.get("mask"))
+    if not times:
+        return ()
+    return (f"attention: {times} of its calls take a mask (a sliding window given so, too): {MASKED}",)
