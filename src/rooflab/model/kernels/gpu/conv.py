@@ -26,6 +26,8 @@ from rooflab.work.formulas.cost_terms import item_bytes
 _CHANNELS = 8
 # Results across in the smallest tile of cuDNN's kernels on ordinary cores (`implicit_convolve_sgemm`).
 _DIRECT_RESULTS = 32
+# The most taps times channels for which it takes them: 3 × 3 and 4 × 4 of 3 channels, not 7 × 7 or 16 × 16.
+_DIRECT_DEPTH = 64
 # cuDNN transposes in tiles of 32 channels: `nchwToNhwcKernel`, `nhwcToNchwKernel`.
 _TRANSPOSED = 32
 
@@ -116,7 +118,8 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
 
 
 def _direct(pixels: int, results: int, depth: float) -> float:
-    return pixels * math.ceil(results / _DIRECT_RESULTS) * _DIRECT_RESULTS * depth
+    padded = math.ceil(results / _DIRECT_RESULTS) * _DIRECT_RESULTS
+    return pixels * padded * depth if depth <= _DIRECT_DEPTH else 0.0
 
 
 def _product(op: Op, x: TensorSpec, sizes: tuple[int, int, float, int], step: int, cost: Cost) -> Features | None:
