@@ -29,6 +29,7 @@ class Recorder(TorchDispatchMode):
         table: the tensors they read and wrote.
         phase: that of operators outside of the autograd engine.
         conventions: of counting, that what was recorded calls for.
+        assumed: how often a value that is not there was taken as if made of ones.
         choices: for each choice whose outcome is unknown, the operators of its branches, by position.
         count, branch: of operators in a loop's body, or in one branch of several.
     """
@@ -45,6 +46,7 @@ class Recorder(TorchDispatchMode):
         self.count, self.branch = 1, None
         self.unknown: list[str] = []
         self.conventions: list[str] = []
+        self.assumed = 0
         self.choices: list[list[range]] = []
         self.calls: list[tuple[Any, tuple, Mapping[str, Any], Any]] = []
         self._raw: list[tuple] = []
@@ -78,7 +80,9 @@ class Recorder(TorchDispatchMode):
                 how.name, self.modules.path, line(self.modules.line or site()), args, error
             ) from error
         self.note(how, args, kwargs, out)
-        if isinstance(out, torch.Tensor) and out.is_meta:  # costs no memory, and lets constants be found again
+        if isinstance(out, (tuple, list)) or (
+            isinstance(out, torch.Tensor) and out.is_meta
+        ):  # costs no memory, and lets constants be found again
             self.calls.append((func, args, kwargs, out))
         return out
 

@@ -10,7 +10,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
+from rooflab.work.capture.torch.tensors import dtype_name
 from rooflab.work.capture.torch.values import value
 
 _aten: Any = torch.ops.aten
@@ -150,9 +152,38 @@ def _simple(function: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
+_MOST_ASSUMED = 300  # answers by ones: a loop that waits for another would never end
+
+
+def _content(recorder: Any, tensor: torch.Tensor) -> torch.Tensor | None:
+    """What a meta tensor holds: made from constants, or from whole numbers and truths given, as if all were ones.
+
+    A mask of ones hides nothing, so that all that may run is counted; what is assumed is noted.
+    """
+    if not tensor.is_meta:
+        return None
+    content = value(tensor, recorder.calls)
+    if content is not None or recorder.assumed >= _MOST_ASSUMED:
+        return content
+    ones: list[torch.Tensor] = []
+    content = value(tensor, recorder.calls, ones, recorder.table.name)
+    if content is None:
+        return None
+    recorder.assumed += 1
+    for one in ones:
+        shown = recorder.table.name(one) or "a list"
+        word = (
+            f"the values of {shown} ({dtype_name(one.dtype)} {list(one.shape)}) decide what runs, and are taken as"
+            " ones; for others give real tensors"
+        )
+        if word not in recorder.unknown:
+            recorder.unknown.append(word)
+    return content
+
+
 def _number(recorder: Any, func: Any, args: tuple, kwargs: Mapping[str, Any]) -> Any:
     """The number in a tensor: known on meta where it was made from constants."""
-    content = value(args[0], recorder.calls) if args[0].is_meta else None
+    content = _content(recorder, args[0])
     if content is None:
         return NotImplemented
     recorder.note(recorder.plan(func), args, kwargs, None)
@@ -161,10 +192,31 @@ def _number(recorder: Any, func: Any, args: tuple, kwargs: Mapping[str, Any]) ->
 
 def _found(recorder: Any, func: Any, args: tuple, kwargs: Mapping[str, Any]) -> Any:
     """A result whose shape depends on data: known on meta where the data was made from constants."""
-    content = value(args[0], recorder.calls) if args[0].is_meta else None
+    content = _content(recorder, args[0])
     if content is None:
         return NotImplemented
     result = func(content, *args[1:], **kwargs).to("meta")
+    recorder.note(recorder.plan(func), args, kwargs, result)
+    return result
+
+
+def _picked(recorder: Any, func: Any, args: tuple, kwargs: Mapping[str, Any]) -> Any:
+    """Elements that masks pick, where the masks are known."""
+    x, indices = args[0], list(args[1])
+    masks = (torch.bool, torch.uint8)
+    if not x.is_meta or not any(one is not None and one.is_meta and one.dtype in masks for one in indices):
+        return NotImplemented
+    places: list[Any] = []
+    for one in indices:
+        if one is None or one.dtype not in masks:
+            places.append(one)
+            continue
+        content = _content(recorder, one) if one.is_meta else one
+        if content is None:
+            return NotImplemented
+        places.extend(each.to("meta") for each in content.nonzero(as_tuple=True))
+    with _disable_current_modes():
+        result = func(x, places, *args[2:], **kwargs)
     recorder.note(recorder.plan(func), args, kwargs, result)
     return result
 
@@ -257,6 +309,7 @@ STAND_INS: dict[Any, Callable[..., Any]] = {
     _aten._scaled_dot_product_efficient_attention_backward.default: _backward,
     _aten._local_scalar_dense.default: _number,
     _aten.nonzero.default: _found,
+    _aten.index.Tensor: _picked,
     _aten._grouped_mm.default: _grouped,
     _aten._weight_int4pack_mm.default: _int4,
     _aten.convolution.default: _convolution,

@@ -111,6 +111,10 @@ class TensorTable:
             self._role[address] = ("parameter", name)
         self._role.setdefault(address, (role, name))
 
+    def name(self, tensor: torch.Tensor) -> str | None:
+        """What the program calls the storage of `tensor`; None where it has no name for it."""
+        return self._role.get(tensor.untyped_storage()._cdata, ("activation", None))[1]
+
     def same(self, stand_in: torch.Tensor, original: torch.Tensor) -> None:
         """Count `stand_in` as the storage of `original`."""
         self.index(original)

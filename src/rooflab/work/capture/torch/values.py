@@ -6,13 +6,14 @@ program asks, the few recorded calls that lead to the tensor run again on a CPU,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 
 _MOST_ELEMENTS = 1 << 24
 _MOST_CALLS = 4096
+_FEW = 16
 # What they hold is known only to chance or to the caller.
 _NO_VALUE = (
     "aten::empty",
@@ -26,8 +27,20 @@ _NO_VALUE = (
 Recorded = tuple[Any, tuple, Mapping[str, Any], Any]
 
 
-def value(tensor: torch.Tensor, calls: Sequence[Recorded]) -> torch.Tensor | None:
-    """A real tensor equal to the meta tensor `tensor`; None where it depends on data that is not there."""
+def value(
+    tensor: torch.Tensor,
+    calls: Sequence[Recorded],
+    as_ones: list[torch.Tensor] | None = None,
+    named: Callable[[torch.Tensor], str | None] = lambda _: None,
+) -> torch.Tensor | None:
+    """A real tensor equal to the meta tensor `tensor`; None where it depends on data that is not there.
+
+    Args:
+        tensor: to find.
+        calls: that were recorded.
+        as_ones: where given, whole numbers and truths from outside (masks, tokens) are taken as ones, and added.
+        named: the name of a tensor from outside; without one only a list of a few is taken (indices).
+    """
     needed, slice_ = {_storage(tensor)}, []
     for recorded in reversed(calls):
         func, args, kwargs, out = recorded
@@ -40,7 +53,21 @@ def value(tensor: torch.Tensor, calls: Sequence[Recorded]) -> torch.Tensor | Non
         if len(slice_) > _MOST_CALLS:
             return None
         needed |= {_storage(one) for one in _tensors((args, kwargs))}
+    made = {id(one) for _, _, _, out in slice_ for one in _tensors(out)}
     real: dict[int, torch.Tensor] = {}
+    if as_ones is not None:
+        for outside in _tensors([tensor, *((args, kwargs) for _, args, kwargs, _ in slice_)]):
+            most = _FEW if named(outside) is None else _MOST_ELEMENTS
+            whole = not (outside.is_floating_point() or outside.is_complex())
+            if (
+                outside.is_meta
+                and whole
+                and outside.numel() <= most
+                and id(outside) not in made
+                and id(outside) not in real
+            ):
+                real[id(outside)] = torch.ones(outside.shape, dtype=outside.dtype)
+                as_ones.append(outside)
     for func, args, kwargs, out in reversed(slice_):
         try:
             result = func(*_replaced(args, real), **_replaced(dict(kwargs), real))
