@@ -1,0 +1,104 @@
+"""Columns of numbers grown piece by piece from values of any kind, as files hold them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rooflab.types.trace import NONE
+
+_EXACT = 2**53  # beyond it a float no longer holds every whole number
+
+
+class Clock:
+    """Times of a file as seconds after its first one, exact where the file counts nanoseconds since 1970."""
+
+    def __init__(self) -> None:
+        self._base: float | int | None = None
+
+    def after_base(self, values: Sequence[Any]) -> NDArray[np.float64]:
+        """`values` less the first ever seen, in the file's unit; NaN for what is no time."""
+        times = _plain(values)
+        if self._base is None:
+            known = [one for one in values if _number(one) is not None]
+            if known:
+                first = known[0]
+                self._base = first if isinstance(first, int) else _number(first)
+        if self._base is None:
+            return np.full(len(values), np.nan)
+        if times is not None and times.dtype.kind == "i" and isinstance(self._base, int):
+            after = (times - self._base).astype(np.float64)
+            after[times <= 0] = np.nan
+            return after
+        numbers = times.astype(np.float64) if times is not None else numbers_of(values)
+        after = numbers - float(self._base)
+        # A start of 0 among others at 1e15 is that of an activity whose times were lost.
+        after[~(numbers > 0)] = np.nan
+        return after
+
+    @property
+    def base(self) -> float:
+        """The first time, in the file's unit."""
+        return float(self._base or 0)
+
+
+def _plain(values: Sequence[Any]) -> NDArray[Any] | None:
+    """`values` as NumPy would have them, where they are numbers of one kind."""
+    try:
+        found = np.array(values)
+    except (OverflowError, ValueError):
+        return None
+    return found if found.dtype.kind in "if" and found.ndim == 1 else None
+
+
+def numbers_of(values: Sequence[Any]) -> NDArray[np.float64]:
+    """`values` as numbers; NaN for what is none."""
+    found = _plain(values)
+    if found is not None:
+        return found.astype(np.float64)
+    return np.array([math.nan if (one := _number(each)) is None else one for each in values], np.float64)
+
+
+def whole_numbers_of(values: Sequence[Any]) -> NDArray[np.int64]:
+    """`values` as whole numbers; `NONE` for what is none."""
+    found = _plain(values)
+    if found is not None and found.dtype.kind == "i":
+        return found.astype(np.int64)
+    return np.array([NONE if (one := whole(each)) is None else one for each in values], np.int64)
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool) or value is None:
+        return None
+    try:
+        found = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return found if math.isfinite(found) else None
+
+
+def number(value: Any) -> float | None:
+    """`value`, a number or its text, where it is a finite one."""
+    return _number(value)
+
+
+def whole(value: Any) -> int | None:
+    """`value`, a whole number or its text, where it fits 63 bits."""
+    if type(value) is not int:
+        found = _number(value)
+        if found is None or found != int(found):
+            return None
+        value = int(found)
+    return value if -(2**63) <= value < 2**63 else None
+
+
+class Table(dict[Any, int]):
+    """Distinct values numbered in the order they appear."""
+
+    def __missing__(self, key: Any) -> int:
+        number = self[key] = len(self)
+        return number

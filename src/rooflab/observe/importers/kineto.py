@@ -1,0 +1,345 @@
+"""Traces of PyTorch's profiler (Kineto): CUDA, ROCm and CPU, of any version so far."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from rooflab.errors import FileError
+from rooflab.observe.chrome_events import Events
+from rooflab.observe.columns import Clock, Table, number, numbers_of, whole, whole_numbers_of
+from rooflab.observe.opened import chunks
+from rooflab.types.trace import (
+    ANNOTATION,
+    COPY,
+    KERNEL,
+    MEMSET,
+    OPERATOR,
+    Calls,
+    Device,
+    Dropped,
+    Kernels,
+    Launches,
+    Shape,
+    Signature,
+    Trace,
+)
+
+SOURCE = "PyTorch profiler"
+
+_KERNELS = {
+    "kernel": KERNEL,
+    "Kernel": KERNEL,
+    "gpu_memcpy": COPY,
+    "Memcpy": COPY,
+    "gpu_memset": MEMSET,
+    "Memset": MEMSET,
+}
+_CALLS = {"cpu_op": OPERATOR, "Operator": OPERATOR, "operator": OPERATOR, "user_annotation": ANNOTATION}
+_LAUNCHES = ("cuda_runtime", "cuda_driver", "hip_runtime", "hip_driver", "xpu_runtime", "Runtime")
+# Microseconds since 1970 are 1.8e15 now, nanoseconds 1.8e18: what is beyond counts nanoseconds.
+_NANOSECONDS_FROM = 1e17
+
+_Number = int | float | str | None
+_NO_RAW = msgspec.Raw(b"")
+
+
+class _Args(msgspec.Struct, frozen=True, gc=False):
+    """What is used of an event's arguments; long ones stay text until they are asked for."""
+
+    external: Any = msgspec.field(name="External id", default=None)
+    older_external: Any = msgspec.field(name="external id", default=None)
+    correlation: Any = None
+    device: Any = None
+    stream: Any = None
+    nbytes: Any = msgspec.field(name="bytes", default=None)
+    grid: msgspec.Raw = _NO_RAW
+    block: msgspec.Raw = _NO_RAW
+    registers: _Number = msgspec.field(name="registers per thread", default=None)
+    shared: _Number = msgspec.field(name="shared memory", default=None)
+    sequence: Any = msgspec.field(name="Sequence number", default=None)
+    dims: msgspec.Raw = msgspec.field(name="Input Dims", default=_NO_RAW)
+    types: msgspec.Raw = msgspec.field(name="Input type", default=_NO_RAW)
+    strides: msgspec.Raw = msgspec.field(name="Input Strides", default=_NO_RAW)
+    values: msgspec.Raw = msgspec.field(name="Concrete Inputs", default=_NO_RAW)
+
+
+_NOTHING = _Args()
+
+
+class _Event(msgspec.Struct, gc=False):
+    """An event as it stands in the file; what kind of thing a value is, is checked later."""
+
+    ph: str | None = None
+    cat: str | None = None
+    name: str | None = None
+    pid: _Number = None
+    tid: _Number = None
+    ts: _Number = None
+    dur: _Number = None
+    args: _Args = _NOTHING
+
+
+def sniff(head: bytes) -> bool:
+    """Whether `head`, the first of a file, begins a trace of Chrome's form."""
+    return b'"traceEvents"' in head or (head.lstrip()[:1] == b"[" and b'"ph"' in head)
+
+
+def load(path: Path) -> Trace:
+    """The trace in the file at `path`.
+
+    Raises:
+        FileError: no trace of Chrome's form, or none of its events could be read.
+    """
+    events = Events(chunks(path), _Event)
+    taken = _Taken()
+    with _collecting_nothing():
+        for several in events:
+            taken.add(several)
+    if not events.found:
+        raise FileError(f'{path}: no list of "traceEvents", expected a trace of the PyTorch profiler')
+    if not taken.seen and events.broken:
+        raise FileError(f"{path}: none of its {events.broken} events could be read")
+    return taken.trace(events)
+
+
+@contextmanager
+def _collecting_nothing() -> Iterator[None]:
+    """Without Python's garbage collector: it would look at every decoded event again and again."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+class _Taken:
+    """What was taken from the events so far, in columns, times in the file's unit."""
+
+    def __init__(self) -> None:
+        self.seen = self.bad_times = 0
+        self.clock = Clock()
+        self.names, self.threads, self.shapes, self.arguments = Table(), Table(), Table(), Table()
+        self._columns: dict[str, list[tuple[np.ndarray, ...]]] = {"kernels": [], "calls": [], "launches": []}
+
+    def add(self, events: list[_Event]) -> None:
+        """Keep what is wanted of `events`."""
+        self.seen += len(events)
+        kinds: dict[str | None, list[_Event]] = {}
+        for event in events:
+            if event.ph == "X":
+                kinds.setdefault(event.cat, []).append(event)
+        for category, several in kinds.items():
+            if category in _KERNELS:
+                self._kernels(several, _KERNELS[category])
+            elif category in _CALLS:
+                self._calls(several, _CALLS[category])
+            elif category in _LAUNCHES:
+                self._launches(several)
+
+    def _timed(self, events: list[_Event]) -> tuple[list[_Event], np.ndarray, np.ndarray]:
+        """The events whose times can be true, with their starts and durations."""
+        starts = self.clock.after_base([one.ts for one in events])
+        durations = numbers_of([one.dur for one in events])
+        good = np.isfinite(starts) & np.isfinite(durations) & (durations >= 0)
+        if good.all():
+            return events, starts, durations
+        self.bad_times += int(np.count_nonzero(~good))
+        return [one for one, keep in zip(events, good, strict=True) if keep], starts[good], durations[good]
+
+    def _named(self, events: list[_Event]) -> np.ndarray:
+        names = self.names
+        return np.array([names[one.name] for one in events], np.int32)
+
+    def _threads(self, events: list[_Event]) -> np.ndarray:
+        threads = self.threads
+        return np.array([threads[one.pid, one.tid] for one in events], np.int32)
+
+    def _kernels(self, events: list[_Event], kind: int) -> None:
+        events, starts, durations = self._timed(events)
+        args = [one.args for one in events]
+        shapes = self.shapes
+        self._columns["kernels"].append(
+            (
+                self._named(events),
+                np.full(len(events), kind, np.int8),
+                starts,
+                durations,
+                whole_numbers_of([one.device for one in args]),
+                whole_numbers_of([one.stream for one in args]),
+                whole_numbers_of([one.correlation for one in args]),
+                _externals(args),
+                numbers_of([one.nbytes for one in args]),
+                np.array(
+                    [shapes[bytes(one.grid), bytes(one.block), one.registers, one.shared] for one in args], np.int32
+                ),
+            )
+        )
+
+    def _calls(self, events: list[_Event], kind: int) -> None:
+        events, starts, durations = self._timed(events)
+        args = [one.args for one in events]
+        arguments = self.arguments
+        self._columns["calls"].append(
+            (
+                self._named(events),
+                np.full(len(events), kind, np.int8),
+                starts,
+                durations,
+                self._threads(events),
+                _externals(args),
+                whole_numbers_of([one.sequence for one in args]),
+                np.array(
+                    [
+                        arguments[bytes(one.dims), bytes(one.types), bytes(one.strides), bytes(one.values)]
+                        for one in args
+                    ],
+                    np.int32,
+                ),
+            )
+        )
+
+    def _launches(self, events: list[_Event]) -> None:
+        events, starts, durations = self._timed(events)
+        args = [one.args for one in events]
+        self._columns["launches"].append(
+            (
+                self._named(events),
+                starts,
+                durations,
+                self._threads(events),
+                whole_numbers_of([one.correlation for one in args]),
+                _externals(args),
+            )
+        )
+
+    def trace(self, events: Events) -> Trace:
+        """All that was taken, times in seconds after the first of them."""
+        kernels = _joined(Kernels, self._columns["kernels"])
+        calls = _joined(Calls, self._columns["calls"])
+        launches = _joined(Launches, self._columns["launches"])
+        unit_s = 1e-9 if self.clock.base > _NANOSECONDS_FROM else 1e-6
+        begin = min((float(one.start_s.min()) for one in (kernels, calls, launches) if len(one)), default=0.0)
+        kernels, calls, launches = (_in_seconds(one, begin, unit_s) for one in (kernels, calls, launches))
+        signatures = tuple(_signature(*texts) for texts in self.arguments)
+        distributed = events.others.get("distributedInfo")
+        distributed = distributed if isinstance(distributed, dict) else {}
+        return Trace(
+            source=SOURCE,
+            kernels=_ordered(kernels, (kernels.start_s,)),
+            calls=_ordered(calls, (-calls.duration_s, calls.start_s, calls.thread)),
+            launches=_ordered(launches, (launches.start_s, launches.thread)),
+            names=tuple(str(name or "") for name in self.names),
+            shapes=tuple(map(_shape, self.shapes)),
+            signatures=signatures,
+            threads=tuple((str(pid), str(tid)) for pid, tid in self.threads),
+            devices=_devices(events.others.get("deviceProperties")),
+            framework="torch",
+            rank=whole(distributed.get("rank")),
+            ranks=whole(distributed.get("world_size")),
+            dropped=self._dropped(events),
+            notes=_notes(calls, kernels, signatures),
+        )
+
+    def _dropped(self, events: Events) -> tuple[Dropped, ...]:
+        dropped = []
+        if events.broken:
+            dropped.append(Dropped(events.broken, "could not be read"))
+        if self.bad_times:
+            dropped.append(Dropped(self.bad_times, "without a start or a duration that can be true"))
+        if events.cut:
+            dropped.append(Dropped(1, "the file ends within its events"))
+        return tuple(dropped)
+
+
+def _joined(cls: type[Any], pieces: list[tuple[np.ndarray, ...]]) -> Any:
+    fields = cls.__struct_fields__
+    if not pieces:
+        return cls(**{name: np.empty(0, _EMPTY.get(name, np.int64)) for name in fields})
+    return cls(**{name: np.concatenate(several) for name, several in zip(fields, zip(*pieces, strict=True), strict=True)})
+
+
+_EMPTY = {"start_s": np.float64, "duration_s": np.float64, "nbytes": np.float64}
+
+
+def _in_seconds(columns: Any, begin: float, unit_s: float) -> Any:
+    start_s, duration_s = (columns.start_s - begin) * unit_s, columns.duration_s * unit_s
+    return msgspec.structs.replace(columns, start_s=start_s, duration_s=duration_s)
+
+
+def _ordered(columns: Any, keys: tuple[np.ndarray, ...]) -> Any:
+    """The columns sorted by the last of `keys`, then the one before."""
+    order = np.lexsort(keys)
+    return type(columns)(**{name: getattr(columns, name)[order] for name in columns.__struct_fields__})
+
+
+def _externals(args: list[_Args]) -> np.ndarray:
+    return whole_numbers_of([one.older_external if one.external is None else one.external for one in args])
+
+
+_LIST = msgspec.json.Decoder(list)
+_SIZES = msgspec.json.Decoder(tuple[int, ...])
+
+
+def _shape(given: tuple[bytes, bytes, _Number, _Number]) -> Shape:
+    grid, block, registers, shared_bytes = given
+    return Shape(_sizes(grid), _sizes(block), number(registers), number(shared_bytes))
+
+
+def _sizes(text: bytes) -> tuple[int, ...] | None:
+    try:
+        return _SIZES.decode(text) if text else None
+    except msgspec.DecodeError:
+        return None
+
+
+def _signature(*texts: bytes) -> Signature:
+    """The arguments whose shapes, types, strides and values stand in `texts`; () for what cannot be read."""
+    lists = []
+    for text in texts:
+        try:
+            lists.append(_frozen(_LIST.decode(text)) if text else ())
+        except msgspec.DecodeError:
+            lists.append(())
+    return Signature(*lists)
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
+
+
+def _devices(raw: Any) -> tuple[Device, ...]:
+    devices = []
+    for position, one in enumerate(raw if isinstance(raw, list) else []):
+        if not isinstance(one, dict):
+            continue
+        major, minor = whole(one.get("computeMajor")), whole(one.get("computeMinor"))
+        given = whole(one.get("id"))
+        devices.append(
+            Device(
+                number=position if given is None else given,
+                name=str(one["name"]) if one.get("name") else None,
+                memory_bytes=number(one.get("totalGlobalMem")),
+                compute_units=whole(one.get("numSms")),
+                capability=None if major is None or minor is None else f"{major}.{minor}",
+                warp_size=whole(one.get("warpSize")),
+            )
+        )
+    return tuple(devices)
+
+
+def _notes(calls: Calls, kernels: Kernels, signatures: tuple[Signature, ...]) -> tuple[str, ...]:
+    notes = []
+    if np.any(calls.kind == OPERATOR) and not any(one.shapes for one in signatures):
+        notes.append("shapes were not recorded: profile with record_shapes=True to have FLOP and bytes")
+    if not len(kernels):
+        notes.append("no kernel of a device is in it: the times are the host's")
+    return tuple(notes)

@@ -1,0 +1,83 @@
+"""A file opened for reading whatever it is packed with, within limits on what it may unpack to."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from rooflab.errors import FileError, MissingExtraError
+
+LIMIT_BYTES = 16 * 2**30  # unpacked, unless the caller allows more
+RATIO = 200  # unpacked over packed: traces reach 40, a bomb 1,000
+_FREE_BYTES = 64 * 2**20  # small files may be packed as well as they like
+_CHUNK_BYTES = 4 * 2**20
+
+_PACKED = ((b"\x1f\x8b", "gzip"), (b"\xfd7zXZ\x00", "xz"), (b"\x28\xb5\x2f\xfd", "zstd"))
+
+
+def chunks(path: Path, limit_bytes: float = LIMIT_BYTES, chunk_bytes: int = _CHUNK_BYTES) -> Iterator[bytes]:
+    """The content of the file at `path`, unpacked, piece by piece; a cut end gives what came before it.
+
+    Raises:
+        FileError: no such file, one that cannot be read, or one that unpacks to more than `limit_bytes`, or to
+            more than 200 times its size.
+    """
+    packed_bytes = _size(path)
+    given = 0
+    with _opened(path) as stream:
+        while True:
+            try:
+                piece = stream.read(chunk_bytes)
+            except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
+                if given:
+                    return  # cut short: the reader notices by its own means
+                raise FileError(f"{path}: cannot be unpacked: {error}") from None
+            except OSError as error:
+                raise FileError(f"{path}: cannot be read: {error.strerror or error}") from None
+            if not piece:
+                return
+            given += len(piece)
+            if given > limit_bytes:
+                raise FileError(f"{path}: more than {limit_bytes / 1e9:.0f} GB unpacked; raise the limit to read it")
+            if given > _FREE_BYTES and given > RATIO * packed_bytes:
+                raise FileError(f"{path}: unpacks to more than {RATIO} times its {packed_bytes} bytes: not read")
+            yield piece
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        raise FileError(f"{path}: no such file") from None
+    except OSError as error:
+        raise FileError(f"{path}: cannot be read: {error.strerror or error}") from None
+
+
+def _opened(path: Path) -> IO[bytes]:
+    try:
+        with path.open("rb") as file:
+            head = file.read(8)
+        packing = next((name for magic, name in _PACKED if head.startswith(magic)), None)
+        if packing == "gzip":
+            return gzip.open(path, "rb")
+        if packing == "xz":
+            return lzma.open(path, "rb")
+        if packing == "zstd":
+            return _zstd(path)
+        return path.open("rb")
+    except IsADirectoryError:
+        raise FileError(f"{path}: a folder, expected a file") from None
+    except OSError as error:
+        raise FileError(f"{path}: cannot be read: {error.strerror or error}") from None
+
+
+def _zstd(path: Path) -> IO[bytes]:
+    try:
+        import zstandard
+    except ImportError:
+        raise MissingExtraError("zstandard", "zstd", "files packed with zstd") from None
+    return zstandard.open(path, "rb")
