@@ -42,7 +42,9 @@ def chunks(path: Path, limit_bytes: float = LIMIT_BYTES, chunk_bytes: int = _CHU
                 return
             given += len(piece)
             if given > limit_bytes:
-                raise FileError(f"{path}: more than {limit_bytes / 1e9:.0f} GB unpacked; raise the limit to read it")
+                raise FileError(
+                    f"{path}: more than {limit_bytes / 1e9:.0f} GB unpacked; raise the limit to read it"
+                )
             if given > _FREE_BYTES and given > RATIO * packed_bytes:
                 raise FileError(f"{path}: unpacks to more than {RATIO} times its {packed_bytes} bytes: not read")
             yield piece
@@ -81,3 +83,11 @@ def _zstd(path: Path) -> IO[bytes]:
     except ImportError:
         raise MissingExtraError("zstandard", "zstd", "files packed with zstd") from None
     return zstandard.open(path, "rb")
+
+
+TEXT_BYTES = 2 * 2**30  # of a table, which is read whole
+
+
+def content(path: Path, limit_bytes: float = TEXT_BYTES) -> bytes:
+    """The whole content of the file at `path`, unpacked; errors as in `chunks`."""
+    return b"".join(chunks(path, limit_bytes))

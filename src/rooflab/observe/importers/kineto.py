@@ -179,7 +179,8 @@ class _Taken:
                 _externals(args),
                 numbers_of([one.nbytes for one in args]),
                 np.array(
-                    [shapes[bytes(one.grid), bytes(one.block), one.registers, one.shared] for one in args], np.int32
+                    [shapes[bytes(one.grid), bytes(one.block), one.registers, one.shared] for one in args],
+                    np.int32,
                 ),
             )
         )
@@ -264,7 +265,9 @@ def _joined(cls: type[Any], pieces: list[tuple[np.ndarray, ...]]) -> Any:
     fields = cls.__struct_fields__
     if not pieces:
         return cls(**{name: np.empty(0, _EMPTY.get(name, np.int64)) for name in fields})
-    return cls(**{name: np.concatenate(several) for name, several in zip(fields, zip(*pieces, strict=True), strict=True)})
+    return cls(
+        **{name: np.concatenate(several) for name, several in zip(fields, zip(*pieces, strict=True), strict=True)}
+    )
 
 
 _EMPTY = {"start_s": np.float64, "duration_s": np.float64, "nbytes": np.float64}

@@ -1,0 +1,177 @@
+"""Nsight Compute's CSV: details and raw pages, a metric a line or a kernel a line, as printed or exported."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from rooflab.errors import FileError
+from rooflab.observe import ncu_metrics
+from rooflab.observe.numerals import decimal_comma, numeral, scale
+from rooflab.observe.opened import content
+from rooflab.observe.tables import Table, plain_text, tables
+from rooflab.types.counted import Counted, Counters
+from rooflab.types.trace import Device, Dropped
+
+SOURCE = "Nsight Compute"
+
+_PERMISSION = (
+    "Nsight Compute was not permitted to read the counters (ERR_NVGPUCTRPERM). Load the driver with "
+    "NVreg_RestrictProfilingToAdminUsers=0, or profile as root (in a container: --cap-add SYS_ADMIN)"
+)
+_ERROR = re.compile(r"^==ERROR==\s*(.+)$", re.MULTILINE)
+_IDENTITY = ("ID", "Kernel Name")
+_NUMBERS = re.compile(r"\d+")
+
+
+def sniff(head: bytes) -> bool:
+    """Whether `head`, the first of a file, is of Nsight Compute: its marks, or its header."""
+    text = plain_text(head)
+    return "==PROF==" in text or "ERR_NVGPUCTRPERM" in text or ('"Kernel Name"' in text and '"ID"' in text)
+
+
+def load(path: Path) -> Counters:
+    """The counters in the file at `path`.
+
+    Raises:
+        FileError: no table of Nsight Compute, an error of Nsight Compute instead, or no kernel in it.
+    """
+    text = plain_text(content(path))
+    found = list(tables(text, _is_header))
+    if not found:
+        raise FileError(f"{path}: {_no_table(text)}")
+    kernels: dict[tuple[str, ...], _Kernel] = {}
+    dropped = 0
+    notes: list[str] = []
+    for number, table in enumerate(found):
+        dropped += table.dropped + _take(table, number, kernels)
+    if not kernels:
+        raise FileError(f"{path}: Nsight Compute's table has no kernel; {dropped} lines could not be used")
+    rows = tuple(one.counted() for one in kernels.values())
+    if not any(row.flop is not None for row in rows):
+        notes.append(
+            "no FLOP was counted: profile with --section SpeedOfLight_HierarchicalSingleRooflineChart or --set full"
+        )
+    if not any(row.at("DRAM") for row in rows):
+        notes.append("no bytes of DRAM were counted: profile with --section MemoryWorkloadAnalysis or --set full")
+    return Counters(
+        source=SOURCE,
+        rows=rows,
+        device=_device(next(iter(kernels.values()))),
+        dropped=(Dropped(dropped, "lines that are no metric of a kernel"),) if dropped else (),
+        notes=tuple(notes),
+    )
+
+
+def _no_table(text: str) -> str:
+    if "ERR_NVGPUCTRPERM" in text:
+        return _PERMISSION
+    error = _ERROR.search(text)
+    if error:
+        return f"Nsight Compute failed: {error.group(1).strip()}"
+    return "no table of Nsight Compute, expected the output of ncu --csv (with --page details or --page raw)"
+
+
+def _is_header(cells: list[str]) -> bool:
+    names = [cell.strip() for cell in cells]
+    return len(names) > len(_IDENTITY) and all(name in names for name in _IDENTITY)
+
+
+class _Kernel:
+    """A kernel as its lines are read: identity, and metrics in base units."""
+
+    def __init__(self, identity: dict[str, str]) -> None:
+        self.identity = identity
+        self.metrics: dict[str, float] = {}
+        self.texts: dict[str, str] = {}
+
+    def counted(self) -> Counted:
+        return ncu_metrics.counted(
+            self.identity.get("Kernel Name", ""),
+            self.metrics,
+            _sizes(self.identity.get("Grid Size", "")),
+            _sizes(self.identity.get("Block Size", "")),
+        )
+
+
+def _take(table: Table, number: int, kernels: dict[tuple[str, ...], _Kernel]) -> int:
+    """Add the metrics of `table` to `kernels`; how many lines could not be used."""
+    columns = {name: place for place, name in reversed(list(enumerate(table.header)))}
+    if "Metric Name" in columns and "Metric Value" in columns:
+        return _take_long(table, columns, number, kernels)
+    return _take_wide(table, columns, number, kernels)
+
+
+def _identity(columns: dict[str, int], row: list[str]) -> dict[str, str]:
+    wanted = ("ID", "Process ID", "Kernel Name", "Context", "Stream", "Block Size", "Grid Size", "Device", "CC")
+    return {name: row[columns[name]].strip() for name in wanted if name in columns}
+
+
+def _key(number: int, identity: dict[str, str]) -> tuple[str, ...]:
+    return str(number), identity["ID"], identity.get("Process ID", ""), identity["Kernel Name"]
+
+
+def _take_long(table: Table, columns: dict[str, int], number: int, kernels: dict[tuple[str, ...], _Kernel]) -> int:
+    name_at, value_at, unit_at = columns["Metric Name"], columns["Metric Value"], columns.get("Metric Unit")
+    comma = decimal_comma(row[value_at] for row in table.rows)
+    unusable = 0
+    for row in table.rows:
+        identity = _identity(columns, row)
+        if not _NUMBERS.fullmatch(identity["ID"]):
+            unusable += 1
+            continue
+        kernel = kernels.setdefault(_key(number, identity), _Kernel(identity))
+        name = row[name_at].strip()
+        if not name:
+            continue  # the line of a rule
+        value, text = numeral(row[value_at], comma), row[value_at].strip()
+        unit = row[unit_at] if unit_at is not None else ""
+        factor = scale(unit)
+        if value is not None and factor is not None:
+            kernel.metrics.setdefault(ncu_metrics.metric(name, unit), value * factor)
+        else:
+            kernel.texts.setdefault(name, text)
+    return unusable
+
+
+def _take_wide(table: Table, columns: dict[str, int], number: int, kernels: dict[tuple[str, ...], _Kernel]) -> int:
+    unusable = 0
+    units: list[str] = [""] * len(table.header)
+    rows = table.rows
+    # The second line holds units, and no kernel.
+    if rows and not rows[0][columns["ID"]].strip():
+        units, rows = rows[0], rows[1:]
+    comma = decimal_comma(cell for row in rows[:50] for cell in row)
+    factors = [scale(unit) for unit in units]
+    for row in rows:
+        identity = _identity(columns, row)
+        if not _NUMBERS.fullmatch(identity["ID"]):
+            unusable += 1
+            continue
+        kernel = kernels.setdefault(_key(number, identity), _Kernel(identity))
+        for place, name in enumerate(table.header):
+            factor = factors[place]
+            value = numeral(row[place], comma) if factor is not None and row[place] else None
+            if value is not None and factor is not None and name not in identity:
+                kernel.metrics.setdefault(name, value * factor)
+            elif row[place]:
+                kernel.texts.setdefault(name, row[place].strip())
+    return unusable
+
+
+def _sizes(text: str) -> tuple[int, ...] | None:
+    """ "(256, 1, 1)" and "256, 1, 1" as numbers."""
+    sizes = tuple(int(one) for one in _NUMBERS.findall(text))
+    return sizes or None
+
+
+def _device(kernel: _Kernel) -> Device:
+    metrics = kernel.metrics
+    units = metrics.get("device__attribute_multiprocessor_count", metrics.get("launch__sm_count"))
+    return Device(
+        number=int(kernel.identity["Device"]) if kernel.identity.get("Device", "").isdigit() else 0,
+        name=kernel.texts.get("device__attribute_display_name"),
+        compute_units=None if units is None else int(units),
+        capability=kernel.identity.get("CC") or None,
+        warp_size=32,
+    )
