@@ -74,9 +74,7 @@ class Seen:
         """Bytes that a reader of all of it touches: a dimension of stride 0 counts once."""
         if self.dtype is None:
             return None
-        count = math.prod(
-            size for size, step in zip(self.shape, self.stride(), strict=True) if step or size == 0
-        )
+        count = math.prod(size for size, step in zip(self.shape, self.stride(), strict=True) if step or size == 0)
         return count * dtypes.dtype(self.dtype).nbytes
 
 
@@ -137,7 +135,9 @@ def arguments(name: str, signature: Signature) -> dict[str, Any] | None:
 def _fit(overload: tuple[tuple[str, Any], ...], given: list[Any]) -> tuple[bool, int]:
     """How well `given` may be arguments of `overload`: as many, and of the kind of their defaults."""
     same = sum(
-        type(default) is type(one) for (_, default), one in zip(overload, given, strict=False) if default is not None
+        type(default) is type(one)
+        for (_, default), one in zip(overload, given, strict=False)
+        if default is not None
     )
     return len(overload) == len(given), same
 

@@ -64,7 +64,9 @@ def resolve(name: str, signature: Signature, item_bytes: float | None = None) ->
     inputs = list(attrs.pop("inputs", inputs))[: attrs.pop("first_inputs", None)]
     outputs = outputs[: attrs.pop("first_outputs", None)]
     if any(one.dtype is None for one in (*inputs, *outputs)):
-        return Resolved(own, kind, tuple(inputs), tuple(outputs), attrs, "its tensors' number formats are not recorded")
+        return Resolved(
+            own, kind, tuple(inputs), tuple(outputs), attrs, "its tensors' number formats are not recorded"
+        )
     return Resolved(own, kind, tuple(inputs), tuple(outputs), attrs)
 
 
@@ -97,7 +99,9 @@ def _attributes(row: vocabulary.Entry, given: Mapping[str, Any], made: list[Seen
             attrs[attr] = value
     if row.recipe is not None:
         try:
-            attrs.update(RECIPES[row.recipe](given.get, made[0] if len(made) == 1 else tuple(made), attrs, row.name))
+            attrs.update(
+                RECIPES[row.recipe](given.get, made[0] if len(made) == 1 else tuple(made), attrs, row.name)
+            )
         except (AttributeError, TypeError, ValueError, IndexError, KeyError):
             return "an argument that its count needs was not recorded"
     return attrs

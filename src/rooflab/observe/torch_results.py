@@ -16,7 +16,20 @@ _TRUTHS = frozenset(
     "eq ne lt le gt ge isnan isinf isfinite isneginf isposinf logical_and logical_or logical_xor logical_not signbit".split()
 )
 _INDICES = "int64"
-_ORDER = ("bool", "int8", "int16", "int32", "int64", "fp8", "fp16", "bf16", "fp32", "fp64", "complex64", "complex128")
+_ORDER = (
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "fp8",
+    "fp16",
+    "bf16",
+    "fp32",
+    "fp64",
+    "complex64",
+    "complex128",
+)
 
 
 def results(name: str, kind: str, given: Arguments) -> Results:
@@ -83,7 +96,21 @@ def _element_wise(name: str, given: Arguments) -> Results:
     return [Seen(shape, dtype, None if like is None else like.strides)]
 
 
-@_rule("mm", "addmm", "bmm", "baddbmm", "matmul", "linear", "mv", "addmv", "dot", "vdot", "addbmm", "_int_mm", "_scaled_mm")
+@_rule(
+    "mm",
+    "addmm",
+    "bmm",
+    "baddbmm",
+    "matmul",
+    "linear",
+    "mv",
+    "addmv",
+    "dot",
+    "vdot",
+    "addbmm",
+    "_int_mm",
+    "_scaled_mm",
+)
 def _product(name: str, given: Arguments) -> Results:
     own = name.partition(".")[2].rstrip("_")
     pairs = (("self", "mat2"), ("mat1", "mat2"), ("batch1", "batch2"), ("input", "weight"), ("self", "vec"))
@@ -108,7 +135,14 @@ def _product(name: str, given: Arguments) -> Results:
     return [Seen(shape, dtype)]
 
 
-@_rule("convolution", "_convolution", "cudnn_convolution", "mkldnn_convolution", "_conv_depthwise2d", "miopen_convolution")
+@_rule(
+    "convolution",
+    "_convolution",
+    "cudnn_convolution",
+    "mkldnn_convolution",
+    "_conv_depthwise2d",
+    "miopen_convolution",
+)
 def _convolution(name: str, given: Arguments) -> Results:
     x = given["input"] if isinstance(given.get("input"), Seen) else given["self"]
     weight = given["weight"]
@@ -171,7 +205,9 @@ def _rms_norm(name: str, given: Arguments) -> Results:
     return [Seen(x.shape, x.dtype), Seen((*x.shape[:-1], 1), "fp32")]
 
 
-@_rule("native_group_norm", "native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm", "_native_batch_norm_legit")
+@_rule(
+    "native_group_norm", "native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm", "_native_batch_norm_legit"
+)
 def _channel_norm(name: str, given: Arguments) -> Results:
     x = given["input"]
     groups = given["N"] * given["group"] if "group" in given else x.shape[1]
@@ -179,7 +215,12 @@ def _channel_norm(name: str, given: Arguments) -> Results:
     return [Seen(x.shape, x.dtype, x.strides), sums, sums, Seen((0,), "int8")]
 
 
-@_rule("native_layer_norm_backward", "_fused_rms_norm_backward", "native_group_norm_backward", "native_batch_norm_backward")
+@_rule(
+    "native_layer_norm_backward",
+    "_fused_rms_norm_backward",
+    "native_group_norm_backward",
+    "native_batch_norm_backward",
+)
 def _norm_backward(name: str, given: Arguments) -> Results:
     x = given["input"]
     weight = given.get("weight")

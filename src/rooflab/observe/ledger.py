@@ -1,0 +1,97 @@
+"""The rows of a profile: kernels grouped by the operation that ran them, each operation counted once."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from rooflab.observe import match, torch_calls
+from rooflab.observe.torch_arguments import Seen
+from rooflab.types.profile import KernelTime, Observation, ProfileRow
+from rooflab.types.trace import KERNEL, NONE, Trace
+from rooflab.types.work import Graph
+from rooflab.work.costs import costs, uncosted
+
+
+class Ledger(NamedTuple):
+    """What a trace's kernels belong to.
+
+    Attributes:
+        rows: without predictions, most time first.
+        graph: an operation for each row, with its tensors, in the order of `rows`; of no kind where not counted.
+    """
+
+    rows: tuple[ProfileRow, ...]
+    graph: Graph
+
+
+def ledger(trace: Trace) -> Ledger:
+    """The kernels of `trace` by operation and arguments."""
+    groups = match.by_operation(trace)
+    alone = groups.pop(NONE, [])
+    same: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for call in groups:
+        same[int(trace.calls.name[call]), int(trace.calls.signature[call])].append(call)
+    rows: list[tuple[ProfileRow, torch_calls.Resolved]] = []
+    for (name, signature), calls in same.items():
+        kernels = [kernel for call in calls for kernel in groups[call]]
+        size = match.item_bytes(trace, kernels)
+        known = torch_calls.resolve(trace.names[name], trace.signatures[signature], size)
+        rows.append((_row(trace, known, [groups[call] for call in calls]), known))
+    for kernels in _by_name(trace, alone).values():
+        own = trace.names[trace.kernels.name[kernels[0]]]
+        why = "no operation is recorded for it" if len(trace.calls) else "no operations are recorded"
+        known = torch_calls.Resolved(own, None, (), (), {}, why)
+        rows.append((_row(trace, known, [[kernel] for kernel in kernels]), known))
+    rows.sort(key=lambda pair: -pair[0].time_s)
+    graph = torch_calls.graph(known for _, known in rows)
+    every, reasons = costs(graph), uncosted(graph)
+    return Ledger(
+        tuple(
+            msgspec.structs.replace(row, cost=cost, why=None if cost else known.why or reasons.get(known.name))
+            for (row, known), cost in zip(rows, every, strict=True)
+        ),
+        graph,
+    )
+
+
+def _by_name(trace: Trace, kernels: list[int]) -> dict[int, list[int]]:
+    found: dict[int, list[int]] = defaultdict(list)
+    for kernel in kernels:
+        found[int(trace.kernels.name[kernel])].append(kernel)
+    return found
+
+
+def _row(trace: Trace, known: torch_calls.Resolved, executions: list[list[int]]) -> ProfileRow:
+    durations = trace.kernels.duration_s
+    single = np.array([durations[kernels].sum() for kernels in executions])
+    by_name: dict[int, list[float]] = defaultdict(list)
+    for kernels in executions:
+        for kernel in kernels:
+            by_name[int(trace.kernels.name[kernel])].append(float(durations[kernel]))
+    times = [
+        KernelTime(name=trace.names[name], runs=len(several), time_s=sum(several))
+        for name, several in by_name.items()
+    ]
+    low_s, high_s = np.quantile(single, (0.1, 0.9))
+    return ProfileRow(
+        name=known.name,
+        kind=known.kind,
+        shapes=" · ".join("x".join(map(str, one.shape)) for one in known.inputs if one.shape),
+        dtype=next((one.dtype for one in known.inputs if isinstance(one, Seen) and one.dtype), ""),
+        executions=len(executions),
+        observation=Observation(
+            time_s=float(single.sum()),
+            low_s=float(low_s),
+            high_s=float(high_s),
+            kernels=tuple(sorted(times, key=lambda one: -one.time_s)),
+        ),
+    )
+
+
+def kernels_s(trace: Trace) -> float:
+    """Seconds of all kernels, copies and memsets left out."""
+    return float(trace.kernels.duration_s[trace.kernels.kind == KERNEL].sum())

@@ -1,0 +1,108 @@
+"""What did limit the run I profiled? A profiler's file as a profile: counted, predicted, measured."""
+
+from __future__ import annotations
+
+import os
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rooflab.errors import UnknownNameError
+from rooflab.story.machines import as_machine
+from rooflab.types.profile import Profile, ProfileRow
+
+if TYPE_CHECKING:
+    from rooflab.observe.ledger import Ledger
+    from rooflab.types.machine import Machine
+    from rooflab.types.timeline import Timeline
+    from rooflab.types.trace import Device, Trace
+
+_IDLE_BINDS = 0.5  # of the span: then what keeps the device waiting limits the run
+
+
+def profile(path: str | PathLike[str], machine: Machine | str | PathLike[str] | None = None) -> Profile:
+    """A profiler's file: each operation's measured time beside its count and its prediction.
+
+    Args:
+        path: of a trace of the PyTorch profiler, packed or not.
+        machine: that it ran on: a `Machine`, or a name or file of one; by default what the file says.
+
+    Raises:
+        FileError: a file that cannot be read, or that is no profile.
+        UnknownNameError: no machine of that name.
+    """
+    from rooflab.observe.importers import kineto
+    from rooflab.observe.ledger import ledger
+    from rooflab.observe.timeline import timeline
+
+    file = Path(os.fspath(path))
+    target = as_machine(machine)
+    trace = kineto.load(file)
+    found, times = ledger(trace), timeline(trace)
+    device = _device(trace)
+    warnings = []
+    if target is None and device is not None and device.name:
+        try:
+            target = as_machine(device.name)
+        except UnknownNameError as error:
+            warnings.append(f"{error}; give the machine that it ran on to have roofs and predictions")
+    rows = found.rows if target is None else _predicted(found, target)
+    bound, binds = _verdict(rows, times)
+    return Profile(
+        name=file.name,
+        source=trace.source,
+        rows=rows,
+        timeline=times,
+        bound=bound,
+        binds=binds,
+        device=device,
+        machine=target,
+        dropped=trace.dropped,
+        warnings=tuple(warnings),
+        notes=trace.notes,
+    )
+
+
+def _device(trace: Trace) -> Device | None:
+    """The device that worked most, as the file describes it."""
+    import numpy as np
+
+    used = trace.kernels.device
+    if not len(used):
+        return None
+    numbers, counts = np.unique(used, return_counts=True)
+    most = int(numbers[counts.argmax()])
+    return next((one for one in trace.devices if one.number == most), next(iter(trace.devices), None))
+
+
+def _predicted(found: Ledger, machine: Machine) -> tuple[ProfileRow, ...]:
+    """The rows with what each was predicted to take on the device, called as often."""
+    import msgspec
+
+    from rooflab.story.programs import predict
+    from rooflab.work import counting
+
+    ops = tuple(
+        msgspec.structs.replace(op, count=row.executions)
+        for op, row in zip(found.graph.ops, found.rows, strict=True)
+    )
+    report = predict(
+        counting.report(msgspec.structs.replace(found.graph, ops=ops), "profile"), machine, mode="graph"
+    )
+    return tuple(
+        msgspec.structs.replace(row, prediction=one.prediction)
+        for row, one in zip(found.rows, report.rows, strict=True)
+    )
+
+
+def _verdict(rows: tuple[ProfileRow, ...], times: Timeline) -> tuple[str | None, str | None]:
+    """What limited the run: waiting first, then what most of the predicted time of its operations is bound by."""
+    busiest = max(times.devices, key=lambda one: one.busy_s, default=None)
+    if busiest is not None and busiest.idle_s > _IDLE_BINDS * busiest.span_s:
+        return "overhead-bound", busiest.idle[0].cause
+    shares: dict[tuple[str, str], float] = {}
+    for row in rows:
+        if row.prediction is not None:
+            key = row.prediction.bound, row.prediction.binds
+            shares[key] = shares.get(key, 0.0) + row.time_s
+    return max(shares, key=shares.__getitem__) if shares else (None, None)

@@ -1,0 +1,174 @@
+"""The answer to "what did limit the run I profiled?": each operation's count, prediction and measured time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from rooflab.types.machine import Machine
+from rooflab.types.prediction import Bound, Prediction
+from rooflab.types.result import Result, convert
+from rooflab.types.timeline import Timeline
+from rooflab.types.trace import Device, Dropped
+from rooflab.types.work import Cost
+from rooflab.units import duration
+
+SCHEMA = 1
+
+
+class KernelTime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Kernels of one name that an operation ran: how often, and how long all together."""
+
+    name: str
+    runs: int
+    time_s: float
+
+
+class Observation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The measured time of an operation.
+
+    Attributes:
+        time_s: on the device, all executions together.
+        low_s, high_s: the 10th and 90th percentile of single executions.
+        kernels: that it ran, most time first.
+    """
+
+    time_s: float
+    low_s: float
+    high_s: float
+    kernels: tuple[KernelTime, ...]
+
+
+class ProfileRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One operation, as often as it ran with the same arguments; its numbers are those of all of them together.
+
+    Attributes:
+        name: as the framework calls it; a kernel's own name where no operation is known for it.
+        kind: of its formula; None where there is none.
+        shapes: of its arguments, as text.
+        dtype: of its first tensor.
+        executions: how often it ran.
+        observation: measured.
+        cost: of one execution; None where it is not known, and `why` says the reason.
+        prediction: of all executions together, where the machine is known.
+        module: that it ran in, where known.
+    """
+
+    name: str
+    kind: str | None
+    shapes: str
+    dtype: str
+    executions: int
+    observation: Observation
+    cost: Cost | None = None
+    why: str | None = None
+    prediction: Prediction | None = None
+    module: str = ""
+
+    @property
+    def time_s(self) -> float:
+        """Measured seconds."""
+        return self.observation.time_s
+
+    @property
+    def flop(self) -> float | None:
+        """FLOP; None where unknown."""
+        return None if self.cost is None else self.cost.total_flop * self.executions
+
+    @property
+    def nbytes(self) -> float | None:
+        """Compulsory bytes both ways; None where unknown."""
+        return None if self.cost is None else self.cost.compulsory.nbytes * self.executions
+
+    @property
+    def intensity(self) -> float | None:
+        """FLOP per compulsory byte; None where unknown, or where no byte is moved."""
+        return self.flop / self.nbytes if self.flop is not None and self.nbytes else None
+
+    @property
+    def flop_per_s(self) -> float | None:
+        """FLOP over measured time."""
+        return self.flop / self.time_s if self.flop is not None and self.time_s else None
+
+    @property
+    def bytes_per_s(self) -> float | None:
+        """Compulsory bytes over measured time."""
+        return self.nbytes / self.time_s if self.nbytes is not None and self.time_s else None
+
+    @property
+    def bound(self) -> Bound | None:
+        """What binds it, as predicted."""
+        return None if self.prediction is None else self.prediction.bound
+
+    @property
+    def of_floor(self) -> float | None:
+        """The floor's share of the measured time, 1 where nothing can be faster; above 1 something is wrong."""
+        if self.prediction is None or not self.time_s:
+            return None
+        return self.prediction.floor_s / self.time_s
+
+    @property
+    def beyond_s(self) -> float | None:
+        """Measured less predicted seconds."""
+        return None if self.prediction is None else self.time_s - self.prediction.time_s
+
+
+class Profile(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A run as a profiler recorded it, its operations counted and held against the machine.
+
+    Attributes:
+        name: of the file.
+        source: the format that it was read from.
+        rows: operations, most measured time first.
+        timeline: where the time went, busy and idle.
+        bound, binds: what limited the run: its overhead first, then what most of the busy time was bound by.
+        device: as the file describes it.
+        machine: that rows are predicted on; None where the device is not known.
+        dropped: events that could not be used.
+        warnings: what a reader must know before trusting a number.
+        notes: conventions, and what would make the profile say more.
+    """
+
+    NEWEST = SCHEMA
+    WHAT = "a profile"
+
+    name: str
+    source: str
+    rows: tuple[ProfileRow, ...]
+    timeline: Timeline
+    bound: Bound | None = None
+    binds: str | None = None
+    device: Device | None = None
+    machine: Machine | None = None
+    dropped: tuple[Dropped, ...] = ()
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    schema: int = SCHEMA
+
+    @property
+    def time_s(self) -> float:
+        """Measured seconds of all rows together."""
+        return sum(row.time_s for row in self.rows)
+
+    @property
+    def coverage(self) -> float | None:
+        """The share of the measured time whose operations have a cost; None for a profile without any."""
+        total = self.time_s
+        return sum(row.time_s for row in self.rows if row.cost is not None) / total if total else None
+
+    @property
+    def flop(self) -> float | None:
+        """FLOP of all rows; None unless every row's are known."""
+        counts = [row.flop for row in self.rows]
+        return None if any(one is None for one in counts) else sum(one for one in counts if one is not None)
+
+    def _summary(self) -> str:
+        share = "" if self.coverage is None else f", {self.coverage:.1%} of it counted"
+        verdict = f", {self.bound} ({self.binds})" if self.bound else ""
+        return f"{self.name}: {duration(self.time_s)} on devices{share}{verdict}"
+
+    @classmethod
+    def from_dict(cls, raw: dict[str, Any]) -> Profile:
+        """The profile that `to_dict` was called on (see `Result.from_dict`)."""
+        return convert(cls, raw)
