@@ -23,6 +23,7 @@ RESULTS = {
     "Transfer": "rooflab.types.transfer",
     "Calibration": "rooflab.types.calibration",
     "Sweep": "rooflab.types.lab",
+    "Profile": "rooflab.types.profile",
 }
 
 

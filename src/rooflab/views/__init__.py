@@ -26,6 +26,7 @@ ROOMS = {
     "Transfer": "transfer",
     "Calibration": "calibration",
     "Sweep": "lab",
+    "Profile": "profile",
 }
 
 

@@ -1,0 +1,61 @@
+"""The operations of a profile as lines of comma-separated values, in base units."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+from rooflab.types.profile import Profile
+
+_COLUMNS = (
+    "operation",
+    "kind",
+    "shapes",
+    "dtype",
+    "module",
+    "executions",
+    "measured_s",
+    "low_s",
+    "high_s",
+    "predicted_s",
+    "floor_s",
+    "bound",
+    "binds",
+    "flop",
+    "nbytes",
+    "flop_per_s",
+    "bytes_per_s",
+    "why_uncounted",
+)
+
+
+def csv_text(profile: Profile) -> str:
+    """A line for each row of `profile`, under a header; an unknown is empty."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(_COLUMNS)
+    for row in profile.rows:
+        predicted = row.prediction
+        writer.writerow(
+            (
+                row.name,
+                row.kind,
+                row.shapes,
+                row.dtype,
+                row.module,
+                row.executions,
+                row.time_s,
+                row.observation.low_s,
+                row.observation.high_s,
+                None if predicted is None else predicted.time_s,
+                None if predicted is None else predicted.floor_s,
+                row.bound,
+                None if predicted is None else predicted.binds,
+                row.flop,
+                row.nbytes,
+                row.flop_per_s,
+                row.bytes_per_s,
+                row.why,
+            )
+        )
+    return out.getvalue()

@@ -1,0 +1,153 @@
+"""What is shown of a profile: the verdict, where the time went, and each operation in one line."""
+
+from __future__ import annotations
+
+from rooflab import units
+from rooflab.types.profile import Profile, ProfileRow
+from rooflab.types.timeline import DeviceTime
+from rooflab.views.common.sheet import Sheet
+from rooflab.views.common.table import UNKNOWN, Table, lasting, quantity
+
+_SHOWN = 40  # rows; the files hold all
+
+_CAUSES = {
+    "launches": "the host had not launched the next kernel",
+    "synchronisation": "the host had waited for the device, and began again",
+    "data loader": "the host waited for data",
+    "between kernels": "the device's own pause between queued kernels",
+    "unknown": "the launch is not recorded",
+}
+
+
+def sheet_of(profile: Profile) -> Sheet:
+    """What is shown of `profile`."""
+    return Sheet(
+        profile.name,
+        "a profile",
+        sentences=tuple(_sentences(profile)),
+        tables=tuple(table for table in (_idle(profile), _operations(profile), _kernels(profile)) if table.rows),
+        warnings=(*profile.warnings, *(f"{one.count} events left out: {one.why}" for one in profile.dropped)),
+        notes=(*profile.notes, *_conventions(profile)),
+    )
+
+
+def _sentences(profile: Profile) -> list[str]:
+    lines = [f"Read from a file of the {profile.source}."] if profile.machine is None else []
+    if profile.machine is not None:
+        lines.append(f"Read from a file of the {profile.source}; held against {profile.machine.name}.")
+    if profile.bound is not None:
+        lines.append(f"Limited by: {profile.bound}, {profile.binds}.")
+    lines += [_device(one, len(profile.timeline.devices) > 1) for one in profile.timeline.devices]
+    if profile.coverage is not None:
+        lines.append(f"Coverage {profile.coverage:.1%} of the devices' time: its operations are counted.")
+    compared = [row for row in profile.rows if row.prediction is not None]
+    if compared:
+        measured = sum(row.time_s for row in compared)
+        predicted = sum(row.prediction.time_s for row in compared if row.prediction is not None)
+        of_all = (
+            "" if len(compared) == len(profile.rows) else f" of the {len(compared)} operations with a prediction"
+        )
+        lines.append(f"Measured {units.duration(measured)}{of_all}, predicted {units.duration(predicted)}.")
+    return lines
+
+
+def _device(one: DeviceTime, several: bool) -> str:
+    name = f"Device {one.device}" if several else "The device"
+    share = "" if one.busy_share is None else f" ({one.busy_share:.1%})"
+    line = f"{name} was busy {units.duration(one.busy_s)} of {units.duration(one.span_s)}{share}, {one.kernels} kernels"
+    parts = [
+        f"{label} {units.duration(seconds)}"
+        for label, seconds in (
+            ("copies alone", one.exposed_copy_s),
+            ("collectives alone", one.exposed_collective_s),
+        )
+        if seconds > 0
+    ]
+    return f"{line}; {', '.join(parts)}." if parts else f"{line}."
+
+
+def _idle(profile: Profile) -> Table:
+    rows = []
+    for device in profile.timeline.devices:
+        for idle in device.idle:
+            rows.append(
+                (
+                    idle.cause,
+                    _CAUSES[idle.cause],
+                    units.duration(idle.seconds),
+                    f"{idle.seconds / device.span_s:.1%}",
+                    f"{idle.gaps:,}",
+                    units.duration(idle.longest_s),
+                )
+            )
+    columns = ("idle for", "meaning", "time", "of the run", "gaps", "longest")
+    return Table("Idle time by cause", columns, tuple(rows), words=2)
+
+
+def _operations(profile: Profile) -> Table:
+    shown = profile.rows[:_SHOWN]
+    total = profile.time_s
+    rest = profile.rows[_SHOWN:]
+    note = ""
+    if rest:
+        note = f"{len(rest)} more operations, {units.duration(sum(row.time_s for row in rest))}: in the files, all are."
+    columns = (
+        "operation",
+        "shapes",
+        "times",
+        "measured",
+        "of time",
+        "predicted",
+        "floor",
+        "of floor",
+        "FLOP/s",
+        "B/s",
+        "bound",
+    )
+    return Table(
+        "Operations by measured time", columns, tuple(_line(row, total) for row in shown), words=2, note=note
+    )
+
+
+def _line(row: ProfileRow, total: float) -> tuple[str, ...]:
+    predicted = row.prediction
+    return (
+        row.name,
+        row.shapes or row.why or "",
+        f"{row.executions:,}",
+        units.duration(row.time_s),
+        f"{row.time_s / total:.1%}" if total else UNKNOWN,
+        lasting(None if predicted is None else predicted.time_s),
+        lasting(None if predicted is None else predicted.floor_s),
+        UNKNOWN if row.of_floor is None else f"{row.of_floor:.0%}",
+        quantity(row.flop_per_s, "FLOP/s"),
+        quantity(row.bytes_per_s, "B/s"),
+        UNKNOWN if predicted is None else f"{predicted.bound.removesuffix('-bound')}: {predicted.binds}",
+    )
+
+
+def _kernels(profile: Profile) -> Table:
+    by_name: dict[str, list[float]] = {}
+    for row in profile.rows:
+        for kernel in row.observation.kernels:
+            sums = by_name.setdefault(kernel.name, [0.0, 0.0])
+            sums[0] += kernel.runs
+            sums[1] += kernel.time_s
+    most = sorted(by_name.items(), key=lambda item: -item[1][1])[:15]
+    rows = tuple((_short(name), f"{int(runs):,}", units.duration(seconds)) for name, (runs, seconds) in most)
+    return Table("Kernels by measured time", ("kernel", "times", "measured"), rows)
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 70 else f"{name[:67]}…"
+
+
+def _conventions(profile: Profile) -> list[str]:
+    lines = [
+        "measured: the device's time, from a kernel's start to its end; busy is the union of those, not the sum"
+    ]
+    if profile.machine is not None:
+        lines.append(
+            "of floor: the floor's share of the measured time; bytes and FLOP are those that the shapes ask for"
+        )
+    return lines
