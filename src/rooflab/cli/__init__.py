@@ -10,7 +10,7 @@ from typing import NoReturn
 import click
 
 from rooflab import __version__
-from rooflab.cli import calibrate, lab, loop, machine, measure, programs, simulate, transfer
+from rooflab.cli import calibrate, lab, load, loop, machine, measure, programs, simulate, transfer
 from rooflab.cli.measure import INTERRUPTED
 from rooflab.cli.options import examples
 from rooflab.errors import RooflabError
@@ -120,5 +120,6 @@ for _command in (
     transfer.transfer,
     calibrate.calibrate,
     lab.lab,
+    load.load,
 ):
     cli.add_command(_command)

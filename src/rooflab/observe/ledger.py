@@ -10,6 +10,7 @@ import numpy as np
 
 from rooflab.observe import match, torch_calls
 from rooflab.observe.torch_arguments import Seen
+from rooflab.types.counted import Counters
 from rooflab.types.profile import KernelTime, Observation, ProfileRow
 from rooflab.types.trace import KERNEL, NONE, Trace
 from rooflab.types.work import Graph
@@ -95,3 +96,27 @@ def _row(trace: Trace, known: torch_calls.Resolved, executions: list[list[int]])
 def kernels_s(trace: Trace) -> float:
     """Seconds of all kernels, copies and memsets left out."""
     return float(trace.kernels.duration_s[trace.kernels.kind == KERNEL].sum())
+
+
+def counted_rows(counters: Counters) -> tuple[ProfileRow, ...]:
+    """A row for each kernel, region or run that was counted and timed, most time first."""
+    rows = [
+        ProfileRow(
+            name=one.name,
+            kind=None,
+            shapes="",
+            dtype="",
+            executions=one.runs,
+            observation=Observation(
+                time_s=one.time_s * one.runs,
+                low_s=one.time_s,
+                high_s=one.time_s,
+                kernels=(KernelTime(name=one.name, runs=one.runs, time_s=one.time_s * one.runs),),
+            ),
+            counted=one,
+            why="counted by the hardware; the operation is not recorded",
+        )
+        for one in counters.rows
+        if one.time_s is not None
+    ]
+    return tuple(sorted(rows, key=lambda row: -row.time_s))

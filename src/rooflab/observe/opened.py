@@ -91,3 +91,11 @@ TEXT_BYTES = 2 * 2**30  # of a table, which is read whole
 def content(path: Path, limit_bytes: float = TEXT_BYTES) -> bytes:
     """The whole content of the file at `path`, unpacked; errors as in `chunks`."""
     return b"".join(chunks(path, limit_bytes))
+
+
+_HEAD_BYTES = 64 * 2**10
+
+
+def head_of(path: Path) -> bytes:
+    """The first 64 KiB of the file at `path`, unpacked; errors as in `chunks`."""
+    return next(chunks(path, chunk_bytes=_HEAD_BYTES), b"")

@@ -1,44 +1,60 @@
-"""What did I save? Results read back from their files."""
+"""What did I save, what did a profiler write? Results read back from files, profiles read in."""
 
 from __future__ import annotations
 
 import os
 from os import PathLike
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rooflab.errors import FileError, RooflabError
 from rooflab.types.result import Result
 
+if TYPE_CHECKING:
+    from rooflab.types.machine import Machine
 
-def load(path: str | PathLike[str]) -> Result:
-    """The result in a file that `save` or -o wrote: of any type as JSON, a machine as TOML too.
+
+def load(path: str | PathLike[str], machine: Machine | str | PathLike[str] | None = None) -> Result:
+    """What a file holds: a result that `save` or -o wrote, as JSON (a machine as TOML too), or a profile.
+
+    Profiles are recognised by what they hold, not by their names: traces of the PyTorch profiler, tables of Nsight
+    Compute, packed with gzip, xz or (with the extra) zstd too.
 
     Args:
         path: of the file.
+        machine: that a profile was recorded on: a `Machine`, or a name or file of one; by default what it says.
 
     Returns:
         A `Machine`, `Report`, `Variants`, `LoopReport`, `TileSweep`, `Simulation`, `CoreSimulation`, `MissCurve`,
-        `Transfer`, `Calibration` or `Sweep`, as the "type" in the file says.
+        `Transfer`, `Calibration` or `Sweep`, as the "type" in the file says; a `Profile` of a profiler's file.
 
     Raises:
-        FileError: a file that cannot be read, that is no result, or of a newer schema.
+        FileError: a file that cannot be read, that is neither a result nor a profile, or of a newer schema.
+        UnknownNameError: no machine of that name.
     """
-    import msgspec
-
     from rooflab.machines import catalog
-    from rooflab.types import result
+    from rooflab.observe.opened import head_of
 
     file = Path(os.fspath(path))
     if file.suffix.lower() == ".toml":
         return catalog.read(file)
+    head = head_of(file)
+    if head.lstrip()[:1] == b"{" and b'"type"' in head and b'"traceEvents"' not in head:
+        return _saved(file)
+    from rooflab.story.observed import read_profile
+
+    return read_profile(file, machine)
+
+
+def _saved(file: Path) -> Result:
+    import msgspec
+
+    from rooflab.machines import catalog
+    from rooflab.observe.opened import content
+    from rooflab.types import result
+
     try:
-        content = file.read_bytes()
-    except FileNotFoundError:
-        raise FileError(f"{file}: no such file") from None
-    except OSError as error:
-        raise FileError(f"{file}: cannot be read: {error.strerror or error}") from None
-    try:
-        raw = msgspec.json.decode(content)
+        raw = msgspec.json.decode(content(file))
         # A machine is held to what its file says twice, by whichever door it comes.
         return catalog.read(file) if isinstance(raw, dict) and raw.get("type") == "Machine" else result.read(raw)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -13,6 +13,7 @@ from rooflab.types.profile import Profile, ProfileRow
 
 if TYPE_CHECKING:
     from rooflab.observe.ledger import Ledger
+    from rooflab.types.counted import Counters
     from rooflab.types.machine import Machine
     from rooflab.types.timeline import Timeline
     from rooflab.types.trace import Device, Trace
@@ -20,33 +21,34 @@ if TYPE_CHECKING:
 _IDLE_BINDS = 0.5  # of the span: then what keeps the device waiting limits the run
 
 
-def profile(path: str | PathLike[str], machine: Machine | str | PathLike[str] | None = None) -> Profile:
+def read_profile(path: str | PathLike[str], machine: Machine | str | PathLike[str] | None = None) -> Profile:
     """A profiler's file: each operation's measured time beside its count and its prediction.
 
     Args:
-        path: of a trace of the PyTorch profiler, packed or not.
+        path: of a trace or a table of counters, of any profiler that rooflab reads, packed or not.
         machine: that it ran on: a `Machine`, or a name or file of one; by default what the file says.
 
     Raises:
         FileError: a file that cannot be read, or that is no profile.
         UnknownNameError: no machine of that name.
     """
-    from rooflab.observe.importers import kineto
+    from rooflab.observe import importers
+    from rooflab.types.trace import Trace
+
+    file = Path(os.fspath(path))
+    given = as_machine(machine)
+    found = importers.load(file)
+    return _of_trace(found, file, given) if isinstance(found, Trace) else _of_counters(found, file, given)
+
+
+def _of_trace(trace: Trace, file: Path, given: Machine | None) -> Profile:
     from rooflab.observe.ledger import ledger
     from rooflab.observe.timeline import timeline
 
-    file = Path(os.fspath(path))
-    target = as_machine(machine)
-    trace = kineto.load(file)
-    found, times = ledger(trace), timeline(trace)
+    entries, times = ledger(trace), timeline(trace)
     device = _device(trace)
-    warnings = []
-    if target is None and device is not None and device.name:
-        try:
-            target = as_machine(device.name)
-        except UnknownNameError as error:
-            warnings.append(f"{error}; give the machine that it ran on to have roofs and predictions")
-    rows = found.rows if target is None else _predicted(found, target)
+    target, warnings = _machine(given, device)
+    rows = entries.rows if target is None else _predicted(entries, target)
     bound, binds = _verdict(rows, times)
     return Profile(
         name=file.name,
@@ -58,9 +60,37 @@ def profile(path: str | PathLike[str], machine: Machine | str | PathLike[str] | 
         device=device,
         machine=target,
         dropped=trace.dropped,
-        warnings=tuple(warnings),
+        warnings=warnings,
         notes=trace.notes,
     )
+
+
+def _of_counters(counters: Counters, file: Path, given: Machine | None) -> Profile:
+    from rooflab.observe.ledger import counted_rows
+
+    target, warnings = _machine(given, counters.device)
+    return Profile(
+        name=file.name,
+        source=counters.source,
+        rows=counted_rows(counters),
+        device=counters.device,
+        machine=target,
+        dropped=counters.dropped,
+        warnings=warnings,
+        notes=counters.notes,
+    )
+
+
+def _machine(given: Machine | None, device: Device | None) -> tuple[Machine | None, tuple[str, ...]]:
+    """The machine that was given, else the one that the file names; and what is to be said of that."""
+    if given is not None or device is None:
+        return given, ()
+    if not device.name:
+        return None, ("the file does not name its device; give --machine to have roofs and predictions",)
+    try:
+        return as_machine(device.name), ()
+    except UnknownNameError as error:
+        return None, (f"{error}; give --machine to have roofs and predictions",)
 
 
 def _device(trace: Trace) -> Device | None:

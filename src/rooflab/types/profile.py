@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from rooflab.types.counted import Counted
 from rooflab.types.machine import Machine
 from rooflab.types.prediction import Bound, Prediction
 from rooflab.types.result import Result, convert
@@ -51,6 +52,7 @@ class ProfileRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         executions: how often it ran.
         observation: measured.
         cost: of one execution; None where it is not known, and `why` says the reason.
+        counted: what counters of the hardware said of one execution.
         prediction: of all executions together, where the machine is known.
         module: that it ran in, where known.
     """
@@ -63,6 +65,7 @@ class ProfileRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     observation: Observation
     cost: Cost | None = None
     why: str | None = None
+    counted: Counted | None = None
     prediction: Prediction | None = None
     module: str = ""
 
@@ -73,17 +76,24 @@ class ProfileRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @property
     def flop(self) -> float | None:
-        """FLOP; None where unknown."""
-        return None if self.cost is None else self.cost.total_flop * self.executions
+        """FLOP that it asks for, else those that were counted; None where unknown."""
+        one = None if self.counted is None else self.counted.total_flop
+        if self.cost is not None:
+            one = self.cost.total_flop
+        return None if one is None else one * self.executions
 
     @property
     def nbytes(self) -> float | None:
-        """Compulsory bytes both ways; None where unknown."""
-        return None if self.cost is None else self.cost.compulsory.nbytes * self.executions
+        """Compulsory bytes both ways, else those counted at main memory; None where unknown."""
+        memory = None if self.counted is None else self.counted.at("DRAM")
+        one = None if memory is None else memory.nbytes
+        if self.cost is not None:
+            one = self.cost.compulsory.nbytes
+        return None if one is None else one * self.executions
 
     @property
     def intensity(self) -> float | None:
-        """FLOP per compulsory byte; None where unknown, or where no byte is moved."""
+        """FLOP per byte of `nbytes`; None where unknown, or where no byte is moved."""
         return self.flop / self.nbytes if self.flop is not None and self.nbytes else None
 
     @property
@@ -136,7 +146,7 @@ class Profile(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     name: str
     source: str
     rows: tuple[ProfileRow, ...]
-    timeline: Timeline
+    timeline: Timeline = Timeline(devices=())
     bound: Bound | None = None
     binds: str | None = None
     device: Device | None = None
@@ -153,9 +163,10 @@ class Profile(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     @property
     def coverage(self) -> float | None:
-        """The share of the measured time whose operations have a cost; None for a profile without any."""
+        """The share of the measured time whose FLOP and bytes are known; None for a profile without any."""
         total = self.time_s
-        return sum(row.time_s for row in self.rows if row.cost is not None) / total if total else None
+        known = [row.time_s for row in self.rows if row.flop is not None and row.nbytes is not None]
+        return sum(known) / total if total else None
 
     @property
     def flop(self) -> float | None:

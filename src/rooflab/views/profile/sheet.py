@@ -39,7 +39,7 @@ def _sentences(profile: Profile) -> list[str]:
         lines.append(f"Limited by: {profile.bound}, {profile.binds}.")
     lines += [_device(one, len(profile.timeline.devices) > 1) for one in profile.timeline.devices]
     if profile.coverage is not None:
-        lines.append(f"Coverage {profile.coverage:.1%} of the devices' time: its operations are counted.")
+        lines.append(f"Coverage: FLOP and bytes are known of {profile.coverage:.1%} of the devices' time.")
     compared = [row for row in profile.rows if row.prediction is not None]
     if compared:
         measured = sum(row.time_s for row in compared)
