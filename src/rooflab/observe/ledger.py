@@ -31,17 +31,22 @@ class Ledger(NamedTuple):
 
 def ledger(trace: Trace) -> Ledger:
     """The kernels of `trace` by operation and arguments."""
-    groups = match.by_operation(trace)
+    parents = match.parents_of(trace)
+    groups = match.by_operation(trace, parents)
     alone = groups.pop(NONE, [])
-    same: dict[tuple[int, int], list[int]] = defaultdict(list)
+    same: dict[tuple[int, int, match.Place], list[int]] = defaultdict(list)
     for call in groups:
-        same[int(trace.calls.name[call]), int(trace.calls.signature[call])].append(call)
+        place = match.place_of(trace, call, parents)
+        same[int(trace.calls.name[call]), int(trace.calls.signature[call]), place].append(call)
     rows: list[tuple[ProfileRow, torch_calls.Resolved]] = []
-    for (name, signature), calls in same.items():
+    for (name, signature, place), calls in same.items():
         kernels = [kernel for call in calls for kernel in groups[call]]
         size = match.item_bytes(trace, kernels)
         known = torch_calls.resolve(trace.names[name], trace.signatures[signature], size)
-        rows.append((_row(trace, known, [groups[call] for call in calls]), known))
+        row = _row(trace, known, [groups[call] for call in calls])
+        rows.append(
+            (msgspec.structs.replace(row, module=place.module, label=place.label, phase=place.phase), known)
+        )
     for kernels in _by_name(trace, alone).values():
         own = trace.names[trace.kernels.name[kernels[0]]]
         why = "no operation is recorded for it" if len(trace.calls) else "no operations are recorded"

@@ -4,27 +4,34 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rooflab.observe.timeline import launch_of
+from rooflab.observe.timeline import STEP, launch_of
 from rooflab.observe.torch_calls import entry
-from rooflab.types.trace import NONE, OPERATOR, Trace
+from rooflab.types.trace import ANNOTATION, MODULE, NONE, OPERATOR, Trace
+from rooflab.types.work import Phase
 
 # Calls that only choose or prepare: the operator within, or around, is the one that is counted.
 _BY_PARTS = frozenset({"view", "opaque", "create"})
+_BACKWARD = "autograd::engine::evaluate_function"
+_OPTIMIZER = "Optimizer.step"
 _ITEM = re.compile(r"OpaqueType<(\d+)")
 
 
-def operations_of(trace: Trace) -> NDArray[np.int64]:
+def operations_of(trace: Trace, parents: NDArray[np.int64]) -> NDArray[np.int64]:
     """For each kernel the number of the call that it is counted with; `NONE` where no call is known.
 
     A kernel belongs to the innermost operator that was open when it was launched, or to the nearest around it
     that the vocabulary can count.
+
+    Args:
+        trace: with kernels and calls.
+        parents: of the calls (see `parents_of`).
     """
     innermost = _innermost(trace)
-    parents = parents_of(trace)
     counted: dict[int, bool] = {}
     chosen = np.full(len(innermost), NONE, np.int64)
     for kernel, call in enumerate(innermost.tolist()):
@@ -108,9 +115,42 @@ def item_bytes(trace: Trace, kernels: list[int]) -> float | None:
     return None
 
 
-def by_operation(trace: Trace) -> dict[int, list[int]]:
+class Place(NamedTuple):
+    """Where a call was made.
+
+    Attributes:
+        module: path of the modules around it, outermost first, as the profiler numbers them.
+        label: the innermost annotation around it that is no step.
+        phase: of training.
+    """
+
+    module: str
+    label: str
+    phase: Phase
+
+
+def place_of(trace: Trace, call: int, parents: NDArray[np.int64]) -> Place:
+    """Where `call` was made, by the calls around it."""
+    modules: list[str] = []
+    label = ""
+    phase: Phase = "forward"
+    while call != NONE:
+        name, kind = trace.names[trace.calls.name[call]], trace.calls.kind[call]
+        if kind == MODULE:
+            modules.append(name.partition(": ")[2])
+        elif kind == ANNOTATION and not label and not STEP.fullmatch(name):
+            label = name
+        if name.startswith(_BACKWARD):
+            phase = "backward"
+        elif name.startswith(_OPTIMIZER):
+            phase = "optimizer"
+        call = int(parents[call])
+    return Place(".".join(reversed(modules)), label, phase)
+
+
+def by_operation(trace: Trace, parents: NDArray[np.int64]) -> dict[int, list[int]]:
     """Kernels by the call that they are counted with, calls in the order of their first kernel; `NONE` for none."""
     groups: dict[int, list[int]] = defaultdict(list)
-    for kernel, call in enumerate(operations_of(trace).tolist()):
+    for kernel, call in enumerate(operations_of(trace, parents).tolist()):
         groups[call].append(kernel)
     return dict(groups)

@@ -19,7 +19,7 @@ _COLLECTIVE = re.compile(
 # Calls of CUDA's and HIP's runtime that return when the device is done.
 _WAITS = re.compile(r"(Device|Stream|Event|Ctx)Synchronize$|^(cuda|hip)(Memcpy|Free|Malloc)$|cuMemcpy\w*_v2$")
 _LOADER = re.compile(r"DataLoader.*(__next__|_next_data)|enumerate\(DataLoader\)", re.IGNORECASE)
-_STEP = re.compile(r"ProfilerStep#?\s*\d+")
+STEP = re.compile(r"ProfilerStep#?\s*\d+")
 
 
 def timeline(trace: Trace) -> Timeline:
@@ -171,7 +171,7 @@ def _steps(trace: Trace) -> tuple[Step, ...]:
     steps = []
     for number in np.flatnonzero(calls.kind == ANNOTATION):
         name = trace.names[calls.name[number]]
-        if _STEP.fullmatch(name):
+        if STEP.fullmatch(name):
             begin, end = calls.start_s[number], calls.start_s[number] + calls.duration_s[number]
             busy = union_s(np.clip(kernels.start_s, begin, end), np.clip(end_s, begin, end))
             steps.append(Step(name=name, start_s=float(begin), duration_s=float(end - begin), busy_s=busy))

@@ -32,6 +32,25 @@ _DTYPES = {
     "unsigned char": "int8",
     "bool": "bool",
 }
+# The numbers of c10::ScalarType: what an argument of a number format is recorded as.
+SCALAR_TYPES = {
+    0: "int8",
+    1: "int8",
+    2: "int16",
+    3: "int32",
+    4: "int64",
+    5: "fp16",
+    6: "fp32",
+    7: "fp64",
+    9: "complex64",
+    10: "complex128",
+    11: "bool",
+    15: "bf16",
+    23: "fp8",
+    24: "fp8",
+    25: "fp8",
+    26: "fp8",
+}
 _LIST = "TensorList"
 _SCALAR = "Scalar"
 
@@ -42,12 +61,20 @@ class Seen:
     Attributes:
         shape, strides: in elements; strides None where not recorded.
         dtype: rooflab's name; None where not recorded.
+        dense: False where the profiler recorded strides of other tensors but none of this: a sparse one, whose
+            shape says nothing of its bytes.
     """
 
     layout = None
 
-    def __init__(self, shape: tuple[int, ...], dtype: str | None, strides: tuple[int, ...] | None = None) -> None:
-        self.shape, self.dtype = shape, dtype
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        dtype: str | None,
+        strides: tuple[int, ...] | None = None,
+        dense: bool = True,
+    ) -> None:
+        self.shape, self.dtype, self.dense = shape, dtype, dense
         self.strides = strides if strides is not None and len(strides) == len(shape) else None
 
     def dim(self) -> int:
@@ -156,7 +183,8 @@ def _one(signature: Signature, place: int) -> Any:
         return value(signature.values[place]) if place < len(signature.values) else None
     if not _is_shape(shape):
         return None
-    return Seen(shape, _DTYPES.get(kind), strides if isinstance(strides, tuple) and _is_shape(strides) else None)
+    known = strides if isinstance(strides, tuple) and _is_shape(strides) else None
+    return Seen(shape, _DTYPES.get(kind), known, not (signature.strides and shape and known == ()))
 
 
 def _is_shape(shape: Any) -> bool:

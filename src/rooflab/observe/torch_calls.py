@@ -51,6 +51,8 @@ def resolve(name: str, signature: Signature, item_bytes: float | None = None) ->
     given = arguments(own, signature) or arguments(own.rstrip("_"), signature)
     if given is None:
         return Resolved(own, row.kind, (), (), {}, "its arguments' names are not known")
+    if not all(one.dense for one in tensors(given)):
+        return Resolved(own, row.kind, (), (), {}, "an operand is sparse: its non-zeros are not recorded")
     _typed(given, item_bytes)
     made = results(own, row.kind, given)
     if made is None:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rooflab.observe.torch_arguments import Seen
+from rooflab.observe.torch_arguments import SCALAR_TYPES, Seen
 
 Arguments = Mapping[str, Any]
 Results = list[Seen] | None
@@ -131,7 +131,8 @@ def _product(name: str, given: Arguments) -> Results:
         shape = (*b.shape[:-2], b.shape[-1])
     else:
         shape = (*_broadcast(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
-    dtype = "int32" if own == "_int_mm" else None if own == "_scaled_mm" else a.dtype
+    asked = SCALAR_TYPES.get(given.get("out_dtype"))  # type: ignore[arg-type]
+    dtype = asked or ("int32" if own == "_int_mm" else a.dtype)
     return [Seen(shape, dtype)]
 
 

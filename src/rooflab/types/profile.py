@@ -12,7 +12,7 @@ from rooflab.types.prediction import Bound, Prediction
 from rooflab.types.result import Result, convert
 from rooflab.types.timeline import Timeline
 from rooflab.types.trace import Device, Dropped
-from rooflab.types.work import Cost
+from rooflab.types.work import Cost, Phase
 from rooflab.units import duration
 
 SCHEMA = 1
@@ -54,7 +54,9 @@ class ProfileRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         cost: of one execution; None where it is not known, and `why` says the reason.
         counted: what counters of the hardware said of one execution.
         prediction: of all executions together, where the machine is known.
-        module: that it ran in, where known.
+        module: path of the modules that it ran in, as the profiler numbers them, where recorded.
+        label: of the program's own range around it, where there is one.
+        phase: of training; forward where there is none.
     """
 
     name: str
@@ -68,6 +70,8 @@ class ProfileRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     counted: Counted | None = None
     prediction: Prediction | None = None
     module: str = ""
+    label: str = ""
+    phase: Phase = "forward"
 
     @property
     def time_s(self) -> float:

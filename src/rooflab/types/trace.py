@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 KERNEL, COPY, MEMSET = 0, 1, 2
-OPERATOR, ANNOTATION = 0, 1
+OPERATOR, ANNOTATION, MODULE = 0, 1, 2
 NONE = -1  # in a column of whole numbers: not recorded
 
 
@@ -78,7 +78,7 @@ class Calls(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: numbers in `Trace.names`.
-        kind: OPERATOR or ANNOTATION.
+        kind: OPERATOR, ANNOTATION or MODULE.
         start_s, duration_s: when.
         thread: numbers in `Trace.threads`.
         external: that kernels carry.

@@ -20,6 +20,7 @@ from rooflab.types.trace import (
     COPY,
     KERNEL,
     MEMSET,
+    MODULE,
     OPERATOR,
     Calls,
     Device,
@@ -42,6 +43,7 @@ _KERNELS = {
     "Memset": MEMSET,
 }
 _CALLS = {"cpu_op": OPERATOR, "Operator": OPERATOR, "operator": OPERATOR, "user_annotation": ANNOTATION}
+_MODULE = "nn.Module: "
 _LAUNCHES = ("cuda_runtime", "cuda_driver", "hip_runtime", "hip_driver", "xpu_runtime", "Runtime")
 # Microseconds since 1970 are 1.8e15 now, nanoseconds 1.8e18: what is beyond counts nanoseconds.
 _NANOSECONDS_FROM = 1e17
@@ -144,6 +146,11 @@ class _Taken:
                 self._calls(several, _CALLS[category])
             elif category in _LAUNCHES:
                 self._launches(several)
+            elif category == "python_function":
+                # With stacks recorded these are most of a file; modules alone say where an operator belongs.
+                modules = [one for one in several if one.name is not None and one.name.startswith(_MODULE)]
+                if modules:
+                    self._calls(modules, MODULE)
 
     def _timed(self, events: list[_Event]) -> tuple[list[_Event], np.ndarray, np.ndarray]:
         """The events whose times can be true, with their starts and durations."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from rooflab import units
 from rooflab.types.profile import Profile, ProfileRow
 from rooflab.types.timeline import DeviceTime
@@ -84,10 +86,36 @@ def _idle(profile: Profile) -> Table:
     return Table("Idle time by cause", columns, tuple(rows), words=2)
 
 
+def _merged(rows: tuple[ProfileRow, ...]) -> list[ProfileRow]:
+    """Rows that differ by their module alone as one, most measured time first."""
+    same: dict[tuple[str, ...], list[ProfileRow]] = {}
+    for row in rows:
+        same.setdefault((row.name, row.shapes, row.dtype, row.label, row.why or ""), []).append(row)
+    merged = [several[0] if len(several) == 1 else _sum(several) for several in same.values()]
+    return sorted(merged, key=lambda row: -row.time_s)
+
+
+def _sum(rows: list[ProfileRow]) -> ProfileRow:
+    observation = msgspec.structs.replace(rows[0].observation, time_s=sum(row.time_s for row in rows))
+    predictions = [row.prediction for row in rows if row.prediction is not None]
+    prediction = None
+    if len(predictions) == len(rows):
+        prediction = msgspec.structs.replace(
+            predictions[0],
+            time_s=sum(one.time_s for one in predictions),
+            floor_s=sum(one.floor_s for one in predictions),
+        )
+    executions = sum(row.executions for row in rows)
+    return msgspec.structs.replace(
+        rows[0], executions=executions, observation=observation, prediction=prediction, module=""
+    )
+
+
 def _operations(profile: Profile) -> Table:
-    shown = profile.rows[:_SHOWN]
+    merged = _merged(profile.rows)
+    shown = merged[:_SHOWN]
     total = profile.time_s
-    rest = profile.rows[_SHOWN:]
+    rest = merged[_SHOWN:]
     note = ""
     if rest:
         note = f"{len(rest)} more operations, {units.duration(sum(row.time_s for row in rest))}: in the files, all are."
