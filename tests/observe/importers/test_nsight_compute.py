@@ -1,0 +1,157 @@
+"""Nsight Compute's tables: real ones in both forms, noise around them, other ways of writing numbers."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import pytest
+
+from rooflab.errors import FileError
+from rooflab.observe.importers import load, nsight_compute
+
+SAMPLES = Path(__file__).parents[2] / "samples" / "h200"
+SHARED = Path(__file__).parents[4] / "shared" / "samples"
+HEADER = (
+    '"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size","Grid Size","Device",'
+    '"CC","Section Name","Metric Name","Metric Unit","Metric Value"'
+)
+
+
+def line(metric: str, unit: str, value: str, number: int = 0) -> str:
+    return (
+        f'"{number}","1","app","127.0.0.1","k(float, int)","1","7","(256, 1, 1)","(64, 2, 1)","0","9.0","Command line",'
+        f'"{metric}","{unit}","{value}"'
+    )
+
+
+def counters(folder, *lines, header=HEADER, before=""):
+    path = folder / "out.txt"
+    path.write_text("\n".join([*([before] if before else []), header, *lines]) + "\n", encoding="utf-8")
+    return load(path)
+
+
+def test_a_raw_page_of_real_kernels():
+    """fp64 product of 1024³: 2·1024³ FLOP on matrix units; bf16 product 4096³; an addition of 10⁷ by multiply-adds."""
+    found = nsight_compute.load(SAMPLES / "ncu_raw.csv")
+    assert found.device is not None
+    assert (found.device.name, found.device.compute_units, found.device.capability) == ("NVIDIA H200", 132, "9.0")
+    by_name = {row.name: row for row in found.rows}
+    add = next(row for name, row in by_name.items() if "CUDAFunctor_add" in name)
+    assert {one.dtype: one.count for one in add.flop or ()}["fp32"] == pytest.approx(2e7, rel=1e-3)
+    dram = add.at("DRAM")
+    assert dram is not None
+    assert (dram.read_bytes, dram.write_bytes) == (80_009_216, 21_987_584)
+    assert add.at("L1").read_bytes == 80e6  # 2 · 10⁷ fp32, by sectors of 32 bytes
+    assert add.time_s == pytest.approx(27.296e-6)
+    product = next(row for name, row in by_name.items() if name.startswith("nvjet") and row.total_flop > 1e11)
+    assert [(one.engine, one.dtype, one.count) for one in product.flop] == [("matrix", "bf16", 2 * 4096**3)]
+
+
+def test_a_details_page_of_the_same_run():
+    found = nsight_compute.load(SAMPLES / "ncu_details.csv")
+    raw = {row.name: row for row in nsight_compute.load(SAMPLES / "ncu_raw.csv").rows}
+    for row in found.rows:
+        assert row.time_s == pytest.approx(raw[row.name].time_s, rel=1e-2)
+        # "Memory Throughput" is there twice, once a rate and once a share: the rate times the duration are the bytes.
+        assert row.at("DRAM").nbytes == pytest.approx(raw[row.name].at("DRAM").nbytes, rel=1e-2)
+    assert any("no FLOP was counted" in note for note in found.notes)
+
+
+def test_noise_a_mark_of_byte_order_and_thousands_separators(tmp_path):
+    before = "\ufeff==PROF== Connected to process 1\nwrote 7 rows, to a file\n"
+    found = counters(
+        tmp_path,
+        line("dram__bytes_op_read.sum", "byte", "134,221,568"),
+        "a line, that the program printed",
+        line("dram__bytes_op_write.sum", "byte", "43,631,104"),
+        line("gpu__time_duration.sum", "ns", "292,928"),
+        before=before,
+    )
+    (row,) = found.rows
+    assert row.at("DRAM").nbytes == 177_852_672
+    assert row.time_s == pytest.approx(292_928e-9)
+    assert (row.grid, row.block) == ((64, 2, 1), (256, 1, 1))
+    assert [one.count for one in found.dropped] == [1]
+
+
+def test_decimal_commas_and_scaled_units(tmp_path):
+    found = counters(
+        tmp_path,
+        line("dram__bytes_read.sum", "Mbyte", "1.234,5"),
+        line("dram__bytes_write.sum", "Kbyte", "2,5"),
+        line("gpu__time_duration.sum", "usecond", "100,25"),
+    )
+    (row,) = found.rows
+    assert row.at("DRAM").read_bytes == pytest.approx(1234.5e6)
+    assert row.at("DRAM").write_bytes == pytest.approx(2500)
+    assert row.time_s == pytest.approx(100.25e-6)
+
+
+def test_rates_stand_in_for_sums(tmp_path):
+    """0.5 TB/s over 4 µs are 2 MB read; 3 FFMA a cycle over 1000 cycles are 6000 FLOP; hits above 100 % are kept."""
+    found = counters(
+        tmp_path,
+        line("dram__bytes_read.sum.per_second", "Tbyte/s", "0.5"),
+        line("dram__bytes_write.sum.per_second", "Gbyte/s", "0"),
+        line("gpu__time_duration.sum", "us", "4"),
+        line("smsp__cycles_elapsed.avg", "cycle", "1,000"),
+        line("smsp__sass_thread_inst_executed_op_ffma_pred_on.sum.per_cycle_elapsed", "inst/cycle", "3"),
+        line("lts__t_sector_hit_rate.pct", "%", "100.39"),
+    )
+    (row,) = found.rows
+    assert row.at("DRAM").read_bytes == pytest.approx(2e6)
+    assert row.total_flop == pytest.approx(6000)
+    assert row.metrics["lts__t_sector_hit_rate.pct"] == pytest.approx(1.0039)
+
+
+def test_a_kernel_a_line_with_units_beneath_the_header(tmp_path):
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow(["ID", "Kernel Name", "Block Size", "Grid Size", "Device", "CC", "gpu__time_duration.sum"])
+    writer.writerow(["", "", "", "", "", "", "us"])
+    writer.writerow(["0", "f(int, int)", "32, 1, 1", "1, 1, 1", "0", "8.0", "7.5"])
+    writer.writerow(["1", "g<1, 2>()", "32, 1, 1", "1, 1, 1", "0", "8.0", ""])
+    path = tmp_path / "wide.csv"
+    path.write_text(out.getvalue(), encoding="utf-8")
+    found = nsight_compute.load(path)
+    assert [(row.name, row.time_s) for row in found.rows] == [
+        ("f(int, int)", pytest.approx(7.5e-6)),
+        ("g<1, 2>()", None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (
+            "==PROF== x\n==ERROR== ERR_NVGPUCTRPERM - The user does not have permission\n",
+            "NVreg_RestrictProfiling",
+        ),
+        ("==PROF== x\n==ERROR== The application returned an error code (11).\n", "returned an error code"),
+        ("==PROF== Connected\n==PROF== Disconnected\n", "no table of Nsight Compute"),
+        (HEADER + "\nnothing,else\n", "has no kernel"),
+    ],
+)
+def test_a_file_without_counters_says_why(tmp_path, content, said):
+    path = tmp_path / "log"
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(FileError) as caught:
+        nsight_compute.load(path)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="the recorded samples of others are not beside the checkout")
+@pytest.mark.parametrize(
+    ("name", "dram_bytes", "time_s"),
+    [
+        ("ncu_2026.2_rtx5070_saxpy.csv", 134_221_568 + 43_631_104, 292_928e-9),
+        ("ncu_2026.2_rtx5070_gemm_naive.csv", 80_808_960, 9_589_248e-9),
+    ],
+)
+def test_files_of_others(name, dram_bytes, time_s):
+    (row,) = nsight_compute.load(SHARED / name).rows
+    assert row.at("DRAM").nbytes == dram_bytes
+    assert row.time_s == pytest.approx(time_s)
