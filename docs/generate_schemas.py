@@ -10,7 +10,7 @@ from rooflab.work import vocabulary
 
 FILE = Path(__file__).parent.parent / "src" / "rooflab" / "work" / "vocab" / "torch_schemas.txt"
 HEAD = """\
-# Arguments of PyTorch's operators, an overload a line, as their schemas name them: a profiler records them by place.
+# Arguments of PyTorch's operators, an overload a line, as schemas name them: a profiler records them by place.
 # Written by `python docs/generate_schemas.py`; a test holds it to the PyTorch that is installed.
 """
 

@@ -27,7 +27,7 @@ def signature(*tensors, dtype="c10::BFloat16", values=()):
 
 
 def test_gpt2_is_counted_and_every_kernel_has_its_operator():
-    """12 layers, width 768, 128 tokens: 2·128·768·(2304 + 768 + 3072·2)·12 in the blocks, 2·128·768·50257 the head."""
+    """12 layers, width 768, 128 tokens: 2·128·768·(2304 + 768 + 2·3072) a block, 2·128·768·50257 the head."""
     found = ledger(kineto.load(SAMPLES / "trace_gpt2.json.gz"))
     time_s = sum(row.time_s for row in found.rows)
     assert sum(row.time_s for row in found.rows if row.cost is not None) > 0.99 * time_s

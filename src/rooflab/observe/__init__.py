@@ -1,1 +1,1 @@
-"""What did limit the run? Files of profilers read, their events matched to operations, the run's time explained."""
+"""What did limit the run? Profilers' files read, their events matched to operations, time explained."""

@@ -135,7 +135,7 @@ class Events:
         """Where the object that begins at `at` ends; None for no object."""
         if text[at : at + 1] != b"{":
             return None
-        depth, position = 0, at
+        depth = 0
         for token in _TOKENS.finditer(text, at):
             first = token.group()[0]
             if first == 0x7B:
@@ -143,8 +143,7 @@ class Events:
             elif first == 0x7D:
                 depth -= 1
                 if not depth:
-                    position = token.end()
-                    return position
+                    return token.end()
         return None
 
     def _event(self, text: bytes) -> Any | None:

@@ -149,7 +149,7 @@ def place_of(trace: Trace, call: int, parents: NDArray[np.int64]) -> Place:
 
 
 def by_operation(trace: Trace, parents: NDArray[np.int64]) -> dict[int, list[int]]:
-    """Kernels by the call that they are counted with, calls in the order of their first kernel; `NONE` for none."""
+    """Kernels by the call that they are counted with, calls by their first kernel; `NONE` for none."""
     groups: dict[int, list[int]] = defaultdict(list)
     for kernel, call in enumerate(operations_of(trace, parents).tolist()):
         groups[call].append(kernel)

@@ -7,7 +7,7 @@ import lzma
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import Any
 
 from rooflab.errors import FileError, MissingExtraError
 
@@ -59,7 +59,7 @@ def _size(path: Path) -> int:
         raise FileError(f"{path}: cannot be read: {error.strerror or error}") from None
 
 
-def _opened(path: Path) -> IO[bytes]:
+def _opened(path: Path) -> Any:
     try:
         with path.open("rb") as file:
             head = file.read(8)
@@ -77,9 +77,9 @@ def _opened(path: Path) -> IO[bytes]:
         raise FileError(f"{path}: cannot be read: {error.strerror or error}") from None
 
 
-def _zstd(path: Path) -> IO[bytes]:
+def _zstd(path: Path) -> Any:
     try:
-        import zstandard
+        import zstandard  # pyright: ignore[reportMissingImports]
     except ImportError:
         raise MissingExtraError("zstandard", "zstd", "files packed with zstd") from None
     return zstandard.open(path, "rb")

@@ -30,7 +30,8 @@ def plain_text(content: bytes) -> str:
 def tables(text: str, is_header: Callable[[list[str]], bool]) -> Iterator[Table]:
     """The tables in `text` whose header's cells `is_header` knows; a new header begins a new table.
 
-    Lines with another number of cells than the header are dropped and counted; so is a quoted cell that never ends.
+    Lines with another number of cells than the header are dropped and counted; so is a quoted cell that never
+    ends.
     """
     header: list[str] | None = None
     rows: list[list[str]] = []

@@ -132,7 +132,7 @@ def _argument(text: str) -> tuple[str, Any]:
 
 
 def value(text: Any) -> Any:
-    """The number, truth value or list that `text` is; None for nothing, the text itself for what is none of them."""
+    """The number, truth value or list that `text` is; None for nothing, else the text itself."""
     if not isinstance(text, str) or text in ("", "None"):
         return None
     if text in ("True", "False"):

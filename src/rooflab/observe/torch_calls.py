@@ -104,6 +104,8 @@ def _attributes(row: vocabulary.Entry, given: Mapping[str, Any], made: list[Seen
             attrs.update(
                 RECIPES[row.recipe](given.get, made[0] if len(made) == 1 else tuple(made), attrs, row.name)
             )
+        except ImportError:
+            return "what its count needs is PyTorch's: install rooflab[torch]"
         except (AttributeError, TypeError, ValueError, IndexError, KeyError):
             return "an argument that its count needs was not recorded"
     return attrs

@@ -12,9 +12,9 @@ Arguments = Mapping[str, Any]
 Results = list[Seen] | None
 _RULES: dict[str, Callable[[str, Arguments], Results]] = {}
 
-_TRUTHS = frozenset(
-    "eq ne lt le gt ge isnan isinf isfinite isneginf isposinf logical_and logical_or logical_xor logical_not signbit".split()
-)
+_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
+_TESTS = ("isnan", "isinf", "isfinite", "isneginf", "isposinf", "signbit")
+_TRUTHS = (*_COMPARISONS, *_TESTS, "logical_and", "logical_or", "logical_xor", "logical_not")
 _INDICES = "int64"
 _ORDER = (
     "bool",
@@ -313,7 +313,8 @@ def _sorted(name: str, given: Arguments) -> Results:
     x = given["self"]
     shape = list(x.shape)
     if ".topk" in name:
-        shape[given.get("dim") if given.get("dim") is not None else -1] = given["k"]
+        dim = given.get("dim")
+        shape[-1 if dim is None else int(dim)] = given["k"]
     return [Seen(tuple(shape), x.dtype), Seen(tuple(shape), _INDICES)]
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rooflab.observe.ledger import Ledger
     from rooflab.types.counted import Counters
     from rooflab.types.machine import Machine
+    from rooflab.types.prediction import Bound
     from rooflab.types.timeline import Timeline
     from rooflab.types.trace import Device, Trace
 
@@ -125,12 +126,12 @@ def _predicted(found: Ledger, machine: Machine) -> tuple[ProfileRow, ...]:
     )
 
 
-def _verdict(rows: tuple[ProfileRow, ...], times: Timeline) -> tuple[str | None, str | None]:
+def _verdict(rows: tuple[ProfileRow, ...], times: Timeline) -> tuple[Bound | None, str | None]:
     """What limited the run: waiting first, then what most of the predicted time of its operations is bound by."""
     busiest = max(times.devices, key=lambda one: one.busy_s, default=None)
     if busiest is not None and busiest.idle_s > _IDLE_BINDS * busiest.span_s:
         return "overhead-bound", busiest.idle[0].cause
-    shares: dict[tuple[str, str], float] = {}
+    shares: dict[tuple[Bound, str], float] = {}
     for row in rows:
         if row.prediction is not None:
             key = row.prediction.bound, row.prediction.binds

@@ -1,4 +1,4 @@
-"""What a profiler recorded of a run, in columns: activities of devices, calls on threads, launches between them."""
+"""What a profiler recorded of a run, in columns: kernels of devices, calls on threads, launches between them."""
 
 from __future__ import annotations
 

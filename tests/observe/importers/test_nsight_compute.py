@@ -14,15 +14,15 @@ from rooflab.observe.importers import load, nsight_compute
 SAMPLES = Path(__file__).parents[2] / "samples" / "h200"
 SHARED = Path(__file__).parents[4] / "shared" / "samples"
 HEADER = (
-    '"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size","Grid Size","Device",'
-    '"CC","Section Name","Metric Name","Metric Unit","Metric Value"'
+    '"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size","Grid Size",'
+    '"Device","CC","Section Name","Metric Name","Metric Unit","Metric Value"'
 )
 
 
 def line(metric: str, unit: str, value: str, number: int = 0) -> str:
     return (
-        f'"{number}","1","app","127.0.0.1","k(float, int)","1","7","(256, 1, 1)","(64, 2, 1)","0","9.0","Command line",'
-        f'"{metric}","{unit}","{value}"'
+        f'"{number}","1","app","127.0.0.1","k(float, int)","1","7","(256, 1, 1)","(64, 2, 1)","0","9.0",'
+        f'"Command line","{metric}","{unit}","{value}"'
     )
 
 
@@ -33,7 +33,7 @@ def counters(folder, *lines, header=HEADER, before=""):
 
 
 def test_a_raw_page_of_real_kernels():
-    """fp64 product of 1024³: 2·1024³ FLOP on matrix units; bf16 product 4096³; an addition of 10⁷ by multiply-adds."""
+    """A bf16 product of 4096³ on matrix units; an addition of 10⁷ elements by multiply-adds."""
     found = nsight_compute.load(SAMPLES / "ncu_raw.csv")
     assert found.device is not None
     assert (found.device.name, found.device.compute_units, found.device.capability) == ("NVIDIA H200", 132, "9.0")
@@ -54,7 +54,8 @@ def test_a_details_page_of_the_same_run():
     raw = {row.name: row for row in nsight_compute.load(SAMPLES / "ncu_raw.csv").rows}
     for row in found.rows:
         assert row.time_s == pytest.approx(raw[row.name].time_s, rel=1e-2)
-        # "Memory Throughput" is there twice, once a rate and once a share: the rate times the duration are the bytes.
+        # "Memory Throughput" is there twice, once a rate and once a share: the rate times the duration are the
+        # bytes.
         assert row.at("DRAM").nbytes == pytest.approx(raw[row.name].at("DRAM").nbytes, rel=1e-2)
     assert any("no FLOP was counted" in note for note in found.notes)
 
@@ -90,7 +91,7 @@ def test_decimal_commas_and_scaled_units(tmp_path):
 
 
 def test_rates_stand_in_for_sums(tmp_path):
-    """0.5 TB/s over 4 µs are 2 MB read; 3 FFMA a cycle over 1000 cycles are 6000 FLOP; hits above 100 % are kept."""
+    """0.5 TB/s over 4 µs are 2 MB; 3 FFMA a cycle over 1000 cycles 6000 FLOP; hits above 100 % are kept."""
     found = counters(
         tmp_path,
         line("dram__bytes_read.sum.per_second", "Tbyte/s", "0.5"),

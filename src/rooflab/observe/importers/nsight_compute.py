@@ -49,9 +49,8 @@ def load(path: Path) -> Counters:
         raise FileError(f"{path}: Nsight Compute's table has no kernel; {dropped} lines could not be used")
     rows = tuple(one.counted() for one in kernels.values())
     if not any(row.flop is not None for row in rows):
-        notes.append(
-            "no FLOP was counted: profile with --section SpeedOfLight_HierarchicalSingleRooflineChart or --set full"
-        )
+        section = "SpeedOfLight_HierarchicalSingleRooflineChart"
+        notes.append(f"no FLOP was counted: profile with --section {section} or --set full")
     if not any(row.at("DRAM") for row in rows):
         notes.append("no bytes of DRAM were counted: profile with --section MemoryWorkloadAnalysis or --set full")
     return Counters(
@@ -160,7 +159,7 @@ def _take_wide(table: Table, columns: dict[str, int], number: int, kernels: dict
 
 
 def _sizes(text: str) -> tuple[int, ...] | None:
-    """ "(256, 1, 1)" and "256, 1, 1" as numbers."""
+    """The numbers in "(256, 1, 1)" or "256, 1, 1"."""
     sizes = tuple(int(one) for one in _NUMBERS.findall(text))
     return sizes or None
 

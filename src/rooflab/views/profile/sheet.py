@@ -56,7 +56,8 @@ def _sentences(profile: Profile) -> list[str]:
 def _device(one: DeviceTime, several: bool) -> str:
     name = f"Device {one.device}" if several else "The device"
     share = "" if one.busy_share is None else f" ({one.busy_share:.1%})"
-    line = f"{name} was busy {units.duration(one.busy_s)} of {units.duration(one.span_s)}{share}, {one.kernels} kernels"
+    busy = f"{units.duration(one.busy_s)} of {units.duration(one.span_s)}{share}"
+    line = f"{name} was busy {busy}, {one.kernels} kernels"
     parts = [
         f"{label} {units.duration(seconds)}"
         for label, seconds in (
@@ -118,7 +119,8 @@ def _operations(profile: Profile) -> Table:
     rest = merged[_SHOWN:]
     note = ""
     if rest:
-        note = f"{len(rest)} more operations, {units.duration(sum(row.time_s for row in rest))}: in the files, all are."
+        seconds = sum(row.time_s for row in rest)
+        note = f"{len(rest)} more operations, {units.duration(seconds)}: the files have all."
     columns = (
         "operation",
         "shapes",

@@ -3,23 +3,46 @@
 A recipe sees the arguments by name (`call("weight")`, None where there is none), the result, the attributes so
 far and the op's name, and returns further attributes. Among them, "kind" and "inputs" replace those of the row,
 "first_inputs" and "first_outputs" are where their list ends, and "more" are tensors that are inputs too.
+
+Tensors may be PyTorch's own, or what stands for those of a recorded run: PyTorch is not imported until it is
+needed.
 """
 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from typing import Any
 
-import torch
-
-from rooflab.work.capture.torch.ranks import group_size
-from rooflab.work.capture.torch.sdpa import call_of, kernels
-from rooflab.work.capture.torch.tensors import logical_shape
+import numpy as np
 
 Call = Callable[[str], Any]
 Attrs = dict[str, Any]
 RECIPES: dict[str, Callable[[Call, Any, Attrs, str], Attrs]] = {}
+
+
+def _is_tensor(one: Any) -> bool:
+    return hasattr(one, "shape") and hasattr(one, "dtype")
+
+
+def _has_data(one: Any) -> bool:
+    device = getattr(one, "device", None)
+    return device is not None and device.type != "meta"
+
+
+def _is_dense(one: Any) -> bool:
+    layout = getattr(one, "layout", None)
+    return layout is None or str(layout) == "torch.strided"
+
+
+def _logical_shape(one: Any) -> tuple[int, ...]:
+    """The elements of each dimension: two of fp4 lie in a byte of PyTorch's; a recorded run has them apart."""
+    if isinstance(one.dtype, str):
+        return tuple(one.shape)
+    from rooflab.work.capture.torch.tensors import logical_shape
+
+    return logical_shape(one)
 
 
 def recipe(function: Callable[[Call, Any, Attrs, str], Attrs]) -> Callable[[Call, Any, Attrs, str], Attrs]:
@@ -107,9 +130,9 @@ def grouped(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
     """Multiply-adds of groups that together cover every row (or column, or inner index) once."""
     a = call("self") if call("self") is not None else call("mat_a")
     b = call("mat2") if call("mat2") is not None else call("mat_b")
-    shape = logical_shape(a)
+    shape = _logical_shape(a)
     rows = shape[-2] * shape[-1] if b.dim() == 2 else math.prod(shape)
-    return {"fma": rows * logical_shape(b)[-1]}
+    return {"fma": rows * _logical_shape(b)[-1]}
 
 
 @recipe
@@ -138,9 +161,9 @@ def euclidean(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
 def sparse(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
     """Non-zeros of the sparse operand and columns of the dense one."""
     operands = [call(one) for one in ("self", "mat1", "mat", "mat2", "other", "vec", "batch1", "batch2")]
-    tensors = [one for one in operands if isinstance(one, torch.Tensor)]
-    nnz = max(one._nnz() for one in tensors if one.layout is not torch.strided)
-    dense = next((one for one in reversed(tensors) if one.layout is torch.strided), None)
+    tensors = [one for one in operands if _is_tensor(one)]
+    nnz = max(one._nnz() for one in tensors if not _is_dense(one))
+    dense = next((one for one in reversed(tensors) if _is_dense(one)), None)
     columns = dense.shape[-1] if dense is not None and dense.dim() > 1 else 1
     derived: Attrs = {"nnz": int(nnz), "n": int(columns)}
     if call("beta") == 0:  # the addend, the last of the inputs, is not read
@@ -180,8 +203,8 @@ def ctc_sizes(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
 
 def _whole_numbers(value: Any) -> tuple[int, ...] | None:
     """The numbers in a list or in a tensor that has data; None without."""
-    if isinstance(value, torch.Tensor):
-        return None if value.device.type == "meta" else tuple(int(one) for one in value.reshape(-1).tolist())
+    if _is_tensor(value):
+        return None if not _has_data(value) else tuple(int(one) for one in value.reshape(-1).tolist())
     return None if value is None else tuple(int(one) for one in value)
 
 
@@ -207,15 +230,17 @@ def conv_backward(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
 def sums(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
     """The logarithms of softmax's sums are written for the gradient alone (some kernels write them always)."""
     operands = [call(one) for one in ("query", "key", "value", "attn_bias", "attn_mask", "bias")]
-    wanted = torch.is_grad_enabled() and any(
-        isinstance(one, torch.Tensor) and one.requires_grad for one in operands
-    )
+    torch = sys.modules.get("torch")
+    wanted = torch is not None and torch.is_grad_enabled()
+    wanted = wanted and any(getattr(one, "requires_grad", False) for one in operands)
     return {} if wanted else {"first_outputs": 1}
 
 
 @recipe
 def sdpa(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
     """The kernel that scaled_dot_product_attention runs on each architecture of GPUs."""
+    from rooflab.work.capture.torch.sdpa import call_of, kernels
+
     derived = sums(call, out, attrs, name) if "backward" not in name else {}
     asked = call_of(
         call("query"), call("key"), call("value"), call("attn_bias"), call("dropout_p") or 0.0, call("is_causal")
@@ -235,7 +260,7 @@ def flash(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
     if left is not None and left >= 0:
         derived["window"] = left + 1  # the key of the query's own position is not among `left`
     ends = [call("cum_seq_q"), call("cum_seq_k")]
-    if all(isinstance(one, torch.Tensor) and one.device.type != "meta" for one in ends):
+    if all(_is_tensor(one) and _has_data(one) for one in ends):
         lengths = [one.diff().tolist() for one in ends]
         derived["lengths"] = tuple(zip(*lengths, strict=True))
     if attrs.get("causal"):
@@ -285,7 +310,7 @@ def in_place(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
     """The form that ends in an underscore writes into its first operand."""
     derived: Attrs = {"in_place": name.endswith("_")}
     values = next((one for one in (call("src"), call("source"), call("value")) if one is not None), None)
-    if not isinstance(values, torch.Tensor):  # a number, held in a register
+    if not _is_tensor(values):  # a number, held in a register
         derived |= {"base": True, "elements": call("index").numel()}
         if name.startswith("aten.index_fill"):
             derived["elements"] *= call("self").numel() // max(1, call("self").shape[call("dim")])
@@ -297,9 +322,9 @@ def put(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
     """Elements that indices reach: their broadcast shape times the dimensions that they leave; a mask: all."""
     x, indices = call("self"), [one for one in call("indices") if one is not None]
     derived: Attrs = {"in_place": name.endswith("_")}
-    if any(one.dtype in (torch.bool, torch.uint8) for one in indices):
+    if any(str(one.dtype).removeprefix("torch.") in ("bool", "uint8") for one in indices):
         return {**derived, "elements": x.numel()}
-    reached = math.prod(torch.broadcast_shapes(*(one.shape for one in indices)))
+    reached = math.prod(np.broadcast_shapes(*(tuple(one.shape) for one in indices)))
     left = [size for size, one in zip(x.shape, [*call("indices"), *[None] * x.dim()], strict=False) if one is None]
     return {**derived, "elements": reached * math.prod(left)}
 
@@ -404,7 +429,7 @@ def copy(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
     source = call("src") if call("src") is not None else call("self")
     if source.dtype != out.dtype:
         return {"kind": "cast"}
-    if source.layout is not torch.strided or out.layout is not torch.strided:
+    if not _is_dense(source) or not _is_dense(out):
         return {}
     same = source.shape == out.shape and source.stride() == out.stride()
     both = source.is_contiguous() and out.is_contiguous()
@@ -414,12 +439,14 @@ def copy(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
 @recipe
 def bernoulli(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
     """With a probability p, the tensor's own values are not read."""
-    return {"inputs": ()} if call("p") is not None and not isinstance(call("p"), torch.Tensor) else {}
+    return {"inputs": ()} if call("p") is not None and not _is_tensor(call("p")) else {}
 
 
 @recipe
 def ranks(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
     """Ranks of the group that exchanges."""
+    from rooflab.work.capture.torch.ranks import group_size
+
     size = call("group_size")
     return {"ranks": group_size(call("group_name")) if size is None else int(size)}
 
@@ -427,6 +454,8 @@ def ranks(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
 @recipe
 def c10d(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
     """Ranks of the group, the tensors written to (`into`), and whether the call returns before it is done."""
+    from rooflab.work.capture.torch.ranks import group_size
+
     into = attrs.pop("into", None)  # type: ignore[attr-defined]
     waits = call("async_op") is False
     return {
