@@ -1,4 +1,4 @@
-"""Writes the arguments of PyTorch's operators that the vocabulary knows: `python docs/generate_schemas.py`."""
+"""Writes the arguments of PyTorch's own operators that the vocabulary knows: `python docs/generate_schemas.py`."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ def lines() -> list[str]:
     found: dict[str, None] = {}
     for name in vocabulary.load("torch"):
         namespace, _, packet = name.partition(".")
+        if namespace != "aten":  # of libraries that may not be there
+            continue
         for form in (packet, packet + "_"):
             operators = getattr(getattr(torch.ops, namespace), form, None)
             for overload in [] if operators is None else operators.overloads():

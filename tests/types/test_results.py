@@ -140,7 +140,8 @@ def test_the_help_of_a_command_names_the_formats_of_its_result(kind):
     ("content", "message"),
     [
         ("{", "not JSON"),
-        ("[]", 'expected an object with a "type"'),
+        ("{}", 'expected an object with a "type"'),
+        ("[]", "no profile that rooflab reads: it begins with b'[]'"),
         ('{"type": "Machin"}', "unknown type of result 'Machin'; did you mean Machine"),
         ('{"type": "Transfer"}', "not a transfer: Object missing required field"),
     ],

@@ -33,13 +33,16 @@ def load(path: str | PathLike[str], machine: Machine | str | PathLike[str] | Non
         UnknownNameError: no machine of that name.
     """
     from rooflab.machines import catalog
+    from rooflab.observe import importers
     from rooflab.observe.opened import head_of
 
     file = Path(os.fspath(path))
     if file.suffix.lower() == ".toml":
         return catalog.read(file)
+    # Whatever is no JSON object of rooflab's may be a profile; a JSON object that is no profile is said to be no
+    # result.
     head = head_of(file)
-    if head.lstrip()[:1] == b"{" and b'"type"' in head and b'"traceEvents"' not in head:
+    if head.lstrip()[:1] == b"{" and not importers.knows(head):
         return _saved(file)
     from rooflab.story.observed import read_profile
 

@@ -24,6 +24,11 @@ _LOOKS_LIKE = (
 )
 
 
+def knows(head: bytes) -> bool:
+    """Whether `head`, the first of a file, is of one of `FORMATS`."""
+    return any(import_module(f"rooflab.observe.importers.{name}").sniff(head) for name in FORMATS)
+
+
 def load(path: Path) -> Trace | Counters:
     """What the file at `path` holds, whatever its name.
 

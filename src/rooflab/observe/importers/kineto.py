@@ -90,7 +90,10 @@ class _Event(msgspec.Struct, gc=False):
 
 def sniff(head: bytes) -> bool:
     """Whether `head`, the first of a file, begins a trace of Chrome's form."""
-    return b'"traceEvents"' in head or (head.lstrip()[:1] == b"[" and b'"ph"' in head)
+    begin = head.lstrip()[:1]
+    # What stands before the events may be longer than `head`.
+    told = begin == b"{" and any(key in head for key in (b'"deviceProperties"', b'"schemaVersion"', b'"baseTime'))
+    return told or b'"traceEvents"' in head or (begin == b"[" and b'"ph"' in head)
 
 
 def load(path: Path) -> Trace:
