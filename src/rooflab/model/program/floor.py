@@ -50,7 +50,7 @@ def program_floor_s(work: PreparedRows, times: OpTimes, device: Device, counts: 
 
 def note(device: Device) -> str:
     """What the floor is, in one sentence."""
-    size = f"cache of {iec(_first(device.kept_bytes), 3)}"
+    size = f"caches of at most {iec(_first(device.kept_bytes), 3)}"
     filled = "as the last run left it" if device.warm else "empty at the start"
     rates = (
         "theoretical rates"
@@ -58,7 +58,7 @@ def note(device: Device) -> str:
         else "the memory's attained rate, which a run may beat a little"
     )
     return (
-        f"floor: no run is faster: kernels in turn, memory traffic that an ideal {size}, {filled}, cannot save, "
+        f"floor: no run is faster: kernels in turn, memory traffic that ideal {size}, {filled}, cannot save, "
         f"and links, at {rates}"
     )
 
