@@ -183,3 +183,12 @@ def test_a_machine_that_contradicts_itself_is_refused_by_load_as_by_machine(make
     for read in (rooflab.load, rooflab.machine):
         with pytest.raises(FileError, match=r"twice\.json: contradicts itself"):
             read(path)
+
+
+def test_a_simulation_without_a_level_is_refused(result, tmp_path):
+    raw = result("Simulation").to_dict()
+    raw["levels"] = []
+    path = tmp_path / "none.json"
+    path.write_text(json.dumps(raw), encoding="utf-8")
+    with pytest.raises(FileError, match="a simulation without a level"):
+        rooflab.load(path)

@@ -212,6 +212,10 @@ class Simulation(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     times: tuple[LevelTime, ...] = ()
     schema: int = SCHEMA
 
+    def __post_init__(self) -> None:
+        if not self.levels:
+            raise RooflabError("a simulation without a level: expected one at least")
+
     @property
     def memory_read_bytes(self) -> int:
         """Bytes read from the memory behind the last level."""

@@ -48,8 +48,8 @@ def program_floor_s(work: PreparedRows, times: OpTimes, device: Device, counts: 
     return float(max(floors[~sends].sum(), floors[sends].sum(), memory_s))
 
 
-def note(device: Device) -> str:
-    """What the floor is, in one sentence."""
+def note(device: Device, convolves: bool = False) -> str:
+    """What the floor is, in one sentence; with `convolves`, of what its convolutions are counted by."""
     size = f"caches of at most {iec(_first(device.kept_bytes), 3)}"
     filled = "as the last run left it" if device.warm else "empty at the start"
     rates = (
@@ -59,8 +59,12 @@ def note(device: Device) -> str:
     )
     return (
         f"floor: no run is faster: kernels in turn, memory traffic that ideal {size}, {filled}, cannot save, "
-        f"and links, at {rates}"
+        f"and links, at {rates}{_DIRECT if convolves else ''}"
     )
+
+
+# Winograd's and Fourier's methods multiply less (Lavin and Gray, CVPR 2016).
+_DIRECT = "; convolutions with the arithmetic of the direct method"
 
 
 def _first(number: float | np.ndarray) -> float:

@@ -81,7 +81,8 @@ _NOTES = ("floor: ", "caches: ", "constants: ", "host: ")
 
 def _notes(report: Report, device: Device, setting: Setting) -> list[str]:
     """What the predictions take for granted, a line for each of `_NOTES` that there is something to say of."""
-    notes = [floor.note(device)]
+    convolves = any(op.kind in ("conv", "conv_backward") for op in report.graph.ops)
+    notes = [floor.note(device, convolves)]
     if device.cache_name == ASSUMED_CACHE:
         size = iec(float(np.ravel(device.cache_bytes)[0]), 3)
         notes.append(
