@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import msgspec
@@ -216,6 +217,22 @@ def test_a_matrix_times_a_vector_streams_the_matrix():
     assert seconds("matmul", "6000x6000", 6000, framework="torch") == pytest.approx(
         144e6 / (10e9 * C("torch.matvec_share")), rel=0.02
     )
+
+
+@pytest.mark.parametrize("name", ["core-i9-14900k", "ryzen-9-9950x", "epyc-7763", "graviton4", "xeon-8480plus"])
+@pytest.mark.parametrize("dtype", ["fp64", "fp32", "bf16"])
+@pytest.mark.parametrize(("n", "k"), [(4096, 4096), (8192, 2048), (700, 900), (64, 64)])
+def test_one_row_takes_no_longer_than_two(name, dtype, n, k):
+    machine = rooflab.machine(name)
+    if machine.peak(dtype) is None:
+        pytest.skip(f"{name} states no peak of {dtype}")
+    times = []
+    for rows in (1, 2, 3, 5, 16, 200):
+        prediction = rooflab.op("linear", (rows, k), (n, k), dtype=dtype, machine=machine).prediction
+        assert prediction is not None
+        times.append(prediction.time_s)
+    # What fits in which cache changes with the rows too, by thousandths.
+    assert all(more >= fewer * 0.999 for fewer, more in itertools.pairwise(times))
 
 
 def test_numpy_starts_a_team_for_each_product_of_a_batch():

@@ -12,7 +12,20 @@ from rooflab.model.kernels.cpu import core_times
 from rooflab.types.work import Cost, Op
 
 KINDS = ("matmul", "conv", "attention", "grouped_matmul", "rnn", "conv_backward", "attention_backward")
-COLUMNS = ("torch", "calls", "m", "n", "k", "batch", "format", "item_bytes", "share", "special", "fresh_bytes")
+COLUMNS = (
+    "torch",
+    "calls",
+    "m",
+    "n",
+    "k",
+    "batch",
+    "format",
+    "item_bytes",
+    "share",
+    "special",
+    "fresh_bytes",
+    "vector",
+)
 FORMATS = ("fp64", "fp32", "bf16", "fp16", "int8")
 SHARES = ("numpy.product_share", "torch.product_share", "torch.conv_share", "torch.attention_share")
 
@@ -42,6 +55,7 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
         float(share),
         float(sum(one.count for one in cost.flop if one.engine == "special")),
         float(outputs[0].nbytes),
+        float(op.kind == "matmul" and any(len(spec.shape) == 1 for spec in inputs[:2])),
     )
 
 
@@ -73,18 +87,21 @@ def time(x: Columns, device: Device) -> KernelTimes:
     """A call, packing, arithmetic and bytes: on one core or on all of them, whichever is faster.
 
     The library packs blocks of both operands into its caches, multiplies them there and adds to the result in
-    memory: little of it overlaps. A matrix times a vector only streams the matrix.
+    memory: little of it overlaps. A matrix times a vector only streams the matrix, or is multiplied like the
+    others where that is faster: one row takes no longer than two. Only PyTorch's product with a vector (`mv`) is
+    left to one core.
     """
     c, cores = device.constants, core_times.cores_of_cpu(device)
     zero = np.zeros_like(x.hot_read_bytes)
-    core_s, packed = _one_core(x, device, zero)
-    streams = _is_matvec(x)
     share = np.where(x["torch"] > 0, c("torch.matvec_share"), c("numpy.matvec_share"))
     # NumPy calls BLAS for each product of a batch; PyTorch once.
     teams = np.where(x["torch"] > 0, 1.0, x["batch"])
+    alone = (x["torch"] > 0) & (x["vector"] > 0)
     best = None
-    for units in (1.0, cores.units):
-        threads = np.where(streams & (x["torch"] > 0), 1.0, units) + 0 * zero
+    for matvec, units in ((True, 1.0), (True, cores.units), (False, 1.0), (False, cores.units)):
+        streams = _is_matvec(x) & (matvec | alone)
+        core_s, packed = _one_core(x, device, streams, zero)
+        threads = np.where(streams & alone, 1.0, units) + 0 * zero
         moved = core_times.Traffic(
             *(each / np.where(streams, share, 1.0) for each in core_times.traffic(x, device, threads))
         )
@@ -94,7 +111,7 @@ def time(x: Columns, device: Device) -> KernelTimes:
         work_s = core_s / threads / np.where(threads > 1, c("cpu.team_share"), 1.0)
         each = (work_s + pack_s + moved.all_s + start_s, work_s + pack_s, start_s, *moved)
         best = each if best is None else _faster(best, each)
-    assert best is not None  # the loop has two rounds
+    assert best is not None  # the loop has four rounds
     total_s, compute_s, start_s, near_s, cache_s, memory_s = best
     fresh_s = core_times.fresh_s(x["fresh_bytes"], x["torch"], device)
     call_s = core_times.call_s(x["calls"], device) + core_times.allocate_s(x["fresh_bytes"], x["torch"], device)
@@ -110,8 +127,8 @@ def time(x: Columns, device: Device) -> KernelTimes:
     )
 
 
-def _one_core(x: Columns, device: Device, zero: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Seconds of the arithmetic on one core, and the bytes that are packed before it."""
+def _one_core(x: Columns, device: Device, streams: np.ndarray, zero: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Seconds of the arithmetic on one core, and the bytes packed before it: neither where a matrix `streams`."""
     c, cores = device.constants, core_times.cores_of_cpu(device)
     peaks = [np.broadcast_to(np.asarray(cores.flop_per_s[name], float), zero.shape[1:]) for name in FORMATS]
     peak = np.stack(peaks)[x["format"][:, 0].astype(int)]
@@ -120,7 +137,6 @@ def _one_core(x: Columns, device: Device, zero: np.ndarray) -> tuple[np.ndarray,
     edge = c("cpu.product_edge")
     filled = 1 / ((1 + edge / m) * (1 + edge / n) * (1 + edge / k))
     special_s = c("torch.softmax_flop") / 2 * x["special"] / np.asarray(cores.flop_per_s["fp32"])
-    streams = _is_matvec(x)
     core_s = np.where(streams, 0.0, x.matrix_flop / (peak * share * filled) + special_s)
     return core_s, np.where(streams, 0.0, x["batch"] * (m + n) * k * x["item_bytes"])
 
