@@ -29,7 +29,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         bound: what binds it, where a machine is given: as predicted, else by the plain roofline.
         binds: the level or engine behind `bound`.
         ridge: FLOP/byte at which the machine would take as long to compute as to move the bytes, for the
-            engines and number formats of this row.
+            engines and number formats of this row: at the rates predicted for it, else in theory.
         unbound: why `bound` is None although a machine is given.
     """
 

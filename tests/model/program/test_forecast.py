@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import rooflab
 from rooflab import views
+from rooflab.model.roofline import per_operation
 from rooflab.types.report import Report
 from rooflab.types.setting import Mode
 from rooflab.types.work import Graph, Op, TensorSpec
@@ -230,3 +231,27 @@ def test_counts_that_leave_something_out_are_said_to(whole: bool) -> None:
     facts = dict(tables.facts(report))
     assert [facts[name].startswith("> ") for name in ("FLOP", "bytes", "accessed")] == [not whole] * 3
     assert (facts["intensity"] == "–") is not whole
+
+
+@pytest.mark.parametrize("name", ["tpu-v5e", "h200", "l40s", "epyc-9654", "mi300x"])
+@pytest.mark.parametrize("dtype", ["int8", "bf16", "fp32"])
+def test_the_ridge_printed_is_that_of_the_verdict(name: str, dtype: str) -> None:
+    """Above it arithmetic takes longer than any level, below it some level does; both at attained rates."""
+    machine = rooflab.machine(name)
+    if machine.peak(dtype) is None:
+        pytest.skip(f"{name} states no peak of {dtype}")
+    for rows in (1, 16, 150, 255, 300, 1000, 8192):
+        row = rooflab.op("matmul", (5000, 3072), (3072, rows), dtype=dtype, machine=machine, mode="graph").rows[0]
+        assert row.ridge is not None
+        assert row.intensity is not None
+        if row.bound == "compute-bound":
+            assert row.intensity > row.ridge
+        if row.bound == "memory-bound":
+            assert row.intensity < row.ridge
+
+
+def test_without_a_prediction_the_ridge_is_theory() -> None:
+    """TPU v5e, int8: 394 TOP/s over 819 GB/s are 481 operations a byte; predicted, both rates are lower."""
+    machine = rooflab.machine("tpu-v5e")
+    report = rooflab.op("matmul", (16384, 4096), (4096, 255), dtype="int8")
+    assert per_operation.bound_on(report, machine).rows[0].ridge == pytest.approx(394e12 / 819e9, rel=1e-3)

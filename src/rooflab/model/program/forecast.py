@@ -116,8 +116,19 @@ def _predicted(row: Row, prediction: Prediction) -> Row:
         prediction=prediction,
         bound=prediction.bound,
         binds=prediction.binds,
-        ridge=row.ridge,
+        ridge=_ridge(row, prediction),
     )
+
+
+def _ridge(row: Row, prediction: Prediction) -> float | None:
+    """The ridge at the rates that the row attains, at the level that takes longest: as `bound` compares them.
+
+    At theoretical rates, as the row has it, where nothing is computed or moved.
+    """
+    moving_s = max(prediction.memory_s.values(), default=0.0)
+    if not row.intensity or not moving_s or not prediction.compute_s:
+        return row.ridge
+    return row.intensity * moving_s / prediction.compute_s
 
 
 def _lacking(rows: tuple[Row, ...], machine: Machine) -> dict[int, str]:
