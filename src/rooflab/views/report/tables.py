@@ -168,8 +168,9 @@ def operations(report: Report, sort: str = "bytes", top: int | None = TOP) -> Ta
     kept = [0, *([1] if inside else []), 2, 3, 4, 5, *(with_machine if report.machine is not None else [])]
     note = _left_out(len(lines), top)
     if report.machine is not None:
-        rates = ", at the rates predicted" if report.prediction is not None else ""
-        note = f"Ridge: the FLOP/byte at which {report.machine.name} computes as long as it moves bytes{rates}. {note}"
+        rates = ", at the rates predicted" if report.time_at_least_s is not None else ""
+        where = f"{report.machine.name} computes as long as it moves bytes{rates}"
+        note = f"Ridge: the FLOP/byte at which {where}. {note}"
     cells = tuple(tuple(row[i] for i in kept) for row in rows)
     return Table(_BY_SORT[sort], tuple(columns[i] for i in kept), cells, 2 if inside else 1, note.strip())
 

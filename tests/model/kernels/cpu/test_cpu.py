@@ -219,13 +219,18 @@ def test_a_matrix_times_a_vector_streams_the_matrix():
     )
 
 
-@pytest.mark.parametrize("name", ["core-i9-14900k", "ryzen-9-9950x", "epyc-7763", "graviton4", "xeon-8480plus"])
-@pytest.mark.parametrize("dtype", ["fp64", "fp32", "bf16"])
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        (name, dtype)
+        for name in ("core-i9-14900k", "ryzen-9-9950x", "epyc-7763", "graviton4", "xeon-8480plus")
+        for dtype in ("fp64", "fp32", "bf16")
+        if rooflab.machine(name).peak(dtype) is not None
+    ],
+)
 @pytest.mark.parametrize(("n", "k"), [(4096, 4096), (8192, 2048), (700, 900), (64, 64)])
 def test_one_row_takes_no_longer_than_two(name, dtype, n, k):
     machine = rooflab.machine(name)
-    if machine.peak(dtype) is None:
-        pytest.skip(f"{name} states no peak of {dtype}")
     times = []
     for rows in (1, 2, 3, 5, 16, 200):
         prediction = rooflab.op("linear", (rows, k), (n, k), dtype=dtype, machine=machine).prediction
