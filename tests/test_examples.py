@@ -31,6 +31,8 @@ RUNS = (
     # 3 arrays of 200,000 doubles read (the stored one before it is written), 1 written back
     ("loops.py", (), "triad          0.40 MFLOP  L2 6.40 MB, L3 6.40 MB, memory 6.40 MB\n"),
     ("two_layers.py", (), "as a graph (compute-bound)"),
+    # 2 · (64 · 1024) · 64, and 64 · 64 for each of the scale and the relu
+    ("own_formulas.py", (), "8396800.0 FLOP\n"),
     # 10 MiB / (1 Gbit/s) + 50 ns
     ("example_bandwidth_sweep.py", (), "Memory time: 8.388613e-02 s\n"),
     # 0.1 × 10 MB / 62.5 GB/s + 0.9 × 10 MB / 1.25 GB/s + 100 ns

@@ -22,8 +22,8 @@ def operator(case: dict[str, Any]) -> Report:
     """The operator of a case of `measured("operators")` on PyTorch's meta tensors, analyzed."""
     import torch
 
-    torch.backends.cudnn.allow_tf32 = False
-    with torch.device("meta"), warnings.catch_warnings():
+    exact = torch.backends.cudnn.flags(allow_tf32=False)  # as the times were taken
+    with exact, torch.device("meta"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of sparse tensors and the like: not what is tested
         return rooflab.analyze(_call(case))
 
