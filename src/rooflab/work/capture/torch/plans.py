@@ -10,6 +10,7 @@ import torch
 from rooflab.work import vocabulary
 from rooflab.work.capture.torch.own import Own, own
 from rooflab.work.capture.torch.recipes import RECIPES
+from rooflab.work.capture.torch.results import repeatable
 from rooflab.work.capture.torch.tensors import logical_shape
 
 Call = Callable[[str], Any]
@@ -30,6 +31,7 @@ class Plan(NamedTuple):
         recipe: the rest.
         places: argument name → position and default.
         whole: False for a composite operator that is followed inward instead of recorded.
+        repeatable: whether equal calls give equal results, all of them new tensors.
         own: a formula that somebody gave, from a call to its attributes; the kind is "custom" then.
     """
 
@@ -44,6 +46,7 @@ class Plan(NamedTuple):
     recipe: Callable[..., dict[str, Any]] | None
     places: Mapping[str, tuple[int, Any]]
     whole: bool
+    repeatable: bool = False
     own: Own | None = None
 
 
@@ -53,7 +56,7 @@ def plan(func: Any) -> Plan:
         name = func.name()
         formula = own(func, name, known=False)
         kind = None if formula is None else "custom"
-        return Plan(name, kind, None, None, (), frozenset(), {}, (), None, {}, True, formula)
+        return Plan(name, kind, None, None, (), frozenset(), {}, (), None, {}, True, own=formula)
     namespace, _, packet = func._schema.name.partition("::")
     name = f"{namespace}.{packet}"
     entry, foreach = _entry(name)
@@ -82,7 +85,7 @@ def plan(func: Any) -> Plan:
     written, skip = _written(func, places)
     formula = own(func, name, known=kind is not None)
     if formula is not None:
-        return Plan(name, "custom", None, None, written, skip, {}, (), None, places, True, formula)
+        return Plan(name, "custom", None, None, written, skip, {}, (), None, places, True, own=formula)
     return Plan(
         name,
         kind,
@@ -95,6 +98,7 @@ def plan(func: Any) -> Plan:
         RECIPES[entry.recipe] if entry and entry.recipe else None,
         places,
         bool(entry) or not composite,
+        repeatable(func),
     )
 
 

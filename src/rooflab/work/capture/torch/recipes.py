@@ -10,6 +10,7 @@ needed.
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
 from collections.abc import Callable
@@ -32,7 +33,11 @@ def _has_data(one: Any) -> bool:
 
 
 def _is_dense(one: Any) -> bool:
-    layout = getattr(one, "layout", None)
+    return _is_strided(getattr(one, "layout", None))
+
+
+@functools.cache
+def _is_strided(layout: Any) -> bool:
     return layout is None or str(layout) == "torch.strided"
 
 

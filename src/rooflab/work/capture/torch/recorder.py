@@ -14,6 +14,7 @@ from rooflab.work.capture.torch import failures, precision
 from rooflab.work.capture.torch.places import ModuleStack, Site, line, site
 from rooflab.work.capture.torch.plans import Plan, attributes, plan
 from rooflab.work.capture.torch.recipes import RECIPES
+from rooflab.work.capture.torch.results import Results
 from rooflab.work.capture.torch.tensors import TensorTable, wrapped
 from rooflab.work.costs import costs
 
@@ -52,6 +53,7 @@ class Recorder(TorchDispatchMode):
         self._raw: list[tuple] = []
         self._plans: dict[Any, Plan] = {}
         self._instead = instead
+        self._results = Results()
         self._attrs: dict[tuple, Mapping[str, Any]] = {}
         self._by_sequence: dict[int, tuple[str, Site | str | None]] = {}
 
@@ -74,7 +76,7 @@ class Recorder(TorchDispatchMode):
             with self:
                 return func.decompose(*args, **kwargs)
         try:
-            out = func(*args, **kwargs)
+            out = self._results.call(func, args, kwargs) if how.repeatable else func(*args, **kwargs)
         except Exception as error:
             raise failures.failed(
                 how.name, self.modules.path, line(self.modules.line or site()), args, error
