@@ -15,6 +15,7 @@ from rooflab.types.work import Graph, Op, TensorSpec
 from rooflab.work import counting
 
 SORTS = ("context_attention", "generation_attention", "encoder_attention", "context_mla", "mla_generation")
+ALSO_CALLED = {"mla_context": "context_mla", "generation_mla": "mla_generation"}
 
 
 class Layer(NamedTuple):

@@ -184,7 +184,7 @@ def _attention(row: dict[str, str]) -> _Row:
 
 def _layer(row: dict[str, str]) -> attention_layers.Layer:
     """The layer of attention that a row timed; one without `framework` of attention alone."""
-    sort = row["op_name"]
+    sort = attention_layers.ALSO_CALLED.get(row["op_name"], row["op_name"])
     if sort not in attention_layers.SORTS:
         raise ValueError(f"op_name {sort!r}, expected {', '.join(attention_layers.SORTS)}")
     batch, new, heads = (_whole(row, name) for name in ("batch_size", "isl", "num_heads"))
