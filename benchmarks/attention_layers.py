@@ -1,7 +1,7 @@
 """The attention layer of a serving engine as the graph of the kernels that it runs.
 
 What an engine's layer runs beside attention: TensorRT-LLM applies RoPE and writes the paged cache from q, k and v
-joined; vLLM and SGLang write the cache; vLLM quantises the queries first where its cache is fp8.
+joined; vLLM and SGLang write the cache; vLLM quantises the queries of a prefill first where its cache is fp8.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ def report(layer: Layer) -> Report:
     make = _Maker()
     sequences, new, before, heads, kv_heads, size = layer.sizes
     decoding = layer.sort in ("generation_attention", "mla_generation")
-    if layer.engine == "TRTLLM" and not decoding and layer.cached == "fp8":
-        layer = layer._replace(dtype="fp8")  # its kernel takes 8-bit queries beside an 8-bit cache
+    if _has_narrow_queries(layer, decoding):
+        layer = layer._replace(dtype="fp8")
     if layer.engine and "mla" not in layer.sort and layer.sort != "encoder_attention":
         _before(make, layer, decoding)
     # A prefill without a cached part reads its keys and values where the layer got them.
@@ -96,14 +96,30 @@ def report(layer: Layer) -> Report:
     return counting.report(graph, "attention layer")
 
 
+def _has_narrow_queries(layer: Layer, decoding: bool) -> bool:
+    """Whether the measured kernel takes 8-bit queries beside an 8-bit cache.
+
+    TensorRT-LLM's of a prefill: the kernel before writes them so. vLLM's of a decode but Triton's: the queries are
+    cast before the clock starts (aiconfigurator, collector/vllm/collect_attn.py), and no kernel does it then.
+    """
+    if layer.cached != "fp8":
+        return False
+    if layer.engine == "TRTLLM":
+        return not decoding
+    return layer.engine == "VLLM" and layer.sort == "generation_attention" and "triton" not in layer.kernel
+
+
 # What is known of a kernel: whether the query heads of a group share a tile, how many blocks share a unit, whether
-# the tiles were planned before the layer ran (FlashInfer's plan) or need none.
+# the tiles were planned before the layer ran (FlashInfer's plan) or need none (TensorRT-LLM's of Blackwell, which
+# vLLM calls through FlashInfer: a block reads its sequence off its own place; two of them held their fixed times
+# apart in two thirds of the B200's rows).
 _KERNELS: dict[str, dict[str, dict[str, Any]]] = {
     "torch_flow": {"prefill": {"packs": 0, "head_sizes": (64, 128, 256)}, "decode": {"resident": 8}},
     "flashinfer": {"prefill": {"planned": True}, "decode": {"planned": True, "resident": 4}},
     "vllm_flashinfer_fiprefill": {"prefill": {"planned": True}},
     "vllm_flashinfer_fidecode": {"decode": {"planned": True, "resident": 4}},
     "triton": {"prefill": {"planned": True}, "decode": {"planned": True, "resident": 4}},
+    "vllm_flashinfer_trtllmdecode": {"decode": {"planned": True, "resident": 2}},
     "vllm_flash_attn_fa2": {"prefill": {"planned": True}, "decode": {"planned": True}},
 }
 
@@ -126,7 +142,7 @@ def _before(make: _Maker, layer: Layer, decoding: bool) -> None:
         return
     threads = min(row, 512) if layer.engine == "VLLM" else 128
     make.op("write cache", "kernel", (fresh,), (cached,), blocks=tokens, threads=threads)
-    if layer.cached == "fp8" and layer.engine == "VLLM":
+    if layer.cached == "fp8" and layer.engine == "VLLM" and not decoding:
         q_in, q_out = make.tensor((tokens, heads, size), "bf16"), make.tensor((tokens, heads, size), "fp8")
         threads = min(512, heads * size)
         make.op("quantize queries", "kernel", (q_in,), (q_out,), blocks=tokens, threads=threads)

@@ -285,8 +285,8 @@ def _kernels(x: Columns, splits: np.ndarray) -> np.ndarray:
 
 def _overhead_s(x: Columns, splits: np.ndarray, device: Device) -> np.ndarray:
     c = device.constants
-    start = np.where(x["planned"] > 0, c("attention.launch_s"), c("attention.serving_s"))
-    serving = start + c("attention.sequence_s") * x["sequences"]
+    searching = c("attention.serving_s") + c("attention.sequence_s") * x["sequences"]
+    serving = np.where(x["planned"] > 0, c("attention.launch_s"), searching)
     launch = np.where(x["serving"] > 0, serving, c("attention.launch_s"))
     launch = np.where(x["backward"] > 0, 3 * c("attention.launch_s"), launch)
     return (launch + np.where(splits > 1, c("attention.join_s"), 0.0)) * device.factor["overhead"]
