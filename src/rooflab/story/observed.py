@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from rooflab.types.timeline import Timeline
     from rooflab.types.trace import Device, Trace
 
-_IDLE_BINDS = 0.5  # of the span: then what keeps the device waiting limits the run
-
 
 def read_profile(path: str | PathLike[str], machine: Machine | str | PathLike[str] | None = None) -> Profile:
     """A profiler's file: each operation's measured time beside its count and its prediction.
@@ -127,13 +125,14 @@ def _predicted(found: Ledger, machine: Machine) -> tuple[ProfileRow, ...]:
 
 
 def _verdict(rows: tuple[ProfileRow, ...], times: Timeline) -> tuple[Bound | None, str | None]:
-    """What limited the run: waiting first, then what most of the predicted time of its operations is bound by."""
-    busiest = max(times.devices, key=lambda one: one.busy_s, default=None)
-    if busiest is not None and busiest.idle_s > _IDLE_BINDS * busiest.span_s:
-        return "overhead-bound", busiest.idle[0].cause
-    shares: dict[tuple[Bound, str], float] = {}
+    """What took most of the run: waiting by its cause, or the operations that are bound by the same."""
+    seconds: dict[tuple[Bound, str], float] = {}
+    for device in times.devices:
+        for idle in device.idle:
+            key: tuple[Bound, str] = ("overhead-bound", idle.cause)
+            seconds[key] = seconds.get(key, 0.0) + idle.seconds
     for row in rows:
         if row.prediction is not None:
             key = row.prediction.bound, row.prediction.binds
-            shares[key] = shares.get(key, 0.0) + row.time_s
-    return max(shares, key=shares.__getitem__) if shares else (None, None)
+            seconds[key] = seconds.get(key, 0.0) + row.time_s
+    return max(seconds, key=seconds.__getitem__) if seconds else (None, None)

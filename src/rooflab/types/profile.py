@@ -136,7 +136,7 @@ class Profile(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         source: the format that it was read from.
         rows: operations, most measured time first.
         timeline: where the time went, busy and idle.
-        bound, binds: what limited the run: its overhead first, then what most of the busy time was bound by.
+        bound, binds: what took most of the run: waiting, by its cause, or operations that are bound by the same.
         device: as the file describes it.
         machine: that rows are predicted on; None where the device is not known.
         dropped: events that could not be used.

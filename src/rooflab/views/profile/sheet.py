@@ -142,8 +142,8 @@ def _operations(profile: Profile) -> Table:
 def _line(row: ProfileRow, total: float) -> tuple[str, ...]:
     predicted = row.prediction
     return (
-        row.name,
-        row.shapes or row.why or "",
+        _short(row.name, 44),
+        _short(row.shapes or row.why or "", 48),
         f"{row.executions:,}",
         units.duration(row.time_s),
         f"{row.time_s / total:.1%}" if total else UNKNOWN,
@@ -168,8 +168,8 @@ def _kernels(profile: Profile) -> Table:
     return Table("Kernels by measured time", ("kernel", "times", "measured"), rows)
 
 
-def _short(name: str) -> str:
-    return name if len(name) <= 70 else f"{name[:67]}…"
+def _short(text: str, length: int = 70) -> str:
+    return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
 def _conventions(profile: Profile) -> list[str]:
