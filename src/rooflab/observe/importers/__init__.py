@@ -43,6 +43,8 @@ def load(path: Path) -> Trace | Counters:
     if not head.strip():
         raise FileError(f"{path}: empty, expected a profile")
     looks = next((what for start, what in _LOOKS_LIKE if head.lstrip().startswith(start)), None)
+    if path.suffix.lower() == ".onnx":
+        looks = "an ONNX model (`rooflab analyze` counts it)"
     seen = f"looks like {looks}" if looks else f"begins with {head[:40]!r}"
     raise FileError(f"{path}: no profile that rooflab reads: it {seen}; expected {_expected()}")
 
