@@ -61,7 +61,7 @@ def makers(tmp_path_factory):
         "Transfer": lambda: rooflab.transfer("1 GB", ["network"], rates={"network": "1 GB/s"}),
         "Calibration": lambda: rooflab.calibrate(times, "epyc-7763"),
         "Sweep": lambda: lab.sweep(kernel, system, "intensity", (0.5, 1.0, 2.0)),
-        "Profile": lambda: rooflab.load(Path(__file__).parents[1] / "samples" / "h200" / "trace_gpt2.json.gz"),
+        "Profile": lambda: rooflab.load(Path(__file__).parents[2] / "examples" / "gpt2-h200-trace.json.gz"),
     }
 
 

@@ -17,7 +17,7 @@ from rooflab.observe.importers import kineto, load
 from rooflab.types.trace import KERNEL, Trace
 from support.observe.kineto_files import BASE_US, call, file, kernel, launch, text
 
-SAMPLE = Path(__file__).parents[2] / "samples" / "h200" / "trace_gpt2.json.gz"
+SAMPLE = Path(__file__).parents[3] / "examples" / "gpt2-h200-trace.json.gz"
 
 
 @pytest.fixture(scope="module")
