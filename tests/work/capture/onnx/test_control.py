@@ -48,6 +48,12 @@ def test_a_loop_whose_end_depends_on_data(counted, multiply_adds, dims, trips, s
     assert sum("--dim steps:trips=10" in line for line in graph.unknown) == stated
 
 
+def test_a_condition_that_goes_round_in_a_circle_is_refused(counted):
+    made = node("Loop", ["trips", "", "x"], ["y"], body=body(STEP, going="going"), name="steps")
+    with pytest.raises(FileError, match="no node and no input makes its input 'going'"):
+        counted([made], {"x": [2, 4]}, weights={"w": zeros(4, 4), "trips": np.array(24)})
+
+
 def test_a_loop_whose_shapes_grow_is_unrolled(counted, multiply_adds):
     grow = [node("Concat", ["h", "row"], ["h_out"], axis=0), node("MatMul", ["h_out", "w"], ["product"])]
     made = node("Loop", ["trips", "", "x"], ["y", "z"], body=body(grow, outputs=("h_out",)), name="steps")

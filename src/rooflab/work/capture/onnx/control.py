@@ -111,11 +111,11 @@ def _goes_on(graph: onnx.GraphProto) -> bool:
     """Whether a body's condition stays true: it hands on the one it was given, or a constant."""
     name, made_by = graph.output[0].name, {out: node for node in graph.node for out in node.output}
     while name in made_by:
-        node = made_by[name]
+        node = made_by.pop(name)  # a damaged body may go round in a circle
         if node.op_type == "Constant":
             content = of_constant(name, node.attribute[0].t).content if node.attribute[0].HasField("t") else None
             return content is not None and bool(content.reshape(-1)[0])
-        if node.op_type not in ("Identity", "Cast"):
+        if node.op_type not in ("Identity", "Cast") or not node.input:
             return False
         name = node.input[0]
     return name == graph.input[1].name or any(
