@@ -24,10 +24,10 @@ class Clock:
         """`values` less the first ever seen, in the file's unit; NaN for what is no time."""
         times = _plain(values)
         if self._base is None:
-            known = [one for one in values if _number(one) is not None]
+            known = [one for one in values if number(one) is not None]
             if known:
                 first = known[0]
-                self._base = first if isinstance(first, int) else _number(first)
+                self._base = first if isinstance(first, int) else number(first)
         if self._base is None:
             return np.full(len(values), np.nan)
         if times is not None and times.dtype.kind == "i" and isinstance(self._base, int):
@@ -60,7 +60,7 @@ def numbers_of(values: Sequence[Any]) -> NDArray[np.float64]:
     found = _plain(values)
     if found is not None:
         return found.astype(np.float64)
-    return np.array([math.nan if (one := _number(each)) is None else one for each in values], np.float64)
+    return np.array([math.nan if (one := number(each)) is None else one for each in values], np.float64)
 
 
 def whole_numbers_of(values: Sequence[Any]) -> NDArray[np.int64]:
@@ -71,7 +71,8 @@ def whole_numbers_of(values: Sequence[Any]) -> NDArray[np.int64]:
     return np.array([NONE if (one := whole(each)) is None else one for each in values], np.int64)
 
 
-def _number(value: Any) -> float | None:
+def number(value: Any) -> float | None:
+    """`value`, a number or its text, where it is a finite one."""
     if isinstance(value, bool) or value is None:
         return None
     try:
@@ -81,15 +82,10 @@ def _number(value: Any) -> float | None:
     return found if math.isfinite(found) else None
 
 
-def number(value: Any) -> float | None:
-    """`value`, a number or its text, where it is a finite one."""
-    return _number(value)
-
-
 def whole(value: Any) -> int | None:
     """`value`, a whole number or its text, where it fits 63 bits."""
     if type(value) is not int:
-        found = _number(value)
+        found = number(value)
         if found is None or found != int(found):
             return None
         value = int(found)

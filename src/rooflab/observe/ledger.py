@@ -12,7 +12,7 @@ from rooflab.observe import match, torch_calls
 from rooflab.observe.torch_arguments import Seen
 from rooflab.types.counted import Counters
 from rooflab.types.profile import KernelTime, Observation, ProfileRow
-from rooflab.types.trace import KERNEL, NONE, Trace
+from rooflab.types.trace import NONE, Trace
 from rooflab.types.work import Graph
 from rooflab.work.costs import costs, uncosted
 
@@ -96,11 +96,6 @@ def _row(trace: Trace, known: torch_calls.Resolved, executions: list[list[int]])
             kernels=tuple(sorted(times, key=lambda one: -one.time_s)),
         ),
     )
-
-
-def kernels_s(trace: Trace) -> float:
-    """Seconds of all kernels, copies and memsets left out."""
-    return float(trace.kernels.duration_s[trace.kernels.kind == KERNEL].sum())
 
 
 def counted_rows(counters: Counters) -> tuple[ProfileRow, ...]:
