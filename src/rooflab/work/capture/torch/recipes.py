@@ -10,35 +10,15 @@ needed.
 
 from __future__ import annotations
 
-import functools
 import math
-import sys
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-Call = Callable[[str], Any]
-Attrs = dict[str, Any]
-RECIPES: dict[str, Callable[[Call, Any, Attrs, str], Attrs]] = {}
+from rooflab.work.capture.torch import sequence_recipes  # noqa: F401  its recipes register themselves
+from rooflab.work.capture.torch.recipe_registry import RECIPES, Attrs, Call, is_dense, is_tensor, recipe
 
-
-def _is_tensor(one: Any) -> bool:
-    return hasattr(one, "shape") and hasattr(one, "dtype")
-
-
-def _has_data(one: Any) -> bool:
-    device = getattr(one, "device", None)
-    return device is not None and device.type != "meta"
-
-
-def _is_dense(one: Any) -> bool:
-    return _is_strided(getattr(one, "layout", None))
-
-
-@functools.cache
-def _is_strided(layout: Any) -> bool:
-    return layout is None or str(layout) == "torch.strided"
+__all__ = ["RECIPES"]
 
 
 def _logical_shape(one: Any) -> tuple[int, ...]:
@@ -48,12 +28,6 @@ def _logical_shape(one: Any) -> tuple[int, ...]:
     from rooflab.work.capture.torch.tensors import logical_shape
 
     return logical_shape(one)
-
-
-def recipe(function: Callable[[Call, Any, Attrs, str], Attrs]) -> Callable[[Call, Any, Attrs, str], Attrs]:
-    """Register a recipe under its own name."""
-    RECIPES[function.__name__] = function
-    return function
 
 
 @recipe
@@ -166,9 +140,9 @@ def euclidean(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
 def sparse(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
     """Non-zeros of the sparse operand and columns of the dense one."""
     operands = [call(one) for one in ("self", "mat1", "mat", "mat2", "other", "vec", "batch1", "batch2")]
-    tensors = [one for one in operands if _is_tensor(one)]
-    nnz = max(one._nnz() for one in tensors if not _is_dense(one))
-    dense = next((one for one in reversed(tensors) if _is_dense(one)), None)
+    tensors = [one for one in operands if is_tensor(one)]
+    nnz = max(one._nnz() for one in tensors if not is_dense(one))
+    dense = next((one for one in reversed(tensors) if is_dense(one)), None)
     columns = dense.shape[-1] if dense is not None and dense.dim() > 1 else 1
     derived: Attrs = {"nnz": int(nnz), "n": int(columns)}
     if call("beta") == 0:  # the addend, the last of the inputs, is not read
@@ -196,24 +170,6 @@ def qr_parts(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
 
 
 @recipe
-def ctc_sizes(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
-    """Lengths of inputs and targets, where their data is there; else the longest that fit."""
-    x, targets = call("log_probs"), call("targets")
-    batch = x.shape[1] if x.dim() == 3 else 1
-    lengths = [_whole_numbers(call(one)) for one in ("input_lengths", "target_lengths")]
-    longest = targets.shape[-1] if targets.dim() == 2 else -(-targets.shape[-1] // batch)
-    steps = lengths[0] or (x.shape[0],) * batch
-    return {"lengths": tuple(zip(steps, lengths[1] or (longest,) * batch, strict=True)), "classes": x.shape[-1]}
-
-
-def _whole_numbers(value: Any) -> tuple[int, ...] | None:
-    """The numbers in a list or in a tensor that has data; None without."""
-    if _is_tensor(value):
-        return None if not _has_data(value) else tuple(int(one) for one in value.reshape(-1).tolist())
-    return None if value is None else tuple(int(one) for one in value)
-
-
-@recipe
 def conv(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
     """The kernel's sizes."""
     return {"kernel": tuple(call("weight").shape[2:])}
@@ -229,61 +185,6 @@ def conv_backward(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
         "weight_grad": weight_grad,
         "bias_grad": bias_grad,
     }
-
-
-@recipe
-def sums(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
-    """The logarithms of softmax's sums are written for the gradient alone (some kernels write them always)."""
-    operands = [call(one) for one in ("query", "key", "value", "attn_bias", "attn_mask", "bias")]
-    torch = sys.modules.get("torch")
-    wanted = torch is not None and torch.is_grad_enabled()
-    wanted = wanted and any(getattr(one, "requires_grad", False) for one in operands)
-    return {} if wanted else {"first_outputs": 1}
-
-
-@recipe
-def sdpa(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
-    """The kernel that scaled_dot_product_attention runs on each architecture of GPUs."""
-    from rooflab.work.capture.torch.sdpa import call_of, kernels
-
-    derived = sums(call, out, attrs, name) if "backward" not in name else {}
-    asked = call_of(
-        call("query"), call("key"), call("value"), call("attn_bias"), call("dropout_p") or 0.0, call("is_causal")
-    )
-    if "backward" in name:  # the choice was made in the forward pass, where a gradient was to come
-        asked = asked._replace(gradient=True)
-    return {**derived, "kernels": kernels(asked)}
-
-
-@recipe
-def flash(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
-    """Sequence lengths of packed batches, where their data is there; a sliding window."""
-    derived: Attrs = {"layout": "bshd"}
-    if "backward" not in name:
-        derived |= sums(call, out, attrs, name)
-    left = call("window_size_left")
-    if left is not None and left >= 0:
-        derived["window"] = left + 1  # the key of the query's own position is not among `left`
-    ends = [call("cum_seq_q"), call("cum_seq_k")]
-    if all(_is_tensor(one) and _has_data(one) for one in ends):
-        lengths = [one.diff().tolist() for one in ends]
-        derived["lengths"] = tuple(zip(*lengths, strict=True))
-    if attrs.get("causal"):
-        derived["causal_from"] = "bottom_right"  # flash-attention's rule since its version 2.1
-    return derived
-
-
-@recipe
-def efficient(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
-    """0: no mask; 1: causal from the top left; 2: from the bottom right."""
-    derived: Attrs = {"layout": "bshd", "causal": bool(call("custom_mask_type"))}
-    if "backward" not in name:
-        derived |= sums(call, out, attrs, name)
-    if call("custom_mask_type") == 2:
-        derived["causal_from"] = "bottom_right"
-    if call("window_size"):
-        derived["window"] = call("window_size")
-    return derived
 
 
 @recipe
@@ -315,7 +216,7 @@ def in_place(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
     """The form that ends in an underscore writes into its first operand."""
     derived: Attrs = {"in_place": name.endswith("_")}
     values = next((one for one in (call("src"), call("source"), call("value")) if one is not None), None)
-    if not _is_tensor(values):  # a number, held in a register
+    if not is_tensor(values):  # a number, held in a register
         derived |= {"base": True, "elements": call("index").numel()}
         if name.startswith("aten.index_fill"):
             derived["elements"] *= call("self").numel() // max(1, call("self").shape[call("dim")])
@@ -360,69 +261,6 @@ def fft(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
 
 
 @recipe
-def rnn_layer(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
-    """One layer, one direction, as the CPU's library takes it."""
-    x, hidden = call("input"), call("hidden_size")
-    steps, batch, width = x.shape
-    return {
-        "cell": {0: "rnn_relu", 1: "rnn_tanh", 2: "lstm", 3: "gru"}[call("mode")],
-        "hidden": hidden,
-        "layers": 1,
-        "bidirectional": False,
-        "input": width,
-        "steps": steps,
-        "batch": batch,
-        "projection": 0,
-        "bias": bool(call("has_biases")),
-    }
-
-
-@recipe
-def cudnn_rnn(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
-    """A whole recurrence: all layers, directions and steps in one call, steps first."""
-    x, packed = call("input"), call("batch_sizes")
-    steps = len(packed) if packed else x.shape[0]
-    projection, mode = call("proj_size"), call("mode")
-    derived: Attrs = {
-        "cell": {0: "rnn_relu", 1: "rnn_tanh", 2: "lstm", 3: "gru"}[mode],
-        "hidden": call("hidden_size"),
-        "layers": call("num_layers"),
-        "bidirectional": bool(call("bidirectional")),
-        "input": x.shape[-1],
-        "steps": steps,
-        "batch": packed[0] if packed else x.shape[1],
-        "projection": projection,
-        "bias": call("weight_stride0") > 3,
-    }
-    if packed:
-        derived["rows"] = sum(packed)
-    if "backward" not in name:  # what gradients need is kept in training
-        derived["first_outputs"] = 4 if call("train") else 3 if mode == 2 else 2
-    return derived
-
-
-@recipe
-def quantized_rnn(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
-    """Sizes of a recurrent layer whose weights are packed in objects of the library."""
-    x, hx = call("input"), call("hx")
-    state = hx[0] if isinstance(hx, (list, tuple)) else hx
-    directions = 2 if call("bidirectional") else 1
-    first, second = x.shape[0], x.shape[1]
-    steps, batch = (second, first) if call("batch_first") else (first, second)
-    return {
-        "cell": "lstm" if "lstm" in name else "gru",
-        "hidden": state.shape[-1],
-        "layers": state.shape[0] // directions,
-        "bidirectional": directions == 2,
-        "input": x.shape[-1],
-        "steps": steps,
-        "batch": batch,
-        "projection": 0,
-        "bias": bool(call("has_biases")),
-    }
-
-
-@recipe
 def updated(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
     """Number of parameters that a fused optimizer updates."""
     return {"elements": sum(one.numel() for one in call("self"))}
@@ -434,7 +272,7 @@ def copy(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
     source = call("src") if call("src") is not None else call("self")
     if source.dtype != out.dtype:
         return {"kind": "cast"}
-    if not _is_dense(source) or not _is_dense(out):
+    if not is_dense(source) or not is_dense(out):
         return {}
     same = source.shape == out.shape and source.stride() == out.stride()
     both = source.is_contiguous() and out.is_contiguous()
@@ -444,7 +282,7 @@ def copy(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
 @recipe
 def bernoulli(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
     """With a probability p, the tensor's own values are not read."""
-    return {"inputs": ()} if call("p") is not None and not _is_tensor(call("p")) else {}
+    return {"inputs": ()} if call("p") is not None and not is_tensor(call("p")) else {}
 
 
 @recipe
