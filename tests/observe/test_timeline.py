@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from rooflab.observe.importers import kineto
+from rooflab.observe.importers.traces import kineto
 from rooflab.observe.timeline import timeline, union_s
 from support.observe.kineto_files import call, file, kernel, launch
 

@@ -34,7 +34,7 @@ def load(path: str | PathLike[str], machine: Machine | str | PathLike[str] | Non
     """
     from rooflab.machines import catalog
     from rooflab.observe import importers
-    from rooflab.observe.opened import head_of
+    from rooflab.observe.reading.opened import head_of
 
     file = Path(os.fspath(path))
     if file.suffix.lower() == ".toml":
@@ -53,7 +53,7 @@ def _saved(file: Path) -> Result:
     import msgspec
 
     from rooflab.machines import catalog
-    from rooflab.observe.opened import content
+    from rooflab.observe.reading.opened import content
     from rooflab.types import result
 
     try:

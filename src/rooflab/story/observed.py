@@ -12,7 +12,7 @@ from rooflab.story.machines import as_machine
 from rooflab.types.profile import Profile, ProfileRow
 
 if TYPE_CHECKING:
-    from rooflab.observe.ledger import Ledger
+    from rooflab.observe.matching.ledger import Ledger
     from rooflab.types.counted import Counters
     from rooflab.types.machine import Machine
     from rooflab.types.prediction import Bound
@@ -20,8 +20,12 @@ if TYPE_CHECKING:
     from rooflab.types.trace import Device, Trace
 
 
-def read_profile(path: str | PathLike[str], machine: Machine | str | PathLike[str] | None = None) -> Profile:
+def read_profile(
+    path: str | PathLike[str], machine: Machine | str | PathLike[str] | None = None
+) -> Profile | Machine:
     """A profiler's file: each operation's measured time beside its count and its prediction.
+
+    The output of a benchmark is a `Machine`: what it attained.
 
     Args:
         path: of a trace or a table of counters, of any profiler that rooflab reads, packed or not.
@@ -32,16 +36,19 @@ def read_profile(path: str | PathLike[str], machine: Machine | str | PathLike[st
         UnknownNameError: no machine of that name.
     """
     from rooflab.observe import importers
+    from rooflab.types.counted import Counters
     from rooflab.types.trace import Trace
 
     file = Path(os.fspath(path))
     given = as_machine(machine)
     found = importers.load(file)
-    return _of_trace(found, file, given) if isinstance(found, Trace) else _of_counters(found, file, given)
+    if isinstance(found, Counters | Trace):
+        return _of_trace(found, file, given) if isinstance(found, Trace) else _of_counters(found, file, given)
+    return found
 
 
 def _of_trace(trace: Trace, file: Path, given: Machine | None) -> Profile:
-    from rooflab.observe.ledger import ledger
+    from rooflab.observe.matching.ledger import ledger
     from rooflab.observe.timeline import timeline
 
     entries, times = ledger(trace), timeline(trace)
@@ -65,7 +72,7 @@ def _of_trace(trace: Trace, file: Path, given: Machine | None) -> Profile:
 
 
 def _of_counters(counters: Counters, file: Path, given: Machine | None) -> Profile:
-    from rooflab.observe.ledger import counted_rows
+    from rooflab.observe.matching.ledger import counted_rows
 
     target, warnings = _machine(given, counters.device)
     return Profile(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from rooflab.types.machine import Machine
 from rooflab.types.trace import Device, Dropped
 from rooflab.types.work import Flop, Traffic
 
@@ -53,6 +54,7 @@ class Counters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         source: the format that it was read from ("Nsight Compute").
         rows: in the file's order.
         device: that it names.
+        machine: the roofs that stand in the same file, where there are some.
         dropped: what could not be used.
         notes: what a reader must know.
     """
@@ -60,5 +62,6 @@ class Counters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     source: str
     rows: tuple[Counted, ...]
     device: Device | None = None
+    machine: Machine | None = None
     dropped: tuple[Dropped, ...] = ()
     notes: tuple[str, ...] = ()

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 from rooflab.errors import FileError
-from rooflab.observe.opened import head_of
+from rooflab.observe.importers import counters, roofs, traces
+from rooflab.observe.reading.opened import head_of
 from rooflab.types.counted import Counters
+from rooflab.types.machine import Machine
 from rooflab.types.trace import Trace
 
-# Asked in this order: what a format demands most certainly comes first. Each module has `sniff` and `load`.
-FORMATS = ("nsight_compute", "kineto")
+_ROOMS = (counters, traces, roofs)
 
 _LOOKS_LIKE = (
     (b"\x7fELF", "a program"),
@@ -24,20 +27,26 @@ _LOOKS_LIKE = (
 )
 
 
+def formats() -> Iterator[ModuleType]:
+    """The modules of all formats, in the order in which they are asked."""
+    for room in _ROOMS:
+        for name in room.FORMATS:
+            yield import_module(f"{room.__name__}.{name}")
+
+
 def knows(head: bytes) -> bool:
-    """Whether `head`, the first of a file, is of one of `FORMATS`."""
-    return any(import_module(f"rooflab.observe.importers.{name}").sniff(head) for name in FORMATS)
+    """Whether `head`, the first of a file, is of one of the formats."""
+    return any(module.sniff(head) for module in formats())
 
 
-def load(path: Path) -> Trace | Counters:
+def load(path: Path) -> Trace | Counters | Machine:
     """What the file at `path` holds, whatever its name.
 
     Raises:
         FileError: a file that cannot be read, of no known format, or with nothing usable in it.
     """
     head = head_of(path)
-    for name in FORMATS:
-        module = import_module(f"rooflab.observe.importers.{name}")
+    for module in formats():
         if module.sniff(head):
             return module.load(path)
     if not head.strip():
@@ -46,9 +55,8 @@ def load(path: Path) -> Trace | Counters:
     if path.suffix.lower() == ".onnx":
         looks = "an ONNX model (`rooflab analyze` counts it)"
     seen = f"looks like {looks}" if looks else f"begins with {head[:40]!r}"
-    raise FileError(f"{path}: no profile that rooflab reads: it {seen}; expected {_expected()}")
-
-
-def _expected() -> str:
-    sources = [import_module(f"rooflab.observe.importers.{name}").SOURCE for name in FORMATS]
-    return f"a file of {', '.join(sources)}, or one that rooflab saved"
+    sources = dict.fromkeys(module.SOURCE for module in formats())
+    raise FileError(
+        f"{path}: no profile that rooflab reads: it {seen}; expected a file of {', '.join(sources)}, or one that "
+        "rooflab saved"
+    )

@@ -9,15 +9,15 @@ import pytest
 import torch
 
 import rooflab
-from rooflab.observe import torch_arguments
-from rooflab.observe.importers import kineto
-from rooflab.observe.ledger import ledger
-from rooflab.observe.torch_calls import resolve
+from rooflab.observe.importers.traces import kineto
+from rooflab.observe.matching import torch_arguments
+from rooflab.observe.matching.ledger import ledger
+from rooflab.observe.matching.torch_calls import resolve
 from rooflab.types.trace import Signature
 from support.observe.kineto_files import call, file, kernel, launch
 
-SAMPLES = Path(__file__).parents[1] / "samples" / "h200"
-SHARED = Path(__file__).parents[3] / "shared" / "samples"
+SAMPLES = Path(__file__).parents[2] / "samples" / "h200"
+SHARED = Path(__file__).parents[4] / "shared" / "samples"
 
 
 def signature(*tensors, dtype="c10::BFloat16", values=()):
@@ -28,7 +28,7 @@ def signature(*tensors, dtype="c10::BFloat16", values=()):
 
 def test_gpt2_is_counted_and_every_kernel_has_its_operator():
     """12 layers, width 768, 128 tokens: 2·128·768·(2304 + 768 + 2·3072) a block, 2·128·768·50257 the head."""
-    found = ledger(kineto.load(Path(__file__).parents[2] / "examples" / "gpt2-h200-trace.json.gz"))
+    found = ledger(kineto.load(Path(__file__).parents[3] / "examples" / "gpt2-h200-trace.json.gz"))
     time_s = sum(row.time_s for row in found.rows)
     assert sum(row.time_s for row in found.rows if row.cost is not None) > 0.99 * time_s
     products = sum(row.flop for row in found.rows if row.name in ("aten.addmm", "aten.mm"))
@@ -120,7 +120,7 @@ def test_an_operator_costs_what_its_capture_does(name, arguments, make):
     expected = next(row for row in report.rows if row.op.name == f"aten.{name}")
     known = resolve(f"aten::{name}", arguments)
     assert known.why is None
-    from rooflab.observe.torch_calls import graph
+    from rooflab.observe.matching.torch_calls import graph
     from rooflab.work.costs import costs
 
     (cost,) = costs(graph([known]))
@@ -174,7 +174,7 @@ def test_modules_labels_and_phases_come_from_the_calls_around(tmp_path):
 def test_schemas_are_those_of_the_installed_pytorch():
     import importlib.util
 
-    path = Path(__file__).parents[2] / "docs" / "generate_schemas.py"
+    path = Path(__file__).parents[3] / "docs" / "generate_schemas.py"
     spec = importlib.util.spec_from_file_location("generate_schemas", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

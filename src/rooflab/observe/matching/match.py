@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rooflab.observe.matching.torch_calls import entry
 from rooflab.observe.timeline import STEP, launch_of
-from rooflab.observe.torch_calls import entry
 from rooflab.types.trace import ANNOTATION, MODULE, NONE, OPERATOR, Trace
 from rooflab.types.work import Phase
 

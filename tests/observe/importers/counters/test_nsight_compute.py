@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from rooflab.errors import FileError
-from rooflab.observe.importers import load, nsight_compute
+from rooflab.observe.importers import load
+from rooflab.observe.importers.counters import nsight_compute
 
-SAMPLES = Path(__file__).parents[2] / "samples" / "h200"
-SHARED = Path(__file__).parents[4] / "shared" / "samples"
+SAMPLES = Path(__file__).parents[3] / "samples" / "h200"
+SHARED = Path(__file__).parents[5] / "shared" / "samples"
 HEADER = (
     '"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size","Grid Size",'
     '"Device","CC","Section Name","Metric Name","Metric Unit","Metric Value"'

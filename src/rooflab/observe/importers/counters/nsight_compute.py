@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 
 from rooflab.errors import FileError
-from rooflab.observe import ncu_metrics
-from rooflab.observe.numerals import decimal_comma, numeral, scale
-from rooflab.observe.opened import content
-from rooflab.observe.tables import Table, plain_text, tables
+from rooflab.observe.importers.counters import ncu_metrics
+from rooflab.observe.reading.numerals import decimal_comma, numeral, scale
+from rooflab.observe.reading.opened import content
+from rooflab.observe.reading.tables import Table, plain_text, tables
 from rooflab.types.counted import Counted, Counters
 from rooflab.types.trace import Device, Dropped
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from rooflab.observe.torch_arguments import Seen, arguments, contiguous
-from rooflab.observe.torch_results import results, tensors
+from rooflab.observe.matching.torch_arguments import Seen, arguments, contiguous
+from rooflab.observe.matching.torch_results import results, tensors
 from rooflab.types.trace import Signature
 from rooflab.types.work import Graph, Op, TensorSpec
 from rooflab.work import vocabulary

@@ -12,9 +12,9 @@ import msgspec
 import numpy as np
 
 from rooflab.errors import FileError
-from rooflab.observe.chrome_events import Events
-from rooflab.observe.columns import Clock, Table, number, numbers_of, whole, whole_numbers_of
-from rooflab.observe.opened import chunks
+from rooflab.observe.reading.chrome_events import Events
+from rooflab.observe.reading.columns import Clock, Table, number, numbers_of, whole, whole_numbers_of
+from rooflab.observe.reading.opened import chunks
 from rooflab.types.trace import (
     ANNOTATION,
     COPY,
@@ -310,7 +310,7 @@ def _shape(given: tuple[bytes, bytes, _Number, _Number]) -> Shape:
 def _sizes(text: bytes) -> tuple[int, ...] | None:
     try:
         return _SIZES.decode(text) if text else None
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return None
 
 
@@ -320,7 +320,7 @@ def _signature(*texts: bytes) -> Signature:
     for text in texts:
         try:
             lists.append(_frozen(_LIST.decode(text)) if text else ())
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             lists.append(())
     return Signature(*lists)
 

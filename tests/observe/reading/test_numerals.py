@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rooflab.observe.numerals import decimal_comma, numeral, scale
+from rooflab.observe.reading.numerals import decimal_comma, numeral, scale
 
 
 @pytest.mark.parametrize(

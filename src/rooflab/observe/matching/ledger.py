@@ -8,8 +8,8 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from rooflab.observe import match, torch_calls
-from rooflab.observe.torch_arguments import Seen
+from rooflab.observe.matching import match, torch_calls
+from rooflab.observe.matching.torch_arguments import Seen
 from rooflab.types.counted import Counters
 from rooflab.types.profile import KernelTime, Observation, ProfileRow
 from rooflab.types.trace import NONE, Trace

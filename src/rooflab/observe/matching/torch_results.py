@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rooflab.observe.torch_arguments import SCALAR_TYPES, Seen
+from rooflab.observe.matching.torch_arguments import SCALAR_TYPES, Seen
 
 Arguments = Mapping[str, Any]
 Results = list[Seen] | None

@@ -13,11 +13,12 @@ import pytest
 from hypothesis import given, settings
 
 from rooflab.errors import FileError
-from rooflab.observe.importers import kineto, load
+from rooflab.observe.importers import load
+from rooflab.observe.importers.traces import kineto
 from rooflab.types.trace import KERNEL, Trace
 from support.observe.kineto_files import BASE_US, call, file, kernel, launch, text
 
-SAMPLE = Path(__file__).parents[3] / "examples" / "gpt2-h200-trace.json.gz"
+SAMPLE = Path(__file__).parents[4] / "examples" / "gpt2-h200-trace.json.gz"
 
 
 @pytest.fixture(scope="module")
