@@ -9,6 +9,52 @@ from rooflab.types.trace import Device, Dropped
 from rooflab.types.work import Flop, Traffic
 
 
+class Access(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a GPU's kernel asked for memory and kept the device busy; None where the file does not say.
+
+    Attributes:
+        requests: loads and stores of global and local memory, one for all threads of a warp.
+        sectors: of 32 bytes that they touched.
+        load_use, store_use: share of the bytes of those sectors that threads asked for: 1 is coalesced.
+        shared_wavefronts: passes in which the banks of shared memory served its accesses.
+        shared_conflicts: passes that bank conflicts added to them.
+        load_store_inst: warp instructions that the load/store units took.
+        occupancy: share of the warps that fit on a multiprocessor that were there, while it was active.
+        occupancy_limit: the highest that the launch allows.
+        limited_by: what allows no more warps ("registers", "shared memory", "warps", "blocks", "barriers").
+        hit_rates: of levels; a little over 1 is possible, levels are not counted at one moment.
+        pipes: share of their peak that instruction pipes were used, as the tool says ("alu", "lsu", "issue"), and
+            of the "busiest" of all.
+        clock_hz: of the multiprocessors while it ran.
+    """
+
+    requests: float | None = None
+    sectors: float | None = None
+    load_use: float | None = None
+    store_use: float | None = None
+    shared_wavefronts: float | None = None
+    shared_conflicts: float | None = None
+    load_store_inst: float | None = None
+    occupancy: float | None = None
+    occupancy_limit: float | None = None
+    limited_by: str | None = None
+    hit_rates: dict[str, float] = {}
+    pipes: dict[str, float] = {}
+    clock_hz: float | None = None
+
+    @property
+    def sectors_per_request(self) -> float | None:
+        """4 for words of 4 bytes side by side, 32 for words far apart."""
+        return self.sectors / self.requests if self.requests and self.sectors is not None else None
+
+    @property
+    def conflict_share(self) -> float | None:
+        """Share of the passes through shared memory that bank conflicts cost."""
+        if not self.shared_wavefronts or self.shared_conflicts is None:
+            return None
+        return self.shared_conflicts / self.shared_wavefronts
+
+
 class Counted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One kernel, region or run as counters saw it; None where the file does not say.
 
@@ -22,6 +68,7 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         thread_instructions: of threads, those that predication turned off left out.
         transactions: of memory levels, by level.
         grid, block: of a GPU's kernel.
+        access: how it asked for memory and kept the device busy; None for what is no kernel of a GPU.
         metrics: everything that was read, in base units, by the tool's names.
     """
 
@@ -35,6 +82,7 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     transactions: dict[str, float] = {}
     grid: tuple[int, ...] | None = None
     block: tuple[int, ...] | None = None
+    access: Access | None = None
     metrics: dict[str, float] = {}
 
     @property

@@ -27,6 +27,8 @@ LABELS = {
     "Executed Instructions": "smsp__inst_executed.sum",
     "L1/TEX Hit Rate": "l1tex__t_sector_hit_rate.pct",
     "L2 Hit Rate": "lts__t_sector_hit_rate.pct",
+    "Avg. Not Predicated Off Threads Per Warp": "smsp__thread_inst_executed_pred_on_per_inst_executed.ratio",
+    "Avg. Active Threads Per Warp": "smsp__thread_inst_executed_per_inst_executed.ratio",
     "Achieved Occupancy": "sm__warps_active.avg.pct_of_peak_sustained_active",
     "Theoretical Occupancy": "sm__maximum_warps_per_active_cycle_pct",
     "Registers Per Thread": "launch__registers_per_thread",
@@ -69,15 +71,26 @@ def counted(name: str, metrics: Metrics, grid: tuple[int, ...] | None, block: tu
         time_s=time_s(metrics),
         flop=flop(metrics),
         traffic=tuple(one for one in (_l1(metrics), _shared(metrics), _l2(metrics), _dram(metrics)) if one),
-        instructions=_sum(metrics, "smsp__inst_executed", "sm__inst_executed"),
-        thread_instructions=_sum(
-            metrics, "smsp__thread_inst_executed_pred_on", "smsp__thread_inst_executed", "sm__thread_inst_executed"
-        ),
+        instructions=summed(metrics, "smsp__inst_executed", "sm__inst_executed"),
+        thread_instructions=_thread_instructions(metrics),
         transactions=_transactions(metrics),
         grid=grid,
         block=block,
         metrics=dict(metrics),
     )
+
+
+def _thread_instructions(metrics: Metrics) -> float | None:
+    """Instructions of threads that predication left on; else those of all active threads."""
+    for name in ("smsp__thread_inst_executed_pred_on", "smsp__thread_inst_executed", "sm__thread_inst_executed"):
+        found = summed(metrics, name)
+        if found is not None:
+            return found
+        ratio = metrics.get(f"{name}_per_inst_executed.ratio")
+        instructions = summed(metrics, "smsp__inst_executed", "sm__inst_executed")
+        if ratio is not None and instructions is not None:
+            return ratio * instructions
+    return None
 
 
 def metric(label: str, unit: str) -> str:
@@ -100,7 +113,7 @@ def time_s(metrics: Metrics) -> float | None:
     return cycles / clock if cycles and clock else None
 
 
-def _sum(metrics: Metrics, *names: str) -> float | None:
+def summed(metrics: Metrics, *names: str) -> float | None:
     """The first of `names` that is in the file, as a sum, or made one of its rate."""
     for name in names:
         if f"{name}.sum" in metrics:
@@ -140,7 +153,7 @@ def flop(metrics: Metrics) -> tuple[Flop, ...] | None:
         total = 0.0
         for instruction, operations in instructions.items():
             stem = f"sass_thread_inst_executed_op_{instruction}_pred_on"
-            executed = _sum(metrics, f"smsp__{stem}", f"sm__{stem}")
+            executed = summed(metrics, f"smsp__{stem}", f"sm__{stem}")
             if executed is not None:
                 known = True
                 total += operations * executed
@@ -159,10 +172,10 @@ def flop(metrics: Metrics) -> tuple[Flop, ...] | None:
 def _matrix(metrics: Metrics, source: str) -> float | None:
     """Operations on matrix units with operands of `source`, dense and sparse together."""
     stem = f"sm__ops_path_tensor_src_{source}"
-    whole = _sum(metrics, stem)
+    whole = summed(metrics, stem)
     if whole is not None:
         return whole
-    parts = [_sum(metrics, f"{stem}_sparsity_{state}") for state in ("off", "on")]
+    parts = [summed(metrics, f"{stem}_sparsity_{state}") for state in ("off", "on")]
     known = [one for one in parts if one is not None]
     return sum(known) if known else None
 
@@ -170,7 +183,7 @@ def _matrix(metrics: Metrics, source: str) -> float | None:
 def _both(
     level: str, metrics: Metrics, read: tuple[str, ...], write: tuple[str, ...], factor: float
 ) -> Traffic | None:
-    reads, writes = _sum(metrics, *read), _sum(metrics, *write)
+    reads, writes = summed(metrics, *read), summed(metrics, *write)
     if reads is None or writes is None:
         return None
     return Traffic(level, reads * factor, writes * factor, "counted")
@@ -184,25 +197,33 @@ def _dram(metrics: Metrics) -> Traffic | None:
     )
     if found is not None:
         return found
-    total = _sum(metrics, "dram__bytes")
+    total = summed(metrics, "dram__bytes")
     if total is None:
         return None
     # One direction and the sum give the other; without either the sum stands as read.
-    read, write = _sum(metrics, *reads), _sum(metrics, *writes)
+    read, write = summed(metrics, *reads), summed(metrics, *writes)
     if read is not None:
         return Traffic("DRAM", min(read, total), max(total - read, 0.0), "counted")
     return Traffic("DRAM", total - (write or 0.0), write or 0.0, "counted")
 
 
 def _l2(metrics: Metrics) -> Traffic | None:
+    """Bytes that multiprocessors asked L2 for.
+
+    The two halves of a large card's L2 ask each other too, which `lts__t_sectors` and `lts__t_bytes` count: they
+    stand last. What multiprocessors received is more than what L2 gave where it is multicast.
+    """
+    from_sms = summed(metrics, "lts__t_sectors_srcunit_tex")
+    if from_sms is not None:
+        return Traffic("L2", from_sms * SECTOR_BYTES, 0.0, "counted")
     found = _both("L2", metrics, ("lts__t_sectors_op_read",), ("lts__t_sectors_op_write",), SECTOR_BYTES)
     if found is not None:
-        more = [_sum(metrics, f"lts__t_sectors_op_{kind}") for kind in ("atom", "red")]
+        more = [summed(metrics, f"lts__t_sectors_op_{kind}") for kind in ("atom", "red")]
         other = sum(one for one in more if one is not None) * SECTOR_BYTES
         return Traffic("L2", found.read_bytes, found.write_bytes + other, "counted")
-    total = _sum(metrics, "lts__t_bytes")
+    total = summed(metrics, "lts__t_bytes")
     if total is None:
-        sectors = _sum(metrics, "lts__t_sectors")
+        sectors = summed(metrics, "lts__t_sectors")
         total = None if sectors is None else sectors * SECTOR_BYTES
     return None if total is None else Traffic("L2", total, 0.0, "counted")
 
@@ -212,21 +233,21 @@ def _l1(metrics: Metrics) -> Traffic | None:
     stores = _several(metrics, "l1tex__t_sectors_pipe_lsu_mem_{}_op_st")
     if loads is not None and stores is not None:
         return Traffic("L1", loads * SECTOR_BYTES, stores * SECTOR_BYTES, "counted")
-    total = _sum(metrics, "l1tex__t_bytes")
+    total = summed(metrics, "l1tex__t_bytes")
     if total is None:
-        sectors = _sum(metrics, "l1tex__t_sectors")
+        sectors = summed(metrics, "l1tex__t_sectors")
         total = None if sectors is None else sectors * SECTOR_BYTES
     return None if total is None else Traffic("L1", total, 0.0, "counted")
 
 
 def _several(metrics: Metrics, form: str) -> float | None:
     """Global and local accesses together; None without the global ones."""
-    found = _sum(metrics, form.format("global"))
-    return None if found is None else found + (_sum(metrics, form.format("local")) or 0.0)
+    found = summed(metrics, form.format("global"))
+    return None if found is None else found + (summed(metrics, form.format("local")) or 0.0)
 
 
 def _shared(metrics: Metrics) -> Traffic | None:
-    total = _sum(metrics, "sm__sass_data_bytes_mem_shared", "smsp__sass_data_bytes_mem_shared")
+    total = summed(metrics, "sm__sass_data_bytes_mem_shared", "smsp__sass_data_bytes_mem_shared")
     if total is not None:
         return Traffic("shared", total, 0.0, "counted")
     waves = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}"
@@ -238,15 +259,17 @@ def _transactions(metrics: Metrics) -> dict[str, float]:
     found: dict[str, float] = {}
     loads = _several(metrics, "l1tex__t_sectors_pipe_lsu_mem_{}_op_ld")
     stores = _several(metrics, "l1tex__t_sectors_pipe_lsu_mem_{}_op_st")
-    shared = _sum(metrics, "l1tex__data_pipe_lsu_wavefronts_mem_shared")
+    shared = summed(metrics, "l1tex__data_pipe_lsu_wavefronts_mem_shared")
     if loads is not None and stores is not None:
         found["L1"] = loads + stores + (shared or 0.0)
     if shared is not None:
         found["shared"] = shared
-    sectors = [_sum(metrics, f"lts__t_sectors_op_{kind}") for kind in ("read", "write", "atom", "red")]
+    sectors = [summed(metrics, f"lts__t_sectors_op_{kind}") for kind in ("read", "write", "atom", "red")]
     if sectors[0] is not None and sectors[1] is not None:
         found["L2"] = sum(one for one in sectors if one is not None)
-    dram = [_sum(metrics, f"dram__sectors_{kind}") for kind in ("read", "write")]
+    elif (from_sms := summed(metrics, "lts__t_sectors_srcunit_tex")) is not None:
+        found["L2"] = from_sms
+    dram = [summed(metrics, f"dram__sectors_{kind}") for kind in ("read", "write")]
     if dram[0] is not None and dram[1] is not None:
         found["DRAM"] = dram[0] + dram[1]
     return found

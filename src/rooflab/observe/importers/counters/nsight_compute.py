@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import msgspec
+
 from rooflab.errors import FileError
 from rooflab.observe.importers.counters import ncu_metrics
+from rooflab.observe.importers.counters.ncu_access import access
 from rooflab.observe.reading.numerals import decimal_comma, numeral, scale
 from rooflab.observe.reading.opened import content
 from rooflab.observe.reading.tables import Table, plain_text, tables
@@ -85,12 +88,13 @@ class _Kernel:
         self.texts: dict[str, str] = {}
 
     def counted(self) -> Counted:
-        return ncu_metrics.counted(
+        counted = ncu_metrics.counted(
             self.identity.get("Kernel Name", ""),
             self.metrics,
             _sizes(self.identity.get("Grid Size", "")),
             _sizes(self.identity.get("Block Size", "")),
         )
+        return msgspec.structs.replace(counted, access=access(self.metrics))
 
 
 def _take(table: Table, number: int, kernels: dict[tuple[str, ...], _Kernel]) -> int:
