@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from rooflab.errors import UnknownNameError
 from rooflab.story.machines import as_machine
 from rooflab.types.profile import Profile, ProfileRow
+from rooflab.types.timeline import Timeline
 
 if TYPE_CHECKING:
     from rooflab.observe.matching.ledger import Ledger
     from rooflab.types.counted import Counters
     from rooflab.types.machine import Machine
     from rooflab.types.prediction import Bound
-    from rooflab.types.timeline import Timeline
     from rooflab.types.trace import Device, Trace
 
 
@@ -72,18 +72,42 @@ def _of_trace(trace: Trace, file: Path, given: Machine | None) -> Profile:
 
 
 def _of_counters(counters: Counters, file: Path, given: Machine | None) -> Profile:
-    from rooflab.observe.matching.ledger import counted_rows
+    from rooflab.observe.matching.counted_rows import counted_rows
 
     target, warnings = _machine(given, counters.device)
+    if target is None and counters.machine is not None:
+        # A card that the catalogue does not have: the file's own roofs.
+        target, warnings = counters.machine, ()
+    rows = counted_rows(counters)
+    if target is not None:
+        rows = _placed(rows, target, counters.device)
+    bound, binds = _verdict(rows, Timeline(devices=()))
     return Profile(
         name=file.name,
         source=counters.source,
-        rows=counted_rows(counters),
+        rows=rows,
+        bound=bound,
+        binds=binds,
         device=counters.device,
         machine=target,
         dropped=counters.dropped,
         warnings=warnings,
         notes=counters.notes,
+    )
+
+
+def _placed(rows: tuple[ProfileRow, ...], machine: Machine, device: Device | None) -> tuple[ProfileRow, ...]:
+    """The rows with what was counted under the roofs of `machine`."""
+    import msgspec
+
+    from rooflab.model.roofline.counted import place
+
+    capability = None if device is None else device.capability
+    return tuple(
+        row
+        if row.counted is None
+        else msgspec.structs.replace(row, placement=place(row.counted, machine, capability))
+        for row in rows
     )
 
 
@@ -139,7 +163,7 @@ def _verdict(rows: tuple[ProfileRow, ...], times: Timeline) -> tuple[Bound | Non
             key: tuple[Bound, str] = ("overhead-bound", idle.cause)
             seconds[key] = seconds.get(key, 0.0) + idle.seconds
     for row in rows:
-        if row.prediction is not None:
-            key = row.prediction.bound, row.prediction.binds
+        if row.bound is not None and row.binds is not None:
+            key = row.bound, row.binds
             seconds[key] = seconds.get(key, 0.0) + row.time_s
     return max(seconds, key=seconds.__getitem__) if seconds else (None, None)

@@ -7,7 +7,9 @@ from typing import Any
 import msgspec
 
 from rooflab.types.counted import Counted
+from rooflab.types.finding import Finding
 from rooflab.types.machine import Machine
+from rooflab.types.placement import Placement
 from rooflab.types.prediction import Bound, Prediction
 from rooflab.types.result import Result, convert
 from rooflab.types.timeline import Timeline
@@ -53,6 +55,7 @@ class ProfileRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         observation: measured.
         cost: of one execution; None where it is not known, and `why` says the reason.
         counted: what counters of the hardware said of one execution.
+        placement: of what was counted under the machine's roofs, where both are known.
         prediction: of all executions together, where the machine is known.
         module: path of the modules that it ran in, as the profiler numbers them, where recorded.
         label: of the program's own range around it, where there is one.
@@ -68,6 +71,7 @@ class ProfileRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     cost: Cost | None = None
     why: str | None = None
     counted: Counted | None = None
+    placement: Placement | None = None
     prediction: Prediction | None = None
     module: str = ""
     label: str = ""
@@ -112,8 +116,25 @@ class ProfileRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @property
     def bound(self) -> Bound | None:
-        """What binds it, as predicted."""
+        """What binds it: as counted, else as predicted."""
+        if self.placement is not None:
+            return self.placement.bound
         return None if self.prediction is None else self.prediction.bound
+
+    @property
+    def binds(self) -> str | None:
+        """The level, engine or overhead behind `bound`."""
+        if self.placement is not None:
+            return self.placement.binds
+        return None if self.prediction is None else self.prediction.binds
+
+    @property
+    def amplification(self) -> float | None:
+        """Counted bytes of main memory over compulsory ones: 1 where each is moved once; None where unknown."""
+        memory = None if self.counted is None else self.counted.at("DRAM") or self.counted.at("HBM")
+        if memory is None or self.cost is None or not self.cost.compulsory.nbytes:
+            return None
+        return memory.nbytes / self.cost.compulsory.nbytes
 
     @property
     def of_floor(self) -> float | None:
@@ -139,6 +160,7 @@ class Profile(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         bound, binds: what took most of the run: waiting, by its cause, or operations that are bound by the same.
         device: as the file describes it.
         machine: that rows are predicted on; None where the device is not known.
+        findings: numbers to doubt, and causes of lost time, each with its evidence.
         dropped: events that could not be used.
         warnings: what a reader must know before trusting a number.
         notes: conventions, and what would make the profile say more.
@@ -155,6 +177,7 @@ class Profile(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     binds: str | None = None
     device: Device | None = None
     machine: Machine | None = None
+    findings: tuple[Finding, ...] = ()
     dropped: tuple[Dropped, ...] = ()
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()

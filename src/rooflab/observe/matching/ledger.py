@@ -10,7 +10,6 @@ import numpy as np
 
 from rooflab.observe.matching import match, torch_calls
 from rooflab.observe.matching.torch_arguments import Seen
-from rooflab.types.counted import Counters
 from rooflab.types.profile import KernelTime, Observation, ProfileRow
 from rooflab.types.trace import NONE, Trace
 from rooflab.types.work import Graph
@@ -96,27 +95,3 @@ def _row(trace: Trace, known: torch_calls.Resolved, executions: list[list[int]])
             kernels=tuple(sorted(times, key=lambda one: -one.time_s)),
         ),
     )
-
-
-def counted_rows(counters: Counters) -> tuple[ProfileRow, ...]:
-    """A row for each kernel, region or run that was counted and timed, most time first."""
-    rows = [
-        ProfileRow(
-            name=one.name,
-            kind=None,
-            shapes="",
-            dtype="",
-            executions=one.runs,
-            observation=Observation(
-                time_s=one.time_s * one.runs,
-                low_s=one.time_s,
-                high_s=one.time_s,
-                kernels=(KernelTime(name=one.name, runs=one.runs, time_s=one.time_s * one.runs),),
-            ),
-            counted=one,
-            why="counted by the hardware; the operation is not recorded",
-        )
-        for one in counters.rows
-        if one.time_s is not None
-    ]
-    return tuple(sorted(rows, key=lambda row: -row.time_s))
