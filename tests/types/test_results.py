@@ -17,6 +17,7 @@ from rooflab.cli.options import SUFFIXES
 from rooflab.errors import FileError, RooflabError
 from rooflab.types.result import RESULTS, Result
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 LEVELS = [rooflab.Cache(4096, 4, name="L1"), rooflab.Cache(65536, 8, name="L2")]
 
 
@@ -61,7 +62,8 @@ def makers(tmp_path_factory):
         "Transfer": lambda: rooflab.transfer("1 GB", ["network"], rates={"network": "1 GB/s"}),
         "Calibration": lambda: rooflab.calibrate(times, "epyc-7763"),
         "Sweep": lambda: lab.sweep(kernel, system, "intensity", (0.5, 1.0, 2.0)),
-        "Profile": lambda: rooflab.load(Path(__file__).parents[2] / "examples" / "gpt2-h200-trace.json.gz"),
+        "Profile": lambda: rooflab.load(EXAMPLES / "gpt2-h200-trace.json.gz"),
+        "Profiles": lambda: rooflab.load(EXAMPLES / "gpt2-h200-trace.json.gz", EXAMPLES / "zen4-guest.toml"),
     }
 
 

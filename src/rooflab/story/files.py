@@ -14,29 +14,50 @@ if TYPE_CHECKING:
     from rooflab.types.machine import Machine
 
 
-def load(path: str | PathLike[str], machine: Machine | str | PathLike[str] | None = None) -> Result:
+def load(
+    path: str | PathLike[str], *more: str | PathLike[str], machine: Machine | str | PathLike[str] | None = None
+) -> Result:
     """What a file holds: a result that `save` or -o wrote, as JSON (a machine as TOML too), or a profile.
 
     Profiles are recognised by what they hold, not by their names: traces of the PyTorch profiler, tables of Nsight
     Compute, packed with gzip, xz or (with the extra) zstd too.
 
+    Several files are read one after another and come back together. One that cannot be read is said in `failed` of
+    the result, and does not lose the others.
+
     Args:
         path: of the file.
+        more: paths of further ones.
         machine: that a profile was recorded on: a `Machine`, or a name or file of one; by default what it says.
 
     Returns:
         A `Machine`, `Report`, `Variants`, `LoopReport`, `TileSweep`, `Simulation`, `CoreSimulation`, `MissCurve`,
-        `Transfer`, `Calibration` or `Sweep`, as the "type" in the file says; a `Profile` of a profiler's file.
+        `Transfer`, `Calibration` or `Sweep`, as the "type" in the file says; a `Profile` of a
+        profiler's file; `Profiles` of several files.
+
+    Raises:
+        FileError: a file that cannot be read, that is neither a result nor a profile, or of a newer schema; of
+            several files, if that is so of all.
+        UnknownNameError: no machine of that name.
+    """
+    from rooflab.story.machines import as_machine
+    from rooflab.story.several import read_several
+
+    files = [Path(os.fspath(one)) for one in (path, *more)]
+    given = as_machine(machine)
+    return read_several(files, given) if more else read_one(files[0], given)
+
+
+def read_one(file: Path, machine: Machine | None) -> Result:
+    """What `file` holds; a profile is held against `machine`, else against the one that it names.
 
     Raises:
         FileError: a file that cannot be read, that is neither a result nor a profile, or of a newer schema.
-        UnknownNameError: no machine of that name.
     """
     from rooflab.machines import catalog
     from rooflab.observe import importers
     from rooflab.observe.reading.opened import head_of
 
-    file = Path(os.fspath(path))
     if file.suffix.lower() == ".toml":
         return catalog.read(file)
     # Whatever is no JSON object of rooflab's may be a profile; a JSON object that is no profile is said to be no

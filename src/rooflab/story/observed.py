@@ -43,11 +43,18 @@ def read_profile(
     given = as_machine(machine)
     found = importers.load(file)
     if isinstance(found, Counters | Trace):
-        return _of_trace(found, file, given) if isinstance(found, Trace) else _of_counters(found, file, given)
+        return profiled(found, file.name, given)
     return found
 
 
-def _of_trace(trace: Trace, file: Path, given: Machine | None) -> Profile:
+def profiled(found: Trace | Counters, name: str, machine: Machine | None) -> Profile:
+    """What was `found` in the file called `name` as a profile, held against `machine`, else the one it names."""
+    from rooflab.types.trace import Trace
+
+    return _of_trace(found, name, machine) if isinstance(found, Trace) else _of_counters(found, name, machine)
+
+
+def _of_trace(trace: Trace, name: str, given: Machine | None) -> Profile:
     from rooflab.observe.matching.ledger import ledger
     from rooflab.observe.timeline import timeline
 
@@ -57,7 +64,7 @@ def _of_trace(trace: Trace, file: Path, given: Machine | None) -> Profile:
     rows = entries.rows if target is None else _predicted(entries, target)
     bound, binds = _verdict(rows, times)
     return Profile(
-        name=file.name,
+        name=name,
         source=trace.source,
         rows=rows,
         timeline=times,
@@ -71,7 +78,7 @@ def _of_trace(trace: Trace, file: Path, given: Machine | None) -> Profile:
     )
 
 
-def _of_counters(counters: Counters, file: Path, given: Machine | None) -> Profile:
+def _of_counters(counters: Counters, name: str, given: Machine | None) -> Profile:
     from rooflab.observe.matching.counted_rows import counted_rows
 
     target, warnings = _machine(given, counters.device)
@@ -83,7 +90,7 @@ def _of_counters(counters: Counters, file: Path, given: Machine | None) -> Profi
         rows = _placed(rows, target, counters.device)
     bound, binds = _verdict(rows, Timeline(devices=()))
     return Profile(
-        name=file.name,
+        name=name,
         source=counters.source,
         rows=rows,
         bound=bound,

@@ -24,6 +24,7 @@ RESULTS = {
     "Calibration": "rooflab.types.calibration",
     "Sweep": "rooflab.types.lab",
     "Profile": "rooflab.types.profile",
+    "Profiles": "rooflab.types.profiles",
 }
 
 

@@ -27,6 +27,7 @@ ROOMS = {
     "Calibration": "calibration",
     "Sweep": "lab",
     "Profile": "profile",
+    "Profiles": "profiles",
 }
 
 

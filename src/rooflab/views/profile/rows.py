@@ -5,9 +5,9 @@ from __future__ import annotations
 import csv
 import io
 
-from rooflab.types.profile import Profile
+from rooflab.types.profile import Profile, ProfileRow
 
-_COLUMNS = (
+COLUMNS = (
     "operation",
     "kind",
     "shapes",
@@ -33,29 +33,32 @@ def csv_text(profile: Profile) -> str:
     """A line for each row of `profile`, under a header; an unknown is empty."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(_COLUMNS)
+    writer.writerow(COLUMNS)
     for row in profile.rows:
-        predicted = row.prediction
-        writer.writerow(
-            (
-                row.name,
-                row.kind,
-                row.shapes,
-                row.dtype,
-                row.module,
-                row.executions,
-                row.time_s,
-                row.observation.low_s,
-                row.observation.high_s,
-                None if predicted is None else predicted.time_s,
-                None if predicted is None else predicted.floor_s,
-                row.bound,
-                None if predicted is None else predicted.binds,
-                row.flop,
-                row.nbytes,
-                row.flop_per_s,
-                row.bytes_per_s,
-                row.why,
-            )
-        )
+        writer.writerow(cells(row))
     return out.getvalue()
+
+
+def cells(row: ProfileRow) -> tuple[object, ...]:
+    """The numbers of `row` in the order of `COLUMNS`; None is unknown."""
+    predicted = row.prediction
+    return (
+        row.name,
+        row.kind,
+        row.shapes,
+        row.dtype,
+        row.module,
+        row.executions,
+        row.time_s,
+        row.observation.low_s,
+        row.observation.high_s,
+        None if predicted is None else predicted.time_s,
+        None if predicted is None else predicted.floor_s,
+        row.bound,
+        None if predicted is None else predicted.binds,
+        row.flop,
+        row.nbytes,
+        row.flop_per_s,
+        row.bytes_per_s,
+        row.why,
+    )

@@ -1,0 +1,8 @@
+"""Profiles of several files as people see them: side by side, and what ranks waited for."""
+
+from __future__ import annotations
+
+from rooflab.views.common.sheet import room
+from rooflab.views.profiles.sheet import csv_text, sheet_of
+
+show, html, WRITERS = room(sheet_of, csv_text)
