@@ -23,7 +23,6 @@ _LOOKS_LIKE = (
     (b"\x89PNG", "a picture"),
     (b"<!DOCTYPE html", "a web page"),
     (b"<html", "a web page"),
-    (b"SQLite format 3", "an SQLite database"),
 )
 
 
