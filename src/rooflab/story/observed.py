@@ -49,9 +49,16 @@ def read_profile(
 
 def profiled(found: Trace | Counters, name: str, machine: Machine | None) -> Profile:
     """What was `found` in the file called `name` as a profile, held against `machine`, else the one it names."""
+    import msgspec
+
+    from rooflab.model.diagnosis.rules import diagnose
     from rooflab.types.trace import Trace
 
-    return _of_trace(found, name, machine) if isinstance(found, Trace) else _of_counters(found, name, machine)
+    if isinstance(found, Trace):
+        profile = _of_trace(found, name, machine)
+    else:
+        profile = _of_counters(found, name, machine)
+    return msgspec.structs.replace(profile, findings=diagnose(profile))
 
 
 def _of_trace(trace: Trace, name: str, given: Machine | None) -> Profile:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from rooflab import units
+from rooflab.types.finding import Finding
 from rooflab.types.profile import Profile, ProfileRow
 from rooflab.types.timeline import DeviceTime
 from rooflab.views.common.sheet import Sheet
@@ -27,10 +28,28 @@ def sheet_of(profile: Profile) -> Sheet:
         profile.name,
         "a profile",
         sentences=tuple(_sentences(profile)),
-        tables=tuple(table for table in (_idle(profile), _operations(profile), _kernels(profile)) if table.rows),
-        warnings=(*profile.warnings, *(f"{one.count} events left out: {one.why}" for one in profile.dropped)),
+        tables=tuple(
+            table
+            for table in (_idle(profile), _causes(profile), _operations(profile), _kernels(profile))
+            if table.rows
+        ),
+        warnings=(
+            *profile.warnings,
+            *(_said(one) for one in profile.findings if one.kind == "doubt"),
+            *(f"{one.count} events left out: {one.why}" for one in profile.dropped),
+        ),
         notes=(*profile.notes, *_conventions(profile)),
     )
+
+
+def _said(finding: Finding) -> str:
+    return f"{finding.rule}: {finding.says}" + (f" → {finding.hint}" if finding.hint else "")
+
+
+def _causes(profile: Profile) -> Table:
+    causes = [one for one in profile.findings if one.kind == "cause"]
+    rows = tuple((one.rule, one.says, one.hint, units.duration(one.time_s)) for one in causes)
+    return Table("What was found", ("rule", "found", "what may help", "time of it"), rows, words=3)
 
 
 def _sentences(profile: Profile) -> list[str]:
