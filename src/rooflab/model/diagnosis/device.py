@@ -10,6 +10,7 @@ from rooflab.types.finding import Finding
 from rooflab.types.kernel_names import short_name
 from rooflab.types.machine import Machine, is_main_memory
 from rooflab.types.profile import Profile, ProfileRow
+from rooflab.types.trace import Device
 from rooflab.units import si
 
 _DRAM_PER_CLOCK, _DRAM_CLOCK = "dram__bytes.sum.peak_sustained", "dram__cycles_elapsed.avg.per_second"
@@ -43,17 +44,17 @@ def over_all(profile: Profile) -> Iterator[Finding]:
 
 def other_card(profile: Profile) -> Iterator[Finding]:
     """A machine that is not what the file describes, by name, units, memory or bus."""
-    machine, device = profile.machine, profile.device
-    if machine is None or device is None:
+    machine = profile.machine
+    if machine is None:
         return
+    device = profile.device or Device(number=0)
     named = _named(device.name)
     if named is not None and named.name != machine.name:
         yield _wrong(profile, f"the file says {device.name}, it is held against {machine.name}", {})
         return
     units, own = device.compute_units, machine.compute_units
     if units is not None and own is not None and units != own:
-        slice_ = units < _FEWER * own
-        what = "a slice of it (MIG)?" if slice_ else "another card, or a part of it is switched off"
+        what = "a slice of it (MIG)?" if units < _FEWER * own else "another card, or a part of it is switched off"
         says = f"the device has {units} {machine.compute_unit or 'unit'}s, {machine.name} has {own}: {what}"
         yield _wrong(profile, says, {"units": units, "units_of_machine": own})
     memory = next((level for level in machine.levels if is_main_memory(level)), None)
@@ -67,7 +68,7 @@ def other_card(profile: Profile) -> Iterator[Finding]:
     bus = next((_bus_bytes_per_s(row) for row in profile.rows if _bus_bytes_per_s(row)), None)
     if bus and stated is not None and abs(bus / stated.value - 1) > _SAME:
         says = (
-            f"its memory moves {si(bus, 'B/s')} by bus and clock, that of {machine.name} {si(stated.value, 'B/s')}"
+            f"by bus and clock its memory moves {si(bus, 'B/s')}, that of {machine.name} {si(stated.value, 'B/s')}"
         )
         yield _wrong(profile, says, {"bytes_per_s": bus, "bytes_per_s_of_machine": stated.value})
 

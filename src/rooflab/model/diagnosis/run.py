@@ -30,8 +30,8 @@ def idle(profile: Profile) -> Iterator[Finding]:
                     kind="cause",
                     says=(
                         f"device {device.device} stood idle for {duration(one.seconds)} of "
-                        f"{duration(device.span_s)} ({one.seconds / device.span_s:.0%}): {one.cause}, {one.gaps:,} gaps, the longest "
-                        f"{duration(one.longest_s)} before {short_name(one.before)}"
+                        f"{duration(device.span_s)} ({one.seconds / device.span_s:.0%}): {one.cause}, "
+                        f"{one.gaps:,} gaps, the longest {duration(one.longest_s)} before {short_name(one.before)}"
                     ),
                     hint=_HINTS.get(one.cause, ""),
                     evidence={
