@@ -19,7 +19,7 @@ from rooflab.observe.reading.columns import whole_numbers_of
 from rooflab.observe.reading.opened import chunks
 
 MAGIC = b"SQLite format 3\0"
-_ROWS = 50_000  # that are held as Python's objects at a time
+_ROWS = 10_000  # that are held as Python's objects at a time
 _CELL_BYTES = 64 * 2**20  # of a text, a blob, a row
 _TABLES = 2_000  # exports of profilers have a hundred
 
