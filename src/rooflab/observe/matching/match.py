@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rooflab.observe.matching.torch_calls import entry
-from rooflab.observe.timeline import STEP, launch_of
+from rooflab.observe.timeline.launched import launch_of
+from rooflab.observe.timeline.steps import STEP
 from rooflab.types.trace import ANNOTATION, MODULE, NONE, OPERATOR, Trace
 from rooflab.types.work import Phase
 

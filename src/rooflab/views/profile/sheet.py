@@ -10,12 +10,14 @@ from rooflab.types.profile import Profile, ProfileRow
 from rooflab.types.timeline import DeviceTime
 from rooflab.views.common.sheet import Sheet
 from rooflab.views.common.table import UNKNOWN, Table, lasting, quantity
+from rooflab.views.profile import times
 
 _SHOWN = 40  # rows; the files hold all
 
 _CAUSES = {
     "launches": "the host had not launched the next kernel",
     "synchronisation": "the host had waited for the device, and began again",
+    "copy": "the host had waited for a copy, or still prepared one",
     "data loader": "the host waited for data",
     "between kernels": "the device's own pause between queued kernels",
     "unknown": "the launch is not recorded",
@@ -28,11 +30,7 @@ def sheet_of(profile: Profile) -> Sheet:
         profile.name,
         "a profile",
         sentences=tuple(_sentences(profile)),
-        tables=tuple(
-            table
-            for table in (_idle(profile), _causes(profile), _operations(profile), _kernels(profile))
-            if table.rows
-        ),
+        tables=tuple(table for table in _tables(profile) if table.rows),
         warnings=(
             *profile.warnings,
             *(_said(one) for one in profile.findings if one.kind == "doubt"),
@@ -52,6 +50,10 @@ def _causes(profile: Profile) -> Table:
     return Table("What was found", ("rule", "found", "what may help", "time of it"), rows, words=3)
 
 
+def _tables(profile: Profile) -> tuple[Table, ...]:
+    return _idle(profile), _causes(profile), times.steps(profile.timeline), _operations(profile), _kernels(profile)
+
+
 def _sentences(profile: Profile) -> list[str]:
     lines = [f"Read from a file of the {profile.source}."] if profile.machine is None else []
     if profile.machine is not None:
@@ -59,6 +61,7 @@ def _sentences(profile: Profile) -> list[str]:
     if profile.bound is not None:
         lines.append(f"Limited by: {profile.bound}, {profile.binds}.")
     lines += [_device(one, len(profile.timeline.devices) > 1) for one in profile.timeline.devices]
+    lines += times.sentences(profile.timeline)
     if profile.coverage is not None:
         lines.append(f"Coverage: FLOP and bytes are known of {profile.coverage:.1%} of the devices' time.")
     compared = [row for row in profile.rows if row.prediction is not None]

@@ -19,6 +19,9 @@ _SHOWN = 30  # operations; the files hold all
 def sheet_of(profiles: Profiles) -> Sheet:
     """What is shown of `profiles`."""
     found = profiles.profiles
+    doubts = [
+        (one.name, f"{each.rule}: {each.says}") for one in found for each in one.findings if each.kind == "doubt"
+    ]
     dropped = [(one.name, f"{each.count} events left out: {each.why}") for one in found for each in one.dropped]
     return Sheet(
         profiles.name,
@@ -30,7 +33,7 @@ def sheet_of(profiles: Profiles) -> Sheet:
         tables=tuple(table for table in (_overview(found), _operations(found)) if table.rows),
         warnings=(
             *(f"not read: {sentence}" for sentence in profiles.failed),
-            *_once([(one.name, each) for one in found for each in one.warnings] + dropped, len(found)),
+            *_once([(one.name, each) for one in found for each in one.warnings] + doubts + dropped, len(found)),
         ),
         notes=tuple(_once([(one.name, each) for one in found for each in one.notes], len(found))),
     )

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 
 from rooflab.observe.importers.traces import kineto
-from rooflab.observe.timeline import timeline, union_s
+from rooflab.observe.timeline import timeline
+from rooflab.observe.timeline.intervals import union_s
 from support.observe.kineto_files import call, file, kernel, launch
 
 
@@ -63,6 +64,16 @@ def test_overlapping_kernels_count_once(tmp_path):
             ],
             "data loader",
         ),
+        # the host waited in a copy that the device had just made
+        (
+            [
+                launch(-3),
+                {**kernel(0, 10), "cat": "gpu_memcpy", "name": "Memcpy DtoH"},
+                launch(-1, name="cudaMemcpyAsync", long_us=13),
+                launch(28, correlation=2),
+            ],
+            "copy",
+        ),
         ([kernel(0, 10, correlation=5)], "unknown"),
     ],
 )
@@ -71,6 +82,40 @@ def test_a_gap_has_its_cause(tmp_path, events, cause):
     (idle,) = one.idle
     assert (idle.cause, idle.gaps, idle.seconds) == (cause, 1, pytest.approx(20e-6))
     assert idle.before == "k"
+
+
+def test_a_copy_whose_call_began_long_before_it_was_still_prepared(tmp_path):
+    copy = {**kernel(30, 5, correlation=2), "cat": "gpu_memcpy", "name": "Memcpy HtoD (Pageable -> Device)"}
+    call_of_it = launch(11, correlation=2, name="cudaMemcpyAsync", long_us=22)
+    one = device(tmp_path, launch(-3), kernel(0, 10), call_of_it, copy)
+    # 10 to 30 idle, 11 to 30 of it in the call.
+    assert [(idle.cause, idle.seconds) for idle in one.idle] == [("copy", pytest.approx(20e-6))]
+
+
+def test_gaps_of_several_devices_and_streams_are_their_own(tmp_path):
+    events = [
+        kernel(0, 10),
+        kernel(2, 20, stream=9),
+        kernel(30, 5),
+        kernel(5, 5, device=1),
+        kernel(20, 5, device=1),
+    ]
+    first, second = timeline(kineto.load(file(tmp_path, *events))).devices
+    assert (first.busy_s, first.idle_s) == (pytest.approx(27e-6), pytest.approx(8e-6))
+    assert (second.busy_s, second.idle_s) == (pytest.approx(10e-6), pytest.approx(10e-6))
+    for one in (first, second):
+        assert sum(idle.seconds for idle in one.idle) == pytest.approx(one.idle_s)
+
+
+def test_the_queue_is_what_was_launched_and_had_not_begun(tmp_path):
+    # Three launched at -8, -6 and -4, which begin at 0, 10 and 20; the device's time is 0 to 30.
+    events = [launch(-8 + 2 * n, correlation=n) for n in (0, 1, 2)]
+    one = device(tmp_path, *events, *(kernel(10 * n, 10, correlation=n) for n in (0, 1, 2)))
+    assert (one.queue.median, one.queue.most) == (1, 2)
+    assert len(one.queue.depths) == 40
+    # Two wait from 0 to 10, one from 10 to 20, none after: 30 of 30 µs.
+    assert sum(one.queue.depths) / 40 == pytest.approx(1.0, abs=1e-3)
+    assert (one.queue.depths[0], one.queue.depths[20], one.queue.depths[-1]) == (2, 1, 0)
 
 
 def test_copies_and_collectives_are_exposed_where_nothing_computes(tmp_path):
