@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rooflab.errors import UnknownNameError
+from rooflab.story.limits import largest, limits_of
 from rooflab.story.machines import as_machine
 from rooflab.types.profile import Profile, ProfileRow
-from rooflab.types.timeline import Timeline
 
 if TYPE_CHECKING:
     from rooflab.observe.matching.ledger import Ledger
     from rooflab.types.counted import Counters
     from rooflab.types.machine import Machine
-    from rooflab.types.prediction import Bound
     from rooflab.types.trace import Device, Trace
 
 
@@ -58,7 +57,15 @@ def profiled(found: Trace | Counters, name: str, machine: Machine | None) -> Pro
         profile = _of_trace(found, name, machine)
     else:
         profile = _of_counters(found, name, machine)
-    return msgspec.structs.replace(profile, findings=diagnose(profile))
+    limits = limits_of(profile.rows, profile.timeline, profile.machine)
+    most = largest(limits)
+    return msgspec.structs.replace(
+        profile,
+        limits=limits,
+        bound=None if most is None else most.bound,
+        binds=None if most is None else most.binds,
+        findings=diagnose(profile),
+    )
 
 
 def _of_trace(trace: Trace, name: str, given: Machine | None) -> Profile:
@@ -69,14 +76,11 @@ def _of_trace(trace: Trace, name: str, given: Machine | None) -> Profile:
     device = _device(trace)
     target, warnings = _machine(given, device)
     rows = entries.rows if target is None else _predicted(entries, target)
-    bound, binds = _verdict(rows, times)
     return Profile(
         name=name,
         source=trace.source,
         rows=rows,
         timeline=times,
-        bound=bound,
-        binds=binds,
         device=device,
         machine=target,
         dropped=trace.dropped,
@@ -95,13 +99,10 @@ def _of_counters(counters: Counters, name: str, given: Machine | None) -> Profil
     rows = counted_rows(counters)
     if target is not None:
         rows = _placed(rows, target, counters.device)
-    bound, binds = _verdict(rows, Timeline(devices=()))
     return Profile(
         name=name,
         source=counters.source,
         rows=rows,
-        bound=bound,
-        binds=binds,
         device=counters.device,
         machine=target,
         dropped=counters.dropped,
@@ -167,17 +168,3 @@ def _predicted(found: Ledger, machine: Machine) -> tuple[ProfileRow, ...]:
         msgspec.structs.replace(row, prediction=one.prediction)
         for row, one in zip(found.rows, report.rows, strict=True)
     )
-
-
-def _verdict(rows: tuple[ProfileRow, ...], times: Timeline) -> tuple[Bound | None, str | None]:
-    """What took most of the run: waiting by its cause, or the operations that are bound by the same."""
-    seconds: dict[tuple[Bound, str], float] = {}
-    for device in times.devices:
-        for idle in device.idle:
-            key: tuple[Bound, str] = ("overhead-bound", idle.cause)
-            seconds[key] = seconds.get(key, 0.0) + idle.seconds
-    for row in rows:
-        if row.bound is not None and row.binds is not None:
-            key = row.bound, row.binds
-            seconds[key] = seconds.get(key, 0.0) + row.time_s
-    return max(seconds, key=seconds.__getitem__) if seconds else (None, None)

@@ -8,6 +8,7 @@ import msgspec
 
 from rooflab.types.counted import Counted
 from rooflab.types.finding import Finding
+from rooflab.types.limit import Limit
 from rooflab.types.machine import Machine
 from rooflab.types.placement import Placement
 from rooflab.types.prediction import Bound, Prediction
@@ -157,7 +158,8 @@ class Profile(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         source: the format that it was read from.
         rows: operations, most measured time first.
         timeline: where the time went, busy and idle.
-        bound, binds: what took most of the run: waiting, by its cause, or operations that are bound by the same.
+        limits: the run's time by what limited it: overhead, then levels of memory, then engines, then unknown.
+        bound, binds: the largest of these; None where most of the time is not explained.
         device: as the file describes it.
         machine: that rows are predicted on; None where the device is not known.
         findings: numbers to doubt, and causes of lost time, each with its evidence.
@@ -173,6 +175,7 @@ class Profile(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     source: str
     rows: tuple[ProfileRow, ...]
     timeline: Timeline = Timeline(devices=())
+    limits: tuple[Limit, ...] = ()
     bound: Bound | None = None
     binds: str | None = None
     device: Device | None = None

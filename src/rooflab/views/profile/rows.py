@@ -25,6 +25,8 @@ COLUMNS = (
     "nbytes",
     "flop_per_s",
     "bytes_per_s",
+    "nearest_roof",
+    "of_nearest_roof",
     "why_uncounted",
 )
 
@@ -42,6 +44,7 @@ def csv_text(profile: Profile) -> str:
 def cells(row: ProfileRow) -> tuple[object, ...]:
     """The numbers of `row` in the order of `COLUMNS`; None is unknown."""
     predicted = row.prediction
+    nearest = None if row.placement is None else row.placement.highest
     return (
         row.name,
         row.kind,
@@ -55,10 +58,12 @@ def cells(row: ProfileRow) -> tuple[object, ...]:
         None if predicted is None else predicted.time_s,
         None if predicted is None else predicted.floor_s,
         row.bound,
-        None if predicted is None else predicted.binds,
+        row.binds,
         row.flop,
         row.nbytes,
         row.flop_per_s,
         row.bytes_per_s,
+        None if nearest is None else nearest.name,
+        None if nearest is None else nearest.share,
         row.why,
     )

@@ -6,13 +6,15 @@ import msgspec
 
 from rooflab import units
 from rooflab.types.finding import Finding
+from rooflab.types.kernel_names import short_name
 from rooflab.types.profile import Profile, ProfileRow
 from rooflab.types.timeline import DeviceTime
 from rooflab.views.common.sheet import Sheet
 from rooflab.views.common.table import UNKNOWN, Table, lasting, quantity
-from rooflab.views.profile import times
+from rooflab.views.profile import kernels, times
 
 _SHOWN = 40  # rows; the files hold all
+_WORTH = 0.005  # of the time: less is not worth a line
 
 _CAUSES = {
     "launches": "the host had not launched the next kernel",
@@ -40,26 +42,48 @@ def sheet_of(profile: Profile) -> Sheet:
     )
 
 
+def _tables(profile: Profile) -> tuple[Table, ...]:
+    counted = kernels.tables_of(profile)
+    first = (_limits(profile), _idle(profile), _causes(profile), times.steps(profile.timeline))
+    return (*first, *counted) if counted else (*first, _operations(profile), _kernels(profile))
+
+
+def _limits(profile: Profile) -> Table:
+    """The time by what limited it, where there is more than one thing."""
+    total = sum(one.seconds for one in profile.limits)
+    rows = tuple(
+        (
+            one.bound or "not known",
+            one.binds or UNKNOWN,
+            units.duration(one.seconds),
+            f"{one.seconds / total:.1%}",
+        )
+        for one in profile.limits
+        if one.seconds >= _WORTH * total
+    )
+    note = "Waiting of the devices, and measured time of operations by what binds them."
+    return Table(
+        "What limited it", ("limit", "by", "time", "share"), rows if len(rows) > 1 else (), words=2, note=note
+    )
+
+
 def _said(finding: Finding) -> str:
     return f"{finding.rule}: {finding.says}" + (f" → {finding.hint}" if finding.hint else "")
 
 
 def _causes(profile: Profile) -> Table:
     causes = [one for one in profile.findings if one.kind == "cause"]
-    rows = tuple((one.rule, one.says, one.hint, units.duration(one.time_s)) for one in causes)
-    return Table("What was found", ("rule", "found", "what may help", "time of it"), rows, words=3)
-
-
-def _tables(profile: Profile) -> tuple[Table, ...]:
-    return _idle(profile), _causes(profile), times.steps(profile.timeline), _operations(profile), _kernels(profile)
+    rows = tuple((_said(one), units.duration(one.time_s)) for one in causes)
+    return Table("What was found", ("found → what may help", "time of it"), rows)
 
 
 def _sentences(profile: Profile) -> list[str]:
-    lines = [f"Read from a file of the {profile.source}."] if profile.machine is None else []
-    if profile.machine is not None:
-        lines.append(f"Read from a file of the {profile.source}; held against {profile.machine.name}.")
+    held = "" if profile.machine is None else f", held against {profile.machine.name}"
+    lines = [f"Written by: {profile.source}{held}."]
     if profile.bound is not None:
-        lines.append(f"Limited by: {profile.bound}, {profile.binds}.")
+        most = max(one.seconds for one in profile.limits)
+        total = sum(one.seconds for one in profile.limits)
+        lines.append(f"Limited by: {profile.bound}, {profile.binds} ({most / total:.0%} of the time).")
     lines += [_device(one, len(profile.timeline.devices) > 1) for one in profile.timeline.devices]
     lines += times.sentences(profile.timeline)
     if profile.coverage is not None:
@@ -164,7 +188,7 @@ def _operations(profile: Profile) -> Table:
 def _line(row: ProfileRow, total: float) -> tuple[str, ...]:
     predicted = row.prediction
     return (
-        _short(row.name, 44),
+        short_name(row.name, 44),
         _short(row.shapes or row.why or "", 48),
         f"{row.executions:,}",
         units.duration(row.time_s),
@@ -186,7 +210,9 @@ def _kernels(profile: Profile) -> Table:
             sums[0] += kernel.runs
             sums[1] += kernel.time_s
     most = sorted(by_name.items(), key=lambda item: -item[1][1])[:15]
-    rows = tuple((_short(name), f"{int(runs):,}", units.duration(seconds)) for name, (runs, seconds) in most)
+    rows = tuple(
+        (short_name(name, 70), f"{int(runs):,}", units.duration(seconds)) for name, (runs, seconds) in most
+    )
     return Table("Kernels by measured time", ("kernel", "times", "measured"), rows)
 
 
