@@ -1,4 +1,4 @@
 """Files that say what hardware or a tool counted of kernels, regions, loops or runs: read into `Counters`."""
 
 # Asked in this order; each module has `SOURCE`, `sniff` and `load`.
-FORMATS = ("nsight_compute", "likwid_perfctr")
+FORMATS = ("nsight_compute", "likwid_perfctr", "perf_stat")

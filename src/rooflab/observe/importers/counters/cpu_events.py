@@ -58,7 +58,8 @@ def squashed(name: str) -> str:
     if inside:
         name = inside.group(1)
     name = re.sub(r":[a-zA-Z]+$", "", name)
-    name = re.sub(r",?\bname=([^,]+)", "", name) or name
+    given = re.search(r"\bname=([^,]+)", name)
+    name = given.group(1) if given else name
     return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
 
 
