@@ -32,7 +32,7 @@ def operations_of(trace: Trace, parents: NDArray[np.int64]) -> NDArray[np.int64]
         trace: with kernels and calls.
         parents: of the calls (see `parents_of`).
     """
-    innermost = _innermost(trace)
+    innermost = innermost_of(trace)
     counted: dict[int, bool] = {}
     chosen = np.full(len(innermost), NONE, np.int64)
     for kernel, call in enumerate(innermost.tolist()):
@@ -51,7 +51,7 @@ def _counted(trace: Trace, call: int, known: dict[int, bool]) -> bool:
     return known[name] and trace.calls.kind[call] == OPERATOR
 
 
-def _innermost(trace: Trace) -> NDArray[np.int64]:
+def innermost_of(trace: Trace) -> NDArray[np.int64]:
     """The innermost operator open at each kernel's launch."""
     kernels, calls, launches = trace.kernels, trace.calls, trace.launches
     found = np.full(len(kernels), NONE, np.int64)
