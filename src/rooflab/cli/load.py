@@ -12,24 +12,38 @@ from rooflab.cli.options import deliver, examples, output_options
     epilog=examples(
         "rooflab load trace.json.gz",
         "rooflab load kernels.csv --machine h200-sxm -o profile.html",
+        "rooflab load trace.json.gz --model model.py:build",
         "rooflab load rank0.json.gz rank1.json.gz rank2.json.gz rank3.json.gz",
     ),
 )
 @click.argument("files", metavar="FILE…", nargs=-1, required=True)
 @click.option("--machine", metavar="NAME", help="That it ran on.  [default: as the file says]")
+@click.option("--model", metavar="FILE.py:NAME", help="The program that ran, as `analyze` takes it.")
 @output_options("Profile")
-def load(files: tuple[str, ...], machine: str | None, as_json: bool, paths: tuple[str, ...]) -> int:
+def load(
+    files: tuple[str, ...], machine: str | None, model: str | None, as_json: bool, paths: tuple[str, ...]
+) -> int:
     """Read FILE, whatever wrote it: each operation counted, predicted and measured, and where the time went.
 
     FILE is a trace of the PyTorch profiler (CUDA, ROCm, CPU), a table of Nsight Compute, or a result that rooflab
     saved; packed with gzip or xz too. It is recognised by what it holds, not by its name. Several files are shown
     side by side; one that cannot be read is said, and the exit code is 2.
+
+    With --model each operation of the program is a row: its count, its prediction and what it took. A backward
+    pass, an optimizer's step and a compiler are taken as the trace has them.
     """
     from rooflab import views
     from rooflab.story import load as read
 
     views.check_paths(paths, "Profile" if len(files) == 1 else "Profiles")
-    found = read(*files, machine=machine)
+    if model is None:
+        found = read(*files, machine=machine)
+    else:
+        from rooflab.cli import program_target
+
+        program = program_target.load(model)
+        with program_target.located(model):
+            found = read(*files, machine=machine, model=(program.program, program.args, program.kwargs))
     code = deliver(found, paths, as_json)
     failed = getattr(found, "failed", ()) if len(files) > 1 else ()
     for sentence in failed:

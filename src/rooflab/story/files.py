@@ -11,11 +11,15 @@ from rooflab.errors import FileError, RooflabError
 from rooflab.types.result import Result
 
 if TYPE_CHECKING:
+    from rooflab.story.matched import Program
     from rooflab.types.machine import Machine
 
 
 def load(
-    path: str | PathLike[str], *more: str | PathLike[str], machine: Machine | str | PathLike[str] | None = None
+    path: str | PathLike[str],
+    *more: str | PathLike[str],
+    machine: Machine | str | PathLike[str] | None = None,
+    model: Program | None = None,
 ) -> Result:
     """What a file holds: a result that `save` or -o wrote, as JSON (a machine as TOML too), or a profile.
 
@@ -29,6 +33,8 @@ def load(
         path: of the file.
         more: paths of further ones.
         machine: that a profile was recorded on: a `Machine`, or a name or file of one; by default what it says.
+        model: the program that a trace was recorded of: its `Report`, or (function or module, inputs), or that and
+            its keywords. Each of its operations is then a row, with its module and source line.
 
     Returns:
         A `Machine`, `Report`, `Variants`, `LoopReport`, `TileSweep`, `Simulation`, `CoreSimulation`, `MissCurve`,
@@ -39,17 +45,18 @@ def load(
         FileError: a file that cannot be read, that is neither a result nor a profile, or of a newer schema; of
             several files, if that is so of all.
         UnknownNameError: no machine of that name.
+        RooflabError: what `analyze` raises of `model`.
     """
     from rooflab.story.machines import as_machine
     from rooflab.story.several import read_several
 
     files = [Path(os.fspath(one)) for one in (path, *more)]
     given = as_machine(machine)
-    return read_several(files, given) if more else read_one(files[0], given)
+    return read_several(files, given, model) if more else read_one(files[0], given, model)
 
 
-def read_one(file: Path, machine: Machine | None) -> Result:
-    """What `file` holds; a profile is held against `machine`, else against the one that it names.
+def read_one(file: Path, machine: Machine | None, model: Program | None = None) -> Result:
+    """What `file` holds; a profile is held against `machine`, else against the one that it names, and `model`.
 
     Raises:
         FileError: a file that cannot be read, that is neither a result nor a profile, or of a newer schema.
@@ -67,7 +74,7 @@ def read_one(file: Path, machine: Machine | None) -> Result:
         return _saved(file)
     from rooflab.story.observed import read_profile
 
-    return read_profile(file, machine)
+    return read_profile(file, machine, model)
 
 
 def _saved(file: Path) -> Result:

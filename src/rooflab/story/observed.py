@@ -14,13 +14,16 @@ from rooflab.types.profile import Profile, ProfileRow
 
 if TYPE_CHECKING:
     from rooflab.observe.matching.ledger import Ledger
+    from rooflab.story.matched import Program
     from rooflab.types.counted import Counters
     from rooflab.types.machine import Machine
     from rooflab.types.trace import Device, Trace
 
 
 def read_profile(
-    path: str | PathLike[str], machine: Machine | str | PathLike[str] | None = None
+    path: str | PathLike[str],
+    machine: Machine | str | PathLike[str] | None = None,
+    model: Program | None = None,
 ) -> Profile | Machine:
     """A profiler's file: each operation's measured time beside its count and its prediction.
 
@@ -29,6 +32,7 @@ def read_profile(
     Args:
         path: of a trace or a table of counters, of any profiler that rooflab reads, packed or not.
         machine: that it ran on: a `Machine`, or a name or file of one; by default what the file says.
+        model: the program that was profiled (see `load`).
 
     Raises:
         FileError: a file that cannot be read, or that is no profile.
@@ -42,11 +46,11 @@ def read_profile(
     given = as_machine(machine)
     found = importers.load(file)
     if isinstance(found, Counters | Trace):
-        return profiled(found, file.name, given)
+        return profiled(found, file.name, given, model)
     return found
 
 
-def profiled(found: Trace | Counters, name: str, machine: Machine | None) -> Profile:
+def profiled(found: Trace | Counters, name: str, machine: Machine | None, model: Program | None = None) -> Profile:
     """What was `found` in the file called `name` as a profile, held against `machine`, else the one it names."""
     import msgspec
 
@@ -54,7 +58,7 @@ def profiled(found: Trace | Counters, name: str, machine: Machine | None) -> Pro
     from rooflab.types.trace import Trace
 
     if isinstance(found, Trace):
-        profile = _of_trace(found, name, machine)
+        profile = _of_trace(found, name, machine, model)
     else:
         profile = _of_counters(found, name, machine)
     limits = limits_of(profile.rows, profile.timeline, profile.machine)
@@ -68,14 +72,19 @@ def profiled(found: Trace | Counters, name: str, machine: Machine | None) -> Pro
     )
 
 
-def _of_trace(trace: Trace, name: str, given: Machine | None) -> Profile:
-    from rooflab.observe.matching.ledger import ledger
+def _of_trace(trace: Trace, name: str, given: Machine | None, model: Program | None) -> Profile:
     from rooflab.observe.timeline import timeline
 
-    entries, times = ledger(trace), timeline(trace)
+    times = timeline(trace)
     device = _device(trace)
     target, warnings = _machine(given, device)
-    rows = entries.rows if target is None else _predicted(entries, target)
+    if model is None:
+        matching, rows = None, _by_themselves(trace, target)
+    else:
+        from rooflab.story.matched import matched, report_of
+
+        rows, matching, more = matched(trace, report_of(model, trace, target), target)
+        warnings += more
     return Profile(
         name=name,
         source=trace.source,
@@ -83,6 +92,7 @@ def _of_trace(trace: Trace, name: str, given: Machine | None) -> Profile:
         timeline=times,
         device=device,
         machine=target,
+        matching=matching,
         dropped=trace.dropped,
         warnings=warnings,
         notes=trace.notes,
@@ -150,10 +160,19 @@ def _device(trace: Trace) -> Device | None:
     return next((one for one in trace.devices if one.number == most), next(iter(trace.devices), None))
 
 
+def _by_themselves(trace: Trace, machine: Machine | None) -> tuple[ProfileRow, ...]:
+    """The operations as the trace alone tells of them."""
+    from rooflab.observe.matching.ledger import ledger
+
+    found = ledger(trace)
+    return found.rows if machine is None else _predicted(found, machine)
+
+
 def _predicted(found: Ledger, machine: Machine) -> tuple[ProfileRow, ...]:
     """The rows with what each was predicted to take on the device, called as often."""
     import msgspec
 
+    from rooflab.model.program.pauses import between_kernels_s, within
     from rooflab.story.programs import predict
     from rooflab.work import counting
 
@@ -164,7 +183,11 @@ def _predicted(found: Ledger, machine: Machine) -> tuple[ProfileRow, ...]:
     report = predict(
         counting.report(msgspec.structs.replace(found.graph, ops=ops), "profile"), machine, mode="graph"
     )
+    assert report.setting is not None
+    pause_s = between_kernels_s(machine, report.setting)
     return tuple(
-        msgspec.structs.replace(row, prediction=one.prediction)
-        for row, one in zip(found.rows, report.rows, strict=True)
+        msgspec.structs.replace(row, prediction=each.prediction, pause_s=within(each.prediction, pause_s))
+        if each.prediction is not None
+        else row
+        for row, each in zip(found.rows, report.rows, strict=True)
     )

@@ -11,10 +11,11 @@ from rooflab.types.profile import Profile
 from rooflab.types.profiles import Profiles
 
 if TYPE_CHECKING:
+    from rooflab.story.matched import Program
     from rooflab.types.machine import Machine
 
 
-def read_several(files: Sequence[Path], machine: Machine | None) -> Profiles:
+def read_several(files: Sequence[Path], machine: Machine | None, model: Program | None = None) -> Profiles:
     """The profiles and machines in `files`.
 
     Raises:
@@ -30,7 +31,7 @@ def read_several(files: Sequence[Path], machine: Machine | None) -> Profiles:
     failed: list[str] = []
     for file, name in zip(files, names_of(files), strict=True):
         try:
-            found = read_one(file, machine)
+            found = read_one(file, machine, model)
         except RooflabError as error:
             failed.append(str(error))
             continue

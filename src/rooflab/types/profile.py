@@ -10,6 +10,7 @@ from rooflab.types.counted import Counted
 from rooflab.types.finding import Finding
 from rooflab.types.limit import Limit
 from rooflab.types.machine import Machine
+from rooflab.types.matched import Matching
 from rooflab.types.placement import Placement
 from rooflab.types.prediction import Bound, Prediction
 from rooflab.types.result import Result, convert
@@ -58,7 +59,12 @@ class ProfileRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         counted: what counters of the hardware said of one execution.
         placement: of what was counted under the machine's roofs, where both are known.
         prediction: of all executions together, where the machine is known.
-        module: path of the modules that it ran in, as the profiler numbers them, where recorded.
+        pause_s: of the predicted seconds, the pauses between kernels, which a kernel's measured time leaves out.
+        module: path of the modules that it ran in: the program's own where one is given with the profile, else as
+            the profiler numbers them, where recorded.
+        where: source file and line, where a program is given.
+        unmatched: why it is no operation of the program that is given, or why no kernel was found for one of the
+            program's (`executions` then counts those); None where it is one, or no program is given.
         label: of the program's own range around it, where there is one.
         phase: of training; forward where there is none.
     """
@@ -74,7 +80,10 @@ class ProfileRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     counted: Counted | None = None
     placement: Placement | None = None
     prediction: Prediction | None = None
+    pause_s: float = 0.0
     module: str = ""
+    where: str | None = None
+    unmatched: str | None = None
     label: str = ""
     phase: Phase = "forward"
 
@@ -145,9 +154,14 @@ class ProfileRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return self.prediction.floor_s / self.time_s
 
     @property
+    def expected_s(self) -> float | None:
+        """Predicted seconds of its kernels without the pauses between them: what `time_s` is held against."""
+        return None if self.prediction is None else self.prediction.time_s - self.pause_s
+
+    @property
     def beyond_s(self) -> float | None:
-        """Measured less predicted seconds."""
-        return None if self.prediction is None else self.time_s - self.prediction.time_s
+        """Measured less expected seconds."""
+        return None if self.expected_s is None else self.time_s - self.expected_s
 
 
 class Profile(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -162,6 +176,7 @@ class Profile(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         bound, binds: the largest of these; None where most of the time is not explained.
         device: as the file describes it.
         machine: that rows are predicted on; None where the device is not known.
+        matching: how much of it was found in the program that was given with it; None without one.
         findings: numbers to doubt, and causes of lost time, each with its evidence.
         dropped: events that could not be used.
         warnings: what a reader must know before trusting a number.
@@ -180,6 +195,7 @@ class Profile(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     binds: str | None = None
     device: Device | None = None
     machine: Machine | None = None
+    matching: Matching | None = None
     findings: tuple[Finding, ...] = ()
     dropped: tuple[Dropped, ...] = ()
     warnings: tuple[str, ...] = ()

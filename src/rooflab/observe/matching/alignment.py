@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-_WINDOW = 512  # how far an insertion or a gap may reach and still be bridged exactly
+_WINDOW = 384  # how far an insertion or a gap may reach and still be bridged exactly
+_LEFT_OUT = 0.2  # of a score that is 4 to 8 where something is known to agree
 _SAMPLE = 8  # keys in a row that tell a place in the program
 
 
@@ -53,7 +54,8 @@ def align(
             pairs.append(Pair(place, element))
             place, element = place + 1, element + 1
             continue
-        ahead = [program[(place + step) % length] for step in range(min(window, 2 * length))]
+        # Twice as much of the program: what is left out of the trace must not run into the end.
+        ahead = [program[(place + step) % length] for step in range(2 * window)]
         found = _best(scores[np.ix_(ahead, trace[element : element + window])])
         if not found:
             # Nothing of the program is ahead: go on, where the trace is at a place that is known.
@@ -74,31 +76,31 @@ def align(
 def _best(scores: NDArray[np.float64]) -> list[tuple[int, int]]:
     """The pairs of rows and columns, both rising, whose scores add up to most."""
     rows, columns = scores.shape
-    # A gap costs a trifle, so that of equal alignments the nearest is taken.
-    gap = 1e-4
-    steps = gap * np.arange(columns + 1)
+    # Left out of the trace costs little, but more than nothing: a weak pair is not worth half a run. Put into it
+    # costs a trifle, so that of equal alignments the nearest is taken.
+    left_out, put_in = _LEFT_OUT, 1e-4
+    steps = put_in * np.arange(columns + 1)
     table = np.zeros((rows + 1, columns + 1))
     for row in range(rows):
-        line = np.maximum(table[row, 1:] - gap, np.where(scores[row] > 0, table[row, :-1] + scores[row], -np.inf))
-        line = np.concatenate(([table[row, 0] - gap], line))
+        line = table[row] - left_out
+        line[1:] = np.maximum(line[1:], np.where(scores[row] > 0, table[row, :-1] + scores[row], -np.inf))
         # The best of all columns before, less the gap to it.
         table[row + 1] = np.maximum.accumulate(line + steps) - steps
     row, column = (int(one) for one in np.unravel_index(int(table.argmax()), table.shape))
     pairs = []
     while row and column:
-        value = table[row, column]
-        score = scores[row - 1, column - 1]
-        if score > 0 and abs(table[row - 1, column - 1] + score - value) < gap / 10:
+        value, score = table[row, column], scores[row - 1, column - 1]
+        if score > 0 and abs(table[row - 1, column - 1] + score - value) < put_in / 10:
             pairs.append((row - 1, column - 1))
             row, column = row - 1, column - 1
-        elif abs(table[row - 1, column] - gap - value) < gap / 10:
+        elif abs(table[row - 1, column] - left_out - value) < put_in / 10:
             row -= 1
         else:
             column -= 1
     return pairs[::-1]
 
 
-def _places(program: Sequence[int], trace: Sequence[int], scores: NDArray[np.float64]):  # noqa: ANN202
+def _places(program: Sequence[int], trace: Sequence[int], scores: NDArray[np.float64]):
     """A function from an element of the trace to the place in the program where it and those after it fit best."""
     fits = scores.argmax(axis=0)
     known = scores.max(axis=0) > 0
@@ -116,7 +118,7 @@ def _places(program: Sequence[int], trace: Sequence[int], scores: NDArray[np.flo
             places = samples.get(tuple(int(fits[one]) for one in some))
             if places:
                 # Several fit where layers repeat: the first is where a run begins.
-                return places[0]
+                return max(0, places[0] - (first - element))
         return None
 
     return start

@@ -33,7 +33,7 @@ class Known(NamedTuple):
 
 @cache
 def _table() -> tuple[tuple[re.Pattern[str], Known], ...]:
-    rows = tomllib.loads((files(__package__) / "kernel_names.toml").read_text(encoding="utf-8"))
+    rows = tomllib.loads((files("rooflab.observe.matching") / "kernel_names.toml").read_text(encoding="utf-8"))
     return tuple(
         (
             re.compile(row["pattern"]),
@@ -45,7 +45,7 @@ def _table() -> tuple[tuple[re.Pattern[str], Known], ...]:
 
 @cache
 def _formats() -> tuple[tuple[re.Pattern[str], str], ...]:
-    rows = tomllib.loads((files(__package__) / "kernel_names.toml").read_text(encoding="utf-8"))
+    rows = tomllib.loads((files("rooflab.observe.matching") / "kernel_names.toml").read_text(encoding="utf-8"))
     return tuple((re.compile(row["pattern"]), row["dtype"]) for row in rows["dtype"])
 
 

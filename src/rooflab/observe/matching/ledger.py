@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
-from rooflab.observe.matching import match, torch_calls
+from rooflab.observe.matching import kernel_names, match, torch_calls
 from rooflab.observe.matching.torch_arguments import Seen
 from rooflab.types.profile import KernelTime, Observation, ProfileRow
 from rooflab.types.trace import NONE, Trace
@@ -28,10 +29,19 @@ class Ledger(NamedTuple):
     graph: Graph
 
 
-def ledger(trace: Trace) -> Ledger:
-    """The kernels of `trace` by operation and arguments."""
+def ledger(trace: Trace, only: Collection[int] | None = None) -> Ledger:
+    """The kernels of `trace` by operation and arguments.
+
+    Args:
+        trace: with kernels.
+        only: numbers of the kernels that are wanted; None for all.
+    """
     parents = match.parents_of(trace)
     groups = match.by_operation(trace, parents)
+    if only is not None:
+        wanted = set(only)
+        kept = {call: [one for one in kernels if one in wanted] for call, kernels in groups.items()}
+        groups = {call: kernels for call, kernels in kept.items() if kernels}
     alone = groups.pop(NONE, [])
     same: dict[tuple[int, int, match.Place], list[int]] = defaultdict(list)
     for call in groups:
@@ -49,7 +59,8 @@ def ledger(trace: Trace) -> Ledger:
     for kernels in _by_name(trace, alone).values():
         own = trace.names[trace.kernels.name[kernels[0]]]
         why = "no operation is recorded for it" if len(trace.calls) else "no operations are recorded"
-        known = torch_calls.Resolved(own, None, (), (), {}, why)
+        named = kernel_names.known(own)
+        known = torch_calls.Resolved(own, None if named is None else named.kind, (), (), {}, why)
         rows.append((_row(trace, known, [[kernel] for kernel in kernels]), known))
     rows.sort(key=lambda pair: -pair[0].time_s)
     graph = torch_calls.graph(known for _, known in rows)
@@ -70,7 +81,8 @@ def _by_name(trace: Trace, kernels: list[int]) -> dict[int, list[int]]:
     return found
 
 
-def _row(trace: Trace, known: torch_calls.Resolved, executions: list[list[int]]) -> ProfileRow:
+def observed(trace: Trace, executions: list[list[int]]) -> Observation:
+    """The measured time of an operation that ran the kernels of each of `executions`."""
     durations = trace.kernels.duration_s
     single = np.array([durations[kernels].sum() for kernels in executions])
     by_name: dict[int, list[float]] = defaultdict(list)
@@ -82,16 +94,26 @@ def _row(trace: Trace, known: torch_calls.Resolved, executions: list[list[int]])
         for name, several in by_name.items()
     ]
     low_s, high_s = np.quantile(single, (0.1, 0.9))
+    return Observation(
+        time_s=float(single.sum()),
+        low_s=float(low_s),
+        high_s=float(high_s),
+        kernels=tuple(sorted(times, key=lambda one: -one.time_s)),
+    )
+
+
+def _row(trace: Trace, known: torch_calls.Resolved, executions: list[list[int]]) -> ProfileRow:
     return ProfileRow(
         name=known.name,
         kind=known.kind,
         shapes=" · ".join("x".join(map(str, one.shape)) for one in known.inputs if one.shape),
-        dtype=next((one.dtype for one in known.inputs if isinstance(one, Seen) and one.dtype), ""),
+        dtype=next((one.dtype for one in known.inputs if isinstance(one, Seen) and one.dtype), _named(known)),
         executions=len(executions),
-        observation=Observation(
-            time_s=float(single.sum()),
-            low_s=float(low_s),
-            high_s=float(high_s),
-            kernels=tuple(sorted(times, key=lambda one: -one.time_s)),
-        ),
+        observation=observed(trace, executions),
     )
+
+
+def _named(known: torch_calls.Resolved) -> str:
+    """The number format that a kernel's own name has, where no operator's is recorded."""
+    named = None if known.inputs else kernel_names.known(known.name)
+    return "" if named is None else named.dtype

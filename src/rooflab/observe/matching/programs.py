@@ -139,10 +139,8 @@ def fit(trace: Trace, graph: Graph, takes_time: Sequence[int]) -> Fits:
     ops = [graph.ops[number] for number in takes_time]
     names = {name for op in ops for name in _names(op)}
     units, sorts = _units(trace, names)
-    keys, kinds_of_op = _op_sorts(graph, ops)
-    scores = np.array([[_score(one, other) for other in sorts] for one in kinds_of_op]).reshape(
-        len(kinds_of_op), len(sorts)
-    )
+    keys, wanted = _op_sorts(graph, ops)
+    scores = np.array([[_score(one, other) for other in sorts] for one in wanted]).reshape(len(wanted), len(sorts))
     pairs = align(keys, [unit.key for unit in units], scores) if len(scores) else []
     found = Counter(pair.place // len(ops) for pair in pairs)
     good = {run for run, count in found.items() if count >= max(1, _LEAST_SHARE * len(ops))}
@@ -218,7 +216,8 @@ def _fused_score(op: _OpSort, sort: Sort, known: kernel_names.Known | None) -> f
     listed = known.operators
     inside = sum(name in listed for name in op.names)
     if inside == len(op.names):
-        return _SAME_NAME if len(op.names) > 1 or listed.strip("_") == op.names[0] else _SAME_KIND
+        alone = len(op.names) == 1 and listed.strip("_") not in op.names
+        return _SAME_KIND if alone else _SAME_NAME
     return _SAME_KIND * inside / len(op.names) if 2 * inside > len(op.names) else 0.0
 
 

@@ -18,6 +18,7 @@ COLUMNS = (
     "low_s",
     "high_s",
     "predicted_s",
+    "expected_s",
     "floor_s",
     "bound",
     "binds",
@@ -28,6 +29,9 @@ COLUMNS = (
     "nearest_roof",
     "of_nearest_roof",
     "why_uncounted",
+    "where",
+    "phase",
+    "unmatched",
 )
 
 
@@ -56,6 +60,7 @@ def cells(row: ProfileRow) -> tuple[object, ...]:
         row.observation.low_s,
         row.observation.high_s,
         None if predicted is None else predicted.time_s,
+        row.expected_s,
         None if predicted is None else predicted.floor_s,
         row.bound,
         row.binds,
@@ -66,4 +71,7 @@ def cells(row: ProfileRow) -> tuple[object, ...]:
         None if nearest is None else nearest.name,
         None if nearest is None else nearest.share,
         row.why,
+        row.where,
+        row.phase,
+        row.unmatched,
     )

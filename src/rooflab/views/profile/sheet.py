@@ -11,7 +11,7 @@ from rooflab.types.profile import Profile, ProfileRow
 from rooflab.types.timeline import DeviceTime
 from rooflab.views.common.sheet import Sheet
 from rooflab.views.common.table import UNKNOWN, Table, lasting, quantity
-from rooflab.views.profile import kernels, times
+from rooflab.views.profile import kernels, matching, times
 
 _SHOWN = 40  # rows; the files hold all
 _WORTH = 0.005  # of the time: less is not worth a line
@@ -45,7 +45,9 @@ def sheet_of(profile: Profile) -> Sheet:
 def _tables(profile: Profile) -> tuple[Table, ...]:
     counted = kernels.tables_of(profile)
     first = (_limits(profile), _idle(profile), _causes(profile), times.steps(profile.timeline))
-    return (*first, *counted) if counted else (*first, _operations(profile), _kernels(profile))
+    if counted:
+        return (*first, *counted)
+    return (*first, _operations(profile), *matching.tables(profile), matching.kinds(profile), _kernels(profile))
 
 
 def _limits(profile: Profile) -> Table:
@@ -88,10 +90,11 @@ def _sentences(profile: Profile) -> list[str]:
     lines += times.sentences(profile.timeline)
     if profile.coverage is not None:
         lines.append(f"Coverage: FLOP and bytes are known of {profile.coverage:.1%} of the devices' time.")
+    lines += matching.sentences(profile)
     compared = [row for row in profile.rows if row.prediction is not None]
     if compared:
         measured = sum(row.time_s for row in compared)
-        predicted = sum(row.prediction.time_s for row in compared if row.prediction is not None)
+        predicted = sum(row.expected_s for row in compared if row.expected_s is not None)
         of_all = (
             "" if len(compared) == len(profile.rows) else f" of the {len(compared)} operations with a prediction"
         )
@@ -137,7 +140,9 @@ def _merged(rows: tuple[ProfileRow, ...]) -> list[ProfileRow]:
     """Rows that differ by their module alone as one, most measured time first."""
     same: dict[tuple[str, ...], list[ProfileRow]] = {}
     for row in rows:
-        same.setdefault((row.name, row.shapes, row.dtype, row.label, row.why or ""), []).append(row)
+        same.setdefault(
+            (row.name, row.shapes, row.dtype, row.label, row.why or "", row.unmatched or ""), []
+        ).append(row)
     merged = [several[0] if len(several) == 1 else _sum(several) for several in same.values()]
     return sorted(merged, key=lambda row: -row.time_s)
 
@@ -152,9 +157,15 @@ def _sum(rows: list[ProfileRow]) -> ProfileRow:
             time_s=sum(one.time_s for one in predictions),
             floor_s=sum(one.floor_s for one in predictions),
         )
+    pause_s = sum(row.pause_s for row in rows)
     executions = sum(row.executions for row in rows)
     return msgspec.structs.replace(
-        rows[0], executions=executions, observation=observation, prediction=prediction, module=""
+        rows[0],
+        executions=executions,
+        observation=observation,
+        prediction=prediction,
+        pause_s=pause_s,
+        module="",
     )
 
 
@@ -193,7 +204,7 @@ def _line(row: ProfileRow, total: float) -> tuple[str, ...]:
         f"{row.executions:,}",
         units.duration(row.time_s),
         f"{row.time_s / total:.1%}" if total else UNKNOWN,
-        lasting(None if predicted is None else predicted.time_s),
+        lasting(row.expected_s),
         lasting(None if predicted is None else predicted.floor_s),
         UNKNOWN if row.of_floor is None else f"{row.of_floor:.0%}",
         quantity(row.flop_per_s, "FLOP/s"),
@@ -225,6 +236,7 @@ def _conventions(profile: Profile) -> list[str]:
         "measured: the device's time, from a kernel's start to its end; busy is the union of those, not the sum"
     ]
     if profile.machine is not None:
+        lines.append("predicted: the kernels' own time, without the pauses between those of a replayed graph")
         lines.append(
             "of floor: the floor's share of the measured time; bytes and FLOP are those that the shapes ask for"
         )
