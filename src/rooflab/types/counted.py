@@ -90,6 +90,11 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         """FLOP of all engines and formats; None where they were not counted."""
         return None if self.flop is None else sum(one.count for one in self.flop)
 
+    @property
+    def main_memory(self) -> Traffic | None:
+        """The bytes of main memory, whatever the file calls it; None where they were not counted."""
+        return self.at("DRAM") or self.at("HBM") or self.at("memory")
+
     def at(self, level: str) -> Traffic | None:
         """The bytes counted at `level`; None where they were not."""
         return next((one for one in self.traffic if one.level == level), None)

@@ -103,7 +103,7 @@ class ProfileRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     @property
     def nbytes(self) -> float | None:
         """Compulsory bytes both ways, else those counted at main memory; None where unknown."""
-        memory = None if self.counted is None else self.counted.at("DRAM")
+        memory = None if self.counted is None else self.counted.main_memory
         one = None if memory is None else memory.nbytes
         if self.cost is not None:
             one = self.cost.compulsory.nbytes
@@ -141,8 +141,8 @@ class ProfileRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     @property
     def amplification(self) -> float | None:
         """Counted bytes of main memory over compulsory ones: 1 where each is moved once; None where unknown."""
-        memory = None if self.counted is None else self.counted.at("DRAM") or self.counted.at("HBM")
-        if memory is None or self.cost is None or not self.cost.compulsory.nbytes:
+        memory = None if self.counted is None else self.counted.main_memory
+        if memory is None or memory.basis != "counted" or self.cost is None or not self.cost.compulsory.nbytes:
             return None
         return memory.nbytes / self.cost.compulsory.nbytes
 

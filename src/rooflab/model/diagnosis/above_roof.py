@@ -109,13 +109,20 @@ def _reason(row: ProfileRow, roof: RoofShare, machine: Machine) -> _Reason:
 
 def _level_reason(row: ProfileRow, roof: RoofShare, machine: Machine) -> _Reason:
     memory = next((level for level in machine.levels if level.name == roof.name), None)
-    counted = row.counted is not None and any(one.basis == "counted" for one in row.counted.traffic)
+    main = None if row.counted is None else row.counted.main_memory
+    counted = main is not None and main.basis == "counted"
     cache = _last_cache_bytes(machine)
     if memory is not None and is_main_memory(memory) and not counted and cache and roof.amount <= cache:
         return _Reason(
             "cache-resident",
             f"Its {si(roof.amount, 'B')} fit in the {si(cache, 'B')} of caches: that is no speed of {roof.name}.",
             "use arrays of four times the last cache, or flush it between runs",
+        )
+    if memory is not None and is_main_memory(memory) and not counted and roof.share < 8:
+        return _Reason(
+            "modelled bytes",
+            "Its bytes are those that the program asks for: caches served a part of them.",
+            "count what main memory moves, or do not call it a speed of main memory",
         )
     if roof.share <= _GIB + TOLERANCE / 2:
         return _Reason(

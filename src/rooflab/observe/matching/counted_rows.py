@@ -17,12 +17,14 @@ from rooflab.types.work import Flop, Traffic
 def counted_rows(counters: Counters) -> tuple[ProfileRow, ...]:
     """A row for each kernel, region or run that was counted and timed, most time first.
 
-    Kernels of one name with the same grid and block are one row; its counts are their means.
+    Kernels of one name with the same grid and block are one row, its counts their means; so is what has no grid
+    and did the same work.
     """
     same: dict[tuple[object, ...], list[Counted]] = defaultdict(list)
     for one in counters.rows:
         if one.time_s is not None:
-            same[one.name, one.grid, one.block].append(one)
+            alike = (one.grid, one.block) if one.grid is not None else (one.flop, one.traffic)
+            same[one.name, *alike].append(one)
     return tuple(sorted((_row(several) for several in same.values()), key=lambda row: -row.time_s))
 
 

@@ -1,0 +1,102 @@
+"""Tables of kernels by their headings: units in titles, rates for counts, MiB as MB, lines that say nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rooflab.errors import FileError
+from rooflab.observe.importers import load as load_any
+from rooflab.observe.importers.counters import points
+from rooflab.story.observed import read_profile
+from rooflab.types.counted import Counters
+from rooflab.types.profile import Profile
+
+SAMPLES = Path(__file__).parents[3] / "samples" / "profiles" / "points"
+SHARED = Path(__file__).parents[5] / "shared" / "samples"
+
+
+def read(tmp_path: Path, *lines: str) -> Counters:
+    path = tmp_path / "table"
+    path.write_text("\n".join(lines) + "\n")
+    return points.load(path)
+
+
+def test_megabytes_that_are_mebibytes_are_told_by_the_files_own_intensity():
+    """product: 2 x 1024³ FLOP, 3 x 1024² x 2 B = 6 MiB; 2147483648 / 6291456 = 341.33 FLOP/B, as the file says."""
+    found = points.load(SAMPLES / "mebibytes.csv")
+    product, total, gather = found.rows
+    assert product.total_flop == 2 * 1024**3
+    assert product.main_memory is not None
+    assert product.main_memory.nbytes == pytest.approx(6 * 2**20)
+    assert product.flop is not None
+    assert (product.flop[0].engine, product.flop[0].dtype) == ("matrix", "bf16")
+    assert (product.time_s, product.runs) == (pytest.approx(10e-6), 4)  # of the kernel, not of the host
+    assert total.main_memory is not None
+    assert total.main_memory.nbytes == 8 * 2**20
+    assert (gather.flop, gather.traffic) == (None, ())  # unknown, and it lowers coverage
+    assert any("1024" in note for note in found.notes)
+
+
+def test_megabytes_stay_decimal_where_the_intensity_says_so(tmp_path):
+    found = read(tmp_path, "kernel,time_ms,FLOPs,Data Moved (MB),AI", "triad,1.0,2000000,24,0.08333333333")
+    assert found.rows[0].main_memory is not None
+    assert found.rows[0].main_memory.nbytes == 24e6
+    assert not any("1024" in note for note in found.notes)
+
+
+def test_columns_that_disagree_are_said(tmp_path):
+    found = read(tmp_path, "kernel,time_ms,FLOPs,bytes,AI", "triad,1.0,2000000,16000000,0.08333333333")
+    assert any("do not agree" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("header", "line", "time_s", "flop"),
+    [
+        ("name,time (us),GFLOPS,other", "k,10,200,x", 10e-6, 2e6),  # a rate: 200e9 x 10e-6
+        ("Kernel Name,Duration (ns),flop,bytes", "k,2500,1e6,4e6", 2.5e-6, 1e6),
+        ("loop,time_s,GFLOP/s,bytes", 'k,2,"1.5",4', 2.0, 3e9),
+        ("function,avg_ms,TFLOP,GFLOP/s", "k,1,0.5,500000", 1e-3, 0.5e12),
+    ],
+)
+def test_headings(tmp_path, header, line, time_s, flop):
+    row = read(tmp_path, header, line).rows[0]
+    assert row.time_s == pytest.approx(time_s)
+    assert row.total_flop == pytest.approx(flop)
+
+
+def test_a_time_that_stops_at_the_launch_is_doubted():
+    """Case A39: 154 ns for a convolution are no time of a kernel; the device is known by its own name."""
+    profile = read_profile(SAMPLES / "launches.csv")
+    assert isinstance(profile, Profile)
+    assert profile.machine is not None
+    assert profile.machine.name == "NVIDIA GeForce RTX 2080 Ti"
+    doubts = [one for one in profile.findings if one.rule == "missing synchronisation"]
+    assert {one.evidence["roof"] for one in doubts} == {"DRAM", "fp32 vector"}
+    shares = {one.evidence["roof"]: one.evidence["share"] for one in doubts}
+    assert shares["DRAM"] == pytest.approx(8_388_608 / 154e-9 / 616e9, rel=1e-3)
+
+
+def test_lines_without_a_name_or_a_time_are_counted(tmp_path):
+    found = read(tmp_path, "kernel,time_ms,bytes", "a,1,10", ",1,10", "b,,10", "c,-1,10", "d,nan,10")
+    assert [row.name for row in found.rows] == ["a"]
+    assert found.dropped[0].count == 4
+
+
+def test_no_usable_line(tmp_path):
+    with pytest.raises(FileError, match="without a usable line"):
+        read(tmp_path, "kernel,time_ms,bytes", ",,")
+
+
+def test_tracelens(tmp_path):
+    """Case A29: addmm 788 x 768 x 768 with bias, 930,167,808 FLOP, 3,601,920 bytes, though the file says MB."""
+    path = SHARED / "torch_h100_vit.reference_unified_perf_summary.csv"
+    if not path.exists():
+        pytest.skip("shared samples are not beside the checkout")
+    found = load_any(path)
+    assert isinstance(found, Counters)
+    first = found.rows[0]
+    assert first.total_flop == pytest.approx(930_167_808)
+    assert first.main_memory is not None
+    assert first.main_memory.nbytes == pytest.approx(3_601_920)
