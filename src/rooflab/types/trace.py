@@ -36,12 +36,15 @@ class Signature(msgspec.Struct, frozen=True):
         dtypes: as the profiler calls them ("c10::BFloat16"), "" for what is no tensor.
         strides: like `shapes`.
         values: text of what is no tensor, "" for a tensor.
+        results, result_dtypes: shapes and number formats of what it gave, where recorded.
     """
 
     shapes: tuple[Any, ...] = ()
     dtypes: tuple[str, ...] = ()
     strides: tuple[Any, ...] = ()
     values: tuple[Any, ...] = ()
+    results: tuple[Any, ...] = ()
+    result_dtypes: tuple[str, ...] = ()
 
 
 class Kernels(msgspec.Struct, frozen=True, kw_only=True):

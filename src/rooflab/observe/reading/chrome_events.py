@@ -18,6 +18,18 @@ _HEAD_BYTES = 256 * 2**20  # of what stands before the events
 _TAIL_BYTES = 64 * 2**20  # of one event, or of what follows the list
 
 
+# What tools other than PyTorch's profiler write at the start of a file of the same form.
+_OTHERS = (
+    re.compile(rb'"cat"\s*:\s*"(Session|Node)"'),  # onnxruntime
+    re.compile(rb'"highres-ticks"|"name"\s*:\s*"/(host|device):[A-Z]'),  # XLA: its header, its processes
+)
+
+
+def of_another(head: bytes) -> bool:
+    """Whether `head`, the first of a file, is an event file of a tool whose marks are known: not PyTorch's."""
+    return any(mark.search(head) for mark in _OTHERS)
+
+
 class Events:
     """The events of a trace, in lists as they are decoded; and what else the file says, once they are through.
 

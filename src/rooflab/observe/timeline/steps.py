@@ -12,7 +12,8 @@ from rooflab.observe.timeline.intervals import Cover
 from rooflab.types.timeline import Period, Step
 from rooflab.types.trace import ANNOTATION, KERNEL, Trace
 
-STEP = re.compile(r"ProfilerStep#?\s*\d+")
+# PyTorch's mark, and what importers of other formats call a step.
+STEP = re.compile(r"ProfilerStep#?\s*\d+|step \d+ of .+")
 
 _REPEATS = 3  # times that a sequence must come, to be called a period
 _LEAST = 3  # kernels of a step

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from rooflab.errors import FileError
-from rooflab.observe.reading.chrome_events import Events
+from rooflab.observe.reading.chrome_events import Events, of_another
 from rooflab.observe.reading.columns import Clock, Table, number, numbers_of, whole, whole_numbers_of
 from rooflab.observe.reading.opened import chunks
 from rooflab.types.trace import (
@@ -89,7 +89,9 @@ class _Event(msgspec.Struct, gc=False):
 
 
 def sniff(head: bytes) -> bool:
-    """Whether `head`, the first of a file, begins a trace of Chrome's form."""
+    """Whether `head`, the first of a file, begins a trace of Chrome's form that no other tool is known to write."""
+    if of_another(head):
+        return False
     begin = head.lstrip()[:1]
     # What stands before the events may be longer than `head`.
     told = begin == b"{" and any(key in head for key in (b'"deviceProperties"', b'"schemaVersion"', b'"baseTime'))
