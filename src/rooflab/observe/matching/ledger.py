@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from rooflab.observe.matching import kernel_names, match, torch_calls
+from rooflab.observe.matching import kernel_names, match, onnx_calls, torch_calls
 from rooflab.observe.matching.torch_arguments import Seen
 from rooflab.types.profile import KernelTime, Observation, ProfileRow
 from rooflab.types.trace import NONE, Trace
@@ -51,7 +51,10 @@ def ledger(trace: Trace, only: Collection[int] | None = None) -> Ledger:
     for (name, signature, place), calls in same.items():
         kernels = [kernel for call in calls for kernel in groups[call]]
         size = match.item_bytes(trace, kernels)
-        known = torch_calls.resolve(trace.names[name], trace.signatures[signature], size)
+        if trace.framework == "onnx":
+            known = onnx_calls.resolve(trace.names[name], trace.signatures[signature])
+        else:
+            known = torch_calls.resolve(trace.names[name], trace.signatures[signature], size)
         row = _row(trace, known, [groups[call] for call in calls])
         rows.append(
             (msgspec.structs.replace(row, module=place.module, label=place.label, phase=place.phase), known)
@@ -64,6 +67,7 @@ def ledger(trace: Trace, only: Collection[int] | None = None) -> Ledger:
         rows.append((_row(trace, known, [[kernel] for kernel in kernels]), known))
     rows.sort(key=lambda pair: -pair[0].time_s)
     graph = torch_calls.graph(known for _, known in rows)
+    graph = msgspec.structs.replace(graph, framework=trace.framework or "torch")
     every, reasons = costs(graph), uncosted(graph)
     return Ledger(
         tuple(

@@ -89,7 +89,7 @@ class _Event(msgspec.Struct, gc=False):
 
 
 def sniff(head: bytes) -> bool:
-    """Whether `head`, the first of a file, begins a trace of Chrome's form that no other tool is known to write."""
+    """Whether `head`, the first of a file, is a trace of Chrome's form, by no other tool's marks."""
     if of_another(head):
         return False
     begin = head.lstrip()[:1]

@@ -16,7 +16,7 @@ from rooflab.observe.reading.opened import chunks
 from rooflab.observe.reading.recording import Recording, times_s
 from rooflab.types.trace import ANNOTATION, COPY, MODULE, NONE, Device, Dropped, Shape, Signature, Trace
 
-SOURCE = "onnxruntime"
+SOURCE = "onnxruntime profiler"
 
 _MARK = re.compile(rb'"cat"\s*:\s*"(?:Session|Node)"')
 _WRITER = re.compile(rb'"(?:model_loading_\w+|session_initialization|model_run)"|_kernel_time"|"op_name"')
@@ -131,9 +131,7 @@ class _Taken:
         for number, node in enumerate(self.nodes):
             path = _module(node.name)
             if path:
-                recording.call(
-                    f"nn.Module: {path}", node.start_s, node.duration_s, node.thread, kind=MODULE
-                )
+                recording.call(f"nn.Module: {path}", node.start_s, node.duration_s, node.thread, kind=MODULE)
             recording.call(
                 node.op, node.start_s, node.duration_s, node.thread, external=number, signature=node.signature
             )
@@ -142,7 +140,12 @@ class _Taken:
             if _ON_HOST.search(node.provider) or not node.provider:
                 stream = threads.setdefault(node.thread, len(threads))
                 recording.kernel(
-                    node.name, node.start_s, node.duration_s, device=_HOST, stream=stream, external=number,
+                    node.name,
+                    node.start_s,
+                    node.duration_s,
+                    device=_HOST,
+                    stream=stream,
+                    external=number,
                     kind=COPY if node.op in _MOVES else 0,
                 )
             else:
@@ -169,8 +172,8 @@ class _Taken:
         if unseen and not self._kernels:
             providers = sorted({one.provider for one in self.nodes if not _ON_HOST.search(one.provider)})
             notes.append(
-                f"{unseen} nodes ran on a device ({', '.join(providers)}) whose kernels were not recorded: what is "
-                "recorded of them is the time of launching, so they are left out"
+                f"{unseen} nodes ran on a device ({', '.join(providers)}) whose kernels were not recorded: what "
+                "is recorded of them is the time of launching, so they are left out"
             )
         if not any(one.signature.results for one in self.nodes):
             notes.append("shapes are not in it (onnxruntime before 1.8): no FLOP and bytes without them")
