@@ -49,8 +49,15 @@ class TextColumns:
 
     def numbers(self, name: str) -> NDArray[np.float64]:
         """The numbers in the column `name`; NaN for what is none."""
-        found = [numeral(text) for text in self.texts(name)]
-        return np.array([math.nan if one is None else one for one in found], np.float64)
+        texts = self.texts(name)
+        try:
+            found = np.array(texts).astype(np.float64) if texts and texts[0] else None
+        except (ValueError, OverflowError):
+            found = None
+        if found is None or "_" in "".join(texts[:1]):
+            several = [numeral(text) for text in texts]
+            return np.array([math.nan if one is None else one for one in several], np.float64)
+        return np.where(np.isfinite(found), found, math.nan)
 
 
 def _wholes(texts: Sequence[str]) -> NDArray[np.int64]:

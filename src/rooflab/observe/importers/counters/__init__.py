@@ -1,9 +1,12 @@
 """Files that say what hardware or a tool counted of kernels, regions, loops or runs: read into `Counters`."""
 
-# Asked in this order, tables of no certain tool last; each module has `SOURCE`, `sniff` and `load`.
+
+# Asked in this order; each module has `SOURCE`, `sniff` and `load`.
 FORMATS = (
     "nsight_compute",
     "likwid_perfctr",
     "perf_stat",
     "points",
+    "rocprof",
+    "rocprofv3_counters",
 )

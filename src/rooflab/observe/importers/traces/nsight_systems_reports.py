@@ -19,7 +19,7 @@ from rooflab.observe.reading.text_columns import TextColumns
 from rooflab.types.counted import Counted, Counters
 from rooflab.types.trace import COPY, KERNEL, MEMSET, NONE, Device, Dropped, Kernels, Shape, Trace
 
-SOURCE = "Nsight Systems' reports"
+SOURCE = "Nsight Systems reports"
 
 # "Start (ns),Duration (ns),CorrId" is a trace, "Time (%),Total Time (ns),Instances" a sum; before 2021 it was
 # "Start(nsec)" and "Time(%)". Tables of text have spaces where CSV has commas.
