@@ -1,6 +1,5 @@
 """Files that say what hardware or a tool counted of kernels, regions, loops or runs: read into `Counters`."""
 
-
 # Asked in this order; each module has `SOURCE`, `sniff` and `load`.
 FORMATS = (
     "nsight_compute",
