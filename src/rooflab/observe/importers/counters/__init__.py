@@ -5,6 +5,7 @@ FORMATS = (
     "nsight_compute",
     "likwid_perfctr",
     "perf_stat",
+    "intel_pcm",
     "points",
     "rocprof",
     "rocprofv3_counters",
