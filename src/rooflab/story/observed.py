@@ -103,9 +103,11 @@ def _of_counters(counters: Counters, name: str, given: Machine | None) -> Profil
     from rooflab.observe.matching.counted_rows import counted_rows
 
     target, warnings = _machine(given, counters.device)
+    notes = counters.notes
     if target is None and counters.machine is not None:
         # A card that the catalogue does not have: the file's own roofs.
         target, warnings = counters.machine, ()
+        notes = (*notes, f"{target.name} is not in the catalogue: its roofs are those of its own counters")
     rows = counted_rows(counters)
     if target is not None:
         rows = _placed(rows, target, counters.device)
@@ -117,7 +119,7 @@ def _of_counters(counters: Counters, name: str, given: Machine | None) -> Profil
         machine=target,
         dropped=counters.dropped,
         warnings=warnings,
-        notes=counters.notes,
+        notes=notes,
     )
 
 

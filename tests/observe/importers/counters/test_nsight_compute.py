@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 from pathlib import Path
 
 import pytest
 
+import rooflab
 from rooflab.errors import FileError
 from rooflab.observe.importers import load
-from rooflab.observe.importers.counters import nsight_compute
+from rooflab.observe.importers.counters import ncu_peaks, nsight_compute
+from rooflab.story.observed import read_profile
+from rooflab.types.profile import Profile
+from rooflab.types.trace import Device
 
 SAMPLES = Path(__file__).parents[3] / "samples" / "h200"
 SHARED = Path(__file__).parents[5] / "shared" / "samples"
@@ -157,3 +162,51 @@ def test_files_of_others(name, dram_bytes, time_s):
     (row,) = nsight_compute.load(SHARED / name).rows
     assert row.at("DRAM").nbytes == dram_bytes
     assert row.time_s == pytest.approx(time_s)
+
+
+def test_a_card_without_a_catalogue_entry_has_the_roofs_of_its_counters():
+    """1504 B a clock x 3.201 GHz, 16896 fp32 FMA x 2 x 1.98 GHz, 540672 dense bf16 operations x 1.98 GHz."""
+    found = nsight_compute.load(SAMPLES / "ncu_raw_all.csv.gz").machine
+    assert found is not None
+    memory = found.level("memory").rate()
+    assert memory is not None
+    assert memory.value == pytest.approx(1504 * 3.201e9)
+    fp32, bf16 = found.peak("fp32", engine="vector"), found.peak("bf16", engine="matrix")
+    assert fp32 is not None
+    assert bf16 is not None
+    assert fp32.value == pytest.approx(16896 * 2 * 1.98e9)
+    assert bf16.value == pytest.approx(540672 * 1.98e9)
+    # Within 2 % of what the catalogue states of that card, but for the clock of its matrix peaks (1.83 GHz).
+    h200 = rooflab.machine("h200-sxm")
+    stated = h200.level("HBM").rate(basis="theoretical")
+    assert stated is not None
+    assert memory.value == pytest.approx(stated.value, rel=0.02)
+
+
+def test_a_peak_that_may_be_sparse_is_left_out():
+    metrics = {
+        "device__attribute_max_gpu_frequency_khz": 1e6,
+        "device__attribute_max_mem_frequency_khz": 1e6,
+        "dram__bytes.sum.peak_sustained": 1000.0,
+        "sm__ops_path_tensor_src_bf16_dst_fp32.sum.peak_sustained": 2e5,
+        "sm__sass_thread_inst_executed_op_ffma_pred_on.sum.peak_sustained": 1e4,
+    }
+    found = ncu_peaks.machine(metrics, Device(number=0))
+    assert found is not None
+    assert found.peak("bf16") is None
+    assert ncu_peaks.machine({name: metrics[name] for name in list(metrics)[:3]}, Device(number=0)) is None
+
+
+def test_an_unknown_card_is_held_against_its_own_roofs(tmp_path):
+    whole = gzip.decompress((SAMPLES / "ncu_raw_all.csv.gz").read_bytes())
+    path = tmp_path / "kernels.csv"
+    path.write_bytes(whole.replace(b"NVIDIA H200", b"NVIDIA Q900"))
+    profile = read_profile(path)
+    assert isinstance(profile, Profile)
+    assert profile.machine is not None
+    assert profile.machine.name == "NVIDIA Q900"
+    placed = {row.name: row.placement for row in profile.rows}
+    product = placed["nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NNT"]
+    assert product is not None
+    assert product.binds == "bf16 matrix"
+    assert any("own counters" in note for note in profile.notes)

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from rooflab.errors import FileError
-from rooflab.observe.importers.counters import ncu_metrics
+from rooflab.observe.importers.counters import ncu_metrics, ncu_peaks
 from rooflab.observe.importers.counters.ncu_access import access
 from rooflab.observe.reading.numerals import decimal_comma, numeral, scale
 from rooflab.observe.reading.opened import content
@@ -56,10 +56,12 @@ def load(path: Path) -> Counters:
         notes.append(f"no FLOP was counted: profile with --section {section} or --set full")
     if not any(row.at("DRAM") for row in rows):
         notes.append("no bytes of DRAM were counted: profile with --section MemoryWorkloadAnalysis or --set full")
+    device = _device(next(iter(kernels.values())))
     return Counters(
         source=SOURCE,
         rows=rows,
-        device=_device(next(iter(kernels.values()))),
+        device=device,
+        machine=next((one for row in rows if (one := ncu_peaks.machine(row.metrics, device))), None),
         dropped=(Dropped(dropped, "lines that are no metric of a kernel"),) if dropped else (),
         notes=tuple(notes),
     )
@@ -174,6 +176,7 @@ def _device(kernel: _Kernel) -> Device:
     return Device(
         number=int(kernel.identity["Device"]) if kernel.identity.get("Device", "").isdigit() else 0,
         name=kernel.texts.get("device__attribute_display_name"),
+        memory_bytes=metrics.get("device__attribute_total_memory"),
         compute_units=None if units is None else int(units),
         capability=kernel.identity.get("CC") or None,
         warp_size=32,
