@@ -12,7 +12,9 @@ from rooflab.types.result import Result
 
 if TYPE_CHECKING:
     from rooflab.story.matched import Program
+    from rooflab.types.counted import Counters
     from rooflab.types.machine import Machine
+    from rooflab.types.trace import Trace
 
 
 def load(
@@ -61,6 +63,16 @@ def read_one(file: Path, machine: Machine | None, model: Program | None = None) 
     Raises:
         FileError: a file that cannot be read, that is neither a result nor a profile, or of a newer schema.
     """
+    found = content_of(file)
+    if isinstance(found, Result):
+        return found
+    from rooflab.story.observed import profiled
+
+    return profiled(found, file.name, machine, model)
+
+
+def content_of(file: Path) -> Result | Trace | Counters:
+    """What `file` holds, as it was read; errors as in `read_one`."""
     from rooflab.machines import catalog
     from rooflab.observe import importers
     from rooflab.observe.reading.opened import head_of
@@ -72,9 +84,7 @@ def read_one(file: Path, machine: Machine | None, model: Program | None = None) 
     head = head_of(file)
     if head.lstrip()[:1] == b"{" and not importers.knows(head):
         return _saved(file)
-    from rooflab.story.observed import read_profile
-
-    return read_profile(file, machine, model)
+    return importers.load(file)
 
 
 def _saved(file: Path) -> Result:

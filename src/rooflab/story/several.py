@@ -23,15 +23,27 @@ def read_several(files: Sequence[Path], machine: Machine | None, model: Program 
     """
     import msgspec
 
-    from rooflab.story.files import read_one
+    from rooflab.observe.ranks import ranks_of
+    from rooflab.observe.ranks.seen import Seen, seen_of
+    from rooflab.story.files import content_of
+    from rooflab.story.observed import profiled
+    from rooflab.types.counted import Counters
     from rooflab.types.machine import Machine
+    from rooflab.types.trace import Trace
 
     profiles: list[Profile] = []
     machines: list[Machine] = []
     failed: list[str] = []
+    seen: list[Seen] = []
     for file, name in zip(files, names_of(files), strict=True):
         try:
-            found = read_one(file, machine, model)
+            found = content_of(file)
+            if isinstance(found, Trace | Counters):
+                profile = profiled(found, name, machine, model)
+                if isinstance(found, Trace):
+                    seen.append(seen_of(found, name, profile.timeline))
+                # A trace is large: it is let go before the next is read.
+                found = profile
         except RooflabError as error:
             failed.append(str(error))
             continue
@@ -54,6 +66,7 @@ def read_several(files: Sequence[Path], machine: Machine | None, model: Program 
         name=f"{first} and {more} more" if more else first,
         profiles=tuple(profiles),
         machines=tuple(machines),
+        ranks=ranks_of(seen),
         failed=tuple(failed),
     )
 

@@ -9,6 +9,7 @@ import msgspec
 from rooflab.errors import UnknownNameError
 from rooflab.types.machine import Machine
 from rooflab.types.profile import Profile
+from rooflab.types.ranks import Ranks
 from rooflab.types.result import Result, convert
 from rooflab.units import duration
 
@@ -22,6 +23,7 @@ class Profiles(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
         name: of the first file, and how many more there are.
         profiles: of the traces and tables of counters.
         machines: that benchmarks attained, or that were saved.
+        ranks: of one run, where the traces are of several ranks of one.
         failed: a sentence for each file that could not be read.
     """
 
@@ -31,6 +33,7 @@ class Profiles(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     name: str
     profiles: tuple[Profile, ...]
     machines: tuple[Machine, ...] = ()
+    ranks: Ranks | None = None
     failed: tuple[str, ...] = ()
     schema: int = SCHEMA
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 KERNEL, COPY, MEMSET = 0, 1, 2
 OPERATOR, ANNOTATION, MODULE = 0, 1, 2
 NONE = -1  # in a column of whole numbers: not recorded
+HOST = -2  # in a column of devices: the host
 
 
 class Shape(msgspec.Struct, frozen=True, gc=False):
@@ -116,6 +117,69 @@ class Launches(msgspec.Struct, frozen=True, kw_only=True):
         return len(self.name)
 
 
+class Collective(msgspec.Struct, frozen=True, gc=False):
+    """What is recorded of an exchange between ranks; None and "" where not.
+
+    Attributes:
+        name: of its kind ("allreduce", "_allgather_base").
+        group: of ranks: its name, and their numbers as text.
+        size: of the group.
+        elements: that the rank gives.
+        dtype: as the profiler calls it ("BFloat16").
+        sequence: the same on all ranks.
+    """
+
+    name: str
+    group: str = ""
+    size: int | None = None
+    elements: int | None = None
+    dtype: str = ""
+    sequence: int | None = None
+
+
+class Collectives(msgspec.Struct, frozen=True, kw_only=True):
+    """Kernels that exchange data with other ranks, by start, as far as what they exchange is recorded.
+
+    Attributes:
+        start_s, duration_s, device: as in `Kernels`.
+        which: numbers in `told`.
+        told: what is recorded of them.
+    """
+
+    start_s: NDArray[np.float64]
+    duration_s: NDArray[np.float64]
+    device: NDArray[np.int64]
+    which: NDArray[np.int32]
+    told: tuple[Collective, ...]
+
+    def __len__(self) -> int:
+        return len(self.which)
+
+
+class Allocations(msgspec.Struct, frozen=True, kw_only=True):
+    """Memory taken and given back, by time.
+
+    Attributes:
+        moment_s: when.
+        nbytes: negative where memory is given back.
+        address: of the block; `NONE` where not recorded.
+        allocated_bytes, reserved_bytes: in all afterwards, as the allocator counts; NaN where not recorded.
+        device: its number, `HOST` for the host's memory.
+        thread: numbers in `Trace.threads`.
+    """
+
+    moment_s: NDArray[np.float64]
+    nbytes: NDArray[np.float64]
+    address: NDArray[np.int64]
+    allocated_bytes: NDArray[np.float64]
+    reserved_bytes: NDArray[np.float64]
+    device: NDArray[np.int64]
+    thread: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.nbytes)
+
+
 class Device(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A device as the profiler describes it; None where it does not say."""
 
@@ -142,6 +206,8 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
         names, shapes, signatures: what columns number.
         threads: process and thread.
         devices: that the file describes.
+        collectives: None where nothing is recorded of them.
+        allocations: None where memory was not recorded.
         framework: whose operators `calls` are ("torch"); None for none.
         rank, ranks: of a distributed run, where recorded.
         dropped: what could not be used.
@@ -157,6 +223,8 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     signatures: tuple[Signature, ...] = ()
     threads: tuple[tuple[str, str], ...] = ()
     devices: tuple[Device, ...] = ()
+    collectives: Collectives | None = None
+    allocations: Allocations | None = None
     framework: str | None = None
     rank: int | None = None
     ranks: int | None = None

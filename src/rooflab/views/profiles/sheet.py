@@ -11,6 +11,7 @@ from rooflab.views.common import files
 from rooflab.views.common.sheet import Sheet
 from rooflab.views.common.table import UNKNOWN, Table
 from rooflab.views.profile import rows
+from rooflab.views.profiles import ranks
 
 _SIDE_BY_SIDE = 6  # files whose operations fit beside each other
 _SHOWN = 30  # operations; the files hold all
@@ -26,17 +27,29 @@ def sheet_of(profiles: Profiles) -> Sheet:
     return Sheet(
         profiles.name,
         "several profiles",
-        sentences=tuple(
-            f"A machine: {one.name}; `rooflab load` of its file alone shows its roofs."
-            for one in profiles.machines
+        sentences=(
+            *(() if profiles.ranks is None else ranks.sentences(profiles.ranks)),
+            *(
+                f"A machine: {one.name}; `rooflab load` of its file alone shows its roofs."
+                for one in profiles.machines
+            ),
         ),
-        tables=tuple(table for table in (_overview(found), _operations(found)) if table.rows),
+        tables=tuple(table for table in _tables(profiles) if table.rows),
         warnings=(
+            *(() if profiles.ranks is None else profiles.ranks.warnings),
             *(f"not read: {sentence}" for sentence in profiles.failed),
             *_once([(one.name, each) for one in found for each in one.warnings] + doubts + dropped, len(found)),
         ),
-        notes=tuple(_once([(one.name, each) for one in found for each in one.notes], len(found))),
+        notes=(
+            *(() if profiles.ranks is None else profiles.ranks.notes),
+            *_once([(one.name, each) for one in found for each in one.notes], len(found)),
+        ),
     )
+
+
+def _tables(profiles: Profiles) -> list[Table]:
+    first = [] if profiles.ranks is None else [ranks.table(profiles.ranks)]
+    return [*first, _overview(profiles.profiles), _operations(profiles.profiles)]
 
 
 def _once(told: list[tuple[str, str]], files: int) -> list[str]:

@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 from rooflab.errors import FileError
+from rooflab.observe.importers.traces.kineto_parts import Parts
 from rooflab.observe.reading.chrome_events import Events, of_another
 from rooflab.observe.reading.columns import Clock, Table, number, numbers_of, whole, whole_numbers_of
 from rooflab.observe.reading.opened import chunks
@@ -44,6 +45,7 @@ _KERNELS = {
 }
 _CALLS = {"cpu_op": OPERATOR, "Operator": OPERATOR, "operator": OPERATOR, "user_annotation": ANNOTATION}
 _MODULE = "nn.Module: "
+_MEMORY = "[memory]"
 _LAUNCHES = ("cuda_runtime", "cuda_driver", "hip_runtime", "hip_driver", "xpu_runtime", "Runtime")
 # Microseconds since 1970 are 1.8e15 now, nanoseconds 1.8e18: what is beyond counts nanoseconds.
 _NANOSECONDS_FROM = 1e17
@@ -70,6 +72,19 @@ class _Args(msgspec.Struct, frozen=True, gc=False):
     types: msgspec.Raw = msgspec.field(name="Input type", default=_NO_RAW)
     strides: msgspec.Raw = msgspec.field(name="Input Strides", default=_NO_RAW)
     values: msgspec.Raw = msgspec.field(name="Concrete Inputs", default=_NO_RAW)
+    collective: Any = msgspec.field(name="Collective name", default=None)
+    dtype: Any = None
+    elements: Any = msgspec.field(name="In msg nelems", default=None)
+    group: Any = msgspec.field(name="Process Group Name", default=None)
+    members: Any = msgspec.field(name="Process Group Ranks", default=None)
+    size: Any = msgspec.field(name="Group size", default=None)
+    in_group: Any = msgspec.field(name="Seq", default=None)
+    taken: Any = msgspec.field(name="Bytes", default=None)
+    allocated: Any = msgspec.field(name="Total Allocated", default=None)
+    reserved: Any = msgspec.field(name="Total Reserved", default=None)
+    address: Any = msgspec.field(name="Addr", default=None)
+    device_kind: Any = msgspec.field(name="Device Type", default=None)
+    device_number: Any = msgspec.field(name="Device Id", default=None)
 
 
 _NOTHING = _Args()
@@ -134,6 +149,7 @@ class _Taken:
     def __init__(self) -> None:
         self.seen = self.bad_times = 0
         self.clock = Clock()
+        self.parts = Parts()
         self.names, self.threads, self.shapes, self.arguments = Table(), Table(), Table(), Table()
         self._columns: dict[str, list[tuple[np.ndarray, ...]]] = {"kernels": [], "calls": [], "launches": []}
 
@@ -144,6 +160,8 @@ class _Taken:
         for event in events:
             if event.ph == "X":
                 kinds.setdefault(event.cat, []).append(event)
+            elif event.name == _MEMORY:
+                kinds.setdefault(_MEMORY, []).append(event)
         for category, several in kinds.items():
             if category in _KERNELS:
                 self._kernels(several, _KERNELS[category])
@@ -151,6 +169,9 @@ class _Taken:
                 self._calls(several, _CALLS[category])
             elif category in _LAUNCHES:
                 self._launches(several)
+            elif category == _MEMORY:
+                starts = self.clock.after_base([one.ts for one in several])
+                self.bad_times += self.parts.memory([one.args for one in several], starts, self._threads(several))
             elif category == "python_function":
                 # With stacks recorded these are most of a file; modules alone say where an operator belongs.
                 modules = [one for one in several if one.name is not None and one.name.startswith(_MODULE)]
@@ -178,6 +199,7 @@ class _Taken:
     def _kernels(self, events: list[_Event], kind: int) -> None:
         events, starts, durations = self._timed(events)
         args = [one.args for one in events]
+        self.parts.kernels(args, starts, durations)
         shapes = self.shapes
         self._columns["kernels"].append(
             (
@@ -240,7 +262,9 @@ class _Taken:
         calls = _joined(Calls, self._columns["calls"])
         launches = _joined(Launches, self._columns["launches"])
         unit_s = 1e-9 if self.clock.base > _NANOSECONDS_FROM else 1e-6
-        begin = min((float(one.start_s.min()) for one in (kernels, calls, launches) if len(one)), default=0.0)
+        begin = min((float(one.start_s.min()) for one in (kernels, calls, launches) if len(one)), default=np.inf)
+        begin = min(begin, self.parts.first())
+        begin = begin if np.isfinite(begin) else 0.0
         kernels, calls, launches = (_in_seconds(one, begin, unit_s) for one in (kernels, calls, launches))
         signatures = tuple(_signature(*texts) for texts in self.arguments)
         distributed = events.others.get("distributedInfo")
@@ -255,6 +279,8 @@ class _Taken:
             signatures=signatures,
             threads=tuple((str(pid), str(tid)) for pid, tid in self.threads),
             devices=_devices(events.others.get("deviceProperties")),
+            collectives=self.parts.collectives(begin, unit_s),
+            allocations=self.parts.allocations(begin, unit_s),
             framework="torch",
             rank=whole(distributed.get("rank")),
             ranks=whole(distributed.get("world_size")),
