@@ -142,12 +142,25 @@ def _machine(given: Machine | None, device: Device | None) -> tuple[Machine | No
     """The machine that was given, else the one that the file names; and what is to be said of that."""
     if given is not None or device is None:
         return given, ()
+    give = f"give --machine to have roofs and predictions{_alike(device)}"
     if not device.name:
-        return None, ("the file does not name its device; give --machine to have roofs and predictions",)
+        return None, (f"the file does not name its device; {give}",)
     try:
         return as_machine(device.name), ()
     except UnknownNameError as error:
-        return None, (f"{error}; give --machine to have roofs and predictions",)
+        return None, (f"{error}; {give}",)
+
+
+def _alike(device: Device) -> str:
+    """What machines of the catalogue have as many units as the device."""
+    from rooflab.machines import catalog
+
+    if device.compute_units is None:
+        return ""
+    named = ((name, catalog.find(name)) for name in catalog.names())
+    alike = [name for name, one in named if one.compute_units == device.compute_units and one.kind == "gpu"]
+    which = f", as {', '.join(alike)}" if alike else ""
+    return f" (it has {device.compute_units} multiprocessors{which})"
 
 
 def _device(trace: Trace) -> Device | None:

@@ -14,6 +14,8 @@ from rooflab.views.common.table import UNKNOWN, Table, lasting, quantity
 from rooflab.views.profile import kernels, matching, times
 
 _SHOWN = 40  # rows; the files hold all
+# What a prediction calls launch is not the host's launching: the time in which a small kernel starts and drains.
+_KERNEL_START = "start and end of kernels"
 _WORTH = 0.005  # of the time: less is not worth a line
 
 _CAUSES = {
@@ -56,7 +58,7 @@ def _limits(profile: Profile) -> Table:
     rows = tuple(
         (
             one.bound or "not known",
-            one.binds or UNKNOWN,
+            _KERNEL_START if one.binds == "launch" else one.binds or UNKNOWN,
             units.duration(one.seconds),
             f"{one.seconds / total:.1%}",
         )
@@ -89,7 +91,7 @@ def _sentences(profile: Profile) -> list[str]:
     lines += [_device(one, len(profile.timeline.devices) > 1) for one in profile.timeline.devices]
     lines += times.sentences(profile.timeline)
     if profile.coverage is not None:
-        lines.append(f"Coverage: FLOP and bytes are known of {profile.coverage:.1%} of the devices' time.")
+        lines.append(f"Coverage: FLOP and bytes are known of {profile.coverage:.1%} of the measured time.")
     lines += matching.sentences(profile)
     compared = [row for row in profile.rows if row.prediction is not None]
     if compared:
@@ -232,6 +234,8 @@ def _short(text: str, length: int = 70) -> str:
 
 
 def _conventions(profile: Profile) -> list[str]:
+    if any(row.counted is not None for row in profile.rows):
+        return []  # said beneath the tables
     lines = [
         "measured: the device's time, from a kernel's start to its end; busy is the union of those, not the sum"
     ]
