@@ -6,6 +6,7 @@ FORMATS = (
     "likwid_perfctr",
     "perf_stat",
     "intel_pcm",
+    "tinygrad",
     "points",
     "rocprof",
     "rocprofv3_counters",
