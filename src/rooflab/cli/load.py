@@ -6,6 +6,8 @@ import click
 
 from rooflab.cli.options import deliver, examples, output_options
 
+_SUFFIXES = (".json", ".toml", ".html", ".csv", ".svg", ".png", ".pdf")
+
 
 @click.command(
     short_help="Read a profile, or a result that rooflab saved: what limited the run.",
@@ -13,6 +15,7 @@ from rooflab.cli.options import deliver, examples, output_options
         "rooflab load trace.json.gz",
         "rooflab load kernels.csv --machine h200-sxm -o profile.html",
         "rooflab load trace.json.gz --model model.py:build",
+        "rooflab load stream.txt -o machine.toml",
         "rooflab load rank0.json.gz rank1.json.gz rank2.json.gz rank3.json.gz",
     ),
 )
@@ -26,7 +29,8 @@ def load(
     """Read FILE, whatever wrote it: each operation counted, predicted and measured, and where the time went.
 
     FILE is a trace of the PyTorch profiler (CUDA, ROCm, CPU), a table of Nsight Compute, or a result that rooflab
-    saved; packed with gzip or xz too. It is recognised by what it holds, not by its name. Several files are shown
+    saved; packed with gzip or xz too. The output of a benchmark (STREAM, nvbandwidth, …)
+    is a machine: what it attained. FILE is recognised by what it holds, not by its name. Several files are shown
     side by side; one that cannot be read is said, and the exit code is 2.
 
     With --model each operation of the program is a row: its count, its prediction and what it took. A backward
@@ -34,8 +38,10 @@ def load(
     """
     from rooflab import views
     from rooflab.story import load as read
+    from rooflab.views.common import files as files_of
 
-    views.check_paths(paths, "Profile" if len(files) == 1 else "Profiles")
+    # What a file holds is known when it is read: until then a suffix of any result will do.
+    files_of.check_paths(paths, _SUFFIXES, "profile.json")
     if model is None:
         found = read(*files, machine=machine)
     else:
@@ -44,6 +50,7 @@ def load(
         program = program_target.load(model)
         with program_target.located(model):
             found = read(*files, machine=machine, model=(program.program, program.args, program.kwargs))
+    views.check_paths(paths, type(found).__name__)
     code = deliver(found, paths, as_json)
     failed = getattr(found, "failed", ()) if len(files) > 1 else ()
     for sentence in failed:

@@ -86,6 +86,15 @@ def find(name_or_path: str | Path) -> Machine:
     return _load(_resolve(text))
 
 
+def named(name: str) -> Machine:
+    """The machine that the catalogue calls `name`, which comes out of a file: never a path.
+
+    Raises:
+        UnknownNameError, RooflabError: as `find`.
+    """
+    return _load(_resolve(name))
+
+
 def read(path: Path) -> Machine:
     """The machine in the file at `path`: JSON where it ends in .json or begins with a brace, else TOML.
 

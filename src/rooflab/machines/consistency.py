@@ -1,7 +1,8 @@
 """What a machine says twice must agree: data rate × bus with bandwidth, units × clock × rate with peaks.
 
 A catalogue file that contradicts itself does not load. Checks that compare theory with measurement are
-left out for a machine that was itself measured: there they are `checks` of the measurement, with a cause.
+left out for a machine that was itself measured, by rooflab or by another tool: there they are `checks` of the
+measurement, with a cause.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def contradictions(machine: Machine) -> tuple[str, ...]:
     - no level, link or theoretical peak is given twice.
     """
     sentences = [*_products(machine), *_buses(machine.levels), *_repeated(machine), *_links(machine.links)]
-    if machine.source.kind != "measured":
+    if machine.source.kind not in ("measured", "reported"):
         sentences += [*_order(machine.levels), *_attained(machine), *_sparse(machine)]
     return tuple(sentences)
 

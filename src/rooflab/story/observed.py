@@ -7,7 +7,8 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rooflab.errors import UnknownNameError
+from rooflab.errors import RooflabError
+from rooflab.machines import catalog
 from rooflab.story.limits import largest, limits_of
 from rooflab.story.machines import as_machine
 from rooflab.types.profile import Profile, ProfileRow
@@ -146,15 +147,13 @@ def _machine(given: Machine | None, device: Device | None) -> tuple[Machine | No
     if not device.name:
         return None, (f"the file does not name its device; {give}",)
     try:
-        return as_machine(device.name), ()
-    except UnknownNameError as error:
+        return catalog.named(device.name), ()  # a name out of a file: never a path
+    except RooflabError as error:
         return None, (f"{error}; {give}",)
 
 
 def _alike(device: Device) -> str:
     """What machines of the catalogue have as many units as the device."""
-    from rooflab.machines import catalog
-
     if device.compute_units is None:
         return ""
     named = ((name, catalog.find(name)) for name in catalog.names())

@@ -25,13 +25,14 @@ class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where a number comes from.
 
     Attributes:
-        kind: "datasheet" (a vendor or a review states it), "measured" (on this machine, by rooflab),
-            "derived" (computed from stated numbers) or "assumed".
+        kind: "datasheet" (a vendor or a review states it), "measured" (on this machine, by rooflab), "reported"
+            (another tool measured it, and its output was read), "derived" (computed from stated numbers) or
+            "assumed".
         ref: an address, a document and page, the formula, or the measuring command.
         date: ISO date on which it was read or measured.
     """
 
-    kind: Literal["datasheet", "measured", "derived", "assumed"]
+    kind: Literal["datasheet", "measured", "reported", "derived", "assumed"]
     ref: str
     date: str | None = None
 

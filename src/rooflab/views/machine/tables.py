@@ -9,7 +9,7 @@ from rooflab.model.roofline import roofline as model
 from rooflab.types.machine import BLAS_VARIABLES, DISK, Level, Machine, Rate, Scope, is_storage
 from rooflab.views.common.table import UNKNOWN, Table, capacity, lasting, quantity, rate_text, without_empty
 
-_STORING = ("write", "copy", "triad")
+_STORING = ("write", "copy", "scale", "add", "triad", "dot")  # scale, add and dot: other tools
 
 
 def every(machine: Machine) -> tuple[Table, ...]:
@@ -66,7 +66,9 @@ def levels(machine: Machine) -> Table:
         "shared by",
         "theory, all",
     )
-    return without_empty("Memory", columns, rows, note=_memory_note(machine))
+    table = without_empty("Memory", columns, rows, note=_memory_note(machine))
+    # Names alone say nothing: what another tool streamed stands in the table of streams.
+    return table if len(table.columns) > 1 else table._replace(rows=())
 
 
 def stores(machine: Machine, scope: Scope) -> Table:

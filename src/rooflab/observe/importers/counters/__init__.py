@@ -10,4 +10,5 @@ FORMATS = (
     "points",
     "rocprof",
     "rocprofv3_counters",
+    "carm_applications",
 )

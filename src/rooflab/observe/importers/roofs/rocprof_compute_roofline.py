@@ -104,7 +104,7 @@ class _Device:
     def machine(self, file: str, note: str) -> Machine:
         """This device as a machine."""
         source = Source(
-            "measured", f"rocprof-compute's empirical roofline benchmark: {file}, device {self.number}"
+            "reported", f"rocprof-compute's empirical roofline benchmark: {file}, device {self.number}"
         )
         levels = tuple(
             Level(name=name, source=source, rates=(self._rate(f"{level}bw", "any", source),))
