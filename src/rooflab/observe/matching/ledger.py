@@ -8,8 +8,10 @@ from typing import NamedTuple
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from rooflab.observe.matching import kernel_names, match, onnx_calls, torch_calls
+from rooflab.observe.matching.calls import parents_of
 from rooflab.observe.matching.torch_arguments import Seen
 from rooflab.types.profile import KernelTime, Observation, ProfileRow
 from rooflab.types.trace import NONE, Trace
@@ -36,35 +38,7 @@ def ledger(trace: Trace, only: Collection[int] | None = None) -> Ledger:
         trace: with kernels.
         only: numbers of the kernels that are wanted; None for all.
     """
-    parents = match.parents_of(trace)
-    groups = match.by_operation(trace, parents)
-    if only is not None:
-        wanted = set(only)
-        kept = {call: [one for one in kernels if one in wanted] for call, kernels in groups.items()}
-        groups = {call: kernels for call, kernels in kept.items() if kernels}
-    alone = groups.pop(NONE, [])
-    same: dict[tuple[int, int, match.Place], list[int]] = defaultdict(list)
-    for call in groups:
-        place = match.place_of(trace, call, parents)
-        same[int(trace.calls.name[call]), int(trace.calls.signature[call]), place].append(call)
-    rows: list[tuple[ProfileRow, torch_calls.Resolved]] = []
-    for (name, signature, place), calls in same.items():
-        kernels = [kernel for call in calls for kernel in groups[call]]
-        size = match.item_bytes(trace, kernels)
-        if trace.framework == "onnx":
-            known = onnx_calls.resolve(trace.names[name], trace.signatures[signature])
-        else:
-            known = torch_calls.resolve(trace.names[name], trace.signatures[signature], size)
-        row = _row(trace, known, [groups[call] for call in calls])
-        rows.append(
-            (msgspec.structs.replace(row, module=place.module, label=place.label, phase=place.phase), known)
-        )
-    for kernels in _by_name(trace, alone).values():
-        own = trace.names[trace.kernels.name[kernels[0]]]
-        why = "no operation is recorded for it" if len(trace.calls) else "no operations are recorded"
-        named = kernel_names.known(own)
-        known = torch_calls.Resolved(own, None if named is None else named.kind, (), (), {}, why)
-        rows.append((_row(trace, known, [[kernel] for kernel in kernels]), known))
+    rows = [_resolved(trace, group) for group in _groups(trace, only)]
     rows.sort(key=lambda pair: -pair[0].time_s)
     graph = torch_calls.graph(known for _, known in rows)
     graph = msgspec.structs.replace(graph, framework=trace.framework or "torch")
@@ -78,42 +52,113 @@ def ledger(trace: Trace, only: Collection[int] | None = None) -> Ledger:
     )
 
 
-def _by_name(trace: Trace, kernels: list[int]) -> dict[int, list[int]]:
-    found: dict[int, list[int]] = defaultdict(list)
-    for kernel in kernels:
-        found[int(trace.kernels.name[kernel])].append(kernel)
-    return found
+class _Group(NamedTuple):
+    """Kernels of one row.
+
+    Attributes:
+        call: one of the calls that they are counted with; `NONE` where none is known.
+        place: of those calls.
+        single_s: the time of each execution.
+        kernels: that ran, by name.
+    """
+
+    call: int
+    place: match.Place
+    single_s: NDArray[np.float64]
+    kernels: tuple[KernelTime, ...]
+
+
+def _groups(trace: Trace, only: Collection[int] | None) -> list[_Group]:
+    """The kernels by name, arguments and place of their calls; those without a call by their own names."""
+    kernels, calls = trace.kernels, trace.calls
+    parents = parents_of(trace)
+    call = match.operations_of(trace, parents)
+    which = np.arange(len(kernels)) if only is None else np.array(sorted(only), np.int64)
+    call, name, duration_s = call[which], kernels.name[which], kernels.duration_s[which]
+    if not len(which):
+        return []
+    # An execution is a call, or a kernel without one.
+    execution = np.where(call == NONE, -2 - np.arange(len(call)), call)
+    distinct, first, of_kernel = np.unique(execution, return_index=True, return_inverse=True)
+    single_s = np.bincount(of_kernel, weights=duration_s).astype(np.float64)
+    caller = call[first]
+    places = match.Places(trace, parents)
+    known = caller != NONE
+    key = np.full((len(distinct), 3), NONE, np.int64)
+    key[:, 0] = name[first]
+    key[known, 0] = calls.name[caller[known]]
+    key[known, 1] = calls.signature[caller[known]]
+    key[known, 2] = [places.number(one) for one in caller[known].tolist()]
+    _, row, of_execution = np.unique(key, axis=0, return_index=True, return_inverse=True)
+    of_execution = of_execution.reshape(-1)
+    times = _by_name(trace, of_execution[of_kernel], name, duration_s)
+    order = np.argsort(of_execution, kind="stable")
+    parts = np.split(single_s[order], np.flatnonzero(np.diff(of_execution[order])) + 1)
+    # In the order of their first kernels, those without a call last.
+    begins = np.full(len(row), len(which))
+    np.minimum.at(begins, of_execution, first)
+    turn = np.lexsort((begins, caller[row] == NONE)).tolist()
+    groups = [
+        _Group(int(caller[at]), places.distinct[max(int(key[at, 2]), 0)], part, times[number])
+        for number, (at, part) in enumerate(zip(row.tolist(), parts, strict=True))
+    ]
+    return [groups[number] for number in turn]
+
+
+def _by_name(
+    trace: Trace, group: NDArray[np.int64], name: NDArray[np.int32], duration_s: NDArray[np.float64]
+) -> dict[int, tuple[KernelTime, ...]]:
+    """For each group of kernels how often and how long those of each name ran, most time first."""
+    pairs, of_kernel = np.unique(group * len(trace.names) + name, return_inverse=True)
+    runs, seconds = np.bincount(of_kernel), np.bincount(of_kernel, weights=duration_s)
+    found: dict[int, list[KernelTime]] = defaultdict(list)
+    for pair, count, time_s in zip(pairs.tolist(), runs.tolist(), seconds.tolist(), strict=True):
+        number, one = divmod(pair, len(trace.names))
+        found[number].append(KernelTime(name=trace.names[one], runs=count, time_s=time_s))
+    return {number: tuple(sorted(several, key=lambda one: -one.time_s)) for number, several in found.items()}
+
+
+def _resolved(trace: Trace, group: _Group) -> tuple[ProfileRow, torch_calls.Resolved]:
+    """The row of `group`, not yet counted, and what its operation is."""
+    if group.call == NONE:
+        own = group.kernels[0].name
+        why = "no operation is recorded for it" if len(trace.calls) else "no operations are recorded"
+        named = kernel_names.known(own)
+        known = torch_calls.Resolved(own, None if named is None else named.kind, (), (), {}, why)
+        return _row(known, group), known
+    name = trace.names[trace.calls.name[group.call]]
+    signature = trace.signatures[trace.calls.signature[group.call]]
+    if trace.framework == "onnx":
+        known = onnx_calls.resolve(name, signature)
+    else:
+        known = torch_calls.resolve(name, signature, match.item_bytes(one.name for one in group.kernels))
+    row = _row(known, group)
+    place = group.place
+    return msgspec.structs.replace(row, module=place.module, label=place.label, phase=place.phase), known
 
 
 def observed(trace: Trace, executions: list[list[int]]) -> Observation:
     """The measured time of an operation that ran the kernels of each of `executions`."""
-    durations = trace.kernels.duration_s
-    single = np.array([durations[kernels].sum() for kernels in executions])
-    by_name: dict[int, list[float]] = defaultdict(list)
-    for kernels in executions:
-        for kernel in kernels:
-            by_name[int(trace.kernels.name[kernel])].append(float(durations[kernel]))
-    times = [
-        KernelTime(name=trace.names[name], runs=len(several), time_s=sum(several))
-        for name, several in by_name.items()
-    ]
-    low_s, high_s = np.quantile(single, (0.1, 0.9))
-    return Observation(
-        time_s=float(single.sum()),
-        low_s=float(low_s),
-        high_s=float(high_s),
-        kernels=tuple(sorted(times, key=lambda one: -one.time_s)),
-    )
+    kernels = trace.kernels
+    single_s = np.array([kernels.duration_s[several].sum() for several in executions])
+    every = np.array([one for several in executions for one in several], np.int64)
+    times = _by_name(trace, np.zeros(len(every), np.int64), kernels.name[every], kernels.duration_s[every])
+    return _observation(single_s, times.get(0, ()))
 
 
-def _row(trace: Trace, known: torch_calls.Resolved, executions: list[list[int]]) -> ProfileRow:
+def _observation(single_s: NDArray[np.float64], kernels: tuple[KernelTime, ...]) -> Observation:
+    low_s, high_s = np.quantile(single_s, (0.1, 0.9))
+    return Observation(time_s=float(single_s.sum()), low_s=float(low_s), high_s=float(high_s), kernels=kernels)
+
+
+def _row(known: torch_calls.Resolved, group: _Group) -> ProfileRow:
     return ProfileRow(
         name=known.name,
         kind=known.kind,
         shapes=" · ".join("x".join(map(str, one.shape)) for one in known.inputs if one.shape),
         dtype=next((one.dtype for one in known.inputs if isinstance(one, Seen) and one.dtype), _named(known)),
-        executions=len(executions),
-        observation=observed(trace, executions),
+        executions=len(group.single_s),
+        observation=_observation(group.single_s, group.kernels),
     )
 
 

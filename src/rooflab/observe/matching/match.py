@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rooflab.observe.matching.calls import around, open_at
 from rooflab.observe.matching.torch_calls import entry
 from rooflab.observe.timeline.launched import launch_of
 from rooflab.observe.timeline.steps import STEP
@@ -32,26 +33,21 @@ def operations_of(trace: Trace, parents: NDArray[np.int64]) -> NDArray[np.int64]
         trace: with kernels and calls.
         parents: of the calls (see `parents_of`).
     """
-    innermost = innermost_of(trace)
-    counted: dict[int, bool] = {}
-    chosen = np.full(len(innermost), NONE, np.int64)
-    for kernel, call in enumerate(innermost.tolist()):
-        first = call
-        while call != NONE and not _counted(trace, call, counted):
-            call = int(parents[call])
-        chosen[kernel] = call if call != NONE else first
-    return chosen
+    innermost = innermost_of(trace, parents)
+    chosen = around(innermost, parents, counted(trace))
+    return np.where(chosen == NONE, innermost, chosen)
 
 
-def _counted(trace: Trace, call: int, known: dict[int, bool]) -> bool:
-    name = int(trace.calls.name[call])
-    if name not in known:
-        row = entry(trace.names[name])
-        known[name] = row is not None and row.kind not in _BY_PARTS
-    return known[name] and trace.calls.kind[call] == OPERATOR
+def counted(trace: Trace) -> NDArray[np.bool_]:
+    """For each call whether it is an operator that the vocabulary can count."""
+    calls = trace.calls
+    names = np.unique(calls.name).tolist()
+    rows = {name: entry(trace.names[name]) for name in names}
+    known = [name for name, row in rows.items() if row is not None and row.kind not in _BY_PARTS]
+    return (calls.kind == OPERATOR) & np.isin(calls.name, known)
 
 
-def innermost_of(trace: Trace) -> NDArray[np.int64]:
+def innermost_of(trace: Trace, parents: NDArray[np.int64]) -> NDArray[np.int64]:
     """The innermost operator open at each kernel's launch."""
     kernels, calls, launches = trace.kernels, trace.calls, trace.launches
     found = np.full(len(kernels), NONE, np.int64)
@@ -68,52 +64,16 @@ def innermost_of(trace: Trace) -> NDArray[np.int64]:
     hit = (known[at] == external) & (external != NONE)
     found[hit] = order[at[hit]]
     # Without a number: by time, on the launch's thread.
-    for kernel in np.flatnonzero(~hit & (launch != NONE)):
-        found[kernel] = _around(trace, int(launch[kernel]))
+    timed = np.flatnonzero(~hit & (launch != NONE))
+    made = launch[timed]
+    found[timed] = open_at(trace, launches.thread[made], launches.start_s[made], parents)
     return found
 
 
-def _around(trace: Trace, launch: int) -> int:
-    """The innermost operator on the launch's thread that was open when it was made."""
-    calls, launches = trace.calls, trace.launches
-    moment, thread = launches.start_s[launch], launches.thread[launch]
-    first, last = np.searchsorted(calls.thread, [thread, thread + 1])
-    at = first + int(np.searchsorted(calls.start_s[first:last], moment, side="right")) - 1
-    while at >= first:
-        if calls.kind[at] == OPERATOR and calls.start_s[at] + calls.duration_s[at] >= moment:
-            return at
-        at -= 1
-    return NONE
-
-
-def parents_of(trace: Trace) -> NDArray[np.int64]:
-    """For each call the call around it on the same thread; `NONE` for none."""
-    calls = trace.calls
-    parents = [NONE] * len(calls)
-    open_calls: list[int] = []
-    ends = (calls.start_s + calls.duration_s).tolist()
-    starts, threads = calls.start_s.tolist(), calls.thread.tolist()
-    thread = None
-    slack = 1e-9  # the profiler's clock ticks in nanoseconds
-    for number in range(len(parents)):
-        if threads[number] != thread:
-            thread, open_calls = threads[number], []
-        start, end = starts[number], ends[number]
-        while open_calls and (ends[open_calls[-1]] <= start or ends[open_calls[-1]] + slack < end):
-            open_calls.pop()
-        if open_calls:
-            parents[number] = open_calls[-1]
-        open_calls.append(number)
-    return np.array(parents, np.int64)
-
-
-def item_bytes(trace: Trace, kernels: list[int]) -> float | None:
-    """Bytes of an element, where one of `kernels` names them."""
-    for kernel in kernels:
-        found = _ITEM.search(trace.names[trace.kernels.name[kernel]])
-        if found:
-            return float(found.group(1))
-    return None
+def item_bytes(names: Iterable[str]) -> float | None:
+    """Bytes of an element, where one of `names`, of kernels, says so."""
+    found = next(filter(None, map(_ITEM.search, names)), None)
+    return float(found.group(1)) if found else None
 
 
 class Place(NamedTuple):
@@ -130,28 +90,53 @@ class Place(NamedTuple):
     phase: Phase
 
 
-def place_of(trace: Trace, call: int, parents: NDArray[np.int64]) -> Place:
-    """Where `call` was made, by the calls around it."""
-    modules: list[str] = []
-    label = ""
-    phase: Phase = "forward"
-    while call != NONE:
-        name, kind = trace.names[trace.calls.name[call]], trace.calls.kind[call]
+class Places:
+    """Where calls were made, by the calls around them; each call is looked at once.
+
+    Attributes:
+        distinct: the places, in the order in which they were met.
+    """
+
+    def __init__(self, trace: Trace, parents: NDArray[np.int64]) -> None:
+        self.distinct = [Place("", "", "forward")]
+        self._trace, self._parents = trace, parents
+        self._numbers = {self.distinct[0]: 0}
+        self._known = {NONE: 0}
+        self._within: dict[tuple[int, int, int], int] = {}
+
+    def number(self, call: int) -> int:
+        """The number in `distinct` of the place of `call`."""
+        known, parents = self._known, self._parents
+        chain = []
+        while call not in known:
+            chain.append(call)
+            call = int(parents[call])
+        place = known[call]
+        calls = self._trace.calls
+        for one in reversed(chain):
+            key = place, int(calls.name[one]), int(calls.kind[one])
+            inner = self._within.get(key)
+            if inner is None:
+                inner = self._within[key] = self._inside(*key)
+            place = known[one] = inner
+        return place
+
+    def _inside(self, place: int, name: int, kind: int) -> int:
+        """The number of the place within a call of `name` that was made at `place`."""
+        module, label, phase = self.distinct[place]
+        text = self._trace.names[name]
         if kind == MODULE:
-            modules.append(name.partition(": ")[2])
-        elif kind == ANNOTATION and not label and not STEP.fullmatch(name):
-            label = name
-        if name.startswith(_BACKWARD):
+            own = text.partition(": ")[2]
+            module = f"{module}.{own}" if module else own
+        elif kind == ANNOTATION and not STEP.fullmatch(text):
+            label = text
+        # The outermost says which part of training it is.
+        if phase == "forward" and text.startswith(_BACKWARD):
             phase = "backward"
-        elif name.startswith(_OPTIMIZER):
+        elif phase == "forward" and text.startswith(_OPTIMIZER):
             phase = "optimizer"
-        call = int(parents[call])
-    return Place(".".join(reversed(modules)), label, phase)
-
-
-def by_operation(trace: Trace, parents: NDArray[np.int64]) -> dict[int, list[int]]:
-    """Kernels by the call that they are counted with, calls by their first kernel; `NONE` for none."""
-    groups: dict[int, list[int]] = defaultdict(list)
-    for kernel, call in enumerate(operations_of(trace, parents).tolist()):
-        groups[call].append(kernel)
-    return dict(groups)
+        found = Place(module, label, phase)
+        if found not in self._numbers:
+            self._numbers[found] = len(self.distinct)
+            self.distinct.append(found)
+        return self._numbers[found]

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from rooflab.observe.matching import kernel_names, match
 from rooflab.observe.matching.alignment import align
+from rooflab.observe.matching.calls import parents_of
 from rooflab.observe.matching.torch_calls import entry
 from rooflab.observe.timeline import launch_of
 from rooflab.types.trace import NONE, OPERATOR, Trace
@@ -223,8 +224,8 @@ def _fused_score(op: _OpSort, sort: Sort, known: kernel_names.Known | None) -> f
 
 def _units(trace: Trace, names: set[str]) -> tuple[list[Unit], list[Sort]]:
     """The kernels by the operation that they ran for, in the order of their launches."""
-    parents = match.parents_of(trace)
-    innermost = match.innermost_of(trace)
+    parents = parents_of(trace)
+    innermost = match.innermost_of(trace, parents)
     counted = match.operations_of(trace, parents)
     levels = _Levels(trace, parents)
     units: list[Unit] = []
