@@ -27,7 +27,7 @@ def plain_text(content: bytes) -> str:
         return content.decode("latin-1")
 
 
-def tables(text: str, is_header: Callable[[list[str]], bool]) -> Iterator[Table]:
+def tables(text: str, is_header: Callable[[list[str]], bool], separator: str = ",") -> Iterator[Table]:
     """The tables in `text` whose header's cells `is_header` knows; a new header begins a new table.
 
     Lines with another number of cells than the header are dropped and counted; so is a quoted cell that never
@@ -36,7 +36,7 @@ def tables(text: str, is_header: Callable[[list[str]], bool]) -> Iterator[Table]
     header: list[str] | None = None
     rows: list[list[str]] = []
     dropped = 0
-    for cells in _records(text):
+    for cells in _records(text, separator):
         if is_header(cells):
             if header is not None:
                 yield Table(header, rows, dropped)
@@ -53,7 +53,7 @@ def tables(text: str, is_header: Callable[[list[str]], bool]) -> Iterator[Table]
         yield Table(header, rows, dropped)
 
 
-def _records(text: str) -> Iterator[list[str]]:
+def _records(text: str, separator: str) -> Iterator[list[str]]:
     """The lines of `text` as cells; a quoted cell may hold a line's end, but not a hundred of them."""
     lines = io.StringIO(text.replace("\0", ""))
     waiting = ""
@@ -64,9 +64,10 @@ def _records(text: str) -> Iterator[list[str]]:
             held += 1
             continue
         try:
-            yield next(csv.reader([waiting.rstrip("\r\n")]) if not held else csv.reader(io.StringIO(waiting)), [])
+            source = io.StringIO(waiting) if held else [waiting.rstrip("\r\n")]
+            yield next(csv.reader(source, delimiter=separator), [])
         except csv.Error:
             yield [waiting]
         waiting, held = "", 0
     if waiting:
-        yield waiting.split(",")
+        yield waiting.split(separator)

@@ -7,6 +7,7 @@ FORMATS = (
     "perf_stat",
     "intel_pcm",
     "tinygrad",
+    "intel_advisor",
     "points",
     "rocprof",
     "rocprofv3_counters",

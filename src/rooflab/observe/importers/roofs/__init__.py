@@ -12,4 +12,5 @@ FORMATS = (
     "nvbandwidth",
     "stream",
     "rocprof_compute_roofline",
+    "intel_advisor_roofs",
 )
