@@ -66,6 +66,6 @@ def _wholes(texts: Sequence[str]) -> NDArray[np.int64]:
 
 def _whole(text: str) -> int:
     if text.isdecimal() and text.isascii():
-        return int(text) if len(text) < 19 else NONE
+        return int(text) if len(text) < 20 and int(text) < 2**63 else NONE
     found = numeral(text)
     return NONE if found is None or found != int(found) or abs(found) > 2**53 else int(found)

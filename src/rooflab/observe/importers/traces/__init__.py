@@ -5,5 +5,6 @@ FORMATS = (
     "kineto",
     "sqlite_exports",
     "nsight_systems_reports",
+    "rocprofv3_csv",
     "onnxruntime",
 )
