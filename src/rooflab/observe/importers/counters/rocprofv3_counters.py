@@ -101,8 +101,10 @@ def _take(columns: TextColumns, dispatches: dict[Dispatch, dict[str, float]], dr
             dropped.again += 1
 
 
-def counters(source: str, dispatches: dict[Dispatch, dict[str, float]], dropped: Losses) -> Counters:
-    """The dispatches as rows, in the order in which they were launched."""
+def counters(
+    source: str, dispatches: dict[Dispatch, dict[str, float]], dropped: Losses, known: Sequence[Device] = ()
+) -> Counters:
+    """The dispatches as rows, in the order in which they were launched; `known` describes devices."""
     rows = tuple(
         amd_counters.counted(
             one.name,
@@ -120,11 +122,14 @@ def counters(source: str, dispatches: dict[Dispatch, dict[str, float]], dropped:
     if len(agents) > 1:
         notes.append(f"kernels of {len(agents)} devices are in it: {', '.join(agents[:8])}")
     return Counters(
-        source=source, rows=rows, device=_device(agents), dropped=dropped.dropped(), notes=tuple(notes)
+        source=source, rows=rows, device=_device(agents, known), dropped=dropped.dropped(), notes=tuple(notes)
     )
 
 
-def _device(agents: Sequence[str]) -> Device | None:
-    """The only device, by the number in "Agent 4"; it is not named."""
-    number = agents[0].rpartition(" ")[2] if len(agents) == 1 else ""
-    return Device(number=int(number), warp_size=64) if number.isdecimal() and len(number) < 10 else None
+def _device(agents: Sequence[str], known: Sequence[Device]) -> Device | None:
+    """The first device, by the number in "Agent 4"; None where there are several that differ."""
+    numbers = [int(text) for one in agents if (text := one.rpartition(" ")[2]).isdecimal() and len(text) < 10]
+    told = [one for one in known if one.number in numbers]
+    if told and len({one.name for one in told}) == 1:
+        return told[0]
+    return Device(number=numbers[0], warp_size=64) if len(numbers) == 1 == len(agents) else None

@@ -6,5 +6,6 @@ FORMATS = (
     "sqlite_exports",
     "nsight_systems_reports",
     "rocprofv3_csv",
+    "rocprofv3_json",
     "onnxruntime",
 )
