@@ -70,6 +70,7 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         grid, block: of a GPU's kernel.
         access: how it asked for memory and kept the device busy; None for what is no kernel of a GPU.
         metrics: everything that was read, in base units, by the tool's names.
+        module: path of the scopes that it ran in, where the tool records them.
     """
 
     name: str
@@ -84,6 +85,7 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     block: tuple[int, ...] | None = None
     access: Access | None = None
     metrics: dict[str, float] = {}
+    module: str = ""
 
     @property
     def total_flop(self) -> float | None:

@@ -24,7 +24,7 @@ def counted_rows(counters: Counters) -> tuple[ProfileRow, ...]:
     for one in counters.rows:
         if one.time_s is not None:
             alike = (one.grid, one.block) if one.grid is not None else (one.flop, one.traffic)
-            same[one.name, *alike].append(one)
+            same[one.name, one.module, *alike].append(one)
     return tuple(sorted((_row(several) for several in same.values()), key=lambda row: -row.time_s))
 
 
@@ -47,6 +47,7 @@ def _row(several: list[Counted]) -> ProfileRow:
             kernels=(KernelTime(name=first.name, runs=int(runs.sum()), time_s=total_s),),
         ),
         counted=first if len(several) == 1 else _mean(several),
+        module=first.module,
         why="counted by the hardware; the operation is not recorded",
     )
 

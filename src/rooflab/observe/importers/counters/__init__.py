@@ -8,6 +8,7 @@ FORMATS = (
     "intel_pcm",
     "tinygrad",
     "intel_advisor",
+    "proton",
     "points",
     "rocprof",
     "rocprofv3_counters",
