@@ -133,7 +133,7 @@ def _placed(rows: tuple[ProfileRow, ...], machine: Machine, device: Device | Non
     capability = None if device is None else device.capability
     return tuple(
         row
-        if row.counted is None
+        if row.counted is None or row.counted.device is not None
         else msgspec.structs.replace(row, placement=place(row.counted, machine, capability))
         for row in rows
     )

@@ -68,6 +68,7 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         thread_instructions: of threads, those that predication turned off left out.
         transactions: of memory levels, by level.
         grid, block: of a GPU's kernel.
+        device: that it ran on, where that is not the file's own ("GPU 0" beside a CPU): held against no machine.
         access: how it asked for memory and kept the device busy; None for what is no kernel of a GPU.
         metrics: everything that was read, in base units, by the tool's names.
         module: path of the scopes that it ran in, where the tool records them.
@@ -83,6 +84,7 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     transactions: dict[str, float] = {}
     grid: tuple[int, ...] | None = None
     block: tuple[int, ...] | None = None
+    device: str | None = None
     access: Access | None = None
     metrics: dict[str, float] = {}
     module: str = ""

@@ -116,3 +116,11 @@ def test_the_walls_of_a_strided_copy(real):
     assert placed.global_pattern == "between stride 1 and stride 8"
     assert 0.9 < placed.predication < 1
     assert placed.binds == "HBM"
+
+
+def test_without_bytes_a_little_arithmetic_binds_nothing():
+    """2 GFLOP of 33.5 TFLOP/s are 0.06 ms of a millisecond; 32 TFLOP a second fill it."""
+    some = place(Counted(name="k", time_s=1e-3, flop=(Flop("vector", "fp64", 2e9),)), H200)
+    assert (some.bound, some.binds) == (None, None)
+    much = place(Counted(name="k", time_s=1e-3, flop=(Flop("vector", "fp64", 32e9),)), H200)
+    assert much.bound == "compute-bound"

@@ -197,6 +197,8 @@ def _verdict(
         unknown = False
     if unknown or not (memory_s or compute_s) or not max((*memory_s.values(), *compute_s.values())) > 0:
         return None, None
+    if not memory_s and max(compute_s.values()) < _EXPLAINED * counted.time_s:
+        return None, None  # no byte was counted, and arithmetic does not fill the time: memory may
     engine = max(compute_s, key=compute_s.__getitem__, default="compute")
     return verdict(compute_s.get(engine, 0.0), engine, memory_s)
 

@@ -77,7 +77,12 @@ def test_regions_on_a_cpu_and_on_a_gpu():
     assert (cpu.name, cpu.time_s, cpu.total_flop) == ("saxpy_cpu", 0.090796, 200_000_111)
     assert cpu.total_flop / cpu.time_s == pytest.approx(2202.7354e6, rel=1e-5)
     assert (gpu.name, gpu.time_s, gpu.total_flop) == ("saxpy_gpu, GPU 0", 0.010824, 200_000_000)
-    assert any("does not name" in note for note in found.notes)
+    assert (cpu.device, gpu.device) == (None, "GPU 0")
+    assert any("held against no machine" in note for note in found.notes)
+    profile = read_profile(SHARED / "likwid_saxpy_cpu_and_gpu_ascii.out", machine="AMD EPYC 7763")
+    placed = {row.name: row.placement for row in profile.rows}
+    assert placed["saxpy_gpu, GPU 0"] is None
+    assert placed["saxpy_cpu"].bound is None  # no byte was counted: nothing says what limits it
 
 
 def test_weights_of_the_wrong_format_are_found(tmp_path):

@@ -86,10 +86,9 @@ def load(path: Path) -> Counters:
             f"{path}: no counts of likwid-perfctr, expected a table Event, Counter, HWThread 0 (-O or not); "
             f"{len(tables.groups)} groups and {tables.dropped} unusable lines were found"
         )
-    named = {row.name for row in rows}
     device = cpu_name(tables.cpu.get("name", ""))
-    if any(name.startswith("GPU ") or ", GPU " in name for name in named) and device:
-        notes.append("rows with GPU in their name ran on a GPU that the file does not name, not on its CPU")
+    if any(row.device is not None for row in rows):
+        notes.append("rows of GPUs are held against no machine: the file does not name theirs")
     return Counters(
         source=SOURCE,
         rows=tuple(rows),
@@ -122,9 +121,9 @@ def _rows(groups: list[Measured], cpu: str, notes: list[str]) -> Iterable[Counte
 def _row(groups: Sequence[Measured], cpu: str, notes: list[str]) -> Iterable[Counted]:
     first = groups[0]
     name = first.region if first.region is not None else f"run, {first.group}"
+    where = ", ".join(sorted({column for one in first.counters for column in one.values}))
     if first.on_gpu:
-        columns = {column for one in first.counters for column in one.values}
-        name = f"{name}, {', '.join(sorted(columns))}"
+        name = f"{name}, {where}"
     calls, seconds = 0, 0.0
     timed = True
     for one in groups:
@@ -146,7 +145,7 @@ def _row(groups: Sequence[Measured], cpu: str, notes: list[str]) -> Iterable[Cou
     metrics = _metrics(groups)
     if first.on_gpu:
         counted = ncu_metrics.counted(name, _as_ncu(events, time_s), None, None)
-        yield msgspec.structs.replace(counted, time_s=time_s, runs=calls, metrics=metrics)
+        yield msgspec.structs.replace(counted, time_s=time_s, runs=calls, metrics=metrics, device=where)
         return
     said = counts(events, cpu)
     notes += [f"{name}: {note}" if len(groups) > 1 or first.region else note for note in said.notes]
