@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from rooflab.types.report import Report
 
 if TYPE_CHECKING:
     from rooflab.observe.matching.programs import Fit, Fits
+    from rooflab.types.counted import Counted
     from rooflab.types.machine import Machine
     from rooflab.types.matched import Matching
     from rooflab.types.prediction import Prediction
@@ -29,6 +30,8 @@ Program = Report | tuple[Any, ...]
 
 _OPTIMIZER = re.compile(r"Optimizer\.step#(\w+)\.step")
 _COMPILED = re.compile(r"Torch-Compiled Region|CompiledFxGraph|^triton_(poi|per|red)_fused_|^## Call Compiled")
+_PRODUCTS = ("matmul", "conv", "attention", "linear")
+_ALIKE = (0.5, 2.0)  # counted over asked: padding of tiles adds, causal masks leave out
 _NOT_FOUND = "no kernel was found for it"
 _NOT_OURS = "not an operation of the program"
 
@@ -106,14 +109,16 @@ def _optimizer(trace: Trace) -> Any:
 
 
 def matched(
-    trace: Trace, report: Report, machine: Machine | None
+    trace: Trace, report: Report, machine: Machine | None, counted: Sequence[Counted] = ()
 ) -> tuple[tuple[ProfileRow, ...], Matching, tuple[str, ...]]:
     """The rows of the profile of `trace`, one for each operation of `report`; how much fits; what to know of it.
 
     The predictions of the rows are those of the report's rows, for as many runs of the program as the profile
-    holds: their sum is the report's own, times the runs. What belongs to no operation follows without one.
+    holds: their sum is the report's own, times the runs. What belongs to no operation follows without one. Where
+    the kernels were counted, `counted` says what of each.
     """
     from rooflab.observe.matching import programs
+    from rooflab.observe.matching.counted_rows import counted_rows
     from rooflab.observe.matching.ledger import ledger
     from rooflab.types.matched import Matching
 
@@ -121,9 +126,16 @@ def matched(
     if not takes_time:
         raise RooflabError(f"{report.name}: no operation of it takes time, expected the program that was profiled")
     fits = programs.fit(trace, report.graph, takes_time)
+    if counted:
+        fits = _plausible(fits, report, counted)
     pause_s = _pause_s(report, machine)
-    rows = _ours(trace, report, fits, pause_s)
-    others = [_unmatched(row) for row in ledger(trace, fits.rest).rows] if fits.rest else []
+    rows = _ours(trace, report, fits, pause_s, counted)
+    others: list[ProfileRow] = []
+    if fits.rest:
+        rest = (
+            counted_rows([counted[kernel] for kernel in fits.rest]) if counted else ledger(trace, fits.rest).rows
+        )
+        others = [_unmatched(row) for row in rest]
     each = [row.prediction.time_s for row in report.rows if row.prediction is not None]
     matching = Matching(
         program=report.name,
@@ -141,13 +153,34 @@ def matched(
     return tuple(ordered), matching, tuple(_warnings(matching))
 
 
+def _plausible(fits: Fits, report: Report, counted: Sequence[Counted]) -> Fits:
+    """`fits` without kernels that did another amount of arithmetic than their operation asks for."""
+    kept, rest = [], list(fits.rest)
+    for one in fits.fits:
+        cost = report.rows[one.op].cost
+        done = [counted[kernel].total_flop for kernel in one.kernels]
+        flop = None if None in done else sum(each for each in done if each is not None)
+        asked = 0.0 if cost is None else cost.total_flop
+        # Element-wise work is counted by instructions, and an exponential is many: products alone can be told so.
+        product = report.rows[one.op].op.kind in _PRODUCTS
+        if product and flop and asked and not _ALIKE[0] < flop / asked < _ALIKE[1]:
+            rest += one.kernels
+        else:
+            kept.append(one)
+    found = Counter(one.run for one in kept)
+    whole = [run for run in fits.runs if 2 * found[run] >= len(fits.takes_time)]
+    return fits._replace(fits=kept, rest=sorted(rest), runs=whole, partial=sorted(set(found) - set(whole)))
+
+
 def _pause_s(report: Report, machine: Machine | None) -> float:
     from rooflab.model.program.pauses import between_kernels_s
 
     return 0.0 if machine is None or report.setting is None else between_kernels_s(machine, report.setting)
 
 
-def _ours(trace: Trace, report: Report, fits: Fits, pause_s: float) -> list[ProfileRow]:
+def _ours(
+    trace: Trace, report: Report, fits: Fits, pause_s: float, counted: Sequence[Counted]
+) -> list[ProfileRow]:
     by_op: dict[int, list[Fit]] = defaultdict(list)
     for one in fits.fits:
         by_op[one.op].append(one)
@@ -156,7 +189,7 @@ def _ours(trace: Trace, report: Report, fits: Fits, pause_s: float) -> list[Prof
     for number in fits.takes_time:
         found = by_op.get(number, [])
         if found:
-            rows.append(_found(trace, report, number, found, pause_s))
+            rows.append(_found(trace, report, number, found, pause_s, counted))
         missing = len(whole) - sum(one.run in whole for one in found)
         if missing > 0:
             rows.append(_row(report, number, missing, pause_s, _NOTHING, unmatched=_NOT_FOUND))
@@ -166,10 +199,17 @@ def _ours(trace: Trace, report: Report, fits: Fits, pause_s: float) -> list[Prof
 _NOTHING = Observation(time_s=0.0, low_s=0.0, high_s=0.0, kernels=())
 
 
-def _found(trace: Trace, report: Report, number: int, found: list[Fit], pause_s: float) -> ProfileRow:
+def _found(
+    trace: Trace, report: Report, number: int, found: list[Fit], pause_s: float, counted: Sequence[Counted]
+) -> ProfileRow:
+    from rooflab.observe.matching.counted_kernels import together
     from rooflab.observe.matching.ledger import observed
 
-    return _row(report, number, len(found), pause_s, observed(trace, [one.kernels for one in found]))
+    row = _row(report, number, len(found), pause_s, observed(trace, [one.kernels for one in found]))
+    if not counted:
+        return row
+    # A row is all executions of its operation in one run; counters saw one of them.
+    return msgspec.structs.replace(row, counted=together([counted[kernel] for kernel in found[0].kernels]))
 
 
 def _row(

@@ -61,7 +61,7 @@ def profiled(found: Trace | Counters, name: str, machine: Machine | None, model:
     if isinstance(found, Trace):
         profile = _of_trace(found, name, machine, model)
     else:
-        profile = _of_counters(found, name, machine)
+        profile = _of_counters(found, name, machine, model)
     limits = limits_of(profile.rows, profile.timeline, profile.machine)
     most = largest(limits)
     return msgspec.structs.replace(
@@ -100,16 +100,25 @@ def _of_trace(trace: Trace, name: str, given: Machine | None, model: Program | N
     )
 
 
-def _of_counters(counters: Counters, name: str, given: Machine | None) -> Profile:
-    from rooflab.observe.matching.counted_rows import counted_rows
-
+def _of_counters(counters: Counters, name: str, given: Machine | None, model: Program | None) -> Profile:
     target, warnings = _machine(given, counters.device)
     notes = counters.notes
     if target is None and counters.machine is not None:
         # A card that the catalogue does not have: the file's own roofs.
         target, warnings = counters.machine, ()
         notes = (*notes, f"{target.name} is not in the catalogue: its roofs are those of its own counters")
-    rows = counted_rows(counters)
+    matching = None
+    if model is None:
+        from rooflab.observe.matching.counted_rows import counted_rows
+
+        rows = counted_rows(counters.rows)
+    else:
+        from rooflab.observe.matching.counted_kernels import as_trace
+        from rooflab.story.matched import matched, report_of
+
+        trace, counted = as_trace(counters)
+        rows, matching, more = matched(trace, report_of(model, trace, target), target, counted)
+        warnings += more
     if target is not None:
         rows = _placed(rows, target, counters.device)
     return Profile(
@@ -118,6 +127,7 @@ def _of_counters(counters: Counters, name: str, given: Machine | None) -> Profil
         rows=rows,
         device=counters.device,
         machine=target,
+        matching=matching,
         dropped=counters.dropped,
         warnings=warnings,
         notes=notes,

@@ -9,19 +9,19 @@ from statistics import fmean
 import msgspec
 import numpy as np
 
-from rooflab.types.counted import Access, Counted, Counters
+from rooflab.types.counted import Access, Counted
 from rooflab.types.profile import KernelTime, Observation, ProfileRow
 from rooflab.types.work import Flop, Traffic
 
 
-def counted_rows(counters: Counters) -> tuple[ProfileRow, ...]:
+def counted_rows(counted: Iterable[Counted]) -> tuple[ProfileRow, ...]:
     """A row for each kernel, region or run that was counted and timed, most time first.
 
     Kernels of one name with the same grid and block are one row, its counts their means; so is what has no grid
     and did the same work.
     """
     same: dict[tuple[object, ...], list[Counted]] = defaultdict(list)
-    for one in counters.rows:
+    for one in counted:
         if one.time_s is not None:
             alike = (one.grid, one.block) if one.grid is not None else (one.flop, one.traffic)
             same[one.name, one.module, *alike].append(one)

@@ -1,0 +1,109 @@
+"""Counted kernels as a trace, so that they are laid beside a program too; and several of them as one."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from rooflab.types.counted import Counted, Counters
+from rooflab.types.trace import KERNEL, NONE, Calls, Kernels, Launches, Trace
+from rooflab.types.work import Flop, Traffic
+
+
+def as_trace(counters: Counters) -> tuple[Trace, list[Counted]]:
+    """The timed kernels of `counters`, one after the other as the file has them; and what was counted of each.
+
+    Counters run kernels by themselves, so their starts say nothing: the order is kept, the pauses are none.
+    """
+    timed = [one for one in counters.rows if one.time_s is not None for _ in range(min(one.runs, 1))]
+    names: dict[str, int] = {}
+    numbers = [names.setdefault(one.name, len(names)) for one in timed]
+    duration_s = np.array([one.time_s for one in timed], float)
+    count = len(timed)
+    unknown = np.full(count, NONE, np.int64)
+    kernels = Kernels(
+        name=np.array(numbers, np.int32),
+        kind=np.full(count, KERNEL, np.int8),
+        start_s=np.concatenate(([0.0], np.cumsum(duration_s)[:-1])) if count else duration_s,
+        duration_s=duration_s,
+        device=np.zeros(count, np.int64),
+        stream=np.zeros(count, np.int64),
+        correlation=unknown,
+        external=unknown,
+        nbytes=np.full(count, np.nan),
+        shape=np.full(count, NONE, np.int32),
+    )
+    none, times = np.empty(0, np.int32), np.empty(0)
+    calls = Calls(
+        name=none,
+        kind=np.empty(0, np.int8),
+        start_s=times,
+        duration_s=times,
+        thread=none,
+        external=np.empty(0, np.int64),
+        sequence=np.empty(0, np.int64),
+        signature=none,
+    )
+    launches = Launches(
+        name=none,
+        start_s=times,
+        duration_s=times,
+        thread=none,
+        correlation=np.empty(0, np.int64),
+        external=np.empty(0, np.int64),
+    )
+    trace = Trace(source=counters.source, kernels=kernels, calls=calls, launches=launches, names=tuple(names))
+    return trace, timed
+
+
+def together(several: Sequence[Counted]) -> Counted:
+    """Kernels that ran for one operation as one: sums; accesses and metrics are those of the longest."""
+    if len(several) == 1:
+        return several[0]
+    longest = max(several, key=lambda one: one.time_s or 0.0)
+    return msgspec.structs.replace(
+        longest,
+        name=f"{longest.name} and {len(several) - 1} more",
+        time_s=sum(one.time_s or 0.0 for one in several),
+        flop=_flop([one.flop for one in several]),
+        traffic=_traffic([one.traffic for one in several]),
+        instructions=_sum([one.instructions for one in several]),
+        thread_instructions=_sum([one.thread_instructions for one in several]),
+        transactions=_transactions([one.transactions for one in several]),
+    )
+
+
+def _sum(values: Sequence[float | None]) -> float | None:
+    known = [one for one in values if one is not None]
+    return sum(known) if len(known) == len(values) else None
+
+
+def _flop(several: Sequence[tuple[Flop, ...] | None]) -> tuple[Flop, ...] | None:
+    counts: dict[Flop, float] = defaultdict(float)
+    for one in several:
+        if one is None:
+            return None
+        for each in one:
+            counts[msgspec.structs.replace(each, count=0.0)] += each.count
+    return tuple(msgspec.structs.replace(of, count=count) for of, count in counts.items())
+
+
+def _traffic(several: Sequence[tuple[Traffic, ...]]) -> tuple[Traffic, ...]:
+    by_level = [{each.level: each for each in one} for one in several]
+    return tuple(
+        msgspec.structs.replace(
+            each,
+            read_bytes=sum(one[each.level].read_bytes for one in by_level),
+            write_bytes=sum(one[each.level].write_bytes for one in by_level),
+        )
+        for each in several[0]
+        if all(each.level in one for one in by_level)
+    )
+
+
+def _transactions(several: Sequence[dict[str, float]]) -> dict[str, float]:
+    shared = set(several[0]).intersection(*several[1:])
+    return {name: sum(one[name] for one in several) for name in several[0] if name in shared}
