@@ -167,9 +167,16 @@ def _plausible(fits: Fits, report: Report, counted: Sequence[Counted]) -> Fits:
             rest += one.kernels
         else:
             kept.append(one)
+    # A run of which less than half is left was none.
     found = Counter(one.run for one in kept)
-    whole = [run for run in fits.runs if 2 * found[run] >= len(fits.takes_time)]
-    return fits._replace(fits=kept, rest=sorted(rest), runs=whole, partial=sorted(set(found) - set(whole)))
+    good = {run for run, count in found.items() if 2 * count >= len(fits.takes_time)}
+    rest += [kernel for one in kept if one.run not in good for kernel in one.kernels]
+    return fits._replace(
+        fits=[one for one in kept if one.run in good],
+        rest=sorted(rest),
+        runs=[run for run in fits.runs if run in good],
+        partial=[run for run in fits.partial if run in good],
+    )
 
 
 def _pause_s(report: Report, machine: Machine | None) -> float:

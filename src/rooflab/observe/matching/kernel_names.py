@@ -8,6 +8,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Literal, NamedTuple
 
+from rooflab.types.kernel_names import short_name
+
 _OPERATORS = re.compile(r"triton_[a-z]+_fused_(?P<names>\w+?)_?(?P<number>\d*)$")
 _SORTS = {"poi": "pointwise", "per": "reduction", "red": "reduction"}
 
@@ -47,6 +49,19 @@ def _table() -> tuple[tuple[re.Pattern[str], Known], ...]:
 def _formats() -> tuple[tuple[re.Pattern[str], str], ...]:
     rows = tomllib.loads((files("rooflab.observe.matching") / "kernel_names.toml").read_text(encoding="utf-8"))
     return tuple((re.compile(row["pattern"]), row["dtype"]) for row in rows["dtype"])
+
+
+_WRAPPED = re.compile(
+    r"cudafunctor_?|_?functor|_?(cuda|gpu)?_?kernel(_?(cuda|impl))*|ops$|^float16_|^bfloat16_|^direct_|_cuda$|impl$"
+)
+
+
+@cache
+def applied(name: str) -> str:
+    """The function that a kernel of PyTorch applies ("gelu", "add", "copy"); "" where its name has none."""
+    short = short_name(name, 200)
+    inside = short.partition("[")[2].rstrip("]").lower() if short.endswith("]") else ""
+    return "" if "cutlass" in inside else _WRAPPED.sub("", inside).strip("_")
 
 
 @cache

@@ -20,6 +20,7 @@ from rooflab.types.work import Graph, Op
 
 # How well an operation fits what ran: the more is known to agree, the more it is worth.
 _SAME, _SAME_NAME, _SAME_SHAPES, _SAME_KIND, _OTHER_SHAPES = 8.0, 6.0, 5.0, 4.0, 1.0
+_MOVES = ("layout", "copy", "create", "view")
 # A run of the program of which less was found is no run, but chance.
 _LEAST_SHARE = 0.1
 _WHOLE_SHARE = 0.5
@@ -144,7 +145,9 @@ def fit(trace: Trace, graph: Graph, takes_time: Sequence[int]) -> Fits:
     scores = np.array([[_score(one, other) for other in sorts] for one in wanted]).reshape(len(wanted), len(sorts))
     pairs = align(keys, [unit.key for unit in units], scores) if len(scores) else []
     found = Counter(pair.place // len(ops) for pair in pairs)
-    good = {run for run, count in found.items() if count >= max(1, _LEAST_SHARE * len(ops))}
+    # Kernels without operators are told by their kind alone: a few alike are chance.
+    least = _LEAST_SHARE if any(sort.levels for sort in sorts) else _WHOLE_SHARE
+    good = {run for run, count in found.items() if count >= max(1, least * len(ops))}
     fits, taken = [], set()
     for pair in pairs:
         run, at = divmod(pair.place, len(ops))
@@ -167,6 +170,7 @@ class _OpSort(NamedTuple):
     names: tuple[str, ...]
     kind: str | None
     shapes: Counter[tuple[int, ...]]
+    dtype: str
 
 
 def _op_sorts(graph: Graph, ops: Iterable[Op]) -> tuple[list[int], list[_OpSort]]:
@@ -179,9 +183,13 @@ def _op_sorts(graph: Graph, ops: Iterable[Op]) -> tuple[list[int], list[_OpSort]
         key = (op.name, op.kind, shapes)
         if key not in numbers:
             numbers[key] = len(sorts)
-            sorts.append(_OpSort(tuple(_names(op)), op.kind, Counter(_flat(shapes))))
+            sorts.append(_OpSort(tuple(_names(op)), op.kind, Counter(_flat(shapes)), _dtype(graph, op)))
         keys.append(numbers[key])
     return keys, sorts
+
+
+def _dtype(graph: Graph, op: Op) -> str:
+    return next((graph.tensors[one].dtype for one in op.inputs), "")
 
 
 def _score(op: _OpSort, sort: Sort) -> float:
@@ -207,7 +215,28 @@ def _score(op: _OpSort, sort: Sort) -> float:
         return _SAME_SHAPES if same and op.kind is not None and op.kind == sort.kind else 0.0
     if sort.levels and sort.kind is not None:
         return 0.0  # its name is known, and it is another one
-    return _SAME_KIND if known is not None and not known.operators and op.kind in known.fits else 0.0
+    if known is None or known.operators or op.kind not in known.fits or not _same_dtype(op, known.dtype):
+        return 0.0
+    return _applied_score(op, kernel_names.applied(sort.kernel))
+
+
+def _same_dtype(op: _OpSort, dtype: str) -> bool:
+    """Whether a kernel that computes in `dtype` may run for the operation; wherever one is not known, it may."""
+    # TF32 is a way to multiply fp32 operands.
+    return not dtype or not op.dtype or dtype == op.dtype or (dtype, op.dtype) == ("tf32", "fp32")
+
+
+def _applied_score(op: _OpSort, applied: str) -> float:
+    """How well a kernel of the operation's kind fits it, by the function that its name says it applies."""
+    if not applied:
+        return _SAME_KIND
+    for name in op.names:
+        if applied.startswith(name) or name.startswith(applied) or name in applied.split("_"):
+            return _SAME_NAME
+    if "copy" in applied or applied == "fill":
+        return _SAME_KIND if op.kind in _MOVES else 0.0
+    # It names another operator, or one that nobody knows.
+    return 0.0 if entry(f"aten::{applied}") is not None else _SAME_KIND / 2
 
 
 def _fused_score(op: _OpSort, sort: Sort, known: kernel_names.Known | None) -> float:
