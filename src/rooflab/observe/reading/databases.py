@@ -77,6 +77,12 @@ class Database:
             for place, name in enumerate(there)
         }
 
+    def rows(self, table: str, columns: Sequence[str]) -> list[dict[str, Any]]:
+        """The rows of a small table by the columns that are there."""
+        there = [one for one in columns if self.has(table, one)]
+        pieces = self.pieces(table, there) if there else ()
+        return [dict(zip(there, row, strict=True)) for piece in pieces for row in zip(*piece, strict=True)]
+
     def texts(self, table: str, key: str, value: str, wanted: NDArray[np.int64] | None = None) -> dict[int, str]:
         """The texts of the column `value` by the number in `key`; only those of `wanted` where it is given."""
         only = None if wanted is None else set(wanted.tolist())

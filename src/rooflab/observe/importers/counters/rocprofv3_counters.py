@@ -68,6 +68,7 @@ class Losses:
 
     def __init__(self) -> None:
         self.lines = self.again = 0
+        self.more: list[Dropped] = []
 
     def dropped(self) -> tuple[Dropped, ...]:
         """Each loss with its reason."""
@@ -75,7 +76,7 @@ class Losses:
             (self.lines, "lines that are no counter of a dispatch"),
             (self.again, "counters that were given again, with another value, for the same dispatch"),
         )
-        return tuple(Dropped(count, why) for count, why in found if count)
+        return (*(Dropped(count, why) for count, why in found if count), *self.more)
 
 
 def _take(columns: TextColumns, dispatches: dict[Dispatch, dict[str, float]], dropped: Losses) -> None:

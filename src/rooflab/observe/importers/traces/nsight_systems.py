@@ -273,16 +273,10 @@ def _shape(*numbers: int) -> Shape:
     )
 
 
-def _rows(file: Database, table: str, columns: tuple[str, ...]) -> list[dict[str, object]]:
-    there = [one for one in columns if file.has(table, one)]
-    pieces = file.pieces(table, there) if there else ()
-    return [dict(zip(there, row, strict=True)) for piece in pieces for row in zip(*piece, strict=True)]
-
-
 def _gpus(file: Database) -> dict[tuple[int, int], int]:
     """The GPU that each process calls a number."""
     found = {}
-    for row in _rows(file, "TARGET_INFO_CUDA_DEVICE", ("gpuId", "cudaId", "pid")):
+    for row in file.rows("TARGET_INFO_CUDA_DEVICE", ("gpuId", "cudaId", "pid")):
         gpu, device, pid = (whole(row.get(name)) for name in ("gpuId", "cudaId", "pid"))
         if gpu is not None and device is not None and pid is not None:
             found[pid & _24_BITS, device] = gpu
@@ -292,7 +286,7 @@ def _gpus(file: Database) -> dict[tuple[int, int], int]:
 def _devices(file: Database) -> tuple[Device, ...]:
     columns = ("id", "name", "totalMemory", "smCount", "computeMajor", "computeMinor", "threadsPerWarp")
     devices = []
-    for place, row in enumerate(_rows(file, "TARGET_INFO_GPU", columns)):
+    for place, row in enumerate(file.rows("TARGET_INFO_GPU", columns)):
         major, minor = whole(row.get("computeMajor")), whole(row.get("computeMinor"))
         given, memory, name = whole(row.get("id")), number(row.get("totalMemory")), row.get("name")
         devices.append(
@@ -310,7 +304,7 @@ def _devices(file: Database) -> tuple[Device, ...]:
 
 def _notes(file: Database, kernels: Kernels, launches: Launches) -> tuple[str, ...]:
     notes = []
-    settings = {row.get("name"): row.get("value") for row in _rows(file, "META_DATA_EXPORT", ("name", "value"))}
+    settings = {row.get("name"): row.get("value") for row in file.rows("META_DATA_EXPORT", ("name", "value"))}
     version = str(settings.get("EXPORT_SCHEMA_VERSION", ""))
     if version.partition(".")[0].isdigit() and int(version.partition(".")[0]) > _NEWEST_SCHEMA:
         notes.append(f"its schema {version} is newer than {_NEWEST_SCHEMA}.x: what is known of it was read")

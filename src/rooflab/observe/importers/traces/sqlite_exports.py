@@ -5,14 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from rooflab.errors import FileError
-from rooflab.observe.importers.traces import nsight_systems
+from rooflab.observe.importers.traces import nsight_systems, rocpd
 from rooflab.observe.reading.databases import MAGIC, database
+from rooflab.types.counted import Counters
 from rooflab.types.trace import Trace
 
 # Each has `SOURCE`, `knows` (its tables) and `read`. The first 64 KiB of a database need not name any table, so
 # that one format stands for all of them.
-_READERS = (nsight_systems,)
-SOURCE = ", ".join(f"{reader.SOURCE} (SQLite)" for reader in _READERS)
+_READERS = (nsight_systems, rocpd)
+SOURCE = " or ".join(reader.SOURCE for reader in _READERS) + " (SQLite)"
 
 
 def sniff(head: bytes) -> bool:
@@ -20,8 +21,8 @@ def sniff(head: bytes) -> bool:
     return head.startswith(MAGIC)
 
 
-def load(path: Path) -> Trace:
-    """The trace in the database at `path`.
+def load(path: Path) -> Trace | Counters:
+    """The trace, or the counters, in the database at `path`.
 
     Raises:
         FileError: no database, one of no known profiler, or one without activities that can be read.
