@@ -262,3 +262,16 @@ def test_a_file_without_counts_says_what_was_expected(tmp_path):
     with pytest.raises(FileError) as caught:
         likwid_perfctr.load(path)
     assert str(caught.value).startswith(f"{path}: no counts of likwid-perfctr, expected")
+
+
+def test_ranks_of_likwid_mpirun(tmp_path):
+    """Two ranks on two hosts, each entering the region five times; calls stand among the counts."""
+    path = tmp_path / "mpi.csv"
+    path.write_text(
+        "TABLE,Region k,Group 1 Raw,FLOPS_DP,3,\nEvent,Counter,node1:0:0,node2:1:0\nRegion calls,CTR,5,5\n"
+        "FP_ARITH_INST_RETIRED_SCALAR_DOUBLE,PMC1,100,50\nTABLE,Region k,Group 1 Metric,FLOPS_DP,1,,\n"
+        "Metric,node1:0:0,node2:1:0,\nRuntime (RDTSC) [s],1.5,2.0,\n",
+        encoding="utf-8",
+    )
+    (row,) = load(path).rows
+    assert (row.runs, row.time_s, row.total_flop) == (5, 0.4, 30)

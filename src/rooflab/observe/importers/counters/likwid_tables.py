@@ -11,11 +11,11 @@ from rooflab.observe.reading.numerals import numeral
 _BANNER = re.compile(r"(?:^|\+)\s*(?:Region (.+?), )?Group (\d+): (.+?)\s*$")
 _TABLE = re.compile(r"(?:Region (.+?),)?Group (\d+) (Raw|Metric)( STAT)?,([^,]*)")
 _ABOUT = re.compile(r"CPU (name|type|clock):[\t, ]\s*(.*?)[\s,]*$")
-_COLUMN = re.compile(r"(HWThread|Core|GPU) (\d+)")
+_COLUMN = re.compile(r"(?:HWThread|Core|GPU) \d+|[^\s,|]+:\d+:\d+")  # host:rank:thread of likwid-mpirun
 _HEADS = ("Region Info", "Event", "Metric")
 _MOST_CELLS = 100_000
 
-Values = dict[str, float | None]  # by column: "HWThread 3", "Core 3", "GPU 0"
+Values = dict[str, float | None]  # by column: "HWThread 3", "Core 3", "GPU 0", "host:0:3"
 
 
 class Counter(NamedTuple):
@@ -159,6 +159,8 @@ class _Reader:
             counter = cells[1] if len(cells) > 1 else ""
             if counter == "TSC":  # the run time, in place of the metrics that a group of one's own has none of
                 at.about[cells[0]] = values
+            elif counter == "CTR":  # of likwid-mpirun, which has no table of the region
+                at.about["call count"] = values
             else:
                 at.counters.append(Counter(cells[0], counter, values))
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -19,7 +20,8 @@ _NOISE = re.compile(r"\(\s*\+-\s*([\d.,]+)%\s*\)")
 _RUNNING = re.compile(r"\(([\d.,]+)%\)\s*$")
 _METRIC = re.compile(r"(-?[\d.,]+|nan|inf)\s*(.*\S)")
 _PAIR = re.compile(r'"([\w-]+)"\s*:\s*("(?:[^"\\]|\\.)*"|[-+\w.<>]+(?:,\d+)?)')
-_HEADER = re.compile(r"Performance counter stats for\s+(.*?)(?:\s+\((\d+) runs\))?\s*:\s*$")
+_HEADING = "Performance counter stats for"
+_HEADER = re.compile(rf"{_HEADING}\s+(.*?)(?:\s+\((\d+) runs\))?\s*:\s*$")
 _CLOCK = re.compile(
     r"\s*([\d.,]+)\s+(?:\+-\s+[\d.,]+\s+)?seconds (time elapsed|user|sys)\b", re.ASCII
 )  # "+- 0.0000677" with -r
@@ -68,7 +70,7 @@ class Lines(NamedTuple):
 
 def is_perf_stat(text: str) -> bool:
     """Whether `text`, the first of a file, is of `perf stat`."""
-    if "Performance counter stats for " in text or _INTERVALS.search(text):
+    if f"{_HEADING} " in text or _INTERVALS.search(text):
         return True
     if re.search(r'"counter-value"\s*:\s*"', text) and '"event-runtime"' in text:
         return True
@@ -88,7 +90,7 @@ def read(text: str) -> Lines:
         if not line.strip() or len(line) > _MOST_CHARACTERS:
             dropped += bool(line.strip())
             continue
-        header = _HEADER.search(line)
+        header = _HEADER.search(line) if _HEADING in line else None
         if header:
             runs.append(Run(header.group(1).strip("'"), int((header.group(2) or "1")[:9])))
             within = True
@@ -98,7 +100,7 @@ def read(text: str) -> Lines:
                 runs.append(Run(line.strip("# \t")))
             elif line.startswith("##"):
                 runs[-1].name = line.strip("# \t")
-        elif clock := _CLOCK.match(line):
+        elif "seconds" in line and (clock := _CLOCK.match(line)):
             seconds = numeral(clock.group(1), comma)
             if seconds is not None:
                 runs[-1].clocks[clock.group(2)] = seconds
@@ -128,7 +130,12 @@ def _reading(line: str, within: bool, comma: bool, separator: str | None) -> tup
 
 def _number(text: str) -> float | None:
     """A number that has one point or comma at most, before its fraction."""
-    return numeral(text.strip().replace(",", "."))
+    text = text.strip().replace(",", ".")
+    try:
+        found = float(text)
+    except ValueError:
+        return None
+    return found if math.isfinite(found) and "_" not in text else None
 
 
 def _share(text: str) -> float:

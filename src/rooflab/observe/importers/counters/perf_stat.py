@@ -232,22 +232,14 @@ def _some(names: list[str]) -> str:
 
 def _disagreements(run: Run, time_s: float | None, parts: int) -> Iterable[str]:
     """Bandwidths that perf prints and its own counts contradict."""
-    if time_s is None:
+    if time_s is None or parts > 1:
         return
     for one in events_of(run):
-        rate, row = _RATE.fullmatch(one.metric_unit), _BYTES.get(squashed(one.event))
-        printed = numeral(one.metric.replace(",", "."))
-        if (
-            rate is None
-            or row is None
-            or row.each is None
-            or one.value is None
-            or not printed
-            or one.unit
-            or one.scope
-        ):
+        rate = _RATE.fullmatch(one.metric_unit)
+        if rate is None or one.value is None or one.unit or one.scope:
             continue
-        if parts > 1:
+        row, printed = _BYTES.get(squashed(one.event)), numeral(one.metric.replace(",", "."))
+        if row is None or row.each is None or not printed:
             continue
         own = one.value * row.each / time_s / _RATES[rate.group(1)]
         if abs(own - printed) > _DIFFERS * max(own, printed):
