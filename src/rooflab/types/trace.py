@@ -38,6 +38,8 @@ class Signature(msgspec.Struct, frozen=True):
         strides: like `shapes`.
         values: text of what is no tensor, "" for a tensor.
         results, result_dtypes: shapes and number formats of what it gave, where recorded.
+        kind: what the compiler that made it calls its sort ("convolution fusion").
+        flop, nbytes: that the compiler states for one execution.
     """
 
     shapes: tuple[Any, ...] = ()
@@ -46,6 +48,9 @@ class Signature(msgspec.Struct, frozen=True):
     values: tuple[Any, ...] = ()
     results: tuple[Any, ...] = ()
     result_dtypes: tuple[str, ...] = ()
+    kind: str = ""
+    flop: float | None = None
+    nbytes: float | None = None
 
 
 class Kernels(msgspec.Struct, frozen=True, kw_only=True):

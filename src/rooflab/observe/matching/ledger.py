@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from rooflab.observe.matching import kernel_names, match, onnx_calls, torch_calls
+from rooflab.observe.matching import kernel_names, match, onnx_calls, torch_calls, xla_calls
 from rooflab.observe.matching.calls import parents_of
 from rooflab.observe.matching.torch_arguments import Seen
 from rooflab.types.profile import KernelTime, Observation, ProfileRow
@@ -130,11 +130,17 @@ def _resolved(trace: Trace, group: _Group) -> tuple[ProfileRow, torch_calls.Reso
     signature = trace.signatures[trace.calls.signature[group.call]]
     if trace.framework == "onnx":
         known = onnx_calls.resolve(name, signature)
+    elif trace.framework == "xla":
+        known = xla_calls.resolve(name, signature)
     else:
         known = torch_calls.resolve(name, signature, match.item_bytes(one.name for one in group.kernels))
     row = _row(known, group)
     place = group.place
-    return msgspec.structs.replace(row, module=place.module, label=place.label, phase=place.phase), known
+    row = msgspec.structs.replace(row, module=place.module, label=place.label, phase=place.phase)
+    if trace.framework == "xla":
+        stated = xla_calls.counted(name, signature, row.time_s, row.executions)
+        row = msgspec.structs.replace(row, counted=stated)
+    return row, known
 
 
 def observed(trace: Trace, executions: list[list[int]]) -> Observation:

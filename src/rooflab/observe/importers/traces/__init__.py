@@ -8,4 +8,6 @@ FORMATS = (
     "rocprofv3_csv",
     "rocprofv3_json",
     "onnxruntime",
+    "xla_trace",
+    "xla_xplane",
 )

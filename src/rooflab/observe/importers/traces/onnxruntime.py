@@ -12,6 +12,7 @@ import msgspec
 from rooflab.errors import FileError
 from rooflab.observe.reading.chrome_events import Events
 from rooflab.observe.reading.columns import whole
+from rooflab.observe.reading.nesting import holders
 from rooflab.observe.reading.opened import chunks
 from rooflab.observe.reading.recording import Recording, times_s
 from rooflab.types.trace import ANNOTATION, COPY, MODULE, NONE, Device, Dropped, Shape, Signature, Trace
@@ -125,7 +126,8 @@ class _Taken:
     def trace(self, events: Events) -> Trace:
         """All that was taken: nodes of the CPU are operators and activities at once."""
         recording = Recording()
-        holders = _holders(self.nodes)
+        # Conditions and loops: the nodes of their bodies are the activities.
+        outer = holders([(one.start_s, one.duration_s, one.thread) for one in self.nodes])
         unseen = 0
         threads: dict[tuple[str, str], int] = {}
         for number, node in enumerate(self.nodes):
@@ -135,8 +137,8 @@ class _Taken:
             recording.call(
                 node.op, node.start_s, node.duration_s, node.thread, external=number, signature=node.signature
             )
-            if number in holders:
-                continue  # the nodes of its body are the activities
+            if number in outer:
+                continue
             if _ON_HOST.search(node.provider) or not node.provider:
                 stream = threads.setdefault(node.thread, len(threads))
                 recording.kernel(
@@ -188,28 +190,6 @@ class _Taken:
 def _module(name: str) -> str:
     """The module path in a node's name as exporters write it: "/model/layers.0/q_proj/MatMul"."""
     return ".".join(part for part in name.split("/")[:-1] if part) if name.startswith("/") else ""
-
-
-def _holders(nodes: list[_Node]) -> set[int]:
-    """The numbers of nodes that others ran within, on the same thread: conditions, loops, functions."""
-    found: set[int] = set()
-    by_thread: dict[tuple[str, str], list[int]] = {}
-    for number, node in enumerate(nodes):
-        by_thread.setdefault(node.thread, []).append(number)
-    for numbers in by_thread.values():
-        numbers.sort(key=lambda number: (nodes[number].start_s, -nodes[number].duration_s))
-        around: list[int] = []
-        for number in numbers:
-            start_s, end_s = nodes[number].start_s, nodes[number].start_s + nodes[number].duration_s
-            while around and nodes[around[-1]].start_s + nodes[around[-1]].duration_s <= start_s:
-                around.pop()
-            # Microseconds are whole: a node of no length at another's edge is beside it.
-            if around and end_s > start_s:
-                outer = nodes[around[-1]]
-                if end_s <= outer.start_s + outer.duration_s and outer.duration_s > end_s - start_s:
-                    found.add(around[-1])
-            around.append(number)
-    return found
 
 
 def _signature(args: dict[str, Any]) -> Signature:
