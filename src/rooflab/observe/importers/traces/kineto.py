@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import math
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +24,7 @@ from rooflab.types.trace import (
     KERNEL,
     MEMSET,
     MODULE,
+    NONE,
     OPERATOR,
     Calls,
     Device,
@@ -52,22 +55,26 @@ _NANOSECONDS_FROM = 1e17
 
 _Number = int | float | str | None
 _NO_RAW = msgspec.Raw(b"")
+_SPLIT = b"\0"  # stands in no JSON text
 
 
 class _Args(msgspec.Struct, frozen=True, gc=False):
-    """What is used of an event's arguments; long ones stay text until they are asked for."""
+    """What is used of an event's arguments; long ones stay text until they are asked for.
 
-    external: Any = msgspec.field(name="External id", default=None)
-    older_external: Any = msgspec.field(name="external id", default=None)
-    correlation: Any = None
-    device: Any = None
-    stream: Any = None
-    nbytes: Any = msgspec.field(name="bytes", default=None)
+    What is not recorded has the value that columns have for it: lists of numbers alone become columns at once.
+    """
+
+    external: Any = msgspec.field(name="External id", default=NONE)
+    older_external: Any = msgspec.field(name="external id", default=NONE)
+    correlation: Any = NONE
+    device: Any = NONE
+    stream: Any = NONE
+    nbytes: Any = msgspec.field(name="bytes", default=math.nan)
     grid: msgspec.Raw = _NO_RAW
     block: msgspec.Raw = _NO_RAW
     registers: _Number = msgspec.field(name="registers per thread", default=None)
     shared: _Number = msgspec.field(name="shared memory", default=None)
-    sequence: Any = msgspec.field(name="Sequence number", default=None)
+    sequence: Any = msgspec.field(name="Sequence number", default=NONE)
     dims: msgspec.Raw = msgspec.field(name="Input Dims", default=_NO_RAW)
     types: msgspec.Raw = msgspec.field(name="Input type", default=_NO_RAW)
     strides: msgspec.Raw = msgspec.field(name="Input Strides", default=_NO_RAW)
@@ -156,12 +163,12 @@ class _Taken:
     def add(self, events: list[_Event]) -> None:
         """Keep what is wanted of `events`."""
         self.seen += len(events)
-        kinds: dict[str | None, list[_Event]] = {}
+        kinds: dict[str | None, list[_Event]] = defaultdict(list)
         for event in events:
             if event.ph == "X":
-                kinds.setdefault(event.cat, []).append(event)
+                kinds[event.cat].append(event)
             elif event.name == _MEMORY:
-                kinds.setdefault(_MEMORY, []).append(event)
+                kinds[_MEMORY].append(event)
         for category, several in kinds.items():
             if category in _KERNELS:
                 self._kernels(several, _KERNELS[category])
@@ -233,10 +240,7 @@ class _Taken:
                 _externals(args),
                 whole_numbers_of([one.sequence for one in args]),
                 np.array(
-                    [
-                        arguments[bytes(one.dims), bytes(one.types), bytes(one.strides), bytes(one.values)]
-                        for one in args
-                    ],
+                    [arguments[_SPLIT.join((one.dims, one.types, one.strides, one.values))] for one in args],
                     np.int32,
                 ),
             )
@@ -266,7 +270,7 @@ class _Taken:
         begin = min(begin, self.parts.first())
         begin = begin if np.isfinite(begin) else 0.0
         kernels, calls, launches = (_in_seconds(one, begin, unit_s) for one in (kernels, calls, launches))
-        signatures = tuple(_signature(*texts) for texts in self.arguments)
+        signatures = tuple(_signature(text) for text in self.arguments)
         distributed = events.others.get("distributedInfo")
         distributed = distributed if isinstance(distributed, dict) else {}
         return Trace(
@@ -323,7 +327,11 @@ def _ordered(columns: Any, keys: tuple[np.ndarray, ...]) -> Any:
 
 
 def _externals(args: list[_Args]) -> np.ndarray:
-    return whole_numbers_of([one.older_external if one.external is None else one.external for one in args])
+    externals = whole_numbers_of([one.external for one in args])
+    if (externals == NONE).any():
+        older = whole_numbers_of([one.older_external for one in args])
+        externals = np.where(externals == NONE, older, externals)
+    return externals
 
 
 _LIST = msgspec.json.Decoder(list)
@@ -342,10 +350,10 @@ def _sizes(text: bytes) -> tuple[int, ...] | None:
         return None
 
 
-def _signature(*texts: bytes) -> Signature:
-    """The arguments whose shapes, types, strides and values stand in `texts`; () for what cannot be read."""
+def _signature(joined: bytes) -> Signature:
+    """The arguments whose shapes, types, strides and values stand in `joined`; () for what cannot be read."""
     lists = []
-    for text in texts:
+    for text in joined.split(_SPLIT)[:4]:
         try:
             lists.append(_frozen(_LIST.decode(text)) if text else ())
         except (msgspec.DecodeError, UnicodeDecodeError):
