@@ -74,6 +74,7 @@ def profiled(found: Trace | Counters, name: str, machine: Machine | None, model:
 
 
 def _of_trace(trace: Trace, name: str, given: Machine | None, model: Program | None) -> Profile:
+    from rooflab.observe.matching.memory import memory_of
     from rooflab.observe.timeline import timeline
 
     times = timeline(trace)
@@ -91,6 +92,7 @@ def _of_trace(trace: Trace, name: str, given: Machine | None, model: Program | N
         source=trace.source,
         rows=rows,
         timeline=times,
+        memory=memory_of(trace),
         device=device,
         machine=target,
         matching=matching,

@@ -11,6 +11,7 @@ from rooflab.types.finding import Finding
 from rooflab.types.limit import Limit
 from rooflab.types.machine import Machine
 from rooflab.types.matched import Matching
+from rooflab.types.memory import MemoryUse
 from rooflab.types.placement import Placement
 from rooflab.types.prediction import Bound, Prediction
 from rooflab.types.result import Result, convert
@@ -172,6 +173,7 @@ class Profile(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         source: the format that it was read from.
         rows: operations, most measured time first.
         timeline: where the time went, busy and idle.
+        memory: of each device over time, where it was recorded.
         limits: the run's time by what limited it: overhead, then levels of memory, then engines, then unknown.
         bound, binds: the largest of these; None where most of the time is not explained.
         device: as the file describes it.
@@ -190,6 +192,7 @@ class Profile(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     source: str
     rows: tuple[ProfileRow, ...]
     timeline: Timeline = Timeline(devices=())
+    memory: tuple[MemoryUse, ...] = ()
     limits: tuple[Limit, ...] = ()
     bound: Bound | None = None
     binds: str | None = None

@@ -20,7 +20,10 @@ from rooflab.story.observed import read_profile
 
 _TESTS = Path(__file__).parents[2]
 SAMPLES = {
-    "kineto": [_TESTS / "samples" / "h200" / "trace_ops.json.gz"],
+    "kineto": [
+        _TESTS / "samples" / "h200" / "trace_ops.json.gz",
+        _TESTS / "samples" / "torch_cpu" / "trace_memory.json.gz",
+    ],
     "nsight_compute": sorted((_TESTS / "samples" / "h200").glob("ncu_*.csv")),
 } | {folder.name: sorted(folder.iterdir()) for folder in sorted((_TESTS / "samples" / "profiles").glob("*"))}
 EVERY = [pytest.param(name, path, id=f"{name}: {path.name}") for name, paths in SAMPLES.items() for path in paths]

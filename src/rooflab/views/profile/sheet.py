@@ -11,7 +11,7 @@ from rooflab.types.profile import Profile, ProfileRow
 from rooflab.types.timeline import DeviceTime
 from rooflab.views.common.sheet import Sheet
 from rooflab.views.common.table import UNKNOWN, Table, lasting, quantity
-from rooflab.views.profile import kernels, matching, times
+from rooflab.views.profile import kernels, matching, memory, times
 
 _SHOWN = 40  # rows; the files hold all
 # What a prediction calls launch is not the host's launching: the time in which a small kernel starts and drains.
@@ -49,7 +49,14 @@ def _tables(profile: Profile) -> tuple[Table, ...]:
     first = (_limits(profile), _idle(profile), _causes(profile), times.steps(profile.timeline))
     if counted:
         return (*first, *counted)
-    return (*first, _operations(profile), *matching.tables(profile), matching.kinds(profile), _kernels(profile))
+    return (
+        *first,
+        _operations(profile),
+        *matching.tables(profile),
+        matching.kinds(profile),
+        _kernels(profile),
+        *memory.tables(profile.memory),
+    )
 
 
 def _limits(profile: Profile) -> Table:
@@ -89,7 +96,7 @@ def _sentences(profile: Profile) -> list[str]:
         total = sum(one.seconds for one in profile.limits)
         lines.append(f"Limited by: {profile.bound}, {profile.binds} ({most / total:.0%} of the time).")
     lines += [_device(one, len(profile.timeline.devices) > 1) for one in profile.timeline.devices]
-    lines += times.sentences(profile.timeline)
+    lines += times.sentences(profile.timeline) + memory.sentences(profile.memory)
     if profile.coverage is not None:
         lines.append(f"Coverage: FLOP and bytes are known of {profile.coverage:.1%} of the measured time.")
     lines += matching.sentences(profile)

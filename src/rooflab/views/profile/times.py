@@ -5,9 +5,9 @@ from __future__ import annotations
 from rooflab import units
 from rooflab.types.timeline import DeviceTime, Timeline
 from rooflab.views.common.table import UNKNOWN, Table
+from rooflab.views.common.text_bars import bars
 
 _SHOWN = 12  # steps; the files hold all
-_BARS = "▁▂▃▄▅▆▇█"
 
 
 def sentences(times: Timeline) -> list[str]:
@@ -43,13 +43,9 @@ def _queue(one: DeviceTime, several: bool) -> str:
         return ""
     waiting = f"{one.queue.median:g} kernels waited in the queue when one more was launched (median)"
     most = max(one.queue.depths, default=0.0)
-    over = "" if most < 1 else f"; over time {_drawn(one.queue.depths, most)}, at most {one.queue.most}"
+    over = "" if most < 1 else f"; over time {bars(one.queue.depths)}, at most {one.queue.most}"
     name = f"Device {one.device}: " if several else ""
     return f"{name}{waiting}{over}."
-
-
-def _drawn(depths: tuple[float, ...], most: float) -> str:
-    return "".join(_BARS[min(int(depth / most * len(_BARS)), len(_BARS) - 1)] for depth in depths)
 
 
 def _named(one: DeviceTime, several: bool) -> str:
