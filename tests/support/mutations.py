@@ -350,16 +350,39 @@ def _saved(path: Path) -> None:
     rooflab.load(path).show()
 
 
+def profile_files() -> dict[str, bytes]:
+    """The samples of every format of profiles, unpacked; long ones from the beginning."""
+    samples = Path(__file__).parents[1] / "samples"
+    paths = [
+        *sorted((samples / "h200").glob("ncu_*")),
+        samples / "h200" / "trace_ops.json.gz",
+        *sorted((samples / "profiles").glob("*/*")),
+    ]
+    files = {}
+    for path in paths:
+        content = path.read_bytes()
+        whole = gzip.decompress(content) if content.startswith(b"\x1f\x8b") else content
+        # What is cut is no JSON that could be changed inside.
+        end = "" if len(whole) <= _PROFILE_BYTES else ".cut"
+        files[f"{path.parent.name}-{path.name}".removesuffix(".gz") + end] = whole[:_PROFILE_BYTES]
+    return files
+
+
+_PROFILE_BYTES = 200_000
+
+
 DOORS: dict[str, Callable[[Path], None]] = {
     "onnx": lambda path: rooflab.analyze(path).show(),  # the command says any error of a target in one line
     "machine": lambda path: _command("machine", str(path)),
     "json": _saved,
+    "profile": lambda path: _command("load", str(path)),
     "trace": lambda path: _command("simulate", str(path), "--level", "4KiB/4", "--level", "64KiB/8"),
 }
 WHOLE: dict[str, Callable[[], dict[str, bytes]]] = {
     "onnx": onnx_files,
     "machine": machine_files,
     "json": json_files,
+    "profile": profile_files,
     "trace": trace_files,
 }
 
