@@ -362,13 +362,21 @@ def profile_files() -> dict[str, bytes]:
     for path in paths:
         content = path.read_bytes()
         whole = gzip.decompress(content) if content.startswith(b"\x1f\x8b") else content
-        # What is cut is no JSON that could be changed inside.
-        end = "" if len(whole) <= _PROFILE_BYTES else ".cut"
+        # Only what is one whole value can be changed inside.
+        end = "" if _is_json(whole[:_PROFILE_BYTES]) else ".text"
         files[f"{path.parent.name}-{path.name}".removesuffix(".gz") + end] = whole[:_PROFILE_BYTES]
     return files
 
 
 _PROFILE_BYTES = 200_000
+
+
+def _is_json(content: bytes) -> bool:
+    try:
+        json.loads(content)
+    except ValueError:
+        return False
+    return True
 
 
 DOORS: dict[str, Callable[[Path], None]] = {
