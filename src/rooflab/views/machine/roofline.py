@@ -13,6 +13,7 @@ from rooflab.views.common import axes, labels
 from rooflab.views.common.axes import Plane
 from rooflab.views.common.theme import LIGHT, Theme, level_colours, text_width
 from rooflab.views.machine import tables
+from rooflab.views.machine.known_kernels import drawable
 
 if TYPE_CHECKING:
     import altair as alt
@@ -104,7 +105,7 @@ def layout(machine: Machine, scope: Scope = "all", width: int = 720, height: int
     space = _plane(machine, found, scope, width, height)
     flats = merge(found.peaks)
     markers = []
-    points = [point for point in machine.points if point.scope == scope]
+    points = drawable(machine, scope)
     for point in points:
         markers.append(labels.Box(*space.pixel(point.intensity, point.flop_per_s), 11, 11))
     wanted = [
@@ -170,7 +171,7 @@ def _plane(machine: Machine, roofs: model.Roofs, scope: Scope, width: int, heigh
     """Axes that hold every roof, ridge and point with room to write."""
     slow, *_, fast = sorted([roof.value for roof in roofs.bandwidths] * 2)
     top = max(roof.value for roof in roofs.peaks)
-    points = [point for point in machine.points if point.scope == scope]
+    points = drawable(machine, scope)
     intensities = [point.intensity for point in points]
     x0 = 2.0 ** math.floor(math.log2(min([1 / 4, roofs.peaks[0].value / fast / 4, *(i / 2 for i in intensities)])))
     x1 = 2.0 ** math.ceil(math.log2(max([16 * top / slow, *(i * 2 for i in intensities)])))
@@ -284,12 +285,11 @@ def _marks(machine: Machine, roofs: model.Roofs, scope: Scope, drawn: Layout, th
         .encode(tooltip=alt.Tooltip("ridge:N", title="ridge point"))
     ]
     dots = []
-    for point in machine.points:
-        if point.scope == scope:
-            under = model.place(point, machine)
-            share = "" if under is None else f", {under.share:.0%} of what {under.binds} allows"
-            text = f"{units.si(point.flop_per_s, 'FLOP/s')} at {point.intensity:.3g} FLOP/byte{share}"
-            dots.append({"x": point.intensity, "y": point.flop_per_s, "kernel": point.name, "attained": text})
+    for point in drawable(machine, scope):
+        under = model.place(point, machine)
+        share = "" if under is None else f", {under.share:.0%} of what {under.binds} allows"
+        text = f"{units.si(point.flop_per_s, 'FLOP/s')} at {point.intensity:.3g} FLOP/byte{share}"
+        dots.append({"x": point.intensity, "y": point.flop_per_s, "kernel": point.name, "attained": text})
     if dots:
         style: dict[str, Any] = {"size": 80, "filled": True, "fill": theme.point, "stroke": theme.background}
         mark = alt.Chart(alt.Data(values=dots)).mark_point(**style, strokeWidth=1.2, opacity=1)

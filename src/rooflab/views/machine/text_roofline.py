@@ -8,6 +8,7 @@ from collections.abc import Callable
 from rooflab import units
 from rooflab.model.roofline import roofline as model
 from rooflab.types.machine import Machine, Scope
+from rooflab.views.machine.known_kernels import drawable
 from rooflab.views.machine.roofline import merge
 
 ROWS = 15
@@ -30,7 +31,7 @@ def sketch(machine: Machine, width: int = 76, scope: Scope = "all", *, unicode: 
         return ""
     slow, fast = min(value for value, _ in left), max(value for value, _ in left)
     top = flats[-1].value
-    points = [point for point in machine.points if point.scope == scope]
+    points = drawable(machine, scope)
     x0 = min([1 / 16, flats[0].value / fast / 2, *(point.intensity / 2 for point in points)])
     x1 = max([4 * top / slow, *(point.intensity * 2 for point in points)])
     y0, y1 = min([slow * x0, *(point.flop_per_s / 1.2 for point in points)]), top * 1.15
