@@ -1,6 +1,6 @@
 """Many thousand damaged files at each door of rooflab: read, or refused in one line; never a traceback or a hang.
 
-Run: python benchmarks/mutations.py [--files 10000] [--only onnx machine json profile trace] [--first 0] [--keep FOLDER]
+Run: python benchmarks/mutations.py [--files 10000] [--only onnx machine json profile trace] [--first 0] [--keep D]
 
 Whole files (made here; tests/support/mutations.py) are damaged with a seed of their number, and given to rooflab
 as the command line gives them, in a process of its own with 2 GB more memory than it began with. A file that
