@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, TextIO
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from rooflab.views.common import page
 from rooflab.views.common.console import console, drawn_table
 from rooflab.views.common.files import Writer, writers
 from rooflab.views.common.table import Table
+
+if TYPE_CHECKING:
+    from rooflab.views.common.files import Chart
 
 
 class Sheet(NamedTuple):
@@ -52,11 +55,11 @@ def show(sheet: Sheet, file: TextIO | None = None) -> None:
         out.print(Text(f"- {line}", style="dim"))
 
 
-def html(sheet: Sheet) -> str:
-    """The page of `sheet`."""
+def html(sheet: Sheet, charts: Sequence[dict[str, object]] = ()) -> str:
+    """The page of `sheet`, with `charts` as `page.charts` makes them."""
     notes = Table("Conventions and assumptions", ("",), tuple((line,) for line in sheet.notes))
     facts = (*sheet.warnings, *sheet.sentences)
-    return page.render(sheet.name, sheet.what, facts=facts, tables=(*sheet.tables, notes))
+    return page.render(sheet.name, sheet.what, facts=facts, charts=charts, tables=(*sheet.tables, notes))
 
 
 class Room(NamedTuple):
@@ -67,8 +70,13 @@ class Room(NamedTuple):
     writers: dict[str, Writer]
 
 
-def room(sheet_of: Callable[[Any], Sheet], csv_text: Callable[[Any], str] | None = None) -> Room:
-    """What a room offers for results that `sheet_of` makes a sheet of, and `csv_text` lines of numbers."""
+def room(
+    sheet_of: Callable[[Any], Sheet],
+    csv_text: Callable[[Any], str] | None = None,
+    roofline: Callable[..., Chart] | None = None,
+) -> Room:
+    """What a room offers: `sheet_of` makes a sheet of a result, `csv_text` its numbers, `roofline` a picture."""
+    drawings = () if roofline is None else (page.Drawing("Roofline", roofline, (460, 330)),)
 
     def show_result(result: Any, file: TextIO | None = None) -> None:
         """Print `result`."""
@@ -76,9 +84,7 @@ def room(sheet_of: Callable[[Any], Sheet], csv_text: Callable[[Any], str] | None
 
     def page_of(result: Any) -> str:
         """The page of `result`."""
-        return html(sheet_of(result))
+        return html(sheet_of(result), page.charts(result, drawings))
 
-    known = writers(page_of)
-    if csv_text is not None:
-        known[".csv"] = lambda result: csv_text(result).encode()
+    known = writers(page_of, csv_text, roofline)
     return Room(show_result, page_of, known)
