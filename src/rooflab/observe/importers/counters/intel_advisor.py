@@ -332,7 +332,7 @@ def _machine(payload: dict[str, Any], path: Path) -> Machine | None:
         count = int(threads) if threads is not None and 1 <= threads < 2**31 else None
         roofs += list(_roofs(_items(group.get("roofs"))[:1000], count))
     cpu = cpu_name(_platform(payload, ("cpu name", "processor", "cpu model", "cpu")))
-    source = Source("measured", f"Intel Advisor's own benchmarks, in {path.name}")
+    source = Source("reported", f"Intel Advisor's own benchmarks, in {path.name}")
     return advisor_roofs.machine(roofs, cpu or f"the machine of {path.name}", source)
 
 

@@ -45,7 +45,7 @@ def load(path: Path) -> Machine:
         devices.add(match.group("device").strip())
         if match.group("device").strip().upper() == "CPU":
             roofs.append(Roof(match.group("name").strip(), value))
-    source = Source("measured", f"Intel Advisor's own benchmarks, in {path.name}")
+    source = Source("reported", f"Intel Advisor's own benchmarks, in {path.name}")
     found = advisor_roofs.machine(roofs, f"the machine of {path.name}", source)
     if found is None:
         raise FileError(
