@@ -10,7 +10,7 @@ import torch
 from rooflab.story.observed import read_profile
 from rooflab.types.profile import Profile
 
-KERNELS = Path(__file__).parents[1] / "samples" / "h200" / "ncu_raw_all.csv.gz"
+KERNELS = Path(__file__).parents[2] / "examples" / "h200-kernels.csv.gz"
 
 
 def ran(a, b, g, s, x, y):

@@ -14,7 +14,7 @@ from rooflab.types.kernel_names import short_name
 from rooflab.types.work import Flop, Traffic
 
 H200 = rooflab.machine("h200-sxm")
-SAMPLES = Path(__file__).parents[2] / "samples" / "h200"
+KERNELS = Path(__file__).parents[3] / "examples" / "h200-kernels.csv.gz"
 
 
 def test_each_level_and_engine_by_hand():
@@ -90,7 +90,7 @@ def test_naive_product_is_bound_by_load_store_units():
 
 @pytest.fixture(scope="module")
 def real():
-    counters = nsight_compute.load(SAMPLES / "ncu_raw_all.csv.gz")
+    counters = nsight_compute.load(KERNELS)
     return {short_name(one.name): place(one, H200, "9.0") for one in counters.rows}
 
 

@@ -18,6 +18,7 @@ from rooflab.types.profile import Profile
 from rooflab.types.trace import Device
 
 SAMPLES = Path(__file__).parents[3] / "samples" / "h200"
+KERNELS = Path(__file__).parents[4] / "examples" / "h200-kernels.csv.gz"
 SHARED = Path(__file__).parents[5] / "shared" / "samples"
 HEADER = (
     '"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size","Grid Size",'
@@ -166,7 +167,7 @@ def test_files_of_others(name, dram_bytes, time_s):
 
 def test_a_card_without_a_catalogue_entry_has_the_roofs_of_its_counters():
     """1504 B a clock x 3.201 GHz, 16896 fp32 FMA x 2 x 1.98 GHz, 540672 dense bf16 operations x 1.98 GHz."""
-    found = nsight_compute.load(SAMPLES / "ncu_raw_all.csv.gz").machine
+    found = nsight_compute.load(KERNELS).machine
     assert found is not None
     memory = found.level("memory").rate()
     assert memory is not None
@@ -198,7 +199,7 @@ def test_a_peak_that_may_be_sparse_is_left_out():
 
 
 def test_an_unknown_card_is_held_against_its_own_roofs(tmp_path):
-    whole = gzip.decompress((SAMPLES / "ncu_raw_all.csv.gz").read_bytes())
+    whole = gzip.decompress(KERNELS.read_bytes())
     path = tmp_path / "kernels.csv"
     path.write_bytes(whole.replace(b"NVIDIA H200", b"NVIDIA Q900"))
     profile = read_profile(path)
