@@ -88,7 +88,7 @@ def _groups(trace: Trace, only: Collection[int] | None) -> list[_Group]:
     key[:, 0] = name[first]
     key[known, 0] = calls.name[caller[known]]
     key[known, 1] = calls.signature[caller[known]]
-    key[known, 2] = [places.number(one) for one in caller[known].tolist()]
+    key[known, 2] = places.numbers(caller[known])
     _, row, of_execution = np.unique(key, axis=0, return_index=True, return_inverse=True)
     of_execution = of_execution.reshape(-1)
     times = _by_name(trace, of_execution[of_kernel], name, duration_s)

@@ -20,6 +20,8 @@ from rooflab.types.work import Phase
 _BY_PARTS = frozenset({"view", "opaque", "create"})
 _BACKWARD = "autograd::engine::evaluate_function"
 _OPTIMIZER = "Optimizer.step"
+_BLOCK = 2**16  # calls looked at together
+_KINDS = 4  # of calls, rounded up
 _ITEM = re.compile(r"OpaqueType<(\d+)")
 
 
@@ -91,7 +93,7 @@ class Place(NamedTuple):
 
 
 class Places:
-    """Where calls were made, by the calls around them; each call is looked at once.
+    """Where calls were made, by the calls around them.
 
     Attributes:
         distinct: the places, in the order in which they were met.
@@ -101,29 +103,35 @@ class Places:
         self.distinct = [Place("", "", "forward")]
         self._trace, self._parents = trace, parents
         self._numbers = {self.distinct[0]: 0}
-        self._known = {NONE: 0}
-        self._within: dict[tuple[int, int, int], int] = {}
+        self._within: dict[int, int] = {}
 
-    def number(self, call: int) -> int:
-        """The number in `distinct` of the place of `call`."""
-        known, parents = self._known, self._parents
-        chain = []
-        while call not in known:
-            chain.append(call)
-            call = int(parents[call])
-        place = known[call]
-        calls = self._trace.calls
-        for one in reversed(chain):
-            key = place, int(calls.name[one]), int(calls.kind[one])
-            inner = self._within.get(key)
-            if inner is None:
-                inner = self._within[key] = self._inside(*key)
-            place = known[one] = inner
+    def numbers(self, calls: NDArray[np.int64]) -> NDArray[np.int64]:
+        """For each of `calls` the number in `distinct` of its place; 0 for `NONE`."""
+        blocks = [self._block(calls[begin : begin + _BLOCK]) for begin in range(0, len(calls), _BLOCK)]
+        return np.concatenate([np.empty(0, np.int64), *blocks])
+
+    def _block(self, calls: NDArray[np.int64]) -> NDArray[np.int64]:
+        trace, levels = self._trace, []
+        while (calls != NONE).any():
+            levels.append(calls)
+            calls = np.where(calls == NONE, NONE, self._parents[calls])
+        place = np.zeros(len(calls), np.int64)
+        # From the outermost in: few calls of few names are made at few places.
+        for level in reversed(levels):
+            made = np.flatnonzero(level != NONE)
+            one = level[made]
+            keys = (place[made] * len(trace.names) + trace.calls.name[one]) * _KINDS + trace.calls.kind[one]
+            distinct, which = np.unique(keys, return_inverse=True)
+            place[made] = np.array([self._inside(key) for key in distinct.tolist()], np.int64)[which]
         return place
 
-    def _inside(self, place: int, name: int, kind: int) -> int:
-        """The number of the place within a call of `name` that was made at `place`."""
-        module, label, phase = self.distinct[place]
+    def _inside(self, key: int) -> int:
+        """The number of the place within a call of a name and a kind that was made at a place, all in `key`."""
+        if key in self._within:
+            return self._within[key]
+        outer, kind = divmod(key, _KINDS)
+        number, name = divmod(outer, len(self._trace.names))
+        module, label, phase = self.distinct[number]
         text = self._trace.names[name]
         if kind == MODULE:
             own = text.partition(": ")[2]
@@ -139,4 +147,5 @@ class Places:
         if found not in self._numbers:
             self._numbers[found] = len(self.distinct)
             self.distinct.append(found)
+        self._within[key] = self._numbers[found]
         return self._numbers[found]

@@ -80,9 +80,10 @@ def _by_operator(trace: Trace, which: NDArray[np.int64], parents: NDArray[np.int
     call = np.where(outer == NONE, innermost, outer)
     places = Places(trace, parents)
     sums: dict[tuple[str, str], list[float]] = {}
-    for one, nbytes in zip(call.tolist(), events.nbytes[which].tolist(), strict=True):
+    numbers = places.numbers(call).tolist()
+    for one, place, nbytes in zip(call.tolist(), numbers, events.nbytes[which].tolist(), strict=True):
         name = "" if one == NONE else trace.names[trace.calls.name[one]].replace("::", ".")
-        found = sums.setdefault((name, places.distinct[places.number(one)].phase), [0, 0.0])
+        found = sums.setdefault((name, places.distinct[place].phase), [0, 0.0])
         found[0] += 1
         found[1] += nbytes
     live = [

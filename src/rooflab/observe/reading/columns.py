@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -90,6 +90,36 @@ def whole(value: Any) -> int | None:
             return None
         value = int(found)
     return value if -(2**63) <= value < 2**63 else None
+
+
+def joined(
+    names: Sequence[str], pieces: list[tuple[NDArray[Any], ...]], dtypes: Mapping[str, type]
+) -> dict[str, NDArray[Any]]:
+    """The columns called `names` whose `pieces` follow each other; the list is emptied: memory holds each once.
+
+    Args:
+        names: of the columns, in the order that they have in each piece.
+        pieces: of all columns.
+        dtypes: of columns without any piece, where not int64.
+    """
+    if not pieces:
+        return {name: np.empty(0, dtypes.get(name, np.int64)) for name in names}
+    parts = [list(several) for several in zip(*pieces, strict=True)]
+    pieces.clear()
+    columns = {}
+    for name in names:
+        columns[name] = np.concatenate(parts[0])
+        del parts[0]
+    return columns
+
+
+def sort(columns: dict[str, NDArray[Any]], keys: Sequence[str]) -> None:
+    """Sort all of `columns` by those called `keys`, the first first; one after "-" from the most down."""
+    by = [-columns[name[1:]] if name[0] == "-" else columns[name] for name in reversed(keys)]
+    order = np.lexsort(by)
+    del by
+    for name in columns:
+        columns[name] = columns[name][order]
 
 
 class Table(dict[Any, int]):

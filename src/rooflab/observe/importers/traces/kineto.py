@@ -16,7 +16,16 @@ import numpy as np
 from rooflab.errors import FileError
 from rooflab.observe.importers.traces.kineto_parts import Parts
 from rooflab.observe.reading.chrome_events import Events, of_another
-from rooflab.observe.reading.columns import Clock, Table, number, numbers_of, whole, whole_numbers_of
+from rooflab.observe.reading.columns import (
+    Clock,
+    Table,
+    joined,
+    number,
+    numbers_of,
+    sort,
+    whole,
+    whole_numbers_of,
+)
 from rooflab.observe.reading.opened import chunks
 from rooflab.types.trace import (
     ANNOTATION,
@@ -52,6 +61,8 @@ _MEMORY = "[memory]"
 _LAUNCHES = ("cuda_runtime", "cuda_driver", "hip_runtime", "hip_driver", "xpu_runtime", "Runtime")
 # Microseconds since 1970 are 1.8e15 now, nanoseconds 1.8e18: what is beyond counts nanoseconds.
 _NANOSECONDS_FROM = 1e17
+
+_PIECE_BYTES = 2**20  # decoded at once: its events take several times that
 
 _Number = int | float | str | None
 _NO_RAW = msgspec.Raw(b"")
@@ -126,7 +137,7 @@ def load(path: Path) -> Trace:
     Raises:
         FileError: no trace of Chrome's form, or none of its events could be read.
     """
-    events = Events(chunks(path), _Event)
+    events = Events(chunks(path, chunk_bytes=_PIECE_BYTES), _Event)
     taken = _Taken()
     with _collecting_nothing():
         for several in events:
@@ -262,22 +273,29 @@ class _Taken:
 
     def trace(self, events: Events) -> Trace:
         """All that was taken, times in seconds after the first of them."""
-        kernels = _joined(Kernels, self._columns["kernels"])
-        calls = _joined(Calls, self._columns["calls"])
-        launches = _joined(Launches, self._columns["launches"])
+        kernels, calls, launches = (
+            joined(cls.__struct_fields__, self._columns[name], _EMPTY)
+            for cls, name in ((Kernels, "kernels"), (Calls, "calls"), (Launches, "launches"))
+        )
         unit_s = 1e-9 if self.clock.base > _NANOSECONDS_FROM else 1e-6
-        begin = min((float(one.start_s.min()) for one in (kernels, calls, launches) if len(one)), default=np.inf)
-        begin = min(begin, self.parts.first())
+        starts = [one["start_s"].min() for one in (kernels, calls, launches) if len(one["start_s"])]
+        begin = min(map(float, (*starts, self.parts.first())))
         begin = begin if np.isfinite(begin) else 0.0
-        kernels, calls, launches = (_in_seconds(one, begin, unit_s) for one in (kernels, calls, launches))
+        for columns in (kernels, calls, launches):
+            columns["start_s"] -= begin
+            columns["start_s"] *= unit_s
+            columns["duration_s"] *= unit_s
+        sort(kernels, ("start_s",))
+        sort(calls, ("thread", "start_s", "-duration_s"))
+        sort(launches, ("thread", "start_s"))
         signatures = tuple(_signature(text) for text in self.arguments)
         distributed = events.others.get("distributedInfo")
         distributed = distributed if isinstance(distributed, dict) else {}
         return Trace(
             source=SOURCE,
-            kernels=_ordered(kernels, (kernels.start_s,)),
-            calls=_ordered(calls, (-calls.duration_s, calls.start_s, calls.thread)),
-            launches=_ordered(launches, (launches.start_s, launches.thread)),
+            kernels=Kernels(**kernels),
+            calls=Calls(**calls),
+            launches=Launches(**launches),
             names=tuple(str(name or "") for name in self.names),
             shapes=tuple(map(_shape, self.shapes)),
             signatures=signatures,
@@ -289,7 +307,7 @@ class _Taken:
             rank=whole(distributed.get("rank")),
             ranks=whole(distributed.get("world_size")),
             dropped=self._dropped(events),
-            notes=_notes(calls, kernels, signatures),
+            notes=_notes(calls["kind"], len(kernels["kind"]), signatures),
         )
 
     def _dropped(self, events: Events) -> tuple[Dropped, ...]:
@@ -303,27 +321,7 @@ class _Taken:
         return tuple(dropped)
 
 
-def _joined(cls: type[Any], pieces: list[tuple[np.ndarray, ...]]) -> Any:
-    fields = cls.__struct_fields__
-    if not pieces:
-        return cls(**{name: np.empty(0, _EMPTY.get(name, np.int64)) for name in fields})
-    return cls(
-        **{name: np.concatenate(several) for name, several in zip(fields, zip(*pieces, strict=True), strict=True)}
-    )
-
-
 _EMPTY = {"start_s": np.float64, "duration_s": np.float64, "nbytes": np.float64}
-
-
-def _in_seconds(columns: Any, begin: float, unit_s: float) -> Any:
-    start_s, duration_s = (columns.start_s - begin) * unit_s, columns.duration_s * unit_s
-    return msgspec.structs.replace(columns, start_s=start_s, duration_s=duration_s)
-
-
-def _ordered(columns: Any, keys: tuple[np.ndarray, ...]) -> Any:
-    """The columns sorted by the last of `keys`, then the one before."""
-    order = np.lexsort(keys)
-    return type(columns)(**{name: getattr(columns, name)[order] for name in columns.__struct_fields__})
 
 
 def _externals(args: list[_Args]) -> np.ndarray:
@@ -385,10 +383,10 @@ def _devices(raw: Any) -> tuple[Device, ...]:
     return tuple(devices)
 
 
-def _notes(calls: Calls, kernels: Kernels, signatures: tuple[Signature, ...]) -> tuple[str, ...]:
+def _notes(kinds: np.ndarray, kernels: int, signatures: tuple[Signature, ...]) -> tuple[str, ...]:
     notes = []
-    if np.any(calls.kind == OPERATOR) and not any(one.shapes for one in signatures):
+    if np.any(kinds == OPERATOR) and not any(one.shapes for one in signatures):
         notes.append("shapes were not recorded: profile with record_shapes=True to have FLOP and bytes")
-    if not len(kernels):
+    if not kernels:
         notes.append("no kernel of a device is in it: the times are the host's")
     return tuple(notes)
