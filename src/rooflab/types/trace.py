@@ -40,6 +40,8 @@ class Signature(msgspec.Struct, frozen=True):
         results, result_dtypes: shapes and number formats of what it gave, where recorded.
         kind: what the compiler that made it calls its sort ("convolution fusion").
         flop, nbytes: that the compiler states for one execution.
+        attrs: of the operation, name and value ("k", the contracted size of a product).
+        members: the operations in it, where a compiler fused several into one kernel.
     """
 
     shapes: tuple[Any, ...] = ()
@@ -51,6 +53,8 @@ class Signature(msgspec.Struct, frozen=True):
     kind: str = ""
     flop: float | None = None
     nbytes: float | None = None
+    attrs: tuple[tuple[str, Any], ...] = ()
+    members: tuple[Signature, ...] = ()
 
 
 class Kernels(msgspec.Struct, frozen=True, kw_only=True):

@@ -85,7 +85,8 @@ def packed(data: bytes, value: Value) -> Iterator[int]:
         BrokenMessage: one of them does not end.
     """
     if not isinstance(value, tuple):
-        yield int(value)
+        if isinstance(value, int):
+            yield value
         return
     at, end = value
     while at < end:

@@ -124,3 +124,110 @@ def test_other_bytes(head):
 
 def test_the_sample_is_known():
     assert xla_xplane.sniff(SAMPLE.read_bytes()[:64])
+
+
+def test_operations_are_counted_from_the_compiled_program():
+    """relu(x·w) twice with 256x256, a convolution 3→8 of 32x32 by 3x3, sum, sort of 8192, softmax: all in fp32."""
+    trace = xla_xplane.load(SAMPLE)
+    rows = {row.name: row for row in ledger(trace).rows}
+    product = rows["ynn_fusion.4"]  # a fusion of a product alone
+    assert (product.kind, product.executions, product.flop) == ("matmul", 3, 3 * 2 * 256**3)
+    assert product.nbytes == 3 * 3 * 4 * 256**2
+    assert product.module == "f.layers"
+    assert rows["convolution"].flop == 3 * 2 * (32 * 32 * 8) * 27
+    relu = rows["broadcast_maximum_fusion.1"]
+    assert (relu.flop, relu.nbytes) == (3 * 256**2, 3 * 2 * 4 * 256**2)
+    # maximum of each row, subtraction, exponential: one operation an element each; in once, out once.
+    exponent = rows["ynn_fusion.1"]
+    assert (exponent.flop, exponent.nbytes) == (3 * 3 * 256**2, 3 * 2 * 4 * 256**2)
+    whole = rows["ynn_fusion.2"]  # the sum of all; the number that it begins with is read too
+    assert (whole.flop, whole.nbytes) == (3 * 256**2, 3 * 4 * (256**2 + 1 + 1))
+    # Four elements of 8192 are read, and written.
+    assert rows["wrapped_slice"].nbytes == 3 * 2 * 4 * 4
+    assert all(row.cost is not None for row in rows.values())
+
+
+def instruction(number, opcode, sizes, operands=(), called=(), element=11, more=b"", name=""):
+    shape = message((2, element), *((3, size) for size in sizes))
+    body = message((1, name or f"{opcode}.{number}"), (2, opcode), (3, shape), (35, number))
+    body += b"".join(field(36, one) for one in operands) + b"".join(field(38, one) for one in called)
+    return body + more
+
+
+def compiled(*computations):
+    """A program: (number of the computation, number of its result, its instructions) of each."""
+    parts = [
+        message((1, f"c{key}"), *((2, one) for one in ones), (5, key), (6, root))
+        for key, root, ones in computations
+    ]
+    return message((1, message((1, "jit_g"), *((3, part) for part in parts))))
+
+
+def profiled(folder, program, *names):
+    """A run of the instructions called `names`, a microsecond each."""
+    entry = message((1, 6), (2, message((1, 6), (2, "jit_g(6)"), (5, message((1, 1), (6, program))))))
+    held = field(1, field(2, "/host:metadata") + field(4, entry))
+    stats = {1: "hlo_op", 2: "hlo_module", 3: "program_id"}
+    known = [message((1, 1), (5, name)) for name in names]
+    events = [
+        event(1, 10**6 * place, 10**6, one, message((1, 2), (5, "jit_g")), message((1, 3), (3, 6)))
+        for place, one in enumerate(known)
+    ]
+    return read(folder, held + plane("/host:CPU", [line("worker", *events)], {1: "thunk"}, stats))
+
+
+def test_a_batched_product_of_bf16(tmp_path):
+    dims = field(30, message((1, 2), (2, 1), (3, 0), (4, 0)))
+    program = compiled(
+        (
+            1,
+            3,
+            [
+                instruction(1, "parameter", (8, 64, 32), element=16),
+                instruction(2, "parameter", (8, 32, 16), element=16),
+                instruction(3, "dot", (8, 64, 16), (1, 2), element=16, more=dims),
+            ],
+        )
+    )
+    (row,) = ledger(profiled(tmp_path, program, "dot.3")).rows
+    assert (row.flop, row.nbytes) == (2 * 8 * 64 * 16 * 32, 2 * 8 * (64 * 32 + 32 * 16 + 64 * 16))
+    assert row.cost is not None
+    assert [(one.engine, one.dtype) for one in row.cost.flop] == [("matrix", "bf16")]
+
+
+def test_an_update_in_place_writes_what_it_updates(tmp_path):
+    """One row of 1000 in a cache: 64 elements read, 64 written; the rest stays where it is."""
+    body = [
+        instruction(11, "parameter", (1000, 64), more=field(9, 0)),
+        instruction(12, "parameter", (1, 64), more=field(9, 1)),
+        instruction(13, "negate", (1, 64), (12,)),
+        instruction(14, "parameter", (), element=4, more=field(9, 2)),
+        instruction(15, "dynamic-update-slice", (1000, 64), (11, 13, 14)),
+    ]
+    entry = [
+        instruction(1, "parameter", (1000, 64)),
+        instruction(2, "parameter", (1, 64)),
+        instruction(3, "parameter", (), element=4),
+        instruction(4, "fusion", (1000, 64), (1, 2, 3), (2,), name="update"),
+    ]
+    (row,) = ledger(profiled(tmp_path, compiled((2, 15, body), (1, 4, entry)), "update")).rows
+    assert (row.flop, row.nbytes) == (64, 4 * (64 + 64) + 4)  # and the place, a number of 4 bytes
+
+
+def test_what_no_rule_counts_is_not_counted(tmp_path):
+    entry = [
+        instruction(1, "parameter", (8,)),
+        instruction(2, "custom-call", (8,), (1,)),
+        instruction(3, "fusion", (8,), (1,), (2,), name="fused"),
+    ]
+    body = [instruction(11, "parameter", (8,)), instruction(12, "custom-call", (8,), (11,))]
+    rows = ledger(profiled(tmp_path, compiled((2, 12, body), (1, 3, entry)), "custom-call.2", "fused")).rows
+    assert [row.cost for row in rows] == [None, None]
+    assert all("custom-call" in (row.why or "") for row in rows)
+
+
+def test_a_damaged_program_leaves_the_times(tmp_path):
+    trace = profiled(tmp_path, b"\x0a\xff\x01", "dot.3")
+    assert len(trace.kernels) == 1
+    assert trace.dropped
+    assert ledger(trace).rows[0].cost is None

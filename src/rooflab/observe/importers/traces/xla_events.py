@@ -180,8 +180,8 @@ class _Taken:
     def _signature(self, op: str, module: str, stats: Mapping[str, Any]) -> Signature:
         """What the file states of an operation: with each of its events, or in the compiled program."""
         flop, moved = _stated(stats, _FLOP), _stated(stats, _BYTES)
-        compiled = self._known.get((module, op))
-        if flop is None and moved is None and compiled is not None:
+        compiled = self._known.get((str(stats.get("program_id")), op)) or self._known.get((module, op))
+        if flop is None and moved is None and compiled is not None and compiled.kind:
             self.stated = True
             return compiled
         if flop is None and moved is None:

@@ -9,10 +9,11 @@ from typing import Any
 from rooflab.errors import FileError
 from rooflab.observe.importers.traces import xla_events
 from rooflab.observe.importers.traces.xla_events import Event, Line
+from rooflab.observe.reading import hlo
 from rooflab.observe.reading.columns import number, whole
 from rooflab.observe.reading.opened import content
 from rooflab.observe.reading.protobuf import BrokenMessage, Value, fields, signed, text, varint
-from rooflab.types.trace import Device, Dropped, Trace
+from rooflab.types.trace import Device, Dropped, Signature, Trace
 
 SOURCE = "XLA profiler (JAX, TensorFlow), xplane"
 
@@ -23,6 +24,7 @@ _LINE_NAME, _LINE_TIME_NS, _LINE_EVENTS, _LINE_SHOWN = 2, 3, 4, 11
 _EVENT_METADATA, _EVENT_OFFSET_PS, _EVENT_DURATION_PS, _EVENT_STATS = 1, 2, 3, 4
 _META_NAME, _META_SHOWN, _META_STATS = 2, 4, 5
 _STAT_DOUBLE, _STAT_UNSIGNED, _STAT_SIGNED, _STAT_TEXT, _STAT_BYTES, _STAT_REFERENCE = 2, 3, 4, 5, 6, 7
+_PROGRAMS = "/host:metadata"
 _FIRST_NAMES = (b"/host:", b"/device:", b"Task Environment")
 _NS, _PS = 1e-9, 1e-12
 _DAYS_S = 86_400.0 * 36_500  # a start beyond that is no time
@@ -61,6 +63,7 @@ def load(path: Path) -> Trace:
         SOURCE,
         space.lines,
         devices=space.devices,
+        known=space.programs,
         dropped=(
             Dropped(space.bad, "events without a name, a start or a duration that can be true"),
             Dropped(space.broken, "planes, lines or tables that are damaged: what comes after in them is lost"),
@@ -81,6 +84,7 @@ class _Space:
         self.data = data
         self.lines: list[Line] = []
         self.devices: list[Device] = []
+        self.programs: dict[tuple[str, str], Signature] = {}
         self.bad = self.broken = 0
 
     def read(self) -> None:
@@ -133,10 +137,35 @@ class _Space:
                         metadata[key] = where
                     else:
                         names[key] = self._name(where)
+        if name == _PROGRAMS:
+            self._programs(metadata)
+            return
         plane = _Plane(self, name, names, metadata)
         self.lines += [line for where in lines if (line := plane.line(where)).events]
         if xla_events.is_device(name):
             self.devices.append(_device(name, plane.stats(own)))
+
+    def _programs(self, metadata: Mapping[int, tuple[int, int]]) -> None:
+        """The compiled programs: each an HloProto among the statistics of a name, its number the program's."""
+        for number_, where in metadata.items():
+            for field, stat in self._fields(*where):
+                if field != _META_STATS or not isinstance(stat, tuple):
+                    continue
+                for kind, value in self._fields(*stat):
+                    if kind == _STAT_BYTES and isinstance(value, tuple):
+                        self._program(number_, value)
+
+    def _program(self, number_: int, where: tuple[int, int]) -> None:
+        try:
+            module, found = hlo.program(self.data[where[0] : where[1]])
+        except BrokenMessage:
+            self.broken += 1
+            return
+        for name, signature in found.items():
+            self.programs[str(number_), name] = signature
+            # By name only where one program has it: others of that name may be of other shapes.
+            key = module, name
+            self.programs[key] = Signature() if self.programs.get(key, signature) != signature else signature
 
     def _walk(self, begin: int, end: int) -> list[tuple[int, Value]]:
         """As `_fields`, but a field that is cut by the end is given as far as it goes."""
