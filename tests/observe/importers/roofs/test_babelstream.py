@@ -77,3 +77,16 @@ def test_triad_alone_is_in_gigabytes(tmp_path):
     # 100 × 24 × 2^25 bytes in 0.06 s
     assert machine.level("DRAM").rate("triad").value == pytest.approx(100 * 24 * 2**25 / 0.06, rel=1e-5)
     assert all(check.ok for check in machine.checks if check.name != "size against caches")
+
+
+def test_runs_of_several_sizes_are_held_against_their_own_arrays(tmp_path):
+    # 3 × 268.4 MB in 0.6 ms, then 3 × 2147.5 MB in 4.8 ms: 1342 GB/s both
+    runs = []
+    for elements, seconds in ((2**28, 0.0048), (2**25, 0.0006)):
+        rate = 3 * 8 * elements / seconds / 1e6
+        runs.append(_TEXT.format(size=elements * 8e-6, device="Example", rate=rate, seconds=seconds))
+    path = tmp_path / "sizes.txt"
+    path.write_text("".join(runs))
+    machine = babelstream.load(path)
+    assert machine.level("DRAM").rate("triad").value == pytest.approx(3 * 8 * 2**28 / 0.0048, rel=1e-6)
+    assert all(check.ok for check in machine.checks)

@@ -51,3 +51,21 @@ def test_no_row_is_one_sentence(tmp_path):
     path.write_text((SAMPLES / "cuda.txt").read_text().partition("Compute iters")[0])
     with pytest.raises(FileError, match=r"none.txt: mixbench's output has no rate"):
         mixbench.load(path)
+
+
+def test_the_table_of_versions_without_iterations(tmp_path):
+    path = tmp_path / "old.txt"
+    path.write_text(
+        "mixbench\nDevice:              Example\nMemory bandwidth:    1024.00 GB/sec\nBuffer size: 256MB\n"
+        "------- CSV data -------\n"
+        "Single Precision ops,,,,              Double precision ops,,,,              Integer operations,,,\n"
+        "Flops/byte, ex.time,  GFLOPS, GB/sec, Flops/byte, ex.time,  GFLOPS, GB/sec, Iops/byte, ex.time, GIOPS, GB/s"
+        "\n"
+        "     2.000,   60.00,  560.00, 280.00,      1.000,  142.00,  241.00, 241.00, 2.000, 65.00, 526.00, 263.00\n"
+        "       inf,   30.00, 2259.00,   0.00,        inf,  229.00,  299.00,   0.00,   inf, 42.00, 1631.00, 0.00\n"
+    )
+    assert mixbench.sniff(path.read_bytes())
+    machine = mixbench.load(path)
+    assert (machine.peak("fp32").value, machine.peak("fp64").value) == (2259e9, 299e9)
+    assert machine.level("DRAM").rate("read", basis="attained").value == 280e9
+    assert len(machine.points) == 2

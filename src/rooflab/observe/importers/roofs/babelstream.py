@@ -96,9 +96,8 @@ def load(path: Path) -> Machine:
                 dropped += not _keep(best, cells[0].lower(), _of_csv(cells, columns, unit))
         elif unit is not None and (row := _ROW.match(line)):
             value = attained.positive(row[2], unit)
-            found = (
-                None if value is None else _Row(value, attained.positive(row[3]), attained.positive(row[5]), None)
-            )
+            least_s, average_s = attained.positive(row[3]), attained.positive(row[5])
+            found = None if value is None else _Row(value, least_s, average_s, facts.array_bytes)
             dropped += not _keep(best, row[1].lower(), found)
     if not best:
         raise attained.nothing(
@@ -138,7 +137,7 @@ def _alone(line: str, facts: _Facts) -> _Row | None:
     if value is None:
         return None
     each_s = facts.runtime_s / facts.times if facts.runtime_s and facts.times else None
-    return _Row(value, each_s, None, None)
+    return _Row(value, each_s, None, facts.array_bytes)
 
 
 def _of_csv(cells: list[str], columns: list[str], unit: float) -> _Row | None:
@@ -162,7 +161,7 @@ def _machine(path: Path, facts: _Facts, best: dict[str, _Row], dropped: int) -> 
     checks: list[Check | None] = []
     for kernel, row in best.items():
         what = _KERNELS[kernel]
-        array_bytes = row.array_bytes or facts.array_bytes
+        array_bytes = row.array_bytes
         where = attained.place(None if array_bytes is None else 3 * array_bytes, known)
         spread = _spread(row)
         rate = attained.byte_rate(what, row.value, origin, spread=spread)

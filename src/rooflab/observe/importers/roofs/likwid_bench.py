@@ -18,6 +18,7 @@ _NAMES = {
     "Test": "test",
     "Time": "time_s",
     "Size (Byte)": "size_bytes",
+    "Size": "size_bytes",  # of version 4
     "Size per thread": "thread_bytes",
     "Number of Flops": "flop",
     "MFlops/s": "mflops",

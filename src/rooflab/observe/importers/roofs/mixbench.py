@@ -13,7 +13,8 @@ from rooflab.units import si
 SOURCE = "mixbench"
 
 _MARK = re.compile(r"-{5,} CSV data -{5,}")
-_GROUPS = re.compile(r"^\s*Experiment ID,", re.IGNORECASE)
+# Versions before 2017 have no column of iterations.
+_GROUPS = re.compile(r"^\s*(Experiment ID,|Single Precision ops,)", re.IGNORECASE)
 _DTYPES = {"single": "fp32", "double": "fp64", "half": "fp16", "integer": "int32"}
 _DEVICE = re.compile(r"^\s*Device:\s+(.+?)\s*$")
 _THEORY_BYTES = re.compile(r"^\s*Memory bandwidth:\s+(\S+) GB/sec")
@@ -51,7 +52,7 @@ def sniff(head: bytes) -> bool:
     """Whether `head`, the first of a file, is of mixbench: the mark above its table and the table's header."""
     text = head.decode("latin-1")
     found = _MARK.search(text)
-    return found is not None and "Experiment ID," in text[found.end() :][:200]
+    return found is not None and "Single Precision ops,,,," in text[found.end() :][:300]
 
 
 def load(path: Path) -> Machine:
@@ -62,13 +63,15 @@ def load(path: Path) -> Machine:
     """
     facts, rows, dropped = _Facts(), list[_Row](), 0
     groups: list[str] = []
+    numbered = True
     for line in attained.lines_of(path):
         if _GROUPS.match(line):
-            groups = [word for cell in line.split(",")[1:] if (word := _dtype(cell))]
+            groups = [word for cell in line.split(",") if (word := _dtype(cell))]
+            numbered = line.lstrip().lower().startswith("experiment id")
         elif not groups:
             _take_fact(line, facts)
-        elif re.match(r"\s*\d+\s*,", line):
-            found = _rows(line, groups)
+        elif re.match(r"\s*[\d.inf]+\s*,", line):
+            found = _rows(line, groups, numbered)
             rows += found
             dropped += not found
     usable = [row for row in rows if row.op_per_s or row.bytes_per_s]
@@ -81,9 +84,11 @@ def _dtype(cell: str) -> str | None:
     return _DTYPES.get(cell.strip().partition(" ")[0].lower())
 
 
-def _rows(line: str, groups: list[str]) -> list[_Row]:
+def _rows(line: str, groups: list[str], numbered: bool) -> list[_Row]:
     """The kernels of one line, four cells for each number format; none where cells are lost."""
     cells = [cell.strip() for cell in line.split(",")]
+    if not numbered:
+        cells.insert(0, "")
     if len(cells) != 1 + 4 * len(groups):
         return []
     found = []
@@ -210,7 +215,7 @@ def _points(rows: list[_Row], level: str, origin: Source, threads: int | None) -
     """The kernels that move bytes and compute in floating point."""
     return [
         Point(
-            name=f"{row.dtype}, {row.iterations} iterations",
+            name=f"{row.dtype}, {row.iterations} iterations" if row.iterations else f"{row.dtype} kernel",
             flop=row.op_per_s * row.time_s,
             bytes=row.bytes_per_s * row.time_s,
             time_s=row.time_s,

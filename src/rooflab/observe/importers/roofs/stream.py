@@ -57,7 +57,7 @@ def load(path: Path) -> Machine:
         name = found[1].lower()
         if name not in best or value > best[name].value:
             average_s, least_s = (attained.positive(numeral(found[at], comma)) for at in (3, 4))
-            best[name] = _Row(value, average_s, least_s, facts.copy())
+            best[name] = _Row(value, average_s, least_s, _step(found[4]), facts.copy())
     if not best:
         raise attained.nothing(
             path, SOURCE, "no row with a number", "lines such as 'Triad: 23314.0 0.28 0.27 0.29'"
@@ -71,6 +71,7 @@ class _Row(NamedTuple):
     value: float
     average_s: float | None
     least_s: float | None
+    step_s: float
     facts: dict[str, float]
 
     @property
@@ -84,6 +85,12 @@ class _Row(NamedTuple):
         if self.average_s is None or self.least_s is None or self.average_s < self.least_s:
             return None
         return 1 - self.least_s / self.average_s
+
+
+def _step(text: str) -> float:
+    """The last decimal of a time as printed: six decimals, of older versions four."""
+    _, _, decimals = text.replace(",", ".").partition(".")
+    return 10.0 ** -min(len(decimals), 12)
 
 
 def _take_fact(line: str, facts: dict[str, float]) -> None:
@@ -130,14 +137,14 @@ def _machine(path: Path, best: dict[str, _Row], dropped: int) -> Machine:
 
 
 def _rate_check(name: str, row: _Row, array_bytes: float) -> Check:
-    """Whether the rate is the arrays' bytes over the least time, as far as six decimals of it tell."""
+    """Whether the rate is the arrays' bytes over the least time, as far as its decimals tell."""
     least_s = row.least_s or 1.0
     expected = attained.ELEMENTS[name] * array_bytes / least_s
     sentence = (
         f"{name} {si(row.value, 'B/s')} beside {si(expected, 'B/s')}, which is {attained.ELEMENTS[name]} arrays "
         f"of {array_bytes:,.0f} bytes in {si(least_s, 's')}"
     )
-    return attained.agree(f"{name} against its time", row.value, expected, sentence, 0.002 + 1e-6 / least_s)
+    return attained.agree(f"{name} against its time", row.value, expected, sentence, 0.002 + row.step_s / least_s)
 
 
 def _allocated(best: dict[str, _Row]) -> str:
