@@ -275,3 +275,29 @@ def test_ranks_of_likwid_mpirun(tmp_path):
     )
     (row,) = load(path).rows
     assert (row.runs, row.time_s, row.total_flop) == (5, 0.4, 30)
+
+
+def test_a_short_region_has_its_time_from_its_metrics(tmp_path):
+    """12.34567 µs are 0.000012 s in the table of the region, and 1.234567e-05 among the metrics."""
+    text = (
+        "TABLE,Region {0},Group 1 Raw,FLOPS_DP,1,\nRegion Info,HWThread 0\nRDTSC Runtime [s],{1}\ncall count,1\n"
+        "Event,Counter,HWThread 0\nFP_ARITH_INST_RETIRED_SCALAR_DOUBLE,PMC1,5\n"
+        "TABLE,Region {0},Group 1 Metric,FLOPS_DP,1\nMetric,HWThread 0\nRuntime (RDTSC) [s],{2}\n"
+    )
+    path = tmp_path / "short.csv"
+    path.write_text(
+        text.format("a", "0.000012", "1.234567e-05") + text.format("b", "0.000060", "0.0001"), encoding="utf-8"
+    )
+    found = load(path)
+    assert [row.time_s for row in found.rows] == [1.234567e-05, 0.00006]
+    (note,) = [note for note in found.notes if "rates are known" in note]
+    assert note.startswith("b: ")
+
+
+def test_what_holds_of_many_regions_is_said_once(tmp_path):
+    text = "TABLE,Region {},Group 1 Raw,MEM,1\nEvent,Counter,HWThread 0\nCAS_COUNT_RD,MBOX0C0,7\n"
+    path = tmp_path / "many.csv"
+    path.write_text("".join(text.format(f"r{number}") for number in range(50)), encoding="utf-8")
+    found = load(path)
+    assert len(found.rows) == 50
+    assert found.notes == ("no run time in the file", "bytes of DRAM are unknown: its writes were not counted")

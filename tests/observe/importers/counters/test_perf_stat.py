@@ -254,3 +254,8 @@ def test_lines_that_others_quoted():
     cas = rows["json-ok-metric-only-object"]
     assert cas.at("DRAM").read_bytes / cas.time_s == pytest.approx(71.36e6, rel=1e-4)
     assert rows["json-broken-missing-brace"].at("DRAM").read_bytes == 1_374_098 * 64
+
+
+def test_shares_of_slots_are_kept(tmp_path):
+    found = counters(tmp_path, *plain("  1,000      slots        #     25.5 %  tma_backend_bound"))
+    assert found.rows[0].metrics["tma_backend_bound"] == pytest.approx(0.255)

@@ -26,6 +26,11 @@ _CALLS = "call count"
 _HEAD_BYTES = 60_000
 _TOLERANCE = 0.01  # of printed metrics, which are rounded
 _COARSE = 0.005  # of a run time, half its last digit
+_HALF_DIGIT_S = 0.5e-6  # of a region's time
+_EXPONENT_S = 0.5e-4  # below it metrics are printed with an exponent and seven digits
+_MOST_NAMES = 4  # of rows in a note
+
+Notes = list[tuple[str, str]]  # of which row ("" for the file), and what
 
 # Units of printed metrics: the base unit, its factor, and how the columns of threads go together.
 _UNITS = {
@@ -79,7 +84,7 @@ def load(path: Path) -> Counters:
     """
     tables = likwid_tables.read(plain_text(content(path)))
     cpu = " ".join(tables.cpu.get(key, "") for key in ("name", "type")).strip()
-    notes: list[str] = []
+    notes: Notes = []
     rows = [row for groups in _by_region(tables.groups) for row in _rows(groups, cpu, notes)]
     if not rows:
         raise FileError(
@@ -88,13 +93,13 @@ def load(path: Path) -> Counters:
         )
     device = cpu_name(tables.cpu.get("name", ""))
     if any(row.device is not None for row in rows):
-        notes.append("rows of GPUs are held against no machine: the file does not name theirs")
+        notes.append(("", "rows of GPUs are held against no machine: the file does not name theirs"))
     return Counters(
         source=SOURCE,
         rows=tuple(rows),
         device=Device(number=0, name=device) if device else None,
         dropped=(Dropped(tables.dropped, "lines of tables without a number"),) if tables.dropped else (),
-        notes=tuple(dict.fromkeys(notes)),
+        notes=_together(notes, len(rows)),
     )
 
 
@@ -109,7 +114,7 @@ def _by_region(groups: Iterable[Measured]) -> Iterable[list[Measured]]:
     return found.values()
 
 
-def _rows(groups: list[Measured], cpu: str, notes: list[str]) -> Iterable[Counted]:
+def _rows(groups: list[Measured], cpu: str, notes: Notes) -> Iterable[Counted]:
     if groups[0].region is not None and len({one.number for one in groups}) < len(groups):
         # A group stands there twice, in two runs of the program: they are not added.
         for one in groups:
@@ -118,7 +123,7 @@ def _rows(groups: list[Measured], cpu: str, notes: list[str]) -> Iterable[Counte
     yield from _row(groups, cpu, notes)
 
 
-def _row(groups: Sequence[Measured], cpu: str, notes: list[str]) -> Iterable[Counted]:
+def _row(groups: Sequence[Measured], cpu: str, notes: Notes) -> Iterable[Counted]:
     first = groups[0]
     name = first.region if first.region is not None else f"run, {first.group}"
     where = ", ".join(sorted({column for one in first.counters for column in one.values}))
@@ -133,24 +138,24 @@ def _row(groups: Sequence[Measured], cpu: str, notes: list[str]) -> Iterable[Cou
         seconds += time_s or 0.0
         _warn_of_time(name, one, time_s, notes)
     if not calls:
-        notes.append(f"{name}: called 0 times, left out")
+        notes.append((name, "called 0 times, left out"))
         return
     if len(groups) > 1:
         which = ", ".join(one.group for one in groups)
-        notes.append(f"{name}: {which} were counted in different calls; the row is the mean of a call")
+        notes.append((name, f"{which} were counted in different calls; the row is the mean of a call"))
     events = list(_events_of_a_call(groups, name, notes))
     time_s = seconds / calls if timed and seconds else None
     if time_s is None:
-        notes.append(f"{name}: no run time in the file")
+        notes.append((name, "no run time in the file"))
     metrics = _metrics(groups)
     if first.on_gpu:
         counted = ncu_metrics.counted(name, _as_ncu(events, time_s), None, None)
         yield msgspec.structs.replace(counted, time_s=time_s, runs=calls, metrics=metrics, device=where)
         return
     said = counts(events, cpu)
-    notes += [f"{name}: {note}" if len(groups) > 1 or first.region else note for note in said.notes]
+    notes += [(name, note) for note in said.notes]
     for one in groups:
-        notes += _disagreements(name, one, cpu)
+        notes += [(name, note) for note in _disagreements(one, cpu)]
     yield Counted(
         name=name,
         time_s=time_s,
@@ -171,10 +176,18 @@ def _calls(one: Measured) -> int:
 
 def _times(one: Measured) -> dict[str, float | None]:
     """Seconds by column, the best that the file has."""
+    printed = one.metrics.get(_WHOLE_RUNTIME, {})
     for label in (_RUNTIME, _WHOLE_RUNTIME):
         if label in one.about:
-            return one.about[label]
-    return one.metrics.get(_WHOLE_RUNTIME, {})
+            return {column: _finer(value, printed.get(column)) for column, value in one.about[label].items()}
+    return printed
+
+
+def _finer(seconds: float | None, printed: float | None) -> float | None:
+    """A region's time, which has six decimals; that of its metrics where it is so short that they have more."""
+    if seconds is None or not printed or printed >= _EXPONENT_S or abs(seconds - printed) > _HALF_DIGIT_S:
+        return seconds
+    return printed
 
 
 def _time_s(one: Measured) -> float | None:
@@ -182,14 +195,34 @@ def _time_s(one: Measured) -> float | None:
     return max((value for value in _times(one).values() if value and value > 0), default=None)
 
 
-def _warn_of_time(name: str, one: Measured, time_s: float | None, notes: list[str]) -> None:
-    if time_s and one.decimals is not None and _RUNTIME not in one.about and _WHOLE_RUNTIME not in one.about:
+def _warn_of_time(name: str, one: Measured, time_s: float | None, notes: Notes) -> None:
+    if not time_s:
+        return
+    if _RUNTIME in one.about:
+        half = _HALF_DIGIT_S if time_s >= _EXPONENT_S else 0.0
+    elif _WHOLE_RUNTIME in one.about or one.decimals is None:
+        return
+    else:
         half = 0.5 * 10.0**-one.decimals
-        if half / time_s > _COARSE:
-            notes.append(
-                f"{name}: its run time is printed as {time_s:g} s, so that rates are known within "
-                f"{half / time_s:.0%} only; -O and regions have more digits"
-            )
+    if half / time_s > _COARSE:
+        known = f"{half / time_s:.0%}"
+        notes.append((name, f"its run time is printed as {time_s:g} s: rates are known within {known} only"))
+
+
+def _together(notes: Iterable[tuple[str, str]], rows: int) -> tuple[str, ...]:
+    """What is to be said, once, before it of which rows where it is not of all."""
+    names: dict[str, dict[str, None]] = {}
+    for name, text in notes:
+        names.setdefault(text, {}).setdefault(name)
+    said: list[str] = []
+    for text, several in names.items():
+        if "" in several or len(several) >= rows > 1:
+            said.append(text)
+        elif len(several) > _MOST_NAMES:
+            said.append(f"{len(several)} of {rows} rows: {text}")
+        else:
+            said.append(f"{', '.join(several)}: {text}")
+    return tuple(said)
 
 
 def _total(counter: Counter) -> float | None:
@@ -198,7 +231,7 @@ def _total(counter: Counter) -> float | None:
     return sum(known) if known else None
 
 
-def _events_of_a_call(groups: Sequence[Measured], name: str, notes: list[str]) -> Iterable[Event]:
+def _events_of_a_call(groups: Sequence[Measured], name: str, notes: Notes) -> Iterable[Event]:
     """Each event once, all counters and threads added, as the mean of a call of the groups that counted it."""
     totals: dict[tuple[str, bool], tuple[str, str, float, int]] = {}
     for one in groups:
@@ -207,11 +240,11 @@ def _events_of_a_call(groups: Sequence[Measured], name: str, notes: list[str]) -
             total = _total(counter)
             if total is None:
                 notes.append(
-                    f"{name}: {counter.event} on {counter.counter} was not counted, its total leaves it out"
+                    (name, f"{counter.event} on {counter.counter} was not counted, its total leaves it out")
                 )
                 continue
             if any(value is not None and clean_count(value) is None for value in counter.values.values()):
-                notes.append(f"{name}: {counter.event} ran backwards on some threads, which are left out")
+                notes.append((name, f"{counter.event} ran backwards on some threads, which are left out"))
             key = squashed(counter.event), counter.counter.upper().startswith("HBM")
             label, place, before = own.get(key, (counter.event, counter.counter, 0.0))
             own[key] = label, place, before + total
@@ -255,7 +288,7 @@ def _metrics(groups: Iterable[Measured]) -> dict[str, float]:
     return found
 
 
-def _disagreements(name: str, one: Measured, cpu: str) -> Iterable[str]:
+def _disagreements(one: Measured, cpu: str) -> Iterable[str]:
     """Printed metrics that the raw counts contradict: the groups' formulas have been wrong."""
     times = _times(one)
     for label, values in one.metrics.items():
@@ -271,7 +304,7 @@ def _disagreements(name: str, one: Measured, cpu: str) -> Iterable[str]:
                     said, own, compared = said + value, own + ours, True
             if compared and abs(said - own) > _TOLERANCE * max(abs(said), abs(own)) + 1e-4 * len(values):
                 yield (
-                    f"{name}: likwid prints {label.partition(' [')[0]} {said:,.6g}, its raw counts give "
+                    f"likwid prints {label.partition(' [')[0]} {said:,.6g}, its raw counts give "
                     f"{own:,.6g} {label.partition('[')[2].rstrip(']')}: the raw counts are used"
                 )
             break

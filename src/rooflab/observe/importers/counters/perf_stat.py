@@ -27,6 +27,8 @@ _HYBRID = re.compile(r"(cpu_(?:core|atom|lowpower))/(.*)/\w*")
 _FACTORS = {"msec": 1e-3, "ms": 1e-3, "ns": 1e-9, "MiB": 2.0**20, "KiB": 2.0**10, "GiB": 2.0**30, "MB": 1e6}
 _RATE = re.compile(r"(GB/s|MB/s|MiB/s|GiB/s)\s+(.+)")
 _RATES = {"GB/s": 1e9, "MB/s": 1e6, "MiB/s": 2.0**20, "GiB/s": 2.0**30}
+_RATIOS = re.compile(r"[KMG]?/sec|GHz|%?\s*of all")  # what the counts say themselves
+_SHARE = re.compile(r"%\s+(.+)")  # "%  tma_backend_bound"
 _DIFFERS = 0.05
 _BYTES = {row.event: row for row in BYTE_EVENTS}
 _MOST_NAMES = 6  # of events in a note
@@ -258,11 +260,14 @@ def _metrics(run: Run, totals: list[_Total]) -> dict[str, float]:
             key = f"{one.scope} {one.event}"
             found[key] = found.get(key, 0.0) + one.value * _FACTORS.get(one.unit, 1.0)
         value = numeral(one.metric.replace(",", "."))
-        if value is None or not one.metric_unit or re.match(r"[KMG]?/sec|GHz|of all|%", one.metric_unit):
+        if value is None or not one.metric_unit or _RATIOS.match(one.metric_unit):
             continue
+        share = _SHARE.fullmatch(one.metric_unit)
         rate = _RATE.fullmatch(one.metric_unit)
         if rate:
             found[f"{rate.group(2)} [B/s]"] = value * _RATES[rate.group(1)]
+        elif share and not one.scope and one.end_s is None:
+            found[share.group(1)] = value / 100
         elif not one.scope and one.end_s is None:
             found[one.metric_unit] = value
     for label, seconds in run.clocks.items():
