@@ -152,7 +152,7 @@ def _tools(text: bytes) -> tuple[list[_Tool], int]:
     lists: dict[str, list[Any]] = {}
     broken = 1  # the document
     for key, kind in kinds.items():
-        lists[key], lost = objects(text, key, kind)
+        lists[key], lost = objects(text, key, kind, (*kinds, "callback_records"))
         broken += lost
     strings = {
         # Under this name there is a list of kinds, and records that are no list.
