@@ -15,7 +15,7 @@ import pytest
 from rooflab.errors import FileError
 from rooflab.observe.importers import load
 from rooflab.story.observed import read_profile
-from rooflab.types.trace import ANNOTATION, COPY, KERNEL, MEMSET
+from rooflab.types.trace import ANNOTATION, COPY, KERNEL, MEMSET, OPERATOR
 
 SAMPLE = Path(__file__).parents[3] / "samples" / "profiles" / "sqlite_exports" / "nsight_systems.sqlite"
 
@@ -267,6 +267,42 @@ def test_another_database_says_what_it_lacks(tmp_path):
     path = build(tmp_path / "no_events.sqlite", rows={})
     with pytest.raises(FileError, match="nsys profile --trace=cuda,nvtx"):
         load(path)
+
+
+def test_ranges_of_emit_nvtx_are_operators_with_shapes(tmp_path):
+    """Number formats are not in the text: the operation is known, its bytes are not."""
+    product = "aten::addmm, seq = 12, op_id = 34, sizes = [[8], [4, 2], [2, 8], [], []], input_op_ids = [(33, 0)]"
+    rows = ROWS | {
+        "NVTX_EVENTS": [
+            (
+                999_980_000,
+                1_000_035_000,
+                59,
+                None,
+                None,
+                None,
+                "aten::linear, op_id = 3",
+                TIDS[100],
+                None,
+                None,
+                0,
+            ),
+            (999_985_000, 999_999_000, 59, None, None, None, product, TIDS[100], None, None, 0),
+            (999_970_000, 1_000_040_000, 59, None, None, None, "lr = 3", TIDS[100], None, None, 0),
+        ]
+    }
+    path = build(tmp_path / "torch.sqlite", rows=rows)
+    found = load(path)
+    assert found.framework == "torch"
+    assert [found.names[one] for one in found.calls.name] == ["lr = 3", "aten::linear", "aten::addmm"]
+    assert found.calls.kind.tolist() == [ANNOTATION, OPERATOR, OPERATOR]
+    assert found.calls.sequence.tolist() == [-1, -1, 12]
+    assert found.signatures[found.calls.signature[2]].shapes == ((8,), (4, 2), (2, 8), (), ())
+    row = next(one for one in read_profile(path).rows if one.name == "aten.addmm")
+    assert row.kind == "matmul"
+    assert row.cost is None
+    assert row.why is not None
+    assert "number formats are not recorded" in row.why
 
 
 def test_a_newer_schema_is_read_with_a_note(tmp_path):

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rooflab.errors import FileError
-from rooflab.observe.reading.activities import Activities, Columns, numbered_by
+from rooflab.observe.importers.traces import nvtx
+from rooflab.observe.reading.activities import Activities, Columns, numbered, numbered_by
 from rooflab.observe.reading.columns import Table, number, whole
 from rooflab.observe.reading.databases import Database
 from rooflab.types.trace import (
@@ -19,12 +21,14 @@ from rooflab.types.trace import (
     KERNEL,
     MEMSET,
     NONE,
+    OPERATOR,
     Calls,
     Device,
     Dropped,
     Kernels,
     Launches,
     Shape,
+    Signature,
     Trace,
 )
 
@@ -49,6 +53,7 @@ _WAITS = {1: "cudaEventSynchronize", 3: "cudaStreamSynchronize", 4: "cudaDeviceS
 # NvtxPushPopRange and NvtxStartEndRange of ENUM_NSYS_EVENT_TYPE: the others have no length, or name things.
 _RANGES = (59, 60)
 _VERSION = re.compile(r"_v\d{4,5}(?:_pt[sd][sz])?$")  # cudaLaunchKernel_v7000
+_NO_ONE = Signature()
 _24_BITS = 0xFFFFFF  # of a process and of a thread in a globalTid
 
 
@@ -79,6 +84,7 @@ def read(file: Database, path: Path) -> Trace:
         signatures=tuple(activities.signatures),
         threads=tuple((str(one >> 24 & _24_BITS), str(one & _24_BITS)) for one in activities.threads),
         devices=_devices(file),
+        framework="torch" if reader.has_operators else None,
         dropped=activities.dropped() + reader.dropped(),
         notes=_notes(file, kernels, launches),
     )
@@ -96,11 +102,16 @@ def _nothing(file: Database, activities: Activities) -> str:
 
 
 class _Reader:
-    """Moves what is wanted from the tables to columns."""
+    """Moves what is wanted from the tables to columns.
+
+    Attributes:
+        has_operators: whether ranges are of PyTorch's operators.
+    """
 
     def __init__(self, file: Database, to: Activities) -> None:
         self._file, self._to = file, to
         self._open = 0
+        self.has_operators = False
         self._gpus = _gpus(file)
         self._processes: set[int] = set()
         self._strings: dict[int, str] = {}
@@ -241,22 +252,33 @@ class _Reader:
         texts = [one for (piece,) in self._file.pieces("NVTX_EVENTS", ("text",)) for one in piece]
         # A damaged page may end one reading sooner than the other.
         count = min(_long(part), len(texts)) if texts else _long(part)
-        of_strings = part.get("textId", np.full(count, NONE, np.int64))[:count]
-        names = numbered_by(self._to.names, of_strings, lambda one: self._strings.get(one, ""))
-        if texts:
-            own = [place for place, text in enumerate(texts[:count]) if isinstance(text, str)]
-            names[own] = [self._to.names[texts[place]] for place in own]
-        kinds = part.get("eventType", np.full(count, _RANGES[0], np.int64))[:count]
+        part = {name: column[:count] for name, column in part.items()}
+        kinds = part.get("eventType", np.full(count, _RANGES[0], np.int64))
         ranges = np.isin(kinds, _RANGES)
-        closed = ranges & (part["end"][:count] > 0)
+        closed = ranges & (part["end"] > 0)
         self._open += int(np.count_nonzero(ranges & ~closed))
-        part = {name: column[:count][closed] for name, column in part.items()}
-        columns = {
-            "name": names[closed],
-            "kind": np.full(_long(part), ANNOTATION, np.int8),
-            "thread": self._threads(part),
+        of_strings = part.get("textId", np.full(count, NONE, np.int64))[closed].tolist()
+        named = [self._strings.get(one, "") for one in of_strings]
+        if texts:
+            own = [texts[place] for place in np.flatnonzero(closed).tolist()]
+            named = [text if isinstance(text, str) else name for text, name in zip(own, named, strict=True)]
+        part = {name: column[closed] for name, column in part.items()}
+        self._to.add(Calls, part["start"], part["end"], self._of_texts(named) | {"thread": self._threads(part)})
+
+    def _of_texts(self, texts: list[str]) -> dict[str, NDArray[Any]]:
+        """The columns that the texts of ranges give: annotations, or operators with their shapes."""
+        operators = [nvtx.operator(text) for text in texts]
+        self.has_operators |= any(one is not None for one in operators)
+        both = list(zip(texts, operators, strict=True))
+        kinds = [ANNOTATION if one is None else OPERATOR for one in operators]
+        signatures = [_NO_ONE if one is None else one.signature for one in operators]
+        sequences = [NONE if one is None else one.sequence for one in operators]
+        return {
+            "name": numbered(self._to.names, [text if one is None else one.name for text, one in both]),
+            "kind": np.array(kinds, np.int8),
+            "sequence": np.array(sequences, np.int64),
+            "signature": numbered(self._to.signatures, signatures),
         }
-        self._to.add(Calls, part["start"], part["end"], columns)
 
 
 def _long(part: Columns) -> int:
