@@ -65,6 +65,8 @@ def resolve(name: str, signature: Signature, item_bytes: float | None = None) ->
     kind = attrs.pop("kind", row.kind)
     inputs = list(attrs.pop("inputs", inputs))[: attrs.pop("first_inputs", None)]
     outputs = outputs[: attrs.pop("first_outputs", None)]
+    if not all(isinstance(one, Seen) for one in (*inputs, *outputs)):
+        return Resolved(own, kind, (), (), {}, "an argument that its count needs was not recorded")
     if any(one.dtype is None for one in (*inputs, *outputs)):
         return Resolved(
             own, kind, tuple(inputs), tuple(outputs), attrs, "its tensors' number formats are not recorded"
@@ -89,7 +91,7 @@ def _attributes(row: vocabulary.Entry, given: Mapping[str, Any], made: list[Seen
     for attr, value in row.attrs.items():
         if isinstance(value, vocabulary.Size):
             tensor = given.get(value.name)
-            if not isinstance(tensor, Seen):
+            if not isinstance(tensor, Seen) or not -len(tensor.shape) <= value.dim < len(tensor.shape):
                 return f"its argument {value.name} was not recorded"
             attrs[attr] = tensor.shape[value.dim]
         elif isinstance(value, vocabulary.Given):

@@ -47,7 +47,7 @@ def results(name: str, kind: str, given: Arguments) -> Results:
         return [given["self"]]
     try:
         return rule(name, given)
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError, ZeroDivisionError):
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, ZeroDivisionError, StopIteration):
         return None  # arguments that were not recorded, or not as the schema has them
 
 
