@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from rooflab.types.trace import NONE
 
+_FIRST = 2**12  # values that a column has room for at first
 _EXACT = 2**53  # beyond it a float no longer holds every whole number
 
 
@@ -92,25 +93,31 @@ def whole(value: Any) -> int | None:
     return value if -(2**63) <= value < 2**63 else None
 
 
-def joined(
-    names: Sequence[str], pieces: list[tuple[NDArray[Any], ...]], dtypes: Mapping[str, type]
-) -> dict[str, NDArray[Any]]:
-    """The columns called `names` whose `pieces` follow each other; the list is emptied: memory holds each once.
+class Columns:
+    """Columns that grow piece by piece, each in one stretch of memory: pieces of their own would leave holes."""
 
-    Args:
-        names: of the columns, in the order that they have in each piece.
-        pieces: of all columns.
-        dtypes: of columns without any piece, where not int64.
-    """
-    if not pieces:
-        return {name: np.empty(0, dtypes.get(name, np.int64)) for name in names}
-    parts = [list(several) for several in zip(*pieces, strict=True)]
-    pieces.clear()
-    columns = {}
-    for name in names:
-        columns[name] = np.concatenate(parts[0])
-        del parts[0]
-    return columns
+    def __init__(self, names: Sequence[str], dtypes: Mapping[str, type]) -> None:
+        """No values yet, of columns called `names`; those not in `dtypes` are of int64."""
+        self._columns = {name: np.empty(0, dtypes.get(name, np.int64)) for name in names}
+        self._long = 0
+
+    def add(self, *piece: NDArray[Any]) -> None:
+        """Put `piece`, an array for each column, behind what is there."""
+        end = self._long + len(piece[0])
+        for (name, column), values in zip(self._columns.items(), piece, strict=True):
+            if end > len(column):
+                # What is not written yet takes no memory.
+                longer = np.empty(max(2 * len(column), end, _FIRST), column.dtype)
+                longer[: self._long] = column[: self._long]
+                self._columns[name] = column = longer
+            column[self._long : end] = values
+        self._long = end
+
+    def taken(self) -> dict[str, NDArray[Any]]:
+        """The columns by name; they are given away, and none are left here."""
+        columns = {name: column[: self._long] for name, column in self._columns.items()}
+        self._columns = {}
+        return columns
 
 
 def sort(columns: dict[str, NDArray[Any]], keys: Sequence[str]) -> None:

@@ -18,8 +18,8 @@ from rooflab.observe.importers.traces.kineto_parts import Parts
 from rooflab.observe.reading.chrome_events import Events, of_another
 from rooflab.observe.reading.columns import (
     Clock,
+    Columns,
     Table,
-    joined,
     number,
     numbers_of,
     sort,
@@ -169,7 +169,8 @@ class _Taken:
         self.clock = Clock()
         self.parts = Parts()
         self.names, self.threads, self.shapes, self.arguments = Table(), Table(), Table(), Table()
-        self._columns: dict[str, list[tuple[np.ndarray, ...]]] = {"kernels": [], "calls": [], "launches": []}
+        kinds = (("kernels", Kernels), ("calls", Calls), ("launches", Launches))
+        self._columns = {name: Columns(cls.__struct_fields__, _DTYPES) for name, cls in kinds}
 
     def add(self, events: list[_Event]) -> None:
         """Keep what is wanted of `events`."""
@@ -219,64 +220,55 @@ class _Taken:
         args = [one.args for one in events]
         self.parts.kernels(args, starts, durations)
         shapes = self.shapes
-        self._columns["kernels"].append(
-            (
-                self._named(events),
-                np.full(len(events), kind, np.int8),
-                starts,
-                durations,
-                whole_numbers_of([one.device for one in args]),
-                whole_numbers_of([one.stream for one in args]),
-                whole_numbers_of([one.correlation for one in args]),
-                _externals(args),
-                numbers_of([one.nbytes for one in args]),
-                np.array(
-                    [shapes[bytes(one.grid), bytes(one.block), one.registers, one.shared] for one in args],
-                    np.int32,
-                ),
-            )
+        self._columns["kernels"].add(
+            self._named(events),
+            np.full(len(events), kind, np.int8),
+            starts,
+            durations,
+            whole_numbers_of([one.device for one in args]),
+            whole_numbers_of([one.stream for one in args]),
+            whole_numbers_of([one.correlation for one in args]),
+            _externals(args),
+            numbers_of([one.nbytes for one in args]),
+            np.array(
+                [shapes[bytes(one.grid), bytes(one.block), one.registers, one.shared] for one in args],
+                np.int32,
+            ),
         )
 
     def _calls(self, events: list[_Event], kind: int) -> None:
         events, starts, durations = self._timed(events)
         args = [one.args for one in events]
         arguments = self.arguments
-        self._columns["calls"].append(
-            (
-                self._named(events),
-                np.full(len(events), kind, np.int8),
-                starts,
-                durations,
-                self._threads(events),
-                _externals(args),
-                whole_numbers_of([one.sequence for one in args]),
-                np.array(
-                    [arguments[_SPLIT.join((one.dims, one.types, one.strides, one.values))] for one in args],
-                    np.int32,
-                ),
-            )
+        self._columns["calls"].add(
+            self._named(events),
+            np.full(len(events), kind, np.int8),
+            starts,
+            durations,
+            self._threads(events),
+            _externals(args),
+            whole_numbers_of([one.sequence for one in args]),
+            np.array(
+                [arguments[_SPLIT.join((one.dims, one.types, one.strides, one.values))] for one in args],
+                np.int32,
+            ),
         )
 
     def _launches(self, events: list[_Event]) -> None:
         events, starts, durations = self._timed(events)
         args = [one.args for one in events]
-        self._columns["launches"].append(
-            (
-                self._named(events),
-                starts,
-                durations,
-                self._threads(events),
-                whole_numbers_of([one.correlation for one in args]),
-                _externals(args),
-            )
+        self._columns["launches"].add(
+            self._named(events),
+            starts,
+            durations,
+            self._threads(events),
+            whole_numbers_of([one.correlation for one in args]),
+            _externals(args),
         )
 
     def trace(self, events: Events) -> Trace:
         """All that was taken, times in seconds after the first of them."""
-        kernels, calls, launches = (
-            joined(cls.__struct_fields__, self._columns[name], _EMPTY)
-            for cls, name in ((Kernels, "kernels"), (Calls, "calls"), (Launches, "launches"))
-        )
+        kernels, calls, launches = (self._columns[name].taken() for name in ("kernels", "calls", "launches"))
         unit_s = 1e-9 if self.clock.base > _NANOSECONDS_FROM else 1e-6
         starts = [one["start_s"].min() for one in (kernels, calls, launches) if len(one["start_s"])]
         begin = min(map(float, (*starts, self.parts.first())))
@@ -321,7 +313,11 @@ class _Taken:
         return tuple(dropped)
 
 
-_EMPTY = {"start_s": np.float64, "duration_s": np.float64, "nbytes": np.float64}
+_DTYPES: dict[str, type] = {
+    **dict.fromkeys(("start_s", "duration_s", "nbytes"), np.float64),
+    **dict.fromkeys(("name", "thread", "shape", "signature"), np.int32),
+    "kind": np.int8,
+}
 
 
 def _externals(args: list[_Args]) -> np.ndarray:
