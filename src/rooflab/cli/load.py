@@ -39,17 +39,20 @@ def load(
     from rooflab import views
     from rooflab.story import load as read
     from rooflab.views.common import files as files_of
+    from rooflab.views.common.progress import progress
 
     # What a file holds is known when it is read: until then a suffix of any result will do.
     files_of.check_paths(paths, _SUFFIXES, "profile.json")
-    if model is None:
-        found = read(*files, machine=machine)
-    else:
-        from rooflab.cli import program_target
+    with progress() as show:
+        if model is None:
+            found = read(*files, machine=machine, progress=show)
+        else:
+            from rooflab.cli import program_target
 
-        program = program_target.load(model)
-        with program_target.located(model):
-            found = read(*files, machine=machine, model=(program.program, program.args, program.kwargs))
+            program = program_target.load(model)
+            with program_target.located(model):
+                given = program.program, program.args, program.kwargs
+                found = read(*files, machine=machine, model=given, progress=show)
     views.check_paths(paths, type(found).__name__)
     code = deliver(found, paths, as_json)
     failed = getattr(found, "failed", ()) if len(files) > 1 else ()

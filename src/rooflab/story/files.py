@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +23,7 @@ def load(
     *more: str | PathLike[str],
     machine: Machine | str | PathLike[str] | None = None,
     model: Program | None = None,
+    progress: Callable[[str, float, float], None] | None = None,
 ) -> Result:
     """What a file holds: a result that `save` or -o wrote, as JSON (a machine as TOML too), or a profile.
 
@@ -37,6 +39,7 @@ def load(
         machine: that a profile was recorded on: a `Machine`, or a name or file of one; by default what it says.
         model: the program that a trace was recorded of: its `Report`, or (function or module, inputs), or that and
             its keywords. Each of its operations is then a row, with its module and source line.
+        progress: called with what is read, how far, and the total, in bytes of the file; 0 of 0 where unknown.
 
     Returns:
         A `Machine`, `Report`, `Variants`, `LoopReport`, `TileSweep`, `Simulation`, `CoreSimulation`, `MissCurve`,
@@ -49,12 +52,14 @@ def load(
         UnknownNameError: no machine of that name.
         RooflabError: what `analyze` raises of `model`.
     """
+    from rooflab.observe.reading.opened import watched
     from rooflab.story.machines import as_machine
     from rooflab.story.several import read_several
 
     files = [Path(os.fspath(one)) for one in (path, *more)]
     given = as_machine(machine)
-    return read_several(files, given, model) if more else read_one(files[0], given, model)
+    with watched(progress):
+        return read_several(files, given, model) if more else read_one(files[0], given, model)
 
 
 def read_one(file: Path, machine: Machine | None, model: Program | None = None) -> Result:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import gzip
 import lzma
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,21 @@ _CHUNK_BYTES = 4 * 2**20
 _PACKED = ((b"\x1f\x8b", "gzip"), (b"\xfd7zXZ\x00", "xz"), (b"\x28\xb5\x2f\xfd", "zstd"))
 
 
+Progress = Callable[[str, float, float], None]  # what is done, how far, of how much; 0 of 0 where unknown
+
+_PROGRESS: ContextVar[Progress | None] = ContextVar("progress", default=None)
+
+
+@contextmanager
+def watched(progress: Progress | None) -> Iterator[None]:
+    """While it is open, each piece of a file that is read is told to `progress`, whichever format reads it."""
+    before = _PROGRESS.set(progress)
+    try:
+        yield
+    finally:
+        _PROGRESS.reset(before)
+
+
 def chunks(path: Path, limit_bytes: float = LIMIT_BYTES, chunk_bytes: int = _CHUNK_BYTES) -> Iterator[bytes]:
     """The content of the file at `path`, unpacked, piece by piece; a cut end gives what came before it.
 
@@ -27,7 +44,7 @@ def chunks(path: Path, limit_bytes: float = LIMIT_BYTES, chunk_bytes: int = _CHU
             more than 200 times its size.
     """
     packed_bytes = _size(path)
-    given = 0
+    given, told = 0, _PROGRESS.get()
     with _opened(path) as stream:
         while True:
             try:
@@ -41,6 +58,8 @@ def chunks(path: Path, limit_bytes: float = LIMIT_BYTES, chunk_bytes: int = _CHU
             if not piece:
                 return
             given += len(piece)
+            if told is not None:
+                told(f"reading {path.name}", *_place(stream, packed_bytes))
             if given > limit_bytes:
                 raise FileError(
                     f"{path}: more than {limit_bytes / 1e9:.0f} GB unpacked; raise the limit to read it"
@@ -48,6 +67,15 @@ def chunks(path: Path, limit_bytes: float = LIMIT_BYTES, chunk_bytes: int = _CHU
             if given > _FREE_BYTES and given > RATIO * packed_bytes:
                 raise FileError(f"{path}: unpacks to more than {RATIO} times its {packed_bytes} bytes: not read")
             yield piece
+
+
+def _place(stream: Any, packed_bytes: int) -> tuple[float, float]:
+    """How far `stream` is in the file, of how much; zeros where its packing does not tell."""
+    file = getattr(stream, "fileobj", stream)  # gzip's: the packed file beneath
+    try:
+        return (0.0, 0.0) if isinstance(stream, lzma.LZMAFile) else (float(file.tell()), float(packed_bytes))
+    except (AttributeError, OSError, ValueError):
+        return 0.0, 0.0
 
 
 def _size(path: Path) -> int:
