@@ -301,3 +301,15 @@ def test_what_holds_of_many_regions_is_said_once(tmp_path):
     found = load(path)
     assert len(found.rows) == 50
     assert found.notes == ("no run time in the file", "bytes of DRAM are unknown: its writes were not counted")
+
+
+def test_a_region_called_less_than_never_is_left_out(tmp_path):
+    path = tmp_path / "calls.csv"
+    text = (SAMPLES / "triad_icx_mem_dp.csv").read_text(encoding="utf-8")
+    broken = text.replace("call count,10,10,10,10,", "call count,-10,-10,-10,0,").replace(
+        "Region triad", "Region b"
+    )
+    path.write_text(text + broken, encoding="utf-8")
+    found = load(path)
+    assert [row.name for row in found.rows] == ["triad"]
+    assert any(note == "b: called 0 times, left out" for note in found.notes)

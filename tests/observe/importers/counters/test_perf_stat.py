@@ -259,3 +259,22 @@ def test_lines_that_others_quoted():
 def test_shares_of_slots_are_kept(tmp_path):
     found = counters(tmp_path, *plain("  1,000      slots        #     25.5 %  tma_backend_bound"))
     assert found.rows[0].metrics["tma_backend_bound"] == pytest.approx(0.255)
+
+
+def test_rows_without_a_time_are_named(tmp_path):
+    found = counters(
+        tmp_path,
+        "## first",
+        "5,,cycles,1,100.00,,",
+        "## second",
+        "5,,cycles,1,100.00,,",
+        "7,ns,duration_time,1,100.00,,",
+    )
+    assert [(row.name, row.time_s) for row in found.rows] == [("first", None), ("second", pytest.approx(7e-9))]
+    assert any(note.startswith("no time, and so no place in a profile: first;") for note in found.notes)
+
+
+def test_a_clock_below_zero_is_no_time(tmp_path):
+    found = counters(tmp_path, "-1.5,msec,cpu-clock,1,100.00,1.000,CPUs utilized", "5,,cycles,1,100.00,,")
+    assert found.rows[0].time_s is None
+    assert "cpu-clock" not in found.rows[0].metrics

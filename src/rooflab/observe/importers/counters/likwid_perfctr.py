@@ -171,7 +171,7 @@ def _calls(one: Measured) -> int:
     """How often the region was entered: by the thread that entered it most; 1 for a whole run."""
     if one.region is None or _CALLS not in one.about:
         return 1
-    return int(max((value for value in one.about[_CALLS].values() if value), default=0))
+    return int(max((value for value in one.about[_CALLS].values() if value and value > 0), default=0))
 
 
 def _times(one: Measured) -> dict[str, float | None]:

@@ -58,8 +58,12 @@ def load(path: Path) -> Counters:
         )
     notes: list[str] = []
     rows = [_row(run, notes) for run in found.runs if any(one.value is not None for one in events_of(run))]
-    if all(row.time_s is None for row in rows):
-        notes.append("no time: record it with -e duration_time, or with perf stat's plain output")
+    timeless = [row.name for row in rows if row.time_s is None]
+    if timeless:
+        notes.append(
+            f"no time, and so no place in a profile: {_some(timeless)}; record it with -e duration_time, or with "
+            "perf stat's plain output"
+        )
     return Counters(
         source=SOURCE,
         rows=tuple(rows),
@@ -80,7 +84,7 @@ class _Total(NamedTuple):
 
 def _row(run: Run, notes: list[str]) -> Counted:
     name = run.name or "run"
-    ends = sorted({one.end_s for one in events_of(run) if one.end_s is not None})
+    ends = sorted({one.end_s for one in events_of(run) if one.end_s is not None and one.end_s > 0})
     runs = max(len(ends) if ends else run.runs, 1)
     parts = len(ends) or 1  # that the totals are sums of; repeats are printed as their mean already
     totals = _totals(run)
@@ -191,7 +195,7 @@ def _time_of_utilization(run: Run, notes: list[str]) -> float | None:
     """Elapsed time where perf prints only the CPU's time and how many CPUs that is."""
     best: float | None = None
     for one in events_of(run):
-        if one.metric_unit != "CPUs utilized" or not one.value:
+        if one.metric_unit != "CPUs utilized" or one.value is None or one.value <= 0:
             continue
         text = one.metric.replace(",", ".")
         used = numeral(text)
