@@ -22,37 +22,48 @@ _SUFFIXES = (".json", ".toml", ".html", ".csv", ".svg", ".png", ".pdf")
 @click.argument("files", metavar="FILE…", nargs=-1, required=True)
 @click.option("--machine", metavar="NAME", help="That it ran on.  [default: as the file says]")
 @click.option("--model", metavar="FILE.py:NAME", help="The program that ran, as `analyze` takes it.")
+@click.option(
+    "--limit",
+    metavar="SIZE",
+    help="How much a packed file may unpack to.  [default: 16 GB of a trace, 2 GiB of a table]",
+)
 @output_options("Profile")
 def load(
-    files: tuple[str, ...], machine: str | None, model: str | None, as_json: bool, paths: tuple[str, ...]
+    files: tuple[str, ...],
+    machine: str | None,
+    model: str | None,
+    limit: str | None,
+    as_json: bool,
+    paths: tuple[str, ...],
 ) -> int:
     """Read FILE, whatever wrote it: each operation counted, predicted and measured, and where the time went.
 
-    FILE is a trace of the PyTorch profiler (CUDA, ROCm, CPU), a table of Nsight Compute, or a result that rooflab
-    saved; packed with gzip or xz too. The output of a benchmark (STREAM, nvbandwidth, …)
-    is a machine: what it attained. FILE is recognised by what it holds, not by its name. Several files are shown
-    side by side; one that cannot be read is said, and the exit code is 2.
+    FILE is a trace (PyTorch, JAX, Nsight Systems, rocprofv3, onnxruntime, …), a file of counters (Nsight Compute,
+    rocprof, likwid, perf, Advisor, …), the output of a benchmark (STREAM, nvbandwidth, mixbench, …), which is a
+    machine, or a result that rooflab saved; packed with gzip or xz too. It is recognised by what it holds, not by
+    its name. Several files are shown side by side; one that cannot be read is said, and the exit code is 2.
 
     With --model each operation of the program is a row: its count, its prediction and what it took. A backward
     pass, an optimizer's step and a compiler are taken as the trace has them.
     """
-    from rooflab import views
+    from rooflab import units, views
     from rooflab.story import load as read
     from rooflab.views.common import files as files_of
     from rooflab.views.common.progress import progress
 
     # What a file holds is known when it is read: until then a suffix of any result will do.
     files_of.check_paths(paths, _SUFFIXES, "profile.json")
+    limit_bytes = None if limit is None else units.parse(limit, "byte")
     with progress() as show:
         if model is None:
-            found = read(*files, machine=machine, progress=show)
+            found = read(*files, machine=machine, progress=show, limit_bytes=limit_bytes)
         else:
             from rooflab.cli import program_target
 
             program = program_target.load(model)
             with program_target.located(model):
                 given = program.program, program.args, program.kwargs
-                found = read(*files, machine=machine, model=given, progress=show)
+                found = read(*files, machine=machine, model=given, progress=show, limit_bytes=limit_bytes)
     views.check_paths(paths, type(found).__name__)
     code = deliver(found, paths, as_json)
     failed = getattr(found, "failed", ()) if len(files) > 1 else ()

@@ -24,11 +24,12 @@ def load(
     machine: Machine | str | PathLike[str] | None = None,
     model: Program | None = None,
     progress: Callable[[str, float, float], None] | None = None,
+    limit_bytes: float | None = None,
 ) -> Result:
     """What a file holds: a result that `save` or -o wrote, as JSON (a machine as TOML too), or a profile.
 
-    Profiles are recognised by what they hold, not by their names: traces of the PyTorch profiler, tables of Nsight
-    Compute, packed with gzip, xz or (with the extra) zstd too.
+    Profiles are recognised by what they hold, not by their names: traces, tables of counters and outputs of
+    benchmarks of every tool in docs/profiles.md, packed with gzip, xz or (with the extra) zstd too.
 
     Several files are read one after another and come back together. One that cannot be read is said in `failed` of
     the result, and does not lose the others.
@@ -40,6 +41,8 @@ def load(
         model: the program that a trace was recorded of: its `Report`, or (function or module, inputs), or that and
             its keywords. Each of its operations is then a row, with its module and source line.
         progress: called with what is read, how far, and the total, in bytes of the file; 0 of 0 where unknown.
+        limit_bytes: how much a packed file may unpack to; by default 16 GB of a trace, 2 GiB of a table, and 200
+            times the file's size.
 
     Returns:
         A `Machine`, `Report`, `Variants`, `LoopReport`, `TileSweep`, `Simulation`, `CoreSimulation`, `MissCurve`,
@@ -52,13 +55,13 @@ def load(
         UnknownNameError: no machine of that name.
         RooflabError: what `analyze` raises of `model`.
     """
-    from rooflab.observe.reading.opened import watched
+    from rooflab.observe.reading.opened import allowing, watched
     from rooflab.story.machines import as_machine
     from rooflab.story.several import read_several
 
     files = [Path(os.fspath(one)) for one in (path, *more)]
     given = as_machine(machine)
-    with watched(progress):
+    with watched(progress), allowing(limit_bytes):
         return read_several(files, given, model) if more else read_one(files[0], given, model)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rooflab.errors import FileError, MissingExtraError
+from rooflab.units import si
 
 LIMIT_BYTES = 16 * 2**30  # unpacked, unless the caller allows more
 RATIO = 200  # unpacked over packed: traces reach 40, a bomb 1,000
@@ -36,6 +37,20 @@ def watched(progress: Progress | None) -> Iterator[None]:
         _PROGRESS.reset(before)
 
 
+# What a caller allows a file to unpack to, whatever it is packed into; None for the limits above.
+_ALLOWED: ContextVar[float | None] = ContextVar("allowed", default=None)
+
+
+@contextmanager
+def allowing(limit_bytes: float | None) -> Iterator[None]:
+    """Within it files may unpack to `limit_bytes`, and to any multiple of their size; None changes nothing."""
+    token = _ALLOWED.set(limit_bytes)
+    try:
+        yield
+    finally:
+        _ALLOWED.reset(token)
+
+
 def chunks(path: Path, limit_bytes: float = LIMIT_BYTES, chunk_bytes: int = _CHUNK_BYTES) -> Iterator[bytes]:
     """The content of the file at `path`, unpacked, piece by piece; a cut end gives what came before it.
 
@@ -45,6 +60,8 @@ def chunks(path: Path, limit_bytes: float = LIMIT_BYTES, chunk_bytes: int = _CHU
     """
     packed_bytes = _size(path)
     given, told = 0, _PROGRESS.get()
+    allowed = _ALLOWED.get()
+    limit_bytes = limit_bytes if allowed is None else allowed
     with _opened(path) as stream:
         while True:
             try:
@@ -62,10 +79,13 @@ def chunks(path: Path, limit_bytes: float = LIMIT_BYTES, chunk_bytes: int = _CHU
                 told(f"reading {path.name}", *_place(stream, packed_bytes))
             if given > limit_bytes:
                 raise FileError(
-                    f"{path}: more than {limit_bytes / 1e9:.0f} GB unpacked; raise the limit to read it"
+                    f"{path}: more than {si(limit_bytes, 'B')} unpacked; give a higher limit (--limit) to read it"
                 )
-            if given > _FREE_BYTES and given > RATIO * packed_bytes:
-                raise FileError(f"{path}: unpacks to more than {RATIO} times its {packed_bytes} bytes: not read")
+            if allowed is None and given > _FREE_BYTES and given > RATIO * packed_bytes:
+                raise FileError(
+                    f"{path}: unpacks to more than {RATIO} times its {packed_bytes} bytes, as a bomb does; if it is "
+                    "none, say how much it may unpack to (--limit 20GB)"
+                )
             yield piece
 
 

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from rooflab.errors import FileError
 from rooflab.observe.importers import load
 from rooflab.observe.importers.traces import kineto
+from rooflab.observe.reading.opened import allowing
 from rooflab.types.trace import KERNEL, Trace
 from support.observe.kineto_files import BASE_US, call, file, kernel, launch, text
 
@@ -198,6 +199,10 @@ def test_flipped_bytes_lose_no_more_than_their_events(tmp_path_factory, flips):
 
 def test_a_bomb_is_not_unpacked(tmp_path):
     path = tmp_path / "bomb.gz"
-    path.write_bytes(gzip.compress(b'{"traceEvents": [' + b" " * 200_000_000))
-    with pytest.raises(FileError, match=r"times its .* bytes: not read"):
+    path.write_bytes(gzip.compress(b'{"traceEvents": [' + b" " * 200_000_000 + text(kernel(0, 5)).encode()[17:]))
+    with pytest.raises(FileError, match=r"times its .* bytes, as a bomb does; .*--limit"):
         load(path)
+    with allowing(150e6), pytest.raises(FileError, match=r"more than 150 MB unpacked; .*--limit"):
+        load(path)
+    with allowing(1e9):
+        assert isinstance(load(path), Trace)
