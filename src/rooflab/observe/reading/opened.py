@@ -83,8 +83,8 @@ def chunks(path: Path, limit_bytes: float = LIMIT_BYTES, chunk_bytes: int = _CHU
                 )
             if allowed is None and given > _FREE_BYTES and given > RATIO * packed_bytes:
                 raise FileError(
-                    f"{path}: unpacks to more than {RATIO} times its {packed_bytes} bytes, as a bomb does; if it is "
-                    "none, say how much it may unpack to (--limit 20GB)"
+                    f"{path}: unpacks to more than {RATIO} times its {packed_bytes} bytes, as a bomb does; if it "
+                    "is none, say how much it may unpack to (--limit 20GB)"
                 )
             yield piece
 
