@@ -34,6 +34,13 @@ def test_a_chain_holds_two_activations_at_once():
     assert (found.most_bytes, found.at) == (158, 1)
 
 
+def test_what_is_only_looked_through_is_held_until_then():
+    # nothing makes the first, nothing reads it: a view of a list of operations without their graph
+    tensors = [spec(100, -1), spec(100, -1), spec(20, -1), spec(20, -1)]
+    found = peak_memory(graph(tensors, [("view", (0,), (1,), FORWARD), ("exp", (2,), (3,), FORWARD)]))
+    assert found.most_bytes == 220  # it, its view, and what the second will read
+
+
 def test_what_is_saved_for_later_stays():
     # 100 is read again by the last: 100 + 50 + 30 while that runs
     tensors = [spec(100, 0), spec(50, 1), spec(30, 2)]

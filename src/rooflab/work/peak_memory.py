@@ -131,8 +131,9 @@ def _lives(graph: Graph) -> Iterator[_Life]:
         elif any(spec.role == "gradient" for spec in specs) and (storage in updated_from or storage not in read):
             yield _Life("gradients", nbytes, first_written.get(storage, 0), end)
         else:
-            kept = storage not in read and not _beside_one_that_is_read(graph, of, first_written[storage], read)
-            yield _Life("activations", nbytes, first_written.get(storage, 0), end if kept else last[storage])
+            made = first_written.get(storage)  # None for what is only looked through
+            kept = made is not None and storage not in read and not _beside_one_that_is_read(graph, of, made, read)
+            yield _Life("activations", nbytes, made or 0, end if kept else last[storage])
 
 
 def _scores(graph: Graph) -> Iterator[tuple[int, float]]:

@@ -159,3 +159,13 @@ def test_other_tools_lists_are_left_to_them():
     theirs = b'[{"ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 1, "ts": 1, "dur": 2}]'
     assert (onnxruntime.sniff(ours), kineto.sniff(ours)) == (True, False)
     assert (onnxruntime.sniff(theirs), kineto.sniff(theirs)) == (False, True)
+
+
+def test_a_machine_predicts_the_nodes_of_a_graph():
+    """Nodes that only look at a tensor differently make nothing, and take nothing."""
+    profile = read_profile(SAMPLES / "attention_cpu.json", machine="epyc-7763")
+    rows = {(row.name, row.shapes): row for row in profile.rows}
+    product = rows["MatMul", "1x16x64 · 64x256"].prediction
+    assert product is not None
+    assert product.time_s > 0
+    assert rows["Reshape", "1x16x64"].nbytes == 0
