@@ -6,12 +6,14 @@ import random
 
 import pytest
 
-from rooflab.observe.matching.torch_calls import resolve
+from rooflab.observe.matching.countable import countable
+from rooflab.observe.matching.torch_calls import graph, resolve
 from rooflab.types.trace import Signature
 from rooflab.work import vocabulary
+from rooflab.work.costs import costs
 
 NAMES = sorted(vocabulary.load("torch"))
-DTYPES = ("unrecorded", "float", "c10::BFloat16", "", "Scalar", "TensorList")
+DTYPES = ("unrecorded", "float", "float", "c10::BFloat16", "", "Scalar", "TensorList")
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -24,6 +26,8 @@ def test_any_arguments_are_resolved_or_have_a_reason(seed):
             values = tuple(rng.choice(("", "1", "[1, 2]", "x")) for _ in dtypes)
             found = resolve(name.replace(".", "::", 1), Signature(shapes=shapes, dtypes=dtypes, values=values))
             assert found.why is None or found.why
+            # What can be resolved need not fit its formula.
+            costs(graph([countable(found)]))
 
 
 def _shape(rng: random.Random) -> tuple[int, ...]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from rooflab.observe.matching import kernel_names, match, onnx_calls, torch_calls, xla_calls
 from rooflab.observe.matching.calls import parents_of
+from rooflab.observe.matching.countable import countable
 from rooflab.observe.matching.torch_arguments import Seen
 from rooflab.types.profile import KernelTime, Observation, ProfileRow
 from rooflab.types.trace import NONE, Trace
@@ -40,6 +41,7 @@ def ledger(trace: Trace, only: Collection[int] | None = None) -> Ledger:
     """
     rows = [_resolved(trace, group) for group in _groups(trace, only)]
     rows.sort(key=lambda pair: -pair[0].time_s)
+    rows = [(row, countable(known)) for row, known in rows]
     graph = torch_calls.graph(known for _, known in rows)
     graph = msgspec.structs.replace(graph, framework=trace.framework or "torch")
     every, reasons = costs(graph), uncosted(graph)
