@@ -80,7 +80,7 @@ def test_the_roof_of_the_devices_memory():
 
 def test_kernels_of_one_name_in_two_scopes_are_two_rows(tmp_path):
     counters = tree(tmp_path, node("a", kernel("k", 100)), node("b", kernel("k", 300)))
-    rows = {row.module: row for row in counted_rows(counters)}
+    rows = {row.module: row for row in counted_rows(counters.rows)}
     assert rows["a"].time_s == pytest.approx(100e-9)
     assert rows["b"].time_s == pytest.approx(300e-9)
 
