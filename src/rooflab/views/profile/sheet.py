@@ -79,13 +79,17 @@ def _limits(profile: Profile) -> Table:
 
 
 def _said(finding: Finding) -> str:
-    return f"{finding.rule}: {finding.says}" + (f" → {finding.hint}" if finding.hint else "")
+    return f"{finding.rule}: {_with_hint(finding)}"
+
+
+def _with_hint(finding: Finding) -> str:
+    return finding.says + (f" → {finding.hint}" if finding.hint else "")
 
 
 def _causes(profile: Profile) -> Table:
     causes = [one for one in profile.findings if one.kind == "cause"]
-    rows = tuple((_said(one), units.duration(one.time_s)) for one in causes)
-    return Table("What was found", ("found → what may help", "time of it"), rows)
+    rows = tuple((one.rule, f"{units.duration(one.time_s)}: {_with_hint(one)}") for one in causes)
+    return Table("What was found", ("rule", "time of it: what was found → what may help"), rows, words=2)
 
 
 def _sentences(profile: Profile) -> list[str]:
