@@ -104,3 +104,10 @@ Copy:        2782.6087       0.0120       0.0115       0.0130
     machine = _of(tmp_path, text)
     assert machine.level("DRAM").rate("copy").value == 2782.6087e6
     assert all(check.ok for check in machine.checks if check.name != "size against caches")
+
+
+def test_a_rate_that_no_machine_has_is_none(tmp_path):
+    # 0.5 MB/s: a digit was lost; a machine file would refuse it as a number without its unit
+    machine = _of(tmp_path, _A30.replace("18514.5", "0.5"))
+    assert not any(rate.what == "copy" for rate in machine.levels[0].rates)
+    assert "1 line could not be used" in machine.note

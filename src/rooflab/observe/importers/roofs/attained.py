@@ -33,6 +33,7 @@ FOUR_TIMES = 4
 COMMON_CACHE_BYTES = 32 * 2**20
 TOLERANCE = 0.03  # of what is said twice, beyond what printing rounds
 _MOST = 1e21  # per second or bytes: beyond is no number that a machine attains
+_LEAST = 1e6  # of a rate that is printed in MB/s or more: no machine of today is below
 _MOST_LINES = 2_000_000
 
 # Bytes an element that each stream names, without write-allocate, in elements of the arrays; and what a core that
@@ -67,11 +68,15 @@ _LAUNCHER = re.compile(r"^\s*(?:\[\d+,\d+\]<std(?:out|err)>:|\d+: )\s?")
 
 
 def positive(text: str | float | None, factor: float = 1.0) -> float | None:
-    """The number above nothing that `text` is, times `factor`; None for what is none, or none that can be."""
+    """The number above nothing that `text` is, times `factor`; None for what is none, or none that can be.
+
+    A rate (a factor of a million or more) below a million a second is none that can be.
+    """
     found = numeral(text) if isinstance(text, str) else text
     if isinstance(found, bool) or not isinstance(found, int | float):
         return None
-    return float(found * factor) if 0 < found * factor < _MOST else None
+    value = float(found * factor)
+    return value if (_LEAST if factor >= _LEAST else 0) <= value < _MOST and value > 0 else None
 
 
 def source(tool: str, path: Path) -> Source:

@@ -52,12 +52,12 @@ def load(path: Path) -> Machine:
     speeds, more = _pairs(empirical, "gflops")
     if not bandwidths and not speeds:
         raise attained.nothing(path, SOURCE, "no number in empirical.gbytes.data or gflops.data", "[name, number]")
-    rates = [(name, attained.byte_rate("any", value * 1e9, origin)) for name, value in bandwidths]
-    rates += [(name, _theory("any", value * 1e9, origin)) for name, value in _pairs(spec, "gbytes")[0]]
+    rates = [(name, attained.byte_rate("any", value, origin)) for name, value in bandwidths]
+    rates += [(name, _theory("any", value, origin)) for name, value in _pairs(spec, "gbytes")[0]]
     levels = _levels(rates, origin)
-    peaks = [_peak(name, value * 1e9, origin, metadata) for name, value in speeds]
+    peaks = [_peak(name, value, origin, metadata) for name, value in speeds]
     peaks += [
-        msgspec.structs.replace(_peak(name, value * 1e9, origin, metadata), basis="theoretical")
+        msgspec.structs.replace(_peak(name, value, origin, metadata), basis="theoretical")
         for name, value in _pairs(spec, "gflops")[0]
     ]
     host = metadata.get("HOSTNAME")
@@ -89,7 +89,7 @@ def _pairs(roofs: dict[str, Any], key: str) -> tuple[list[tuple[str, float]], in
     dropped = 0
     for one in data[:_MOST_ROWS] if isinstance(data, list) else []:
         pair = one if isinstance(one, list) and len(one) == 2 else ("", None)
-        value = attained.positive(pair[1], 1.0) if isinstance(pair[0], str) and pair[0].strip() else None
+        value = attained.positive(pair[1], 1e9) if isinstance(pair[0], str) and pair[0].strip() else None
         if value is None:
             dropped += 1
         else:

@@ -152,9 +152,7 @@ def _take(
     run: _Run, origin: Source, rates: list[tuple[str, Rate]], peaks: list[Rate], points: list[Point]
 ) -> list[Check | None]:
     """Add what `run` attained to the lists; what is doubtful of it."""
-    flop_per_s, bytes_per_s = run.number("mflops"), run.number("mbytes")
-    flop_per_s = None if flop_per_s is None else flop_per_s * 1e6
-    bytes_per_s = None if bytes_per_s is None else bytes_per_s * 1e6
+    flop_per_s, bytes_per_s = (attained.positive(run.numbers.get(name), 1e6) for name in ("mflops", "mbytes"))
     dtype = "fp32" if run.single else "fp64"
     checks: list[Check | None] = [*_against_time(run)]
     if run.base.startswith("peakflops"):

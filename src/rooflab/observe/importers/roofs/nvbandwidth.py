@@ -24,6 +24,7 @@ _JSON_DEVICE = re.compile(r"^\s*\d+: (.+?)\s*\([0-9a-fA-F:]+\)")
 _MATRIX = re.compile(r"(?:memcpy|[Ll]atency).*(?:GPU|CPU)\(", re.IGNORECASE)
 _PART = re.compile(r"\b(Read|Write)([12])\b|\bTotal\b")
 _MOST_DEVICES = 4096
+_LEAST = 1e-3  # GB/s, or ns: below is nothing that was measured
 
 
 class _Test(NamedTuple):
@@ -108,7 +109,7 @@ def load(path: Path) -> Machine:
     notes: list[str] = []
     dropped = read.dropped
     for matrix in read.matrices:
-        values = [one for row in matrix.rows for cell in row if (one := attained.positive(cell)) is not None]
+        values = [one for row in matrix.rows for cell in row if (one := attained.positive(cell)) and one >= _LEAST]
         if not values:
             dropped += 1
         elif matrix.test.removeprefix("multinode_") == _LOCAL:
