@@ -141,7 +141,7 @@ def _resolved(trace: Trace, group: _Group) -> tuple[ProfileRow, torch_calls.Reso
     row = msgspec.structs.replace(row, module=place.module, label=place.label, phase=place.phase)
     if trace.framework == "xla":
         stated = xla_calls.counted(name, signature, row.time_s, row.executions)
-        row = msgspec.structs.replace(row, counted=stated)
+        row = msgspec.structs.replace(row, counted=stated, phase=xla_calls.phase_of(place.module))
     return row, known
 
 

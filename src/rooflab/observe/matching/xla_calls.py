@@ -11,7 +11,7 @@ from rooflab.observe.matching.torch_arguments import Seen
 from rooflab.observe.matching.torch_calls import Resolved
 from rooflab.types.counted import Counted
 from rooflab.types.trace import Signature
-from rooflab.types.work import Flop, TensorSpec, Traffic
+from rooflab.types.work import Flop, Phase, TensorSpec, Traffic
 from rooflab.work.formulas import cost
 
 # XLA's names of element types.
@@ -93,6 +93,9 @@ _REDUCTIONS = {"add": "sum", "maximum": "max", "minimum": "min", "multiply": "pr
 _PARTS = ("slice", "dynamic-slice")
 
 
+_GRADIENT = "transpose(jvp"
+
+
 class _Known(NamedTuple):
     """What one instruction asks for."""
 
@@ -112,6 +115,11 @@ def resolve(op: str, signature: Signature) -> Resolved:
     if signature.flop is None and signature.nbytes is None:
         return Resolved(op, None, (), (), {}, "the profile states neither its FLOP nor its bytes")
     return Resolved(op, None, (), (), {}, "FLOP and bytes are those that the compiler states")
+
+
+def phase_of(module: str) -> Phase:
+    """The phase of training by the scopes that JAX puts around what it differentiates."""
+    return "backward" if _GRADIENT in module else "forward"
 
 
 def counted(op: str, signature: Signature, time_s: float, runs: int) -> Counted | None:
@@ -162,6 +170,8 @@ def _instruction(one: Signature) -> _Known | str:
         return _Known("conv", inputs[:2], outputs[:1], {"fma": attrs["fma"]})
     if opcode == "reduce" and len(outputs) == 1 and attrs.get("of") in _REDUCTIONS:
         return _Known("reduction", inputs[:1], outputs, {"function": _REDUCTIONS[attrs["of"]]})
+    if opcode == "reduce-window" and "window" in attrs and len(outputs) == 1 and attrs.get("of") in _REDUCTIONS:
+        return _Known("pool", inputs[:1], outputs, {"function": "max", "window": attrs["window"]})
     if opcode == "sort" and "n" in attrs and inputs:
         return _Known("sort", inputs, outputs, {"function": "sort", "n": attrs["n"]})
     if opcode == "gather" and len(inputs) >= 2:

@@ -141,7 +141,7 @@ def _signature(
         )
         attrs += _edges(one, around, body)
     elif body is not None and body.result is not None:
-        attrs.append(("of", body.result.opcode))
+        attrs.append(("of", _reduced_by(body)))
     return Signature(
         shapes=tuple(shape for _, shape in inputs),
         dtypes=tuple(dtype for dtype, _ in inputs),
@@ -152,6 +152,16 @@ def _signature(
         attrs=tuple(attrs),
         members=members,
     )
+
+
+def _reduced_by(body: Computation) -> str:
+    """What the result of a body of two numbers is made by, whatever format they are computed in."""
+    one = body.result
+    for _ in range(len(body.instructions)):
+        if one is None or one.opcode not in ("convert", "bitcast", "copy") or not one.operands:
+            break
+        one = body.instructions.get(one.operands[0])
+    return "" if one is None else one.opcode
 
 
 _PARTS_OF = ("slice", "dynamic-slice", "gather")
@@ -249,6 +259,9 @@ def _instruction(
         attrs += _contracted(data, parts[_DOT], given[0])
     elif opcode == "convolution" and len(given) > 1 and leaves:
         attrs += _convolved(data, parts, groups, given[0], given[1], leaves[0])
+    elif opcode == "reduce-window" and isinstance(parts.get(_WINDOW), tuple):
+        taps = math.prod(_window(data, parts[_WINDOW])[0])  # pyright: ignore[reportArgumentType]
+        attrs += [("window", taps)] if taps < 2**53 else []
     elif opcode == "sort" and given and dimensions:
         attrs.append(("n", max(1, _size(given[0][1], dimensions[0]))))
     return number, Instruction(
@@ -300,12 +313,7 @@ def _convolved(
     window, dims = parts.get(_WINDOW), parts.get(_CONVOLUTION)
     if not isinstance(window, tuple) or not isinstance(dims, tuple):
         return []
-    sizes, spread = [], False
-    for field, value in fields(data, *window):
-        if field == _WINDOW_DIMENSIONS and isinstance(value, tuple):
-            one = {inner: each for inner, each in fields(data, *value) if isinstance(each, int)}
-            sizes.append(one.get(_WINDOW_SIZE, 1))
-            spread = spread or one.get(_WINDOW_BASE_DILATION, 1) > 1
+    sizes, spread = _window(data, window)
     named = {field: value for field, value in fields(data, *dims) if isinstance(value, int)}
     taps = math.prod(sizes)
     if spread:
@@ -314,3 +322,14 @@ def _convolved(
     else:
         count = math.prod(y[1]) * taps * _size(w[1], named.get(_KERNEL_INPUT, 0))
     return [("fma", count)] if count < 2**63 else []
+
+
+def _window(data: bytes, where: tuple[int, int]) -> tuple[list[int], bool]:
+    """The sizes of a window, and whether what it slides over is spread."""
+    sizes, spread = [], False
+    for field, value in fields(data, *where):
+        if field == _WINDOW_DIMENSIONS and isinstance(value, tuple):
+            one = {inner: each for inner, each in fields(data, *value) if isinstance(each, int)}
+            sizes.append(one.get(_WINDOW_SIZE, 1))
+            spread = spread or one.get(_WINDOW_BASE_DILATION, 1) > 1
+    return sizes, spread

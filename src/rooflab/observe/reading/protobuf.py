@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 _VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5
 _VARINT_BYTES = 10
+_MORE = 0x80  # set in each byte of a number but its last
 
 
 class BrokenMessage(Exception):
@@ -28,15 +29,16 @@ def fields(data: bytes, begin: int = 0, end: int | None = None) -> Iterator[tupl
     end = len(data) if end is None else end
     at = begin
     while at < end:
-        key, at = varint(data, at, end)
+        # Most numbers have one byte: read here, without a call.
+        key, at = (data[at], at + 1) if data[at] < _MORE else varint(data, at, end)
         number, wire = key >> 3, key & 7
-        if not number:
+        if not number or at >= end:
             raise BrokenMessage
         if wire == _VARINT:
-            value, at = varint(data, at, end)
+            value, at = (data[at], at + 1) if data[at] < _MORE else varint(data, at, end)
             yield number, value
         elif wire == _BYTES:
-            length, at = varint(data, at, end)
+            length, at = (data[at], at + 1) if data[at] < _MORE else varint(data, at, end)
             if at + length > end:
                 raise BrokenMessage
             yield number, (at, at + length)
@@ -61,7 +63,7 @@ def varint(data: bytes, at: int, end: int) -> tuple[int, int]:
     for place in range(at, min(end, at + _VARINT_BYTES)):
         byte = data[place]
         value |= (byte & 0x7F) << shift
-        if byte < 0x80:
+        if byte < _MORE:
             return value, place + 1
         shift += 7
     raise BrokenMessage

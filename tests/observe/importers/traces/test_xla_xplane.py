@@ -231,3 +231,33 @@ def test_a_damaged_program_leaves_the_times(tmp_path):
     assert len(trace.kernels) == 1
     assert trace.dropped
     assert ledger(trace).rows[0].cost is None
+
+
+def test_what_runs_within_a_loop_has_a_path_of_its_own(tmp_path):
+    """The loop's own path is not put before that of what it runs; gradients are known by JAX's scopes."""
+    stats = {1: "hlo_op", 2: "tf_op", 3: "flops"}
+    scope = message((1, 2), (5, "jit(f)/transpose(jvp(layer))/while/body/dot:"))
+    inner = event(1, 2, 4, message((1, 1), (5, "dot.1")), scope, message((1, 3), (3, 64)))
+    outer = event(2, 0, 9, message((1, 1), (5, "while.1")), message((1, 2), (5, "jit(f)/while:")))
+    host = plane("/host:CPU", [line("worker", outer, inner)], {1: "dot.1", 2: "while.1"}, stats)
+    (row,) = ledger(read(tmp_path, host)).rows
+    assert (row.name, row.module, row.phase) == ("dot.1", "f.transpose(jvp(layer)).while.body", "backward")
+
+
+def test_a_window_and_a_reduction_in_another_format(tmp_path):
+    """Windows of 4 over 16: 4 · 4 operations. A sum of bf16 whose body computes in fp32."""
+    window = field(15, message((1, message((1, 4), (2, 4)))))
+    adds = [
+        instruction(11, "parameter", (), more=field(9, 0)),
+        instruction(12, "parameter", (), more=field(9, 1)),
+        instruction(13, "add", (), (11, 12)),
+        instruction(14, "convert", (), (13,)),
+    ]
+    entry = [
+        instruction(1, "parameter", (16,)),
+        instruction(2, "constant", ()),
+        instruction(3, "reduce-window", (4,), (1, 2), (2,), more=window),
+        instruction(4, "reduce", (), (1, 2), (2,)),
+    ]
+    trace = profiled(tmp_path, compiled((2, 14, adds), (1, 4, entry)), "reduce-window.3", "reduce.4")
+    assert {row.name: row.flop for row in ledger(trace).rows} == {"reduce-window.3": 16, "reduce.4": 16}

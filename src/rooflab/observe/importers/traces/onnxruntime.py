@@ -132,7 +132,7 @@ class _Taken:
         threads: dict[tuple[str, str], int] = {}
         for number, node in enumerate(self.nodes):
             path = _module(node.name)
-            if path:
+            if path and number not in outer:
                 recording.call(f"nn.Module: {path}", node.start_s, node.duration_s, node.thread, kind=MODULE)
             recording.call(
                 node.op, node.start_s, node.duration_s, node.thread, external=number, signature=node.signature

@@ -154,7 +154,7 @@ class _Taken:
         copy = _COPIES.match(event.name) is not None and "hlo_op" not in stats
         number_ = self._next
         self._next += 1
-        if not copy:
+        if not copy and activity:
             path = _path(module, stats, signature)
             if path:
                 self.recording.call(f"nn.Module: {path}", event.start_s, event.duration_s, thread, kind=MODULE)

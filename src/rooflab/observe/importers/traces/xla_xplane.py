@@ -26,6 +26,7 @@ _META_NAME, _META_SHOWN, _META_STATS = 2, 4, 5
 _STAT_DOUBLE, _STAT_UNSIGNED, _STAT_SIGNED, _STAT_TEXT, _STAT_BYTES, _STAT_REFERENCE = 2, 3, 4, 5, 6, 7
 _PROGRAMS = "/host:metadata"
 _FIRST_NAMES = (b"/host:", b"/device:", b"Task Environment")
+_PYTHON = "$"  # begins the names of Python's own calls, most of the events of a host
 _NS, _PS = 1e-9, 1e-12
 _DAYS_S = 86_400.0 * 36_500  # a start beyond that is no time
 
@@ -246,6 +247,8 @@ class _Plane:
                 elif field == _EVENT_DURATION_PS:
                     duration = signed(value)
         name, shared = self._of(key)
+        if name.startswith(_PYTHON):
+            return None
         stats = {**shared, **self.stats(own)}
         if not xla_events.is_device(self.name) and not xla_events.wanted(stats):
             return None
