@@ -226,7 +226,7 @@ class Profile(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     def _summary(self) -> str:
         share = "" if self.coverage is None else f", {self.coverage:.1%} of it counted"
         verdict = f", {self.bound} ({self.binds})" if self.bound else ""
-        return f"{self.name}: {duration(self.time_s)} on devices{share}{verdict}"
+        return f"{self.name}: {duration(self.time_s)} measured{share}{verdict}"
 
     @classmethod
     def from_dict(cls, raw: dict[str, Any]) -> Profile:

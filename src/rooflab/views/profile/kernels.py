@@ -16,13 +16,16 @@ def tables_of(profile: Profile) -> tuple[Table, ...]:
     """The tables of the rows of `profile` that were counted, most time first."""
     rows = [row for row in profile.rows if row.counted is not None][:_SHOWN]
     left = len(profile.rows) - len(rows)
+    cores = profile.machine is not None and profile.machine.kind == "cpu"
     note = f"{left} more: the files have all." if left else ""
     return tuple(
-        table for table in (_roofs(rows, profile.time_s, note), _accesses(rows), _instructions(rows)) if table.rows
+        table
+        for table in (_roofs(rows, profile.time_s, note, cores), _accesses(rows), _instructions(rows))
+        if table.rows
     )
 
 
-def _roofs(rows: list[ProfileRow], total_s: float, note: str) -> Table:
+def _roofs(rows: list[ProfileRow], total_s: float, note: str, cores: bool) -> Table:
     """A column for each level and each kind of issue that any of `rows` used, and one for engines."""
     levels, issue = (
         list(dict.fromkeys(roof.name for row in rows for roof in _shares(row) if roof.kind == kind))
@@ -63,6 +66,8 @@ def _roofs(rows: list[ProfileRow], total_s: float, note: str) -> Table:
         "FLOP/B",
     )
     told = "Under a roof's name: the share of it that was used, theoretical where that is known."
+    if cores:
+        told = f"{told} Roofs are those of all cores, whichever it ran on."
     return without_empty("Under the roofs", columns, lines, words=3, note=f"{told} {note}".strip())
 
 

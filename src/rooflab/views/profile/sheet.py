@@ -98,7 +98,8 @@ def _sentences(profile: Profile) -> list[str]:
     if profile.bound is not None:
         most = max(one.seconds for one in profile.limits)
         total = sum(one.seconds for one in profile.limits)
-        lines.append(f"Limited by: {profile.bound}, {profile.binds} ({most / total:.0%} of the time).")
+        by = "waiting, the file does not say for what" if profile.binds == "unknown" else profile.binds
+        lines.append(f"Limited by: {profile.bound}, {by} ({most / total:.0%} of the time).")
     lines += [_device(one, len(profile.timeline.devices) > 1) for one in profile.timeline.devices]
     lines += times.sentences(profile.timeline) + memory.sentences(profile.memory)
     if profile.coverage is not None:
