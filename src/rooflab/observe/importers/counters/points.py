@@ -74,6 +74,8 @@ class _Columns(NamedTuple):
 def sniff(head: bytes) -> bool:
     """Whether `head`, the first of a file, has a line with the headings of such a table."""
     text = plain_text(head)
+    if text.lstrip()[:1] in ("{", "["):
+        return False  # JSON: its lines are no headings, and looking through them takes long
     lines = text.splitlines()[:50]
     return any(_is_header(line.split(",")) for line in lines if "," in line)
 
