@@ -3,8 +3,8 @@
 Run: python benchmarks/importing.py [TRACE.json.gz] [--mb 50] [--rounds 5] [--large 1000]
 
 A real trace (by default the one among the examples) is repeated with shifted times and ids until the file has
-that many megabytes. In each round each tool reads that file in a process of its own, one after another, imports left
-out of its time; it is time of the CPU, of one core for all of them, and ratios are medians over rounds.
+that many megabytes. In each round each tool reads that file in a process of its own, one after another, imports
+left out of its time; it is time of the CPU, and ratios are medians over rounds.
 rooflab's time goes through to the printed report; that of HolisticTraceAnalysis (left out where it isn't
 installed) to its breakdown of the GPU's kernels. json.load is timed as it comes, and without Python's garbage
 collector, which costs it most of its time.

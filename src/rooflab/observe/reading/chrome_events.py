@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -30,6 +32,18 @@ def of_another(head: bytes) -> bool:
     return any(mark.search(head) for mark in _OTHERS)
 
 
+@contextmanager
+def collecting_nothing() -> Iterator[None]:
+    """Without Python's garbage collector: it would look at every decoded event again and again."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
 class Events:
     """The events of a trace, in lists as they are decoded; and what else the file says, once they are through.
 
@@ -39,10 +53,23 @@ class Events:
         cut: whether the file ends within the list.
     """
 
-    def __init__(self, pieces: Iterable[bytes], event: type[msgspec.Struct]) -> None:
+    def __init__(
+        self,
+        pieces: Iterable[bytes],
+        event: type[msgspec.Struct],
+        rare: tuple[tuple[bytes, ...], type[msgspec.Struct]] = ((), msgspec.Struct),
+    ) -> None:
+        """Events of the type `event` in `pieces`.
+
+        Args:
+            pieces: of the file.
+            event: what is kept of one.
+            rare: texts, and the type of events in pieces that hold one of them: more fields make all slower.
+        """
         self._pieces = iter(pieces)
         self._many = msgspec.json.Decoder(list[event])
-        self._one = msgspec.json.Decoder(event)
+        self._marks, self._rare = rare[0], msgspec.json.Decoder(list[rare[1]])
+        self._one = msgspec.json.Decoder(rare[1] if rare[0] else event)
         self.others: dict[str, Any] = {}
         self.broken = 0
         self.cut = False
@@ -104,8 +131,9 @@ class Events:
         return text, b""
 
     def _decoded(self, text: bytes) -> list[Any] | None:
+        decoder = self._rare if any(mark in text for mark in self._marks) else self._many
         try:
-            return self._many.decode(b"[" + text + b"]")
+            return decoder.decode(b"[" + text + b"]")
         except (msgspec.DecodeError, UnicodeDecodeError):
             return None
 

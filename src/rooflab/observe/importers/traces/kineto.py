@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import math
 from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +12,7 @@ import numpy as np
 
 from rooflab.errors import FileError
 from rooflab.observe.importers.traces.kineto_parts import Parts
-from rooflab.observe.reading.chrome_events import Events, of_another
+from rooflab.observe.reading.chrome_events import Events, collecting_nothing, of_another
 from rooflab.observe.reading.columns import (
     Clock,
     Columns,
@@ -90,6 +87,11 @@ class _Args(msgspec.Struct, frozen=True, gc=False):
     types: msgspec.Raw = msgspec.field(name="Input type", default=_NO_RAW)
     strides: msgspec.Raw = msgspec.field(name="Input Strides", default=_NO_RAW)
     values: msgspec.Raw = msgspec.field(name="Concrete Inputs", default=_NO_RAW)
+
+
+class _MoreArgs(_Args, frozen=True, gc=False):
+    """What else is used, of exchanges between ranks and of memory."""
+
     collective: Any = msgspec.field(name="Collective name", default=None)
     dtype: Any = None
     elements: Any = msgspec.field(name="In msg nelems", default=None)
@@ -106,9 +108,10 @@ class _Args(msgspec.Struct, frozen=True, gc=False):
 
 
 _NOTHING = _Args()
+_MORE_NOTHING = _MoreArgs()
 
 
-class _Event(msgspec.Struct, gc=False):
+class _Event(msgspec.Struct, frozen=True, gc=False):
     """An event as it stands in the file; what kind of thing a value is, is checked later."""
 
     ph: str | None = None
@@ -119,6 +122,16 @@ class _Event(msgspec.Struct, gc=False):
     ts: _Number = None
     dur: _Number = None
     args: _Args = _NOTHING
+
+
+class _MoreEvent(_Event, frozen=True, gc=False):
+    """An event with `_MoreArgs`."""
+
+    args: _MoreArgs = _MORE_NOTHING
+
+
+# In pieces without these no event has `_MoreArgs`.
+_MORE = (b"Collective name", b"Total Allocated", _MEMORY.encode())
 
 
 def sniff(head: bytes) -> bool:
@@ -137,9 +150,9 @@ def load(path: Path) -> Trace:
     Raises:
         FileError: no trace of Chrome's form, or none of its events could be read.
     """
-    events = Events(chunks(path, chunk_bytes=_PIECE_BYTES), _Event)
+    events = Events(chunks(path, chunk_bytes=_PIECE_BYTES), _Event, (_MORE, _MoreEvent))
     taken = _Taken()
-    with _collecting_nothing():
+    with collecting_nothing():
         for several in events:
             taken.add(several)
     if not events.found:
@@ -147,18 +160,6 @@ def load(path: Path) -> Trace:
     if not taken.seen and events.broken:
         raise FileError(f"{path}: none of its {events.broken} events could be read")
     return taken.trace(events)
-
-
-@contextmanager
-def _collecting_nothing() -> Iterator[None]:
-    """Without Python's garbage collector: it would look at every decoded event again and again."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
 
 
 class _Taken:
@@ -188,7 +189,7 @@ class _Taken:
                 self._calls(several, _CALLS[category])
             elif category in _LAUNCHES:
                 self._launches(several)
-            elif category == _MEMORY:
+            elif category == _MEMORY and isinstance(several[0], _MoreEvent):
                 starts = self.clock.after_base([one.ts for one in several])
                 self.bad_times += self.parts.memory([one.args for one in several], starts, self._threads(several))
             elif category == "python_function":
@@ -218,7 +219,8 @@ class _Taken:
     def _kernels(self, events: list[_Event], kind: int) -> None:
         events, starts, durations = self._timed(events)
         args = [one.args for one in events]
-        self.parts.kernels(args, starts, durations)
+        if args and isinstance(args[0], _MoreArgs):
+            self.parts.kernels(args, starts, durations)
         shapes = self.shapes
         self._columns["kernels"].add(
             self._named(events),
