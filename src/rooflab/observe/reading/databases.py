@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sqlite3
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -9,7 +10,6 @@ from contextlib import closing, contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,7 +51,8 @@ class Database:
         while not broken:
             rows: list[tuple[Any, ...]] = []
             try:
-                rows.extend(islice(found, _ROWS))
+                with _collecting_nothing():
+                    rows.extend(islice(found, _ROWS))
             except (sqlite3.Error, OverflowError) as error:
                 # What came before stays in `rows`.
                 self.damaged[table] = str(error)
@@ -95,6 +96,18 @@ class Database:
 
 
 @contextmanager
+def _collecting_nothing() -> Iterator[None]:
+    """Without Python's garbage collector: rows hold no cycles, and it would look at them again and again."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+@contextmanager
 def database(path: Path) -> Iterator[Database]:
     """The SQLite file at `path`, packed or not, as long as it is needed.
 
@@ -119,7 +132,7 @@ def database(path: Path) -> Iterator[Database]:
 @contextmanager
 def _opened(file: Path, path: Path) -> Iterator[Database]:
     # "immutable": no journal or log beside the file is looked for, and nothing is written.
-    address = f"file:{quote(str(file.resolve()))}?mode=ro&immutable=1"
+    address = f"{file.resolve().as_uri()}?mode=ro&immutable=1"
     with closing(sqlite3.connect(address, uri=True)) as connection:
         connection.text_factory = _text
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _CELL_BYTES)

@@ -247,6 +247,15 @@ def test_a_journal_beside_the_file_is_not_opened(tmp_path):
     assert path.read_bytes() == before
 
 
+def test_any_name_and_a_file_that_was_written_with_a_log_ahead(tmp_path):
+    path = tmp_path / "a ?b#c%20d.sqlite"
+    path.write_bytes(SAMPLE.read_bytes())
+    with closing(sqlite3.connect(path)) as file:
+        assert file.execute("PRAGMA journal_mode = WAL").fetchone() == ("wal",)
+    assert len(load(path).kernels) == 4
+    assert [one.name for one in tmp_path.iterdir()] == [path.name]
+
+
 def test_the_rows_before_a_missing_end_are_kept(tmp_path):
     rows = ROWS | {
         "CUPTI_ACTIVITY_KIND_KERNEL": [kernel(100, at, at + 500, at) for at in range(1000, 2_000_000, 1000)]

@@ -42,7 +42,7 @@ _WHERE = ("start", "end", "deviceId", "streamId", "correlationId", "globalPid")
 _SIZES = ("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ")
 _RESOURCES = ("registersPerThread", "staticSharedMemory", "dynamicSharedMemory")
 # With its template arguments a kernel is recognised best.
-_KERNEL_NAMES = ("demangledName", "shortName", "mangledName")
+_KERNEL_NAMES = ("demangledName", "shortName")
 _CALL = ("start", "end", "globalTid", "correlationId", "nameId")
 _RANGE = ("start", "end", "globalTid", "textId", "eventType")
 # CUpti_ActivityMemcpyKind, in the words of PyTorch's profiler.
