@@ -26,8 +26,8 @@ SUFFIXES = {
     "Transfer": ".json or .html",
     "Calibration": ".json, .html or .toml",
     "Sweep": ".json, .csv, .html, .svg, .png or .pdf",
-    "Profile": ".json, .csv or .html",
-    "Profiles": ".json, .csv or .html",
+    "Profile": ".json, .csv, .html, .svg, .png or .pdf",
+    "Profiles": ".json, .csv, .html, .svg, .png or .pdf",
 }
 MODES, CACHE_STATES, POWERS = ("eager", "graph", "compiled"), ("warm", "cold"), ("burst", "sustained")
 # A blank line before, and this mark above, an example keeps click from refilling it.
