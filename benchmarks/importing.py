@@ -6,8 +6,8 @@ A real trace (by default the one among the examples) is repeated with shifted ti
 that many megabytes. In each round each tool reads that file in a process of its own, one after another, imports
 left out of its time; it is time of the CPU, and ratios are medians over rounds.
 rooflab's time goes through to the printed report; that of HolisticTraceAnalysis (left out where it isn't
-installed) to its breakdown of the GPU's kernels. json.load is timed as it comes, and without Python's garbage
-collector, which costs it most of its time.
+installed) to its breakdowns of the GPU's kernels, of idle time and of overlap, which rooflab's report has too.
+json.load is timed as it comes, and without Python's garbage collector, which costs it most of its time.
 
 --large makes a file of that many megabytes and says what rooflab takes of memory for it, against the size of the
 columns that its kernels, operations and launches become.
@@ -42,7 +42,9 @@ TOOLS = {
     ),
     "HolisticTraceAnalysis": (
         "from hta.trace_analysis import TraceAnalysis",
-        "TraceAnalysis(trace_files={{0: {path!r}}}, trace_dir='/').get_gpu_kernel_breakdown(visualize=False)",
+        "one = TraceAnalysis(trace_files={{0: {path!r}}}, trace_dir='/'); "
+        "one.get_gpu_kernel_breakdown(visualize=False); one.get_idle_time_breakdown(visualize=False); "
+        "one.get_comm_comp_overlap(visualize=False)",
     ),
 }
 
