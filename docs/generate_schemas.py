@@ -22,7 +22,7 @@ def lines() -> list[str]:
         namespace, _, packet = name.partition(".")
         if namespace != "aten":  # of libraries that may not be there
             continue
-        for form in (packet, packet + "_"):
+        for form in (packet, packet + "_", f"_foreach_{packet}", f"_foreach_{packet}_"):
             operators = getattr(getattr(torch.ops, namespace), form, None)
             for overload in [] if operators is None else operators.overloads():
                 schema = getattr(operators, overload)._schema

@@ -62,12 +62,14 @@ class _Group(NamedTuple):
         place: of those calls.
         single_s: the time of each execution.
         kernels: that ran, by name.
+        within: names and signatures' numbers of the calls within, where the arguments say too little.
     """
 
     call: int
     place: match.Place
     single_s: NDArray[np.float64]
     kernels: tuple[KernelTime, ...]
+    within: match.Within
 
 
 def _groups(trace: Trace, only: Collection[int] | None) -> list[_Group]:
@@ -86,11 +88,15 @@ def _groups(trace: Trace, only: Collection[int] | None) -> list[_Group]:
     caller = call[first]
     places = match.Places(trace, parents)
     known = caller != NONE
-    key = np.full((len(distinct), 3), NONE, np.int64)
+    key = np.full((len(distinct), 4), NONE, np.int64)
+    within: dict[match.Within, int] = {(): NONE}
     key[:, 0] = name[first]
     key[known, 0] = calls.name[caller[known]]
     key[known, 1] = calls.signature[caller[known]]
     key[known, 2] = places.numbers(caller[known])
+    for at in np.flatnonzero(known & match.told_inside(trace)[caller]).tolist():
+        key[at, 3] = within.setdefault(match.inside(trace, int(caller[at]), parents), len(within))
+    inside = {number: one for one, number in within.items()}
     _, row, of_execution = np.unique(key, axis=0, return_index=True, return_inverse=True)
     of_execution = of_execution.reshape(-1)
     times = _by_name(trace, of_execution[of_kernel], name, duration_s)
@@ -101,7 +107,13 @@ def _groups(trace: Trace, only: Collection[int] | None) -> list[_Group]:
     np.minimum.at(begins, of_execution, first)
     turn = np.lexsort((begins, caller[row] == NONE)).tolist()
     groups = [
-        _Group(int(caller[at]), places.distinct[max(int(key[at, 2]), 0)], part, times[number])
+        _Group(
+            int(caller[at]),
+            places.distinct[max(int(key[at, 2]), 0)],
+            part,
+            times[number],
+            inside[int(key[at, 3])],
+        )
         for number, (at, part) in enumerate(zip(row.tolist(), parts, strict=True))
     ]
     return [groups[number] for number in turn]
@@ -135,7 +147,9 @@ def _resolved(trace: Trace, group: _Group) -> tuple[ProfileRow, torch_calls.Reso
     elif trace.framework == "xla":
         known = xla_calls.resolve(name, signature)
     else:
-        known = torch_calls.resolve(name, signature, match.item_bytes(one.name for one in group.kernels))
+        dtype = match.item_dtype(one.name for one in group.kernels)
+        within = [(one, trace.signatures[number]) for one, number in group.within]
+        known = torch_calls.resolve(name, signature, dtype, within)
     row = _row(known, group)
     place = group.place
     row = msgspec.structs.replace(row, module=place.module, label=place.label, phase=place.phase)

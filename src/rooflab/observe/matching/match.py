@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rooflab.observe.matching.calls import around, open_at
-from rooflab.observe.matching.torch_calls import entry
+from rooflab.observe.matching.torch_calls import enough_recorded, entry
 from rooflab.observe.timeline.launched import launch_of
 from rooflab.observe.timeline.steps import STEP
 from rooflab.types.trace import ANNOTATION, MODULE, NONE, OPERATOR, Trace
@@ -23,20 +23,46 @@ _OPTIMIZER = "Optimizer.step"
 _BLOCK = 2**16  # calls looked at together
 _KINDS = 4  # of calls, rounded up
 _ITEM = re.compile(r"OpaqueType<(\d+)")
+_TYPED = re.compile(r"(?:Functor|CatArrayBatched\w+)<((?:float|double|(?:c10|at)::(?:Half|BFloat16)))\b")
+_TYPES = {
+    "float": "fp32",
+    "double": "fp64",
+    "c10::Half": "fp16",
+    "at::Half": "fp16",
+    "c10::BFloat16": "bf16",
+    "at::BFloat16": "bf16",
+}
+_OF_SIZE = {1: "int8", 2: "bf16", 4: "fp32", 8: "fp64"}
+# Made of other operators before a kernel is chosen: those are what is captured and counted.
+_COMPOSITE = tuple(
+    f"aten::{name}"
+    for name in ("linear", "float_power", "isfinite", "relu6", "selu", "square", "true_divide", "clip")
+)
+# Lists with gaps are recorded as nothing: what is done inside with their tensors tells their shapes.
+_TOLD_INSIDE = ("aten::index", "aten::_unsafe_index", "aten::_index_put_impl_", "aten::index_put_")
 
 
 def operations_of(trace: Trace, parents: NDArray[np.int64]) -> NDArray[np.int64]:
     """For each kernel the number of the call that it is counted with; `NONE` where no call is known.
 
-    A kernel belongs to the innermost operator that was open when it was launched, or to the nearest around it
-    that the vocabulary can count.
+    A kernel belongs to the outermost operator, of those that were open when it was launched, that is counted: what
+    an operator calls within (a sort its copy, a convolution its bias) is part of its own count. Where none of them
+    can be counted as it was recorded, it belongs to the innermost that the vocabulary knows.
 
     Args:
         trace: with kernels and calls.
         parents: of the calls (see `parents_of`).
     """
     innermost = innermost_of(trace, parents)
-    chosen = around(innermost, parents, counted(trace))
+    named = counted(trace)
+    whole = _whole(trace, named)
+    chosen = np.full(len(innermost), NONE, np.int64)
+    level = innermost.copy()
+    while (level != NONE).any():
+        here = (level != NONE) & whole[level]
+        chosen[here] = level[here]
+        level = np.where(level == NONE, NONE, parents[level])
+    chosen = np.where(chosen == NONE, around(innermost, parents, named), chosen)
     return np.where(chosen == NONE, innermost, chosen)
 
 
@@ -47,6 +73,22 @@ def counted(trace: Trace) -> NDArray[np.bool_]:
     rows = {name: entry(trace.names[name]) for name in names}
     known = [name for name, row in rows.items() if row is not None and row.kind not in _BY_PARTS]
     return (calls.kind == OPERATOR) & np.isin(calls.name, known)
+
+
+def _whole(trace: Trace, named: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which of the `named` calls are counted as they stand, with what they call within."""
+    calls, found = trace.calls, np.zeros(len(trace.calls), np.bool_)
+    which = np.flatnonzero(named)
+    keys = calls.name[which].astype(np.int64) * max(len(trace.signatures), 1) + calls.signature[which]
+    distinct, of_call = np.unique(keys, return_inverse=True)
+    enough = []
+    for key in distinct.tolist():
+        number, signature = divmod(key, max(len(trace.signatures), 1))
+        name = trace.names[number]
+        told = name in _TOLD_INSIDE or enough_recorded(name, trace.signatures[signature])
+        enough.append(name not in _COMPOSITE and told)
+    found[which] = np.array(enough, np.bool_)[of_call.reshape(-1)]
+    return found
 
 
 def innermost_of(trace: Trace, parents: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -72,10 +114,43 @@ def innermost_of(trace: Trace, parents: NDArray[np.int64]) -> NDArray[np.int64]:
     return found
 
 
-def item_bytes(names: Iterable[str]) -> float | None:
-    """Bytes of an element, where one of `names`, of kernels, says so."""
-    found = next(filter(None, map(_ITEM.search, names)), None)
-    return float(found.group(1)) if found else None
+def item_dtype(names: Iterable[str]) -> str | None:
+    """The number format of what kernels of these `names` work on, where one tells it.
+
+    One that only moves elements tells their size: then it is a format of that size.
+    """
+    for name in names:
+        typed = _TYPED.search(name)
+        if typed:
+            return _TYPES[typed.group(1)]
+        sized = _ITEM.search(name)
+        if sized:
+            return _OF_SIZE.get(int(sized.group(1)))
+    return None
+
+
+Within = tuple[tuple[str, int], ...]
+
+
+def told_inside(trace: Trace) -> NDArray[np.bool_]:
+    """For each call, and for `NONE` at the end, whether what is called within tells of its arguments."""
+    names = [number for number, name in enumerate(trace.names) if name in _TOLD_INSIDE]
+    told = (trace.calls.kind == OPERATOR) & np.isin(trace.calls.name, names)
+    return np.append(told, False)
+
+
+def inside(trace: Trace, call: int, parents: NDArray[np.int64]) -> Within:
+    """Names and signatures' numbers of the operators in `call`, where its own arguments say too little."""
+    if trace.names[trace.calls.name[call]] not in _TOLD_INSIDE:
+        return ()
+    calls, found = trace.calls, []
+    end_s = calls.start_s[call] + calls.duration_s[call]
+    at = call + 1
+    while at < len(calls) and calls.thread[at] == calls.thread[call] and calls.start_s[at] <= end_s:
+        if parents[at] == call and calls.kind[at] == OPERATOR:
+            found.append((trace.names[calls.name[at]], int(calls.signature[at])))
+        at += 1
+    return tuple(found)
 
 
 class Place(NamedTuple):

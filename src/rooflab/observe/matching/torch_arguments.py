@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
@@ -51,6 +52,7 @@ SCALAR_TYPES = {
     25: "fp8",
     26: "fp8",
 }
+_POINT = re.compile(r"(?<=\d)\.(?!\d)")
 _LIST = "TensorList"
 _SCALAR = "Scalar"
 
@@ -137,6 +139,11 @@ def value(text: Any) -> Any:
         return None
     if text in ("True", "False"):
         return text == "True"
+    if text in ("inf", "-inf", "nan"):
+        return float(text)
+    if text.startswith("["):
+        # As C++ writes them: truth values with capitals, whole numbers in floating point as "2.".
+        text = _POINT.sub(".0", text.replace("True", "true").replace("False", "false"))
     try:
         found = json.loads(text + "0" if text.endswith(".") else text)
     except (json.JSONDecodeError, RecursionError):
@@ -152,7 +159,7 @@ def arguments(name: str, signature: Signature) -> dict[str, Any] | None:
     overloads = schemas().get(name)
     if overloads is None:
         return None
-    given = [_one(signature, place) for place in range(len(signature.shapes))]
+    given = [one_argument(signature, place) for place in range(len(signature.shapes))]
     best = max(overloads, key=lambda overload: _fit(overload, given))
     named = dict(best)
     named.update({argument: one for (argument, _), one in zip(best, given, strict=False) if one is not None})
@@ -169,7 +176,8 @@ def _fit(overload: tuple[tuple[str, Any], ...], given: list[Any]) -> tuple[bool,
     return len(overload) == len(given), same
 
 
-def _one(signature: Signature, place: int) -> Any:
+def one_argument(signature: Signature, place: int) -> Any:
+    """The argument at `place`: a `Seen`, a list of them, or a value; None where nothing is recorded."""
     shape, kind = signature.shapes[place], signature.dtypes[place] if place < len(signature.dtypes) else ""
     strides = signature.strides[place] if place < len(signature.strides) else None
     if kind == _LIST:

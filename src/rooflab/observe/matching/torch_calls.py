@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from rooflab.observe.matching.torch_arguments import Seen, arguments, contiguous
+from rooflab.observe.matching import torch_results_algebra, torch_results_rarer  # noqa: F401 they register rules
+from rooflab.observe.matching.torch_arguments import Seen, arguments, contiguous, one_argument
 from rooflab.observe.matching.torch_results import results, tensors
 from rooflab.types.trace import Signature
 from rooflab.types.work import Graph, Op, TensorSpec
@@ -34,13 +36,19 @@ def entry(name: str) -> vocabulary.Entry | None:
     return found
 
 
-def resolve(name: str, signature: Signature, item_bytes: float | None = None) -> Resolved:
+def resolve(
+    name: str,
+    signature: Signature,
+    item_dtype: str | None = None,
+    inside: Sequence[tuple[str, Signature]] = (),
+) -> Resolved:
     """What the call of `name` ("aten::addmm") with the arguments of `signature` is.
 
     Args:
         name: as the profiler wrote it.
         signature: its arguments.
-        item_bytes: of an element of lists of tensors, whose format is not recorded, where the kernel tells.
+        item_dtype: of lists of tensors, whose format is not recorded, where the kernel tells.
+        inside: calls directly in it, with their arguments, where its own say too little (`match.inside`).
     """
     row = entry(name)
     own = name.replace("::", ".")
@@ -53,13 +61,19 @@ def resolve(name: str, signature: Signature, item_bytes: float | None = None) ->
         return Resolved(own, row.kind, (), (), {}, "its arguments' names are not known")
     if not all(one.dense for one in tensors(given)):
         return Resolved(own, row.kind, (), (), {}, "an operand is sparse: its non-zeros are not recorded")
-    _typed(given, item_bytes)
+    if _lists_missing(signature):
+        return Resolved(own, row.kind, (), (), {}, _LISTS)
+    _typed(given, item_dtype)
+    if inside:
+        given = {**given, **_told(inside)}
+    if row.kind == "pointwise":
+        given = _without_numbers(given)
     made = results(own, row.kind, given)
     if made is None:
         return Resolved(own, row.kind, (), (), {}, "the shape of its result is not recorded")
     inputs = tensors(given) if row.inputs is None else tensors({one: given.get(one) for one in row.inputs})
     outputs = made if row.outputs is None else [made[at] for at in row.outputs if at < len(made)]
-    attrs = _attributes(row, given, made)
+    attrs = _attributes(own, row, given, made)
     if isinstance(attrs, str):
         return Resolved(own, row.kind, (), (), {}, attrs)
     kind = attrs.pop("kind", row.kind)
@@ -68,26 +82,66 @@ def resolve(name: str, signature: Signature, item_bytes: float | None = None) ->
     if not all(isinstance(one, Seen) for one in (*inputs, *outputs)):
         return Resolved(own, kind, (), (), {}, "an argument that its count needs was not recorded")
     if any(one.dtype is None for one in (*inputs, *outputs)):
-        return Resolved(
-            own, kind, tuple(inputs), tuple(outputs), attrs, "its tensors' number formats are not recorded"
-        )
+        return Resolved(own, kind, tuple(inputs), tuple(outputs), attrs, _FORMATS)
     return Resolved(own, kind, tuple(inputs), tuple(outputs), attrs)
 
 
-_OF_SIZE = {1: "int8", 2: "bf16", 4: "fp32", 8: "fp64"}
+_FORMATS = "its tensors' number formats are not recorded"
 
 
-def _typed(given: Mapping[str, Any], item_bytes: float | None) -> None:
-    """Give tensors of lists a format of the size that the kernel works on: they are moved, not computed with."""
-    dtype = _OF_SIZE.get(int(item_bytes)) if item_bytes else None
+_LISTS = "its list of tensors is longer than the profiler records"
+
+
+def _lists_missing(signature: Signature) -> bool:
+    """Whether the first argument is a list of tensors of which nothing is recorded; others may well be empty."""
+    return signature.dtypes[:1] == ("TensorList",) and not signature.shapes[0]
+
+
+def enough_recorded(name: str, signature: Signature) -> bool:
+    """Whether the call of `name` can be counted, if need be with the help of its kernels' names."""
+    return resolve(name, signature).why in (None, _FORMATS)
+
+
+def _without_numbers(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of an element-wise call without Python's numbers, which are recorded as tensors of 64 bits.
+
+    A kernel has them among its parameters: they are not read from memory, and widen nothing.
+    """
+    numbers = {name for name, one in given.items() if _is_number(one)}
+    others = [one for name, one in given.items() if isinstance(one, Seen) and name not in numbers]
+    return dict(given) if not others else {name: one for name, one in given.items() if name not in numbers}
+
+
+def _is_number(one: Any) -> bool:
+    return isinstance(one, Seen) and not one.shape and one.dtype in ("fp64", "int64")
+
+
+def _typed(given: Mapping[str, Any], item_dtype: str | None) -> None:
+    """Give tensors of lists the format that the kernel works on."""
     for one in tensors(given):
         if one.dtype is None:
-            one.dtype = dtype
+            one.dtype = item_dtype
 
 
-def _attributes(row: vocabulary.Entry, given: Mapping[str, Any], made: list[Seen]) -> dict[str, Any] | str:
+def _told(inside: Sequence[tuple[str, Signature]]) -> dict[str, Any]:
+    """What the calls within one that indexes tell of it: its indices, and the shape of what they reach."""
+    indices: list[Seen] = []
+    reached = None
+    for name, signature in inside:
+        first = one_argument(signature, 0) if signature.shapes else None
+        if name == "aten::reshape" and isinstance(first, Seen) and first.dtype in ("int64", "int32"):
+            indices.append(first)
+        elif name == "aten::as_strided" and reached is None and len(signature.shapes) > 1:
+            size = one_argument(signature, 1)
+            reached = size if isinstance(size, tuple) else None
+    return {"indices": indices, "reached": reached} if indices and reached is not None else {}
+
+
+def _attributes(
+    own: str, row: vocabulary.Entry, given: Mapping[str, Any], made: list[Seen]
+) -> dict[str, Any] | str:
     """The attributes of one call; a sentence where a recipe needs what was not recorded."""
-    attrs: dict[str, Any] = {}
+    attrs: dict[str, Any] = {"foreach": True} if "._foreach_" in own and row.kind == "pointwise" else {}
     for attr, value in row.attrs.items():
         if isinstance(value, vocabulary.Size):
             tensor = given.get(value.name)
@@ -103,13 +157,13 @@ def _attributes(row: vocabulary.Entry, given: Mapping[str, Any], made: list[Seen
             attrs[attr] = value
     if row.recipe is not None:
         try:
-            attrs.update(
-                RECIPES[row.recipe](given.get, made[0] if len(made) == 1 else tuple(made), attrs, row.name)
-            )
+            attrs.update(RECIPES[row.recipe](given.get, made[0] if len(made) == 1 else tuple(made), attrs, own))
         except ImportError:
             return "what its count needs is PyTorch's: install rooflab[torch]"
         except (AttributeError, TypeError, ValueError, IndexError, KeyError):
             return "an argument that its count needs was not recorded"
+    if given.get("reached") is not None and row.kind == "scatter":
+        attrs["elements"] = math.prod(given["reached"])
     return attrs
 
 

@@ -15,6 +15,15 @@ _RULES: dict[str, Callable[[str, Arguments], Results]] = {}
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 _TESTS = ("isnan", "isinf", "isfinite", "isneginf", "isposinf", "signbit")
 _TRUTHS = (*_COMPARISONS, *_TESTS, "logical_and", "logical_or", "logical_xor", "logical_not")
+_WHOLE = ("bool", "int8", "int16", "int32", "int64")
+# What whole numbers are made floating-point for.
+_FLOATING = frozenset(
+    (
+        *("div", "true_divide", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "rsqrt"),
+        *("reciprocal", "sigmoid", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan", "asinh"),
+        *("acosh", "atanh", "atan2", "erf", "erfc", "erfinv", "lgamma", "digamma", "xlogy", "logit", "sinc", "i0"),
+    )
+)
 _INDICES = "int64"
 _ORDER = (
     "bool",
@@ -51,7 +60,9 @@ def results(name: str, kind: str, given: Arguments) -> Results:
         return None  # arguments that were not recorded, or not as the schema has them
 
 
-def _rule(*names: str) -> Callable[[Callable[[str, Arguments], Results]], Callable[[str, Arguments], Results]]:
+def rule(*names: str) -> Callable[[Callable[[str, Arguments], Results]], Callable[[str, Arguments], Results]]:
+    """Register the function below for the operators `names`, without "aten." and "_" at the end, or "kind K"."""
+
     def register(function: Callable[[str, Arguments], Results]) -> Callable[[str, Arguments], Results]:
         for name in names:
             _RULES[name] = function
@@ -71,13 +82,14 @@ def tensors(given: Arguments) -> list[Seen]:
     return found
 
 
-def _broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of an element-wise result."""
     rank = max(map(len, shapes))
     padded = [(1,) * (rank - len(shape)) + shape for shape in shapes]
     return tuple(0 if 0 in sizes else max(sizes) for sizes in zip(*padded, strict=True))
 
 
-def _wider(several: list[Seen]) -> str | None:
+def wider(several: list[Seen]) -> str | None:
     """The number format that the operands are promoted to; scalar tensors do not widen others."""
     ranked = [one for one in several if one.shape] or several
     known = [one.dtype for one in ranked if one.dtype in _ORDER]
@@ -86,17 +98,23 @@ def _wider(several: list[Seen]) -> str | None:
     return max(known, key=_ORDER.index) if known else None
 
 
-@_rule("kind pointwise", "lerp", "where")
+@rule("kind pointwise", "lerp", "where")
 def _element_wise(name: str, given: Arguments) -> Results:
-    operands = tensors(given)
     own = name.partition(".")[2].rstrip("_")
-    dtype = "bool" if own in _TRUTHS else _wider(operands)
-    shape = _broadcast(*(one.shape for one in operands))
-    like = next((one for one in operands if one.shape == shape), None)
+    if "_foreach_" in own:
+        return [Seen(one.shape, one.dtype) for one in given["self"]]
+    operands = tensors(given)
+    dtype = "bool" if own in _TRUTHS else wider(operands)
+    if own in _FLOATING and dtype in _WHOLE:
+        dtype = "fp32"
+    shape = broadcast(*(one.shape for one in operands))
+    # A result has no stride of 0, whatever its operands have.
+    alike = (one for one in operands if one.shape == shape and 0 not in (one.strides or ()))
+    like = next(alike, None)
     return [Seen(shape, dtype, None if like is None else like.strides)]
 
 
-@_rule(
+@rule(
     "mm",
     "addmm",
     "bmm",
@@ -113,13 +131,13 @@ def _element_wise(name: str, given: Arguments) -> Results:
 )
 def _product(name: str, given: Arguments) -> Results:
     own = name.partition(".")[2].rstrip("_")
-    pairs = (("self", "mat2"), ("mat1", "mat2"), ("batch1", "batch2"), ("input", "weight"), ("self", "vec"))
-    pairs += (("mat", "vec"), ("self", "other"), ("self", "tensor"))
+    # "self" of what also adds is what is added to: the factors' own names come first.
+    pairs = (("mat", "vec"), ("mat1", "mat2"), ("batch1", "batch2"), ("input", "weight"), ("self", "mat2"))
+    pairs += (("self", "vec"), ("self", "vec2"), ("self", "other"), ("self", "tensor"))
     a, b = next(
         (given[one], given[other])
         for one, other in pairs
         if isinstance(given.get(one), Seen) and isinstance(given.get(other), Seen)
-        if (one, other) != ("self", "mat2") or "mat1" not in given
     )
     if own == "linear":
         shape = (*a.shape[:-1], b.shape[0])
@@ -130,13 +148,13 @@ def _product(name: str, given: Arguments) -> Results:
     elif a.dim() == 1:
         shape = (*b.shape[:-2], b.shape[-1])
     else:
-        shape = (*_broadcast(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
+        shape = (*broadcast(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
     asked = SCALAR_TYPES.get(given.get("out_dtype"))  # type: ignore[arg-type]
     dtype = asked or ("int32" if own == "_int_mm" else a.dtype)
     return [Seen(shape, dtype)]
 
 
-@_rule(
+@rule(
     "convolution",
     "_convolution",
     "cudnn_convolution",
@@ -172,13 +190,15 @@ def _convolution(name: str, given: Arguments) -> Results:
     return [Seen((*x.shape[: x.dim() - rank - 1], channels, *spatial), x.dtype)]
 
 
-@_rule("convolution_backward")
+@rule("convolution_backward")
 def _convolution_backward(name: str, given: Arguments) -> Results:
-    bias = Seen((given["weight"].shape[0],), given["weight"].dtype)
-    return [given["input"], given["weight"], bias]
+    x, weight = given["input"], given["weight"]
+    bias = Seen((weight.shape[0] if not given.get("transposed") else weight.shape[1],), weight.dtype)
+    wanted = given.get("output_mask") or (True, True, True)
+    return [Seen(one.shape, one.dtype) for one, asked in zip((x, weight, bias), wanted, strict=True) if asked]
 
 
-@_rule("kind attention")
+@rule("kind attention")
 def _attention(name: str, given: Arguments) -> Results:
     query, value = given["query"], given["value"]
     packed = "_flash_attention" in name or "_efficient_attention" in name
@@ -188,35 +208,37 @@ def _attention(name: str, given: Arguments) -> Results:
     return [Seen((*query.shape[:-1], value.shape[-1]), query.dtype, query.strides), sums]
 
 
-@_rule("kind attention_backward")
+@rule("kind attention_backward")
 def _attention_backward(name: str, given: Arguments) -> Results:
     return [given["query"], given["key"], given["value"], given.get("attn_bias") or given["query"]]
 
 
-@_rule("native_layer_norm")
+@rule("native_layer_norm")
 def _layer_norm(name: str, given: Arguments) -> Results:
     x, normalized = given["input"], given["normalized_shape"]
     rows = Seen((*x.shape[: x.dim() - len(normalized)], *(1,) * len(normalized)), "fp32")
     return [Seen(x.shape, x.dtype), rows, rows]
 
 
-@_rule("_fused_rms_norm", "rms_norm")
+@rule("_fused_rms_norm", "rms_norm")
 def _rms_norm(name: str, given: Arguments) -> Results:
     x = given["input"]
     return [Seen(x.shape, x.dtype), Seen((*x.shape[:-1], 1), "fp32")]
 
 
-@_rule(
+@rule(
     "native_group_norm", "native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm", "_native_batch_norm_legit"
 )
 def _channel_norm(name: str, given: Arguments) -> Results:
     x = given["input"]
     groups = given["N"] * given["group"] if "group" in given else x.shape[1]
-    sums = Seen((groups,), "fp32")
-    return [Seen(x.shape, x.dtype, x.strides), sums, sums, Seen((0,), "int8")]
+    sums = Seen((groups,), x.dtype if "group_norm" in name else "fp32")
+    running = [given.get(one) for one in ("running_mean", "running_var")] if given.get("training") is True else []
+    updated = [one for one in running if isinstance(one, Seen)]
+    return [Seen(x.shape, x.dtype, x.strides), sums, sums, Seen((0,), "int8"), *updated]
 
 
-@_rule(
+@rule(
     "native_layer_norm_backward",
     "_fused_rms_norm_backward",
     "native_group_norm_backward",
@@ -228,26 +250,28 @@ def _norm_backward(name: str, given: Arguments) -> Results:
     return [Seen(x.shape, x.dtype), *([weight, weight] if isinstance(weight, Seen) else [])]
 
 
-@_rule("kind softmax", "kind softmax_backward", "kind scan", "clone", "contiguous", "neg", "alias", "fill", "zero")
+@rule("kind softmax", "kind softmax_backward", "kind scan", "clone", "contiguous", "neg", "alias", "fill", "zero")
 def _alike(name: str, given: Arguments) -> Results:
     first = tensors(given)[0]
     wide = given.get("half_to_float") is True
-    dtype = "fp32" if wide else "int64" if "cumsum" in name and first.dtype in ("bool", "int32") else first.dtype
-    return [Seen(first.shape, dtype)]
+    dtype = "fp32" if wide else "int64" if ".cum" in name and first.dtype in _WHOLE else first.dtype
+    own = name.partition(".")[2]
+    indices = [Seen(first.shape, _INDICES)] if own in ("cummax", "cummin") else []
+    return [Seen(first.shape, dtype), *indices]
 
 
-@_rule("copy", "copy_")
+@rule("copy", "copy_")
 def _copied(name: str, given: Arguments) -> Results:
     return [given["self"]]
 
 
-@_rule("native_dropout")
+@rule("native_dropout")
 def _dropout(name: str, given: Arguments) -> Results:
     x = given["input"]
     return [Seen(x.shape, x.dtype), Seen(x.shape, "bool")]
 
 
-@_rule("cat", "concat")
+@rule("cat", "concat")
 def _joined(name: str, given: Arguments) -> Results:
     parts = [one for one in given["tensors"] if one.shape != (0,)]
     dim = given.get("dim") or 0
@@ -256,24 +280,24 @@ def _joined(name: str, given: Arguments) -> Results:
     return [Seen(tuple(shape), parts[0].dtype)]
 
 
-@_rule("embedding")
+@rule("embedding")
 def _embedding(name: str, given: Arguments) -> Results:
     return [Seen((*given["indices"].shape, given["weight"].shape[1]), given["weight"].dtype)]
 
 
-@_rule("embedding_dense_backward")
+@rule("embedding_dense_backward")
 def _embedding_backward(name: str, given: Arguments) -> Results:
     rows = given["grad_output"]
     return [Seen((given["num_weights"], rows.shape[-1]), rows.dtype)]
 
 
-@_rule("gather", "scatter", "scatter_add", "index_add", "index_copy", "index_fill", "masked_scatter", "index_put")
+@rule("gather", "scatter", "scatter_add", "index_add", "index_copy", "index_fill", "index_put")
 def _indexed(name: str, given: Arguments) -> Results:
     x = given["self"]
     return [Seen(given["index"].shape if ".gather" in name else x.shape, x.dtype)]
 
 
-@_rule("index_select")
+@rule("index_select")
 def _selected(name: str, given: Arguments) -> Results:
     x, dim = given["self"], given["dim"]
     shape = list(x.shape)
@@ -281,14 +305,16 @@ def _selected(name: str, given: Arguments) -> Results:
     return [Seen(tuple(shape), x.dtype)]
 
 
-@_rule("index")
+@rule("index", "_unsafe_index")
 def _index(name: str, given: Arguments) -> Results:
     x, indices = given["self"], given["indices"]
-    shape = _broadcast(*(one.shape for one in indices))
+    if given.get("reached") is not None:
+        return [Seen(given["reached"], x.dtype)]
+    shape = broadcast(*(one.shape for one in indices))
     return [Seen((*shape, *x.shape[len(indices) :]), x.dtype)]
 
 
-@_rule("kind reduction")
+@rule("kind reduction")
 def _reduced(name: str, given: Arguments) -> Results:
     x = given["self"]
     own = name.partition(".")[2]
@@ -297,18 +323,20 @@ def _reduced(name: str, given: Arguments) -> Results:
     gone = {dim % x.dim() for dim in dims} if x.dim() else set()
     keep = given.get("keepdim") is True
     shape = tuple(1 if at in gone else size for at, size in enumerate(x.shape) if keep or at not in gone)
-    dtype = _INDICES if own in ("argmax", "argmin") else "bool" if own in ("any", "all") else x.dtype
+    dtype = (
+        _INDICES if own in ("argmax", "argmin", "count_nonzero") else "bool" if own in ("any", "all") else x.dtype
+    )
     if own in ("sum", "prod") and dtype in ("bool", "int8", "int16", "int32"):
         dtype = _INDICES
     found = [Seen(shape, dtype)]
     if own in ("max", "min", "median", "mode") and given.get("dim") is not None:
         found.append(Seen(shape, _INDICES))
-    if own == "var_mean":
+    if own in ("var_mean", "std_mean", "aminmax"):
         found.append(Seen(shape, dtype))
     return found
 
 
-@_rule("sort", "topk", "kthvalue")
+@rule("sort", "topk")
 def _sorted(name: str, given: Arguments) -> Results:
     x = given["self"]
     shape = list(x.shape)
@@ -318,12 +346,12 @@ def _sorted(name: str, given: Arguments) -> Results:
     return [Seen(tuple(shape), x.dtype), Seen(tuple(shape), _INDICES)]
 
 
-@_rule("argsort")
+@rule("argsort")
 def _argsorted(name: str, given: Arguments) -> Results:
     return [Seen(given["self"].shape, _INDICES)]
 
 
-@_rule("max_pool2d_with_indices", "max_pool3d_with_indices", "avg_pool2d", "avg_pool1d", "avg_pool3d")
+@rule("max_pool2d_with_indices", "max_pool3d_with_indices", "avg_pool2d", "avg_pool1d", "avg_pool3d")
 def _pooled(name: str, given: Arguments) -> Results:
     x = given["self"]
     kernel = given["kernel_size"]
@@ -337,16 +365,11 @@ def _pooled(name: str, given: Arguments) -> Results:
         span = size + 2 * p - d * (k - 1) - 1
         sizes.append((math.ceil(span / s) if round_up else span // s) + 1)
     shape = (*x.shape[:-rank], *sizes)
-    return [Seen(shape, x.dtype), Seen(shape, _INDICES)]
+    return [Seen(shape, x.dtype), *([Seen(shape, _INDICES)] if ".max" in name else [])]
 
 
-@_rule("_adaptive_avg_pool2d", "adaptive_max_pool2d")
+@rule("_adaptive_avg_pool2d", "adaptive_max_pool2d")
 def _adaptive(name: str, given: Arguments) -> Results:
     x, sizes = given["self"], given["output_size"]
-    return [Seen((*x.shape[:-2], *sizes), x.dtype)]
-
-
-@_rule("arange", "zeros", "ones", "full", "empty", "rand", "randn", "scalar_tensor")
-def _made(name: str, given: Arguments) -> Results:
-    size = given.get("size")
-    return [Seen(size, None)] if isinstance(size, tuple) else None
+    shape = (*x.shape[:-2], *sizes)
+    return [Seen(shape, x.dtype), *([Seen(shape, _INDICES)] if ".adaptive_max" in name else [])]
