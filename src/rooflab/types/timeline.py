@@ -15,6 +15,7 @@ IdleCause = Literal[
     "copy",  # the host had waited for a copy to or from the device, or still prepared one
     "data loader",  # the host waited for data
     "between kernels",  # the next kernel was queued: the device's own pause
+    "between operations",  # of the host, where operations run on the host itself: its runtime
     "unknown",  # the launch is not recorded
 ]
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 KERNEL, COPY, MEMSET = 0, 1, 2
 OPERATOR, ANNOTATION, MODULE = 0, 1, 2
+ON_HOST = -1  # in `Kernels.device`: operations that the host runs itself
 NONE = -1  # in a column of whole numbers: not recorded
 HOST = -2  # in a column of devices: the host
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from rooflab.types.finding import Finding
 from rooflab.types.kernel_names import short_name
 from rooflab.types.profile import Profile
+from rooflab.types.trace import ON_HOST
 from rooflab.units import duration
 
 _WORTH = 0.1  # of the run: less idle time of one cause is not worth a sentence
@@ -16,6 +17,7 @@ _HINTS = {
     "copy": "copy from pinned memory without blocking, on a stream of its own",
     "data loader": "more workers, pinned memory, prefetching",
     "collective": "balance the work of the ranks, or overlap their exchange with it",
+    "between operations": "fewer, larger operations; a runtime that optimises the graph",
     "between kernels": "fuse small kernels, or record them as a graph",
 }
 
@@ -29,7 +31,7 @@ def idle(profile: Profile) -> Iterator[Finding]:
                     rule="idle",
                     kind="cause",
                     says=(
-                        f"device {device.device} stood idle for {duration(one.seconds)} of "
+                        f"{_device(device.device)} stood idle for {duration(one.seconds)} of "
                         f"{duration(device.span_s)} ({one.seconds / device.span_s:.0%}): {one.cause}, "
                         f"{one.gaps:,} gaps, the longest {duration(one.longest_s)} before {short_name(one.before)}"
                     ),
@@ -42,6 +44,10 @@ def idle(profile: Profile) -> Iterator[Finding]:
                     },
                     time_s=one.seconds,
                 )
+
+
+def _device(number: int) -> str:
+    return "the host" if number == ON_HOST else f"device {number}"
 
 
 def slower(profile: Profile) -> Iterator[Finding]:

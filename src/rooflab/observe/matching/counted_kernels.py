@@ -6,10 +6,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 import msgspec
-import numpy as np
 
+from rooflab.observe.reading.recording import Recording
 from rooflab.types.counted import Counted, Counters
-from rooflab.types.trace import KERNEL, NONE, Calls, Kernels, Launches, Trace
+from rooflab.types.trace import Trace
 from rooflab.types.work import Flop, Traffic
 
 
@@ -18,45 +18,13 @@ def as_trace(counters: Counters) -> tuple[Trace, list[Counted]]:
 
     Counters run kernels by themselves, so their starts say nothing: the order is kept, the pauses are none.
     """
-    timed = [one for one in counters.rows if one.time_s is not None for _ in range(min(one.runs, 1))]
-    names: dict[str, int] = {}
-    numbers = [names.setdefault(one.name, len(names)) for one in timed]
-    duration_s = np.array([one.time_s for one in timed], float)
-    count = len(timed)
-    unknown = np.full(count, NONE, np.int64)
-    kernels = Kernels(
-        name=np.array(numbers, np.int32),
-        kind=np.full(count, KERNEL, np.int8),
-        start_s=np.concatenate(([0.0], np.cumsum(duration_s)[:-1])) if count else duration_s,
-        duration_s=duration_s,
-        device=np.zeros(count, np.int64),
-        stream=np.zeros(count, np.int64),
-        correlation=unknown,
-        external=unknown,
-        nbytes=np.full(count, np.nan),
-        shape=np.full(count, NONE, np.int32),
-    )
-    none, times = np.empty(0, np.int32), np.empty(0)
-    calls = Calls(
-        name=none,
-        kind=np.empty(0, np.int8),
-        start_s=times,
-        duration_s=times,
-        thread=none,
-        external=np.empty(0, np.int64),
-        sequence=np.empty(0, np.int64),
-        signature=none,
-    )
-    launches = Launches(
-        name=none,
-        start_s=times,
-        duration_s=times,
-        thread=none,
-        correlation=np.empty(0, np.int64),
-        external=np.empty(0, np.int64),
-    )
-    trace = Trace(source=counters.source, kernels=kernels, calls=calls, launches=launches, names=tuple(names))
-    return trace, timed
+    timed = [one for one in counters.rows if one.time_s is not None]
+    recording = Recording()
+    start_s = 0.0
+    for one in timed:
+        recording.kernel(one.name, start_s, one.time_s or 0.0, device=0)
+        start_s += one.time_s or 0.0
+    return recording.trace(counters.source), timed
 
 
 def together(several: Sequence[Counted]) -> Counted:

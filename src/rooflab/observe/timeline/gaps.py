@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rooflab.observe.timeline.intervals import Array, Cover, named
 from rooflab.types.timeline import Idle, IdleCause
-from rooflab.types.trace import COPY, NONE, Trace
+from rooflab.types.trace import COPY, ON_HOST, NONE, Trace
 
 # Calls of CUDA's and HIP's runtime that return when the device is done.
 _WAITS = re.compile(r"(Device|Stream|Event|Ctx)Synchronize$|^(cuda|hip)(Free|Malloc)$")
@@ -72,7 +72,8 @@ def _causes(
     number = launch[ender]
     known = number != NONE
     if not len(launches):
-        return np.full(len(begin_s), _CAUSES.index("unknown"))
+        on_host = trace.kernels.device[ender] == ON_HOST
+        return np.where(on_host, _CAUSES.index("between operations"), _CAUSES.index("unknown"))
     launched_s = launches.start_s[number]
     returned_s = launched_s + launches.duration_s[number]
     waits = _cover(named(trace, launches.name, _WAITS), launches.start_s, launches.duration_s)

@@ -24,6 +24,7 @@ _CAUSES = {
     "copy": "the host had waited for a copy, or still prepared one",
     "data loader": "the host waited for data",
     "between kernels": "the device's own pause between queued kernels",
+    "between operations": "the runtime, between operations that the host runs itself",
     "unknown": "the launch is not recorded",
 }
 
