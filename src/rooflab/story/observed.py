@@ -16,7 +16,7 @@ from rooflab.types.profile import Profile, ProfileRow
 if TYPE_CHECKING:
     from rooflab.observe.matching.ledger import Ledger
     from rooflab.story.matched import Program
-    from rooflab.types.counted import Counters
+    from rooflab.types.counted import Counted, Counters
     from rooflab.types.machine import Machine
     from rooflab.types.trace import Device, Trace
 
@@ -87,6 +87,8 @@ def _of_trace(trace: Trace, name: str, given: Machine | None, model: Program | N
 
         rows, matching, more = matched(trace, report_of(model, trace, target), target)
         warnings += more
+    if target is not None:
+        rows = _placed(rows, target, device)
     return Profile(
         name=name,
         source=trace.source,
@@ -137,18 +139,29 @@ def _of_counters(counters: Counters, name: str, given: Machine | None, model: Pr
 
 
 def _placed(rows: tuple[ProfileRow, ...], machine: Machine, device: Device | None) -> tuple[ProfileRow, ...]:
-    """The rows with what was counted under the roofs of `machine`."""
+    """The rows under the roofs of `machine`, with what was counted, else with what their shapes ask for."""
     import msgspec
 
     from rooflab.model.roofline.counted import place
 
     capability = None if device is None else device.capability
-    return tuple(
-        row
-        if row.counted is None or row.counted.device is not None
-        else msgspec.structs.replace(row, placement=place(row.counted, machine, capability))
-        for row in rows
-    )
+    placed = []
+    for row in rows:
+        elsewhere = row.counted is not None and row.counted.device is not None
+        work = None if elsewhere else row.counted or _asked_for(row)
+        placement = None if work is None else place(work, machine, capability)
+        placed.append(msgspec.structs.replace(row, placement=placement))
+    return tuple(placed)
+
+
+def _asked_for(row: ProfileRow) -> Counted | None:
+    """What one execution of `row` asks for; None where that or its time is not known."""
+    from rooflab.types.counted import Counted
+
+    if row.cost is None or not row.time_s:
+        return None
+    cost = row.cost
+    return Counted(name=row.name, time_s=row.time_s / row.executions, flop=cost.flop, traffic=(cost.compulsory,))
 
 
 def _machine(given: Machine | None, device: Device | None) -> tuple[Machine | None, tuple[str, ...]]:

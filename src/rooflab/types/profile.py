@@ -58,7 +58,7 @@ class ProfileRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         observation: measured.
         cost: of one execution; None where it is not known, and `why` says the reason.
         counted: what counters of the hardware said of one execution.
-        placement: of what was counted under the machine's roofs, where both are known.
+        placement: under the machine's roofs: of what was counted, else of what the shapes ask for.
         prediction: of all executions together, where the machine is known.
         pause_s: of the predicted seconds, the pauses between kernels, which a kernel's measured time leaves out.
         module: path of the modules that it ran in: the program's own where one is given with the profile, else as
@@ -128,14 +128,14 @@ class ProfileRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     @property
     def bound(self) -> Bound | None:
         """What binds it: as counted, else as predicted."""
-        if self.placement is not None:
+        if self.placement is not None and self.counted is not None:
             return self.placement.bound
         return None if self.prediction is None else self.prediction.bound
 
     @property
     def binds(self) -> str | None:
         """The level, engine or overhead behind `bound`."""
-        if self.placement is not None:
+        if self.placement is not None and self.counted is not None:
             return self.placement.binds
         return None if self.prediction is None else self.prediction.binds
 

@@ -35,7 +35,9 @@ def look(profile: Profile) -> Iterator[Finding]:
         return
     found: dict[tuple[str, str], list[tuple[ProfileRow, RoofShare]]] = defaultdict(list)
     for row in profile.rows:
-        for roof in row.placement.roofs if row.placement is not None else ():
+        # What shapes ask for may lie in a cache: that is above the roof of main memory, and no wonder.
+        placed = row.placement if row.counted is not None else None
+        for roof in placed.roofs if placed is not None else ():
             if roof.share > 1 + TOLERANCE:
                 found[roof.name, _reason(row, roof, machine).rule].append((row, roof))
     for (name, _), places in found.items():

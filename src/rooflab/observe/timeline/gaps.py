@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rooflab.observe.timeline.intervals import Array, Cover, named
 from rooflab.types.timeline import Idle, IdleCause
-from rooflab.types.trace import COPY, ON_HOST, NONE, Trace
+from rooflab.types.trace import COPY, NONE, ON_HOST, Trace
 
 # Calls of CUDA's and HIP's runtime that return when the device is done.
 _WAITS = re.compile(r"(Device|Stream|Event|Ctx)Synchronize$|^(cuda|hip)(Free|Malloc)$")

@@ -10,7 +10,7 @@ from rooflab.types.kernel_names import short_name
 from rooflab.types.profile import Profile, ProfileRow
 from rooflab.types.timeline import DeviceTime
 from rooflab.views.common.sheet import Sheet
-from rooflab.views.common.table import UNKNOWN, Table, lasting, quantity
+from rooflab.views.common.table import UNKNOWN, Table, lasting, quantity, without
 from rooflab.views.profile import kernels, matching, memory, times
 
 _SHOWN = 40  # rows; the files hold all
@@ -206,9 +206,12 @@ def _operations(profile: Profile) -> Table:
         "B/s",
         "bound",
     )
-    return Table(
+    table = Table(
         "Operations by measured time", columns, tuple(_line(row, total) for row in shown), words=2, note=note
     )
+    # A trace does not say whether executions shared their operands: without the program a floor must suppose that
+    # they did and lay in a cache, and says little.
+    return without(table, () if profile.matching is not None else ("floor", "of floor"))
 
 
 def _line(row: ProfileRow, total: float) -> tuple[str, ...]:
@@ -222,10 +225,17 @@ def _line(row: ProfileRow, total: float) -> tuple[str, ...]:
         lasting(row.expected_s),
         lasting(None if predicted is None else predicted.floor_s),
         UNKNOWN if row.of_floor is None else f"{row.of_floor:.0%}",
-        quantity(row.flop_per_s, "FLOP/s"),
-        quantity(row.bytes_per_s, "B/s"),
+        _of_roof(quantity(row.flop_per_s, "FLOP/s"), row, "engine"),
+        _of_roof(quantity(row.bytes_per_s, "B/s"), row, "level"),
         UNKNOWN if predicted is None else f"{predicted.bound.removesuffix('-bound')}: {predicted.binds}",
     )
+
+
+def _of_roof(rate: str, row: ProfileRow, kind: str) -> str:
+    """`rate` with its share of the roof: of the engine that was used most, or of main memory."""
+    roofs = [] if row.placement is None else [roof for roof in row.placement.roofs if roof.kind == kind]
+    most = max(roofs, key=lambda roof: roof.share, default=None)
+    return rate if most is None or rate == UNKNOWN else f"{rate} ({most.share:.0%})"
 
 
 def _kernels(profile: Profile) -> Table:
@@ -255,6 +265,9 @@ def _conventions(profile: Profile) -> list[str]:
     if profile.machine is not None:
         lines.append("predicted: the kernels' own time, without the pauses between those of a replayed graph")
         lines.append(
-            "of floor: the floor's share of the measured time; bytes and FLOP are those that the shapes ask for"
+            "FLOP/s and B/s: of the work that the shapes ask for, in brackets their share of the roof; bytes that lie "
+            "in a cache may pass that of main memory"
         )
+        if profile.matching is not None:
+            lines.append("of floor: the floor's share of the measured time")
     return lines
