@@ -265,8 +265,8 @@ def _conventions(profile: Profile) -> list[str]:
     if profile.machine is not None:
         lines.append("predicted: the kernels' own time, without the pauses between those of a replayed graph")
         lines.append(
-            "FLOP/s and B/s: of the work that the shapes ask for, in brackets their share of the roof; bytes that lie "
-            "in a cache may pass that of main memory"
+            "FLOP/s and B/s: of the work that the shapes ask for, in brackets their share of the roof; bytes that "
+            "lie in a cache may pass that of main memory"
         )
         if profile.matching is not None:
             lines.append("of floor: the floor's share of the measured time")
