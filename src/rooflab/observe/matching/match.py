@@ -95,16 +95,18 @@ def innermost_of(trace: Trace, parents: NDArray[np.int64]) -> NDArray[np.int64]:
     """The innermost operator open at each kernel's launch."""
     kernels, calls, launches = trace.kernels, trace.calls, trace.launches
     found = np.full(len(kernels), NONE, np.int64)
-    operators = np.flatnonzero(calls.kind == OPERATOR)
-    if not len(operators):
+    is_operator = calls.kind == OPERATOR
+    if not is_operator.any():
         return found
     launch = launch_of(trace)
     external = kernels.external.copy()
     missing = (external == NONE) & (launch != NONE)
     external[missing] = launches.external[launch[missing]]
+    # Most calls launch nothing: only those that a kernel names are sorted.
+    operators = np.flatnonzero(is_operator & np.isin(calls.external, np.unique(external[external != NONE])))
     order = operators[np.argsort(calls.external[operators], kind="stable")]
-    known = calls.external[order]
-    at = np.minimum(np.searchsorted(known, external), len(known) - 1)
+    known = np.append(calls.external[order], NONE)
+    at = np.searchsorted(known[:-1], external)
     hit = (known[at] == external) & (external != NONE)
     found[hit] = order[at[hit]]
     # Without a number: by time, on the launch's thread.

@@ -122,9 +122,15 @@ class Columns:
 
 def sort(columns: dict[str, NDArray[Any]], keys: Sequence[str]) -> None:
     """Sort all of `columns` by those called `keys`, the first first; one after "-" from the most down."""
-    by = [-columns[name[1:]] if name[0] == "-" else columns[name] for name in reversed(keys)]
-    order = np.lexsort(by)
-    del by
+    # In place, as all of this: the columns of a large trace are most of what memory holds.
+    down = [columns[name[1:]] for name in keys if name[0] == "-"]
+    for column in down:
+        np.negative(column, out=column)
+    order = np.lexsort([columns[name.lstrip("-")] for name in reversed(keys)])
+    for column in down:
+        np.negative(column, out=column)
+    if len(order) < 2**31:
+        order = order.astype(np.int32)
     for name in columns:
         columns[name] = columns[name][order]
 

@@ -17,7 +17,7 @@ from rooflab.units import si
 LIMIT_BYTES = 16 * 2**30  # unpacked, unless the caller allows more
 RATIO = 200  # unpacked over packed: traces reach 40, a bomb 1,000
 _FREE_BYTES = 64 * 2**20  # small files may be packed as well as they like
-_CHUNK_BYTES = 4 * 2**20
+_CHUNK_BYTES = 2 * 2**20
 
 _PACKED = ((b"\x1f\x8b", "gzip"), (b"\xfd7zXZ\x00", "xz"), (b"\x28\xb5\x2f\xfd", "zstd"))
 
