@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rooflab.types.trace import NONE, OPERATOR, Trace
 
-Numbers = NDArray[np.int64]
+Numbers = NDArray[np.signedinteger[Any]]
 
 _BLOCK = 2**16  # calls looked at together: more would take memory and no less time
 _SLACK_S = 1e-9  # profilers' clocks tick in nanoseconds
@@ -21,8 +22,9 @@ def parents_of(trace: Trace) -> Numbers:
     start_s, end_s = calls.start_s, calls.start_s + calls.duration_s
     # First the call before on the thread. Where that does not reach around, the one around that, and so on: what
     # lies between the two ended before it did.
-    parents = np.arange(len(calls), dtype=np.int64) - 1
-    parents[np.flatnonzero(np.diff(calls.thread, prepend=NONE))] = NONE
+    parents = np.arange(-1, len(calls) - 1, dtype=np.int32 if len(calls) < 2**31 else np.int64)
+    parents[:1] = NONE
+    parents[1:][calls.thread[1:] != calls.thread[:-1]] = NONE
     for begin in range(0, len(calls), _BLOCK):
         open_yet = begin + np.flatnonzero(parents[begin : begin + _BLOCK] != NONE)
         while len(open_yet):

@@ -97,6 +97,9 @@ def _groups(trace: Trace, only: Collection[int] | None) -> list[_Group]:
     for at in np.flatnonzero(known & match.told_inside(trace)[caller]).tolist():
         key[at, 3] = within.setdefault(match.inside(trace, int(caller[at]), parents), len(within))
     inside = {number: one for one, number in within.items()}
+    met = places.distinct
+    # Of a large trace each of these is megabytes.
+    del places, parents, execution, distinct, known
     _, row, of_execution = np.unique(key, axis=0, return_index=True, return_inverse=True)
     of_execution = of_execution.reshape(-1)
     times = _by_name(trace, of_execution[of_kernel], name, duration_s)
@@ -109,7 +112,7 @@ def _groups(trace: Trace, only: Collection[int] | None) -> list[_Group]:
     groups = [
         _Group(
             int(caller[at]),
-            places.distinct[max(int(key[at, 2]), 0)],
+            met[max(int(key[at, 2]), 0)],
             part,
             times[number],
             inside[int(key[at, 3])],

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rooflab.observe.matching.calls import around, open_at
+from rooflab.observe.matching.calls import Numbers, around, open_at
 from rooflab.observe.matching.torch_calls import enough_recorded, entry
 from rooflab.observe.timeline.launched import launch_of
 from rooflab.observe.timeline.steps import STEP
@@ -42,7 +42,7 @@ _COMPOSITE = tuple(
 _TOLD_INSIDE = ("aten::index", "aten::_unsafe_index", "aten::_index_put_impl_", "aten::index_put_")
 
 
-def operations_of(trace: Trace, parents: NDArray[np.int64]) -> NDArray[np.int64]:
+def operations_of(trace: Trace, parents: Numbers) -> NDArray[np.int64]:
     """For each kernel the number of the call that it is counted with; `NONE` where no call is known.
 
     A kernel belongs to the outermost operator, of those that were open when it was launched, that is counted: what
@@ -55,7 +55,7 @@ def operations_of(trace: Trace, parents: NDArray[np.int64]) -> NDArray[np.int64]
     """
     innermost = innermost_of(trace, parents)
     named = counted(trace)
-    whole = _whole(trace, named)
+    whole = _whole(trace, named & _reached(innermost, parents))
     chosen = np.full(len(innermost), NONE, np.int64)
     level = innermost.copy()
     while (level != NONE).any():
@@ -66,13 +66,24 @@ def operations_of(trace: Trace, parents: NDArray[np.int64]) -> NDArray[np.int64]
     return np.where(chosen == NONE, innermost, chosen)
 
 
+def _reached(innermost: NDArray[np.int64], parents: Numbers) -> NDArray[np.bool_]:
+    """For each call whether a kernel was launched within it."""
+    found = np.zeros(len(parents), np.bool_)
+    level = np.unique(innermost[innermost != NONE])
+    while len(level):
+        level = level[~found[level]]
+        found[level] = True
+        level = np.unique(parents[level])
+        level = level[level != NONE]
+    return found
+
+
 def counted(trace: Trace) -> NDArray[np.bool_]:
     """For each call whether it is an operator that the vocabulary can count."""
     calls = trace.calls
-    names = np.unique(calls.name).tolist()
-    rows = {name: entry(trace.names[name]) for name in names}
-    known = [name for name, row in rows.items() if row is not None and row.kind not in _BY_PARTS]
-    return (calls.kind == OPERATOR) & np.isin(calls.name, known)
+    rows = map(entry, trace.names)
+    known = np.array([row is not None and row.kind not in _BY_PARTS for row in rows], np.bool_)
+    return (calls.kind == OPERATOR) & known[calls.name]
 
 
 def _whole(trace: Trace, named: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -91,7 +102,7 @@ def _whole(trace: Trace, named: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return found
 
 
-def innermost_of(trace: Trace, parents: NDArray[np.int64]) -> NDArray[np.int64]:
+def innermost_of(trace: Trace, parents: Numbers) -> NDArray[np.int64]:
     """The innermost operator open at each kernel's launch."""
     kernels, calls, launches = trace.kernels, trace.calls, trace.launches
     found = np.full(len(kernels), NONE, np.int64)
@@ -136,12 +147,11 @@ Within = tuple[tuple[str, int], ...]
 
 def told_inside(trace: Trace) -> NDArray[np.bool_]:
     """For each call, and for `NONE` at the end, whether what is called within tells of its arguments."""
-    names = [number for number, name in enumerate(trace.names) if name in _TOLD_INSIDE]
-    told = (trace.calls.kind == OPERATOR) & np.isin(trace.calls.name, names)
-    return np.append(told, False)
+    names = np.array([name in _TOLD_INSIDE for name in trace.names], np.bool_)
+    return np.append((trace.calls.kind == OPERATOR) & names[trace.calls.name], False)
 
 
-def inside(trace: Trace, call: int, parents: NDArray[np.int64]) -> Within:
+def inside(trace: Trace, call: int, parents: Numbers) -> Within:
     """Names and signatures' numbers of the operators in `call`, where its own arguments say too little."""
     if trace.names[trace.calls.name[call]] not in _TOLD_INSIDE:
         return ()
@@ -176,7 +186,7 @@ class Places:
         distinct: the places, in the order in which they were met.
     """
 
-    def __init__(self, trace: Trace, parents: NDArray[np.int64]) -> None:
+    def __init__(self, trace: Trace, parents: Numbers) -> None:
         self.distinct = [Place("", "", "forward")]
         self._trace, self._parents = trace, parents
         self._numbers = {self.distinct[0]: 0}

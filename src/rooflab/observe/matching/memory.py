@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from rooflab.observe.matching.calls import around, open_at, parents_of
+from rooflab.observe.matching.calls import Numbers, around, open_at, parents_of
 from rooflab.observe.matching.match import Places, counted
 from rooflab.types.memory import Live, MemoryUse
 from rooflab.types.trace import HOST, NONE, Trace
@@ -26,7 +26,7 @@ def memory_of(trace: Trace) -> tuple[MemoryUse, ...]:
     )
 
 
-def _of_device(trace: Trace, which: NDArray[np.int64], parents: NDArray[np.int64]) -> MemoryUse:
+def _of_device(trace: Trace, which: NDArray[np.int64], parents: Numbers) -> MemoryUse:
     """The memory of the device of the events `which`, which are by time."""
     events = trace.allocations
     assert events is not None
@@ -70,7 +70,7 @@ def _live(nbytes: NDArray[np.float64], address: NDArray[np.int64]) -> NDArray[np
     return np.sort(latest[nbytes[latest] > 0])
 
 
-def _by_operator(trace: Trace, which: NDArray[np.int64], parents: NDArray[np.int64]) -> tuple[Live, ...]:
+def _by_operator(trace: Trace, which: NDArray[np.int64], parents: Numbers) -> tuple[Live, ...]:
     """The blocks that the events `which` took, by the operator that is counted for them."""
     events = trace.allocations
     assert events is not None

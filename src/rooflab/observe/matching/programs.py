@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rooflab.observe.matching import kernel_names, match
 from rooflab.observe.matching.alignment import align
-from rooflab.observe.matching.calls import parents_of
+from rooflab.observe.matching.calls import Numbers, parents_of
 from rooflab.observe.matching.torch_calls import entry
 from rooflab.observe.timeline import launch_of
 from rooflab.types.trace import NONE, OPERATOR, Trace
@@ -313,7 +313,7 @@ def _kind(trace: Trace, call: int) -> str | None:
 class _Levels:
     """The operators around a call, each looked up once."""
 
-    def __init__(self, trace: Trace, parents: NDArray[np.int64]) -> None:
+    def __init__(self, trace: Trace, parents: Numbers) -> None:
         self._trace, self._parents = trace, parents
         self._plain: dict[int, str] = {}
         self._shapes: dict[int, tuple[tuple[int, ...], ...] | None] = {}

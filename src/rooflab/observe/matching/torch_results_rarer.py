@@ -11,6 +11,9 @@ from rooflab.observe.matching.torch_results import Arguments, Results, broadcast
 _INDICES = "int64"
 
 
+_LENGTHS = {"linspace": "steps", "logspace": "steps", "randperm": "n"}  # arguments that say how long
+
+
 def _asked(given: Arguments, default: str | None) -> str | None:
     """The number format that was asked for, else `default`."""
     number = given.get("dtype")
@@ -70,11 +73,10 @@ def _sized(name: str, given: Arguments) -> Results:
     elif own in ("tril_indices", "triu_indices"):
         return None  # how many there are follows from the offset: rarely worth it
     else:
-        shape = {
-            "linspace": (given.get("steps"),),
-            "logspace": (given.get("steps"),),
-            "randperm": (given.get("n"),),
-        }.get(own, ())
+        long = given.get(_LENGTHS.get(own, ""))
+        if own in _LENGTHS and not isinstance(long, int):
+            return None  # not recorded
+        shape = (long,) if isinstance(long, int) else ()
     return [Seen(shape, _asked(given, _INDICES if own == "randperm" else "fp32"))]
 
 
