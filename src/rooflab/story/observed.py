@@ -74,9 +74,11 @@ def profiled(found: Trace | Counters, name: str, machine: Machine | None, model:
 
 
 def _of_trace(trace: Trace, name: str, given: Machine | None, model: Program | None) -> Profile:
+    from rooflab.observe.matching.host import on_host
     from rooflab.observe.matching.memory import memory_of
     from rooflab.observe.timeline import timeline
 
+    trace = on_host(trace)
     times = timeline(trace)
     device = _device(trace)
     target, warnings = _machine(given, device)

@@ -86,6 +86,11 @@ def counted(trace: Trace) -> NDArray[np.bool_]:
     return (calls.kind == OPERATOR) & known[calls.name]
 
 
+def counted_whole(trace: Trace) -> NDArray[np.bool_]:
+    """For each call whether it is an operator that is counted with what it calls within."""
+    return _whole(trace, counted(trace))
+
+
 def _whole(trace: Trace, named: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Which of the `named` calls are counted as they stand, with what they call within."""
     calls, found = trace.calls, np.zeros(len(trace.calls), np.bool_)

@@ -9,6 +9,7 @@ from rooflab.types.finding import Finding
 from rooflab.types.kernel_names import short_name
 from rooflab.types.profile import Profile, ProfileRow
 from rooflab.types.timeline import DeviceTime
+from rooflab.types.trace import ON_HOST
 from rooflab.views.common.sheet import Sheet
 from rooflab.views.common.table import UNKNOWN, Table, lasting, quantity, without
 from rooflab.views.profile import kernels, matching, memory, times
@@ -118,10 +119,11 @@ def _sentences(profile: Profile) -> list[str]:
 
 
 def _device(one: DeviceTime, several: bool) -> str:
-    name = f"Device {one.device}" if several else "The device"
+    on_host = one.device == ON_HOST
+    name = "The host" if on_host else f"Device {one.device}" if several else "The device"
     share = "" if one.busy_share is None else f" ({one.busy_share:.1%})"
     busy = f"{units.duration(one.busy_s)} of {units.duration(one.span_s)}{share}"
-    line = f"{name} was busy {busy}, {one.kernels} kernels"
+    line = f"{name} was busy {busy}, {one.kernels:,} {'operations' if on_host else 'kernels'}"
     parts = [
         f"{label} {units.duration(seconds)}"
         for label, seconds in (
@@ -256,12 +258,15 @@ def _short(text: str, length: int = 70) -> str:
     return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
+def _whose(profile: Profile) -> str:
+    on_host = profile.timeline.devices and all(one.device == ON_HOST for one in profile.timeline.devices)
+    return "from call to return" if on_host else "the device's time, from a kernel's start to its end"
+
+
 def _conventions(profile: Profile) -> list[str]:
     if any(row.counted is not None for row in profile.rows):
         return []  # said beneath the tables
-    lines = [
-        "measured: the device's time, from a kernel's start to its end; busy is the union of those, not the sum"
-    ]
+    lines = [f"measured: {_whose(profile)}; busy is the union of those, not the sum"]
     if profile.machine is not None:
         lines.append("predicted: the kernels' own time, without the pauses between those of a replayed graph")
         lines.append(
