@@ -7,7 +7,18 @@ import numpy as np
 
 from rooflab.observe.matching.calls import around, parents_of
 from rooflab.observe.matching.match import counted, counted_whole
+from rooflab.observe.matching.torch_calls import entry
 from rooflab.types.trace import KERNEL, NONE, ON_HOST, OPERATOR, Device, Kernels, Shape, Trace
+
+
+# Inside the dispatcher, not in the vocabulary of what a program calls: they change how a tensor is seen.
+_SEES = ("as_strided", "_reshape_alias", "view", "detach", "alias", "resolve_conj", "resolve_neg", "lift_fresh")
+
+
+def _works(name: str) -> bool:
+    """Whether an operator called `name` may read or write elements."""
+    row = entry(name)
+    return name.removeprefix("aten::").rstrip("_") not in _SEES and (row is None or row.kind != "view")
 
 
 def on_host(trace: Trace) -> Trace:
@@ -23,7 +34,8 @@ def on_host(trace: Trace) -> Trace:
     named, whole = counted(trace), counted_whole(trace)
     # Within a counted one nothing is counted again.
     covered = around(parents.astype(np.int64), parents, whole) != NONE
-    leaf = operators.copy()
+    works = np.array([_works(name) for name in trace.names], np.bool_)
+    leaf = operators & works[calls.name]
     leaf[parents[operators & (parents != NONE)]] = False
     # What a composite operator calls to prepare (linear its transposed view) is no execution of that operator.
     every = np.arange(len(calls))
