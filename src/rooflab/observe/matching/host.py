@@ -10,7 +10,6 @@ from rooflab.observe.matching.match import counted, counted_whole
 from rooflab.observe.matching.torch_calls import entry
 from rooflab.types.trace import KERNEL, NONE, ON_HOST, OPERATOR, Device, Kernels, Shape, Trace
 
-
 # Inside the dispatcher, not in the vocabulary of what a program calls: they change how a tensor is seen.
 _SEES = ("as_strided", "_reshape_alias", "view", "detach", "alias", "resolve_conj", "resolve_neg", "lift_fresh")
 
