@@ -197,6 +197,7 @@ def test_flipped_bytes_lose_no_more_than_their_events(tmp_path_factory, flips):
         assert len(trace.kernels) <= 6
 
 
+@pytest.mark.slow
 def test_a_bomb_is_not_unpacked(tmp_path):
     path = tmp_path / "bomb.gz"
     path.write_bytes(gzip.compress(b'{"traceEvents": [' + b" " * 80_000_000 + text(kernel(0, 5)).encode()[17:]))
