@@ -14,6 +14,8 @@ _DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
 _SURELY_COMMA_DECIMAL = re.compile(
     r"[-+]?(?:\d{1,3}(?:[.\u00a0\u202f' ]\d{3})+,\d+|\d+,(?:\d{1,2}|\d{4,})|0,\d+|\d{4,},\d+)"
 )
+_SURELY_DOT_DECIMAL = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+\.\d+|\d+\.(?:\d{1,2}|\d{4,})|0\.\d+|\d{4,}\.\d+)")
+_THOUSANDS_DOTS = re.compile(r"[-+]?[1-9]\d{0,2}(?:\.\d{3})+")
 
 _PREFIX = {
     "": 1.0,
@@ -42,9 +44,21 @@ _LONG = {
 _PERCENT = ("%", "pct")
 
 
-def decimal_comma(texts: Iterable[str]) -> bool:
-    """Whether numbers among `texts` are written with a comma before their fraction."""
-    return any(_SURELY_COMMA_DECIMAL.fullmatch(text.strip()) for text in texts)
+def decimal_comma(texts: Iterable[str], whole: Iterable[str] = ()) -> bool:
+    """Whether numbers among `texts` are written with a comma before their fraction.
+
+    Args:
+        texts: the numbers as printed, others among them.
+        whole: those of them that count whole things: a dot in "117.344" of these is one between thousands, unless
+            another number says that a dot stands before the fraction.
+    """
+    stripped = [text.strip() for text in texts]
+    if any(_SURELY_COMMA_DECIMAL.fullmatch(text) for text in stripped):
+        return True
+    if any(_SURELY_DOT_DECIMAL.fullmatch(text) for text in stripped):
+        return False
+    twice = any(text.count(".") > 1 and _THOUSANDS_DOTS.fullmatch(text) for text in stripped)
+    return twice or any(_THOUSANDS_DOTS.fullmatch(text.strip()) for text in whole)
 
 
 def numeral(text: str, comma: bool = False) -> float | None:

@@ -211,3 +211,29 @@ def test_an_unknown_card_is_held_against_its_own_roofs(tmp_path):
     assert product is not None
     assert product.binds == "bf16 matrix"
     assert any("own counters" in note for note in profile.notes)
+
+
+@pytest.mark.parametrize("more", [(), (("dram__bytes.sum", "byte", "27.595.520"),), (("a.pct", "%", "65,123"),)])
+def test_dots_between_thousands_are_not_before_a_fraction(tmp_path, more):
+    # A duration in whole nanoseconds: 117 µs, whatever else is or is not in the file to say so.
+    path = tmp_path / "kernels.csv"
+    several = (("gpu__time_duration.sum", "ns", "117.344"), *more)
+    path.write_text("\n".join([HEADER, *(line(*one) for one in several)]) + "\n")
+    found = nsight_compute.load(path)
+    assert found.rows[0].time_s == pytest.approx(117344e-9)
+    assert any("comma before the fraction" in note for note in found.notes)
+    # With another number that has a fraction behind a dot it is 117.344 ns.
+    path.write_text("\n".join([HEADER, line(*several[0]), line("a.pct", "%", "12.5")]) + "\n")
+    assert nsight_compute.load(path).rows[0].time_s == pytest.approx(117.344e-9)
+
+
+@pytest.mark.parametrize("mark", [",", ";", "\t"])
+def test_tables_that_a_spreadsheet_saved_are_known(tmp_path, mark):
+    lines = [HEADER, line("gpu__time_duration.sum", "ns", "117,344"), line("dram__bytes.sum", "byte", "1,024")]
+    saved = io.StringIO()
+    csv.writer(saved, delimiter=mark).writerows(csv.reader(lines))
+    path = tmp_path / "kernels.csv"
+    path.write_text(saved.getvalue())
+    found = load(path)
+    assert found.source == nsight_compute.SOURCE
+    assert found.rows[0].time_s == pytest.approx(117344e-9)

@@ -24,13 +24,23 @@ _PERMISSION = (
 )
 _ERROR = re.compile(r"^==ERROR==\s*(.+)$", re.MULTILINE)
 _IDENTITY = ("ID", "Kernel Name")
+_MORE = {"Process ID", "Context", "Metric Name", "CC"}  # one of them is in each of its tables
+# Units of what is counted in whole numbers, and of times that have no finer one.
+_WHOLE = {"ns", "nsecond", "byte", "inst", "sector", "request", "warp", "thread", "block"}
+_COMMAS = "numbers are read as written with a comma before the fraction and dots between thousands"
 _NUMBERS = re.compile(r"\d+")
 
 
 def sniff(head: bytes) -> bool:
     """Whether `head`, the first of a file, is of Nsight Compute: its marks, or its header."""
     text = plain_text(head)
-    return "==PROF==" in text or "ERR_NVGPUCTRPERM" in text or ('"Kernel Name"' in text and '"ID"' in text)
+    if "==PROF==" in text or "ERR_NVGPUCTRPERM" in text or ('"Kernel Name"' in text and '"ID"' in text):
+        return True
+    # Saved again by a spreadsheet: without quotes, or with semicolons.
+    several = (
+        re.split("[,;\t]", line.replace('"', "")) for line in text.splitlines()[:200] if "Kernel Name" in line
+    )
+    return any(_is_header(cells) for cells in several)
 
 
 def load(path: Path) -> Counters:
@@ -40,14 +50,17 @@ def load(path: Path) -> Counters:
         FileError: no table of Nsight Compute, an error of Nsight Compute instead, or no kernel in it.
     """
     text = plain_text(content(path))
-    found = list(tables(text, _is_header))
+    found = next((some for mark in ",;\t" if (some := list(tables(text, _is_header, mark)))), [])
     if not found:
         raise FileError(f"{path}: {_no_table(text)}")
     kernels: dict[tuple[str, ...], _Kernel] = {}
     dropped = 0
     notes: list[str] = []
     for number, table in enumerate(found):
-        dropped += table.dropped + _take(table, number, kernels)
+        comma = _comma(table)
+        dropped += table.dropped + _take(table, number, kernels, comma)
+        if comma and _COMMAS not in notes:
+            notes.append(_COMMAS)
     if not kernels:
         raise FileError(f"{path}: Nsight Compute's table has no kernel; {dropped} lines could not be used")
     rows = tuple(one.counted() for one in kernels.values())
@@ -78,7 +91,7 @@ def _no_table(text: str) -> str:
 
 def _is_header(cells: list[str]) -> bool:
     names = [cell.strip() for cell in cells]
-    return len(names) > len(_IDENTITY) and all(name in names for name in _IDENTITY)
+    return len(names) > len(_IDENTITY) and all(name in names for name in _IDENTITY) and not _MORE.isdisjoint(names)
 
 
 class _Kernel:
@@ -99,12 +112,30 @@ class _Kernel:
         return msgspec.structs.replace(counted, access=access(self.metrics))
 
 
-def _take(table: Table, number: int, kernels: dict[tuple[str, ...], _Kernel]) -> int:
-    """Add the metrics of `table` to `kernels`; how many lines could not be used."""
-    columns = {name: place for place, name in reversed(list(enumerate(table.header)))}
+def _columns(table: Table) -> dict[str, int]:
+    return {name: place for place, name in reversed(list(enumerate(table.header)))}
+
+
+def _comma(table: Table) -> bool:
+    """Whether the numbers of `table` have a comma before their fraction."""
+    columns = _columns(table)
     if "Metric Name" in columns and "Metric Value" in columns:
-        return _take_long(table, columns, number, kernels)
-    return _take_wide(table, columns, number, kernels)
+        value, unit = columns["Metric Value"], columns.get("Metric Unit")
+        whole = [row[value] for row in table.rows if unit is not None and row[unit].strip() in _WHOLE]
+        return decimal_comma((row[value] for row in table.rows), whole)
+    if not table.rows or table.rows[0][columns["ID"]].strip():
+        return decimal_comma(cell for row in table.rows[:50] for cell in row)
+    units, rows = table.rows[0], table.rows[1:51]
+    places = [place for place, unit in enumerate(units) if unit.strip() in _WHOLE]
+    return decimal_comma((cell for row in rows for cell in row), (row[place] for row in rows for place in places))
+
+
+def _take(table: Table, number: int, kernels: dict[tuple[str, ...], _Kernel], comma: bool) -> int:
+    """Add the metrics of `table` to `kernels`; how many lines could not be used."""
+    columns = _columns(table)
+    if "Metric Name" in columns and "Metric Value" in columns:
+        return _take_long(table, columns, number, kernels, comma)
+    return _take_wide(table, columns, number, kernels, comma)
 
 
 def _identity(columns: dict[str, int], row: list[str]) -> dict[str, str]:
@@ -116,9 +147,10 @@ def _key(number: int, identity: dict[str, str]) -> tuple[str, ...]:
     return str(number), identity["ID"], identity.get("Process ID", ""), identity["Kernel Name"]
 
 
-def _take_long(table: Table, columns: dict[str, int], number: int, kernels: dict[tuple[str, ...], _Kernel]) -> int:
+def _take_long(
+    table: Table, columns: dict[str, int], number: int, kernels: dict[tuple[str, ...], _Kernel], comma: bool
+) -> int:
     name_at, value_at, unit_at = columns["Metric Name"], columns["Metric Value"], columns.get("Metric Unit")
-    comma = decimal_comma(row[value_at] for row in table.rows)
     unusable = 0
     for row in table.rows:
         identity = _identity(columns, row)
@@ -139,14 +171,15 @@ def _take_long(table: Table, columns: dict[str, int], number: int, kernels: dict
     return unusable
 
 
-def _take_wide(table: Table, columns: dict[str, int], number: int, kernels: dict[tuple[str, ...], _Kernel]) -> int:
+def _take_wide(
+    table: Table, columns: dict[str, int], number: int, kernels: dict[tuple[str, ...], _Kernel], comma: bool
+) -> int:
     unusable = 0
     units: list[str] = [""] * len(table.header)
     rows = table.rows
     # The second line holds units, and no kernel.
     if rows and not rows[0][columns["ID"]].strip():
         units, rows = rows[0], rows[1:]
-    comma = decimal_comma(cell for row in rows[:50] for cell in row)
     factors = [scale(unit) for unit in units]
     for row in rows:
         identity = _identity(columns, row)

@@ -84,6 +84,7 @@ class _Args(msgspec.Struct, frozen=True, gc=False):
     shared: _Number = msgspec.field(name="shared memory", default=None)
     sequence: Any = msgspec.field(name="Sequence number", default=NONE)
     dims: msgspec.Raw = msgspec.field(name="Input Dims", default=_NO_RAW)
+    older_dims: msgspec.Raw = msgspec.field(name="Input dims", default=_NO_RAW)  # PyTorch 1.8
     types: msgspec.Raw = msgspec.field(name="Input type", default=_NO_RAW)
     strides: msgspec.Raw = msgspec.field(name="Input Strides", default=_NO_RAW)
     values: msgspec.Raw = msgspec.field(name="Concrete Inputs", default=_NO_RAW)
@@ -251,7 +252,12 @@ class _Taken:
             _externals(args),
             whole_numbers_of([one.sequence for one in args]),
             np.array(
-                [arguments[_SPLIT.join((one.dims, one.types, one.strides, one.values))] for one in args],
+                [
+                    arguments[
+                        _SPLIT.join((b"".join((one.dims, one.older_dims)), one.types, one.strides, one.values))
+                    ]
+                    for one in args
+                ],
                 np.int32,
             ),
         )
