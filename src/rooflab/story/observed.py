@@ -107,8 +107,11 @@ def _of_trace(trace: Trace, name: str, given: Machine | None, model: Program | N
 
 
 def _of_counters(counters: Counters, name: str, given: Machine | None, model: Program | None) -> Profile:
+    from rooflab.observe.matching.untimed import untimed
+
     target, warnings = _machine(given, counters.device)
-    notes = counters.notes
+    dropped, told = untimed(counters.rows)
+    notes = (*counters.notes, *told)
     if target is None and counters.machine is not None:
         # A card that the catalogue does not have: the file's own roofs.
         target, warnings = counters.machine, ()
@@ -134,7 +137,7 @@ def _of_counters(counters: Counters, name: str, given: Machine | None, model: Pr
         device=counters.device,
         machine=target,
         matching=matching,
-        dropped=counters.dropped,
+        dropped=(*counters.dropped, *dropped),
         warnings=warnings,
         notes=notes,
     )

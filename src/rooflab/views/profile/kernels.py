@@ -92,8 +92,9 @@ def _accesses(rows: list[ProfileRow]) -> Table:
     lines = []
     for row in rows:
         access = None if row.counted is None else row.counted.access
-        if access is not None:
-            lines.append((short_name(row.name, 44), *_access(access)))
+        cells = () if access is None else _access(access)
+        if any(cell != UNKNOWN for cell in cells):
+            lines.append((short_name(row.name, 44), *cells))
     columns = (
         "kernel",
         "warps limited by",
