@@ -56,3 +56,11 @@ def test_a_bad_file_among_several_is_said_and_the_code_is_2(traces, tmp_path):
     assert f"rooflab: {gone}: no such file" in errors
     assert "a/trace.json" in text or "trace.json" in text
     assert len(rooflab.load(saved).profiles) == 1
+
+
+def test_the_tools_whose_files_are_read_are_listed():
+    code, out, _ = run("--formats")
+    assert code == 0
+    assert {"Nsight Compute", "PyTorch profiler", "STREAM", "perf stat"} <= set(out.splitlines())
+    with pytest.raises(rooflab.RooflabError, match="load needs a FILE"):
+        run()

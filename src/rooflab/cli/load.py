@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from rooflab.cli.options import deliver, examples, output_options
+from rooflab.errors import RooflabError
 
 _SUFFIXES = (".json", ".toml", ".html", ".csv", ".svg", ".png", ".pdf")
 
@@ -19,7 +20,8 @@ _SUFFIXES = (".json", ".toml", ".html", ".csv", ".svg", ".png", ".pdf")
         "rooflab load rank0.json.gz rank1.json.gz rank2.json.gz rank3.json.gz",
     ),
 )
-@click.argument("files", metavar="FILE…", nargs=-1, required=True)
+@click.argument("files", metavar="FILE…", nargs=-1)
+@click.option("--formats", "list_formats", is_flag=True, help="List the tools whose files are read.")
 @click.option("--machine", metavar="NAME", help="That it ran on.  [default: as the file says]")
 @click.option("--model", metavar="FILE.py:NAME", help="The program that ran, as `analyze` takes it.")
 @click.option(
@@ -30,6 +32,7 @@ _SUFFIXES = (".json", ".toml", ".html", ".csv", ".svg", ".png", ".pdf")
 @output_options("Profile")
 def load(
     files: tuple[str, ...],
+    list_formats: bool,
     machine: str | None,
     model: str | None,
     limit: str | None,
@@ -51,6 +54,15 @@ def load(
     from rooflab.views.common import files as files_of
     from rooflab.views.common.progress import progress
 
+    if list_formats:
+        from rooflab.observe.importers import sources
+
+        click.echo("\n".join(sources()))
+        return 0
+    if not files:
+        raise RooflabError(
+            "load needs a FILE that a profiler, a benchmark or rooflab wrote (--formats lists whose)"
+        )
     # What a file holds is known when it is read: until then a suffix of any result will do.
     files_of.check_paths(paths, _SUFFIXES, "profile.json")
     limit_bytes = None if limit is None else units.parse(limit, "byte")

@@ -54,8 +54,12 @@ def load(path: Path) -> Trace | Counters | Machine:
     if path.suffix.lower() == ".onnx":
         looks = "an ONNX model (`rooflab analyze` counts it)"
     seen = f"looks like {looks}" if looks else f"begins with {head[:40]!r}"
-    sources = dict.fromkeys(module.SOURCE for module in formats())
     raise FileError(
-        f"{path}: no profile that rooflab reads: it {seen}; expected a file of {', '.join(sources)}, or one that "
-        "rooflab saved"
+        f"{path}: no profile that rooflab reads: it {seen}; expected a file of one of {len(sources())} tools "
+        "(`rooflab load --formats` lists them), or one that rooflab saved"
     )
+
+
+def sources() -> list[str]:
+    """The tools whose files are read, in alphabetical order."""
+    return sorted({module.SOURCE for module in formats()}, key=str.casefold)

@@ -67,9 +67,12 @@ def chunks(path: Path, limit_bytes: float = LIMIT_BYTES, chunk_bytes: int = _CHU
             try:
                 piece = stream.read(chunk_bytes)
             except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
-                if given:
-                    return  # cut short: the reader notices by its own means
-                raise FileError(f"{path}: cannot be unpacked: {error}") from None
+                # Cut short or damaged: what stands before it is read, and the reader notices by its own means.
+                rest = _before_damage(path, given)
+                if not rest and not given:
+                    raise FileError(f"{path}: cannot be unpacked: {error}") from None
+                yield rest
+                return
             except OSError as error:
                 raise FileError(f"{path}: cannot be read: {error.strerror or error}") from None
             if not piece:
@@ -87,6 +90,34 @@ def chunks(path: Path, limit_bytes: float = LIMIT_BYTES, chunk_bytes: int = _CHU
                     "is none, say how much it may unpack to (--limit 20GB)"
                 )
             yield piece
+
+
+_STEP_BYTES = 512  # packed, of what is tried again
+
+
+def _before_damage(path: Path, given: int) -> bytes:
+    """What the packed file at `path` holds after its first `given` bytes and before it is damaged, at most 4 MiB.
+
+    A reader of packed files throws away what it unpacked in the step in which it failed.
+    """
+    with path.open("rb") as file:
+        magic = file.read(8)
+        file.seek(0)
+        if magic.startswith(b"\x1f\x8b"):
+            decoder: Any = zlib.decompressobj(wbits=31)
+        elif magic.startswith(b"\xfd7zXZ"):
+            decoder = lzma.LZMADecompressor()
+        else:
+            return b""
+        seen, rest = 0, b""
+        while len(rest) < _CHUNK_BYTES and (packed := file.read(_STEP_BYTES)):
+            try:
+                piece = decoder.decompress(packed)
+            except (zlib.error, lzma.LZMAError, EOFError):
+                break
+            rest += piece[max(given - seen, 0) :]
+            seen += len(piece)
+    return rest
 
 
 def _place(stream: Any, packed_bytes: int) -> tuple[float, float]:

@@ -207,3 +207,23 @@ def test_a_bomb_is_not_unpacked(tmp_path):
         load(path)
     with allowing(1e9):
         assert isinstance(load(path), Trace)
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress])
+def test_what_stands_before_the_cut_of_a_packed_file_is_read(tmp_path, pack):
+    """Also where the cut lies within the first piece that is unpacked at once."""
+    events = [kernel(10 * number, 5) for number in range(4000)]
+    whole = pack(text(*events).encode())
+    path = tmp_path / "cut"
+    path.write_bytes(whole[: len(whole) * 2 // 3])
+    trace = load(path)
+    assert isinstance(trace, Trace)
+    assert 500 < len(trace.kernels) < 4000
+    assert any("ends within" in one.why for one in trace.dropped)
+
+
+def test_an_empty_list_is_no_trace(tmp_path):
+    path = tmp_path / "empty.json"
+    path.write_text('{"traceEvents": []}')
+    with pytest.raises(FileError, match="its list of events is empty"):
+        kineto.load(path)

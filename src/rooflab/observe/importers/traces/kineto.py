@@ -160,6 +160,8 @@ def load(path: Path) -> Trace:
         raise FileError(f'{path}: no list of "traceEvents", expected a trace of the PyTorch profiler')
     if not taken.seen and events.broken:
         raise FileError(f"{path}: none of its {events.broken} events could be read")
+    if not taken.seen:
+        raise FileError(f"{path}: its list of events is empty, expected those of a run")
     return taken.trace(events)
 
 
