@@ -227,3 +227,19 @@ def test_an_empty_list_is_no_trace(tmp_path):
     path.write_text('{"traceEvents": []}')
     with pytest.raises(FileError, match="its list of events is empty"):
         kineto.load(path)
+
+
+def test_traces_from_before_kineto_have_their_kernels(tmp_path):
+    """Built from what torch.autograd.profiler of PyTorch 1.4 writes (export_chrome_trace), not written by it."""
+    events = [
+        {"name": "mm", "ph": "X", "ts": 10.5, "dur": 100.0, "tid": 1, "pid": "CPU functions", "args": {}},
+        {"name": "mm", "ph": "f", "ts": 50.0, "tid": 1, "pid": "CUDA functions", "id": 0, "cat": "cpu_to_cuda"},
+        {"name": "mm", "ph": "X", "ts": 50.0, "dur": 30.0, "tid": 1, "pid": "CUDA functions", "args": {}},
+    ]
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps(events))
+    trace = load(path)
+    assert isinstance(trace, Trace)
+    assert (len(trace.kernels), len(trace.calls)) == (1, 1)
+    assert trace.kernels.duration_s[0] == pytest.approx(30e-6)
+    assert trace.kernels.device[0] == 1

@@ -53,6 +53,8 @@ _KERNELS = {
     "Memset": MEMSET,
 }
 _CALLS = {"cpu_op": OPERATOR, "Operator": OPERATOR, "operator": OPERATOR, "user_annotation": ANNOTATION}
+# Events of torch.autograd.profiler before Kineto have no category; the thread of those on devices is the device's.
+_OLD_KERNELS, _OLD_CALLS = "CUDA functions", "CPU functions"
 _MODULE = "nn.Module: "
 _MEMORY = "[memory]"
 _LAUNCHES = ("cuda_runtime", "cuda_driver", "hip_runtime", "hip_driver", "xpu_runtime", "Runtime")
@@ -192,6 +194,13 @@ class _Taken:
                 self._calls(several, _CALLS[category])
             elif category in _LAUNCHES:
                 self._launches(several)
+            elif category is None:
+                self._calls([one for one in several if one.pid == _OLD_CALLS], OPERATOR)
+                old = [one for one in several if one.pid == _OLD_KERNELS]
+                args = [msgspec.structs.replace(one.args, device=one.tid, stream=0) for one in old]
+                self._kernels(
+                    [msgspec.structs.replace(one, args=each) for one, each in zip(old, args, strict=True)], KERNEL
+                )
             elif category == _MEMORY and isinstance(several[0], _MoreEvent):
                 starts = self.clock.after_base([one.ts for one in several])
                 self.bad_times += self.parts.memory([one.args for one in several], starts, self._threads(several))
