@@ -237,3 +237,23 @@ def test_tables_that_a_spreadsheet_saved_are_known(tmp_path, mark):
     found = load(path)
     assert found.source == nsight_compute.SOURCE
     assert found.rows[0].time_s == pytest.approx(117344e-9)
+
+
+def test_a_summary_by_kernel_has_its_means_and_counts(tmp_path):
+    """Built from the layout of ncu --csv --print-summary per-kernel, not written by the tool."""
+    header = (
+        '"Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size","Grid Size",'
+        '"Device","CC","Invocations","Section Name","Metric Name","Metric Unit","Minimum","Maximum","Average"'
+    )
+    begin = '"1","app","host","k(int)","1","7","(512, 1, 1)","(128, 1, 1)","0","8.9","3","Command line"'
+    path = tmp_path / "kernels.csv"
+    path.write_text(
+        f'{header}\n{begin},"gpu__time_duration.sum","us","10.00","14.00","12.00"\n'
+        f'{begin},"dram__bytes.sum","Kbyte","1.00","3.00","2.00"\n'
+    )
+    found = load(path)
+    assert found.source == nsight_compute.SOURCE
+    assert len(found.rows) == 1
+    assert (found.rows[0].runs, found.rows[0].grid) == (3, (128, 1, 1))
+    assert found.rows[0].time_s == pytest.approx(12e-6)
+    assert found.rows[0].main_memory.nbytes == pytest.approx(2000)

@@ -24,6 +24,7 @@ _PERMISSION = (
 )
 _ERROR = re.compile(r"^==ERROR==\s*(.+)$", re.MULTILINE)
 _IDENTITY = ("ID", "Kernel Name")
+_SUMMARY = ("Kernel Name", "Invocations", "Metric Name", "Average")  # of --print-summary
 _MORE = {"Process ID", "Context", "Metric Name", "CC"}  # one of them is in each of its tables
 # Units of what is counted in whole numbers, and of times that have no finer one.
 _WHOLE = {"ns", "nsecond", "byte", "inst", "sector", "request", "warp", "thread", "block"}
@@ -56,7 +57,7 @@ def load(path: Path) -> Counters:
     kernels: dict[tuple[str, ...], _Kernel] = {}
     dropped = 0
     notes: list[str] = []
-    for number, table in enumerate(found):
+    for number, table in enumerate(map(_of_summary, found)):
         comma = _comma(table)
         dropped += table.dropped + _take(table, number, kernels, comma)
         if comma and _COMMAS not in notes:
@@ -90,8 +91,26 @@ def _no_table(text: str) -> str:
 
 
 def _is_header(cells: list[str]) -> bool:
-    names = [cell.strip() for cell in cells]
-    return len(names) > len(_IDENTITY) and all(name in names for name in _IDENTITY) and not _MORE.isdisjoint(names)
+    names = {cell.strip() for cell in cells}
+    return names.issuperset(_SUMMARY) or (names.issuperset(_IDENTITY) and not _MORE.isdisjoint(names))
+
+
+def _of_summary(table: Table) -> Table:
+    """A table of --print-summary in the form of the others: its means, kernels numbered as they come."""
+    if "ID" in table.header or not set(_SUMMARY).issubset(table.header):
+        return table
+    header = ["ID", *("Metric Value" if name == "Average" else name for name in table.header)]
+    of_kernel = [
+        place
+        for place, name in enumerate(table.header)
+        if name in ("Kernel Name", "Block Size", "Grid Size", "Range")
+    ]
+    numbers: dict[tuple[str, ...], int] = {}
+    rows = []
+    for row in table.rows:
+        number = numbers.setdefault(tuple(row[place] for place in of_kernel), len(numbers))
+        rows.append([str(number), *row])
+    return Table(header, rows, table.dropped)
 
 
 class _Kernel:
@@ -109,7 +128,9 @@ class _Kernel:
             _sizes(self.identity.get("Grid Size", "")),
             _sizes(self.identity.get("Block Size", "")),
         )
-        return msgspec.structs.replace(counted, access=access(self.metrics))
+        runs = self.identity.get("Invocations", "1")
+        known = int(runs) if _NUMBERS.fullmatch(runs) and len(runs) < 16 else 1
+        return msgspec.structs.replace(counted, access=access(self.metrics), runs=max(known, 1))
 
 
 def _columns(table: Table) -> dict[str, int]:
@@ -139,7 +160,18 @@ def _take(table: Table, number: int, kernels: dict[tuple[str, ...], _Kernel], co
 
 
 def _identity(columns: dict[str, int], row: list[str]) -> dict[str, str]:
-    wanted = ("ID", "Process ID", "Kernel Name", "Context", "Stream", "Block Size", "Grid Size", "Device", "CC")
+    wanted = (
+        "ID",
+        "Process ID",
+        "Kernel Name",
+        "Context",
+        "Stream",
+        "Block Size",
+        "Grid Size",
+        "Device",
+        "CC",
+        "Invocations",
+    )
     return {name: row[columns[name]].strip() for name in wanted if name in columns}
 
 
