@@ -226,7 +226,7 @@ def _past(text: bytes, at: int, these: bytes) -> int:
 
 def _others(head: bytes, tail: bytes) -> dict[str, Any]:
     """The document without its events; without what follows them where only that is broken."""
-    head = head.rstrip()
+    head = head.rstrip().removeprefix(b"\xef\xbb\xbf")  # a mark of UTF-8, which JSON has none of
     for text in (head + b'"traceEvents": [' + tail, head + b'"traceEvents": []}'):
         try:
             found = json.loads(text.decode("utf-8", "replace"))

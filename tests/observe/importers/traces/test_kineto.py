@@ -243,3 +243,10 @@ def test_traces_from_before_kineto_have_their_kernels(tmp_path):
     assert (len(trace.kernels), len(trace.calls)) == (1, 1)
     assert trace.kernels.duration_s[0] == pytest.approx(30e-6)
     assert trace.kernels.device[0] == 1
+
+
+def test_a_mark_of_utf8_does_not_hide_the_device(tmp_path):
+    path = tmp_path / "trace.json"
+    begin = b'{"schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "NVIDIA H200"}], "traceEvents": ['
+    path.write_bytes(b"\xef\xbb\xbf" + begin + json.dumps(kernel(0, 5)).encode() + b"]}")
+    assert [one.name for one in kineto.load(path).devices] == ["NVIDIA H200"]
