@@ -36,8 +36,8 @@ def together(several: Sequence[Counted]) -> Counted:
         longest,
         name=f"{longest.name} and {len(several) - 1} more",
         time_s=sum(one.time_s or 0.0 for one in several),
-        flop=_flop([one.flop for one in several]),
-        traffic=_traffic([one.traffic for one in several]),
+        flop=flop_of([one.flop for one in several]),
+        traffic=traffic_of([one.traffic for one in several]),
         instructions=_sum([one.instructions for one in several]),
         thread_instructions=_sum([one.thread_instructions for one in several]),
         transactions=_transactions([one.transactions for one in several]),
@@ -49,26 +49,28 @@ def _sum(values: Sequence[float | None]) -> float | None:
     return sum(known) if len(known) == len(values) else None
 
 
-def _flop(several: Sequence[tuple[Flop, ...] | None]) -> tuple[Flop, ...] | None:
+def flop_of(several: Sequence[tuple[Flop, ...] | None], each: float = 1.0) -> tuple[Flop, ...] | None:
+    """The FLOP of `several` by engine and format, each times `each`; None where those of one are not known."""
     counts: dict[Flop, float] = defaultdict(float)
     for one in several:
         if one is None:
             return None
-        for each in one:
-            counts[msgspec.structs.replace(each, count=0.0)] += each.count
-    return tuple(msgspec.structs.replace(of, count=count) for of, count in counts.items())
+        for work in one:
+            counts[msgspec.structs.replace(work, count=0.0)] += work.count
+    return tuple(msgspec.structs.replace(of, count=count * each) for of, count in counts.items())
 
 
-def _traffic(several: Sequence[tuple[Traffic, ...]]) -> tuple[Traffic, ...]:
-    by_level = [{each.level: each for each in one} for one in several]
+def traffic_of(several: Sequence[tuple[Traffic, ...]], each: float = 1.0) -> tuple[Traffic, ...]:
+    """The traffic of `several` at the levels that all have, each times `each`."""
+    by_level = [{traffic.level: traffic for traffic in one} for one in several]
     return tuple(
         msgspec.structs.replace(
-            each,
-            read_bytes=sum(one[each.level].read_bytes for one in by_level),
-            write_bytes=sum(one[each.level].write_bytes for one in by_level),
+            first,
+            read_bytes=each * sum(one[first.level].read_bytes for one in by_level),
+            write_bytes=each * sum(one[first.level].write_bytes for one in by_level),
         )
-        for each in several[0]
-        if all(each.level in one for one in by_level)
+        for first in several[0]
+        if all(first.level in one for one in by_level)
     )
 
 

@@ -9,9 +9,9 @@ from statistics import fmean
 import msgspec
 import numpy as np
 
+from rooflab.observe.matching.counted_kernels import flop_of, traffic_of
 from rooflab.types.counted import Access, Counted
 from rooflab.types.profile import KernelTime, Observation, ProfileRow
-from rooflab.types.work import Flop, Traffic
 
 
 def counted_rows(counted: Iterable[Counted]) -> tuple[ProfileRow, ...]:
@@ -73,8 +73,8 @@ def _mean(several: list[Counted]) -> Counted:
         first,
         time_s=fmean((one.time_s or 0.0 for one in several), [one.runs for one in several]),
         runs=sum(one.runs for one in several),
-        flop=_flop([one.flop for one in several]),
-        traffic=_traffic([one.traffic for one in several]),
+        flop=flop_of([one.flop for one in several], 1 / len(several)),
+        traffic=traffic_of([one.traffic for one in several], 1 / len(several)),
         instructions=_number(one.instructions for one in several),
         thread_instructions=_number(one.thread_instructions for one in several),
         transactions=_numbers([one.transactions for one in several]),
@@ -92,29 +92,6 @@ def _number(values: Iterable[float | None]) -> float | None:
 def _numbers(several: list[dict[str, float]]) -> dict[str, float]:
     shared = set(several[0]).intersection(*several[1:])
     return {name: fmean(one[name] for one in several) for name in several[0] if name in shared}
-
-
-def _flop(several: list[tuple[Flop, ...] | None]) -> tuple[Flop, ...] | None:
-    counts: dict[Flop, float] = defaultdict(float)
-    for one in several:
-        if one is None:
-            return None
-        for each in one:
-            counts[msgspec.structs.replace(each, count=0.0)] += each.count
-    return tuple(msgspec.structs.replace(of, count=sum_ / len(several)) for of, sum_ in counts.items())
-
-
-def _traffic(several: list[tuple[Traffic, ...]]) -> tuple[Traffic, ...]:
-    by_level = [{each.level: each for each in one} for one in several]
-    return tuple(
-        msgspec.structs.replace(
-            each,
-            read_bytes=fmean(one[each.level].read_bytes for one in by_level),
-            write_bytes=fmean(one[each.level].write_bytes for one in by_level),
-        )
-        for each in several[0]
-        if all(each.level in one for one in by_level)
-    )
 
 
 def _access(several: list[Access | None]) -> Access | None:
