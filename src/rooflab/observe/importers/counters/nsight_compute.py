@@ -195,7 +195,7 @@ def _take_long(
             continue  # the line of a rule
         value, text = numeral(row[value_at], comma), row[value_at].strip()
         unit = row[unit_at] if unit_at is not None else ""
-        factor = scale(unit)
+        factor = _factor(name, unit)
         if value is not None and factor is not None:
             kernel.metrics.setdefault(ncu_metrics.metric(name, unit), value * factor)
         else:
@@ -212,7 +212,7 @@ def _take_wide(
     # The second line holds units, and no kernel.
     if rows and not rows[0][columns["ID"]].strip():
         units, rows = rows[0], rows[1:]
-    factors = [scale(unit) for unit in units]
+    factors = [_factor(name, unit) for name, unit in zip(table.header, units, strict=True)]
     for row in rows:
         identity = _identity(columns, row)
         if not _NUMBERS.fullmatch(identity["ID"]):
@@ -227,6 +227,11 @@ def _take_wide(
             elif row[place]:
                 kernel.texts.setdefault(name, row[place].strip())
     return unusable
+
+
+def _factor(name: str, unit: str) -> float | None:
+    """What makes base units of a number in `unit`; a duration without one is in the metric's own, nanoseconds."""
+    return 1e-9 if not unit.strip() and name.startswith(("gpu__time_duration", "Duration")) else scale(unit)
 
 
 def _sizes(text: str) -> tuple[int, ...] | None:
