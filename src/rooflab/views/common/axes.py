@@ -140,13 +140,13 @@ def wrap(text: str, width: float) -> list[str]:
 
 
 def roofline_axes(space: Plane, title: str, fraction: str, unit: str) -> tuple[alt.X, alt.Y]:
-    """The axes of a roofline: FLOP per byte of what `title` says, written by `fraction` below one, and `unit`."""
+    """The axes of a roofline: its intensity, called `title` and written by `fraction` below one, and `unit`."""
     import altair as alt
 
     many = math.log2(space.x1 / space.x0) > 14
     x = alt.X(
         "x:Q",
-        title=f"Arithmetic intensity (FLOP per byte of {title})",
+        title=title,
         scale=alt.Scale(type="log", base=2, domain=[space.x0, space.x1], nice=False),
         axis=alt.Axis(values=powers(space.x0, space.x1, 16.0 if many else 4.0), labelExpr=fraction),
     )

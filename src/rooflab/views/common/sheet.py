@@ -74,9 +74,13 @@ def room(
     sheet_of: Callable[[Any], Sheet],
     csv_text: Callable[[Any], str] | None = None,
     roofline: Callable[..., Chart] | None = None,
+    more: tuple[page.Drawing, ...] = (),
 ) -> Room:
-    """What a room offers: `sheet_of` makes a sheet of a result, `csv_text` its numbers, `roofline` a picture."""
-    drawings = () if roofline is None else (page.Drawing("Roofline", roofline, (460, 330)),)
+    """What a room offers: `sheet_of` makes a sheet of a result, `csv_text` its numbers, `roofline` a picture.
+
+    On the page `more` drawings follow that of the roofline.
+    """
+    drawings = more if roofline is None else (page.Drawing("Roofline", roofline, (460, 330)), *more)
 
     def show_result(result: Any, file: TextIO | None = None) -> None:
         """Print `result`."""

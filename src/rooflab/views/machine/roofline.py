@@ -83,7 +83,7 @@ def roofline(
     of_label |= {label.key: theme.point for label in drawn.placed if label.key.startswith("point")}
     of_label |= {label.key: theme.muted for label in drawn.placed if label.key.startswith("ridge")}
     layers += axes.texts(drawn.placed, space, of_label, theme)
-    x, y = axes.roofline_axes(space, "the level", _FRACTION, _unit(roofs))
+    x, y = axes.roofline_axes(space, "Arithmetic intensity (FLOP per byte of the level)", _FRACTION, _unit(roofs))
     convention = subtitle(machine, roofs, scope)
     return axes.finish(layers, x, y, machine.name, convention, space, theme)
 

@@ -248,7 +248,7 @@ def _upper(drawn: Layout, colours: dict[str, str], theme: Theme) -> Any:
     import altair as alt
 
     space, what = drawn.plane, drawn.scene
-    x, y = axes.roofline_axes(space, MAIN, _FRACTION, "FLOP/s")
+    x, y = axes.roofline_axes(space, f"Arithmetic intensity (FLOP per byte of {MAIN})", _FRACTION, "FLOP/s")
     ends = [(roof, [space.data(*end) for end in _ends(roof, what.roofs, space)]) for roof in what.roofs]
     lines = _lines(ends, what, colours, theme)
     columns = max(1, int(space.width // 180)) if len(colours) > 1 else 0

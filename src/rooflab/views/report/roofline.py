@@ -60,7 +60,7 @@ def roofline(report: Report, *, theme: Theme = LIGHT, width: int = 720, height: 
     colours = {label.key: theme.ink for label in drawn.placed}
     colours["memory"] = theme.memory
     layers += axes.texts(drawn.placed, space, colours, theme)
-    x, y = axes.roofline_axes(space, "main memory", _FRACTION, "FLOP/s")
+    x, y = axes.roofline_axes(space, "Arithmetic intensity (FLOP per byte of main memory)", _FRACTION, "FLOP/s")
     return axes.finish(layers, x, y, report.name, subtitle(report, drawn), space, theme)
 
 
