@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from rooflab.story.observed import read_profile
+import rooflab
 from rooflab.types.profile import Profile
 
 KERNELS = Path(__file__).parents[2] / "examples" / "h200-kernels.csv.gz"
@@ -24,7 +24,7 @@ def profile() -> Profile:
     g = torch.empty(8192, 8192, device="meta", dtype=torch.bfloat16)
     s = torch.empty(16384, 4096, device="meta", dtype=torch.bfloat16)
     x, y = (torch.empty(4096, 4096, device="meta", dtype=torch.bfloat16) for _ in range(2))
-    found = read_profile(KERNELS, model=(ran, (a, b, g, s, x, y)))
+    found = rooflab.load(KERNELS, model=(ran, (a, b, g, s, x, y)))
     assert isinstance(found, Profile)
     return found
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rooflab.errors import RooflabError
 from rooflab.machines import catalog
 from rooflab.story.limits import largest, limits_of
-from rooflab.story.machines import as_machine
 from rooflab.types.profile import Profile, ProfileRow
 
 if TYPE_CHECKING:
@@ -19,36 +15,6 @@ if TYPE_CHECKING:
     from rooflab.types.counted import Counted, Counters
     from rooflab.types.machine import Machine
     from rooflab.types.trace import Device, Trace
-
-
-def read_profile(
-    path: str | PathLike[str],
-    machine: Machine | str | PathLike[str] | None = None,
-    model: Program | None = None,
-) -> Profile | Machine:
-    """A profiler's file: each operation's measured time beside its count and its prediction.
-
-    The output of a benchmark is a `Machine`: what it attained.
-
-    Args:
-        path: of a trace or a table of counters, of any profiler that rooflab reads, packed or not.
-        machine: that it ran on: a `Machine`, or a name or file of one; by default what the file says.
-        model: the program that was profiled (see `load`).
-
-    Raises:
-        FileError: a file that cannot be read, or that is no profile.
-        UnknownNameError: no machine of that name.
-    """
-    from rooflab.observe import importers
-    from rooflab.types.counted import Counters
-    from rooflab.types.trace import Trace
-
-    file = Path(os.fspath(path))
-    given = as_machine(machine)
-    found = importers.load(file)
-    if isinstance(found, Counters | Trace):
-        return profiled(found, file.name, given, model)
-    return found
 
 
 def profiled(found: Trace | Counters, name: str, machine: Machine | None, model: Program | None = None) -> Profile:

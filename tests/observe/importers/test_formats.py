@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
+import rooflab
 from rooflab import views
 from rooflab.errors import FileError
 from rooflab.observe.importers import formats
 from rooflab.observe.reading.opened import content, head_of
-from rooflab.story.observed import read_profile
 
 _TESTS = Path(__file__).parents[2]
 SAMPLES = {
@@ -59,7 +59,7 @@ def test_a_damaged_file_is_read_or_refused_in_a_sentence(name, path, tmp_path):
 def _shown(path: Path) -> str | None:
     """The profile at `path` shown, or what was said instead."""
     try:
-        views.show(read_profile(path))
+        views.show(rooflab.load(path))
     except FileError as error:
         return str(error)
     return None

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
+import rooflab
 from rooflab.observe.importers.traces import kineto
 from rooflab.observe.matching.host import on_host
-from rooflab.story.observed import read_profile
 from rooflab.types.profile import Profile
 from rooflab.types.trace import ON_HOST
 from support.observe.kineto_files import call, file
@@ -31,7 +31,7 @@ def recorded(tmp_path_factory) -> Path:
 
 
 def test_each_operator_is_counted_once(recorded):
-    profile = read_profile(recorded, machine="epyc-7763")
+    profile = rooflab.load(recorded, machine="epyc-7763")
     assert isinstance(profile, Profile)
     rows = {(row.name, row.phase): row for row in profile.rows}
     forward = rows["aten.addmm", "forward"]

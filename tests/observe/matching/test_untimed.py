@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rooflab.story.observed import read_profile
+import rooflab
 from rooflab.types.profile import Profile
 
 # In the layout of rocprof without --timestamp; sizes are in KiB.
@@ -17,7 +17,7 @@ TABLE = """Index,KernelName,gpu-id,queue-id,queue-index,pid,tid,grd,wgr,lds,scr,
 def test_counters_without_a_time_are_told(tmp_path):
     path = tmp_path / "results.csv"
     path.write_text(TABLE)
-    profile = read_profile(path)
+    profile = rooflab.load(path)
     assert isinstance(profile, Profile)
     assert profile.rows == ()
     assert sum(one.count for one in profile.dropped) == 2
@@ -30,7 +30,7 @@ def test_what_has_a_time_is_not_told(tmp_path):
     path = tmp_path / "results.csv"
     lines = TABLE.splitlines()
     path.write_text(f"{lines[0]},BeginNs,EndNs\n{lines[1]},1000,3000\n{lines[2]}\n")
-    profile = read_profile(path)
+    profile = rooflab.load(path)
     assert isinstance(profile, Profile)
     assert [row.executions for row in profile.rows] == [1]
     assert profile.rows[0].time_s == pytest.approx(2e-6)

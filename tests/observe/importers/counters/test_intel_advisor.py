@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+import rooflab
 from rooflab.errors import FileError
 from rooflab.observe.importers import load
-from rooflab.story.observed import read_profile
 
 SAMPLES = Path(__file__).parents[3] / "samples" / "profiles"
 SURVEY, PAGE = SAMPLES / "intel_advisor" / "survey.csv", SAMPLES / "intel_advisor" / "roofline.html"
@@ -92,7 +92,7 @@ def test_roofs_of_a_page_are_the_machine():
     assert machine.level("DRAM").rate("any").value == pytest.approx(87.5e9, rel=1e-5)
     assert machine.peak("fp64").value == pytest.approx(262.5e9, rel=1e-5)
     assert machine.peak("fp32", scope="core").what == "fma"
-    profile = read_profile(PAGE)
+    profile = rooflab.load(PAGE)
     assert profile.machine is not None
     assert profile.machine.name == machine.name
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+import rooflab
 from rooflab.errors import FileError
 from rooflab.observe.importers import load
 from rooflab.observe.importers.counters import likwid_perfctr
-from rooflab.story.observed import read_profile
 
 SAMPLES = Path(__file__).parents[3] / "samples" / "profiles" / "likwid_perfctr"
 SHARED = Path(__file__).parents[5] / "shared" / "samples"
@@ -63,7 +63,7 @@ def test_a_region_of_ten_calls_on_four_threads(name):
 
 
 def test_a_region_stands_on_a_roofline():
-    profile = read_profile(SAMPLES / "triad_icx_mem_dp.csv", machine="AMD EPYC 7763")
+    profile = rooflab.load(SAMPLES / "triad_icx_mem_dp.csv", machine="AMD EPYC 7763")
     (row,) = profile.rows
     assert row.flop == pytest.approx(8e8 + 40)
     assert row.intensity == pytest.approx(0.0625, rel=1e-3)  # 2 FLOP over 32 bytes
@@ -79,7 +79,7 @@ def test_regions_on_a_cpu_and_on_a_gpu():
     assert (gpu.name, gpu.time_s, gpu.total_flop) == ("saxpy_gpu, GPU 0", 0.010824, 200_000_000)
     assert (cpu.device, gpu.device) == (None, "GPU 0")
     assert any("held against no machine" in note for note in found.notes)
-    profile = read_profile(SHARED / "likwid_saxpy_cpu_and_gpu_ascii.out", machine="AMD EPYC 7763")
+    profile = rooflab.load(SHARED / "likwid_saxpy_cpu_and_gpu_ascii.out", machine="AMD EPYC 7763")
     placed = {row.name: row.placement for row in profile.rows}
     assert placed["saxpy_gpu, GPU 0"] is None
     assert placed["saxpy_cpu"].bound is None  # no byte was counted: nothing says what limits it

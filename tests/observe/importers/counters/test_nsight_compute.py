@@ -13,7 +13,6 @@ import rooflab
 from rooflab.errors import FileError
 from rooflab.observe.importers import load
 from rooflab.observe.importers.counters import ncu_peaks, nsight_compute
-from rooflab.story.observed import read_profile
 from rooflab.types.profile import Profile
 from rooflab.types.trace import Device
 
@@ -202,7 +201,7 @@ def test_an_unknown_card_is_held_against_its_own_roofs(tmp_path):
     whole = gzip.decompress(KERNELS.read_bytes())
     path = tmp_path / "kernels.csv"
     path.write_bytes(whole.replace(b"NVIDIA H200", b"NVIDIA Q900"))
-    profile = read_profile(path)
+    profile = rooflab.load(path)
     assert isinstance(profile, Profile)
     assert profile.machine is not None
     assert profile.machine.name == "NVIDIA Q900"

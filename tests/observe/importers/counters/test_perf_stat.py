@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+import rooflab
 from rooflab.errors import FileError
 from rooflab.observe.importers import load
-from rooflab.story.observed import read_profile
 from rooflab.views import show
 
 SAMPLES = Path(__file__).parents[3] / "samples" / "profiles" / "perf_stat"
@@ -54,7 +54,7 @@ def test_files_of_perf(name, runs, time_s):
     assert "cycles" not in row.metrics
     assert any(note.startswith("<not supported>: cycles") for note in found.notes)
     assert found.dropped == ()
-    show(read_profile(SAMPLES / name))
+    show(rooflab.load(SAMPLES / name))
 
 
 def test_cores_are_added_and_kept(tmp_path):

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+import rooflab
 from rooflab.errors import FileError
 from rooflab.observe.importers import load as load_any
 from rooflab.observe.importers.counters import points
-from rooflab.story.observed import read_profile
 from rooflab.types.counted import Counters
 from rooflab.types.profile import Profile
 
@@ -68,7 +68,7 @@ def test_headings(tmp_path, header, line, time_s, flop):
 
 def test_a_time_that_stops_at_the_launch_is_doubted():
     """Case A39: 154 ns for a convolution are no time of a kernel; the device is known by its own name."""
-    profile = read_profile(SAMPLES / "launches.csv")
+    profile = rooflab.load(SAMPLES / "launches.csv")
     assert isinstance(profile, Profile)
     assert profile.machine is not None
     assert profile.machine.name == "NVIDIA GeForce RTX 2080 Ti"

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+import rooflab
 from rooflab.errors import FileError
 from rooflab.observe.importers import load
-from rooflab.story.observed import read_profile
 from rooflab.types.trace import ANNOTATION, COPY, KERNEL, MEMSET, OPERATOR
 
 SAMPLE = Path(__file__).parents[3] / "samples" / "profiles" / "sqlite_exports" / "nsight_systems.sqlite"
@@ -157,7 +157,7 @@ def test_the_device_is_described_and_what_is_lost_counted():
 
 def test_a_profile_says_where_the_time_went():
     """GPU 1 ran 4 + 2 + 1 µs between 1 s and 1.000034 s; its stream was waited for, then nothing was launched."""
-    profile = read_profile(SAMPLE)
+    profile = rooflab.load(SAMPLE)
     device = next(one for one in profile.timeline.devices if one.device == 1)
     assert device.busy_s == pytest.approx(7e-6)
     assert device.span_s == pytest.approx(34e-6)
@@ -307,7 +307,7 @@ def test_ranges_of_emit_nvtx_are_operators_with_shapes(tmp_path):
     assert found.calls.kind.tolist() == [ANNOTATION, OPERATOR, OPERATOR]
     assert found.calls.sequence.tolist() == [-1, -1, 12]
     assert found.signatures[found.calls.signature[2]].shapes == ((8,), (4, 2), (2, 8), (), ())
-    row = next(one for one in read_profile(path).rows if one.name == "aten.addmm")
+    row = next(one for one in rooflab.load(path).rows if one.name == "aten.addmm")
     assert row.kind == "matmul"
     assert row.cost is None
     assert row.why is not None

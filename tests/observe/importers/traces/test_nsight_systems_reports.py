@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+import rooflab
 from rooflab.errors import FileError
 from rooflab.observe.importers.traces.nsight_systems_reports import load
-from rooflab.story.observed import read_profile
 from rooflab.types.counted import Counters
 from rooflab.types.trace import COPY, KERNEL, MEMSET, Trace
 
@@ -90,7 +90,7 @@ def test_sums_of_kernels_and_copies_without_the_hosts_calls():
     assert copy.metrics["total bytes"] == pytest.approx(2 * 4_194_304, rel=1e-3)
     assert gemm.flop is None
     assert any("1 more reports" in note for note in found.notes)
-    profile = read_profile(SAMPLES / "several_sums.csv")
+    profile = rooflab.load(SAMPLES / "several_sums.csv")
     assert profile.rows[0].time_s == pytest.approx(3_000_001e-9)
 
 

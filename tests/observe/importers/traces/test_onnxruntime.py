@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
+import rooflab
 from rooflab.errors import FileError
 from rooflab.observe.importers.traces import kineto, onnxruntime
 from rooflab.observe.matching.ledger import ledger
 from rooflab.observe.timeline import timeline
-from rooflab.story.observed import read_profile
 
 SAMPLES = Path(__file__).parents[3] / "samples" / "profiles" / "onnxruntime"
 
@@ -63,7 +63,7 @@ def test_a_recorded_block_of_attention():
 
 def test_a_recorded_cnn():
     """Convolutions 3→8 with stride 2 to 16x16, and depthwise over 8; the pool's window is not recorded."""
-    rows = {(row.name, row.shapes): row for row in read_profile(SAMPLES / "cnn_cpu.json").rows}
+    rows = {(row.name, row.shapes): row for row in rooflab.load(SAMPLES / "cnn_cpu.json").rows}
     first = rows["Conv", "2x3x32x32 · 8x3x3x3 · 8"]
     outputs = 2 * 8 * 16 * 16
     assert first.flop == 2 * (2 * outputs * 3 * 9 + outputs)  # two runs; a bias each
@@ -163,7 +163,7 @@ def test_other_tools_lists_are_left_to_them():
 
 def test_a_machine_predicts_the_nodes_of_a_graph():
     """Nodes that only look at a tensor differently make nothing, and take nothing."""
-    profile = read_profile(SAMPLES / "attention_cpu.json", machine="epyc-7763")
+    profile = rooflab.load(SAMPLES / "attention_cpu.json", machine="epyc-7763")
     rows = {(row.name, row.shapes): row for row in profile.rows}
     product = rows["MatMul", "1x16x64 · 64x256"].prediction
     assert product is not None

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+import rooflab
 from rooflab.errors import FileError
 from rooflab.observe.importers import load
-from rooflab.story.observed import read_profile
 from rooflab.types.counted import Counters
 from rooflab.types.trace import ANNOTATION, COPY, KERNEL, Trace
 
@@ -133,7 +133,7 @@ def test_kernels_copies_calls_and_ranges():
 
 
 def test_the_device_finds_its_machine():
-    profile = read_profile(SAMPLES / "rocpd_trace.db")
+    profile = rooflab.load(SAMPLES / "rocpd_trace.db")
     assert profile.machine is not None
     assert profile.machine.name == "AMD Instinct MI300X"
     assert profile.device is not None

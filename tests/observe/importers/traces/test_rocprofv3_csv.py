@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+import rooflab
 from rooflab.errors import FileError
 from rooflab.observe.importers.traces.rocprofv3_csv import load
-from rooflab.story.observed import read_profile
 from rooflab.types.trace import ANNOTATION, COPY, KERNEL
 
 SAMPLES = Path(__file__).parents[3] / "samples" / "profiles" / "rocprofv3_csv"
@@ -26,7 +26,7 @@ def test_kernels_of_two_agents():
     shape = found.shapes[kernels.shape[1]]
     assert (shape.grid, shape.block, shape.registers, shape.shared_bytes) == ((16, 4, 1), (64, 2, 1), 4, 1024)
     assert found.names[kernels.name[1]] == "void add<float>(float*, float const*, int)"
-    devices = read_profile(SAMPLES / "kernel_trace.csv").timeline.devices
+    devices = rooflab.load(SAMPLES / "kernel_trace.csv").timeline.devices
     assert [(one.device, one.busy_s) for one in devices] == [
         (4, pytest.approx(5.247e-6)),
         (5, pytest.approx(6.009e-6)),
@@ -50,7 +50,7 @@ def test_calls_and_ranges_without_kernels():
     assert found.calls.kind.tolist() == [ANNOTATION]
     assert found.threads == (("1688", "1688"),)
     assert any("--kernel-trace" in note for note in found.notes)
-    assert read_profile(SAMPLES / "hip_api_trace.csv").rows == ()
+    assert rooflab.load(SAMPLES / "hip_api_trace.csv").rows == ()
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+import rooflab
 from rooflab.errors import FileError
 from rooflab.observe.importers.traces.rocprofv3_json import load
-from rooflab.story.observed import read_profile
 from rooflab.types.counted import Counters
 from rooflab.types.trace import COPY, KERNEL, Trace
 
@@ -44,7 +44,7 @@ def test_kernels_copies_calls_and_ranges():
 
 
 def test_the_device_finds_its_machine():
-    profile = read_profile(SAMPLES / "trace_results.json")
+    profile = rooflab.load(SAMPLES / "trace_results.json")
     assert profile.device is not None
     assert (profile.device.name, profile.device.compute_units, profile.device.memory_bytes) == (
         "AMD Instinct MI300X",
