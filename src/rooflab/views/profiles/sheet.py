@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from rooflab import units
+from rooflab.types.kernel_names import short_name
 from rooflab.types.profile import Profile
 from rooflab.types.profiles import Profiles
 from rooflab.views.common import files
@@ -94,7 +95,7 @@ def _operations(profiles: tuple[Profile, ...]) -> Table:
             line[number] = (line[number] or 0.0) + row.time_s
     most = sorted(times.items(), key=lambda item: -max(one or 0.0 for one in item[1]))
     lines = tuple(
-        (name, shapes, *(UNKNOWN if one is None else units.duration(one) for one in line))
+        (short_name(name, 44), shapes, *(UNKNOWN if one is None else units.duration(one) for one in line))
         for (name, shapes), line in most[:_SHOWN]
     )
     notes = []
