@@ -119,7 +119,7 @@ def innermost_of(trace: Trace, parents: Numbers) -> NDArray[np.int64]:
     missing = (external == NONE) & (launch != NONE)
     external[missing] = launches.external[launch[missing]]
     # Most calls launch nothing: only those that a kernel names are sorted.
-    operators = np.flatnonzero(is_operator & np.isin(calls.external, np.unique(external[external != NONE])))
+    operators = np.flatnonzero(is_operator & _among(calls.external, np.unique(external[external != NONE])))
     order = operators[np.argsort(calls.external[operators], kind="stable")]
     known = np.append(calls.external[order], NONE)
     at = np.searchsorted(known[:-1], external)
@@ -129,6 +129,16 @@ def innermost_of(trace: Trace, parents: Numbers) -> NDArray[np.int64]:
     timed = np.flatnonzero(~hit & (launch != NONE))
     made = launch[timed]
     found[timed] = open_at(trace, launches.thread[made], launches.start_s[made], parents)
+    return found
+
+
+def _among(values: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which of `values` are among the sorted `wanted`; in blocks, as there are many of them."""
+    found = np.zeros(len(values), np.bool_)
+    for begin in range(0, len(values) if len(wanted) else 0, _BLOCK):
+        part = values[begin : begin + _BLOCK]
+        at = np.minimum(np.searchsorted(wanted, part), len(wanted) - 1)
+        found[begin : begin + _BLOCK] = wanted[at] == part
     return found
 
 
