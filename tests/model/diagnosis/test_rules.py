@@ -82,6 +82,14 @@ def test_arrays_that_fit_in_a_cache_say_nothing_of_memory():
     assert "above roof" in findings(row(same, machine), machine=machine)
 
 
+def test_bytes_that_a_program_asks_for_are_no_speed_of_memory():
+    """Case A37's kind: 121 % of a card's bandwidth by bytes of the reference code, not by those moved."""
+    one = counted(flop=(Flop("vector", "fp64", 1e9),), dram=1.21 * 4.8e9, basis="modelled")
+    found = findings(row(one))["modelled bytes"]
+    assert found.evidence["share"] == pytest.approx(1.21)
+    assert "modelled bytes" not in findings(row(counted(flop=(), dram=1.21 * 4.8e9)))
+
+
 def test_a_boost_clock_is_named_with_the_clock_that_was_measured():
     # fp32 of an H200: 132 SMs x 128 x 2 x 1.98 GHz = 66.9 TFLOP/s; at 2.3 GHz 77.7.
     one = counted(flop=(Flop("vector", "fp32", 77.7e9),), access=Access(clock_hz=2.3e9))
