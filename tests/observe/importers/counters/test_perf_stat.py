@@ -278,3 +278,91 @@ def test_a_clock_below_zero_is_no_time(tmp_path):
     found = counters(tmp_path, "-1.5,msec,cpu-clock,1,100.00,1.000,CPUs utilized", "5,,cycles,1,100.00,,")
     assert found.rows[0].time_s is None
     assert "cpu-clock" not in found.rows[0].metrics
+
+
+def test_an_event_of_several_groups_is_counted_once(tmp_path):
+    """`perf stat -e ref-cycles,ref-cycles` prints both: 549,432,900 and 545,358,967 are the same cycles."""
+    found = counters(
+        tmp_path,
+        *plain(
+            "       549,432,900      ref-cycles   (50.01%)",
+            "       545,358,967      ref-cycles   (49.99%)",
+            "     1,000,000,000      fp_arith_inst_retired.scalar_double      (50.00%)",
+            "     3,000,000,000      fp_arith_inst_retired.scalar_double      (50.00%)",
+            "             64.00 MiB  uncore_imc/cas_count_read/",
+            "             64.00 MiB  uncore_imc/cas_count_read/",
+            "             32.00 MiB  uncore_imc/cas_count_write/",
+        ),
+    )
+    (row,) = found.rows
+    assert row.metrics["ref-cycles"] == (549_432_900 + 545_358_967) / 2
+    assert row.total_flop == 2e9
+    dram = row.at("DRAM")
+    assert dram is not None  # controllers that perf did not merge are added
+    assert (dram.read_bytes, dram.write_bytes) == (2 * 64 * 2**20, 32 * 2**20)
+    assert any(note.startswith("counted more than once") and "ref-cycles" in note for note in found.notes)
+
+
+def test_control_groups_are_added(tmp_path):
+    found = counters(
+        tmp_path,
+        *(f"100,,instructions,slice/{name},1000,100.00,," for name in ("one", "two")),
+        "1000,ns,duration_time,1000,100.00,,",
+    )
+    assert found.rows[0].instructions == 200
+
+
+def test_spaces_between_thousands_and_the_old_place_of_msec(tmp_path):
+    """As older versions print it where French is set: a comma before the fraction, spaces between thousands."""
+    found = counters(
+        tmp_path,
+        "",
+        " Performance counter stats for './cfg small.cfg 1000':",
+        "",
+        "           26,554473 task-clock (msec)       #    0,965 CPUs utilized",
+        "                  13 context-switches        #    0,490 K/sec",
+        "         121 540 390 instructions            #    1,57  insns per cycle",
+        "",
+        "         0,027514561 seconds time elapsed",
+    )
+    (row,) = found.rows
+    assert (row.instructions, row.time_s, found.dropped) == (121_540_390, 0.027514561, ())
+    assert row.metrics["task-clock"] == pytest.approx(0.026554473)
+    assert row.metrics["context-switches"] == 13
+
+
+def test_several_objects_on_a_line(tmp_path):
+    """As some versions of perf write -j with -M: each is a reading."""
+    read, write = (
+        f'{{"counter-value" : "{count}.000000", "unit" : "", "event" : "UNC_M_CAS_COUNT.{way}", '
+        '"event-runtime" : 8017286783, "pcnt-running" : 100.00}'
+        for count, way in ((1000, "RD"), (500, "WR"))
+    )
+    found = counters(
+        tmp_path,
+        f'{read} {{"metric-value" : 237.237504, "metric-unit" : "MB/s  memory_bandwidth_total"}} {write}',
+        '{"counter-value" : "1000000", "unit" : "ns", "event" : "duration_time", "event-runtime" : 1000000, '
+        '"pcnt-running" : 100.00}',
+    )
+    dram = found.rows[0].at("DRAM")
+    assert dram is not None
+    assert (dram.read_bytes, dram.write_bytes) == (64_000, 32_000)
+
+
+def test_whole_cpus_of_both_kinds_are_added(tmp_path):
+    """System-wide each kind of core has its own CPUs, and extrapolated counts add up."""
+    found = counters(
+        tmp_path,
+        "",
+        " Performance counter stats for 'system wide':",
+        "",
+        "       300,000,000      cpu_atom/instructions/      #  0.7 instructions  insn_per_cycle  (59.84%)",
+        "             TopdownL1 (cpu_core)                 #     10.3 %  tma_bad_speculation",
+        "     2,000,000,000      cpu_core/instructions/      #  2.1 instructions  insn_per_cycle  (50.21%)",
+        "",
+        "       1.000000000 seconds time elapsed",
+    )
+    (row,) = found.rows
+    assert (row.instructions, found.dropped) == (2.3e9, ())
+    assert row.metrics["tma_bad_speculation"] == pytest.approx(0.103)
+    assert any("extrapolated by perf" in note for note in found.notes)

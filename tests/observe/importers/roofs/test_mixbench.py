@@ -68,3 +68,49 @@ def test_the_table_of_versions_without_iterations(tmp_path):
     assert (machine.peak("fp32").value, machine.peak("fp64").value) == (2259e9, 299e9)
     assert machine.level("DRAM").rate("read", basis="attained").value == 280e9
     assert len(machine.points) == 2
+
+
+_HEAD = """------------------------ Device specifications ------------------------
+Device:              Some GPU
+Memory bandwidth:    50.00 GB/sec
+-----------------------------------------------------------------------
+Buffer size:          256MB
+------------------------------------ CSV data ------------------------------------
+"""
+
+
+def test_groups_of_number_formats_that_stand_between(tmp_path):
+    """mixbench-hip has packed single precision between single and double: each group keeps its own cells."""
+    path = tmp_path / "out.txt"
+    path.write_text(
+        _HEAD
+        + """Experiment ID, Single Precision ops,,,, Packed Single Precision ops,,,, Double precision ops,,,, X,,,,
+Compute iters, Flops/byte, ex.time, GFLOPS, GB/sec, Flops/byte, ex.time, GFLOPS, GB/sec, a, b, c, d, e, f, g, h
+ 0,   0.250, 10.0,   10.0, 40.0,   0.250, 10.0,   11.0, 44.0,   0.125, 10.0,   5.0, 40.0,  1, 1, 9999.0, 9999.0
+ 64, 16.250, 10.0,  400.0, 24.6,  16.250, 10.0,  700.0, 43.1,   8.125, 10.0, 200.0, 24.6,  1, 1, 9999.0, 9999.0
+"""
+    )
+    machine = mixbench.load(path)
+    assert machine.peak("fp32", basis="attained").value == 700e9  # the packed kernel's
+    assert machine.peak("fp64", basis="attained").value == 200e9
+    assert machine.level("DRAM").rate("read").value == 44e9
+    assert {"fp32, 64 iterations", "packed fp32, 64 iterations"} <= {point.name for point in machine.points}
+
+
+def test_a_stated_theory_that_most_kernels_exceed_is_not_believed(tmp_path):
+    """As in mixbench's results of a Radeon RX 460 (alt_RX-460-dROC1.5.log): 56.00 GB/sec stated, 90 attained."""
+    path = tmp_path / "out.txt"
+    path.write_text(
+        _HEAD
+        + """Experiment ID, Double precision ops,,,,
+Compute iters, Flops/byte, ex.time,  GFLOPS, GB/sec
+ 1,  0.1, 10.0,   9.0, 90.0
+ 2,  0.2, 10.0,  18.2, 91.0
+ 3,  0.3, 10.0,  14.7, 49.0
+ 64, 5.0, 10.0,  60.0, 12.0
+"""
+    )
+    machine = mixbench.load(path)
+    (rate,) = machine.level("DRAM").rates  # no theory beside it
+    assert (rate.what, rate.value) == ("read", 91e9)
+    assert any("is too low" in check.message for check in machine.checks if not check.ok)

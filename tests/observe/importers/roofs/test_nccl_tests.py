@@ -63,3 +63,14 @@ def test_a_lost_cell_loses_its_line_alone(tmp_path):
     machine = _of(tmp_path, last, last.rpartition("  ")[0])
     assert len(machine.curves[0].x) == 6
     assert "1 line could not be used" in machine.note
+
+
+def test_a_table_that_was_pasted_with_an_indent(tmp_path):
+    path = tmp_path / "out.txt"
+    path.write_text("".join(f"    {line}\n" for line in SAMPLE.read_text().splitlines()))
+    assert nccl_tests.sniff(path.read_bytes())
+    indented, plain = nccl_tests.load(path), nccl_tests.load(SAMPLE)
+    assert (indented.links[0].each_way_bytes_per_s, indented.name) == (
+        plain.links[0].each_way_bytes_per_s,
+        plain.name,
+    )

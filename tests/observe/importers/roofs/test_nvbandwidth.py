@@ -69,3 +69,45 @@ def test_only_errors_are_one_sentence(tmp_path):
     path.write_text('{"nvbandwidth": {"error": "[CUDA_ERROR_NO_DEVICE]", "testcases": []}}')
     with pytest.raises(FileError, match="CUDA_ERROR_NO_DEVICE"):
         nvbandwidth.load(path)
+
+
+def test_a_test_without_a_known_title_does_not_add_to_the_one_before(tmp_path):
+    """Of version 0.10: device_local_write_sm's 1,555 GB/s are no copy from the host."""
+    path = tmp_path / "out.txt"
+    path.write_text(
+        """nvbandwidth Version: v0.10.0
+
+Running host_to_device_memcpy_ce.
+memcpy CE CPU(row) -> GPU(column) bandwidth (GB/s)
+           0         1
+ 0     55.59     55.60
+
+SUM host_to_device_memcpy_ce 111.19
+
+Running device_local_write_sm.
+something new (GB/s)
+           0         1
+ 0   1555.59   1555.60
+
+Running another_new_sm.
+local write SM GPU(column) bandwidth (GB/s)
+           0         1
+ 0   1655.59   1655.60
+"""
+    )
+    machine = nvbandwidth.load(path)
+    (link,) = machine.links
+    assert (link.name, link.each_way_bytes_per_s) == ("host to device (copy engine)", 55.6e9)
+    assert "device_local_write_sm: not a test" in machine.note
+    assert "another_new_sm: not a test" in machine.note
+
+
+@pytest.mark.parametrize("before", ["Running benchmark device_to_host_memcpy_ce.\n", "$ ./nvbandwidth -t 1\n", ""])
+def test_the_first_versions_and_a_matrix_alone(tmp_path, before):
+    path = tmp_path / "out.txt"
+    path.write_text(
+        f"{before}memcpy CE CPU(row) <- GPU(column) bandwidth (GB/s)\n          0         1\n0  6.20  12.36\n"
+    )
+    assert nvbandwidth.sniff(path.read_bytes())
+    (link,) = nvbandwidth.load(path).links
+    assert (link.name, link.each_way_bytes_per_s) == ("device to host (copy engine)", 12.36e9)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -26,6 +26,8 @@ _CLOCK = re.compile(
     r"\s*([\d.,]+)\s+(?:\+-\s+[\d.,]+\s+)?seconds (time elapsed|user|sys)\b", re.ASCII
 )  # "+- 0.0000677" with -r
 _INTERVALS = re.compile(r"#\s+time\b.*\bunit\s+events")
+_JSON_JOIN = re.compile(r"\}\s*(?=\{)")  # some versions with -M: several objects on a line
+_THOUSANDS = re.compile(r"(?<![^\s])\d{1,3}(?: \d{3})+(?:,\d+)?(?= )")  # "77 375 671", as French and others write
 _MOST_CHARACTERS = 20_000  # of a line
 
 
@@ -35,7 +37,7 @@ class Reading(NamedTuple):
     Attributes:
         event: "" for a line that has a metric only.
         value: None where it was not counted; `state` then says how perf calls that.
-        scope: core, socket, CPU or thread that it is of; "" for all together.
+        scope: core, socket, CPU, thread or control group that it is of; "" for all together.
         end_s: of the interval, with -I.
         running: the share of the time in which it was counted; the value is extrapolated where below 1.
         metric, metric_unit: that perf computed from it, as text.
@@ -86,7 +88,7 @@ def read(text: str) -> Lines:
     comma = decimal_comma(re.findall(r"(?m)^\s*([\d.,\u00a0\u202f]+)\s+(?:seconds|msec)", text)[:50])
     within = False  # what perf prints for people, from its heading to the time elapsed
     separator: str | None = None
-    for line in text.splitlines():
+    for line in _objects_apart(text.splitlines()):
         if not line.strip() or len(line) > _MOST_CHARACTERS:
             dropped += bool(line.strip())
             continue
@@ -111,6 +113,15 @@ def read(text: str) -> Lines:
             else:
                 runs[-1].readings.append(found)
     return Lines([run for run in runs if run.readings], dropped)
+
+
+def _objects_apart(lines: Iterable[str]) -> Iterator[str]:
+    """`lines`, one JSON object each, and without what a terminal showed of the key that ended perf."""
+    for line in lines:
+        if "counter-value" in line or "metric-value" in line:
+            yield from _JSON_JOIN.sub("}\n", line).split("\n")
+        else:
+            yield line.removeprefix("^C")
 
 
 def _reading(line: str, within: bool, comma: bool, separator: str | None) -> tuple[Reading | None, str | None]:
@@ -179,7 +190,7 @@ def _separated(line: str, known: str | None = None) -> tuple[Reading, str] | Non
                 value=None if value.startswith("<") else _number(value),
                 state=value.strip("<>") if value.startswith("<") else "",
                 unit=cell["unit"],
-                scope=cell["cpu"] or cell["scope"] or cell["thread"].strip(),
+                scope=cell["cpu"] or cell["scope"] or cell["thread"].strip() or cell["group"].strip(),
                 end_s=_number(cell["time"]) if cell["time"] else None,
                 running=_share(cell["running"]),
                 metric="" if cut_off else cell["metric"].strip(separator + " "),
@@ -219,7 +230,9 @@ def _from_json(line: str) -> Reading | None:
     event = text("event")
     if not event and not text("metric-value"):
         return None
-    scope = next((text(key) for key in ("core", "socket", "die", "node", "thread", "cache") if text(key)), "")
+    scope = next(
+        (text(key) for key in ("core", "socket", "die", "node", "thread", "cache", "cgroup") if text(key)), ""
+    )
     unit = text("metric-unit").strip()
     return Reading(
         event=event.strip(),
@@ -241,14 +254,17 @@ def _from_text(line: str, comma: bool) -> Reading | None:
     left, mark, right = line.partition("#")
     metric = _METRIC.match(right.strip()) if mark else None
     said, unit = (metric.group(1), metric.group(2)) if metric else ("", "")
+    left, old_msec = re.subn(r" \(msec\)\s*$", "", left)  # "1.5 task-clock (msec)", older versions
+    left = _THOUSANDS.sub(lambda found: found[0].replace(" ", "\u202f"), left)
     words = re.split(r"[ \t]+", re.sub(r"<not (\w+)>", r"<not_\1>", left).strip())
-    if words == [""]:
+    if words == [""] or words[0].startswith("Topdown"):  # "TopdownL1 (cpu_core)": the name of a set of metrics
         return Reading("", None, metric=said, metric_unit=unit) if metric else None
-    end_s = _number(words.pop(0)) if _TIME.fullmatch(words[0]) and len(words) > 1 else None
+    timed = len(words) > 2 and words[1] not in _UNITS and _TIME.fullmatch(words[0])
+    end_s = _number(words.pop(0)) if timed else None
     if len(words) < 2:
         return None
     event = words.pop()
-    scaled = words.pop() if len(words) > 1 and words[-1] in _UNITS else ""
+    scaled = words.pop() if len(words) > 1 and words[-1] in _UNITS else "msec" if old_msec else ""
     value = words.pop()
     if words and re.fullmatch(r"\d+", words[-1]) and len(words) > 1:
         words.pop()  # how many CPUs the scope has

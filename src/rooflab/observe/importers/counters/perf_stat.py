@@ -12,7 +12,7 @@ from rooflab.errors import FileError
 from rooflab.observe.importers.counters import perf_lines
 from rooflab.observe.importers.counters.cpu_event_rows import BYTE_EVENTS
 from rooflab.observe.importers.counters.cpu_events import Event, clean_count, counts, squashed
-from rooflab.observe.importers.counters.perf_lines import Run, events_of
+from rooflab.observe.importers.counters.perf_lines import Reading, Run, events_of
 from rooflab.observe.reading.numerals import numeral
 from rooflab.observe.reading.opened import content
 from rooflab.observe.reading.tables import plain_text
@@ -31,6 +31,11 @@ _RATIOS = re.compile(r"[KMG]?/sec|GHz|%?\s*of all")  # what the counts say thems
 _SHARE = re.compile(r"%\s+(.+)")  # "%  tma_backend_bound"
 _DIFFERS = 0.05
 _BYTES = {row.event: row for row in BYTE_EVENTS}
+# Units of a socket that perf lists one by one under one name where it does not merge them.
+_OUTSIDE_CORES = re.compile(
+    r"unc_|uncore|cas_c|umc|imc|dram|data_(?:read|write)|mc_cas|power/|_cmn|l3", re.IGNORECASE
+)
+_WHOLE_SYSTEM = re.compile(r"system wide|CPU\(s\) ")
 _MOST_NAMES = 6  # of events in a note
 
 
@@ -48,7 +53,8 @@ def load(path: Path) -> Counters:
     found = perf_lines.read(plain_text(content(path)))
     if not found.runs:
         raise FileError(
-            f"{path}: no reading of perf stat, expected the output of perf stat, with -x, with -j or plain"
+            f"{path}: no reading of perf stat, expected the output of perf stat, with -x, with -j or plain; what "
+            "--metric-only and --topdown print has no counts: leave these out"
         )
     states = [one.state for run in found.runs for one in events_of(run)]
     if all(states):
@@ -87,10 +93,10 @@ def _row(run: Run, notes: list[str]) -> Counted:
     ends = sorted({one.end_s for one in events_of(run) if one.end_s is not None and one.end_s > 0})
     runs = max(len(ends) if ends else run.runs, 1)
     parts = len(ends) or 1  # that the totals are sums of; repeats are printed as their mean already
-    totals = _totals(run)
+    totals = _totals(run, notes)
     events = [
         Event(one.event, one.value / parts, _pmu(one.event), _scaled(one.unit))
-        for one in _without_hybrid(totals, notes)
+        for one in _without_hybrid(totals, _WHOLE_SYSTEM.match(run.name) is not None, notes)
     ]
     said = counts(events)
     time_s = _time_s(run, ends, totals, notes)
@@ -115,13 +121,39 @@ def _row(run: Run, notes: list[str]) -> Counted:
     )
 
 
-def _totals(run: Run) -> list[_Total]:
+def _once(readings: Iterable[Reading], notes: list[str]) -> Iterable[Reading]:
+    """`readings`, those of one event of the cores, in one place and interval, made one: their mean.
+
+    An event that several groups or metrics (-M) ask for is counted and printed for each of them.
+    """
+    same: dict[tuple[str, str, float | None], list[Reading]] = {}
+    for one in readings:
+        if _OUTSIDE_CORES.search(one.event):
+            yield one
+        else:
+            same.setdefault((one.event, one.scope, one.end_s), []).append(one)
+    several = dict.fromkeys(event for (event, _, _), all_of in same.items() if len(all_of) > 1)
+    if several:
+        notes.append(
+            f"counted more than once, of several groups or metrics; the mean is taken: {_some(list(several))}"
+        )
+    for all_of in same.values():
+        counted = [one.value for one in all_of if one.value is not None]
+        if counted:
+            running = min(one.running for one in all_of if one.value is not None)
+            first = next(one for one in all_of if one.value is not None)
+            yield first._replace(value=sum(counted) / len(counted), running=running)
+        else:
+            yield all_of[0]
+
+
+def _totals(run: Run, notes: list[str]) -> list[_Total]:
     """Each event of `run`; times of the clock are the longest of the scopes, everything else their sum."""
     values: dict[str, float] = {}
     by_time: dict[tuple[str, float | None], float] = {}
     units: dict[str, str] = {}
     shares: dict[str, float] = {}
-    for one in events_of(run):
+    for one in _once(events_of(run), notes):
         shares.setdefault(one.event, 1.0)
         if one.value is None:
             continue
@@ -146,11 +178,12 @@ def _scaled(unit: str) -> str:
     return unit if unit in ("MiB", "KiB", "GiB", "MB", "Bytes", "64Bytes") else ""
 
 
-def _without_hybrid(totals: list[_Total], notes: list[str]) -> Iterable[_Total]:
+def _without_hybrid(totals: list[_Total], everywhere: bool, notes: list[str]) -> Iterable[_Total]:
     """The counts, those of different kinds of core made one where that can be done without extrapolation.
 
     A thread that moves between kinds of core is counted by each for a part of the time, and perf extrapolates each
-    part to the whole: what was counted is the value times its share, and the shares add up to one.
+    part to the whole: what was counted is the value times its share, and the shares add up to one. Where perf
+    counted whole CPUs (`everywhere`, -a or -C) each kind has its own CPUs and time: the counts add up as they are.
     """
     kinds: dict[str, list[_Total]] = {}
     for one in totals:
@@ -161,7 +194,7 @@ def _without_hybrid(totals: list[_Total], notes: list[str]) -> Iterable[_Total]:
             kinds.setdefault(match.group(2), []).append(one)
     for event, several in kinds.items():
         share = sum(one.running for one in several)
-        if len(several) == 1 or all(one.running >= _WHOLE for one in several):
+        if everywhere or len(several) == 1 or all(one.running >= _WHOLE for one in several):
             yield _Total(event, sum(one.value for one in several), several[0].unit, 1.0)
         elif 0.95 <= share <= 1.02:
             yield _Total(event, sum(one.value * one.running for one in several), several[0].unit, 1.0)
@@ -222,7 +255,8 @@ def _doubts(run: Run, totals: list[_Total]) -> Iterable[str]:
         names = dict.fromkeys(one.event for one in events_of(run) if one.state == state)
         if names:
             yield f"<{state}>: {_some(list(names))}: {what}"
-    parts = [one for one in totals if one.running < _WHOLE and not _HYBRID.fullmatch(one.event)]
+    whole_cpus = _WHOLE_SYSTEM.match(run.name) is not None
+    parts = [one for one in totals if one.running < _WHOLE and (whole_cpus or not _HYBRID.fullmatch(one.event))]
     if parts:
         least = min(parts, key=lambda one: one.running)
         yield (

@@ -12,10 +12,10 @@ from rooflab.units import iec, si
 
 SOURCE = "nccl-tests"
 
-_HEADER = re.compile(r"^#\s+size\s+count\s+type\b.*\balgbw\s+busbw\b")
+_HEADER = re.compile(r"^\s*#\s+size\s+count\s+type\b.*\balgbw\s+busbw\b")
 _START = re.compile(r"(?:Collective test (?:starting|concluded):\s*|\./(?:build/)?|/)([a-z_]+)_perf\b")
-_RANK = re.compile(r"^#\s+Rank\s+(\d+)\s.*?device\s+\d+\s+\[[^\]]*\]\s+(.+?)\s*$")
-_BOUNDS = re.compile(r"^#\s*Out of bounds values\s*:\s*(\d+)\s*(\w*)")
+_RANK = re.compile(r"^\s*#\s+Rank\s+(\d+)\s.*?device\s+\d+\s+\[[^\]]*\]\s+(.+?)\s*$")
+_BOUNDS = re.compile(r"^\s*#\s*Out of bounds values\s*:\s*(\d+)\s*(\w*)")
 # Bus bandwidth over algorithm bandwidth of n ranks, as the tool's own documentation derives it.
 _FACTORS = {
     "all_reduce": lambda n: 2 * (n - 1) / n,

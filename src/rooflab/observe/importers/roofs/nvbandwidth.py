@@ -17,11 +17,14 @@ from rooflab.units import si
 SOURCE = "nvbandwidth"
 
 _JSON = re.compile(rb'^(?:\xef\xbb\xbf)?\s*\{\s*"nvbandwidth"\s*:')
-_RUNNING = re.compile(r"^\s*Running ([a-z0-9_]+)\.\s*$")
+_RUNNING = re.compile(r"^\s*Running (?:benchmark )?([a-z0-9_]+)\.\s*$")  # "benchmark" before its version 0.2
 _COLUMNS = re.compile(r"^\s*\d+(?:\s+\d+)*\s*$")
 _DEVICE = re.compile(r"[Dd]evice \d+: (.+?)\s*(?:\([0-9a-fA-F:]+\))?\s*$")
 _JSON_DEVICE = re.compile(r"^\s*\d+: (.+?)\s*\([0-9a-fA-F:]+\)")
-_MATRIX = re.compile(r"(?:memcpy|[Ll]atency).*(?:GPU|CPU)\(", re.IGNORECASE)
+_MATRIX = re.compile(
+    r"(?:memcpy|latency).*(?:GPU|CPU)\(|(?:GPU|CPU)\((?:row|column)\).*\(\w?[bs](?:/s)?\)\s*$", re.IGNORECASE
+)
+_COPIES = re.compile(r"\bmemcpy (CE|SM) (CPU|GPU)\(row\) (->|<-) GPU\(column\) bandwidth \(GB/s\)")
 _PART = re.compile(r"\b(Read|Write)([12])\b|\bTotal\b")
 _MOST_DEVICES = 4096
 _LEAST = 1e-3  # GB/s, or ns: below is nothing that was measured
@@ -63,6 +66,13 @@ _LATENCIES = {
     "device_to_device_latency": _Test("device reads another's memory", "device"),
 }
 _LOCAL = "device_local_copy"
+# What a matrix is of where no line before it names its test: what was pasted without it.
+_UNNAMED = {
+    ("CPU", "->"): "host_to_device_memcpy",
+    ("CPU", "<-"): "device_to_host_memcpy",
+    ("GPU", "->"): "device_to_device_memcpy_read",
+    ("GPU", "<-"): "device_to_device_memcpy_write",
+}
 _BY = {"ce": "copy engine", "sm": "SMs"}
 
 
@@ -91,7 +101,8 @@ def sniff(head: bytes) -> bool:
     if text.lstrip().startswith("{"):
         return False
     named = "nvbandwidth Version" in text or any(_RUNNING.match(line) for line in text.splitlines())
-    return (named and "(row)" in text and "GPU(column)" in text) or "memcpy local GPU(column)" in text
+    own = "memcpy local GPU(column)" in text or _COPIES.search(text) is not None
+    return own or (named and "(row)" in text and "GPU(column)" in text)
 
 
 def load(path: Path) -> Machine:
@@ -133,21 +144,27 @@ def _of_text(lines: list[str]) -> _File:
     devices: list[str] = []
     failed: list[str] = []
     test, width, dropped = "", 0, 0
+    titled = (
+        False  # whether the rows that follow have a title: those of a test that has none are not the one's before
+    )
     for line in lines:
         cells = line.split()
         if found := _RUNNING.match(line):
-            test, width = found[1], 0
+            test, width, titled = found[1], 0, False
         elif line.startswith("Waived"):
             failed.append("a test that this system cannot run")
         elif line.startswith(("Error", "ERROR")):
             failed.append(line.strip()[:200])
         elif _MATRIX.search(line) and "(" in line:
-            matrices.append(_Matrix(test, line.strip(), []))
-            width = 0
+            matrices.append(_Matrix(test or _unnamed(line), line.strip(), []))
+            width, titled = 0, True
         elif (found := _DEVICE.search(line)) and len(devices) < _MOST_DEVICES:
             devices.append(found[1])
         elif matrices and _COLUMNS.match(line) and not width:
             width = len(cells)
+            if not titled:
+                matrices.append(_Matrix(test, "", []))
+                titled = True
         elif matrices and width and cells and cells[0].isdigit():
             if len(cells) == width + 1:
                 matrices[-1].rows.append(cells[1:])
@@ -156,6 +173,12 @@ def _of_text(lines: list[str]) -> _File:
         elif not cells:
             width = 0 if matrices and matrices[-1].rows else width
     return _File(matrices, devices, failed, dropped)
+
+
+def _unnamed(title: str) -> str:
+    """The test that a matrix's title alone tells; "" where it is of several."""
+    found = _COPIES.search(title)
+    return f"{_UNNAMED[found[2], found[3]]}_{found[1].lower()}" if found else ""
 
 
 class _Testcase(msgspec.Struct):
@@ -231,7 +254,7 @@ def _links(matrix: _Matrix, values: list[float], origin: Source) -> tuple[list[L
     if part and part[0] == "Total":
         return [], []  # both directions added: they stand by themselves before it
     if by not in _BY:
-        return [], [f"{matrix.test}: not a test that rooflab knows, left out."]
+        return [], [f"{matrix.test or matrix.description}: not a test that rooflab knows, left out."]
     if base in _LATENCIES:
         test = _LATENCIES[base]
         latency = Link(
