@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rooflab.observe.reading.columns import Table
-from rooflab.types.trace import KERNEL, NONE, OPERATOR, Calls, Dropped, Kernels, Launches, Shape, Signature
+from rooflab.observe.reading.columns import Table, in_order
+from rooflab.types.trace import (
+    KERNEL,
+    NONE,
+    OPERATOR,
+    Calls,
+    Device,
+    Dropped,
+    Kernels,
+    Launches,
+    Shape,
+    Signature,
+    Trace,
+)
 
 Columns = Mapping[str, NDArray[Any]]
 
@@ -68,23 +80,45 @@ class Activities:
         """Whether nothing was kept."""
         return not any(self._pieces.values())
 
-    def columns(self) -> tuple[Kernels, Calls, Launches]:
-        """Everything, sorted as `Trace` wants it, times in seconds after the first activity."""
+    def has(self, kind: type) -> bool:
+        """Whether anything of `kind` (`Kernels`, `Calls` or `Launches`) was kept."""
+        return bool(self._pieces[kind])
+
+    def trace(
+        self,
+        source: str,
+        *,
+        thread: Callable[[Any], tuple[str, str]] = lambda one: (str(one[0]), str(one[1])),
+        devices: Iterable[Device] = (),
+        framework: str | None = None,
+        dropped: Iterable[Dropped] = (),
+        notes: Iterable[str] = (),
+    ) -> Trace:
+        """Everything, times in seconds after the first activity; `thread` gives process and thread of a number."""
         starts = [int(piece["start"].min()) for pieces in self._pieces.values() for piece in pieces]
         begin = min(starts, default=0)
-        kernels, calls, launches = (self._joined(to, begin) for to in (Kernels, Calls, Launches))
-        return (
-            _ordered(kernels, (kernels.start_s,)),
-            _ordered(calls, (-calls.duration_s, calls.start_s, calls.thread)),
-            _ordered(launches, (launches.start_s, launches.thread)),
+        kernels, calls, launches = in_order(*(self._joined(to, begin) for to in (Kernels, Calls, Launches)))
+        return Trace(
+            source=source,
+            kernels=kernels,
+            calls=calls,
+            launches=launches,
+            names=tuple(self.names),
+            shapes=tuple(self.shapes),
+            signatures=tuple(self.signatures),
+            threads=tuple(map(thread, self.threads)),
+            devices=tuple(devices),
+            framework=framework,
+            dropped=(*self._dropped(), *dropped),
+            notes=tuple(notes),
         )
 
-    def dropped(self) -> tuple[Dropped, ...]:
+    def _dropped(self) -> tuple[Dropped, ...]:
         """What was left out, where something was."""
         why = "without a start or an end that can be true"
         return (Dropped(self.bad_times, why),) if self.bad_times else ()
 
-    def _joined(self, to: type, begin: int) -> Any:
+    def _joined(self, to: type, begin: int) -> dict[str, NDArray[Any]]:
         pieces = self._pieces[to]
         # Differences of whole numbers are exact: clocks that count from 1970 are past what a float holds.
         for piece in pieces:
@@ -99,7 +133,7 @@ class Activities:
                 for piece in pieces
             ]
             columns[name] = np.concatenate(parts) if parts else np.empty(0, dtype)
-        return to(**columns)
+        return columns
 
 
 def numbered(table: Table, values: Sequence[Any]) -> NDArray[np.int32]:
@@ -111,9 +145,3 @@ def numbered_by(table: Table, codes: NDArray[np.int64], meaning: Callable[[int],
     """The numbers in `table` of what `codes` mean: each distinct code is looked up once."""
     distinct, places = np.unique(codes, return_inverse=True)
     return np.array([table[meaning(int(one))] for one in distinct], np.int32)[places]
-
-
-def _ordered(columns: Any, keys: tuple[NDArray[Any], ...]) -> Any:
-    """The columns sorted by the last of `keys`, then the one before."""
-    order = np.lexsort(keys)
-    return type(columns)(**{name: getattr(columns, name)[order] for name in columns.__struct_fields__})

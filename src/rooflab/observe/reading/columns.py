@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rooflab.types.trace import NONE
+from rooflab.types.trace import NONE, Calls, Kernels, Launches
 
 _FIRST = 2**12  # values that a column has room for at first
 _EXACT = 2**53  # beyond it a float no longer holds every whole number
@@ -120,7 +120,7 @@ class Columns:
         return columns
 
 
-def sort(columns: dict[str, NDArray[Any]], keys: Sequence[str]) -> None:
+def _sort(columns: dict[str, NDArray[Any]], keys: Sequence[str]) -> None:
     """Sort all of `columns` by those called `keys`, the first first; one after "-" from the most down."""
     # In place, as all of this: the columns of a large trace are most of what memory holds.
     down = [columns[name[1:]] for name in keys if name[0] == "-"]
@@ -133,6 +133,16 @@ def sort(columns: dict[str, NDArray[Any]], keys: Sequence[str]) -> None:
         order = order.astype(np.int32)
     for name in columns:
         columns[name] = columns[name][order]
+
+
+def in_order(
+    kernels: dict[str, NDArray[Any]], calls: dict[str, NDArray[Any]], launches: dict[str, NDArray[Any]]
+) -> tuple[Kernels, Calls, Launches]:
+    """The columns of a trace, sorted as `Trace` wants each of them."""
+    _sort(kernels, ("start_s",))
+    _sort(calls, ("thread", "start_s", "-duration_s"))
+    _sort(launches, ("thread", "start_s"))
+    return Kernels(**kernels), Calls(**calls), Launches(**launches)
 
 
 class Table(dict[Any, int]):

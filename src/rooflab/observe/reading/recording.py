@@ -6,10 +6,9 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-import msgspec
 import numpy as np
 
-from rooflab.observe.reading.columns import Table, number
+from rooflab.observe.reading.columns import Table, in_order, number
 from rooflab.types.trace import (
     KERNEL,
     NONE,
@@ -124,18 +123,20 @@ class Recording:
         notes: Iterable[str] = (),
     ) -> Trace:
         """All that was recorded, times after the first of them."""
-        kernels = _columns(Kernels, self._kernels)
-        calls = _columns(Calls, self._calls)
-        launches = _columns(Launches, self._launches)
-        begin = min((float(one.start_s.min()) for one in (kernels, calls, launches) if len(one)), default=0.0)
-        kernels, calls, launches = (
-            msgspec.structs.replace(one, start_s=one.start_s - begin) for one in (kernels, calls, launches)
+        several = (
+            _columns(Kernels, self._kernels),
+            _columns(Calls, self._calls),
+            _columns(Launches, self._launches),
         )
+        begin = min((float(one["start_s"].min()) for one in several if len(one["start_s"])), default=0.0)
+        for one in several:
+            one["start_s"] -= begin
+        kernels, calls, launches = in_order(*several)
         return Trace(
             source=source,
-            kernels=_sorted(kernels, (kernels.start_s,)),
-            calls=_sorted(calls, (-calls.duration_s, calls.start_s, calls.thread)),
-            launches=_sorted(launches, (launches.start_s, launches.thread)),
+            kernels=kernels,
+            calls=calls,
+            launches=launches,
             names=tuple(self._names),
             shapes=tuple(self._shapes),
             signatures=tuple(self._signatures),
@@ -155,16 +156,9 @@ def times_s(start: Any, duration: Any, unit_s: float) -> tuple[float, float] | N
     return begin * unit_s, length * unit_s
 
 
-def _columns(cls: type[Any], rows: list[tuple[Any, ...]]) -> Any:
+def _columns(cls: type[Any], rows: list[tuple[Any, ...]]) -> dict[str, np.ndarray]:
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(cls.__struct_fields__)
-    return cls(
-        **{
-            name: np.array(column, np.float64 if name in _FLOATS else _SMALL.get(name, np.int64))
-            for name, column in zip(cls.__struct_fields__, columns, strict=True)
-        }
-    )
-
-
-def _sorted(columns: Any, keys: tuple[np.ndarray, ...]) -> Any:
-    order = np.lexsort(keys)
-    return type(columns)(**{name: getattr(columns, name)[order] for name in columns.__struct_fields__})
+    return {
+        name: np.array(column, np.float64 if name in _FLOATS else _SMALL.get(name, np.int64))
+        for name, column in zip(cls.__struct_fields__, columns, strict=True)
+    }

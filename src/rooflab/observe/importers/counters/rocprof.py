@@ -167,17 +167,10 @@ def _trace(columns: TextColumns, dropped: int) -> Trace | None:
     )
     if activities.empty:
         return None
-    kernels, calls, launches = activities.columns()
     losses = (Dropped(dropped, "lines that are no kernel"),) if dropped else ()
-    return Trace(
-        source=SOURCE,
-        kernels=kernels,
-        calls=calls,
-        launches=launches,
-        names=tuple(activities.names),
-        shapes=tuple(activities.shapes),
-        signatures=tuple(activities.signatures),
-        dropped=activities.dropped() + losses,
+    return activities.trace(
+        SOURCE,
+        dropped=losses,
         notes=("no calls of HIP were recorded: the causes of idle time are not known",),
     )
 

@@ -17,9 +17,9 @@ from rooflab.observe.reading.columns import (
     Clock,
     Columns,
     Table,
+    in_order,
     number,
     numbers_of,
-    sort,
     whole,
     whole_numbers_of,
 )
@@ -287,26 +287,24 @@ class _Taken:
 
     def trace(self, events: Events) -> Trace:
         """All that was taken, times in seconds after the first of them."""
-        kernels, calls, launches = (self._columns[name].taken() for name in ("kernels", "calls", "launches"))
+        several = [self._columns[name].taken() for name in ("kernels", "calls", "launches")]
         unit_s = 1e-9 if self.clock.base > _NANOSECONDS_FROM else 1e-6
-        starts = [one["start_s"].min() for one in (kernels, calls, launches) if len(one["start_s"])]
+        starts = [one["start_s"].min() for one in several if len(one["start_s"])]
         begin = min(map(float, (*starts, self.parts.first())))
         begin = begin if np.isfinite(begin) else 0.0
-        for columns in (kernels, calls, launches):
+        for columns in several:
             columns["start_s"] -= begin
             columns["start_s"] *= unit_s
             columns["duration_s"] *= unit_s
-        sort(kernels, ("start_s",))
-        sort(calls, ("thread", "start_s", "-duration_s"))
-        sort(launches, ("thread", "start_s"))
+        kernels, calls, launches = in_order(*several)
         signatures = tuple(_signature(text) for text in self.arguments)
         distributed = events.others.get("distributedInfo")
         distributed = distributed if isinstance(distributed, dict) else {}
         return Trace(
             source=SOURCE,
-            kernels=Kernels(**kernels),
-            calls=Calls(**calls),
-            launches=Launches(**launches),
+            kernels=kernels,
+            calls=calls,
+            launches=launches,
             names=tuple(str(name or "") for name in self.names),
             shapes=tuple(map(_shape, self.shapes)),
             signatures=signatures,
@@ -318,7 +316,7 @@ class _Taken:
             rank=whole(distributed.get("rank")),
             ranks=whole(distributed.get("world_size")),
             dropped=self._dropped(events),
-            notes=_notes(calls["kind"], len(kernels["kind"]), signatures),
+            notes=_notes(calls.kind, len(kernels), signatures),
         )
 
     def _dropped(self, events: Events) -> tuple[Dropped, ...]:

@@ -73,20 +73,13 @@ def read(file: Database, path: Path) -> Trace:
     reader.read()
     if activities.empty:
         raise FileError(f"{path}: {_nothing(file, activities)}")
-    kernels, calls, launches = activities.columns()
-    return Trace(
-        source=SOURCE,
-        kernels=kernels,
-        calls=calls,
-        launches=launches,
-        names=tuple(activities.names),
-        shapes=tuple(activities.shapes),
-        signatures=tuple(activities.signatures),
-        threads=tuple((str(one >> 24 & _24_BITS), str(one & _24_BITS)) for one in activities.threads),
+    return activities.trace(
+        SOURCE,
+        thread=lambda one: (str(one >> 24 & _24_BITS), str(one & _24_BITS)),
         devices=_devices(file),
         framework="torch" if reader.has_operators else None,
-        dropped=activities.dropped() + reader.dropped(),
-        notes=_notes(file, kernels, launches),
+        dropped=reader.dropped(),
+        notes=_notes(file, activities),
     )
 
 
@@ -324,7 +317,7 @@ def _devices(file: Database) -> tuple[Device, ...]:
     return tuple(devices)
 
 
-def _notes(file: Database, kernels: Kernels, launches: Launches) -> tuple[str, ...]:
+def _notes(file: Database, activities: Activities) -> tuple[str, ...]:
     notes = []
     settings = {row.get("name"): row.get("value") for row in file.rows("META_DATA_EXPORT", ("name", "value"))}
     version = str(settings.get("EXPORT_SCHEMA_VERSION", ""))
@@ -332,8 +325,8 @@ def _notes(file: Database, kernels: Kernels, launches: Launches) -> tuple[str, .
         notes.append(f"its schema {version} is newer than {_NEWEST_SCHEMA}.x: what is known of it was read")
     if any(True for _ in file.pieces(_PREFIX + "GRAPH_TRACE", ("start",))):
         notes.append("CUDA graphs were recorded whole: profile with --cuda-graph-trace=node to see their kernels")
-    if not len(kernels):
+    if not activities.has(Kernels):
         notes.append("no kernel of a device is in it: profile with --trace=cuda; the times are the host's")
-    elif not len(launches):
+    elif not activities.has(Launches):
         notes.append("no calls of CUDA were recorded: the causes of idle time are not known")
     return tuple(notes)

@@ -187,19 +187,12 @@ def _trace(reports: list[_Report]) -> Trace | None:
         )
     if activities.empty:
         return None
-    kernels, calls, launches = activities.columns()
     notes = ["no calls of CUDA are in this report: the causes of idle time are not known"]
-    return Trace(
-        source=SOURCE,
-        kernels=kernels,
-        calls=calls,
-        launches=launches,
-        names=tuple(activities.names),
-        shapes=tuple(activities.shapes),
-        signatures=tuple(activities.signatures),
-        devices=tuple(Device(number=number, name=_model(name), warp_size=32) for name, number in devices.items()),
-        dropped=activities.dropped() + _lines(reports),
-        notes=tuple(notes + [_COARSE] * coarse),
+    return activities.trace(
+        SOURCE,
+        devices=(Device(number=number, name=_model(name), warp_size=32) for name, number in devices.items()),
+        dropped=_lines(reports),
+        notes=notes + [_COARSE] * coarse,
     )
 
 

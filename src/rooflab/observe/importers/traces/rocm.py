@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rooflab.observe.reading.activities import Activities
-from rooflab.types.trace import NONE, Device, Dropped, Shape, Trace
+from rooflab.types.trace import NONE, Device, Dropped, Kernels, Launches, Shape, Trace
 
 _NUMBER = re.compile(r"(\d{1,9})\s*$")
 # Directions by their ends, which all versions have: HOST_TO_DEVICE, MEMORY_COPY_HOST_TO_DEVICE.
@@ -63,25 +63,12 @@ def trace(
     notes: Iterable[str] = (),
 ) -> Trace:
     """All that was kept, as a trace."""
-    kernels, calls, launches = activities.columns()
     said = list(notes)
-    if not len(kernels):
+    if not activities.has(Kernels):
         said.append("no kernel of a device is in it: profile with --kernel-trace; the times are the host's")
-    elif not len(launches):
+    elif not activities.has(Launches):
         said.append("no calls of HIP are in this file: the causes of idle time are not known")
-    return Trace(
-        source=source,
-        kernels=kernels,
-        calls=calls,
-        launches=launches,
-        names=tuple(activities.names),
-        shapes=tuple(activities.shapes),
-        signatures=tuple(activities.signatures),
-        threads=tuple((str(process), str(thread)) for process, thread in activities.threads),
-        devices=tuple(devices),
-        dropped=(*activities.dropped(), *dropped),
-        notes=tuple(said),
-    )
+    return activities.trace(source, devices=devices, dropped=dropped, notes=said)
 
 
 def whole_column(numbers: Iterable[int]) -> NDArray[np.int64]:
