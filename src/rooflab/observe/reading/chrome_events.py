@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -30,18 +28,6 @@ _OTHERS = (
 def of_another(head: bytes) -> bool:
     """Whether `head`, the first of a file, is an event file of a tool whose marks are known: not PyTorch's."""
     return any(mark.search(head) for mark in _OTHERS)
-
-
-@contextmanager
-def collecting_nothing() -> Iterator[None]:
-    """Without Python's garbage collector: it would look at every decoded event again and again."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
 
 
 class Events:

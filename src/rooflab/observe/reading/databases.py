@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import sqlite3
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rooflab.errors import FileError
+from rooflab.observe.reading.collector import collecting_nothing
 from rooflab.observe.reading.columns import whole_numbers_of
 from rooflab.observe.reading.opened import chunks
 
@@ -51,7 +51,7 @@ class Database:
         while not broken:
             rows: list[tuple[Any, ...]] = []
             try:
-                with _collecting_nothing():
+                with collecting_nothing():
                     rows.extend(islice(found, _ROWS))
             except (sqlite3.Error, OverflowError) as error:
                 # What came before stays in `rows`.
@@ -93,18 +93,6 @@ class Database:
             for number, text in zip(numbers, texts, strict=True)
             if isinstance(text, str) and isinstance(number, int) and (only is None or number in only)
         }
-
-
-@contextmanager
-def _collecting_nothing() -> Iterator[None]:
-    """Without Python's garbage collector: rows hold no cycles, and it would look at them again and again."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
 
 
 @contextmanager

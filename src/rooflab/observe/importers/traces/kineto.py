@@ -12,7 +12,8 @@ import numpy as np
 
 from rooflab.errors import FileError
 from rooflab.observe.importers.traces.kineto_parts import Parts
-from rooflab.observe.reading.chrome_events import Events, collecting_nothing, of_another
+from rooflab.observe.reading.chrome_events import Events, of_another
+from rooflab.observe.reading.collector import collecting_nothing
 from rooflab.observe.reading.columns import (
     Clock,
     Columns,
