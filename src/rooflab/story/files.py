@@ -90,9 +90,12 @@ def content_of(file: Path) -> Result | Trace | Counters:
     # Whatever is no JSON object of rooflab's may be a profile; a JSON object that is no profile is said to be no
     # result.
     head = head_of(file)
-    if head.lstrip()[:1] == b"{" and not importers.knows(head):
+    module = importers.format_of(head)
+    if module is not None:
+        return module.load(file)
+    if head.lstrip()[:1] == b"{":
         return _saved(file)
-    return importers.load(file)
+    raise importers.unknown(file, head)
 
 
 def _saved(file: Path) -> Result:

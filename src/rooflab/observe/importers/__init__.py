@@ -33,9 +33,9 @@ def formats() -> Iterator[ModuleType]:
             yield import_module(f"{room.__name__}.{name}")
 
 
-def knows(head: bytes) -> bool:
-    """Whether `head`, the first of a file, is of one of the formats."""
-    return any(module.sniff(head) for module in formats())
+def format_of(head: bytes) -> ModuleType | None:
+    """The module of the format that `head`, the first of a file, is of; None for none that is known."""
+    return next((module for module in formats() if module.sniff(head)), None)
 
 
 def load(path: Path) -> Trace | Counters | Machine:
@@ -45,16 +45,21 @@ def load(path: Path) -> Trace | Counters | Machine:
         FileError: a file that cannot be read, of no known format, or with nothing usable in it.
     """
     head = head_of(path)
-    for module in formats():
-        if module.sniff(head):
-            return module.load(path)
+    module = format_of(head)
+    if module is None:
+        raise unknown(path, head)
+    return module.load(path)
+
+
+def unknown(path: Path, head: bytes) -> FileError:
+    """What is said of the file at `path`, which begins with `head` and is of no known format."""
     if not head.strip():
-        raise FileError(f"{path}: empty, expected a profile")
+        return FileError(f"{path}: empty, expected a profile")
     looks = next((what for start, what in _LOOKS_LIKE if head.lstrip().startswith(start)), None)
     if path.suffix.lower() == ".onnx":
         looks = "an ONNX model (`rooflab analyze` counts it)"
     seen = f"looks like {looks}" if looks else f"begins with {head[:40]!r}"
-    raise FileError(
+    return FileError(
         f"{path}: no profile that rooflab reads: it {seen}; expected a file of one of {len(sources())} tools "
         "(`rooflab load --formats` lists them), or one that rooflab saved"
     )
