@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from rooflab.types.counted import Access
 from rooflab.types.finding import Finding
@@ -39,6 +40,23 @@ def _finding(rule: str, rows: list[ProfileRow], says: str, hint: str, evidence: 
     )
 
 
+class _Sign(NamedTuple):
+    """What a number of a kernel's accesses says of it.
+
+    Attributes:
+        name: of the number, in the evidence.
+        value: of a kernel; None where it was not counted.
+        is_bad: whether a value is worth a sentence, which `says` writes.
+        hint: what may help.
+    """
+
+    name: str
+    value: Callable[[ProfileRow, Access], float | None]
+    is_bad: Callable[[float], bool]
+    says: Callable[[float], str]
+    hint: str
+
+
 def _worst(
     profile: Profile, value: Callable[[ProfileRow, Access], float | None], is_bad: Callable[[float], bool]
 ) -> tuple[list[ProfileRow], ProfileRow, float] | None:
@@ -54,52 +72,79 @@ def _worst(
     return [one for one, _ in bad], row, worst
 
 
-def uncoalesced(profile: Profile) -> Iterator[Finding]:
-    """Loads or stores of global memory that use less than half of each sector."""
-    for kind, what in (("load_use", "loads"), ("store_use", "stores")):
-        found = _worst(profile, lambda _, access, kind=kind: getattr(access, kind), lambda share: share < _USED)
-        if found is not None:
-            rows, row, share = found
-            yield _finding(
-                "uncoalesced",
-                rows,
-                f"{short_name(row.name)}: its {what} use {share:.0%} of each 32-byte sector that is moved",
-                "let neighbouring threads take neighbouring words: another layout, a tile in shared memory",
-                {kind: share},
-            )
+def _looking(rule: str, *signs: _Sign) -> Callable[[Profile], Iterator[Finding]]:
+    """A rule that speaks for each of `signs` that kernels show, of the one that took the most time."""
+
+    def look(profile: Profile) -> Iterator[Finding]:
+        for sign in signs:
+            found = _worst(profile, sign.value, sign.is_bad)
+            if found is not None:
+                rows, row, value = found
+                says = f"{short_name(row.name)}: {sign.says(value)}"
+                yield _finding(rule, rows, says, sign.hint, {sign.name: value})
+
+    return look
 
 
-def conflicts(profile: Profile) -> Iterator[Finding]:
-    """Bank conflicts of shared memory."""
-    found = _worst(profile, lambda _, access: access.conflict_share, lambda share: share > _CONFLICTS)
-    if found is not None:
-        rows, row, share = found
-        yield _finding(
-            "bank conflicts",
-            rows,
-            f"{short_name(row.name)}: bank conflicts cost {share:.0%} of the passes through shared memory",
-            "pad the rows of the tile by one word, or swizzle its columns",
-            {"share": share},
-        )
+def _active(row: ProfileRow, _: Access) -> float | None:
+    instruction = None if row.placement is None else row.placement.instruction
+    return None if instruction is None else instruction.predication
 
 
-def predication(profile: Profile) -> Iterator[Finding]:
-    """Threads that were inactive or predicated off."""
+def _spilled(row: ProfileRow, _: Access) -> float | None:
+    metrics = {} if row.counted is None else row.counted.metrics
+    return next((metrics[name] for name in _SPILLED if name in metrics), None)
 
-    def active(row: ProfileRow, _: Access) -> float | None:
-        instruction = None if row.placement is None else row.placement.instruction
-        return None if instruction is None else instruction.predication
 
-    found = _worst(profile, active, lambda share: share < _ACTIVE)
-    if found is not None:
-        rows, row, share = found
-        yield _finding(
-            "predication",
-            rows,
-            f"{short_name(row.name)}: {share:.0%} of the threads of a warp do something, on average",
-            "branch by warps, not by threads; let blocks be multiples of 32 threads with whole rows of work",
-            {"active": share},
-        )
+_NEIGHBOURS = "let neighbouring threads take neighbouring words: another layout, a tile in shared memory"
+
+uncoalesced = _looking(
+    "uncoalesced",
+    _Sign(
+        "load_use",
+        lambda _, access: access.load_use,
+        lambda share: share < _USED,
+        lambda share: f"its loads use {share:.0%} of each 32-byte sector that is moved",
+        _NEIGHBOURS,
+    ),
+    _Sign(
+        "store_use",
+        lambda _, access: access.store_use,
+        lambda share: share < _USED,
+        lambda share: f"its stores use {share:.0%} of each 32-byte sector that is moved",
+        _NEIGHBOURS,
+    ),
+)
+conflicts = _looking(
+    "bank conflicts",
+    _Sign(
+        "share",
+        lambda _, access: access.conflict_share,
+        lambda share: share > _CONFLICTS,
+        lambda share: f"bank conflicts cost {share:.0%} of the passes through shared memory",
+        "pad the rows of the tile by one word, or swizzle its columns",
+    ),
+)
+predication = _looking(
+    "predication",
+    _Sign(
+        "active",
+        _active,
+        lambda share: share < _ACTIVE,
+        lambda share: f"{share:.0%} of the threads of a warp do something, on average",
+        "branch by warps, not by threads; let blocks be multiples of 32 threads with whole rows of work",
+    ),
+)
+spills = _looking(
+    "spills",
+    _Sign(
+        "requests",
+        _spilled,
+        lambda requests: requests > 0,
+        lambda requests: f"registers did not suffice, {si(requests, 'requests')} to local memory",
+        "smaller tiles a thread, or fewer threads a block with more registers each",
+    ),
+)
 
 
 def amplification(profile: Profile) -> Iterator[Finding]:
@@ -132,25 +177,6 @@ def resident(profile: Profile) -> Iterator[Finding]:
             "the rest lay in a cache, or is still there to be written",
             "a run that begins with cold caches takes longer; flush them, or say that it is warm",
             {"amplification": row.amplification or 0.0},
-        )
-
-
-def spills(profile: Profile) -> Iterator[Finding]:
-    """Registers spilled to local memory."""
-
-    def spilled(row: ProfileRow, _: Access) -> float | None:
-        metrics = {} if row.counted is None else row.counted.metrics
-        return next((metrics[name] for name in _SPILLED if name in metrics), None)
-
-    found = _worst(profile, spilled, lambda requests: requests > 0)
-    if found is not None:
-        rows, row, requests = found
-        yield _finding(
-            "spills",
-            rows,
-            f"{short_name(row.name)}: registers did not suffice, {si(requests, 'requests')} to local memory",
-            "smaller tiles a thread, or fewer threads a block with more registers each",
-            {"requests": requests},
         )
 
 

@@ -65,7 +65,7 @@ def other_card(profile: Profile) -> Iterator[Finding]:
         says = f"the device has {si(device.memory_bytes, 'B')} of memory, {machine.name} has {si(capacity, 'B')}"
         yield _wrong(profile, says, {"memory_bytes": device.memory_bytes, "memory_bytes_of_machine": capacity})
     stated = memory.rate(basis="theoretical")
-    bus = next((_bus_bytes_per_s(row) for row in profile.rows if _bus_bytes_per_s(row)), None)
+    bus = next(filter(None, map(_bus_bytes_per_s, profile.rows)), None)
     if bus and stated is not None and abs(bus / stated.value - 1) > _SAME:
         says = (
             f"by bus and clock its memory moves {si(bus, 'B/s')}, that of {machine.name} {si(stated.value, 'B/s')}"
@@ -102,35 +102,41 @@ def _bus_bytes_per_s(row: ProfileRow) -> float | None:
 def sparse_peak(profile: Profile) -> Iterator[Finding]:
     """A machine's matrix peak that is twice what the device's own counters call their dense peak."""
     machine = profile.machine
-    if machine is None or not machine.compute_units:
+    clock_hz = None if machine is None else max((rate.value for rate in machine.clocks), default=None)
+    if machine is None or not machine.compute_units or clock_hz is None:
         return
+    for dtype in ("bf16", "fp16"):
+        stated = machine.peak(dtype, engine="matrix", basis="theoretical")
+        found = _dense_per_clock(profile, dtype)
+        if found is None or stated is None:
+            continue
+        name, per_clock = found
+        own = per_clock * clock_hz
+        if stated.value > 1.5 * own:
+            yield Finding(
+                rule="sparse peak",
+                kind="doubt",
+                says=(
+                    f"{machine.name} states {si(stated.value, 'FLOP/s')} for {dtype}; the device's counters "
+                    f"say {si(own, 'FLOP/s')} for dense operands at {si(clock_hz, 'Hz')}"
+                ),
+                hint="take the dense peak: vendors print the one with 2:4 sparsity, which is twice as high",
+                evidence={"stated_per_s": stated.value, "dense_per_s": own},
+                rows=(name,),
+                time_s=profile.time_s,
+            )
+            return
+
+
+def _dense_per_clock(profile: Profile, dtype: str) -> tuple[str, float] | None:
+    """The first kernel whose counters name the device's dense peak of `dtype`, and that peak: one for all."""
+    ending = f"src_{dtype}_dst_fp32_sparsity_off.sum.peak_sustained"
     for row in profile.rows:
         metrics = {} if row.counted is None else row.counted.metrics
-        clock_hz = max((rate.value for rate in machine.clocks), default=None)
-        for dtype in ("bf16", "fp16"):
-            dense = [
-                value
-                for name, value in metrics.items()
-                if name.endswith(f"src_{dtype}_dst_fp32_sparsity_off.sum.peak_sustained")
-            ]
-            stated = machine.peak(dtype, engine="matrix", basis="theoretical")
-            if not dense or clock_hz is None or stated is None:
-                continue
-            own = max(dense) * clock_hz
-            if stated.value > 1.5 * own:
-                yield Finding(
-                    rule="sparse peak",
-                    kind="doubt",
-                    says=(
-                        f"{machine.name} states {si(stated.value, 'FLOP/s')} for {dtype}; the device's counters "
-                        f"say {si(own, 'FLOP/s')} for dense operands at {si(clock_hz, 'Hz')}"
-                    ),
-                    hint="take the dense peak: vendors print the one with 2:4 sparsity, which is twice as high",
-                    evidence={"stated_per_s": stated.value, "dense_per_s": own},
-                    rows=(row.name,),
-                    time_s=profile.time_s,
-                )
-                return
+        dense = [value for name, value in metrics.items() if name.endswith(ending)]
+        if dense:
+            return row.name, max(dense)
+    return None
 
 
 def clock(profile: Profile) -> Iterator[Finding]:
