@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from rooflab.types.trace import NONE, Calls, Kernels, Launches
 
 _FIRST = 2**12  # values that a column has room for at first
-_EXACT = 2**53  # beyond it a float no longer holds every whole number
 
 
 class Clock:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 
-from rooflab.observe.importers.counters.ncu_metrics import Metrics, summed
+from rooflab.observe.importers.counters.ncu_metrics import SECTOR_BYTES, Metrics, summed
 from rooflab.types.counted import Access
 
-_SECTOR_BYTES = 32
 _REQUESTS = "l1tex__t_requests_pipe_lsu_mem_{}_op_{}"
 # What a block needs may leave room for so many blocks of it on a multiprocessor.
 _LIMITS = {
@@ -66,7 +65,7 @@ def _use(metrics: Metrics, kind: str) -> float | None:
     stem = f"smsp__sass_average_data_bytes_per_sector_mem_global_op_{kind}"
     ratio = metrics.get(f"{stem}.ratio")
     if ratio:
-        return ratio / _SECTOR_BYTES
+        return ratio / SECTOR_BYTES
     percent = metrics.get(f"{stem}.pct")
     return percent or None  # 0 where the kernel has no such access
 

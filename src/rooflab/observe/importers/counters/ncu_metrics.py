@@ -16,7 +16,6 @@ Metrics = Mapping[str, float]
 
 SECTOR_BYTES = 32
 WAVEFRONT_BYTES = 128  # 32 banks of 4 bytes
-THREADS_PER_WARP = 32
 
 # What the details page calls a metric that the raw page has by name.
 LABELS = {

@@ -27,10 +27,11 @@ def machine(metrics: Metrics, device: Device) -> Machine | None:
     dram_hz = metrics.get("device__attribute_max_mem_frequency_khz", 0.0) * _KHZ
     sm_hz = sm_hz or metrics.get("sm__cycles_elapsed.max.per_second", 0.0)
     dram_hz = dram_hz or metrics.get("dram__cycles_elapsed.avg.per_second", 0.0)
-    peaks = [*_vector(metrics, sm_hz), *_matrix(metrics, sm_hz)]
-    levels = [one for one in (_l1(metrics, sm_hz), _l2(metrics), _dram(metrics, dram_hz, device)) if one]
-    if not peaks or not any(level.name == "DRAM" for level in levels):
+    memory = _dram(metrics, dram_hz, device)
+    peaks = [] if memory is None else [*_vector(metrics, sm_hz), *_matrix(metrics, sm_hz)]
+    if not peaks:
         return None
+    levels = [one for one in (_l1(metrics, sm_hz), _l2(metrics), memory) if one]
     return Machine(
         name=device.name or "card described by Nsight Compute",
         kind="gpu",
