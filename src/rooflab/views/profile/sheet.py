@@ -237,7 +237,11 @@ def _of_roof(rate: str, row: ProfileRow, kind: str) -> str:
     """`rate` with its share of the roof: of the engine that was used most, or of main memory."""
     roofs = [] if row.placement is None else [roof for roof in row.placement.roofs if roof.kind == kind]
     most = max(roofs, key=lambda roof: roof.share, default=None)
-    return rate if most is None or rate == UNKNOWN else f"{rate} ({most.share:.0%})"
+    if most is None or rate == UNKNOWN:
+        return rate
+    # Not its own share: rows of several modules are one here, and the placement is that of the first.
+    share = most.amount * row.executions / row.time_s / most.roof_per_s
+    return f"{rate} ({share:.0%})"
 
 
 def _kernels(profile: Profile) -> Table:
