@@ -44,7 +44,8 @@ def _queue(one: DeviceTime, several: bool) -> str:
     waiting = f"{one.queue.median:g} kernels waited in the queue when one more was launched (median)"
     most = max(one.queue.depths, default=0.0)
     # One that waits alone is no queue: a launch found none before it.
-    over = "" if most < 1 or not one.queue.most else f"; over time {bars(one.queue.depths)}, at most {one.queue.most}"
+    alone = most < 1 or not one.queue.most
+    over = "" if alone else f"; over time {bars(one.queue.depths)}, at most {one.queue.most}"
     name = f"Device {one.device}: " if several else ""
     return f"{name}{waiting}{over}."
 
