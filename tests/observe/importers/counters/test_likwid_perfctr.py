@@ -313,3 +313,67 @@ def test_a_region_called_less_than_never_is_left_out(tmp_path):
     found = load(path)
     assert [row.name for row in found.rows] == ["triad"]
     assert any(note == "b: called 0 times, left out" for note in found.notes)
+
+
+_ABOUT = "CPU name:\tIntel(R) Core(TM) i7-4770 CPU\nCPU type:\tIntel Core Haswell processor\nCPU clock:\t3.39 GHz"
+
+
+def test_the_banner_of_version_4_0_and_an_indent(tmp_path):
+    """1000 lines of 64 bytes came into L2 and 500 left it, in region `append`, called twice, 0.1 s in all."""
+    lines = [
+        *_ABOUT.splitlines(),
+        "=" * 80,
+        "Group 1 L3: Region append",
+        "=" * 80,
+        "+-------------------+----------+",
+        "|    Region Info    |  Core 0  |",
+        "+-------------------+----------+",
+        "| RDTSC Runtime [s] | 0.100000 |",
+        "|     call count    |     2    |",
+        "+-------------------+----------+",
+        "",
+        "|         Event         | Counter |    Core 0    |",
+        "|   INSTR_RETIRED_ANY   |  FIXC0  | 9.262083e+08 |",
+        "|    L2_LINES_IN_ALL    |   PMC0  | 1.000000e+03 |",
+        "|     L2_TRANS_L2_WB    |   PMC1  | 5.000000e+02 |",
+    ]
+    path = tmp_path / "likwid.txt"
+    path.write_text("".join(f"    {line}\n" for line in lines))
+    (row,) = load(path).rows
+    level = row.at("L3")
+    assert level is not None
+    assert (row.name, row.runs, row.time_s) == ("append", 2, 0.05)
+    assert (level.read_bytes, level.write_bytes) == (1000 * 64 / 2, 500 * 64 / 2)
+
+
+def test_version_3(tmp_path):
+    """No counters in its tables; regions and groups have lines of their own."""
+    path = tmp_path / "likwid.txt"
+    path.write_text(
+        """CPU type:	Intel Core Westmere processor
+Measuring group FLOPS_DP
+=====================
+Region: Init
+=====================
+|    Region Info    | core 0  | core 1  |
+| RDTSC Runtime [s] | 0.5     | 0.4     |
+|    call count     |    1    |    1    |
+|                Event                 |   core 0    |   core 1    |
+|          INSTR_RETIRED_ANY           | 3.0e+08     | 2.0e+08     |
+=====================
+Region: Work
+=====================
+|    Region Info    | core 0  | core 1  |
+| RDTSC Runtime [s] | 1.5     | 1.5     |
+|    call count     |    1    |    1    |
+|                Event                 |   core 0    |   core 1    |
+|          INSTR_RETIRED_ANY           | 5.0e+08     | 5.0e+08     |
+""",
+        encoding="utf-8",
+    )
+    found = load(path)
+    assert [(row.name, row.time_s, row.instructions) for row in found.rows] == [
+        ("Init", 0.5, 5e8),
+        ("Work", 1.5, 1e9),
+    ]
+    assert found.dropped == ()

@@ -100,3 +100,51 @@ def test_tracelens(tmp_path):
     assert first.total_flop == pytest.approx(930_167_808)
     assert first.main_memory is not None
     assert first.main_memory.nbytes == pytest.approx(3_601_920)
+
+
+@pytest.mark.parametrize(
+    ("header", "line"),
+    [
+        # 2 · 1024³ FLOP in 1.25 ms are 1718 GFLOP/s; 12.582912 MB in it are 10.07 GB/s
+        ("Name,Time (us),GFLOPs,GB,Achieved TFLOPS,Bandwidth (GB/s)", "k,1250,2.147483648,0,1.718,10.0663296"),
+        ("name,Duration [ns],FLOPs,Memory Traffic (MB)", "k,1250000,2147483648,12.582912"),
+        ("name,seconds,gflop/s,gb/s", "k,0.00125,1717.9869184,10.0663296"),
+        ("Kernel,Time_ms,GFLOP_s,GB_s,AI", "k,1.25,1717.9869184,10.0663296,170.7"),
+        ("op,latency_us,flop_count,bytes_read,bytes_written", "k,1250,2147483648,8388608,4194304"),
+        ("kernel,time_ms,gflops,arith_intensity", "k,1.25,1717.9869184,170.6666667"),
+        ("kernel,flops,bytes,time_ms,ai,achieved_tflops", "k,2147483648,12582912,1.25,170.7,1.7"),
+        ("label;time_sec;flops;bytes", "k;0,00125;2147483648;12582912"),
+        ("layer\ttime_ms\tmacs\tbytes", "k\t1.25\t1073741824\t12582912"),
+        # told by the intensity: GFLOPS are a count here
+        ("kernel,time_ms,GFLOPS,bytes,AI", "k,1.25,2.147483648,12582912,170.6667"),
+        ("kernel,impl,n,median_ms,n_runs,gflops,gbytes_s,correct", "k,a,4,1.25,9,1717.9869184,10.0663296,1"),
+    ],
+)
+def test_headings_of_all_kinds(tmp_path, header, line):
+    (row,) = read(tmp_path, header, line).rows
+    assert row.time_s == pytest.approx(1.25e-3)
+    assert row.total_flop == pytest.approx(2 * 1024**3, rel=1e-3)
+    assert sum(one.nbytes for one in row.traffic) == pytest.approx(12_582_912, rel=1e-3)
+
+
+def test_a_heading_that_means_two_things_is_said(tmp_path):
+    found = read(tmp_path, "name,time (us),GFLOPS,other", "k,10,200,x")
+    assert any("taken for a rate" in note for note in found.notes)
+    found = read(tmp_path, "name,time_ms,GFLOPS,TFLOP/s", "k,1,200,5", "l,1,100,3")
+    assert [row.total_flop for row in found.rows] == [5e9, 3e9]
+    assert any("do not agree" in note for note in found.notes)
+
+
+def test_totals_are_of_all_calls(tmp_path):
+    """10 calls in 12.5 ms, 2000 FLOP each."""
+    found = read(tmp_path, "name,calls,total_time_ms,flops", "k,10,12.5,2000")
+    (row,) = found.rows
+    assert (row.runs, row.time_s, row.total_flop) == (10, pytest.approx(1.25e-3), 2000)
+    assert any("those of one call" in note for note in found.notes)
+
+
+def test_lines_of_one_kernel_are_told_apart(tmp_path):
+    found = read(
+        tmp_path, "kernel,impl,n,time_ms,flops", "mm,naive,64,2,10", "mm,tiled,64,1,10", "sum,naive,64,1,5"
+    )
+    assert [row.name for row in found.rows] == ["mm, naive, 64", "mm, tiled, 64", "sum"]

@@ -9,9 +9,12 @@ from typing import NamedTuple
 from rooflab.observe.reading.numerals import numeral
 
 _BANNER = re.compile(r"(?:^|\+)\s*(?:Region (.+?), )?Group (\d+): (.+?)\s*$")
+_BANNER_4_0 = re.compile(r"Group (\d+) (\S+): Region (.+?)\s*$")
+# Of likwid 3 and before, which has no counters in its tables.
+_GROUP_3, _REGION_3 = re.compile(r"Measuring group (\S+)"), re.compile(r"Region: (.+?)\s*$")
 _TABLE = re.compile(r"(?:Region (.+?),)?Group (\d+) (Raw|Metric)( STAT)?,([^,]*)")
 _ABOUT = re.compile(r"CPU (name|type|clock):[\t, ]\s*(.*?)[\s,]*$")
-_COLUMN = re.compile(r"(?:HWThread|Core|GPU) \d+|[^\s,|]+:\d+:\d+")  # host:rank:thread of likwid-mpirun
+_COLUMN = re.compile(r"(?:HWThread|[Cc]ore|GPU) \d+|[^\s,|]+:\d+:\d+")  # host:rank:thread of likwid-mpirun
 _HEADS = ("Region Info", "Event", "Metric")
 _MOST_CELLS = 100_000
 
@@ -62,7 +65,7 @@ class Tables(NamedTuple):
 def is_table(text: str) -> bool:
     """Whether a table of likwid-perfctr begins in `text`."""
     return bool(
-        re.search(r"^\|\s+Event\s+\|\s+Counter\s+\|", text, re.MULTILINE)
+        re.search(r"^[ \t]*\|\s+Event\s+\|\s+(?:Counter|core \d+)\s+\|", text, re.MULTILINE)
         or re.search(r"^TABLE,(?:Region [^\n]+?,)?Group \d+ (?:Raw|Metric)", text, re.MULTILINE)
     )
 
@@ -87,8 +90,11 @@ class _Reader:
         self._kind = ""
         self._csv = False
         self._turn = 0
+        self._group_3 = ""
 
     def take(self, line: str) -> None:
+        if line[:1] in (" ", "\t"):  # pasted with an indent
+            line = line.lstrip()
         about = _ABOUT.match(line)
         if about:
             self.cpu.setdefault(about.group(1), about.group(2))
@@ -99,9 +105,9 @@ class _Reader:
         if line.startswith("TABLE,"):
             self._begin_csv(line.removeprefix("TABLE,"))
             return
-        banner = None if line.startswith("|") else _BANNER.search(line)
+        banner = None if line.startswith("|") else self._banner(line)
         if banner:
-            self._begin(banner.group(1), int(banner.group(2)), banner.group(3), anew=True)
+            self._begin(*banner, anew=True)
             self._csv, self._kind = False, ""
             return
         cells = self._cells(line)
@@ -111,6 +117,18 @@ class _Reader:
             self._start_table(cells)
         elif self._kind and self._at is not None:
             self._row(self._at, cells)
+
+    def _banner(self, line: str) -> tuple[str | None, int, str] | None:
+        """The region, number and name of the group that `line` begins, as each version writes them."""
+        if found := _BANNER.search(line):
+            return found.group(1), int(found.group(2)), found.group(3)
+        if found := _BANNER_4_0.match(line):
+            return found.group(3), int(found.group(1)), found.group(2)
+        if found := _GROUP_3.match(line):
+            self._group_3 = found.group(1)
+            return None, 1, self._group_3
+        found = _REGION_3.match(line) if self._group_3 else None
+        return (found.group(1), 1, self._group_3) if found else None
 
     def _begin(self, region: str | None, number: int, group: str, *, anew: bool) -> None:
         key = (region, number, group, self._turn)
@@ -156,7 +174,7 @@ class _Reader:
         elif self._kind == "Region Info":
             at.about[cells[0]] = values
         elif self._kind == "Event":
-            counter = cells[1] if len(cells) > 1 else ""
+            counter = cells[1] if len(cells) > 1 and not _COLUMN.fullmatch(self._head[1]) else ""
             if counter == "TSC":  # the run time, in place of the metrics that a group of one's own has none of
                 at.about[cells[0]] = values
             elif counter == "CTR":  # of likwid-mpirun, which has no table of the region

@@ -7,12 +7,13 @@ FLOP/byte), the unit that makes both agree is taken: that tells MiB printed as M
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from rooflab.dtypes import dtype as dtype_of
 from rooflab.errors import FileError, RooflabError
+from rooflab.observe.importers.counters.point_columns import Columns, number, of_header, resolved
 from rooflab.observe.reading.numerals import decimal_comma, numeral
 from rooflab.observe.reading.opened import content
 from rooflab.observe.reading.tables import Table, plain_text, tables
@@ -23,52 +24,12 @@ from rooflab.types.work import Flop, Traffic
 
 SOURCE = "a table of kernels"
 
-_SECONDS = {"s": 1.0, "sec": 1.0, "seconds": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9}
-_PREFIX = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "p": 1e15}
-_BYTES = {"b": 1.0, "byte": 1.0, "bytes": 1.0, "": 1.0} | {f"{each}b": _PREFIX[each] for each in "kmgt"}
-_BYTES |= {"kib": 2.0**10, "mib": 2.0**20, "gib": 2.0**30, "tib": 2.0**40}
 _BINARY = {1e3: 2.0**10, 1e6: 2.0**20, 1e9: 2.0**30, 1e12: 2.0**40}
 _AGREE = 0.005  # two figures of one table that mean the same
 
-_NAME = re.compile(r"kernel(?: name)?|name|op(?:eration)?|loop|region|function|benchmark")
-_TIME = re.compile(
-    r"(?:(?:mean|avg|average|median|kernel|gpu|total) )*(?:time|duration|runtime|elapsed|mean|median)? ?"
-    r"\(?(s|sec|seconds|ms|us|µs|μs|ns)\)?(?: mean)?"
-)
-_FLOP = re.compile(r"(?:total )?([kmgtp]?)flops?(?: count)?")
-_FLOP_RATE = re.compile(r"(?:achieved |mean )?([kmgtp]?)flops?(?:/s(?:ec)?|ps| per s)(?: mean)?|([kmgtp])flops")
-_MOVED = re.compile(
-    r"(?:(dram|hbm) )?(?:bytes|nbytes|total bytes|data moved|bytes moved|memory traffic) ?"
-    r"\(?(b|byte|bytes|[kmgt]i?b)?\)?"
-)
-_INTENSITY = re.compile(r"ai|(?:arithmetic|operational) intensity|intensity|flops?/b(?:yte)?")
-_RUNS = re.compile(r"(?:operation )?count|calls|runs|instances|times")
-_FORMAT = re.compile(r"dtype|precision|data ?type|compute spec|number format")
-_DEVICE = re.compile(r"(?:gpu|device)(?: name| model)?|cpu(?: name)?|machine")
 _ENGINE = re.compile(r"(?:(matrix|vector|tensor|cuda|simd)[ _])?(\w+)")
 _ENGINES: dict[str, Engine] = {"matrix": "matrix", "tensor": "matrix"}
 _MOST_LINES = 1_000_000
-
-
-class _Column(NamedTuple):
-    place: int
-    factor: float
-    title: str
-
-
-class _Columns(NamedTuple):
-    """Where what stands; None for what the table lacks."""
-
-    name: int
-    time: _Column
-    flop: _Column | None
-    rate: _Column | None
-    moved: _Column | None
-    intensity: _Column | None
-    runs: int | None
-    form: int | None
-    device: int | None
-    main_memory: bool  # the bytes are said to be those of main memory
 
 
 def sniff(head: bytes) -> bool:
@@ -76,8 +37,16 @@ def sniff(head: bytes) -> bool:
     text = plain_text(head)
     if text.lstrip()[:1] in ("{", "["):
         return False  # JSON: its lines are no headings, and looking through them takes long
-    lines = text.splitlines()[:50]
-    return any(_is_header(line.split(",")) for line in lines if "," in line)
+    return _separator(text) is not None
+
+
+def _separator(text: str) -> str | None:
+    """What stands between the cells of such a table; None where `text`, the first of a file, has none."""
+    for line in text.splitlines()[:50]:
+        found = next((each for each in (",", ";", "\t") if each in line and _is_header(line.split(each))), None)
+        if found is not None:
+            return found
+    return None
 
 
 def load(path: Path) -> Counters:
@@ -86,20 +55,24 @@ def load(path: Path) -> Counters:
     Raises:
         FileError: no such table, or no line of it with a name, a time, and FLOP or bytes.
     """
-    found = list(tables(plain_text(content(path)), _is_header))
+    text = plain_text(content(path))
+    found = list(tables(text, _is_header, _separator(text) or ","))
     rows: list[Counted] = []
     notes: dict[str, None] = {}
     devices: set[str] = set()
     unusable = 0
     for table in found:
-        columns = _columns(table.header)
+        columns = of_header(table.header)
         if columns is None:
             continue
         unusable += table.dropped
+        comma = _comma(table)
+        columns, told = resolved(table, columns, comma)
         scale, said = _byte_scale(table, columns)
-        notes |= dict.fromkeys(said)
+        notes |= dict.fromkeys([*told, *said, *_said(columns)])
+        alike = _alike(table, columns)
         for row in table.rows[:_MOST_LINES]:
-            one = _counted(row, columns, scale, _comma(table))
+            one = _counted(row, columns, scale, comma, alike)
             if one is None:
                 unusable += 1
                 continue
@@ -123,76 +96,11 @@ def _comma(table: Table) -> bool:
     return decimal_comma(cell for row in table.rows[:50] for cell in row)
 
 
-def _plain(title: str) -> str:
-    return re.sub(r"\s+", " ", title.strip().lstrip("\ufeff").strip('"').lower().replace("_", " "))
-
-
 def _is_header(cells: Sequence[str]) -> bool:
-    return len(cells) > 2 and _columns(cells) is not None
+    return len(cells) > 2 and of_header(cells) is not None
 
 
-def _columns(header: Sequence[str]) -> _Columns | None:
-    """Where what stands under `header`; None unless there are a name, a time and work."""
-    titles = [_plain(title) for title in header]
-
-    def first(pattern: re.Pattern[str]) -> int | None:
-        return next((place for place, title in enumerate(titles) if pattern.fullmatch(title)), None)
-
-    name = first(_NAME)
-    time = _timed(titles)
-    rate = _matched(titles, _FLOP_RATE, lambda match: _PREFIX[match[1] or match[2] or ""])
-    flop = _matched(titles, _FLOP, lambda match: _PREFIX[match[1]])
-    # "GFLOPS" alone is mostly a rate; beside a rate with "/s" it is a count.
-    if flop is not None and flop.factor > 1 and titles[flop.place].endswith("s"):
-        other = rate if rate is not None and rate.place != flop.place else None
-        rates = [title for title in titles if "/s" in title and "flop" in title]
-        flop, rate = (flop, other) if rates else (None, flop)
-    moved = _matched(titles, _MOVED, lambda match: _BYTES[match[2] or ""])
-    if name is None or time is None or not (flop or rate or moved):
-        return None
-    if any(title.startswith("start") for title in titles):
-        return None  # a list of what ran when, which is a trace
-    return _Columns(
-        name=name,
-        time=time,
-        flop=flop,
-        rate=rate,
-        moved=moved,
-        intensity=_matched(titles, _INTENSITY, lambda _: 1.0),
-        runs=first(_RUNS),
-        form=first(_FORMAT),
-        device=first(_DEVICE),
-        main_memory=moved is not None and titles[moved.place].startswith(("dram", "hbm")),
-    )
-
-
-def _timed(titles: list[str]) -> _Column | None:
-    """The time of one execution: the device's before the host's, a mean before a total."""
-    found = []
-    for place, title in enumerate(titles):
-        match = _TIME.fullmatch(title)
-        if match and title not in _SECONDS:
-            rank = ("kernel" not in title and "gpu" not in title, "mean" not in title and "avg" not in title)
-            found.append(((*rank, "total" in title, place), _Column(place, _SECONDS[match[1]], titles[place])))
-    return min(found)[1] if found else None
-
-
-def _matched(
-    titles: list[str], pattern: re.Pattern[str], factor: Callable[[re.Match[str]], float]
-) -> _Column | None:
-    for place, title in enumerate(titles):
-        match = pattern.fullmatch(title)
-        if match:
-            return _Column(place, factor(match), title)
-    return None
-
-
-def _number(row: list[str], column: _Column | None, comma: bool) -> float | None:
-    value = None if column is None else numeral(row[column.place], comma)
-    return None if value is None or column is None or value < 0 else value * column.factor
-
-
-def _byte_scale(table: Table, columns: _Columns) -> tuple[float, list[str]]:
+def _byte_scale(table: Table, columns: Columns) -> tuple[float, list[str]]:
     """What bytes are multiplied by so that FLOP ÷ bytes is what the table says; and what is to be said of it."""
     if columns.moved is None or columns.intensity is None or columns.flop is None:
         return 1.0, []
@@ -200,7 +108,7 @@ def _byte_scale(table: Table, columns: _Columns) -> tuple[float, list[str]]:
     ratios = []
     for row in table.rows[:1000]:
         flop, moved, intensity = (
-            _number(row, column, comma) for column in (columns.flop, columns.moved, columns.intensity)
+            number(row, column, comma) for column in (columns.flop, columns.moved, columns.intensity)
         )
         if flop and moved and intensity:
             ratios.append(flop / intensity / moved)
@@ -215,28 +123,69 @@ def _byte_scale(table: Table, columns: _Columns) -> tuple[float, list[str]]:
     return 1.0, []
 
 
-def _counted(row: list[str], columns: _Columns, byte_scale: float, comma: bool) -> Counted | None:
+def _said(columns: Columns) -> Iterator[str]:
+    """What is to be known of how the columns were read."""
+    if columns.total and columns.runs is not None:
+        yield "times are totals over their number of calls; FLOP and bytes are taken for those of one call"
+    if columns.flop is not None and "mac" in columns.flop.title:
+        yield f'"{columns.flop.title}": one multiply-accumulate is two FLOP'
+    if columns.moved is None and not (columns.read and columns.written):
+        if columns.byte_rate is not None:
+            yield f'bytes are "{columns.byte_rate.title}" times the time'
+        elif columns.intensity is not None and (columns.flop or columns.rate):
+            yield f'bytes are FLOP over "{columns.intensity.title}"'
+
+
+def _alike(table: Table, columns: Columns) -> frozenset[str]:
+    """Names that several lines have, which other columns tell apart."""
+    seen = Counter(row[columns.name].strip() for row in table.rows) if columns.variants else {}
+    return frozenset(name for name, times in seen.items() if times > 1)
+
+
+def _counted(
+    row: list[str], columns: Columns, byte_scale: float, comma: bool, alike: frozenset[str]
+) -> Counted | None:
     name = row[columns.name].strip()
-    time_s = _number(row, columns.time, comma)
+    time_s = number(row, columns.time, comma)
     if not name or not time_s:
         return None
-    count = _number(row, columns.flop, comma)
-    rate = _number(row, columns.rate, comma)
+    if name in alike:
+        name = ", ".join((name, *(row[place].strip() for place in columns.variants if row[place].strip())))
+    runs = None if columns.runs is None else numeral(row[columns.runs], comma)
+    runs = int(runs) if runs is not None and 1 <= runs < 1e12 else 1
+    if columns.total:
+        time_s /= runs
+    count, rate = number(row, columns.flop, comma), number(row, columns.rate, comma)
     if count is None and rate is not None:
         count = rate * time_s
-    moved = _number(row, columns.moved, comma)
-    runs = None if columns.runs is None else numeral(row[columns.runs], comma)
-    level, basis = ("DRAM", "counted") if columns.main_memory else ("memory", "modelled")
     return Counted(
         name=name,
         time_s=time_s,
-        runs=int(runs) if runs is not None and 1 <= runs < 1e12 else 1,
+        runs=runs,
         flop=None if count is None else tuple(_flop(row, columns, count)),
-        traffic=() if moved is None else (Traffic(level, moved * byte_scale, 0.0, basis),),
+        traffic=tuple(_traffic(row, columns, byte_scale, comma, time_s, count)),
     )
 
 
-def _flop(row: list[str], columns: _Columns, count: float) -> Iterator[Flop]:
+def _traffic(
+    row: list[str], columns: Columns, byte_scale: float, comma: bool, time_s: float, flop: float | None
+) -> Iterator[Traffic]:
+    """The bytes of a line: stated, else of their rate, else of FLOP and the intensity."""
+    level, basis = ("DRAM", "counted") if columns.main_memory else ("memory", "modelled")
+    moved, each = number(row, columns.moved, comma), number(row, columns.byte_rate, comma)
+    read, written = number(row, columns.read, comma), number(row, columns.written, comma)
+    intensity = number(row, columns.intensity, comma)
+    if moved is not None:
+        yield Traffic(level, moved * byte_scale, 0.0, basis)
+    elif read is not None and written is not None:
+        yield Traffic(level, read, written, basis)
+    elif columns.moved is None and each is not None:
+        yield Traffic("memory", each * time_s, 0.0, "modelled")
+    elif columns.moved is None and columns.byte_rate is None and flop and intensity:
+        yield Traffic("memory", flop / intensity, 0.0, "modelled")
+
+
+def _flop(row: list[str], columns: Columns, count: float) -> Iterator[Flop]:
     if not count:
         return
     text = "" if columns.form is None else row[columns.form].strip().lower()
