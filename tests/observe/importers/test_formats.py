@@ -43,6 +43,18 @@ def test_a_sample_is_known_by_its_own_format_alone(name, path):
 
 
 @pytest.mark.parametrize(("name", "path"), EVERY)
+def test_a_text_that_powershell_redirected_is_known(name, path, tmp_path):
+    """Its ">" writes UTF-16 with a mark of byte order, and CR LF at the end of lines."""
+    try:
+        text = content(path)[:_BYTES].decode()
+    except UnicodeDecodeError:
+        pytest.skip("no text")
+    copy = tmp_path / "out.txt"
+    copy.write_bytes(text.replace("\r\n", "\n").replace("\n", "\r\n").encode("utf-16"))
+    assert [module.__name__.rpartition(".")[2] for module in formats() if module.sniff(head_of(copy))] == [name]
+
+
+@pytest.mark.parametrize(("name", "path"), EVERY)
 def test_a_damaged_file_is_read_or_refused_in_a_sentence(name, path, tmp_path):
     """Cut, with bytes changed, lines lost, doubled or in another order, words in place of numbers."""
     whole = content(path)[:_BYTES]

@@ -9,7 +9,7 @@ import random
 import pytest
 
 import rooflab
-from rooflab.observe.reading.opened import chunks, watched
+from rooflab.observe.reading.opened import chunks, content, head_of, watched
 from support.observe.kineto_files import kernel, text
 
 TEXT = random.Random(1).randbytes(300_000)
@@ -41,3 +41,15 @@ def test_load_tells_how_far_it_is(tmp_path):
     told = []
     rooflab.load(path, progress=lambda *one: told.append(one))
     assert told[-1] == ("reading trace.json", path.stat().st_size, path.stat().st_size)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-be"])
+def test_text_with_a_mark_of_byte_order_is_given_as_utf8(tmp_path, encoding):
+    """Pieces of three bytes cut characters in two."""
+    text = "Function    Best Rate MB/s\nTriad: 1,5 µs €\n"
+    path = tmp_path / "out.txt"
+    mark = b"\xfe\xff" if encoding == "utf-16-be" else b""
+    path.write_bytes(mark + text.encode(encoding))
+    assert content(path).decode() == text
+    assert b"".join(chunks(path, chunk_bytes=3)).decode() == text
+    assert head_of(path).decode() == text

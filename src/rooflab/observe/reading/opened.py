@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import lzma
 import zlib
@@ -54,10 +55,28 @@ def allowing(limit_bytes: float | None) -> Iterator[None]:
 def chunks(path: Path, limit_bytes: float = LIMIT_BYTES, chunk_bytes: int = _CHUNK_BYTES) -> Iterator[bytes]:
     """The content of the file at `path`, unpacked, piece by piece; a cut end gives what came before it.
 
+    Text that begins with a mark of byte order is given as UTF-8 without it: PowerShell's ">" writes UTF-16.
+
     Raises:
         FileError: no such file, one that cannot be read, or one that unpacks to more than `limit_bytes`, or to
             more than 200 times its size.
     """
+    pieces = _unpacked(path, limit_bytes, chunk_bytes)
+    first = next(pieces, None)
+    if first is None:
+        return
+    if first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        decoder = codecs.getincrementaldecoder("utf-16")("replace")
+        yield decoder.decode(first).encode()
+        for piece in pieces:
+            yield decoder.decode(piece).encode()
+    else:
+        yield first.removeprefix(codecs.BOM_UTF8)
+        yield from pieces
+
+
+def _unpacked(path: Path, limit_bytes: float, chunk_bytes: int) -> Iterator[bytes]:
+    """The content as it is in the file, unpacked."""
     packed_bytes = _size(path)
     given, told = 0, _PROGRESS.get()
     allowed = _ALLOWED.get()

@@ -37,3 +37,12 @@ def test_an_operation_is_predicted_on_it(name, tmp_path):
     memory = next(level for level in machine.levels if level.name in ("DRAM", "HBM"))
     report = rooflab.op("copy", "268435456", machine=tmp_path / "m.toml")
     assert report.rows[0].prediction.binds == memory.name
+
+
+@pytest.mark.parametrize("name", ["stream/stream.txt", "babelstream/cuda.txt", "likwid_bench/five_kernels.txt"])
+def test_marks_of_job_launchers(name, tmp_path):
+    """`srun -l` writes the task's number before each line."""
+    path = tmp_path / (Path(name).name)
+    path.write_text("".join(f"0: {line}\n" for line in (_PROFILES / name).read_text().splitlines()))
+    marked, plain = rooflab.load(path), rooflab.load(_PROFILES / name)
+    assert (marked.levels, marked.peaks) == (plain.levels, plain.peaks)

@@ -59,6 +59,11 @@ def lines_of(path: Path) -> list[str]:
     return [unmarked(line) for line in text.splitlines()[:_MOST_LINES]]
 
 
+def text_of(head: bytes) -> str:
+    """`head`, the first of a file, as text without the marks of job launchers."""
+    return "\n".join(unmarked(line) for line in head.decode("latin-1").splitlines())
+
+
 def unmarked(line: str) -> str:
     """`line` without the mark of a rank that a job launcher put before it."""
     return _LAUNCHER.sub("", line)

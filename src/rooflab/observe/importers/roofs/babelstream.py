@@ -41,7 +41,7 @@ _BINARY = {"MB": 1e6, "MiB": 2.0**20, "GB/s": 1e9, "GiB/s": 2.0**30}
 
 def sniff(head: bytes) -> bool:
     """Whether `head`, the first of a file, is of BabelStream: its name and table, or its CSV's header."""
-    text = head.decode("latin-1")
+    text = attained.text_of(head)
     lines = text.splitlines()
     if any(_CSV.match(line) for line in lines):
         return True

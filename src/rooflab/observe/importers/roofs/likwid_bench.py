@@ -89,9 +89,9 @@ class _Run:
 
 def sniff(head: bytes) -> bool:
     """Whether `head`, the first of a file, is of likwid-bench: its title and a test."""
-    text = head.decode("latin-1")
+    text = attained.text_of(head)
     found = text.find(_TITLE)
-    return found >= 0 and "\nTest:" in text[found : found + 400]
+    return found >= 0 and re.search(r"\n\s*Test:", text[found : found + 400]) is not None
 
 
 def load(path: Path) -> Machine:
@@ -131,8 +131,8 @@ def load(path: Path) -> Machine:
 
 def _runs(lines: list[str]) -> list[_Run]:
     runs: list[_Run] = []
-    for line in lines:
-        if line.strip() == _TITLE:
+    for line in map(str.strip, lines):
+        if line == _TITLE:
             runs.append(_Run())
         elif runs:
             entry, threads = _ENTRY.match(line), _THREADS.match(line)

@@ -26,7 +26,7 @@ _ALLOCATE = (
 
 def sniff(head: bytes) -> bool:
     """Whether `head`, the first of a file, is of STREAM: its table's header and a row."""
-    text = head.decode("latin-1")
+    text = attained.text_of(head)
     if text.lstrip().startswith("{"):
         return False
     found = _HEADER.search(text)
