@@ -366,3 +366,17 @@ def test_whole_cpus_of_both_kinds_are_added(tmp_path):
     assert (row.instructions, found.dropped) == (2.3e9, ())
     assert row.metrics["tma_bad_speculation"] == pytest.approx(0.103)
     assert any("extrapolated by perf" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "seconds"),
+    [("0.524149", "", 0.524149e-3), ("524149", "", 0.524149e-3), ("0.524149", "msec", 0.524149e-3)],
+)
+def test_the_clock_of_the_cpu_without_its_unit(tmp_path, value, unit, seconds):
+    """An older version's 524149 ns of run time; at 0.500 CPUs utilized twice that elapsed."""
+    found = counters(
+        tmp_path, f"{value},{unit},task-clock,524149,100.00,0.500,CPUs utilized", "3,,faults,524149,100.00,,"
+    )
+    (row,) = found.rows
+    assert row.metrics["task-clock"] == pytest.approx(seconds)
+    assert row.time_s == pytest.approx(2 * seconds)

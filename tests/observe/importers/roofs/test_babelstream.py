@@ -90,3 +90,14 @@ def test_runs_of_several_sizes_are_held_against_their_own_arrays(tmp_path):
     machine = babelstream.load(path)
     assert machine.level("DRAM").rate("triad").value == pytest.approx(3 * 8 * 2**28 / 0.0048, rel=1e-6)
     assert all(check.ok for check in machine.checks)
+
+
+def test_a_table_that_was_pasted_without_its_title(tmp_path):
+    path = tmp_path / "out.txt"
+    path.write_text(
+        """Function    MBytes/sec  Min (sec)   Max         Average
+Copy        1451000.0   0.00037     0.00041     0.00038
+"""
+    )
+    assert babelstream.sniff(path.read_bytes())
+    assert babelstream.load(path).level("DRAM").rate("copy").value == 1451e9

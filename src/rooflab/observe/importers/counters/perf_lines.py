@@ -190,7 +190,7 @@ def _separated(line: str, known: str | None = None) -> tuple[Reading, str] | Non
                 event=cell["event"].strip(),
                 value=None if value.startswith("<") else _number(value),
                 state=value.strip("<>") if value.startswith("<") else "",
-                unit=cell["unit"],
+                unit=cell["unit"] or _clock_unit(cell["event"], value),
                 scope=cell["cpu"] or cell["scope"] or cell["thread"].strip() or cell["group"].strip(),
                 end_s=_number(cell["time"]) if cell["time"] else None,
                 running=_share(cell["running"]),
@@ -200,6 +200,13 @@ def _separated(line: str, known: str | None = None) -> tuple[Reading, str] | Non
             separator,
         )
     return None
+
+
+def _clock_unit(event: str, value: str) -> str:
+    """The unit of the CPU's time where -x leaves it out, as older versions do: whole ns, or ms with a fraction."""
+    if not re.match(r"(?:task|cpu)-clock\b", event):
+        return ""
+    return "msec" if re.search("[.,]", value) else "ns"
 
 
 def _metric_alone(line: str, separator: str | None) -> Reading | None:

@@ -40,13 +40,13 @@ _BINARY = {"MB": 1e6, "MiB": 2.0**20, "GB/s": 1e9, "GiB/s": 2.0**30}
 
 
 def sniff(head: bytes) -> bool:
-    """Whether `head`, the first of a file, is of BabelStream: its name and table, or its CSV's header."""
+    """Whether `head`, the first of a file, is of BabelStream: a header of it, or its name and a rate."""
     text = attained.text_of(head)
     lines = text.splitlines()
-    if any(_CSV.match(line) for line in lines):
+    if any(_CSV.match(line) or _TABLE.match(line) for line in lines):
         return True
     named = any(line.strip() in ("BabelStream", "GPU-STREAM") for line in lines)
-    return named and any(_TABLE.match(line) or _BANDWIDTH.match(line) for line in lines)
+    return named and any(_BANDWIDTH.match(line) for line in lines)
 
 
 class _Facts:
