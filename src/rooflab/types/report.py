@@ -8,6 +8,7 @@ from typing import Any, Unpack
 
 import msgspec
 
+from rooflab.types.advice import Advices
 from rooflab.types.groups import Group, GroupBy, grouped
 from rooflab.types.machine import Machine
 from rooflab.types.prediction import Bound, Prediction
@@ -168,6 +169,7 @@ class Report(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         warnings: what a reader must know before trusting a number: memory that does not fit, a format that
             the machine lacks.
         captured: the program before it was fused, where `graph` and `rows` are those of a compiler.
+        advice: what would help; None where it was not asked.
     """
 
     NEWEST = SCHEMA
@@ -186,6 +188,7 @@ class Report(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     predicted_part: Prediction | None = None
     warnings: tuple[str, ...] = ()
     captured: Graph | None = None
+    advice: Advices | None = None
     schema: int = SCHEMA
 
     @property

@@ -1,0 +1,67 @@
+"""What would help: changes worth making, each with the time that was predicted for the changed work."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+Effort = Literal["setting", "line", "rewrite", "hardware"]
+
+
+class Advice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One change, and what it would save: found by predicting the changed work again, never by a rule of thumb.
+
+    Attributes:
+        rule: which rule gave it, in a word ("fuse", "cuda-graph"): its name in the docs' table of remedies.
+        change: what to do, in one sentence.
+        evidence: what in the result says so, a sentence each, with its numbers.
+        rows: numbers of the result's rows that it concerns; none where it concerns the whole.
+        before_s: the predicted time as it is.
+        after_s: the predicted time with the change.
+        gain_low_s: the least that it would save in about four of five cases; below zero where it may lose.
+        gain_high_s: the most that it would save in about four of five cases.
+        effort: a "setting" or flag, a "line" of code, a "rewrite" of a function, other "hardware".
+        code: how it is done, a few lines, where they can be given.
+        page: of the docs, with the section ("remedies.html#fuse").
+        changes: what was predicted again, as the keywords of `analyze` where they say it.
+    """
+
+    rule: str
+    change: str
+    evidence: tuple[str, ...]
+    rows: tuple[int, ...] = ()
+    before_s: float
+    after_s: float
+    gain_low_s: float
+    gain_high_s: float
+    effort: Effort
+    code: str = ""
+    page: str = ""
+    changes: dict[str, Any] = {}
+
+    @property
+    def gain_s(self) -> float:
+        """Seconds that it would save: best guess."""
+        return self.before_s - self.after_s
+
+    @property
+    def gain_share(self) -> float:
+        """What it would save, as a share of the time as it is, 0 to 1."""
+        return self.gain_s / self.before_s if self.before_s else 0.0
+
+
+class Advices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All that would help one result, most gain first.
+
+    Attributes:
+        each: the changes; none where nothing was found that is worth its effort.
+        together: rules of those changes that go together.
+        together_s: the time predicted with all of `together` at once: gains do not add. None below two of them.
+        unasked: rules that could not be asked of this result, and why ("tile size: no loop in it").
+    """
+
+    each: tuple[Advice, ...] = ()
+    together: tuple[str, ...] = ()
+    together_s: float | None = None
+    unasked: tuple[str, ...] = ()
