@@ -16,8 +16,9 @@ from rooflab.views.common.theme import DARK, LIGHT
 if TYPE_CHECKING:
     import altair as alt
 
-# Plane widths in pixels: of a desk's screen and of a phone's, titles and axes come on top.
-WIDE, NARROW = 810, 248
+# Plane widths in pixels of a desk's screen, of a tablet or paper, and of a phone; titles and axes come on top.
+WIDE, MEDIUM, NARROW = 810, 540, 248
+SIZES = {"wide": WIDE, "medium": MEDIUM, "narrow": NARROW}
 _TEMPLATE = "common/page.html.j2"
 _PADDING = {"left": 0, "right": 2, "bottom": 4}  # the page has margins of its own
 
@@ -29,7 +30,8 @@ class Drawing(NamedTuple):
         title: of the chart, for those who cannot see it.
         draw: takes the result, `theme`, `width` and `height`; returns None, or raises a RooflabError, where there
             is nothing to draw.
-        heights: pixels of the plane on a wide and on a narrow page; None where `draw` knows by itself.
+        heights: pixels of the plane on a wide and on a narrow page, a medium one between them; None where `draw`
+            knows by itself.
         margin: pixels of the width that a legend beside the plane takes.
     """
 
@@ -40,23 +42,34 @@ class Drawing(NamedTuple):
 
 
 def charts(result: object, drawings: Iterable[Drawing]) -> list[dict[str, object]]:
-    """The charts that `result` has data for: the `title` of each and its `specs` by theme and width."""
+    """The charts that `result` has data for: the `title` of each and its `specs` by width, in light colours."""
     drawn = []
     for each in drawings:
         specs: dict[str, object] = {}
-        for name, theme in (("light", LIGHT), ("dark", DARK)):
-            for number, (size, width) in enumerate((("wide", WIDE), ("narrow", NARROW))):
-                height: dict[str, Any] = {} if each.heights is None else {"height": each.heights[number]}
-                try:
-                    chart = each.draw(result, theme=theme, width=width - each.margin, **height)
-                except RooflabError:
-                    # No roofs, or nothing to place under them: the tables hold what there is.
-                    chart = None
-                if chart is not None:
-                    specs[f"{name} {size}"] = chart.to_dict() | {"padding": _PADDING}
+        for size, width in SIZES.items():
+            height: dict[str, Any] = {}
+            if each.heights is not None:
+                wide, narrow = each.heights
+                height = {"height": {"wide": wide, "medium": (wide + narrow) // 2, "narrow": narrow}[size]}
+            try:
+                chart = each.draw(result, theme=LIGHT, width=width - each.margin, **height)
+            except RooflabError:
+                # No roofs, or nothing to place under them: the tables hold what there is.
+                chart = None
+            if chart is not None:
+                specs[size] = chart.to_dict() | {"padding": _PADDING}
         if specs:
             drawn.append({"title": each.title, "specs": specs})
     return drawn
+
+
+def to_dark() -> dict[str, str]:
+    """The colour of the dark theme for each of the light one."""
+    pairs: dict[str, str] = {}
+    for name in LIGHT._fields:
+        light, dark = getattr(LIGHT, name), getattr(DARK, name)
+        pairs |= zip(light, dark, strict=True) if isinstance(light, tuple) else {light: dark}
+    return pairs
 
 
 def render(
@@ -102,6 +115,7 @@ def render(
         charts=charts,
         light=LIGHT,
         dark=DARK,
+        to_dark=to_dark(),
         vega=_vega() if charts else "",
         **more,
     )
@@ -116,7 +130,17 @@ def _template(name: str):
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(views), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
     )
+    environment.globals["inline"] = _inline
     return environment.get_template(name)
+
+
+@functools.cache
+def _inline(name: str):
+    """The style or script in the file `name` below `views`, as it stands in a page."""
+    import markupsafe
+
+    text = (Path(__file__).parents[1] / name).read_text(encoding="utf-8")
+    return markupsafe.Markup(text)  # our own file, and a test holds that no end tag is in it
 
 
 @functools.cache
