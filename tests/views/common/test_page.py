@@ -1,4 +1,4 @@
-"""The skeleton that all pages share: its charts in both themes, its headings, paper, nothing that ends a tag early."""
+"""The skeleton of all pages: charts in both themes, headings, paper, scripts and styles that end no tag."""
 
 from __future__ import annotations
 
