@@ -9,20 +9,28 @@ from rooflab.cli.options import deliver, echo_json, examples, output_options, re
 
 @click.command(
     short_help="List the catalogue, or show a machine.",
-    epilog=examples("rooflab machine", 'rooflab machine "H100 SXM" --ladder'),
+    epilog=examples(
+        "rooflab machine", 'rooflab machine "H100 SXM" --ladder', "rooflab machine dgx-h100 --topology -o dgx.svg"
+    ),
 )
 @click.argument("name", required=False)
 @click.option("--ladder", is_flag=True, help="Show NAME's memory hierarchy from registers to the internet.")
+@click.option("--topology", is_flag=True, help="Show who shares which cache, and where memory and links are.")
 @output_options("Machine")
-def machine(name: str | None, ladder: bool, as_json: bool, paths: tuple[str, ...]) -> int:
+def machine(name: str | None, ladder: bool, topology: bool, as_json: bool, paths: tuple[str, ...]) -> int:
     """List the catalogue, or show the machine called NAME (or in the file NAME)."""
-    if name is None and (ladder or paths):
-        raise click.UsageError(f"{'--ladder' if ladder else '-o'} needs the NAME of a machine")
+    if ladder and topology:
+        raise click.UsageError("--ladder and --topology are two pictures; give one of them")
+    if name is None and (ladder or topology or paths):
+        option = "--ladder" if ladder else "--topology" if topology else "-o"
+        raise click.UsageError(f"{option} needs the NAME of a machine")
     if name is None:
         _list_machines(as_json)
         return 0
     if ladder:
         return _show_ladder(name, paths, as_json)
+    if topology:
+        return _show_topology(name, paths, as_json)
     from rooflab import views
     from rooflab.story import machine as find
 
@@ -45,6 +53,21 @@ def _show_ladder(name: str, paths: tuple[str, ...], as_json: bool) -> int:
         echo_json([rung._asdict() for rung in rungs])
     else:
         sheet.show(view.sheet_of(chosen, rungs))
+    return code
+
+
+def _show_topology(name: str, paths: tuple[str, ...], as_json: bool) -> int:
+    from rooflab.story import machine as find
+    from rooflab.views.common import files
+    from rooflab.views.machine import topology as view
+
+    files.check_paths(paths, tuple(view.WRITERS), "topology.svg")
+    chosen = find(name)
+    code = report_written(files.write_all(chosen, paths, view.WRITERS)) if paths else 0
+    if as_json:
+        echo_json(view.as_dict(chosen))
+    else:
+        view.show(chosen)
     return code
 
 

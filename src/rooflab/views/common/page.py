@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rooflab.errors import RooflabError
 from rooflab.types.machine import Check, Source
+from rooflab.views.common.drawing import Picture, variables
 from rooflab.views.common.files import vegalite_version
 from rooflab.views.common.table import Table
 from rooflab.views.common.theme import DARK, LIGHT
@@ -78,6 +79,7 @@ def render(
     *,
     facts: Sequence[str] = (),
     charts: Sequence[dict[str, object]] = (),
+    pictures: Sequence[Picture] = (),
     ridge: str = "",
     tables: Sequence[Table] = (),
     checks: Sequence[Check] = (),
@@ -95,6 +97,7 @@ def render(
         what: kind of result, for the window's title.
         facts: sentences under the heading.
         charts: see `charts`.
+        pictures: drawings after the charts.
         ridge: a note under the first chart.
         tables: those without rows are left out.
         checks: a measurement's; those that failed come first.
@@ -113,6 +116,9 @@ def render(
         environment=environment or Table("", (), ()),
         sources=sources,
         charts=charts,
+        pictures=pictures,
+        draw_light=variables(LIGHT),
+        draw_dark=variables(DARK),
         light=LIGHT,
         dark=DARK,
         to_dark=to_dark(),

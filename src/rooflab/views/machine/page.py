@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rooflab.types.machine import Machine
 from rooflab.views.common import page
-from rooflab.views.machine import curves, roofline, tables
+from rooflab.views.machine import curves, roofline, tables, topology
 
 _DRAWINGS = (
     page.Drawing("Roofline", roofline.roofline, (460, 330)),
@@ -24,6 +24,7 @@ def html(machine: Machine) -> str:
         "roofs",
         facts=tables.facts(machine),
         charts=page.charts(machine, _DRAWINGS),
+        pictures=topology.pictures(machine),
         ridge=tables.ridge_sentence(machine),
         tables=tables.every(machine),
         checks=machine.checks,
