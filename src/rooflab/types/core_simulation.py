@@ -95,6 +95,45 @@ class Race(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     could_see: tuple[str, ...] | None = None
 
 
+class CoreStep(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One operation of a core and what it did to everyone's copies of one line.
+
+    Attributes:
+        core: whose operation.
+        operation: "load", "store", "atomic", "acquire", "release" or "barrier", which touches nothing.
+        item: what it is of: "count[0]".
+        line: number of the line from address zero; None of a barrier.
+        first_byte, nbytes: which bytes of that line.
+        before, states: each core's state of the line before and after: "M", "O", "E", "S" or "I".
+        supplier: the core whose copy was read instead of the shared level or memory.
+        upgrade: whether ownership alone was asked for.
+        invalidated: cores that lost their copy.
+        written_back: cores whose modified copy was written back, since it is shared now.
+        true_sharing: whether a miss on a line lost before brought something new, seen with this operation.
+        false_sharing: cores whose last miss has turned out to have brought nothing new: their copy ends here.
+    """
+
+    core: int
+    operation: str
+    item: str = ""
+    line: int | None = None
+    first_byte: int = 0
+    nbytes: int = 0
+    before: tuple[str, ...] = ()
+    states: tuple[str, ...] = ()
+    supplier: int | None = None
+    upgrade: bool = False
+    invalidated: tuple[int, ...] = ()
+    written_back: tuple[int, ...] = ()
+    true_sharing: bool = False
+    false_sharing: tuple[int, ...] = ()
+
+    @property
+    def hit(self) -> bool:
+        """Whether the core held a copy."""
+        return bool(self.before) and self.before[self.core] != "I"
+
+
 class CoreSimulation(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What several cores' caches did, and what the cores did to each other.
 
@@ -116,6 +155,8 @@ class CoreSimulation(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_u
         racing: how many racing pairs were met: each access against the last store and other cores' last loads.
         assumptions: what is not known of the real part, or was left out.
         seconds: how long the simulation took.
+        steps: the first operations one by one, at most 64.
+        line_bytes: of every level.
     """
 
     NEWEST = SCHEMA
@@ -132,6 +173,8 @@ class CoreSimulation(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_u
     racing: int | None = None
     assumptions: tuple[str, ...] = ()
     seconds: float | None = None
+    steps: tuple[CoreStep, ...] = ()
+    line_bytes: int | None = None
     schema: int = SCHEMA
 
     @property

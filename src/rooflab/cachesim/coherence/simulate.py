@@ -154,11 +154,11 @@ class System:
         start = time.perf_counter()
         chunks = [start() for start in self.streams.cores]
         for core in range(self.count):
-            self._refill(core, chunks[core])
+            self.refill(core, chunks[core])
         while True:
             stopped = run(self.words.ctypes.data)
             if stopped >= at.CORE_NEEDS:
-                self._refill(stopped - at.CORE_NEEDS, chunks[stopped - at.CORE_NEEDS])
+                self.refill(stopped - at.CORE_NEEDS, chunks[stopped - at.CORE_NEEDS])
             elif stopped == at.STUCK:
                 raise RooflabError(f"{self.streams.name}: no core can go on: {self._waits()}")
             elif stopped == at.MISUSED:
@@ -177,7 +177,8 @@ class System:
         """Stores of a core, atomics and locks with them."""
         return int(self.rows[core][at.STORES] + self.rows[core][at.ORDERED_STORES])
 
-    def _refill(self, core: int, chunks: Iterator[np.ndarray]) -> None:
+    def refill(self, core: int, chunks: Iterator[np.ndarray]) -> None:
+        """Hand `core` its next chunk of records, or tell it that there is none."""
         row = self.rows[core]
         row[at.BEFORE] += row[at.LENGTH]
         row[at.POSITION] = row[at.LENGTH] = 0
@@ -317,6 +318,7 @@ def simulate(
 ) -> CoreSimulation:
     """What the caches of several cores do with `streams` (see `rooflab.simulate_cores`)."""
     from rooflab.cachesim.coherence import result
+    from rooflab.cachesim.coherence.steps import first_steps
 
     check_levels(levels, protocol)
     check_cores(len(streams.cores))
@@ -328,7 +330,9 @@ def simulate(
         again = System(streams, levels, protocol, turns, races)
         again.watch(sorted({int(row[0]) for row in system.races[: system.words[at.RACES_USED]]}))
         again.run()
-    return result.simulation(system, again, protocol, (*ASSUMPTIONS, *assumptions))
+    steps = first_steps(streams, levels, protocol, turns)
+    simulated = result.simulation(system, again, protocol, (*ASSUMPTIONS, *assumptions))
+    return msgspec.structs.replace(simulated, steps=steps, line_bytes=levels[0].line_bytes)
 
 
 assert set(NAMES) == set(range(at.RELEASE + 1))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from rooflab.views.common import page
 from rooflab.views.common.console import console, drawn_table
+from rooflab.views.common.drawing import Picture
 from rooflab.views.common.files import Writer, writers
 from rooflab.views.common.table import Table
 
@@ -55,11 +56,13 @@ def show(sheet: Sheet, file: TextIO | None = None) -> None:
         out.print(Text(f"- {line}", style="dim"))
 
 
-def html(sheet: Sheet, charts: Sequence[dict[str, object]] = ()) -> str:
-    """The page of `sheet`, with `charts` as `page.charts` makes them."""
+def html(sheet: Sheet, charts: Sequence[dict[str, object]] = (), pictures: Sequence[Picture] = ()) -> str:
+    """The page of `sheet`, with `charts` as `page.charts` makes them, and `pictures`."""
     notes = Table("Conventions and assumptions", ("",), tuple((line,) for line in sheet.notes))
     facts = (*sheet.warnings, *sheet.sentences)
-    return page.render(sheet.name, sheet.what, facts=facts, charts=charts, tables=(*sheet.tables, notes))
+    return page.render(
+        sheet.name, sheet.what, facts=facts, charts=charts, pictures=pictures, tables=(*sheet.tables, notes)
+    )
 
 
 class Room(NamedTuple):
