@@ -45,6 +45,7 @@ def output_options(kind: str) -> Callable[[Command], Command]:
 
     def add(command: Command) -> Command:
         for option in (
+            *(_LOOKS if ".svg" in SUFFIXES[kind] else ()),
             click.option("-o", "--output", "paths", multiple=True, metavar="FILE", help=where),
             click.option("--json", "as_json", is_flag=True, help="Print JSON to stdout and nothing else."),
         ):
@@ -52,6 +53,40 @@ def output_options(kind: str) -> Callable[[Command], Command]:
         return command
 
     return add
+
+
+def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+    """Check `value` of a look and keep it for `look`: commands hand pictures on and know nothing of looks."""
+    from rooflab.views.common.style import check_scale
+
+    context.meta[f"rooflab.{parameter.name}"] = check_scale(value) if parameter.name == "scale" else value
+
+
+_LOOKS = (
+    click.option(
+        "--scale",
+        type=float,
+        metavar="N",
+        callback=_keep,
+        expose_value=False,
+        help="Pixels of a PNG for one of the chart's.  [default: 2; paper: 300 dpi]",
+    ),
+    click.option(
+        "--style",
+        type=click.Choice(("screen", "dark", "paper", "paper-wide")),
+        default="screen",
+        callback=_keep,
+        expose_value=False,
+        help="Of pictures. paper: 3.5 in wide, type of 7 pt and more; paper-wide: 7 in.  [default: screen]",
+    ),
+)
+
+
+def look() -> dict[str, Any]:
+    """What --style and --scale of the command that runs say, as `views.write` takes them."""
+    context = click.get_current_context(silent=True)
+    kept = {} if context is None else context.meta
+    return {"style": kept.get("rooflab.style") or "screen", "scale": kept.get("rooflab.scale")}
 
 
 def deliver(result: Any, paths: Sequence[str], as_json: bool, **how: Any) -> int:
@@ -63,7 +98,7 @@ def deliver(result: Any, paths: Sequence[str], as_json: bool, **how: Any) -> int
     from rooflab import views
 
     # First: whoever reads the terminal may stop reading.
-    code = report_written(views.write(result, *paths)) if paths else 0
+    code = report_written(views.write(result, *paths, **look())) if paths else 0
     if as_json:
         echo_json(result.to_dict())
     else:

@@ -44,17 +44,24 @@ class Result:
         """Print this result to the terminal."""
         _views().show(self)
 
-    def save(self, *paths: str | PathLike[str]) -> None:
+    def save(self, *paths: str | PathLike[str], style: str = "screen", scale: float | None = None) -> None:
         """Write this result to each path, in the format that its suffix names.
 
         Every result has .json, which `rooflab.load` reads back, and .html, one page that needs no network;
         most have .csv, .svg, .png and .pdf too. Each file appears whole or not at all.
 
+        Args:
+            paths: of the files.
+            style: of .svg, .png and .pdf: "screen", "dark", "paper" (3.5 inches wide, type of 7 points and more,
+                a PNG of 300 dpi) or "paper-wide" (7 inches).
+            scale: pixels of a PNG for one of the chart's; 2 for a screen.
+
         Raises:
+            UnknownNameError: no such style; nothing has been written then.
             FileError: an unknown suffix, or a path that cannot be written; nothing has been written then.
             RooflabError: no such picture of this result; the other files are written.
         """
-        _views().save(self, *paths)
+        _views().save(self, *paths, style=style, scale=scale)
 
     def _repr_html_(self) -> str:
         """What a notebook shows of this result: its page, in a frame."""

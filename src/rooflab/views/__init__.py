@@ -60,24 +60,37 @@ def check_paths(paths: Iterable[str | PathLike[str]], kind: str) -> None:
         files.check_paths(map(str, paths), tuple(room(kind).WRITERS), f"{ROOMS[kind]}.json")
 
 
-def save(result: Any, *paths: str | PathLike[str]) -> None:
+def save(result: Any, *paths: str | PathLike[str], style: str = "screen", scale: float | None = None) -> None:
     """Write `result` to each of `paths`; the suffix names the format.
 
+    Args:
+        result: of any type of `types.result.RESULTS`.
+        paths: of the files.
+        style: of pictures: one of `common.style.STYLES`.
+        scale: pixels of a PNG for one of the chart's.
+
     Raises:
+        UnknownNameError: no such style.
         FileError: an unknown suffix, or a path that cannot be written; nothing has been written then.
         RooflabError: no such picture of this result; the other files are written.
     """
+    from rooflab.views.common import style as styles
+
+    styles.find(style)
+    styles.check_scale(scale)
     check_paths(paths, type(result).__name__)
-    refused = write(result, *paths).refused
+    refused = write(result, *paths, style=style, scale=scale).refused
     if refused:
         raise RooflabError("; ".join(refused))
 
 
-def write(result: Any, *paths: str | PathLike[str]) -> Written:
+def write(result: Any, *paths: str | PathLike[str], style: str = "screen", scale: float | None = None) -> Written:
     """Write `result` to each of `paths`, which were checked, and say which were written and which not, and why."""
     from rooflab.views.common import files
+    from rooflab.views.common import style as styles
 
-    return files.write_all(result, map(str, paths), room(type(result).__name__).WRITERS)
+    look = styles.find(style)
+    return files.write_all(result, map(str, paths), room(type(result).__name__).WRITERS, look, scale)
 
 
 def notebook_cell(result: Any) -> str:

@@ -152,11 +152,20 @@ def roofline_axes(space: Plane, title: str, fraction: str, unit: str) -> tuple[a
     )
     y = alt.Y(
         "y:Q",
-        title=None,
+        title="Performance",
         scale=alt.Scale(type="log", domain=[space.y0, space.y1], nice=False),
         axis=alt.Axis(values=decades(space.y0, space.y1), labelExpr=si_label(unit)),
     )
     return x, y
+
+
+def room_right(x0: float, last: float, texts: Sequence[str], width: float) -> float:
+    """Where a logarithmic axis from `x0` ends so that the longest of `texts` fits right of `last`.
+
+    At most three fifths of the axis are given to it.
+    """
+    share = min(0.6, (max(map(text_width, texts), default=0.0) + 24) / width)
+    return x0 * (last / x0) ** (1 / (1 - share))
 
 
 def si_label(unit: str) -> str:

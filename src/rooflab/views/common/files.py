@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import inspect
 import io
 import os
 import tempfile
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from rooflab.errors import FileError, RooflabError
+from rooflab.views.common.style import POINTS_AN_INCH, SCREEN, Style, printed, size_of, with_dpi
 
 if TYPE_CHECKING:
     import altair as alt
@@ -21,7 +23,8 @@ if TYPE_CHECKING:
 
 Writer = Callable[[Any], bytes]  # from a result to the content of a file
 
-PNG_SCALE = 2  # pixels of the file for one pixel of the chart: sharp on dense screens
+PNG_SCALE = 2.0  # pixels of the file for one pixel of the chart: sharp on dense screens
+PIXELS_AN_INCH = 96.0  # of a chart on a screen, as CSS has it
 
 
 def check_paths(paths: Iterable[str | Path], suffixes: Collection[str], example: str = "result.json") -> None:
@@ -61,15 +64,24 @@ class Written(NamedTuple):
     refused: tuple[str, ...]
 
 
-def write_all(result: object, paths: Iterable[str | Path], writers: Mapping[str, Writer]) -> Written:
+def write_all(
+    result: object,
+    paths: Iterable[str | Path],
+    writers: Mapping[str, Writer],
+    style: Style = SCREEN,
+    scale: float | None = None,
+) -> Written:
     """Write `result` to each of `paths`, as the writer of its suffix renders it; the paths are checked before.
+
+    Pictures are drawn in `style`, a PNG at `scale`.
 
     A format that cannot be made of this result, such as a roofline without peaks, does not lose the others.
     """
     written, refused = [], []
     for path in map(Path, paths):
         try:
-            write(path, writers[path.suffix.lower()](result))
+            writer = writers[path.suffix.lower()]
+            write(path, writer(result, style, scale) if isinstance(writer, Picture) else writer(result))
             written.append(str(path))
         except FileError as error:
             refused.append(str(error))
@@ -128,7 +140,7 @@ def json_writer(result: Any) -> bytes:
 def writers(
     html: Callable[[Any], str],
     csv_text: Callable[[Any], str] | None = None,
-    chart: Callable[[Any], Chart] | None = None,
+    chart: Callable[..., Chart] | None = None,
 ) -> dict[str, Writer]:
     """The writers of a result with that page, and those lines of numbers and that picture where there are any."""
     lines: dict[str, Writer] = {} if csv_text is None else {".csv": lambda result: csv_text(result).encode()}
@@ -136,33 +148,86 @@ def writers(
     return {".json": json_writer, **lines, ".html": lambda result: html(result).encode(), **pictures}
 
 
-def picture_writers(draw: Callable[[Any], Chart]) -> dict[str, Writer]:
+class Picture(NamedTuple):
+    """A writer of the chart that `draw` makes of a result, rendered by `render` in the look that is asked for."""
+
+    draw: Callable[..., Chart]
+    render: Callable[[Drawn], bytes]
+
+    def __call__(self, result: Any, style: Style = SCREEN, scale: float | None = None) -> bytes:
+        """The content of the file; `scale` is of a PNG: its pixels for one of the chart's."""
+        return self.render(Drawn(_spec(self.draw, result, style), style, scale))
+
+
+class Drawn(NamedTuple):
+    """A Vega-Lite definition, and how it is rendered."""
+
+    spec: dict[str, Any]
+    style: Style
+    scale: float | None
+
+
+def picture_writers(draw: Callable[..., Chart]) -> dict[str, Writer]:
     """Writers of the chart that `draw` makes of a result: .svg, .png and .pdf."""
-    return {suffix: lambda result, _as=render: _as(draw(result).to_dict()) for suffix, render in _PICTURES.items()}
+    return {suffix: Picture(draw, render) for suffix, render in _PICTURES.items()}
 
 
-def svg(spec: dict[str, object]) -> bytes:
-    """The chart with that Vega-Lite definition as SVG."""
+def _spec(draw: Callable[..., Chart], result: Any, style: Style) -> dict[str, Any]:
+    """The chart of `result` in `style`: one that is printed is as wide as that style has pixels, type and all."""
+    if style.inches is None:
+        return draw(result, theme=style.theme).to_dict()
+    tall = "height" in inspect.signature(draw).parameters
+    width = style.pixels - _AROUND
+    for _ in range(3):  # labels of the axes change with the width: seldom more than one correction
+        size = {"width": width, "height": round(width * _HIGH[style.pixels > _COLUMN])}
+        chart = draw(result, theme=style.theme, **(size if tall else {"width": width}))
+        spec = chart.to_dict() | {"padding": _MARGIN}
+        over = size_of(_svg_text(spec))[0] - style.pixels
+        if abs(over) < 2:
+            break
+        width = max(round(width - over), _LEAST)
+    return spec
+
+
+_AROUND, _LEAST = 90, 160  # pixels that axes take at first, and the narrowest plane
+_COLUMN, _HIGH = 500, (0.95, 0.6)  # height of a plane for its width: of one column, of two
+_MARGIN = 3
+
+
+def _svg_text(spec: dict[str, Any]) -> str:
     import vl_convert
 
-    return vl_convert.vegalite_to_svg(spec, vl_version=vegalite_version()).encode()
+    return vl_convert.vegalite_to_svg(spec, vl_version=vegalite_version())
 
 
-def png(spec: dict[str, object]) -> bytes:
-    """The chart with that Vega-Lite definition as PNG."""
+def _svg(drawn: Drawn) -> bytes:
+    text = _svg_text(drawn.spec)
+    return (text if drawn.style.inches is None else printed(text, drawn.style.inches)).encode()
+
+
+def _png(drawn: Drawn) -> bytes:
     import vl_convert
 
-    return vl_convert.vegalite_to_png(spec, vl_version=vegalite_version(), scale=PNG_SCALE)
+    scale, style = drawn.scale or PNG_SCALE, drawn.style
+    if style.inches is not None:
+        per_pixel = style.inches / size_of(_svg_text(drawn.spec))[0]
+        scale = drawn.scale or per_pixel * style.dpi
+        dpi = scale / per_pixel
+    else:
+        dpi = PIXELS_AN_INCH * scale
+    return with_dpi(vl_convert.vegalite_to_png(drawn.spec, vl_version=vegalite_version(), scale=scale), dpi)
 
 
-def pdf(spec: dict[str, object]) -> bytes:
-    """The chart with that Vega-Lite definition as PDF."""
+def _pdf(drawn: Drawn) -> bytes:
     import vl_convert
 
-    return vl_convert.vegalite_to_pdf(spec, vl_version=vegalite_version())
+    if drawn.style.inches is None:
+        return vl_convert.vegalite_to_pdf(drawn.spec, vl_version=vegalite_version())
+    # A pixel becomes a point.
+    return vl_convert.svg_to_pdf(printed(_svg_text(drawn.spec), drawn.style.inches * POINTS_AN_INCH, ""))
 
 
-_PICTURES: dict[str, Callable[[dict[str, object]], bytes]] = {".svg": svg, ".png": png, ".pdf": pdf}
+_PICTURES: dict[str, Callable[[Drawn], bytes]] = {".svg": _svg, ".png": _png, ".pdf": _pdf}
 
 
 def vegalite_version() -> str:

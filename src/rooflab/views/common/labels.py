@@ -34,11 +34,25 @@ class Box(NamedTuple):
         )
 
 
+class Callout(NamedTuple):
+    """A place away from what is named, and the line that leads from there to it."""
+
+    text: str
+    box: Box
+    leader: tuple[Vertex, Vertex]
+
+
 class Label(NamedTuple):
-    """What may be written and where: (text, places) pairs, the fullest text and the best place first."""
+    """What may be written and where: (text, places) pairs, the fullest text and the best place first.
+
+    Before a shorter text the `callouts` are tried. A label that is `needed` is written over a line rather than not
+    at all.
+    """
 
     key: str
     choices: tuple[tuple[str, tuple[Box, ...]], ...]
+    needed: bool = True
+    callouts: tuple[Callout, ...] = ()
 
 
 class Placed(NamedTuple):
@@ -47,6 +61,7 @@ class Placed(NamedTuple):
     key: str
     text: str
     box: Box
+    leader: tuple[Vertex, Vertex] | None = None
 
 
 def place(
@@ -57,17 +72,19 @@ def place(
 ) -> tuple[Placed, ...]:
     """A place for each label, in order: inside `frame`, off the obstacles and off each other.
 
-    The place that crosses the fewest of `lines` is taken; between equals the earliest. A text with no
-    free place gives way to the label's next one; a label without any left is left out.
+    A text with no free place off `lines` gives way to the label's next one. Where none has any, the place that
+    crosses the fewest lines is taken, between equals the earliest, if the label is needed; else it is left out.
     """
-    taken = list(obstacles)
+    taken, crossed = list(obstacles), list(lines)
     placed = []
     for label in labels:
-        spot = _choose(label, taken, frame, lines)
+        spot = _choose(label, taken, frame, crossed)
         if spot is None:
             continue
         placed.append(spot)
         taken.append(spot.box)
+        if spot.leader is not None:
+            crossed.append(spot.leader)
     return tuple(placed)
 
 
@@ -100,12 +117,33 @@ def inside(box: Box, frame: Box) -> bool:
 
 
 def _choose(label: Label, taken: list[Box], frame: Box, lines: Sequence[tuple[Vertex, Vertex]]) -> Placed | None:
-    for text, places in label.choices:
-        free = [box for box in places if inside(box, frame) and not any(overlap(box, other) for other in taken)]
-        if free:
-            # min keeps the first of equals
-            best = min(free, key=lambda box: sum(crosses(box, line) for line in lines))
-            return Placed(label.key, text, best)
+    crossing: list[tuple[int, str, Box]] = []
+    for number, (text, places) in enumerate(label.choices):
+        for box in places:
+            if not inside(box, frame) or any(overlap(box, other) for other in taken):
+                continue
+            crossed = sum(crosses(box, line) for line in lines)
+            if not crossed:
+                return Placed(label.key, text, box)
+            crossing.append((crossed, text, box))
+        if number == 0:
+            called = _called(label, taken, frame, lines)
+            if called is not None:
+                return called
+    if not crossing or not label.needed:
+        return None
+    # min keeps the first of equals: the fullest text, the best place
+    _, text, box = min(crossing, key=lambda each: each[0])
+    return Placed(label.key, text, box)
+
+
+def _called(label: Label, taken: list[Box], frame: Box, lines: Sequence[tuple[Vertex, Vertex]]) -> Placed | None:
+    """The first callout that is free, and whose line meets no label nor mark."""
+    for text, box, leader in label.callouts:
+        if not inside(box, frame) or any(overlap(box, other) or crosses(other, leader) for other in taken):
+            continue
+        if not any(crosses(box, line) for line in lines):
+            return Placed(label.key, text, box, leader)
     return None
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from rooflab.types.machine import Level, is_main_memory
 
-FONT = "Helvetica, Arial, 'Liberation Sans', sans-serif"
+FONT = "Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif"
 FONT_SIZE = 11.5
 
 
@@ -43,6 +43,16 @@ DARK = Theme(
     caches=("#b7a1f0", "#6fb4ee", "#4fc3b5", "#a9c96a"),
     memory="#eaa94a",
     point="#ff8a7a",
+)
+# In print: apart in lightness too (CIE L* 0 to 60 in steps of 12 and more), so that a copy in grey keeps them apart.
+PAPER = Theme(
+    background="#ffffff",
+    ink="#000000",
+    muted="#4d4d4d",
+    grid="#e3e3e3",
+    caches=("#2d1160", "#0b4f96", "#0a7d72", "#7d7a00"),
+    memory="#a04a00",
+    point="#c2185b",
 )
 
 
@@ -94,30 +104,34 @@ def config(theme: Theme) -> dict[str, object]:
     }
 
 
-# Advance widths of Helvetica in thousandths of an em, from Adobe's font metrics (AFM) of Helvetica.
+# Advance widths in thousandths of an em: of each letter the larger of Helvetica's (Adobe's font metrics) and DejaVu
+# Sans's (its table hmtx), the widest font of `FONT`: a label fits its box in whichever of them it is written.
 _WIDE = {
-    **dict.fromkeys("ijl'|", 222),
-    **dict.fromkeys("ftI ./,:;!()[]-", 278),
-    **dict.fromkeys("cksvxyzJ", 500),
-    **dict.fromkeys("rˈ", 333),
-    **dict.fromkeys("FTZ", 611),
-    **dict.fromkeys("ABEKPSVXY&", 667),
-    **dict.fromkeys("CDHNRUw", 722),
-    **dict.fromkeys("GOQ", 778),
-    **dict.fromkeys("Mm", 833),
-    "W": 944,
-    "%": 889,
-    "+": 584,
-    "×": 584,
-    "·": 278,
-    "…": 1000,
+    **dict.fromkeys("'ijlI", 295),
+    **dict.fromkeys(" ,.·", 318),
+    **dict.fromkeys("/:;|", 337),
+    **dict.fromkeys("f-", 361),
+    **dict.fromkeys("()[]t!", 396),
+    "r": 411,
+    **dict.fromkeys("Jsz", 525),
+    **dict.fromkeys('c"*?_`–²³L', 557),
+    **dict.fromkeys("kvxy", 592),
+    **dict.fromkeys("FToae", 615),
+    **dict.fromkeys("EKPSYAVXZB", 686),
+    **dict.fromkeys("CRUNH", 752),
+    **dict.fromkeys("DG&OQ", 787),
+    **dict.fromkeys("w#+<=>~×≥≤÷", 838),
+    "M": 863,
+    "%": 950,
+    **dict.fromkeys("mW", 989),
+    **dict.fromkeys("@…", 1000),
 }
-_OTHER = 556  # digits and most lower-case letters
+_OTHER = 636  # digits and most lower-case letters
 
 
 def text_width(text: str, size: float = FONT_SIZE) -> float:
-    """Pixels that `text` takes at font size `size`, 4 % added for fonts a little wider than Helvetica."""
-    return sum(_WIDE.get(char, _OTHER) for char in text) / 1000 * size * 1.04
+    """Pixels that `text` takes at font size `size` in the widest font that it may be written in."""
+    return sum(_WIDE.get(char, _OTHER) for char in text) / 1000 * size
 
 
 def shorten(text: str, width: float, size: float) -> str:

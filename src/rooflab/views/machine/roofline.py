@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rooflab import units
 from rooflab.model.roofline import roofline as model
 from rooflab.types.machine import Machine, Scope
-from rooflab.views.common import axes, labels
+from rooflab.views.common import axes, labels, roof_labels
 from rooflab.views.common.axes import Plane
 from rooflab.views.common.theme import LIGHT, Theme, level_colours, text_width
 from rooflab.views.machine import tables
@@ -82,6 +82,7 @@ def roofline(
     of_label = {f"level {name}": colour for name, colour in colours.items()}
     of_label |= {label.key: theme.point for label in drawn.placed if label.key.startswith("point")}
     of_label |= {label.key: theme.muted for label in drawn.placed if label.key.startswith("ridge")}
+    layers += roof_labels.leaders(drawn.placed, space, theme)
     layers += axes.texts(drawn.placed, space, of_label, theme)
     x, y = axes.roofline_axes(space, "Arithmetic intensity (FLOP per byte of the level)", _FRACTION, _unit(roofs))
     convention = subtitle(machine, roofs, scope)
@@ -174,7 +175,9 @@ def _plane(machine: Machine, roofs: model.Roofs, scope: Scope, width: int, heigh
     points = drawable(machine, scope)
     intensities = [point.intensity for point in points]
     x0 = 2.0 ** math.floor(math.log2(min([1 / 4, roofs.peaks[0].value / fast / 4, *(i / 2 for i in intensities)])))
-    x1 = 2.0 ** math.ceil(math.log2(max([16 * top / slow, *(i * 2 for i in intensities)])))
+    names = [flat.text for flat in merge(roofs.peaks)]
+    room = axes.room_right(x0, top / slow, names, width)
+    x1 = 2.0 ** math.ceil(math.log2(max([8 * top / slow, room, *(i * 2 for i in intensities)])))
     theories = [roof.theory.value for roof in roofs.peaks if roof.theory]
     y1 = max([top, *theories]) * 2.0
     y0 = min([slow * x0, *(point.flop_per_s / 1.5 for point in points)])
@@ -195,35 +198,16 @@ def _flat(value: float, roofs: model.Roofs, space: Plane) -> tuple[labels.Vertex
 
 
 def _flat_label(flat: Flat, roofs: model.Roofs, space: Plane) -> labels.Label:
-    (left, y), (right, _) = _flat(flat.value, roofs, space)
-
-    def places(text: str) -> tuple[labels.Box, ...]:
-        half, above = text_width(text) / 2 + 4, axes.TEXT_HEIGHT / 2 + 2
-        shifts = range(0, max(1, int(right - left - 2 * half)), 12)
-        return tuple(axes.box(text, right - half - dx, y + dy) for dx in shifts for dy in (-above, above))
-
     # Under want of room first the instruction goes, then the value.
     texts = (flat.text, re.sub(r" \([^)]*\)", "", flat.text), re.sub(r" \([^)]*\)", "", flat.short))
-    return labels.Label(f"peak {flat.names[0]}", tuple((text, places(text)) for text in dict.fromkeys(texts)))
+    return roof_labels.flat(f"peak {flat.names[0]}", texts, _flat(flat.value, roofs, space))
 
 
 def _slanted_label(roof: model.Roof, roofs: model.Roofs, space: Plane) -> labels.Label:
-    (x0, y0), (x1, y1) = _slanted(roof.value, roofs, space)
-    length, angle = math.hypot(x1 - x0, y1 - y0), round(math.degrees(math.atan2(y1 - y0, x1 - x0)), 3)
-    across, down = (x1 - x0) / length, (y1 - y0) / length
-
-    def places(text: str) -> tuple[labels.Box, ...]:
-        half, off = text_width(text) / 2 + 8, axes.TEXT_HEIGHT / 2 + 2
-        boxes = []
-        for along in range(int(half), max(int(length - half), int(half) + 1), 12):
-            for side in (-off, off):
-                # Off the line at a right angle to it: (down, -across) points up and left of a rising line.
-                x, y = x0 + along * across - side * down, y0 + along * down + side * across
-                boxes.append(axes.box(text, x, y, angle))
-        return tuple(boxes)
-
+    lowest = min(one.value for one in roofs.bandwidths)
     texts = (f"{roof.name} {units.si(roof.value, 'B/s')}", roof.name)
-    return labels.Label(f"level {roof.name}", tuple((text, places(text)) for text in texts))
+    line, below = _slanted(roof.value, roofs, space), _slanted(lowest, roofs, space)
+    return roof_labels.slanted(f"level {roof.name}", texts, line, below)
 
 
 def _ridge_label(flat: Flat, memory: model.Roof, space: Plane) -> labels.Label:
@@ -232,7 +216,9 @@ def _ridge_label(flat: Flat, memory: model.Roof, space: Plane) -> labels.Label:
     text = f"{intensity:.3g}"
     half, down = text_width(text) / 2 + 2, axes.TEXT_HEIGHT / 2 + 5
     beside = (axes.box(text, x + half + 3, y + down), axes.box(text, x + half + 8, y - down))
-    return labels.Label(f"ridge {flat.names[0]}", ((text, (*beside, *axes.around(text, x, y, 6)[:8])),))
+    return labels.Label(
+        f"ridge {flat.names[0]}", ((text, (*beside, *axes.around(text, x, y, 6)[:8])),), needed=False
+    )
 
 
 def _lines(roofs: model.Roofs, drawn: Layout, colours: dict[str, str], theme: Theme) -> list[alt.Chart]:
