@@ -127,6 +127,18 @@ def finish(
     )
 
 
+def on(layer: Any, x: alt.X, y: alt.Y) -> Any:
+    """`layer` on those axes; one with a y of its own, such as a bar's end, keeps it and takes the axis."""
+    import altair as alt
+
+    own = getattr(layer.encoding, "y", alt.Undefined)
+    if own is alt.Undefined:
+        return layer.encode(x=x, y=y)
+    fields = y.to_dict()
+    moved = alt.Y(own.shorthand, **{name: fields[name] for name in ("title", "scale", "axis") if name in fields})
+    return layer.encode(x=x, y=moved)
+
+
 def wrap(text: str, width: float) -> list[str]:
     """`text` in lines of at most `width` pixels, broken at spaces."""
     lines = [""]
@@ -143,12 +155,18 @@ def roofline_axes(space: Plane, title: str, fraction: str, unit: str) -> tuple[a
     """The axes of a roofline: its intensity, called `title` and written by `fraction` below one, and `unit`."""
     import altair as alt
 
-    many = math.log2(space.x1 / space.x0) > 14
+    octaves = math.log2(space.x1 / space.x0)
+    # A tick every second doubling, or fourth, or further apart where their numbers need it.
+    needed = text_width(f"{space.x1:,.0f}", 11) + 10
+    every = next((n for n in (2, 4, 8) if space.width * n / octaves >= needed), 12)
+    # A narrow plane has room for the unit alone.
+    if text_width(title, 12) > space.width + 20 and "(" in title:
+        title = title.partition("(")[2].rstrip(")")
     x = alt.X(
         "x:Q",
         title=title,
         scale=alt.Scale(type="log", base=2, domain=[space.x0, space.x1], nice=False),
-        axis=alt.Axis(values=powers(space.x0, space.x1, 16.0 if many else 4.0), labelExpr=fraction),
+        axis=alt.Axis(values=powers(space.x0, space.x1, 2.0**every), labelExpr=fraction),
     )
     y = alt.Y(
         "y:Q",

@@ -176,6 +176,7 @@ def _spec(draw: Callable[..., Chart], result: Any, style: Style) -> dict[str, An
     """The chart of `result` in `style`: one that is printed is as wide as that style has pixels, type and all."""
     if style.inches is None:
         return draw(result, theme=style.theme).to_dict()
+    spec: dict[str, Any] = {}
     tall = "height" in inspect.signature(draw).parameters
     width = style.pixels - _AROUND
     for _ in range(3):  # labels of the axes change with the width: seldom more than one correction

@@ -44,7 +44,7 @@ DARK = Theme(
     memory="#eaa94a",
     point="#ff8a7a",
 )
-# In print: apart in lightness too (CIE L* 0 to 60 in steps of 12 and more), so that a copy in grey keeps them apart.
+# In print: dark, and apart in lightness too where shapes and names do not say enough, for copies in grey.
 PAPER = Theme(
     background="#ffffff",
     ink="#000000",
@@ -104,8 +104,8 @@ def config(theme: Theme) -> dict[str, object]:
     }
 
 
-# Advance widths in thousandths of an em: of each letter the larger of Helvetica's (Adobe's font metrics) and DejaVu
-# Sans's (its table hmtx), the widest font of `FONT`: a label fits its box in whichever of them it is written.
+# Advance widths in thousandths of an em: of each letter the larger of Helvetica's (Adobe's font metrics) and
+# DejaVu Sans's (its table hmtx), the widest of `FONT`: a label fits its box in whichever of them it is written.
 _WIDE = {
     **dict.fromkeys("'ijlI", 295),
     **dict.fromkeys(" ,.·", 318),

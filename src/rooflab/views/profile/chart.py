@@ -331,7 +331,8 @@ def _dots(marks: Sequence[Mark], colours: dict[str, str], theme: Theme, columns:
         }
         for mark in sorted(marks, key=lambda one: -one.share)
     ]
-    style: dict[str, Any] = {"filled": True, "stroke": theme.background, "strokeWidth": 1.0, "opacity": 0.85}
+    # Outlines thin, fills that let through what is under them: many marks on one place do not erase each other.
+    style: dict[str, Any] = {"filled": True, "stroke": theme.background, "strokeWidth": 0.6, "fillOpacity": 0.72}
     scale = alt.Scale(domain=list(colours), range=list(colours.values()))
     legend = alt.Legend(title=None, orient="top", labelLimit=420, columns=columns, symbolOpacity=1)
     return (

@@ -3,32 +3,49 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from rooflab.errors import RooflabError
 from rooflab.model.roofline.per_operation import ReportRoofs, report_roofs
 from rooflab.types.report import Report
 from rooflab.units import si
-from rooflab.views.common import axes, labels
+from rooflab.views.common import axes, labels, roof_labels
+from rooflab.views.common import marks as drawing
 from rooflab.views.common.axes import Plane
-from rooflab.views.common.theme import LIGHT, Theme, text_width
+from rooflab.views.common.marks import LARGEST, Dot
+from rooflab.views.common.theme import LIGHT, Theme, config, shorten
 from rooflab.views.report.tables import Line, bound, intensity, lines_of
 
 if TYPE_CHECKING:
     import altair as alt
 
-NAMED = 8  # the marks with the most FLOP that may have their name written
-SMALLEST, LARGEST = 5.0, 26.0  # diameters of the marks in pixels
+NAMED = 8  # the marks with the most time that may have their name written
+_STRIP_NAMED = 4
+STRIP = 64  # pixels of the axis of those without FLOP
 _FRACTION = "datum.value < 0.9 ? '1/' + format(1 / datum.value, ',.0f') : format(datum.value, ',.0f')"
 
 
 class Mark(NamedTuple):
-    """An operation on the plane: FLOP/byte, FLOP/s that the roofs allow, diameter in pixels."""
+    """An operation on the plane, or without FLOP on the strip.
+
+    Attributes:
+        x: FLOP/byte, on the strip bytes a second.
+        y: FLOP/s as predicted, or that the roofs allow.
+        share: of the time, without predictions of the FLOP.
+        low, high: of `y`, at the ends of the prediction's interval.
+    """
 
     line: Line
     x: float
     y: float
-    diameter: float
+    share: float
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def diameter(self) -> float:
+        """Pixels."""
+        return drawing.diameter(self.share)
 
     @property
     def name(self) -> str:
@@ -43,25 +60,37 @@ class Layout(NamedTuple):
     roofs: ReportRoofs
     marks: tuple[Mark, ...]
     placed: tuple[labels.Placed, ...]
+    strip: Plane | None
+    movers: tuple[Mark, ...]
+    strip_placed: tuple[labels.Placed, ...]
 
 
-def roofline(report: Report, *, theme: Theme = LIGHT, width: int = 720, height: int = 440) -> alt.LayerChart:
-    """The operations of `report` under its machine's roofs, each where the lower roof is at its intensity.
+def roofline(
+    report: Report, *, theme: Theme = LIGHT, width: int = 720, height: int = 440
+) -> alt.LayerChart | alt.VConcatChart:
+    """The operations of `report` under its machine's roofs, and under those what moves data without FLOP.
 
-    The area of a mark grows with FLOP; equal operations share one. Those without FLOP have no place here.
+    The area of a mark is its share of the time, without predictions of the FLOP; equal operations share one.
 
     Raises:
         RooflabError: a report without a machine, or one whose machine states no memory bandwidth or
             whose operations have no FLOP.
     """
+    import altair as alt
+
     drawn = layout(report, width, height)
-    space = drawn.plane
-    layers = [_lines(drawn, theme), _dots(drawn, theme)]
-    colours = {label.key: theme.ink for label in drawn.placed}
-    colours["memory"] = theme.memory
-    layers += axes.texts(drawn.placed, space, colours, theme)
-    x, y = axes.roofline_axes(space, "Arithmetic intensity (FLOP per byte of main memory)", _FRACTION, "FLOP/s")
-    return axes.finish(layers, x, y, report.name, subtitle(report, drawn), space, theme)
+    upper = _upper(drawn, theme)
+    title = alt.TitleParams(
+        text=shorten(report.name, width + 60, 17),
+        subtitle=axes.wrap(subtitle(report, drawn), width + 50),
+        fontSize=16,
+    )
+    if drawn.strip is None:
+        return cast("alt.LayerChart", upper.properties(title=title, config=config(theme)))
+    both: Any = alt.vconcat(upper, _lower(drawn, drawn.strip, theme), spacing=14).resolve_scale(
+        color="independent", shape="independent"
+    )
+    return both.properties(title=title, config=config(theme))
 
 
 def layout(report: Report, width: int = 720, height: int = 440) -> Layout:
@@ -73,31 +102,53 @@ def layout(report: Report, width: int = 720, height: int = 440) -> Layout:
     if report.machine is None:
         raise RooflabError(f"{report.name}: no machine, so no roofline; expected one, as by --machine h200-sxm")
     roofs = report_roofs(report, report.machine)
-    lines = [line for line in lines_of(report) if line.flop and line.row.intensity and line.row.ridge]
+    every = lines_of(report)
+    lines = [line for line in every if line.flop and line.row.intensity and line.row.ridge]
     if roofs is None or not lines:
         reason = "states no memory bandwidth" if roofs is None else "bounds no operation with FLOP"
         raise RooflabError(f"{report.name}: {report.machine.name} {reason}, so no roofline")
-    bandwidth = roofs.bandwidth.value
+    total = sum(line.time_s or 0.0 for line in every)
     most = max(line.flop or 0.0 for line in lines)
-    marks = []
-    for line in lines:
-        at, ridge = line.row.intensity or 0.0, line.row.ridge or 0.0
-        diameter = SMALLEST + (LARGEST - SMALLEST) * math.sqrt((line.flop or 0.0) / most)
-        limit = bandwidth * min(at, ridge)
-        marks.append(Mark(line, at, (line.flop or 0.0) / line.time_s if line.time_s else limit, diameter))
-    marks.sort(key=lambda mark: -mark.diameter)
+    marks = [_mark(line, roofs.bandwidth.value, total, most) for line in lines]
+    marks.sort(key=lambda mark: -mark.share)
+    movers = [
+        Mark(line, line.nbytes / line.time_s, 0.5, line.time_s / total)
+        for line in every
+        if not line.flop and line.nbytes and line.time_s
+    ]
+    movers.sort(key=lambda mark: -mark.share)
     space = _plane(roofs, marks, width, height)
-    return Layout(space, roofs, tuple(marks), _labels(roofs, marks, space))
+    strip = _strip(roofs, movers, width) if movers else None
+    written = () if strip is None else _strip_labels(roofs, movers, strip)
+    return Layout(space, roofs, tuple(marks), _labels(roofs, marks, space), strip, tuple(movers), written)
+
+
+def _mark(line: Line, bandwidth: float, total_s: float, most_flop: float) -> Mark:
+    flop, at, ridge = line.flop or 0.0, line.row.intensity or 0.0, line.row.ridge or 0.0
+    if not line.time_s:
+        share = 0.0 if total_s else flop / most_flop
+        return Mark(line, at, bandwidth * min(at, ridge), share)
+    speed, one = flop / line.time_s, line.row.prediction
+    low = high = None
+    if one is not None and one.time_s and one.low_s and one.high_s:
+        low, high = speed * one.time_s / one.high_s, speed * one.time_s / one.low_s
+    return Mark(line, at, speed, line.time_s / total_s, low, high)
 
 
 def subtitle(report: Report, drawn: Layout) -> str:
     """The convention of what is drawn, in one sentence."""
     machine = report.machine.name if report.machine else ""
-    without = sum(1 for row in report.rows if row.cost is not None and row.nbytes and not row.flop)
-    left = f"; {without:,} without FLOP not drawn" if without else ""
+    shown = {id(mark.line.row.cost) for mark in drawn.movers}
+    left = sum(1 for row in report.rows if row.cost and row.nbytes and not row.flop and id(row.cost) not in shown)
+    without = f"; {left:,} without FLOP not drawn" if left and not drawn.movers else ""
     basis = drawn.roofs.bandwidth.basis
-    what = "Predicted" if report.time_at_least_s is not None else "The most"
-    return f"{what} on {machine}, under {basis} rates; area: FLOP; bytes: compulsory{left}"
+    predicted = any(mark.line.time_s for mark in drawn.marks)
+    what = "Predicted" if predicted else "The most"
+    area = "share of the time" if predicted else "FLOP"
+    barred = any(mark.low != mark.high for mark in drawn.marks)
+    many = f" of the {drawing.BARS} longest" if len(drawn.marks) > drawing.BARS else ""
+    bars = f"; bars: interval of the prediction{many}" if barred else ""
+    return f"{what} on {machine}, under {basis} roofs; area: {area}{bars}; bytes: compulsory{without}"
 
 
 def _plane(roofs: ReportRoofs, marks: list[Mark], width: int, height: int) -> Plane:
@@ -105,9 +156,20 @@ def _plane(roofs: ReportRoofs, marks: list[Mark], width: int, height: int) -> Pl
     intensities = [mark.x for mark in marks]
     x0 = 2.0 ** math.floor(math.log2(min([*intensities, 1.0]) / 2))
     # Room for the name of the highest peak beside the marks on it.
-    x1 = 2.0 ** math.ceil(math.log2(max(4 * max(intensities), 16 * top / bandwidth)))
+    last = max([top / bandwidth, *intensities])
+    room = axes.room_right(x0, last, [_peak_text(name, rate) for name, rate in roofs.peaks], width)
+    x1 = 2.0 ** math.ceil(math.log2(max(2 * max(intensities), 8 * top / bandwidth, room)))
     y0 = min([bandwidth * x0 * 2, *(mark.y / 3 for mark in marks), roofs.peaks[0][1].value / 3])
     return Plane(x0, x1, y0, top * 2.5, width, height)
+
+
+def _strip(roofs: ReportRoofs, movers: list[Mark], width: int) -> Plane:
+    values = [*(mark.x for mark in movers), roofs.bandwidth.value]
+    return Plane(min(values) / 2.5, max(values) * 2.5, 0.0, 1.0, width, STRIP, log_y=False)
+
+
+def _peak_text(name: str, rate: Any) -> str:
+    return f"{name} {si(rate.value, 'FLOP/s' if rate.per_s == 'flop' else 'OP/s')}"
 
 
 def _slanted(drawn_roofs: ReportRoofs, space: Plane) -> tuple[labels.Vertex, labels.Vertex]:
@@ -121,38 +183,48 @@ def _flat(value: float, roofs: ReportRoofs, space: Plane) -> tuple[labels.Vertex
 
 
 def _labels(roofs: ReportRoofs, marks: list[Mark], space: Plane) -> tuple[labels.Placed, ...]:
-    above = axes.TEXT_HEIGHT / 2 + 2
-    wanted = []
-    for name, rate in roofs.peaks:
-        text = f"{name} {si(rate.value, 'FLOP/s' if rate.per_s == 'flop' else 'OP/s')}"
-        (left, y), (right, _) = _flat(rate.value, roofs, space)
-        half = text_width(text) / 2 + 4
-        shifts = range(0, max(1, int(right - left - 2 * half)), 12)
-        # On the line, else clear of the largest mark.
-        heights = (-above, above, -above - LARGEST / 2, above + LARGEST / 2)
-        places = tuple(axes.box(text, right - half - dx, y + dy) for dx in shifts for dy in heights)
-        wanted.append(labels.Label(f"peak {name}", ((text, places),)))
-    (x0, y0), (x1, y1) = _slanted(roofs, space)
-    length, angle = math.hypot(x1 - x0, y1 - y0), math.degrees(math.atan2(y1 - y0, x1 - x0))
-    across, down = (x1 - x0) / length, (y1 - y0) / length
+    # On the line, else clear of the largest mark.
+    wanted = [
+        roof_labels.flat(
+            f"peak {name}", (_peak_text(name, rate), name), _flat(rate.value, roofs, space), (LARGEST / 2, LARGEST)
+        )
+        for name, rate in roofs.peaks
+    ]
+    line = _slanted(roofs, space)
     text = f"{roofs.memory} {si(roofs.bandwidth.value, 'B/s')}"
-    half, off = text_width(text) / 2 + 8, above + 3
-    along = range(int(half), max(int(length - half), int(half) + 1), 12)
-    places = tuple(
-        axes.box(text, x0 + at * across - side * down, y0 + at * down + side * across, round(angle, 3))
-        for at in along
-        for side in (-off, off)
-    )
-    wanted.append(labels.Label("memory", ((text, places),)))
+    wanted.append(roof_labels.slanted("memory", (text, roofs.memory), line, line))
     for number, (mark, others) in enumerate(_together(marks, space)[:NAMED]):
         where, gap = space.pixel(mark.x, mark.y), mark.diameter / 2 + 3
         more = f" and {others} more" if others else ""
         names = dict.fromkeys((mark.name, mark.line.name))
-        choices = tuple((name + more, axes.around(name + more, *where, gap)) for name in names)
-        wanted.append(labels.Label(f"mark {number}", choices))
+        choices = tuple((name + more, axes.around(name + more, *where, gap)[:16]) for name in names)
+        wanted.append(labels.Label(f"mark {number}", choices, needed=False))
     taken = [labels.Box(*space.pixel(mark.x, mark.y), mark.diameter, mark.diameter) for mark in marks]
-    segments = [_slanted(roofs, space), *(_flat(rate.value, roofs, space) for _, rate in roofs.peaks)]
+    segments = [line, *(_flat(rate.value, roofs, space) for _, rate in roofs.peaks)]
+    for mark in marks[: drawing.BARS]:
+        if mark.low and mark.high:
+            segments.append((space.pixel(mark.x, mark.low), space.pixel(mark.x, mark.high)))
     return labels.place(wanted, taken, space.frame(), segments)
+
+
+def _strip_labels(roofs: ReportRoofs, movers: list[Mark], strip: Plane) -> tuple[labels.Placed, ...]:
+    x, _ = strip.pixel(roofs.bandwidth.value, 0.5)
+    text = f"{roofs.memory} {si(roofs.bandwidth.value, 'B/s')}"
+    spots = tuple(
+        box
+        for word in (text,)
+        for row in (9, STRIP - 9)
+        for side in (-1, 1)
+        for box in [axes.box(word, x + side * (axes.box(word, 0, 0).width / 2 + 4), row)]
+    )
+    wanted = [labels.Label("memory", ((text, spots),))]
+    most = {mark.line.name: mark for mark in reversed(movers)}  # of one name that with the most time
+    for number, mark in enumerate(sorted(most.values(), key=lambda one: -one.share)[:_STRIP_NAMED]):
+        where = strip.pixel(mark.x, 0.5)
+        around = axes.around(mark.line.name, *where, mark.diameter / 2 + 2)[:16]
+        wanted.append(labels.Label(f"mark {number}", ((mark.line.name, around),), needed=False))
+    taken = [labels.Box(*strip.pixel(mark.x, 0.5), mark.diameter, mark.diameter) for mark in movers]
+    return labels.place(wanted, taken, strip.frame(), [((x, 0.0), (x, float(STRIP)))])
 
 
 def _together(marks: list[Mark], space: Plane) -> list[tuple[Mark, int]]:
@@ -169,12 +241,51 @@ def _together(marks: list[Mark], space: Plane) -> list[tuple[Mark, int]]:
     return seen
 
 
+def _upper(drawn: Layout, theme: Theme) -> Any:
+    import altair as alt
+
+    space = drawn.plane
+    there = {_group(mark) for mark in (*drawn.marks, *drawn.movers)}
+    colours = {group: colour for group, colour in drawing.bound_colours(theme).items() if group in there}
+    layers = [_lines(drawn, theme), *drawing.dots(_dots(drawn.marks), colours, theme, space.width, legend=True)]
+    ink = {label.key: theme.ink for label in drawn.placed} | {"memory": theme.memory}
+    layers += roof_labels.leaders(drawn.placed, space, theme)
+    layers += axes.texts(drawn.placed, space, ink, theme)
+    x, y = axes.roofline_axes(space, "Arithmetic intensity (FLOP per byte of main memory)", _FRACTION, "FLOP/s")
+    drawn_over: Any = alt.layer(*(axes.on(layer, x, y) for layer in layers))
+    whole = drawn_over.resolve_scale(color="independent", shape="independent")
+    return whole.properties(width=space.width, height=space.height)
+
+
+def _lower(drawn: Layout, strip: Plane, theme: Theme) -> Any:
+    import altair as alt
+
+    x = alt.X(
+        "x:Q",
+        title="Without FLOP: bytes a second",
+        scale=alt.Scale(type="log", domain=[strip.x0, strip.x1], nice=False),
+        axis=alt.Axis(values=axes.decades(strip.x0, strip.x1), labelExpr=axes.si_label("B/s")),
+    )
+    y = alt.Y("y:Q", title=None, scale=alt.Scale(domain=[0, 1], nice=False), axis=None)
+    at = drawn.roofs.bandwidth.value
+    rule = [{"x": at, "y": 0.0, "end": 1.0, "roof": f"{drawn.roofs.memory} {si(at, 'B/s')}"}]
+    mark = alt.Chart(alt.Data(values=rule)).mark_rule(color=theme.memory, strokeWidth=2.2)
+    colours = drawing.bound_colours(theme)
+    dots = drawing.dots(_dots(drawn.movers), colours, theme, strip.width, legend=False)
+    ink = {label.key: theme.ink for label in drawn.strip_placed} | {"memory": theme.memory}
+    texts = axes.texts(drawn.strip_placed, strip, ink, theme)
+    layers = [mark.encode(y2="end:Q", tooltip=alt.Tooltip("roof:N")), *dots, *texts]
+    drawn_over: Any = alt.layer(*(axes.on(layer, x, y) for layer in layers))
+    whole = drawn_over.resolve_scale(color="independent", shape="independent")
+    return whole.properties(width=strip.width, height=strip.height)
+
+
 def _lines(drawn: Layout, theme: Theme) -> alt.Chart:
     import altair as alt
 
     space, roofs = drawn.plane, drawn.roofs
     ends = [(_slanted(roofs, space), theme.memory, f"{roofs.memory} {si(roofs.bandwidth.value, 'B/s')}")]
-    ends += [(_flat(rate.value, roofs, space), theme.ink, name) for name, rate in roofs.peaks]
+    ends += [(_flat(rate.value, roofs, space), theme.ink, _peak_text(name, rate)) for name, rate in roofs.peaks]
     rows = []
     for number, (line, colour, tip) in enumerate(ends):
         for end in line:
@@ -185,30 +296,23 @@ def _lines(drawn: Layout, theme: Theme) -> alt.Chart:
     return base.encode(detail="line:N", color=alt.Color("colour:N", scale=None), tooltip=tip)
 
 
-def _dots(drawn: Layout, theme: Theme) -> alt.Chart:
-    import altair as alt
+def _group(mark: Mark) -> str:
+    return mark.line.row.bound or "bound not known"
 
-    colours = {"memory-bound": theme.memory, "compute-bound": theme.caches[1], "balanced": theme.caches[2]}
-    colours["overhead-bound"] = theme.muted
-    rows = [
-        {
-            "x": mark.x,
-            "y": mark.y,
-            "area": mark.diameter**2,
-            "colour": colours.get(mark.line.row.bound or "", theme.muted),
-            "operation": f"{mark.name} × {mark.line.times:,}",
-            "asks": f"{si(mark.line.flop, 'FLOP')}, {si(mark.line.nbytes, 'B')}, {intensity(mark.x)} FLOP/byte",
-            "bound": bound(mark.line.row),
+
+def _dots(marks: tuple[Mark, ...]) -> list[Dot]:
+    found = []
+    for mark in marks:
+        line = mark.line
+        asks = [si(line.flop, "FLOP")] if line.flop else []
+        asks.append(si(line.nbytes or 0.0, "B"))
+        asks += [f"{intensity(mark.x)} FLOP/byte"] if line.flop else []
+        tips = {
+            "operation": f"{mark.name} × {line.times:,}",
+            "asks": ", ".join(asks),
+            "bound": bound(line.row),
         }
-        for mark in drawn.marks
-    ]
-    style: dict[str, Any] = {"filled": True, "stroke": theme.background, "strokeWidth": 1.0, "opacity": 0.85}
-    return (
-        alt.Chart(alt.Data(values=rows))
-        .mark_point(**style)
-        .encode(
-            size=alt.Size("area:Q", scale=None),
-            color=alt.Color("colour:N", scale=None),
-            tooltip=["operation:N", "asks:N", "bound:N"],
-        )
-    )
+        if line.time_s:
+            tips["time"] = f"{si(line.time_s, 's')}, {mark.share:.1%} of all"
+        found.append(Dot(mark.x, mark.y, mark.share, _group(mark), tips, mark.low, mark.high))
+    return found
