@@ -131,10 +131,10 @@ def on(layer: Any, x: alt.X, y: alt.Y) -> Any:
     """`layer` on those axes; one with a y of its own, such as a bar's end, keeps it and takes the axis."""
     import altair as alt
 
-    own = getattr(layer.encoding, "y", alt.Undefined)
+    own: Any = getattr(layer.encoding, "y", alt.Undefined)
     if own is alt.Undefined:
         return layer.encode(x=x, y=y)
-    fields = y.to_dict()
+    fields: Any = y.to_dict()
     moved = alt.Y(own.shorthand, **{name: fields[name] for name in ("title", "scale", "axis") if name in fields})
     return layer.encode(x=x, y=moved)
 
