@@ -15,6 +15,7 @@ if _typing.TYPE_CHECKING:
     from rooflab.story import (
         analyze,
         calibrate,
+        compare,
         load,
         loop,
         machine,
@@ -29,6 +30,7 @@ if _typing.TYPE_CHECKING:
         variants,
     )
     from rooflab.types.calibration import Calibration
+    from rooflab.types.comparison import Comparison
     from rooflab.types.core_simulation import CoreSimulation
     from rooflab.types.lab import Sweep
     from rooflab.types.loop import LoopReport, TileSweep
@@ -44,6 +46,7 @@ if _typing.TYPE_CHECKING:
 _HOMES = {
     "Cache": "rooflab.types.simulation",
     "Calibration": "rooflab.types.calibration",
+    "Comparison": "rooflab.types.comparison",
     "CoreSimulation": "rooflab.types.core_simulation",
     "Level": "rooflab.types.machine",
     "Link": "rooflab.types.machine",
@@ -62,6 +65,7 @@ _HOMES = {
     "Variants": "rooflab.types.variants",
     "analyze": "rooflab.story",
     "calibrate": "rooflab.story",
+    "compare": "rooflab.story",
     "formula": "rooflab.work.own_formulas",
     "load": "rooflab.story",
     "loop": "rooflab.story",
@@ -88,6 +92,7 @@ _MODULES = {
 __all__ = [
     "Cache",
     "Calibration",
+    "Comparison",
     "CoreSimulation",
     "Level",
     "Link",
@@ -106,6 +111,7 @@ __all__ = [
     "Variants",
     "analyze",
     "calibrate",
+    "compare",
     "formula",
     "load",
     "loop",

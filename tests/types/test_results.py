@@ -63,6 +63,7 @@ def makers(tmp_path_factory):
         "Calibration": lambda: rooflab.calibrate(times, "epyc-7763"),
         "Sweep": lambda: lab.sweep(kernel, system, "intensity", (0.5, 1.0, 2.0)),
         "Profile": lambda: rooflab.load(EXAMPLES / "gpt2-h200-trace.json.gz"),
+        "Comparison": lambda: rooflab.compare(report(), rooflab.op("relu", 8192, machine="h200")),
         "Profiles": lambda: rooflab.load(EXAMPLES / "gpt2-h200-trace.json.gz", EXAMPLES / "zen4-guest.toml"),
     }
 

@@ -10,7 +10,7 @@ from typing import NoReturn
 import click
 
 from rooflab import __version__
-from rooflab.cli import calibrate, lab, load, loop, machine, measure, programs, simulate, transfer
+from rooflab.cli import calibrate, compare, lab, load, loop, machine, measure, programs, simulate, transfer
 from rooflab.cli.measure import INTERRUPTED
 from rooflab.cli.options import examples
 from rooflab.errors import RooflabError
@@ -23,7 +23,7 @@ _HELP: tuple[type[click.UsageError], ...] = tuple(
 
 
 def main() -> NoReturn:
-    """Run the command that `sys.argv` holds, and exit: 0, 2 for bad input, 130 for Ctrl-C."""
+    """Run the command that `sys.argv` holds, and exit: 0, 1 for a failed gate, 2 for bad input, 130 for Ctrl-C."""
     try:
         code = cli.main(prog_name="rooflab", standalone_mode=False)
         sys.stdout.flush()
@@ -121,5 +121,6 @@ for _command in (
     calibrate.calibrate,
     lab.lab,
     load.load,
+    compare.compare,
 ):
     cli.add_command(_command)

@@ -28,6 +28,7 @@ SUFFIXES = {
     "Sweep": ".json, .csv, .html, .svg, .png or .pdf",
     "Profile": ".json, .csv, .html, .svg, .png or .pdf",
     "Profiles": ".json, .csv, .html, .svg, .png or .pdf",
+    "Comparison": ".json, .csv, .html, .md, .svg, .png or .pdf",
 }
 MODES, CACHE_STATES, POWERS = ("eager", "graph", "compiled"), ("warm", "cold"), ("burst", "sustained")
 # A blank line before, and this mark above, an example keeps click from refilling it.

@@ -1,5 +1,6 @@
 """The public functions, each short enough to read aloud. Heavy imports happen inside them."""
 
+from rooflab.story.comparing import compare
 from rooflab.story.files import load
 from rooflab.story.loops import loop, miss_curve, simulate, simulate_cores, sweep_tiles
 from rooflab.story.machines import machine, measure
@@ -8,6 +9,7 @@ from rooflab.story.programs import analyze, calibrate, op, predict, transfer, va
 __all__ = [
     "analyze",
     "calibrate",
+    "compare",
     "load",
     "loop",
     "machine",

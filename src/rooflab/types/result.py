@@ -25,6 +25,7 @@ RESULTS = {
     "Sweep": "rooflab.types.lab",
     "Profile": "rooflab.types.profile",
     "Profiles": "rooflab.types.profiles",
+    "Comparison": "rooflab.types.comparison",
 }
 
 

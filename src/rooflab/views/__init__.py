@@ -28,6 +28,7 @@ ROOMS = {
     "Sweep": "lab",
     "Profile": "profile",
     "Profiles": "profiles",
+    "Comparison": "comparison",
 }
 
 

@@ -1,0 +1,25 @@
+"""A comparison as people see it: what changed and why, operations ranked, arrows on the roofline."""
+
+from __future__ import annotations
+
+from typing import TextIO
+
+from rooflab.types.comparison import Comparison
+from rooflab.views.common import sheet as sheets
+from rooflab.views.common.console import console
+from rooflab.views.comparison.chart import arrows
+from rooflab.views.comparison.markdown import markdown
+from rooflab.views.comparison.sheet import csv_text, sheet_of
+
+_, html, _known = sheets.room(sheet_of, csv_text, arrows)
+# Markdown is what a pull request is told in.
+WRITERS = {**_known, ".md": lambda comparison: markdown(comparison).encode()}
+_ROOMY = 130  # columns where names need not be cut
+_NUMBERS = 48  # columns of the numbers of an operation
+
+
+def show(comparison: Comparison, file: TextIO | None = None) -> None:
+    """Print `comparison`, names cut where the terminal is narrow."""
+    width = console(file).width
+    cut = None if width >= _ROOMY else max((width - _NUMBERS) // 2, 12)
+    sheets.show(sheet_of(comparison, cut), file)

@@ -1,0 +1,267 @@
+"""What is shown of a comparison: the verdict, conditions, totals, causes, operations; one definition for all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rooflab import units
+from rooflab.types.comparison import Amount, Change, Comparison, Difference, Measure, Side, Value
+from rooflab.views.common import files
+from rooflab.views.common.sheet import Sheet
+from rooflab.views.common.table import UNKNOWN, Table
+
+TOP = 20  # lines of operations; CSV and JSON have all
+_VERDICTS = {
+    "less": "less",
+    "more": "more",
+    "same": "no change",
+    "unsure": "spread not known",
+    "unknown": "not compared",
+}
+
+
+def sheet_of(comparison: Comparison, cut: int | None = None) -> Sheet:
+    """What is shown of `comparison`; `cut` as `operations` takes it."""
+    failed = tuple(f"{gate.condition}: {gate.outcome}" for gate in comparison.gates if gate.outcome not in _PASSED)
+    notes: list[str] = []
+    tables = [gates(comparison)]
+    for one in comparison.differences:
+        of = comparison.sides[one.other].name if len(comparison.differences) > 1 else ""
+        tables += [totals(comparison, one, of), causes(one, of), operations(one, of, cut)]
+        notes += one.notes
+    warnings = (f"Failed: {'; '.join(failed)}",) if failed else ()
+    return Sheet(
+        comparison.name,
+        "what differs",
+        sentences=sentences(comparison),
+        tables=tuple(table for table in tables if table.rows),
+        warnings=warnings,
+        notes=tuple(dict.fromkeys(notes)),
+    )
+
+
+_WORDS = {"share": "floor, of time", "flop": "FLOP", "memory": "peak memory"}
+_PASSED = ("passed", "within error")
+
+
+def sentences(comparison: Comparison) -> tuple[str, ...]:
+    """The answer for each other side: how much more or less time it takes, and the largest cause."""
+    base, said = comparison.sides[0], []
+    for one in comparison.differences:
+        said.append(sentence(base, comparison.sides[one.other], one))
+    return tuple(said)
+
+
+def sentence(base: Side, other: Side, one: Difference) -> str:
+    """How much more or less time `other` takes than `base`, and what most of that comes from."""
+    time = one.amount("time")
+    if time is None:
+        moved = [each for each in one.amounts if each.verdict in ("less", "more")]
+        return f"{other.name}: {len(moved)} of {len(one.amounts)} numbers differ from {base.name}."
+    if time.change is None or time.base is None or time.other is None:
+        why = time.why or "not known"
+        return f"{other.name}: its time is not compared with that of {base.name} ({why})."
+    per = f" a {one.divided}" if one.divided else ""
+    taken = f"{units.duration(time.base.value)} → {units.duration(time.other.value)}{per}"
+    if time.verdict == "same" and not time.change:
+        return f"{other.name} takes as long as {base.name}: {taken}."
+    if time.verdict == "same":
+        return f"{other.name} against {base.name}: {taken}, no change beyond the error bars."
+    word = "less" if time.change < 0 else "more"
+    share = "" if time.relative is None else f", {_percent(time.relative)[1:]} {word} time"
+    bar = _bar(time)
+    unsure = " (how much it varies from run to run is not known)" if time.verdict == "unsure" else ""
+    cause = f"; most of it: {_cause(one)}" if one.terms else ""
+    return f"{other.name} against {base.name}: {taken}{share}{bar}{unsure}{cause}."
+
+
+def _bar(amount: Amount) -> str:
+    if amount.low is None or amount.high is None or amount.low == amount.high:
+        return ""
+    return f" (a difference of {_signed(amount.low)} to {_signed(amount.high)})"
+
+
+def _cause(one: Difference) -> str:
+    sign = 1 if sum(term.seconds for term in one.terms) >= 0 else -1
+    # The largest that goes the way of the whole: others take off from it.
+    term = max(one.terms, key=lambda term: sign * term.seconds)
+    return f"{term.cause}, {_signed(term.seconds)}"
+
+
+def _signed(seconds: float) -> str:
+    return f"{'+' if seconds >= 0 else '−'}{units.duration(abs(seconds))}"
+
+
+def gates(comparison: Comparison) -> Table:
+    """A line for each condition against each other side."""
+    several = len(comparison.differences) > 1
+    rows = tuple(
+        (gate.condition, *((gate.against,) if several else ()), gate.outcome, gate.says)
+        for gate in comparison.gates
+    )
+    columns = ("fail if", *(("against",) if several else ()), "outcome", "numbers")
+    return Table("Conditions", columns, rows, words=len(columns))
+
+
+def totals(comparison: Comparison, one: Difference, of: str = "") -> Table:
+    """A line for each number of the whole."""
+    rows = []
+    for each in one.amounts:
+        change = UNKNOWN if each.change is None else _change(each)
+        relative = UNKNOWN if each.relative is None or each.unit == "share" else _percent(each.relative)
+        said = _VERDICTS[each.verdict]
+        rows.append(
+            (_metric(each), _value(each.base, each.unit), _value(each.other, each.unit), change, relative, said)
+        )
+    columns = ("", comparison.sides[0].name, comparison.sides[one.other].name, "difference", "relative", "verdict")
+    reasons = dict.fromkeys(f"{each.metric}: {each.why}" for each in one.amounts if each.verdict == "unknown")
+    note = f"Not compared: {'; '.join(reasons)}." if reasons else ""
+    return Table(f"Totals{_of(of)}", columns, tuple(rows), note=note)
+
+
+def _metric(amount: Amount) -> str:
+    per = " a sample" if amount.per_sample else ""
+    bound = ", at most" if amount.metric == "energy" else ""
+    return f"{_WORDS.get(amount.metric, amount.metric)}{per}{bound}"
+
+
+def causes(one: Difference, of: str = "") -> Table:
+    """What the difference in time comes from; the lines add up to the last."""
+    whole = sum(term.seconds for term in one.terms)
+    rows = [
+        (term.cause, _signed(term.seconds), _percent(term.seconds / whole) if whole else UNKNOWN)
+        for term in one.terms
+    ]
+    if len(rows) > 1:
+        rows.append(("together", _signed(whole), "100 %" if whole else UNKNOWN))
+    note = "Each cause's part is what exchanging it alone does, averaged over all orders; the parts add up."
+    return Table(f"Where the time went{_of(of)}", ("cause", "time", "of the whole"), tuple(rows), note=note)
+
+
+def operations(one: Difference, of: str = "", cut: int | None = None) -> Table:
+    """The operations that differ, most time first; equal ones in alike places as one line.
+
+    Args:
+        one: what differs.
+        of: the other side's name, where there are several.
+        cut: letters of names and of what changed, on a narrow terminal, which then does without the cause.
+    """
+    lines = merged([row for row in one.rows if row.status != "matched" or row.change_s != 0])
+    rows = []
+    for row, times in lines[:TOP]:
+        base, other = (_time(each, times) for each in (row.base, row.other))
+        name, what = f"{row.name}{f' × {times}' if times > 1 else ''}", _what(row)
+        cause = row.terms[0].cause.partition(":")[0] if row.terms else UNKNOWN
+        words = (name, what, cause) if cut is None else (_shortened(name, cut), _shortened(what, cut))
+        change = UNKNOWN if row.change_s is None else _signed(row.change_s * times)
+        rows.append((*words, base, other, change, _VERDICTS[row.verdict]))
+    counts = [f"{one.count(status):,} {status}" for status in ("matched", "changed", "fused", "added", "removed")]
+    same = len(one.rows) - sum(times for _, times in lines)
+    note = f"Operations: {', '.join(counts)}; {same:,} the same in every number."
+    note += f" {len(lines) - TOP:,} lines more in CSV and JSON." if len(lines) > TOP else ""
+    words = ("operation", "shapes, what it became", "most of it")[: 3 if cut is None else 2]
+    columns = (*words, "base", "other", "difference", "verdict")
+    return Table(f"Operations{_of(of)}", columns, tuple(rows), words=len(words), note=note)
+
+
+def _shortened(text: str, most: int) -> str:
+    """`text` cut in its middle: both ends of a name tell."""
+    half = (most - 1) // 2
+    return text if len(text) <= most else f"{text[: most - 1 - half]}…{text[len(text) - half :]}"
+
+
+def merged(rows: Sequence[Change]) -> list[tuple[Change, int]]:
+    """Rows that say the same of operations in alike places once, each with how often; most difference first."""
+    alike: dict[object, list[Change]] = {}
+    for row in rows:
+        change = None if row.change_s is None else f"{row.change_s:.6g}"
+        alike.setdefault((row.status, row.name, row.shapes, row.other_name, row.other_shapes, change), []).append(
+            row
+        )
+    found = [(those[0], len(those)) for those in alike.values()]
+    return sorted(found, key=lambda item: -abs((item[0].change_s or 0.0) * item[1]))
+
+
+def _what(row: Change) -> str:
+    if row.status in ("added", "removed"):
+        return f"{row.status}: {row.shapes}".removesuffix(": ")
+    if row.status == "fused":
+        return f"became {row.other_name or row.name}"
+    parts = [f"became {row.other_name}"] if row.other_name else []
+    parts += [f"{row.shapes} → {row.other_shapes}"] if row.other_shapes else []
+    return "; ".join(parts) or row.shapes
+
+
+def _time(side: Measure | None, times: int) -> str:
+    if side is None:
+        return ""
+    return UNKNOWN if side.time_s is None else units.duration(side.time_s * times)
+
+
+def _percent(share: float) -> str:
+    """A change, with its sign; nothing is no change."""
+    size = f"{abs(share) * 100:.3g}" if abs(share) < 10 else f"{abs(share) * 100:,.0f}"
+    return "0 %" if not share else f"{'+' if share > 0 else '−'}{size} %"
+
+
+def _of(name: str) -> str:
+    return f": {name}" if name else ""
+
+
+def _value(value: Value | None, unit: str) -> str:
+    return UNKNOWN if value is None else f"{'> ' if value.least else ''}{text(value.value, unit)}"
+
+
+def _change(amount: Amount) -> str:
+    change = amount.change or 0.0
+    if not change:
+        return "0"
+    sign = "+" if change >= 0 else "−"
+    if amount.unit == "share":
+        return f"{sign}{abs(change) * 100:.1f} points"
+    return f"{sign}{text(abs(change), amount.unit)}"
+
+
+def text(value: float, unit: str) -> str:
+    """`value` with its unit."""
+    if unit == "share":
+        return f"{value:.1%}"
+    if unit == "s":
+        return units.duration(value)
+    if unit == "":
+        return f"{value:,.4g}" if value % 1 else f"{value:,.0f}"
+    return units.si(value, unit)
+
+
+def csv_text(comparison: Comparison) -> str:
+    """A line for each number of the whole and each operation, in base units; unknown is empty."""
+    columns = (
+        "against",
+        "what",
+        "name",
+        "module",
+        "shapes",
+        "other_name",
+        "other_shapes",
+        "unit",
+        "base",
+        "other",
+    )
+    columns += ("change", "low", "high", "verdict", "cause")
+    rows: list[tuple[object, ...]] = []
+    for one in comparison.differences:
+        against = comparison.sides[one.other].name
+        for each in one.amounts:
+            known = [None if value is None else value.value for value in (each.base, each.other)]
+            ends = (each.change, each.low, each.high, each.verdict, each.why)
+            rows.append((against, "total", each.metric, "", "", "", "", each.unit, *known, *ends))
+        rows += [
+            (against, "cause", term.cause, *[""] * 4, "s", None, None, term.seconds, None, None, "", "")
+            for term in one.terms
+        ]
+        for row in one.rows:
+            base, other = (None if side is None else side.time_s for side in (row.base, row.other))
+            named = (row.status, row.name, row.module, row.shapes, row.other_name, row.other_shapes, "s")
+            cause = row.terms[0].cause if row.terms else ""
+            rows.append((against, *named, base, other, row.change_s, row.low_s, row.high_s, row.verdict, cause))
+    return files.csv_text(columns, rows)
