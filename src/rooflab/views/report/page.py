@@ -1,40 +1,112 @@
-"""One HTML page that shows a report: coverage, totals, the roofline with its operations, tables."""
+"""One HTML page that shows a report: what limits it, what would help, the roofline, its operations, its totals."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from rooflab.errors import RooflabError
 from rooflab.types.report import Report
 from rooflab.views.common import page
 from rooflab.views.common.table import Table
-from rooflab.views.report import tables
-from rooflab.views.report.roofline import roofline
+from rooflab.views.report import tables, verdict
+from rooflab.views.report.cards import cards
+from rooflab.views.report.embed import embedded, warnings_of
 
-LINES = 200  # operations on the page; the CSV and JSON files have all
-_DRAWINGS = (page.Drawing("Roofline", roofline, (460, 330)),)
+# What a page also shows of a program: today's usual machines of a kind. A prediction of as many rows takes 0.1 s.
+ELSEWHERE = {
+    "gpu": ("a100-sxm-80gb", "h100-sxm", "h200-sxm", "b200"),
+    "cpu": ("epyc-9654", "xeon-8480plus"),
+}
+MOST_ROWS_ELSEWHERE = 500
+
+# Each may use what those before it define.
+_SCRIPTS = ("format", "state", "explore", "place", "roofline", "shares", "table")
+
+# Columns of the table of operations: key, name, style, what a reader may ask. Those of style col-b are left out on
+# a phone and those of col-c on a tablet: what decides stays in sight.
+_COLUMNS = (
+    ("operation", "operation", "", ""),
+    ("time", "time", "number", "predicted, all its runs"),
+    ("share", "of time", "number share", "share of the sum of all operations"),
+    ("bound", "bound", "bound", "what binds it"),
+    ("floor", "× floor", "number col-b", "time over what no run can beat"),
+    ("flop", "FLOP", "number col-b", "a multiply-add is two"),
+    ("bytes", "bytes", "number col-b", "compulsory, both ways"),
+    ("intensity", "FLOP/byte", "number col-b", "FLOP per compulsory byte"),
+    ("ridge", "ridge", "number col-c", "FLOP/byte at which arithmetic takes as long as moving the bytes"),
+    ("times", "times", "number col-c", "how often it runs"),
+)
+_WITH_MACHINE = ("time", "share", "bound", "floor", "ridge")
 
 
 def html(report: Report) -> str:
-    """The page of `report`: coverage first, totals, the roofline with its operations, tables, conventions.
+    """The page of `report`: the verdict, totals, advice, the roofline with its operations, tables, conventions."""
+    name = report.name if report.machine is None else report.machine.name
+    return pages([(name, report), *elsewhere(report)])
 
-    Without a machine, or without FLOP, there is no roofline.
-    """
+
+def elsewhere(report: Report) -> list[tuple[str, Report]]:
+    """The report on a few other machines of the same kind, for comparison; none where that would take long."""
+    machine = report.machine
+    if machine is None or report.prediction is None or len(report.rows) > MOST_ROWS_ELSEWHERE:
+        return []
+    found = []
+    for name in ELSEWHERE.get(machine.kind, ()):
+        try:
+            other = report.on(name)
+        except RooflabError:
+            # It lacks a number that this program needs: the page is of the machine that was asked for.
+            continue
+        if other.machine is not None and other.machine.name != machine.name and other.prediction is not None:
+            found.append((other.machine.name, other))
+    return found
+
+
+def pages(named: Sequence[tuple[str, Report]], first_tables: Sequence[Table] = (), name: str = "") -> str:
+    """The page of the first of `named` where each of the others can be looked at; `first_tables` come first."""
+    first = named[0][1]
+    timed = first.time_at_least_s is not None
+    columns = [
+        {"key": key, "name": column, "style": style, "title": title}
+        for key, column, style, title in _COLUMNS
+        if first.machine is not None or key not in _WITH_MACHINE
+    ]
     return page.render(
-        report.name,
+        name or first.name,
         "operations",
-        facts=(*tables.coverage(report), *report.warnings),
-        charts=page.charts(report, _DRAWINGS),
-        tables=every(report),
-        environment=Table("Environment", ("what", "value"), tuple(report.environment.items())),
-        sources=() if report.machine is None else report.machine.sources,
+        template="report/page.html.j2",
+        tables=every(first),
+        first_tables=[table for table in first_tables if table.rows],
+        environment=Table("Environment", ("what", "value"), tuple(first.environment.items())),
+        sources=() if first.machine is None else first.machine.sources,
+        headline=verdict.headline(first),
+        distance=verdict.unbroken(verdict.distance(first)),
+        warnings=warnings_of(first),
+        facts=tables.coverage(first) if first.coverage.complete else (),
+        advice=cards(first),
+        labels=[label for label, _ in named],
+        drawn=timed,
+        timed=timed,
+        knobs=(),
+        columns=columns,
+        ridge_note="" if first.machine is None else tables.ridge_note(first),
+        data=_json(embedded(named)),
+        scripts=[f"report/{name}.js" for name in _SCRIPTS],
     )
 
 
+def _json(value: Any) -> str:
+    """`value` as it may stand inside a script element, whatever names it holds."""
+    return msgspec.json.encode(value).decode().replace("<", "\\u003c")
+
+
 def every(report: Report) -> tuple[Table, ...]:
-    """All tables of `report` in reading order."""
-    totals = [(name, value) for name, value in tables.facts(report)]
-    shown = [Table("Totals", ("", ""), tuple(totals), words=2)]
-    if len(report.rows) > 1:
-        shown += [tables.groups(report, "module"), tables.groups(report, "kind")]
-    shown.append(tables.operations(report, "bytes" if report.time_at_least_s is None else "time", LINES))
+    """The tables of `report` below its operations, in reading order."""
+    where = "" if report.machine is None else f" on {report.machine.name}"
+    shown = [Table(f"Totals{where}", ("", ""), tuple(tables.facts(report)), words=2)]
     reasons = tuple((reason,) for reason in tables.reasons(report))
     shown.append(Table("No bound", ("",), reasons, words=1))
     shown.append(Table("Conventions", ("",), tuple((each,) for each in report.conventions)))

@@ -24,6 +24,7 @@ class Line(NamedTuple):
     Attributes:
         times: how often they run, all together.
         row: the first of them.
+        rows: their numbers among the report's rows.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Line(NamedTuple):
     nbytes: float | None
     time_s: float | None
     row: Row
+    rows: tuple[int, ...] = ()
 
 
 def coverage(report: Report) -> tuple[str, ...]:
@@ -168,11 +170,16 @@ def operations(report: Report, sort: str = "bytes", top: int | None = TOP) -> Ta
     kept = [0, *([1] if inside else []), 2, 3, 4, 5, *(with_machine if report.machine is not None else [])]
     note = _left_out(len(lines), top)
     if report.machine is not None:
-        rates = ", at the rates predicted" if report.time_at_least_s is not None else ""
-        where = f"{report.machine.name} computes as long as it moves bytes{rates}"
-        note = f"Ridge: the FLOP/byte at which {where}. {note}"
+        note = f"{ridge_note(report)} {note}"
     cells = tuple(tuple(row[i] for i in kept) for row in rows)
     return Table(_BY_SORT[sort], tuple(columns[i] for i in kept), cells, 2 if inside else 1, note.strip())
+
+
+def ridge_note(report: Report) -> str:
+    """What the column called ridge says of a report with a machine."""
+    rates = ", at the rates predicted" if report.time_at_least_s is not None else ""
+    name = "the machine" if report.machine is None else report.machine.name
+    return f"Ridge: the FLOP/byte at which {name} computes as long as it moves bytes{rates}."
 
 
 def reasons(report: Report) -> tuple[str, ...]:
@@ -197,19 +204,20 @@ def words(bound: str, binds: str | None) -> str:
 
 def lines_of(report: Report) -> tuple[Line, ...]:
     """Equal operations in alike modules as one line each, in the order of the first; views are left out."""
-    alike: dict[object, list[Row]] = {}
-    for row in merge_alike(report.rows):
+    alike: dict[object, list[tuple[int, Row]]] = {}
+    for number, row in enumerate(merge_alike(report.rows)):
         if row.op.kind != "view":
             key = (row.op.name, row.op.module, row.op.phase, id(row.cost), row.op.count)
-            alike.setdefault(key, []).append(row)
+            alike.setdefault(key, []).append((number, row))
     lines = []
-    for rows in alike.values():
+    for members in alike.values():
+        numbers, rows = zip(*members, strict=True)
         first, times = rows[0], len(rows) * rows[0].op.count
         flop = None if first.flop is None else first.flop * len(rows)
         nbytes = None if first.nbytes is None else first.nbytes * len(rows)
         predicted = [row.prediction.time_s for row in rows if row.prediction is not None]
         time_s = sum(predicted) if len(predicted) == len(rows) else None
-        lines.append(Line(first.op.name, first.op.module, times, flop, nbytes, time_s, first))
+        lines.append(Line(first.op.name, first.op.module, times, flop, nbytes, time_s, first, numbers))
     return tuple(lines)
 
 

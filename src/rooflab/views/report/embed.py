@@ -1,0 +1,180 @@
+"""The numbers behind a report's page, as its scripts read them: lines of operations, predictions, roofs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from rooflab.model.roofline.per_operation import peak_of, report_roofs
+from rooflab.types.machine import Machine, is_main_memory, is_storage
+from rooflab.types.prediction import Prediction
+from rooflab.types.report import Report
+from rooflab.views.report.tables import Line, coverage, lines_of
+
+_SUMS = ("time_s", "low_s", "high_s", "floor_s", "compute_s", "overhead_s", "host_s", "kernels")
+
+
+def embedded(named: Sequence[tuple[str, Report]]) -> dict[str, Any]:
+    """What the scripts of a page need of its reports, each with its name; equal lists of operations once."""
+    programs: list[dict[str, Any]] = []
+    predictions = []
+    for label, report in named:
+        lines = lines_of(report)
+        program = _program(report, lines)
+        if program not in programs:
+            programs.append(program)
+        predictions.append(
+            {"label": label, "program": programs.index(program), **_prediction(report, lines), **_roofs(report)}
+        )
+    return {"programs": programs, "predictions": predictions}
+
+
+def warnings_of(report: Report) -> tuple[str, ...]:
+    """What a reader must know first: what is missing from the totals, then the report's own warnings."""
+    return report.warnings if report.coverage.complete else (*coverage(report), *report.warnings)
+
+
+def _program(report: Report, lines: Sequence[Line]) -> dict[str, Any]:
+    """Columns of what each line of operations asks for; unknown is null."""
+
+    def accessed(line: Line) -> float | None:
+        one = line.row.accessed_bytes
+        return None if one is None else one * len(line.rows)
+
+    counted = bool(report.coverage.counted or not report.rows)
+    return {
+        "whole": report.coverage.complete,
+        "flop": report.flop if counted else None,
+        "bytes": report.nbytes if counted else None,
+        "lines": {
+            "name": [line.name for line in lines],
+            "module": [line.module for line in lines],
+            "kind": [line.row.op.kind or f"unknown: {line.name}" for line in lines],
+            "phase": [line.row.op.phase for line in lines],
+            "where": [line.row.op.where or "" for line in lines],
+            "times": [line.times for line in lines],
+            "flop": [_short(line.flop) for line in lines],
+            "bytes": [_short(line.nbytes) for line in lines],
+            "accessed": [_short(accessed(line)) for line in lines],
+            "engine": [_engine(line) for line in lines],
+            "takesTime": [line.row.takes_time for line in lines],
+            "rows": [list(line.rows) for line in lines],
+        },
+    }
+
+
+def _engine(line: Line) -> str:
+    """The engine and number format with the most FLOP of a line; empty without any."""
+    flop = () if line.row.cost is None else line.row.cost.flop
+    most = max(flop, key=lambda one: one.count, default=None)
+    return f"{most.dtype} {most.engine}" if most is not None and most.count else ""
+
+
+def _prediction(report: Report, lines: Sequence[Line]) -> dict[str, Any]:
+    """The whole program's prediction, and columns of each line's; unknown is null."""
+    known = report.prediction or report.predicted_part
+    setting = report.setting
+    changed = {} if setting is None else setting.what_if
+    how = "" if setting is None else f"{setting.mode} mode, {setting.cache} caches, {setting.power} clocks"
+    members = [[report.rows[number] for number in line.rows] for line in lines]
+    levels = list(dict.fromkeys(name for row in report.rows if row.prediction for name in row.prediction.memory_s))
+    columns: dict[str, Any] = {name: [] for name in _SUMS}
+    memory: dict[str, list[float | None]] = {name: [] for name in levels}
+    for rows in members:
+        each = [row.prediction for row in rows if row.prediction is not None]
+        whole = len(each) == len(rows)
+        for name in _SUMS:
+            columns[name].append(_short(sum(getattr(one, name) for one in each)) if whole else None)
+        for name in levels:
+            memory[name].append(_short(sum(one.memory_s.get(name, 0.0) for one in each)) if whole else None)
+    return {
+        "machine": None if report.machine is None else report.machine.name,
+        "warnings": warnings_of(report),
+        "how": how + "".join(f", {name} × {factor:.4g}" for name, factor in changed.items()),
+        "total": None if known is None else _whole(known),
+        "unpredicted": 0 if known is None else len(report.unpredicted),
+        "held": report.peak_memory_bytes,
+        "columns": {
+            **columns,
+            "memory_s": memory,
+            "bound": [line.row.bound for line in lines],
+            "binds": [line.row.binds for line in lines],
+            "ridge": [_short(line.row.ridge) for line in lines],
+            "unbound": [line.row.unbound for line in lines],
+        },
+    }
+
+
+def _whole(one: Prediction) -> dict[str, Any]:
+    return {
+        **{name: getattr(one, name) for name in _SUMS},
+        "memory_s": one.memory_s,
+        "bound": one.bound,
+        "binds": one.binds,
+    }
+
+
+def _roofs(report: Report) -> dict[str, Any]:
+    """Bandwidths near to far and peaks slow to fast, those that the program meets marked."""
+    machine = report.machine
+    if machine is None:
+        return {"levels": [], "peaks": []}
+    roofs = report_roofs(report, machine)
+    used = {} if roofs is None else dict(roofs.peaks)
+    peaks = dict(_peaks(machine)) | used
+    factor = _factors(report)
+    return {
+        "levels": list(_levels(machine, factor)),
+        "peaks": [
+            {
+                "name": name,
+                "value": rate.value * factor("compute", "clock", "units"),
+                "unit": "FLOP/s" if rate.per_s == "flop" else "OP/s",
+                "basis": rate.basis,
+                "used": name in used,
+            }
+            for name, rate in sorted(peaks.items(), key=lambda item: item[1].value)
+        ],
+    }
+
+
+def _factors(report: Report) -> Callable[..., float]:
+    """The product of the what-ifs of those names that the report was predicted under."""
+    changed = {} if report.setting is None else report.setting.what_if
+    return lambda *names: math.prod(changed.get(name, 1.0) for name in names)
+
+
+def _levels(machine: Machine, factor: Callable[..., float]) -> Iterable[dict[str, Any]]:
+    near = True
+    for level in machine.levels:
+        if level.name == "registers" or is_storage(level):
+            continue
+        # As `Device` has them: caches follow the clock, those of the units also the number of units.
+        names = ("cache_bandwidth", "clock", "units") if near else ("cache_bandwidth", "clock")
+        faster = factor("bandwidth") if is_main_memory(level) else factor(*names)
+        near = False
+        rate = level.rate(basis="theoretical") or level.rate()
+        if rate is None or rate.per_s != "byte":
+            continue
+        attained = level.rate(basis="attained")
+        yield {
+            "name": level.name,
+            "value": rate.value * faster,
+            "basis": rate.basis,
+            "attained": None if attained is None or attained is rate else attained.value * faster,
+            "main": is_main_memory(level),
+        }
+
+
+def _peaks(machine: Machine) -> Iterable[tuple[str, Any]]:
+    for peak in machine.peaks:
+        if peak.scope == "all" and peak.dtype and peak.engine in ("vector", "matrix") and peak.per_s == "flop":
+            rate, name = peak_of(machine, peak.engine, peak.dtype)
+            if rate is not None:
+                yield name, rate
+
+
+def _short(value: float | None) -> float | None:
+    """Nine digits: a page redraws to a millionth, and a byte saved is one that is not sent."""
+    return value if value is None or isinstance(value, int) else float(f"{value:.9g}")

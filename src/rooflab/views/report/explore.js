@@ -1,0 +1,167 @@
+// The verdict, the totals, what-if sliders, the choice of a prediction, the selected operation; starts the page.
+"use strict";
+(() => {
+  const LIMITS = {
+    host: "The host limits it: it dispatches operations slower than the device runs them",
+    launch: "Starting kernels limits it",
+    instructions: "Issuing instructions limits it",
+  };
+  const BOUNDS = {
+    "memory-bound": (name) => `Memory traffic limits it: ${name}`,
+    "compute-bound": (name) => `Arithmetic limits it: ${name}`,
+    "overhead-bound": (name) => `Overhead limits it: ${name}`,
+    balanced: (name) => `Balanced: ${name} and the next largest term limit it alike`,
+  };
+  const byId = (id) => document.getElementById(id);
+  const operations = (number) => `${number.toLocaleString("en-US")} operation${number === 1 ? "" : "s"}`;
+
+  function headline(shown) {
+    const { total, unpredicted } = shown;
+    if (unpredicted) return `What limits it is not known: ${operations(unpredicted)} without a prediction`;
+    return total.bound !== "balanced" && LIMITS[total.binds] ? LIMITS[total.binds] : BOUNDS[total.bound](total.binds);
+  }
+
+  function distance(shown) {
+    const { total, unpredicted, machine } = shown;
+    if (unpredicted) return `More than ${duration(total.time_s)} on ${machine}: the others alone take that.`;
+    const takes = `${duration(total.time_s)} (${duration(total.low_s)} to ${duration(total.high_s)}) on ${machine}`;
+    if (!total.floor_s) return `${takes}.`;
+    return `${takes}: ${ratio(total.time_s / total.floor_s)} its floor, the ${duration(total.floor_s)} that no run there can beat.`;
+  }
+
+  function facts(shown) {
+    const { total, unpredicted, program } = shown;
+    const least = unpredicted ? "> " : "";
+    const few = program.whole ? "" : "> ";
+    const found = [];
+    if (total) {
+      found.push(["time", least + duration(total.time_s), unpredicted ? "" : `${duration(total.low_s)} to ${duration(total.high_s)}`]);
+      const rest = unpredicted || !total.floor_s ? "" : `${percent(total.floor_s / total.time_s)} of the time`;
+      found.push(["floor", total.floor_s || unpredicted ? least + duration(total.floor_s) : "0 s", rest]);
+      const speed = program.flop && total.time_s && program.whole && !unpredicted ? si(program.flop / total.time_s, "FLOP/s") : UNKNOWN;
+      found.push(["attained", speed, "FLOP over predicted time"]);
+    }
+    found.push(["arithmetic", program.flop === null ? UNKNOWN : few + si(program.flop, "FLOP"), "a multiply-add is two"]);
+    found.push(["bytes", program.bytes === null ? UNKNOWN : few + si(program.bytes, "B"), "compulsory, both ways"]);
+    const each = program.whole && program.bytes ? intensity(program.flop / program.bytes) : UNKNOWN;
+    found.push(["intensity", each, "FLOP/byte"]);
+    found.push(["peak memory", si(shown.held, "B"), ""]);
+    return found;
+  }
+
+  function drawFacts(shown) {
+    const place = byId("facts");
+    place.replaceChildren(...facts(shown).map(([name, value, note]) =>
+      element("div", {}, element("dt", {}, name), element("dd", {}, value, element("small", {}, note)))));
+    byId("warnings").replaceChildren(...shown.warnings.map((line) => element("li", {}, line)));
+    if (!shown.total) return;
+    byId("headline").textContent = `${headline(shown)}.`;
+    byId("distance").textContent = unbroken(distance(shown));
+  }
+
+  // Sliders go by factors of two, an eighth of a power a step.
+  const factorOf = (slider) => 2 ** Number(slider.value);
+  const written = (factor) => `${Number(factor.toPrecision(3))} ×`;
+
+  function drawWhatIf(shown, state) {
+    const panel = byId("whatif");
+    if (!panel) return;
+    for (const slider of panel.querySelectorAll("input[type=range]")) {
+      const factor = state.knobs[slider.name] || 1;
+      slider.value = Math.log2(factor);
+      slider.setAttribute("aria-valuetext", `${written(factor)} as now`);
+      byId(`${slider.id}-value`).textContent = written(factor);
+      slider.disabled = !shown.tape;
+    }
+    const base = Page.at().total;
+    const now = shown.total;
+    let words = "As it is: move a slider to see what would change.";
+    if (!shown.tape) words = "No sliders for this prediction.";
+    else if (Page.changed() && base && now) {
+      const least = shown.unpredicted ? "> " : "";
+      const times = base.time_s / now.time_s;
+      const faster = Math.abs(times - 1) < 0.0005 ? "no change" : times >= 1 ? `${ratio(times)} as fast` : `${ratio(1 / times)} as slow`;
+      words = `${least}${duration(base.time_s)} becomes ${least}${duration(now.time_s)}: ${faster}. ${headline(shown)}.`;
+    }
+    byId("whatif-result").textContent = words;
+    byId("reset").disabled = !Page.changed();
+  }
+
+  function details(shown, line) {
+    const { lines, columns } = shown;
+    const found = [];
+    const time = columns.time_s[line];
+    const add = (name, value) => value && value !== UNKNOWN && found.push([name, value]);
+    add("module", lines.module[line]);
+    add("source", lines.where[line]);
+    add("kind", `${lines.kind[line]}${lines.phase[line] && lines.phase[line] !== "forward" ? `, ${lines.phase[line]}` : ""}`);
+    add("runs", `${lines.times[line].toLocaleString("en-US")} ×`);
+    if (time !== null) {
+      add("time", `${duration(time)} (${duration(columns.low_s[line])} to ${duration(columns.high_s[line])})`);
+      add("share", percent(shown.share[line]));
+      add("floor", columns.floor_s[line] ? `${duration(columns.floor_s[line])}: it takes ${ratio(time / columns.floor_s[line])} that` : "0 s");
+    } else if (shown.machine) add("time", "no prediction");
+    add("bound", boundText(columns.bound[line], columns.binds[line]));
+    add("no bound", columns.bound[line] ? "" : columns.unbound[line]);
+    add("arithmetic", lines.flop[line] === null ? "" : si(lines.flop[line], "FLOP") + (lines.engine[line] ? `, ${lines.engine[line]}` : ""));
+    add("bytes", si(lines.bytes[line], "B"));
+    add("accessed", si(lines.accessed[line], "B"));
+    if (lines.flop[line] && lines.bytes[line]) {
+      add("intensity", `${intensity(lines.flop[line] / lines.bytes[line])} FLOP/byte`);
+      add("ridge", columns.ridge[line] ? `${intensity(columns.ridge[line])} FLOP/byte` : "");
+    }
+    if (time) {
+      add("attained", lines.flop[line] ? si(lines.flop[line] / time, "FLOP/s") : si((lines.bytes[line] || 0) / time, "B/s"));
+      add("arithmetic alone", columns.compute_s[line] ? duration(columns.compute_s[line]) : "");
+      for (const [name, seconds] of Object.entries(columns.memory_s)) add(`${name} alone`, seconds[line] ? duration(seconds[line]) : "");
+      add("overhead", columns.overhead_s[line] ? duration(columns.overhead_s[line]) : "");
+      add("host", columns.host_s[line] ? duration(columns.host_s[line]) : "");
+    }
+    return found;
+  }
+
+  function list(found) {
+    return found.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]);
+  }
+
+  function drawSelected(shown, state) {
+    const panel = byId("selected");
+    const line = state.selected;
+    panel.hidden = line === null;
+    if (line === null) return;
+    byId("selected-name").textContent = shown.lines.name[line];
+    byId("selected-facts").replaceChildren(...list(details(shown, line)));
+  }
+
+  Page.details = details;
+  Page.list = list;
+  Page.watch(drawFacts);
+  Page.watch(drawWhatIf);
+  Page.watch(drawSelected);
+
+  const panel = byId("whatif");
+  if (panel) {
+    let waiting = null;
+    panel.addEventListener("input", (event) => {
+      if (event.target.type !== "range") return;
+      const knobs = { ...Page.state.knobs };
+      const factor = factorOf(event.target);
+      knobs[event.target.name] = Math.abs(factor - 1) < 1e-9 ? 1 : factor;
+      // Of several moves within one frame only the last is drawn.
+      if (waiting === null) requestAnimationFrame(() => { const last = waiting; waiting = null; Page.set({ knobs: last }, "slider"); });
+      waiting = knobs;
+    });
+    byId("reset").addEventListener("click", () => Page.set({ knobs: {} }, "slider"));
+  }
+  const choice = byId("prediction");
+  if (choice) choice.addEventListener("change", () => Page.set({ prediction: Number(choice.value) }, "choice"));
+  byId("selected-close").addEventListener("click", () => Page.set({ selected: null }, "panel"));
+  byId("selected-row").addEventListener("click", () => Page.set({ selected: Page.state.selected, scroll: true }, "panel"));
+  for (const button of document.querySelectorAll("[data-rows]")) {
+    button.addEventListener("click", () => {
+      Page.set({ rows: new Set(JSON.parse(button.dataset.rows)), words: "", only: null }, "card");
+      byId("operations").scrollIntoView({ behavior: "smooth" });
+    });
+  }
+  addEventListener("DOMContentLoaded", () => Page.set({}, "start"));
+})();

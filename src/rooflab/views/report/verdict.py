@@ -1,0 +1,76 @@
+"""What limits a program and how far it is from the limit, in a sentence or two: `explore.js` says the same."""
+
+from __future__ import annotations
+
+import re
+
+from rooflab.types.prediction import Prediction
+from rooflab.types.report import Report
+from rooflab.units import duration, si
+from rooflab.views.common.table import UNKNOWN
+
+# By what binds, where a word more is needed than its name.
+_LIMITS = {
+    "host": "The host limits it: it dispatches operations slower than the device runs them",
+    "launch": "Starting kernels limits it",
+    "instructions": "Issuing instructions limits it",
+}
+_BOUNDS = {
+    "memory-bound": "Memory traffic limits it: {}",
+    "compute-bound": "Arithmetic limits it: {}",
+    "overhead-bound": "Overhead limits it: {}",
+    "balanced": "Balanced: {} and the next largest term limit it alike",
+}
+
+
+def headline(report: Report) -> str:
+    """What limits `report`; without a machine, what it asks for."""
+    if report.prediction is not None:
+        return limit(report.prediction)
+    if report.predicted_part is not None:
+        return f"What limits it is not known: {_operations(len(report.unpredicted))} without a prediction"
+    if report.rows and not report.coverage.counted:
+        return "Nothing is known of it: no operation was counted"
+    least = "" if report.coverage.complete else "more than "
+    asks = f"It asks for {least}{si(report.flop, 'FLOP')} and {least}{si(report.nbytes, 'B')}"
+    return f"{asks}: what limits it depends on the machine, and none is given"
+
+
+def limit(prediction: Prediction) -> str:
+    """What limits the program whose prediction it is."""
+    if prediction.bound != "balanced" and prediction.binds in _LIMITS:
+        return _LIMITS[prediction.binds]
+    return _BOUNDS[prediction.bound].format(prediction.binds)
+
+
+def distance(report: Report) -> str:
+    """How long it takes, and how many times the floor that is; empty without a machine."""
+    prediction = report.prediction or report.predicted_part
+    if prediction is None or report.machine is None:
+        return ""
+    if report.prediction is None:
+        return f"More than {duration(prediction.time_s)} on {report.machine.name}: the others alone take that."
+    bar = f"{duration(prediction.low_s)} to {duration(prediction.high_s)}"
+    takes = f"{duration(prediction.time_s)} ({bar}) on {report.machine.name}"
+    if not prediction.floor_s:
+        return f"{takes}."
+    return (
+        f"{takes}: {times(prediction.time_s / prediction.floor_s)} its floor, the {duration(prediction.floor_s)} "
+        "that no run there can beat."
+    )
+
+
+def unbroken(text: str) -> str:
+    """`text` in which a number and its unit stay on one line."""
+    return re.sub(r"(?<=\d) (?=(?:[nµm]?s|min|h|days|years|×|TB|GB)(?![a-z]))", "\N{NO-BREAK SPACE}", text)
+
+
+def times(ratio: float) -> str:
+    """A ratio as people say it: "1.7 ×", "23 ×"; a dash for none."""
+    if not ratio < float("inf"):
+        return UNKNOWN
+    return f"{ratio:.2f} ×" if ratio < 9.995 else f"{ratio:,.0f} ×"
+
+
+def _operations(number: int) -> str:
+    return f"{number:,} operation{'' if number == 1 else 's'}"
