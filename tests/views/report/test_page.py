@@ -471,7 +471,7 @@ def test_bars_and_tree_add_up_and_filter_the_table(look, mixed):
         duration(matmul),
         f"{100 * matmul / total:.1f} %",
     ]
-    for key, most in (("operation", 13), ("bound", 5), ("phase", 1)):
+    for key, most in (("operation", 13), ("bound", 13), ("phase", 1)):
         shown.select_option("#bars-by", key)
         assert 1 <= shown.locator("#bars .bar").count() <= most
     shown.select_option("#bars-by", "operation")

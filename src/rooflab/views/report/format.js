@@ -1,13 +1,15 @@
 // Numbers as people read them, the same as `rooflab.units` writes: "3.35 TB/s", "92.0 ns"; a dash where unknown.
 "use strict";
 const UNKNOWN = "–";
+const FORMATS = []; // by digits after the point: making one takes longer than all else about a number
 
 function significant(value, digits) {
   const size = (x) => Math.floor(Math.log10(Math.abs(x)));
   let places = value ? Math.max(0, digits - 1 - size(value)) : 0;
   const rounded = Number(value.toFixed(Math.min(places, 100)));
   if (rounded && size(rounded) > size(value)) places = Math.max(0, places - 1);
-  return rounded.toLocaleString("en-US", { minimumFractionDigits: places, maximumFractionDigits: places });
+  if (!FORMATS[places]) FORMATS[places] = new Intl.NumberFormat("en-US", { minimumFractionDigits: places, maximumFractionDigits: places });
+  return FORMATS[places].format(rounded);
 }
 
 function si(value, unit) {

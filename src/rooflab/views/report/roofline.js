@@ -135,7 +135,14 @@
     return `M${x - r} ${y}a${r} ${r} 0 1 0 ${2 * r} 0a${r} ${r} 0 1 0 ${-2 * r} 0z`;
   }
 
-  const radius = (size, most) => Math.max(SMALLEST, LARGEST * Math.sqrt(size / (most || 1)));
+  // All marks together cover a 25th of the plane at the most: a thousand alike are a thousand small ones.
+  function scaleOf(most) {
+    const { plot, strip } = space;
+    const area = (plot.right - plot.left) * Math.max(plot.bottom - plot.top, strip ? STRIP : 0);
+    return Math.min(LARGEST / Math.sqrt(most || 1), Math.sqrt((0.04 * area) / Math.PI));
+  }
+  const radius = (size) => Math.max(SMALLEST, space.scale * Math.sqrt(size));
+  const fixed = (value) => Math.round(value * 100) / 100;
 
   function axes(layer, shown) {
     const { plot, look, narrow } = space;
@@ -227,30 +234,35 @@
     }
   }
 
+  // Thousands of marks are written as one text of numbers and our own words: a third of the time of elements.
+  function put(layer, points, group, soft) {
+    const written = points.map(({ each, x, y }) => {
+      const r = radius(each.size);
+      if (soft.length < 150) soft.push([x - r, y - r, x + r, y + r]);
+      marks.push({ line: each.line, dot: null, x, y, r });
+      return `<path class="dot ${each.bound}${each.level && each.level.main ? " main" : ""}" d="${shape(each.bound, fixed(x), fixed(y), fixed(r))}" data-line="${each.line}"/>`;
+    });
+    group.innerHTML = written.join("");
+    const from = marks.length - points.length;
+    [...group.children].forEach((dot, number) => { marks[from + number].dot = dot; });
+    layer.append(group);
+  }
+
   function dots(layer, shown, all, labels, soft) {
     const most = Math.max(...all.points.map((each) => each.size), ...all.movers.map((each) => each.size), 0);
     space.most = most;
+    space.scale = scaleOf(most);
     const bars = errorsOn ?? shown.count <= ALL_ERRORS;
     marks = [];
-    const put = (each, x, y, group) => {
-      const r = radius(each.size, most);
-      const dot = drawn("path", { class: `dot ${each.bound}${each.level && each.level.main ? " main" : ""}`, d: shape(each.bound, x, y, r), "data-line": each.line });
-      group.append(dot);
-      marks.push({ line: each.line, dot, x, y, r, level: each.level });
-      if (soft.length < 150) soft.push([x - r, y - r, x + r, y + r]);
-    };
+    const points = all.points.map((each) => ({ each, x: space.x(each.x), y: space.y(each.y) }));
     const under = drawn("g", { class: "bars" });
-    const points = drawn("g", { class: "dots" });
-    for (const each of all.points) {
-      const [x, y] = [space.x(each.x), space.y(each.y)];
-      if (bars) under.append(drawn("path", { d: `M${x} ${space.y(each.bar[0])}V${space.y(each.bar[1])}` }));
-      put(each, x, y, points);
-    }
-    layer.append(under, points);
+    if (bars) under.innerHTML = points.map(({ each, x }) => `<path d="M${fixed(x)} ${fixed(space.y(each.bar[0]))}V${fixed(space.y(each.bar[1]))}"/>`).join("");
+    layer.append(under);
+    put(layer, points, drawn("g", { class: "dots" }), soft);
     // The names of the operations that take the most time.
     const seen = [];
     for (const each of all.points) {
-      const at = { line: each.line, x: space.x(each.x), y: space.y(each.y), r: radius(each.size, most), others: new Set() };
+      const at = { line: each.line, x: space.x(each.x), y: space.y(each.y), r: radius(each.size), others: new Set() };
       const over = seen.find((one) => Math.hypot(one.x - at.x, one.y - at.y) < one.r);
       if (over) { if (over.line !== at.line) over.others.add(at.line); } else if (seen.length < 200) seen.push(at);
     }
@@ -264,10 +276,9 @@
       const spots = [{ x: x + half, y }, { x: x - half, y }, { x, y: y - r - 9 }, { x, y: y + r + 10 }];
       labels.push({ text, must: false, class: "dot-label", spots });
     }
-    return put;
   }
 
-  function strip(layer, shown, all, put) {
+  function strip(layer, shown, all) {
     if (!space.strip) return;
     const { top, bottom } = space.strip;
     const { plot, full, narrow } = space;
@@ -289,9 +300,7 @@
       layer.append(line);
       taken.push({ text: level.name, must: false, class: `roof-label level-${shown.levels.indexOf(level)}${level.main ? " main" : ""}`, spots: [{ x: x + Labels.width(level.name) / 2 + 5, y: top + 8 }, { x: x - Labels.width(level.name) / 2 - 5, y: top + 8 }] });
     }
-    const group2 = drawn("g", { class: "dots" });
-    for (const each of all.movers) put(each, space.rate(each.x), (top + bottom) / 2, group2);
-    layer.append(group2);
+    put(layer, all.movers.map((each) => ({ each, x: space.rate(each.x), y: (top + bottom) / 2 })), drawn("g", { class: "dots" }), []);
     write(layer, Labels.place(taken, [], [], [plot.left, top, plot.right, bottom]));
   }
 
@@ -314,7 +323,7 @@
     shown.levels.forEach((level, number) => { if (present.has(`level-${number}`)) item(`level-${number}${level.main ? " main" : ""}`, `at ${level.name}`); });
     const sizes = [0.5, 0.1, 0.01].filter((share) => share <= space.most * 1.001).slice(0, 2);
     for (const share of sizes) {
-      const r = radius(share, space.most);
+      const r = radius(share);
       const side = 2 * r + 2;
       const box = drawn("svg", { width: side, height: side, viewBox: `0 0 ${side} ${side}`, "aria-hidden": "true" });
       box.append(drawn("circle", { class: "size", cx: side / 2, cy: side / 2, r }));
@@ -354,8 +363,8 @@
       axes(layers[1], shown);
       roofs(layers[2], shown, labels);
     }
-    const put = dots(layers[2], shown, all, labels, soft);
-    strip(layers[3], shown, all, put);
+    dots(layers[2], shown, all, labels, soft);
+    strip(layers[3], shown, all);
     write(layers[4], Labels.place(labels, soft, space.lines, [plot.left + 1, plot.top, plot.right, plot.bottom - 1]));
     svg.replaceChildren(...layers);
     drawLegend(shown, all);

@@ -50,5 +50,5 @@ const Page = (() => {
     for (const watch of watchers) watch(shown, state, change, from);
   }
 
-  return { data, state, set, changed, at, watch: (draw) => watchers.push(draw), shown: () => shown };
+  return { data, state, watchers, set, changed, at, watch: (draw) => watchers.push(draw), shown: () => shown };
 })();

@@ -80,8 +80,9 @@
     if (fresh) sort = shown.total ? { key: "time", down: true } : { key: "bytes", down: true };
     const found = matching(shown, state);
     order = sorted(found, shown);
-    if (state.selected !== null && order.indexOf(state.selected) >= limit) limit = order.indexOf(state.selected) + 1;
-    body.replaceChildren(...order.slice(0, limit).map((i) => row(shown, i, state)));
+    // A selected line further down stands below those that are shown.
+    const far = state.selected !== null && order.indexOf(state.selected) >= limit ? [state.selected] : [];
+    body.replaceChildren(...[...order.slice(0, limit), ...far].map((i) => row(shown, i, state)));
     for (const head of heads) {
       head.setAttribute("aria-sort", head.dataset.key === sort.key ? (sort.down ? "descending" : "ascending") : "none");
     }
