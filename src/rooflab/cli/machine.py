@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from rooflab.cli.options import deliver, echo_json, examples, output_options, report_written
+from rooflab.cli.options import deliver, echo_json, examples, look, output_options, report_written
 
 
 @click.command(
@@ -41,14 +41,17 @@ def machine(name: str | None, ladder: bool, topology: bool, as_json: bool, paths
 def _show_ladder(name: str, paths: tuple[str, ...], as_json: bool) -> int:
     from rooflab.machines.ladder import ladder
     from rooflab.story import machine as find
-    from rooflab.views.common import files, sheet
+    from rooflab.views.common import files, sheet, style
     from rooflab.views.machine import ladder as view
 
+    how = look()
     chosen = find(name)
     writers = view.writers(chosen)
     files.check_paths(paths, tuple(writers), "ladder.html")
     rungs = ladder(chosen)
-    code = report_written(files.write_all(rungs, paths, writers)) if paths else 0
+    code = 0
+    if paths:
+        code = report_written(files.write_all(rungs, paths, writers, style.find(how["style"]), how["scale"]))
     if as_json:
         echo_json([rung._asdict() for rung in rungs])
     else:

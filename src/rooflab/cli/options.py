@@ -23,7 +23,7 @@ SUFFIXES = {
     "Report": ".json, .csv, .html, .svg, .png or .pdf",
     "LoopReport": ".json, .csv, .html, .svg, .png or .pdf",
     "Simulation": ".json, .html, .csv of one core, .svg, .png or .pdf of several",
-    "Transfer": ".json or .html",
+    "Transfer": ".json, .html, .svg, .png or .pdf",
     "Calibration": ".json, .html or .toml",
     "Sweep": ".json, .csv, .html, .svg, .png or .pdf",
     "Profile": ".json, .csv, .html, .svg, .png or .pdf",

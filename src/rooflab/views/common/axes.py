@@ -151,14 +151,19 @@ def wrap(text: str, width: float) -> list[str]:
     return lines
 
 
+def octaves(space: Plane) -> float:
+    """Doublings from the left end of a logarithmic axis to its right end."""
+    return math.log2(space.x1 / space.x0)
+
+
 def roofline_axes(space: Plane, title: str, fraction: str, unit: str) -> tuple[alt.X, alt.Y]:
     """The axes of a roofline: its intensity, called `title` and written by `fraction` below one, and `unit`."""
     import altair as alt
 
-    octaves = math.log2(space.x1 / space.x0)
+    doublings = octaves(space)
     # A tick every second doubling, or fourth, or further apart where their numbers need it.
     needed = text_width(f"{space.x1:,.0f}", 11) + 10
-    every = next((n for n in (2, 4, 8) if space.width * n / octaves >= needed), 12)
+    every = next((n for n in (2, 4, 8) if space.width * n / doublings >= needed), 12)
     # A narrow plane has room for the unit alone.
     if text_width(title, 12) > space.width + 20 and "(" in title:
         title = title.partition("(")[2].rstrip(")")

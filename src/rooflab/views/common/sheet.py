@@ -78,12 +78,15 @@ def room(
     csv_text: Callable[[Any], str] | None = None,
     roofline: Callable[..., Chart] | None = None,
     more: tuple[page.Drawing, ...] = (),
+    picture: page.Drawing | None = None,
 ) -> Room:
     """What a room offers: `sheet_of` makes a sheet of a result, `csv_text` its numbers, `roofline` a picture.
 
-    On the page `more` drawings follow that of the roofline.
+    On the page `more` drawings follow that one. A result without a roofline may have another `picture`.
     """
-    drawings = more if roofline is None else (page.Drawing("Roofline", roofline, (460, 330)), *more)
+    if roofline is not None:
+        picture = page.Drawing("Roofline", roofline, (460, 330))
+    drawings = more if picture is None else (picture, *more)
 
     def show_result(result: Any, file: TextIO | None = None) -> None:
         """Print `result`."""
@@ -93,5 +96,5 @@ def room(
         """The page of `result`."""
         return html(sheet_of(result), page.charts(result, drawings))
 
-    known = writers(page_of, csv_text, roofline)
+    known = writers(page_of, csv_text, None if picture is None else picture.draw)
     return Room(show_result, page_of, known)

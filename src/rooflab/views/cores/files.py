@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from rooflab.types.core_simulation import CoreSimulation
-from rooflab.views.common import drawing, sheet
+from rooflab.views.common import drawing, page, sheet
 from rooflab.views.common.files import Writer, json_writer
+from rooflab.views.cores.chart import chart
 from rooflab.views.cores.picture import drawing as picture_of
 from rooflab.views.cores.picture import pictures
 from rooflab.views.cores.sheet import sheet_of
 
+_DRAWINGS = (page.Drawing("Requests and lines lost", chart),)
+
 
 def html(simulation: CoreSimulation) -> str:
     """The page of `simulation`: what came of it, its first operations as a picture, tables."""
-    return sheet.html(sheet_of(simulation), pictures=pictures(simulation))
+    charts = page.charts(simulation, _DRAWINGS)
+    return sheet.html(sheet_of(simulation), charts, pictures(simulation))
 
 
 # JSON holds everything; the pictures are the first operations one by one.

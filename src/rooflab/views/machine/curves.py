@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 FOUND_IS_REPORTED = 1.1  # capacities nearer than this share one rule
 _TOP = 40  # pixels kept free above the curves for the names of the capacities
 
-_SIZE = (
+SIZE = (
     "datum.value >= 1073741824 ? datum.value / 1073741824 + ' GiB' : "
     "datum.value >= 1048576 ? datum.value / 1048576 + ' MiB' : "
     "datum.value >= 1024 ? datum.value / 1024 + ' KiB' : datum.value + ' B'"
@@ -99,7 +99,7 @@ def _sized(
         "x:Q",
         title="Working set of one core",
         scale=alt.Scale(type="log", base=2, domain=[space.x0, space.x1], nice=False),
-        axis=alt.Axis(values=axes.powers(space.x0, space.x1, 2.0 ** _octaves(space)), labelExpr=_SIZE),
+        axis=alt.Axis(values=axes.powers(space.x0, space.x1, 2.0 ** _octaves(space)), labelExpr=SIZE),
     )
     unit = curves[0].y_unit
     label = _TIME if unit == "s" else axes.si_label("B/s")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from rooflab.views.common.page import Drawing
 from rooflab.views.common.sheet import room
+from rooflab.views.simulation.chart import chart
 from rooflab.views.simulation.sheet import csv_text, sheet_of
 
-show, html, WRITERS = room(sheet_of, csv_text)
+show, html, WRITERS = room(sheet_of, csv_text, picture=Drawing("Hits and misses", chart))
