@@ -165,7 +165,8 @@ def _report(name: str, report: Report, kernels_alone: bool) -> Read:
         )
     if not whole:
         notes.append(f"{name}: {report.coverage.counted:,} of {report.coverage.ops:,} operations are counted")
-    shared = None if setting is None else (machine, setting.constants, setting.cache, setting.power, factors)
+    # A what-if on the machine is reckoned by the same model: its errors stay.
+    shared = None if setting is None else (machine, setting.constants, setting.cache, setting.power)
     return Read(side, tuple(metrics), tuple(items), True, tuple(notes), shared)
 
 
@@ -249,8 +250,15 @@ def _profile(name: str, profile: Profile) -> Read:
         Metric("launches", "", _value(float(sum(item.measure.launches or 0 for item in items))), True),
         Metric("flop", "FLOP", _value(sum(counted), least=len(counted) < len(items)) if counted else None, True),
         Metric("bytes", "B", _value(sum(moved), least=len(moved) < len(nbytes)) if moved else None, True),
-        Metric("coverage", "share", _value(profile.coverage)),
+        Metric("coverage of time", "share", _value(profile.coverage)),
     ]
+    floors = [None if row.prediction is None else row.prediction.floor_s for row in profile.rows]
+    known = [floor for floor in floors if floor is not None]
+    if known:
+        whole = len(known) == len(floors)
+        metrics.append(Metric("floor", "s", _value(math.fsum(known), least=not whole), True))
+        share = math.fsum(known) / profile.time_s if whole and profile.time_s else None
+        metrics.append(Metric("share", "share", _value(share)))
     for device in profile.timeline.devices:
         of = "" if len(profile.timeline.devices) == 1 else f" of device {device.device}"
         metrics += [
@@ -301,7 +309,7 @@ def _loop(name: str, loop: LoopReport) -> Read:
     ]
     for each in loop.runs:
         if each is not run:
-            what = f"time, {each.threads} threads, {each.cache}"
+            what = f"time, {each.threads} thread{'s' if each.threads > 1 else ''}, {each.cache}"
             metrics.append(
                 Metric(what, "s", _value(each.median_s, each.best_s, each.median_s * (1 + each.spread)), True)
             )

@@ -8,8 +8,8 @@ from rooflab.types.report import Report
 # Of these the stated power is a limit that the card keeps. That of a processor is what its cooler must carry away:
 # bursts draw more, so it bounds nothing.
 _LIMITED = ("gpu", "tpu", "asic")
-# What-ifs that make another machine of it, whose power nobody states.
-_OTHER_POWER = ("compute", "clock", "units")
+# What-ifs that leave the machine as it is; any other makes one whose power nobody states.
+_SAME_MACHINE = ("dispatch", "overhead")
 
 
 def power_limit_w(machine: Machine | None) -> float | None:
@@ -20,7 +20,7 @@ def power_limit_w(machine: Machine | None) -> float | None:
 def most_joules(report: Report) -> float | None:
     """Joules of one run of `report` at most, the host left out; None where time or power is unknown."""
     limit = power_limit_w(report.machine)
-    changed = report.setting is not None and any(name in report.setting.what_if for name in _OTHER_POWER)
+    changed = report.setting is not None and any(name not in _SAME_MACHINE for name in report.setting.what_if)
     if limit is None or report.time_s is None or changed:
         return None
     return limit * report.time_s

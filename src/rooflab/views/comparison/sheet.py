@@ -8,7 +8,7 @@ from rooflab import units
 from rooflab.types.comparison import Amount, Change, Comparison, Difference, Measure, Side, Value
 from rooflab.views.common import files
 from rooflab.views.common.sheet import Sheet
-from rooflab.views.common.table import UNKNOWN, Table
+from rooflab.views.common.table import UNKNOWN, Table, without_empty
 
 TOP = 20  # lines of operations; CSV and JSON have all
 _VERDICTS = {
@@ -24,7 +24,7 @@ def sheet_of(comparison: Comparison, cut: int | None = None) -> Sheet:
     """What is shown of `comparison`; `cut` as `operations` takes it."""
     failed = tuple(f"{gate.condition}: {gate.outcome}" for gate in comparison.gates if gate.outcome not in _PASSED)
     notes: list[str] = []
-    tables = [gates(comparison)]
+    tables = [gates(comparison), compared(comparison)]
     for one in comparison.differences:
         of = comparison.sides[one.other].name if len(comparison.differences) > 1 else ""
         tables += [totals(comparison, one, of), causes(one, of), operations(one, of, cut)]
@@ -103,19 +103,34 @@ def gates(comparison: Comparison) -> Table:
     return Table("Conditions", columns, rows, words=len(columns))
 
 
+def compared(comparison: Comparison) -> Table:
+    """A line for each side: what it is, where it ran or was predicted."""
+    rows = []
+    for side in comparison.sides:
+        machine = UNKNOWN if side.machine is None or side.kind == "Machine" else side.machine.name
+        samples = UNKNOWN if side.samples is None else f"{side.samples:,.0f}"
+        rows.append((side.name, side.kind, side.timing or UNKNOWN, machine, side.mode or UNKNOWN, samples))
+    columns = ("", "is a", "times are", "on", "mode", "samples")
+    return without_empty("Compared; the first is the base", columns, rows, words=5)
+
+
 def totals(comparison: Comparison, one: Difference, of: str = "") -> Table:
     """A line for each number of the whole."""
     rows = []
     for each in one.amounts:
         change = UNKNOWN if each.change is None else _change(each)
         relative = UNKNOWN if each.relative is None or each.unit == "share" else _percent(each.relative)
-        said = _VERDICTS[each.verdict]
+        verdict = _VERDICTS[each.verdict]
         rows.append(
-            (_metric(each), _value(each.base, each.unit), _value(each.other, each.unit), change, relative, said)
+            (_metric(each), _value(each.base, each.unit), _value(each.other, each.unit), change, relative, verdict)
         )
     columns = ("", comparison.sides[0].name, comparison.sides[one.other].name, "difference", "relative", "verdict")
-    reasons = dict.fromkeys(f"{each.metric}: {each.why}" for each in one.amounts if each.verdict == "unknown")
-    note = f"Not compared: {'; '.join(reasons)}." if reasons else ""
+    reasons: dict[str, list[str]] = {}
+    for each in one.amounts:
+        if each.verdict == "unknown":
+            reasons.setdefault(each.why, []).append(_WORDS.get(each.metric, each.metric))
+    said = "; ".join(f"{why}: {', '.join(names)}" for why, names in reasons.items())
+    note = f"Not compared, {said}." if said else ""
     return Table(f"Totals{_of(of)}", columns, tuple(rows), note=note)
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from rooflab.errors import UnknownNameError
+from rooflab.model.energy import least_flop_per_joule, most_joules, power_limit_w
 from rooflab.types.groups import ITSELF, Group, GroupBy, grouped, names_of
 from rooflab.types.report import Report, Row
 from rooflab.units import duration, si
@@ -106,6 +107,12 @@ def times(report: Report) -> tuple[tuple[str, str], ...]:
     rows.append(
         ("floor", f"{duration(prediction.floor_s)}, {_share(prediction.floor_s / prediction.time_s)} of the time")
     )
+    joules, limit_w = most_joules(report), power_limit_w(report.machine)
+    if joules is not None and limit_w is not None:
+        each = least_flop_per_joule(report)
+        work = "" if each is None else f", {si(each, 'FLOP')} or more a joule"
+        bound = f"a bound, at the device's limit of {limit_w:,.0f} W"
+        rows.append(("energy", f"{joules:.3g} J or less{work}: {bound}"))
     return tuple(rows)
 
 

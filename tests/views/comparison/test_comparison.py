@@ -1,0 +1,139 @@
+"""A comparison in the terminal, on a page, as Markdown, CSV, JSON and pictures; names that hold markup."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import json
+import re
+
+import msgspec
+import pytest
+
+import rooflab
+from rooflab import views
+from rooflab.views.common.console import fold
+from rooflab.views.comparison import chart, sheet
+from rooflab.views.comparison.markdown import escaped, markdown
+
+EVIL = "</script><img src=x onerror=alert(1)>|`*"
+
+
+@pytest.fixture(scope="module")
+def compared():
+    reports = [rooflab.op("matmul", f"1024x{n}", f"{n}x1024", machine="h200-sxm") for n in (1024, 2048)]
+    return rooflab.compare(*reports, names=["before", "after"], fail_if=["time>+5%", "memory>1TB"])
+
+
+@pytest.fixture(scope="module")
+def evil():
+    report = rooflab.op("matmul", "1024x1024", "1024x1024", machine="h200-sxm")
+    (row,) = report.rows
+    bad = msgspec.structs.replace(row, op=msgspec.structs.replace(row.op, name=EVIL, module=EVIL))
+    slower = msgspec.structs.replace(
+        bad, prediction=msgspec.structs.replace(row.prediction, time_s=1.0, high_s=2.0)
+    )
+    whole = msgspec.structs.replace(report.prediction, time_s=1.0, high_s=2.0)
+    base = msgspec.structs.replace(report, rows=(bad,))
+    return rooflab.compare(
+        base, msgspec.structs.replace(report, rows=(slower,), prediction=whole), names=[EVIL, "after"]
+    )
+
+
+def shown(result) -> str:
+    file = io.StringIO()
+    views.show(result, file)
+    return file.getvalue()
+
+
+def test_the_terminal_says_the_answer_first(compared):
+    text = shown(compared)
+    lines = text.splitlines()
+    assert lines[0] == "before against after"
+    assert lines[1] == "Failed: time>+5%: failed"
+    time = compared.differences[0].amount("time")
+    assert f"{time.relative * 100:.3g} % more time" in text.replace("\n", " ")
+    assert re.search(r"memory>1TB +passed", text)
+    assert re.search(r"FLOP +2\.15 GFLOP +4\.29 GFLOP +\+2\.15 GFLOP +\+100 % +more", text)
+    assert re.search(r"together +\+[\d.]+ (ns|µs) +100 %", text)
+
+
+def test_operations_fit_a_narrow_terminal(compared):
+    (difference,) = compared.differences
+    assert len(fold(sheet.operations(difference, cut=16), 80)) == 1
+
+
+def test_markdown_is_for_a_pull_request(compared):
+    text = markdown(compared)
+    assert text.startswith("### ❌ before against after\n")
+    assert "| time\\>+5% | failed |" in text
+    tables = [line for line in text.splitlines() if line.startswith("|")]
+    for above, line in itertools.pairwise(tables):
+        if set(line) <= set("|-: "):
+            assert line.count("|") == above.count("|")
+    assert "<details><summary>Operations</summary>" in text
+    passed = msgspec.structs.replace(compared, gates=compared.gates[1:])
+    assert markdown(passed).startswith("### ✅ ")
+
+
+def test_markup_in_names_is_escaped(evil):
+    for text in (views.room("Comparison").html(evil), markdown(evil)):
+        assert "<img src=x" not in text
+    assert "\\|" in escaped("a|b")
+    assert "\\`" in escaped("`")
+    assert "\n" not in escaped("a\nb")
+    assert EVIL in shown(evil).replace("\n", "") or "<img" in shown(evil)  # a terminal takes it as letters
+
+
+def test_csv_has_every_number_and_operation(compared):
+    lines = list(csv.DictReader(io.StringIO(sheet.csv_text(compared))))
+    (difference,) = compared.differences
+    assert len(lines) == len(difference.amounts) + len(difference.terms) + len(difference.rows)
+    flop = next(line for line in lines if line["name"] == "flop")
+    assert (flop["base"], flop["other"], flop["unit"]) == (str(2 * 1024**3), str(4 * 1024**3), "FLOP")
+    causes = sum(float(line["change"]) for line in lines if line["what"] == "cause")
+    assert causes == pytest.approx(difference.rows[0].change_s)
+
+
+def test_it_is_read_back_and_drawn_again(compared, tmp_path):
+    path = tmp_path / "compared.json"
+    compared.save(path, tmp_path / "c.svg", tmp_path / "c.md", tmp_path / "c.html", tmp_path / "c.csv")
+    again = rooflab.load(path)
+    assert again == compared
+    assert markdown(again) == (tmp_path / "c.md").read_text(encoding="utf-8")
+    raw = json.loads(path.read_text(encoding="utf-8"))
+    assert (raw["type"], raw["schema"]) == ("Comparison", 1)
+
+
+def test_arrows_go_from_the_base_to_the_other_side(compared):
+    spec = chart.arrows(compared).to_dict()
+    (row,) = compared.differences[0].rows
+    values = [value for data in spec["datasets"].values() for value in data] if "datasets" in spec else []
+    values += [one for layer in spec["layer"] for one in layer.get("data", {}).get("values", [])]
+    heads = [value for value in values if "angle" in value]
+    assert [(one["x"], one["y"]) for one in heads] == [(row.other.intensity, row.other.flop_per_s)]
+    assert 0 < heads[0]["angle"] < 90  # twice the depth: more FLOP per byte and more FLOP/s, up and right
+    assert row.other.intensity > row.base.intensity
+    assert any("fp32 vector 66.9" in str(value.get("text", "")) for value in values)
+
+
+def test_without_operations_there_is_no_picture(tmp_path):
+    found = rooflab.compare("h200-sxm", "a100-sxm-80gb")
+    with pytest.raises(rooflab.RooflabError, match="no picture"):
+        found.save(tmp_path / "machines.svg")
+    found.save(tmp_path / "machines.html")
+    assert "HBM bandwidth, theoretical" in (tmp_path / "machines.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [390, 768, 1440])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_in_a_browser(compared, evil, opened, tmp_path, width, scheme):
+    for number, result in enumerate((compared, evil)):
+        path = tmp_path / f"{number}.html"
+        result.save(path)
+        seen = opened(path, scheme, width, 1)
+        assert seen.said == []
+        assert [url for url in seen.asked if not url.startswith("file:")] == []
+        assert seen.sideways <= 0
