@@ -37,8 +37,10 @@ def _card(one: Advice) -> dict[str, Any]:
     return {
         "change": one.change,
         "gain": f"saves {_signed(one.gain_s)} ({one.gain_share * 100:.0f} %)",
-        "interval": f"{_signed(one.gain_low_s)} to {_signed(one.gain_high_s)}",
-        "becomes": f"{duration(one.before_s)} becomes {duration(one.after_s)}.",
+        "becomes": (
+            f"{duration(one.before_s)} becomes {duration(one.after_s)}: it saves {_signed(one.gain_low_s)} to "
+            f"{_signed(one.gain_high_s)} in about four of five cases."
+        ),
         "evidence": one.evidence,
         "code": one.code,
         "effort": _EFFORTS[one.effort],

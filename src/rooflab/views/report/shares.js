@@ -107,7 +107,7 @@
     const share = root.missing || !root.sum ? null : node.sum / root.sum;
     const value = node.sum || !node.missing ? `${node.missing ? "> " : ""}${say(shown, node.sum)}` : UNKNOWN;
     const track = element("span", { class: "track", "aria-hidden": "true" }, element("span", { class: "part whole" }));
-    track.firstChild.style.width = `${100 * (share || 0)}%`;
+    track.firstChild.style.width = `${root.sum ? (100 * node.sum) / root.sum : 0}%`;
     const inside = [element("span", { class: "name", style: `padding-left: ${depth}rem` }, name), track, element("span", { class: "number" }, value), element("span", { class: "number share" }, share === null ? "" : percent(share))];
     if (!node.children.size) {
       const leaf = element("button", { type: "button", class: "bar", title: "Show these in the table" }, ...inside);
