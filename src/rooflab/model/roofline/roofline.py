@@ -124,6 +124,16 @@ def ridge(peak_flop_per_s: float, bandwidth_bytes_per_s: float) -> float:
     return peak_flop_per_s / bandwidth_bytes_per_s
 
 
+def alike(level: Roof, peak: Roof) -> float:
+    """The bandwidth of `level` that belongs beside `peak`: the theoretical one beside a theoretical peak.
+
+    Attained bandwidth under a peak that nobody attained would make a ridge point of two conventions.
+    """
+    if peak.rate.basis == "theoretical" and level.theory is not None:
+        return level.theory.value
+    return level.value
+
+
 def roofs(machine: Machine, scope: Scope = "all") -> Roofs:
     """The roofs of `machine` for `scope`: one per memory level and one per number format and engine.
 
@@ -148,7 +158,7 @@ def roofs(machine: Machine, scope: Scope = "all") -> Roofs:
 def ridges(machine_roofs: Roofs) -> tuple[Ridge, ...]:
     """Every crossing of a bandwidth roof and a peak, level by level."""
     return tuple(
-        Ridge(level.name, peak.name, ridge(peak.value, level.value), peak.value)
+        Ridge(level.name, peak.name, ridge(peak.value, alike(level, peak)), peak.value)
         for level in machine_roofs.bandwidths
         for peak in machine_roofs.peaks
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, cast
 
 from rooflab.views.common import page
 from rooflab.views.common.console import console, drawn_table
@@ -96,5 +96,5 @@ def room(
         """The page of `result`."""
         return html(sheet_of(result), page.charts(result, drawings))
 
-    known = writers(page_of, csv_text, None if picture is None else picture.draw)
+    known = writers(page_of, csv_text, None if picture is None else cast("Callable[..., Chart]", picture.draw))
     return Room(show_result, page_of, known)

@@ -29,6 +29,7 @@ class Flat(NamedTuple):
     value: float
     theory: float | None
     unit: str
+    top: model.Roof | None = None
 
     @property
     def text(self) -> str:
@@ -141,7 +142,7 @@ def merge(peaks: tuple[model.Roof, ...]) -> tuple[Flat, ...]:
     for group in groups:
         theory = max((roof.theory.value for roof in group if roof.theory), default=None)
         names = tuple(_peak_name(roof) for roof in group)
-        flats.append(Flat(names, group[-1].value, theory, _UNIT.get(group[0].rate.per_s, "FLOP/s")))
+        flats.append(Flat(names, group[-1].value, theory, _UNIT.get(group[0].rate.per_s, "FLOP/s"), group[-1]))
     return tuple(flats)
 
 
@@ -211,7 +212,8 @@ def _slanted_label(roof: model.Roof, roofs: model.Roofs, space: Plane) -> labels
 
 
 def _ridge_label(flat: Flat, memory: model.Roof, space: Plane) -> labels.Label:
-    intensity = model.ridge(flat.value, memory.value)
+    bandwidth = memory.value if flat.top is None else model.alike(memory, flat.top)
+    intensity = model.ridge(flat.value, bandwidth)
     x, y = space.pixel(intensity, flat.value)
     text = f"{intensity:.3g}"
     half, down = text_width(text) / 2 + 2, axes.TEXT_HEIGHT / 2 + 5

@@ -6,9 +6,11 @@ from collections.abc import Iterable
 
 from rooflab import units
 from rooflab.model.roofline import roofline as model
-from rooflab.types.machine import BLAS_VARIABLES, DISK, Level, Machine, Rate, Scope, is_storage
+from rooflab.types.machine import BLAS_VARIABLES, DISK, Level, Machine, Rate, Scope, is_main_memory, is_storage
 from rooflab.views.common.table import UNKNOWN, Table, capacity, lasting, quantity, rate_text, without_empty
+from rooflab.views.machine import theory
 
+FAR = 0.6  # a kernel under that share of its roof is bound by neither
 _STORING = ("write", "copy", "scale", "add", "triad", "dot")  # scale, add and dot: other tools
 
 
@@ -19,6 +21,7 @@ def every(machine: Machine) -> tuple[Table, ...]:
         stores(machine, "all"),
         stores(machine, "core"),
         peaks(machine),
+        theory.factors(machine, instruction),
         points(machine),
         disk(machine),
         links(machine),
@@ -56,7 +59,8 @@ def levels(machine: Machine) -> Table:
     columns = (
         "level",
         "found" if measured else "capacity",
-        "OS says",
+        # What a system reports: of the machine it runs on, else of the one that was asked once.
+        "OS says" if measured else "usable",
         "latency",
         "its spread",
         f"{reading}, one {small}",
@@ -74,14 +78,22 @@ def levels(machine: Machine) -> Table:
 def stores(machine: Machine, scope: Scope) -> Table:
     """Write, copy and triad of each level, with ordinary and with non-temporal stores."""
     kinds = tuple((what, kind) for what in _STORING for kind in ("ordinary", "nontemporal"))
+    memory_is_there = any(is_main_memory(level) for level in machine.levels)
     rows = []
     for level in _memories(machine):
-        cells = tuple(rate_text(_stored(level, what, kind, scope)) for what, kind in kinds)
+        # Non-temporal stores pass the caches by: what a set that fits one attains is the memory's rate.
+        cells = tuple(
+            UNKNOWN
+            if kind == "nontemporal" and not is_main_memory(level) and memory_is_there
+            else rate_text(_stored(level, what, kind, scope))
+            for what, kind in kinds
+        )
         if set(cells) != {UNKNOWN}:
             rows.append((level.name, *cells))
     columns = ("level", *(f"{what}{' NT' if kind == 'nontemporal' else ''}" for what, kind in kinds))
     note = (
-        "Bytes that the program requests (STREAM): write 8, copy 16, triad 24 per double. NT: non-temporal stores."
+        "Bytes that the program requests (STREAM): write 8, copy 16, triad 24 per double. NT: non-temporal "
+        "stores, which pass the caches by, so there is one number, the memory's."
     )
     return without_empty(f"Stores, {who(machine, scope)}", columns, rows, note=note)
 
@@ -90,7 +102,7 @@ def peaks(machine: Machine) -> Table:
     """Arithmetic: attained by one core and by all, beside theory."""
     groups: dict[str, list[Rate]] = {}
     for rate in machine.peaks:
-        groups.setdefault(_instruction(rate), []).append(rate)
+        groups.setdefault(instruction(rate), []).append(rate)
     small: Scope = "sm" if any(rate.scope == "sm" for rate in machine.peaks) else "core"
     rows = []
     for name, rates in groups.items():
@@ -111,11 +123,13 @@ def peaks(machine: Machine) -> Table:
 
 def points(machine: Machine) -> Table:
     """The known kernels under the roofs."""
-    rows, above = [], []
+    rows, above, below = [], [], []
     for point in machine.points:
         under = model.place(point, machine)
         if under is not None and under.share > 1:
             above.append(point.name)
+        if under is not None and under.share < FAR:
+            below.append(f"{point.name} {under.share:.0%}")
         rows.append(
             (
                 point.name,
@@ -129,6 +143,11 @@ def points(machine: Machine) -> Table:
         )
     columns = ("kernel", "level", "bound", "binds", "FLOP/byte", "attained", "of roof")
     note = f"Bytes are compulsory: each array crosses once.{_blas(machine)}"
+    if below:
+        note += (
+            f" Under {FAR:.0%} of the roof ({', '.join(below)}): neither bandwidth nor peak set that time, "
+            "the kernel's own code did (its library, its threads, its size)."
+        )
     if above:
         cause = "it was measured beside other work, or reads and writes together move more than reads alone"
         note += f" Above the roof ({', '.join(above)}): {cause}."
@@ -240,10 +259,16 @@ def ridge_sentence(machine: Machine, scope: Scope = "all") -> str:
     memory = model.memory_roof(roofs, machine)
     if memory is None or not roofs.peaks:
         return ""
-    each = ", ".join(f"{peak.name} {model.ridge(peak.value, memory.value):.3g}" for peak in roofs.peaks)
+    each = ", ".join(
+        f"{peak.name} {model.ridge(peak.value, model.alike(memory, peak)):.3g}" for peak in roofs.peaks
+    )
     several = len(roofs.peaks) > 1
+    mixed = len({peak.rate.basis for peak in roofs.peaks}) > 1
+    how = (
+        " (an attained peak over the attained bandwidth, a theoretical one over the theoretical)" if mixed else ""
+    )
     return (
-        f"Ridge point{'s' if several else ''}: {each} FLOP/byte; "
+        f"Ridge point{'s' if several else ''}: {each} FLOP/byte{how}; "
         f"below {'them' if several else 'it'} {memory.name} binds."
     )
 
@@ -325,7 +350,7 @@ def _clock(rate: Rate) -> str:
     return f"{units.si(rate.value, 'Hz')} {rate.what}"
 
 
-def _instruction(rate: Rate) -> str:
+def instruction(rate: Rate) -> str:
     """What is computed: "fp64 fma", "fp64 fma scalar", "fp16 fma matrix, sum in fp32".
 
     A sum in the operands' own format goes without saying, but in fp16: there it is the trap.
