@@ -13,6 +13,7 @@ if _typing.TYPE_CHECKING:
     from rooflab.errors import RooflabError
     from rooflab.model import lab as lab
     from rooflab.story import (
+        advise,
         analyze,
         calibrate,
         compare,
@@ -29,6 +30,7 @@ if _typing.TYPE_CHECKING:
         transfer,
         variants,
     )
+    from rooflab.types.advice import Advice, Advices
     from rooflab.types.calibration import Calibration
     from rooflab.types.comparison import Comparison
     from rooflab.types.core_simulation import CoreSimulation
@@ -44,6 +46,8 @@ if _typing.TYPE_CHECKING:
 
 # Where each public name lives: imported on first use, so that `import rooflab` stays quick.
 _HOMES = {
+    "Advice": "rooflab.types.advice",
+    "Advices": "rooflab.types.advice",
     "Cache": "rooflab.types.simulation",
     "Calibration": "rooflab.types.calibration",
     "Comparison": "rooflab.types.comparison",
@@ -63,6 +67,7 @@ _HOMES = {
     "TileSweep": "rooflab.types.loop",
     "Transfer": "rooflab.types.transfer",
     "Variants": "rooflab.types.variants",
+    "advise": "rooflab.story",
     "analyze": "rooflab.story",
     "calibrate": "rooflab.story",
     "compare": "rooflab.story",
@@ -90,6 +95,8 @@ _MODULES = {
 }
 
 __all__ = [
+    "Advice",
+    "Advices",
     "Cache",
     "Calibration",
     "Comparison",
@@ -109,6 +116,7 @@ __all__ = [
     "TileSweep",
     "Transfer",
     "Variants",
+    "advise",
     "analyze",
     "calibrate",
     "compare",

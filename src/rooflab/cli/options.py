@@ -173,6 +173,25 @@ def whole_numbers(texts: Sequence[str], option: str, example: str = "batch=8") -
     return values
 
 
+def _changes(context: click.Context, parameter: click.Parameter, value: str) -> int | None:
+    """How many changes are asked for: None for all of them."""
+    if value in ("all", "none"):
+        return None if value == "all" else 0
+    if not value.isdecimal():
+        raise click.BadParameter(f"{value!r} is not a number of changes, expected 3, all or none")
+    return int(value)
+
+
+advice_option = click.option(
+    "--advice",
+    default="3",
+    show_default=True,
+    metavar="N",
+    callback=_changes,
+    help="Changes that would help, with what each saves: a number, all, none.",
+)
+
+
 class Wanted(NamedTuple):
     """What the options of a prediction say, read and checked.
 

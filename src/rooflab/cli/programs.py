@@ -11,6 +11,7 @@ import click
 
 from rooflab.cli.options import (
     Wanted,
+    advice_option,
     deliver,
     echo_json,
     examples,
@@ -49,6 +50,7 @@ _GROUPS, _SORTS = ("module", "kind", "op"), ("time", "flop", "bytes", "intensity
 @click.option("--group-by", type=click.Choice(_GROUPS), default="module", show_default=True, help="Subtotals.")
 @click.option("--sort", type=click.Choice(_SORTS), help="Order of the lines; by default the largest first.")
 @click.option("--top", type=click.IntRange(min=1), metavar="N", help="Lines of each table.")
+@advice_option
 @click.option("--debug", is_flag=True, help="Show the whole traceback of an error in the target.")
 @output_options("Report")
 def analyze(
@@ -64,6 +66,7 @@ def analyze(
     group_by: Any,
     sort: str | None,
     top: int | None,
+    advice: int | None,
     debug: bool,
     as_json: bool,
     paths: tuple[str, ...],
@@ -101,7 +104,12 @@ def analyze(
 
     report = analyzed(sizes)
     more = {"group_by": group_by, "sort": sort, "top": top}
-    return _deliver(report, wanted, lambda size: analyzed({**sizes, "batch": size}), paths, as_json, **more)
+    batch_now = sizes.get("batch")
+
+    def at_batch(size: int) -> Report:
+        return analyzed({**sizes, "batch": size})
+
+    return _deliver(report, wanted, at_batch, paths, as_json, batch=batch_now, advice=advice, **more)
 
 
 def _register(files: tuple[str, ...]) -> None:
@@ -134,18 +142,23 @@ def _deliver(
     at_batch: Callable[[int], Report] | None,
     paths: tuple[str, ...],
     as_json: bool,
+    *,
+    advice: int | None,
+    batch: int | None = None,
     **how: Any,
 ) -> int:
-    """Hand over `report`, predicted as it is `wanted`."""
-    if wanted.kind == "Variants":
-        from rooflab.story import variants
+    """Hand over `report`, predicted as it is `wanted`, with so much advice."""
+    from rooflab.story import advise, variants
 
+    if wanted.kind == "Variants":
         names, machines = tuple(wanted.machines), tuple(wanted.machines.values())
         result = variants(report, machines, wanted.what_ifs, names=names, at_batch=at_batch, **wanted.setting)
         return deliver(result, paths, as_json)
     for machine in wanted.machines.values():
         report = report.on(machine, **wanted.setting)
-    return deliver(report, paths, as_json, **how)
+        if advice != 0:
+            report = advise(report, at_batch=at_batch if batch is not None else None, batch=batch)
+    return deliver(report, paths, as_json, advice=advice, **how)
 
 
 @click.command(
@@ -172,6 +185,7 @@ def _deliver(
 @click.option("--peers", is_flag=True, help="all_reduce: by kernels that read their peers' memory.")
 @click.option("--ranks", type=int, metavar="N", help="all_reduce, all_gather, …: how many take part.")
 @click.option("--set", "more", multiple=True, metavar="NAME=VALUE", help="Any other setting of KIND.")
+@advice_option
 @click.option("--list", "list_kinds", is_flag=True, help="List the kinds of operation and their settings.")
 @output_options("Report")
 def op(
@@ -181,6 +195,7 @@ def op(
     wanted: Wanted,
     unfused: bool,
     more: tuple[str, ...],
+    advice: int | None,
     list_kinds: bool,
     as_json: bool,
     paths: tuple[str, ...],
@@ -206,7 +221,7 @@ def op(
     if "padding" in attrs:
         attrs["padding"] = number_or_text(attrs["padding"])
     attrs |= {name: number_or_text(text) for name, text in pairs(more, "--set").items()}
-    return _deliver(count(kind, *shapes, dtype=dtype, attrs=attrs), wanted, None, paths, as_json)
+    return _deliver(count(kind, *shapes, dtype=dtype, attrs=attrs), wanted, None, paths, as_json, advice=advice)
 
 
 @contextmanager

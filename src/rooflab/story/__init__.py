@@ -1,12 +1,14 @@
 """The public functions, each short enough to read aloud. Heavy imports happen inside them."""
 
 from rooflab.story.comparing import compare
+from rooflab.story.advice import advise
 from rooflab.story.files import load
 from rooflab.story.loops import loop, miss_curve, simulate, simulate_cores, sweep_tiles
 from rooflab.story.machines import machine, measure
 from rooflab.story.programs import analyze, calibrate, op, predict, transfer, variants
 
 __all__ = [
+    "advise",
     "analyze",
     "calibrate",
     "compare",

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from rooflab.errors import RooflabError
+from rooflab.story.advice import advise
 from rooflab.story.machines import as_machine
 from rooflab.types.setting import SettingChanges
 
@@ -36,6 +37,7 @@ def analyze(
     name: str | None = None,
     dims: Mapping[str, int] | None = None,
     trips: Mapping[str, int] | None = None,
+    advice: bool = True,
     **setting: Unpack[SettingChanges],
 ) -> Report:
     """What a program asks for, operation by operation: FLOP, bytes, intensity, memory; no weights, no GPU.
@@ -54,6 +56,7 @@ def analyze(
         name: of the report.
         dims: symbolic sizes of an ONNX file by name.
         trips: of JAX's while loops, by name.
+        advice: with a machine, also say what would help (see `advise`).
         setting: how it runs there: mode, cache, power, dispatch_s, what_if, constants (see `SettingChanges`).
 
     Raises:
@@ -73,7 +76,10 @@ def analyze(
     graph = front_end.capture(fn_or_module, args, kwargs, capture)
     title = name or front_end.name_of(fn_or_module)
     report = counting.report(graph, title, front_end.versions(graph.framework))
-    return report if target is None else predict(report, target, **checked)
+    if target is None:
+        return report
+    predicted = predict(report, target, **checked)
+    return advise(predicted) if advice else predicted
 
 
 def op(
@@ -82,6 +88,7 @@ def op(
     dtype: str = "fp32",
     machine: Machine | str | PathLike[str] | None = None,
     attrs: Mapping[str, Any] | None = None,
+    advice: bool = True,
     **more: Any,
 ) -> Report:
     """What one operation asks for, from shapes alone: FLOP, bytes, intensity; its time and bound on a machine.
@@ -93,6 +100,7 @@ def op(
         machine: the one to predict it on: a `Machine`, or a name or file of one.
         attrs: attributes of the operation: causal, window, stride, groups, hidden, ranks, … Those that are no
             setting can be written as keywords too.
+        advice: with a machine, also say what would help (see `advise`).
         more: how it runs (mode, cache, power, dispatch_s, what_if, constants: see `SettingChanges`), and
             attributes.
 
@@ -111,7 +119,10 @@ def op(
     attributes = {key: value for key, value in more.items() if key not in SettingChanges.__annotations__}
     graph = by_hand.graph(kind, shapes, dtype=dtype, **{**attributes, **(attrs or {})})
     report = counting.report(graph, by_hand.title(kind, shapes, dtype))
-    return report if target is None else predict(report, target, **settings)
+    if target is None:
+        return report
+    predicted = predict(report, target, **settings)
+    return advise(predicted) if advice else predicted
 
 
 def predict(report: Report, machine: Machine | str | PathLike[str], **setting: Unpack[SettingChanges]) -> Report:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import msgspec
 
 Effort = Literal["setting", "line", "rewrite", "hardware"]
+Price = Literal["nothing", "numbers", "latency", "hardware"]
 
 
 class Advice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -21,8 +22,11 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         after_s: the predicted time with the change.
         gain_low_s: the least that it would save in about four of five cases; below zero where it may lose.
         gain_high_s: the most that it would save in about four of five cases.
+        price: what it asks for beside the effort: "nothing", other "numbers" (results are rounded more), "latency"
+            (more work in each call), other "hardware".
         effort: a "setting" or flag, a "line" of code, a "rewrite" of a function, other "hardware".
         code: how it is done, a few lines, where they can be given.
+        after: rules of the changes that are taken to be made before this one: `before_s` is with them.
         page: of the docs, with the section ("remedies.html#fuse").
         changes: what was predicted again, as the keywords of `analyze` where they say it.
     """
@@ -36,7 +40,9 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     gain_low_s: float
     gain_high_s: float
     effort: Effort
+    price: Price = "nothing"
     code: str = ""
+    after: tuple[str, ...] = ()
     page: str = ""
     changes: dict[str, Any] = {}
 
@@ -55,13 +61,17 @@ class Advices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """All that would help one result, most gain first.
 
     Attributes:
-        each: the changes; none where nothing was found that is worth its effort.
-        together: rules of those changes that go together.
+        each: changes after which the same work gives the same results; none where nothing was found that is worth
+            its effort.
+        trades: changes with a price: other numbers, more latency, other hardware; each by itself, once the changes
+            of `each` are made.
+        together: rules of `each` that go together.
         together_s: the time predicted with all of `together` at once: gains do not add. None below two of them.
         unasked: rules that could not be asked of this result, and why ("tile size: no loop in it").
     """
 
     each: tuple[Advice, ...] = ()
+    trades: tuple[Advice, ...] = ()
     together: tuple[str, ...] = ()
     together_s: float | None = None
     unasked: tuple[str, ...] = ()

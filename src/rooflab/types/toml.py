@@ -12,6 +12,7 @@ A number without a source, a quantity without a unit and a bare magnitude (3350 
 from __future__ import annotations
 
 import datetime
+import functools
 import math
 import re
 import tomllib
@@ -109,7 +110,7 @@ def _struct(cls: type[Any], raw: object, at: str, file: _File) -> Any:
     """The `cls` that the table `raw` at the field path `at` holds."""
     if not isinstance(raw, dict):
         raise file.fault(at, f"got {raw!r}, expected a table")
-    fields = {field.name: field for field in msgspec.structs.fields(cls)}
+    fields = _fields(cls)
     for key in raw:
         if key not in fields:
             near = near_matches(key, fields)
@@ -124,6 +125,12 @@ def _struct(cls: type[Any], raw: object, at: str, file: _File) -> Any:
     built = cls(**values)
     _refuse_bare_magnitudes(built, raw, at, file)
     return built
+
+
+@functools.cache
+def _fields(cls: type[Any]) -> dict[str, msgspec.structs.FieldInfo]:
+    """The fields of `cls` by name; its annotations are evaluated once."""
+    return {field.name: field for field in msgspec.structs.fields(cls)}
 
 
 def _missing(name: str) -> str:
@@ -233,7 +240,7 @@ def _refuse_bare_magnitudes(built: Any, raw: dict[str, Any], at: str, file: _Fil
 def _plain(item: Any, keys: dict[Source, str]) -> dict[str, Any]:
     """The fields of `item` as TOML holds them, its sources replaced by keys that `keys` collects."""
     plain: dict[str, Any] = {}
-    for field in msgspec.structs.fields(item):
+    for field in _fields(type(item)).values():
         name, value = field.name, getattr(item, field.name)
         if value is None or (value in ((), {}) and not field.required):
             continue

@@ -300,7 +300,7 @@ def pad_products(program: Program) -> Program:
     for number, op in reversed(list(enumerate(ops))):
         if op.kind != "matmul" or len(op.inputs) < 2 or "fma" in op.attrs:
             continue
-        new = _padded(op, tensors)
+        new = padded(op, tensors)
         if new is not None:
             rewritten_ops[number : number + 1] = new
             count += 1
@@ -311,7 +311,8 @@ def pad_products(program: Program) -> Program:
     )
 
 
-def _padded(op: Op, tensors: list[TensorSpec]) -> list[Op] | None:
+def padded(op: Op, tensors: list[TensorSpec]) -> list[Op] | None:
+    """`op` with padded rows and a view of its result, their tensors added to `tensors`; None if it stays."""
     a, b, out = (tensors[index] for index in (*op.inputs[:2], op.outputs[0]))
     k = op.attrs.get("k")
     if not k or len(b.shape) < 2 or not out.shape or out.shape[-1] != b.shape[-1]:

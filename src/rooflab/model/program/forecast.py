@@ -38,12 +38,33 @@ class Waits(NamedTuple):
     host_s: np.ndarray
 
 
+class Forecast(NamedTuple):
+    """A predicted report, and what the time of its program is made of.
+
+    Attributes:
+        report: with its predictions.
+        parts: host and kernel times with their spreads, of the rows that were predicted.
+        numbers: of those rows.
+        floor_s: what the whole program cannot beat.
+    """
+
+    report: Report
+    parts: Parts
+    numbers: np.ndarray
+    floor_s: float
+
+
 def predict_on(report: Report, machine: Machine, setting: Setting) -> Report:
     """`report` with every row predicted on `machine` as `setting` says, and the whole program.
 
     In the mode "compiled" the rows are the kernels that the program is fused into, and `captured` keeps the
     program as it was.
     """
+    return forecast(report, machine, setting).report
+
+
+def forecast(report: Report, machine: Machine, setting: Setting) -> Forecast:
+    """What `predict_on` returns, with what its times are made of."""
     report = with_kernels(_as_run(report, setting), machine)
     kept = tuple(line for line in report.conventions if not line.startswith(_NOTES))
     report = msgspec.structs.replace(report, conventions=kept)
@@ -64,16 +85,24 @@ def predict_on(report: Report, machine: Machine, setting: Setting) -> Report:
         rows[number] = _predicted(rows[number], prediction)
     for number, reason in lacking.items():
         rows[number] = msgspec.structs.replace(rows[number], unbound=reason)
-    whole = _whole(each, times, waits, parts, floor.program_floor_s(work, times, device, counts))
+    floor_s = floor.program_floor_s(work, times, device, counts)
+    whole = _whole(each, times, waits, parts, floor_s)
     conventions = (*bounded.conventions, *_notes(report, device, setting))
     predicted = msgspec.structs.replace(
-        bounded, rows=tuple(rows), setting=setting, prediction=None, predicted_part=None, conventions=conventions
+        bounded,
+        rows=tuple(rows),
+        setting=setting,
+        prediction=None,
+        predicted_part=None,
+        conventions=conventions,
+        advice=None,  # it was given for another prediction
     )
     # What could not be followed may take any time, as may a row without a prediction.
     complete = not predicted.unpredicted and not predicted.coverage.unknown
     known = {"prediction": whole} if complete else {"predicted_part": whole}
     predicted = msgspec.structs.replace(predicted, **known)
-    return msgspec.structs.replace(predicted, warnings=warnings.warnings_for(predicted, device))
+    predicted = msgspec.structs.replace(predicted, warnings=warnings.warnings_for(predicted, device))
+    return Forecast(predicted, parts, work.index, floor_s)
 
 
 _NOTES = ("floor: ", "caches: ", "constants: ", "host: ")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from rooflab.types.groups import GroupBy
 from rooflab.types.report import Report
+from rooflab.views.common import advice as helping
 from rooflab.views.common.console import console, drawn_table, fold
 from rooflab.views.common.table import Table, without
 from rooflab.views.report import tables as tables
@@ -29,6 +30,7 @@ def show(
     group_by: GroupBy = "module",
     sort: str | None = None,
     top: int | None = None,
+    advice: int | None = helping.TOP,
 ) -> None:
     """Print `report`.
 
@@ -39,9 +41,10 @@ def show(
         sort: "order", "time", "flop", "bytes" or "intensity"; by default operations by predicted time,
             else bytes, and groups by FLOP.
         top: lines of each table; by default all groups and a dozen operations.
+        advice: changes that would help; None for all of them.
     """
     out = console(file)
-    for part in pages(report, out.width, group_by=group_by, sort=sort, top=top):
+    for part in pages(report, out.width, group_by=group_by, sort=sort, top=top, advice=advice):
         out.print(part)
 
 
@@ -52,6 +55,7 @@ def pages(
     group_by: GroupBy = "module",
     sort: str | None = None,
     top: int | None = None,
+    advice: int | None = helping.TOP,
 ) -> list[RenderableType]:
     """What `show` prints, in order."""
     from rich.text import Text
@@ -62,6 +66,10 @@ def pages(
     parts += [Text(line, style="bold red") for each in report.warnings for line in _wrapped(each, width)]
     parts.append(Text(""))
     parts += [_fact(name, value, width) for name, value in tables.facts(report)]
+    helps = helping.lines(report.advice, advice)
+    if helps:
+        parts += [Text(""), Text("What would help", style="bold")]
+        parts += [Text(line) for each in helps for line in _wrapped(each, width)]
     by = "bytes" if report.time_at_least_s is None else "time"
     if len(report.rows) > 1:
         parts += [Text(""), *drawn(tables.groups(report, group_by, sort or "flop", top), width)]

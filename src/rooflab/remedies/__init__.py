@@ -1,0 +1,1 @@
+"""What would help: rules that each name a change, which is then predicted again."""

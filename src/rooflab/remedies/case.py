@@ -1,0 +1,83 @@
+"""What rules look at, and what they return: a change that can be predicted, alone or with others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from rooflab.types.advice import Effort, Price
+from rooflab.types.machine import Machine
+from rooflab.types.report import Report, Row
+from rooflab.types.setting import Setting
+from rooflab.types.work import Graph
+
+
+class Case(NamedTuple):
+    """A predicted program, as rules see it.
+
+    Attributes:
+        report: with its predictions.
+        graph: the program as it was captured, before a compiler fused it.
+        machine: that it was predicted on.
+        setting: how it runs there.
+        at_batch: captures the same program with another size of its batch; None where that cannot be done.
+        batch: its size now; None where it is not known.
+    """
+
+    report: Report
+    graph: Graph
+    machine: Machine
+    setting: Setting
+    at_batch: Callable[[int], Report] | None = None
+    batch: int | None = None
+
+    @property
+    def time_s(self) -> float:
+        """Predicted seconds of the rows that could be predicted."""
+        return self.report.time_at_least_s or 0.0
+
+    def share(self, rows: Mapping[int, Row]) -> float:
+        """The share of the predicted time that `rows` take, their waits for the host included."""
+        taken = sum(row.prediction.time_s for row in rows.values() if row.prediction is not None)
+        return taken / self.time_s if self.time_s else 0.0
+
+    def numbered(self, chosen: Callable[[Row], bool]) -> dict[int, Row]:
+        """The predicted rows that are `chosen`, by number."""
+        return {n: row for n, row in enumerate(self.report.rows) if row.prediction is not None and chosen(row)}
+
+
+class Change(NamedTuple):
+    """What a rule found, before it is predicted.
+
+    Attributes:
+        rule, text, evidence, rows, effort, price, code: as in `Advice` (`text` is its `change`).
+        graph: takes the captured graph to the changed one; None where the program stays as it is.
+        setting: what else is set, by field of `Setting`.
+        machine: another one to predict on.
+        program: the changed program, where it is captured anew: it does `times` the work.
+        times: how often the work of before is done in one run of the changed program.
+        keywords: of `analyze`, where they say the change.
+        tell: further evidence, from the program as it is predicted with the change.
+    """
+
+    rule: str
+    text: str
+    evidence: tuple[str, ...]
+    rows: tuple[int, ...] = ()
+    effort: Effort = "line"
+    price: Price = "nothing"
+    code: str = ""
+    graph: Callable[[Graph], Graph] | None = None
+    setting: Mapping[str, Any] = {}
+    machine: Machine | None = None
+    program: Report | None = None
+    times: float = 1.0
+    keywords: Mapping[str, Any] = {}
+    tell: Callable[[Report], tuple[str, ...]] | None = None
+
+
+class Unasked(NamedTuple):
+    """Why a rule cannot say anything of a program."""
+
+    rule: str
+    reason: str
