@@ -1,7 +1,7 @@
 """The public functions, each short enough to read aloud. Heavy imports happen inside them."""
 
-from rooflab.story.comparing import compare
 from rooflab.story.advice import advise
+from rooflab.story.comparing import compare
 from rooflab.story.files import load
 from rooflab.story.loops import loop, miss_curve, simulate, simulate_cores, sweep_tiles
 from rooflab.story.machines import machine, measure
