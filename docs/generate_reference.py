@@ -30,7 +30,8 @@ def _page(lines: Iterator[str]) -> str:
 
 def _command_line() -> Iterator[str]:
     yield from ("# Commands", "", _text(cli.help), "")
-    yield from ("Exit codes: 0; 2 for bad input, with one line that says what; 130 after Ctrl-C.", "")
+    codes = "0; 1 for a condition of `compare` that failed; 2 for bad input, with one line that says what"
+    yield from (f"Exit codes: {codes}; 130 after Ctrl-C.", "")
     for name, command in sorted(cli.commands.items()):
         yield from _command(name, command)
 

@@ -138,6 +138,31 @@ def test_several_runs_of_a_profile_are_divided():
     assert difference.amount("time").verdict == "same"
 
 
+def test_beside_a_profile_an_eager_report_is_taken_without_its_waits():
+    profile = rooflab.load(EXAMPLES / "gpt2-h200-trace.json.gz")
+    row = next(row for row in profile.rows if row.shapes == "128x768 · 768x50257")
+    report = rooflab.op("matmul", "128x768", "768x50257", dtype="bf16", machine="h200-sxm")
+    named = msgspec.structs.replace(report.rows[0], op=msgspec.structs.replace(report.rows[0].op, name=row.name))
+    graph = msgspec.structs.replace(
+        report, rows=(named,), graph=msgspec.structs.replace(report.graph, ops=(named.op,))
+    )
+    eager = graph.on("h200-sxm", mode="eager", dispatch_s=1e-3)
+    alone = msgspec.structs.replace(profile, rows=(row,))
+    assert eager.time_s > 1e-3  # waits for the host
+    for result in (graph.on("h200-sxm", mode="graph"), eager):
+        difference = only(result, alone)
+        assert difference.amount("time").base.value < 0.3e-3
+        assert difference.amount("overhead").base is None
+    assert any("taken as a graph" in note for note in difference.notes)
+
+
+def test_without_a_machine_counts_are_compared():
+    difference = only(matmul(machine=None), matmul(2048, machine=None))
+    assert difference.amount("time") is None
+    assert difference.amount("flop").relative == 1.0
+    assert difference.terms == ()
+
+
 def test_machines_and_variants():
     difference = only("h200-sxm", "a100-sxm-80gb")
     assert difference.amount("HBM bandwidth, theoretical").verdict == "less"

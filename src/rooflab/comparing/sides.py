@@ -6,13 +6,16 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+import msgspec
+
 from rooflab.errors import RooflabError
 from rooflab.model.energy import most_joules
 from rooflab.model.program import pauses
+from rooflab.model.program.forecast import predict_on
 from rooflab.model.roofline.per_operation import compute_terms
 from rooflab.types.comparison import Measure, Side, Value
 from rooflab.types.loop import LoopReport, TileSweep
-from rooflab.types.machine import Machine, is_main_memory
+from rooflab.types.machine import Engine, Machine, is_main_memory
 from rooflab.types.profile import Profile, ProfileRow
 from rooflab.types.report import Report, Row
 from rooflab.types.simulation import Simulation
@@ -110,6 +113,11 @@ def _value(value: float | None, low: float | None = None, high: float | None = N
 
 
 def _report(name: str, report: Report, kernels_alone: bool) -> Read:
+    notes = []
+    if kernels_alone and report.machine and report.setting and report.setting.mode == "eager":
+        # In eager mode a row's time has the wait for the host in it, which a profile's kernels have not.
+        report = predict_on(report, report.machine, msgspec.structs.replace(report.setting, mode="graph"))
+        notes.append(f"{name}: predicted in eager mode; taken as a graph here: kernels without waits for the host")
     machine, setting = report.machine, report.setting
     pause_s = pauses.between_kernels_s(machine, setting) if kernels_alone and machine and setting else 0.0
     factors = {} if setting is None else setting.what_if
@@ -158,7 +166,6 @@ def _report(name: str, report: Report, kernels_alone: bool) -> Read:
         samples=_samples(report),
         formats=tuple((one.engine, one.dtype) for one in report.flop_by),
     )
-    notes = []
     if least and known is not None:
         notes.append(
             f"{name}: {len(report.unpredicted):,} operations have no prediction: its time is a lower bound"
@@ -363,7 +370,13 @@ def _machine(name: str, machine: Machine) -> Read:
         metrics.append(Metric(f"{link.name} each way", "B/s", _barred(link.each_way_bytes_per_s, link.spread)))
     metrics.append(Metric("compute units", "", _value(machine.compute_units)))
     metrics.append(Metric("power", "W", _value(machine.tdp_w)))
-    return Read(Side(name=name, kind="Machine", machine=machine), tuple(_distinct(metrics)))
+    formats = tuple(form for form in _DRAWN if machine.peak(form[1], engine=form[0]) is not None)
+    side = Side(name=name, kind="Machine", machine=machine, formats=formats)
+    return Read(side, tuple(_distinct(metrics)))
+
+
+# Whose roofs tell machines apart.
+_DRAWN: tuple[tuple[Engine, str], ...] = (("vector", "fp64"), ("vector", "fp32"), ("matrix", "bf16"))
 
 
 def _barred(value: float | None, spread: float | None) -> Value | None:

@@ -119,9 +119,17 @@ def test_arrows_go_from_the_base_to_the_other_side(compared):
 
 
 def test_without_operations_there_is_no_picture(tmp_path):
-    found = rooflab.compare("h200-sxm", "a100-sxm-80gb")
+    # Only moves bytes: no place under a roof of FLOP/s.
+    copies = [rooflab.op("copy", n, machine="h200-sxm") for n in (4096, 8192)]
     with pytest.raises(rooflab.RooflabError, match="no picture"):
-        found.save(tmp_path / "machines.svg")
+        rooflab.compare(*copies).save(tmp_path / "copies.svg")
+
+
+def test_machines_are_drawn_by_their_roofs(tmp_path):
+    found = rooflab.compare("h200-sxm", "a100-sxm-80gb")
+    text = str(chart.arrows(found).to_dict())
+    for roof in ("HBM 4.80 TB/s", "HBM 2.04 TB/s", "bf16 matrix 989 TFLOP/s", "bf16 matrix 312 TFLOP/s"):
+        assert roof in text
     found.save(tmp_path / "machines.html")
     assert "HBM bandwidth, theoretical" in (tmp_path / "machines.html").read_text(encoding="utf-8")
 

@@ -63,11 +63,14 @@ def arrows(comparison: Comparison, *, theme: Theme = LIGHT, width: int = 720, he
         RooflabError: no operation whose FLOP, bytes and time both sides know.
     """
     drawn = _arrows(comparison)
-    if not drawn:
+    machines = all(side.kind == "Machine" for side in comparison.sides)
+    if not drawn and not machines:
         raise RooflabError(
             f"{comparison.name}: no operation whose FLOP, bytes and time both sides know: no picture"
         )
     roofs = [roof for number, side in enumerate(comparison.sides) for roof in _roofs(side, number, comparison)]
+    if not drawn and not roofs:
+        raise RooflabError(f"{comparison.name}: neither states a memory bandwidth or a peak: no picture")
     plane = _plane(drawn, roofs, width, height)
     colours = {"less": theme.caches[1], "more": theme.memory, "same": theme.muted, "unsure": theme.ink}
     placed = _labels(drawn, roofs, plane)
@@ -119,8 +122,9 @@ def _roofs(side: Side, number: int, comparison: Comparison) -> list[Roof]:
 
 
 def _plane(drawn: list[Arrow], roofs: list[Roof], width: int, height: int) -> Plane:
-    xs = [x for arrow in drawn for x in (arrow.x0, arrow.x1)]
+    xs = [x for arrow in drawn for x in (arrow.x0, arrow.x1)] or [0.25, 16.0]
     ys = [y for arrow in drawn for y in (arrow.y0, arrow.y1)]
+    ys = ys or [(roof.bandwidth or roof.peak or 1.0) * 0.5 for roof in roofs]
     x0 = 2.0 ** math.floor(math.log2(min(xs) / 2))
     peaks = [roof.peak for roof in roofs if roof.peak is not None]
     slopes = [roof.bandwidth for roof in roofs if roof.bandwidth is not None]
@@ -166,6 +170,8 @@ def _roof_lines(roofs: list[Roof], plane: Plane, theme: Theme) -> list[alt.Chart
 def _arrow_marks(drawn: list[Arrow], plane: Plane, colours: dict[str, str], theme: Theme) -> list[alt.Chart]:
     import altair as alt
 
+    if not drawn:
+        return []
     most = max(abs(arrow.change_s) for arrow in drawn) or 1.0
     dots, shafts, heads = [], [], []
     for number, arrow in enumerate(reversed(drawn)):
@@ -246,6 +252,8 @@ def _labels(drawn: list[Arrow], roofs: list[Roof], plane: Plane) -> tuple[labels
 
 
 def _subtitle(comparison: Comparison, drawn: list[Arrow], roofs: list[Roof]) -> str:
+    if not drawn:
+        return "Roofs alone, at theoretical rates where stated; dashed: those of the others"
     others = sum(1 for one in comparison.differences for row in one.rows if not (row.base and row.other))
     dashed = {roof.side for roof in roofs if roof.side}
     said = "From the base (dot) to the other side (arrow head): blue takes less time, brown more, grey no change"
