@@ -30,7 +30,7 @@ def terms_of(base: Measure | None, other: Measure | None) -> tuple[Term, ...]:
         if one is None or one.time_s is None:
             return ()
         return _terms({ADDED: one.time_s} if base is None else {REMOVED: -one.time_s})
-    if base.time_s is None or other.time_s is None:
+    if base == other or base.time_s is None or other.time_s is None:
         return ()
     apart = base.overhead_s is not None and other.overhead_s is not None
     over = (base.overhead_s or 0.0, other.overhead_s or 0.0) if apart else (0.0, 0.0)
