@@ -229,7 +229,7 @@ def test_scripts_say_what_python_says(look, files, name):
     """The headline and the distance are written twice: for a reader without scripts, and anew by each choice."""
     written = (files / f"{name}.html").read_text("utf-8")
     opened = look(name)
-    for part in ("headline", "distance"):
+    for part in ("headline", "distance", "how"):
         ours = html.unescape(re.search(rf'id="{part}">(.*?)</p>', written)[1])
         assert opened.page.text_content(f"#{part}") == ours
         assert len(ours) > 20
@@ -499,6 +499,7 @@ def test_another_prediction_changes_everything(look):
         assert shown.text_content("#headline") == f"{verdict.headline(report)}."
         slowest = max(line.time_s for line in tables.lines_of(report))
         assert opened.column("time")[0] == duration(slowest)
+        assert ("bandwidth × 2" in shown.inner_text("#how")) == (number % 2 == 1)
         assert report.machine.name in shown.get_attribute("#roofline", "aria-label")
         rate = (
             next(level for level in report.machine.levels if level.name == "HBM").rate(basis="theoretical").value
@@ -512,11 +513,21 @@ def test_another_prediction_changes_everything(look):
 def test_a_plain_report_can_be_looked_at_elsewhere(look):
     opened = look("one")
     names = opened.texts("#prediction option")
-    assert names[0] == "NVIDIA H200 SXM 141GB"
-    assert len(names) == 4
-    opened.page.select_option("#prediction", "1")
+    assert names == [
+        "NVIDIA H200 SXM 141GB",
+        "NVIDIA H200 SXM 141GB, dtype=bf16",
+        "NVIDIA H200 SXM 141GB, dtype=fp8",
+        "NVIDIA A100 SXM 80GB",
+        "NVIDIA H100 SXM 80GB",
+        "NVIDIA B200 SXM 180GB",
+    ]
     other = rooflab.op("matmul", "512x512", "512x512", machine="a100-sxm-80gb")
+    opened.page.select_option("#prediction", "3")
     assert duration(other.time_s) in opened.page.inner_text("#facts")
+    narrow = rooflab.op("matmul", "512x512", "512x512", machine="h200-sxm", what_if="dtype=bf16")
+    opened.page.select_option("#prediction", "1")
+    assert duration(narrow.time_s) in opened.page.inner_text("#facts")
+    assert si(narrow.nbytes, "B") in opened.page.inner_text("#facts")
 
 
 @pytest_slow

@@ -35,6 +35,15 @@ def warnings_of(report: Report) -> tuple[str, ...]:
     return report.warnings if report.coverage.complete else (*coverage(report), *report.warnings)
 
 
+def how(report: Report) -> str:
+    """How it was taken to run, what-ifs included; empty without a setting."""
+    setting = report.setting
+    if setting is None:
+        return ""
+    changed = "".join(f", {name} × {factor:.4g}" for name, factor in setting.what_if.items())
+    return f"{setting.mode} mode, {setting.cache} caches, {setting.power} clocks{changed}"
+
+
 def _program(report: Report, lines: Sequence[Line]) -> dict[str, Any]:
     """Columns of what each line of operations asks for; unknown is null."""
 
@@ -74,9 +83,6 @@ def _engine(line: Line) -> str:
 def _prediction(report: Report, lines: Sequence[Line]) -> dict[str, Any]:
     """The whole program's prediction, and columns of each line's; unknown is null."""
     known = report.prediction or report.predicted_part
-    setting = report.setting
-    changed = {} if setting is None else setting.what_if
-    how = "" if setting is None else f"{setting.mode} mode, {setting.cache} caches, {setting.power} clocks"
     members = [[report.rows[number] for number in line.rows] for line in lines]
     levels = list(dict.fromkeys(name for row in report.rows if row.prediction for name in row.prediction.memory_s))
     columns: dict[str, Any] = {name: [] for name in _SUMS}
@@ -91,7 +97,7 @@ def _prediction(report: Report, lines: Sequence[Line]) -> dict[str, Any]:
     return {
         "machine": None if report.machine is None else report.machine.name,
         "warnings": warnings_of(report),
-        "how": how + "".join(f", {name} × {factor:.4g}" for name, factor in changed.items()),
+        "how": how(report),
         "total": None if known is None else _whole(known),
         "unpredicted": 0 if known is None else len(report.unpredicted),
         "held": report.peak_memory_bytes,

@@ -55,6 +55,7 @@
       element("div", {}, element("dt", {}, name), element("dd", {}, value, element("small", {}, note)))));
     byId("warnings").replaceChildren(...shown.warnings.map((line) => element("li", {}, line)));
     if (!shown.total) return;
+    byId("how").textContent = shown.how ? `Predicted: ${shown.how}.` : "";
     byId("headline").textContent = `${headline(shown)}.`;
     byId("distance").textContent = unbroken(distance(shown));
   }

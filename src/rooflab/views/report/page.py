@@ -8,18 +8,20 @@ from typing import Any
 import msgspec
 
 from rooflab.errors import RooflabError
+from rooflab.types.machine import Machine
 from rooflab.types.report import Report
 from rooflab.views.common import page
 from rooflab.views.common.table import Table
 from rooflab.views.report import tables, verdict
 from rooflab.views.report.cards import cards
-from rooflab.views.report.embed import embedded, warnings_of
+from rooflab.views.report.embed import embedded, how, warnings_of
 
 # What a page also shows of a program: today's usual machines of a kind. A prediction of as many rows takes 0.1 s.
 ELSEWHERE = {
     "gpu": ("a100-sxm-80gb", "h100-sxm", "h200-sxm", "b200"),
     "cpu": ("epyc-9654", "xeon-8480plus"),
 }
+FORMATS = ("bf16", "fp8")
 MOST_ROWS_ELSEWHERE = 500
 
 # Each may use what those before it define.
@@ -49,20 +51,39 @@ def html(report: Report) -> str:
 
 
 def elsewhere(report: Report) -> list[tuple[str, Report]]:
-    """The report on a few other machines of the same kind, for comparison; none where that would take long."""
+    """The report in other number formats and on other machines of its kind; none where that would take long."""
     machine = report.machine
     if machine is None or report.prediction is None or len(report.rows) > MOST_ROWS_ELSEWHERE:
         return []
+    main = max((one for one in report.flop_by), key=lambda one: one.count, default=None)
+    formats = [name for name in FORMATS if main is not None and name != main.dtype]
+    asked: list[tuple[Machine | str, dict[str, Any]]] = [
+        *((machine, {"what_if": {**_what_if(report), "dtype": name}}) for name in formats if _has(machine, name)),
+        *((name, {}) for name in ELSEWHERE.get(machine.kind, ())),
+    ]
     found = []
-    for name in ELSEWHERE.get(machine.kind, ()):
+    for target, changes in asked:
         try:
-            other = report.on(name)
+            other = report.on(target, **changes)
         except RooflabError:
             # It lacks a number that this program needs: the page is of the machine that was asked for.
             continue
-        if other.machine is not None and other.machine.name != machine.name and other.prediction is not None:
+        if other.prediction is None or other.machine is None:
+            continue
+        if changes:
+            found.append((f"{machine.name}, dtype={changes['what_if']['dtype']}", other))
+        elif other.machine.name != machine.name:
             found.append((other.machine.name, other))
     return found
+
+
+def _what_if(report: Report) -> dict[str, float]:
+    return {} if report.setting is None else report.setting.what_if
+
+
+def _has(machine: Machine, dtype: str) -> bool:
+    """Whether `machine` states a rate for products in that format itself: another format's would say nothing."""
+    return machine.peak(dtype, engine="matrix") is not None
 
 
 def pages(named: Sequence[tuple[str, Report]], first_tables: Sequence[Table] = (), name: str = "") -> str:
@@ -84,6 +105,7 @@ def pages(named: Sequence[tuple[str, Report]], first_tables: Sequence[Table] = (
         sources=() if first.machine is None else first.machine.sources,
         headline=verdict.headline(first),
         distance=verdict.unbroken(verdict.distance(first)),
+        how=f"Predicted: {how(first)}." if timed and how(first) else "",
         warnings=warnings_of(first),
         facts=tables.coverage(first) if first.coverage.complete else (),
         advice=cards(first),
