@@ -42,9 +42,13 @@ def lines(advice: Advices | None, top: int | None = TOP) -> tuple[str, ...]:
 
 def line(number: int, one: Advice) -> str:
     """One change, with what it saves, its bar, and what it asks for."""
-    asks = ", ".join(filter(None, (_EFFORTS[one.effort], _PRICES[one.price])))
     after = f" once {' and '.join(one.after)} is done" if one.after else ""
-    return f"{number}. {one.change}: saves {saving(one)}{after} ({asks})."
+    return f"{number}. {one.change}: saves {saving(one)}{after} ({asks(one)})."
+
+
+def asks(one: Advice) -> str:
+    """What a change asks for: the effort, and its price where it has one."""
+    return ", ".join(filter(None, (_EFFORTS[one.effort], _PRICES[one.price])))
 
 
 def saving(one: Advice) -> str:

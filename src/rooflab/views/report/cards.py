@@ -8,13 +8,7 @@ from typing import Any
 from rooflab.types.advice import Advice
 from rooflab.types.report import Report
 from rooflab.units import duration
-
-_EFFORTS = {
-    "setting": "a setting or a flag",
-    "line": "a line of code",
-    "rewrite": "a function written anew",
-    "hardware": "other hardware",
-}
+from rooflab.views.common.advice import asks
 
 
 def cards(report: Report) -> dict[str, Any] | None:
@@ -30,7 +24,12 @@ def cards(report: Report) -> dict[str, Any] | None:
             f"Together ({names}): {duration(report.time_s)} becomes {duration(advice.together_s)}, "
             f"{saved / report.time_s * 100:.0f} % less; gains do not add."
         )
-    return {"cards": [_card(one) for one in advice.each], "together": together, "unasked": advice.unasked}
+    return {
+        "cards": [_card(one) for one in advice.each],
+        "trades": [_card(one) for one in advice.trades],
+        "together": together,
+        "unasked": advice.unasked,
+    }
 
 
 def _card(one: Advice) -> dict[str, Any]:
@@ -43,7 +42,8 @@ def _card(one: Advice) -> dict[str, Any]:
         ),
         "evidence": one.evidence,
         "code": one.code,
-        "effort": _EFFORTS[one.effort],
+        "effort": asks(one),
+        "after": f"once done: {', '.join(one.after)}" if one.after else "",
         "page": one.page,
         "rows": json.dumps(one.rows) if one.rows else "",
     }
