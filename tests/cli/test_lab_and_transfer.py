@@ -11,7 +11,7 @@ def test_lab_draws_a_sweep_of_bandwidth(command):
     code, out, err = command("lab")
     assert (code, err) == (0, "")
     assert out.startswith("Lab: a streaming kernel over bandwidth\n")
-    assert "kernel  reads 10.5 MB, 1 FLOP/byte, sequential" in out  # 10 MiB
+    assert "The kernel reads 10.5 MB, 1 FLOP/byte, sequential" in out  # 10 MiB
     # 10 GFLOP/s at one operation a byte
     assert "Memory and arithmetic take the same time at 10.0 GB/s." in out
 

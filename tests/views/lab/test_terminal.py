@@ -12,8 +12,8 @@ import pytest
 from rooflab.errors import FileError
 from rooflab.model import lab as model
 from rooflab.model.lab import ComputeCore, Memory, StreamingKernel, System, TwoTierMemory
-from rooflab.views.common import axes
-from rooflab.views.lab import chart, terminal
+from rooflab.views.common import axes, labels
+from rooflab.views.lab import chart, roofline, terminal
 
 CORE = ComputeCore(peak_flop_per_s=10e9)
 KERNEL = StreamingKernel(nbytes=10e6)
@@ -38,8 +38,8 @@ def printed(sweep):
 
 def test_the_terminal_says_what_is_fixed_and_where_it_turns():
     text = printed(SWEEPS[0])
-    assert "kernel  reads 10.0 MB, 1 FLOP/byte, sequential" in text
-    assert "memory  latency 50.0 ns" in text  # its bandwidth is what varies
+    assert "The kernel reads 10.0 MB, 1 FLOP/byte, sequential" in text
+    assert "The memory: latency 50.0 ns" in text  # its bandwidth is what varies
     # 10 MB / 1 GB/s + 50 ns; 10 M operations / 10 GFLOP/s
     assert ["1.00", "GB/s", "memory-bound", "10.0", "ms", "1.00", "ms", "11.0", "ms"] in map(
         str.split, text.splitlines()
@@ -51,7 +51,7 @@ def test_the_terminal_says_what_is_fixed_and_where_it_turns():
 def test_two_tiers_are_told_apart():
     text = printed(SWEEPS[2])
     assert (
-        "memory  fast tier (62.5 GB/s, latency 0 s), the rest from the slow one (1.25 GB/s, latency 100 ns)"
+        "The memory: fast tier (62.5 GB/s, latency 0 s), the rest from the slow one (1.25 GB/s, latency 100 ns)"
         in text
     )
     assert "take the same time at a hit rate of 0.893." in text
@@ -122,3 +122,17 @@ def test_another_suffix_is_refused_before_anything_is_written(tmp_path):
     with pytest.raises(FileError, match=r"suffix '.xlsx', expected one of .json, .csv, .html, .svg, .png, .pdf"):
         SWEEPS[0].save(tmp_path / "a.json", tmp_path / "lab.xlsx")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("sweep", SWEEPS)
+def test_the_lab_as_a_roofline_has_each_value_where_its_times_put_it(sweep):
+    for value, intensity, flop_per_s, _ in roofline.points(sweep):
+        each = sweep.results[sweep.values.index(value)]
+        flop = intensity * sweep.kernel.nbytes
+        assert flop_per_s == pytest.approx(flop / each.total_s)
+        assert flop_per_s <= sweep.system.core.peak_flop_per_s
+    for width in (720, 250):
+        space = roofline.plane_of(sweep, width, 380)
+        boxes = [label.box for label in roofline.written(sweep, space)]
+        assert not any(labels.overlap(a, b) for a, b in itertools.combinations(boxes, 2))
+    assert "As a roofline" in printed(sweep)

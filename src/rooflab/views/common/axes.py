@@ -113,12 +113,7 @@ def finish(
     """The layers over each other on the axes `x` and `y`, with a title, and `subtitle` under it."""
     import altair as alt
 
-    size = 16.0
-    words = alt.TitleParams(
-        text=shorten(title, plane.width + 60, size * 1.08),
-        subtitle=wrap(subtitle, plane.width + 50),
-        fontSize=size,
-    )
+    words = title_of(title, subtitle, plane.width)
     chart = alt.layer(*(layer.encode(x=x, y=y) for layer in layers))
     # altair's `layer` may give a facet; never of layers without one.
     return cast(
@@ -139,12 +134,29 @@ def on(layer: Any, x: alt.X, y: alt.Y) -> Any:
     return layer.encode(x=x, y=moved)
 
 
-def wrap(text: str, width: float) -> list[str]:
+TITLE_SIZE = 16.0
+
+
+def title_of(title: str, subtitle: str, width: float) -> Any:
+    """The title of a chart whose plane is `width` wide, in at most two lines, and `subtitle` under it."""
+    import altair as alt
+
+    bold = TITLE_SIZE * 1.08
+    lines = wrap(title, width + 60, bold)
+    if len(lines) > 2:
+        lines = [lines[0], " ".join(lines[1:])]
+    text = [shorten(line, width + 60, bold) for line in lines]
+    return alt.TitleParams(
+        text=text if len(text) > 1 else text[0], subtitle=wrap(subtitle, width + 50), fontSize=TITLE_SIZE
+    )
+
+
+def wrap(text: str, width: float, size: float = 12.0) -> list[str]:
     """`text` in lines of at most `width` pixels, broken at spaces."""
     lines = [""]
     for word in text.split():
         longer = f"{lines[-1]} {word}".strip()
-        if lines[-1] and text_width(longer, 12) > width:
+        if lines[-1] and text_width(longer, size) > width:
             lines.append(word)
         else:
             lines[-1] = longer

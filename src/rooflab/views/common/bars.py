@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, cast
 
 from rooflab.views.common import axes
 from rooflab.views.common.marks import legend_columns
-from rooflab.views.common.theme import Theme, config, shorten, text_width
+from rooflab.views.common.theme import Theme, config, text_width
 
 ROW = 26  # pixels from one row to the next
 _NAMES = 72  # pixels that a plane's labels take anyway: names that need more take it from the plane
@@ -61,9 +61,7 @@ def chart(title: str, subtitle: str, panels: Sequence[Panel], theme: Theme, widt
     longest = min(_LONGEST, _WIDEST * (width + _NAMES))
     plane = max(width - max(0.0, min(names, longest) - _NAMES), 120.0)
     drawn = [_panel(panel, theme, plane, longest) for panel in panels]
-    words = alt.TitleParams(
-        text=shorten(title, width + 60, 17), subtitle=axes.wrap(subtitle, width + 50), fontSize=16.0
-    )
+    words = axes.title_of(title, subtitle, width)
     if len(drawn) == 1:
         return drawn[0].properties(title=words, config=config(theme))
     both: Any = alt.vconcat(*drawn, spacing=18).resolve_scale(color="independent")

@@ -6,6 +6,7 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 from rooflab.types.lab import Sweep
+from rooflab.units import si
 from rooflab.views.common import axes, labels
 from rooflab.views.common.axes import Plane
 from rooflab.views.common.theme import LIGHT, Theme
@@ -29,13 +30,16 @@ def chart(sweep: Sweep, *, theme: Theme = LIGHT, width: int = 720, height: int =
 
     space = plane_of(sweep, width, height)
     colours = {"memory": theme.memory, "compute": theme.caches[1], "total": theme.muted}
-    layers = []
+    layers, label = [], sweep.parameter.replace("-", " ")
     for name in _LINES:
-        rows = [{"x": x, "y": y} for x, y in _points(sweep, name)]
+        rows = [
+            {"x": x, "y": y, "at": f"{label} {terminal.value_text(sweep.parameter, x)}", "time": si(y, "s")}
+            for x, y in _points(sweep, name)
+        ]
         dash: dict[str, Any] = {"strokeDash": [5, 4]} if name == "total" else {}
         line = alt.Chart(alt.Data(values=rows)).mark_line(color=colours[name], strokeWidth=2, **dash)
         dots = alt.Chart(alt.Data(values=rows)).mark_point(filled=True, size=22, opacity=1, color=colours[name])
-        layers += [line, dots.encode(tooltip=["x:Q", "y:Q"])]
+        layers += [line, dots.encode(tooltip=[alt.Tooltip("at:N", title="at"), alt.Tooltip("time:N", title=name)])]
     if sweep.turns_at is not None and space.x0 < sweep.turns_at < space.x1:
         rule = [{"x": sweep.turns_at, "y": space.y0, "end": space.y1}]
         mark = alt.Chart(alt.Data(values=rule)).mark_rule(color=theme.point, strokeWidth=1.2)
@@ -51,7 +55,7 @@ def chart(sweep: Sweep, *, theme: Theme = LIGHT, width: int = 720, height: int =
     )
     y = alt.Y(
         "y:Q",
-        title=None,
+        title="time",
         scale=alt.Scale(type="log", domain=[space.y0, space.y1], nice=False),
         axis=alt.Axis(values=axes.decades(space.y0, space.y1), labelExpr=_TIME),
     )

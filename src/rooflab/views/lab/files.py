@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rooflab.types.lab import Sweep
 from rooflab.views.common import files
-from rooflab.views.lab.chart import chart
 from rooflab.views.lab.page import html
+from rooflab.views.lab.roofline import with_times
 
 
 def csv_text(sweep: Sweep) -> str:
@@ -17,4 +17,4 @@ def csv_text(sweep: Sweep) -> str:
     return files.csv_text((sweep.parameter, "memory_s", "compute_s", "total_s", "regime"), rows)
 
 
-WRITERS = files.writers(html, csv_text, chart)
+WRITERS = files.writers(html, csv_text, with_times)

@@ -6,8 +6,9 @@ from rooflab.types.lab import Sweep
 from rooflab.views.common import page
 from rooflab.views.lab import terminal
 from rooflab.views.lab.chart import chart
+from rooflab.views.lab.roofline import roofline
 
-_DRAWINGS = (page.Drawing("Time", chart, (380, 300)),)
+_DRAWINGS = (page.Drawing("Time", chart, (380, 300)), page.Drawing("Roofline", roofline, (380, 300)))
 
 
 def html(sweep: Sweep) -> str:
@@ -15,7 +16,7 @@ def html(sweep: Sweep) -> str:
     return page.render(
         sweep.name,
         "lab",
-        facts=(*terminal.fixed(sweep), terminal.turning(sweep)),
+        facts=(terminal.turning(sweep),),
         charts=page.charts(sweep, _DRAWINGS),
         tables=(terminal.table(sweep)._replace(title="Values"),),
     )

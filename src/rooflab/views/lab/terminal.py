@@ -9,6 +9,7 @@ from rooflab import units
 from rooflab.types.lab import Memory, Sweep, System, TwoTierMemory
 from rooflab.views.common.console import console, drawn_table, speaks_unicode
 from rooflab.views.common.table import Table
+from rooflab.views.machine.text_roofline import plotted
 
 ROWS = 12
 _LEAST = 24  # fewer columns than this show nothing
@@ -31,7 +32,27 @@ def show(sweep: Sweep, file: TextIO | None = None) -> None:
     out.print(Text(""))
     for part in drawn_table(table(sweep), out.width):
         out.print(part)
+    roofline = as_roofline(sweep, min(out.width - 2, 76), unicode=file is None or speaks_unicode(file))
+    if roofline:
+        out.print(Text(f"\nAs a roofline\n{roofline}", no_wrap=True))
     out.print(Text(f"\n{turning(sweep)}"))
+
+
+def as_roofline(sweep: Sweep, width: int = 76, *, unicode: bool = True) -> str:
+    """The same under its roofs: the memory's tiers, the core, the kernel at its first and last value."""
+    from rooflab.views.lab.roofline import points, roofs
+
+    every = points(sweep)
+    if not every:
+        return ""
+    left = [(roof.value, f"{roof.name} {units.si(roof.value, 'B/s')}") for roof in roofs(sweep)]
+    peak = sweep.system.core.peak_flop_per_s
+    named = {0, len(every) - 1}
+    marks = [
+        (x, y, value_text(sweep.parameter, value) if number in named else "")
+        for number, (value, x, y, _) in enumerate(every)
+    ]
+    return plotted(left, [(peak, f"core {units.si(peak, 'FLOP/s')}")], marks, width, unicode=unicode)
 
 
 def fixed(sweep: Sweep) -> list[str]:
@@ -43,9 +64,9 @@ def fixed(sweep: Sweep) -> list[str]:
     )
     how = "computes while it reads" if system.overlap else "computes when all is read"
     return [
-        f"kernel  reads {units.si(kernel.nbytes, 'B')}{ops}, {access}",
-        f"core    {units.si(system.core.peak_flop_per_s, 'FLOP/s')}, {how}",
-        f"memory  {_memory(system, sweep.parameter)}",
+        f"The kernel reads {units.si(kernel.nbytes, 'B')}{ops}, {access}",
+        f"The core: {units.si(system.core.peak_flop_per_s, 'FLOP/s')}, {how}",
+        f"The memory: {_memory(system, sweep.parameter)}",
     ]
 
 

@@ -11,7 +11,7 @@ from rooflab.types.loop import LoopReport
 from rooflab.types.machine import Machine, Point, Rate, Source
 from rooflab.units import si
 from rooflab.views.common import axes
-from rooflab.views.common.theme import LIGHT, Theme, config, level_colours, shorten, text_width
+from rooflab.views.common.theme import LIGHT, Theme, config, level_colours, text_width
 from rooflab.views.machine import roofline as chart
 
 if TYPE_CHECKING:
@@ -143,10 +143,6 @@ def times(report: LoopReport, *, theme: Theme = LIGHT, width: int = 720) -> alt.
     subtitle = (
         "One warm run on one core. Predicted: from where all overlaps to where nothing does; tick: the guess"
     )
-    words = alt.TitleParams(
-        text=shorten(f"What takes how long: {report.name}", width + 60, 17),
-        subtitle=axes.wrap(subtitle, width + 50),
-        fontSize=16.0,
-    )
+    words = axes.title_of(f"What takes how long: {report.name}", subtitle, width)
     drawn: Any = alt.layer(*layers)
     return drawn.properties(width=width, height=_BAR * len(rows), title=words, config=config(theme))

@@ -25,16 +25,31 @@ def sketch(machine: Machine, width: int = 76, scope: Scope = "all", *, unicode: 
     flats = merge(roofs.peaks)
     left = [(roof.value, f"{roof.name} {units.si(roof.value, 'B/s')}") for roof in roofs.bandwidths]
     right = [(flat.value, f"{flat.short} {units.si(flat.value, flat.unit)}") for flat in flats]
+    points = [(each.intensity, each.flop_per_s, each.name) for each in drawable(machine, scope)]
+    return plotted(left, right, points, width, unicode=unicode)
+
+
+def plotted(
+    left: list[tuple[float, str]],
+    right: list[tuple[float, str]],
+    points: list[tuple[float, float, str]],
+    width: int,
+    *,
+    unicode: bool = True,
+) -> str:
+    """A roofline of bandwidths `left` and peaks `right`, slow to fast, each with its text, and `points`.
+
+    Points are (FLOP/byte, FLOP/s, name). Empty without room.
+    """
     gutter, margin = (max(len(text) for _, text in side) + 1 for side in (left, right))
     columns = width - gutter - margin - 1
     if columns < _LEAST:
         return ""
     slow, fast = min(value for value, _ in left), max(value for value, _ in left)
-    top = flats[-1].value
-    points = drawable(machine, scope)
-    x0 = min([1 / 16, flats[0].value / fast / 2, *(point.intensity / 2 for point in points)])
-    x1 = max([4 * top / slow, *(point.intensity * 2 for point in points)])
-    y0, y1 = min([slow * x0, *(point.flop_per_s / 1.2 for point in points)]), top * 1.15
+    top = right[-1][0]
+    x0 = min([1 / 16, right[0][0] / fast / 2, *(x / 2 for x, _, _ in points)])
+    x1 = max([4 * top / slow, *(x * 2 for x, _, _ in points)])
+    y0, y1 = min([slow * x0, *(y / 1.2 for _, y, _ in points)]), top * 1.15
 
     def column(intensity: float) -> float:
         return math.log(intensity / x0) / math.log(x1 / x0) * columns
@@ -48,7 +63,7 @@ def sketch(machine: Machine, width: int = 76, scope: Scope = "all", *, unicode: 
     for step in range(columns * across):
         intensity = x0 * (x1 / x0) ** ((step + 0.5) / columns / across)
         heights = [(value * intensity, "/") for value, _ in left if value * intensity <= top]
-        heights += [(flat.value, "-") for flat in flats if intensity >= flat.value / fast]
+        heights += [(value, "-") for value, _ in right if intensity >= value / fast]
         for height, sign in heights:
             at = int(row(height) * down)
             if 0 <= at < ROWS * down:
@@ -59,8 +74,8 @@ def sketch(machine: Machine, width: int = 76, scope: Scope = "all", *, unicode: 
                     dots[cell] = sign
     for (y, x), dot in dots.items():
         grid[y][x] = chr(0x2800 + dot) if isinstance(dot, int) else dot
-    for point in points:
-        _mark(grid, int(row(point.flop_per_s)), int(column(point.intensity)), point.name, "●" if unicode else "o")
+    for x, y, name in points:
+        _mark(grid, int(row(y)), int(column(x)), name, "●" if unicode else "o")
     wall, corner, floor = ("│", "└", "─") if unicode else ("|", "+", "-")
     names = _beside([(row(value * x0), text) for value, text in left])
     peaks = _beside([(row(value), text) for value, text in right])

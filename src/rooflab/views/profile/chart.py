@@ -11,7 +11,7 @@ from rooflab.types.profile import Profile
 from rooflab.units import si
 from rooflab.views.common import axes, labels
 from rooflab.views.common.axes import Plane
-from rooflab.views.common.theme import LIGHT, Theme, config, shorten, text_width
+from rooflab.views.common.theme import LIGHT, Theme, config, text_width
 from rooflab.views.profile.marks import MAIN, Mark, Roof, Scene, scene
 
 if TYPE_CHECKING:
@@ -57,11 +57,7 @@ def draw(
     drawn = layout(scene(name, profiles, machines), width, height)
     colours = group_colours(drawn.scene, theme)
     upper = _upper(drawn, colours, theme)
-    title = alt.TitleParams(
-        text=shorten(drawn.scene.name, width + 60, 17),
-        subtitle=axes.wrap(subtitle(drawn.scene), width + 50),
-        fontSize=16,
-    )
+    title = axes.title_of(drawn.scene.name, subtitle(drawn.scene), width)
     if drawn.strip is None:
         return cast("alt.LayerChart", upper.properties(title=title, config=config(theme)))
     lower = _lower(drawn, drawn.strip, colours, theme)

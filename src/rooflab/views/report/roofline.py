@@ -13,7 +13,7 @@ from rooflab.views.common import axes, labels, roof_labels
 from rooflab.views.common import marks as drawing
 from rooflab.views.common.axes import Plane
 from rooflab.views.common.marks import LARGEST, Dot
-from rooflab.views.common.theme import LIGHT, Theme, config, shorten
+from rooflab.views.common.theme import LIGHT, Theme, config
 from rooflab.views.report.tables import Line, bound, intensity, lines_of
 
 if TYPE_CHECKING:
@@ -80,11 +80,7 @@ def roofline(
 
     drawn = layout(report, width, height)
     upper = _upper(drawn, theme)
-    title = alt.TitleParams(
-        text=shorten(report.name, width + 60, 17),
-        subtitle=axes.wrap(subtitle(report, drawn), width + 50),
-        fontSize=16,
-    )
+    title = axes.title_of(report.name, subtitle(report, drawn), width)
     if drawn.strip is None:
         return cast("alt.LayerChart", upper.properties(title=title, config=config(theme)))
     both: Any = alt.vconcat(upper, _lower(drawn, drawn.strip, theme), spacing=14).resolve_scale(

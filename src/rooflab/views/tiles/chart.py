@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rooflab.types.loop import Tile, TileSweep
 from rooflab.units import iec, si
 from rooflab.views.common import axes
-from rooflab.views.common.theme import LIGHT, Theme, config, shorten
+from rooflab.views.common.theme import LIGHT, Theme, config
 
 if TYPE_CHECKING:
     import altair as alt
@@ -54,7 +54,7 @@ def passed(sweep: TileSweep, name: str) -> tuple[Passed, ...]:
         ]
         most = max(rises, default=(0.0, 1, 1))
         if most[0] >= STEP:
-            passed_at.setdefault(math.sqrt(most[1] * most[2]), []).append(f"{cache} {iec(capacity)}")
+            passed_at.setdefault(math.sqrt(most[1] * most[2]), []).append(f"past {cache} {iec(capacity)}")
     return tuple(Passed(at, ", ".join(texts)) for at, texts in sorted(passed_at.items()))
 
 
@@ -90,14 +90,22 @@ def _traffic(sweep: TileSweep, name: str, x: alt.X, theme: Theme) -> list[alt.Ch
     low, high = min(values) / 1.5, max(values) * 3  # room for the names of the caches
     y = alt.Y(
         "bytes:Q",
-        title="served by",
+        title="bytes that a level serves",
         scale=alt.Scale(type="log", domain=[low, high], nice=False),
         axis=alt.Axis(values=axes.decades(low, high), labelExpr=axes.si_label("B")),
     )
     colour = alt.Color("level:N", title=None, scale=alt.Scale(domain=served, range=colours), sort=served)
     tips = [alt.Tooltip("level:N"), alt.Tooltip("size:Q", title=name), alt.Tooltip("bytes:Q", format=".3s")]
     base = alt.Chart(alt.Data(values=rows)).encode(x=x, y=y, color=colour, tooltip=tips)
-    layers = [base.mark_line(strokeWidth=2), base.mark_point(filled=True, size=22, opacity=1)]
+    # The memory's line broad and below: where a cache serves as much, its own is seen upon it.
+    wide = base.transform_filter({"field": "level", "equal": served[-1]})
+    others = base.transform_filter({"field": "level", "oneOf": served[:-1]})
+    layers = [
+        wide.mark_line(strokeWidth=6, opacity=0.35),
+        wide.mark_point(filled=True, size=60, opacity=0.5),
+        others.mark_line(strokeWidth=1.8),
+        others.mark_point(filled=True, size=20, opacity=1),
+    ]
     rules = [
         {"size": each.at, "text": each.text, "bytes": high, "row": n % 2}
         for n, each in enumerate(passed(sweep, name))
@@ -219,8 +227,6 @@ def _said(sweep: TileSweep) -> str:
 
 
 def _title(sweep: TileSweep, width: int, subtitle: str) -> alt.TitleParams:
-    import altair as alt
 
     name = sweep.name if sweep.machine is None else f"{sweep.name} on {sweep.machine.name}"
-    text = shorten(f"Tile sizes of {name}", width + 60, 17)
-    return alt.TitleParams(text=text, subtitle=axes.wrap(subtitle, width + 50), fontSize=16.0)
+    return axes.title_of(f"Tile sizes of {name}", subtitle, width)

@@ -16,13 +16,14 @@ def advice(sweep: TileSweep) -> str:
 
 
 def tiles(sweep: TileSweep, most: int = SHOWN_TILES) -> Table:
-    """Traffic and times over tile size, the measured ones first; where there are many, every few."""
-    timed = sorted((each for each in sweep.tiles if each.measured_s is not None), key=lambda t: t.measured_s or 0)
+    """Traffic and times over tile size, by size; where there are many, all measured ones and every few others."""
+    timed = [each for each in sweep.tiles if each.measured_s is not None]
     others = [each for each in sweep.tiles if each.measured_s is None]
     step = max(1, -(-len(others) // most))
     names = list(sweep.tiles[0].sizes)
     served = list(sweep.tiles[0].traffic_bytes)
-    rows = tuple(_tile(each, names, served) for each in (*timed, *others[::step]))
+    shown = sorted((*timed, *others[::step]), key=lambda tile: tuple(tile.sizes[name] for name in names))
+    rows = tuple(_tile(each, names, served) for each in shown)
     columns = (*names, *(f"{name} bytes" for name in served), "predicted", "measured")
     held = ", ".join(f"{name} {iec(nbytes)}" for name, nbytes in sweep.capacities_bytes.items())
     note = f"Bytes that each level serves, from empty caches. Caches: {held}."
