@@ -15,9 +15,8 @@ from collections.abc import Iterable
 from rooflab.types.comparison import Measure, Term
 
 # What a reader is told of each factor.
-BYTES, FLOP, ROOFS = "bytes to move", "FLOP to compute", "roofs of the machine and the number format"
-EFFICIENCY, LAUNCHES, OVERHEAD = "efficiency: how near the roofs", "number of launches", "overhead of each launch"
-ADDED, REMOVED, UNEXPLAINED = "operations added", "operations removed", "not told apart"
+BYTES, FLOP, ROOFS, EFFICIENCY, LAUNCHES, OVERHEAD = "bytes", "FLOP", "roofs", "efficiency", "launches", "overhead"
+ADDED, REMOVED, UNEXPLAINED = "added", "removed", "not told apart"
 CAUSES = (BYTES, FLOP, ROOFS, EFFICIENCY, LAUNCHES, OVERHEAD, ADDED, REMOVED, UNEXPLAINED)
 _DUST = 1e-12
 _BODY = (FLOP, BYTES, ROOFS, EFFICIENCY)

@@ -257,4 +257,4 @@ def amount_text(value: float, unit: str) -> str:
 def _change_text(base: float, other: float, unit: str) -> str:
     if not base or unit == "share":
         return ""
-    return f" ({(other - base) / base * 100:+.3g} %)"
+    return f" ({(other - base) / base * 100:+.3g} %)".replace("-", "−")

@@ -103,7 +103,9 @@ def _divided(base: Read, other: Read, met: Sequence[Met], per_sample: bool | Non
 
 def _shared(met: Met, base: Read, other: Read, same_model: bool) -> bool:
     """Whether predictions of both err by the same factor: one mechanism, one format, one host in the way."""
-    if not same_model or base.side.mode != other.side.mode or not (met.base and met.other):
+    # A graph and a compiled program have no host in the way: a kernel of both is the same kernel.
+    waits = {side.side.mode == "eager" for side in (base, other)}
+    if not same_model or len(waits) > 1 or not (met.base and met.other):
         return False
     kinds = {(item.kind, item.dtype) for item in (*met.base, *met.other)}
     return len(kinds) == 1

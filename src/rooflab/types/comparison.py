@@ -127,7 +127,12 @@ class Measure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Term(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A part of the difference in time: seconds that one cause adds, or saves where below zero."""
+    """A part of the difference in time: seconds that one cause adds, or saves where below zero.
+
+    Attributes:
+        cause: "bytes", "FLOP", "roofs" (of the machine, for the number format), "efficiency" (how near the roofs),
+            "launches" (how many), "overhead" (of each launch), "added" or "removed" operations, "not told apart".
+    """
 
     cause: str
     seconds: float

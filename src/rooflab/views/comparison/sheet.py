@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rooflab import units
-from rooflab.types.comparison import Amount, Change, Comparison, Difference, Measure, Side, Value
+from rooflab.types.comparison import Amount, Change, Comparison, Difference, Measure, Side, Term, Value
 from rooflab.views.common import files
 from rooflab.views.common.sheet import Sheet
 from rooflab.views.common.table import UNKNOWN, Table, without_empty
 
+_PAGE_NAME, _PAGE_WHAT = 36, 48  # letters of an operation and of its shapes on a page
 TOP = 20  # lines of operations; CSV and JSON have all
 _VERDICTS = {
     "less": "less",
@@ -40,6 +41,16 @@ def sheet_of(comparison: Comparison, cut: int | None = None) -> Sheet:
     )
 
 
+_CAUSES = {
+    "bytes": ("fewer bytes", "more bytes"),
+    "FLOP": ("fewer FLOP", "more FLOP"),
+    "roofs": ("higher roofs", "lower roofs"),
+    "efficiency": ("better efficiency", "worse efficiency"),
+    "launches": ("fewer launches", "more launches"),
+    "overhead": ("less overhead a launch", "more overhead a launch"),
+    "added": ("operations added", "operations added"),
+    "removed": ("operations removed", "operations removed"),
+}
 _WORDS = {"share": "floor, of time", "flop": "FLOP", "memory": "peak memory"}
 _PASSED = ("passed", "within error")
 
@@ -85,7 +96,13 @@ def _cause(one: Difference) -> str:
     sign = 1 if sum(term.seconds for term in one.terms) >= 0 else -1
     # The largest that goes the way of the whole: others take off from it.
     term = max(one.terms, key=lambda term: sign * term.seconds)
-    return f"{term.cause}, {_signed(term.seconds)}"
+    return f"{_in_words(term)}, {_signed(term.seconds)}"
+
+
+def _in_words(term: Term) -> str:
+    """A cause as people say it, by which way it goes."""
+    less, more = _CAUSES.get(term.cause, (term.cause, term.cause))
+    return less if term.seconds < 0 else more
 
 
 def _signed(seconds: float) -> str:
@@ -122,9 +139,9 @@ def totals(comparison: Comparison, one: Difference, of: str = "") -> Table:
         relative = UNKNOWN if each.relative is None or each.unit == "share" else _percent(each.relative)
         verdict = _VERDICTS[each.verdict]
         rows.append(
-            (_metric(each), _value(each.base, each.unit), _value(each.other, each.unit), change, relative, verdict)
+            (_metric(each), _value(each.base, each.unit), _value(each.other, each.unit), relative, verdict, change)
         )
-    columns = ("", comparison.sides[0].name, comparison.sides[one.other].name, "difference", "relative", "verdict")
+    columns = ("", "base", "other", "relative", "verdict", "difference")
     reasons: dict[str, list[str]] = {}
     for each in one.amounts:
         if each.verdict == "unknown":
@@ -144,12 +161,12 @@ def causes(one: Difference, of: str = "") -> Table:
     """What the difference in time comes from; the lines add up to the last."""
     whole = sum(term.seconds for term in one.terms)
     rows = [
-        (term.cause, _signed(term.seconds), _percent(term.seconds / whole) if whole else UNKNOWN)
+        (_in_words(term), _signed(term.seconds), _percent(term.seconds / whole) if whole else UNKNOWN)
         for term in one.terms
     ]
     if len(rows) > 1:
         rows.append(("together", _signed(whole), "100 %" if whole else UNKNOWN))
-    note = "Each cause's part is what exchanging it alone does, averaged over all orders; the parts add up."
+    note = "Roofs: of the machine for the number format; efficiency: how near them. The parts add up."
     return Table(f"Where the time went{_of(of)}", ("cause", "time", "of the whole"), tuple(rows), note=note)
 
 
@@ -166,17 +183,19 @@ def operations(one: Difference, of: str = "", cut: int | None = None) -> Table:
     for row, times in lines[:TOP]:
         base, other = (_time(each, times) for each in (row.base, row.other))
         name, what = f"{row.name}{f' × {times}' if times > 1 else ''}", _what(row)
-        cause = row.terms[0].cause.partition(":")[0] if row.terms else UNKNOWN
-        words = (name, what, cause) if cut is None else (_shortened(name, cut), _shortened(what, cut))
+        cause = _in_words(row.terms[0]) if row.terms else UNKNOWN
         change = UNKNOWN if row.change_s is None else _signed(row.change_s * times)
-        rows.append((*words, base, other, change, _VERDICTS[row.verdict]))
+        numbers = (change, _VERDICTS[row.verdict], base, other)
+        name, what = _shortened(name, cut or _PAGE_NAME), _shortened(what, cut or _PAGE_WHAT)
+        # What decides comes first: a narrow page cuts the last columns.
+        rows.append((name, *numbers, what) if cut else (name, *numbers, cause, what))
     counts = [f"{one.count(status):,} {status}" for status in ("matched", "changed", "fused", "added", "removed")]
     same = len(one.rows) - sum(times for _, times in lines)
     note = f"Operations: {', '.join(counts)}; {same:,} the same in every number."
     note += f" {len(lines) - TOP:,} lines more in CSV and JSON." if len(lines) > TOP else ""
-    words = ("operation", "shapes, what it became", "most of it")[: 3 if cut is None else 2]
-    columns = (*words, "base", "other", "difference", "verdict")
-    return Table(f"Operations{_of(of)}", columns, tuple(rows), words=len(words), note=note)
+    columns = ("operation", "difference", "verdict", "base", "other", "most of it", "shapes, what it became")
+    columns = tuple(name for name in columns if not cut or name != "most of it")
+    return Table(f"Operations{_of(of)}", columns, tuple(rows), note=note)
 
 
 def _shortened(text: str, most: int) -> str:
