@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from rooflab.cli.options import deliver, echo_json, examples, look, output_options, report_written
+from rooflab.cli.options import deliver, echo_json, examples, output_options, write_views
 
 
 @click.command(
@@ -41,17 +41,14 @@ def machine(name: str | None, ladder: bool, topology: bool, as_json: bool, paths
 def _show_ladder(name: str, paths: tuple[str, ...], as_json: bool) -> int:
     from rooflab.machines.ladder import ladder
     from rooflab.story import machine as find
-    from rooflab.views.common import files, sheet, style
+    from rooflab.views.common import files, sheet
     from rooflab.views.machine import ladder as view
 
-    how = look()
     chosen = find(name)
     writers = view.writers(chosen)
     files.check_paths(paths, tuple(writers), "ladder.html")
     rungs = ladder(chosen)
-    code = 0
-    if paths:
-        code = report_written(files.write_all(rungs, paths, writers, style.find(how["style"]), how["scale"]))
+    code = write_views(rungs, paths, writers)
     if as_json:
         echo_json([rung._asdict() for rung in rungs])
     else:
@@ -66,7 +63,7 @@ def _show_topology(name: str, paths: tuple[str, ...], as_json: bool) -> int:
 
     files.check_paths(paths, tuple(view.WRITERS), "topology.svg")
     chosen = find(name)
-    code = report_written(files.write_all(chosen, paths, view.WRITERS)) if paths else 0
+    code = write_views(chosen, paths, view.WRITERS)
     if as_json:
         echo_json(view.as_dict(chosen))
     else:

@@ -90,6 +90,16 @@ def look() -> dict[str, Any]:
     return {"style": kept.get("rooflab.style") or "screen", "scale": kept.get("rooflab.scale")}
 
 
+def write_views(result: object, paths: Sequence[str], writers: Any) -> int:
+    """Write a view of `result` that is not its usual one to `paths`, in the look asked for; the exit code."""
+    from rooflab.views.common import files, style
+
+    if not paths:
+        return 0
+    asked = look()
+    return report_written(files.write_all(result, paths, writers, style.find(asked["style"]), asked["scale"]))
+
+
 def deliver(result: Any, paths: Sequence[str], as_json: bool, **how: Any) -> int:
     """Write `result` to `paths`, then print it: as JSON, or as its room shows it.
 

@@ -20,6 +20,7 @@ from rooflab.cli.options import (
     pairs,
     prediction_options,
     whole_numbers,
+    write_views,
 )
 from rooflab.errors import RooflabError
 from rooflab.units import number_or_text
@@ -51,6 +52,7 @@ _GROUPS, _SORTS = ("module", "kind", "op"), ("time", "flop", "bytes", "intensity
 @click.option("--sort", type=click.Choice(_SORTS), help="Order of the lines; by default the largest first.")
 @click.option("--top", type=click.IntRange(min=1), metavar="N", help="Lines of each table.")
 @advice_option
+@click.option("--graph", is_flag=True, help="Show operations and tensors as a graph; -o takes .dot too.")
 @click.option("--debug", is_flag=True, help="Show the whole traceback of an error in the target.")
 @output_options("Report")
 def analyze(
@@ -67,6 +69,7 @@ def analyze(
     sort: str | None,
     top: int | None,
     advice: int | None,
+    graph: bool,
     debug: bool,
     as_json: bool,
     paths: tuple[str, ...],
@@ -85,8 +88,11 @@ def analyze(
     from rooflab import views
     from rooflab.work.front_end import check_device
 
-    views.check_paths(paths, wanted.kind)
-    needs_machine(paths, wanted.machines)
+    if graph:
+        _check_graph(wanted, paths)
+    else:
+        views.check_paths(paths, wanted.kind)
+        needs_machine(paths, wanted.machines)
     sizes = whole_numbers(dims, "--dim")
     if batch is not None:
         sizes["batch"] = batch
@@ -103,6 +109,8 @@ def analyze(
             return _analyzed(target, sizes, how)
 
     report = analyzed(sizes)
+    if graph:
+        return _show_graph(report, wanted, paths, as_json)
     more = {"group_by": group_by, "sort": sort, "top": top}
     batch_now = sizes.get("batch")
 
@@ -110,6 +118,30 @@ def analyze(
         return analyzed({**sizes, "batch": size})
 
     return _deliver(report, wanted, at_batch, paths, as_json, batch=batch_now, advice=advice, **more)
+
+
+def _check_graph(wanted: Wanted, paths: tuple[str, ...]) -> None:
+    """Return where a graph is of one program, and can be written to `paths`."""
+    from rooflab.views import graph
+    from rooflab.views.common import files
+
+    if wanted.kind == "Variants":
+        raise click.UsageError("--graph draws a program on one machine: give one --machine, and no --what-if")
+    files.check_paths(paths, tuple(graph.WRITERS), "graph.svg")
+
+
+def _show_graph(report: Report, wanted: Wanted, paths: tuple[str, ...], as_json: bool) -> int:
+    from rooflab.views import graph
+    from rooflab.views.graph.files import as_dict
+
+    for machine in wanted.machines.values():
+        report = report.on(machine, **wanted.setting)
+    code = write_views(report, paths, graph.WRITERS)
+    if as_json:
+        echo_json(as_dict(report))
+    else:
+        graph.show(report)
+    return code
 
 
 def _register(files: tuple[str, ...]) -> None:

@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, Literal, NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
-from rooflab.views.common.files import PNG_SCALE, Writer
+from rooflab.views.common import files
+from rooflab.views.common.files import Writer
+from rooflab.views.common.style import POINTS_AN_INCH, SCREEN, Style, printed, size_of, with_dpi
 from rooflab.views.common.theme import DARK, FONT, FONT_SIZE, LIGHT, Theme, text_width
 
 Anchor = Literal["start", "middle", "end"]
@@ -101,15 +103,14 @@ def colour(role: str, theme: Theme) -> str:
     return theme.background if role == "paper" else getattr(theme, role)
 
 
-def svg(drawing: Drawing, theme: Theme | None = LIGHT, *, framed: bool = True) -> str:
+def svg(drawing: Drawing, theme: Theme | None = LIGHT, margin: float = 14) -> str:
     """The drawing as SVG.
 
     Args:
         drawing: to write.
         theme: its colours; None for those of the page that it is put into, which follow light and dark.
-        framed: with a margin and the background of the theme, as a file of its own has it.
+        margin: around it, on the background of the theme, as a file of its own has it; 0 for no background.
     """
-    margin = 14 if framed else 0
     paint: Callable[[str], str] = (
         (lambda role: f"var(--draw-{role})") if theme is None else (lambda role: colour(role, theme))
     )
@@ -118,27 +119,56 @@ def svg(drawing: Drawing, theme: Theme | None = LIGHT, *, framed: bool = True) -
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_n(width)} {_n(height)}" width="{_n(width)}" '
         f'height="{_n(height)}" font-family={quoteattr(FONT)} role="img" aria-label={_quoted(drawing.title)}>'
     ]
-    if framed:
+    if margin:
         parts.append(f'<rect width="100%" height="100%" fill="{paint("paper")}"/>')
         parts.append(f'<g transform="translate({margin} {margin})">')
     parts += [_WRITERS[type(item)](item, paint) for item in drawing.items]
-    return "".join(parts) + ("</g></svg>" if framed else "</svg>")
+    return "".join(parts) + ("</g></svg>" if margin else "</svg>")
 
 
-def writers(draw: Callable[[Any], Drawing]) -> dict[str, Writer]:
-    """Writers of the drawing that `draw` makes of a result: .svg, .png and .pdf."""
+class _Writer(files.Picture):
+    """A writer of the drawing that `draw` makes of a result, in the look that is asked for."""
 
-    def png(result: Any) -> bytes:
-        import vl_convert
+    def __call__(self, result: Any, style: Style = SCREEN, scale: float | None = None) -> bytes:
+        """The content of the file; `scale` is of a PNG: its pixels for one of the drawing's."""
+        draw: Callable[..., Any] = self.draw
+        if style.inches is None:
+            text = svg(draw(result), style.theme)
+        else:
+            text = svg(draw(result, width=style.pixels - 2 * _PRINTED_MARGIN), style.theme, _PRINTED_MARGIN)
+        return self.render(files.Drawn({"svg": text}, style, scale))
 
-        return vl_convert.svg_to_png(svg(draw(result)), scale=PNG_SCALE)
 
-    def pdf(result: Any) -> bytes:
-        import vl_convert
+_PRINTED_MARGIN = 2  # pixels
 
-        return vl_convert.svg_to_pdf(svg(draw(result)))
 
-    return {".svg": lambda result: svg(draw(result)).encode(), ".png": png, ".pdf": pdf}
+def writers(draw: Callable[..., Drawing]) -> dict[str, Writer]:
+    """Writers of the drawing that `draw` makes of a result, as wide as asked: .svg, .png and .pdf."""
+    return {".svg": _Writer(draw, _svg_file), ".png": _Writer(draw, _png_file), ".pdf": _Writer(draw, _pdf_file)}  # type: ignore[arg-type]
+
+
+def _svg_file(drawn: files.Drawn) -> bytes:
+    inches, text = drawn.style.inches, drawn.spec["svg"]
+    return (text if inches is None else printed(text, inches)).encode()
+
+
+def _png_file(drawn: files.Drawn) -> bytes:
+    import vl_convert
+
+    style, text = drawn.style, drawn.spec["svg"]
+    if style.inches is None:
+        scale = drawn.scale or files.PNG_SCALE
+        return with_dpi(vl_convert.svg_to_png(text, scale=scale), files.PIXELS_AN_INCH * scale)
+    per_pixel = style.inches / size_of(text)[0]
+    scale = drawn.scale or per_pixel * style.dpi
+    return with_dpi(vl_convert.svg_to_png(text, scale=scale), scale / per_pixel)
+
+
+def _pdf_file(drawn: files.Drawn) -> bytes:
+    import vl_convert
+
+    inches, text = drawn.style.inches, drawn.spec["svg"]
+    return vl_convert.svg_to_pdf(text if inches is None else printed(text, inches * POINTS_AN_INCH, ""))
 
 
 class Picture(NamedTuple):
@@ -158,8 +188,8 @@ def picture(title: str, wide: Drawing, narrow: Drawing | None = None, notes: Ite
     """What a page holds of a drawing: in colours that follow light and dark."""
     return Picture(
         title,
-        svg(wide, None, framed=False),
-        "" if narrow is None else svg(narrow, None, framed=False),
+        svg(wide, None, 0),
+        "" if narrow is None else svg(narrow, None, 0),
         tuple(notes),
     )
 
