@@ -22,7 +22,7 @@ SUFFIXES = {
     "Machine": ".json, .toml, .html, .svg, .png or .pdf",
     "Report": ".json, .csv, .html, .svg, .png or .pdf",
     "LoopReport": ".json, .csv, .html, .svg, .png or .pdf",
-    "Simulation": ".json, .html, .csv of one core, .svg, .png or .pdf of several",
+    "Simulation": ".json, .html, .svg, .png, .pdf, or .csv of one core",
     "Transfer": ".json, .html, .svg, .png or .pdf",
     "Calibration": ".json, .html or .toml",
     "Sweep": ".json, .csv, .html, .svg, .png or .pdf",

@@ -109,11 +109,18 @@ def _tree(report: Report) -> list[str]:
     return lines
 
 
+def _whole_title(leaf: Node) -> str:
+    """A box's title with its module's path, which its own may repeat."""
+    if not leaf.path or leaf.sort == "module":
+        return leaf.path or leaf.title
+    return f"{leaf.path}: {leaf.title.rpartition(': ')[2]}"
+
+
 def _table(report: Report) -> Table:
     """Each edge of the picture with what goes along it."""
     found = graph(report)
-    titles = {leaf.key: f"{leaf.path}: {leaf.title}" if leaf.path else leaf.title for leaf in leaves(found.nodes)}
+    titles = {leaf.key: _whole_title(leaf) for leaf in leaves(found.nodes)}
     rows = sorted(found.edges, key=lambda edge: -edge.nbytes)[:40]
     cells = [(titles[edge.source], titles[edge.target], edge.what, units.si(edge.nbytes, "B")) for edge in rows]
     note = f"The largest 40 of {len(found.edges)} edges." if len(found.edges) > 40 else ""
-    return Table("Tensors between them", ("from", "to", "tensor", "bytes"), tuple(cells), words=3, note=note)
+    return Table("Tensors between them", ("from", "to", "tensor", "bytes"), tuple(cells), words=4, note=note)
