@@ -10,7 +10,7 @@ from rooflab.views.common import files
 from rooflab.views.common.sheet import Sheet
 from rooflab.views.common.table import UNKNOWN, Table, without_empty
 
-_PAGE_NAME, _PAGE_WHAT = 36, 48  # letters of an operation and of its shapes on a page
+_PAGE_NAME, _PAGE_WHAT = 25, 40  # letters of an operation and of its shapes on a page
 TOP = 20  # lines of operations; CSV and JSON have all
 _VERDICTS = {
     "less": "less",
@@ -139,9 +139,9 @@ def totals(comparison: Comparison, one: Difference, of: str = "") -> Table:
         relative = UNKNOWN if each.relative is None or each.unit == "share" else _percent(each.relative)
         verdict = _VERDICTS[each.verdict]
         rows.append(
-            (_metric(each), _value(each.base, each.unit), _value(each.other, each.unit), relative, verdict, change)
+            (_metric(each), relative, verdict, _value(each.base, each.unit), _value(each.other, each.unit), change)
         )
-    columns = ("", "base", "other", "relative", "verdict", "difference")
+    columns = ("", "relative", "verdict", "base", "other", "difference")
     reasons: dict[str, list[str]] = {}
     for each in one.amounts:
         if each.verdict == "unknown":
