@@ -98,3 +98,21 @@ def test_the_bound_names_the_longest_term_first(stencil):
     assert tables.bound(msgspec.structs.replace(stencil, predictions=(made,))).startswith(
         "compute-bound: the core takes"
     )
+
+
+def test_a_level_slower_than_its_bytes_and_a_point_above_its_roof_are_explained():
+    import msgspec
+
+    from rooflab.types.loop import Point
+    from rooflab.views.loop import tables
+
+    points = (
+        Point(level="L3", read_bytes=1e9, write_bytes=0.0, bytes_per_s=1e11, time_s=0.05, share=0.5),
+        Point(level="DRAM", read_bytes=1e9, write_bytes=0.0, bytes_per_s=1e10, time_s=0.1, share=1.76),
+    )
+    report = msgspec.defstruct("Report", [("points", tuple)])(points=points)
+    said = "".join(tables._remarks(report))
+    # 1 GB at 100 GB/s is 10 ms of the 50; DRAM's 100 ms are its bytes alone.
+    assert "L3: 10.0 ms of its 50.0 ms are bytes ÷ bandwidth" in said
+    assert "DRAM: " not in said
+    assert "Above the roof (DRAM)" in said

@@ -70,6 +70,17 @@ def roofline(report: LoopReport, *, theme: Theme = LIGHT, width: int = 720, heig
     return chart.roofline(drawn, "core", theme=theme, width=width, height=height)
 
 
+def picture(report: LoopReport, *, theme: Theme = LIGHT, width: int = 720, height: int = 440) -> alt.LayerChart:
+    """The picture of a file: the roofline, of a loop that only moves data the times by level.
+
+    Raises:
+        RooflabError: as `roofline`.
+    """
+    if report.machine is not None and not report.flop and report.prediction is not None:
+        return times(report, theme=theme, width=width)
+    return roofline(report, theme=theme, width=width, height=height)
+
+
 def _roofs(report: LoopReport, machine: Machine) -> Machine:
     """`machine` with the roofs that this loop meets: of its mix of reads and writes, of its number formats."""
     levels = []

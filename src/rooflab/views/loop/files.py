@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rooflab.types.loop import LoopReport
 from rooflab.views.common import files
-from rooflab.views.loop.charts import roofline
+from rooflab.views.loop.charts import picture
 from rooflab.views.loop.page import html
 
 _COUNTS = (
@@ -24,5 +24,5 @@ def csv_text(report: LoopReport) -> str:
 
 
 # JSON holds everything, CSV a row for each access of the source at each level; the pictures are the roofline
-# with a point for each level.
-WRITERS = files.writers(html, csv_text, roofline)
+# with a point for each level, of a loop without FLOP the times by level.
+WRITERS = files.writers(html, csv_text, picture)

@@ -92,7 +92,32 @@ def levels(report: LoopReport) -> Table | None:
         "One core. L1: what the compiled loop loads and stores (cache-aware); others: what crosses to the nearer"
         " level (hierarchical). Bandwidth: of that level on this mix of reads and writes."
     )
+    note += "".join(_remarks(report))
     return Table(f"At every level ({_state(report)})", columns, tuple(rows), note=note)
+
+
+_WAITS = 1.2  # a level that takes longer than that many times its bytes ÷ bandwidth waits for something else
+
+
+def _remarks(report: LoopReport) -> list[str]:
+    """What the columns do not say by themselves: times above bytes ÷ bandwidth, and points above their roof."""
+    found = []
+    for each in report.points:
+        if not each.time_s or not each.bytes_per_s:
+            continue
+        moved = (each.read_bytes + each.write_bytes) / each.bytes_per_s
+        if each.time_s > _WAITS * moved:
+            found.append(
+                f" {each.level}: {lasting(moved)} of its {lasting(each.time_s)} are bytes ÷ bandwidth, the rest"
+                " waiting for the latency of scattered lines."
+            )
+    above = [each.level for each in report.points if each.share is not None and each.share > 1.05]
+    if above:
+        found.append(
+            f" Above the roof ({', '.join(above)}): the time is of this host, the roof of the machine's file; where"
+            " they are not the same machine, rooflab measure -o machine.toml writes this host's."
+        )
+    return found
 
 
 def lines(report: LoopReport) -> Table | None:
