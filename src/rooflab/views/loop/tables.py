@@ -114,8 +114,8 @@ def _remarks(report: LoopReport) -> list[str]:
     above = [each.level for each in report.points if each.share is not None and each.share > 1.05]
     if above:
         found.append(
-            f" Above the roof ({', '.join(above)}): the time is of this host, the roof of the machine's file; where"
-            " they are not the same machine, rooflab measure -o machine.toml writes this host's."
+            f" Above the roof ({', '.join(above)}): the time is of this host, the roof of the machine's file;"
+            " where they are two machines, rooflab measure -o machine.toml writes this host's."
         )
     return found
 
