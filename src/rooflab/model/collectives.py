@@ -245,7 +245,7 @@ def times(function: str, nbytes: Number, ranks: Number, net: Network, *, adds_in
     if net.mesh:
         link_bytes_per_s = link_bytes_per_s * np.maximum(inside - 1, 1) / max(net.node_ranks - 1, 1)
     wire = _sent(function, inside) * size / link_bytes_per_s
-    across = _sent(function, nodes) * size / (net.fabric_bytes_per_s or np.inf)
+    across = _sent(function, nodes) * size / (np.inf if net.fabric_bytes_per_s is None else net.fabric_bytes_per_s)
     if function == "all_to_all":
         wire = wire * inside / n
     elif _RING[function][1] != "one":

@@ -38,7 +38,7 @@ def time(x: Columns, device: Device) -> KernelTimes:
     shape = np.broadcast_shapes(
         x["message_bytes"].shape, np.shape(faster), np.shape(net.memory_bytes_per_s), (1, 1)
     )
-    time_s, overhead_s, link_s, copy_s, floor_s = (np.zeros(shape) for _ in range(5))
+    time_s, overhead_s, link_s, copy_s, floor_s = (np.zeros_like(x.flop_floor_s, shape=shape) for _ in range(5))
     for code, peers in np.unique(np.hstack((x["function"], x["peers"])), axis=0):
         ours = (x["function"][:, 0] == code) & (x["peers"][:, 0] == peers)
         message, ranks, wide = x["message_bytes"][ours], x["ranks"][ours], x["bits"][ours] >= _SWITCH_BITS

@@ -53,9 +53,9 @@ def bars_of_program(parts: Parts) -> Bars:
 
     Rows of one program run a few sorts of kernels: what is wrong for one of a sort is for all, so errors add.
     """
-    total_s = float(parts.device_s.sum())
-    spread = float(parts.device_spreads @ parts.device_s) / total_s if total_s else 0.0
-    times_s = _moved(parts, np.full(len(parts.device_s), np.exp(BAR_SIGMAS * spread)))
+    total_s = parts.device_s.sum()
+    spread = np.where(total_s > 0, parts.device_spreads @ parts.device_s / np.where(total_s > 0, total_s, 1.0), 0.0)
+    times_s = _moved(parts, np.ones_like(parts.device_s) * np.exp(BAR_SIGMAS * spread))
     return _bars(times_s.sum(axis=0, keepdims=True))
 
 

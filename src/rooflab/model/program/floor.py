@@ -34,7 +34,7 @@ class Touch(NamedTuple):
     passing: bool = False
 
 
-def program_floor_s(work: PreparedRows, times: OpTimes, device: Device, counts: np.ndarray) -> float:
+def program_floor_s(work: PreparedRows, times: OpTimes, device: Device, counts: np.ndarray) -> np.ndarray:
     """Seconds that the program takes at least on `device`, at its first setting.
 
     The largest of: its kernels one after the other, each at its own floor; its collectives at theoretical rates of
@@ -44,8 +44,8 @@ def program_floor_s(work: PreparedRows, times: OpTimes, device: Device, counts: 
     floors = times.floor_s[:, 0] * counts
     sends = np.array([row.op.kind == "collective" for row in work.rows], bool)
     nbytes = least_memory_bytes(touches(work), _first(device.kept_bytes), device.warm)
-    memory_s = nbytes / _first(device.memory_bytes_per_s)
-    return float(max(floors[~sends].sum(), floors[sends].sum(), memory_s))
+    rate = device.memory_bytes_per_s if np.ndim(device.memory_bytes_per_s) == 0 else device.memory_bytes_per_s[0]
+    return np.maximum(np.maximum(floors[~sends].sum(), floors[sends].sum()), nbytes / rate)
 
 
 def note(device: Device, convolves: bool = False) -> str:

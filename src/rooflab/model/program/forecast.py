@@ -65,7 +65,7 @@ def predict_on(report: Report, machine: Machine, setting: Setting) -> Report:
 
 def forecast(report: Report, machine: Machine, setting: Setting) -> Forecast:
     """What `predict_on` returns, with what its times are made of."""
-    report = with_kernels(_as_run(report, setting), machine)
+    report = as_run(report, machine, setting)
     kept = tuple(line for line in report.conventions if not line.startswith(_NOTES))
     report = msgspec.structs.replace(report, conventions=kept)
     device = device_of(
@@ -73,19 +73,18 @@ def forecast(report: Report, machine: Machine, setting: Setting) -> Forecast:
     )
     bounded = bound_on(report, machine)
     lacking = _lacking(bounded.rows, machine)
-    work = op_times.prepare(report.graph, report.rows)
-    work = _without(work, lacking)
+    work = _without(op_times.prepare(report.graph, report.rows), lacking)
     times = op_times.predict_times(work, device)
-    counts = np.array([row.op.count for row in work.rows], float)
-    waits = _waits(report, work, times, device, setting, counts)
-    parts = _parts(report, times, device, setting, counts, waits)
-    each = _predictions(work, times, device, counts, waits, parts)
+    counts = counts_of(work)
+    waits = waits_of(report, work, times, device, setting, counts)
+    parts = parts_of(report, times, device, setting, counts, waits)
+    each = _predictions(device, times, row_columns(times, counts, waits, parts))
     rows = list(bounded.rows)
     for number, prediction in zip(work.index.tolist(), each, strict=True):
         rows[number] = _predicted(rows[number], prediction)
     for number, reason in lacking.items():
         rows[number] = msgspec.structs.replace(rows[number], unbound=reason)
-    floor_s = floor.program_floor_s(work, times, device, counts)
+    floor_s = float(floor.program_floor_s(work, times, device, counts))
     whole = _whole(each, times, waits, parts, floor_s)
     conventions = (*bounded.conventions, *_notes(report, device, setting))
     predicted = msgspec.structs.replace(
@@ -127,7 +126,22 @@ def _notes(report: Report, device: Device, setting: Setting) -> list[str]:
     return notes
 
 
-def _as_run(report: Report, setting: Setting) -> Report:
+def as_run(report: Report, machine: Machine, setting: Setting) -> Report:
+    """`report` with the rows that run on `machine`, and the kernels that it has for them."""
+    return with_kernels(_in_mode(report, setting), machine)
+
+
+def predictable(report: Report, machine: Machine) -> PreparedRows:
+    """The rows of `report`, bounded on `machine` and as they run, that can be predicted there."""
+    return _without(op_times.prepare(report.graph, report.rows), _lacking(report.rows, machine))
+
+
+def counts_of(work: PreparedRows) -> np.ndarray:
+    """How often each row executes."""
+    return np.array([row.op.count for row in work.rows], float)
+
+
+def _in_mode(report: Report, setting: Setting) -> Report:
     """`report` with the rows that run: a compiler's kernels in the mode "compiled", else as captured."""
     captured = report.captured or report.graph
     if setting.mode == "compiled":
@@ -181,9 +195,10 @@ def _without(work: PreparedRows, lacking: Mapping[int, str]) -> PreparedRows:
     return dataclasses.replace(prepared, index=np.array([number for _, number in kept], int))
 
 
-def _waits(
+def waits_of(
     report: Report, work: PreparedRows, times: OpTimes, device: Device, setting: Setting, counts: np.ndarray
 ) -> Waits:
+    """How long each row waits for the host, and the host's own time."""
     if setting.mode != "eager":
         return Waits(np.zeros(len(work.rows)), np.zeros(len(work.rows)))
     ops = report.graph.ops
@@ -201,9 +216,10 @@ def _waits(
     return Waits(queues.wait_s[:, 0], host_s)
 
 
-def _parts(
+def parts_of(
     report: Report, times: OpTimes, device: Device, setting: Setting, counts: np.ndarray, waits: Waits
 ) -> Parts:
+    """What the error bars are made from."""
     return Parts(
         host_s=waits.host_s,
         device_s=times.kernels.time_s[:, 0] * counts,
@@ -213,35 +229,61 @@ def _parts(
     )
 
 
-def _predictions(
-    work: PreparedRows, times: OpTimes, device: Device, counts: np.ndarray, waits: Waits, parts: Parts
-) -> list[Prediction]:
+class RowColumns(NamedTuple):
+    """What is predicted of every row, seconds of all its executions; the fields are those of `Prediction`.
+
+    Attributes:
+        waiting: whether waiting for the host is most of its overhead.
+    """
+
+    time_s: np.ndarray
+    low_s: np.ndarray
+    high_s: np.ndarray
+    floor_s: np.ndarray
+    compute_s: np.ndarray
+    near_s: np.ndarray
+    cache_s: np.ndarray
+    memory_s: np.ndarray
+    link_s: np.ndarray
+    overhead_s: np.ndarray
+    waiting: np.ndarray
+    host_s: np.ndarray
+    kernels: np.ndarray
+
+
+def row_columns(times: OpTimes, counts: np.ndarray, waits: Waits, parts: Parts) -> RowColumns:
+    """What is predicted of every row that executes `counts` times."""
     k = times.kernels
-    device_s, floor_s, wait_s = parts.device_s, times.floor_s[:, 0] * counts, waits.wait_s
+    floor_s, wait_s = times.floor_s[:, 0] * counts, waits.wait_s
     bars = error_bars.bars_of_rows(parts)
     overhead_s = k.overhead_s[:, 0] * counts + wait_s
-    names = (device.near_name, device.cache_name, device.memory_name)
-    link = collectives.find_link(device.machine).name if k.link_s.any() else ""
-    columns = [
-        each.tolist()
-        for each in (
-            device_s + wait_s,
-            np.maximum(floor_s, bars.low_s),
-            bars.high_s,
-            floor_s,
-            k.compute_s[:, 0] * counts,
-            k.near_s[:, 0] * counts,
-            k.cache_s[:, 0] * counts,
-            k.memory_s[:, 0] * counts,
-            k.link_s[:, 0] * counts,
-            overhead_s,
-            wait_s > overhead_s / 2,
-            waits.host_s,
-            k.kernels[:, 0] * counts,
-        )
-    ]
+    return RowColumns(
+        time_s=parts.device_s + wait_s,
+        low_s=np.maximum(floor_s, bars.low_s),
+        high_s=bars.high_s,
+        floor_s=floor_s,
+        compute_s=k.compute_s[:, 0] * counts,
+        near_s=k.near_s[:, 0] * counts,
+        cache_s=k.cache_s[:, 0] * counts,
+        memory_s=k.memory_s[:, 0] * counts,
+        link_s=k.link_s[:, 0] * counts,
+        overhead_s=overhead_s,
+        waiting=wait_s > overhead_s / 2,
+        host_s=waits.host_s,
+        kernels=k.kernels[:, 0] * counts,
+    )
+
+
+def level_names(device: Device) -> tuple[str, str, str]:
+    """What the levels behind `near_s`, `cache_s` and `memory_s` are called: two may have one name."""
+    return device.near_name, device.cache_name, device.memory_name
+
+
+def _predictions(device: Device, times: OpTimes, columns: RowColumns) -> list[Prediction]:
+    names = level_names(device)
+    link = collectives.find_link(device.machine).name if columns.link_s.any() else ""
     predictions = []
-    for engine, *numbers in zip(times.engines, *columns, strict=True):
+    for engine, *numbers in zip(times.engines, *(each.tolist() for each in columns), strict=True):
         time, low, high, floor, compute, near, cache, memory, linked, over, waiting, host_s, kernels = numbers
         levels = dict(zip(names, (near, cache, memory), strict=True))
         if linked:

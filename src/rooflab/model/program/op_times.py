@@ -45,12 +45,30 @@ class OpTimes(NamedTuple):
 
     Attributes:
         floor_s: what theoretical rates at the highest clock need.
-        engines: by row, the unit behind `compute_s`, or "instructions" where it issues many beside its FLOP.
+        units: by row, the unit that computes.
+        issuing: whether issuing instructions is what takes it `compute_s`, more than its FLOP.
     """
 
     kernels: KernelTimes
     floor_s: np.ndarray
-    engines: tuple[str, ...]
+    units: tuple[str, ...]
+    issuing: np.ndarray
+
+    @property
+    def engines(self) -> tuple[str, ...]:
+        """By row, what is behind `compute_s` at the first setting: its unit, or issuing instructions."""
+        return tuple(
+            ISSUING if much and may_issue(name) else name
+            for name, much in zip(self.units, self.issuing[:, 0].tolist(), strict=True)
+        )
+
+
+ISSUING = "instructions"
+
+
+def may_issue(unit: str) -> bool:
+    """Whether what `unit` computes may wait for other instructions: matrix units have few."""
+    return not unit.endswith(" matrix")
 
 
 def prepare(graph: Graph, rows: Sequence[Row]) -> PreparedRows:
@@ -94,7 +112,7 @@ def predict_times(work: PreparedRows, device: Device) -> OpTimes:
     shape = (len(work.rows), settings)
     hot_read, hot_write = cache_residency.cached_bytes(work.operands, len(work.rows), device)
     flop_floor, engines = _arithmetic(work, device, settings)
-    fields = {name: np.zeros(shape) for name in KernelTimes._fields}
+    fields = {name: np.zeros_like(flop_floor, shape=shape) for name in KernelTimes._fields}
     for mechanism, numbers, features in _grouped(work, device):
         x = _columns(work, mechanism, numbers, features, hot_read, hot_write, flop_floor)
         for name, values in mechanism.time(x, device)._asdict().items():
@@ -104,22 +122,13 @@ def predict_times(work: PreparedRows, device: Device) -> OpTimes:
     fields["overhead_s"] += start
     kernels = KernelTimes(**fields)
     floor = np.maximum(_floor(work, device, flop_floor), kernels.floor_s)
-    named = _named(engines, kernels.compute_s[:, 0], flop_floor[:, 0])
-    return OpTimes(kernels._replace(time_s=np.maximum(kernels.time_s, floor)), floor, named)
+    issuing = kernels.compute_s > _ISSUE * flop_floor
+    return OpTimes(kernels._replace(time_s=np.maximum(kernels.time_s, floor)), floor, engines, issuing)
 
 
 # Arithmetic that takes this many times its theoretical time waits for the other instructions around it:
 # addresses, loads, conversions.
 _ISSUE = 2.0
-
-
-def _named(engines: tuple[str, ...], compute_s: np.ndarray, flop_floor_s: np.ndarray) -> tuple[str, ...]:
-    """The unit behind each row's compute time: issuing instructions, where its FLOP are the small part."""
-    issuing = (compute_s > _ISSUE * flop_floor_s).tolist()
-    return tuple(
-        "instructions" if much and not name.endswith(" matrix") else name
-        for name, much in zip(engines, issuing, strict=True)
-    )
 
 
 def _grouped(work: PreparedRows, device: Device) -> list[tuple[Mechanism, np.ndarray, np.ndarray]]:

@@ -148,6 +148,6 @@ def running_s(x: Columns, device: Device) -> np.ndarray:
     cores = cores_of_cpu(device)
     seconds = np.zeros_like(x.hot_read_bytes)
     for tier in reversed(cores.tiers[:-1]):
-        rates = 1 / np.asarray(tier.core_read) + 1 / np.asarray(tier.core_write)
+        rates = 1 / tier.core_read + 1 / tier.core_write
         seconds = np.where(x["sums_bytes"] <= tier.capacity_bytes, x.read_bytes * rates, seconds)
     return np.where(x["sums_bytes"] > 0, seconds, 0.0)

@@ -130,13 +130,13 @@ def time(x: Columns, device: Device) -> KernelTimes:
 def _one_core(x: Columns, device: Device, streams: np.ndarray, zero: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Seconds of the arithmetic on one core, and the bytes packed before it: neither where a matrix `streams`."""
     c, cores = device.constants, core_times.cores_of_cpu(device)
-    peaks = [np.broadcast_to(np.asarray(cores.flop_per_s[name], float), zero.shape[1:]) for name in FORMATS]
+    peaks = [np.broadcast_to(cores.flop_per_s[name], zero.shape[1:]) for name in FORMATS]
     peak = np.stack(peaks)[x["format"][:, 0].astype(int)]
     share = np.array([c(name) for name in SHARES])[x["share"].astype(int)]
     m, n, k = x["m"], x["n"], x["k"]
     edge = c("cpu.product_edge")
     filled = 1 / ((1 + edge / m) * (1 + edge / n) * (1 + edge / k))
-    special_s = c("torch.softmax_flop") / 2 * x["special"] / np.asarray(cores.flop_per_s["fp32"])
+    special_s = c("torch.softmax_flop") / 2 * x["special"] / cores.flop_per_s["fp32"]
     core_s = np.where(streams, 0.0, x.matrix_flop / (peak * share * filled) + special_s)
     return core_s, np.where(streams, 0.0, x["batch"] * (m + n) * k * x["item_bytes"])
 

@@ -139,12 +139,13 @@ def time(x: Columns, device: Device) -> KernelTimes:
     flat = c.many("matmul.tiles")
     tiles = list(zip(flat[::2], flat[1::2], strict=True))
     times = [_tiled(x, device, rates, tm, tn).time_s for tm, tn in tiles]
-    fastest = np.asarray(times[0])
-    best = np.zeros(fastest.shape, int)
-    for place, each in enumerate(times[1:], 1):
-        best = np.where(each < fastest, place, best)
+    fastest = times[0]
+    best_tm, best_tn = (size + np.zeros_like(fastest) for size in tiles[0])
+    for (tm, tn), each in zip(tiles[1:], times[1:], strict=True):
+        faster = each < fastest
+        best_tm, best_tn = np.where(faster, tm, best_tm), np.where(faster, tn, best_tn)
         fastest = np.minimum(fastest, each)
-    choice = _tiled(x, device, rates, np.array(flat[::2])[best], np.array(flat[1::2])[best])
+    choice = _tiled(x, device, rates, best_tm, best_tn)
     launch = c("matmul.launch_s") * device.factor["overhead"]
     zero = np.zeros_like(fastest)
     return KernelTimes(
@@ -251,7 +252,7 @@ def _split(alone_s: np.ndarray, idle: Number, rates: _Rates) -> tuple[Number, Nu
 
     p parts take alone / p + p · join: least at p = √(alone / join), with no more parts than units to run them.
     """
-    if np.max(idle) < 2.0:
+    if not np.any(idle >= 2.0):
         return 1.0, 0.0
     parts = np.maximum(np.minimum(idle, np.floor(np.sqrt(alone_s / rates.join_s))), 1.0)
     joining_s = rates.split_s + parts * rates.join_s
