@@ -80,6 +80,6 @@ def _moved(name: str, given: list[np.ndarray], shape: tuple[int, int]) -> np.nda
         return into.reshape(shape)
     if name == "spread":
         return np.broadcast_to(given[0], shape)
-    return np.concatenate([np.broadcast_to(each, (shape[0] * shape[1] // len(given), 1)) for each in given], 1).reshape(
-        shape
-    )
+    return np.concatenate(
+        [np.broadcast_to(each, (shape[0] * shape[1] // len(given), 1)) for each in given], 1
+    ).reshape(shape)

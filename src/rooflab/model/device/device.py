@@ -156,7 +156,9 @@ def _factors(knobs: Mapping[str, Number]) -> dict[str, Number]:
     for name, value in knobs.items():
         if name not in KNOBS:
             raise UnknownNameError("what-if", name, sorted(KNOBS))
-        if isinstance(value, (int, float, np.ndarray)) and not np.all(np.isfinite(value) & (np.asarray(value) > 0)):
+        if not isinstance(value, (int, float, np.ndarray)):
+            continue  # a knob whose value is not known yet (`program.traced`)
+        if not np.all(np.isfinite(value)) or not np.all(np.asarray(value) > 0):
             raise RooflabError(f"what-if {name}={value}: expected a positive factor, such as {name}=2x")
     return {name: knobs.get(name, 1.0) for name in KNOBS}
 

@@ -54,7 +54,9 @@ def bars_of_program(parts: Parts) -> Bars:
     Rows of one program run a few sorts of kernels: what is wrong for one of a sort is for all, so errors add.
     """
     total_s = parts.device_s.sum()
-    spread = np.where(total_s > 0, parts.device_spreads @ parts.device_s / np.where(total_s > 0, total_s, 1.0), 0.0)
+    spread = np.where(
+        total_s > 0, parts.device_spreads @ parts.device_s / np.where(total_s > 0, total_s, 1.0), 0.0
+    )
     times_s = _moved(parts, np.ones_like(parts.device_s) * np.exp(BAR_SIGMAS * spread))
     return _bars(times_s.sum(axis=0, keepdims=True))
 
@@ -75,7 +77,11 @@ def _bars(times_s: np.ndarray) -> Bars:
     best_s = times_s[:, 0]
     # What takes no time has no bars. A row's wait may pass to another row: either move can be the longer.
     ratio = np.log(np.maximum(times_s, 1e-30) / np.maximum(best_s, 1e-30)[:, None])
-    host, device = ratio[:, 1:3], ratio[:, 3:5]
-    down = np.hypot(np.minimum(host.min(axis=1), 0.0), np.minimum(device.min(axis=1), 0.0))
-    up = np.hypot(np.maximum(host.max(axis=1), 0.0), np.maximum(device.max(axis=1), 0.0))
+    _, host, slower_host, device, slower_device = (ratio[:, place] for place in range(5))
+    down = np.hypot(
+        np.minimum(np.minimum(host, slower_host), 0.0), np.minimum(np.minimum(device, slower_device), 0.0)
+    )
+    up = np.hypot(
+        np.maximum(np.maximum(host, slower_host), 0.0), np.maximum(np.maximum(device, slower_device), 0.0)
+    )
     return Bars(best_s * np.exp(-down), best_s * np.exp(up))

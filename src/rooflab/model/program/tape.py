@@ -54,9 +54,7 @@ def tape_of(report: Report) -> dict[str, Any] | None:
     factors = {name: setting.what_if.get(name, 1.0) for name in KNOBS}
     knobs = {name: each if name in KEPT else tape.knob(name, each) for name, each in factors.items()}
     report = forecast.as_run(report, machine, setting)
-    device = device_of(
-        machine, cache=setting.cache, power=setting.power, knobs=knobs, constants=setting.constants
-    )
+    device = device_of(machine, cache=setting.cache, power=setting.power, knobs=knobs, constants=setting.constants)
     work = forecast.predictable(report, machine)
     if not work.rows:
         return None
@@ -70,10 +68,12 @@ def tape_of(report: Report) -> dict[str, Any] | None:
     names = [*dict.fromkeys((*levels, *times.units, ISSUING, "host", "launch"))]
     engines = _engines(times, names)
     bars = error_bars.bars_of_program(parts)
-    columns = {name: getattr(rows, name) for name in _COLUMNS}
+    columns: dict[str, Any] = {name: getattr(rows, name) for name in _COLUMNS}
     columns |= _verdict(rows.compute_s, engines, levels, rows.overhead_s, rows.waiting, names)
     time_s = np.maximum(np.sum(rows.time_s), floor_s)
-    program = {name: np.sum(columns[name]) for name in ("compute_s", "overhead_s", "host_s", "kernels")}
+    program: dict[str, Any] = {
+        name: np.sum(columns[name]) for name in ("compute_s", "overhead_s", "host_s", "kernels")
+    }
     program |= {
         "time_s": time_s,
         "low_s": np.minimum(time_s, np.maximum(floor_s, bars.low_s)),
@@ -89,14 +89,15 @@ def tape_of(report: Report) -> dict[str, Any] | None:
         np.sum(waits.wait_s) > program["overhead_s"] / 2,
         names,
     )
-    complete = report.coverage.complete and len(work.rows) == sum(row.takes_time for row in report.rows)
+    predicted = set(work.index.tolist())
+    complete = all(number in predicted for number, row in enumerate(report.rows) if row.takes_time)
     results = {"rows": columns, "levels": levels, "program": program, "program_levels": program_levels}
     return {
         **_written(tape, [name for name in KNOBS if name not in KEPT], factors, results),
         "index": work.index.tolist(),
         "bounds": list(BOUNDS),
         "names": names,
-        "whole": complete,
+        "whole": complete and not report.coverage.unknown,
         "kept": list(KEPT),
     }
 
@@ -113,8 +114,10 @@ def _times(work: PreparedRows, device: Device) -> OpTimes:
 def _distinct(work: PreparedRows) -> tuple[np.ndarray, np.ndarray]:
     """By row, which of the distinct ones it is; and where each of these stands first."""
     accesses, switches, tensors = work.operands, work.switches, work.graph.tensors
-    operands: list[list[tuple[float, float, bool]]] = [[] for _ in work.rows]
-    columns = (each.tolist() for each in (accesses.row, accesses.nbytes, accesses.distance_bytes, accesses.written))
+    operands: list[list[tuple[Any, ...]]] = [[] for _ in work.rows]
+    columns = (
+        each.tolist() for each in (accesses.row, accesses.nbytes, accesses.distance_bytes, accesses.written)
+    )
     for row, *operand in zip(*columns, strict=True):
         operands[row].append(tuple(operand))
     costs: dict[Any, int] = {}
@@ -168,11 +171,12 @@ def _engines(times: OpTimes, names: list[str]) -> Any:
 
 def _program_engine(compute_s: Any, engines: Any, names: list[str]) -> Any:
     """The engine that computes longest in all rows together: the first of them where several do."""
-    best, most = None, None
+    best: Any = np.zeros(1)
+    most: Any = None
     for place in range(len(names)):
         seconds = np.sum(np.where(engines == place, compute_s, 0.0))
         if most is None:
-            best, most = np.zeros(1), seconds
+            most = seconds
             continue
         best = np.where(seconds > most, float(place), best)
         most = np.maximum(most, seconds)
@@ -183,7 +187,8 @@ def _verdict(
     compute_s: Any, engine: Any, levels: dict[str, Any], overhead_s: Any, waiting: Any, names: list[str]
 ) -> dict[str, Any]:
     """`roofline.verdict` on arrays, places among `BOUNDS` and among `names`."""
-    level, memory_s = None, None
+    level: Any = None
+    memory_s: Any = None
     for name, seconds in levels.items():
         place = float(names.index(name))
         if memory_s is None:
@@ -210,7 +215,9 @@ def _written(
 ) -> dict[str, Any]:
     """Knobs, constants, and the instructions that the results need, numbered on; the results' own numbers."""
     wanted = {
-        part: {name: each.node if isinstance(each, Traced) else tape.constant(each) for name, each in values.items()}
+        part: {
+            name: each.node if isinstance(each, Traced) else tape.constant(each) for name, each in values.items()
+        }
         for part, values in results.items()
     }
     needed = _needed(tape, {node for values in wanted.values() for node in values.values()})
@@ -262,7 +269,7 @@ def _packed(values: np.ndarray) -> Any:
     if (steps == steps[0]).all() and (flat == np.floor(flat)).all():
         return {**head, "s": [_plain(flat[0].item()), _plain(steps[0].item())]}
     distinct, which = np.unique(flat, return_inverse=True)
-    forms = [{"v": [_plain(each) for each in flat.tolist()]}]
+    forms: list[dict[str, Any]] = [{"v": [_plain(each) for each in flat.tolist()]}]
     if len(distinct) <= len(flat) / 2:
         forms.append({"u": [_plain(each) for each in distinct.tolist()], "i": which.ravel().tolist()})
     forms.append({"b": base64.b64encode(flat.astype("<f8").tobytes()).decode()})

@@ -22,7 +22,12 @@ ELEMENTWISE = (
     *("less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "logical_and", "logical_or"),
     *("negative", "absolute", "floor", "ceil", "sqrt", "exp", "log", "expm1", "logical_not"),
 )
-_SAME = {"bitwise_and": "logical_and", "bitwise_or": "logical_or", "invert": "logical_not", "true_divide": "divide"}
+_SAME = {
+    "bitwise_and": "logical_and",
+    "bitwise_or": "logical_or",
+    "invert": "logical_not",
+    "true_divide": "divide",
+}
 
 
 class Recording:
@@ -149,8 +154,10 @@ class Traced(NDArrayOperatorsMixin):
         if not value.size:
             return value
         places = np.asarray(np.arange(self.value.size).reshape(self.value.shape)[key])
-        if self.fixed or self.tape.shapes[self.node] == (1, 1) or np.array_equal(
-            places.ravel(), np.arange(self.value.size)
+        if (
+            self.fixed
+            or self.tape.shapes[self.node] == (1, 1)
+            or np.array_equal(places.ravel(), np.arange(self.value.size))
         ):
             return _new(value, self.node, self.tape)
         shape = _two(value.shape, value.ndim)
@@ -186,19 +193,6 @@ class Traced(NDArrayOperatorsMixin):
         wide = axis == 0 and self.ndim > 1
         shape = (1, self.shape[1]) if wide else (1, 1)
         return _new(value, self.tape.write(("sum_rows" if wide else "sum", self.tape_full()), shape), self.tape)
-
-    def min(self, axis: int) -> Any:
-        """As of the array, along its second axis."""
-        return self._across(np.minimum, axis)
-
-    def max(self, axis: int) -> Any:
-        """As of the array, along its second axis."""
-        return self._across(np.maximum, axis)
-
-    def _across(self, function: np.ufunc, axis: int) -> Any:
-        if axis != 1 or self.ndim != 2:
-            raise NotImplementedError(f"{function.__name__} along axis {axis}")
-        return functools.reduce(function, (self[:, place] for place in range(self.shape[1])))
 
     def any(self) -> bool:
         """Whether one may be true: of what depends on a knob, always."""
@@ -243,7 +237,9 @@ def _full(node: int, shape: Shape, tape: Recording) -> int:
 
 def _same(name: str, numbers: list[int], constants: dict[int, np.ndarray]) -> int | None:
     """Which operand an operation leaves as it is: x + 0, x · 1, x / 1, a choice that is always the same."""
-    held = [constants[each].item() if each in constants and constants[each].size == 1 else None for each in numbers]
+    held = [
+        constants[each].item() if each in constants and constants[each].size == 1 else None for each in numbers
+    ]
     if name == "where" and held[0] is not None:
         return numbers[1] if held[0] else numbers[2]
     if name == "where" and numbers[1] == numbers[2]:
