@@ -7,7 +7,7 @@ of replacement algorithms for a virtual-storage computer", IBM Systems Journal 5
 from __future__ import annotations
 
 import heapq
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -44,7 +44,8 @@ def program_floor_s(work: PreparedRows, times: OpTimes, device: Device, counts: 
     floors = times.floor_s[:, 0] * counts
     sends = np.array([row.op.kind == "collective" for row in work.rows], bool)
     nbytes = least_memory_bytes(touches(work), _first(device.kept_bytes), device.warm)
-    rate = device.memory_bytes_per_s if np.ndim(device.memory_bytes_per_s) == 0 else device.memory_bytes_per_s[0]
+    rate: Any = device.memory_bytes_per_s
+    rate = rate[0] if np.ndim(rate) else rate
     return np.maximum(np.maximum(floors[~sends].sum(), floors[sends].sum()), nbytes / rate)
 
 

@@ -52,7 +52,9 @@ def tape_of(report: Report) -> dict[str, Any] | None:
     tape = Recording()
     setting, machine = report.setting, report.machine
     factors = {name: setting.what_if.get(name, 1.0) for name in KNOBS}
-    knobs = {name: each if name in KEPT else tape.knob(name, each) for name, each in factors.items()}
+    knobs: dict[str, Any] = {
+        name: each if name in KEPT else tape.knob(name, each) for name, each in factors.items()
+    }
     report = forecast.as_run(report, machine, setting)
     device = device_of(machine, cache=setting.cache, power=setting.power, knobs=knobs, constants=setting.constants)
     work = forecast.predictable(report, machine)
