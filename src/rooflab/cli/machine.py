@@ -16,11 +16,18 @@ from rooflab.cli.options import deliver, echo_json, examples, output_options, wr
 @click.argument("name", required=False)
 @click.option("--ladder", is_flag=True, help="Show NAME's memory hierarchy from registers to the internet.")
 @click.option("--topology", is_flag=True, help="Show who shares which cache, and where memory and links are.")
+@click.option("--years", is_flag=True, help="Show how peaks, bandwidths and ridge points grew over the catalogue.")
 @output_options("Machine")
-def machine(name: str | None, ladder: bool, topology: bool, as_json: bool, paths: tuple[str, ...]) -> int:
+def machine(
+    name: str | None, ladder: bool, topology: bool, years: bool, as_json: bool, paths: tuple[str, ...]
+) -> int:
     """List the catalogue, or show the machine called NAME (or in the file NAME)."""
     if ladder and topology:
         raise click.UsageError("--ladder and --topology are two pictures; give one of them")
+    if years:
+        if name is not None or ladder or topology:
+            raise click.UsageError("--years is of the whole catalogue: no NAME, --ladder or --topology")
+        return _show_years(paths, as_json)
     if name is None and (ladder or topology or paths):
         option = "--ladder" if ladder else "--topology" if topology else "-o"
         raise click.UsageError(f"{option} needs the NAME of a machine")
@@ -68,6 +75,22 @@ def _show_topology(name: str, paths: tuple[str, ...], as_json: bool) -> int:
         echo_json(view.as_dict(chosen))
     else:
         view.show(chosen)
+    return code
+
+
+def _show_years(paths: tuple[str, ...], as_json: bool) -> int:
+    from rooflab.machines.years import growth_of_catalogue
+    from rooflab.views.common import files
+    from rooflab.views.machine import years as view
+
+    writers = view.writers()
+    files.check_paths(paths, tuple(writers), "years.svg")
+    groups = growth_of_catalogue()
+    code = write_views(groups, paths, writers)
+    if as_json:
+        echo_json(view.as_list(groups))
+    else:
+        view.show(groups)
     return code
 
 
