@@ -88,6 +88,7 @@ def report(
     time: bool = True,
     code: bool = False,
     classify: bool = False,
+    fastmath: bool = False,
 ) -> LoopReport:
     """Everything about the loop that needs no machine.
 
@@ -98,6 +99,7 @@ def report(
         time: compile and run the loop itself too.
         code: compile it and see what the compiler left, without running it.
         classify: tell compulsory, capacity and conflict misses apart.
+        fastmath: with `code`: what the compiler leaves where sums may be added up in another order.
 
     Raises:
         RooflabError: an access out of bounds; Python that numba cannot compile.
@@ -125,7 +127,7 @@ def report(
             if time:
                 done = _run(loop, counted, caches)
             elif code:
-                done = done._replace(code=summary.examine(loop, build(loop), counted))
+                done = done._replace(code=summary.examine(loop, build(loop), counted, fastmath=fastmath))
         except Exception as error:
             raise _readable(error, read) from error
         totals = (int(sum(each.count for each in flop_by)), counted.simulation.accessed_bytes or 0)

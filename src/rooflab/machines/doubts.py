@@ -49,6 +49,11 @@ def doubts_of_timing(machine: Machine | None, host: Host | None = None) -> tuple
     return (*doubts(machine), *lines)
 
 
+def is_here(machine: Machine) -> bool:
+    """Whether `machine` may be this host: not surely another."""
+    return not is_other(machine, _here())
+
+
 def unfound(machine: Machine) -> tuple[Level, ...]:
     """The caches that the system reported, and the measurement did not find."""
     if machine.source.kind != "measured":

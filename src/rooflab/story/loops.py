@@ -27,6 +27,7 @@ def loop(
     timed: bool = True,
     time_limit_s: float | None = 60.0,
     classify: bool = False,
+    advise: bool = True,
 ) -> LoopReport:
     """What limits a loop written in Python over NumPy arrays, at every cache level.
 
@@ -45,6 +46,8 @@ def loop(
             limit.
         classify: also tell compulsory, capacity and conflict misses apart, by level, array, access and line;
             counting takes several times as long.
+        advise: with a machine, also look for what would help: changed loops, simulated again, and run where the
+            loop itself was timed on that machine.
 
     Raises:
         RooflabError: Python that cannot be counted or compiled (which line, and why), an access out of bounds
@@ -52,9 +55,10 @@ def loop(
     """
     from msgspec.structs import replace
 
+    from rooflab.advise.loops import advise as changes
     from rooflab.loops import examine
     from rooflab.machines import cache_levels
-    from rooflab.machines.doubts import doubts, doubts_of_timing
+    from rooflab.machines.doubts import doubts, doubts_of_timing, is_here
     from rooflab.model.loop import times
 
     check_time_limit(time_limit_s)
@@ -66,6 +70,8 @@ def loop(
         return report
     placed = times.place_on(report, target)
     doubted = doubts_of_timing(target) if placed.runs else doubts(target)
+    if advise:
+        placed = replace(placed, advice=changes.advise(placed, understood, caches, here=is_here(target)))
     return replace(placed, warnings=(*placed.warnings, *doubted))
 
 
@@ -168,7 +174,14 @@ def simulate(
             )
         limit_s = 60.0 if time_limit_s is None else time_limit_s
         examined = loop(
-            stream, *args, machine=machine, levels=levels, timed=False, time_limit_s=limit_s, classify=classify
+            stream,
+            *args,
+            machine=machine,
+            levels=levels,
+            timed=False,
+            time_limit_s=limit_s,
+            classify=classify,
+            advise=False,
         )
         return replace(examined.simulation, warnings=doubts(as_machine(machine)))
     if args:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import msgspec
 
 from rooflab.errors import RooflabError, UnknownNameError
+from rooflab.types.advice import Advices
 from rooflab.types.machine import Machine
 from rooflab.types.prediction import Bound
 from rooflab.types.result import Result, convert
@@ -203,6 +204,7 @@ class LoopReport(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
         caches: what was simulated.
         warnings: what a reader must know.
         source: line numbers and text of the whole function.
+        advice: what would help, each change simulated again; None where it was not asked for.
     """
 
     NEWEST = SCHEMA
@@ -238,6 +240,7 @@ class LoopReport(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     warnings: tuple[str, ...] = ()
     conventions: tuple[str, ...] = ()
     source: tuple[tuple[int, str], ...] = ()
+    advice: Advices | None = None
     schema: int = SCHEMA
 
     @property

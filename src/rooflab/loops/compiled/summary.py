@@ -31,11 +31,20 @@ class _Found(msgspec.Struct, frozen=True):
     remarks: list[remarks.Remark]
 
 
-def examine(loop: Understood, compiled: time.Compiled, counted: Counted) -> Code | None:
-    """The compiled innermost loop; None where the IR shows none."""
+def examine(loop: Understood, compiled: time.Compiled, counted: Counted, *, fastmath: bool = False) -> Code | None:
+    """The compiled innermost loop; None where the IR shows none.
+
+    Args:
+        loop, compiled, counted: the same loop.
+        fastmath: as it is where sums may be added up in another order; None where that changes nothing.
+    """
     source, types, arguments = loop
     compiler = _found(source, arguments, compiled, counted.twin.text)
     main = llvm_ir.main_loop(_that_run(compiler.loops, counted.twin.text))
+    if fastmath:
+        before, main = main, llvm_ir.main_loop(_that_run(compiler.fast or (), counted.twin.text))
+        if main is None or before is None or main.lanes <= before.lanes:
+            return None
     if main is None:
         return None
     passes = _passes(counted, main)
@@ -50,7 +59,8 @@ def examine(loop: Understood, compiled: time.Compiled, counted: Counted) -> Code
         read_bytes=read,
         write_bytes=write,
         gathers=main.gathers,
-        chain=_chain(source, types, counted) if main.lanes == 1 else 0,
+        # Sums in several lanes, and in several vectors: each pass adds once to each of them.
+        chain=_chain(source, types, counted) if main.lanes == 1 else round(passes or 0) if fastmath else 0,
         calls=main.calls,
         instructions=main.instructions,
         passes=passes,

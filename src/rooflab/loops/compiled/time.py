@@ -43,11 +43,12 @@ class Compiled(NamedTuple):
     module: Any
 
 
-def build(loop: Understood) -> Compiled:
-    """`loop` compiled by numba on its first call, or found compiled on disk."""
+def build(loop: Understood, *, fastmath: bool = False) -> Compiled:
+    """`loop` compiled by numba on its first call, or found compiled on disk; `fastmath`: sums in any order."""
     source = loop.source
     serial = _function(source.tree, "serial", loop.value_types)
-    text = f"{generated_files.preamble(source)}\n\n@njit(cache=True, {_OPTIONS})\n{serial}\n"
+    options = f"{_OPTIONS}, fastmath=True" if fastmath else _OPTIONS
+    text = f"{generated_files.preamble(source)}\n\n@njit(cache=True, {options})\n{serial}\n"
     module = generated_files.module(f"loop_{source.name}", text)
     verdict = dependence.parallel(loop)
     if verdict.tree is None:

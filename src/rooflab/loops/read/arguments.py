@@ -73,10 +73,9 @@ def bind(fn: Callable[..., Any], source: Source, values: Sequence[Any]) -> Argum
         wanted = ", ".join(source.parameters)
         raise RooflabError(f"{source.name}: {error}; expected {source.name}({wanted})") from None
     bound.apply_defaults()
-    types: dict[str, Kind] = {}
     for name, value in bound.arguments.items():
         try:
-            types[name] = of_value(value)
+            of_value(value)
         except RooflabError as error:
             raise RooflabError(f"{source.name}: argument {name} is {error}") from None
         if isinstance(value, np.ndarray):
@@ -85,9 +84,16 @@ def bind(fn: Callable[..., Any], source: Source, values: Sequence[Any]) -> Argum
     _check_stores(source, arrays)
     if not arrays:
         raise RooflabError(f"{source.name}: got no array among its arguments, expected at least one")
+    return laid_out(dict(bound.arguments))
+
+
+def laid_out(values: dict[str, Any]) -> Arguments:
+    """`values` by name, which are known to be usable, with the addresses of the arrays among them."""
+    arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
     placed = place(arrays)
     layouts = {each.name: _layout(arrays[each.name], each.address) for each in placed}
-    return Arguments(tuple(bound.arguments.values()), types, layouts, placed)
+    types = {name: of_value(value) for name, value in values.items()}
+    return Arguments(tuple(values.values()), types, layouts, placed)
 
 
 def place(arrays: dict[str, np.ndarray]) -> tuple[Placed, ...]:

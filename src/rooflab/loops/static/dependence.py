@@ -28,7 +28,7 @@ def parallel(loop: Understood) -> Verdict:
     calls = [each for each in ast.walk(tree) if isinstance(each, ast.Call)]
     if any(types.called(each) == "prange" for each in calls):
         return Verdict(tree, "prange as written", given=True)
-    if _shared(arguments):
+    if shared(arguments):
         return Verdict(None, "its arrays share memory: an iteration may read what another writes")
     reasons: list[str] = []
     variables = _spread(tree.body, types, reasons, ())
@@ -102,7 +102,7 @@ def _carried_scalar(node: ast.For, types: ValueTypes) -> str | None:
     written = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     written -= {n.target.id for n in ast.walk(node) if isinstance(n, ast.For) and isinstance(n.target, ast.Name)}
     for name in sorted(written):
-        first = _first_use(node.body, name)
+        first = first_use(node.body, name)
         if first == "write":
             continue
         uses = [n for n in ast.walk(node) if isinstance(n, ast.Name) and n.id == name]
@@ -124,12 +124,12 @@ def _read_after(node: ast.For, rest: Sequence[ast.stmt]) -> str | None:
     sums = {n.target.id for n in ast.walk(node) if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name)}
     names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     for name in sorted(names - sums):
-        if _first_use(rest, name) == "read":
+        if first_use(rest, name) == "read":
             return f"{name} is read after the loop, as its last iteration left it"
     return None
 
 
-def _first_use(body: Sequence[ast.stmt], name: str) -> str | None:
+def first_use(body: Sequence[ast.stmt], name: str) -> str | None:
     """How `body` uses `name`: "write" where every path assigns it before it reads it, else "read"; None: not."""
     for node in body:
         if isinstance(node, (ast.Assign, ast.AnnAssign)):
@@ -143,7 +143,7 @@ def _first_use(body: Sequence[ast.stmt], name: str) -> str | None:
         elif isinstance(node, ast.If):
             if _reads(node.test, name):
                 return "read"
-            uses = [_first_use(node.body, name), _first_use(node.orelse, name)]
+            uses = [first_use(node.body, name), first_use(node.orelse, name)]
             if "read" in uses or uses.count("write") == 1:
                 return "read"
             if uses == ["write", "write"]:
@@ -152,10 +152,10 @@ def _first_use(body: Sequence[ast.stmt], name: str) -> str | None:
             return "read" if _reads(node.iter, name) else "write"
         elif any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(node)):
             if isinstance(node, ast.For) and not _reads(node.iter, name):
-                inner = _first_use(node.body, name)
+                inner = first_use(node.body, name)
                 if inner is not None:
                     # An inner loop may run no iteration: then what follows would read the old value.
-                    rest = _first_use(body[list(body).index(node) + 1 :], name)
+                    rest = first_use(body[list(body).index(node) + 1 :], name)
                     return "read" if inner == "read" or rest == "read" else "write"
                 continue
             return "read"
@@ -239,7 +239,8 @@ def _first(node: ast.expr) -> ast.expr:
     return node.elts[0] if isinstance(node, ast.Tuple) and node.elts else node
 
 
-def _shared(arguments: Arguments) -> bool:
+def shared(arguments: Arguments) -> bool:
+    """Whether arrays among the arguments share memory."""
     spans = sorted((each.low, each.low + each.nbytes) for each in arguments.placed)
     return any(near[1] > far[0] for near, far in itertools.pairwise(spans))
 

@@ -29,6 +29,8 @@ from rooflab.types.prediction import Bound
 # reads its line first: triad names 24 bytes and moves 32, copy 16 and 24, write 8 and 16.
 _BEYOND = (("read", 0.0, 1.0), ("triad", 1 / 4, 4 / 3), ("copy", 1 / 3, 3 / 2), ("write", 1 / 2, 2.0))
 _AT_L1 = (("read", 0.0, 1.0), ("triad", 1 / 3, 1.0), ("copy", 1 / 2, 1.0), ("write", 1.0, 1.0))
+# Non-temporal stores read nothing: beyond L1 too each kernel moves the bytes that it names.
+_PAST_CACHES = _AT_L1
 
 
 class _Term(NamedTuple):
@@ -53,21 +55,23 @@ def place_on(report: LoopReport, machine: Machine) -> LoopReport:
     predictions = []
     for run in (report.run(), report.run(threads=2)):
         threads = 1 if run is None else run.threads
-        predicted = _predicted(report, machine, threads)
+        predicted = predict(report, machine, threads)
         if predicted is not None and threads not in [each.threads for each in predictions]:
             predictions.append(predicted)
     return msgspec.structs.replace(report, machine=machine, points=points, predictions=tuple(predictions))
 
 
-def bytes_per_s(level: Level, scope: Scope, write_share: float, *, nearest: bool) -> float | None:
+def bytes_per_s(
+    level: Level, scope: Scope, write_share: float, *, nearest: bool, past_caches: bool = False
+) -> float | None:
     """What `level` attains where `write_share` of the bytes that cross are written; None where not known.
 
     Between the measured mixes the seconds per byte are interpolated; theory stands in where nothing was
-    measured, for any mix.
+    measured, for any mix. `past_caches`: with non-temporal stores.
     """
     mixes = []
-    for what, share, factor in _AT_L1 if nearest else _BEYOND:
-        stores = None if what == "read" else "ordinary"
+    for what, share, factor in _PAST_CACHES if past_caches else _AT_L1 if nearest else _BEYOND:
+        stores = None if what == "read" else "nontemporal" if past_caches else "ordinary"
         rate = level.rate(what, scope=scope, basis="attained", stores=stores)
         if rate is not None:
             mixes.append((share, 1 / (rate.value * factor)))
@@ -134,7 +138,9 @@ def _points(report: LoopReport, machine: Machine, scope: Scope, run: Timed | Non
     return tuple(points)
 
 
-def _level_s(report: LoopReport, machine: Machine, number: int, scope: Scope, threads: int) -> float | None:
+def _level_s(
+    report: LoopReport, machine: Machine, number: int, scope: Scope, threads: int, past_caches: bool = False
+) -> float | None:
     """Seconds of the level that serves crossing `number`; None where its rate is not known."""
     name, read, write = _crossing(report)[number]
     level = _level(machine, name)
@@ -143,7 +149,8 @@ def _level_s(report: LoopReport, machine: Machine, number: int, scope: Scope, th
         return 0.0
     if level is None:
         return None
-    rate = bytes_per_s(level, scope, write / nbytes, nearest=number == 0)
+    past = past_caches and is_main_memory(level)
+    rate = bytes_per_s(level, scope, write / nbytes, nearest=number == 0, past_caches=past)
     if rate is None:
         return None
     if number == 0:
@@ -222,11 +229,17 @@ def _slower(report: LoopReport, machine: Machine) -> float:
     return max(1.0, measured * counts[0] / expected) if expected else 1.0
 
 
-def _predicted(report: LoopReport, machine: Machine, threads: int) -> Predicted | None:
+def predict(
+    report: LoopReport, machine: Machine, threads: int = 1, *, past_caches: bool = False
+) -> Predicted | None:
+    """What a warm run takes on so many threads; None where a rate is not known.
+
+    `past_caches`: its counts are those of non-temporal stores, which cross to the memory alone.
+    """
     scope: Scope = "core" if threads == 1 else "all"
     terms = []
     for number, (name, _, _) in enumerate(_crossing(report)):
-        seconds = _level_s(report, machine, number, scope, threads)
+        seconds = _level_s(report, machine, number, scope, threads, past_caches)
         if seconds is None:
             return None
         level = _level(machine, name)

@@ -1,0 +1,212 @@
+"""All that would help a loop: each change simulated, held against a run where the machine is this one, ranked."""
+
+from __future__ import annotations
+
+import math
+import time as clock
+from typing import NamedTuple
+
+import msgspec
+
+from rooflab.advise.loops.case import Case, Change, State, Unasked, examined
+from rooflab.advise.loops.rules import RULES
+from rooflab.loops.compiled import time
+from rooflab.loops.read.understood import Understood
+from rooflab.machines.cache_levels import Chosen
+from rooflab.types.advice import Advice, Advices
+from rooflab.types.loop import LoopReport
+from rooflab.units import duration
+
+WORTH = 0.02  # share of the time below which a change is not worth a word
+PAGE = "remedies.html#"
+_SIGMAS = 1.28  # of ln: what about four of five lie within
+# ln(measured / predicted) of the ratio of times before and after a change, its deviation over the pairs of
+# benchmarks/loop_advice.py on the Zen 5 guest.
+SPREAD = 0.25
+PATIENCE_S = 30.0
+
+
+# Changes that mend the same: of these the best is advice, another only where it helps beside it.
+_SAME_CAUSE = ("interchange", "tile", "pad-rows", "by-columns", "structure-of-arrays")
+
+
+class _Tried(NamedTuple):
+    """A change with what it takes: predicted, and run where it was."""
+
+    change: Change
+    state: State
+    after_s: float
+    ran_s: float | None
+
+
+def advise(
+    report: LoopReport,
+    loop: Understood,
+    caches: Chosen,
+    *,
+    here: bool = True,
+    limit_s: float | None = None,
+    patience_s: float = PATIENCE_S,
+) -> Advices:
+    """What would help `report`.
+
+    Args:
+        report: of the loop on a CPU, with a prediction.
+        loop: that it is of.
+        caches: that it was simulated on.
+        here: whether its measured times are of the machine, so that a changed loop can be held against them.
+        limit_s: seconds for the count of one changed loop; by default a few times what its own took.
+        patience_s: after so many seconds no further change is tried.
+    """
+    if report.machine is None or not report.predictions:
+        return Advices(unasked=("all: no rates of a machine, so no predicted time",))
+    if not report.complete:
+        return Advices(unasked=("all: its count was stopped, so that no changed one can be held against it",))
+    if limit_s is None:
+        limit_s = 5.0 + 6.0 * (report.simulation.seconds or 0.0)
+    # Without its code, where it was not compiled: the changed ones are, and so is it.
+    counted: list[tuple[Understood, bool, LoopReport | str]] = []
+    if report.code is not None:
+        counted.append((loop, False, report))
+    case = Case(report, State(loop), caches, report.machine, limit_s, counted)
+    as_is = examined(case.state, case)
+    if isinstance(as_is, str) or not as_is.predictions:
+        return Advices(unasked=(f"all: {as_is if isinstance(as_is, str) else 'no predicted time'}",))
+    case = case._replace(report=msgspec.structs.replace(as_is, runs=report.runs, warnings=report.warnings))
+    until = clock.perf_counter() + patience_s
+    tried, unasked = _each(case, here, until)
+    kept = _best_of_each(tried)
+    free = [one for one in kept if one.change.price == "nothing"]
+    together, together_s = _together(free, case)
+    return Advices(
+        each=tuple(_advice(one, case, _instead(one, free, together)) for one in _apart(free, together)),
+        trades=tuple(_advice(one, case, ()) for one in kept if one.change.price != "nothing"),
+        together=together,
+        together_s=together_s,
+        unasked=tuple(unasked),
+    )
+
+
+def _each(case: Case, here: bool, until: float) -> tuple[list[_Tried], list[str]]:
+    """The changes that were found worth a word, and those that could not be asked, or that a run disproves."""
+    tried, unasked = [], []
+    for rule in RULES:
+        for change in rule(case):
+            if isinstance(change, Unasked):
+                unasked.append(f"{change.rule}: {change.reason}")
+                continue
+            state = change.apply(case.state)
+            if state is None:
+                continue
+            if clock.perf_counter() > until:
+                unasked.append(f"{change.rule}: the time for simulating changed loops is over")
+                continue
+            found = examined(state, case)
+            if isinstance(found, str):
+                unasked.append(f"{change.rule}: {found}")
+            elif found.predictions and found.predictions[0].time_s < (1 - WORTH) * case.predicted.time_s:
+                one = _Tried(
+                    change, state, found.predictions[0].time_s, _run(change, state, case) if here else None
+                )
+                disproved = _disproved(one, case)
+                if disproved is None:
+                    tried.append(one)
+                else:
+                    unasked.append(disproved)
+    return tried, list(dict.fromkeys(unasked))
+
+
+def _disproved(one: _Tried, case: Case) -> str | None:
+    """Why a run here says that the change does not help; None where it does, or was not run."""
+    run = case.report.run()
+    if one.ran_s is None or run is None or one.ran_s < (1 - WORTH) * run.best_s:
+        return None
+    text = one.change.text[0].lower() + one.change.text[1:]
+    if math.isinf(one.ran_s):
+        return f"{one.change.rule}: {text}: its results would differ"
+    return (
+        f"{one.change.rule}: {text}: predicted {duration(one.after_s)} instead of "
+        f"{duration(case.predicted.time_s)}, but run here it takes {duration(one.ran_s)} instead of "
+        f"{duration(run.best_s)}"
+    )
+
+
+def _run(change: Change, state: State, case: Case) -> float | None:
+    """Seconds of the changed loop run here, infinite where its results differ; None where it cannot be run."""
+    if not change.runnable or case.report.run() is None:
+        return None
+    compiled = time.build(state.loop, fastmath=state.fastmath)
+    if change.price == "nothing":
+        wanted = time.run_once(time.build(case.loop).serial, case.loop.arguments)
+        if time.verify(change.rule, time.run_once(compiled.serial, state.loop.arguments), wanted) is not None:
+            return math.inf
+    fresh = time.steered_by_data(state.loop.source, state.loop.value_types)
+    return time.warm(compiled.serial, state.loop.arguments, fresh).best_s
+
+
+def _best_of_each(tried: list[_Tried]) -> list[_Tried]:
+    """The best change of each rule, most gain first."""
+    best: dict[str, _Tried] = {}
+    for one in tried:
+        held = best.get(one.change.rule)
+        if held is None or one.after_s < held.after_s:
+            best[one.change.rule] = one
+    return sorted(best.values(), key=lambda one: one.after_s)
+
+
+def _together(tried: list[_Tried], case: Case) -> tuple[tuple[str, ...], float | None]:
+    """The rules whose changes, one made after the other, each still save time; and the time with all of them."""
+    state, rules, best_s = case.state, [], case.predicted.time_s
+    for one in tried:
+        changed = one.change.apply(state)
+        if changed is None:
+            continue
+        found = examined(changed, case)
+        if isinstance(found, str) or not found.predictions:
+            continue
+        if found.predictions[0].time_s < (1 - WORTH) * best_s:
+            state, best_s = changed, found.predictions[0].time_s
+            rules.append(one.change.rule)
+    return (tuple(rules), best_s) if len(rules) > 1 else ((), None)
+
+
+def _apart(free: list[_Tried], together: tuple[str, ...]) -> list[_Tried]:
+    """`free` without those that mend what a better one mends."""
+    kept: list[_Tried] = []
+    for one in free:
+        same = one.change.rule in _SAME_CAUSE and any(held.change.rule in _SAME_CAUSE for held in kept)
+        if not same or one.change.rule in together:
+            kept.append(one)
+    return kept
+
+
+def _instead(one: _Tried, free: list[_Tried], together: tuple[str, ...]) -> tuple[str, ...]:
+    """What else would mend the same, in words, where `one` is the best of several."""
+    if one.change.rule not in _SAME_CAUSE:
+        return ()
+    kept = _apart(free, together)
+    others = [each for each in free if each not in kept]
+    first = next(each for each in kept if each.change.rule in _SAME_CAUSE)
+    return tuple(f"or: {each.change.text}: {duration(each.after_s)}" for each in others) if one is first else ()
+
+
+def _advice(one: _Tried, case: Case, instead: tuple[str, ...]) -> Advice:
+    change, before_s = one.change, case.predicted.time_s
+    told, run = (), case.report.run()
+    if one.ran_s is not None and run is not None:
+        told = (f"run here the changed loop takes {duration(one.ran_s)} instead of {duration(run.best_s)}",)
+    # Both times are of one model: what is uncertain is their ratio.
+    slower, faster = (one.after_s * math.exp(sign * _SIGMAS * SPREAD) for sign in (1, -1))
+    return Advice(
+        rule=change.rule,
+        change=change.text,
+        evidence=(*change.evidence, *told, *instead),
+        before_s=before_s,
+        after_s=one.after_s,
+        gain_low_s=before_s - slower,
+        gain_high_s=before_s - faster,
+        effort=change.effort,
+        price=change.price,
+        code=change.code,
+        page=PAGE + change.rule,
+    )

@@ -1,0 +1,329 @@
+"""Rules about loops: each looks for its condition, and returns the changes that are worth simulating."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+
+from rooflab.advise.loops.case import Case, Change, State, Unasked
+from rooflab.loops.change import arrays, order
+from rooflab.loops.read.understood import Understood
+from rooflab.loops.read.value_types import ValueTypes
+from rooflab.loops.static import dependence
+from rooflab.types.loop import LoopReport
+from rooflab.types.machine import is_main_memory
+from rooflab.types.simulation import LevelCounts
+from rooflab.units import iec, si
+
+Found = Iterator[Change | Unasked]
+_TILES = (32, 128)  # trips of a tile that are tried
+_FEW = 0.1  # of the time: what takes less is not looked at
+_MORE = 1.5  # times the bytes that are there: from then on something is moved again
+_RECORD = 16  # elements of the last index up to which an array is one of records
+
+
+def interchange(case: Case) -> Found:
+    """Loops in another order, where accesses step over lines."""
+    first = _levels(case.report)[0]
+    share = min(1.0, sum(_first(case.report.strided)) / max(1, first.misses))
+    if not share:
+        return
+    for one in order.exchanged(case.loop):
+        yield Change(
+            rule="interchange",
+            text=f"Exchange the loops, so that the innermost one goes along rows: {one.text}",
+            evidence=(
+                f"{share:.0%} of the misses of {first.name} are of accesses that step over lines in the innermost loop",
+                *_vector(case.report),
+            ),
+            apply=lambda state, changed=one.loop: _on_top(case, state, changed),
+            effort="rewrite",
+            code=_code(one.loop),
+        )
+
+
+def tile(case: Case) -> Found:
+    """Loops in tiles, where levels serve the same bytes more than once."""
+    if not _moved_again(case):
+        return
+    tried = [case.loop, *(one.loop for one in order.exchanged(case.loop)[:1])]
+    for loop in tried:
+        for size in _TILES:
+            one = order.tiled(loop, size)
+            if one is None:
+                continue
+            yield Change(
+                rule="tile",
+                text=f"Cut the loops into tiles, so that what is used again is still in a cache: {one.text}",
+                evidence=_moved_again(case),
+                apply=lambda state, changed=one.loop: _on_top(case, state, changed),
+                effort="rewrite",
+                code=_code(one.loop),
+            )
+
+
+def fuse(case: Case) -> Found:
+    """Neighbouring loops over the same range as one, where the second reads what the first left too far away."""
+    one = None if dependence.shared(case.loop.arguments) else order.fused(case.loop)
+    if one is None:
+        return
+    yield Change(
+        rule="fuse-loops",
+        text=f"Join loops that go over the same range: {one.text}",
+        evidence=(f"each goes over its arrays again: {_bytes_of(case)}",),
+        apply=lambda state: _on_top(case, state, one.loop),
+        effort="rewrite",
+        code=_code(one.loop),
+    )
+
+
+def accumulators(case: Case) -> Found:
+    """Sums in several parts, where each addition waits for the one before."""
+    code = case.report.code
+    if code is None or code.vectorised or not code.chain:
+        return
+    waits = case.predicted.core_why == "a chain of additions"
+    yield Change(
+        rule="accumulators",
+        text="Let the compiler add up in several sums at once (fastmath), or write four sums by hand",
+        evidence=(
+            f"{code.chain:,} additions wait for one another" + (", which is what takes the time" if waits else ""),
+            f"not vectorised: {code.why_not}",
+        ),
+        apply=lambda state: state._replace(fastmath=True),
+        price="numbers",
+        code="@njit(fastmath=True)   # results differ in the last digits",
+    )
+
+
+def padding(case: Case) -> Found:
+    """Rows further apart, where lines meet in few sets of a cache."""
+    levels = _conflicting(case)
+    if not levels or dependence.shared(case.loop.arguments):
+        return
+    line = case.caches.caches[0].line_bytes
+    rows = {
+        name: value
+        for name, value in case.loop.arguments.arrays().items()
+        if value.ndim > 1 and value.flags.c_contiguous and value.strides[-2] % (8 * line) == 0
+    }
+    if not rows:
+        return
+
+    def apply(state: State) -> State | None:
+        held = state.loop.arguments.arrays()
+        wider = {name: arrays.padded(held[name], line) for name in rows if held[name].flags.c_contiguous}
+        return state._replace(loop=arrays.with_arrays(state.loop, wider)) if wider else None
+
+    names = ", ".join(rows)
+    name, value = next(iter(rows.items()))
+    yield Change(
+        rule="pad-rows",
+        text=f"Make the rows of {names} one line of {line} bytes longer than they need be",
+        evidence=(
+            *levels,
+            f"a row of {name} is {iec(value.strides[-2])}, a multiple of what the sets repeat after",
+        ),
+        apply=apply,
+        code=f"room = np.zeros(({value.shape[0]}, {value.shape[-1]} + {line // value.itemsize}), {name}.dtype)\n"
+        f"{name} = room[:, :{value.shape[-1]}]",
+    )
+
+
+def layout(case: Case) -> Found:
+    """Columns side by side, where accesses go down them; fields of records side by side, where few are used."""
+    # What only moves data, as a transpose does, would leave nothing to do.
+    if not (sum(_first(case.report.strided)) and case.report.flop) or dependence.shared(case.loop.arguments):
+        return
+    stepping = _stepping_arrays(case)
+    for name, records in stepping.items():
+
+        def apply(state: State, name: str = name) -> State | None:
+            held = state.loop.arguments.arrays()[name]
+            if held.flags.f_contiguous:
+                return None
+            return state._replace(loop=arrays.with_arrays(state.loop, {name: arrays.by_columns(held)}))
+
+        shape = case.loop.arguments.arrays()[name].shape
+        yield Change(
+            rule="structure-of-arrays" if records else "by-columns",
+            text=f"Store each field of {name} in a row of its own (structure of arrays)"
+            if records
+            else f"Store {name} by columns, as the innermost loop goes through it",
+            evidence=(
+                f"each line of {name} brings {shape[-1]} fields, and the loop goes through some of them"
+                if records
+                else f"the innermost loop goes through {name} in steps of a row",
+            ),
+            apply=apply,
+            effort="rewrite",
+            code=f"{name} = np.asfortranarray({name})   # once, where it is made",
+        )
+
+
+def half_size(case: Case) -> Found:
+    """fp32 in the place of fp64: half the bytes, twice the lanes."""
+    if not any(each.dtype == "fp64" for each in case.report.flop_by):
+        return
+
+    def apply(state: State) -> State | None:
+        changed = arrays.halved(state.loop)
+        return None if changed is None else state._replace(loop=changed)
+
+    yield Change(
+        rule="fp32",
+        text="Compute in fp32, where seven digits suffice",
+        evidence=("all its arrays of fp64, and the numbers in its source, at half the size",),
+        apply=apply,
+        effort="rewrite",
+        price="numbers",
+        code="a = a.astype(np.float32)   # and np.float32(0.25) for 0.25 in the source",
+    )
+
+
+def threads(case: Case) -> Found:
+    """All cores, where the iterations are independent."""
+    cores = case.machine.compute_units or 1
+    verdict = dependence.parallel(case.loop)
+    if verdict.given or cores < 2:
+        return
+    if verdict.tree is None:
+        yield Unasked("threads", f"its iterations may depend on one another: {verdict.reason}")
+        return
+    yield Change(
+        rule="threads",
+        text=f"Share the trips among {cores} cores, {verdict.reason}",
+        evidence=("no iteration needs another's result; each thread stays on a core of its own",),
+        apply=lambda state: (
+            None if dependence.parallel(state.loop).tree is None else state._replace(threads=cores)
+        ),
+        code="@njit(parallel=True)   # and prange in the place of that loop's range\n"
+        "# shell: NUMBA_NUM_THREADS=N taskset -c 0-(N-1) python …   pinned, one thread a core",
+        runnable=False,
+    )
+
+
+def streaming(case: Case) -> Found:
+    """Stores past the caches, where what is written is larger than the last one and nothing reads it."""
+    memory = next((level for level in case.machine.levels if is_main_memory(level)), None)
+    names = _written_once(case.report)
+    if memory is None or not names:
+        return
+    if memory.rate("copy", scope="core", basis="attained", stores="nontemporal") is None:
+        yield Unasked("non-temporal", f"{case.machine.name} states no bandwidth of non-temporal stores")
+        return
+    last = _levels(case.report)[-1]
+    saved = sum(each.read_bytes for each in last.arrays if each.name in names)
+    yield Change(
+        rule="non-temporal",
+        text=f"Write {', '.join(names)} past the caches (non-temporal stores)",
+        evidence=(
+            f"each line of {', '.join(names)} is read before it is overwritten: {si(saved, 'B')} of "
+            f"{si(last.read_bytes + last.write_bytes, 'B')} between {last.name} and memory",
+        ),
+        apply=lambda state: state._replace(past_caches=names),
+        effort="rewrite",
+        code="// C: _mm256_stream_pd(&a[i], v);   or clang -mllvm … / icx -qopt-streaming-stores=always\n"
+        "// numba has no such stores: write this loop in C, or let NumPy's copyto do plain copies",
+        runnable=False,
+    )
+
+
+def _levels(report: LoopReport) -> tuple[LevelCounts, ...]:
+    return (report.warm or report.simulation).levels
+
+
+def _first(counts: dict[str, int]) -> tuple[int, ...]:
+    """The count of the nearest level, in a tuple: none where there is none."""
+    return tuple(counts.values())[:1]
+
+
+def _vector(report: LoopReport) -> tuple[str, ...]:
+    code = report.code
+    return () if code is None or code.vectorised else (f"not vectorised: {code.why_not}",)
+
+
+def _bytes_of(case: Case) -> str:
+    last = case.report.points[-1]
+    return f"{si(last.nbytes, 'B')} cross to and from {last.level}"
+
+
+def _moved_again(case: Case) -> tuple[str, ...]:
+    """Levels that serve more than the arrays hold and take a share of the time worth a change."""
+    held = sum(each.nbytes for each in case.loop.arguments.placed)
+    said = []
+    for point in case.report.points[1:]:
+        if point.nbytes > _MORE * 2 * held and (point.time_s or 0.0) >= _FEW * case.predicted.time_s:
+            said.append(f"{point.level} serves {si(point.nbytes, 'B')} for arrays of {si(held, 'B')}")
+    stepping, levels = case.report.strided, _levels(case.report)
+    if not said and any(stepping.get(level.name, 0) > level.misses / 4 for level in levels if level.misses):
+        worst = next(level for level in levels if stepping.get(level.name, 0) > level.misses / 4)
+        used = case.report.accessed_bytes / (worst.misses * worst.cache.unit_bytes)
+        if used < 1:
+            said.append(f"of each line that {worst.name} misses {used:.0%} is used before it is displaced")
+    return tuple(said)
+
+
+def _conflicting(case: Case) -> tuple[str, ...]:
+    """What says that conflicts make a level miss."""
+    return tuple(each for each in case.report.warnings if "same sets" in each)
+
+
+def _stepping_arrays(case: Case) -> dict[str, bool]:
+    """Arrays of rows through which the innermost loop steps by rows alone, and whether they are of records."""
+    found: dict[str, bool] = {}
+    worst = max(_levels(case.report), key=lambda level: case.report.strided.get(level.name, 0))
+    for name, value in case.loop.arguments.arrays().items():
+        if value.ndim != 2 or not value.flags.c_contiguous:
+            continue
+        misses = sum(each.misses for each in worst.references if each.array == name)
+        if misses * 4 < worst.misses:
+            continue
+        # As many misses as accesses: nothing of a line is used but one element.
+        hits = sum(each.hits for each in worst.references if each.array == name)
+        if any(each.array == name and each.name.endswith(" =") for each in worst.references):
+            continue  # others rely on how results lie
+        if value.shape[-1] <= _RECORD or misses > hits:
+            found[name] = value.shape[-1] <= _RECORD
+    return found
+
+
+def _written_once(report: LoopReport) -> tuple[str, ...]:
+    """Arrays that are stored along their rows, each line once, never read, and too large for the last cache."""
+    names = []
+    last = _levels(report)[-1]
+    for name in dict.fromkeys(each.array or "" for each in last.references):
+        refs = [each for each in last.references if each.array == name]
+        if not all(each.name.endswith(" =") for each in refs) or not name:
+            continue
+        misses = sum(each.misses for each in refs)
+        nbytes = misses * last.cache.unit_bytes
+        if misses and nbytes > last.cache.capacity_bytes and _along_rows(report, name, misses):
+            names.append(name)
+    return tuple(names)
+
+
+def _along_rows(report: LoopReport, name: str, misses: int) -> bool:
+    """Whether the stores of `name` fill each line once, one element after the other."""
+    first = _levels(report)[0]
+    near = sum(each.misses for each in first.references if each.array == name)
+    requests = sum(each.requests for each in first.references if each.array == name)
+    return near <= 1.1 * misses and requests >= 2 * near and not report.gathered.get(first.name)
+
+
+def _on_top(case: Case, state: State, changed: Understood) -> State | None:
+    """The state with another source: only where its source is still the first one."""
+    if state.loop.source is not case.loop.source:
+        return None
+    arguments = state.loop.arguments
+    return state._replace(loop=Understood(changed.source, ValueTypes(changed.source, arguments.types), arguments))
+
+
+def _code(loop: Understood) -> str:
+    return ast.unparse(loop.source.tree)
+
+
+Rule = Callable[[Case], Found]
+RULES: tuple[Rule, ...] = (
+    interchange, tile, fuse, padding, layout, accumulators, streaming, half_size, threads,
+)  # fmt: skip
