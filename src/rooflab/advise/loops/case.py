@@ -135,7 +135,7 @@ def _past(simulation: Simulation, arrays: tuple[str, ...]) -> Simulation:
         read = sum(each.read_bytes for each in own)
         # What is written goes to the memory itself: nearer levels pass nothing on.
         last = number == len(simulation.levels) - 1
-        write = 0 if last else sum(each.write_bytes for each in own)
+        write = 0 if last else sum(each.writebacks for each in own) * level.cache.line_bytes
         levels.append(
             msgspec.structs.replace(
                 level, read_bytes=level.read_bytes - read, write_bytes=level.write_bytes - write

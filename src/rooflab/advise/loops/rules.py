@@ -33,7 +33,7 @@ def interchange(case: Case) -> Found:
             rule="interchange",
             text=f"Exchange the loops, so that the innermost one goes along rows: {one.text}",
             evidence=(
-                f"{share:.0%} of the misses of {first.name} are of accesses that step over lines in the innermost loop",
+                f"{share:.0%} of {first.name}'s misses are of accesses that step over lines in the innermost loop",
                 *_vector(case.report),
             ),
             apply=lambda state, changed=one.loop: _on_top(case, state, changed),
@@ -64,7 +64,7 @@ def tile(case: Case) -> Found:
 
 def fuse(case: Case) -> Found:
     """Neighbouring loops over the same range as one, where the second reads what the first left too far away."""
-    one = None if dependence.shared(case.loop.arguments) else order.fused(case.loop)
+    one = order.fused(case.loop)
     if one is None:
         return
     yield Change(
@@ -190,6 +190,11 @@ def threads(case: Case) -> Found:
     if verdict.tree is None:
         yield Unasked("threads", f"its iterations may depend on one another: {verdict.reason}")
         return
+    if not any(isinstance(node, ast.For) and _over_prange(node) for node in verdict.tree.body):
+        yield Unasked(
+            "threads", f"only an inner loop may be shared ({verdict.reason}): starting them takes its time"
+        )
+        return
     yield Change(
         rule="threads",
         text=f"Share the trips among {cores} cores, {verdict.reason}",
@@ -227,6 +232,10 @@ def streaming(case: Case) -> Found:
         "// numba has no such stores: write this loop in C, or let NumPy's copyto do plain copies",
         runnable=False,
     )
+
+
+def _over_prange(node: ast.For) -> bool:
+    return isinstance(node.iter, ast.Call) and ast.unparse(node.iter.func).endswith("prange")
 
 
 def _levels(report: LoopReport) -> tuple[LevelCounts, ...]:
@@ -324,6 +333,7 @@ def _code(loop: Understood) -> str:
 
 
 Rule = Callable[[Case], Found]
+# Those that need no further count first, those that need several last: the time for them is bounded.
 RULES: tuple[Rule, ...] = (
-    interchange, tile, fuse, padding, layout, accumulators, streaming, half_size, threads,
+    threads, streaming, interchange, fuse, padding, layout, accumulators, half_size, tile,
 )  # fmt: skip

@@ -45,7 +45,7 @@ def halved(loop: Understood) -> Understood | None:
                 values[name] = value.astype(np.float32, order=order)
         else:
             values[name] = np.float32(value) if isinstance(value, (float, np.float64)) else value
-    if not any(isinstance(each, np.ndarray) and each.dtype == np.float32 for each in values.values()):
+    if not any(value.dtype == np.float64 for value in arguments.arrays().values()):
         return None
     constants: dict[str, Any] = {
         name: np.float32(value) if isinstance(value, float) else value

@@ -130,7 +130,7 @@ def _any_order(nest: Nest, types: ValueTypes) -> bool:
             return False
         if isinstance(node, ast.Tuple) and isinstance(node.ctx, ast.Store):
             return False
-    return _arrays_at_one_place(nest.body, types) and _scalars_stay(nest.body)
+    return _arrays_at_one_place(nest.body, types) and _in_turn_or_sums(nest, types) and _scalars_stay(nest.body)
 
 
 def _arrays_at_one_place(body: Sequence[ast.stmt], types: ValueTypes) -> bool:
@@ -145,6 +145,23 @@ def _arrays_at_one_place(body: Sequence[ast.stmt], types: ValueTypes) -> bool:
                 if isinstance(node.ctx, ast.Store):
                     written.add(name)
     return all(len(places[name]) == 1 for name in written)
+
+
+def _in_turn_or_sums(nest: Nest, types: ValueTypes) -> bool:
+    """Whether what comes to one element comes from one loop, whose order stays, or is added up."""
+    for node in (n for statement in nest.body for n in ast.walk(statement)):
+        if not (isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store)):
+            continue
+        if types.array(root(node)) is None:
+            continue
+        named = {n.id for place in indices(node) for n in ast.walk(place) if isinstance(n, ast.Name)}
+        adds = any(
+            isinstance(s, ast.AugAssign) and isinstance(s.op, (ast.Add, ast.Sub)) and s.target is node
+            for s in nest.body
+        )
+        if len(set(nest.variables) - named) > 1 and not adds:
+            return False
+    return True
 
 
 def _scalars_stay(body: Sequence[ast.stmt]) -> bool:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from rooflab.loops.change import nests
 from rooflab.loops.read.understood import Understood
 from rooflab.loops.read.value_types import ValueTypes, indices, root
+from rooflab.loops.static import dependence
 from rooflab.loops.static.dependence import first_use
 
 _MOST_ORDERS = 2  # of one nest that are worth simulating
@@ -25,7 +26,9 @@ class Reordered(NamedTuple):
 
 def exchanged(loop: Understood) -> list[Reordered]:
     """Other orders of the loops of each nest, those with more accesses along rows in the innermost loop first."""
-    found = []
+    found: list[Reordered] = []
+    if dependence.shared(loop.arguments):
+        return found
     for split in (False, True):
         tree = nests.apart(loop.source.tree, loop.value_types) if split else loop.source.tree
         if split and ast.dump(tree) == ast.dump(loop.source.tree):
@@ -78,6 +81,8 @@ def tiled(loop: Understood, size: int) -> Reordered | None:
     """`loop` with its deepest nest in tiles of `size` trips of each loop; None where there is none for it."""
     tree = copy.deepcopy(loop.source.tree)
     found = nests.exchangeable(tree, loop.value_types)
+    if dependence.shared(loop.arguments):
+        return None
     nest = max(found, key=lambda each: len(each.loops), default=None)
     if nest is None or any(not _plain(each) for each in nest.loops):
         return None
@@ -129,7 +134,7 @@ def fused(loop: Understood) -> Reordered | None:
     """`loop` with neighbouring nests over the same range joined; None where there are none that may be."""
     tree = copy.deepcopy(loop.source.tree)
     joined = list(_fuse(tree, loop.value_types))
-    if not joined:
+    if not joined or dependence.shared(loop.arguments):
         return None
     lines = " and ".join(str(line) for line in joined[0])
     return Reordered(nests.changed(loop, tree), f"the loops of lines {lines} as one")
