@@ -6,26 +6,34 @@ import inspect
 from pathlib import Path
 
 from rooflab.remedies import rules
+from rooflab.remedies.loops import rules as of_loops
 
 PAGE = Path(__file__).with_name("remedies.md")
-BEGIN, END = "<!-- table -->\n", "<!-- end of table -->\n"
+END = "<!-- end of table -->\n"
+_PRICES = ("none: same work, same results", "yes")
+# The rules of each table, by the mark that it begins with, with whether they have a price.
+TABLES = {
+    "<!-- table -->\n": [(rule, price) for price, kind in enumerate((rules.FREE, rules.TRADES)) for rule in kind],
+    "<!-- table of loops -->\n": [(rule, int(rule.price)) for rule in of_loops.RULES],
+}
 
 
-def table() -> str:
+def table(begin: str) -> str:
     """The rules by regime: the first sentence of each, whether it has a price, the section that explains it."""
     lines = ["| regime | remedy | rule | price |", "|---|---|---|---|"]
-    for kind, price in ((rules.FREE, "none: same work, same results"), (rules.TRADES, "yes")):
-        for rule in kind:
-            first = (inspect.getdoc(rule.ask) or "").split("\n")[0]
-            lines.append(f"| {rule.regime} | {first} | [{rule.name}](#{rule.name}) | {price} |")
+    for rule, price in TABLES[begin]:
+        first = (inspect.getdoc(rule.ask) or "").split("\n")[0]
+        lines.append(f"| {rule.regime} | {first} | [{rule.name}](#{rule.name}) | {_PRICES[price]} |")
     return "\n".join(lines) + "\n"
 
 
 def page(text: str) -> str:
-    """`text`, the page, with the table of today."""
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}{table()}{END}{after}"
+    """`text`, the page, with the tables of today."""
+    for begin in TABLES:
+        before, _, rest = text.partition(begin)
+        _, _, after = rest.partition(END)
+        text = f"{before}{begin}{table(begin)}{END}{after}"
+    return text
 
 
 if __name__ == "__main__":

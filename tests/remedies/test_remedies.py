@@ -22,3 +22,5 @@ def test_every_rule_has_its_section():
     text = (DOCS / "remedies.md").read_text()
     headings = [line.removeprefix("## ") for line in text.splitlines() if line.startswith("## ")]
     assert {rule.name for rule in (*rules.FREE, *rules.TRADES)} <= set(headings)
+    smaller = {line.removeprefix("### ") for line in text.splitlines() if line.startswith("### ")}
+    assert smaller == {rule.name for kind in generate_remedies.TABLES.values() for rule, _ in kind} - set(headings)

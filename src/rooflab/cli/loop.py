@@ -7,7 +7,15 @@ from contextlib import contextmanager
 
 import click
 
-from rooflab.cli.options import deliver, examples, needs_machine, output_options, picture_in, whole_numbers
+from rooflab.cli.options import (
+    advice_option,
+    deliver,
+    examples,
+    needs_machine,
+    output_options,
+    picture_in,
+    whole_numbers,
+)
 from rooflab.errors import RooflabError
 
 
@@ -33,6 +41,7 @@ from rooflab.errors import RooflabError
 )
 @click.option("--classify", is_flag=True, help="Classify misses (compulsory, capacity, conflict); slower.")
 @click.option("--untimed", is_flag=True, help="Count and simulate only: do not compile and time the loop itself.")
+@advice_option
 @output_options("LoopReport")
 def loop(
     text: str,
@@ -43,6 +52,7 @@ def loop(
     time_limit_s: float,
     classify: bool,
     untimed: bool,
+    advice: int | None,
     as_json: bool,
     paths: tuple[str, ...],
 ) -> int:
@@ -88,9 +98,15 @@ def loop(
         return deliver(sweep, paths, as_json)
     with _waiting(f"taking {fn.__name__} apart"):
         report = story.loop(
-            fn, *args, machine=target, timed=not untimed, time_limit_s=time_limit_s, classify=classify
+            fn,
+            *args,
+            machine=target,
+            timed=not untimed,
+            time_limit_s=time_limit_s,
+            classify=classify,
+            advise=advice != 0,
         )
-    return deliver(report, paths, as_json)
+    return deliver(report, paths, as_json, advice=advice)
 
 
 @contextmanager

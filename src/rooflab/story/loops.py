@@ -55,11 +55,11 @@ def loop(
     """
     from msgspec.structs import replace
 
-    from rooflab.advise.loops import advise as changes
     from rooflab.loops import examine
     from rooflab.machines import cache_levels
     from rooflab.machines.doubts import doubts, doubts_of_timing, is_here
     from rooflab.model.loop import times
+    from rooflab.remedies.loops import advise as changes
 
     check_time_limit(time_limit_s)
     target = as_machine(machine)

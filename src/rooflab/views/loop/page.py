@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from rooflab.types.loop import LoopReport
+from rooflab.views.common import advice as helping
 from rooflab.views.common import page
 from rooflab.views.common.table import Table
 from rooflab.views.loop import charts, count_tables, tables
@@ -44,7 +45,8 @@ def every(report: LoopReport) -> tuple[Table, ...]:
     """All tables of `report` in reading order."""
     left_out = ("Bound", "Measured", "Predicted", "prange", "Compiled")
     facts = [fact for fact in tables.facts(report) if fact[0] not in left_out]
-    first = (Table("Totals", ("", ""), tuple(facts), words=2), tables.levels(report))
+    totals = Table("Totals", ("", ""), tuple(facts), words=2)
+    first = (helping.shown(report.advice), totals, tables.levels(report))
     conditions = tuple((each,) for each in tables.conditions(report))
     last = (
         Table("Layer conditions", ("",), conditions),

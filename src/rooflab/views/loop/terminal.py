@@ -6,6 +6,7 @@ import textwrap
 from typing import TYPE_CHECKING, TextIO
 
 from rooflab.types.loop import LoopReport
+from rooflab.views.common import advice as helping
 from rooflab.views.common.console import console, drawn_table, fold
 from rooflab.views.common.table import Table, without
 from rooflab.views.loop import count_tables, tables
@@ -17,14 +18,14 @@ _LABEL = 10  # columns of the names of facts
 _SOURCE = 40  # columns of a line of source, where the terminal is narrow
 
 
-def show(report: LoopReport, file: TextIO | None = None) -> None:
-    """Print `report`."""
+def show(report: LoopReport, file: TextIO | None = None, *, advice: int | None = helping.TOP) -> None:
+    """Print `report` with so many changes that would help; None for all of them."""
     out = console(file)
-    for part in pages(report, out.width):
+    for part in pages(report, out.width, advice=advice):
         out.print(part)
 
 
-def pages(report: LoopReport, width: int = 80) -> list[RenderableType]:
+def pages(report: LoopReport, width: int = 80, *, advice: int | None = helping.TOP) -> list[RenderableType]:
     """What `show` prints, in order."""
     from rich.text import Text
 
@@ -32,6 +33,10 @@ def pages(report: LoopReport, width: int = 80) -> list[RenderableType]:
     parts += [Text(line, style="bold red") for each in report.warnings for line in textwrap.wrap(each, width)]
     parts.append(Text(""))
     parts += [_fact(name, value, width) for name, value in tables.facts(report)]
+    helps = helping.lines(report.advice, advice)
+    if helps:
+        parts += [Text(""), Text("What would help", style="bold")]
+        parts += [Text(line) for each in helps for line in textwrap.wrap(each, width)]
     for table in (tables.levels(report), lines(report, width), count_tables.kinds(report)):
         if table is not None and table.rows:
             parts += [Text(""), *drawn_table(table, width)]

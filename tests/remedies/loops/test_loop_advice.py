@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import rooflab
-from rooflab.advise.loops import advise as advising
-from rooflab.advise.loops import case, rules
 from rooflab.loops import examine
 from rooflab.machines import cache_levels
 from rooflab.model.loop import times
+from rooflab.remedies.loops import advise as advising
+from rooflab.remedies.loops import case, rules
 from rooflab.types.simulation import Cache
 
 

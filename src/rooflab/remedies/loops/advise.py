@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from rooflab.advise.loops.case import Case, Change, State, Unasked, examined
-from rooflab.advise.loops.rules import RULES
 from rooflab.loops.compiled import time
 from rooflab.loops.read.understood import Understood
 from rooflab.machines.cache_levels import Chosen
+from rooflab.remedies.loops.case import Case, Change, State, Unasked, examined
+from rooflab.remedies.loops.rules import RULES
 from rooflab.types.advice import Advice, Advices
 from rooflab.types.loop import LoopReport
 from rooflab.units import duration
@@ -99,7 +99,7 @@ def _each(case: Case, here: bool, until: float) -> tuple[list[_Tried], list[str]
     """The changes that were found worth a word, and those that could not be asked, or that a run disproves."""
     tried, unasked = [], []
     for rule in RULES:
-        for change in rule(case):
+        for change in rule.ask(case):
             if isinstance(change, Unasked):
                 unasked.append(f"{change.rule}: {change.reason}")
                 continue

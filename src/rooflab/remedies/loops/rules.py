@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
-from rooflab.advise.loops.case import Case, Change, State, Unasked
 from rooflab.loops.change import arrays, order
 from rooflab.loops.read.understood import Understood
 from rooflab.loops.read.value_types import ValueTypes
 from rooflab.loops.static import dependence
+from rooflab.remedies.loops.case import Case, Change, State, Unasked
 from rooflab.types.loop import LoopReport
 from rooflab.types.machine import is_main_memory
 from rooflab.types.simulation import LevelCounts
@@ -130,35 +131,41 @@ def padding(case: Case) -> Found:
     )
 
 
-def layout(case: Case) -> Found:
-    """Columns side by side, where accesses go down them; fields of records side by side, where few are used."""
-    # What only moves data, as a transpose does, would leave nothing to do.
-    if not (sum(_first(case.report.strided)) and case.report.flop) or dependence.shared(case.loop.arguments):
-        return
-    stepping = _stepping_arrays(case)
-    for name, records in stepping.items():
-
-        def apply(state: State, name: str = name) -> State | None:
-            held = state.loop.arguments.arrays()[name]
-            if held.flags.f_contiguous:
-                return None
-            return state._replace(loop=arrays.with_arrays(state.loop, {name: arrays.by_columns(held)}))
-
-        shape = case.loop.arguments.arrays()[name].shape
+def columns(case: Case) -> Found:
+    """Columns of an array side by side, where the innermost loop goes down them."""
+    for name in _stepping_arrays(case, records=False):
         yield Change(
-            rule="structure-of-arrays" if records else "by-columns",
-            text=f"Store each field of {name} in a row of its own (structure of arrays)"
-            if records
-            else f"Store {name} by columns, as the innermost loop goes through it",
-            evidence=(
-                f"each line of {name} brings {shape[-1]} fields, and the loop goes through some of them"
-                if records
-                else f"the innermost loop goes through {name} in steps of a row",
-            ),
-            apply=apply,
+            rule="by-columns",
+            text=f"Store {name} by columns, as the innermost loop goes through it",
+            evidence=(f"the innermost loop goes through {name} in steps of a row",),
+            apply=_by_columns(name),
             effort="rewrite",
             code=f"{name} = np.asfortranarray({name})   # once, where it is made",
         )
+
+
+def records(case: Case) -> Found:
+    """Each field of records in a row of its own, where a loop uses few of them."""
+    for name in _stepping_arrays(case, records=True):
+        fields = case.loop.arguments.arrays()[name].shape[-1]
+        yield Change(
+            rule="structure-of-arrays",
+            text=f"Store each field of {name} in a row of its own (structure of arrays)",
+            evidence=(f"each row of {name} holds {fields} fields, and the loop goes through some of them",),
+            apply=_by_columns(name),
+            effort="rewrite",
+            code=f"{name} = np.asfortranarray({name})   # once, where it is made",
+        )
+
+
+def _by_columns(name: str) -> Callable[[State], State | None]:
+    def apply(state: State) -> State | None:
+        held = state.loop.arguments.arrays()[name]
+        if held.flags.f_contiguous:
+            return None
+        return state._replace(loop=arrays.with_arrays(state.loop, {name: arrays.by_columns(held)}))
+
+    return apply
 
 
 def half_size(case: Case) -> Found:
@@ -278,22 +285,23 @@ def _conflicting(case: Case) -> tuple[str, ...]:
     return tuple(each for each in case.report.warnings if "same sets" in each)
 
 
-def _stepping_arrays(case: Case) -> dict[str, bool]:
-    """Arrays of rows through which the innermost loop steps by rows alone, and whether they are of records."""
-    found: dict[str, bool] = {}
+def _stepping_arrays(case: Case, *, records: bool) -> list[str]:
+    """Arrays, read only, through which the innermost loop steps by rows; those of `records`, or the others."""
+    # What only moves data, as a transpose does, would be left with nothing to do.
+    if not (sum(_first(case.report.strided)) and case.report.flop) or dependence.shared(case.loop.arguments):
+        return []
+    found = []
     worst = max(_levels(case.report), key=lambda level: case.report.strided.get(level.name, 0))
     for name, value in case.loop.arguments.arrays().items():
-        if value.ndim != 2 or not value.flags.c_contiguous:
+        if value.ndim != 2 or not value.flags.c_contiguous or (value.shape[-1] <= _RECORD) != records:
             continue
-        misses = sum(each.misses for each in worst.references if each.array == name)
-        if misses * 4 < worst.misses:
-            continue
-        # As many misses as accesses: nothing of a line is used but one element.
-        hits = sum(each.hits for each in worst.references if each.array == name)
-        if any(each.array == name and each.name.endswith(" =") for each in worst.references):
+        own = [each for each in worst.references if each.array == name]
+        if any(each.name.endswith(" =") for each in own):
             continue  # others rely on how results lie
-        if value.shape[-1] <= _RECORD or misses > hits:
-            found[name] = value.shape[-1] <= _RECORD
+        misses, hits = sum(each.misses for each in own), sum(each.hits for each in own)
+        # As many misses as accesses: nothing of a line is used but one element.
+        if misses * 4 >= worst.misses and (records or misses > hits):
+            found.append(name)
     return found
 
 
@@ -332,8 +340,25 @@ def _code(loop: Understood) -> str:
     return ast.unparse(loop.source.tree)
 
 
-Rule = Callable[[Case], Found]
+class Rule(NamedTuple):
+    """A rule: its name (`Advice.rule`), the regime that it is a remedy for, what asks a loop, whether for a price."""
+
+    name: str
+    regime: str
+    ask: Callable[[Case], Found]
+    price: bool = False
+
+
 # Those that need no further count first, those that need several last: the time for them is bounded.
 RULES: tuple[Rule, ...] = (
-    threads, streaming, interchange, fuse, padding, layout, accumulators, half_size, tile,
-)  # fmt: skip
+    Rule("threads", "any", threads),
+    Rule("non-temporal", "memory-bound", streaming),
+    Rule("interchange", "memory-bound, latency", interchange),
+    Rule("fuse-loops", "memory-bound", fuse),
+    Rule("pad-rows", "memory-bound", padding),
+    Rule("by-columns", "memory-bound, latency", columns),
+    Rule("structure-of-arrays", "memory-bound", records),
+    Rule("accumulators", "compute-bound", accumulators, price=True),
+    Rule("fp32", "any", half_size, price=True),
+    Rule("tile", "memory-bound", tile),
+)

@@ -133,9 +133,10 @@ def _past(simulation: Simulation, arrays: tuple[str, ...]) -> Simulation:
     for number, level in enumerate(simulation.levels):
         own = [each for each in level.arrays if each.name in arrays]
         read = sum(each.read_bytes for each in own)
-        # What is written goes to the memory itself: nearer levels pass nothing on.
+        # What is written goes to the memory itself: nearer levels pass nothing on. Each line that was missed is
+        # stored to, and leaves once; write-backs are counted with the access that makes them, not with the array.
         last = number == len(simulation.levels) - 1
-        write = 0 if last else sum(each.writebacks for each in own) * level.cache.line_bytes
+        write = 0 if last else min(sum(each.misses for each in own) * level.cache.line_bytes, level.write_bytes)
         levels.append(
             msgspec.structs.replace(
                 level, read_bytes=level.read_bytes - read, write_bytes=level.write_bytes - write
