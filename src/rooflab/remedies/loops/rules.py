@@ -341,7 +341,7 @@ def _code(loop: Understood) -> str:
 
 
 class Rule(NamedTuple):
-    """A rule: its name (`Advice.rule`), the regime that it is a remedy for, what asks a loop, whether for a price."""
+    """A rule: its name (`Advice.rule`), the regime that it is a remedy for, what asks a loop, if for a price."""
 
     name: str
     regime: str
