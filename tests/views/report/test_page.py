@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import math
 import re
 from itertools import pairwise
 
@@ -145,6 +146,14 @@ def look(browser, files):
         assert opened.said == []
         assert opened.asked == [address]
         opened.page.close()
+
+
+def close(found, wanted):
+    """Whether two columns agree to a millionth, and in what is unknown."""
+    if [each is None for each in found] != [each is None for each in wanted]:
+        return False
+    known = [each for each in wanted if each is not None]
+    return [each for each in found if each is not None] == pytest.approx(known, rel=1e-6)
 
 
 # What stands in the file
@@ -507,6 +516,64 @@ def test_another_prediction_changes_everything(look):
         factor = report.setting.what_if.get("bandwidth", 1)
         assert si(rate * factor, "B/s") in " ".join(opened.texts("#roofline .roof-label"))
     assert shown.locator("table", has_text="error bar").count() == 1
+
+
+@pytest_slow
+@pytest.mark.parametrize("name", ["mixed", "host", "odd"])
+def test_sliders_predict_again_as_python_does(look, mixed, name):
+    """Every row, the total and the roofs, to a millionth of `what_if`."""
+    report = {
+        "mixed": mixed,
+        "odd": program(odd=True).on("h200-sxm"),
+        "host": rooflab.op("add", "512x512", "512x512", machine="h200-sxm", mode="eager"),
+    }[name]
+    opened = look(name)
+    shown = opened.page
+    assert shown.is_disabled("#reset")
+    before = shown.inner_text("#facts")
+    knobs = {"bandwidth": 2.0, "compute": 0.5, "cache_bandwidth": 4.0, "overhead": 0.25, "dispatch": 8.0}
+    for turned in ({"bandwidth": 2.0}, {"overhead": 0.25}, {"compute": 0.5, "bandwidth": 8.0}, knobs):
+        for knob in knobs:
+            slider = shown.locator(f"#knob-{knob}")
+            if slider.count() and slider.is_enabled():
+                slider.fill(str(math.log2(turned.get(knob, 1.0))))
+                assert shown.inner_text(f"#knob-{knob}-value") == f"{turned.get(knob, 1.0):g} ×"
+        shown.wait_for_function(
+            "turned => Object.entries(turned).every(([k, v]) => Page.state.knobs[k] === v)",
+            arg={knob: factor for knob, factor in turned.items() if shown.locator(f"#knob-{knob}").count()},
+        )
+        other = report.on(report.machine, what_if=turned)
+        wanted = embedded([("other", other)])["predictions"][0]
+        found = shown.evaluate("({...Page.shown().columns, least: Page.shown().unpredicted})")
+        for column in ("time_s", "low_s", "high_s", "floor_s", "compute_s", "overhead_s", "host_s", "ridge"):
+            assert close(found[column], wanted["columns"][column]), column
+            assert (found["total"].get(column, 0)) == pytest.approx(wanted["total"].get(column, 0), rel=1e-6)
+        for level, seconds in wanted["columns"]["memory_s"].items():
+            assert close(found["memory_s"][level], seconds)
+        for column in ("bound", "binds"):
+            assert found[column] == wanted["columns"][column]
+            assert found["total"][column] == wanted["total"][column]
+        assert duration(other.time_at_least_s) in shown.inner_text("#facts")
+        assert shown.text_content("#headline") == f"{verdict.headline(other)}."
+        assert duration(other.time_at_least_s) in shown.inner_text("#whatif-result")
+        rate = si(4.8e12 * turned.get("bandwidth", 1.0), "B/s")
+        assert f"HBM {rate}" in " ".join(opened.texts("#roofline .roof-label"))
+    shown.click("#reset")
+    assert shown.inner_text("#facts") == before
+    assert [box.input_value() for box in shown.locator("#whatif input").all()] == ["0"] * shown.locator(
+        "#whatif input"
+    ).count()
+
+
+@pytest_slow
+def test_a_slider_starts_from_the_prediction_that_is_shown(look):
+    """On a variant with twice the bandwidth, twice is four times that of the machine."""
+    opened = look("variants")
+    opened.page.select_option("#prediction", "1")
+    opened.page.fill("#knob-bandwidth", "1")
+    opened.page.wait_for_function("Page.state.knobs.bandwidth === 2")
+    four = program().on("h200-sxm", mode="graph", what_if="bandwidth=4x")
+    assert opened.page.evaluate("Page.shown().columns.total.time_s") == pytest.approx(four.time_s, rel=1e-6)
 
 
 @pytest_slow

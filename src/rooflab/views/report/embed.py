@@ -6,11 +6,14 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from rooflab.model.program.tape import tape_of
 from rooflab.model.roofline.per_operation import peak_of, report_roofs
 from rooflab.types.machine import Machine, is_main_memory, is_storage
 from rooflab.types.prediction import Prediction
 from rooflab.types.report import Report
 from rooflab.views.report.tables import Line, coverage, lines_of
+
+MOST_ROWS_TAPED = 500
 
 _SUMS = ("time_s", "low_s", "high_s", "floor_s", "compute_s", "overhead_s", "host_s", "kernels")
 
@@ -24,9 +27,11 @@ def embedded(named: Sequence[tuple[str, Report]]) -> dict[str, Any]:
         program = _program(report, lines)
         if program not in programs:
             programs.append(program)
-        predictions.append(
-            {"label": label, "program": programs.index(program), **_prediction(report, lines), **_roofs(report)}
-        )
+        # Recording takes half a millisecond a row: the first prediction always, the others where they are small.
+        small = sum(len(one.rows) for _, one in named) <= MOST_ROWS_TAPED
+        tape = tape_of(report) if report is named[0][1] or small else None
+        prediction = {**_prediction(report, lines), **_roofs(report), "tape": tape}
+        predictions.append({"label": label, "program": programs.index(program), **prediction})
     return {"programs": programs, "predictions": predictions}
 
 

@@ -72,12 +72,12 @@
       slider.value = Math.log2(factor);
       slider.setAttribute("aria-valuetext", `${written(factor)} as now`);
       byId(`${slider.id}-value`).textContent = written(factor);
-      slider.disabled = !shown.tape;
+      slider.disabled = !(slider.name in Recompute.knobs(Page.at()));
     }
     const base = Page.at().total;
     const now = shown.total;
     let words = "As it is: move a slider to see what would change.";
-    if (!shown.tape) words = "No sliders for this prediction.";
+    if (!shown.tape) words = `The sliders work on ${Page.data.predictions.find((one) => one.tape).label}.`;
     else if (Page.changed() && base && now) {
       const least = shown.unpredicted ? "> " : "";
       const times = base.time_s / now.time_s;
@@ -145,9 +145,10 @@
     let waiting = null;
     panel.addEventListener("input", (event) => {
       if (event.target.type !== "range") return;
-      const knobs = { ...Page.state.knobs };
+      const knobs = { ...(waiting || Page.state.knobs) };
       const factor = factorOf(event.target);
       knobs[event.target.name] = Math.abs(factor - 1) < 1e-9 ? 1 : factor;
+      byId(`${event.target.id}-value`).textContent = written(factor);
       // Of several moves within one frame only the last is drawn.
       if (waiting === null) requestAnimationFrame(() => { const last = waiting; waiting = null; Page.set({ knobs: last }, "slider"); });
       waiting = knobs;

@@ -25,7 +25,21 @@ FORMATS = ("bf16", "fp8")
 MOST_ROWS_ELSEWHERE = 500
 
 # Each may use what those before it define.
-_SCRIPTS = ("format", "state", "explore", "place", "roofline", "shares", "table")
+_SCRIPTS = (
+    "common/tape.js",
+    *(
+        f"report/{name}.js"
+        for name in ("format", "state", "recompute", "explore", "place", "roofline", "shares", "table")
+    ),
+)
+# Sliders: names of knobs, and what they say.
+_SLIDERS = (
+    ("bandwidth", "memory bandwidth"),
+    ("compute", "arithmetic peaks"),
+    ("cache_bandwidth", "cache bandwidth"),
+    ("overhead", "time to start a kernel"),
+    ("dispatch", "host time to dispatch"),
+)
 
 # Columns of the table of operations: key, name, style, what a reader may ask. Those of style col-b are left out on
 # a phone and those of col-c on a tablet: what decides stays in sight.
@@ -90,6 +104,8 @@ def pages(named: Sequence[tuple[str, Report]], first_tables: Sequence[Table] = (
     """The page of the first of `named` where each of the others can be looked at; `first_tables` come first."""
     first = named[0][1]
     timed = first.time_at_least_s is not None
+    data = embedded(named)
+    turned = {name for one in data["predictions"] if one["tape"] for name, _ in one["tape"]["knobs"]}
     columns = [
         {"key": key, "name": column, "style": style, "title": title}
         for key, column, style, title in _COLUMNS
@@ -112,11 +128,11 @@ def pages(named: Sequence[tuple[str, Report]], first_tables: Sequence[Table] = (
         labels=[label for label, _ in named],
         drawn=timed,
         timed=timed,
-        knobs=(),
+        knobs=[{"name": name, "title": title} for name, title in _SLIDERS if name in turned],
         columns=columns,
         ridge_note="" if first.machine is None else tables.ridge_note(first),
-        data=_json(embedded(named)),
-        scripts=[f"report/{name}.js" for name in _SCRIPTS],
+        data=_json(data),
+        scripts=_SCRIPTS,
     )
 
 

@@ -10,20 +10,11 @@ const Page = (() => {
   const program = () => data.programs[at().program];
   const changed = () => Object.values(state.knobs).some((factor) => factor !== 1);
 
-  // A line of the page is several rows of the report: what is known of all of them adds up.
-  function gathered(column, groups) {
-    return groups.map((rows) => {
-      let sum = 0;
-      for (const row of rows) sum += column[row];
-      return Number.isNaN(sum) ? null : sum;
-    });
-  }
-
   // The columns of the prediction as stored, or computed again from its tape with the factors of the sliders.
   function columns() {
     const one = at();
     if (!changed() || !one.tape) return { ...one.columns, total: one.total };
-    return Recompute.columns(one, program().lines.rows, state.knobs, gathered);
+    return Recompute.columns(one, program().lines.rows, state.knobs);
   }
 
   function show() {

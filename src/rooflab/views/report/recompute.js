@@ -1,0 +1,51 @@
+// The columns of a prediction with knobs of the machine turned: run from its tape, added up by line of the page.
+"use strict";
+const Recompute = (() => {
+  const tapes = new Map();
+
+  function tapeOf(prediction) {
+    if (!tapes.has(prediction)) tapes.set(prediction, new Tape(prediction.tape));
+    return tapes.get(prediction);
+  }
+
+  // The knobs of a prediction's tape by name, with the factors that the prediction was made under.
+  const knobs = (prediction) => (prediction.tape ? tapeOf(prediction).start : {});
+
+  // `turned` are factors on the machine as predicted; `groups` the report's rows of each line.
+  function columns(prediction, groups, turned) {
+    const tape = tapeOf(prediction);
+    const start = tape.start;
+    const factors = {};
+    for (const [name, factor] of Object.entries(turned)) if (name in start) factors[name] = start[name] * factor;
+    const found = tape.run(factors);
+    const at = new Map(prediction.tape.index.map((row, place) => [row, place]));
+    const places = groups.map((rows) => rows.map((row) => at.get(row)));
+    // Of a line with a row that has no prediction nothing is known.
+    const whole = places.map((each) => each.every((place) => place !== undefined));
+    const summed = (column) => places.map((each, line) => {
+      if (!whole[line]) return null;
+      let sum = 0;
+      for (const place of each) sum += column[place];
+      return sum;
+    });
+    const first = (column) => places.map((each, line) => (whole[line] ? column[each[0]] : null));
+    const made = {};
+    for (const name of ["time_s", "low_s", "high_s", "floor_s", "compute_s", "overhead_s", "host_s", "kernels"]) made[name] = summed(found.rows[name]);
+    made.memory_s = {};
+    for (const [name, column] of Object.entries(found.levels)) made.memory_s[name] = summed(column);
+    made.bound = first(found.rows.bound);
+    made.binds = first(found.rows.binds);
+    made.unbound = prediction.columns.unbound;
+    const lines = Page.data.programs[prediction.program].lines;
+    // As `model.program.forecast` has it: the intensity times what moving takes over what computing takes.
+    made.ridge = prediction.columns.ridge.map((ridge, line) => {
+      const moving = Math.max(0, ...Object.values(made.memory_s).map((column) => column[line] || 0));
+      const [flop, bytes] = [lines.flop[line], lines.bytes[line]];
+      return flop && bytes && moving && made.compute_s[line] ? ((flop / bytes) * moving) / made.compute_s[line] : ridge;
+    });
+    made.total = { ...found.program, memory_s: found.program_levels };
+    return made;
+  }
+
+  return { columns, knobs };
+})();
