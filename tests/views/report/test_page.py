@@ -343,6 +343,7 @@ def test_hovering_says_everything_of_a_mark(look):
     opened = look("one")
     shown = opened.page
     assert not shown.is_visible("#tip")
+    shown.locator("#roofline").scroll_into_view_if_needed()
     box = shown.locator("#roofline .dots .dot").first.bounding_box()
     shown.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     said = shown.inner_text("#tip")
@@ -426,6 +427,7 @@ def test_the_plane_is_zoomed_moved_and_shown_whole_again(look):
         assert shown.evaluate(at) != first
         shown.keyboard.press("0")
         assert shown.evaluate(at) == first
+    shown.locator("#roofline").scroll_into_view_if_needed()
     box = shown.locator("#roofline .plane").bounding_box()
     shown.mouse.move(box["x"] + 30, box["y"] + 30)
     shown.mouse.down()
