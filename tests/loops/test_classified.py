@@ -17,6 +17,7 @@ from rooflab.loops import examine
 from rooflab.loops.twin import count
 from rooflab.machines.cache_levels import given as caches_given
 from rooflab.types.simulation import Cache
+from rooflab.views.common.lines import csv_text
 from rooflab.views.loop import count_tables, files, page
 
 L1 = (Cache(8192, 8, name="L1"),)  # 16 sets of 8 lines
@@ -98,7 +99,7 @@ def test_tables_csv_and_json_show_them_by_level_array_line_and_access(kernels):
     assert told["b"] == told[f"{line}: b[j, i] ="] == ("L1", "4.10 k", "512", "0", "3.58 k")
     assert told[f"line {line}"] == told["all"]
     assert "Kinds of misses by line" in page.html(report)
-    rows = list(csv.DictReader(io.StringIO(files.csv_text(report))))
+    rows = list(csv.DictReader(io.StringIO(csv_text(files.lines(report)))))
     assert [(row["access"], row["level"], row["conflict"]) for row in rows] == [
         ("a[i, j]", "L1", "0"),
         ("b[j, i] =", "L1", "3584"),
@@ -113,7 +114,7 @@ def test_without_it_kinds_are_unknown_and_not_shown(kernels):
     assert report.lines[0].conflict is None
     assert count_tables.kinds(report).rows == ()
     assert "Kinds of misses" not in page.html(report)
-    rows = list(csv.DictReader(io.StringIO(files.csv_text(report))))
+    rows = list(csv.DictReader(io.StringIO(csv_text(files.lines(report)))))
     assert [(row["misses"], row["conflict"]) for row in rows] == [("512", ""), ("4096", "")]
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import csv
 import functools
 import importlib
 import io
+import itertools
 import json
+import re
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet
 import pytest
 
 import rooflab
@@ -135,7 +139,7 @@ def test_a_result_is_shown_and_is_a_notebooks_cell(result, capsys, kind):
 
 @pytest.mark.parametrize("kind", SUFFIXES)
 def test_the_help_of_a_command_names_the_formats_of_its_result(kind):
-    named = SUFFIXES[kind].replace(", or .csv of one core", " or .csv").replace(" or ", ", ")
+    named = SUFFIXES[kind].replace(" of one core", "").replace(" or ", ", ").replace("; ", ", ")
     assert set(named.split(", ")) == set(views.room(kind).WRITERS)
 
 
@@ -195,3 +199,62 @@ def test_a_simulation_without_a_level_is_refused(result, tmp_path):
     path.write_text(json.dumps(raw), encoding="utf-8")
     with pytest.raises(FileError, match="a simulation without a level"):
         rooflab.load(path)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_file_of_it_is_written_and_none_is_empty(result, tmp_path, kind):
+    suffixes = views.room(kind).WRITERS
+    assert {".json", ".html", ".md"} <= set(suffixes)
+    for suffix in suffixes:
+        path = tmp_path / f"result{suffix}"
+        written = views.write(result(kind), path)
+        # There may be nothing to draw of one: that is said.
+        assert written.paths or suffix in (".svg", ".png", ".pdf"), written.refused
+        assert not written.paths or path.stat().st_size > 40
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_markdown_is_a_heading_and_tables_that_hold_together(result, kind):
+    text = views.room(kind).WRITERS[".md"](result(kind)).decode()
+    assert text.startswith("### ")
+    lines = text.splitlines()
+    for number, line in enumerate(lines):
+        if line.startswith("| ---"):
+            width = line.count("|")
+            table = [
+                lines[number - 1],
+                *itertools.takewhile(lambda each: each.startswith("|"), lines[number + 1 :]),
+            ]
+            assert {re.sub(r"\\\\\|", "", each).count("|") for each in table} == {width}
+
+
+# A calibration moves constants, a simulation of cores has counts of several sorts: neither is one list of rows.
+ROWLESS = ("Calibration", "CoreSimulation")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_are_the_same_as_csv_parquet_arrow_and_data_frames(result, tmp_path, kind):
+    if kind in ROWLESS:
+        with pytest.raises(RooflabError, match=f"^{kind}: has no rows; "):
+            result(kind).to_arrow()
+        return
+    table = result(kind).to_arrow()
+    result(kind).save(tmp_path / "rows.csv", tmp_path / "rows.parquet")
+    with open(tmp_path / "rows.csv", newline="", encoding="utf-8") as file:
+        header, *rows = csv.reader(file)
+    assert header == table.column_names
+    assert len(rows) == table.num_rows
+    assert pyarrow.parquet.read_table(tmp_path / "rows.parquet").equals(table)
+    for number, name in enumerate(header):
+        for text, value in zip([row[number] for row in rows], table[name].to_pylist(), strict=True):
+            # An unknown is empty there, and null here: never zero.
+            if value is None:
+                assert text == ""
+            elif isinstance(value, (bool, str)):
+                assert text == str(value)
+            else:
+                assert float(text) == value
+    frame = result(kind).to_pandas()
+    assert list(frame.columns) == header
+    assert int(frame.isna().sum().sum()) == sum(table[name].null_count for name in header)
+    assert result(kind).to_polars().shape == (table.num_rows, len(header))

@@ -10,7 +10,7 @@ from typing import NoReturn
 import click
 
 from rooflab import __version__
-from rooflab.cli import calibrate, compare, lab, load, loop, machine, measure, programs, simulate, transfer
+from rooflab.cli import calibrate, compare, lab, load, loop, machine, measure, programs, show, simulate, transfer
 from rooflab.cli.measure import INTERRUPTED
 from rooflab.cli.options import examples
 from rooflab.errors import RooflabError
@@ -121,6 +121,7 @@ for _command in (
     calibrate.calibrate,
     lab.lab,
     load.load,
+    show.show,
     compare.compare,
 ):
     cli.add_command(_command)

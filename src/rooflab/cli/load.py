@@ -7,7 +7,7 @@ import click
 from rooflab.cli.options import deliver, examples, output_options
 from rooflab.errors import RooflabError
 
-_SUFFIXES = (".json", ".toml", ".html", ".csv", ".svg", ".png", ".pdf")
+SUFFIXES = (".json", ".toml", ".csv", ".parquet", ".md", ".html", ".svg", ".png", ".pdf")
 
 
 @click.command(
@@ -64,7 +64,7 @@ def load(
             "load needs a FILE that a profiler, a benchmark or rooflab wrote (--formats lists whose)"
         )
     # What a file holds is known when it is read: until then a suffix of any result will do.
-    files_of.check_paths(paths, _SUFFIXES, "profile.json")
+    files_of.check_paths(paths, SUFFIXES, "profile.json")
     limit_bytes = None if limit is None else units.parse(limit, "byte")
     with progress() as show:
         if model is None:

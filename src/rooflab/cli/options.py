@@ -19,17 +19,15 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 # The formats of each type of result, as its room in views has them.
 SUFFIXES = {
-    "Machine": ".json, .toml, .html, .svg, .png or .pdf",
-    "Report": ".json, .csv, .html, .svg, .png or .pdf",
-    "LoopReport": ".json, .csv, .html, .svg, .png or .pdf",
-    "Simulation": ".json, .html, .svg, .png, .pdf, or .csv of one core",
-    "Transfer": ".json, .html, .svg, .png or .pdf",
-    "Calibration": ".json, .html or .toml",
-    "Sweep": ".json, .csv, .html, .svg, .png or .pdf",
-    "Profile": ".json, .csv, .html, .svg, .png or .pdf",
-    "Profiles": ".json, .csv, .html, .svg, .png or .pdf",
-    "Comparison": ".json, .csv, .html, .md, .svg, .png or .pdf",
+    "Machine": ".json, .toml, .csv, .parquet, .md, .html, .svg, .png or .pdf",
+    **dict.fromkeys(
+        ("Report", "LoopReport", "Transfer", "Sweep", "Profile", "Profiles", "Comparison"),
+        ".json, .csv, .parquet, .md, .html, .svg, .png or .pdf",
+    ),
+    "Simulation": ".json, .md, .html, .svg, .png or .pdf; .csv, .parquet of one core",
+    "Calibration": ".json, .toml, .md or .html",
 }
+GROUPS, SORTS = ("module", "kind", "op"), ("time", "flop", "bytes", "intensity", "order")
 MODES, CACHE_STATES, POWERS = ("eager", "graph", "compiled"), ("warm", "cold"), ("burst", "sustained")
 # A blank line before, and this mark above, an example keeps click from refilling it.
 _AS_IS = "\b\n"
@@ -49,6 +47,7 @@ def output_options(kind: str) -> Callable[[Command], Command]:
             *(_LOOKS if ".svg" in SUFFIXES[kind] else ()),
             click.option("-o", "--output", "paths", multiple=True, metavar="FILE", help=where),
             click.option("--json", "as_json", is_flag=True, help="Print JSON to stdout and nothing else."),
+            _QUIET,
         ):
             command = option(command)
         return command
@@ -63,6 +62,14 @@ def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> Non
     context.meta[f"rooflab.{parameter.name}"] = check_scale(value) if parameter.name == "scale" else value
 
 
+_QUIET = click.option(
+    "-q",
+    "--quiet",
+    is_flag=True,
+    callback=_keep,
+    expose_value=False,
+    help="Print nothing but errors; files are written.",
+)
 _LOOKS = (
     click.option(
         "--scale",
@@ -112,9 +119,15 @@ def deliver(result: Any, paths: Sequence[str], as_json: bool, **how: Any) -> int
     code = report_written(views.write(result, *paths, **look())) if paths else 0
     if as_json:
         echo_json(result.to_dict())
-    else:
+    elif not quiet():
         views.show(result, **how)
     return code
+
+
+def quiet() -> bool:
+    """Whether --quiet was given to the command that runs."""
+    context = click.get_current_context(silent=True)
+    return bool(context is not None and context.meta.get("rooflab.quiet"))
 
 
 def picture_in(paths: Sequence[str]) -> str | None:
@@ -137,7 +150,7 @@ def needs_machine(paths: Sequence[str], machine: object) -> None:
 
 def report_written(written: Written) -> int:
     """Say on stderr which files were written and which not; the exit code."""
-    if written.paths:
+    if written.paths and not quiet():
         click.echo(f"rooflab: wrote {', '.join(written.paths)}", err=True)
     for sentence in written.refused:
         click.echo(f"rooflab: {sentence}", err=True)
@@ -200,6 +213,43 @@ advice_option = click.option(
     callback=_changes,
     help="Changes that would help, with what each saves: a number, all, none.",
 )
+
+
+_SELECTION = (
+    click.option("--kind", metavar="KIND", help="List operations of that kind: matmul, pointwise, …"),
+    click.option("--module", metavar="PATH", help="List operations of that module and those below it."),
+    click.option("--op", "name", metavar="TEXT", help="List operations with that in their names."),
+    click.option("--phase", type=click.Choice(("forward", "backward", "optimizer")), help="List that phase's."),
+    click.option(
+        "--bound",
+        type=click.Choice(("memory", "compute", "overhead", "balanced")),
+        help="List operations that are bound so.",
+    ),
+)
+
+
+def selection_options(command: Command) -> Command:
+    """The options that choose operations of a report, handed to `command` as `selection`; None without any."""
+
+    @functools.wraps(command)
+    def run(
+        *args: Any,
+        kind: str | None,
+        module: str | None,
+        name: str | None,
+        phase: str | None,
+        bound: str | None,
+        **more: Any,
+    ) -> Any:
+        from rooflab.views.report.selection import Selection
+
+        of = bound if bound in (None, "balanced") else f"{bound}-bound"
+        asked = Selection(kind, module, name, phase, of)
+        return command(*args, selection=asked if asked.asked() else None, **more)
+
+    for option in reversed(_SELECTION):
+        run = option(run)
+    return run  # type: ignore[return-value]
 
 
 class Wanted(NamedTuple):

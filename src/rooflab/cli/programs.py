@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rooflab.cli.options import (
+    GROUPS,
+    SORTS,
     Wanted,
     advice_option,
     deliver,
@@ -19,6 +21,7 @@ from rooflab.cli.options import (
     output_options,
     pairs,
     prediction_options,
+    selection_options,
     whole_numbers,
     write_views,
 )
@@ -29,8 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rooflab.types.report import Report
-
-_GROUPS, _SORTS = ("module", "kind", "op"), ("time", "flop", "bytes", "intensity", "order")
 
 
 @click.command(
@@ -48,8 +49,9 @@ _GROUPS, _SORTS = ("module", "kind", "op"), ("time", "flop", "bytes", "intensity
 @click.option("--unfused", is_flag=True, help="Count attention with its scores written to memory and read again.")
 @click.option("--formulas", multiple=True, metavar="FILE.py", help="A file that registers formulas of your own.")
 @prediction_options
-@click.option("--group-by", type=click.Choice(_GROUPS), default="module", show_default=True, help="Subtotals.")
-@click.option("--sort", type=click.Choice(_SORTS), help="Order of the lines; by default the largest first.")
+@selection_options
+@click.option("--group-by", type=click.Choice(GROUPS), default="module", show_default=True, help="Subtotals.")
+@click.option("--sort", type=click.Choice(SORTS), help="Order of the lines; by default the largest first.")
 @click.option("--top", type=click.IntRange(min=1), metavar="N", help="Lines of each table.")
 @advice_option
 @click.option("--graph", is_flag=True, help="Show operations and tensors as a graph; -o takes .dot too.")
@@ -65,6 +67,7 @@ def analyze(
     unfused: bool,
     formulas: tuple[str, ...],
     wanted: Wanted,
+    selection: Any,
     group_by: Any,
     sort: str | None,
     top: int | None,
@@ -111,7 +114,7 @@ def analyze(
     report = analyzed(sizes)
     if graph:
         return _show_graph(report, wanted, paths, as_json)
-    more = {"group_by": group_by, "sort": sort, "top": top}
+    more = {"group_by": group_by, "sort": sort, "top": top, "selection": selection}
     batch_now = sizes.get("batch")
 
     def at_batch(size: int) -> Report:

@@ -65,6 +65,30 @@ def load(
         return read_several(files, given, model) if more else read_one(files[0], given, model)
 
 
+def saved(path: str | PathLike[str]) -> Result:
+    """The result in a file that rooflab saved: JSON, or a machine's TOML.
+
+    Raises:
+        FileError: a file that cannot be read, of a newer schema, or that another tool wrote: `load` reads those.
+    """
+    from rooflab.machines import catalog
+    from rooflab.observe import importers
+    from rooflab.observe.reading.opened import head_of
+
+    file = Path(os.fspath(path))
+    if file.suffix.lower() == ".toml":
+        return catalog.read(file)
+    head = head_of(file)
+    module = importers.format_of(head)
+    if module is not None:
+        raise FileError(
+            f"{file}: written by {module.SOURCE}, expected a result that rooflab saved: rooflab load {file}"
+        )
+    if head.lstrip()[:1] != b"{":
+        raise importers.unknown(file, head)
+    return _saved(file)
+
+
 def read_one(file: Path, machine: Machine | None, model: Program | None = None) -> Result:
     """What `file` holds; a profile is held against `machine`, else against the one that it names, and `model`.
 

@@ -64,6 +64,23 @@ class Result:
         """
         _views().save(self, *paths, style=style, scale=scale)
 
+    def to_arrow(self) -> Any:
+        """Its rows as a `pyarrow.Table`, as the CSV file has them: base units in the names, null where unknown.
+
+        Raises:
+            MissingExtraError: pyarrow is not installed: `pip install 'rooflab[arrow]'`.
+            RooflabError: a result without rows.
+        """
+        return _views().arrow(self)
+
+    def to_pandas(self) -> Any:
+        """Its rows as a `pandas.DataFrame`, through Arrow; errors as `to_arrow`, and where pandas is missing."""
+        return _views().pandas(self)
+
+    def to_polars(self) -> Any:
+        """Its rows as a `polars.DataFrame`, through Arrow; errors as `to_arrow`, and where polars is missing."""
+        return _views().polars(self)
+
     def _repr_html_(self) -> str:
         """What a notebook shows of this result: its page, in a frame."""
         return _views().notebook_cell(self)

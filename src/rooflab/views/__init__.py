@@ -12,8 +12,10 @@ from rooflab.errors import RooflabError
 
 if TYPE_CHECKING:
     from rooflab.views.common.files import Written
+    from rooflab.views.common.lines import Lines
 
-# Which room shows which result. Each room has `show`, `html` and `WRITERS`; it is imported when it is needed.
+# Which room shows which result. Each room has `show`, `html` and `WRITERS`, and `cell` where a notebook's cell
+# holds less than its page; it is imported when it is needed.
 ROOMS = {
     "Machine": "machine",
     "Report": "report",
@@ -94,8 +96,55 @@ def write(result: Any, *paths: str | PathLike[str], style: str = "screen", scale
     return files.write_all(result, map(str, paths), room(type(result).__name__).WRITERS, look, scale)
 
 
+def lines(result: Any) -> Lines:
+    """The rows of `result`, as its CSV file has them.
+
+    Raises:
+        RooflabError: a result without rows.
+    """
+    from rooflab.views.common.lines import LinesWriter
+
+    kind = type(result).__name__
+    writer = room(kind).WRITERS.get(".csv")
+    if not isinstance(writer, LinesWriter):
+        raise RooflabError(f"{kind}: has no rows; .to_dict() and .json hold all of it")
+    return writer.lines(result)
+
+
+def arrow(result: Any) -> Any:
+    """The rows of `result` as a table of Arrow (see `Result.to_arrow`)."""
+    from rooflab.views.common import lines as tables
+
+    return tables.table(lines(result))
+
+
+def pandas(result: Any) -> Any:
+    """The rows of `result` as a data frame of pandas (see `Result.to_pandas`)."""
+    table = arrow(result)
+    try:
+        import pandas
+    except ModuleNotFoundError:
+        raise RooflabError("to_pandas needs pandas: python -m pip install pandas") from None
+    # Arrow's own types: whole numbers stay whole where some are unknown.
+    return table.to_pandas(types_mapper=pandas.ArrowDtype)
+
+
+def polars(result: Any) -> Any:
+    """The rows of `result` as a data frame of polars (see `Result.to_polars`)."""
+    table = arrow(result)
+    try:
+        import polars
+    except ModuleNotFoundError:
+        raise RooflabError("to_polars needs polars: python -m pip install polars") from None
+    return polars.from_arrow(table)
+
+
 def notebook_cell(result: Any) -> str:
-    """HTML of a frame that holds the page of `result`."""
+    """HTML of a frame that holds the page of `result`, its charts as pictures."""
+    from rooflab.views.common import page
     from rooflab.views.common.notebook import frame
 
-    return frame(str(result.name), room(type(result).__name__).html(result))
+    own = room(type(result).__name__)
+    with page.still():
+        shown = (getattr(own, "cell", None) or own.html)(result)
+    return frame(str(result.name), shown)

@@ -14,6 +14,7 @@ import pytest
 import rooflab
 from rooflab import views
 from rooflab.views.common.console import fold
+from rooflab.views.common.lines import csv_text
 from rooflab.views.comparison import chart, sheet
 from rooflab.views.comparison.markdown import escaped, markdown
 
@@ -87,7 +88,7 @@ def test_markup_in_names_is_escaped(evil):
 
 
 def test_csv_has_every_number_and_operation(compared):
-    lines = list(csv.DictReader(io.StringIO(sheet.csv_text(compared))))
+    lines = list(csv.DictReader(io.StringIO(csv_text(sheet.lines(compared)))))
     (difference,) = compared.differences
     assert len(lines) == len(difference.amounts) + len(difference.terms) + len(difference.rows)
     flop = next(line for line in lines if line["name"] == "flop")

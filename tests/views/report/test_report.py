@@ -12,6 +12,7 @@ from rooflab.errors import FileError
 from rooflab.model.roofline.per_operation import bound_on
 from rooflab.types.work import Graph, Op, TensorSpec
 from rooflab.views.common.labels import inside, overlap
+from rooflab.views.common.lines import csv_text
 from rooflab.views.report import files, page, roofline, terminal
 from rooflab.views.report import tables as tables
 from rooflab.work import counting
@@ -172,7 +173,7 @@ def test_the_conventions_are_printed():
 
 
 def test_csv_has_a_line_for_each_operation():
-    rows = list(csv.DictReader(io.StringIO(files.csv_text(transformer(odd=True)))))
+    rows = list(csv.DictReader(io.StringIO(csv_text(files.lines(transformer(odd=True))))))
     assert len(rows) == 12
     product = next(row for row in rows if row["kind"] == "matmul")
     # 2·512·2048·2048

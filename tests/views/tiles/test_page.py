@@ -11,6 +11,7 @@ import pytest
 
 from rooflab.errors import RooflabError
 from rooflab.types.loop import Tile, TileSweep
+from rooflab.views.common.lines import csv_text
 from rooflab.views.tiles import chart, files, page, tables
 
 
@@ -85,7 +86,7 @@ def test_pictures_are_pictures(matmul, pairs, tmp_path):
 
 
 def test_csv_has_a_line_for_each_in_base_units(pairs):
-    rows = list(csv.DictReader(io.StringIO(files.csv_text(pairs))))
+    rows = list(csv.DictReader(io.StringIO(csv_text(files.lines(pairs)))))
     assert len(rows) == 6
     assert rows[0] == {
         "bi": "4",

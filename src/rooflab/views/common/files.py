@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import csv
 import inspect
-import io
 import os
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from rooflab.errors import FileError, RooflabError
+from rooflab.views.common import lines
+from rooflab.views.common.lines import Lines
 from rooflab.views.common.style import POINTS_AN_INCH, SCREEN, Style, printed, size_of, with_dpi
 
 if TYPE_CHECKING:
@@ -117,21 +117,6 @@ def json_text(value: object) -> str:
     return msgspec.json.format(msgspec.json.encode(value), indent=1).decode() + "\n"
 
 
-def csv_text(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A line of names, then a line for each row: numbers in base units, unknown is empty."""
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows([_cell(value) for value in row] for row in rows)
-    return file.getvalue()
-
-
-def _cell(value: object) -> object:
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    return "" if value is None else value
-
-
 def json_writer(result: Any) -> bytes:
     """Everything in `result`, as `rooflab.load` reads it back."""
     return json_text(result.to_dict()).encode()
@@ -139,13 +124,15 @@ def json_writer(result: Any) -> bytes:
 
 def writers(
     html: Callable[[Any], str],
-    csv_text: Callable[[Any], str] | None = None,
+    lines_of: Callable[[Any], Lines] | None = None,
     chart: Callable[..., Chart] | None = None,
+    markdown: Callable[[Any], str] | None = None,
 ) -> dict[str, Writer]:
-    """The writers of a result with that page, and those lines of numbers and that picture where there are any."""
-    lines: dict[str, Writer] = {} if csv_text is None else {".csv": lambda result: csv_text(result).encode()}
+    """The writers of a result with that page, and with those of lines, a picture and Markdown where it has any."""
+    rows = {} if lines_of is None else lines.writers(lines_of)
     pictures = {} if chart is None else picture_writers(chart)
-    return {".json": json_writer, **lines, ".html": lambda result: html(result).encode(), **pictures}
+    text = {} if markdown is None else {".md": lambda result: markdown(result).encode()}
+    return {".json": json_writer, **rows, ".html": lambda result: html(result).encode(), **text, **pictures}
 
 
 class Picture(NamedTuple):

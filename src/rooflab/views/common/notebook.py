@@ -1,4 +1,4 @@
-"""A result as a notebook's cell shows it: its page, in a frame of its own."""
+"""A result as a notebook's cell shows it: its page, its charts as pictures, in a frame of its own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _HEIGHT_PX = 900
 def frame(title: str, page: str) -> str:
     """HTML of a frame that holds the whole `page`; nothing is loaded from elsewhere.
 
-    The page brings its own style and its copy of Vega: in a frame neither touches the notebook's.
+    The page brings its own style: in a frame it does not touch the notebook's.
     """
     style = f"width: 100%; height: {_HEIGHT_PX}px; border: 0"
     return f'<iframe title="{escape(title)}" style="{style}" srcdoc="{escape(page)}"></iframe>'

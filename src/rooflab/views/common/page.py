@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import functools
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -42,12 +45,25 @@ class Drawing(NamedTuple):
     margin: int = 0
 
 
+_STILL = contextvars.ContextVar("still", default=False)
+
+
+@contextlib.contextmanager
+def still() -> Iterator[None]:
+    """Pages that are made inside hold charts as pictures, which need no script, and no drawings: for notebooks."""
+    token = _STILL.set(True)
+    try:
+        yield
+    finally:
+        _STILL.reset(token)
+
+
 def charts(result: object, drawings: Iterable[Drawing]) -> list[dict[str, object]]:
     """The charts that `result` has data for: the `title` of each and its `specs` by width, in light colours."""
     drawn = []
     for each in drawings:
         specs: dict[str, object] = {}
-        for size, width in SIZES.items():
+        for size, width in [("medium", MEDIUM)] if _STILL.get() else SIZES.items():
             height: dict[str, Any] = {}
             if each.heights is not None:
                 wide, narrow = each.heights
@@ -106,6 +122,7 @@ def render(
         template: one that extends the common one, below `views`.
         more: what that template asks for beside these.
     """
+    pictured = [_pictured(chart) for chart in charts] if _STILL.get() else []
     return _template(template).render(
         name=name,
         what=what,
@@ -115,16 +132,36 @@ def render(
         checks=sorted(checks, key=lambda check: check.ok),
         environment=environment or Table("", (), ()),
         sources=sources,
-        charts=charts,
-        pictures=pictures,
+        charts=() if pictured else charts,
+        pictured=pictured,
+        pictures=() if _STILL.get() else pictures,
         draw_light=variables(LIGHT),
         draw_dark=variables(DARK),
         light=LIGHT,
         dark=DARK,
         to_dark=to_dark(),
-        vega=_vega() if charts else "",
+        vega=_vega() if charts and not pictured else "",
         **more,
     )
+
+
+def _pictured(chart: Mapping[str, Any]) -> dict[str, str]:
+    """The `title` of a chart, and its picture as an `address` that holds it."""
+    import base64
+
+    import vl_convert
+
+    (spec,) = chart["specs"].values()
+    drawn = vl_convert.vegalite_to_svg(spec | {"background": "transparent"}, vl_version=vegalite_version())
+    # A hundredth of a pixel is enough: Vega writes fifteen digits.
+    text = _LONG.sub(lambda found: f"{float(found[0]):.2f}", drawn)
+    return {
+        "title": chart["title"],
+        "address": f"data:image/svg+xml;base64,{base64.b64encode(text.encode()).decode()}",
+    }
+
+
+_LONG = re.compile(r"-?\d+\.\d{3,}(?:e-?\d+)?")
 
 
 @functools.cache

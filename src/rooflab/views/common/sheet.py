@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, cast
 
+from rooflab.views.common import markdown as texts
 from rooflab.views.common import page
 from rooflab.views.common.console import console, drawn_table
 from rooflab.views.common.drawing import Picture
 from rooflab.views.common.files import Writer, writers
+from rooflab.views.common.lines import Lines
 from rooflab.views.common.table import Table
 
 if TYPE_CHECKING:
@@ -65,6 +67,14 @@ def html(sheet: Sheet, charts: Sequence[dict[str, object]] = (), pictures: Seque
     )
 
 
+def markdown(sheet: Sheet) -> str:
+    """`sheet` as Markdown: its first table at once, the others folded away."""
+    first, others = sheet.tables[:1], sheet.tables[1:]
+    return texts.document(
+        sheet.name, sheet.sentences, first, warnings=sheet.warnings, notes=sheet.notes, folded=others
+    )
+
+
 class Room(NamedTuple):
     """What a room offers for its results."""
 
@@ -75,12 +85,12 @@ class Room(NamedTuple):
 
 def room(
     sheet_of: Callable[[Any], Sheet],
-    csv_text: Callable[[Any], str] | None = None,
+    lines_of: Callable[[Any], Lines] | None = None,
     roofline: Callable[..., Chart] | None = None,
     more: tuple[page.Drawing, ...] = (),
     picture: page.Drawing | None = None,
 ) -> Room:
-    """What a room offers: `sheet_of` makes a sheet of a result, `csv_text` its numbers, `roofline` a picture.
+    """What a room offers: `sheet_of` makes a sheet of a result, `lines_of` its numbers, `roofline` a picture.
 
     On the page `more` drawings follow that one. A result without a roofline may have another `picture`.
     """
@@ -96,5 +106,10 @@ def room(
         """The page of `result`."""
         return html(sheet_of(result), page.charts(result, drawings))
 
-    known = writers(page_of, csv_text, None if picture is None else cast("Callable[..., Chart]", picture.draw))
+    def markdown_of(result: Any) -> str:
+        """`result` for a pull request."""
+        return markdown(sheet_of(result))
+
+    draw = None if picture is None else cast("Callable[..., Chart]", picture.draw)
+    known = writers(page_of, lines_of, draw, markdown_of)
     return Room(show_result, page_of, known)

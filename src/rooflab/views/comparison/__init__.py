@@ -9,9 +9,9 @@ from rooflab.views.common import sheet as sheets
 from rooflab.views.common.console import console
 from rooflab.views.comparison.chart import arrows
 from rooflab.views.comparison.markdown import markdown
-from rooflab.views.comparison.sheet import csv_text, sheet_of
+from rooflab.views.comparison.sheet import lines, sheet_of
 
-_, html, _known = sheets.room(sheet_of, csv_text, arrows)
+_, html, _known = sheets.room(sheet_of, lines, arrows)
 # Markdown is what a pull request is told in.
 WRITERS = {**_known, ".md": lambda comparison: markdown(comparison).encode()}
 _ROOMY = 130  # columns where names need not be cut

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rooflab import units
 from rooflab.types.comparison import Amount, Change, Comparison, Difference, Measure, Side, Term, Value
-from rooflab.views.common import files
+from rooflab.views.common.lines import Lines
 from rooflab.views.common.sheet import Sheet
 from rooflab.views.common.table import UNKNOWN, Table, without_empty
 
@@ -267,7 +267,7 @@ def text(value: float, unit: str) -> str:
     return units.si(value, unit)
 
 
-def csv_text(comparison: Comparison) -> str:
+def lines(comparison: Comparison) -> Lines:
     """A line for each number of the whole and each operation, in base units; unknown is empty."""
     columns = (
         "against",
@@ -298,4 +298,4 @@ def csv_text(comparison: Comparison) -> str:
             named = (row.status, row.name, row.module, row.shapes, row.other_name, row.other_shapes, "s")
             cause = row.terms[0].cause if row.terms else ""
             rows.append((against, *named, base, other, row.change_s, row.low_s, row.high_s, row.verdict, cause))
-    return files.csv_text(columns, rows)
+    return Lines(columns, rows)

@@ -22,6 +22,7 @@ def html(simulation: CoreSimulation) -> str:
 # JSON holds everything; the pictures are the first operations one by one.
 WRITERS: dict[str, Writer] = {
     ".json": json_writer,
+    ".md": lambda simulation: sheet.markdown(sheet_of(simulation)).encode(),
     ".html": lambda simulation: html(simulation).encode(),
     **drawing.writers(picture_of),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rooflab import units
 from rooflab.types.simulation import MissCurve
+from rooflab.views.common.lines import Lines
 from rooflab.views.common.sheet import Sheet
 from rooflab.views.common.table import UNKNOWN, Table
 
@@ -25,3 +26,13 @@ def table(curve: MissCurve) -> Table:
             break
         capacity *= 2
     return Table("", ("capacity", "misses", "miss ratio", "read"), tuple(rows), words=1)
+
+
+def lines(curve: MissCurve) -> Lines:
+    """A line for each capacity at which the misses change, ascending; the least of all is one line."""
+    held = sorted({1, *(distance + 1 for distance in curve.distances)})
+    rows = []
+    for size in (count * curve.line_bytes for count in held):
+        misses = curve.misses(size)
+        rows.append((size, misses, curve.miss_ratio(size), misses * curve.line_bytes))
+    return Lines(("capacity_bytes", "misses", "miss_ratio", "read_bytes"), rows)

@@ -6,9 +6,9 @@ from rooflab.views.common.page import Drawing
 from rooflab.views.common.sheet import room
 from rooflab.views.profile.chart import roofline
 from rooflab.views.profile.instructions import instruction_roofline
-from rooflab.views.profile.rows import csv_text
+from rooflab.views.profile.rows import lines
 from rooflab.views.profile.sheet import sheet_of
 
 _INSTRUCTIONS = Drawing("Instruction roofline", instruction_roofline, (460, 330))
 
-show, html, WRITERS = room(sheet_of, csv_text, roofline, (_INSTRUCTIONS,))
+show, html, WRITERS = room(sheet_of, lines, roofline, (_INSTRUCTIONS,))

@@ -1,11 +1,9 @@
-"""The operations of a profile as lines of comma-separated values, in base units."""
+"""The operations of a profile as lines of numbers, in base units."""
 
 from __future__ import annotations
 
-import csv
-import io
-
 from rooflab.types.profile import Profile, ProfileRow
+from rooflab.views.common.lines import Lines
 
 COLUMNS = (
     "operation",
@@ -35,14 +33,9 @@ COLUMNS = (
 )
 
 
-def csv_text(profile: Profile) -> str:
-    """A line for each row of `profile`, under a header; an unknown is empty."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for row in profile.rows:
-        writer.writerow(cells(row))
-    return out.getvalue()
+def lines(profile: Profile) -> Lines:
+    """A line for each row of `profile`; an unknown is empty."""
+    return Lines(COLUMNS, [cells(row) for row in profile.rows])
 
 
 def cells(row: ProfileRow) -> tuple[object, ...]:

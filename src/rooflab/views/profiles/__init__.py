@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from rooflab.views.common.sheet import room
 from rooflab.views.profiles.chart import roofline
-from rooflab.views.profiles.sheet import csv_text, sheet_of
+from rooflab.views.profiles.sheet import lines, sheet_of
 
-show, html, WRITERS = room(sheet_of, csv_text, roofline)
+show, html, WRITERS = room(sheet_of, lines, roofline)

@@ -8,7 +8,7 @@ from rooflab import units
 from rooflab.types.kernel_names import short_name
 from rooflab.types.profile import Profile
 from rooflab.types.profiles import Profiles
-from rooflab.views.common import files
+from rooflab.views.common.lines import Lines
 from rooflab.views.common.sheet import Sheet
 from rooflab.views.common.table import UNKNOWN, Table
 from rooflab.views.profile import rows
@@ -107,7 +107,7 @@ def _operations(profiles: tuple[Profile, ...]) -> Table:
     return Table("Operations by measured time", columns, lines, words=2, note=" ".join(notes))
 
 
-def csv_text(profiles: Profiles) -> str:
+def lines(profiles: Profiles) -> Lines:
     """A line for each row of each profile, in base units, the file before it; an unknown is empty."""
-    lines = ((one.name, *rows.cells(row)) for one in profiles.profiles for row in one.rows)
-    return files.csv_text(("file", *rows.COLUMNS), lines)
+    held = [(one.name, *rows.cells(row)) for one in profiles.profiles for row in one.rows]
+    return Lines(("file", *rows.COLUMNS), held)

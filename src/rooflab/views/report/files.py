@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rooflab.types.report import Report, Row
+from rooflab.views.common import advice as helping
 from rooflab.views.common import files
+from rooflab.views.common import markdown as texts
+from rooflab.views.common.lines import Lines
+from rooflab.views.common.table import Table
+from rooflab.views.report import tables, verdict
 from rooflab.views.report.page import html
 from rooflab.views.report.roofline import roofline
 
@@ -40,13 +45,28 @@ _COLUMNS: tuple[tuple[str, Callable[[Row], object]], ...] = (
 )
 
 
-def csv_text(report: Report) -> str:
+def lines(report: Report) -> Lines:
     """A line for each operation, numbers of all its executions in base units; unknown is empty."""
-    return files.csv_text(
-        [name for name, _ in _COLUMNS], ([read(row) for _, read in _COLUMNS] for row in report.rows)
+    rows = [tuple(read(row) for _, read in _COLUMNS) for row in report.rows]
+    return Lines(tuple(name for name, _ in _COLUMNS), rows)
+
+
+def markdown(report: Report) -> str:
+    """`report` for a pull request: what limits it, totals, what would help, where the time goes."""
+    by = "bytes" if report.time_at_least_s is None else "time"
+    facts = Table("", ("", ""), tables.facts(report), words=2)
+    said = [f"{verdict.headline(report)}.", verdict.distance(report), *tables.coverage(report)]
+    helps = helping.lines(report.advice)
+    return texts.document(
+        report.name,
+        [one for one in said if one],
+        (facts, tables.operations(report, by, texts.ROWS)),
+        warnings=report.warnings,
+        listed={"What would help": helps} if helps else {},
+        folded=(Table("Conventions", ("",), tuple((each,) for each in report.conventions)),),
     )
 
 
 # JSON holds everything, CSV has a line for each operation; the pictures are the roofline of its machine with the
 # operations on it.
-WRITERS = files.writers(html, csv_text, roofline)
+WRITERS = files.writers(html, lines, roofline, markdown)

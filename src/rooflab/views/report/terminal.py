@@ -7,12 +7,15 @@ import textwrap
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, TextIO
 
+import msgspec
+
 from rooflab.types.groups import GroupBy
 from rooflab.types.report import Report
 from rooflab.views.common import advice as helping
 from rooflab.views.common.console import console, drawn_table, fold
 from rooflab.views.common.table import Table, without
 from rooflab.views.report import tables as tables
+from rooflab.views.report.selection import Selection
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -31,6 +34,7 @@ def show(
     sort: str | None = None,
     top: int | None = None,
     advice: int | None = helping.TOP,
+    selection: Selection | None = None,
 ) -> None:
     """Print `report`.
 
@@ -42,9 +46,14 @@ def show(
             else bytes, and groups by FLOP.
         top: lines of each table; by default all groups and a dozen operations.
         advice: changes that would help; None for all of them.
+        selection: which operations are listed; by default any.
+
+    Raises:
+        UnknownNameError: no operation as the selection asks for.
     """
     out = console(file)
-    for part in pages(report, out.width, group_by=group_by, sort=sort, top=top, advice=advice):
+    how = {"sort": sort, "top": top, "advice": advice, "selection": selection}
+    for part in pages(report, out.width, group_by=group_by, **how):
         out.print(part)
 
 
@@ -56,6 +65,7 @@ def pages(
     sort: str | None = None,
     top: int | None = None,
     advice: int | None = helping.TOP,
+    selection: Selection | None = None,
 ) -> list[RenderableType]:
     """What `show` prints, in order."""
     from rich.text import Text
@@ -73,7 +83,12 @@ def pages(
     by = "bytes" if report.time_at_least_s is None else "time"
     if len(report.rows) > 1:
         parts += [Text(""), *drawn(tables.groups(report, group_by, sort or "flop", top), width)]
-    table = tables.operations(report, sort or by, tables.TOP if top is None else top)
+    listed = report
+    if selection is not None:
+        rows = selection.rows(report)
+        parts += [Text(""), *(Text(line) for line in _wrapped(selection.sentence(report, rows), width))]
+        listed = msgspec.structs.replace(report, rows=rows)
+    table = tables.operations(listed, sort or by, tables.TOP if top is None else top)
     parts += [Text(""), *drawn(table, width)]
     parts += [Text(line, style="dim") for each in tables.reasons(report) for line in _wrapped(each, width)]
     parts += [Text(""), Text("Conventions", style="bold")]

@@ -5,6 +5,6 @@ from __future__ import annotations
 from rooflab.views.common.page import Drawing
 from rooflab.views.common.sheet import room
 from rooflab.views.simulation.chart import chart
-from rooflab.views.simulation.sheet import csv_text, sheet_of
+from rooflab.views.simulation.sheet import lines, sheet_of
 
-show, html, WRITERS = room(sheet_of, csv_text, picture=Drawing("Hits and misses", chart))
+show, html, WRITERS = room(sheet_of, lines, picture=Drawing("Hits and misses", chart))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rooflab import units
 from rooflab.types.simulation import LevelCounts, ReferenceCounts, Simulation
-from rooflab.views.common import files
+from rooflab.views.common.lines import Lines
 from rooflab.views.common.sheet import Sheet
 from rooflab.views.common.table import UNKNOWN, Table
 
@@ -95,11 +95,11 @@ def _summary(simulation: Simulation) -> str:
     return "; ".join(sentences) + "."
 
 
-def csv_text(simulation: Simulation) -> str:
+def lines(simulation: Simulation) -> Lines:
     """A line for each level, then for each array at it, in plain numbers; unknown is empty."""
     fields = ("hits", "misses", *_KINDS, "evictions", "writebacks", "read_bytes", "write_bytes")
     rows = []
     for level in (*simulation.levels, *simulation.tlbs):
         for name, counts in (("", level), *((array.name, array) for array in level.arrays)):
             rows.append((level.name, name, *(getattr(counts, field) for field in fields)))
-    return files.csv_text(("level", "array", *fields), rows)
+    return Lines(("level", "array", *fields), rows)

@@ -5,6 +5,6 @@ from __future__ import annotations
 from rooflab.views.common.page import Drawing
 from rooflab.views.common.sheet import room
 from rooflab.views.transfer.chart import chart
-from rooflab.views.transfer.sheet import sheet_of
+from rooflab.views.transfer.sheet import lines, sheet_of
 
-show, html, WRITERS = room(sheet_of, picture=Drawing("Stages", chart))
+show, html, WRITERS = room(sheet_of, lines, picture=Drawing("Stages", chart))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rooflab import units
 from rooflab.types.transfer import Passed, Transfer
+from rooflab.views.common.lines import Lines
 from rooflab.views.common.sheet import Sheet
 from rooflab.views.common.table import UNKNOWN, Table
 
@@ -69,3 +70,14 @@ def _row(passed: Passed) -> tuple[str, ...]:
 
 def _count(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def lines(transfer: Transfer) -> Lines:
+    """A line for each stage, in base units; unknown is empty."""
+    columns = ("stage", "where", "threads", "entering_bytes", "states_bytes_per_s", "latency_s", "expands")
+    rows = []
+    for passed in transfer.stages:
+        one = passed.stage
+        said = (one.name, one.where, one.threads, passed.nbytes, one.bytes_per_s, one.latency_s, one.expands)
+        rows.append((*said, passed.bytes_per_s, passed.first_s, passed.time_s))
+    return Lines((*columns, "attained_bytes_per_s", "first_s", "time_s"), rows)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from rooflab.views.common.files import writers
-from rooflab.views.common.sheet import room
+from rooflab.views.common.sheet import markdown, room
 from rooflab.views.variants.page import html
-from rooflab.views.variants.sheet import csv_text, sheet_of
+from rooflab.views.variants.sheet import lines, sheet_of
 
-show = room(sheet_of, csv_text).show
-WRITERS = writers(html, csv_text)
+show = room(sheet_of, lines).show
+WRITERS = writers(html, lines, markdown=lambda variants: markdown(sheet_of(variants)))
 
 __all__ = ["WRITERS", "html", "show"]

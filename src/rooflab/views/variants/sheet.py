@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rooflab.types.variants import Variants
 from rooflab.units import duration, si
-from rooflab.views.common import files
+from rooflab.views.common.lines import Lines
 from rooflab.views.common.sheet import Sheet
 from rooflab.views.common.table import UNKNOWN, Table
 from rooflab.views.report import tables
@@ -56,7 +56,7 @@ def table(variants: Variants) -> Table:
     return Table("Predicted", columns, tuple(rows), note=note)
 
 
-def csv_text(variants: Variants) -> str:
+def lines(variants: Variants) -> Lines:
     """A line for each variant, in base units; unknown is empty."""
-    lines = variants.to_dict()["variants"]
-    return files.csv_text(tuple(lines[0]), (tuple(line.values()) for line in lines))
+    held = variants.to_dict()["variants"]
+    return Lines(tuple(held[0]), [tuple(line.values()) for line in held])

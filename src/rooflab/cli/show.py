@@ -1,0 +1,62 @@
+"""The command `show`: a result that rooflab saved, drawn again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from rooflab.cli.load import SUFFIXES
+from rooflab.cli.options import GROUPS, SORTS, advice_option, deliver, examples, output_options, selection_options
+from rooflab.errors import RooflabError
+
+
+@click.command(
+    short_help="Show a saved result again, or write it in other formats.",
+    epilog=examples(
+        "rooflab analyze model.py:build --machine h200-sxm -o report.json",
+        "rooflab show report.json -o report.html -o report.md -o rows.parquet",
+        "rooflab show report.json --kind matmul --sort flop --top 20",
+    ),
+)
+@click.argument("file")
+@selection_options
+@click.option("--group-by", type=click.Choice(GROUPS), help="Subtotals of a report.  [default: module]")
+@click.option("--sort", type=click.Choice(SORTS), help="Order of a report's lines; the largest first.")
+@click.option("--top", type=click.IntRange(min=1), metavar="N", help="Lines of each table of a report.")
+@advice_option
+@output_options("Profile")
+def show(
+    file: str,
+    selection: Any,
+    group_by: str | None,
+    sort: str | None,
+    top: int | None,
+    advice: int | None,
+    as_json: bool,
+    paths: tuple[str, ...],
+) -> int:
+    """Show the result in FILE, which rooflab saved, or write it in other formats; nothing is measured again.
+
+    FILE is JSON that any command wrote by -o, or a machine's TOML. What another tool wrote is read by `load`.
+    """
+    from rooflab import views
+    from rooflab.story.files import saved
+    from rooflab.views.common import files as files_of
+
+    files_of.check_paths(paths, SUFFIXES, "result.html")
+    result = saved(file)
+    kind = type(result).__name__
+    views.check_paths(paths, kind)
+    asked = {"group_by": group_by, "sort": sort, "top": top, "selection": selection}
+    given = {name: value for name, value in asked.items() if value}
+    if kind == "Report":
+        return deliver(result, paths, as_json, advice=advice, **given)
+    if given:
+        option = "selection" if "selection" in given else next(iter(given)).replace("_", "-")
+        raise RooflabError(f"{file}: holds a {kind}, and {_options(option)} is of a Report's operations")
+    return deliver(result, paths, as_json)
+
+
+def _options(name: str) -> str:
+    return "--kind, --module, --op, --phase or --bound" if name == "selection" else f"--{name}"
