@@ -10,7 +10,8 @@ from rooflab import units
 from rooflab.machines.years import MONTHS, Dated, Group, Growth
 from rooflab.views.common import drawing, sheet
 from rooflab.views.common.drawing import Box, Drawing, Item, Line, Text, picture
-from rooflab.views.common.files import Writer, csv_text, json_text
+from rooflab.views.common.files import Writer, json_text
+from rooflab.views.common.lines import Lines, csv_text
 from rooflab.views.common.sheet import Sheet
 from rooflab.views.common.table import UNKNOWN, Table
 from rooflab.views.common.theme import FONT_SIZE, text_width
@@ -245,4 +246,5 @@ def _by_year(group: Group) -> Table:
 def _csv(groups: Sequence[Group]) -> str:
     """A line for each machine, in base units."""
     rows = [(*machine, machine.ridge) for group in groups for machine in group.machines]
-    return csv_text(("name", "group", "year", "dtype", "flop_per_s", "bytes_per_s", "ridge"), rows)
+    columns = ("name", "group", "year", "dtype", "flop_per_s", "bytes_per_s", "ridge")
+    return csv_text(Lines(columns, list(rows)))
