@@ -7,6 +7,7 @@ from pathlib import Path
 
 from rooflab.remedies import rules
 from rooflab.remedies.loops import rules as of_loops
+from rooflab.remedies.profiles import rules as of_profiles
 
 PAGE = Path(__file__).with_name("remedies.md")
 END = "<!-- end of table -->\n"
@@ -15,6 +16,7 @@ _PRICES = ("none: same work, same results", "yes")
 TABLES = {
     "<!-- table -->\n": [(rule, price) for price, kind in enumerate((rules.FREE, rules.TRADES)) for rule in kind],
     "<!-- table of loops -->\n": [(rule, int(rule.price)) for rule in of_loops.RULES],
+    "<!-- table of profiles -->\n": [(rule, int(rule.price)) for rule in of_profiles.RULES],
 }
 
 

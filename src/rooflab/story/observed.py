@@ -22,6 +22,7 @@ def profiled(found: Trace | Counters, name: str, machine: Machine | None, model:
     import msgspec
 
     from rooflab.model.diagnosis.rules import diagnose
+    from rooflab.remedies.profiles.rules import advise
     from rooflab.types.trace import Trace
 
     if isinstance(found, Trace):
@@ -36,6 +37,7 @@ def profiled(found: Trace | Counters, name: str, machine: Machine | None, model:
         bound=None if most is None else most.bound,
         binds=None if most is None else most.binds,
         findings=diagnose(profile),
+        advice=advise(profile),
     )
 
 

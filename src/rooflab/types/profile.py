@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from rooflab.types.advice import Advices
 from rooflab.types.counted import Counted
 from rooflab.types.finding import Finding
 from rooflab.types.limit import Limit
@@ -183,6 +184,7 @@ class Profile(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         dropped: events that could not be used.
         warnings: what a reader must know before trusting a number.
         notes: conventions, and what would make the profile say more.
+        advice: what would help, measured times less what goes; None where it was not asked for.
     """
 
     NEWEST = SCHEMA
@@ -203,6 +205,7 @@ class Profile(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     dropped: tuple[Dropped, ...] = ()
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    advice: Advices | None = None
     schema: int = SCHEMA
 
     @property

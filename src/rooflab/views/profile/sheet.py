@@ -10,6 +10,7 @@ from rooflab.types.kernel_names import short_name
 from rooflab.types.profile import Profile, ProfileRow
 from rooflab.types.timeline import DeviceTime
 from rooflab.types.trace import ON_HOST
+from rooflab.views.common import advice as helping
 from rooflab.views.common.sheet import Sheet
 from rooflab.views.common.table import UNKNOWN, Table, lasting, quantity, without
 from rooflab.views.profile import kernels, matching, memory, times
@@ -48,7 +49,18 @@ def sheet_of(profile: Profile) -> Sheet:
 
 def _tables(profile: Profile) -> tuple[Table, ...]:
     counted = kernels.tables_of(profile)
-    first = (_limits(profile), _idle(profile), _causes(profile), times.steps(profile.timeline))
+    helps = (
+        helping.short(profile.advice)
+        if profile.advice and (profile.advice.each or profile.advice.trades)
+        else None
+    )
+    first = (
+        _limits(profile),
+        *filter(None, (helps,)),
+        _idle(profile),
+        _causes(profile),
+        times.steps(profile.timeline),
+    )
     if counted:
         return (*first, *counted)
     return (
