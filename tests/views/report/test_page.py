@@ -560,7 +560,9 @@ def test_sliders_predict_again_as_python_does(look, mixed, name):
         assert duration(other.time_at_least_s) in shown.inner_text("#whatif-result")
         rate = si(4.8e12 * turned.get("bandwidth", 1.0), "B/s")
         assert f"HBM {rate}" in " ".join(opened.texts("#roofline .roof-label"))
+    assert "what if: bandwidth × 2, " in shown.inner_text("#how")
     shown.click("#reset")
+    assert "what if" not in shown.inner_text("#how")
     assert shown.inner_text("#facts") == before
     assert [box.input_value() for box in shown.locator("#whatif input").all()] == ["0"] * shown.locator(
         "#whatif input"

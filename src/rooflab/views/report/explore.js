@@ -55,7 +55,10 @@
       element("div", {}, element("dt", {}, name), element("dd", {}, value, element("small", {}, note)))));
     byId("warnings").replaceChildren(...shown.warnings.map((line) => element("li", {}, line)));
     if (!shown.total) return;
-    byId("how").textContent = shown.how ? `Predicted: ${shown.how}.` : "";
+    // On paper the sliders are not seen: what they change is said beside the time.
+    const turned = Object.entries(Page.state.knobs).filter(([, factor]) => factor !== 1).map(([name, factor]) => `${name} × ${Number(factor.toPrecision(3))}`);
+    const what = shown.tape && turned.length ? `; what if: ${turned.join(", ")}` : "";
+    byId("how").textContent = shown.how ? `Predicted: ${shown.how}${what}.` : "";
     byId("headline").textContent = `${headline(shown)}.`;
     byId("distance").textContent = unbroken(distance(shown));
   }
