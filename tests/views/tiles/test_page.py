@@ -41,7 +41,7 @@ def pairs():
 def test_caches_are_marked_where_their_misses_rise(matmul):
     # L2 serves 44.1 MB with blocks of 8, 152 MB of 16; L3 2.11 MB of 128, 3.37 MB of 192; memory the same always.
     found = chart.passed(matmul, "t")
-    assert [each.text for each in found] == ["past L1 32 KiB", "past L2 1 MiB"]
+    assert [each.text for each in found] == ["L1 32 KiB", "L2 1 MiB"]
     assert 8 < found[0].at < 16
     assert 128 < found[1].at < 192
 

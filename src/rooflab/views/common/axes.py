@@ -163,6 +163,9 @@ def wrap(text: str, width: float, size: float = 12.0) -> list[str]:
     return lines
 
 
+_TITLED = 260  # pixels of a plane beside which a title of the y axis has room: a phone's has not
+
+
 def octaves(space: Plane) -> float:
     """Doublings from the left end of a logarithmic axis to its right end."""
     return math.log2(space.x1 / space.x0)
@@ -187,7 +190,7 @@ def roofline_axes(space: Plane, title: str, fraction: str, unit: str) -> tuple[a
     )
     y = alt.Y(
         "y:Q",
-        title="Performance",
+        title="Performance" if space.width >= _TITLED else None,
         scale=alt.Scale(type="log", domain=[space.y0, space.y1], nice=False),
         axis=alt.Axis(values=decades(space.y0, space.y1), labelExpr=si_label(unit)),
     )

@@ -54,7 +54,7 @@ def passed(sweep: TileSweep, name: str) -> tuple[Passed, ...]:
         ]
         most = max(rises, default=(0.0, 1, 1))
         if most[0] >= STEP:
-            passed_at.setdefault(math.sqrt(most[1] * most[2]), []).append(f"past {cache} {iec(capacity)}")
+            passed_at.setdefault(math.sqrt(most[1] * most[2]), []).append(f"{cache} {iec(capacity)}")
     return tuple(Passed(at, ", ".join(texts)) for at, texts in sorted(passed_at.items()))
 
 
