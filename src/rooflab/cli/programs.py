@@ -180,9 +180,12 @@ def _deliver(
     *,
     advice: int | None,
     batch: int | None = None,
+    measured_s: float | None = None,
     **how: Any,
 ) -> int:
-    """Hand over `report`, predicted as it is `wanted`, with so much advice."""
+    """Hand over `report`, predicted as it is `wanted`, with so much advice, beside what was measured."""
+    import msgspec
+
     from rooflab.story import advise, variants
 
     if wanted.kind == "Variants":
@@ -190,7 +193,7 @@ def _deliver(
         result = variants(report, machines, wanted.what_ifs, names=names, at_batch=at_batch, **wanted.setting)
         return deliver(result, paths, as_json)
     for machine in wanted.machines.values():
-        report = report.on(machine, **wanted.setting)
+        report = msgspec.structs.replace(report.on(machine, **wanted.setting), measured_s=measured_s)
         if advice != 0:
             report = advise(report, at_batch=at_batch if batch is not None else None, batch=batch)
     return deliver(report, paths, as_json, advice=advice, **how)
@@ -220,6 +223,7 @@ def _deliver(
 @click.option("--peers", is_flag=True, help="all_reduce: by kernels that read their peers' memory.")
 @click.option("--ranks", type=int, metavar="N", help="all_reduce, all_gather, …: how many take part.")
 @click.option("--set", "more", multiple=True, metavar="NAME=VALUE", help="Any other setting of KIND.")
+@click.option("--measured", metavar="TIME", help="Your own timing (660us): its share of each roof.")
 @advice_option
 @click.option("--list", "list_kinds", is_flag=True, help="List the kinds of operation and their settings.")
 @output_options("Report")
@@ -230,6 +234,7 @@ def op(
     wanted: Wanted,
     unfused: bool,
     more: tuple[str, ...],
+    measured: str | None,
     advice: int | None,
     list_kinds: bool,
     as_json: bool,
@@ -256,7 +261,21 @@ def op(
     if "padding" in attrs:
         attrs["padding"] = number_or_text(attrs["padding"])
     attrs |= {name: number_or_text(text) for name, text in pairs(more, "--set").items()}
-    return _deliver(count(kind, *shapes, dtype=dtype, attrs=attrs), wanted, None, paths, as_json, advice=advice)
+    measured_s = None if measured is None else _measured_s(measured, wanted)
+    report = count(kind, *shapes, dtype=dtype, attrs=attrs)
+    return _deliver(report, wanted, None, paths, as_json, advice=advice, measured_s=measured_s)
+
+
+def _measured_s(text: str, wanted: Wanted) -> float:
+    """The seconds that `text` says, where there is one machine that they were taken on."""
+    from rooflab.units import parse
+
+    if len(wanted.machines) != 1 or wanted.kind == "Variants":
+        raise RooflabError(f"--measured {text} needs the one --machine that it was measured on, without --what-if")
+    seconds = parse(text, "s")
+    if not seconds > 0:
+        raise RooflabError(f"--measured {text}: expected a time above zero, such as 660us")
+    return seconds
 
 
 @contextmanager

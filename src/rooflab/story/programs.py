@@ -89,6 +89,7 @@ def op(
     machine: Machine | str | PathLike[str] | None = None,
     attrs: Mapping[str, Any] | None = None,
     advice: bool = True,
+    measured_s: float | None = None,
     **more: Any,
 ) -> Report:
     """What one operation asks for, from shapes alone: FLOP, bytes, intensity; its time and bound on a machine.
@@ -101,6 +102,7 @@ def op(
         attrs: attributes of the operation: causal, window, stride, groups, hidden, ranks, … Those that are no
             setting can be written as keywords too.
         advice: with a machine, also say what would help (see `advise`).
+        measured_s: what it took on that machine by your own timing, to be held against its roofs.
         more: how it runs (mode, cache, power, dispatch_s, what_if, constants: see `SettingChanges`), and
             attributes.
 
@@ -111,17 +113,23 @@ def op(
     >>> op("matmul", (4096, 4096), (4096, 4096), dtype="bf16").flop
     137438953472
     """
+    import msgspec
+
     from rooflab.model.program.setting import check
     from rooflab.work import by_hand, counting
 
     target = as_machine(machine)
+    if measured_s is not None and (target is None or not measured_s > 0):
+        raise RooflabError(
+            f"measured_s is {measured_s!r}: expected seconds above zero, and the machine they are of"
+        )
     settings = check({key: value for key, value in more.items() if key in SettingChanges.__annotations__})
     attributes = {key: value for key, value in more.items() if key not in SettingChanges.__annotations__}
     graph = by_hand.graph(kind, shapes, dtype=dtype, **{**attributes, **(attrs or {})})
     report = counting.report(graph, by_hand.title(kind, shapes, dtype))
     if target is None:
         return report
-    predicted = predict(report, target, **settings)
+    predicted = msgspec.structs.replace(predict(report, target, **settings), measured_s=measured_s)
     return advise(predicted) if advice else predicted
 
 
@@ -157,6 +165,8 @@ def predict(report: Report, machine: Machine | str | PathLike[str], **setting: U
         graph = precision.change_dtype(report.captured or report.graph, change.dtype)
         other = counting.report(graph, f"{report.name} in {change.dtype}", report.environment)
         report = msgspec.structs.replace(other, setting=report.setting)
+    # What was measured was measured as the program ran before.
+    report = msgspec.structs.replace(report, measured_s=None)
     return forecast.predict_on(report, target, settings.setting(report, target, checked, change))
 
 

@@ -170,6 +170,7 @@ class Report(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             the machine lacks.
         captured: the program before it was fused, where `graph` and `rows` are those of a compiler.
         advice: what would help; None where it was not asked.
+        measured_s: what it took by the user's own timing, held against the roofs; None where none was given.
     """
 
     NEWEST = SCHEMA
@@ -189,6 +190,7 @@ class Report(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     warnings: tuple[str, ...] = ()
     captured: Graph | None = None
     advice: Advices | None = None
+    measured_s: float | None = None
     schema: int = SCHEMA
 
     @property

@@ -9,6 +9,7 @@ import msgspec
 
 from rooflab.errors import UnknownNameError
 from rooflab.model.energy import least_flop_per_joule, most_joules, power_limit_w
+from rooflab.model.roofline.timed import attained
 from rooflab.types.groups import ITSELF, Group, GroupBy, grouped, names_of
 from rooflab.types.report import Report, Row
 from rooflab.units import duration, si
@@ -69,7 +70,11 @@ def facts(report: Report) -> tuple[tuple[str, str], ...]:
     # A sum without what is not counted is no sum.
     whole = report.coverage.complete
     least = "" if whole else "> "
-    rows = [*times(report), ("FLOP", _with_parts(f"{least}{si(report.flop, 'FLOP')} ({report.flop:,.0f})", parts))]
+    rows = [
+        *times(report),
+        *measured(report),
+        ("FLOP", _with_parts(f"{least}{si(report.flop, 'FLOP')} ({report.flop:,.0f})", parts)),
+    ]
     if report.macs:
         rows.append(("MAC", f"{least}{si(report.macs, 'MAC')} ({report.macs:,.0f})"))
     both = (f"{si(report.read_bytes, 'B')} read", f"{si(report.write_bytes, 'B')} written")
@@ -113,6 +118,25 @@ def times(report: Report) -> tuple[tuple[str, str], ...]:
         work = "" if each is None else f", {si(each, 'FLOP')} or more a joule"
         bound = f"a bound, at the device's limit of {limit_w:,.0f} W"
         rows.append(("energy", f"{joules:.3g} J or less{work}: {bound}"))
+    return tuple(rows)
+
+
+def measured(report: Report) -> tuple[tuple[str, str], ...]:
+    """The user's own time beside the predicted one, then the share of each roof; none without one."""
+    if report.measured_s is None:
+        return ()
+    beside = ""
+    if report.prediction is not None:
+        ratio = report.measured_s / report.prediction.time_s
+        inside = report.prediction.low_s <= report.measured_s <= report.prediction.high_s
+        beside = f": {ratio:.3g} × the prediction, {'within' if inside else 'outside'} its bar"
+    rows = [("measured", f"{duration(report.measured_s)}{beside}")]
+    for one in attained(report):
+        unit = "B/s" if one.per_s == "byte" else "FLOP/s"
+        doubt = "; above a roof: did a cache serve it, or did the clock stop early?" if one.share > 1 else ""
+        rows.append(
+            ("", f"{si(one.value, unit)}, {one.share * 100:.3g} % of {one.roof}'s {si(one.peak, unit)}{doubt}")
+        )
     return tuple(rows)
 
 

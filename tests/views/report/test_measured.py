@@ -1,0 +1,73 @@
+"""A time of the user's own beside the prediction: its share of each roof, in terminal, page and file."""
+
+from __future__ import annotations
+
+import pytest
+
+import rooflab
+from rooflab.model.roofline.timed import attained
+
+TEN_MILLION = (10_000_000, 10_000_000)
+
+
+@pytest.fixture(scope="module")
+def add():
+    return rooflab.op("add", *TEN_MILLION, machine="m1-pro", measured_s=660e-6)
+
+
+def test_shares_are_those_by_hand(add):
+    memory, arithmetic = attained(add)
+    # 120 MB / 660 µs = 181.8 GB/s of 204.8; 10 MFLOP / 660 µs = 15.15 GFLOP/s of 5.3 TFLOP/s
+    assert (memory.roof, arithmetic.roof) == ("DRAM", "fp32 vector")
+    assert memory.value == pytest.approx(120e6 / 660e-6)
+    assert memory.share == pytest.approx(0.8878, abs=1e-4)
+    assert arithmetic.share == pytest.approx(0.002859, abs=1e-6)
+
+
+def test_a_time_above_a_roof_is_doubted():
+    from rooflab.views.report.tables import measured
+
+    # 120 MB in 260 µs is 462 GB/s: 225 % of 204.8
+    lines = [value for _, value in measured(rooflab.op("add", *TEN_MILLION, machine="m1-pro", measured_s=260e-6))]
+    assert "outside its bar" in lines[0]
+    assert "225 % of DRAM's 205 GB/s; above a roof" in lines[1]
+    assert "above" not in lines[2]
+
+
+def test_it_is_saved_shown_on_the_page_and_gone_elsewhere(add):
+    from rooflab.views.report import html
+
+    again = rooflab.Report.from_dict(add.to_dict())
+    assert again.measured_s == 660e-6
+    assert "88.8 % of DRAM" in html(again).replace("\N{NO-BREAK SPACE}", " ")
+    assert again.on("h200-sxm").measured_s is None  # another machine has not been timed
+
+
+@pytest.mark.parametrize("seconds", [0.0, -1e-3, float("nan")])
+def test_a_time_that_is_none_is_refused(seconds):
+    with pytest.raises(rooflab.RooflabError, match="measured_s is"):
+        rooflab.op("add", *TEN_MILLION, machine="m1-pro", measured_s=seconds)
+    with pytest.raises(rooflab.RooflabError, match="the machine they are of"):
+        rooflab.op("add", *TEN_MILLION, measured_s=1e-3)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        (),
+        ("--machine", "m1-pro,h200-sxm"),
+        ("--machine", "m1-pro", "--what-if", "bandwidth=2x"),
+    ],
+)
+def test_the_command_wants_one_machine(command, more):
+    code, out, err = command("op", "add", "1000000", "1000000", "--measured", "58us", *more)
+    assert (code, out) == (2, "")
+    assert "one --machine" in err
+    assert err.count("\n") == 1
+
+
+def test_the_command_says_the_shares(command):
+    code, out, err = command("op", "add", "10000000", "10000000", "--machine", "m1-pro", "--measured", "660us")
+    assert (code, err) == (0, "")
+    assert "182 GB/s, 88.8 % of DRAM's 205 GB/s" in out
+    assert "15.2 GFLOP/s, 0.286 % of fp32 vector's 5.30 TFLOP/s" in out
