@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from rooflab.cli import cores as of_cores
-from rooflab.cli.options import deliver, examples, output_options, pairs
+from rooflab.cli.options import deliver, echo_json, examples, output_options, pairs, write_views
 from rooflab.errors import RooflabError
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ class _Command(click.Command):
 @click.option("--prefetch", multiple=True, metavar="NAME", help="First --level only: next-line, adjacent, stride.")
 @click.option("--classify", is_flag=True, help="Classify misses (compulsory, capacity, conflict).")
 @click.option("--curve", is_flag=True, help="Print the miss-ratio curve (fully associative LRU) instead.")
+@click.option("--steps", is_flag=True, help="Show the first accesses one by one: what each cache holds after it.")
 @click.option("--no-flush", is_flag=True, help="Do not write back dirty lines at the end.")
 @click.option(
     "--time-limit",
@@ -94,6 +95,7 @@ def simulate(
     prefetch: tuple[str, ...],
     classify: bool,
     curve: bool,
+    steps: bool,
     no_flush: bool,
     time_limit_s: float | None,
     exact: bool,
@@ -119,13 +121,16 @@ def simulate(
         raise click.UsageError("simulate needs a stream (--list shows them) or a trace file")
     from rooflab import story, views
 
-    views.check_paths(paths, "CoreSimulation" if cores is not None else "MissCurve" if curve else "Simulation")
+    if steps and cores is None:
+        _check_steps(what, paths, curve, tlbs)
+    else:
+        views.check_paths(paths, "CoreSimulation" if cores is not None else "MissCurve" if curve else "Simulation")
 
     if levels and machine:
         raise click.UsageError("--level and --machine both say which caches; give one of them")
     if cores is not None:
         alone = {"--tlb": tlbs, "--prefetch": prefetch, "--classify": classify, "--curve": curve, "--exact": exact}
-        alone |= {"--no-flush": no_flush, "--time-limit": time_limit_s}
+        alone |= {"--no-flush": no_flush, "--time-limit": time_limit_s, "--steps": steps}
         of_cores.refuse(
             alone | {"--trace-format": trace_format, "--instructions": instructions}, "of one core alone"
         )
@@ -164,9 +169,36 @@ def simulate(
         "exact": exact,
         "flush": not no_flush,
         "time_limit_s": time_limit_s,
+        "steps": steps,
         **read,
     }
+    if steps:
+        return _show_steps(interruptible(lambda: story.simulate(source, **settled)), paths, as_json)
     return deliver(interruptible(lambda: story.simulate(source, **settled)), paths, as_json)
+
+
+def _check_steps(what: str, paths: tuple[str, ...], curve: bool, tlbs: tuple[str, ...]) -> None:
+    """Return where accesses can be shown one by one, and written to `paths`."""
+    from rooflab.cli import stream_names
+    from rooflab.views.common import files
+    from rooflab.views.simulation.files import STEP_WRITERS
+
+    if curve or tlbs:
+        raise click.UsageError("--steps shows caches access by access: no --curve or --tlb")
+    if what not in stream_names.NAMES:
+        raise click.UsageError(f"--steps is of a stream (--list shows them), and {what} is none")
+    files.check_paths(paths, tuple(STEP_WRITERS), "steps.svg")
+
+
+def _show_steps(simulation: Any, paths: tuple[str, ...], as_json: bool) -> int:
+    from rooflab.views.simulation.files import STEP_WRITERS, show_steps
+
+    code = write_views(simulation, paths, STEP_WRITERS)
+    if as_json:
+        echo_json(simulation.to_dict())
+    else:
+        show_steps(simulation)
+    return code
 
 
 def _source(what: str, values: tuple[str, ...], settings: tuple[str, ...]) -> Any:

@@ -127,6 +127,7 @@ def simulate(
     instructions: Literal["skip", "load"] = "skip",
     flush: bool = True,
     time_limit_s: float | None = None,
+    steps: bool = False,
 ) -> Simulation:
     """What caches do with a stream of accesses: hits, misses, evictions and bytes at every level, exactly.
 
@@ -146,6 +147,8 @@ def simulate(
         flush: what is dirty at the end is written back then, through every level, and counted as bytes and
             write-backs (never as hits or misses); False leaves it in the caches.
         time_limit_s: stop soon after so many seconds; counts are then of what ran, and `complete` is False.
+        steps: also keep the first 64 accesses one by one, with what every level holds after each; of a stream of
+            loops, not of an irregular one, a trace or a function.
 
     Raises:
         RooflabError: caches that do not fit together, a size of zero, a function that cannot be counted.
@@ -167,6 +170,8 @@ def simulate(
     from rooflab.machines.doubts import doubts
 
     check_time_limit(time_limit_s)
+    if steps and (callable(stream) or isinstance(stream, (str, os.PathLike)) or tlbs):
+        raise RooflabError("steps are of one of rooflab.streams without tlbs, not of a function or a trace")
     if callable(stream):
         if tlbs or exact or not flush:
             raise RooflabError(
@@ -215,6 +220,11 @@ def simulate(
             time_limit_s=time_limit_s,
             assumptions=caches.assumptions,
         )
+    if steps:
+        from rooflab.cachesim.run.steps import first_steps
+
+        assert isinstance(stream, Stream)
+        simulation = replace(simulation, steps=first_steps(stream, caches.caches))
     if target is None:
         return simulation
     return replace(time_on(simulation, target), warnings=doubts(target))

@@ -179,6 +179,25 @@ class LevelTime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     basis: Basis | None = None
 
 
+class CacheStep(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One access, and what the levels hold after it.
+
+    Attributes:
+        operation: "load", "store" or "non-temporal store".
+        item: which element: "x[3]".
+        address, nbytes: of it.
+        missed: by level, whether a request missed there while this access ran (write-backs are requests too).
+        held: by level, the numbers of the lines there, set by set; of an LRU set the newest first.
+    """
+
+    operation: str
+    item: str
+    address: int
+    nbytes: int
+    missed: tuple[bool, ...]
+    held: tuple[tuple[int, ...], ...]
+
+
 class Simulation(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What caches did with a stream of accesses.
 
@@ -194,6 +213,7 @@ class Simulation(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
         complete: False where a time bound cut the run short: counts are of what ran.
         seconds: how long the simulation took.
         times: what each level of a machine would take for its traffic, near to far; empty without a machine.
+        steps: the first accesses one by one, at most 64, where they were asked for.
     """
 
     NEWEST = SCHEMA
@@ -210,6 +230,7 @@ class Simulation(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     complete: bool = True
     seconds: float | None = None
     times: tuple[LevelTime, ...] = ()
+    steps: tuple[CacheStep, ...] = ()
     schema: int = SCHEMA
 
     def __post_init__(self) -> None:
