@@ -142,3 +142,14 @@ def test_the_public_function_gives_it_and_a_file_keeps_it(guest, tmp_path):
     report.save(tmp_path / "loop.json")
     assert rooflab.load(tmp_path / "loop.json") == report
     assert rooflab.loop(column_sums, *args, machine=guest, timed=False, advise=False).advice is None
+
+
+def test_a_changed_loop_that_was_counted_from_empty_caches_alone_is_not_compared(guest, monkeypatch):
+    loop = examine.understand(row_sums, (np.ones((40, 40)), np.zeros(40)))
+    caches = cache_levels.choose(guest, None)
+    report = times.place_on(examine.report(loop, caches, time=False), guest)
+    assert report.warm is not None
+    held = case.Case(report, case.State(loop), caches, guest, 5.0, [])
+    cold = msgspec.structs.replace(report, warm=None)
+    monkeypatch.setattr(case.examine, "report", lambda *args, **how: cold)
+    assert case.examined(held.state, held) == "counting the changed loop twice takes more than 5 s"

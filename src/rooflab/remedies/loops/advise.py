@@ -71,7 +71,7 @@ def advise(
     if not report.complete:
         return Advices(unasked=("all: its count was stopped, so that no changed one can be held against it",))
     if limit_s is None:
-        limit_s = 5.0 + 6.0 * (report.simulation.seconds or 0.0)
+        limit_s = 20.0 + 6.0 * (report.simulation.seconds or 0.0)
     # Without its code, where it was not compiled: the changed ones are, and so is it.
     counted: list[tuple[Understood, bool, LoopReport | str]] = []
     if report.code is not None:
