@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from rooflab.comparing import conditions
 from rooflab.comparing.difference import difference
+from rooflab.comparing.recheck import recheck
 from rooflab.comparing.sides import read
 from rooflab.errors import RooflabError
-from rooflab.types.comparison import Comparison
+from rooflab.types.comparison import Comparison, Difference
 
 _TOGETHER = ({"Report", "Profile"},)  # kinds of results that say the same of one program, in their own ways
 
@@ -43,7 +46,8 @@ def compared(
     names = _told_apart([name for name, _ in named])
     sides = [read(name, result, kernels_alone=mixed) for name, (_, result) in zip(names, named, strict=True)]
     differences = tuple(
-        difference(sides[0], other, number, per_sample) for number, other in enumerate(sides[1:], 1)
+        _rechecked(difference(sides[0], other, number, per_sample), named[0][1], named[number][1])
+        for number, other in enumerate(sides[1:], 1)
     )
     for each in wanted:
         conditions.check(each, differences)
@@ -54,6 +58,15 @@ def compared(
         differences=differences,
         gates=tuple(gates),
     )
+
+
+def _rechecked(one: Difference, base: Any, other: Any) -> Difference:
+    """`one` with what became of the advice that `base` had."""
+    # Of a profile with a timeline, advice is of the time from begin to end.
+    time = (
+        one.amount("time") if not getattr(getattr(base, "timeline", None), "devices", ()) else one.amount("span")
+    )
+    return msgspec.structs.replace(one, followed=recheck(base, other, time))
 
 
 def _told_apart(names: Sequence[str]) -> list[str]:

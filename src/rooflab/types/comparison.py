@@ -172,6 +172,34 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return None if base is None or other is None else other - base
 
 
+class Followed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An advice that the base had, and what became of it in the other result.
+
+    Attributes:
+        rule, change: of the advice.
+        status: "made" where the other is not advised so any more, "not made" where it still is; "unknown" where
+            the other was not asked.
+        before_s: the time that the advice was given for.
+        predicted_s: what it was to save, `low_s` to `high_s` in about four of five cases; None of several.
+        obtained_share: what the whole saved, as a share of the base's time; None where the change was not made, or
+            others were made with it: what each of several saved is not known.
+    """
+
+    rule: str
+    change: str
+    status: Literal["made", "not made", "unknown"]
+    before_s: float
+    predicted_s: float
+    low_s: float | None = None
+    high_s: float | None = None
+    obtained_share: float | None = None
+
+    @property
+    def predicted_share(self) -> float:
+        """What it was to save, as a share of the time that it was given for."""
+        return self.predicted_s / self.before_s if self.before_s else 0.0
+
+
 class Difference(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The base held against one other side.
 
@@ -183,6 +211,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         base_divisor, other_divisor: what the numbers of each side were divided by: samples, or runs.
         divided: by what, in a word: "sample", "run"; "" where nothing was.
         notes: how it was compared, and what could not be.
+        followed: advice that the base had, rechecked.
     """
 
     other: int
@@ -193,6 +222,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     other_divisor: float = 1
     divided: str = ""
     notes: tuple[str, ...] = ()
+    followed: tuple[Followed, ...] = ()
 
     def amount(self, metric: str) -> Amount | None:
         """The amount of that metric; None where neither side has it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rooflab import units
-from rooflab.types.comparison import Amount, Change, Comparison, Difference, Measure, Side, Term, Value
+from rooflab.types.comparison import Amount, Change, Comparison, Difference, Followed, Measure, Side, Term, Value
 from rooflab.views.common.lines import Lines
 from rooflab.views.common.sheet import Sheet
 from rooflab.views.common.table import UNKNOWN, Table, without_empty
@@ -28,7 +28,7 @@ def sheet_of(comparison: Comparison, cut: int | None = None) -> Sheet:
     tables = [gates(comparison), compared(comparison)]
     for one in comparison.differences:
         of = comparison.sides[one.other].name if len(comparison.differences) > 1 else ""
-        tables += [totals(comparison, one, of), causes(one, of), operations(one, of, cut)]
+        tables += [totals(comparison, one, of), followed(one, of), causes(one, of), operations(one, of, cut)]
         notes += one.notes
     warnings = (f"Failed: {'; '.join(failed)}",) if failed else ()
     return Sheet(
@@ -107,6 +107,32 @@ def _in_words(term: Term) -> str:
 
 def _signed(seconds: float) -> str:
     return f"{'+' if seconds >= 0 else '−'}{units.duration(abs(seconds))}"
+
+
+def followed(one: Difference, of: str = "") -> Table:
+    """A line for each advice that the base had: whether it was made, what it was to save, what was saved."""
+    rows = tuple(
+        (
+            each.rule,
+            each.status,
+            f"{units.duration(each.predicted_s)}, {each.predicted_share:.0%}",
+            _promised(each),
+            UNKNOWN if each.obtained_share is None else f"{each.obtained_share:.0%}",
+        )
+        for each in one.followed
+    )
+    columns = ("advice", "status", "predicted to save", "in 4 of 5 cases", "saved")
+    note = (
+        "Made: the other result is not advised so any more. Saved: by the whole, of the base's time; where "
+        "several changes were made, what each saved is not known."
+    )
+    return Table(f"Advice rechecked{f': {of}' if of else ''}", columns, rows, words=2, note=note)
+
+
+def _promised(one: Followed) -> str:
+    if one.low_s is None or one.high_s is None or not one.before_s:
+        return UNKNOWN
+    return f"{one.low_s / one.before_s:.0%} to {one.high_s / one.before_s:.0%}"
 
 
 def gates(comparison: Comparison) -> Table:
