@@ -25,7 +25,9 @@ def recheck(base: Any, other: Any, time: Amount | None) -> tuple[Followed, ...]:
     before = getattr(base, "advice", None)
     if not isinstance(before, Advices):
         return ()
-    rows = [(one, _status(one, base, other)) for one in (*before.each, *before.trades)]
+    rows: list[tuple[Advice, Status]] = [
+        (one, _status(one, base, other)) for one in (*before.each, *before.trades)
+    ]
     saved, made = _saved(time), [one.rule for one, status in rows if status == "made"]
     # What each of several changes saved is not told apart.
     followed = [_followed(one, status, saved if made == [one.rule] else None) for one, status in rows]
