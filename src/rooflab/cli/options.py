@@ -107,6 +107,19 @@ def write_views(result: object, paths: Sequence[str], writers: Any) -> int:
     return report_written(files.write_all(result, paths, writers, style.find(asked["style"]), asked["scale"]))
 
 
+def show_graph(report: Any, paths: Sequence[str], as_json: bool) -> int:
+    """Write the graph of `report`'s program to `paths` and print it; the exit code."""
+    from rooflab.views import graph
+    from rooflab.views.graph.files import as_dict
+
+    code = write_views(report, paths, graph.WRITERS)
+    if as_json:
+        echo_json(as_dict(report))
+    else:
+        graph.show(report)
+    return code
+
+
 def deliver(result: Any, paths: Sequence[str], as_json: bool, **how: Any) -> int:
     """Write `result` to `paths`, then print it: as JSON, or as its room shows it.
 

@@ -22,8 +22,8 @@ from rooflab.cli.options import (
     pairs,
     prediction_options,
     selection_options,
+    show_graph,
     whole_numbers,
-    write_views,
 )
 from rooflab.errors import RooflabError
 from rooflab.units import number_or_text
@@ -134,17 +134,9 @@ def _check_graph(wanted: Wanted, paths: tuple[str, ...]) -> None:
 
 
 def _show_graph(report: Report, wanted: Wanted, paths: tuple[str, ...], as_json: bool) -> int:
-    from rooflab.views import graph
-    from rooflab.views.graph.files import as_dict
-
     for machine in wanted.machines.values():
         report = report.on(machine, **wanted.setting)
-    code = write_views(report, paths, graph.WRITERS)
-    if as_json:
-        echo_json(as_dict(report))
-    else:
-        graph.show(report)
-    return code
+    return show_graph(report, paths, as_json)
 
 
 def _register(files: tuple[str, ...]) -> None:

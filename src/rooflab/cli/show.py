@@ -24,6 +24,9 @@ from rooflab.errors import RooflabError
 @click.option("--group-by", type=click.Choice(GROUPS), help="Subtotals of a report.  [default: module]")
 @click.option("--sort", type=click.Choice(SORTS), help="Order of a report's lines; the largest first.")
 @click.option("--top", type=click.IntRange(min=1), metavar="N", help="Lines of each table of a report.")
+@click.option(
+    "--graph", is_flag=True, help="Show a report's operations and tensors as a graph; -o takes .dot too."
+)
 @advice_option
 @output_options("Profile")
 def show(
@@ -32,6 +35,7 @@ def show(
     group_by: str | None,
     sort: str | None,
     top: int | None,
+    graph: bool,
     advice: int | None,
     as_json: bool,
     paths: tuple[str, ...],
@@ -44,6 +48,8 @@ def show(
     from rooflab.story.files import saved
     from rooflab.views.common import files as files_of
 
+    if graph:
+        return _show_graph(file, paths, as_json)
     files_of.check_paths(paths, SUFFIXES, "result.html")
     result = saved(file)
     kind = type(result).__name__
@@ -56,6 +62,20 @@ def show(
         option = "selection" if "selection" in given else next(iter(given)).replace("_", "-")
         raise RooflabError(f"{file}: holds a {kind}, and {_options(option)} is of a Report's operations")
     return deliver(result, paths, as_json)
+
+
+def _show_graph(file: str, paths: tuple[str, ...], as_json: bool) -> int:
+    from rooflab.cli.options import show_graph
+    from rooflab.story.files import saved
+    from rooflab.types.report import Report
+    from rooflab.views import graph
+    from rooflab.views.common import files
+
+    files.check_paths(paths, tuple(graph.WRITERS), "graph.svg")
+    result = saved(file)
+    if not isinstance(result, Report):
+        raise RooflabError(f"{file}: holds a {type(result).__name__}, and --graph is of a Report's operations")
+    return show_graph(result, paths, as_json)
 
 
 def _options(name: str) -> str:

@@ -10,14 +10,18 @@ import msgspec
 import pytest
 
 import rooflab
-from rooflab import cli
+from rooflab import Cache, cli, core_streams, streams
 from rooflab.errors import RooflabError
+from rooflab.machines.years import growth_of_catalogue
 from rooflab.types.work import Graph, Op, TensorSpec
+from rooflab.views import cores, simulation
 from rooflab.views import graph as views
 from rooflab.views.common import drawing
+from rooflab.views.common.theme import DARK, LIGHT
 from rooflab.views.graph import dot, layout, picture
 from rooflab.views.graph.files import as_dict
 from rooflab.views.graph.nodes import MOST_NODES, graph, leaves, sums
+from rooflab.views.machine import topology, years
 from rooflab.work.counting import report as counted
 
 SIDE = 64
@@ -273,3 +277,51 @@ def test_bad_input_is_one_line(arguments, said, capsys):
     error = capsys.readouterr().err
     assert said in error
     assert error.count("\n") == 1
+
+
+def test_a_saved_report_is_drawn_again(tmp_path, capsys):
+    program(3).on("h200-sxm").save(tmp_path / "r.json")
+    assert run("show", str(tmp_path / "r.json"), "--graph", "-o", str(tmp_path / "g.svg")) == 0
+    assert "layers.2" in capsys.readouterr().out
+    assert "layers.2" in (tmp_path / "g.svg").read_text()
+    machine = rooflab.machine("h200-sxm")
+    machine.save(tmp_path / "m.json")
+    assert run("show", str(tmp_path / "m.json"), "--graph") == 2
+    assert "holds a Machine, and --graph is of a Report's operations" in capsys.readouterr().err
+
+
+# A page of this room, of a machine, of several cores and of accesses one by one.
+PAGES = {
+    "graph": lambda: views.html(program(700).on("h200-sxm")),
+    "system": lambda: topology.html(rooflab.machine("dgx-h100")),
+    "cores": lambda: cores.html(rooflab.simulate_cores(core_streams.counters(8, 50), levels=CACHES)),
+    "steps": lambda: simulation.html(rooflab.simulate(streams.matmul(4), levels=CACHES, steps=True)),
+    "years": lambda: years.html(growth_of_catalogue()),
+}
+CACHES = [Cache(1024, 2), Cache(4096, 4)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_page_shows_the_form_that_fits_without_errors_or_requests(browser, tmp_path, name, scheme):
+    path = tmp_path / f"{name}.html"
+    path.write_text(PAGES[name](), encoding="utf-8")
+    for width in (1440, 768, 390):
+        opened, said, asked = (
+            browser.new_page(color_scheme=scheme, viewport={"width": width, "height": 900}),
+            [],
+            [],
+        )
+        opened.on("console", lambda message, said=said: said.append(message.text))
+        opened.on("pageerror", lambda error, said=said: said.append(str(error)))
+        opened.on("request", lambda request, asked=asked: asked.append(request.url))
+        opened.goto(path.as_uri())
+        assert (said, asked) == ([], [path.as_uri()])
+        assert opened.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+        assert opened.locator(".drawing .wide svg").first.is_visible() == (width > 640)
+        assert opened.locator(".drawing .narrow svg").first.is_visible() == (width <= 640)
+        # In the colours of the scheme.
+        ink = opened.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--draw-ink').trim()")
+        assert ink == {"light": LIGHT, "dark": DARK}[scheme].ink
+        opened.close()
