@@ -357,10 +357,10 @@ def as_dict(machine: Machine) -> dict[str, object]:
     }
 
 
-def _drawn(machine: Machine) -> Drawing:
+def _drawn(machine: Machine, *, width: int = WIDE) -> Drawing:
     if topology(machine).empty:
         raise RooflabError(f"{machine.name}: states no units, memory or parts, so no topology can be drawn")
-    return drawing(machine)
+    return drawing(machine, width=width)
 
 
 WRITERS: dict[str, Writer] = {
