@@ -111,6 +111,9 @@ def test_a_system_draws_each_of_its_parts_once():
     texts = [text.text for text in view.drawing(machine("dgx-h100")).texts()]
     assert [f"GPU {n}" in texts for n in range(9)] == [True] * 8 + [False]
     assert "InfiniBand NDR" in texts
+    # Long facts are wrapped, not cut.
+    assert not any("…" in text for text in texts)
+    assert "NVSwitch, at full rate" in texts
     assert "HBM 80.0 GB, 3.35 TB/s each" in texts
 
 

@@ -115,8 +115,9 @@ def _rank(items: list[Item], page: parts_of.Page, rank: Rank, y: float) -> tuple
     role = (
         "cache1" if rank.parts[0].machine else "cache2" if rank.link is None and "witch" in rank.name else "muted"
     )
-    height = page.label_height(len(rank.facts), _BOX)
-    y = page.label(items, rank.name, rank.facts, "ink", y, height)
+    facts = page.wrapped(rank.facts)
+    height = page.label_height(len(facts), _BOX)
+    y = page.label(items, rank.name, facts, "ink", y, height)
     each, number, centres = page.inner / rank.boxes, 0, []
     for part in rank.parts:
         for n in range(part.count):
@@ -137,8 +138,9 @@ def _rank(items: list[Item], page: parts_of.Page, rank: Rank, y: float) -> tuple
 def _bus(items: list[Item], page: parts_of.Page, rank: Rank, above: list[tuple[float, float]], y: float) -> float:
     """A bus between two rows, with what it is beside it."""
     assert rank.link is not None
-    height = page.label_height(2, 36)
-    top = page.label(items, rank.link.name, parts_of.link_facts(rank.link), "point", y, height)
+    facts = page.wrapped(parts_of.link_facts(rank.link))
+    height = page.label_height(len(facts), 36)
+    top = page.label(items, rank.link.name, facts, "point", y, height)
     middle = top + height / 2 if not page.stacked else top + 6
     low = top + height + 14 if not page.stacked else top + 12
     centres = [page.left + (n + 0.5) * page.inner / rank.boxes for n in range(rank.boxes)]

@@ -30,6 +30,20 @@ class Page(NamedTuple):
         left = PAD if stacked else _GUTTER
         return cls(width, left, width - left - PAD, stacked)
 
+    def wrapped(self, facts: Sequence[str]) -> tuple[str, ...]:
+        """`facts` as lines that fit beside a row, or above it."""
+        room, lines = (self.inner - 6 if self.stacked else _GUTTER - PAD - 8), []
+        for fact in facts:
+            line = ""
+            for word in fact.split(" "):
+                longer = f"{line} {word}".strip()
+                if line and text_width(longer, _SMALL) > room:
+                    lines.append(line)
+                    longer = word
+                line = longer
+            lines.append(line)
+        return tuple(lines)
+
     def label_height(self, facts: int, least: float) -> float:
         """How high a row of boxes is beside so many lines."""
         return least if self.stacked else max(least, (1 + facts) * _LINE + 6)
