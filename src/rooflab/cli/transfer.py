@@ -29,6 +29,13 @@ _FORM = "STAGE=VALUE"
 @click.option("--threads", multiple=True, metavar="N|STAGE=N", help="Requests at once.  [default: 1]")
 @click.option("--chunk", metavar="BYTES", default="8 MB", show_default=True, help="Bytes of one request.")
 @click.option("--overlap/--serial", default=True, show_default=True, help="Stages side by side, or in turn.")
+@click.option(
+    "--pinned",
+    "host_memory",
+    flag_value="pinned",
+    help="What the link to the host attains from pinned memory, not its theoretical rate.",
+)
+@click.option("--pageable", "host_memory", flag_value="pageable", help="The same from ordinary memory.")
 @click.option("--sample", metavar="BYTES", help="Size of a training sample.")
 @click.option("--samples-per-s", type=float, metavar="N", help="How many the device could compute.")
 @output_options("Transfer")
@@ -43,6 +50,7 @@ def transfer(
     threads: tuple[str, ...],
     chunk: str,
     overlap: bool,
+    host_memory: Any,
     sample: str | None,
     samples_per_s: float | None,
     as_json: bool,
@@ -72,6 +80,7 @@ def transfer(
         chunk=chunk,
         overlap=overlap,
         sample=sample,
+        host_memory=host_memory,
         device_samples_per_s=samples_per_s,
     )
     return deliver(result, paths, as_json)

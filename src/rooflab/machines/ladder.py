@@ -9,8 +9,10 @@ from __future__ import annotations
 import functools
 from typing import NamedTuple
 
+import msgspec
+
 from rooflab.dtypes import dtype
-from rooflab.machines.catalog import DATA
+from rooflab.machines.catalog import DATA, named
 from rooflab.types import toml
 from rooflab.types.machine import (
     DISK,
@@ -31,6 +33,8 @@ _FMA_OPERANDS = 3  # a × b + c reads three registers; the one that it writes is
 _HOSTED = ("gpu", "tpu", "asic", "system")  # what has a host beside it, with memory of its own
 _LIKE = ("GPU", "TPU", "accelerator")  # the far ends that stand for another device's memory
 _HOST, _NETWORK = "host memory", "another machine's memory"
+# Parts of a system that stand behind a level: another machine is one like it.
+_PARTS = {_HOST: ("host memory",), _NETWORK: ("host memory",), DISK: ("NVMe storage",)}
 
 
 class Rung(NamedTuple):
@@ -64,9 +68,19 @@ def ladder(machine: Machine) -> tuple[Rung, ...]:
 
     Registers: where no bandwidth is given it is derived from the fp32 or fp64 vector peak, as FMA a second ×
     3 operands × bytes of one. A link to a like device stands for that device's memory, one to the host
-    for the host's.
+    for the host's. Of a system of devices: what one of them reaches, its levels from its own file.
     """
-    return _with_ratios([*_registers(machine), *_own_levels(machine), *_peers(machine), *_beyond(machine)])
+    one = device_of(machine)
+    return _with_ratios([*_registers(one), *_own_levels(one), *_peers(machine), *_beyond(machine)])
+
+
+def device_of(machine: Machine) -> Machine:
+    """One of the devices that a system is made of, where it says which; else `machine` itself."""
+    if machine.kind == "system":
+        for part in machine.parts:
+            if part.machine is not None and part.name in _LIKE:
+                return named(part.machine)
+    return machine
 
 
 def _registers(machine: Machine) -> list[Rung]:
@@ -143,6 +157,9 @@ def _beyond(machine: Machine) -> list[Rung]:
         links = [link for link in machine.links if link.to == {_HOST: "host", _NETWORK: "network"}.get(level.name)]
         if level.name == _HOST and machine.kind not in _HOSTED:
             continue
+        own = next((part for part in machine.parts if part.name in _PARTS.get(level.name, ())), None)
+        if own is not None and own.capacity_bytes is not None:
+            level = msgspec.structs.replace(level, capacity_bytes=own.capacity_bytes)
         if links:
             rungs += [_over(link, f"{level.name} (over {link.name})", level, level) for link in links]
             continue

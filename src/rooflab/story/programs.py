@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ from rooflab.types.setting import SettingChanges
 if TYPE_CHECKING:
     from os import PathLike
 
+    from rooflab.model.transfer import HostMemory
     from rooflab.types.calibration import Calibration
     from rooflab.types.constants import Constants
     from rooflab.types.machine import Machine
@@ -292,6 +294,7 @@ def transfer(
     overlap: bool = True,
     sample: float | str | None = None,
     device_samples_per_s: float | None = None,
+    host_memory: HostMemory | None = None,
 ) -> Transfer:
     """How long data is on its way from stage to stage, which stage binds, and how long a device waits for it.
 
@@ -309,6 +312,7 @@ def transfer(
         overlap: whether the stages work side by side, or one after the other.
         sample: bytes of one training sample at the start of the way.
         device_samples_per_s: how many the device could compute; the result's `feed` says how long it waits.
+        host_memory: "pinned" or "pageable": what a link to the host attains from such memory.
 
     Raises:
         UnknownNameError: an unknown stage or machine, with near matches.
@@ -333,8 +337,13 @@ def transfer(
         latencies=latencies,
         expands=expands,
         threads=threads,
+        host_memory=host_memory,
     )
     way = model.through(bytes_of(nbytes), resolved, chunk_bytes=bytes_of(chunk), overlap=overlap)
+    arriving = way.nbytes * math.prod(stage.expands for stage in resolved)
+    way = msgspec.structs.replace(
+        way, homes=model.homes(way.nbytes, arriving, as_machine(machine), as_machine(host))
+    )
     if sample is None and device_samples_per_s is None:
         return way
     if sample is None or device_samples_per_s is None:

@@ -157,12 +157,17 @@ class Link(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         duplex: whether both directions run at once at that rate.
         latency_s: one way; the lowest of `runs`.
         spread: of the latency, (median − best) / median over the runs.
+        pinned_bytes_per_s, pageable_bytes_per_s: attained from a host to the device, from memory that the system
+            cannot move away, and from ordinary memory, which is copied through buffers first; None where nobody
+            measured it.
     """
 
     name: str
     to: str
     source: Source
     each_way_bytes_per_s: float | None = None
+    pinned_bytes_per_s: float | None = None
+    pageable_bytes_per_s: float | None = None
     duplex: bool | None = None
     latency_s: float | None = None
     spread: float | None = None
@@ -176,12 +181,14 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     Attributes:
         machine: catalogue name of the part, where it has an entry of its own.
+        capacity_bytes: of one, where it holds data: memory, a drive.
     """
 
     name: str
     count: int
     source: Source
     machine: str | None = None
+    capacity_bytes: float | None = None
     note: str | None = None
 
 

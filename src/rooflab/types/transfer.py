@@ -62,6 +62,27 @@ class Feed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     binds: str
 
 
+class Home(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A place that could hold the data.
+
+    Attributes:
+        name: "memory of one GPU", "memory of all 8", "host memory", "disks".
+        capacity_bytes: of it; None where nobody states it.
+        nbytes: what it would have to hold: on the device the bytes that arrive.
+        where: whose number the capacity is.
+    """
+
+    name: str
+    capacity_bytes: float | None
+    nbytes: float
+    where: str
+
+    @property
+    def share(self) -> float | None:
+        """Of the capacity, over 1 where the data do not fit; None where that is unknown."""
+        return None if self.capacity_bytes is None else self.nbytes / self.capacity_bytes
+
+
 class Transfer(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How long data is on its way.
 
@@ -74,6 +95,7 @@ class Transfer(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
         steady_bytes_per_s: of an endless transfer, counted at the start of the way.
         binds: the slowest stage.
         feed: of the device at the end, where it was asked for.
+        homes: where the data could lie, near to far, and whether they fit; none without a machine and a host.
     """
 
     WHAT = "a transfer"
@@ -87,6 +109,7 @@ class Transfer(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     steady_bytes_per_s: float
     binds: str
     feed: Feed | None = None
+    homes: tuple[Home, ...] = ()
     schema: int = 1
 
     @property

@@ -39,6 +39,8 @@ def sheet_of(machine: Machine, rungs: Sequence[Rung]) -> Sheet:
         "Slower: times the level before. What lies beyond the machine's own levels and links is typical "
         "equipment, assumed. Dashes are unknown, not zero."
     )
+    if machine.kind == "system" and machine.compute_units:
+        note = f"As one {machine.compute_unit} of {machine.compute_units} sees it. {note}"
     return Sheet(machine.name, "ladder", tables=(Table("From near to far", columns, tuple(rows), note=note),))
 
 

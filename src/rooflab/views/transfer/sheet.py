@@ -11,7 +11,8 @@ from rooflab.views.common.table import UNKNOWN, Table
 
 def sheet_of(transfer: Transfer) -> Sheet:
     """What is shown of `transfer`: the answer first, then its stages, then what is not known."""
-    return Sheet(headline(transfer), "a transfer", sentences=tuple(sentences(transfer)), tables=(table(transfer),))
+    tables = (table(transfer), *([fits(transfer)] if transfer.homes else []))
+    return Sheet(headline(transfer), "a transfer", sentences=tuple(sentences(transfer)), tables=tables)
 
 
 def headline(transfer: Transfer) -> str:
@@ -51,6 +52,22 @@ def table(transfer: Transfer) -> Table:
     rows = [_row(each) for each in transfer.stages]
     columns = ("stage", "rate from", "bandwidth", "attained", "latency", "bytes", "alone")
     return Table("", columns, tuple(rows), words=2, note="attained: with so many requests of a chunk at once.")
+
+
+def fits(transfer: Transfer) -> Table:
+    """Where the data could lie, and how many such places they fill."""
+    rows = []
+    for home in transfer.homes:
+        share = home.share
+        if share is None:
+            answer = UNKNOWN
+        elif share <= 1:
+            answer = f"yes, {share:.0%} of it" if share >= 0.01 else "yes, under 1% of it"
+        else:
+            answer = f"no: {share:.3g} × as much"
+        size = UNKNOWN if home.capacity_bytes is None else units.si(home.capacity_bytes, "B")
+        rows.append((home.name, home.where, size, units.si(home.nbytes, "B"), answer))
+    return Table("Does it fit?", ("place", "capacity from", "capacity", "bytes", "fits"), tuple(rows), words=2)
 
 
 def _row(passed: Passed) -> tuple[str, ...]:
