@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import rooflab
+from rooflab.errors import RooflabError
 from rooflab.model.roofline.counted import place
 from rooflab.remedies.profiles import kernels, rules, waiting
 from rooflab.types.counted import Access, Counted
+from rooflab.types.loop import LoopReport
 from rooflab.types.profile import KernelTime, Observation, Profile, ProfileRow
 from rooflab.types.timeline import DeviceTime, Idle, Timeline
 from rooflab.types.work import Flop, Traffic
@@ -206,3 +210,13 @@ def test_a_loaded_profile_has_it_and_keeps_it(root, tmp_path):
     assert loaded.advice.each[0].rule == "graph"
     loaded.save(tmp_path / "profile.json")
     assert rooflab.load(tmp_path / "profile.json").advice == loaded.advice
+
+
+def test_advice_is_given_by_the_public_function_for_profiles_and_not_for_loops_without_theirs(root):
+    loaded = rooflab.load(root / "examples" / "gpt2-h200-trace.json.gz")
+    bare = msgspec.structs.replace(loaded, advice=None)
+    assert rooflab.advise(bare) == loaded
+    raw = json.loads((root / "tests" / "samples" / "loop" / "stencil.json").read_text("utf-8"))
+    loop = LoopReport.from_dict(raw)
+    with pytest.raises(RooflabError, match=r"a loop's report, expected one with advice.*rooflab\.loop"):
+        rooflab.advise(loop)
