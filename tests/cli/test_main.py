@@ -143,7 +143,9 @@ def test_machines_as_json_are_machines(command):
 
     done = command("machine", "--json")
     assert done.code == 0
-    found = [Machine.from_dict(each) for each in json.loads(done.out)]
+    listed = json.loads(done.out)
+    assert (listed["type"], listed["schema"]) == ("Catalogue", 1)
+    found = [Machine.from_dict(each) for each in listed["machines"]]
     assert found == [catalog.find(name) for name in catalog.names()]
 
 
@@ -158,7 +160,18 @@ def test_the_ladder_of_a_machine(command, story):
     assert "From near to far" in done.out
     done = command("machine", "box", "--ladder", "--json")
     assert done.code == 0
-    assert "DRAM" in {rung["name"] for rung in json.loads(done.out)}
+    assert "DRAM" in {rung["name"] for rung in json.loads(done.out)["rungs"]}
+
+
+def test_several_machines_stand_beside_each_other(command):
+    done = command("machine", "h100-sxm", "h200-sxm", "--json")
+    assert done.code == 0
+    compared = json.loads(done.out)
+    assert compared["type"] == "Comparison"
+    assert [side["name"] for side in compared["sides"]] == ["h100-sxm", "h200-sxm"]
+    done = command("machine", "h100-sxm", "h200-sxm", "--ladder")
+    assert done.code == 2
+    assert "--ladder is of one machine, got 2" in done.err
 
 
 def test_ladder_and_output_need_a_name(command, tmp_path):
@@ -298,3 +311,15 @@ def test_a_sigint_exits_130_without_a_traceback():
     done = python("-c", code)
     assert done.returncode == 128 + signal.SIGINT
     assert done.stderr.strip() == "rooflab: interrupted, nothing was saved"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_completion_of_each_shell_is_a_script(shell):
+    done = subprocess.run(
+        [sys.executable, "-c", "from rooflab.cli import main; main()"],
+        env={**os.environ, "_ROOFLAB_COMPLETE": f"{shell}_source"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "_ROOFLAB_COMPLETE" in done.stdout

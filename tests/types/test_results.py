@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import functools
 import importlib
+import importlib.util
 import io
 import itertools
 import json
 import re
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pyarrow.parquet
 import pytest
@@ -258,3 +260,31 @@ def test_rows_are_the_same_as_csv_parquet_arrow_and_data_frames(result, tmp_path
     assert list(frame.columns) == header
     assert int(frame.isna().sum().sum()) == sum(table[name].null_count for name in header)
     assert result(kind).to_polars().shape == (table.num_rows, len(header))
+
+
+def _schemas():
+    spec = importlib.util.spec_from_file_location("schemas", EXAMPLES.parent / "docs" / "generate_json_schemas.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_schema_files_are_those_of_the_types():
+    module = _schemas()
+    written = {path.name: path.read_text(encoding="utf-8") for path in module.FOLDER.iterdir()}
+    # Files of older versions stay.
+    for name, schema in module.schemas().items():
+        assert written.get(name) == module.text(schema), "run: python docs/generate_json_schemas.py"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_saved_holds_to_its_schema(result, kind):
+    import jsonschema
+
+    schema = _schemas().schemas()[f"{kind.lower()}.v{type(result(kind)).NEWEST}.json"]
+    raw = json.loads(msgspec.json.encode(result(kind).to_dict()))
+    jsonschema.Draft202012Validator(schema).validate(raw)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.Draft202012Validator(schema).validate({**raw, "type": "Other"})
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.Draft202012Validator(schema).validate({**raw, "colour": "red"})

@@ -8,41 +8,57 @@ from rooflab.cli.options import deliver, echo_json, examples, output_options, wr
 
 
 @click.command(
-    short_help="List the catalogue, or show a machine.",
+    short_help="List the catalogue, or show machines.",
     epilog=examples(
-        "rooflab machine", 'rooflab machine "H100 SXM" --ladder', "rooflab machine dgx-h100 --topology -o dgx.svg"
+        "rooflab machine",
+        'rooflab machine "H100 SXM" --ladder',
+        "rooflab machine h100-sxm h200-sxm b200",
+        "rooflab machine dgx-h100 --topology -o dgx.svg",
     ),
 )
-@click.argument("name", required=False)
+@click.argument("names", metavar="[NAME]…", nargs=-1)
 @click.option("--ladder", is_flag=True, help="Show NAME's memory hierarchy from registers to the internet.")
 @click.option("--topology", is_flag=True, help="Show who shares which cache, and where memory and links are.")
 @click.option("--years", is_flag=True, help="Show how peaks, bandwidths and ridge points grew over the catalogue.")
 @output_options("Machine")
 def machine(
-    name: str | None, ladder: bool, topology: bool, years: bool, as_json: bool, paths: tuple[str, ...]
+    names: tuple[str, ...], ladder: bool, topology: bool, years: bool, as_json: bool, paths: tuple[str, ...]
 ) -> int:
-    """List the catalogue, or show the machine called NAME (or in the file NAME)."""
+    """List the catalogue, or show the machine called NAME (or in the file NAME); several beside each other."""
     if ladder and topology:
         raise click.UsageError("--ladder and --topology are two pictures; give one of them")
+    option = "--ladder" if ladder else "--topology" if topology else "-o"
     if years:
-        if name is not None or ladder or topology:
+        if names or ladder or topology:
             raise click.UsageError("--years is of the whole catalogue: no NAME, --ladder or --topology")
         return _show_years(paths, as_json)
-    if name is None and (ladder or topology or paths):
-        option = "--ladder" if ladder else "--topology" if topology else "-o"
-        raise click.UsageError(f"{option} needs the NAME of a machine")
-    if name is None:
+    if not names:
+        if ladder or topology or paths:
+            raise click.UsageError(f"{option} needs the NAME of a machine")
         _list_machines(as_json)
         return 0
+    if len(names) > 1:
+        if ladder or topology:
+            raise click.UsageError(f"{option} is of one machine, got {len(names)}")
+        return _show_several(names, paths, as_json)
     if ladder:
-        return _show_ladder(name, paths, as_json)
+        return _show_ladder(names[0], paths, as_json)
     if topology:
-        return _show_topology(name, paths, as_json)
+        return _show_topology(names[0], paths, as_json)
     from rooflab import views
     from rooflab.story import machine as find
 
     views.check_paths(paths, "Machine")
-    return deliver(find(name), paths, as_json)
+    return deliver(find(names[0]), paths, as_json)
+
+
+def _show_several(names: tuple[str, ...], paths: tuple[str, ...], as_json: bool) -> int:
+    from rooflab import views
+    from rooflab.story import compare
+    from rooflab.story import machine as find
+
+    views.check_paths(paths, "Comparison")
+    return deliver(compare(*map(find, names), names=names), paths, as_json)
 
 
 def _show_ladder(name: str, paths: tuple[str, ...], as_json: bool) -> int:
@@ -57,7 +73,7 @@ def _show_ladder(name: str, paths: tuple[str, ...], as_json: bool) -> int:
     rungs = ladder(chosen)
     code = write_views(rungs, paths, writers)
     if as_json:
-        echo_json([rung._asdict() for rung in rungs])
+        echo_json(view.as_dict(chosen, rungs))
     else:
         sheet.show(view.sheet_of(chosen, rungs))
     return code
@@ -88,7 +104,7 @@ def _show_years(paths: tuple[str, ...], as_json: bool) -> int:
     groups = growth_of_catalogue()
     code = write_views(groups, paths, writers)
     if as_json:
-        echo_json(view.as_list(groups))
+        echo_json(view.as_dict(groups))
     else:
         view.show(groups)
     return code
@@ -99,7 +115,7 @@ def _list_machines(as_json: bool) -> None:
 
     machines = [(name, catalog.find(name)) for name in catalog.names()]
     if as_json:
-        echo_json([each.to_dict() for _, each in machines])
+        echo_json({"type": "Catalogue", "schema": 1, "machines": [each.to_dict() for _, each in machines]})
     else:
         from rooflab.views.machine.terminal import show_catalogue
 

@@ -285,9 +285,10 @@ def _whole_traceback(wanted: bool) -> Iterator[None]:
 def _list_kinds(as_json: bool) -> None:
     from rooflab.work import by_hand
 
-    kinds = {kind: by_hand.settings(kind) for kind in by_hand.kinds()}
+    kinds = {kind: (by_hand.operands(kind), by_hand.settings(kind)) for kind in by_hand.kinds()}
     if as_json:
-        echo_json({kind: list(attrs) for kind, attrs in kinds.items()})
+        known = {kind: {"operands": shapes, "settings": list(attrs)} for kind, (shapes, attrs) in kinds.items()}
+        echo_json({"type": "Kinds", "schema": 1, "kinds": known})
     else:
         from rooflab.views.report.terminal import show_kinds
 

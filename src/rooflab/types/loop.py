@@ -209,6 +209,7 @@ class LoopReport(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
 
     NEWEST = SCHEMA
     WHAT = "a loop report"
+    DERIVED = ("totals",)
 
     name: str
     where: str
@@ -314,7 +315,7 @@ class LoopReport(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     @classmethod
     def from_dict(cls, raw: dict[str, Any]) -> LoopReport:
         """The report that `to_dict` was called on (see `Result.from_dict`)."""
-        return convert(cls, raw, derived=("totals",))
+        return convert(cls, raw)
 
 
 _TOTALS = ("flop", "memory_bytes", "intensity", "bound", "binds", "time_s")

@@ -175,6 +175,7 @@ class Report(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     NEWEST = SCHEMA
     WHAT = "a report"
+    DERIVED = ("totals",)
 
     name: str
     graph: Graph
@@ -353,7 +354,7 @@ class Report(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     def from_dict(cls, raw: dict[str, Any]) -> Report:
         """The report that `to_dict` was called on (see `Result.from_dict`)."""
         # The totals are there for other programs: they follow from the rows.
-        report = convert(cls, raw, derived=("totals",))
+        report = convert(cls, raw)
         replace = msgspec.structs.replace
         # Rows of a repeated block share one cost, as they did: predictions look at each once.
         costs = {row.cost: row.cost for row in report.rows}

@@ -35,11 +35,13 @@ class Result:
     Attributes:
         NEWEST: the newest version that is read.
         WHAT: the result in errors: "not a machine: …".
+        DERIVED: keys of its file that follow from the others, for programs that read it.
     """
 
     __slots__ = ()
     NEWEST: ClassVar[int] = 1
     WHAT: ClassVar[str] = "result"
+    DERIVED: ClassVar[tuple[str, ...]] = ()
 
     def show(self) -> None:
         """Print this result to the terminal."""
@@ -106,8 +108,8 @@ class Result:
         return convert(cls, raw)
 
 
-def convert(cls: type[Any], raw: object, derived: tuple[str, ...] = ()) -> Any:
-    """`raw` as a `cls`, without its "type" and without the keys in `derived`, which follow from the others.
+def convert(cls: type[Any], raw: object) -> Any:
+    """`raw` as a `cls`, without its "type" and without the keys in `DERIVED`, which follow from the others.
 
     Raises:
         RooflabError: an unknown key, a missing or wrong value, another type of result, a newer schema.
@@ -121,7 +123,7 @@ def convert(cls: type[Any], raw: object, derived: tuple[str, ...] = ()) -> Any:
     if isinstance(schema, int) and schema > cls.NEWEST:
         raise RooflabError(f"schema {schema} is newer than this rooflab reads ({cls.NEWEST}); update rooflab")
     try:
-        return msgspec.convert({key: raw[key] for key in raw if key not in ("type", *derived)}, cls)
+        return msgspec.convert({key: raw[key] for key in raw if key not in ("type", *cls.DERIVED)}, cls)
     except msgspec.ValidationError as error:
         raise RooflabError(f"not {cls.WHAT}: {error}") from None
 

@@ -99,6 +99,7 @@ class Transfer(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     """
 
     WHAT = "a transfer"
+    DERIVED = ("unknown",)
 
     nbytes: float
     overlap: bool
@@ -132,4 +133,4 @@ class Transfer(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     @classmethod
     def from_dict(cls, raw: dict[str, Any]) -> Transfer:
         """The transfer that `to_dict` was called on (see `Result.from_dict`)."""
-        return convert(cls, raw, derived=("unknown",))
+        return convert(cls, raw)

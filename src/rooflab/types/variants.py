@@ -24,6 +24,7 @@ class Variants(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     """
 
     WHAT = "variants of a report"
+    DERIVED = ("variants",)
 
     name: str
     names: tuple[str, ...]
@@ -70,7 +71,7 @@ class Variants(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     def from_dict(cls, raw: dict[str, Any]) -> Variants:
         """The variants that `to_dict` was called on (see `Result.from_dict`)."""
         plain = {**raw, "names": [], "reports": []} if isinstance(raw, dict) else raw
-        empty = convert(cls, plain, derived=("variants",))
+        empty = convert(cls, plain)
         lines, held = raw.get("variants"), raw.get("reports")
         if not isinstance(lines, list) or not isinstance(held, list) or not held:
             raise RooflabError(f"not {cls.WHAT}: expected lists of variants and of reports, the first at least")

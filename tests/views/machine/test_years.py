@@ -61,7 +61,7 @@ def test_what_cannot_be_told_is_said():
     assert view.sentence(second).endswith("cannot be told from these.")
     few = years.group("few", "peak", first.machines[:3])
     assert view.sentence(few) == "few: too few machines or years for a growth."
-    assert view.as_list([few])[0]["growth"]["ridge"] is None
+    assert view.as_dict([few])["groups"][0]["growth"]["ridge"] is None
 
 
 @pytest.mark.parametrize("width", [view.WIDE, view.NARROW])
@@ -89,7 +89,7 @@ def test_the_command_writes_every_form(tmp_path):
     paths = [tmp_path / f"y{suffix}" for suffix in view.writers()]
     assert run("--years", *(f"-o{path}" for path in paths)) == 0
     rows = list(csv.DictReader(io.StringIO((tmp_path / "y.csv").read_text())))
-    raw = json.loads((tmp_path / "y.json").read_text())
+    raw = json.loads((tmp_path / "y.json").read_text())["groups"]
     assert len(rows) == sum(len(group["machines"]) for group in raw)
     assert "The memory wall" in (tmp_path / "y.html").read_text()
 

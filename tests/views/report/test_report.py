@@ -247,10 +247,12 @@ def test_a_page_without_a_machine_has_its_tables():
 
 
 def test_the_kinds_by_hand_are_listed(capsys):
-    terminal.show_kinds({"matmul": {"bias": False}, "relu": {}})
+    kinds = {"matmul": ("a (… × m × k) and b (… × k × n)", {"bias": False}), "relu": ("1 operand", {})}
+    terminal.show_kinds(kinds | {"softmax": ("x", {})})
     text = capsys.readouterr().out
-    assert "matmul  bias=False" in text
-    assert "Without settings: relu" in text
+    assert "matmul   a (… × m × k) and b (… × k × n)  bias=False" in text
+    assert "softmax  x                                –" in text
+    assert "Element by element, 1 operand: relu" in text
 
 
 def test_show_prints_to_the_terminal(capsys):

@@ -84,10 +84,16 @@ def chart(machine: Machine, rungs: Sequence[Rung], *, theme: Theme = LIGHT, widt
 def writers(machine: Machine) -> dict[str, Writer]:
     """The files that the rungs of `machine` are written to."""
     return {
-        ".json": lambda rungs: json_text([rung._asdict() for rung in rungs]).encode(),
+        ".json": lambda rungs: json_text(as_dict(machine, rungs)).encode(),
         ".html": lambda rungs: html(machine, rungs).encode(),
         **picture_writers(functools.partial(chart, machine)),
     }
+
+
+def as_dict(machine: Machine, rungs: Sequence[Rung]) -> dict[str, object]:
+    """The ladder as plain data: unknown is None."""
+    held = [rung._asdict() for rung in rungs]
+    return {"type": "Ladder", "schema": 1, "machine": machine.name, "rungs": held}
 
 
 def html(machine: Machine, rungs: Sequence[Rung]) -> str:

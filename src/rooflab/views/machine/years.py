@@ -60,7 +60,7 @@ def sentence(group: Group) -> str:
 def writers() -> dict[str, Writer]:
     """The files that groups are written to."""
     return {
-        ".json": lambda groups: json_text(as_list(groups)).encode(),
+        ".json": lambda groups: json_text(as_dict(groups)).encode(),
         ".csv": lambda groups: _csv(groups).encode(),
         ".html": lambda groups: html(groups).encode(),
         **drawing.writers(drawing_of),
@@ -78,13 +78,13 @@ def show(groups: Sequence[Group], file: TextIO | None = None) -> None:
     sheet.show(sheet_of(groups), file)
 
 
-def as_list(groups: Sequence[Group]) -> list[dict[str, Any]]:
+def as_dict(groups: Sequence[Group]) -> dict[str, Any]:
     """The groups as plain data: factors of 18 months, unknown is None."""
 
     def growth(each: Growth | None) -> dict[str, Any] | None:
         return None if each is None else each._asdict()
 
-    return [
+    held = [
         {
             "group": each.name,
             "peak_is": each.what,
@@ -100,6 +100,7 @@ def as_list(groups: Sequence[Group]) -> list[dict[str, Any]]:
         }
         for each in groups
     ]
+    return {"type": "Years", "schema": 1, "groups": held}
 
 
 def drawing_of(groups: Sequence[Group], *, width: int = WIDE) -> Drawing:

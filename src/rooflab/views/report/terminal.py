@@ -13,7 +13,7 @@ from rooflab.types.groups import GroupBy
 from rooflab.types.report import Report
 from rooflab.views.common import advice as helping
 from rooflab.views.common.console import console, drawn_table, fold
-from rooflab.views.common.table import Table, without
+from rooflab.views.common.table import UNKNOWN, Table, without
 from rooflab.views.report import tables as tables
 from rooflab.views.report.selection import Selection
 
@@ -121,20 +121,25 @@ def shortened(table: Table, width: int) -> Table:
     return table
 
 
-def show_kinds(kinds: Mapping[str, Mapping[str, object]], file: TextIO | None = None) -> None:
-    """Print the operations that can be written by hand with their settings, then those without any."""
+def show_kinds(kinds: Mapping[str, tuple[str, Mapping[str, object]]], file: TextIO | None = None) -> None:
+    """Print the operations that can be written by hand: their operands in order, their settings with defaults."""
     from rich.text import Text
 
     out = console(file)
-    rows = []
-    for name, settings in kinds.items():
-        if settings:
-            written = (n if d is inspect.Parameter.empty else f"{n}={d}" for n, d in settings.items())
-            rows.append((name, "\n".join(textwrap.wrap(", ".join(written), max(out.width - 20, 30)))))
-    for part in drawn_table(Table("", ("kind", "settings"), tuple(rows), words=2), out.width):
+    room = max((out.width - 24) // 2, 24)
+    rows, alike = [], {}
+    for name, (operands, settings) in kinds.items():
+        if not settings and operands.startswith(("1 operand", "2 operand", "3 operand")):
+            alike.setdefault(operands, []).append(name)
+            continue
+        written = (n if d is inspect.Parameter.empty else f"{n}={d}" for n, d in settings.items())
+        told = (operands, ", ".join(written) or UNKNOWN)
+        rows.append((name, *("\n".join(textwrap.wrap(text, room)) for text in told)))
+    for part in drawn_table(Table("", ("kind", "shapes, in order", "settings"), tuple(rows), words=3), out.width):
         out.print(part)
-    plain = ", ".join(name for name, settings in kinds.items() if not settings)
-    out.print(Text("\n" + "\n".join(textwrap.wrap(f"Without settings: {plain}", out.width))))
+    for operands, names in sorted(alike.items()):
+        text = f"Element by element, {operands}: {', '.join(names)}"
+        out.print(Text("\n" + "\n".join(textwrap.wrap(text, out.width))))
 
 
 def _cut(row: tuple[str, ...], column: int, length: int) -> tuple[str, ...]:

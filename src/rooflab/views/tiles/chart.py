@@ -98,8 +98,8 @@ def _traffic(sweep: TileSweep, name: str, x: alt.X, theme: Theme) -> list[alt.Ch
     tips = [alt.Tooltip("level:N"), alt.Tooltip("size:Q", title=name), alt.Tooltip("bytes:Q", format=".3s")]
     base = alt.Chart(alt.Data(values=rows)).encode(x=x, y=y, color=colour, tooltip=tips)
     # The memory's line broad and below: where a cache serves as much, its own is seen upon it.
-    wide = base.transform_filter({"field": "level", "equal": served[-1]})
-    others = base.transform_filter({"field": "level", "oneOf": served[:-1]})
+    wide = base.transform_filter(alt.FieldEqualPredicate(field="level", equal=served[-1]))
+    others = base.transform_filter(alt.FieldOneOfPredicate(field="level", oneOf=served[:-1]))
     layers = [
         wide.mark_line(strokeWidth=6, opacity=0.35),
         wide.mark_point(filled=True, size=60, opacity=0.5),

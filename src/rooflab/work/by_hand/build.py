@@ -10,7 +10,7 @@ from typing import Any
 from rooflab.dtypes import dtype as number_format
 from rooflab.errors import RooflabError, UnknownNameError
 from rooflab.types.work import Graph, Op
-from rooflab.work.by_hand.operands import Operand, Operation
+from rooflab.work.by_hand.operands import Operand, Operation, WrongOperandsError
 from rooflab.work.by_hand.tables import BUILDERS, POINTWISE
 
 _SHAPE = re.compile(r"\d+(?:[x×X*,]\d+)*")
@@ -82,6 +82,20 @@ def settings(kind: str) -> dict[str, Any]:
     """
     parameters = inspect.signature(_builder(kind, kind)).parameters.values()
     return {each.name: each.default for each in parameters if each.kind is each.KEYWORD_ONLY}
+
+
+def operands(kind: str) -> str:
+    """The operands of `kind` in order, in words: "a (… × m × k) and b (… × k × n)".
+
+    Raises:
+        UnknownNameError: no such kind, with near matches.
+    """
+    needed = {name: 1 for name, default in settings(kind).items() if default is inspect.Parameter.empty}
+    try:
+        _builder(kind, kind)((), **needed)
+    except WrongOperandsError as error:
+        return error.expected
+    return "none"
 
 
 def shape(text: str) -> tuple[tuple[int, ...], str | None]:

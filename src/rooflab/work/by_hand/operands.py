@@ -49,16 +49,24 @@ def operation(
     return Operation(kind, ins, outs, attrs, conventions)
 
 
+class WrongOperandsError(RooflabError):
+    """Too few or too many operands; `expected` says which there are, in order."""
+
+    def __init__(self, message: str, expected: str) -> None:
+        super().__init__(message)
+        self.expected = expected
+
+
 def expect(operands: Sequence[Operand], least: int, most: int, what: str) -> None:
     """Return where the number of operands is right.
 
     Raises:
-        RooflabError: too few or too many.
+        WrongOperandsError: too few or too many.
     """
     if not least <= len(operands) <= most:
         count = f"{least}" if least == most else f"{least} to {most}"
         got = ", ".join(operand.text for operand in operands) or "none"
-        raise RooflabError(f"got {len(operands)} shapes ({got}), expected {count}: {what}")
+        raise WrongOperandsError(f"got {len(operands)} shapes ({got}), expected {count}: {what}", what)
 
 
 def expect_rank(operand: Operand, name: str, ranks: range, meaning: str) -> None:

@@ -82,7 +82,7 @@ _LEFT_OUT = frozenset(["max", "min", "cast", "view_as_real", "view_as_complex"])
 
 
 def _pointwise(operands: tuple[Operand, ...], function: str, arity: int) -> Operation:
-    expect(operands, 1, arity, f"{arity} operands, or one shape that all of them have")
+    expect(operands, 1, arity, "1 operand" if arity == 1 else f"{arity} operands, or one shape for all of them")
     if len(operands) == 1:
         operands = operands * arity
     out = Operand(broadcast([each.shape for each in operands]), operands[0].dtype)
