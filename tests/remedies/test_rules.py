@@ -135,12 +135,22 @@ def test_an_optimizer_of_many_passes_becomes_one():
     )
 
 
+def test_code_for_a_cpu_records_no_cuda_graph():
+    def chain(x):
+        return torch.tanh(torch.sigmoid(x) * 2) + x
+
+    for machine, mode in (("h200-sxm", ', mode="reduce-overhead"'), ("epyc-9654", "")):
+        report = analyzed(chain, (4096, 4096), dtype=torch.float32, machine=machine, mode="eager")
+        assert the(report, "compile").code == f"model = torch.compile(model{mode})"
+
+
 def test_fp32_products_get_their_matrix_engines():
     report = analyzed(torch.matmul, (4096, 4096), (4096, 4096), dtype=torch.float32, mode="graph")
     tf32, half = the(report, "tf32"), the(report, "half")
     # 495 against 67 TFLOP/s, 989 TFLOP/s: at most 1 − 67/495 and 1 − 67/989 of the time.
     assert 0.75 < tf32.gain_share < 0.9
     assert tf32.gain_share < half.gain_share < 0.95
+    assert tf32.evidence[0].startswith("1 product in fp32 takes 100% of the time")
     assert half.after_s == pytest.approx(report.on("h200-sxm", what_if={"dtype": "bf16"}).time_s, rel=1e-12)
     old = analyzed(torch.matmul, (4096, 4096), (4096, 4096), dtype=torch.float32, machine="v100-sxm2-32gb")
     assert "tf32" not in [one.rule for one in old.advice.trades]  # a V100 has none

@@ -52,11 +52,12 @@ def tf32(case: Case) -> Change | None:
         )
         return msgspec.structs.replace(graph, ops=ops)
 
+    many = "product in fp32 takes" if len(rows) == 1 else "products in fp32 take"
     return Change(
         rule="tf32",
         text="Let fp32 products run on the matrix engines as TF32: they stand unused",
         evidence=(
-            f"{len(rows)} products in fp32 take {case.share(rows):.0%} of the time on the ordinary units"
+            f"{len(rows):,} {many} {case.share(rows):.0%} of the time on the ordinary units"
             f"{_peaks(case.machine, 'tf32', 'fp32')}",
         ),
         rows=tuple(rows),

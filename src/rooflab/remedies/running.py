@@ -62,6 +62,12 @@ def _wait_s(row: Row) -> float:
     return row.prediction.overhead_s
 
 
+def _compiling(case: Case) -> str:
+    """How its framework compiles; CUDA graphs, which `reduce-overhead` records, are of a GPU alone."""
+    code = _COMPILE_CODE.get(case.graph.framework, "")
+    return code.replace(', mode="reduce-overhead"', "") if case.machine.kind == "cpu" else code
+
+
 def compiled(case: Case) -> Change | None:
     """Chains of element-wise work, sums and epilogues fused by a compiler, which needs no host between kernels."""
     if case.setting.mode == "compiled" or case.report.captured is not None:
@@ -77,7 +83,7 @@ def compiled(case: Case) -> Change | None:
         text="Compile the program: element-wise chains, sums and epilogues become one kernel each",
         evidence=evidence if fusible else (),
         rows=tuple(fusible),
-        code=_COMPILE_CODE.get(case.graph.framework, ""),
+        code=_compiling(case),
         setting={"mode": "compiled"},
         keywords={"mode": "compiled"},
         tell=lambda fused: _fused(fused, before),

@@ -62,6 +62,18 @@ def test_a_format_without_a_peak_is_not_predicted(dtype: str, machine: str, said
     assert report.time_at_least_s == relu.prediction.time_s
 
 
+def test_what_another_machine_predicted_is_not_kept() -> None:
+    """An A100 says nothing of an fp8 product, also where an H100 was asked before."""
+    counted = counting.report(products("fp8"), "fp8")
+    first = counted.on("h100-sxm")
+    assert first.time_s is not None
+    again, alone = first.on("a100-sxm-80gb"), counted.on("a100-sxm-80gb")
+    assert [row.prediction for row in again.rows] == [row.prediction for row in alone.rows]
+    assert again.rows[0].prediction is None
+    assert again.time_s is None
+    assert len(again.unpredicted) == 1
+
+
 def test_a_format_that_nothing_stands_in_for_cannot_run() -> None:
     """A machine with no peaks but for bf16 products computes no fp64."""
     h100 = rooflab.machine("h100-sxm")

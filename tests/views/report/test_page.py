@@ -62,7 +62,9 @@ def program(count=40, odd=False):
         Op(name=EVIL, kind="copy", inputs=(0,), outputs=(tensor(64, 64),), module=f"<b>{EVIL}", where="'\"><i>")
     )
     if odd:
-        ops.append(Op(name="my::sampling", inputs=(0,), outputs=(0,)))
+        ops.append(Op(name="my::sampling", inputs=(0,), outputs=(0,), module="L" * 5000))
+        nothing = {"function": "empty"}
+        ops.append(Op(name="aten.empty", kind="create", inputs=(), outputs=(tensor(4),), attrs=nothing))
     return counting.report(Graph(framework="hand", tensors=tuple(specs), ops=tuple(ops)), f"mixed & {EVIL}")
 
 
@@ -117,6 +119,7 @@ class Opened:
 @pytest.fixture(scope="module")
 def files(mixed, advised, tmp_path_factory):
     folder = tmp_path_factory.mktemp("report")
+    fp8 = rooflab.op("matmul", "64x64", "64x64", dtype="fp8")
     written = {
         "mixed": mixed,
         "advised": advised,
@@ -124,6 +127,7 @@ def files(mixed, advised, tmp_path_factory):
         "bare": program(),
         "variants": rooflab.variants(program(), ["h200-sxm", "a100-sxm-80gb"], ["bandwidth=2x"], mode="graph"),
         "one": rooflab.op("matmul", "512x512", "512x512", machine="h200-sxm"),
+        "fp8": rooflab.variants(fp8, ["h100-sxm", "a100-sxm-80gb"], mode="eager"),
         "copies": rooflab.op("copy", "512x512", machine="h200-sxm"),
         "host": rooflab.op("add", "512x512", "512x512", machine="h200-sxm", mode="eager"),
     }
@@ -203,6 +207,11 @@ def test_the_verdict_is_of_what_is_known(mixed):
     assert verdict.headline(odd) == "What limits it is not known: 1 operation without a prediction"
     assert verdict.distance(odd).startswith("More than ")
     assert f"{mixed.time_s / mixed.prediction.floor_s:.2f} × its floor" in verdict.distance(mixed)
+
+
+def test_the_verdict_of_nothing_is_that_nothing_limits_it():
+    nothing = counting.report(Graph(framework="hand", tensors=(), ops=()), "empty").on("h200-sxm")
+    assert verdict.headline(nothing) == "Nothing limits it: no operation of it computes or moves anything"
 
 
 def test_a_thousand_rows_take_less_than_three_megabytes():
@@ -627,6 +636,36 @@ def test_what_is_missing_makes_no_whole(look):
     assert "Not counted" in opened.page.inner_text("#warnings")
     row = opened.page.locator("#operations-table tbody tr", has_text="my::sampling").inner_text()
     assert "0 " not in row.replace("my::sampling", "")
+
+
+@pytest_slow
+def test_what_is_unknown_leads_and_what_takes_no_time_does_not(look):
+    """The longest may be the one without a prediction; an empty tensor takes no time anywhere."""
+    opened = look("odd")
+    shown = opened.column("operation")
+    assert shown[0].startswith("my::sampling")
+    assert "aten.empty" not in shown[:50]
+
+
+@pytest_slow
+def test_long_names_are_cut_in_lists_and_whole_where_selected(look):
+    opened = look("odd")
+    row = opened.page.locator("#operations-table tbody tr", has_text="my::sampling")
+    assert row.bounding_box()["height"] < 120
+    row.click()
+    assert "L" * 5000 in opened.page.inner_text("#selected-facts")
+    assert opened.page.locator("#selected").bounding_box()["height"] < 500
+
+
+@pytest_slow
+def test_a_machine_that_cannot_run_it_takes_the_words_of_the_first_away(look):
+    """An A100 has no fp8: neither the time nor the verdict of the H100 before may stand there."""
+    opened = look("fp8")
+    assert opened.page.inner_text("#headline").startswith("The host limits it")
+    opened.page.select_option("#prediction", "1")
+    assert opened.page.inner_text("#headline") == "What limits it is not known: 1 operation without a prediction."
+    assert opened.page.inner_text("#distance") == opened.page.inner_text("#how") == ""
+    assert "time" not in opened.texts("#facts dt")
 
 
 @pytest_slow

@@ -79,7 +79,10 @@ def forecast(report: Report, machine: Machine, setting: Setting) -> Forecast:
     waits = waits_of(report, work, times, device, setting, counts)
     parts = parts_of(report, times, device, setting, counts, waits)
     each = _predictions(device, times, row_columns(times, counts, waits, parts))
-    rows = list(bounded.rows)
+    # What cannot be predicted here may have been elsewhere: that prediction is not of this machine.
+    rows = [
+        row if row.prediction is None else msgspec.structs.replace(row, prediction=None) for row in bounded.rows
+    ]
     for number, prediction in zip(work.index.tolist(), each, strict=True):
         rows[number] = _predicted(rows[number], prediction)
     for number, reason in lacking.items():

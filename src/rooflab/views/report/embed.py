@@ -11,6 +11,7 @@ from rooflab.model.roofline.per_operation import peak_of, report_roofs
 from rooflab.types.machine import Machine, is_main_memory, is_storage
 from rooflab.types.prediction import Prediction
 from rooflab.types.report import Report
+from rooflab.views.report import verdict
 from rooflab.views.report.tables import Line, coverage, lines_of
 
 MOST_ROWS_TAPED = 500
@@ -104,6 +105,8 @@ def _prediction(report: Report, lines: Sequence[Line]) -> dict[str, Any]:
         "warnings": warnings_of(report),
         "how": how(report),
         "total": None if known is None else _whole(known),
+        # The scripts say the same of a total; without one this stands.
+        "headline": verdict.headline(report) if known is None else None,
         "unpredicted": 0 if known is None else len(report.unpredicted),
         "held": report.peak_memory_bytes,
         "columns": {

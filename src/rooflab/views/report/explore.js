@@ -54,7 +54,11 @@
     place.replaceChildren(...facts(shown).map(([name, value, note]) =>
       element("div", {}, element("dt", {}, name), element("dd", {}, value, element("small", {}, note)))));
     byId("warnings").replaceChildren(...shown.warnings.map((line) => element("li", {}, line)));
-    if (!shown.total) return;
+    if (!shown.total) {
+      byId("how").textContent = byId("distance").textContent = "";
+      byId("headline").textContent = `${shown.headline}.`;
+      return;
+    }
     // On paper the sliders are not seen: what they change is said beside the time.
     const turned = Object.entries(Page.state.knobs).filter(([, factor]) => factor !== 1).map(([name, factor]) => `${name} × ${Number(factor.toPrecision(3))}`);
     const what = shown.tape && turned.length ? `; what if: ${turned.join(", ")}` : "";

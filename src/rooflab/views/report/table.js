@@ -51,9 +51,10 @@
     return found.sort((a, b) => {
       const [x, y] = [values.get(a), values.get(b)];
       // What is not known may be the largest: it comes first then, but last where it only does not apply.
+      // What takes no time, such as a view, is not unknown.
       if (x === null || y === null) {
-        const first = down && UNKNOWN_FIRST.has(key) ? -1 : 1;
-        return first * ((x === null) - (y === null)) || a - b;
+        const rank = (i, value) => (value !== null ? 0 : down && UNKNOWN_FIRST.has(key) && shown.lines.takesTime[i] ? -1 : 1);
+        return rank(a, x) - rank(b, y) || a - b;
       }
       const larger = typeof x === "string" ? x.localeCompare(y) : x - y;
       return (down ? -larger : larger) || a - b;

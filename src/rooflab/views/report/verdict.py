@@ -27,12 +27,16 @@ def headline(report: Report) -> str:
     """What limits `report`; without a machine, what it asks for."""
     if report.prediction is not None:
         return limit(report.prediction)
-    if report.predicted_part is not None:
-        return f"What limits it is not known: {_operations(len(report.unpredicted))} without a prediction"
     if report.rows and not report.coverage.counted:
         return "Nothing is known of it: no operation was counted"
+    if report.machine is not None and report.unpredicted:
+        return f"What limits it is not known: {_operations(len(report.unpredicted))} without a prediction"
+    if report.machine is not None and report.coverage.complete:
+        return "Nothing limits it: no operation of it computes or moves anything"
     least = "" if report.coverage.complete else "more than "
     asks = f"It asks for {least}{si(report.flop, 'FLOP')} and {least}{si(report.nbytes, 'B')}"
+    if report.machine is not None:
+        return f"{asks}: what limits it on {report.machine.name} is not known"
     return f"{asks}: what limits it depends on the machine, and none is given"
 
 
