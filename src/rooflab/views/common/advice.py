@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rooflab.types.advice import Advice, Advices
 from rooflab.units import duration
-from rooflab.views.common.table import UNKNOWN, Table
+from rooflab.views.common.table import Table
 
 TOP = 3  # changes in the terminal, where no number is asked for
 _EFFORTS = {"setting": "a setting", "line": "a line of code", "rewrite": "a rewrite", "hardware": "other hardware"}
@@ -74,28 +74,31 @@ def table(changes: Sequence[Advice], title: str) -> Table:
     return Table(title, ("change", "why", "effort", "saves", "of the time"), rows, words=3)
 
 
-def shown(advice: Advices | None) -> Table:
-    """All changes in a table, with why, their bars, and what they ask for; no row where nothing was asked."""
-    columns = ("change", "why", "takes", "saves", "in 4 of 5 cases", "asks for")
+def cards(advice: Advices | None) -> list[dict[str, object]]:
+    """What the cards of `common/advice.html.j2` say, those without a price first; none where nothing was asked."""
     if advice is None:
-        return Table("What would help", columns, ())
-    rows = [
-        (
-            one.change,
-            "; ".join(one.evidence),
-            f"{duration(one.after_s)} instead of {duration(one.before_s)}",
-            f"{duration(one.gain_s)}, {one.gain_share:.0%}",
-            f"{_signed(one.gain_low_s)} to {_signed(one.gain_high_s)}",
-            ", ".join(filter(None, (_EFFORTS[one.effort], _PRICES[one.price]))),
-        )
+        return []
+    return [
+        {
+            "change": one.change,
+            "gain": f"saves {saving(one)}",
+            "becomes": f"{duration(one.before_s)} becomes {duration(one.after_s)}",
+            "evidence": one.evidence,
+            "asks": ", ".join(filter(None, (_EFFORTS[one.effort], _PRICES[one.price]))),
+            "code": one.code,
+        }
         for one in (*advice.each, *advice.trades)
     ]
-    notes = [f"Not asked: {reason}." for reason in advice.unasked]
-    if advice.together_s is not None and advice.each:
-        notes.insert(0, together(advice))
-    if not rows:
-        rows = [("Nothing was found that would save 2 % or more.", *(UNKNOWN,) * (len(columns) - 1))]
-    return Table("What would help", columns, tuple(rows), words=2, note=" ".join(notes))
+
+
+def beside(advice: Advices | None) -> tuple[str, ...]:
+    """What stands under the cards: all together, that nothing was found, what was not asked."""
+    if advice is None:
+        return ()
+    said = [together(advice)] if advice.together_s is not None and advice.each else []
+    if not advice.each and not advice.trades:
+        said.append("Nothing was found that would save 2 % or more.")
+    return (*said, *(f"Not asked: {reason}." for reason in advice.unasked))
 
 
 def short(advice: Advices | None) -> Table:
@@ -113,7 +116,3 @@ def short(advice: Advices | None) -> Table:
     if advice is not None and advice.together_s is not None and advice.each:
         note = f"{note} {together(advice)}"
     return Table("What would help", ("saves", "change: why"), rows, words=2, note=note)
-
-
-def _signed(seconds: float) -> str:
-    return duration(seconds) if seconds >= 0 else f"−{duration(-seconds)}"

@@ -36,6 +36,8 @@ def html(report: LoopReport) -> str:
         sources=() if report.machine is None else report.machine.sources,
         template="loop/page.html.j2",
         warnings=report.warnings,
+        cards=helping.cards(report.advice),
+        beside=helping.beside(report.advice),
         columns=("FLOP", "accesses", *(f"{level.name} misses" for level in report.simulation.levels)),
         listing=listing(report),
     )
@@ -46,7 +48,7 @@ def every(report: LoopReport) -> tuple[Table, ...]:
     left_out = ("Bound", "Measured", "Predicted", "prange", "Compiled")
     facts = [fact for fact in tables.facts(report) if fact[0] not in left_out]
     totals = Table("Totals", ("", ""), tuple(facts), words=2)
-    first = (helping.shown(report.advice), totals, tables.levels(report))
+    first = (totals, tables.levels(report))
     conditions = tuple((each,) for each in tables.conditions(report))
     last = (
         Table("Layer conditions", ("",), conditions),
