@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rooflab.errors import FileError, RooflabError
-from rooflab.types.result import Result
+from rooflab.types.result import RESULTS, Result
 
 if TYPE_CHECKING:
     from rooflab.story.matched import Program
@@ -72,13 +73,16 @@ def saved(path: str | PathLike[str]) -> Result:
         FileError: a file that cannot be read, of a newer schema, or that another tool wrote: `load` reads those.
     """
     from rooflab.machines import catalog
-    from rooflab.observe import importers
     from rooflab.observe.reading.opened import head_of
 
     file = Path(os.fspath(path))
     if file.suffix.lower() == ".toml":
         return catalog.read(file)
     head = head_of(file)
+    if _OWN.match(head):
+        return _saved(file)
+    from rooflab.observe import importers
+
     module = importers.format_of(head)
     if module is not None:
         raise FileError(
@@ -106,7 +110,6 @@ def read_one(file: Path, machine: Machine | None, model: Program | None = None) 
 def content_of(file: Path) -> Result | Trace | Counters:
     """What `file` holds, as it was read; errors as in `read_one`."""
     from rooflab.machines import catalog
-    from rooflab.observe import importers
     from rooflab.observe.reading.opened import head_of
 
     if file.suffix.lower() == ".toml":
@@ -114,12 +117,20 @@ def content_of(file: Path) -> Result | Trace | Counters:
     # Whatever is no JSON object of rooflab's may be a profile; a JSON object that is no profile is said to be no
     # result.
     head = head_of(file)
+    if _OWN.match(head):
+        return _saved(file)
+    from rooflab.observe import importers
+
     module = importers.format_of(head)
     if module is not None:
         return module.load(file)
     if head.lstrip()[:1] == b"{":
         return _saved(file)
     raise importers.unknown(file, head)
+
+
+# How a document begins that rooflab wrote: no need to ask whether it is another tool's.
+_OWN = re.compile(rb'\s*\{\s*"type"\s*:\s*"(?:' + "|".join(RESULTS).encode() + rb')"')
 
 
 def _saved(file: Path) -> Result:

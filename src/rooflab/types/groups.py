@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
 
@@ -60,9 +60,9 @@ def grouped(rows: Sequence[Row], key: GroupBy) -> tuple[Group, ...]:
         return _tree(rows)
     if key not in ("kind", "op"):
         raise UnknownNameError("grouping", key, ("module", "kind", "op"))
-    members_of: dict[str, list[Row]] = {}
+    members_of: dict[str, list[_Numbers]] = {}
     for name, row in zip(names_of(rows, key), rows, strict=True):
-        members_of.setdefault(name, []).append(row)
+        members_of.setdefault(name, []).append(_numbers(row))
     groups = [_sum(name, 0, members) for name, members in members_of.items()]
     return tuple(sorted(groups, key=lambda group: (-(group.time_s or 0.0), -group.flop, -group.nbytes)))
 
@@ -74,19 +74,20 @@ def names_of(rows: Sequence[Row], key: GroupBy) -> list[str]:
 
 def _tree(rows: Sequence[Row]) -> tuple[Group, ...]:
     """Depth first, in the order in which the modules first ran."""
-    members: dict[str, list[Row]] = {"": list(rows)}
+    members: dict[str, list[_Numbers]] = {"": []}
     children: dict[str, list[str]] = {"": []}
-    own: dict[str, list[Row]] = {}
+    own: dict[str, list[_Numbers]] = {}
     for row in rows:
-        path = row.op.module
-        own.setdefault(path, []).append(row)
+        path, numbers = row.op.module, _numbers(row)
+        own.setdefault(path, []).append(numbers)
+        members[""].append(numbers)
         parts = path.split(".") if path else []
         for depth in range(len(parts)):
             parent, child = ".".join(parts[:depth]), ".".join(parts[: depth + 1])
             if child not in members:
                 members[child], children[child] = [], []
                 children[parent].append(child)
-            members[child].append(row)
+            members[child].append(numbers)
     groups = []
     waiting = [("", 0)]
     while waiting:
@@ -98,18 +99,35 @@ def _tree(rows: Sequence[Row]) -> tuple[Group, ...]:
     return tuple(groups)
 
 
-def _sum(name: str, depth: int, rows: Iterable[Row]) -> Group:
-    sums: dict[str, Any] = dict.fromkeys(("flop", "matrix_flop", "macs", "read_bytes", "write_bytes"), 0.0)
-    ops = counted = 0
-    time_s, timed = None, True
-    for row in rows:
-        ops += 1
-        if row.prediction is not None:
-            time_s = (time_s or 0.0) + row.prediction.time_s
-        else:
-            timed = timed and not row.takes_time
-        if row.cost is not None:
-            counted += 1
-            for field in sums:
-                sums[field] += getattr(row, field)
-    return Group(name=name, depth=depth, ops=ops, counted=counted, time_s=time_s, timed=timed, **sums)
+_FIELDS = ("flop", "matrix_flop", "macs", "read_bytes", "write_bytes")
+
+
+class _Numbers(NamedTuple):
+    """What a row adds to a sum: `counted` in the order of `_FIELDS`, None without a cost."""
+
+    counted: tuple[float, ...] | None
+    time_s: float | None
+    lacks_time: bool
+
+
+def _numbers(row: Row) -> _Numbers:
+    counted = None if row.cost is None else tuple([getattr(row, field) for field in _FIELDS])
+    if row.prediction is not None:
+        return _Numbers(counted, row.prediction.time_s, False)
+    return _Numbers(counted, None, row.takes_time)
+
+
+def _sum(name: str, depth: int, rows: Iterable[_Numbers]) -> Group:
+    held = list(rows)
+    costs = [each.counted for each in held if each.counted is not None]
+    times = [each.time_s for each in held if each.time_s is not None]
+    sums = dict(zip(_FIELDS, map(sum, zip(*costs, strict=True)), strict=True)) if costs else {}
+    return Group(
+        name=name,
+        depth=depth,
+        ops=len(held),
+        counted=len(costs),
+        time_s=sum(times) if times else None,
+        timed=not any(each.lacks_time for each in held),
+        **sums,
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from rooflab.types.report import Report, Row
 from rooflab.views.common import advice as helping
@@ -10,9 +11,8 @@ from rooflab.views.common import files
 from rooflab.views.common import markdown as texts
 from rooflab.views.common.lines import Lines
 from rooflab.views.common.table import Table
+from rooflab.views.common.theme import LIGHT, Theme
 from rooflab.views.report import tables, verdict
-from rooflab.views.report.page import html
-from rooflab.views.report.roofline import roofline
 
 
 def _predicted(name: str) -> Callable[[Row], object]:
@@ -49,6 +49,27 @@ def lines(report: Report) -> Lines:
     """A line for each operation, numbers of all its executions in base units; unknown is empty."""
     rows = [tuple(read(row) for _, read in _COLUMNS) for row in report.rows]
     return Lines(tuple(name for name, _ in _COLUMNS), rows)
+
+
+def html(report: Report) -> str:
+    """The page of `report`; what it needs is imported for it alone, as the terminal needs none of it."""
+    from rooflab.views.report.page import html as page
+
+    return page(report)
+
+
+def cell(report: Report) -> str:
+    """What a notebook's cell holds of `report`."""
+    from rooflab.views.report.cell import cell as shown
+
+    return shown(report)
+
+
+def roofline(report: Report, theme: Theme = LIGHT, width: int = 810, height: int = 460) -> Any:
+    """The roofline of `report`, imported when it is drawn."""
+    from rooflab.views.report.roofline import roofline as draw
+
+    return draw(report, theme=theme, width=width, height=height)
 
 
 def markdown(report: Report) -> str:

@@ -9,7 +9,6 @@ import msgspec
 
 from rooflab.errors import UnknownNameError
 from rooflab.model.energy import least_flop_per_joule, most_joules, power_limit_w
-from rooflab.model.roofline.timed import attained
 from rooflab.types.groups import ITSELF, Group, GroupBy, grouped, names_of
 from rooflab.types.report import Report, Row
 from rooflab.units import duration, si
@@ -125,6 +124,8 @@ def measured(report: Report) -> tuple[tuple[str, str], ...]:
     """The user's own time beside the predicted one, then the share of each roof; none without one."""
     if report.measured_s is None:
         return ()
+    from rooflab.model.roofline.timed import attained  # with NumPy, which the others do without
+
     beside = ""
     if report.prediction is not None:
         ratio = report.measured_s / report.prediction.time_s
@@ -169,7 +170,9 @@ def groups(report: Report, key: GroupBy, sort: str = "flop", top: int | None = N
             first = {name: number for number, name in enumerate(dict.fromkeys(names_of(report.rows, key)))}
             subtotals.sort(key=lambda group: first[group.name])
         names = [group.name for group in subtotals]
-    rows = [_group_row(name, group, report) for name, group in zip(names[:top], subtotals, strict=False)]
+    whole = (report.flop, report.nbytes) if report.coverage.complete else None
+    time_s = report.time_s or 0.0
+    rows = [_group_row(name, group, whole, time_s) for name, group in zip(names[:top], subtotals, strict=False)]
     columns = (key, "ops", "FLOP", "MAC", "bytes", "FLOP/byte", "of FLOP", "of bytes", "time", "of time")
     if report.time_at_least_s is None:
         columns, rows = columns[:-2], [row[:-2] for row in rows]
@@ -301,7 +304,8 @@ def _branch(group: Group, whole: str) -> str:
     return "  " * group.depth + (last if group.depth else whole)
 
 
-def _group_row(name: str, group: Group, report: Report) -> tuple[str, ...]:
+def _group_row(name: str, group: Group, whole: tuple[float, float] | None, time_s: float) -> tuple[str, ...]:
+    """A line of the groups; `whole` has the program's FLOP and bytes, where every operation was counted."""
     if group.ops and not group.counted:
         return (name, f"{group.ops:,}", *[UNKNOWN] * 8)
     # A sum without its uncounted rows is no sum.
@@ -313,10 +317,10 @@ def _group_row(name: str, group: Group, report: Report) -> tuple[str, ...]:
         least + _amount(group.macs, ""),
         least + _amount(group.nbytes, "B"),
         intensity(group.intensity),
-        _part(group.flop, report.flop) if report.coverage.complete else UNKNOWN,
-        _part(group.nbytes, report.nbytes) if report.coverage.complete else UNKNOWN,
+        UNKNOWN if whole is None else _part(group.flop, whole[0]),
+        UNKNOWN if whole is None else _part(group.nbytes, whole[1]),
         UNKNOWN if group.time_s is None else ("" if group.timed else "> ") + duration(group.time_s),
-        UNKNOWN if group.time_s is None else _part(group.time_s, report.time_s or 0.0),
+        UNKNOWN if group.time_s is None else _part(group.time_s, time_s),
     )
 
 
