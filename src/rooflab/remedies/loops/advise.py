@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import time as clock
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import msgspec
 
+from rooflab.errors import RooflabError
 from rooflab.loops.compiled import time
 from rooflab.loops.read.understood import Understood
 from rooflab.machines.cache_levels import Chosen
@@ -15,14 +17,15 @@ from rooflab.remedies.loops.case import Case, Change, State, Unasked, examined
 from rooflab.remedies.loops.rules import RULES
 from rooflab.types.advice import Advice, Advices
 from rooflab.types.loop import LoopReport
+from rooflab.types.machine import Machine
 from rooflab.units import duration
 
 WORTH = 0.02  # share of the time below which a change is not worth a word
 PAGE = "remedies.html#"
 _SIGMAS = 1.28  # of ln: what about four of five lie within
-# Deviation of ln(measured ratio / predicted ratio) of the times before and after: ten changes of seven loops, run
-# on a busy guest of two cores; on a quiet one it is less.
-SPREAD = 0.6
+# Deviation of ln(measured ratio / predicted ratio) of the times before and after: 17 changes of five loops, run
+# on a busy guest of two cores (benchmarks/loop_advice.py); on a quiet one it is less.
+SPREAD = 0.95
 PATIENCE_S = 30.0
 
 
@@ -70,17 +73,9 @@ def advise(
         return Advices(unasked=("all: no rates of a machine, so no predicted time",))
     if not report.complete:
         return Advices(unasked=("all: its count was stopped, so that no changed one can be held against it",))
-    if limit_s is None:
-        limit_s = 20.0 + 6.0 * (report.simulation.seconds or 0.0)
-    # Without its code, where it was not compiled: the changed ones are, and so is it.
-    counted: list[tuple[Understood, bool, LoopReport | str]] = []
-    if report.code is not None:
-        counted.append((loop, False, report))
-    case = Case(report, State(loop), caches, report.machine, limit_s, counted)
-    as_is = examined(case.state, case)
-    if isinstance(as_is, str) or not as_is.predictions:
-        return Advices(unasked=(f"all: {as_is if isinstance(as_is, str) else 'no predicted time'}",))
-    case = case._replace(report=msgspec.structs.replace(as_is, runs=report.runs, warnings=report.warnings))
+    case = _case(report, loop, caches, report.machine, limit_s)
+    if isinstance(case, str):
+        return Advices(unasked=(f"all: {case}",))
     until = clock.perf_counter() + patience_s
     tried, unasked = _each(case, here, until)
     kept = _best_of_each(tried)
@@ -93,6 +88,44 @@ def advise(
         together_s=together_s,
         unasked=tuple(unasked),
     )
+
+
+def _case(
+    report: LoopReport, loop: Understood, caches: Chosen, machine: Machine, limit_s: float | None
+) -> Case | str:
+    """What rules look at; or why nothing can be predicted."""
+    if limit_s is None:
+        limit_s = 20.0 + 6.0 * (report.simulation.seconds or 0.0)
+    # Without its code, where it was not compiled: the changed ones are, and so is it.
+    counted: list[tuple[Understood, bool, LoopReport | str]] = []
+    if report.code is not None:
+        counted.append((loop, False, report))
+    case = Case(report, State(loop), caches, machine, limit_s, counted)
+    as_is = examined(case.state, case)
+    if isinstance(as_is, str) or not as_is.predictions:
+        return as_is if isinstance(as_is, str) else "no predicted time"
+    return case._replace(report=msgspec.structs.replace(as_is, runs=report.runs, warnings=report.warnings))
+
+
+def ratios(report: LoopReport, loop: Understood, caches: Chosen) -> Iterator[tuple[str, float, float]]:
+    """(rule, time after ÷ before as predicted, as run here) of each change that can be run and should help.
+
+    Raises:
+        RooflabError: a report without a predicted time.
+    """
+    case = "no machine" if report.machine is None else _case(report, loop, caches, report.machine, None)
+    if isinstance(case, str):
+        raise RooflabError(f"{report.name}: {case}")
+    for rule in RULES:
+        for change in rule.ask(case):
+            state = None if isinstance(change, Unasked) else change.apply(case.state)
+            found = "" if state is None else examined(state, case)
+            if isinstance(change, Unasked) or state is None or isinstance(found, str) or not found.predictions:
+                continue
+            predicted = found.predictions[0].time_s / case.predicted.time_s
+            ran = _run(change, state, case) if predicted < 1 - WORTH else None
+            if ran is not None and ran.same:
+                yield rule.name, predicted, ran.after_s / ran.before_s
 
 
 def _each(case: Case, here: bool, until: float) -> tuple[list[_Tried], list[str]]:
@@ -117,7 +150,12 @@ def _each(case: Case, here: bool, until: float) -> tuple[list[_Tried], list[str]
                     change, state, found.predictions[0].time_s, _run(change, state, case) if here else None
                 )
                 disproved = _disproved(one, case)
-                if disproved is None:
+                if one.ran is None and rule.run_first:
+                    unasked.append(
+                        f"{rule.name}: predicted to help, but its predictions are told only where a run bears them "
+                        "out: on the machine itself, timed"
+                    )
+                elif disproved is None:
                     tried.append(one)
                 else:
                     unasked.append(disproved)
