@@ -152,8 +152,8 @@ def _each(case: Case, here: bool, until: float) -> tuple[list[_Tried], list[str]
                 disproved = _disproved(one, case)
                 if one.ran is None and rule.run_first:
                     unasked.append(
-                        f"{rule.name}: predicted to help, but its predictions are told only where a run bears them "
-                        "out: on the machine itself, timed"
+                        f"{rule.name}: predicted to help, which is said only where a run bears it out: timed, on "
+                        "the machine itself"
                     )
                 elif disproved is None:
                     tried.append(one)
