@@ -194,7 +194,7 @@ def test_a_report_is_saved_in_every_format(tmp_path):
 
 
 def test_nothing_is_written_where_one_cannot_be(tmp_path):
-    with pytest.raises(FileError, match=r"x.docx: suffix '.docx', expected one of .json, .csv, .html"):
+    with pytest.raises(FileError, match=r"x.docx: suffix '.docx', expected one of .json, .csv, .parquet, .html"):
         transformer().save(str(tmp_path / "a.json"), str(tmp_path / "x.docx"))
     assert list(tmp_path.iterdir()) == []
 
