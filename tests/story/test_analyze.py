@@ -175,9 +175,8 @@ def test_debug_shows_the_traceback_too(command, program):
 
 def test_an_output_that_cannot_be_written_is_said_before_the_target_runs(command, program):
     done = command("analyze", f"{program}:broken", "-o", "report.docx")
-    assert done.err == (
-        "rooflab: report.docx: suffix '.docx', expected one of .json, .csv, .parquet, .html, .md, .svg, .png, .pdf\n"
-    )
+    known = ".json, .csv, .parquet, .html, .md, .svg, .png, .pdf"
+    assert done.err == f"rooflab: report.docx: suffix '.docx', expected one of {known}\n"
 
 
 OP_COMMANDS = (
