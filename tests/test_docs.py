@@ -163,6 +163,13 @@ def test_every_self_check_is_explained():
     assert [name for name in sorted(names) if f"`{name}`" not in explained] == []
 
 
+def test_the_site_leads_to_every_page():
+    text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    named = re.findall(r": (\S+\.md)$", text, re.MULTILINE)
+    pages = {str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.md")}
+    assert sorted(named) == sorted(page for page in pages if not page.startswith("decisions/"))
+
+
 def test_decisions_are_numbered_in_order():
     names = sorted(path.name for path in (ROOT / "docs" / "decisions").glob("*.md"))
     assert [name[:4] for name in names] == [f"{number:04}" for number in range(1, len(names) + 1)]
