@@ -1,4 +1,4 @@
-"""For the site: links to files outside docs/ (examples, CONTRIBUTING.md) lead to the repository (an mkdocs hook)."""
+"""For the site: links to files outside docs/ (examples, …) lead to the repository: a hook of mkdocs."""
 
 from __future__ import annotations
 
