@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rooflab.types.advice import Advice, Advices
-from rooflab.views.common.advice import lines, table
+from rooflab.views.common.advice import lines
 
 
 def change(rule: str, after_s: float, before_s: float = 1e-3, **more) -> Advice:
@@ -37,8 +37,3 @@ def test_nothing_is_said_where_nothing_was_asked_and_so_where_nothing_was_found(
     assert lines(Advices(each=FREE), 0) == ()
     found = lines(Advices(unasked=("batch: why",)))
     assert found == ("Nothing was found that would save 2 % or more.", "Not asked: batch: why.")
-
-
-def test_the_table_has_a_row_for_each():
-    drawn = table(FREE, "What would help")
-    assert [row[-1] for row in drawn.rows] == ["60%", "50%", "40%", "30%"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from rooflab.types.advice import Advice, Advices
 from rooflab.units import duration
 from rooflab.views.common.table import Table
@@ -65,15 +63,6 @@ def together(advice: Advices) -> str:
     return f"Together ({', '.join(advice.together)}): {duration(advice.together_s)}, {share:.0%} less."
 
 
-def table(changes: Sequence[Advice], title: str) -> Table:
-    """The changes as a table: what, why, what it saves."""
-    rows = tuple(
-        (one.change, "; ".join(one.evidence), one.effort, duration(one.gain_s), f"{one.gain_share:.0%}")
-        for one in changes
-    )
-    return Table(title, ("change", "why", "effort", "saves", "of the time"), rows, words=3)
-
-
 def cards(advice: Advices | None) -> list[dict[str, object]]:
     """What the cards of `common/advice.html.j2` say, those without a price first; none where nothing was asked."""
     if advice is None:
@@ -84,7 +73,7 @@ def cards(advice: Advices | None) -> list[dict[str, object]]:
             "gain": f"saves {saving(one)}",
             "becomes": f"{duration(one.before_s)} becomes {duration(one.after_s)}",
             "evidence": one.evidence,
-            "asks": ", ".join(filter(None, (_EFFORTS[one.effort], _PRICES[one.price]))),
+            "asks": asks(one),
             "code": one.code,
         }
         for one in (*advice.each, *advice.trades)
@@ -104,14 +93,7 @@ def beside(advice: Advices | None) -> tuple[str, ...]:
 def short(advice: Advices | None) -> Table:
     """All changes in two columns, which fit a terminal too; no row where nothing was found."""
     changes = () if advice is None else (*advice.each, *advice.trades)
-    rows = tuple(
-        (
-            saving(one),
-            f"{one.change} ({', '.join(filter(None, (_EFFORTS[one.effort], _PRICES[one.price])))}): "
-            + "; ".join(one.evidence),
-        )
-        for one in changes
-    )
+    rows = tuple((saving(one), f"{one.change} ({asks(one)}): {'; '.join(one.evidence)}") for one in changes)
     note = "Saves: of the whole run, with what holds in about four of five cases."
     if advice is not None and advice.together_s is not None and advice.each:
         note = f"{note} {together(advice)}"
