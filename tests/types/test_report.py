@@ -130,3 +130,32 @@ BAD = (
 def test_a_dictionary_that_is_no_report_says_why(raw, said):
     with pytest.raises(RooflabError, match=said):
         Report.from_dict(raw)
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "said"),
+    [
+        (("rows", 0, "op", "inputs"), [99], r"rows\[0\].op is of tensor 99, expected 0 to 2"),
+        (("rows", 0, "op", "outputs"), [-1], r"rows\[0\].op is of tensor -1"),
+        (("rows", 0, "prediction", "time_s"), -1.0, r"rows\[0\].prediction.time_s is -1, expected 0 or more"),
+        (("prediction", "memory_s", "L2"), -2.0, r"prediction.memory_s\['L2'\] is -2"),
+        (("rows", 0, "cost", "compulsory", "read_bytes"), -1e9, r"negative number in rows\[0\].cost"),
+    ],
+)
+def test_a_file_that_a_hand_has_been_at_is_refused(place, value, said):
+    raw = json.loads(json.dumps(rooflab.op("matmul", "64x64", "64x64", machine="h200-sxm").to_dict()))
+    at = raw
+    for key in place[:-1]:
+        at = at[key]
+    at[place[-1]] = value
+    with pytest.raises(RooflabError, match=said):
+        Report.from_dict(raw)
+
+
+def test_a_saved_report_is_not_asked_for_another_machine_in_silence(tmp_path):
+    path = tmp_path / "saved.json"
+    rooflab.op("matmul", "64x64", "64x64", machine="h200-sxm").save(path)
+    with pytest.raises(
+        RooflabError, match=r"saved.json: a saved Report, which keeps its own; machine is for a profile"
+    ):
+        rooflab.load(path, machine="a100-sxm-80gb")

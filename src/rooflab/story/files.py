@@ -101,10 +101,21 @@ def read_one(file: Path, machine: Machine | None, model: Program | None = None) 
     """
     found = content_of(file)
     if isinstance(found, Result):
+        _unasked(found, file, machine, model)
         return found
     from rooflab.story.observed import profiled
 
     return profiled(found, file.name, machine, model)
+
+
+def _unasked(found: Result, file: Path, machine: Machine | None, model: Program | None) -> None:
+    """Refuses what only a profile is held against: a saved result keeps its own machine, whatever is asked."""
+    if machine is None and model is None:
+        return
+    kind = type(found).__name__
+    next_step = ": Report.on predicts a report on another" if kind == "Report" else ""
+    what = "machine" if machine is not None else "model"
+    raise FileError(f"{file}: a saved {kind}, which keeps its own; {what} is for a profile{next_step}")
 
 
 def content_of(file: Path) -> Result | Trace | Counters:

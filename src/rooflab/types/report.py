@@ -12,6 +12,7 @@ from rooflab.types.advice import Advices
 from rooflab.types.groups import Group, GroupBy, grouped
 from rooflab.types.machine import Machine
 from rooflab.types.prediction import Bound, Prediction
+from rooflab.types.report_check import check
 from rooflab.types.result import Result, convert
 from rooflab.types.setting import Setting, SettingChanges
 from rooflab.types.work import Cost, Flop, Graph, Op, Phase
@@ -355,6 +356,7 @@ class Report(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         """The report that `to_dict` was called on (see `Result.from_dict`)."""
         # The totals are there for other programs: they follow from the rows.
         report = convert(cls, raw)
+        check(report)
         replace = msgspec.structs.replace
         # Rows of a repeated block share one cost, as they did: predictions look at each once.
         costs = {row.cost: row.cost for row in report.rows}
