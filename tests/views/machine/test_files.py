@@ -64,7 +64,9 @@ def test_the_svg_holds_text_not_outlines(measured, tmp_path):
 
 
 def test_unknown_suffix_lists_the_known():
-    with pytest.raises(FileError, match=r"^out\.xlsx: suffix '\.xlsx', expected one of \.json, \.toml, \.html"):
+    with pytest.raises(
+        FileError, match=r"^out\.xlsx: suffix '\.xlsx', expected one of \.json, \.toml, \.csv, \.parquet, \.md"
+    ):
         check("out.xlsx")
     with pytest.raises(FileError, match=r"^out: no suffix, expected one of"):
         check("out")

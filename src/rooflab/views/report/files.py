@@ -60,7 +60,7 @@ def html(report: Report) -> str:
 
 def cell(report: Report) -> str:
     """What a notebook's cell holds of `report`."""
-    from rooflab.views.report.cell import cell as shown
+    from rooflab.views.report.notebook import cell as shown
 
     return shown(report)
 
