@@ -323,3 +323,13 @@ def test_the_completion_of_each_shell_is_a_script(shell):
         check=False,
     )
     assert "_ROOFLAB_COMPLETE" in done.stdout
+
+
+def test_a_picture_that_cannot_be_drawn_does_not_lose_the_other_files(command, refused, tmp_path):
+    """Without a machine there are no roofs to draw; alone it is refused before any work."""
+    paths = [tmp_path / name for name in ("a.json", "a.svg", "a.csv")]
+    done = command("op", "matmul", "64x64", "64x64", *(word for path in paths for word in ("-o", path)))
+    assert done.code == 2
+    assert [path.exists() for path in paths] == [True, False, True]
+    assert "a.svg not written: " in done.err
+    assert "a picture needs --machine" in refused("op", "matmul", "64x64", "64x64", "-o", paths[1])

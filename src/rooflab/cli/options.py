@@ -149,13 +149,16 @@ def picture_in(paths: Sequence[str]) -> str | None:
 
 
 def needs_machine(paths: Sequence[str], machine: object) -> None:
-    """Return unless one of `paths` is a picture and there is no `machine` whose roofs it would be drawn under.
+    """Return unless `paths` are pictures alone and there is no `machine` whose roofs they would be drawn under.
+
+    Beside other formats a picture is refused when files are written: it does not lose the others.
 
     Raises:
         RooflabError: names the picture, and what to give.
     """
     picture = picture_in(paths)
-    if picture is not None and not machine:
+    others = [path for path in paths if picture_in([path]) is None]
+    if picture is not None and not others and not machine:
         raise RooflabError(
             f"{picture}: a picture needs --machine, whose roofs it is drawn under; .html and .json do without"
         )

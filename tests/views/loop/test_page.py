@@ -39,6 +39,18 @@ def test_the_page_draws_without_errors_or_requests(opened, stencil, tmp_path, sc
 
 
 @pytest.mark.slow
+def test_no_line_of_the_source_is_cut(browser, stencil, tmp_path):
+    """Long lines are broken; what stands right of the edge is seen by few."""
+    path = tmp_path / "loop.html"
+    stencil.save(path)
+    page = browser.new_page(viewport={"width": 900, "height": 900})
+    page.goto(path.as_uri())
+    listing = page.locator(".listing table")
+    assert listing.bounding_box()["width"] <= page.locator(".listing").bounding_box()["width"]
+    page.close()
+
+
+@pytest.mark.slow
 def test_the_page_says_all_of_it(stencil):
     text = html.unescape(page.html(stencil).partition("<script>")[0])
     for said in (

@@ -126,7 +126,8 @@ def _sentences(profile: Profile) -> list[str]:
         of_all = (
             "" if len(compared) == len(profile.rows) else f" of the {len(compared)} operations with a prediction"
         )
-        lines.append(f"Measured {units.duration(measured)}{of_all}, predicted {units.duration(predicted)}.")
+        taken = f"measured {units.duration(measured)}{of_all}, predicted {units.duration(predicted)}"
+        lines.append(f"Operations alone: {taken}.")
     return lines
 
 
