@@ -163,7 +163,7 @@ def _report(name: str, report: Report, kernels_alone: bool) -> Read:
         timing="predicted" if known is not None else "",
         machine=machine,
         mode="" if setting is None else setting.mode,
-        samples=_samples(report),
+        samples=report.graph.leading_size,
         formats=tuple((one.engine, one.dtype) for one in report.flop_by),
     )
     if least and known is not None:
@@ -224,12 +224,6 @@ def _roofs_s(
     faster = factors.get("compute", 1.0) * factors.get("clock", 1.0) * factors.get("units", 1.0)
     compute_s = max((term.seconds for term in terms), default=0.0) / faster if known else None
     return compute_s, None if rate is None else nbytes / rate.value / factors.get("bandwidth", 1.0)
-
-
-def _samples(report: Report) -> float | None:
-    """The leading size of the program's inputs, where all that have one have the same."""
-    leading = {spec.shape[0] for spec in report.graph.held("input") if spec.shape}
-    return float(leading.pop()) if len(leading) == 1 and min(leading) > 0 else None
 
 
 def _profile(name: str, profile: Profile) -> Read:

@@ -146,6 +146,12 @@ class Graph(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     unknown: tuple[str, ...] = ()
     conventions: tuple[str, ...] = ()
 
+    @property
+    def leading_size(self) -> float | None:
+        """The first size of the program's inputs (its batch), where all that have one have the same; else None."""
+        leading = {spec.shape[0] for spec in self.held("input") if spec.shape}
+        return float(leading.pop()) if len(leading) == 1 and min(leading) > 0 else None
+
     def held(self, role: Role) -> tuple[TensorSpec, ...]:
         """The tensors of that role, each storage once, by its largest tensor; views of them are left out."""
         largest: dict[int, TensorSpec] = {}

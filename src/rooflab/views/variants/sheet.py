@@ -9,6 +9,8 @@ from rooflab.views.common.sheet import Sheet
 from rooflab.views.common.table import UNKNOWN, Table
 from rooflab.views.report import tables
 
+_SAME = 1.05  # FLOP of the same work differ by no more
+
 
 def sheet_of(variants: Variants) -> Sheet:
     """What is shown of `variants`, the first being what the others are held against."""
@@ -30,8 +32,9 @@ def sheet_of(variants: Variants) -> Sheet:
 def table(variants: Variants) -> Table:
     """A line for each variant: time, error bar, speed against the first, what binds, how far from the floor."""
     base = variants.reports[0].prediction
+    each = samples(variants)
     rows = []
-    for name, report in zip(variants.names, variants.reports, strict=True):
+    for number, (name, report) in enumerate(zip(variants.names, variants.reports, strict=True)):
         prediction = report.prediction
         if prediction is None:
             # A time without some of its operations is a lower bound, and its speed no speed-up.
@@ -45,15 +48,41 @@ def table(variants: Variants) -> Table:
                 name,
                 duration(prediction.time_s),
                 f"{duration(prediction.low_s)} to {duration(prediction.high_s)}",
-                UNKNOWN if base is None else f"{base.time_s / prediction.time_s:.3g} ×",
+                UNKNOWN if base is None else _speed(base.time_s, prediction.time_s, each, number),
                 tables.words(prediction.bound, prediction.binds),
                 f"{prediction.floor_s / prediction.time_s * 100:.0f} %",
                 si(report.peak_memory_bytes, "B"),
             )
         )
     columns = ("on", "time", "error bar", "speed", "bound", "floor", "memory")
-    note = "Speed: against the first line. Floor: the theoretical minimum, as a share of the time."
+    whose = "against the first line"
+    if each is not None and len(set(each)) > 1:
+        whose = f"{whose}, for each sample ({', '.join(f'{one:g}' for one in each)} of them a run)"
+    elif each is None:
+        whose = f"{whose}, where the work is the same"
+    note = f"Speed: {whose}. Floor: the theoretical minimum, as a share of the time."
     return Table("Predicted", columns, tuple(rows), note=note)
+
+
+def samples(variants: Variants) -> tuple[float, ...] | None:
+    """How much one run of each variant does, by the leading size of its inputs; None where work differs otherwise.
+
+    Variants that ask for the same FLOP do the same; with other batches FLOP differ, and so do inputs' first sizes.
+    """
+    reports = variants.reports
+    sizes = [report.graph.leading_size for report in reports]
+    known = [size for size in sizes if size]
+    if len(known) == len(sizes):
+        return tuple(known) if len(set(known)) > 1 else (1.0,) * len(reports)
+    most, least = (pick(report.flop for report in reports) for pick in (max, min))
+    # Padding and fusion move the FLOP of the same work by a little.
+    return (1.0,) * len(reports) if most <= _SAME * least else None
+
+
+def _speed(base_s: float, time_s: float, each: tuple[float, ...] | None, number: int) -> str:
+    if each is None:
+        return UNKNOWN if number else "1 ×"
+    return f"{base_s / each[0] / (time_s / each[number]):.3g} ×"
 
 
 def lines(variants: Variants) -> Lines:
