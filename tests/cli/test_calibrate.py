@@ -63,7 +63,7 @@ def test_json_is_all_that_stdout_holds(timings, command):
         (["FILE", "--machine", "h20000"], "unknown machine 'h20000'"),
         (
             ["FILE", "--machine", "epyc-7763", "-o", "x.csv"],
-            "x.csv: suffix '.csv', expected one of .json, .html, .toml",
+            "x.csv: suffix '.csv', expected one of .json, .html, .md, .toml",
         ),
         (["FILE", "--machine", "epyc-7763", "--constants", "no.toml"], "no.toml: no such file"),
         (["FEW", "--machine", "epyc-7763"], "1 times that can be used, expected at least 8: add rows"),

@@ -169,7 +169,7 @@ def test_streams_of_cores_are_listed(called):
         (("counters", 8, "--cores", 2, "--curve", "--exact"), "--curve and --exact: of one core alone"),
         (
             ("counters", 8, "--cores", 2, *SMALL, "-o", "found.csv"),
-            "found.csv: suffix '.csv', expected one of .json, .html",
+            "found.csv: suffix '.csv', expected one of .json, .md, .html",
         ),
         (("matmul", 8, "--protocol", "mesi"), "--protocol: of several cores: give --cores N too"),
         (("none.py:f", "--cores", 2), "none.py: no such file"),

@@ -203,7 +203,10 @@ def test_every_stream_is_listed_with_its_settings(called):
         (("matmul", 8, *SMALL, "--time-limit", 0), "time_limit_s is 0.0, expected a positive number of seconds"),
         (("matmul", 8, *SMALL, "--time-limit", -1), "time_limit_s is -1.0, expected a positive number of seconds"),
         (("matmul", 8, *SMALL, "--classfy"), "No such option '--classfy'. Did you mean '--classify'?"),
-        (("matmul", 8, *SMALL, "-o", "found.txt"), "found.txt: suffix '.txt', expected one of .json, .csv, .html"),
+        (
+            ("matmul", 8, *SMALL, "-o", "found.txt"),
+            "found.txt: suffix '.txt', expected one of .json, .csv, .parquet, .html",
+        ),
         ((), "simulate needs a stream (--list shows them) or a trace file"),
     ],
 )

@@ -119,7 +119,9 @@ def test_saved_files_hold_the_numbers(tmp_path):
 
 
 def test_another_suffix_is_refused_before_anything_is_written(tmp_path):
-    with pytest.raises(FileError, match=r"suffix '.xlsx', expected one of .json, .csv, .html, .svg, .png, .pdf"):
+    with pytest.raises(
+        FileError, match=r"suffix '.xlsx', expected one of .json, .csv, .parquet, .html, .md, .svg, .png, .pdf"
+    ):
         SWEEPS[0].save(tmp_path / "a.json", tmp_path / "lab.xlsx")
     assert list(tmp_path.iterdir()) == []
 
