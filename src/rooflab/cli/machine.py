@@ -32,24 +32,25 @@ def machine(
         if names or ladder or topology:
             raise click.UsageError("--years is of the whole catalogue: no NAME, --ladder or --topology")
         return _show_years(paths, as_json)
-    if not names:
+    name, *others = names or ("",)
+    if not name:
         if ladder or topology or paths:
             raise click.UsageError(f"{option} needs the NAME of a machine")
         _list_machines(as_json)
         return 0
-    if len(names) > 1:
+    if others:
         if ladder or topology:
             raise click.UsageError(f"{option} is of one machine, got {len(names)}")
         return _show_several(names, paths, as_json)
     if ladder:
-        return _show_ladder(names[0], paths, as_json)
+        return _show_ladder(name, paths, as_json)
     if topology:
-        return _show_topology(names[0], paths, as_json)
+        return _show_topology(name, paths, as_json)
     from rooflab import views
     from rooflab.story import machine as find
 
     views.check_paths(paths, "Machine")
-    return deliver(find(names[0]), paths, as_json)
+    return deliver(find(name), paths, as_json)
 
 
 def _show_several(names: tuple[str, ...], paths: tuple[str, ...], as_json: bool) -> int:
