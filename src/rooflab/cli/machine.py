@@ -32,12 +32,12 @@ def machine(
         if names or ladder or topology:
             raise click.UsageError("--years is of the whole catalogue: no NAME, --ladder or --topology")
         return _show_years(paths, as_json)
-    name, *others = names or ("",)
-    if not name:
+    if not names:
         if ladder or topology or paths:
             raise click.UsageError(f"{option} needs the NAME of a machine")
         _list_machines(as_json)
         return 0
+    name, *others = names
     if others:
         if ladder or topology:
             raise click.UsageError(f"{option} is of one machine, got {len(names)}")

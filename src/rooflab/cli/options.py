@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
@@ -129,12 +130,29 @@ def deliver(result: Any, paths: Sequence[str], as_json: bool, **how: Any) -> int
     from rooflab import views
 
     # First: whoever reads the terminal may stop reading.
-    code = report_written(views.write(result, *paths, **look())) if paths else 0
+    code = 0
+    if paths:
+        with stage(f"writing {', '.join(paths)}"):
+            written = views.write(result, *paths, **look())
+        code = report_written(written)
     if as_json:
         echo_json(result.to_dict())
     elif not quiet():
         views.show(result, **how)
     return code
+
+
+@contextmanager
+def stage(text: str) -> Iterator[None]:
+    """Say on a terminal what is being done, where it takes more than a second; nothing where --quiet was given."""
+    from rooflab.views.common.progress import progress
+
+    if quiet():
+        yield
+        return
+    with progress(after_s=1.0) as show:
+        show(text, 0, 0)
+        yield
 
 
 def quiet() -> bool:

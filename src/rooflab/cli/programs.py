@@ -23,6 +23,7 @@ from rooflab.cli.options import (
     prediction_options,
     selection_options,
     show_graph,
+    stage,
     whole_numbers,
 )
 from rooflab.errors import RooflabError
@@ -111,7 +112,8 @@ def analyze(
         with _whole_traceback(debug):
             return _analyzed(target, sizes, how)
 
-    report = analyzed(sizes)
+    with stage("reading the program"):
+        report = analyzed(sizes)
     if graph:
         return _show_graph(report, wanted, paths, as_json)
     more = {"group_by": group_by, "sort": sort, "top": top, "selection": selection}
@@ -182,12 +184,15 @@ def _deliver(
 
     if wanted.kind == "Variants":
         names, machines = tuple(wanted.machines), tuple(wanted.machines.values())
-        result = variants(report, machines, wanted.what_ifs, names=names, at_batch=at_batch, **wanted.setting)
+        with stage("predicting"):
+            result = variants(report, machines, wanted.what_ifs, names=names, at_batch=at_batch, **wanted.setting)
         return deliver(result, paths, as_json)
     for machine in wanted.machines.values():
-        report = msgspec.structs.replace(report.on(machine, **wanted.setting), measured_s=measured_s)
+        with stage("predicting"):
+            report = msgspec.structs.replace(report.on(machine, **wanted.setting), measured_s=measured_s)
         if advice != 0:
-            report = advise(report, at_batch=at_batch if batch is not None else None, batch=batch)
+            with stage("looking for what would help"):
+                report = advise(report, at_batch=at_batch if batch is not None else None, batch=batch)
     return deliver(report, paths, as_json, advice=advice, **how)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import time
 
 from rooflab.views.common.progress import progress
 
@@ -34,3 +35,23 @@ def test_a_total_that_is_not_known_shows_the_stage(monkeypatch):
         show("compiling", 0, 0)
     assert "compiling" in out.getvalue()
     assert "%" not in out.getvalue()
+
+
+def test_what_ends_soon_is_not_spoken_of(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm-256color")
+    out = Terminal()
+    with progress(out, after_s=60) as show:
+        show("predicting", 0, 0)
+    assert "predicting" not in out.getvalue()
+
+
+def test_what_takes_longer_is(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm-256color")
+    out = Terminal()
+    with progress(out, after_s=0.01) as show:
+        show("predicting", 0, 0)
+        for _ in range(500):
+            if "predicting" in out.getvalue():
+                break
+            time.sleep(0.01)
+    assert "predicting" in out.getvalue()
