@@ -130,6 +130,10 @@ def _advice(change: Change, state: _State, after: Forecast, shown: Report | None
     if before_s - after_s < WORTH * before_s:
         return None
     saved = gain(state.forecast, after, change.times, change.machine is not None)
+    # What has a price must be worth it in four of five cases.
+    if change.price != "nothing" and saved.low_s < 0:
+        return None
+    floor_s = min(after.floor_s / change.times, after_s)
     told = change.tell(after.report) if change.tell else ()
     return Advice(
         rule=change.rule,
@@ -139,7 +143,7 @@ def _advice(change: Change, state: _State, after: Forecast, shown: Report | None
         before_s=before_s,
         after_s=after_s,
         gain_low_s=saved.low_s,
-        gain_high_s=min(saved.high_s, before_s),
+        gain_high_s=min(saved.high_s, before_s - floor_s),  # no run beats the floor
         effort=change.effort,
         price=change.price,
         code=change.code,

@@ -258,3 +258,15 @@ def test_the_kinds_by_hand_are_listed(capsys):
 def test_show_prints_to_the_terminal(capsys):
     transformer().show()
     assert "small model" in capsys.readouterr().out
+
+
+def test_what_is_bound_by_instructions_says_what_that_means():
+    from msgspec.structs import replace
+
+    wide = rooflab.op("softmax", (4096, 4096), machine="a100-sxm-80gb", advice=False)
+    if wide.binds != "instructions":
+        wide = replace(wide, prediction=replace(wide.prediction, binds="instructions"))
+    text = " ".join(value for _, value in tables.facts(wide))
+    assert "Instructions: issuing them (addresses, conversions, exponentials beside the FLOP)" in text
+    plain = rooflab.op("relu", (4096, 4096), machine="a100-sxm-80gb", advice=False)
+    assert "Instructions:" not in " ".join(value for _, value in tables.facts(plain))

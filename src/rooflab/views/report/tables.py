@@ -16,6 +16,11 @@ from rooflab.views.common.table import UNKNOWN, Table
 from rooflab.work.peak_memory import fits_sentence
 
 SORTS = ("order", "time", "flop", "bytes", "intensity")
+# What the field would call memory-bound by its intensity, and is not.
+_INSTRUCTIONS = (
+    "Instructions: issuing them (addresses, conversions, exponentials beside the FLOP) takes longer than moving "
+    "the bytes"
+)
 TOP = 12  # lines of the table of operations where none are asked for
 
 
@@ -108,6 +113,8 @@ def times(report: Report) -> tuple[tuple[str, str], ...]:
     parts += [f"{name} {duration(seconds)}" for name, seconds in prediction.memory_s.items() if seconds]
     parts.append(f"overhead {duration(prediction.overhead_s)}")
     rows.append(("bound", f"{words(prediction.bound, prediction.binds)}; {', '.join(parts)}"))
+    if prediction.binds == "instructions":
+        rows.append(("", f"{_INSTRUCTIONS}."))
     rows.append(
         ("floor", f"{duration(prediction.floor_s)}, {_share(prediction.floor_s / prediction.time_s)} of the time")
     )
@@ -205,6 +212,8 @@ def operations(report: Report, sort: str = "bytes", top: int | None = TOP) -> Ta
     note = _left_out(len(lines), top)
     if report.machine is not None:
         note = f"{ridge_note(report)} {note}"
+    if any(line.row.binds == "instructions" for line in lines[:top]):
+        note = f"{note.strip()} {_INSTRUCTIONS}."
     cells = tuple(tuple(row[i] for i in kept) for row in rows)
     return Table(_BY_SORT[sort], tuple(columns[i] for i in kept), cells, 2 if inside else 1, note.strip())
 
