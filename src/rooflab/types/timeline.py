@@ -63,6 +63,8 @@ class DeviceTime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         exposed_copy_s, exposed_collective_s: of those, what nothing that computes ran beside.
         idle: by cause, most first.
         queue: of launches; None where they are not recorded.
+        parts: what it did in equal parts of its time, as shares of each part: "compute", "collective", "copy" (of
+            the latter two what nothing named before them ran beside), then "idle: …" by cause; they add up to 1.
     """
 
     device: int
@@ -77,6 +79,7 @@ class DeviceTime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     exposed_collective_s: float
     idle: tuple[Idle, ...]
     queue: Queue | None = None
+    parts: dict[str, tuple[float, ...]] = {}
 
     @property
     def idle_s(self) -> float:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
+
 import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given
 
 from rooflab.observe.importers.traces import kineto
-from rooflab.observe.timeline import timeline
+from rooflab.observe.timeline import PARTS, timeline
 from rooflab.observe.timeline.intervals import union_s
 from support.observe.kineto_files import call, file, kernel, launch
 
@@ -148,3 +151,26 @@ def test_steps_are_those_that_the_program_marked(tmp_path):
 
 def test_no_kernel_no_device(tmp_path):
     assert timeline(kineto.load(file(tmp_path, call(0, 5, "aten::add")))).devices == ()
+
+
+def test_the_parts_of_the_time_say_what_ran_when(tmp_path):
+    # 120 µs: each part is one. 30 µs of compute, 60 idle, 30 of which the first 10 are a copy beside it.
+    copies = kernel(90, 10, name="Memcpy HtoD (Pinned -> Device)", correlation=3)
+    copies["cat"] = "gpu_memcpy"
+    one = device(tmp_path, kernel(0, 30), kernel(90, 30, correlation=2), copies)
+    assert one.span_s == pytest.approx(120e-6)
+    compute, idle = one.parts["compute"], one.parts["idle: unknown"]
+    assert compute == pytest.approx((1.0,) * 30 + (0.0,) * 60 + (1.0,) * 30, abs=1e-4)
+    assert idle == pytest.approx((0.0,) * 30 + (1.0,) * 60 + (0.0,) * 30, abs=1e-4)
+    assert "copy" not in one.parts  # nothing of it was not hidden
+
+
+@given(st.lists(st.tuples(st.integers(0, 300), st.integers(1, 40)), min_size=1, max_size=10))
+def test_the_parts_add_up_to_the_whole(pairs):
+    with tempfile.TemporaryDirectory() as folder:
+        one = device(Path(folder), *(kernel(begin, long) for begin, long in sorted(pairs)))
+    assert np.sum(list(one.parts.values()), axis=0) == pytest.approx(np.ones(PARTS), abs=1e-3)
+    width = one.span_s / PARTS
+    assert sum(one.parts["compute"]) * width == pytest.approx(one.busy_s, rel=1e-3)
+    idle = sum(sum(share) for name, share in one.parts.items() if name.startswith("idle"))
+    assert idle * width == pytest.approx(one.idle_s, rel=1e-3, abs=1e-9)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import get_args
+from typing import NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +21,28 @@ _LOADER = re.compile(r"DataLoader.*(__next__|_next_data)|enumerate\(DataLoader\)
 _CAUSES: tuple[IdleCause, ...] = get_args(IdleCause)
 
 
-def idle_of(trace: Trace, which: NDArray[np.int64], launch: NDArray[np.int64]) -> tuple[Idle, ...]:
-    """The gaps between the activities `which` of one device, by cause.
+class Gaps(NamedTuple):
+    """The gaps between the activities of one device, in order.
+
+    Attributes:
+        begin_s, end_s: of each.
+        cause: its number in the causes.
+        ender: the activity that ended it.
+    """
+
+    begin_s: Array
+    end_s: Array
+    cause: NDArray[np.int64]
+    ender: NDArray[np.int64]
+
+    def of(self, number: int) -> tuple[Array, Array]:
+        """Begin and end of the gaps of one cause."""
+        these = self.cause == number
+        return self.begin_s[these], self.end_s[these]
+
+
+def gaps_of(trace: Trace, which: NDArray[np.int64], launch: NDArray[np.int64]) -> Gaps:
+    """The gaps between the activities `which` of one device, each with its cause.
 
     Args:
         trace: with activities by start.
@@ -35,16 +55,22 @@ def idle_of(trace: Trace, which: NDArray[np.int64], launch: NDArray[np.int64]) -
     reached = np.maximum.accumulate(end_s)
     gap_s = start_s[1:] - reached[:-1]
     places = np.flatnonzero(gap_s > 0)
+    begin_s, ended_s = reached[places], start_s[places + 1]
     if not len(places):
-        return ()
-    begin_s, length_s = reached[places], gap_s[places]
+        nothing = np.zeros(0, np.int64)
+        return Gaps(begin_s, ended_s, nothing, nothing)
     # The activity that ended last before the gap, and the one that ended it.
     latest = np.maximum.accumulate(np.where(end_s == reached, np.arange(len(end_s)), 0))
     before, ender = which[latest[places]], which[places + 1]
-    cause = _causes(trace, begin_s, start_s[places + 1], before, ender, launch)
+    return Gaps(begin_s, ended_s, _causes(trace, begin_s, ended_s, before, ender, launch), ender)
+
+
+def idle_of(trace: Trace, gaps: Gaps) -> tuple[Idle, ...]:
+    """The idle time of `gaps` by cause, most first."""
+    length_s = gaps.end_s - gaps.begin_s
     idle = []
-    for number in np.unique(cause).tolist():
-        these = np.flatnonzero(cause == number)
+    for number in np.unique(gaps.cause).tolist():
+        these = np.flatnonzero(gaps.cause == number)
         longest = these[length_s[these].argmax()]
         idle.append(
             Idle(
@@ -52,11 +78,16 @@ def idle_of(trace: Trace, which: NDArray[np.int64], launch: NDArray[np.int64]) -
                 seconds=float(length_s[these].sum()),
                 gaps=len(these),
                 longest_s=float(length_s[longest]),
-                at_s=float(begin_s[longest]),
-                before=trace.names[kernels.name[ender[longest]]],
+                at_s=float(gaps.begin_s[longest]),
+                before=trace.names[trace.kernels.name[gaps.ender[longest]]],
             )
         )
     return tuple(sorted(idle, key=lambda one: -one.seconds))
+
+
+def idle_covers(gaps: Gaps) -> dict[str, Cover]:
+    """When the device was idle, by cause, in the order of the causes."""
+    return {f"idle: {_CAUSES[number]}": Cover(*gaps.of(number)) for number in np.unique(gaps.cause).tolist()}
 
 
 def _causes(

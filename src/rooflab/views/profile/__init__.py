@@ -8,7 +8,9 @@ from rooflab.views.profile.chart import roofline
 from rooflab.views.profile.instructions import instruction_roofline
 from rooflab.views.profile.rows import lines
 from rooflab.views.profile.sheet import sheet_of
+from rooflab.views.profile.timeline import timeline
 
+_TIMELINE = Drawing("Timeline", timeline)
 _INSTRUCTIONS = Drawing("Instruction roofline", instruction_roofline, (460, 330))
 
-show, html, WRITERS = room(sheet_of, lines, roofline, (_INSTRUCTIONS,))
+show, html, WRITERS = room(sheet_of, lines, roofline, (_TIMELINE, _INSTRUCTIONS))
