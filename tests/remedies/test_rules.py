@@ -228,3 +228,20 @@ def test_a_part_without_a_prediction_never_looks_like_a_gain():
         assert report.advice.each == ()
     empty = msgspec.structs.replace(report, rows=(), prediction=None, predicted_part=None)
     assert rules.advise(empty).unasked == ("all: nothing of it could be predicted",)
+
+
+def test_linear_algebra_is_neither_recorded_nor_halved():
+    report = analyzed(torch.linalg.eigvals, (512, 512), dtype=torch.float32)
+    assert not {"cuda-graph", "half"} & {one.rule for one in (*report.advice.each, *report.advice.trades)}
+    said = {text.partition(":")[0]: text for text in report.advice.unasked}
+    assert "eig: libraries have no bf16 form" in said["half"]
+
+
+def test_what_has_a_price_is_worth_it_in_four_of_five_cases():
+    report = analyzed(
+        lambda x: torch.softmax(x, -1), (4096, 4096), dtype=torch.float32, machine="a100-sxm-80gb", mode="graph"
+    )
+    for name in ("h200-sxm", "a100-sxm-80gb", "l4"):
+        for one in rooflab.advise(report.on(name)).advice.trades:
+            assert one.gain_low_s >= 0
+            assert one.gain_high_s <= one.before_s

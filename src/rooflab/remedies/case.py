@@ -11,6 +11,15 @@ from rooflab.types.report import Report, Row
 from rooflab.types.setting import Setting
 from rooflab.types.work import Graph
 
+# Linear algebra that libraries have in fp32 and fp64 alone, and whose success PyTorch asks on the host
+# (`info` of LAPACK's interface, which cuSOLVER and MAGMA keep).
+ON_HOST_IN_FP32 = frozenset(
+    [
+        *("cholesky", "cholesky_inverse", "lu", "ldl", "solve", "qr", "lstsq", "matrix_exp"),
+        *("eigh", "eig", "svd", "pinv"),
+    ]
+)
+
 
 class Case(NamedTuple):
     """A predicted program, as rules see it.
@@ -40,6 +49,10 @@ class Case(NamedTuple):
         """The share of the predicted time that `rows` take, their waits for the host included."""
         taken = sum(row.prediction.time_s for row in rows.values() if row.prediction is not None)
         return taken / self.time_s if self.time_s else 0.0
+
+    def asking_host(self) -> tuple[str, ...]:
+        """The kinds of `ON_HOST_IN_FP32` that the program has, each once."""
+        return tuple(dict.fromkeys(op.kind for op in self.graph.ops if op.kind in ON_HOST_IN_FP32))
 
     def numbered(self, chosen: Callable[[Row], bool]) -> dict[int, Row]:
         """The predicted rows that are `chosen`, by number."""

@@ -10,7 +10,7 @@ import msgspec
 from rooflab.dtypes import dtype as number_format
 from rooflab.model.program.precision import change_dtype
 from rooflab.model.roofline.per_operation import peak_of
-from rooflab.remedies.case import Case, Change
+from rooflab.remedies.case import Case, Change, Unasked
 from rooflab.types.machine import Machine
 from rooflab.types.report import Row
 from rooflab.types.work import Graph, Op, TensorSpec
@@ -68,12 +68,14 @@ def tf32(case: Case) -> Change | None:
     )
 
 
-def half(case: Case) -> Change | None:
+def half(case: Case) -> Change | Unasked | None:
     """bf16 (fp16 where there is no bf16) instead of fp32: half the bytes, and the matrix engines."""
     to = next((name for name in ("bf16", "fp16") if _multiplies(case.machine, name)), None)
     main = _main(case.graph.tensors)
     if to is None or main not in ("fp32", "fp64"):
         return None
+    if case.asking_host():
+        return Unasked("half", f"{', '.join(case.asking_host())}: libraries have no {to} form")
     return Change(
         rule="half",
         text=f"Compute in {to} instead of {main}: half the bytes and the matrix engines' own format",

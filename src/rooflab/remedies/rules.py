@@ -62,7 +62,7 @@ def advise(report: Report, at_batch: Callable[[int], Report] | None = None, batc
     if not case.time_s:
         return Advices(unasked=("all: nothing of it could be predicted",))
     as_is = _State(case, case, forecast(report, machine, setting), ())
-    free, _ = _found(FREE, as_is)
+    free, not_asked = _found(FREE, as_is)
     state = _improved(free, as_is)
     trades, unasked = _found(TRADES, state, report)
     together = tuple(change.rule for change in state.changes)
@@ -72,7 +72,7 @@ def advise(report: Report, at_batch: Callable[[int], Report] | None = None, batc
         trades=tuple(found.advice for found in trades),
         together=together if several else (),
         together_s=state.case.time_s if several else None,
-        unasked=unasked,
+        unasked=(*not_asked, *unasked),
     )
 
 

@@ -31,7 +31,7 @@ _COMPILE_CODE = {
 }
 
 
-def cuda_graph(case: Case) -> Change | None:
+def cuda_graph(case: Case) -> Change | Unasked | None:
     """Kernels replayed without the host, where the device waits for it."""
     if case.setting.mode != "eager" or case.machine.kind == "cpu":
         return None
@@ -40,6 +40,9 @@ def cuda_graph(case: Case) -> Change | None:
     share = waits_s / case.time_s if case.time_s else 0.0
     if share < _WAITING:
         return None
+    if case.asking_host():
+        names = ", ".join(case.asking_host())
+        return Unasked("cuda-graph", f"{names}: the host reads whether it succeeded, which no graph can record")
     host_s = sum(row.prediction.host_s for row in launching.values() if row.prediction)
     kernels = sum(row.prediction.kernels for row in launching.values() if row.prediction)
     return Change(
