@@ -121,7 +121,8 @@ def _sum(name: str, depth: int, rows: Iterable[_Numbers]) -> Group:
     held = list(rows)
     costs = [each.counted for each in held if each.counted is not None]
     times = [each.time_s for each in held if each.time_s is not None]
-    sums = dict(zip(_FIELDS, map(sum, zip(*costs, strict=True)), strict=True)) if costs else {}
+    totals = [sum(column, 0.0) for column in zip(*costs, strict=True)]
+    sums = dict(zip(_FIELDS, totals, strict=True)) if costs else {}
     return Group(
         name=name,
         depth=depth,
