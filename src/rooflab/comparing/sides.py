@@ -12,10 +12,10 @@ from rooflab.errors import RooflabError
 from rooflab.model.energy import most_joules
 from rooflab.model.program import pauses
 from rooflab.model.program.forecast import predict_on
-from rooflab.model.roofline.per_operation import compute_terms
+from rooflab.model.roofline.per_operation import NEGLIGIBLE_SHARE, compute_terms, memory_bandwidth
 from rooflab.types.comparison import Measure, Side, Value
 from rooflab.types.loop import LoopReport, TileSweep
-from rooflab.types.machine import Engine, Machine, is_main_memory
+from rooflab.types.machine import Engine, Machine
 from rooflab.types.profile import Profile, ProfileRow
 from rooflab.types.report import Report, Row
 from rooflab.types.simulation import Simulation
@@ -216,14 +216,13 @@ def _roofs_s(
     if machine is None or nbytes is None:
         return None, None
     factors = factors or {}
-    memory = next((level for level in machine.levels if is_main_memory(level)), None)
-    rate = None if memory is None else memory.rate(basis="theoretical") or memory.rate()
+    memory = memory_bandwidth(machine)
     terms, missing = compute_terms(flop, machine)
     # A few FLOP without a peak of their own decide nothing; many do.
-    known = sum(one.count for one in missing) <= 0.1 * sum(one.count for one in flop)
+    known = sum(one.count for one in missing) <= NEGLIGIBLE_SHARE * sum(one.count for one in flop)
     faster = factors.get("compute", 1.0) * factors.get("clock", 1.0) * factors.get("units", 1.0)
     compute_s = max((term.seconds for term in terms), default=0.0) / faster if known else None
-    return compute_s, None if rate is None else nbytes / rate.value / factors.get("bandwidth", 1.0)
+    return compute_s, None if memory is None else nbytes / memory[1].value / factors.get("bandwidth", 1.0)
 
 
 def _profile(name: str, profile: Profile) -> Read:

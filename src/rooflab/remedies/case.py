@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from rooflab.types.advice import Effort, Price
-from rooflab.types.machine import Machine
+from rooflab.types.machine import Machine, is_main_memory
 from rooflab.types.report import Report, Row
 from rooflab.types.setting import Setting
 from rooflab.types.work import Graph
@@ -94,3 +94,9 @@ class Unasked(NamedTuple):
 
     rule: str
     reason: str
+
+
+def memory_capacity(machine: Machine) -> float:
+    """Bytes that its memory holds; any number where it states none."""
+    memory = next((level for level in machine.levels if is_main_memory(level)), None)
+    return float("inf") if memory is None or memory.capacity_bytes is None else memory.capacity_bytes

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from rooflab.errors import RooflabError
 from rooflab.machines import catalog
 from rooflab.model.program import forecast
-from rooflab.model.roofline.per_operation import peak_of
-from rooflab.remedies.case import Case, Change, Unasked
-from rooflab.types.machine import Machine, is_main_memory
+from rooflab.model.roofline.per_operation import memory_bandwidth, peak_of
+from rooflab.remedies.case import Case, Change, Unasked, memory_capacity
+from rooflab.types.machine import Machine
 from rooflab.types.setting import Setting
 from rooflab.units import si
 
@@ -22,7 +24,7 @@ def machine(case: Case) -> Change | Unasked | None:
     if case.graph.framework == "hand":
         return Unasked("machine", "one operation alone chooses none (several: --machine a,b)")
     needed = case.report.memory.most_bytes
-    candidates = [each for each in _alike(case.machine) if needed <= _capacity(each)]
+    candidates = [each for each in _alike(case.machine) if needed <= memory_capacity(each)]
     best: tuple[float, Machine] | None = None
     for each in _by_what_binds(case, candidates)[:_ASKED]:
         setting = Setting(mode=case.setting.mode, cache=case.setting.cache, power=case.setting.power)
@@ -71,11 +73,9 @@ def _by_what_binds(case: Case, machines: list[Machine]) -> list[Machine]:
 
 def _numbers(case: Case, of: Machine) -> tuple[float | None, float | None]:
     """Bandwidth of the memory, and the peak for most of the program's FLOP."""
-    memory = next((level for level in of.levels if is_main_memory(level)), None)
-    rate = None if memory is None else memory.rate(basis="theoretical") or memory.rate()
-    main = next(iter(case.report.flop_by), None)
+    memory, main = memory_bandwidth(of), next(iter(case.report.flop_by), None)
     peak = None if main is None else peak_of(of, main.engine, main.dtype)[0]
-    return (None if rate is None else rate.value), (None if peak is None else peak.value)
+    return (None if memory is None else memory[1].value), (None if peak is None else peak.value)
 
 
 def _sensitivity(case: Case) -> tuple[str, ...]:
@@ -83,30 +83,19 @@ def _sensitivity(case: Case) -> tuple[str, ...]:
     said = []
     for knob, text in _KNOBS:
         factors = {**case.setting.what_if, knob: 2.0 * case.setting.what_if.get(knob, 1.0)}
-        other = forecast.predict_on(case.report, case.machine, _with(case.setting, factors))
+        other = forecast.predict_on(
+            case.report, case.machine, msgspec.structs.replace(case.setting, what_if=factors)
+        )
         time_s = other.time_at_least_s
         if time_s:
             said.append(f"{text} would take {1 - time_s / case.time_s:.0%} off")
     return (", ".join(said),) if said else ()
 
 
-def _with(setting: Setting, factors: dict[str, float]) -> Setting:
-    import msgspec
-
-    return msgspec.structs.replace(setting, what_if=factors)
-
-
 def _differences(own: Machine, other: Machine) -> tuple[str, ...]:
     parts = []
     for each in (own, other):
-        memory = next((level for level in each.levels if is_main_memory(level)), None)
-        rate = None if memory is None else memory.rate(basis="theoretical") or memory.rate()
-        if memory is not None and rate is not None:
-            parts.append(f"{each.name}: {memory.name} {si(rate.value, 'B/s')}")
+        memory = memory_bandwidth(each)
+        if memory is not None:
+            parts.append(f"{each.name}: {memory[0]} {si(memory[1].value, 'B/s')}")
     return ("; ".join(parts),) if len(parts) == 2 else ()
-
-
-def _capacity(of: Machine) -> float:
-    """Bytes that its memory holds; any number where it states none."""
-    memory = next((level for level in of.levels if is_main_memory(level)), None)
-    return float("inf") if memory is None or memory.capacity_bytes is None else memory.capacity_bytes

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from rooflab.model.program.forecast import Forecast, forecast
-from rooflab.remedies import hardware, numbers, rewriting, running
+from rooflab.remedies import PAGE, WORTH, hardware, numbers, rewriting, running
 from rooflab.remedies.case import Case, Change, Unasked
 from rooflab.remedies.gains import gain
 from rooflab.types.advice import Advice, Advices
@@ -43,8 +43,6 @@ TRADES: tuple[Rule, ...] = (
     Rule("kv-cache", "memory-bound", numbers.narrow_cache),
     Rule("machine", "any", hardware.machine),
 )
-WORTH = 0.02  # share of the time below which a change is not worth a word
-PAGE = "remedies.html#"
 
 
 def advise(report: Report, at_batch: Callable[[int], Report] | None = None, batch: int | None = None) -> Advices:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from rooflab.model.roofline.per_operation import row_bound
-from rooflab.remedies.case import Case, Change, Unasked
-from rooflab.types.machine import is_main_memory
+from rooflab.remedies.case import Case, Change, Unasked, memory_capacity
 from rooflab.types.report import Report, Row
 from rooflab.types.work import Op
 from rooflab.units import duration, si
@@ -147,10 +146,10 @@ def _fitting(case: Case, size: int) -> tuple[int, Report] | None:
     """The program with a batch of that size, or of the largest by halves whose memory fits."""
     assert case.at_batch is not None
     assert case.batch is not None
-    capacity = next((level.capacity_bytes for level in case.machine.levels if is_main_memory(level)), None)
+    capacity = memory_capacity(case.machine)
     while size >= 2 * case.batch:
         program = case.at_batch(size)
-        if capacity is None or program.memory.most_bytes <= capacity:
+        if program.memory.most_bytes <= capacity:
             return size, program
         size //= 2
     return None

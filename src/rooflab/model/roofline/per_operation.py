@@ -74,7 +74,7 @@ _RATES = "roofs of the bounds: "
 
 def rates_note(report: Report, machine: Machine) -> str:
     """The rates behind the bounds, and where one stands in for another, in one sentence."""
-    memory = _bandwidth(machine)
+    memory = memory_bandwidth(machine)
     parts = [f"memory {si(memory[1].value, 'B/s')} {memory[1].basis}" if memory else "no memory bandwidth known"]
     for one in report.flop_by:
         rate, name = peak_of(machine, one.engine, one.dtype)
@@ -89,7 +89,7 @@ def rates_note(report: Report, machine: Machine) -> str:
 
 def report_roofs(report: Report, machine: Machine) -> ReportRoofs | None:
     """The roofs that the rows of `report` meet on `machine`; None where its memory bandwidth is unknown."""
-    memory = _bandwidth(machine)
+    memory = memory_bandwidth(machine)
     if memory is None:
         return None
     peaks = {}
@@ -104,7 +104,7 @@ def row_bound(row: Row, machine: Machine) -> RowBound:
     """What binds `row` on `machine`; with a reason instead where a rate that it needs is not known."""
     if row.cost is None:
         return RowBound(None, None, None, f"no formula for {row.op.name}")
-    nbytes, memory = row.cost.compulsory.nbytes, _bandwidth(machine)
+    nbytes, memory = row.cost.compulsory.nbytes, memory_bandwidth(machine)
     if memory is None:
         return RowBound(None, None, None, f"{machine.name} states no memory bandwidth")
     level, rate = memory
@@ -170,7 +170,7 @@ def _stand_ins(engine: Engine, dtype: str) -> list[tuple[Engine, str]]:
     return wanted
 
 
-def _bandwidth(machine: Machine) -> tuple[str, Rate] | None:
+def memory_bandwidth(machine: Machine) -> tuple[str, Rate] | None:
     """The main memory and its bandwidth: theoretical where stated, else attained."""
     for level in machine.levels:
         if is_main_memory(level):

@@ -13,6 +13,7 @@ from rooflab.errors import RooflabError
 from rooflab.loops.compiled import time
 from rooflab.loops.read.understood import Understood
 from rooflab.machines.cache_levels import Chosen
+from rooflab.remedies import PAGE, WORTH
 from rooflab.remedies.loops.case import Case, Change, State, Unasked, examined
 from rooflab.remedies.loops.rules import RULES
 from rooflab.types.advice import Advice, Advices
@@ -20,8 +21,6 @@ from rooflab.types.loop import LoopReport
 from rooflab.types.machine import Machine
 from rooflab.units import duration
 
-WORTH = 0.02  # share of the time below which a change is not worth a word
-PAGE = "remedies.html#"
 _SIGMAS = 1.28  # of ln: what about four of five lie within
 # Deviation of ln(measured ratio / predicted ratio) of the times before and after: 17 changes of five loops, run
 # on a busy guest of two cores (benchmarks/loop_advice.py); on a quiet one it is less.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from rooflab.remedies import PAGE, WORTH
 from rooflab.remedies.profiles import kernels, waiting
 from rooflab.remedies.profiles.case import Change, Unasked
 from rooflab.types.advice import Advice, Advices
@@ -36,8 +37,6 @@ KERNELS: tuple[Rule, ...] = (
     Rule("tensor-cores", "compute-bound", kernels.tensor_cores, price=True),
 )
 RULES = (*WAITING, *KERNELS)
-WORTH = 0.02  # share of the time below which a change is not worth a word
-PAGE = "remedies.html#"
 
 
 def advise(profile: Profile) -> Advices:
