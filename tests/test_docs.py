@@ -1,7 +1,8 @@
 """The documentation is true: its blocks run and print what it says, its links lead somewhere.
 
 `python` blocks with prompts are doctests, one session a page; `console` blocks are shell lines and what they
-print. In both … stands for anything, and spaces are alike. Other blocks (`sh`, `text`, `toml`) are not run.
+print. In both … stands for anything, and spaces are alike. Other blocks (`sh`, `text`, `toml`) are not run. A page
+that says `<!-- needs NAME -->` is skipped where that framework is not installed.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import ast
 import doctest
 import importlib.util
+import itertools
 import os
 import re
 import shlex
@@ -28,6 +30,8 @@ PAGES = ("README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "d
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 _FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
+_NEEDS = re.compile(r"<!-- needs (\w+) -->")
+_SET = re.compile(r"[A-Z_]+=\S*")
 
 
 class Block(NamedTuple):
@@ -59,6 +63,9 @@ def has(page: str, *languages: str) -> bool:
     "page", [page for page in PAGES if has(page, "console", "python") and "/reference/" not in page]
 )
 def test_the_blocks_of_a_page_run_and_print_what_it_says(page, tmp_path, monkeypatch):
+    for framework in _NEEDS.findall((ROOT / page).read_text(encoding="utf-8")):
+        if importlib.util.find_spec(framework) is None:
+            pytest.skip(f"{framework} is not installed")
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     monkeypatch.chdir(tmp_path)
     session: dict[str, object] = {}
@@ -85,7 +92,9 @@ def run_console(block: Block, where: str) -> None:
     assert commands[0] == "", f"{where}: a console block begins with $"
     for command in commands[1:]:
         line, _, want = command.partition("\n")
-        program, *arguments = shlex.split(line)
+        words = shlex.split(line)
+        settings = dict(word.split("=", 1) for word in itertools.takewhile(_SET.fullmatch, words))
+        program, *arguments = words[len(settings) :]
         known = {"rooflab": [sys.executable, "-m", "rooflab"], "python": [sys.executable]}
         assert program in known, f"{where}: {program} is not run by the tests"
         done = subprocess.run(
@@ -94,7 +103,7 @@ def run_console(block: Block, where: str) -> None:
             text=True,
             timeout=120,
             check=False,
-            env={**os.environ, "COLUMNS": "120"},
+            env={**os.environ, "COLUMNS": "120", **settings},
         )
         assert done.returncode == 0, f"{where}: {line}: exit {done.returncode}\n{done.stderr}"
         assert Checker().check_output(want, done.stdout, FLAGS), f"{where}: {line}: printed\n{done.stdout}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -59,8 +60,18 @@ def test_an_example_runs(name, arguments, said):
     assert said in done.stdout
 
 
+# Run by the blocks of documentation pages, which are skipped where their framework is not installed.
+RUN_BY_PAGES = {
+    "jax_layers.py": "docs/frameworks/jax.md",
+    "tinygrad_layers.py": "docs/frameworks/tinygrad.md",
+    "write_onnx.py": "docs/frameworks/onnx.md",
+}
+
+
 def test_every_example_is_run():
-    assert {path.name for path in EXAMPLES.glob("[!_]*.py")} == {name for name, _, _ in RUNS}
+    assert {path.name for path in EXAMPLES.glob("[!_]*.py")} == {name for name, _, _ in RUNS} | set(RUN_BY_PAGES)
+    for name, page in RUN_BY_PAGES.items():
+        assert re.search(rf"^\$ .*examples/{name}", (EXAMPLES.parent / page).read_text(encoding="utf-8"), re.MULTILINE)
 
 
 @pytest.mark.slow
