@@ -71,7 +71,8 @@ RUN_BY_PAGES = {
 def test_every_example_is_run():
     assert {path.name for path in EXAMPLES.glob("[!_]*.py")} == {name for name, _, _ in RUNS} | set(RUN_BY_PAGES)
     for name, page in RUN_BY_PAGES.items():
-        assert re.search(rf"^\$ .*examples/{name}", (EXAMPLES.parent / page).read_text(encoding="utf-8"), re.MULTILINE)
+        text = (EXAMPLES.parent / page).read_text(encoding="utf-8")
+        assert re.search(rf"^\$ .*examples/{name}", text, re.MULTILINE)
 
 
 @pytest.mark.slow
