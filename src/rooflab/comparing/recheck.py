@@ -25,14 +25,14 @@ def recheck(base: Any, other: Any, time: Amount | None) -> tuple[Followed, ...]:
     before = getattr(base, "advice", None)
     if not isinstance(before, Advices):
         return ()
-    rows: list[tuple[Advice, Status]] = [
-        (one, _status(one, base, other)) for one in (*before.each, *before.trades)
-    ]
+    # What has no time promised none.
+    timed = [one for one in (*before.each, *before.trades) if one.gain_s is not None]
+    rows: list[tuple[Advice, Status]] = [(one, _status(one, base, other)) for one in timed]
     saved, made = _saved(time), [one.rule for one, status in rows if status == "made"]
     # What each of several changes saved is not told apart.
     followed = [_followed(one, status, saved if made == [one.rule] else None) for one, status in rows]
     if len(made) > 1 and set(made) == set(before.together) and before.together_s is not None:
-        before_s = before.each[0].before_s
+        before_s = before.each[0].before_s or 0.0
         followed.append(
             Followed(
                 rule=" + ".join(before.together),
@@ -51,8 +51,8 @@ def _followed(one: Advice, status: Status, saved: float | None) -> Followed:
         rule=one.rule,
         change=one.change,
         status=status,
-        before_s=one.before_s,
-        predicted_s=one.gain_s,
+        before_s=one.before_s or 0.0,
+        predicted_s=one.gain_s or 0.0,
         low_s=one.gain_low_s,
         high_s=one.gain_high_s,
         obtained_share=saved,
@@ -70,7 +70,8 @@ def _status(one: Advice, base: Any, other: Any) -> Status:
     if not isinstance(after, Advices) or any(each.startswith((f"{one.rule}:", "all:")) for each in after.unasked):
         return "unknown"
     again = next((each for each in (*after.each, *after.trades) if each.rule == one.rule), None)
-    return "made" if again is None or again.gain_share < _STILL * one.gain_share else "not made"
+    still = 0.0 if again is None else again.gain_share or 0.0
+    return "made" if again is None or still < _STILL * (one.gain_share or 0.0) else "not made"
 
 
 def _saved(time: Amount | None) -> float | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from rooflab.model.program.forecast import Forecast
 from rooflab.types.advice import Effort, Price
 from rooflab.types.machine import Machine, is_main_memory
 from rooflab.types.report import Report, Row
@@ -68,6 +69,7 @@ class Change(NamedTuple):
         setting: what else is set, by field of `Setting`.
         machine: another one to predict on.
         program: the changed program, where it is captured anew: it does `times` the work.
+        forecast: the program with the change, where the rule has predicted it already (no change is after it).
         times: how often the work of before is done in one run of the changed program.
         keywords: of `analyze`, where they say the change.
         tell: further evidence, from the program as it is predicted with the change.
@@ -84,6 +86,7 @@ class Change(NamedTuple):
     setting: Mapping[str, Any] = {}
     machine: Machine | None = None
     program: Report | None = None
+    forecast: Forecast | None = None
     times: float = 1.0
     keywords: Mapping[str, Any] = {}
     tell: Callable[[Report], tuple[str, ...]] | None = None

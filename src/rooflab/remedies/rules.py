@@ -102,18 +102,18 @@ def _found(
         if isinstance(change, Unasked):
             unasked.append(f"{change.rule}: {change.reason}")
         elif change is not None:
-            after = _predicted((*state.changes, change), state.base)
+            after = change.forecast or _predicted((*state.changes, change), state.base)
             advice = _advice(change, state, after, shown)
             if advice is not None:
                 found.append(_Found(change, advice, after))
     found = _distinct(found)
-    found.sort(key=lambda one: -one.advice.gain_s)
+    found.sort(key=lambda one: -(one.advice.gain_s or 0.0))
     return found, tuple(unasked)
 
 
 def _distinct(found: list[_Found]) -> list[_Found]:
     """`found` without a compiler, where it would fuse nothing that a CUDA graph does not give as well."""
-    times = {one.change.rule: one.advice.after_s for one in found}
+    times = {one.change.rule: one.advice.after_s or 0.0 for one in found}
     useless = times.get("compile", 0.0) > (1 - WORTH) * times.get("cuda-graph", float("inf"))
     return [one for one in found if not (useless and one.change.rule == "compile")]
 
@@ -169,7 +169,7 @@ def _predicted(changes: tuple[Change, ...], case: Case) -> Forecast:
         if change.machine is not None:
             # A host's own time and constants of another family do not go with it.
             machine = change.machine
-            setting = msgspec.structs.replace(setting, dispatch_s=None, what_if={}, constants=None)
+            setting = hardware.setting_of_another(setting)
         if change.program is not None:
             program, graph = change.program, change.program.graph
     changed = graph

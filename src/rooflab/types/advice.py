@@ -18,10 +18,13 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         change: what to do, in one sentence.
         evidence: what in the result says so, a sentence each, with its numbers.
         rows: numbers of the result's rows that it concerns; none where it concerns the whole.
-        before_s: the predicted time as it is.
-        after_s: the predicted time with the change.
+        before_s: the predicted time as it is; None where no machine says how fast its parts are.
+        after_s: the predicted time with the change, None where `before_s` is.
         gain_low_s: the least that it would save in about four of five cases; below zero where it may lose.
         gain_high_s: the most that it would save in about four of five cases.
+        before_bytes: of a simulation, the bytes that the change is about, as they are: counted exactly.
+        after_bytes: the same with the change, counted again.
+        moved: which bytes these are ("between L2 and memory").
         price: what it asks for beside the effort: "nothing", other "numbers" (results are rounded more), "latency"
             (more work in each call), other "hardware".
         effort: a "setting" or flag, a "line" of code, a "rewrite" of a function, other "hardware".
@@ -35,10 +38,13 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     change: str
     evidence: tuple[str, ...]
     rows: tuple[int, ...] = ()
-    before_s: float
-    after_s: float
-    gain_low_s: float
-    gain_high_s: float
+    before_s: float | None = None
+    after_s: float | None = None
+    gain_low_s: float | None = None
+    gain_high_s: float | None = None
+    before_bytes: float | None = None
+    after_bytes: float | None = None
+    moved: str = ""
     effort: Effort
     price: Price = "nothing"
     code: str = ""
@@ -47,14 +53,21 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     changes: dict[str, Any] = {}
 
     @property
-    def gain_s(self) -> float:
-        """Seconds that it would save: best guess."""
-        return self.before_s - self.after_s
+    def gain_s(self) -> float | None:
+        """Seconds that it would save: best guess; None where no time is known."""
+        return None if self.before_s is None or self.after_s is None else self.before_s - self.after_s
 
     @property
-    def gain_share(self) -> float:
-        """What it would save, as a share of the time as it is, 0 to 1."""
-        return self.gain_s / self.before_s if self.before_s else 0.0
+    def gain_share(self) -> float | None:
+        """What it would save, as a share of the time as it is, 0 to 1; None where no time is known."""
+        return None if self.gain_s is None else self.gain_s / self.before_s if self.before_s else 0.0
+
+    @property
+    def saved_bytes(self) -> float | None:
+        """Bytes that would not be moved any more; None where none were counted."""
+        if self.before_bytes is None or self.after_bytes is None:
+            return None
+        return self.before_bytes - self.after_bytes
 
 
 class Advices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

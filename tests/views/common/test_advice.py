@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rooflab.types.advice import Advice, Advices
-from rooflab.views.common.advice import lines
+from rooflab.views.common.advice import lines, saving
 
 
 def change(rule: str, after_s: float, before_s: float = 1e-3, **more) -> Advice:
@@ -24,7 +24,7 @@ def test_a_change_says_what_it_saves_its_bar_and_what_it_asks_for():
 def test_the_first_three_of_either_kind_and_how_many_more():
     said = lines(Advices(each=FREE, trades=(COSTLY,), together=("a", "b"), together_s=3e-4))
     assert [line[:5] for line in said[:3]] == ["1. Do", "2. Do", "3. Do"]
-    assert said[3] == "Together (a, b): 300 µs, 70% less."
+    assert said[3] == "Together (a, b): 1.00 ms becomes 300 µs, 70% less; gains do not add."
     assert (
         said[4] == "4. Do e: saves 200 µs, 50% (0% to 75%) once a is done (a setting, results are rounded more)."
     )
@@ -37,3 +37,11 @@ def test_nothing_is_said_where_nothing_was_asked_and_so_where_nothing_was_found(
     assert lines(Advices(each=FREE), 0) == ()
     found = lines(Advices(unasked=("batch: why",)))
     assert found == ("Nothing was found that would save 2 % or more.", "Not asked: batch: why.")
+
+
+def test_bytes_are_said_where_no_time_is_known():
+    counted = Advice(
+        rule="pad", change="Pad", evidence=(), effort="line", before_bytes=128e3, after_bytes=1e3, moved="of lines"
+    )
+    assert saving(counted) == "127 kB of 128 kB of lines"
+    assert saving(Advice(rule="pad", change="Pad", evidence=(), effort="line")) == "–"

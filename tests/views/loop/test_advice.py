@@ -41,8 +41,9 @@ def test_the_page_has_a_card_for_each_change(advised):
     assert "<h3>Cut &lt;b&gt;it&lt;/b&gt;</h3>" in text
     assert "L3 serves 570 MB&lt;/script&gt;" in text
     assert "saves 6.00 ms, 60% (-10% to 80%)" in text
-    assert "10.0 ms becomes 4.00 ms; asks for a rewrite" in text
-    assert "# &lt;i&gt;</pre>" in text
+    assert "10.0 ms becomes 4.00 ms: it saves −1.00 ms to 8.00 ms in about four of five cases." in text
+    assert "Effort: a rewrite" in text
+    assert "# &lt;i&gt;</code></pre>" in text
     assert "Not asked: threads: one core." in text
 
 

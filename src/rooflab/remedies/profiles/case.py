@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from rooflab.types.advice import Effort, Price
-
 
 class Saving(NamedTuple):
     """Measured seconds that a change saves: best guess, the least and the most."""
@@ -19,18 +17,14 @@ class Change(NamedTuple):
     """What a rule found.
 
     Attributes:
-        rule, text, evidence, rows, effort, price, code: as in `Advice` (`text` is its `change`).
+        rule, evidence, rows: as in `Advice`; `WORDS` has what the rule tells to do.
         saving: of the whole run.
     """
 
     rule: str
-    text: str
     evidence: tuple[str, ...]
     saving: Saving
     rows: tuple[int, ...] = ()
-    effort: Effort = "line"
-    price: Price = "nothing"
-    code: str = ""
 
 
 class Unasked(NamedTuple):

@@ -51,9 +51,7 @@ def coalesce(profile: Profile) -> Found:
         profile,
         mended,
         rule="coalesce",
-        text="Let neighbouring threads take neighbouring words: another layout, or a tile in shared memory",
         says=lambda row, access: _sectors(row, access),
-        effort="rewrite",
     )
 
 
@@ -78,11 +76,9 @@ def bank_conflicts(profile: Profile) -> Found:
         profile,
         mended,
         rule="bank-conflicts",
-        text="Pad the rows of the tile in shared memory by one word, or swizzle its columns",
         says=lambda row, access: (
             f"{short_name(row.name)}: {access.conflict_share or 0.0:.0%} of shared memory's passes are conflicts"
         ),
-        code="__shared__ float tile[32][33];",
     )
 
 
@@ -102,11 +98,9 @@ def amplification(profile: Profile) -> Found:
         profile,
         mended,
         rule="tile-kernel",
-        text="Tile the kernel, so that what is read again is still in a cache",
         says=lambda row, _: (
             f"{short_name(row.name)}: memory moves {row.amplification or 0.0:.2f} times the bytes that it asks for"
         ),
-        effort="rewrite",
     )
 
 
@@ -134,7 +128,6 @@ def occupancy(profile: Profile) -> Found:
         limit = f", limited by {access.limited_by}" if access.limited_by else ""
         yield Change(
             rule="occupancy",
-            text="Keep more warps in flight: more blocks, or fewer registers and less shared memory for each",
             evidence=(
                 f"{short_name(row.name)}: {access.occupancy or 0.0:.0%} of the warps that fit were there{limit}; "
                 f"{_of_roof(row):.0%} of its highest roof",
@@ -142,8 +135,6 @@ def occupancy(profile: Profile) -> Found:
             ),
             saving=seconds,
             rows=tuple(number for number, *_ in found),
-            effort="rewrite",
-            code="__launch_bounds__(256, 4)   // lets the compiler use no more registers than 4 blocks leave",
         )
 
 
@@ -177,12 +168,9 @@ def tensor_cores(profile: Profile) -> Found:
     if found:
         yield Change(
             rule="tensor-cores",
-            text="Multiply on the matrix engines: TF32, or bf16",
             evidence=(evidence,),
             saving=saving,
             rows=tuple(found),
-            price="numbers",
-            code='torch.set_float32_matmul_precision("high")',
         )
 
 
@@ -198,7 +186,7 @@ def _of_rows(
     mended: Callable[[ProfileRow, Access], Mended | None],
     *,
     says: Callable[[ProfileRow, Access], str],
-    **change: object,
+    rule: str,
 ) -> Found:
     """One change for all rows that `mended` finds a waste in, with what it saves through the roofs."""
     found, seconds = [], Saving(0.0, 0.0, 0.0)
@@ -212,10 +200,10 @@ def _of_rows(
         _, row, access = max(found, key=lambda one: one[1].time_s)
         more = f"{len(found)} kernels are so" if len(found) > 1 else ""
         yield Change(
+            rule=rule,
             evidence=tuple(filter(None, (says(row, access), more))),
             saving=seconds,
             rows=tuple(number for number, *_ in found),
-            **change,  # pyright: ignore[reportArgumentType]
         )
 
 

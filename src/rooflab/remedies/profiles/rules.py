@@ -8,17 +8,22 @@ from typing import NamedTuple
 from rooflab.remedies import PAGE, WORTH
 from rooflab.remedies.profiles import kernels, waiting
 from rooflab.remedies.profiles.case import Change, Unasked
+from rooflab.remedies.profiles.words import WORDS
 from rooflab.types.advice import Advice, Advices
 from rooflab.types.profile import Profile
 
 
 class Rule(NamedTuple):
-    """A rule: its name (`Advice.rule`), the regime that it is a remedy for, what asks a profile, for a price."""
+    """A rule: its name (`Advice.rule`), the regime that it is a remedy for, and what asks a profile."""
 
     name: str
     regime: str
     ask: Callable[[Profile], Iterator[Change | Unasked]]
-    price: bool = False
+
+    @property
+    def price(self) -> bool:
+        """Whether what it tells to do has a price."""
+        return WORDS[self.name].price != "nothing"
 
 
 # Of the whole run: each takes out time in which the device does nothing else, so that these add up.
@@ -34,7 +39,7 @@ KERNELS: tuple[Rule, ...] = (
     Rule("bank-conflicts", "memory-bound", kernels.bank_conflicts),
     Rule("tile-kernel", "memory-bound", kernels.amplification),
     Rule("occupancy", "latency", kernels.occupancy),
-    Rule("tensor-cores", "compute-bound", kernels.tensor_cores, price=True),
+    Rule("tensor-cores", "compute-bound", kernels.tensor_cores),
 )
 RULES = (*WAITING, *KERNELS)
 
@@ -64,8 +69,8 @@ def advise(profile: Profile) -> Advices:
         longest = max(device.compute_s, device.copy_s, device.collective_s)
         together_s = max(longest, before_s - sum(change.saving.best_s for change in gaps))
     return Advices(
-        each=tuple(_advice(change, before_s) for change in found if change.price == "nothing"),
-        trades=tuple(_advice(change, before_s) for change in found if change.price != "nothing"),
+        each=tuple(_advice(change, before_s) for change in found if WORDS[change.rule].price == "nothing"),
+        trades=tuple(_advice(change, before_s) for change in found if WORDS[change.rule].price != "nothing"),
         together=tuple(change.rule for change in gaps) if together_s is not None else (),
         together_s=together_s,
         unasked=tuple(unasked),
@@ -73,18 +78,18 @@ def advise(profile: Profile) -> Advices:
 
 
 def _advice(change: Change, before_s: float) -> Advice:
-    saving = change.saving
+    saving, words = change.saving, WORDS[change.rule]
     return Advice(
         rule=change.rule,
-        change=change.text,
+        change=words.change,
         evidence=change.evidence,
         rows=change.rows,
         before_s=before_s,
         after_s=before_s - saving.best_s,
         gain_low_s=saving.low_s,
         gain_high_s=saving.high_s,
-        effort=change.effort,
-        price=change.price,
-        code=change.code,
+        effort=words.effort,
+        price=words.price,
+        code=words.code,
         page=PAGE + change.rule,
     )

@@ -30,14 +30,12 @@ def launches(profile: Profile) -> Found:
         return
     yield Change(
         rule="graph",
-        text="Record the kernels as a CUDA graph, or compile the program (torch.compile, mode='reduce-overhead')",
         evidence=(
             _gaps(idle, device),
             f"{device.kernels:,} kernels, {duration(device.kernels_s / max(1, device.kernels))} each on average",
             "taken out: these gaps alone, a pause left for each; kernels that a compiler fuses are not counted",
         ),
         saving=_without(profile, idle),
-        code='model = torch.compile(model, mode="reduce-overhead")',
     )
 
 
@@ -47,10 +45,8 @@ def synchronisation(profile: Profile) -> Found:
     if idle is not None and device is not None:
         yield Change(
             rule="synchronise-less",
-            text="Let the host wait less often: no .item(), .cpu(), print or Python test of a tensor in the loop",
             evidence=(_gaps(idle, device),),
             saving=_without(profile, idle),
-            code="total += loss.detach()      # read total.item() once, at the end",
         )
 
 
@@ -60,10 +56,8 @@ def loader(profile: Profile) -> Found:
     if idle is not None and device is not None:
         yield Change(
             rule="prefetch-data",
-            text="Prepare batches ahead, in processes of their own",
             evidence=(_gaps(idle, device), "an upper bound: as if the workers kept up"),
             saving=_without(profile, idle)._replace(low_s=0.0),
-            code="DataLoader(…, num_workers=8, pin_memory=True, persistent_workers=True, prefetch_factor=4)",
         )
 
 
@@ -81,14 +75,12 @@ def copies(profile: Profile) -> Found:
     saved_s = min(exposed_s, most_s)
     yield Change(
         rule="overlap-copies",
-        text="Copy from pinned memory, without blocking, on a stream of its own",
         evidence=(
             f"nothing computes beside {duration(device.exposed_copy_s)} of {duration(device.copy_s)} of copies"
             + (f"; the device waits {duration(waits_s)} more for the host to begin them" if waits_s else ""),
             "an upper bound: as if every copy found kernels to run beside",
         ),
         saving=Saving(saved_s, 0.0, saved_s),
-        code="x = x.pin_memory()\nwith torch.cuda.stream(side):\n    y = x.to('cuda', non_blocking=True)",
     )
 
 
@@ -101,14 +93,12 @@ def collectives(profile: Profile) -> Found:
     saved_s = min(device.exposed_collective_s, max(0.0, device.busy_s - other_s))
     yield Change(
         rule="overlap-collectives",
-        text="Exchange gradients in buckets while the backward pass goes on",
         evidence=(
             f"nothing computes beside {duration(device.exposed_collective_s)} of "
             f"{duration(device.collective_s)} of collectives",
             "an upper bound: as if every one found kernels to run beside; they slow each other down",
         ),
         saving=Saving(saved_s, 0.0, saved_s),
-        code="DistributedDataParallel(model, bucket_cap_mb=25, gradient_as_bucket_view=True)",
     )
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any, NamedTuple
+
 from rooflab.types.advice import Advice, Advices
-from rooflab.units import duration
-from rooflab.views.common.table import Table
+from rooflab.units import duration, si
+from rooflab.views.common.table import UNKNOWN, Table
 
 TOP = 3  # changes in the terminal, where no number is asked for
 _EFFORTS = {"setting": "a setting", "line": "a line of code", "rewrite": "a rewrite", "hardware": "other hardware"}
@@ -27,14 +30,13 @@ def lines(advice: Advices | None, top: int | None = TOP) -> tuple[str, ...]:
         return ()
     free, trades = advice.each[:top], advice.trades[:top]
     said = [line(number, one) for number, one in enumerate(free, 1)]
-    if advice.together_s is not None and free:
+    if free and together(advice):
         said.append(together(advice))
     said += [line(number, one) for number, one in enumerate(trades, len(free) + 1)]
     more = len(advice.each) + len(advice.trades) - len(free) - len(trades)
     if more:
         said.append(f"{more} more: --advice all")
-    if not advice.each and not advice.trades:
-        said.append("Nothing was found that would save 2 % or more.")
+    said += [nothing(advice)] if nothing(advice) else []
     return (*said, *(f"Not asked: {reason}." for reason in advice.unasked))
 
 
@@ -50,51 +52,93 @@ def asks(one: Advice) -> str:
 
 
 def saving(one: Advice) -> str:
-    """What a change saves: seconds, share, and the share's bar."""
-    low, high = (each / one.before_s if one.before_s else 0.0 for each in (one.gain_low_s, one.gain_high_s))
-    return f"{duration(one.gain_s)}, {one.gain_share:.0%} ({low:.0%} to {high:.0%})"
+    """What a change saves: seconds, share, and the share's bar; bytes where a simulation counted them."""
+    said = []
+    if one.gain_s is not None and one.gain_share is not None:
+        said.append(f"{_signed(one.gain_s)}, {one.gain_share:.0%}{_bar(one)}")
+    if one.saved_bytes is not None:
+        said.append(f"{si(one.saved_bytes, 'B')} of {si(one.before_bytes, 'B')} {one.moved}".rstrip())
+    return "; ".join(said) or UNKNOWN
+
+
+def _bar(one: Advice) -> str:
+    if one.gain_low_s is None or one.gain_high_s is None or not one.before_s:
+        return ""
+    return f" ({one.gain_low_s / one.before_s:.0%} to {one.gain_high_s / one.before_s:.0%})"
+
+
+def _signed(seconds: float) -> str:
+    return duration(seconds) if seconds >= 0 else f"−{duration(-seconds)}"
 
 
 def together(advice: Advices) -> str:
-    """The time with all that go together, in one sentence."""
-    before_s = advice.each[0].before_s
-    assert advice.together_s is not None
-    share = 1 - advice.together_s / before_s if before_s else 0.0
-    return f"Together ({', '.join(advice.together)}): {duration(advice.together_s)}, {share:.0%} less."
+    """The time with all that go together, in one sentence; nothing where they were not asked together."""
+    before_s = advice.each[0].before_s if advice.each else None
+    if advice.together_s is None or not before_s:
+        return ""
+    names, share = ", ".join(advice.together), 1 - advice.together_s / before_s
+    times = f"{duration(before_s)} becomes {duration(advice.together_s)}"
+    return f"Together ({names}): {times}, {share:.0%} less; gains do not add."
 
 
-def cards(advice: Advices | None) -> list[dict[str, object]]:
-    """What the cards of `common/advice.html.j2` say, those without a price first; none where nothing was asked."""
+def nothing(advice: Advices) -> str:
+    """That nothing was found, where that is so."""
+    return "" if advice.each or advice.trades else "Nothing was found that would save 2 % or more."
+
+
+class Cards(NamedTuple):
+    """What `common/advice.html.j2` shows.
+
+    Attributes:
+        cards: changes after which the same work gives the same results.
+        trades: those with a price.
+        notes: sentences under the cards: all together, that nothing was found.
+        unasked: what could not be asked, and why.
+        where: the machine, where a page is of several.
+    """
+
+    cards: list[dict[str, Any]]
+    trades: list[dict[str, Any]]
+    notes: list[str]
+    unasked: tuple[str, ...]
+    where: str = ""
+
+
+def cards(advice: Advices | None, where: str = "") -> Cards | None:
+    """The cards of a page; None where nothing was asked."""
     if advice is None:
-        return []
-    return [
-        {
-            "change": one.change,
-            "gain": f"saves {saving(one)}",
-            "becomes": f"{duration(one.before_s)} becomes {duration(one.after_s)}",
-            "evidence": one.evidence,
-            "asks": asks(one),
-            "code": one.code,
-        }
-        for one in (*advice.each, *advice.trades)
-    ]
+        return None
+    free, trades = ([_card(one) for one in kind] for kind in (advice.each, advice.trades))
+    notes = [line for line in (together(advice), nothing(advice)) if line]
+    return Cards(free, trades, notes, advice.unasked, where)
 
 
-def beside(advice: Advices | None) -> tuple[str, ...]:
-    """What stands under the cards: all together, that nothing was found, what was not asked."""
-    if advice is None:
-        return ()
-    said = [together(advice)] if advice.together_s is not None and advice.each else []
-    if not advice.each and not advice.trades:
-        said.append("Nothing was found that would save 2 % or more.")
-    return (*said, *(f"Not asked: {reason}." for reason in advice.unasked))
+def _card(one: Advice) -> dict[str, Any]:
+    times = ""
+    if one.before_s is not None and one.after_s is not None:
+        times = f"{duration(one.before_s)} becomes {duration(one.after_s)}"
+    if times and one.gain_low_s is not None and one.gain_high_s is not None:
+        low, high = _signed(one.gain_low_s), _signed(one.gain_high_s)
+        times = f"{times}: it saves {low} to {high} in about four of five cases."
+    return {
+        "change": one.change,
+        "gain": f"saves {saving(one)}",
+        "becomes": times,
+        "evidence": one.evidence,
+        "asks": asks(one),
+        "code": one.code,
+        "after": f"once done: {', '.join(one.after)}" if one.after else "",
+        "page": one.page,
+        "rows": json.dumps(one.rows) if one.rows else "",
+    }
 
 
 def short(advice: Advices | None) -> Table:
     """All changes in two columns, which fit a terminal too; no row where nothing was found."""
     changes = () if advice is None else (*advice.each, *advice.trades)
     rows = tuple((saving(one), f"{one.change} ({asks(one)}): {'; '.join(one.evidence)}") for one in changes)
-    note = "Saves: of the whole run, with what holds in about four of five cases."
-    if advice is not None and advice.together_s is not None and advice.each:
-        note = f"{note} {together(advice)}"
+    timed = any(one.gain_low_s is not None for one in changes)
+    note = "Saves: of the whole run, with what holds in about four of five cases." if timed else ""
+    if advice is not None:
+        note = f"{note} {together(advice)}".strip()
     return Table("What would help", ("saves", "change: why"), rows, words=2, note=note)

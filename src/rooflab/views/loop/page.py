@@ -36,8 +36,7 @@ def html(report: LoopReport) -> str:
         sources=() if report.machine is None else report.machine.sources,
         template="loop/page.html.j2",
         warnings=report.warnings,
-        cards=helping.cards(report.advice),
-        beside=helping.beside(report.advice),
+        advice=helping.cards(report.advice),
         columns=("FLOP", "accesses", *(f"{level.name} misses" for level in report.simulation.levels)),
         listing=listing(report),
     )

@@ -10,10 +10,10 @@ import msgspec
 from rooflab.errors import RooflabError
 from rooflab.types.machine import Machine
 from rooflab.types.report import Report
+from rooflab.views.common import advice as helping
 from rooflab.views.common import page
 from rooflab.views.common.table import Table
 from rooflab.views.report import tables, verdict
-from rooflab.views.report.cards import cards
 from rooflab.views.report.embed import embedded, how, warnings_of
 
 # What a page also shows of a program: today's usual machines of a kind. A prediction of as many rows takes 0.1 s.
@@ -104,6 +104,7 @@ def pages(named: Sequence[tuple[str, Report]], first_tables: Sequence[Table] = (
     """The page of the first of `named` where each of the others can be looked at; `first_tables` come first."""
     first = named[0][1]
     timed = first.time_at_least_s is not None
+    labels = [label for label, _ in named]
     data = embedded(named)
     turned = {name for one in data["predictions"] if one["tape"] for name, _ in one["tape"]["knobs"]}
     columns = [
@@ -124,8 +125,8 @@ def pages(named: Sequence[tuple[str, Report]], first_tables: Sequence[Table] = (
         how=f"Predicted: {how(first)}." if timed and how(first) else "",
         warnings=warnings_of(first),
         facts=tables.coverage(first) if first.coverage.complete else (),
-        advice=cards(first),
-        labels=[label for label, _ in named],
+        advice=helping.cards(first.advice, labels[0] if len(labels) > 1 else ""),
+        labels=labels,
         drawn=timed,
         timed=timed,
         knobs=[{"name": name, "title": title} for name, title in _SLIDERS if name in turned],
