@@ -24,6 +24,7 @@ if _typing.TYPE_CHECKING:
         miss_curve,
         op,
         predict,
+        run,
         simulate,
         simulate_cores,
         sweep_tiles,
@@ -38,6 +39,7 @@ if _typing.TYPE_CHECKING:
     from rooflab.types.loop import LoopReport, TileSweep
     from rooflab.types.machine import Level, Link, Machine, Rate, Source
     from rooflab.types.report import Report
+    from rooflab.types.run import Run
     from rooflab.types.setting import Setting
     from rooflab.types.simulation import Cache, MissCurve, Simulation, tlb
     from rooflab.types.transfer import Transfer
@@ -60,6 +62,7 @@ _HOMES = {
     "Rate": "rooflab.types.machine",
     "Report": "rooflab.types.report",
     "RooflabError": "rooflab.errors",
+    "Run": "rooflab.types.run",
     "Setting": "rooflab.types.setting",
     "Simulation": "rooflab.types.simulation",
     "Source": "rooflab.types.machine",
@@ -79,6 +82,7 @@ _HOMES = {
     "miss_curve": "rooflab.story",
     "op": "rooflab.story",
     "predict": "rooflab.story",
+    "run": "rooflab.story",
     "simulate": "rooflab.story",
     "simulate_cores": "rooflab.story",
     "sweep_tiles": "rooflab.story",
@@ -109,6 +113,7 @@ __all__ = [
     "Rate",
     "Report",
     "RooflabError",
+    "Run",
     "Setting",
     "Simulation",
     "Source",
@@ -128,6 +133,7 @@ __all__ = [
     "miss_curve",
     "op",
     "predict",
+    "run",
     "simulate",
     "simulate_cores",
     "sweep_tiles",

@@ -10,7 +10,20 @@ from typing import NoReturn
 import click
 
 from rooflab import __version__
-from rooflab.cli import calibrate, compare, lab, load, loop, machine, measure, programs, show, simulate, transfer
+from rooflab.cli import (
+    calibrate,
+    compare,
+    lab,
+    load,
+    loop,
+    machine,
+    measure,
+    programs,
+    run,
+    show,
+    simulate,
+    transfer,
+)
 from rooflab.cli.measure import INTERRUPTED
 from rooflab.cli.options import examples
 from rooflab.errors import RooflabError
@@ -123,5 +136,6 @@ for _command in (
     load.load,
     show.show,
     compare.compare,
+    run.run,
 ):
     cli.add_command(_command)

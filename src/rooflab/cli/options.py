@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -22,7 +23,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 SUFFIXES = {
     "Machine": ".json, .toml, .csv, .parquet, .md, .html, .svg, .png or .pdf",
     **dict.fromkeys(
-        ("Report", "LoopReport", "Transfer", "Sweep", "Profile", "Profiles", "Comparison"),
+        ("Report", "LoopReport", "Transfer", "Sweep", "Profile", "Profiles", "Comparison", "Run"),
         ".json, .csv, .parquet, .md, .html, .svg, .png or .pdf",
     ),
     "Simulation": ".json, .md, .html, .svg, .png or .pdf; .csv, .parquet of one core",
@@ -39,15 +40,15 @@ def examples(*lines: str) -> str:
     return f"{_AS_IS}Example{'s' if len(lines) > 1 else ''}:\n" + "\n".join(f"  {line}" for line in lines)
 
 
-def output_options(kind: str) -> Callable[[Command], Command]:
-    """The options --json and -o of a command whose result is of the type called `kind`."""
+def output_options(kind: str, stream: str = "stdout") -> Callable[[Command], Command]:
+    """The options --json and -o of a command whose result is of the type called `kind` and printed to `stream`."""
     where = f"Write the result to FILE ({SUFFIXES[kind]}); may be given again."
 
     def add(command: Command) -> Command:
         for option in (
             *(_LOOKS if ".svg" in SUFFIXES[kind] else ()),
             click.option("-o", "--output", "paths", multiple=True, metavar="FILE", help=where),
-            click.option("--json", "as_json", is_flag=True, help="Print JSON to stdout and nothing else."),
+            click.option("--json", "as_json", is_flag=True, help=f"Print JSON to {stream} and nothing else."),
             _QUIET,
         ):
             command = option(command)
@@ -121,8 +122,8 @@ def show_graph(report: Any, paths: Sequence[str], as_json: bool) -> int:
     return code
 
 
-def deliver(result: Any, paths: Sequence[str], as_json: bool, **how: Any) -> int:
-    """Write `result` to `paths`, then print it: as JSON, or as its room shows it.
+def deliver(result: Any, paths: Sequence[str], as_json: bool, *, err: bool = False, **how: Any) -> int:
+    """Write `result` to `paths`, then print it: as JSON, or as its room shows it; to stderr where `err` is true.
 
     Returns:
         The exit code: 2 where a format cannot be made of it; the others are written, and it is printed.
@@ -136,9 +137,9 @@ def deliver(result: Any, paths: Sequence[str], as_json: bool, **how: Any) -> int
             written = views.write(result, *paths, **look())
         code = report_written(written)
     if as_json:
-        echo_json(result.to_dict())
+        echo_json(result.to_dict(), err)
     elif not quiet():
-        views.show(result, **how)
+        views.show(result, sys.stderr if err else None, **how)
     return code
 
 
@@ -191,11 +192,11 @@ def report_written(written: Written) -> int:
     return 2 if written.refused else 0
 
 
-def echo_json(value: object) -> None:
-    """Print `value` to stdout as JSON."""
+def echo_json(value: object, err: bool = False) -> None:
+    """Print `value` as JSON to stdout, or to stderr."""
     from rooflab.views.common.files import json_text
 
-    click.echo(json_text(value).encode(), nl=False)
+    click.echo(json_text(value).encode(), nl=False, err=err)
 
 
 def pairs(texts: Sequence[str], option: str, form: str = "NAME=VALUE") -> dict[str, str]:

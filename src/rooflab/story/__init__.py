@@ -6,6 +6,7 @@ from rooflab.story.files import load
 from rooflab.story.loops import loop, miss_curve, simulate, simulate_cores, sweep_tiles
 from rooflab.story.machines import machine, measure
 from rooflab.story.programs import analyze, calibrate, op, predict, transfer, variants
+from rooflab.story.running import run
 
 __all__ = [
     "advise",
@@ -19,6 +20,7 @@ __all__ = [
     "miss_curve",
     "op",
     "predict",
+    "run",
     "simulate",
     "simulate_cores",
     "sweep_tiles",

@@ -26,6 +26,7 @@ RESULTS = {
     "Profile": "rooflab.types.profile",
     "Profiles": "rooflab.types.profiles",
     "Comparison": "rooflab.types.comparison",
+    "Run": "rooflab.types.run",
 }
 
 

@@ -31,6 +31,7 @@ ROOMS = {
     "Profile": "profile",
     "Profiles": "profiles",
     "Comparison": "comparison",
+    "Run": "run",
 }
 
 

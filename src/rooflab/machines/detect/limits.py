@@ -52,6 +52,16 @@ def read_limits(tree: Tree) -> Limits:
     )
 
 
+def throttled_s(tree: Tree) -> float | None:
+    """Seconds that this process's control groups stood still at a CPU quota so far; None where no file says it."""
+    found: list[float] = []
+    for directory, version in _groups(tree).get("cpu", ()):
+        key, per_s = ("throttled_usec", 1e6) if version == 2 else ("throttled_time", 1e9)
+        if tree.text(f"{directory}/cpu.stat"):
+            found.append(_counter(tree, f"{directory}/cpu.stat", key) / per_s)
+    return max(found, default=None)
+
+
 def affinity(tree: Tree) -> tuple[int, ...] | None:
     """The CPUs that the scheduler leaves to this process; None where a snapshot doesn't say."""
     if tree.is_live and hasattr(os, "sched_getaffinity"):

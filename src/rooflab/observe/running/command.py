@@ -1,0 +1,276 @@
+"""One execution of a command: its streams left alone, signals handed on, and what the system says of it."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from rooflab.errors import RooflabError, near_matches
+from rooflab.types.run import Usage
+
+HANDED_ON = tuple(
+    getattr(signal, name)
+    for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGCONT")
+    if hasattr(signal, name)
+)
+# These the terminal sends to every process in its foreground, the command too: handed on only if someone's kill
+# sent them. linux/include/uapi/asm-generic/siginfo.h: SI_KERNEL.
+_OF_A_TERMINAL = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGCONT)
+_SI_KERNEL = 0x80
+_MAXRSS_BYTES = 1 if sys.platform == "darwin" else 1024  # getrusage(2) of Linux and of macOS
+_PATIENCE_S = 10.0
+
+# Stops itself, so that counters can be opened on it, and then becomes the command under the same number.
+GATE = ("/bin/sh", "-c", 'kill -STOP $$; exec "$@"', "sh")
+
+
+class Ended(NamedTuple):
+    """How an execution ended.
+
+    Attributes:
+        exit_code: 128 + n where signal n killed it.
+        signal: the name of that signal; None where there was none.
+    """
+
+    exit_code: int
+    signal: str | None
+    usage: Usage
+
+
+class Held(NamedTuple):
+    """A process that has started: `pid`, and whether it is stopped before its first instruction."""
+
+    pid: int
+    stopped: bool
+
+
+Attach = Callable[[Held], None]
+
+
+def check(command: Sequence[str]) -> None:
+    """Return where `command` can be started.
+
+    Raises:
+        RooflabError: no command, or none of that name that may be executed.
+    """
+    if not command:
+        raise RooflabError("run needs a command: rooflab run -- python script.py")
+    name = command[0]
+    if "\0" in "".join(command):
+        raise RooflabError(f"{name!r}: a command cannot hold a NUL character")
+    if shutil.which(name) is not None:
+        return
+    path = Path(name)
+    if os.sep in name and path.is_dir():
+        raise RooflabError(f"{name}: is a folder, expected a command")
+    if os.sep in name and path.exists():
+        raise RooflabError(f"{name}: may not be executed (chmod +x {name})")
+    if os.sep in name:
+        raise RooflabError(f"{name}: no such file, expected a command")
+    if path.is_file():
+        how = "python " if path.suffix == ".py" else "./"
+        raise RooflabError(f"{name}: no such command on PATH; the file here is run by: {how}{name}")
+    near = near_matches(name, _on_path()) if len(name) > 2 else []
+    raise RooflabError(f"{name}: no such command on PATH{f'; did you mean {near[0]}?' if near else ''}")
+
+
+def _on_path() -> set[str]:
+    found: set[str] = set()
+    for folder in os.environ.get("PATH", "").split(os.pathsep):
+        try:
+            found.update(os.listdir(folder or "."))
+        except OSError:
+            continue  # folders on PATH need not exist
+    return found
+
+
+def execute(
+    command: Sequence[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    attach: Attach | None = None,
+    gated: bool = False,
+    detach: Callable[[], None] | None = None,
+) -> Ended:
+    """Run `command` to its end, with the streams of this process and its signals.
+
+    Args:
+        command: what `check` found startable.
+        env: variables of the environment that are set or changed.
+        attach: called when it has started, before its first instruction where `gated`.
+        gated: start it stopped, and let it go when `attach` has returned.
+        detach: called at its end, while its last figures can still be read.
+
+    Returns:
+        How it ended and what the system says of it; the time runs from its start, or from when it was let go.
+
+    Raises:
+        RooflabError: it cannot be started.
+    """
+    least = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _MAXRSS_BYTES
+    with _signals() as waiter:
+        begin = time.perf_counter()
+        child = _start([*GATE, *command] if gated else list(command), env)
+        waiter.pid = child.pid
+        before = 0
+        try:
+            if gated:
+                os.waitid(os.P_PID, child.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+                before = _minor_faults(child.pid)
+            if attach is not None:
+                attach(Held(child.pid, gated))
+        except BaseException:
+            child.kill()
+            child.wait()
+            raise
+        if gated:
+            begin = time.perf_counter()
+            os.kill(child.pid, signal.SIGCONT)
+        waiter.until_exit()
+        wall_s = time.perf_counter() - begin
+        moved = _moved(child.pid)
+        if detach is not None:
+            detach()
+        waiter.pid = None  # its number may be given to another process from here on
+        _, status, used = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)  # so that Popen does not wait for it again
+    peak = used.ru_maxrss * _MAXRSS_BYTES
+    usage = Usage(
+        wall_s=wall_s,
+        user_s=used.ru_utime,
+        system_s=used.ru_stime,
+        peak_memory_bytes=peak if peak > least else None,
+        least_memory_bytes=least,
+        minor_faults=max(used.ru_minflt - before, 0),
+        major_faults=used.ru_majflt,
+        voluntary_switches=used.ru_nvcsw,
+        involuntary_switches=used.ru_nivcsw,
+        **moved,
+    )
+    return Ended(*_code(child.returncode), usage)
+
+
+def _start(command: list[str], env: Mapping[str, str] | None) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(command, env=None if env is None else {**os.environ, **env})
+    except OSError as error:
+        # ENOEXEC: a script without "#!", which a shell would run; the others name what is wrong.
+        raise RooflabError(f"{command[0]}: cannot be started: {error.strerror or error}") from None
+
+
+def _code(returned: int) -> tuple[int, str | None]:
+    if returned >= 0:
+        return returned, None
+    try:
+        return 128 - returned, signal.Signals(-returned).name
+    except ValueError:
+        return 128 - returned, f"signal {-returned}"  # real-time signals have no names
+
+
+def _minor_faults(pid: int) -> int:
+    """What the gate cost before the command began: the 10th field of /proc/PID/stat (proc_pid_stat(5))."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[7])
+    except (OSError, ValueError, IndexError):
+        return 0  # left in: a hundred page faults
+
+
+_IO = {
+    "read_bytes": "storage_read_bytes",
+    "write_bytes": "storage_written_bytes",
+    "rchar": "read_bytes",
+    "wchar": "written_bytes",
+}
+
+
+def _moved(pid: int) -> dict[str, int]:
+    """Bytes of /proc/PID/io of a process that has ended and was not waited for, its children's included."""
+    try:
+        lines = Path(f"/proc/{pid}/io").read_text().splitlines()
+    except OSError:
+        return {}  # another system, or a kernel without task accounting
+    pairs = (line.partition(":") for line in lines)
+    return {_IO[key]: int(value) for key, _, value in pairs if key in _IO}
+
+
+class _Waiter:
+    """Waits for a process and hands signals on to it."""
+
+    def __init__(self) -> None:
+        self.pid: int | None = None
+        self.early: list[int] = []
+        self.blocked: set[int] = set()
+
+    def note(self, number: int, frame: object) -> None:
+        """The handler of the signals until they are blocked, and for good where they cannot be waited for."""
+        if self.pid is None:
+            self.early.append(number)
+        elif number not in _OF_A_TERMINAL or not _on_a_terminal():
+            self.send(number)
+
+    def send(self, number: int) -> None:
+        """Send signal `number` to the process, if it is still there."""
+        if self.pid is not None:
+            try:
+                os.kill(self.pid, number)
+            except ProcessLookupError:
+                return  # it has just ended
+
+    def until_exit(self) -> None:
+        """Return when the process has ended; it is not reaped."""
+        assert self.pid is not None
+        for number in self.early:
+            self.note(number, None)
+        self.early.clear()
+        if not self.blocked or not hasattr(signal, "sigwaitinfo"):
+            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+            return
+        # Blocked only now: what is blocked when a process starts is blocked in it too.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, self.blocked)
+        try:
+            while os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
+                found = signal.sigwaitinfo(self.blocked)
+                by_terminal = found.si_signo in _OF_A_TERMINAL and found.si_code == _SI_KERNEL
+                if found.si_signo != signal.SIGCHLD and not by_terminal:
+                    self.send(found.si_signo)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _on_a_terminal() -> bool:
+    """Whether this process is in the foreground of a terminal, whose Ctrl-C reaches the command by itself."""
+    try:
+        return os.tcgetpgrp(0) == os.getpgrp()
+    except OSError:
+        return False
+
+
+@contextmanager
+def _signals() -> Iterator[_Waiter]:
+    """A waiter that has the signals of this process, until the end of the block."""
+    waiter = _Waiter()
+    if threading.current_thread() is not threading.main_thread():
+        yield waiter  # only the main thread may handle signals
+        return
+    ignored = {one for one in HANDED_ON if signal.getsignal(one) in (signal.SIG_IGN, None)}
+    taken = [one for one in HANDED_ON if one not in ignored and one != signal.SIGCONT]
+    before = {number: signal.signal(number, waiter.note) for number in taken}
+    # Something must be done with SIGCHLD for it to be kept while it is blocked.
+    children = signal.signal(signal.SIGCHLD, lambda *_: None)
+    waiter.blocked = {*taken, signal.SIGCHLD}
+    try:
+        yield waiter
+    finally:
+        signal.signal(signal.SIGCHLD, children)
+        for number, handler in before.items():
+            signal.signal(number, handler)
