@@ -249,6 +249,11 @@ advice_option = click.option(
     help="Changes that would help, with what each saves: a number, all, none.",
 )
 
+own_time_option = click.option(
+    "--time",
+    metavar="TIME",
+    help="Your own timing (660us): its share of the roof, of the floor, and what would explain it.",
+)
 
 _SELECTION = (
     click.option("--kind", metavar="KIND", help="List operations of that kind: matmul, pointwise, …"),

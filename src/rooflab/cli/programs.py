@@ -19,6 +19,7 @@ from rooflab.cli.options import (
     examples,
     needs_machine,
     output_options,
+    own_time_option,
     pairs,
     prediction_options,
     selection_options,
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 @click.option("--group-by", type=click.Choice(GROUPS), default="module", show_default=True, help="Subtotals.")
 @click.option("--sort", type=click.Choice(SORTS), help="Order of the lines; by default the largest first.")
 @click.option("--top", type=click.IntRange(min=1), metavar="N", help="Lines of each table.")
+@own_time_option
 @advice_option
 @click.option("--graph", is_flag=True, help="Show operations and tensors as a graph; -o takes .dot too.")
 @click.option("--debug", is_flag=True, help="Show the whole traceback of an error in the target.")
@@ -72,6 +74,7 @@ def analyze(
     group_by: Any,
     sort: str | None,
     top: int | None,
+    time: str | None,
     advice: int | None,
     graph: bool,
     debug: bool,
@@ -97,6 +100,9 @@ def analyze(
     else:
         views.check_paths(paths, wanted.kind)
         needs_machine(paths, wanted.machines)
+    measured_s = None if time is None else _measured_s(time, wanted)
+    if graph and measured_s is not None:
+        raise click.UsageError("--graph draws a program as predicted: leave out --time")
     sizes = whole_numbers(dims, "--dim")
     if batch is not None:
         sizes["batch"] = batch
@@ -116,7 +122,7 @@ def analyze(
         report = analyzed(sizes)
     if graph:
         return _show_graph(report, wanted, paths, as_json)
-    more = {"group_by": group_by, "sort": sort, "top": top, "selection": selection}
+    more = {"group_by": group_by, "sort": sort, "top": top, "selection": selection, "measured_s": measured_s}
     batch_now = sizes.get("batch")
 
     def at_batch(size: int) -> Report:
@@ -178,8 +184,6 @@ def _deliver(
     **how: Any,
 ) -> int:
     """Hand over `report`, predicted as it is `wanted`, with so much advice, beside what was measured."""
-    import msgspec
-
     from rooflab.story import advise, variants
 
     if wanted.kind == "Variants":
@@ -189,10 +193,13 @@ def _deliver(
         return deliver(result, paths, as_json)
     for machine in wanted.machines.values():
         with stage("predicting"):
-            report = msgspec.structs.replace(report.on(machine, **wanted.setting), measured_s=measured_s)
+            report = report.on(machine, **wanted.setting)
         if advice != 0:
             with stage("looking for what would help"):
                 report = advise(report, at_batch=at_batch if batch is not None else None, batch=batch)
+    if measured_s is not None:
+        with stage("looking for what would explain the time"):
+            report = report.with_times(measured_s)
     return deliver(report, paths, as_json, advice=advice, **how)
 
 
@@ -220,7 +227,7 @@ def _deliver(
 @click.option("--peers", is_flag=True, help="all_reduce: by kernels that read their peers' memory.")
 @click.option("--ranks", type=int, metavar="N", help="all_reduce, all_gather, …: how many take part.")
 @click.option("--set", "more", multiple=True, metavar="NAME=VALUE", help="Any other setting of KIND.")
-@click.option("--measured", metavar="TIME", help="Your own timing (660us): its share of each roof.")
+@own_time_option
 @advice_option
 @click.option("--list", "list_kinds", is_flag=True, help="List the kinds of operation and their settings.")
 @output_options("Report")
@@ -231,7 +238,7 @@ def op(
     wanted: Wanted,
     unfused: bool,
     more: tuple[str, ...],
-    measured: str | None,
+    time: str | None,
     advice: int | None,
     list_kinds: bool,
     as_json: bool,
@@ -258,21 +265,18 @@ def op(
     if "padding" in attrs:
         attrs["padding"] = number_or_text(attrs["padding"])
     attrs |= {name: number_or_text(text) for name, text in pairs(more, "--set").items()}
-    measured_s = None if measured is None else _measured_s(measured, wanted)
+    measured_s = None if time is None else _measured_s(time, wanted)
     report = count(kind, *shapes, dtype=dtype, attrs=attrs)
     return _deliver(report, wanted, None, paths, as_json, advice=advice, measured_s=measured_s)
 
 
 def _measured_s(text: str, wanted: Wanted) -> float:
     """The seconds that `text` says, where there is one machine that they were taken on."""
-    from rooflab.units import parse
+    from rooflab.story.own_times import seconds
 
     if len(wanted.machines) != 1 or wanted.kind == "Variants":
-        raise RooflabError(f"--measured {text} needs the one --machine that it was measured on, without --what-if")
-    seconds = parse(text, "s")
-    if not seconds > 0:
-        raise RooflabError(f"--measured {text}: expected a time above zero, such as 660us")
-    return seconds
+        raise RooflabError(f"--time {text} needs the one --machine that it was measured on, without --what-if")
+    return seconds(text, "--time")
 
 
 @contextmanager

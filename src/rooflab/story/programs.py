@@ -91,7 +91,7 @@ def op(
     machine: Machine | str | PathLike[str] | None = None,
     attrs: Mapping[str, Any] | None = None,
     advice: bool = True,
-    measured_s: float | None = None,
+    time: str | float | None = None,
     **more: Any,
 ) -> Report:
     """What one operation asks for, from shapes alone: FLOP, bytes, intensity; its time and bound on a machine.
@@ -104,7 +104,8 @@ def op(
         attrs: attributes of the operation: causal, window, stride, groups, hidden, ranks, … Those that are no
             setting can be written as keywords too.
         advice: with a machine, also say what would help (see `advise`).
-        measured_s: what it took on that machine by your own timing, to be held against its roofs.
+        time: what it took on that machine by your own timing, "660 us" or seconds: its share of the roof, of the
+            floor, of the prediction, and what would explain it (see `Report.with_times`).
         more: how it runs (mode, cache, power, dispatch_s, what_if, constants: see `SettingChanges`), and
             attributes.
 
@@ -115,24 +116,23 @@ def op(
     >>> op("matmul", (4096, 4096), (4096, 4096), dtype="bf16").flop
     137438953472
     """
-    import msgspec
-
     from rooflab.model.program.setting import check
+    from rooflab.story import own_times
     from rooflab.work import by_hand, counting
 
     target = as_machine(machine)
-    if measured_s is not None and (target is None or not measured_s > 0):
-        raise RooflabError(
-            f"measured_s is {measured_s!r}: expected seconds above zero, and the machine they are of"
-        )
+    measured_s = None if time is None else own_times.seconds(time, "time")
+    if measured_s is not None and target is None:
+        raise RooflabError(f"time is {time!r}: expected the machine that it was measured on too, as machine=…")
     settings = check({key: value for key, value in more.items() if key in SettingChanges.__annotations__})
     attributes = {key: value for key, value in more.items() if key not in SettingChanges.__annotations__}
     graph = by_hand.graph(kind, shapes, dtype=dtype, **{**attributes, **(attrs or {})})
     report = counting.report(graph, by_hand.title(kind, shapes, dtype))
     if target is None:
         return report
-    predicted = msgspec.structs.replace(predict(report, target, **settings), measured_s=measured_s)
-    return advise(predicted) if advice else predicted
+    predicted = predict(report, target, **settings)
+    predicted = advise(predicted) if advice else predicted
+    return predicted if measured_s is None else predicted.with_times(measured_s)
 
 
 def predict(report: Report, machine: Machine | str | PathLike[str], **setting: Unpack[SettingChanges]) -> Report:
@@ -167,9 +167,18 @@ def predict(report: Report, machine: Machine | str | PathLike[str], **setting: U
         graph = precision.change_dtype(report.captured or report.graph, change.dtype)
         other = counting.report(graph, f"{report.name} in {change.dtype}", report.environment)
         report = msgspec.structs.replace(other, setting=report.setting)
-    # What was measured was measured as the program ran before.
-    report = msgspec.structs.replace(report, measured_s=None)
+    report = _without_times(report)
     return forecast.predict_on(report, target, settings.setting(report, target, checked, change))
+
+
+def _without_times(report: Report) -> Report:
+    """`report` without what was measured: that was of the program as it ran before."""
+    import msgspec
+
+    rows = report.rows
+    if any(row.observation is not None for row in rows):
+        rows = tuple(msgspec.structs.replace(row, observation=None) for row in rows)
+    return msgspec.structs.replace(report, rows=rows, measured_s=None, measurement=None, own_times=())
 
 
 def variants(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from typing import Any, Unpack
 
@@ -11,6 +11,7 @@ import msgspec
 from rooflab.types.advice import Advices
 from rooflab.types.groups import Group, GroupBy, grouped
 from rooflab.types.machine import Machine
+from rooflab.types.own_time import Measurement, Observed, OwnTime
 from rooflab.types.prediction import Bound, Prediction
 from rooflab.types.report_check import check
 from rooflab.types.result import Result, convert
@@ -33,6 +34,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         ridge: FLOP/byte at which the machine would take as long to compute as to move the bytes, for the
             engines and number formats of this row: at the rates predicted for it, else in theory.
         unbound: why `bound` is None although a machine is given.
+        observation: measured; None where it was not.
     """
 
     op: Op
@@ -42,6 +44,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     binds: str | None = None
     ridge: float | None = None
     unbound: str | None = None
+    observation: Observed | None = None
 
     @property
     def takes_time(self) -> bool:
@@ -171,7 +174,9 @@ class Report(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             the machine lacks.
         captured: the program before it was fused, where `graph` and `rows` are those of a compiler.
         advice: what would help; None where it was not asked.
-        measured_s: what it took by the user's own timing, held against the roofs; None where none was given.
+        measured_s: what the whole program took by a clock; None where that is not known (see `with_times`).
+        measurement: how that, and the observations of the rows, were taken; None without any.
+        own_times: measured times held against their predictions: the program's, then those of rows.
     """
 
     NEWEST = SCHEMA
@@ -193,6 +198,8 @@ class Report(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     captured: Graph | None = None
     advice: Advices | None = None
     measured_s: float | None = None
+    measurement: Measurement | None = None
+    own_times: tuple[OwnTime, ...] = ()
     schema: int = SCHEMA
 
     @property
@@ -325,6 +332,48 @@ class Report(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         from rooflab.story import predict
 
         return predict(self, machine, **changes)
+
+    def with_times(
+        self,
+        times: str | float | Mapping[int | str, Any] | Sequence[Any],
+        *,
+        total: str | float | None = None,
+        sums: bool = False,
+        explain: bool = True,
+    ) -> Report:
+        """This report with times of your own: each a share of its roof, of its floor, of its prediction.
+
+        Where a time lies outside its bar, `own_times` says what would explain it: each suspect (cold caches,
+        another number format, no synchronisation, …) is predicted, and holds where its bar holds the time.
+
+        Args:
+            times: one time, of the whole program; or times by row: a mapping from a row's number, an operation's
+                name ("aten.addmm") or a module's path, or a sequence with one for each row, None where not known.
+                A time is text with its unit ("660 us") or seconds. Where several rows have a name, its value is a
+                sequence of as many times, in their order. Each is of all executions of the row (`op.count`).
+            total: the time of the whole program beside those of its rows.
+            sums: one time for a name of several rows is of all of them together. That of a module always is.
+            explain: False leaves out what would explain a time: an answer at once for thousands of rows.
+
+        Raises:
+            UnknownNameError: no such operation or module, with near matches.
+            RooflabError: a report without a machine, a time that is none or has no unit, one name for several
+                rows, more times than rows.
+        """
+        from rooflab.story import own_times
+
+        return own_times.with_times(self, times, total=total, sums=sums, explain=explain)
+
+    @property
+    def measured_rows_s(self) -> float | None:
+        """The sum of the rows' measured times; None where no row has one."""
+        found = [row.observation.time_s for row in self.rows if row.observation is not None]
+        return sum(found) if found else None
+
+    @property
+    def unmeasured(self) -> tuple[Row, ...]:
+        """The rows that take time and have no measured one."""
+        return tuple(row for row in self.rows if row.takes_time and row.observation is None)
 
     def _summary(self) -> str:
         coverage = f"{self.coverage.counted} of {self.coverage.ops} operations counted"

@@ -12,7 +12,7 @@ TEN_MILLION = (10_000_000, 10_000_000)
 
 @pytest.fixture(scope="module")
 def add():
-    return rooflab.op("add", *TEN_MILLION, machine="m1-pro", measured_s=660e-6)
+    return rooflab.op("add", *TEN_MILLION, machine="m1-pro", time="660us")
 
 
 def test_shares_are_those_by_hand(add):
@@ -25,11 +25,14 @@ def test_shares_are_those_by_hand(add):
 
 
 def test_a_time_above_a_roof_is_doubted():
-    from rooflab.views.report.tables import measured
+    from rooflab.views.report.own_times import facts as measured
 
     # 120 MB in 260 µs is 462 GB/s: 225 % of 204.8
-    lines = [value for _, value in measured(rooflab.op("add", *TEN_MILLION, machine="m1-pro", measured_s=260e-6))]
+    lines = [value for _, value in measured(rooflab.op("add", *TEN_MILLION, machine="m1-pro", time=260e-6))]
     assert "outside its bar" in lines[0]
+    assert "below its floor" in lines[0]
+    # The floor of 120 MB at 204.8 GB/s is 586 µs: 586 / 260 = 2.25
+    assert lines[3] == "225 % of the speed at its floor, 586 µs"
     assert "225 % of DRAM's 205 GB/s; above a roof" in lines[1]
     assert "above" not in lines[2]
 
@@ -43,12 +46,12 @@ def test_it_is_saved_shown_on_the_page_and_gone_elsewhere(add):
     assert again.on("h200-sxm").measured_s is None  # another machine has not been timed
 
 
-@pytest.mark.parametrize("seconds", [0.0, -1e-3, float("nan")])
+@pytest.mark.parametrize("seconds", [0.0, -1e-3, float("nan"), float("inf"), True, "0 us", "-3 ms"])
 def test_a_time_that_is_none_is_refused(seconds):
-    with pytest.raises(rooflab.RooflabError, match="measured_s is"):
-        rooflab.op("add", *TEN_MILLION, machine="m1-pro", measured_s=seconds)
-    with pytest.raises(rooflab.RooflabError, match="the machine they are of"):
-        rooflab.op("add", *TEN_MILLION, measured_s=1e-3)
+    with pytest.raises(rooflab.RooflabError, match="expected a time above zero"):
+        rooflab.op("add", *TEN_MILLION, machine="m1-pro", time=seconds)
+    with pytest.raises(rooflab.RooflabError, match="expected the machine that it was measured on"):
+        rooflab.op("add", *TEN_MILLION, time=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -60,14 +63,41 @@ def test_a_time_that_is_none_is_refused(seconds):
     ],
 )
 def test_the_command_wants_one_machine(command, more):
-    code, out, err = command("op", "add", "1000000", "1000000", "--measured", "58us", *more)
+    code, out, err = command("op", "add", "1000000", "1000000", "--time", "58us", *more)
     assert (code, out) == (2, "")
     assert "one --machine" in err
     assert err.count("\n") == 1
 
 
 def test_the_command_says_the_shares(command):
-    code, out, err = command("op", "add", "10000000", "10000000", "--machine", "m1-pro", "--measured", "660us")
+    code, out, err = command("op", "add", "10000000", "10000000", "--machine", "m1-pro", "--time", "660us")
     assert (code, err) == (0, "")
     assert "182 GB/s, 88.8 % of DRAM's 205 GB/s" in out
     assert "15.2 GFLOP/s, 0.286 % of fp32 vector's 5.30 TFLOP/s" in out
+
+
+def test_a_time_without_a_unit_asks_for_one(command):
+    code, out, err = command("op", "add", "1000", "1000", "--machine", "m1-pro", "--time", "660")
+    assert (code, out) == (2, "")
+    assert (
+        err == "rooflab: --time: '660' has no unit, expected a time above zero with its unit, such as '660 us'\n"
+    )
+
+
+def test_what_would_explain_it_is_said_everywhere(command, tmp_path):
+    # 2 × 4096³ FLOP at 66.9 TFLOP/s of fp32 vector units: 2.05 ms and more
+    page, text, table = tmp_path / "a.html", tmp_path / "a.md", tmp_path / "a.csv"
+    shapes = ("4096x4096", "4096x4096", "--dtype", "bf16", "--machine", "h200-sxm", "--time", "2.7ms")
+    files = [part for path in (page, text, table) for part in ("-o", str(path))]
+    code, out, _ = command("op", "matmul", *shapes, *files)
+    assert code == 0
+    assert "it would be explained if it ran in fp32" in " ".join(out.split())
+    assert "What would explain 2.70 ms" in page.read_text(encoding="utf-8")
+    assert "| fp32 instead of bf16 | it ran in fp32 |" in text.read_text(encoding="utf-8")
+    assert "0.0027" in table.read_text(encoding="utf-8").splitlines()[1].split(",")
+
+
+def test_a_graph_takes_no_time(command):
+    code, _, err = command("analyze", "x.py:f", "--graph", "--machine", "m1-pro", "--time", "1ms")
+    assert code == 2
+    assert "leave out --time" in err

@@ -12,7 +12,7 @@ from rooflab.views.common import markdown as texts
 from rooflab.views.common.lines import Lines
 from rooflab.views.common.table import Table
 from rooflab.views.common.theme import LIGHT, Theme
-from rooflab.views.report import tables, verdict
+from rooflab.views.report import own_times, tables, verdict
 
 
 def _predicted(name: str) -> Callable[[Row], object]:
@@ -39,6 +39,7 @@ _COLUMNS: tuple[tuple[str, Callable[[Row], object]], ...] = (
     ("low_s", _predicted("low_s")),
     ("high_s", _predicted("high_s")),
     ("floor_s", _predicted("floor_s")),
+    ("measured_s", lambda row: None if row.observation is None else row.observation.time_s),
     ("bound", lambda row: row.bound),
     ("binds", lambda row: row.binds),
     ("note", lambda row: row.unbound if row.cost is None else row.cost.note),
@@ -81,7 +82,7 @@ def markdown(report: Report) -> str:
     return texts.document(
         report.name,
         [one for one in said if one],
-        (facts, tables.operations(report, by, texts.ROWS)),
+        (facts, own_times.suspects(report), own_times.table(report), tables.operations(report, by, texts.ROWS)),
         warnings=report.warnings,
         listed={"What would help": helps} if helps else {},
         folded=(Table("Conventions", ("",), tuple((each,) for each in report.conventions)),),

@@ -6,7 +6,7 @@ from rooflab.types.report import Report
 from rooflab.views.common import advice as helping
 from rooflab.views.common import page
 from rooflab.views.common.table import Table
-from rooflab.views.report import tables, verdict
+from rooflab.views.report import own_times, tables, verdict
 from rooflab.views.report.roofline import roofline
 
 LINES = 40  # operations; the page has all
@@ -26,6 +26,8 @@ def cell(report: Report) -> str:
         tables=(
             Table("What would help", ("",), helps),
             Table("Totals", ("", ""), tables.facts(report), words=2),
+            own_times.suspects(report),
+            own_times.table(report, LINES),
             tables.operations(report, by, LINES),
             Table("Conventions", ("",), tuple((each,) for each in report.conventions)),
         ),

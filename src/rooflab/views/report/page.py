@@ -13,7 +13,7 @@ from rooflab.types.report import Report
 from rooflab.views.common import advice as helping
 from rooflab.views.common import page
 from rooflab.views.common.table import Table
-from rooflab.views.report import tables, verdict
+from rooflab.views.report import own_times, tables, verdict
 from rooflab.views.report.embed import embedded, how, warnings_of
 
 # What a page also shows of a program: today's usual machines of a kind. A prediction of as many rows takes 0.1 s.
@@ -61,7 +61,7 @@ _WITH_MACHINE = ("time", "share", "bound", "floor", "ridge")
 def html(report: Report) -> str:
     """The page of `report`: the verdict, totals, advice, the roofline with its operations, tables, conventions."""
     name = report.name if report.machine is None else report.machine.name
-    return pages([(name, report), *elsewhere(report)])
+    return pages([(name, report), *elsewhere(report)], (own_times.suspects(report), own_times.table(report, 40)))
 
 
 def elsewhere(report: Report) -> list[tuple[str, Report]]:

@@ -13,6 +13,7 @@ from rooflab.types.groups import ITSELF, Group, GroupBy, grouped, names_of
 from rooflab.types.report import Report, Row
 from rooflab.units import duration, si
 from rooflab.views.common.table import UNKNOWN, Table
+from rooflab.views.report import own_times
 from rooflab.work.peak_memory import fits_sentence
 
 SORTS = ("order", "time", "flop", "bytes", "intensity")
@@ -31,6 +32,7 @@ class Line(NamedTuple):
         times: how often they run, all together.
         row: the first of them.
         rows: their numbers among the report's rows.
+        measured_s: of all of them; None where one was not measured.
     """
 
     name: str
@@ -41,6 +43,7 @@ class Line(NamedTuple):
     time_s: float | None
     row: Row
     rows: tuple[int, ...] = ()
+    measured_s: float | None = None
 
 
 def coverage(report: Report) -> tuple[str, ...]:
@@ -76,7 +79,7 @@ def facts(report: Report) -> tuple[tuple[str, str], ...]:
     least = "" if whole else "> "
     rows = [
         *times(report),
-        *measured(report),
+        *own_times.facts(report),
         ("FLOP", _with_parts(f"{least}{si(report.flop, 'FLOP')} ({report.flop:,.0f})", parts)),
     ]
     if report.macs:
@@ -124,27 +127,6 @@ def times(report: Report) -> tuple[tuple[str, str], ...]:
         work = "" if each is None else f", {si(each, 'FLOP')} or more a joule"
         bound = f"a bound, at the device's limit of {limit_w:,.0f} W"
         rows.append(("energy", f"{joules:.3g} J or less{work}: {bound}"))
-    return tuple(rows)
-
-
-def measured(report: Report) -> tuple[tuple[str, str], ...]:
-    """The user's own time beside the predicted one, then the share of each roof; none without one."""
-    if report.measured_s is None:
-        return ()
-    from rooflab.model.roofline.timed import attained  # with NumPy, which the others do without
-
-    beside = ""
-    if report.prediction is not None:
-        ratio = report.measured_s / report.prediction.time_s
-        inside = report.prediction.low_s <= report.measured_s <= report.prediction.high_s
-        beside = f": {ratio:.3g} × the prediction, {'within' if inside else 'outside'} its bar"
-    rows = [("measured", f"{duration(report.measured_s)}{beside}")]
-    for one in attained(report):
-        unit = "B/s" if one.per_s == "byte" else "FLOP/s"
-        doubt = "; above a roof: did a cache serve it, or did the clock stop early?" if one.share > 1 else ""
-        rows.append(
-            ("", f"{si(one.value, unit)}, {one.share * 100:.3g} % of {one.roof}'s {si(one.peak, unit)}{doubt}")
-        )
     return tuple(rows)
 
 
@@ -202,12 +184,15 @@ def operations(report: Report, sort: str = "bytes", top: int | None = TOP) -> Ta
             # Of a time that leaves something out nothing is a known part.
             UNKNOWN if line.time_s is None else _part(line.time_s, report.time_s or 0.0),
             bound(line.row),
+            UNKNOWN if line.measured_s is None else duration(line.measured_s),
         )
         for line in lines[:top]
     ]
     columns = ("operation", "module", "times", "FLOP", "bytes", "FLOP/byte", "ridge", "time", "of time", "bound")
+    columns = (*columns, "measured")
     inside = any(line.module for line in lines)
-    with_machine = [6, *([7, 8] if report.time_at_least_s is not None else []), 9]
+    timed = [10] if any(line.measured_s is not None for line in lines) else []
+    with_machine = [6, *([7, *timed, 8] if report.time_at_least_s is not None else timed), 9]
     kept = [0, *([1] if inside else []), 2, 3, 4, 5, *(with_machine if report.machine is not None else [])]
     note = _left_out(len(lines), top)
     if report.machine is not None:
@@ -260,7 +245,9 @@ def lines_of(report: Report) -> tuple[Line, ...]:
         nbytes = None if first.nbytes is None else first.nbytes * len(rows)
         predicted = [row.prediction.time_s for row in rows if row.prediction is not None]
         time_s = sum(predicted) if len(predicted) == len(rows) else None
-        lines.append(Line(first.op.name, first.op.module, times, flop, nbytes, time_s, first, numbers))
+        seen = [row.observation.time_s for row in rows if row.observation is not None]
+        measured_s = sum(seen) if len(seen) == len(rows) else None
+        lines.append(Line(first.op.name, first.op.module, times, flop, nbytes, time_s, first, numbers, measured_s))
     return tuple(lines)
 
 

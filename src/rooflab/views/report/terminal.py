@@ -14,6 +14,7 @@ from rooflab.types.report import Report
 from rooflab.views.common import advice as helping
 from rooflab.views.common.console import console, drawn_table, fold
 from rooflab.views.common.table import UNKNOWN, Table, without
+from rooflab.views.report import own_times
 from rooflab.views.report import tables as tables
 from rooflab.views.report.selection import Selection
 
@@ -80,6 +81,9 @@ def pages(
     if helps:
         parts += [Text(""), Text("What would help", style="bold")]
         parts += [Text(line) for each in helps for line in _wrapped(each, width)]
+    own = own_times.table(report, own_times.ROWS if top is None else top)
+    if own.rows:
+        parts += [Text(""), *drawn(own, width)]
     by = "bytes" if report.time_at_least_s is None else "time"
     if len(report.rows) > 1:
         parts += [Text(""), *drawn(tables.groups(report, group_by, sort or "flop", top), width)]
