@@ -360,9 +360,9 @@ class Report(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             RooflabError: a report without a machine, a time that is none or has no unit, one name for several
                 rows, more times than rows.
         """
-        from rooflab.story import own_times
+        from rooflab.story import with_times
 
-        return own_times.with_times(self, times, total=total, sums=sums, explain=explain)
+        return with_times(self, times, total=total, sums=sums, explain=explain)
 
     @property
     def measured_rows_s(self) -> float | None:
