@@ -22,6 +22,7 @@ from rooflab.cli.options import (
     own_time_option,
     pairs,
     prediction_options,
+    quiet,
     selection_options,
     show_graph,
     stage,
@@ -56,6 +57,9 @@ if TYPE_CHECKING:
 @click.option("--sort", type=click.Choice(SORTS), help="Order of the lines; by default the largest first.")
 @click.option("--top", type=click.IntRange(min=1), metavar="N", help="Lines of each table.")
 @own_time_option
+@click.option(
+    "--measure", is_flag=True, help="Time every operation and the program here, where the machine is this one."
+)
 @advice_option
 @click.option("--graph", is_flag=True, help="Show operations and tensors as a graph; -o takes .dot too.")
 @click.option("--debug", is_flag=True, help="Show the whole traceback of an error in the target.")
@@ -75,6 +79,7 @@ def analyze(
     sort: str | None,
     top: int | None,
     time: str | None,
+    measure: bool,
     advice: int | None,
     graph: bool,
     debug: bool,
@@ -101,8 +106,11 @@ def analyze(
         views.check_paths(paths, wanted.kind)
         needs_machine(paths, wanted.machines)
     measured_s = None if time is None else _measured_s(time, wanted)
-    if graph and measured_s is not None:
-        raise click.UsageError("--graph draws a program as predicted: leave out --time")
+    clocked = "--measure" if measure else None if time is None else "--time"
+    if graph and clocked is not None:
+        raise click.UsageError(f"--graph draws a program as predicted: leave out {clocked}")
+    if measure:
+        _check_measure(wanted, time)
     sizes = whole_numbers(dims, "--dim")
     if batch is not None:
         sizes["batch"] = batch
@@ -118,8 +126,11 @@ def analyze(
         with _whole_traceback(debug):
             return _analyzed(target, sizes, how)
 
-    with stage("reading the program"):
-        report = analyzed(sizes)
+    if measure:
+        report = _measured(target, sizes, how, wanted, debug)
+    else:
+        with stage("reading the program"):
+            report = analyzed(sizes)
     if graph:
         return _show_graph(report, wanted, paths, as_json)
     more = {"group_by": group_by, "sort": sort, "top": top, "selection": selection, "measured_s": measured_s}
@@ -129,6 +140,31 @@ def analyze(
         return analyzed({**sizes, "batch": size})
 
     return _deliver(report, wanted, at_batch, paths, as_json, batch=batch_now, advice=advice, **more)
+
+
+def _check_measure(wanted: Wanted, time: str | None) -> None:
+    """Return where programs can be timed here and held against the one machine that is `wanted`."""
+    from rooflab.story import measured
+
+    if time is not None:
+        raise click.UsageError("--measure times the program here: leave out --time")
+    if wanted.kind == "Variants":
+        raise RooflabError("--measure needs the one --machine that this is, without --what-if")
+    measured.check(next(iter(wanted.machines.values()), None))
+    mode = wanted.setting.get("mode")
+    if mode not in (None, "eager"):
+        raise RooflabError(f"--measure calls each operation as it is: leave out --mode {mode}")
+
+
+def _measured(target: str, sizes: dict[str, int], how: dict[str, Any], wanted: Wanted, debug: bool) -> Report:
+    """The program predicted on the machine that is `wanted`, and timed here."""
+    from rooflab.views.common.progress import progress
+
+    (machine,) = wanted.machines.values()
+    with _whole_traceback(debug), progress() as show:
+        told = None if quiet() else show
+        more = {"machine": machine, "advice": False, "measure": True, "progress": told, **wanted.setting}
+        return _analyzed(target, sizes, {**how, **more})
 
 
 def _check_graph(wanted: Wanted, paths: tuple[str, ...]) -> None:
@@ -192,8 +228,9 @@ def _deliver(
             result = variants(report, machines, wanted.what_ifs, names=names, at_batch=at_batch, **wanted.setting)
         return deliver(result, paths, as_json)
     for machine in wanted.machines.values():
-        with stage("predicting"):
-            report = report.on(machine, **wanted.setting)
+        if report.measurement is None:  # else predicted, then timed
+            with stage("predicting"):
+                report = report.on(machine, **wanted.setting)
         if advice != 0:
             with stage("looking for what would help"):
                 report = advise(report, at_batch=at_batch if batch is not None else None, batch=batch)

@@ -21,7 +21,7 @@ _EXPLAINED = 8  # rows whose times are asked what would explain them: those that
 _ADDS = 1.02  # rows that add up to so much of the program's time agree with it
 
 
-class _Given(NamedTuple):
+class Given(NamedTuple):
     """One time that was given: of which rows together, and what to call them."""
 
     name: str
@@ -49,7 +49,7 @@ def with_times(
 
 def laid(
     report: Report,
-    given: Sequence[tuple[str, tuple[int, ...], float] | _Given],
+    given: Sequence[tuple[str, tuple[int, ...], float] | Given],
     whole_s: float | None,
     measurement: Measurement,
     *,
@@ -62,7 +62,7 @@ def laid(
         observed: by row, where more than its seconds is known.
     """
     known = dict(observed or {})
-    timed = [_Given(*one) for one in given]
+    timed = [Given(*one) for one in given]
     for one in timed:
         if len(one.rows) == 1:
             known.setdefault(one.rows[0], Observed(time_s=one.time_s))
@@ -78,23 +78,24 @@ def laid(
     return msgspec.structs.replace(report, own_times=tuple(_judged(report, timed, whole_s, explain)))
 
 
-def _judged(report: Report, timed: Sequence[_Given], whole_s: float | None, explain: bool) -> list[OwnTime]:
+def _judged(report: Report, timed: Sequence[Given], whole_s: float | None, explain: bool) -> list[OwnTime]:
     from rooflab.model.suspects import rules
 
+    here = report.measurement is not None and report.measurement.by == "timed here"
     found = []
     everything = tuple(range(len(report.rows)))
     if whole_s is not None:
-        found.append(rules.own_time(report, report.name, everything, whole_s, explain))
+        found.append(rules.own_time(report, report.name, everything, whole_s, explain, here))
     first = [rules.own_time(report, one.name, one.rows, one.time_s, explain=False) for one in timed]
     outside = [n for n, one in enumerate(first) if one.verdict not in ("inside", "unknown")]
     worst = sorted(outside, key=lambda n: -abs(first[n].time_s - (first[n].predicted_s or 0.0)))
     for number in worst[:_EXPLAINED] if explain else ():
         one = timed[number]
-        first[number] = rules.own_time(report, one.name, one.rows, one.time_s)
+        first[number] = rules.own_time(report, one.name, one.rows, one.time_s, here=here)
     return found + first
 
 
-def _more_than_whole(timed: Sequence[_Given], whole_s: float | None) -> tuple[str, ...]:
+def _more_than_whole(timed: Sequence[Given], whole_s: float | None) -> tuple[str, ...]:
     rows_s = sum(one.time_s for one in timed)
     if whole_s is None or rows_s <= whole_s * _ADDS:
         return ()
@@ -104,7 +105,7 @@ def _more_than_whole(timed: Sequence[_Given], whole_s: float | None) -> tuple[st
     )
 
 
-def _by_row(report: Report, times: Any, sums: bool) -> list[_Given]:
+def _by_row(report: Report, times: Any, sums: bool) -> list[Given]:
     if isinstance(times, Mapping):
         given = [one for key, value in times.items() for one in _of_key(report, key, value, sums)]
     else:
@@ -132,7 +133,7 @@ def _by_row(report: Report, times: Any, sums: bool) -> list[_Given]:
     return given
 
 
-def _of_key(report: Report, key: Any, value: Any, sums: bool) -> list[_Given]:
+def _of_key(report: Report, key: Any, value: Any, sums: bool) -> list[Given]:
     if isinstance(key, numbers.Integral) and not isinstance(key, bool):
         number = int(key)
         if not 0 <= number < len(report.rows):
@@ -142,12 +143,12 @@ def _of_key(report: Report, key: Any, value: Any, sums: bool) -> list[_Given]:
         return [_row(report, number, value, f"row {number}")]
     if not isinstance(key, str):
         raise RooflabError(f"with_times: got the key {key!r:.60}, expected a row's number, a name or a module")
-    named = [number for number, row in enumerate(report.rows) if row.op.name == key and _timeable(row)]
+    named = [number for number, row in enumerate(report.rows) if row.op.name == key and timeable(row)]
     if not named:
         inside = _of_module(report, key)
         if not inside:
             raise _unknown(report, key)
-        return [_Given(key, tuple(inside), seconds(value, key))]
+        return [Given(key, tuple(inside), seconds(value, key))]
     if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
         if len(value) != len(named):
             raise RooflabError(
@@ -161,20 +162,25 @@ def _of_key(report: Report, key: Any, value: Any, sums: bool) -> list[_Given]:
             f"with_times: one time for {key}, which {len(named)} rows have ({_few(named)}): give a list of "
             f"{len(named)} in their order, {{row's number: time}}, or sums=True where it is of all together"
         )
-    return [_Given(key, tuple(named), seconds(value, key))]
+    return [Given(key, tuple(named), seconds(value, key))]
 
 
-def _row(report: Report, number: int, value: Any, where: str) -> _Given:
+def _row(report: Report, number: int, value: Any, where: str) -> Given:
     row = report.rows[number]
-    if not _timeable(row):
+    if not timeable(row):
         raise RooflabError(
             f"with_times: {where} is {row.op.name}, which runs no kernel: it has no time of its own; leave it out"
         )
-    name = f"{row.op.name} (row {number})" if len(report.rows) > 1 else row.op.name
-    return _Given(name, (number,), seconds(value, where))
+    return Given(name_of(report, number), (number,), seconds(value, where))
 
 
-def _timeable(row: Row) -> bool:
+def name_of(report: Report, number: int) -> str:
+    """What a time of that row alone is called."""
+    name = report.rows[number].op.name
+    return f"{name} (row {number})" if len(report.rows) > 1 else name
+
+
+def timeable(row: Row) -> bool:
     """Whether it can have a time: a view has none, and what is in a branch that never runs neither."""
     return row.op.kind != "view" and row.op.count > 0
 
@@ -183,12 +189,12 @@ def _of_module(report: Report, path: str) -> list[int]:
     return [
         number
         for number, row in enumerate(report.rows)
-        if (row.op.module == path or row.op.module.startswith(path + ".")) and path and _timeable(row)
+        if (row.op.module == path or row.op.module.startswith(path + ".")) and path and timeable(row)
     ]
 
 
 def _unknown(report: Report, key: str) -> UnknownNameError:
-    names = [row.op.name for row in report.rows if _timeable(row)]
+    names = [row.op.name for row in report.rows if timeable(row)]
     parts = [row.op.module.split(".") for row in report.rows if row.op.module]
     modules = [".".join(part[:depth]) for part in parts for depth in range(1, len(part) + 1)]
     return UnknownNameError(f"operation or module of {report.name}", key, [*names, *modules])

@@ -40,6 +40,8 @@ def analyze(
     dims: Mapping[str, int] | None = None,
     trips: Mapping[str, int] | None = None,
     advice: bool = True,
+    measure: bool = False,
+    progress: Callable[[str, float, float], None] | None = None,
     **setting: Unpack[SettingChanges],
 ) -> Report:
     """What a program asks for, operation by operation: FLOP, bytes, intensity, memory; no weights, no GPU.
@@ -59,6 +61,9 @@ def analyze(
         dims: symbolic sizes of an ONNX file by name.
         trips: of JAX's while loops, by name.
         advice: with a machine, also say what would help (see `advise`).
+        measure: also time it here: every operation as it is called, and the whole program (PyTorch in eager mode,
+            on a machine that is this one). The times are in the rows' `observation` and in `own_times`.
+        progress: called with what is measured, how far, and the total.
         setting: how it runs there: mode, cache, power, dispatch_s, what_if, constants (see `SettingChanges`).
 
     Raises:
@@ -70,18 +75,27 @@ def analyze(
     4294967296.0
     """
     from rooflab.model.program.setting import check
+    from rooflab.story import measured
     from rooflab.work import counting, front_end
 
     target, checked = as_machine(machine), check(setting)
+    if measure:
+        measured.check(target)
     kernels = device or ("cpu" if target is not None and target.kind == "cpu" else "cuda")
-    capture = front_end.CaptureOptions(backward, optimizer, kernels, attention, dims, trips)
+    keeper = measured.keeper(fn_or_module, args, kwargs) if measure else None
+    capture = front_end.CaptureOptions(backward, optimizer, kernels, attention, dims, trips, keeper)
     graph = front_end.capture(fn_or_module, args, kwargs, capture)
     title = name or front_end.name_of(fn_or_module)
     report = counting.report(graph, title, front_end.versions(graph.framework))
     if target is None:
         return report
     predicted = predict(report, target, **checked)
-    return advise(predicted) if advice else predicted
+    predicted = advise(predicted) if advice else predicted
+    if keeper is None:
+        return predicted
+    program = (fn_or_module, args, kwargs or {})
+    how = {"backward": backward or optimizer is not None, "optimizer": optimizer is not None}
+    return measured.measured(predicted, keeper, program, **how, progress=progress)
 
 
 def op(

@@ -35,6 +35,7 @@ class CaptureOptions(NamedTuple):
     attention: Literal["fused", "unfused"] = "fused"
     dims: Mapping[str, int] | None = None
     trips: Mapping[str, int] | None = None
+    keeper: Any = None  # of PyTorch's calls, where they are to be run again: `work.capture.torch.kept.Keeper`
 
 
 def capture(target: Any, args: tuple, kwargs: Mapping[str, Any] | None, options: CaptureOptions) -> Graph:
@@ -68,6 +69,7 @@ def capture(target: Any, args: tuple, kwargs: Mapping[str, Any] | None, options:
             optimizer=_optimizer(options.optimizer),
             device=options.device,
             attention=options.attention,
+            keeper=options.keeper,
         )
     if framework == "jax":
         from rooflab.work.capture import jax

@@ -69,6 +69,11 @@ def read(path: str | Path) -> Timings:
 def _lines(text: str, path: Path) -> Iterable[tuple[int, dict[str, Any]]]:
     reader = csv.DictReader(io.StringIO(text), skipinitialspace=True)
     names = [name.strip() for name in reader.fieldnames or ()]
+    if {"measured_s", "floor_s"} <= set(names):
+        raise FileError(
+            f"{path}: the rows of a report, which have no shapes: give its .json (rooflab analyze … --measure -o "
+            "report.json)"
+        )
     if "kind" not in names:
         raise FileError(f"{path}: its first line has no column kind, expected {_EXAMPLE}")
     reader.fieldnames = names

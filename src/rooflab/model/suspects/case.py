@@ -69,8 +69,11 @@ class Rule(NamedTuple):
 
     Attributes:
         side: where the measured time lies: "slower" or "faster" than predicted, or "both".
+        of_program: whether it is of how the program ran; else of how it was timed or described, which only a
+            number that somebody brings can have wrong.
     """
 
     name: str
     side: str
     look: Callable[[Case], Iterator[Suspect]]
+    of_program: bool = False

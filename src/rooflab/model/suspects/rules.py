@@ -17,17 +17,17 @@ from rooflab.types.report import Report
 from rooflab.work import counting
 
 RULES = (
-    Rule("cold caches", "slower", slower.cold_caches),
+    Rule("cold caches", "slower", slower.cold_caches, of_program=True),
     Rule("wider format", "slower", slower.wider_format),
     Rule("no tensor cores", "slower", slower.no_matrix_engine),
-    Rule("one thread", "slower", slower.one_thread),
+    Rule("one thread", "slower", slower.one_thread, of_program=True),
     Rule("dispatch", "slower", slower.dispatch),
     Rule("host copies", "slower", slower.host_copies),
     Rule("other layout", "slower", slower.strided),
-    Rule("clock", "slower", slower.lower_clock),
-    Rule("remote memory", "slower", slower.remote_memory),
+    Rule("clock", "slower", slower.lower_clock, of_program=True),
+    Rule("remote memory", "slower", slower.remote_memory, of_program=True),
     Rule("no synchronisation", "faster", faster.no_synchronisation),
-    Rule("data in a cache", "faster", faster.warm_caches),
+    Rule("data in a cache", "faster", faster.warm_caches, of_program=True),
     Rule("narrower format", "faster", faster.narrower_format),
     Rule("causal mask", "faster", faster.causal),
     Rule("no dispatch", "faster", faster.no_dispatch),
@@ -40,7 +40,9 @@ _FAR = 30.0  # a suspect that is as many times off as this says nothing
 _DOUBT = 1.02  # clocks agree to that: a time so little under the floor is at it
 
 
-def own_time(report: Report, name: str, rows: Sequence[int], time_s: float, explain: bool = True) -> OwnTime:
+def own_time(
+    report: Report, name: str, rows: Sequence[int], time_s: float, explain: bool = True, here: bool = False
+) -> OwnTime:
     """`time_s`, measured of those rows of `report` together, held against its prediction.
 
     Args:
@@ -49,6 +51,7 @@ def own_time(report: Report, name: str, rows: Sequence[int], time_s: float, expl
         rows: their numbers; all of them for the program.
         time_s: seconds.
         explain: whether a time outside its bar is asked what would explain it.
+        here: whether it was taken here by rooflab: then only what may be otherwise in the program is asked.
     """
     whole = len(rows) == len(report.rows)
     part = report if whole else _part(report, rows)
@@ -76,7 +79,7 @@ def own_time(report: Report, name: str, rows: Sequence[int], time_s: float, expl
         return told
     graph = part.graph if part.captured is None or not whole else part.captured
     case = Case(part, graph, report.machine, report.setting, time_s, prediction)
-    return msgspec.structs.replace(told, suspects=suspects(case))
+    return msgspec.structs.replace(told, suspects=suspects(case, here))
 
 
 def verdict(time_s: float, prediction: Prediction) -> Verdict:
@@ -88,10 +91,11 @@ def verdict(time_s: float, prediction: Prediction) -> Verdict:
     return "slower" if time_s > prediction.high_s else "inside"
 
 
-def suspects(case: Case) -> tuple[Suspect, ...]:
+def suspects(case: Case, here: bool = False) -> tuple[Suspect, ...]:
     """What the rules of its side say: what would explain it in their order, then the others, nearest first."""
     side = "slower" if case.time_s > case.prediction.high_s else "faster"
-    found = [one for rule in RULES if rule.side in (side, "both") for one in rule.look(case)]
+    asked = [rule for rule in RULES if rule.side in (side, "both") and (rule.of_program or not here)]
+    found = [one for rule in asked for one in rule.look(case)]
     # What changes nothing here is no suspect.
     worth = [one for one in found if one.holds or _moves(one, case)]
     return tuple(sorted(worth, key=lambda one: (not one.holds, 0.0 if one.holds else _off(one, case))))

@@ -90,13 +90,11 @@ def _together(report: Report) -> list[tuple[str, str]]:
     predicted = [row.prediction.time_s for row in measured if row.prediction is not None]
     if len(predicted) == len(measured):
         line += f", predicted {duration(sum(predicted))}"
-    rows = [("measured rows", line)]
+    rows = [("operations", line)]
     if report.measured_s is not None and whole and rows_s <= report.measured_s:
         rest_s = report.measured_s - rows_s
         share = _percent(rest_s / report.measured_s)
-        rows.append(
-            ("", f"the rest of the program's time, {duration(rest_s)} ({share}), is the host between them")
-        )
+        rows.append(("", f"the rest of the program's time, {duration(rest_s)} ({share}), lies between them"))
     missing = {} if report.measurement is None else report.measurement.missing
     reasons: dict[str, int] = {}
     for reason in missing.values():
@@ -111,21 +109,28 @@ def table(report: Report, top: int | None = ROWS) -> Table:
     own.sort(key=lambda one: -abs(one.time_s - (one.predicted_s or 0.0)))
     rows = [
         (
-            one.name,
+            one.name.partition(" (row ")[0],
+            str(one.rows[0]) if len(one.rows) == 1 else f"{len(one.rows)} rows",
             duration(one.time_s),
             UNKNOWN if one.predicted_s is None else duration(one.predicted_s),
             UNKNOWN if one.of_prediction is None else f"{one.of_prediction:.3g} ×",
             UNKNOWN if one.of_roof is None else f"{_percent(one.of_roof)} of {one.roof}",
             UNKNOWN if one.of_floor is None else _percent(one.of_floor),
             one.verdict if one.verdict != "unknown" else UNKNOWN,
-            ", ".join(suspect.rule for suspect in one.explained_by) or UNKNOWN,
+            _rules(one),
         )
         for one in own[:top]
     ]
-    columns = ("timed", "measured", "predicted", "ratio", "of its roof", "of floor", "bar", "explained by")
+    columns = ("timed", "row", "measured", "predicted", "ratio", "of its roof", "of floor", "bar", "explained by")
     left = 0 if top is None else len(own) - top
     note = f"{left:,} more are in the JSON file." if left > 0 else ""
     return Table("Your times, the furthest off first", columns, tuple(rows), note=note)
+
+
+def _rules(one: OwnTime) -> str:
+    rules = [suspect.rule for suspect in one.explained_by]
+    more = f" +{len(rules) - 1}" if len(rules) > 1 else ""
+    return f"{rules[0]}{more}" if rules else UNKNOWN
 
 
 def suspects(report: Report) -> Table:

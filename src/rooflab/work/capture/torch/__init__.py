@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from rooflab.errors import MissingExtraError, RooflabError
 from rooflab.types.work import Graph
+
+if TYPE_CHECKING:
+    from rooflab.work.capture.torch.kept import Keeper
 
 
 def capture(
@@ -18,6 +21,7 @@ def capture(
     optimizer: Any = None,
     device: str = "cuda",
     attention: Literal["fused", "unfused"] = "fused",
+    keeper: Keeper | None = None,
 ) -> Graph:
     """The graph of `fn(*args, **kwargs)`: every operator, its tensors, its module and its source line.
 
@@ -34,6 +38,7 @@ def capture(
         optimizer: also record one step: an optimizer, or what makes one from a list of parameters.
         device: the kind of device whose operators are meant; "cpu" keeps those of a CPU.
         attention: "fused" (one operator), or "unfused" (the scores written to memory).
+        keeper: keeps the calls, one for each operation of the graph, so that they can be run again.
 
     Raises:
         MissingExtraError: PyTorch is not installed.
@@ -56,4 +61,5 @@ def capture(
         optimizer=optimizer,
         device=device,
         fused=attention == "fused",
+        keeper=keeper,
     )

@@ -11,6 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from rooflab.types.work import Graph, Op, Phase, TensorSpec
 from rooflab.work.capture.torch import failures, precision
+from rooflab.work.capture.torch.kept import Keeper
 from rooflab.work.capture.torch.places import ModuleStack, Site, line, site
 from rooflab.work.capture.torch.plans import Plan, attributes, plan
 from rooflab.work.capture.torch.recipes import RECIPES
@@ -38,10 +39,15 @@ class Recorder(TorchDispatchMode):
     supports_higher_order_operators = True
 
     def __init__(
-        self, modules: ModuleStack, instead: Mapping[Any, Callable[..., Any]], *, like_gpu: bool = True
+        self,
+        modules: ModuleStack,
+        instead: Mapping[Any, Callable[..., Any]],
+        *,
+        like_gpu: bool = True,
+        keeper: Keeper | None = None,
     ) -> None:
         super().__init__()
-        self._like_gpu = like_gpu
+        self._like_gpu, self._keeper = like_gpu, keeper
         self.modules, self.table = modules, TensorTable()
         self.phase: Phase = "forward"
         self.count, self.branch = 1, None
@@ -122,6 +128,9 @@ class Recorder(TorchDispatchMode):
             written: list[int] = []
             take(args[position] if position < len(args) else kwargs.get(name), written)
             outputs.extend(one for one in written if one not in outputs)
+        if self._keeper is not None:
+            func = next((one for one, planned in self._plans.items() if planned is how), None)
+            self._keeper.keep(func, args, kwargs, out)
         kind, attrs = how.kind, how.fixed
         if how.name in failures.ONE_DTYPE:
             failures.check_dtypes(how.name, self.modules.path, lambda: line(self.modules.line or site()), args)

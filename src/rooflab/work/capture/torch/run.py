@@ -19,6 +19,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from rooflab.types.work import Graph
 from rooflab.work.capture.torch import autocast, failures, overrides, ranks, training
 from rooflab.work.capture.torch.exported import followed, is_exported
+from rooflab.work.capture.torch.kept import Keeper
 from rooflab.work.capture.torch.places import ModuleStack, modules_of, paths
 from rooflab.work.capture.torch.recorder import Recorder
 from rooflab.work.capture.torch.restored import steps, unchanged
@@ -35,6 +36,7 @@ def run(
     optimizer: Any,
     device: str,
     fused: bool,
+    keeper: Keeper | None = None,
 ) -> Graph:
     """The graph of `fn(*args, **kwargs)`; see `capture`."""
     stack = ModuleStack({})
@@ -54,7 +56,9 @@ def run(
     def record(follow: Callable[..., Any]) -> Recorder:
         nonlocal stack
         stack = ModuleStack(names)
-        recorder = Recorder(stack, instead, like_gpu=device != "cpu")
+        if keeper is not None:
+            keeper.calls.clear()
+        recorder = Recorder(stack, instead, like_gpu=device != "cpu", keeper=keeper)
         _name(recorder, modules, inputs)
         unfused.clear()
         with recorder.modules, steps(recorder.stepping):

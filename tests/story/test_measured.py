@@ -1,0 +1,135 @@
+"""A program timed here: each row, the whole, what is refused, and what `calibrate` makes of it."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+import rooflab
+from rooflab.machines.detect import detect, granted_cores
+from rooflab.types.machine import Source
+
+torch = pytest.importorskip("torch")
+
+
+@pytest.fixture(scope="module")
+def here():
+    """A machine that may be this one: its name and its cores, with another's rates."""
+    host = detect(gpus=False)
+    return msgspec.structs.replace(
+        rooflab.machine("epyc-9654"),
+        name=host.name,
+        aliases=(),
+        environment={},
+        compute_units=len(granted_cores(host)),
+        source=Source("measured", "a test"),
+    )
+
+
+def layers(count=4):
+    with torch.device("meta"):
+        blocks = [block for _ in range(count) for block in (torch.nn.Linear(64, 64), torch.nn.ReLU())]
+        return torch.nn.Sequential(*blocks), torch.empty(16, 64)
+
+
+@pytest.fixture(scope="module")
+def timed(here):
+    net, x = layers(5)
+    return rooflab.analyze(net, x, machine=here, measure=True)
+
+
+def test_every_row_that_takes_time_is_timed(timed):
+    for row in timed.rows:
+        assert (row.observation is not None) == row.takes_time
+    seen = [row.observation for row in timed.rows if row.observation is not None]
+    assert len(seen) == 10
+    assert all(0 < one.low_s <= one.time_s <= one.high_s and one.runs >= 3 for one in seen)
+    assert timed.measured_s > 0
+    assert timed.unmeasured == ()
+    assert timed.measurement.by == "timed here"
+    assert timed.own_times[0].rows == tuple(range(len(timed.rows)))
+    assert len(timed.own_times) == 11
+
+
+def test_only_what_may_be_otherwise_in_the_program_is_suspected(timed):
+    allowed = {"cold caches", "one thread", "power limit", "low clock", "remote memory", "data in a cache"}
+    assert {one.rule for own in timed.own_times for one in own.suspects} <= allowed
+
+
+def test_calibrate_takes_the_json_and_says_why_not_the_csv(timed, here, tmp_path):
+    saved, table = tmp_path / "timed.json", tmp_path / "timed.csv"
+    timed.save(saved, table)
+    assert rooflab.calibrate(saved, here).rows == 10
+    with pytest.raises(rooflab.RooflabError, match=r"give its \.json"):
+        rooflab.calibrate(table, here)
+
+
+def test_it_is_shown_everywhere(timed, capsys):
+    from rooflab.views.report import html
+    from rooflab.views.report.files import markdown
+
+    timed.show()
+    for text in (capsys.readouterr().out, html(timed), markdown(timed)):
+        assert "10 of 10 operations" in text.replace("\\", "")
+        assert "timed here: PyTorch eager" in text
+
+
+def test_cold_caches_are_emptied_before_each_pass(here):
+    net, x = layers(1)
+    cold = rooflab.analyze(net, x, machine=here, measure=True, cache="cold", advice=False)
+    assert any("the caches emptied before each" in note for note in cold.measurement.notes)
+    assert cold.unmeasured == ()
+
+
+def machine_like(here, **changes):
+    return msgspec.structs.replace(here, **changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "how", "says"),
+    [
+        ({"name": "Sparc M8"}, {}, "is not this machine"),
+        ({"kind": "gpu"}, {}, "is a gpu"),
+        ({"source": Source("datasheet", "a test"), "compute_units": 4096}, {}, "has 4096 cores"),
+        ({}, {"mode": "compiled"}, "not compiled"),
+        ({}, {"mode": "graph"}, "not graph"),
+        ({}, {"what_if": "bandwidth=2x"}, "leave out what_if"),
+    ],
+)
+def test_what_cannot_be_held_against_a_time_here_is_refused(here, changes, how, says):
+    net, x = layers(1)
+    with pytest.raises(rooflab.RooflabError, match=says) as caught:
+        rooflab.analyze(net, x, machine=machine_like(here, **changes), measure=True, **how)
+    assert "\n" not in str(caught.value)
+
+
+def test_without_a_machine_or_pytorch_it_is_refused(here):
+    net, x = layers(1)
+    with pytest.raises(rooflab.RooflabError, match="expected the machine that this is"):
+        rooflab.analyze(net, x, measure=True)
+    with pytest.raises(rooflab.RooflabError, match="PyTorch programs alone"):
+        rooflab.analyze("model.onnx", machine=here, measure=True)
+
+
+def test_the_command_measures_and_refuses_early(command, here, tmp_path):
+    program, machine = tmp_path / "net.py", tmp_path / "here.json"
+    program.write_text(
+        "import torch\ndef f():\n    return torch.nn.Linear(64, 64), torch.ones(16, 64)\n", encoding="utf-8"
+    )
+    here.save(machine)
+    target = (f"{program}:f", "--machine", str(machine), "--measure", "--advice", "none")
+    code, out, err = command("analyze", *target, "--json")
+    assert (code, err) == (0, "")
+    assert '"observation":' in out.replace(" ", "") or '"observation"' in out
+    for more, says in (
+        (("--time", "3ms"), "leave out --time"),
+        (("--graph",), "leave out --measure"),
+        (("--mode", "graph"), "leave out --mode graph"),
+        (("--what-if", "bandwidth=2x"), "without --what-if"),
+    ):
+        code, out, err = command("analyze", *target, *more)
+        assert (code, out) == (2, "")
+        assert says in err
+    code, _, err = command("analyze", str(tmp_path / "none.py:f"), "--machine", "h200-sxm", "--measure")
+    assert code == 2
+    assert "is a gpu" in err
