@@ -154,5 +154,12 @@ def __getattr__(name: str) -> _typing.Any:
     return value
 
 
+def load_ipython_extension(ipython: _typing.Any) -> None:
+    """Make `%rooflab` and `%%rooflab` known: what `%load_ext rooflab` calls."""
+    from rooflab import notebook
+
+    notebook.register(ipython)
+
+
 def __dir__() -> list[str]:
     return sorted({*_HOMES, *_MODULES, "__version__"})

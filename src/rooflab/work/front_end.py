@@ -6,7 +6,7 @@ import contextlib
 import importlib.metadata
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 from rooflab.errors import RooflabError, UnknownNameError
@@ -103,10 +103,7 @@ def choose(target: Any, args: tuple, kwargs: Mapping[str, Any]) -> Framework:
         if path.lower().endswith(".onnx"):
             return "onnx"
         raise RooflabError(f"cannot analyze {path!r}, expected a module, a function or the path of an .onnx file")
-    values = (target, *_leaves((args, kwargs)))
-    frameworks: list[Framework] = []
-    for value in values:
-        frameworks.extend(name for name in _owner(value) if name not in frameworks)
+    frameworks = frameworks_of((target, *_leaves((args, kwargs))))
     if len(frameworks) > 1:
         names = " and ".join(_TITLE[name] for name in frameworks)
         raise RooflabError(f"tensors of {names} in one program, expected those of one framework")
@@ -123,6 +120,14 @@ def choose(target: Any, args: tuple, kwargs: Mapping[str, Any]) -> Framework:
         f"{name_of(target)} has no tensor among its inputs, and no framework is imported; pass torch tensors (on"
         " the meta device, say), jax.ShapeDtypeStruct or tinygrad tensors"
     )
+
+
+def frameworks_of(values: Iterable[Any]) -> list[Framework]:
+    """Whose tensors, modules or functions are among `values`, each once; lists are not looked into."""
+    found: list[Framework] = []
+    for value in values:
+        found.extend(name for name in _owner(value) if name not in found)
+    return found
 
 
 def versions(framework: str) -> dict[str, str]:

@@ -21,7 +21,7 @@ RULES = (
     Rule("wider format", "slower", slower.wider_format),
     Rule("no tensor cores", "slower", slower.no_matrix_engine),
     Rule("one thread", "slower", slower.one_thread, of_program=True),
-    Rule("dispatch", "slower", slower.dispatch),
+    Rule("dispatch", "slower", slower.dispatch, of_program=True),
     Rule("host copies", "slower", slower.host_copies),
     Rule("other layout", "slower", slower.strided),
     Rule("clock", "slower", slower.lower_clock, of_program=True),

@@ -1,0 +1,303 @@
+"""`%rooflab EXPR` and `%%rooflab` in IPython and notebooks: code timed, counted and put under the roof."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+import sys
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from rooflab.errors import RooflabError, near_matches
+from rooflab.units import duration
+
+if TYPE_CHECKING:
+    from rooflab.timing import Timing
+    from rooflab.types.machine import Machine
+    from rooflab.types.report import Report
+
+USAGE = """\
+%rooflab [-m MACHINE] EXPR     time EXPR, count what it asks for, and place it under the roofs of MACHINE
+%%rooflab [-m MACHINE]         the same of a cell
+%rooflab -m MACHINE            take MACHINE from now on: a file of `rooflab measure`, or a name of the catalogue"""
+_OPTION = re.compile(r"(--?[A-Za-z][\w-]*)(?:=|\s+|$)")
+_LONGEST = 60  # characters of code in a name
+
+
+class _Asked(NamedTuple):
+    """What a line asks for: the machine (None: as before) and the rest of it."""
+
+    machine: str | None
+    code: str
+
+
+def register(ipython: Any) -> None:
+    """Make `%rooflab` and `%%rooflab` known to `ipython`."""
+    magic = _Magic(ipython)
+    ipython.register_magic_function(magic, "line_cell", "rooflab")
+
+
+class _Magic:
+    """The magic; it keeps the machine that was given last."""
+
+    __name__ = "rooflab"
+    __doc__ = USAGE
+
+    def __init__(self, ipython: Any) -> None:
+        self._ipython = ipython
+        self._machine: Machine | None = None
+
+    def __call__(self, line: str, cell: str | None = None) -> Any:
+        """What the code asks for and takes; None where a line says why not, on stderr."""
+        try:
+            return self._run(line, cell)
+        except RooflabError as error:
+            click.echo(f"rooflab: {error}", err=True)
+        except KeyboardInterrupt:
+            click.echo("rooflab: interrupted", err=True)
+        return None
+
+    def _run(self, line: str, cell: str | None) -> Any:
+        from rooflab import story
+
+        asked = _asked(line)
+        machine = self._machine if asked.machine is None else story.machine(asked.machine)
+        self._machine = machine
+        if cell is None and not asked.code:
+            if machine is None or asked.machine is None:
+                raise RooflabError(f"no expression, expected {USAGE.splitlines()[0].partition('  ')[0]}")
+            click.echo(f"rooflab: from now on under the roofs of {machine.name}")
+            return None
+        if cell is not None and asked.code:
+            raise RooflabError(
+                f"%%rooflab: got {asked.code!r} after the options, expected the code below that line"
+            )
+        return _looked_at(_piece(asked.code, cell, self._ipython.user_ns), self._machine)
+
+
+def _asked(line: str) -> _Asked:
+    """The options at the start of `line`, and what follows them.
+
+    Raises:
+        RooflabError: an unknown option, or one without its value.
+    """
+    rest, machine = line.strip(), None
+    while option := _OPTION.match(rest):
+        name = option[1]
+        if name not in ("-m", "--machine"):
+            near = near_matches(name.strip("-"), ["machine", "m"])
+            hint = f"; did you mean --{near[0]}?" if near else "; known: -m, --machine"
+            raise RooflabError(f"%rooflab: unknown option {name!r}{hint} (an expression that begins with - in ())")
+        machine, rest = _first_word(rest[option.end() :])
+        if not machine:
+            raise RooflabError(f"%rooflab {name}: expected a machine after it, such as -m here.json")
+    return _Asked(machine, rest)
+
+
+def _first_word(text: str) -> tuple[str, str]:
+    """The first word, quotes around it taken off, and what follows."""
+    text = text.strip()
+    if text and text[0] in "'\"" and text.count(text[0]) > 1:
+        quoted = text[: text.index(text[0], 1) + 1]
+        return shlex.split(quoted)[0], text[len(quoted) :].strip()
+    word, _, after = text.partition(" ")
+    return word, after.strip()
+
+
+class _Piece(NamedTuple):
+    """Code to look at.
+
+    Attributes:
+        name: for people.
+        run: runs it once and returns its value, for a cell that of its last line.
+        program: what is captured: one call's function or module with its inputs, else the code as a function of
+            the values that it names.
+        values: that it names, or takes: they tell the framework.
+    """
+
+    name: str
+    run: Callable[[], Any]
+    program: tuple[Any, tuple, Mapping[str, Any]]
+    values: tuple[Any, ...]
+
+
+def _piece(line: str, cell: str | None, namespace: dict[str, Any]) -> _Piece:
+    """The code of a line, an expression, or of a cell.
+
+    Raises:
+        RooflabError: code that cannot be parsed, or inputs that cannot be evaluated.
+    """
+    text = line if cell is None else cell
+    try:
+        tree: Any = ast.parse(text, "<rooflab>", "eval" if cell is None else "exec")
+        steps = _steps(tree)
+    except SyntaxError as error:
+        where = f", line {error.lineno}" if cell is not None and error.lineno else ""
+        more = " (statements go below %%rooflab)" if cell is None else ""
+        raise RooflabError(f"SyntaxError{where}: {error.msg}{more}") from None
+    used = sorted({node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} & namespace.keys())
+    tensors = [name for name in used if _framework((namespace[name],)) is not None]
+    tensors = [name for name in tensors if not callable(namespace[name])]
+
+    def run(*changed: Any) -> Any:
+        # What a cell assigns stays in it: run again and again it must not change what it starts from.
+        scope = {**namespace, **dict(zip(tensors, changed, strict=False))}
+        return _value(steps, scope)
+
+    name = " ".join(text.split())
+    given = tuple(namespace[name] for name in tensors)
+    call = _call(tree.body, namespace) if isinstance(tree, ast.Expression) else None
+    values = (*(namespace[name] for name in used), *(() if call is None else call[1]))
+    title = name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
+    return _Piece(title, run, call or (run, given, {}), values)
+
+
+def _steps(tree: ast.Expression | ast.Module) -> tuple[Any, Any]:
+    """The statements, and the expression whose value is that of the whole; None for either that is not there."""
+    if isinstance(tree, ast.Expression):
+        return None, compile(tree, "<rooflab>", "eval")
+    body, last = tree.body, tree.body[-1] if tree.body else None
+    if not isinstance(last, ast.Expr):
+        return compile(tree, "<rooflab>", "exec"), None
+    before = ast.Module(body[:-1], tree.type_ignores)
+    return compile(before, "<rooflab>", "exec"), compile(ast.Expression(last.value), "<rooflab>", "eval")
+
+
+def _value(steps: tuple[Any, Any], scope: dict[str, Any]) -> Any:
+    statements, expression = steps
+    if statements is not None:
+        exec(statements, scope)  # the user's own code, in the user's own notebook
+    return None if expression is None else eval(expression, scope)
+
+
+def _call(node: ast.expr, scope: dict[str, Any]) -> tuple[Any, tuple, Mapping[str, Any]] | None:
+    """The function, arguments and keywords of a call of a name with names; None for any other expression.
+
+    What is computed on the way to a call, or a method of a tensor, is part of what is timed: it is captured too.
+    """
+    if not isinstance(node, ast.Call) or not isinstance(node.func, (ast.Name, ast.Attribute)):
+        return None
+    parts = [node.func, *node.args, *(keyword.value for keyword in node.keywords)]
+    if not all(map(_is_plain, parts)) or any(keyword.arg is None for keyword in node.keywords):
+        return None
+
+    def value(part: ast.expr) -> Any:
+        return eval(compile(ast.Expression(part), "<rooflab>", "eval"), dict(scope))
+
+    def function() -> Any:
+        found = value(node.func)
+        return None if _framework((getattr(found, "__self__", None),)) else found
+
+    try:
+        keywords = {keyword.arg: value(keyword.value) for keyword in node.keywords if keyword.arg}
+        called = function()
+        return None if called is None else (called, tuple(map(value, node.args)), keywords)
+    except Exception as error:
+        raise RooflabError(_first_line(error)) from error
+
+
+def _is_plain(node: ast.expr) -> bool:
+    """Whether it is a constant, a name, or an attribute of a name."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return isinstance(node, (ast.Name, ast.Constant))
+
+
+def _framework(values: tuple[Any, ...]) -> str | None:
+    """Whose tensors are among `values`; None where there are none that a front end reads."""
+    from rooflab.work import front_end
+
+    found = front_end.frameworks_of(values)
+    if len(found) > 1:
+        raise RooflabError(
+            f"tensors of {' and '.join(found)} in one piece of code, expected those of one framework"
+        )
+    return found[0] if found else None
+
+
+def _looked_at(piece: _Piece, machine: Machine | None) -> Any:
+    framework = _framework(piece.values)
+    try:
+        timing = _timed(piece, framework)
+    except RooflabError:
+        raise
+    except Exception as error:
+        raise RooflabError(_first_line(error)) from error
+    if framework is None:
+        told = f"{duration(timing.median_s)} a call (best {duration(timing.best_s)}, {timing.runs} rounds)"
+        raise RooflabError(f"{told}; not counted: no tensor of torch, JAX or tinygrad is named in it")
+    return _counted(piece, machine, framework, timing.median_s)
+
+
+def _timed(piece: _Piece, framework: str | None) -> Timing:
+    from rooflab.timing import time_call
+
+    if framework == "jax":
+        import jax
+
+        return time_call(lambda: jax.block_until_ready(piece.run()))
+    if framework == "tinygrad":
+        return time_call(lambda: _realized(piece.run()))
+    if _on_cuda(piece.values):
+        torch = sys.modules["torch"]
+
+        def synchronised() -> None:
+            piece.run()
+            torch.cuda.synchronize()
+
+        return time_call(synchronised)
+    return time_call(lambda: piece.run())
+
+
+def _realized(value: Any) -> Any:
+    return value.realize() if hasattr(value, "realize") else value
+
+
+def _on_cuda(values: tuple[Any, ...]) -> bool:
+    return any(getattr(value, "is_cuda", False) is True for value in values)
+
+
+def _counted(piece: _Piece, machine: Machine | None, framework: str, seconds: float) -> Report:
+    from rooflab import story
+    from rooflab.story import own_times
+    from rooflab.types.own_time import Measurement
+
+    fn, args, kwargs = piece.program
+    on_cuda = _on_cuda(piece.values)
+    how: dict[str, Any] = {"name": piece.name}
+    if framework == "torch" and machine is None:
+        how["device"] = "cuda" if on_cuda else "cpu"
+    try:
+        report = story.analyze(fn, *args, kwargs=kwargs, machine=machine, **how)
+    except RooflabError:
+        raise
+    except Exception as error:
+        raise RooflabError(_first_line(error)) from error
+    why = _apart(machine, on_cuda)
+    notes = (f"timed here: the median of its calls, {framework}",)
+    if why is not None:
+        click.echo(f"rooflab: {duration(seconds)} a call here; {why}", err=True)
+        return report
+    return own_times.laid(report, [], seconds, Measurement(by="timed here", notes=notes))
+
+
+def _apart(machine: Machine | None, on_cuda: bool) -> str | None:
+    """Why a time taken here is not one of `machine`; None where it may be."""
+    from rooflab.story import measured
+
+    if machine is None:
+        return None
+    if machine.kind == "gpu":
+        return None if on_cuda else f"that is the CPU's time, not one of {machine.name}"
+    try:
+        measured.check(machine)
+    except RooflabError as error:
+        return str(error).removeprefix("measure: ")
+    return None
+
+
+def _first_line(error: BaseException) -> str:
+    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
