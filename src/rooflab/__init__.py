@@ -156,9 +156,7 @@ def __getattr__(name: str) -> _typing.Any:
 
 def load_ipython_extension(ipython: _typing.Any) -> None:
     """Make `%rooflab` and `%%rooflab` known: what `%load_ext rooflab` calls."""
-    from rooflab import notebook
-
-    notebook.register(ipython)
+    _importlib.import_module("rooflab.notebook").register(ipython)
 
 
 def __dir__() -> list[str]:
