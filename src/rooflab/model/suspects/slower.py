@@ -6,7 +6,8 @@ import tomllib
 from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
-from typing import NamedTuple
+from itertools import combinations
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -220,6 +221,28 @@ def remote_memory(case: Case) -> Iterator[Suspect]:
             "numactl --cpunodebind=0 --membind=0; touch arrays first on the cores that use them",
             case.again(what_if={**case.setting.what_if, "bandwidth": slower}),
         )
+
+
+# What may be otherwise in how it runs: a field of the setting, its other value, and words.
+_OTHERWISE = (
+    ("cache", "cold", "the caches were cold"),
+    ("mode", "eager", "the host dispatched each operation"),
+    ("power", "sustained", "power and heat lowered the clock"),
+)
+
+
+def together(case: Case) -> Iterator[Suspect]:
+    """Two or three of the settings were otherwise at once."""
+    open_ = [one for one in _OTHERWISE if getattr(case.setting, one[0]) != one[1]]
+    for count in (2, 3):
+        for several in combinations(open_, count):
+            changes: dict[str, Any] = {name: value for name, value, _ in several}
+            yield from case.suspect(
+                " and ".join(value for _, value, _ in several),
+                " and ".join(words for _, _, words in several),
+                f"predict it with {' '.join(f'--{name} {value}' for name, value, _ in several)}",
+                case.again(**changes),
+            )
 
 
 class FirstCall(NamedTuple):
