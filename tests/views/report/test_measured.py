@@ -93,7 +93,7 @@ def test_what_would_explain_it_is_said_everywhere(command, tmp_path):
     assert code == 0
     assert "it would be explained if it ran in fp32" in " ".join(out.split())
     assert "What would explain 2.70 ms" in page.read_text(encoding="utf-8")
-    assert "| fp32 instead of bf16 | it ran in fp32 |" in text.read_text(encoding="utf-8")
+    assert "| fp32 instead of bf16 | it ran in fp32: " in text.read_text(encoding="utf-8")
     assert "0.0027" in table.read_text(encoding="utf-8").splitlines()[1].split(",")
 
 
@@ -101,3 +101,22 @@ def test_a_graph_takes_no_time(command):
     code, _, err = command("analyze", "x.py:f", "--graph", "--machine", "m1-pro", "--time", "1ms")
     assert code == 2
     assert "leave out --time" in err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [1440, 390])
+def test_the_page_has_the_measured_column_and_fits(browser, tmp_path, width):
+    path = tmp_path / "own.html"
+    rooflab.op("matmul", "4096x4096", "4096x4096", dtype="bf16", machine="h200-sxm", time="2.7 ms").save(path)
+    page = browser.new_page(viewport={"width": width, "height": 900})
+    errors = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(path.as_uri())
+    assert "measured" in page.inner_text("#operations-table thead")
+    assert "2.70 ms" in page.inner_text("#operations-table tbody")
+    assert "Measured 2.70 ms: 14.7 × the prediction, outside its bar, slower" in page.inner_text("body")
+    page.click("#operations-table tbody button")
+    assert "2.70 ms: 15 × the prediction" in page.inner_text("#selected-facts")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert errors == []
+    page.close()

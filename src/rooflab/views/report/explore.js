@@ -107,6 +107,7 @@
     if (time !== null) {
       add("time", `${duration(time)} (${duration(columns.low_s[line])} to ${duration(columns.high_s[line])})`);
       add("share", percent(shown.share[line]));
+      add("measured", columns.measured_s[line] ? `${duration(columns.measured_s[line])}: ${ratio(columns.measured_s[line] / time)} the prediction` : "");
       add("floor", columns.floor_s[line] ? `${duration(columns.floor_s[line])}: it takes ${ratio(time / columns.floor_s[line])} that` : "0 s");
     } else if (shown.machine) add("time", "no prediction");
     add("bound", boundText(columns.bound[line], columns.binds[line]));

@@ -77,7 +77,12 @@ def markdown(report: Report) -> str:
     """`report` for a pull request: what limits it, totals, what would help, where the time goes."""
     by = "bytes" if report.time_at_least_s is None else "time"
     facts = Table("", ("", ""), tables.facts(report), words=2)
-    said = [f"{verdict.headline(report)}.", verdict.distance(report), *tables.coverage(report)]
+    said = [
+        f"{verdict.headline(report)}.",
+        verdict.distance(report),
+        own_times.sentence(report),
+        *tables.coverage(report),
+    ]
     helps = helping.lines(report.advice)
     return texts.document(
         report.name,

@@ -17,7 +17,12 @@ def cell(report: Report) -> str:
     """The page of `report` for a cell: short, and without a script where charts are pictures."""
     by = "bytes" if report.time_at_least_s is None else "time"
     helps = tuple((line,) for line in helping.lines(report.advice))
-    said = (f"{verdict.headline(report)}.", verdict.distance(report), *tables.coverage(report))
+    said = (
+        f"{verdict.headline(report)}.",
+        verdict.distance(report),
+        own_times.sentence(report),
+        *tables.coverage(report),
+    )
     return page.render(
         report.name,
         "operations",

@@ -26,6 +26,17 @@ def facts(report: Report) -> tuple[tuple[str, str], ...]:
     return tuple(rows)
 
 
+def sentence(report: Report) -> str:
+    """The program's measured time in a sentence: beside prediction and nearest roof, and what would explain it."""
+    own = next((one for one in report.own_times if len(one.rows) == len(report.rows)), None)
+    if own is None:
+        return ""
+    roof = "" if own.of_roof is None else f"; {_percent(own.of_roof)} of its nearest roof, {own.roof}"
+    rules = [one.rule for one in own.explained_by]
+    why = f". It would be explained by: {', '.join(rules)}" if rules else ""
+    return f"Measured {duration(own.time_s)}: {_beside(own)}{roof}{why}."
+
+
 def _whole(report: Report) -> list[tuple[str, str]]:
     if report.measured_s is None:
         return []
@@ -137,17 +148,14 @@ def suspects(report: Report) -> Table:
     """What would explain the program's time, or not: each with the time that is predicted; empty without any."""
     own = next((one for one in report.own_times if len(one.rows) == len(report.rows)), None)
     shown = () if own is None else (*own.explained_by, *[one for one in own.suspects if not one.holds][:_NEAREST])
-    rows = tuple(
-        (one.rule, one.says, duration(one.time_s), _range(one), "yes" if one.holds else "no", one.hint)
-        for one in shown
-    )
-    name = "" if own is None else duration(own.time_s)
-    columns = ("suspect", "if", "predicted", "bar", "explains it", "to find out")
-    return Table(f"What would explain {name}", columns, rows, words=2)
+    rows = tuple((one.rule, _told(one)) for one in shown)
+    title = "" if own is None else f"What would explain {duration(own.time_s)}"
+    return Table(title, ("suspect", "if"), rows, words=2)
 
 
-def _range(one: Suspect) -> str:
-    return f"{duration(one.low_s)} to {duration(one.high_s)}"
+def _told(one: Suspect) -> str:
+    said = f"{one.says}: {_bar(one)}"
+    return f"{said}. That explains it: {one.hint}." if one.holds else f"{said}. That does not explain it."
 
 
 def _percent(share: float) -> str:

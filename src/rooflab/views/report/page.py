@@ -46,6 +46,7 @@ _SLIDERS = (
 _COLUMNS = (
     ("operation", "operation", "", ""),
     ("time", "time", "number", "predicted, all its runs"),
+    ("measured", "measured", "number", "by a clock, all its runs as they were: what-ifs do not change it"),
     ("share", "of time", "number share", "share of the sum of all operations"),
     ("bound", "bound", "bound", "what binds it"),
     ("floor", "× floor", "number col-b", "time over what no run can beat"),
@@ -107,10 +108,11 @@ def pages(named: Sequence[tuple[str, Report]], first_tables: Sequence[Table] = (
     labels = [label for label, _ in named]
     data = embedded(named)
     turned = {name for one in data["predictions"] if one["tape"] for name, _ in one["tape"]["knobs"]}
+    observed = any(row.observation is not None for row in first.rows)
     columns = [
         {"key": key, "name": column, "style": style, "title": title}
         for key, column, style, title in _COLUMNS
-        if first.machine is not None or key not in _WITH_MACHINE
+        if (first.machine is not None or key not in _WITH_MACHINE) and (key != "measured" or observed)
     ]
     return page.render(
         name or first.name,
@@ -124,7 +126,11 @@ def pages(named: Sequence[tuple[str, Report]], first_tables: Sequence[Table] = (
         distance=verdict.unbroken(verdict.distance(first)),
         how=f"Predicted: {how(first)}." if timed and how(first) else "",
         warnings=warnings_of(first),
-        facts=tables.coverage(first) if first.coverage.complete else (),
+        facts=tuple(
+            one
+            for one in (own_times.sentence(first), *(tables.coverage(first) if first.coverage.complete else ()))
+            if one
+        ),
         advice=helping.cards(first.advice, labels[0] if len(labels) > 1 else ""),
         labels=labels,
         drawn=timed,

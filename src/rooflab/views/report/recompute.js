@@ -36,6 +36,7 @@ const Recompute = (() => {
     made.bound = first(found.rows.bound);
     made.binds = first(found.rows.binds);
     made.unbound = prediction.columns.unbound;
+    made.measured_s = prediction.columns.measured_s;
     const lines = Page.data.programs[prediction.program].lines;
     // As `model.program.forecast` has it: the intensity times what moving takes over what computing takes.
     made.ridge = prediction.columns.ridge.map((ridge, line) => {

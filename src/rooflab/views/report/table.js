@@ -17,6 +17,7 @@
   const COLUMNS = {
     operation: { value: (s, i) => s.lines.name[i].toLowerCase() },
     time: { value: (s, i) => s.columns.time_s[i], text: (s, i) => duration(s.columns.time_s[i]) },
+    measured: { value: (s, i) => s.columns.measured_s[i], text: (s, i) => duration(s.columns.measured_s[i]) },
     share: { value: (s, i) => s.share[i], text: (s, i) => percent(s.share[i]) },
     bound: { value: (s, i) => boundText(s.columns.bound[i], s.columns.binds[i]), text: (s, i) => boundText(s.columns.bound[i], s.columns.binds[i]) },
     floor: { value: (s, i) => divided(s.columns.time_s[i], s.columns.floor_s[i]), text: (s, i) => ratio(divided(s.columns.time_s[i], s.columns.floor_s[i])) },
