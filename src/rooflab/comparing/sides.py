@@ -148,6 +148,8 @@ def _report(name: str, report: Report, kernels_alone: bool) -> Read:
             Metric("launches", "", _value(known.kernels, least=least), True),
             Metric("share", "share", _value(known.floor_s / known.time_s) if known.time_s and not least else None),
         ]
+    if report.measured_s is not None:
+        metrics.append(Metric("measured", "s", _value(report.measured_s), True))
     metrics += [
         Metric("flop", "FLOP", _value(report.flop, least=not whole) if counted else None, True),
         Metric("bytes", "B", _value(report.nbytes, least=not whole) if counted else None, True),
