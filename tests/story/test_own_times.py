@@ -112,9 +112,10 @@ def test_it_is_saved_compared_advised_and_gone_where_it_is_predicted_again(repor
     assert rooflab.load(path) == timed
     assert rooflab.advise(timed).own_times == timed.own_times
     faster = report.with_times("900 us")
-    amounts = {one.name: one for one in rooflab.compare(timed, faster).differences[0].amounts}
-    assert "measured" in amounts
-    assert "measured" not in {one.name for one in rooflab.compare(report, report).differences[0].amounts}
+    amounts = {one.metric: one for one in rooflab.compare(timed, faster).differences[0].amounts}
+    assert amounts["measured"].base.value == pytest.approx(1e-3)
+    assert amounts["measured"].other.value == pytest.approx(9e-4)
+    assert "measured" not in {one.metric for one in rooflab.compare(report, report).differences[0].amounts}
     assert rooflab.compare(report, timed).name
     again = timed.on("epyc-7763")
     assert (again.measured_s, again.own_times, again.measurement) == (None, (), None)
