@@ -176,3 +176,14 @@ def test_a_text_is_read_as_the_number_or_truth_that_it_is(text, value):
     read = number_or_text(text)
     assert read == value
     assert type(read) is type(value)
+
+
+@pytest.mark.parametrize("text", ["1,5 ms", "1,50 GB", "12,3456 B", ",5 s", "1,,000 B", "1,000,00 B"])
+def test_a_decimal_comma_is_refused_rather_than_read_as_thousands(text):
+    with pytest.raises(RooflabError, match=r"decimal point|not a quantity"):
+        parse_any(text)
+
+
+def test_commas_part_thousands():
+    assert parse("1,500 ms", "s") == 1.5
+    assert parse("12,345,678.5 B", "byte") == 12345678.5

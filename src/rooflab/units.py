@@ -70,6 +70,8 @@ _EXAMPLES = {
 _SYMBOLS["Bps"] = _Symbol("byte/s", 1, _LARGE)
 
 _QUANTITY = re.compile(r"^\s*([+-]?(?:\d[\d_,]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(\S.*?)?\s*$")
+# A decimal comma read as one of thousands would make fifteen of 1,5.
+_THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d*)?(?:[eE][+-]?\d+)?")
 
 
 def parse(text: str, dimension: str) -> float:
@@ -106,6 +108,10 @@ def parse_any(text: str) -> tuple[float, str]:
     number, unit = match.groups()
     if not unit:
         raise RooflabError(f"{text!r} has no unit, expected a number and a unit, such as '3.35 TB/s'")
+    if "," in number and not _THOUSANDS.fullmatch(number):
+        raise RooflabError(
+            f"{text!r} has a comma that does not part thousands, expected a decimal point, such as '3.35 TB/s'"
+        )
     symbol, factor = _resolve(unit)
     value = float(number.replace(",", "").replace("_", "")) * factor
     if not math.isfinite(value):

@@ -74,6 +74,8 @@ def test_a_sum_and_a_module_are_of_several_rows(report):
         (["1 us"] * 99, {}, "99 times for"),
         ({"aten.relu": "660"}, {}, "aten.relu: '660' has no unit"),
         ({"aten.relu": "3 GB"}, {}, "is in byte, expected a time above zero"),
+        ({"aten.relu": "1,5 ms"}, {}, "does not part thousands"),
+        ({"aten.relu": 1e-15}, {}, "less than any clock"),
         ({"aten.relu": 0}, {}, "got 0, expected a time above zero"),
         ({"aten.relu": float("nan")}, {}, "got nan, expected a time above zero"),
         ({"aten.relu": [None]}, {}, "no time for any of"),

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rooflab.types.report import Row
 
 _EXPLAINED = 8  # rows whose times are asked what would explain them: those that are the most seconds off
+_LEAST_S = 1e-12  # a clock of 1 THz
 _ADDS = 1.02  # rows that add up to so much of the program's time agree with it
 
 
@@ -224,4 +225,6 @@ def seconds(value: Any, where: str) -> float:
         raise RooflabError(f"{where}: got {value!r:.60}, {expected}, or seconds as a number")
     if not (math.isfinite(number) and number > 0):
         raise RooflabError(f"{where}: got {value!r}, {expected}")
+    if number < _LEAST_S:
+        raise RooflabError(f"{where}: got {value!r}, less than any clock can tell, {expected}")
     return number

@@ -8,6 +8,7 @@ from rooflab.units import duration, si
 from rooflab.views.common.table import UNKNOWN, Table
 
 ROWS = 12  # lines of the table of times where none are asked for
+_SENTENCES = 4  # that explain a time
 _NEAREST = 3  # suspects that are shown although they do not explain the time
 _VERDICTS = {
     "inside": "within its bar",
@@ -68,9 +69,11 @@ def explained(own: OwnTime) -> list[str]:
     """What would explain `own`, a sentence each; without any, that nothing does and what comes nearest."""
     if own.verdict in ("inside", "unknown"):
         return []
-    held = [f"it would be explained if {one.says}: {_bar(one)}; {one.hint}" for one in own.explained_by]
+    explaining = own.explained_by[:_SENTENCES]
+    held = [f"it would be explained if {one.says}: {_bar(one)}; {one.hint}" for one in explaining]
+    left = len(own.explained_by) - len(explaining)
     if held:
-        return held
+        return [*held, f"{left} more would explain it too (.json has them)"] if left else held
     near = own.suspects[:_NEAREST]
     if own.verdict == "below floor" and own.of_floor:
         part = _percent(1 / own.of_floor)
