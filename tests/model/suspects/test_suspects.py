@@ -199,3 +199,18 @@ def test_suspects_find_what_was_wrong_with_times_of_an_h200():
     assert sum(units) >= 0.85 * len(units)
     assert sum(launched) >= 0.8 * len(launched)
     assert len(launched) > 25
+
+
+def test_products_take_operands_in_either_order():
+    rules = {rule for seconds in (2e-4, 3e-4, 1e-3) for rule in _rules_of("matmul", SQUARE, seconds)}
+    assert "other layout" not in rules
+    add = rooflab.op("add", *SQUARE, dtype="bf16", machine="h200-sxm", advice=False)
+    copy = rooflab.op("transpose", "4096x4096", dtype="bf16", machine="h200-sxm", advice=False)
+    one = named(judged(add, add.time_s + 2 * copy.time_s), "other layout")
+    assert one.holds
+    assert one.low_s == pytest.approx(add.low_s + 2 * copy.low_s)
+
+
+def _rules_of(kind, shapes, seconds):
+    report = rooflab.op(kind, *shapes, dtype="bf16", machine="h200-sxm", advice=False)
+    return [one.rule for one in judged(report, seconds).suspects]

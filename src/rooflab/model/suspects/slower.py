@@ -133,8 +133,9 @@ def host_copies(case: Case) -> Iterator[Suspect]:
 
 
 def strided(case: Case) -> Iterator[Suspect]:
-    """Its operands were views in another order, which are copied before they are used."""
-    used = dict.fromkeys(number for op in case.graph.ops if op.kind != "view" for number in op.inputs)
+    """Its operands were views in another order, copied before they are used; products take them in either."""
+    ops = [op for op in case.graph.ops if op.kind not in ("view", "matmul", "grouped_matmul")]
+    used = dict.fromkeys(number for op in ops for number in op.inputs)
     specs = [case.graph.tensors[number] for number in used]
     plain = [spec for spec in specs if spec.role == "input" and spec.strides is None and len(spec.shape) > 1]
     copies = [_transposed(case, spec.shape, spec.dtype) for spec in plain]
