@@ -91,6 +91,15 @@ def test_a_cell_is_counted_and_leaves_names_as_they_were(magic, shell):
     assert torch.equal(shell.user_ns["x"], torch.ones(8, 32))
 
 
+def test_jax_outside_of_jit_is_predicted_call_by_call(magic, shell, here):
+    jax = pytest.importorskip("jax")
+    shell.user_ns |= {"j": jax.numpy.ones((16, 16)), "f": jax.jit(lambda x: x @ x), "g": lambda x: x @ x}
+    assert magic(f"-m '{here}' f(j)").setting.mode == "compiled"
+    assert magic("g(j)").setting.mode == "eager"
+    assert magic("j @ j").setting.mode == "eager"
+    assert magic("j @ j").measured_s > 0
+
+
 def test_a_time_of_this_cpu_is_not_one_of_another_machine(magic, capsys):
     report = magic("-m h200-sxm net(x)")
     assert report.measured_s is None

@@ -270,6 +270,8 @@ def _counted(piece: _Piece, machine: Machine | None, framework: str, seconds: fl
     how: dict[str, Any] = {"name": piece.name}
     if framework == "torch" and machine is None:
         how["device"] = "cuda" if on_cuda else "cpu"
+    if framework == "jax" and machine is not None and not any(map(_is_jitted, (fn, *piece.values))):
+        how["mode"] = "eager"  # outside of jit each operation is dispatched by itself
     try:
         report = story.analyze(fn, *args, kwargs=kwargs, machine=machine, **how)
     except RooflabError:
@@ -282,6 +284,10 @@ def _counted(piece: _Piece, machine: Machine | None, framework: str, seconds: fl
         click.echo(f"rooflab: {duration(seconds)} a call here; {why}", err=True)
         return report
     return own_times.laid(report, [], seconds, Measurement(by="timed here", notes=notes))
+
+
+def _is_jitted(value: Any) -> bool:
+    return callable(value) and hasattr(value, "lower") and hasattr(value, "eval_shape")
 
 
 def _apart(machine: Machine | None, on_cuda: bool) -> str | None:

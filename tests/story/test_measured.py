@@ -53,6 +53,7 @@ def test_every_row_that_takes_time_is_timed(timed):
 
 def test_only_what_may_be_otherwise_in_the_program_is_suspected(timed):
     allowed = {"cold caches", "one thread", "power limit", "low clock", "remote memory", "data in a cache"}
+    allowed |= {"cold and sustained"}
     assert {one.rule for own in timed.own_times for one in own.suspects} <= allowed
 
 
@@ -91,6 +92,7 @@ def machine_like(here, **changes):
         ({"name": "Sparc M8"}, {}, "is not this machine"),
         ({"kind": "gpu"}, {}, "is a gpu"),
         ({"source": Source("datasheet", "a test"), "compute_units": 4096}, {}, "has 4096 cores"),
+        ({}, {"device": "cuda"}, "not as cuda runs them"),
         ({}, {"mode": "compiled"}, "not compiled"),
         ({}, {"mode": "graph"}, "not graph"),
         ({}, {"what_if": "bandwidth=2x"}, "leave out what_if"),

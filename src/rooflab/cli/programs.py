@@ -110,7 +110,7 @@ def analyze(
     if graph and clocked is not None:
         raise click.UsageError(f"--graph draws a program as predicted: leave out {clocked}")
     if measure:
-        _check_measure(wanted, time)
+        _check_measure(wanted, time, device)
     sizes = whole_numbers(dims, "--dim")
     if batch is not None:
         sizes["batch"] = batch
@@ -142,7 +142,7 @@ def analyze(
     return _deliver(report, wanted, at_batch, paths, as_json, batch=batch_now, advice=advice, **more)
 
 
-def _check_measure(wanted: Wanted, time: str | None) -> None:
+def _check_measure(wanted: Wanted, time: str | None, device: str | None) -> None:
     """Return where programs can be timed here and held against the one machine that is `wanted`."""
     from rooflab.story import measured
 
@@ -150,7 +150,7 @@ def _check_measure(wanted: Wanted, time: str | None) -> None:
         raise click.UsageError("--measure times the program here: leave out --time")
     if wanted.kind == "Variants":
         raise RooflabError("--measure needs the one --machine that this is, without --what-if")
-    measured.check(next(iter(wanted.machines.values()), None))
+    measured.check(next(iter(wanted.machines.values()), None), device)
     mode = wanted.setting.get("mode")
     if mode not in (None, "eager"):
         raise RooflabError(f"--measure calls each operation as it is: leave out --mode {mode}")

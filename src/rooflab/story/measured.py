@@ -22,8 +22,8 @@ _DISTURBS = 0.03  # of the CPUs' time in other hands
 _WORTH = 0.02  # of the operations' time: less is not worth a word
 
 
-def check(machine: Machine | None) -> None:
-    """Return where programs predicted on `machine` can be timed here, and held against it.
+def check(machine: Machine | None, device: str | None = None) -> None:
+    """Return where programs predicted on `machine`, captured for `device`, can be timed here and held against it.
 
     Raises:
         RooflabError: no machine, a GPU, surely another CPU.
@@ -39,6 +39,10 @@ def check(machine: Machine | None) -> None:
         raise RooflabError(
             f"measure: {machine.name} is a {machine.kind}, and operations are timed on the CPU here; profile it "
             "there, then rooflab load trace.json --machine … --model …"
+        )
+    if device not in (None, "cpu"):
+        raise RooflabError(
+            f"measure: operations are timed on the CPU here, not as {device} runs them: leave out device"
         )
     if not is_here(machine):
         raise RooflabError(

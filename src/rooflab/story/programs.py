@@ -80,7 +80,7 @@ def analyze(
 
     target, checked = as_machine(machine), check(setting)
     if measure:
-        measured.check(target)
+        measured.check(target, device)
     kernels = device or ("cpu" if target is not None and target.kind == "cpu" else "cuda")
     keeper = measured.keeper(fn_or_module, args, kwargs) if measure else None
     capture = front_end.CaptureOptions(backward, optimizer, kernels, attention, dims, trips, keeper)

@@ -19,6 +19,10 @@ def _predicted(name: str) -> Callable[[Row], object]:
     return lambda row: None if row.prediction is None else getattr(row.prediction, name)
 
 
+def _observed(name: str) -> Callable[[Row], object]:
+    return lambda row: None if row.observation is None else getattr(row.observation, name)
+
+
 _COLUMNS: tuple[tuple[str, Callable[[Row], object]], ...] = (
     ("name", lambda row: row.op.name),
     ("kind", lambda row: row.op.kind),
@@ -39,7 +43,9 @@ _COLUMNS: tuple[tuple[str, Callable[[Row], object]], ...] = (
     ("low_s", _predicted("low_s")),
     ("high_s", _predicted("high_s")),
     ("floor_s", _predicted("floor_s")),
-    ("measured_s", lambda row: None if row.observation is None else row.observation.time_s),
+    ("measured_s", _observed("time_s")),
+    ("measured_low_s", _observed("low_s")),
+    ("measured_high_s", _observed("high_s")),
     ("bound", lambda row: row.bound),
     ("binds", lambda row: row.binds),
     ("note", lambda row: row.unbound if row.cost is None else row.cost.note),
