@@ -82,6 +82,35 @@ def test_cold_caches_are_emptied_before_each_pass(here):
     assert cold.unmeasured == ()
 
 
+def test_the_program_is_as_it_was_afterwards(here):
+    net = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.BatchNorm1d(8), torch.nn.Dropout(0.5))
+    x = torch.randn(4, 8)
+    torch.manual_seed(3)
+    before, seed = {name: one.clone() for name, one in net.state_dict().items()}, torch.get_rng_state()
+    timed = rooflab.analyze(net, x, machine=here, measure=True, backward=True, advice=False)
+    assert timed.measured_s > 0
+    assert all(torch.equal(before[name], one) for name, one in net.state_dict().items())
+    assert torch.equal(torch.get_rng_state(), seed)
+    assert all(one.grad is None for one in net.parameters())
+
+
+def test_steps_of_an_optimizer_in_the_program_are_undone(here):
+    net = torch.nn.Linear(8, 8)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.5, momentum=0.9)
+
+    def step(x):
+        optimizer.zero_grad()
+        net(x).sum().backward()
+        optimizer.step()
+
+    before = net.weight.detach().clone()
+    timed = rooflab.analyze(step, torch.ones(4, 8), machine=here, measure=True, advice=False)
+    assert timed.measured_s > 0
+    assert "optimizer" in {row.op.phase for row in timed.rows}
+    assert torch.equal(net.weight, before)
+    assert optimizer.state_dict()["state"] == {}
+
+
 def machine_like(here, **changes):
     return msgspec.structs.replace(here, **changes)
 

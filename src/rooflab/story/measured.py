@@ -125,7 +125,8 @@ def measured(
     all_of_it = whole.Whole(fn, args, kwargs, backward=backward, optimizer=optimizer)
     cpus = detect(gpus=False).allowed_cpus
     before = background_load.cpu_time(cpus)
-    found = passes.run(keeper.calls, timed, cold_bytes=cache_bytes, between=all_of_it.run, progress=progress)
+    with whole.as_it_was(fn, args, kwargs):
+        found = passes.run(keeper.calls, timed, cold_bytes=cache_bytes, between=all_of_it.run, progress=progress)
     load = background_load.background_load(before, background_load.cpu_time(cpus), len(cpus))
     notes = [*_notes(report, found, torch.get_num_threads(), cold), *_disturbed(load)]
     if all_of_it.why_not is not None:

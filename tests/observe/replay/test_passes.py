@@ -136,6 +136,14 @@ def test_numbers_under_a_root_are_positive_and_places_lie_within_the_table():
     assert tensors.get(table) is tensors.get(table)
 
 
+def test_a_matrix_to_be_factorised_is_positive_definite():
+    graph, calls = recorded(torch.linalg.cholesky, meta(2, 16, 16))
+    at = [op.name for op in graph.ops].index("aten.linalg_cholesky_ex")
+    matrix = Tensors(calls).get(calls[at].args[0])
+    _, info = torch.linalg.cholesky_ex(matrix)
+    assert info.tolist() == [0, 0]
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float8_e4m3fn, torch.complex64, torch.bool, torch.int8])
 def test_every_number_format_can_be_made_with_its_strides(dtype):
     made = Tensors([]).get(Ref(1, (4, 3), (1, 8), dtype, 0))
@@ -164,6 +172,23 @@ def test_the_whole_program_runs_in_turns_with_data_where_it_has_none():
     assert whole.why_not is None
     assert len(whole.seconds) == 3  # the first warmed up
     assert next(net.parameters()).is_meta  # the program's own tensors are as they were
+
+
+def test_a_function_without_parameters_and_an_exported_program_run_as_a_whole():
+    x = torch.ones(4, 4, requires_grad=True)
+    layer = torch.nn.Linear(4, 4)
+    exported = torch.export.export(layer, (torch.ones(2, 4),))
+    for program, args, backward in (
+        (lambda a: (a * 2).sum(), (x,), True),
+        (lambda a: layer(a).sum(), (torch.ones(2, 4),), True),
+        (exported, (torch.ones(2, 4),), False),
+    ):
+        whole = Whole(program, args, {}, backward=backward, optimizer=False)
+        whole.run()
+        whole.run()
+        assert whole.why_not is None
+    assert x.grad is None
+    assert layer.weight.grad is None
 
 
 def test_a_whole_that_fails_says_why():

@@ -22,6 +22,8 @@ _PLACES: dict[str, tuple[int, int, int | str]] = {
 }
 # Operators that take a slow way round for numbers below zero.
 _POSITIVE = ("sqrt", "rsqrt", "log", "log2", "log10", "log1p", "lgamma")
+# Operators that end early on a matrix that is not positive definite.
+_DEFINITE = ("linalg_cholesky_ex", "cholesky", "linalg_ldl_factor_ex")
 
 
 class CannotReplay(Exception):
@@ -35,6 +37,7 @@ class Tensors:
         self._held: dict[Ref, torch.Tensor] = {}
         self._generator = torch.Generator().manual_seed(seed)
         self._below = _limits(calls)
+        self._definite = {ref for call in calls if _plain_name(call) in _DEFINITE for ref in refs_in(call.args)}
         self._positive = {ref for call in calls if _plain_name(call) in _POSITIVE for ref in refs_in(call.args)}
 
     def get(self, ref: Ref) -> torch.Tensor:
@@ -55,6 +58,8 @@ class Tensors:
                 return made
             if ref in self._positive:
                 plain.abs_()
+            if ref in self._definite:
+                made.diagonal(dim1=-2, dim2=-1).add_(made.shape[-1])  # larger than all others of its row together
         elif ref.dtype.is_complex:
             plain.fill_(_SPREAD)
         elif ref.dtype is torch.bool:

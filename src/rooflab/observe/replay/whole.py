@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -13,7 +14,11 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from rooflab.observe.replay.tensors import Tensors
+from rooflab.work.capture.torch.exported import is_exported
 from rooflab.work.capture.torch.kept import Ref
+from rooflab.work.capture.torch.places import modules_of
+from rooflab.work.capture.torch.restored import steps, unchanged
+from rooflab.work.capture.torch.training import leaves
 
 
 class Whole:
@@ -47,6 +52,7 @@ class Whole:
         self.seconds: list[float] = []
         self.why_not = "a program with an optimizer's step is not run as a whole" if optimizer else None
         self._program, self._inputs, self._backward, self._clock = program, (args, kwargs), backward, clock
+        self._graded = backward or torch.is_grad_enabled()  # as the program is called outside
         self._ready: Callable[[], None] | None = None
 
     @property
@@ -74,15 +80,23 @@ class Whole:
         real, tensors = _real(self._program), Tensors([])
         args, kwargs = self._inputs
         inputs, named = _data(tuple(args), tensors), _data(dict(kwargs), tensors)
-        backward = self._backward
+        backward, graded = self._backward, self._graded
 
         def call() -> None:
-            with torch.enable_grad() if backward else torch.no_grad():
+            with torch.set_grad_enabled(graded):
                 out = real(*inputs, **named)
                 if backward:
-                    _gradients(real, out)
+                    _gradients(out)
 
         return call
+
+
+@contextlib.contextmanager
+def as_it_was(program: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[None]:
+    """Puts back what runs of `program` change: buffers, gradients, steps of optimizers, random numbers' state."""
+    modules = {} if is_exported(program) else modules_of(program)
+    with unchanged(modules, _results([*args, *kwargs.values()])), steps(lambda begun: None):
+        yield
 
 
 class _NoMeta(TorchDispatchMode):
@@ -97,6 +111,8 @@ class _NoMeta(TorchDispatchMode):
 
 def _real(program: Any) -> Any:
     """`program`, or where its tensors are on the meta device, a copy of it with data."""
+    if is_exported(program):
+        program = program.module()
     if not isinstance(program, nn.Module):
         return program
     held = [*program.parameters(), *program.buffers()]
@@ -125,12 +141,12 @@ def _data(value: Any, tensors: Tensors) -> Any:
     return value
 
 
-def _gradients(program: Any, out: Any) -> None:
+def _gradients(out: Any) -> None:
     loss = out.get("loss") if isinstance(out, Mapping) else getattr(out, "loss", None)
     values = [loss] if isinstance(loss, torch.Tensor) else list(_results(out))
     results = [one for one in values if one.grad_fn is not None]
-    wanted = [one for one in program.parameters() if one.requires_grad] if isinstance(program, nn.Module) else []
-    torch.autograd.grad(results, wanted, [torch.ones_like(one) for one in results], allow_unused=True)
+    starts = [torch.ones_like(one) for one in results]
+    torch.autograd.grad(results, leaves(results), starts, allow_unused=True)
 
 
 def _results(out: Any) -> list[torch.Tensor]:

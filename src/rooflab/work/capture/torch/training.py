@@ -28,7 +28,7 @@ def backward(recorder: Recorder, out: Any, wanted: Sequence[torch.Tensor]) -> Gr
         RooflabError: nothing in the results has a gradient.
     """
     results = _results(out)
-    wanted = list(dict.fromkeys([*wanted, *_leaves(results)]))
+    wanted = list(dict.fromkeys([*wanted, *leaves(results)]))
     if not wanted or not results:
         raise RooflabError(
             f"backward: no gradient to follow; got {len(wanted)} parameters and inputs that require one and"
@@ -61,9 +61,9 @@ def backward_into_leaves(recorder: Recorder, out: Any, wanted: Sequence[torch.Te
     return _noted(recorder, wanted, grads)
 
 
-def _leaves(results: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+def leaves(results: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """The tensors that autograd would give a gradient: also those of modules that nobody named."""
-    leaves: list[torch.Tensor] = []
+    found: list[torch.Tensor] = []
     seen: set[Any] = set()
     open_nodes: list[Any] = [one.grad_fn for one in results]
     while open_nodes:
@@ -73,9 +73,9 @@ def _leaves(results: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         seen.add(node)
         leaf = getattr(node, "variable", None)  # of the nodes that accumulate gradients
         if isinstance(leaf, torch.Tensor):
-            leaves.append(leaf)
+            found.append(leaf)
         open_nodes.extend(before for before, _ in node.next_functions)
-    return leaves[::-1]
+    return found[::-1]
 
 
 def _noted(recorder: Recorder, wanted: Sequence[torch.Tensor], grads: Sequence[Any]) -> Gradients:
