@@ -75,6 +75,25 @@ def test_it_is_shown_everywhere(timed, capsys):
         assert "timed here: PyTorch eager" in text
 
 
+def test_what_cannot_be_timed_says_why_and_is_no_part_of_a_whole(here, tmp_path, capsys):
+    sparse = torch.eye(16).to_sparse()
+    timed = rooflab.analyze(
+        lambda a: torch.relu(torch.sparse.mm(sparse, a)), torch.ones(16, 8), machine=here, measure=True
+    )
+    (row,) = timed.unmeasured
+    assert row.unobserved == "it takes a tensor that is not strided"
+    path = tmp_path / "part.json"
+    timed.save(path)
+    assert rooflab.load(path) == timed
+    timed.show()
+    shown = " ".join(capsys.readouterr().out.split())
+    takes = sum(row.takes_time for row in timed.rows)
+    assert f"{takes - 1} of {takes} operations: > " in shown
+    assert "not timed, 1: it takes a tensor that is not strided" in shown
+    assert "lies between them" not in shown
+    assert all(row.unobserved is None for row in timed.on("epyc-7763").rows)
+
+
 def test_cold_caches_are_emptied_before_each_pass(here):
     net, x = layers(1)
     cold = rooflab.analyze(net, x, machine=here, measure=True, cache="cold", advice=False)

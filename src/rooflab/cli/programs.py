@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -161,8 +161,7 @@ def _measured(target: str, sizes: dict[str, int], how: dict[str, Any], wanted: W
     from rooflab.views.common.progress import progress
 
     (machine,) = wanted.machines.values()
-    with _whole_traceback(debug), progress() as show:
-        told = None if quiet() else show
+    with _whole_traceback(debug), nullcontext() if quiet() else progress() as told:
         more = {"machine": machine, "advice": False, "measure": True, "progress": told, **wanted.setting}
         return _analyzed(target, sizes, {**how, **more})
 

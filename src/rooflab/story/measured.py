@@ -136,8 +136,8 @@ def measured(
         own_times.Given(own_times.name_of(report, number), (number,), one.time_s)
         for number, one in observed.items()
     ]
-    measurement = Measurement(by="timed here", notes=tuple(notes), missing=found.missing)
-    return own_times.laid(report, given, all_of_it.median_s, measurement, observed=observed)
+    measurement = Measurement(by="timed here", notes=tuple(notes))
+    return own_times.laid(report, given, all_of_it.median_s, measurement, observed=observed, missing=found.missing)
 
 
 def _observed(one: Any, count: int) -> Observed:

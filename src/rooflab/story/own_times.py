@@ -55,12 +55,14 @@ def laid(
     measurement: Measurement,
     *,
     observed: Mapping[int, Observed] | None = None,
+    missing: Mapping[int, str] | None = None,
     explain: bool = True,
 ) -> Report:
     """`report` with the times `given` (name, rows, seconds) and `whole_s` of the program, each judged.
 
     Args:
         observed: by row, where more than its seconds is known.
+        missing: by row, why it has no time.
     """
     known = dict(observed or {})
     timed = [Given(*one) for one in given]
@@ -71,7 +73,8 @@ def laid(
     if whole_s is not None and len(alone) == 1:
         known.setdefault(alone[0], Observed(time_s=whole_s))
     rows = tuple(
-        msgspec.structs.replace(row, observation=known.get(number)) for number, row in enumerate(report.rows)
+        msgspec.structs.replace(row, observation=known.get(number), unobserved=(missing or {}).get(number))
+        for number, row in enumerate(report.rows)
     )
     notes = (*measurement.notes, *_more_than_whole(timed, whole_s))
     measurement = msgspec.structs.replace(measurement, notes=notes)

@@ -190,8 +190,8 @@ def _without_times(report: Report) -> Report:
     import msgspec
 
     rows = report.rows
-    if any(row.observation is not None for row in rows):
-        rows = tuple(msgspec.structs.replace(row, observation=None) for row in rows)
+    if report.measurement is not None:
+        rows = tuple(msgspec.structs.replace(row, observation=None, unobserved=None) for row in rows)
     return msgspec.structs.replace(report, rows=rows, measured_s=None, measurement=None, own_times=())
 
 

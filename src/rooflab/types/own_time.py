@@ -30,12 +30,10 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     Attributes:
         by: "given" (the user's own numbers) or "timed here".
         notes: what to know of them: threads, caches, other load.
-        missing: by number of a row that takes time, why it was not timed.
     """
 
     by: Literal["given", "timed here"]
     notes: tuple[str, ...] = ()
-    missing: dict[int, str] = {}
 
 
 class Suspect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

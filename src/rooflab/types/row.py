@@ -22,7 +22,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         ridge: FLOP/byte at which the machine would take as long to compute as to move the bytes, for the
             engines and number formats of this row: at the rates predicted for it, else in theory.
         unbound: why `bound` is None although a machine is given.
-        observation: measured; None where it was not.
+        observation: measured; None where it was not, and `unobserved` may say why.
     """
 
     op: Op
@@ -33,6 +33,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     ridge: float | None = None
     unbound: str | None = None
     observation: Observed | None = None
+    unobserved: str | None = None
 
     @property
     def takes_time(self) -> bool:

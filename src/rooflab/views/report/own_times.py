@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from rooflab.types.own_time import OwnTime, Suspect
 from rooflab.types.report import Report
 from rooflab.units import duration, si
@@ -109,10 +111,7 @@ def _together(report: Report) -> list[tuple[str, str]]:
         rest_s = report.measured_s - rows_s
         share = _percent(rest_s / report.measured_s)
         rows.append(("", f"the rest of the program's time, {duration(rest_s)} ({share}), lies between them"))
-    missing = {} if report.measurement is None else report.measurement.missing
-    reasons: dict[str, int] = {}
-    for reason in missing.values():
-        reasons[reason] = reasons.get(reason, 0) + 1
+    reasons = Counter(row.unobserved for row in report.rows if row.unobserved is not None)
     rows += [("", f"not timed, {count:,}: {reason}") for reason, count in reasons.items()]
     return rows
 
