@@ -120,3 +120,23 @@ def test_the_page_has_the_measured_column_and_fits(browser, tmp_path, width):
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert errors == []
     page.close()
+
+
+def test_the_picture_has_a_cross_where_it_was_measured():
+    from rooflab.views.report.roofline import roofline
+
+    # 2 × 4096³ FLOP in 2.7 ms: 50.9 TFLOP/s
+    timed = rooflab.op("matmul", "4096x4096", "4096x4096", dtype="bf16", machine="h200-sxm", time="2.7 ms")
+    chart = roofline(timed).to_dict()
+    rows = [row for row in _values(chart) if "measured" in row]
+    assert {round(row["y"]) for row in rows} == {round(2 * 4096**3 / 2.7e-3)}
+    assert "crosses: measured" in str(chart["title"])
+    plain = roofline(timed.on("h200-sxm")).to_dict()
+    assert "crosses" not in str(plain["title"])
+    assert not [row for row in _values(plain) if "measured" in row]
+
+
+def _values(part):
+    """The rows of every layer of a chart."""
+    found = part.get("data", {}).get("values", [])
+    return [*found, *(row for each in part.get("layer", ()) for row in _values(each))]

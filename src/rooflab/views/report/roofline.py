@@ -14,6 +14,7 @@ from rooflab.views.common import marks as drawing
 from rooflab.views.common.axes import Plane
 from rooflab.views.common.marks import LARGEST, Dot
 from rooflab.views.common.theme import LIGHT, Theme, config
+from rooflab.views.report import measured_marks
 from rooflab.views.report.tables import Line, bound, intensity, lines_of
 
 if TYPE_CHECKING:
@@ -144,7 +145,9 @@ def subtitle(report: Report, drawn: Layout) -> str:
     barred = any(mark.low != mark.high for mark in drawn.marks)
     many = f" of the {drawing.BARS} longest" if len(drawn.marks) > drawing.BARS else ""
     bars = f"; bars: interval of the prediction{many}" if barred else ""
-    return f"{what} on {machine}, under {basis} roofs; area: {area}{bars}; bytes: compulsory{without}"
+    seen = any(map(measured_marks.attained, (*drawn.marks, *drawn.movers)))
+    crosses = f"; {measured_marks.SAID}" if seen else ""
+    return f"{what} on {machine}, under {basis} roofs; area: {area}{bars}{crosses}; bytes: compulsory{without}"
 
 
 def _plane(roofs: ReportRoofs, marks: list[Mark], width: int, height: int) -> Plane:
@@ -155,12 +158,15 @@ def _plane(roofs: ReportRoofs, marks: list[Mark], width: int, height: int) -> Pl
     last = max([top / bandwidth, *intensities])
     room = axes.room_right(x0, last, [_peak_text(name, rate) for name, rate in roofs.peaks], width)
     x1 = 2.0 ** math.ceil(math.log2(max(2 * max(intensities), 8 * top / bandwidth, room)))
-    y0 = min([bandwidth * x0 * 2, *(mark.y / 3 for mark in marks), roofs.peaks[0][1].value / 3])
+    reached = [value for value in map(measured_marks.attained, marks) if value]
+    lowest = [each / 3 for each in (*(mark.y for mark in marks), *reached, roofs.peaks[0][1].value)]
+    y0, top = min([bandwidth * x0 * 2, *lowest]), max([top, *reached])
     return Plane(x0, x1, y0, top * 2.5, width, height)
 
 
 def _strip(roofs: ReportRoofs, movers: list[Mark], width: int) -> Plane:
-    values = [*(mark.x for mark in movers), roofs.bandwidth.value]
+    reached = [value for value in map(measured_marks.attained, movers) if value]
+    values = [*(mark.x for mark in movers), *reached, roofs.bandwidth.value]
     return Plane(min(values) / 2.5, max(values) * 2.5, 0.0, 1.0, width, STRIP, log_y=False)
 
 
@@ -200,6 +206,12 @@ def _labels(roofs: ReportRoofs, marks: list[Mark], space: Plane) -> tuple[labels
     for mark in marks[: drawing.BARS]:
         if mark.low and mark.high:
             segments.append((space.pixel(mark.x, mark.low), space.pixel(mark.x, mark.high)))
+    for mark in marks:
+        reached = measured_marks.attained(mark)
+        if reached:
+            at = space.pixel(mark.x, reached)
+            taken.append(labels.Box(*at, measured_marks.SIDE, measured_marks.SIDE))
+            segments.append((space.pixel(mark.x, mark.y), at))
     return labels.place(wanted, taken, space.frame(), segments)
 
 
@@ -220,6 +232,8 @@ def _strip_labels(roofs: ReportRoofs, movers: list[Mark], strip: Plane) -> tuple
         around = axes.around(mark.line.name, *where, mark.diameter / 2 + 2)[:16]
         wanted.append(labels.Label(f"mark {number}", ((mark.line.name, around),), needed=False))
     taken = [labels.Box(*strip.pixel(mark.x, 0.5), mark.diameter, mark.diameter) for mark in movers]
+    reached = [value for value in map(measured_marks.attained, movers) if value]
+    taken += [labels.Box(*strip.pixel(value, 0.5), measured_marks.SIDE, measured_marks.SIDE) for value in reached]
     return labels.place(wanted, taken, strip.frame(), [((x, 0.0), (x, float(STRIP)))])
 
 
@@ -244,6 +258,7 @@ def _upper(drawn: Layout, theme: Theme) -> Any:
     there = {_group(mark) for mark in (*drawn.marks, *drawn.movers)}
     colours = {group: colour for group, colour in drawing.bound_colours(theme).items() if group in there}
     layers = [_lines(drawn, theme), *drawing.dots(_dots(drawn.marks), colours, theme, space.width, legend=True)]
+    layers += measured_marks.layers(drawn.marks, theme)
     ink = {label.key: theme.ink for label in drawn.placed} | {"memory": theme.memory}
     layers += roof_labels.leaders(drawn.placed, space, theme)
     layers += axes.texts(drawn.placed, space, ink, theme)
@@ -270,6 +285,7 @@ def _lower(drawn: Layout, strip: Plane, theme: Theme) -> Any:
     dots = drawing.dots(_dots(drawn.movers), colours, theme, strip.width, legend=False)
     ink = {label.key: theme.ink for label in drawn.strip_placed} | {"memory": theme.memory}
     texts = axes.texts(drawn.strip_placed, strip, ink, theme)
+    dots += measured_marks.layers(drawn.movers, theme, strip=True)
     layers = [mark.encode(y2="end:Q", tooltip=alt.Tooltip("roof:N")), *dots, *texts]
     drawn_over: Any = alt.layer(*(axes.on(layer, x, y) for layer in layers))
     whole = drawn_over.resolve_scale(color="independent", shape="independent")
