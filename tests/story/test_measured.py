@@ -63,6 +63,10 @@ def test_calibrate_takes_the_json_and_says_why_not_the_csv(timed, here, tmp_path
     assert rooflab.calibrate(saved, here).rows == 10
     with pytest.raises(rooflab.RooflabError, match=r"give its \.json"):
         rooflab.calibrate(table, here)
+    with pytest.raises(rooflab.RooflabError, match="taken with warm caches, got cold: --cache warm"):
+        rooflab.calibrate(saved, here, cache="cold")
+    with pytest.raises(rooflab.RooflabError, match=f"its times are of {here.name}, got AMD EPYC 7763"):
+        rooflab.calibrate(saved, "epyc-7763")
 
 
 def test_it_is_shown_everywhere(timed, capsys):

@@ -29,7 +29,8 @@ def calibrate(
     dtype are those of `rooflab op`. The time has its unit, or is a number in a column time_s, time_ms,
     time_us or time_ns: of the operation run again and again without the host in the way (a CUDA graph),
     on a CPU as called. framework (numpy, torch) says which a CPU ran. Every other column is a setting
-    of the operation. A report's JSON works too where its rows carry {"observation": {"time_s": ...}}.
+    of the operation. A report's JSON works too where its rows carry {"observation": {"time_s": ...}},
+    as rooflab analyze --measure writes it.
     Give 8 rows at least; rows that cannot be read are left out and said.
 
     Constants that the times do not constrain are left unchanged. Predict with the new ones by

@@ -291,6 +291,7 @@ def calibrate(
     base = check({"cache": cache, "constants": constants}).get("constants")
     assert base is None or isinstance(base, Constants)  # a path has been read
     rows = files.read(os.fspath(timings))
+    _check_report(rows.timed[0].report, target, cache, os.fspath(timings))
     calibration = fit.fit(
         rows.timed,
         target,
@@ -301,6 +302,15 @@ def calibrate(
     )
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     return msgspec.structs.replace(calibration, timings=Path(timings).name, date=today)
+
+
+def _check_report(report: Report, machine: Machine, cache: CacheState, path: str) -> None:
+    """Return where a saved report's times were taken on `machine` with such caches; other files say neither."""
+    if report.setting is not None and report.setting.cache != cache:
+        taken = report.setting.cache
+        raise RooflabError(f"{path}: its times were taken with {taken} caches, got {cache}: --cache {taken}")
+    if report.machine is not None and report.machine.name != machine.name:
+        raise RooflabError(f"{path}: its times are of {report.machine.name}, got {machine.name} to calibrate")
 
 
 def transfer(
