@@ -60,6 +60,15 @@ def test_a_sum_and_a_module_are_of_several_rows(report):
     assert module.rows == (both[0],)
 
 
+def test_a_time_of_the_only_row_is_that_of_the_program(capsys):
+    alone = rooflab.op("add", 1000, 1000, machine="m1-pro", advice=False)
+    timed = alone.with_times({"add": "20 us"})
+    assert timed == alone.with_times("20 us")
+    assert timed.rows[0].observation.time_s == timed.measured_s
+    timed.show()
+    assert "measured     20.0 µs" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("times", "more", "says"),
     [

@@ -66,11 +66,16 @@ def laid(
     """
     known = dict(observed or {})
     timed = [Given(*one) for one in given]
+    # A time of all rows is one of the program.
+    every = [one for one in timed if len(one.rows) == len(report.rows)]
+    if every and whole_s is None:
+        whole_s = every[0].time_s
+        timed = [one for one in timed if one not in every]
     for one in timed:
         if len(one.rows) == 1:
             known.setdefault(one.rows[0], Observed(time_s=one.time_s))
     alone = [number for number, row in enumerate(report.rows) if row.takes_time]
-    if whole_s is not None and len(alone) == 1:
+    if whole_s is not None and len(alone) == 1 and measurement.by == "given":
         known.setdefault(alone[0], Observed(time_s=whole_s))
     rows = tuple(
         msgspec.structs.replace(row, observation=known.get(number), unobserved=(missing or {}).get(number))
