@@ -21,8 +21,13 @@ INTERRUPTED = 130
     metavar="N",
     help="Number of threads.  [default: one per available core]",
 )
+@click.option(
+    "--library", is_flag=True, help="Also time PyTorch's products, and more of NumPy's: about 20 s more."
+)
 @click.option("--sustained", is_flag=True, help="Also compare the clock of a long run with that of a short one.")
-def measure(paths: tuple[str, ...], quick: bool, threads: int | None, sustained: bool, as_json: bool) -> int:
+def measure(
+    paths: tuple[str, ...], quick: bool, threads: int | None, library: bool, sustained: bool, as_json: bool
+) -> int:
     """Measure the roofs of this machine: bandwidth, latency and peaks of what this process may use."""
     from rooflab import views
 
@@ -35,7 +40,7 @@ def measure(paths: tuple[str, ...], quick: bool, threads: int | None, sustained:
     from rooflab.views.common.progress import progress
 
     with progress() as show:
-        machine = run(quick=quick, threads=threads, sustained=sustained, progress=show)
+        machine = run(quick=quick, threads=threads, sustained=sustained, library=library, progress=show)
     code = deliver(machine, paths, as_json)
     if machine.incomplete is None:
         return code

@@ -21,9 +21,10 @@ def measure(
     quick: bool = False,
     threads: int | None = None,
     sustained: bool = False,
+    library: bool = False,
     progress: Callable[[str, float, float], None] | None = None,
 ) -> Machine:
-    """What this machine can really do: bandwidth and latency of every level, arithmetic peaks, disk, overheads.
+    """What this machine can really do: bandwidth and latency of every level, peaks, disk, overheads, BLAS.
 
     Needs no root, compiler, counters or network; takes under 20 s, `quick` under 6 s.
 
@@ -31,6 +32,8 @@ def measure(
         quick: fewer sizes and rounds, no disk.
         threads: how many of the granted hardware threads to use; one per granted core by default.
         sustained: also run the fp64 peak for 10 s, to see what power limits leave of the burst clock.
+        library: also time products of matrices in PyTorch where it is installed, and more of them in NumPy: about
+            20 s more. Without it those of NumPy are timed briefly.
         progress: called with the stage's name, what is done and the total.
 
     Returns:
@@ -46,7 +49,8 @@ def measure(
     from rooflab.machines.bench.result.assemble import assemble
 
     thoroughness = plan.QUICK if quick else plan.DEFAULT
-    findings = session.run(host, plan.with_sustained(thoroughness, sustained), threads, progress)
+    thoroughness = plan.with_library(plan.with_sustained(thoroughness, sustained), library)
+    findings = session.run(host, thoroughness, threads, progress)
     return assemble(findings, _now())
 
 

@@ -7,7 +7,9 @@ from typing import Literal
 import msgspec
 
 from rooflab.errors import UnknownNameError, squash
+from rooflab.types.measured import Check, Curve, Point, Products, Runtime, Tlb
 from rooflab.types.result import Result
+from rooflab.types.source import Scope, Source
 from rooflab.units import si
 
 SCHEMA = 1
@@ -15,26 +17,9 @@ SCHEMA = 1
 Kind = Literal["cpu", "gpu", "tpu", "asic", "soc", "system"]
 PerS = Literal["byte", "flop", "op", "inst", "transaction", "cycle"]
 Engine = Literal["vector", "matrix", "scalar", "special"]
-Scope = Literal["core", "sm", "all"]
 Stores = Literal["ordinary", "nontemporal"]
 Basis = Literal["theoretical", "attained"]
 Value = str | int | float | bool | list[str]
-
-
-class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where a number comes from.
-
-    Attributes:
-        kind: "datasheet" (a vendor or a review states it), "measured" (on this machine, by rooflab), "reported"
-            (another tool measured it, and its output was read), "derived" (computed from stated numbers) or
-            "assumed".
-        ref: an address, a document and page, the formula, or the measuring command.
-        date: ISO date on which it was read or measured.
-    """
-
-    kind: Literal["datasheet", "measured", "reported", "derived", "assumed"]
-    ref: str
-    date: str | None = None
 
 
 class Rate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -192,101 +177,6 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     note: str | None = None
 
 
-class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What it costs a host and a framework to start one operation.
-
-    Attributes:
-        dispatch_s: host time of one call that computes nothing.
-        launch_s: device time of one kernel that computes nothing, where there is a device.
-        host: what `dispatch_s` was measured on, where that need not be the host of this machine: a card in another
-            server has another.
-    """
-
-    framework: str
-    source: Source
-    version: str | None = None
-    host: str | None = None
-    dispatch_s: float | None = None
-    launch_s: float | None = None
-    spread: float | None = None
-    runs: int | None = None
-    note: str | None = None
-
-
-class Check(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One self-check of a measurement: what was looked at, whether it held, a sentence with the likely cause."""
-
-    name: str
-    ok: bool
-    message: str
-
-
-class Plateau(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A flat stretch of a curve: its level, its first and last x, and its height."""
-
-    level: str
-    first: float
-    last: float
-    value: float
-
-
-class Curve(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One measured quantity over another.
-
-    Attributes:
-        name: "read bandwidth", "latency", "thread scaling", …
-        x_unit, y_unit: "byte", "thread", "s" and "byte/s", "s", "hertz".
-        x: ascending; bytes are the working set of one core.
-        best: the best of the rounds at each x; `median` their median.
-    """
-
-    name: str
-    x_unit: Literal["byte", "thread", "s"]
-    y_unit: Literal["byte/s", "s", "flop/s", "hertz"]
-    scope: Scope
-    x: tuple[float, ...]
-    best: tuple[float, ...]
-    median: tuple[float, ...]
-    source: Source
-    threads: int | None = None
-    runs: int | None = None
-    plateaus: tuple[Plateau, ...] = ()
-
-
-class Point(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A kernel with exactly known work, run on this machine: a point on its roofline.
-
-    Attributes:
-        flop, bytes: counted by hand; bytes are compulsory (each array crosses once).
-        time_s: best of the runs.
-        level: the memory level that its working set lies in.
-        dtype: number format.
-    """
-
-    name: str
-    flop: float
-    bytes: float
-    time_s: float
-    source: Source
-    level: str | None = None
-    dtype: str | None = None
-    scope: Scope = "all"
-    threads: int | None = None
-    spread: float | None = None
-    runs: int | None = None
-    note: str | None = None
-
-    @property
-    def intensity(self) -> float:
-        """FLOP per byte."""
-        return self.flop / self.bytes
-
-    @property
-    def flop_per_s(self) -> float:
-        """FLOP/s attained."""
-        return self.flop / self.time_s
-
-
 class Machine(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a machine can do.
 
@@ -300,6 +190,8 @@ class Machine(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         clocks: rates per_s "cycle": base, boost, matrix, measured under load.
         links: connections to other machines, or between the parts.
         runtimes: call overheads.
+        products: how long the installed libraries' products of matrices take.
+        tlbs: how far translations of addresses reach, by size of page.
         points: known kernels run on it.
         checks: self-checks of a measurement; those that failed say why.
         curves: sweeps behind the numbers.
@@ -326,6 +218,8 @@ class Machine(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     clocks: tuple[Rate, ...] = ()
     links: tuple[Link, ...] = ()
     runtimes: tuple[Runtime, ...] = ()
+    products: tuple[Products, ...] = ()
+    tlbs: tuple[Tlb, ...] = ()
     points: tuple[Point, ...] = ()
     checks: tuple[Check, ...] = ()
     curves: tuple[Curve, ...] = ()
@@ -379,7 +273,16 @@ class Machine(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         for level in self.levels:
             sources += [level.source, *(rate.source for rate in level.rates)]
             sources += [level.latency_source] if level.latency_source else []
-        for group in (self.peaks, self.clocks, self.links, self.runtimes, self.points, self.parts):
+        for group in (
+            self.peaks,
+            self.clocks,
+            self.links,
+            self.runtimes,
+            self.products,
+            self.tlbs,
+            self.points,
+            self.parts,
+        ):
             sources += [each.source for each in group]
         return tuple(dict.fromkeys(sources))
 

@@ -34,6 +34,7 @@ class Plan:
         hand_over_runs: of the hand-over of a line between two cores, for each pair.
         finalists: how many ways to write a loop are measured whole at each cache, of those that a pilot tried.
         memory_variants: whether all ways to write a loop are tried at main memory too.
+        products_s, torch_products_s: time for products of matrices in NumPy and in PyTorch; 0 leaves them out.
         disk_s: time for the disk; 0 leaves it out.
         sustained_s: time for the sustained peak; 0 leaves it out.
     """
@@ -60,6 +61,8 @@ class Plan:
     peak_budget_s: float = 2.0
     known_rounds: int = 4
     overhead_rounds: int = 5
+    products_s: float = 2.2
+    torch_products_s: float = 0.0
     disk_s: float = 1.8
     sustained_s: float = 0.0
 
@@ -88,6 +91,7 @@ QUICK = Plan(
     peak_budget_s=0.8,
     known_rounds=2,
     overhead_rounds=3,
+    products_s=0.8,
     disk_s=0.0,
 )
 
@@ -190,6 +194,11 @@ def _fine_then_coarse(fine_to: int, top: int, per_octave: int) -> tuple[int, ...
 def _whole_pages(nbytes: float) -> int:
     """The whole huge pages in `nbytes`, at least one."""
     return max(1, int(nbytes) // HUGE_PAGE_BYTES) * HUGE_PAGE_BYTES
+
+
+def with_library(plan: Plan, library: bool) -> Plan:
+    """`plan`, with time enough for products in NumPy and in PyTorch if asked for."""
+    return dataclasses.replace(plan, products_s=6.0, torch_products_s=8.0) if library else plan
 
 
 def with_sustained(plan: Plan, sustained: bool) -> Plan:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rooflab.machines.bench.experiments import call_overhead, known_kernels, latency
+from rooflab.machines.bench.experiments import call_overhead, known_kernels, latency, products, torch_products
 from rooflab.machines.bench.experiments.bandwidth import (
     STREAM_ROWS,
     StreamCase,
@@ -360,6 +360,16 @@ def _call_overhead(session: Session) -> None:
     session.findings.call_overheads = [call_overhead.numpy_overhead(rounds), call_overhead.numba_overhead(rounds)]
 
 
+def _products(session: Session) -> None:
+    """Products of matrices in the installed libraries, by as many threads as they take of the granted CPUs."""
+    findings, plan, tick = session.findings, session.findings.plan, session.bench.tick
+    if plan.products_s:
+        findings.libraries.append(products.numpy_timed(plan.products_s, len(findings.cpus), tick))
+    if plan.torch_products_s:
+        timed = torch_products.timed_in_a_child(plan.torch_products_s, len(findings.cpus), tick)
+        findings.libraries += [timed] if timed is not None else []
+
+
 def _sustained(session: Session) -> None:
     plan = session.findings.plan
     if plan.sustained_s:
@@ -383,5 +393,6 @@ STAGES = (
     Stage("known kernels", 0.8, _known_kernels),
     Stage("disk", 2.5, _disk),
     Stage("call overhead", 1.0, _call_overhead),
+    Stage("products in libraries", 2.8, _products),
     Stage("sustained peak", 0.0, _sustained),
 )

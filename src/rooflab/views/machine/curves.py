@@ -7,7 +7,8 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from rooflab import units
-from rooflab.types.machine import Curve, Machine, Plateau, is_main_memory, is_storage
+from rooflab.types.machine import Curve, Machine, is_main_memory, is_storage
+from rooflab.types.measured import Plateau
 from rooflab.views.common import axes, labels
 from rooflab.views.common.axes import Plane
 from rooflab.views.common.theme import LIGHT, Theme, text_width

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import statistics
 from importlib.metadata import PackageNotFoundError, version
 
 import msgspec
@@ -14,22 +15,26 @@ from rooflab.machines.bench.levels.plateaus import NamedPlateau
 from rooflab.machines.bench.result.checks import checks
 from rooflab.machines.bench.result.memory_levels import levels
 from rooflab.machines.bench.result.peaks_and_clocks import clocks, peaks
+from rooflab.machines.bench.result.products_fitted import fitted
 from rooflab.machines.bench.run.trials import Samples
 from rooflab.machines.detect import granted_sentence, physical_cores
 from rooflab.types.machine import (
     BLAS_VARIABLES,
     Check,
     Curve,
+    Level,
     Link,
     Machine,
     Part,
-    Plateau,
     Point,
     Runtime,
     Scope,
     Source,
     Value,
+    is_main_memory,
+    is_storage,
 )
+from rooflab.types.measured import Plateau, Products
 from rooflab.units import iec
 
 _SATURATED = 0.95
@@ -43,7 +48,7 @@ def assemble(findings: Findings, date: str) -> Machine:
         date: ISO date and time of the measurement.
     """
     source = Source("measured", f"rooflab {_version('rooflab') or ''} measure".replace("  ", " "), date)
-    host = findings.host
+    host, memory = findings.host, levels(findings, source)
     machine = Machine(
         name=host.name,
         kind="cpu",
@@ -52,11 +57,12 @@ def assemble(findings: Findings, date: str) -> Machine:
         compute_unit="core",
         compute_units=len(findings.cpus),
         parts=_parts(findings, date),
-        levels=levels(findings, source),
+        levels=memory,
         peaks=peaks(findings, source),
         clocks=clocks(findings, source),
         links=links(findings, source),
         runtimes=runtimes(findings, source),
+        products=products(findings, memory, source),
         points=points(findings, source),
         curves=curves(findings, source),
         environment=environment(findings, date),
@@ -169,9 +175,39 @@ def links(findings: Findings, source: Source) -> tuple[Link, ...]:
     return tuple(listed)
 
 
+def products(findings: Findings, memory: tuple[Level, ...], source: Source) -> tuple[Products, ...]:
+    """The constants of each library's products, as fitted to those timed."""
+    caches = _caches(memory)
+    return tuple(row for library in findings.libraries for row in fitted(library, caches, source))
+
+
+def _caches(memory: tuple[Level, ...]) -> list[tuple[float, float]]:
+    """What a core's own caches hold, and what the last may: as found, as reported, and between the two."""
+    caches = [level for level in memory if not is_main_memory(level) and not is_storage(level)]
+    if not caches:
+        return [(0.0, 0.0)]
+    *nearer, last = caches
+    own = nearer[-1].reported_capacity_bytes or nearer[-1].capacity_bytes or 0.0 if nearer else 0.0
+    found, reported = last.capacity_bytes or 0.0, last.reported_capacity_bytes or last.capacity_bytes or 0.0
+    return [(own, size) for size in dict.fromkeys((found, (found * reported) ** 0.5, reported))]
+
+
 def runtimes(findings: Findings, source: Source) -> tuple[Runtime, ...]:
     """What an empty call costs."""
-    return tuple(
+    in_libraries = tuple(
+        Runtime(
+            framework=library.name,
+            source=source,
+            version=library.version,
+            dispatch_s=min(library.dispatch_s),
+            spread=1 - min(library.dispatch_s) / statistics.median(library.dispatch_s),
+            runs=len(library.dispatch_s),
+            note="torch.neg of one element, called from Python",
+        )
+        for library in findings.libraries
+        if library.dispatch_s
+    )
+    return in_libraries + tuple(
         Runtime(
             framework=one.framework,
             source=source,

@@ -1,0 +1,228 @@
+"""From timed products to constants: for each routine, format and number of threads the sum of terms that fits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from rooflab.machines import products
+from rooflab.machines.bench.experiments.products import DTYPES, TimedLibrary, TimedProduct
+from rooflab.machines.products import BATCHED, Shapes
+from rooflab.types.measured import Products, Tail
+from rooflab.types.source import Source
+
+# Rows and columns of the tiles that the innermost loops of OpenBLAS, MKL and BLIS compute.
+_TILE_ROWS, _TILE_COLUMNS = (4, 6, 8, 16), (4, 8, 16, 24, 32)
+_TAILS: tuple[Tail, ...] = ("halves", "masked")
+_PRODUCTS = (products.PRODUCT, products.BATCHED)
+_USUAL_ROWS = 8
+# Multiply-adds above which a library may take more than one thread.
+_TEAM_FROM = (0.0, *(2.0**power for power in range(12, 23)))
+# Fewer shapes than this leave the terms open.
+_LEAST_SAMPLES = 8
+_PASSES, _QUICK_PASSES = 6, 3
+# Residuals below this share are noise of the timing: all such rows weigh the same.
+_NOISE = 0.03
+# Half the width of the interval that holds four of five of a normal distribution, in standard deviations.
+_FOUR_OF_FIVE = 1.2816
+_LEAST_SPREAD = 0.05
+
+
+class _Fit(NamedTuple):
+    terms: dict[str, float]
+    tile: tuple[int, int]
+    tail: Tail
+    cache_bytes: tuple[float, float]
+    loss: float
+
+
+class _Timed(NamedTuple):
+    """Shapes with their seconds."""
+
+    x: Shapes
+    seconds: np.ndarray
+
+    def at(self, which: np.ndarray) -> _Timed:
+        """Those rows."""
+        return _Timed(Shapes(*(column[which] for column in self.x)), self.seconds[which])
+
+
+def fitted(library: TimedLibrary, caches: Sequence[tuple[float, float]], source: Source) -> Iterator[Products]:
+    """The constants of everything that was timed often enough.
+
+    Args:
+        caches: what a core's own caches and what all caches may hold, in bytes; the pair that fits best is taken.
+    """
+    groups: dict[tuple[str, str, int], list[TimedProduct]] = {}
+    for each in library.timed:
+        routine = products.routine_of(library.name, each.batch, each.m, each.n)
+        groups.setdefault((routine, each.dtype, each.threads), []).append(each)
+    alone: dict[tuple[str, str], _Fit] = {}
+    for (routine, dtype, threads), listed in sorted(groups.items(), key=lambda item: item[0][2]):
+        if len(listed) < _LEAST_SAMPLES:
+            continue
+        timed = _columns(listed, dtype)
+        if threads == 1 or (routine, dtype) not in alone:
+            fit = alone[routine, dtype] = _best(routine, timed, caches)
+            team_from, error, spread = 0.0, *_judged(routine, timed, fit, None, 0.0)
+        else:
+            found = _teamed(routine, timed, alone[routine, dtype])
+            if found is None:
+                continue
+            fit, team_from = found
+            error, spread = _judged(routine, timed, fit, alone[routine, dtype], team_from)
+        multiply_add_s = fit.terms.get("multiply_add_s")
+        yield Products(
+            library=library.name,
+            version=library.version,
+            blas=library.blas,
+            kernels=library.kernels,
+            routine=routine,
+            dtype=dtype,
+            threads=threads,
+            terms=fit.terms,
+            tile=fit.tile,
+            tail=fit.tail,
+            team_from=team_from,
+            cache_bytes=fit.cache_bytes,
+            flop_per_s=2 / multiply_add_s if multiply_add_s else None,
+            error=error,
+            spread=spread,
+            samples=len(listed),
+            environment=library.environment,
+            source=source,
+        )
+
+
+def _columns(listed: Sequence[TimedProduct], dtype: str) -> _Timed:
+    shapes = [(each.batch, each.m, each.n, each.k) for each in listed]
+    seconds = np.array([max(each.seconds, 1e-9) for each in listed])
+    return _Timed(products.shapes_of(shapes, DTYPES[dtype]), seconds)
+
+
+def _best(routine: str, timed: _Timed, caches: Sequence[tuple[float, float]]) -> _Fit:
+    """The tile, the way its rest is computed and the caches whose terms fit best: one after the other."""
+    if routine not in _PRODUCTS:
+        return min((_fit(routine, timed, (1, 1), "masked", pair, _PASSES) for pair in caches), key=_loss)
+    kept: list[_Fit] = []
+    for tail in _TAILS:
+        tried = [
+            _fit(routine, timed, (_USUAL_ROWS, each), tail, caches[0], _QUICK_PASSES) for each in _TILE_COLUMNS
+        ]
+        columns = min(tried, key=_loss).tile[1]
+        tried = [_fit(routine, timed, (each, columns), tail, caches[0], _QUICK_PASSES) for each in _TILE_ROWS]
+        kept.append(min(tried, key=_loss))
+    first = min(kept, key=_loss)
+    return min((_fit(routine, timed, first.tile, first.tail, pair, _PASSES) for pair in caches), key=_loss)
+
+
+def _loss(fit: _Fit) -> float:
+    return fit.loss
+
+
+def _teamed(routine: str, timed: _Timed, alone: _Fit) -> tuple[_Fit, float] | None:
+    """Terms of several threads, and the multiply-adds from which on they are taken: what fits best.
+
+    None where too few products are so large.
+    """
+    work = _work(routine, timed.x)
+    single = _predicted(routine, timed.x, alone)
+    best: tuple[float, _Fit, float] | None = None
+    for limit in _TEAM_FROM:
+        above = work > limit
+        if above.sum() < _LEAST_SAMPLES:
+            break
+        fit = _fit(routine, timed.at(above), alone.tile, alone.tail, alone.cache_bytes, _PASSES)
+        whole = np.where(above, _predicted(routine, timed.x, fit), single)
+        loss = _mean_loss(whole, timed.seconds)
+        if best is None or loss < best[0]:
+            best = (loss, fit, limit)
+    return None if best is None else best[1:]
+
+
+def _work(routine: str, x: Shapes) -> np.ndarray:
+    return x.multiply_adds * (x.batch if routine == BATCHED else 1.0)
+
+
+def _predicted(routine: str, x: Shapes, fit: _Fit) -> np.ndarray:
+    columns = products.terms(routine, x, fit.tile, fit.tail, fit.cache_bytes)
+    return sum((fit.terms.get(name, 0.0) * column for name, column in columns.items()), np.zeros_like(x.m))
+
+
+def _mean_loss(predicted: np.ndarray, seconds: np.ndarray) -> float:
+    """Mean root of the relative error: few large misses count little, as another program causes them."""
+    return float(np.mean(np.sqrt(np.abs(predicted / seconds - 1))))
+
+
+def _fit(
+    routine: str,
+    timed: _Timed,
+    tile: tuple[int, int],
+    tail: Tail,
+    cache_bytes: tuple[float, float],
+    passes: int,
+) -> _Fit:
+    """Constants, none negative, by least squares of the relative error, weighted anew so that outliers count less.
+
+    A term whose column is empty (no working set was beyond a cache) is left out: it is not known.
+    """
+    columns = products.terms(routine, timed.x, tile, tail, cache_bytes)
+    names = [name for name in products.term_names(routine) if columns[name].any()]
+    scale = np.array([columns[name].max() for name in names])
+    relative = np.stack([columns[name] for name in names], 1) / scale / timed.seconds[:, None]
+    weights = np.ones_like(timed.seconds)
+    found = np.zeros(len(names))
+    for _ in range(passes):
+        found = nonnegative(relative * weights[:, None], weights)
+        weights = 1 / np.sqrt(np.maximum(np.abs(relative @ found - 1), _NOISE))
+    loss = _mean_loss(relative @ found, np.ones_like(weights))
+    terms = {name: float(value) for name, value in zip(names, found / scale, strict=True)}
+    return _Fit(terms, tile, tail, cache_bytes, loss)
+
+
+def nonnegative(columns: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """The x ≥ 0 with the least |columns · x − wanted|² (Lawson and Hanson, Solving Least Squares Problems, 1974)."""
+    count = columns.shape[1]
+    gram, target = columns.T @ columns, columns.T @ wanted
+    free, x = np.zeros(count, bool), np.zeros(count)
+    for _ in range(3 * count):
+        gain = np.where(free, -np.inf, target - gram @ x)
+        if gain.max() <= 1e-9 * max(1.0, float(np.abs(target).max())):
+            break
+        free[int(gain.argmax())] = True
+        while True:
+            step = np.zeros(count)
+            step[free] = np.linalg.lstsq(gram[np.ix_(free, free)], target[free], rcond=None)[0]
+            if (step[free] > 0).all():
+                x = step
+                break
+            low = free & (step <= 0)
+            reach = np.min(x[low] / np.maximum(x[low] - step[low], 1e-300))
+            x = x + reach * (step - x)
+            free &= x > 1e-14
+            x[~free] = 0.0
+            if not free.any():
+                break
+    return x
+
+
+def _judged(routine: str, timed: _Timed, fit: _Fit, alone: _Fit | None, team_from: float) -> tuple[float, float]:
+    """Error and spread on products that the terms had not seen: each half predicted by a fit to the other."""
+    above = _work(routine, timed.x) > team_from if alone is not None else np.ones(len(timed.seconds), bool)
+    ratios = []
+    for odd in (0, 1):
+        held = np.arange(len(timed.seconds)) % 2 == odd
+        learned = timed.at(above & ~held)
+        if len(learned.seconds) >= _LEAST_SAMPLES // 2:
+            fit = _fit(routine, learned, fit.tile, fit.tail, fit.cache_bytes, _PASSES)
+        seen = timed.at(held)
+        predicted = _predicted(routine, seen.x, fit)
+        if alone is not None:
+            predicted = np.where(above[held], predicted, _predicted(routine, seen.x, alone))
+        ratios.append(np.maximum(predicted, 1e-12) / seen.seconds)
+    ratio = np.concatenate(ratios)
+    error = float(np.median(np.abs(ratio - 1)))
+    spread = float(np.quantile(np.abs(np.log(ratio)), 0.8)) / _FOUR_OF_FIVE
+    return error, max(spread, _LEAST_SPREAD)
