@@ -61,7 +61,7 @@ _BLOCKED = (
 )
 # A working set below the first share of a cache is held by it, beyond the second nothing of it is.
 _HELD, _LOST = 0.6, 1.4
-# The terms of a product that scale with the clock of the cores, with caches and with the memory: the rest is calls.
+# Terms that scale with the clock of the cores, with caches, with calls, and with the memory.
 COMPUTING = ("multiply_add_s", "edge_rows_s", "edge_columns_s", "row_s", "column_s", "element_s")
 MOVING = ("left_s", "right_s", "result_s", "far_byte_s")
 CALLING = ("call_s", "item_s")
@@ -91,7 +91,8 @@ class Shapes(NamedTuple):
 def shapes_of(listed: Sequence[tuple[int, int, int, int]], item_bytes: int) -> Shapes:
     """(batch, m, n, k) of each as columns."""
     columns = np.array(listed, float).reshape(-1, 4).T
-    return Shapes(*columns, np.full(len(listed), float(item_bytes)))
+    b, m, n, k = columns
+    return Shapes(b, m, n, k, np.full(len(listed), float(item_bytes)))
 
 
 def routine_of(library: str, batch: int, m: int, n: int) -> str:

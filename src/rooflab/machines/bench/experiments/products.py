@@ -1,4 +1,4 @@
-"""Products of matrices timed in the installed libraries: shapes that fill the space of sizes, one thread and all."""
+"""Products of matrices timed in the installed libraries: shapes that fill the space of sizes."""
 
 from __future__ import annotations
 

@@ -129,4 +129,4 @@ def decoded(text: str) -> TimedLibrary:
 
 
 if __name__ == "__main__":
-    print(json.dumps(asdict(timed_here(float(sys.argv[1]), int(sys.argv[2])))))
+    sys.stdout.write(json.dumps(asdict(timed_here(float(sys.argv[1]), int(sys.argv[2])))) + "\n")

@@ -183,7 +183,7 @@ def _fit(
 
 
 def nonnegative(columns: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """The x ≥ 0 with the least |columns · x − wanted|² (Lawson and Hanson, Solving Least Squares Problems, 1974)."""
+    """The x ≥ 0 with the least |columns · x − wanted|² (Lawson and Hanson, Solving Least Squares Problems)."""
     count = columns.shape[1]
     gram, target = columns.T @ columns, columns.T @ wanted
     free, x = np.zeros(count, bool), np.zeros(count)
