@@ -31,6 +31,7 @@ SUFFIXES = {
 }
 GROUPS, SORTS = ("module", "kind", "op"), ("time", "flop", "bytes", "intensity", "order")
 MODES, CACHE_STATES, POWERS = ("eager", "graph", "compiled"), ("warm", "cold"), ("burst", "sustained")
+LIBRARIES = ("numpy", "torch")
 # A blank line before, and this mark above, an example keeps click from refilling it.
 _AS_IS = "\b\n"
 
@@ -331,6 +332,12 @@ _PREDICTION = (
         help="Change the machine or the work (bandwidth=2x,dtype=fp8); may be given again.",
     ),
     click.option("--constants", metavar="FILE", help="Constants that `rooflab calibrate` wrote."),
+    click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Threads of a CPU.  [default: all]"),
+    click.option(
+        "--library",
+        type=click.Choice(LIBRARIES),
+        help="Whose matrix products `op` stands for on a measured CPU.  [default: numpy]",
+    ),
 )
 
 
@@ -347,12 +354,15 @@ def prediction_options(command: Command) -> Command:
         dispatch: str | None,
         what_ifs: tuple[str, ...],
         constants: str | None,
+        threads: int | None,
+        library: Any,
         **more: Any,
     ) -> Any:
         from rooflab import story, units
         from rooflab.model.program import setting as settings
 
-        changes = {"mode": mode, "cache": cache, "power": power, "constants": constants}
+        changes = {"mode": mode, "cache": cache, "power": power, "constants": constants, "threads": threads}
+        changes["library"] = library
         changes = {name: value for name, value in changes.items() if value is not None}
         if machine is None and (changes or dispatch or what_ifs):
             name = next(iter(changes), "dispatch" if dispatch else "what-if")

@@ -34,6 +34,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from rooflab.types.measured import Products, Tail
@@ -66,6 +67,10 @@ COMPUTING = ("multiply_add_s", "edge_rows_s", "edge_columns_s", "row_s", "column
 MOVING = ("left_s", "right_s", "result_s", "far_byte_s")
 CALLING = ("call_s", "item_s")
 FROM_MEMORY = ("memory_byte_s",)
+
+
+# The fits of one routine and number format, by number of threads.
+Fits = Mapping[int, Products]
 
 
 class Shapes(NamedTuple):
@@ -156,16 +161,16 @@ def seconds(row: Products, x: Shapes) -> np.ndarray:
     return sum((row.terms.get(name, 0.0) * column for name, column in columns.items()), np.zeros_like(x.m))
 
 
-def library_seconds(rows: Mapping[int, Products], threads: int, x: Shapes) -> np.ndarray:
+def library_seconds(rows: Fits, threads: int, x: Shapes) -> np.ndarray:
     """Seconds of products `x` by the fits of one routine and format, by number of threads.
 
     A product below the library's own limit is left to one thread.
 
     Args:
-        rows: by number of threads; 1 is among them.
+        rows: by number of threads.
         threads: how many the library is given.
     """
-    alone = seconds(rows[1], x)
+    alone = seconds(rows[min(rows)], x)
     if threads <= 1 or len(rows) == 1:
         return alone
     together = between(rows, threads)
@@ -178,10 +183,8 @@ def teamed(row: Products, x: Shapes) -> np.ndarray:
     return work > row.team_from
 
 
-def between(rows: Mapping[int, Products], threads: int) -> Products:
+def between(rows: Fits, threads: int) -> Products:
     """The fit for `threads`: measured, or between its neighbours in 1 / threads, as shared work is."""
-    import msgspec
-
     if threads in rows:
         return rows[threads]
     below = max((count for count in rows if count < threads), default=min(rows))

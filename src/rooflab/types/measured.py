@@ -50,8 +50,8 @@ class Products(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         team_from: multiply-adds of a product above which it takes more than one thread.
         cache_bytes: working sets from which on operands cross the last cache, and from which on memory.
         flop_per_s: attained by a large product: 2 over the seconds of a multiply-add.
-        error: median of |fitted / measured − 1| over products that the fit had not seen, `spread` the standard
-            deviation of ln(measured / fitted) there, from the quantiles that hold four of five.
+        error: median of |fitted / measured − 1| over products that the fit had not seen; `spread` the standard
+            deviation of ln(measured / fitted) that is expected, from the quantiles that hold four of five.
         samples: how many shapes were timed.
         environment: settings of the process that decide what the library does, such as OPENBLAS_CORETYPE.
     """

@@ -13,9 +13,11 @@ from rooflab.types.constants import Constants
 Mode = Literal["eager", "graph", "compiled"]
 CacheState = Literal["warm", "cold"]
 Power = Literal["burst", "sustained"]
+Library = Literal["numpy", "torch"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 CACHE_STATES: tuple[CacheState, ...] = get_args(CacheState)
 POWERS: tuple[Power, ...] = get_args(Power)
+LIBRARIES: tuple[Library, ...] = get_args(Library)
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -31,6 +33,9 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             calls scale with; None: the machine's, else its family's.
         what_if: factors on the machine's numbers, by knob of `rooflab.model.device.device.KNOBS`.
         constants: those of the model, where other ones than those of the machine's family are taken.
+        threads: how many threads of a CPU work; None: all granted ones.
+        library: whose products of matrices an operation by hand stands for on a measured CPU, "numpy" or "torch";
+            None: NumPy's. A program's are those of its framework.
     """
 
     mode: Mode = "graph"
@@ -39,6 +44,8 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     dispatch_s: float | None = None
     what_if: dict[str, float] = {}
     constants: Constants | None = None
+    threads: int | None = None
+    library: Library | None = None
 
 
 class SettingChanges(TypedDict, total=False):
@@ -51,6 +58,7 @@ class SettingChanges(TypedDict, total=False):
         what_if: changes to the machine or the work: {"bandwidth": 2}, "bandwidth=2x,dtype=fp8", "units=264".
         constants: of the model, instead of those of the machine's family: a `Constants`, such as
             `Calibration.constants`, or the file that `rooflab calibrate` wrote.
+        threads, library: see `Setting`.
     """
 
     mode: Mode | None
@@ -59,3 +67,5 @@ class SettingChanges(TypedDict, total=False):
     dispatch_s: float | None
     what_if: Mapping[str, Any] | str | None
     constants: Constants | str | PathLike[str] | None
+    threads: int | None
+    library: Library | None

@@ -11,8 +11,18 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rooflab.machines.products import Fits
 from rooflab.types.constants import Constants
-from rooflab.types.machine import Level, Machine, Scope, is_main_memory, is_storage, whole_capacity_bytes
+from rooflab.types.machine import (
+    MAIN_MEMORY,
+    Level,
+    Machine,
+    Scope,
+    is_main_memory,
+    is_storage,
+    whole_capacity_bytes,
+)
+from rooflab.types.measured import Products
 
 Number = float | np.ndarray
 
@@ -50,6 +60,8 @@ class Cores(NamedTuple):
         near_name: the levels that belong to one core, "L1/L2".
         cache_bytes: what the last cache holds for us.
         latency: (bytes, seconds) of a random access within so many bytes, ascending.
+        threads: how many a program was given; None where nobody said.
+        products: what was measured of the program's library, by routine and number format.
     """
 
     units: float
@@ -59,17 +71,31 @@ class Cores(NamedTuple):
     near_name: str
     cache_bytes: Number
     latency: tuple[tuple[float, float], ...]
+    threads: int | None = None
+    products: Mapping[tuple[str, str], Fits] = {}
 
 
 def cores_of(
-    machine: Machine, factor: Mapping[str, Number], constants: Constants, clock_hz: float
+    machine: Machine,
+    factor: Mapping[str, Number],
+    constants: Constants,
+    clock_hz: float,
+    threads: int | None = None,
+    library: str | None = None,
 ) -> Cores | None:
-    """The cores of `machine` with what-if factors; None for a machine that is not a CPU or states no levels."""
+    """The cores of `machine` with what-if factors; None for a machine that is not a CPU or states no levels.
+
+    Args:
+        threads: how many of them a program takes; all, and of a library as many as it takes by itself, if None.
+        library: whose products of matrices the program calls.
+    """
     levels = [level for level in machine.levels if level.name != "registers" and not is_storage(level)]
     if machine.kind != "cpu" or not levels:
         return None
     count = float(machine.compute_units or 1)
     tiers = tuple(_tier(level, machine, factor, constants, count, clock_hz) for level in levels)
+    if threads is not None and threads < count:
+        tiers = tuple(_for_threads(tier, machine, threads, count) for tier in tiers)
     private = [tier.name for tier in tiers[:-1] if tier.shared_by == 1]
     last = levels[-2] if len(levels) > 1 else levels[-1]
     whole = whole_capacity_bytes(last, machine) or constants("device.cache_bytes")
@@ -77,13 +103,37 @@ def cores_of(
     granted, reported = last.capacity_bytes, last.reported_capacity_bytes
     share = (reported / granted) ** 0.5 if granted and reported and reported > granted else 1.0
     return Cores(
-        units=count,
+        units=count if threads is None else min(count, float(threads)),
         tiers=tiers,
         flop_per_s={dtype: _core_peak(machine, dtype, count, factor) for dtype in _FORMATS},
         dispatch_s={each.framework: each.dispatch_s for each in machine.runtimes if each.dispatch_s is not None},
         near_name="/".join(private) or tiers[0].name,
         cache_bytes=whole * share * factor["cache_capacity"],
         latency=_latency(machine, tiers),
+        threads=threads,
+        products=_products(machine, library),
+    )
+
+
+def _products(machine: Machine, library: str | None) -> dict[tuple[str, str], dict[int, Products]]:
+    """What was measured of `library` by routine and number format, then by number of threads."""
+    found: dict[tuple[str, str], dict[int, Products]] = {}
+    for row in machine.products:
+        if row.library == library:
+            found.setdefault((row.routine, row.dtype), {})[row.threads] = row
+    return found
+
+
+def _for_threads(tier: Tier, machine: Machine, threads: int, count: float) -> Tier:
+    """`tier` as so few threads see it: the memory by the measured curve over threads, others core by core."""
+    share = threads / count
+    curve = next((one for one in machine.curves if one.name == "thread scaling"), None)
+    if tier.shared_by > 1 and curve is not None and tier.name in MAIN_MEMORY:
+        share = float(np.interp(threads, curve.x, curve.best) / curve.best[-1])
+    return tier._replace(
+        all_read=np.minimum(tier.core_read * threads, np.maximum(tier.all_read * share, tier.core_read)),
+        all_write=np.minimum(tier.core_write * threads, np.maximum(tier.all_write * share, tier.core_write)),
+        all_copy=np.minimum(tier.core_copy * threads, np.maximum(tier.all_copy * share, tier.core_copy)),
     )
 
 

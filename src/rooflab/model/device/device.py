@@ -98,8 +98,13 @@ def device_of(
     power: Power = "burst",
     knobs: Mapping[str, Number] | None = None,
     constants: Constants | None = None,
+    threads: int | None = None,
+    library: str | None = None,
 ) -> Device:
     """`machine` as kernel models see it, with each of `knobs` multiplying its own number.
+
+    Args:
+        threads, library: of a program on a CPU: see `cores_of`.
 
     Raises:
         RooflabError: a number that predictions need is not stated, or a factor that is not above zero.
@@ -117,7 +122,7 @@ def device_of(
     clock = _clock_hz(machine, constants)
     caches = [level for level in machine.levels if _is_cache(level)]
     near, last = (caches[0], caches[-1]) if caches else (None, None)
-    cores = cores_of(machine, factor, constants, clock)
+    cores = cores_of(machine, factor, constants, clock, threads, library)
     # Units and clock of a TPU, an ASIC or a system, often unstated, say little about its caches.
     least = (
         0.0

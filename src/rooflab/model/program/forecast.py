@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -21,7 +21,7 @@ from rooflab.model.roofline.per_operation import bound_on
 from rooflab.types.machine import Machine
 from rooflab.types.prediction import Prediction
 from rooflab.types.report import Report, Row
-from rooflab.types.setting import Setting
+from rooflab.types.setting import LIBRARIES, Setting
 from rooflab.units import iec
 from rooflab.work import counting
 
@@ -68,9 +68,7 @@ def forecast(report: Report, machine: Machine, setting: Setting) -> Forecast:
     report = as_run(report, machine, setting)
     kept = tuple(line for line in report.conventions if not line.startswith(_NOTES))
     report = msgspec.structs.replace(report, conventions=kept)
-    device = device_of(
-        machine, cache=setting.cache, power=setting.power, knobs=setting.what_if, constants=setting.constants
-    )
+    device = device_for(report, machine, setting, setting.what_if)
     bounded = bound_on(report, machine)
     lacking = _lacking(bounded.rows, machine)
     work = _without(op_times.prepare(report.graph, report.rows), lacking)
@@ -107,7 +105,26 @@ def forecast(report: Report, machine: Machine, setting: Setting) -> Forecast:
     return Forecast(predicted, parts, work.index, floor_s)
 
 
-_NOTES = ("floor: ", "caches: ", "constants: ", "host: ")
+def device_for(report: Report, machine: Machine, setting: Setting, knobs: Mapping[str, Any]) -> Device:
+    """`machine` as `setting` says, with `knobs`, and with the library that multiplies the program's matrices."""
+    return device_of(
+        machine,
+        cache=setting.cache,
+        power=setting.power,
+        knobs=knobs,
+        constants=setting.constants,
+        threads=setting.threads,
+        library=_library(report, setting),
+    )
+
+
+def _library(report: Report, setting: Setting) -> str | None:
+    """Whose products of matrices the program calls, of those that are measured; None of a framework of its own."""
+    framework = report.graph.framework
+    return (setting.library or "numpy") if framework == "hand" else framework if framework in LIBRARIES else None
+
+
+_NOTES = ("floor: ", "caches: ", "constants: ", "host: ", "products: ")
 
 
 def _notes(report: Report, device: Device, setting: Setting) -> list[str]:
@@ -119,6 +136,7 @@ def _notes(report: Report, device: Device, setting: Setting) -> list[str]:
         notes.append(
             f"caches: {device.machine.name} states none; a last cache of {size} is assumed, as its like have"
         )
+    notes += _library_notes(report, device, setting)
     if setting.constants is not None:
         notes.append(f"constants: {setting.constants.family}'s as given, not as the family's file has them")
     if setting.mode == "eager" and not host_dispatch.is_known(report.graph.ops, device.machine, setting):
@@ -127,6 +145,28 @@ def _notes(report: Report, device: Device, setting: Setting) -> list[str]:
             "eager call on yours (--dispatch, dispatch_s)"
         )
     return notes
+
+
+def _library_notes(report: Report, device: Device, setting: Setting) -> list[str]:
+    """Whose products a CPU's predictions rest on: measured here, or a share of its peak."""
+    cores = device.cores
+    if cores is None or not device.machine.products or not any(op.kind == "matmul" for op in report.graph.ops):
+        return []
+    if not cores.products:
+        name = _library(report, setting) or report.graph.framework
+        how = "; `rooflab measure --library` does" if name in LIBRARIES else ""
+        return [f"products: those of {name} were not measured here, a share of the peak stands for them{how}"]
+    fits = next(iter(cores.products.values()))
+    row = fits[max(fits)]
+    who = {"numpy": "NumPy", "torch": "PyTorch"}.get(row.library, row.library)
+    threads = setting.threads or row.threads
+    told = "".join(f", {name}={value}" for name, value in row.environment.items())
+    kernels = f", kernels for {row.kernels}" if row.kernels else ""
+    other = "" if report.graph.framework != "hand" else "; --library names another"
+    return [
+        f"products: as {who} computes them here, measured ({row.blas or 'its library'}{kernels}{told}; "
+        f"{threads} thread{'s' if threads > 1 else ''}){other}"
+    ]
 
 
 def as_run(report: Report, machine: Machine, setting: Setting) -> Report:

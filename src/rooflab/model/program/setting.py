@@ -13,7 +13,17 @@ from rooflab.model.device.device import KNOBS
 from rooflab.types.constants import Constants
 from rooflab.types.machine import Machine, is_main_memory
 from rooflab.types.report import Report
-from rooflab.types.setting import CACHE_STATES, MODES, POWERS, CacheState, Mode, Power, Setting, SettingChanges
+from rooflab.types.setting import (
+    CACHE_STATES,
+    LIBRARIES,
+    MODES,
+    POWERS,
+    CacheState,
+    Mode,
+    Power,
+    Setting,
+    SettingChanges,
+)
 from rooflab.units import parse_any
 
 # How the programs of each front end run by themselves.
@@ -43,6 +53,7 @@ _MEANT: dict[str, tuple[str, ...]] = {
     "dtype": ("precision", "format"),
 }
 _LONGEST_DISPATCH_S = 10
+_CHOICES = {"mode": MODES, "cache": CACHE_STATES, "power": POWERS, "library": LIBRARIES}
 
 
 class WhatIf(NamedTuple):
@@ -74,13 +85,16 @@ def check(changes: Mapping[str, Any]) -> SettingChanges:
     for name in changes:
         if name not in SettingChanges.__annotations__:
             raise UnknownNameError("setting", name, SettingChanges.__annotations__)
-    for name, choices in (("mode", MODES), ("cache", CACHE_STATES), ("power", POWERS)):
+    for name, choices in _CHOICES.items():
         value = changes.get(name)
         if value is not None and value not in choices:
             raise UnknownNameError(name, str(value), choices)
     dispatch_s = changes.get("dispatch_s")
     if dispatch_s is not None and not 0 <= dispatch_s < _LONGEST_DISPATCH_S:
         raise RooflabError(f"dispatch_s={dispatch_s}: expected host seconds per operation, such as 12e-6")
+    threads = changes.get("threads")
+    if threads is not None and (not isinstance(threads, int) or threads < 1):
+        raise RooflabError(f"threads={threads}: expected how many threads work, a whole number from 1 on")
     if changes.get("what_if") is not None:
         what_if(changes["what_if"])
     constants = changes.get("constants")
@@ -112,6 +126,8 @@ def setting(report: Report, machine: Machine, changes: Mapping[str, Any], change
         dispatch_s=before.dispatch_s if dispatch_s is None else dispatch_s,
         what_if=dict(before.what_if) if change is None else factors_on(machine, change),
         constants=_constants(changes.get("constants"), before.constants, machine),
+        threads=changes.get("threads") or before.threads,
+        library=changes.get("library") or before.library,
     )
 
 

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -14,6 +15,8 @@ from rooflab.timing import time_call
 
 # The first letters of the settings that decide what a library does.
 _PREFIXES = ("OPENBLAS_", "GOTO_", "OMP_", "KMP_", "MKL_", "ONEDNN_", "DNNL_", "BLIS_", "VECLIB_")
+_NO_SETTINGS = ("KMP_DUPLICATE_LIB_OK", "KMP_INIT_AT_FORK")  # numba and others set these
+_OTHERS = {"torch", "scipy", "scipy.libs"}
 DTYPES = {"fp32": 4, "fp64": 8}
 # The most that one product of the design computes and touches: some milliseconds on one core.
 _MOST_MULTIPLY_ADDS = 2**26
@@ -93,7 +96,9 @@ class NumpyLibrary:
         import threadpoolctl
 
         pools = threadpoolctl.ThreadpoolController().select(user_api="blas").lib_controllers
-        self._pools = [pool for pool in pools if "torch" not in pool.filepath]
+        # SciPy and PyTorch bring libraries of their own; one that belongs to nobody is NumPy's too.
+        own = [pool for pool in pools if "numpy" in pool.filepath]
+        self._pools = own or [pool for pool in pools if not _OTHERS & set(Path(pool.filepath).parts)]
 
     def threads(self) -> int:
         """How many threads NumPy's BLAS takes; 1 where no library says so."""
@@ -128,7 +133,11 @@ class NumpyLibrary:
 
 def settings() -> dict[str, str]:
     """The settings of this process that decide what a library of linear algebra does."""
-    return {name: value for name, value in sorted(os.environ.items()) if name.startswith(_PREFIXES)}
+    return {
+        name: value
+        for name, value in sorted(os.environ.items())
+        if name.startswith(_PREFIXES) and name not in _NO_SETTINGS
+    }
 
 
 def design() -> Iterator[tuple[int, int, int, int]]:

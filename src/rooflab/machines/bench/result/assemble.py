@@ -38,6 +38,7 @@ from rooflab.types.measured import Plateau, Products
 from rooflab.units import iec
 
 _SATURATED = 0.95
+_CROSSINGS = 3
 _PACKAGES = ("rooflab", "numpy", "numba", "llvmlite")
 
 
@@ -178,7 +179,18 @@ def links(findings: Findings, source: Source) -> tuple[Link, ...]:
 def products(findings: Findings, memory: tuple[Level, ...], source: Source) -> tuple[Products, ...]:
     """The constants of each library's products, as fitted to those timed."""
     caches = _caches(memory)
-    return tuple(row for library in findings.libraries for row in fitted(library, caches, source))
+    most = _most(memory)
+    return tuple(row for library in findings.libraries for row in fitted(library, caches, source, most))
+
+
+def _most(memory: tuple[Level, ...]) -> dict[str, float]:
+    """Seconds a byte that a product's terms cannot exceed: its operands cross a level a few times at most."""
+    limits = {}
+    for level in memory:
+        rate = level.rate("read", scope="core", basis="attained")
+        if rate is not None and not is_storage(level):
+            limits["memory_byte_s" if is_main_memory(level) else "far_byte_s"] = _CROSSINGS / rate.value
+    return limits
 
 
 def _caches(memory: tuple[Level, ...]) -> list[tuple[float, float]]:

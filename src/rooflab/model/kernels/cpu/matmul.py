@@ -8,7 +8,7 @@ import numpy as np
 
 from rooflab.model.device.device import Device
 from rooflab.model.kernels.common import Columns, Features, KernelTimes, Mechanism, Specs
-from rooflab.model.kernels.cpu import core_times
+from rooflab.model.kernels.cpu import core_times, library
 from rooflab.types.work import Cost, Op
 
 KINDS = ("matmul", "conv", "attention", "grouped_matmul", "rnn", "conv_backward", "attention_backward")
@@ -25,6 +25,8 @@ COLUMNS = (
     "special",
     "fresh_bytes",
     "vector",
+    "plain",
+    "outer",
 )
 FORMATS = ("fp64", "fp32", "bf16", "fp16", "int8")
 SHARES = ("numpy.product_share", "torch.product_share", "torch.conv_share", "torch.attention_share")
@@ -56,6 +58,8 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
         float(sum(one.count for one in cost.flop if one.engine == "special")),
         float(outputs[0].nbytes),
         float(op.kind == "matmul" and any(len(spec.shape) == 1 for spec in inputs[:2])),
+        float(op.kind == "matmul" and len(inputs) > 1),
+        _outer(op, inputs),
     )
 
 
@@ -75,12 +79,19 @@ def _sizes(op: Op, inputs: Specs, outputs: Specs, flop: float) -> tuple[float, f
     if op.kind == "matmul" and len(inputs) > 1:
         k = float(op.attrs.get("k", first[-1] if first else 1))
         b = inputs[1]
-        n = float(b.shape[-1]) if len(b.shape) > 1 and out.shape and out.shape[-1] == b.shape[-1] else 1.0
+        n = float(out.shape[-1]) if len(b.shape) > 1 and out.shape and out.shape[-1] in b.shape[-2:] else 1.0
         products = math.prod(b.shape[:-2])
         return float(products), max(out.elements / n / products, 1.0), n, max(k, 1.0)
     # As one product of the same work, square in what is not known.
     k = float(first[-1]) if first else 1.0
     return 1.0, max(flop / 2 / max(out.elements / k, 1.0) / k, 1.0), max(out.elements / k, 1.0), max(k, 1.0)
+
+
+def _outer(op: Op, inputs: Specs) -> float:
+    """How many matrices are stacked in the left operand of a product with one matrix."""
+    if op.kind != "matmul" or len(inputs) < 2 or len(inputs[1].shape) > 2:
+        return 1.0
+    return float(max(math.prod(inputs[0].shape[:-2]), 1))
 
 
 def time(x: Columns, device: Device) -> KernelTimes:
@@ -89,7 +100,7 @@ def time(x: Columns, device: Device) -> KernelTimes:
     The library packs blocks of both operands into its caches, multiplies them there and adds to the result in
     memory: little of it overlaps. A matrix times a vector only streams the matrix, or is multiplied like the
     others where that is faster: one row takes no longer than two. Only PyTorch's product with a vector (`mv`) is
-    left to one core.
+    left to one core. Where the library's own products were measured on this machine, they stand for it.
     """
     c, cores = device.constants, core_times.cores_of_cpu(device)
     zero = np.zeros_like(x.hot_read_bytes)
@@ -115,6 +126,21 @@ def time(x: Columns, device: Device) -> KernelTimes:
     total_s, compute_s, start_s, near_s, cache_s, memory_s = best
     fresh_s = core_times.fresh_s(x["fresh_bytes"], x["torch"], device)
     call_s = core_times.call_s(x["calls"], device) + core_times.allocate_s(x["fresh_bytes"], x["torch"], device)
+    spread = c("cpu_matmul.spread") + zero
+    measured = library.library_times(x, device, FORMATS)
+    if measured is not None:
+        call_s = np.where(measured.known, measured.call_s, call_s)
+        start_s, near_s = (np.where(measured.known, 0.0, each) for each in (start_s, near_s))
+        compute_s, cache_s, memory_s, spread = (
+            np.where(measured.known, one, other)
+            for one, other in (
+                (measured.compute_s, compute_s),
+                (measured.cache_s, cache_s),
+                (measured.memory_s, memory_s),
+                (measured.spread, spread),
+            )
+        )
+        total_s = np.where(measured.known, compute_s + cache_s + memory_s, total_s)
     return KernelTimes(
         time_s=total_s + call_s + fresh_s + zero,
         compute_s=compute_s + zero,
@@ -122,7 +148,7 @@ def time(x: Columns, device: Device) -> KernelTimes:
         cache_s=cache_s + zero,
         memory_s=memory_s + fresh_s + zero,
         overhead_s=call_s + start_s + zero,
-        spread=c("cpu_matmul.spread") + zero,
+        spread=spread,
         kernels=zero + 1,
     )
 
