@@ -129,11 +129,9 @@ def show(title: str, found: list[Prediction], plain: list[Prediction], measured:
     took = np.array(measured)
     errors, without = (np.abs(np.array([one.time_s for one in each]) / took - 1) for each in (found, plain))
     inside = np.mean([one.low_s <= each <= one.high_s for one, each in zip(found, took, strict=True)])
-    print(
-        f"{title}: {len(took)} products, median {np.median(errors):.1%}, 90 % within {np.quantile(errors, 0.9):.1%}, "
-        f"{inside:.0%} inside the bars; without the library's own times median {np.median(without):.1%}, "
-        f"90 % within {np.quantile(without, 0.9):.1%}"
-    )
+    line = f"{title}: {len(took)}, median {np.median(errors):.1%}, 90 % within {np.quantile(errors, 0.9):.1%}"
+    bare = f"median {np.median(without):.1%}, 90 % within {np.quantile(without, 0.9):.1%}"
+    print(f"{line}, {inside:.0%} inside the bars; without the library's own times {bare}")
 
 
 if __name__ == "__main__":
