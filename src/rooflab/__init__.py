@@ -37,11 +37,12 @@ if _typing.TYPE_CHECKING:
     from rooflab.types.core_simulation import CoreSimulation
     from rooflab.types.lab import Sweep
     from rooflab.types.loop import LoopReport, TileSweep
-    from rooflab.types.machine import Level, Link, Machine, Rate, Source
+    from rooflab.types.machine import Level, Link, Machine, Rate
     from rooflab.types.report import Report
     from rooflab.types.run import Run
     from rooflab.types.setting import Setting
     from rooflab.types.simulation import Cache, MissCurve, Simulation, tlb
+    from rooflab.types.source import Source
     from rooflab.types.transfer import Transfer
     from rooflab.types.variants import Variants
     from rooflab.work.own_formulas import formula
@@ -65,7 +66,7 @@ _HOMES = {
     "Run": "rooflab.types.run",
     "Setting": "rooflab.types.setting",
     "Simulation": "rooflab.types.simulation",
-    "Source": "rooflab.types.machine",
+    "Source": "rooflab.types.source",
     "Sweep": "rooflab.types.lab",
     "TileSweep": "rooflab.types.loop",
     "Transfer": "rooflab.types.transfer",
