@@ -106,11 +106,38 @@ def test_a_time_of_this_cpu_is_not_one_of_another_machine(magic, capsys):
     assert "that is the CPU's time, not one of NVIDIA H200" in capsys.readouterr().err
 
 
-def test_what_no_front_end_reads_is_timed_alone(magic, capsys):
-    assert magic("a + a") is None
+def test_every_function_of_numpy_that_is_counted_is_an_operation():
+    from rooflab.work import by_hand
+    from rooflab.work.by_hand.expression import _FUNCTIONS, _OPERATORS
+
+    assert {*_FUNCTIONS, *_OPERATORS.values()} <= set(by_hand.kinds())
+    assert all(hasattr(np, name) for name in _FUNCTIONS)
+
+
+def test_what_nobody_can_count_is_timed_alone(magic, capsys):
+    assert magic("(a + a)[::2].sum()") is None
     err = capsys.readouterr().err
     assert "a call (best" in err
-    assert "not counted: no tensor of torch, JAX or tinygrad" in err
+    assert "not counted: neither one operation on NumPy arrays nor of tensors" in err
+
+
+def test_one_operation_of_numpy_is_counted_and_timed(magic, shell, here):
+    shell.user_ns |= {"np": np, "b": np.ones((64, 32)), "c": np.ones((32, 16))}
+    report = magic(f"-m '{here}' b @ c")
+    assert report.flop == 2 * 64 * 32 * 16
+    assert {one.dtype for one in report.flop_by} == {"fp64"}
+    assert report.measured_s > 0
+    assert report.own_times[0].verdict != "unknown"
+    assert report.name == "b @ c"
+    assert magic("np.exp(a)").rows[0].op.name == "exp"
+    assert magic("a + a").nbytes == 3 * 8 * 10
+
+
+@pytest.mark.parametrize("line", ["b.T @ b", "b + a", "b[::2] * 2", "np.sum(b, axis=0)", "np.linalg.inv(b.T @ b)"])
+def test_what_runs_otherwise_than_one_plain_operation_is_not_counted_as_one(magic, shell, line, capsys):
+    shell.user_ns |= {"np": np, "b": np.eye(10)}
+    assert magic(line) is None
+    assert "not counted" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import click
 
 from rooflab.errors import RooflabError, near_matches
 from rooflab.units import duration
+from rooflab.work.by_hand.expression import Operation, operation
 
 if TYPE_CHECKING:
     from rooflab.timing import Timing
@@ -116,12 +117,14 @@ class _Piece(NamedTuple):
         program: what is captured: one call's function or module with its inputs, else the code as a function of
             the values that it names.
         values: that it names, or takes: they tell the framework.
+        operation: of NumPy, where the code is one that can be counted.
     """
 
     name: str
     run: Callable[[], Any]
     program: tuple[Any, tuple, Mapping[str, Any]]
     values: tuple[Any, ...]
+    operation: Operation | None = None
 
 
 def _piece(line: str, cell: str | None, namespace: dict[str, Any]) -> _Piece:
@@ -152,7 +155,8 @@ def _piece(line: str, cell: str | None, namespace: dict[str, Any]) -> _Piece:
     call = _call(tree.body, namespace) if isinstance(tree, ast.Expression) else None
     values = (*(namespace[name] for name in used), *(() if call is None else call[1]))
     title = name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
-    return _Piece(title, run, call or (run, given, {}), values)
+    one = operation(tree.body, namespace) if isinstance(tree, ast.Expression) else None
+    return _Piece(title, run, call or (run, given, {}), values, one)
 
 
 def _steps(tree: ast.Expression | ast.Module) -> tuple[Any, Any]:
@@ -226,9 +230,11 @@ def _looked_at(piece: _Piece, machine: Machine | None) -> Any:
         raise
     except Exception as error:
         raise RooflabError(_first_line(error)) from error
+    if framework is None and piece.operation is not None:
+        return _by_hand(piece, piece.operation, machine, timing.median_s)
     if framework is None:
         told = f"{duration(timing.median_s)} a call (best {duration(timing.best_s)}, {timing.runs} rounds)"
-        raise RooflabError(f"{told}; not counted: no tensor of torch, JAX or tinygrad is named in it")
+        raise RooflabError(f"{told}; not counted: neither one operation on NumPy arrays nor of tensors")
     return _counted(piece, machine, framework, timing.median_s)
 
 
@@ -262,8 +268,6 @@ def _on_cuda(values: tuple[Any, ...]) -> bool:
 
 def _counted(piece: _Piece, machine: Machine | None, framework: str, seconds: float) -> Report:
     from rooflab import story
-    from rooflab.story import own_times
-    from rooflab.types.own_time import Measurement
 
     fn, args, kwargs = piece.program
     on_cuda = _on_cuda(piece.values)
@@ -278,11 +282,32 @@ def _counted(piece: _Piece, machine: Machine | None, framework: str, seconds: fl
         raise
     except Exception as error:
         raise RooflabError(_first_line(error)) from error
+    return _with_time(report, machine, seconds, framework, on_cuda=on_cuda)
+
+
+def _by_hand(piece: _Piece, one: Operation, machine: Machine | None, seconds: float) -> Report:
+    """One operation of NumPy, run again and again on the same arrays."""
+    from msgspec.structs import replace
+
+    from rooflab import story
+
+    how: dict[str, Any] = {} if machine is None else {"cache": "warm"}
+    report = story.op(one.kind, *one.shapes, dtype=one.dtype, machine=machine, **how)
+    return _with_time(replace(report, name=piece.name), machine, seconds, "numpy", on_cuda=False)
+
+
+def _with_time(
+    report: Report, machine: Machine | None, seconds: float, framework: str, *, on_cuda: bool
+) -> Report:
+    """`report` with the time that was taken here, unless its machine is not this one: then that is said."""
+    from rooflab.story import own_times
+    from rooflab.types.own_time import Measurement
+
     why = _apart(machine, on_cuda)
-    notes = (f"timed here: the median of its calls, {framework}",)
     if why is not None:
         click.echo(f"rooflab: {duration(seconds)} a call here; {why}", err=True)
         return report
+    notes = (f"timed here: the median of its calls, {framework}",)
     return own_times.laid(report, [], seconds, Measurement(by="timed here", notes=notes))
 
 

@@ -1,0 +1,73 @@
+"""One NumPy expression as an operation written by hand: `a @ b`, `a + b`, `np.exp(a)` of whole, plain arrays."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+_OPERATORS: dict[type, str] = {
+    ast.MatMult: "matmul",
+    ast.Add: "add",
+    ast.Sub: "sub",
+    ast.Mult: "mul",
+    ast.Div: "div",
+}
+_DTYPES = {"float64": "fp64", "float32": "fp32", "float16": "fp16"}
+# Functions of NumPy that are one operation of that name.
+_FUNCTIONS = frozenset(
+    [
+        *("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "cbrt", "square", "abs", "sin", "cos"),
+        *("tan", "tanh", "sinh", "cosh", "floor", "ceil", "matmul", "add", "maximum", "minimum"),
+        *("sum", "mean"),
+    ]
+)
+
+
+class Operation(NamedTuple):
+    """What `by_hand.graph` takes."""
+
+    kind: str
+    shapes: tuple[tuple[int, ...], ...]
+    dtype: str
+
+
+def operation(node: ast.expr, namespace: Mapping[str, Any]) -> Operation | None:
+    """The one operation that `node` is, of arrays of one shape, or a product of two matrices; None for any other.
+
+    Arrays that are views with gaps, of two number formats, or that are broadcast, are left: they run otherwise.
+    """
+    found = _parts(node, namespace)
+    if found is None:
+        return None
+    kind, operands = found
+    arrays = [_array(one, namespace) for one in operands]
+    known = [one for one in arrays if one is not None]
+    if len(known) < len(arrays) or len({one.dtype for one in known}) != 1 or known[0].dtype.name not in _DTYPES:
+        return None
+    alike = len({one.shape for one in known}) == 1
+    product = kind == "matmul" and all(one.ndim == 2 for one in known)
+    if not (product or (kind != "matmul" and alike)):
+        return None
+    return Operation(kind, tuple(one.shape for one in known), _DTYPES[known[0].dtype.name])
+
+
+def _parts(node: ast.expr, namespace: Mapping[str, Any]) -> tuple[str, list[ast.expr]] | None:
+    if isinstance(node, ast.BinOp):
+        kind = _OPERATORS.get(type(node.op))
+        return None if kind is None else (kind, [node.left, node.right])
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.keywords:
+        return None
+    if not isinstance(node.func.value, ast.Name):
+        return None
+    if namespace.get(node.func.value.id) is not np or node.func.attr not in _FUNCTIONS:
+        return None
+    return node.func.attr, list(node.args)
+
+
+def _array(node: ast.expr, namespace: Mapping[str, Any]) -> np.ndarray | None:
+    value = namespace.get(node.id) if isinstance(node, ast.Name) else None
+    plain = type(value) is np.ndarray and value.flags.c_contiguous and value.size
+    return value if plain else None
