@@ -156,6 +156,14 @@ def test_the_detour_is_what_a_call_alone_takes_longer():
     assert detour_s(lambda: float(next(ticks))) == pytest.approx(1 - 1 / 400)
 
 
+def test_a_time_is_never_taken_off_altogether():
+    # Each look at the clock moves it by 1: an operation takes 1, and so does a call alone; 1/4 stays.
+    _, calls = recorded(torch.relu, meta(8))
+    ticks = itertools.count()
+    found = passes.run(calls, [0], clock=lambda: float(next(ticks)), **QUICK)
+    assert found.seen[0].seconds == (0.25, 0.25)
+
+
 def test_no_pass_begins_after_the_limit_but_the_least():
     _, calls = recorded(torch.relu, meta(8))
     ticks = itertools.count()

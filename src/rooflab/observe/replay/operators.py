@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable
 from typing import Any
 
@@ -89,7 +90,7 @@ def detour_s(clock: Callable[[], float]) -> float:
         for _ in range(_SINGLES):
             torch.add(x, y)
         runs.append((clock() - start) / _SINGLES)
-    return max(0.0, sorted(alone)[_SINGLES // 2] - min(runs))
+    return max(0.0, statistics.median(alone) - statistics.median(runs))
 
 
 _SINGLES, _RUNS = 400, 5

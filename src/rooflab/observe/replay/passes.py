@@ -16,6 +16,7 @@ from rooflab.work.capture.torch.kept import KeptCall, Ref
 
 PASSES = (3, 30)  # at least and at most
 LIMIT_S = 15.0  # after which no further pass begins
+_LEFT = 0.25  # of a time, at least: what is taken off was measured of another call, at another moment
 _FLUSHED_SHARE = 4  # caches are emptied by reading so many times their size
 Progress = Callable[[str, float, float], None]
 
@@ -107,7 +108,7 @@ def run(
             if done >= least and clock() - begun > limit_s:
                 break
     seen = {
-        number: Seen(tuple(max(one - off_s, 0.0) for one in seconds))
+        number: Seen(tuple(max(one - off_s, _LEFT * one) for one in seconds))
         for number, seconds in each.items()
         if seconds and number not in missing
     }
