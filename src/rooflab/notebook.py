@@ -113,7 +113,8 @@ class _Piece(NamedTuple):
 
     Attributes:
         name: for people.
-        run: runs it once and returns its value, for a cell that of its last line.
+        run: runs it once and returns its value, for a cell that of its last line; `empty` the same of
+            nothing.
         program: what is captured: one call's function or module with its inputs, else the code as a function of
             the values that it names.
         values: that it names, or takes: they tell the framework.
@@ -122,6 +123,7 @@ class _Piece(NamedTuple):
 
     name: str
     run: Callable[[], Any]
+    empty: Callable[[], Any]
     program: tuple[Any, tuple, Mapping[str, Any]]
     values: tuple[Any, ...]
     operation: Operation | None = None
@@ -145,10 +147,12 @@ def _piece(line: str, cell: str | None, namespace: dict[str, Any]) -> _Piece:
     tensors = [name for name in used if _framework((namespace[name],)) is not None]
     tensors = [name for name in tensors if not callable(namespace[name])]
 
-    def run(*changed: Any) -> Any:
+    def program(*changed: Any) -> Any:
+        return _value(steps, {**namespace, **dict(zip(tensors, changed, strict=True))})
+
+    def scope() -> dict[str, Any]:
         # What a cell assigns stays in it: run again and again it must not change what it starts from.
-        scope = {**namespace, **dict(zip(tensors, changed, strict=False))}
-        return _value(steps, scope)
+        return namespace if cell is None else dict(namespace)
 
     name = " ".join(text.split())
     given = tuple(namespace[name] for name in tensors)
@@ -156,7 +160,17 @@ def _piece(line: str, cell: str | None, namespace: dict[str, Any]) -> _Piece:
     values = (*(namespace[name] for name in used), *(() if call is None else call[1]))
     title = name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
     one = operation(tree.body, namespace) if isinstance(tree, ast.Expression) else None
-    return _Piece(title, run, call or (run, given, {}), values, one)
+    return _Piece(
+        title,
+        lambda: _value(steps, scope()),
+        lambda: _value(_NOTHING, scope()),
+        call or (program, given, {}),
+        values,
+        one,
+    )
+
+
+_NOTHING = (None, compile("None", "<rooflab>", "eval"))
 
 
 def _steps(tree: ast.Expression | ast.Module) -> tuple[Any, Any]:
@@ -224,18 +238,24 @@ def _framework(values: tuple[Any, ...]) -> str | None:
 
 def _looked_at(piece: _Piece, machine: Machine | None) -> Any:
     framework = _framework(piece.values)
+    from rooflab.timing import time_call
+
     try:
-        timing = _timed(piece, framework)
+        timing, empty = _timed(piece, framework), time_call(piece.empty)
     except RooflabError:
         raise
     except Exception as error:
         raise RooflabError(_first_line(error)) from error
+    # At most three quarters: the two were timed at different moments.
+    seconds = max(timing.median_s - empty.median_s, timing.median_s / 4)
+    if not seconds > 0:
+        raise RooflabError(f"{piece.name}: takes no time that a clock can tell")
     if framework is None and piece.operation is not None:
-        return _by_hand(piece, piece.operation, machine, timing.median_s)
+        return _by_hand(piece, piece.operation, machine, seconds)
     if framework is None:
-        told = f"{duration(timing.median_s)} a call (best {duration(timing.best_s)}, {timing.runs} rounds)"
+        told = f"{duration(seconds)} a call (median of {timing.runs} rounds)"
         raise RooflabError(f"{told}; not counted: neither one operation on NumPy arrays nor of tensors")
-    return _counted(piece, machine, framework, timing.median_s)
+    return _counted(piece, machine, framework, seconds)
 
 
 def _timed(piece: _Piece, framework: str | None) -> Timing:
