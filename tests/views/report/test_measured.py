@@ -93,6 +93,7 @@ def test_what_would_explain_it_is_said_everywhere(command, tmp_path):
     assert code == 0
     assert "it would be explained if it ran in fp32" in " ".join(out.split())
     assert "What would explain 2.70 ms" in page.read_text(encoding="utf-8")
+    assert "it would be explained" not in text.read_text(encoding="utf-8")
     assert "| fp32 instead of bf16 | it ran in fp32: " in text.read_text(encoding="utf-8")
     assert "0.0027" in table.read_text(encoding="utf-8").splitlines()[1].split(",")
 
@@ -140,3 +141,14 @@ def _values(part):
     """The rows of every layer of a chart."""
     found = part.get("data", {}).get("values", [])
     return [*found, *(row for each in part.get("layer", ()) for row in _values(each))]
+
+
+def test_a_time_that_nothing_explains_says_so_everywhere():
+    from rooflab.views.report import html
+    from rooflab.views.report.files import markdown
+
+    # The floor of 2 × 4096³ FLOP is 138.9 µs: 54 µs are 38.9 % of it, too long for a launch, too short for fp8.
+    timed = rooflab.op("matmul", "4096x4096", "4096x4096", dtype="bf16", machine="h200-sxm", time="54 us")
+    assert timed.own_times[0].explained_by == ()
+    for text in (html(timed), markdown(timed)):
+        assert "In that time no run does more than 38.9 % of this work" in text

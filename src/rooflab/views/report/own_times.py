@@ -21,9 +21,9 @@ _VERDICTS = {
 }
 
 
-def facts(report: Report) -> tuple[tuple[str, str], ...]:
+def facts(report: Report, suspects: bool = True) -> tuple[tuple[str, str], ...]:
     """The whole program's measured time: beside the prediction, the floor and each roof; what would explain it."""
-    rows = [*_whole(report), *_together(report)]
+    rows = [*_whole(report, suspects), *_together(report)]
     if report.measurement is not None:
         rows += [("" if rows else "measured", f"{note}.") for note in report.measurement.notes]
     return tuple(rows)
@@ -40,7 +40,7 @@ def sentence(report: Report) -> str:
     return f"Measured {duration(own.time_s)}: {_beside(own)}{roof}{why}."
 
 
-def _whole(report: Report) -> list[tuple[str, str]]:
+def _whole(report: Report, suspects: bool) -> list[tuple[str, str]]:
     if report.measured_s is None:
         return []
     from rooflab.model.roofline.timed import attained  # with NumPy, which the others do without
@@ -56,7 +56,7 @@ def _whole(report: Report) -> list[tuple[str, str]]:
         )
     if own is not None and own.of_floor is not None and own.floor_s is not None:
         rows.append(("", f"{_percent(own.of_floor)} of the speed at its floor, {duration(own.floor_s)}"))
-    if own is not None:
+    if own is not None and (suspects or not own.suspects):
         rows += [("" if number else "suspects", line) for number, line in enumerate(explained(own))]
     return rows
 
@@ -152,7 +152,8 @@ def suspects(report: Report) -> Table:
     shown = () if own is None else (*own.explained_by, *[one for one in own.suspects if not one.holds][:_NEAREST])
     rows = tuple((one.rule, _told(one)) for one in shown)
     title = "" if own is None else f"What would explain {duration(own.time_s)}"
-    return Table(title, ("suspect", "if"), rows, words=2)
+    note = f"{explained(own)[0]}." if own is not None and shown and not own.explained_by else ""
+    return Table(title, ("suspect", "if"), rows, words=2, note=note[:1].upper() + note[1:])
 
 
 def _told(one: Suspect) -> str:

@@ -66,8 +66,12 @@ def coverage(report: Report) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def facts(report: Report) -> tuple[tuple[str, str], ...]:
-    """The totals: (name, value) pairs in reading order; an empty name goes on with the one before."""
+def facts(report: Report, *, suspects: bool = False) -> tuple[tuple[str, str], ...]:
+    """The totals: (name, value) pairs in reading order; an empty name goes on with the one before.
+
+    Args:
+        suspects: also what would explain a measured time, where no table of its own says so.
+    """
     held = [("peak memory", memory(report))]
     if report.machine is not None:
         held.append(("", f"{fits_sentence(report.memory, report.machine)}."))
@@ -79,7 +83,7 @@ def facts(report: Report) -> tuple[tuple[str, str], ...]:
     least = "" if whole else "> "
     rows = [
         *times(report),
-        *own_times.facts(report),
+        *own_times.facts(report, suspects),
         ("FLOP", _with_parts(f"{least}{si(report.flop, 'FLOP')} ({report.flop:,.0f})", parts)),
     ]
     if report.macs:

@@ -76,7 +76,7 @@ def pages(
     parts += [Text(line, style="" if whole else "bold red") for line in tables.coverage(report)]
     parts += [Text(line, style="bold red") for each in report.warnings for line in _wrapped(each, width)]
     parts.append(Text(""))
-    parts += [_fact(name, value, width) for name, value in tables.facts(report)]
+    parts += [_fact(name, value, width) for name, value in tables.facts(report, suspects=True)]
     helps = helping.lines(report.advice, advice)
     if helps:
         parts += [Text(""), Text("What would help", style="bold")]
