@@ -1,4 +1,4 @@
-// The verdict, the totals, what-if sliders, the choice of a prediction, the selected operation; starts the page.
+// The verdict, the totals and the what-if sliders of a report.
 "use strict";
 (() => {
   const LIMITS = {
@@ -95,58 +95,8 @@
     byId("reset").disabled = !Page.changed();
   }
 
-  function details(shown, line) {
-    const { lines, columns } = shown;
-    const found = [];
-    const time = columns.time_s[line];
-    const add = (name, value) => value && value !== UNKNOWN && found.push([name, value]);
-    add("module", lines.module[line]);
-    add("source", lines.where[line]);
-    add("kind", `${lines.kind[line]}${lines.phase[line] && lines.phase[line] !== "forward" ? `, ${lines.phase[line]}` : ""}`);
-    add("runs", `${lines.times[line].toLocaleString("en-US")} ×`);
-    if (time !== null) {
-      add("time", `${duration(time)} (${duration(columns.low_s[line])} to ${duration(columns.high_s[line])})`);
-      add("share", percent(shown.share[line]));
-      add("measured", columns.measured_s[line] ? `${duration(columns.measured_s[line])}: ${ratio(columns.measured_s[line] / time)} the prediction` : "");
-      add("floor", columns.floor_s[line] ? `${duration(columns.floor_s[line])}: it takes ${ratio(time / columns.floor_s[line])} that` : "0 s");
-    } else if (shown.machine) add("time", "no prediction");
-    add("bound", boundText(columns.bound[line], columns.binds[line]));
-    add("no bound", columns.bound[line] ? "" : columns.unbound[line]);
-    add("arithmetic", lines.flop[line] === null ? "" : si(lines.flop[line], "FLOP") + (lines.engine[line] ? `, ${lines.engine[line]}` : ""));
-    add("bytes", si(lines.bytes[line], "B"));
-    add("accessed", si(lines.accessed[line], "B"));
-    if (lines.flop[line] && lines.bytes[line]) {
-      add("intensity", `${intensity(lines.flop[line] / lines.bytes[line])} FLOP/byte`);
-      add("ridge", columns.ridge[line] ? `${intensity(columns.ridge[line])} FLOP/byte` : "");
-    }
-    if (time) {
-      add("attained", lines.flop[line] ? si(lines.flop[line] / time, "FLOP/s") : si((lines.bytes[line] || 0) / time, "B/s"));
-      add("arithmetic alone", columns.compute_s[line] ? duration(columns.compute_s[line]) : "");
-      for (const [name, seconds] of Object.entries(columns.memory_s)) add(`${name} alone`, seconds[line] ? duration(seconds[line]) : "");
-      add("overhead", columns.overhead_s[line] ? duration(columns.overhead_s[line]) : "");
-      add("host", columns.host_s[line] ? duration(columns.host_s[line]) : "");
-    }
-    return found;
-  }
-
-  function list(found) {
-    return found.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]);
-  }
-
-  function drawSelected(shown, state) {
-    const panel = byId("selected");
-    const line = state.selected;
-    panel.hidden = line === null;
-    if (line === null) return;
-    byId("selected-name").textContent = shown.lines.name[line];
-    byId("selected-facts").replaceChildren(...list(details(shown, line)));
-  }
-
-  Page.details = details;
-  Page.list = list;
   Page.watch(drawFacts);
   Page.watch(drawWhatIf);
-  Page.watch(drawSelected);
 
   const panel = byId("whatif");
   if (panel) {
@@ -163,15 +113,4 @@
     });
     byId("reset").addEventListener("click", () => Page.set({ knobs: {} }, "slider"));
   }
-  const choice = byId("prediction");
-  if (choice) choice.addEventListener("change", () => Page.set({ prediction: Number(choice.value) }, "choice"));
-  byId("selected-close").addEventListener("click", () => Page.set({ selected: null }, "panel"));
-  byId("selected-row").addEventListener("click", () => Page.set({ selected: Page.state.selected, scroll: true }, "panel"));
-  for (const button of document.querySelectorAll("[data-rows]")) {
-    button.addEventListener("click", () => {
-      Page.set({ rows: new Set(JSON.parse(button.dataset.rows)), words: "", only: null }, "card");
-      byId("operations").scrollIntoView({ behavior: "smooth" });
-    });
-  }
-  addEventListener("DOMContentLoaded", () => Page.set({}, "start"));
 })();

@@ -13,6 +13,8 @@
   let order = [];
 
   const divided = (a, b) => (a === null || a === undefined || !b ? null : a / b);
+  // Measured over predicted, whichever of the two is the page's own time.
+  const against = (s, i) => (s.columns.measured_s ? divided(s.columns.measured_s[i], s.columns.time_s[i]) : divided(s.columns.time_s[i], s.columns.expected_s[i]));
   // What each column sorts by and writes; a column without a value for any line is left out.
   const COLUMNS = {
     operation: { value: (s, i) => s.lines.name[i].toLowerCase() },
@@ -20,6 +22,11 @@
     measured: { value: (s, i) => s.columns.measured_s[i], text: (s, i) => duration(s.columns.measured_s[i]) },
     share: { value: (s, i) => s.share[i], text: (s, i) => percent(s.share[i]) },
     bound: { value: (s, i) => boundText(s.columns.bound[i], s.columns.binds[i]), text: (s, i) => boundText(s.columns.bound[i], s.columns.binds[i]) },
+    measured: { value: (s, i) => (s.columns.measured_s || [])[i] ?? null, text: (s, i) => duration((s.columns.measured_s || [])[i]) },
+    expected: { value: (s, i) => s.columns.expected_s[i], text: (s, i) => duration(s.columns.expected_s[i]) },
+    against: { value: against, text: (s, i) => ratio(against(s, i)) },
+    rate: { value: (s, i) => divided(s.lines.flop[i], s.columns.time_s[i]), text: (s, i) => si(divided(s.lines.flop[i], s.columns.time_s[i]), "FLOP/s").replace("0 FLOP/s", "0") },
+    moved: { value: (s, i) => divided(s.lines.bytes[i], s.columns.time_s[i]), text: (s, i) => si(divided(s.lines.bytes[i], s.columns.time_s[i]), "B/s").replace(/^0 B\/s$/, "0") },
     floor: { value: (s, i) => divided(s.columns.time_s[i], s.columns.floor_s[i]), text: (s, i) => ratio(divided(s.columns.time_s[i], s.columns.floor_s[i])) },
     flop: { value: (s, i) => s.lines.flop[i], text: (s, i) => si(s.lines.flop[i], "FLOP").replace("0 FLOP", "0") },
     bytes: { value: (s, i) => s.lines.bytes[i], text: (s, i) => si(s.lines.bytes[i], "B").replace(/^0 B$/, "0") },
@@ -27,7 +34,8 @@
     ridge: { value: (s, i) => s.columns.ridge[i], text: (s, i) => intensity(s.columns.ridge[i]) },
     times: { value: (s, i) => s.lines.times[i], text: (s, i) => s.lines.times[i].toLocaleString("en-US") },
   };
-  const UNKNOWN_FIRST = new Set(["time", "flop", "bytes"]);
+  const UNKNOWN_FIRST = new Set(["time", "flop", "bytes", "expected", "measured"]);
+  const SOUGHT = ["name", "module", "kind", "where", "phase", "shapes", "dtype", "label", "why", "unmatched"];
   const heads = [...table.querySelectorAll("th[data-key]")];
 
   function matching(shown, state) {
@@ -38,7 +46,7 @@
       const bound = shown.columns.bound[i] || "unknown";
       if (state.only && bound !== state.only) continue;
       if (asked.length) {
-        const text = `${shown.lines.name[i]} ${shown.lines.module[i]} ${shown.lines.kind[i]} ${shown.lines.where[i]} ${shown.lines.phase[i]}`.toLowerCase();
+        const text = SOUGHT.map((key) => (shown.lines[key] ? shown.lines[key][i] : "")).join(" ").toLowerCase();
         if (!asked.every((word) => text.includes(word))) continue;
       }
       found.push(i);
@@ -68,6 +76,7 @@
     const name = element("button", { type: "button", class: "pick", "aria-pressed": state.selected === i }, shown.lines.name[i]);
     const head = element("th", { scope: "row" }, name);
     if (module) head.append(element("small", {}, module));
+    if (shown.lines.shapes && shown.lines.shapes[i]) head.append(element("small", {}, shown.lines.shapes[i]));
     made.append(head);
     for (const each of heads.slice(1)) {
       const cell = element("td", { class: each.className }, COLUMNS[each.dataset.key].text(shown, i));

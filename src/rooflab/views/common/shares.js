@@ -11,6 +11,7 @@
     operation: (s, i) => s.lines.name[i],
     kind: (s, i) => s.lines.kind[i],
     phase: (s, i) => s.lines.phase[i],
+    range: (s, i) => s.lines.label[i] || "none",
     bound: (s, i) => boundText(s.columns.bound[i], s.columns.binds[i]),
   };
 
