@@ -1,4 +1,4 @@
-"""A page that is explored: lines of operations under their roofs, sorted, filtered, selected; what its scripts need."""
+"""A page that is explored: operations under their roofs, sorted, filtered, selected; what its scripts need."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from rooflab.views.common import page
 
 # Each may use what those before it define.
 _FIRST = ("format", "state")
-_THEN = ("place", "plane", "roofs", "roofline", "against", "instructions", "timeline", "shares", "table", "selected")
+_PLANES = ("place", "plane", "roofs", "roofline", "against", "instructions")
+_LAST = ("timeline", "shares", "table", "selected")
 
 BOUNDS_BY = ("operation", "kind", "bound", "phase")
 
@@ -60,9 +61,8 @@ class Words(NamedTuple):
 
 def scripts(*own: str) -> tuple[str, ...]:
     """The scripts of a page in their order; `own` are those of a room, which may use all that draw nothing."""
-    return tuple(
-        f"{name}.js" for name in (*(f"common/{one}" for one in _FIRST), *own, *(f"common/{one}" for one in _THEN))
-    )
+    before, after = ([f"common/{name}" for name in names] for names in (_FIRST, (*_PLANES, *_LAST)))
+    return tuple(f"{name}.js" for name in (*before, *own, *after))
 
 
 def render(
@@ -99,7 +99,7 @@ def render(
         "timeline_tables": (),
         "advice": None,
         "ridge_note": "",
-        "against": any({"measured_s", "expected_s"} & set(one["columns"]) for one in predictions),
+        "against": any(_both(one["columns"]) for one in predictions),
         "instructions": any(one.get("instructions") for one in predictions),
         "timeline": any(one.get("timeline") for one in predictions),
     }
@@ -114,6 +114,11 @@ def render(
         data=_json({**data, "words": words.data()}),
         **{**asked, **more},
     )
+
+
+def _both(columns: dict[str, Any]) -> bool:
+    """Whether any line has a measured time and a predicted one."""
+    return any(one is not None for name in ("measured_s", "expected_s") for one in columns.get(name) or ())
 
 
 def _json(value: Any) -> str:

@@ -58,6 +58,11 @@ def still() -> Iterator[None]:
         _STILL.reset(token)
 
 
+def is_still() -> bool:
+    """Whether pages are made without scripts (see `still`)."""
+    return _STILL.get()
+
+
 def charts(result: object, drawings: Iterable[Drawing]) -> list[dict[str, object]]:
     """The charts that `result` has data for: the `title` of each and its `specs` by width, in light colours."""
     drawn = []

@@ -27,7 +27,7 @@
     add("kind", `${lines.kind[line]}${lines.phase[line] && lines.phase[line] !== "forward" ? `, ${lines.phase[line]}` : ""}`);
     add("runs", `${lines.times[line].toLocaleString("en-US")} ×`);
     if (time !== null) {
-      add(words.time, `${duration(time)} (${duration(columns.low_s[line])} to ${duration(columns.high_s[line])})`);
+      add(words.time === "predicted" ? "time" : words.time, `${duration(time)} (${duration(columns.low_s[line])} to ${duration(columns.high_s[line])})`);
       add("share", percent(shown.share[line]));
       measuredBeside(add, columns, line);
       predictedBeside(add, columns, line);

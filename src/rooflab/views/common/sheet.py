@@ -89,10 +89,12 @@ def room(
     roofline: Callable[..., Chart] | None = None,
     more: tuple[page.Drawing, ...] = (),
     picture: page.Drawing | None = None,
+    own_page: Callable[[Any], str] | None = None,
 ) -> Room:
     """What a room offers: `sheet_of` makes a sheet of a result, `lines_of` its numbers, `roofline` a picture.
 
-    On the page `more` drawings follow that one. A result without a roofline may have another `picture`.
+    On the page `more` drawings follow that one. A result without a roofline may have another `picture`. A room with
+    a page of its own hands it over as `own_page`: a notebook's cell, which runs no script, still holds the sheet.
     """
     if roofline is not None:
         picture = page.Drawing("Roofline", roofline, (460, 330))
@@ -104,6 +106,8 @@ def room(
 
     def page_of(result: Any) -> str:
         """The page of `result`."""
+        if own_page is not None and not page.is_still():
+            return own_page(result)
         return html(sheet_of(result), page.charts(result, drawings))
 
     def markdown_of(result: Any) -> str:

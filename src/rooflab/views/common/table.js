@@ -22,7 +22,6 @@
     measured: { value: (s, i) => s.columns.measured_s[i], text: (s, i) => duration(s.columns.measured_s[i]) },
     share: { value: (s, i) => s.share[i], text: (s, i) => percent(s.share[i]) },
     bound: { value: (s, i) => boundText(s.columns.bound[i], s.columns.binds[i]), text: (s, i) => boundText(s.columns.bound[i], s.columns.binds[i]) },
-    measured: { value: (s, i) => (s.columns.measured_s || [])[i] ?? null, text: (s, i) => duration((s.columns.measured_s || [])[i]) },
     expected: { value: (s, i) => s.columns.expected_s[i], text: (s, i) => duration(s.columns.expected_s[i]) },
     against: { value: against, text: (s, i) => ratio(against(s, i)) },
     rate: { value: (s, i) => divided(s.lines.flop[i], s.columns.time_s[i]), text: (s, i) => si(divided(s.lines.flop[i], s.columns.time_s[i]), "FLOP/s").replace("0 FLOP/s", "0") },
@@ -34,7 +33,7 @@
     ridge: { value: (s, i) => s.columns.ridge[i], text: (s, i) => intensity(s.columns.ridge[i]) },
     times: { value: (s, i) => s.lines.times[i], text: (s, i) => s.lines.times[i].toLocaleString("en-US") },
   };
-  const UNKNOWN_FIRST = new Set(["time", "flop", "bytes", "expected", "measured"]);
+  const UNKNOWN_FIRST = new Set(["time", "flop", "bytes", "expected"]);
   const SOUGHT = ["name", "module", "kind", "where", "phase", "shapes", "dtype", "label", "why", "unmatched"];
   const heads = [...table.querySelectorAll("th[data-key]")];
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rooflab.types.profile import Profile
 from rooflab.views.common.page import Drawing
 from rooflab.views.common.sheet import room
 from rooflab.views.profile.chart import roofline
@@ -13,4 +14,12 @@ from rooflab.views.profile.timeline import timeline
 _TIMELINE = Drawing("Timeline", timeline)
 _INSTRUCTIONS = Drawing("Instruction roofline", instruction_roofline, (460, 330))
 
-show, html, WRITERS = room(sheet_of, lines, roofline, (_TIMELINE, _INSTRUCTIONS))
+
+def _page(profile: Profile) -> str:
+    """The page of `profile`; what it needs is imported for it alone, as the terminal needs none of it."""
+    from rooflab.views.profile.page import html as page
+
+    return page(profile)
+
+
+show, html, WRITERS = room(sheet_of, lines, roofline, (_TIMELINE, _INSTRUCTIONS), own_page=_page)

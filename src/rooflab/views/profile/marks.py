@@ -95,7 +95,7 @@ def scene(name: str, profiles: Sequence[Profile], machines: Sequence[Machine] = 
         if profile.machine is not None:
             held.setdefault(profile.machine.name, profile.machine)
             files[profile.machine.name].append(profile.name)
-            asked[profile.machine.name] += _flop_of(profile.rows)
+            asked[profile.machine.name] += flop_of(profile.rows)
     for machine in machines:
         held.setdefault(machine.name, machine)
         files[machine.name].append(machine.name)
@@ -138,7 +138,7 @@ def _marks(profile: Profile, alone: bool) -> tuple[list[Mark], int]:
     sums: dict[tuple[str, str, str, str], _Sum] = {}
     left = 0
     for row in profile.rows:
-        level, nbytes = _bytes(row)
+        level, nbytes = bytes_of(row)
         if row.flop is None or not nbytes or not row.time_s:
             left += 1
             continue
@@ -172,7 +172,7 @@ def _mark(profile: Profile, one: _Sum, level: str, total: float, alone: bool) ->
     )
 
 
-def _bytes(row: ProfileRow) -> tuple[str, float | None]:
+def bytes_of(row: ProfileRow) -> tuple[str, float | None]:
     """The bytes that a row is placed by: of main memory, else of the furthest level that was counted."""
     if row.nbytes is not None or row.counted is None or not row.counted.traffic:
         return MAIN, row.nbytes
@@ -180,7 +180,7 @@ def _bytes(row: ProfileRow) -> tuple[str, float | None]:
     return furthest.level, furthest.nbytes * row.executions
 
 
-def _flop_of(rows: Iterable[ProfileRow]) -> list[Flop]:
+def flop_of(rows: Iterable[ProfileRow]) -> list[Flop]:
     """The FLOP that rows ask for, else those that were counted."""
     found = []
     for row in rows:
@@ -218,7 +218,7 @@ def _roofs(machine: Machine, asked: Sequence[Flop]) -> list[tuple[Roof, Rate]]:
     memory = _memory(machine)
     if memory is not None:
         found.append((Roof(machine.name, memory[0], memory[1].value, "B/s"), memory[1]))
-    peaks = _peaks(machine, asked)
+    peaks = peaks_of(machine, asked)
     for name, rate in peaks:
         unit = "OP/s" if rate.per_s == "op" else "FLOP/s"
         found.append((Roof(machine.name, name, rate.value, unit), rate))
@@ -241,7 +241,7 @@ def _is_measured(machine: Machine) -> bool:
     return machine.source.kind in ("measured", "reported")
 
 
-def _peaks(machine: Machine, asked: Sequence[Flop]) -> list[tuple[str, Rate]]:
+def peaks_of(machine: Machine, asked: Sequence[Flop]) -> list[tuple[str, Rate]]:
     """The peaks of those engines and formats that most FLOP ask for; the fastest where nothing fits."""
     counts: dict[tuple[Engine, str], float] = defaultdict(float)
     for one in asked:

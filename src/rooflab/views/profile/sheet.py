@@ -17,10 +17,10 @@ from rooflab.views.profile import kernels, matching, memory, times
 
 _SHOWN = 40  # rows; the files hold all
 # What a prediction calls launch is not the host's launching: the time in which a small kernel starts and drains.
-_KERNEL_START = "start and end of kernels"
+KERNEL_START = "start and end of kernels"
 _WORTH = 0.005  # of the time: less is not worth a line
 
-_CAUSES = {
+CAUSES = {
     "launches": "the host had not launched the next kernel",
     "synchronisation": "the host had waited for the device, and began again",
     "copy": "the host had waited for a copy, or still prepared one",
@@ -40,7 +40,7 @@ def sheet_of(profile: Profile) -> Sheet:
         tables=tuple(table for table in _tables(profile) if table.rows),
         warnings=(
             *profile.warnings,
-            *(_said(one) for one in profile.findings if one.kind == "doubt"),
+            *(said(one) for one in profile.findings if one.kind == "doubt"),
             *(f"{one.count} events left out: {one.why}" for one in profile.dropped),
         ),
         notes=(*profile.notes, *_conventions(profile)),
@@ -79,7 +79,7 @@ def _limits(profile: Profile) -> Table:
     rows = tuple(
         (
             one.bound or "not known",
-            _KERNEL_START if one.binds == "launch" else one.binds or UNKNOWN,
+            KERNEL_START if one.binds == "launch" else one.binds or UNKNOWN,
             units.duration(one.seconds),
             f"{one.seconds / total:.1%}",
         )
@@ -92,7 +92,8 @@ def _limits(profile: Profile) -> Table:
     )
 
 
-def _said(finding: Finding) -> str:
+def said(finding: Finding) -> str:
+    """A finding in a sentence, with what to do about it."""
     return f"{finding.rule}: {_with_hint(finding)}"
 
 
@@ -155,7 +156,7 @@ def _idle(profile: Profile) -> Table:
             rows.append(
                 (
                     idle.cause,
-                    _CAUSES[idle.cause],
+                    CAUSES[idle.cause],
                     units.duration(idle.seconds),
                     f"{idle.seconds / device.span_s:.1%}",
                     f"{idle.gaps:,}",

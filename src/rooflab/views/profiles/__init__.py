@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
+from rooflab.types.profiles import Profiles
 from rooflab.views.common.sheet import room
 from rooflab.views.profiles.chart import roofline
 from rooflab.views.profiles.sheet import lines, sheet_of
 
-show, html, WRITERS = room(sheet_of, lines, roofline)
+
+def _page(profiles: Profiles) -> str:
+    """The page of `profiles`: of each file in turn, after what is said of all; a sheet where none could be read."""
+    from rooflab.views.common import sheet
+    from rooflab.views.profile.page import pages
+
+    shown = sheet_of(profiles)
+    if not profiles.profiles:
+        return sheet.html(shown)
+    return pages(profiles.name, "several profiles", profiles.profiles, shown)
+
+
+show, html, WRITERS = room(sheet_of, lines, roofline, own_page=_page)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rooflab.model.program.tape import tape_of
-from rooflab.model.roofline.per_operation import peak_of, report_roofs
-from rooflab.types.machine import Machine, is_main_memory, is_storage
+from rooflab.model.roofline.per_operation import report_roofs
 from rooflab.types.prediction import Prediction
 from rooflab.types.report import Report
+from rooflab.views.common import explore
+from rooflab.views.common.explore import short
 from rooflab.views.report import verdict
 from rooflab.views.report.tables import Line, coverage, lines_of
 
@@ -69,9 +70,9 @@ def _program(report: Report, lines: Sequence[Line]) -> dict[str, Any]:
             "phase": [line.row.op.phase for line in lines],
             "where": [line.row.op.where or "" for line in lines],
             "times": [line.times for line in lines],
-            "flop": [_short(line.flop) for line in lines],
-            "bytes": [_short(line.nbytes) for line in lines],
-            "accessed": [_short(accessed(line)) for line in lines],
+            "flop": [short(line.flop) for line in lines],
+            "bytes": [short(line.nbytes) for line in lines],
+            "accessed": [short(accessed(line)) for line in lines],
             "engine": [_engine(line) for line in lines],
             "takesTime": [line.row.takes_time for line in lines],
             "rows": [list(line.rows) for line in lines],
@@ -97,9 +98,9 @@ def _prediction(report: Report, lines: Sequence[Line]) -> dict[str, Any]:
         each = [row.prediction for row in rows if row.prediction is not None]
         whole = len(each) == len(rows)
         for name in _SUMS:
-            columns[name].append(_short(sum(getattr(one, name) for one in each)) if whole else None)
+            columns[name].append(short(sum(getattr(one, name) for one in each)) if whole else None)
         for name in levels:
-            memory[name].append(_short(sum(one.memory_s.get(name, 0.0) for one in each)) if whole else None)
+            memory[name].append(short(sum(one.memory_s.get(name, 0.0) for one in each)) if whole else None)
     return {
         "machine": None if report.machine is None else report.machine.name,
         "warnings": warnings_of(report),
@@ -114,7 +115,7 @@ def _prediction(report: Report, lines: Sequence[Line]) -> dict[str, Any]:
             "memory_s": memory,
             "bound": [line.row.bound for line in lines],
             "binds": [line.row.binds for line in lines],
-            "ridge": [_short(line.row.ridge) for line in lines],
+            "ridge": [short(line.row.ridge) for line in lines],
             "unbound": [line.row.unbound for line in lines],
             "measured_s": [_short(line.measured_s) for line in lines],
         },
@@ -135,61 +136,12 @@ def _roofs(report: Report) -> dict[str, Any]:
     machine = report.machine
     if machine is None:
         return {"levels": [], "peaks": []}
-    roofs = report_roofs(report, machine)
-    used = {} if roofs is None else dict(roofs.peaks)
-    peaks = dict(_peaks(machine)) | used
-    factor = _factors(report)
-    return {
-        "levels": list(_levels(machine, factor)),
-        "peaks": [
-            {
-                "name": name,
-                "value": rate.value * factor("compute", "clock", "units"),
-                "unit": "FLOP/s" if rate.per_s == "flop" else "OP/s",
-                "basis": rate.basis,
-                "used": name in used,
-            }
-            for name, rate in sorted(peaks.items(), key=lambda item: item[1].value)
-        ],
-    }
+    found = report_roofs(report, machine)
+    used = {} if found is None else dict(found.peaks)
+    return explore.roofs(machine, used, _factors(report))
 
 
 def _factors(report: Report) -> Callable[..., float]:
     """The product of the what-ifs of those names that the report was predicted under."""
     changed = {} if report.setting is None else report.setting.what_if
     return lambda *names: math.prod(changed.get(name, 1.0) for name in names)
-
-
-def _levels(machine: Machine, factor: Callable[..., float]) -> Iterable[dict[str, Any]]:
-    near = True
-    for level in machine.levels:
-        if level.name == "registers" or is_storage(level):
-            continue
-        # As `Device` has them: caches follow the clock, those of the units also the number of units.
-        names = ("cache_bandwidth", "clock", "units") if near else ("cache_bandwidth", "clock")
-        faster = factor("bandwidth") if is_main_memory(level) else factor(*names)
-        near = False
-        rate = level.rate(basis="theoretical") or level.rate()
-        if rate is None or rate.per_s != "byte":
-            continue
-        attained = level.rate(basis="attained")
-        yield {
-            "name": level.name,
-            "value": rate.value * faster,
-            "basis": rate.basis,
-            "attained": None if attained is None or attained is rate else attained.value * faster,
-            "main": is_main_memory(level),
-        }
-
-
-def _peaks(machine: Machine) -> Iterable[tuple[str, Any]]:
-    for peak in machine.peaks:
-        if peak.scope == "all" and peak.dtype and peak.engine in ("vector", "matrix") and peak.per_s == "flop":
-            rate, name = peak_of(machine, peak.engine, peak.dtype)
-            if rate is not None:
-                yield name, rate
-
-
-def _short(value: float | None) -> float | None:
-    """Nine digits: a page redraws to a millionth, and a byte saved is one that is not sent."""
-    return value if value is None or isinstance(value, int) else float(f"{value:.9g}")

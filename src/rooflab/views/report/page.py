@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
-
 from rooflab.errors import RooflabError
 from rooflab.types.machine import Machine
 from rooflab.types.report import Report
 from rooflab.views.common import advice as helping
-from rooflab.views.common import page
+from rooflab.views.common import explore
+from rooflab.views.common.explore import Column
 from rooflab.views.common.table import Table
 from rooflab.views.report import own_times, tables, verdict
 from rooflab.views.report.embed import embedded, how, warnings_of
@@ -24,14 +23,6 @@ ELSEWHERE = {
 FORMATS = ("bf16", "fp8")
 MOST_ROWS_ELSEWHERE = 500
 
-# Each may use what those before it define.
-_SCRIPTS = (
-    "common/tape.js",
-    *(
-        f"report/{name}.js"
-        for name in ("format", "state", "recompute", "explore", "place", "roofline", "shares", "table")
-    ),
-)
 # Sliders: names of knobs, and what they say.
 _SLIDERS = (
     ("bandwidth", "memory bandwidth"),
@@ -41,20 +32,50 @@ _SLIDERS = (
     ("dispatch", "host time to dispatch"),
 )
 
-# Columns of the table of operations: key, name, style, what a reader may ask. Those of style col-b are left out on
-# a phone and those of col-c on a tablet: what decides stays in sight.
 _COLUMNS = (
-    ("operation", "operation", "", ""),
-    ("time", "time", "number", "predicted, all its runs"),
-    ("measured", "measured", "number", "by a clock, all its runs as they were: what-ifs do not change it"),
-    ("share", "of time", "number share", "share of the sum of all operations"),
-    ("bound", "bound", "bound", "what binds it"),
-    ("floor", "× floor", "number col-b", "time over what no run can beat"),
-    ("flop", "FLOP", "number col-b", "a multiply-add is two"),
-    ("bytes", "bytes", "number col-b", "compulsory, both ways"),
-    ("intensity", "FLOP/byte", "number col-b", "FLOP per compulsory byte"),
-    ("ridge", "ridge", "number col-c", "FLOP/byte at which arithmetic takes as long as moving the bytes"),
-    ("times", "times", "number col-c", "how often it runs"),
+    Column("operation", "operation"),
+    Column("time", "time", "number", "predicted, all its runs"),
+    Column("measured", "measured", "number", "by a clock, all its runs as they were: what-ifs do not change it"),
+    Column("share", "of time", "number share", "share of the sum of all operations"),
+    Column("bound", "bound", "bound", "what binds it"),
+    Column("floor", "× floor", "number col-b", "time over what no run can beat"),
+    Column("flop", "FLOP", "number col-b", "a multiply-add is two"),
+    Column("bytes", "bytes", "number col-b", "compulsory, both ways"),
+    Column("intensity", "FLOP/byte", "number col-b", "FLOP per compulsory byte"),
+    Column("ridge", "ridge", "number col-c", "FLOP/byte at which arithmetic takes as long as moving the bytes"),
+    Column("times", "times", "number col-c", "how often it runs"),
+)
+_AXES = (
+    ("memory", "of main memory (classic)"),
+    ("levels", "of each level (hierarchical)"),
+    ("accessed", "of loads and stores (cache-aware)"),
+)
+_WORDS = explore.Words(
+    time="predicted",
+    axes={
+        "memory": "compulsory byte of main memory",
+        "accessed": "byte that instructions load and store",
+        "levels": "byte of each level, as predicted",
+    },
+    notes={
+        "memory": (
+            "The classic roofline: compulsory bytes through {main}. A mark above its roof is served by a cache."
+        ),
+        "accessed": (
+            "The cache-aware roofline: every load and store counts, one intensity for all levels; the roof just "
+            "above a mark hints at the level that serves it."
+        ),
+        "levels": (
+            "The hierarchical roofline: a mark for each level; a mark's distance to the roof of its level is the "
+            "share of the time that the level is idle."
+        ),
+    },
+)
+# Why two what-ifs of `analyze` have no slider (`model/program/tape.py`, KEPT).
+_FIXED = (
+    "No slider for the size of the cache or of the memory: what a cache keeps is found by going through the "
+    "program again (rooflab analyze … --what-if cache_capacity=2x), and a larger memory takes no time off, it only "
+    "fits more."
 )
 _WITH_MACHINE = ("time", "share", "bound", "floor", "ridge")
 
@@ -109,14 +130,18 @@ def pages(named: Sequence[tuple[str, Report]], first_tables: Sequence[Table] = (
     data = embedded(named)
     turned = {name for one in data["predictions"] if one["tape"] for name, _ in one["tape"]["knobs"]}
     observed = any(row.observation is not None for row in first.rows)
-    columns = [
-        {"key": key, "name": column, "style": style, "title": title}
-        for key, column, style, title in _COLUMNS
-        if (first.machine is not None or key not in _WITH_MACHINE) and (key != "measured" or observed)
-    ]
-    return page.render(
+    return explore.render(
         name or first.name,
         "operations",
+        data=data,
+        words=_WORDS,
+        own=("common/tape", "report/recompute", "report/explore"),
+        columns=[
+            one
+            for one in _COLUMNS
+            if (first.machine is not None or one.key not in _WITH_MACHINE) and (one.key != "measured" or observed)
+        ],
+        axes=_AXES,
         template="report/page.html.j2",
         tables=every(first),
         first_tables=[table for table in first_tables if table.rows],
@@ -136,22 +161,19 @@ def pages(named: Sequence[tuple[str, Report]], first_tables: Sequence[Table] = (
         drawn=timed,
         timed=timed,
         knobs=[{"name": name, "title": title} for name, title in _SLIDERS if name in turned],
-        columns=columns,
+        fixed=_FIXED,
         ridge_note="" if first.machine is None else tables.ridge_note(first),
-        data=_json(data),
-        scripts=_SCRIPTS,
     )
-
-
-def _json(value: Any) -> str:
-    """`value` as it may stand inside a script element, whatever names it holds."""
-    return msgspec.json.encode(value).decode().replace("<", "\\u003c")
 
 
 def every(report: Report) -> tuple[Table, ...]:
     """The tables of `report` below its operations, in reading order."""
+    # The figures above the roofline follow sliders and choices; these do not.
+    first = report.machine is not None and report.prediction is not None
+    as_first = " as first predicted" if first else ""
     where = "" if report.machine is None else f" on {report.machine.name}"
-    shown = [Table(f"Totals{where}", ("", ""), tuple(tables.facts(report)), words=2)]
+    note = "Sliders and choices above do not change this table: the figures under the verdict do." if first else ""
+    shown = [Table(f"Totals{as_first}{where}", ("", ""), tuple(tables.facts(report)), words=2, note=note)]
     reasons = tuple((reason,) for reason in tables.reasons(report))
     shown.append(Table("No bound", ("",), reasons, words=1))
     shown.append(Table("Conventions", ("",), tuple((each,) for each in report.conventions)))
