@@ -93,8 +93,8 @@ def room(
 ) -> Room:
     """What a room offers: `sheet_of` makes a sheet of a result, `lines_of` its numbers, `roofline` a picture.
 
-    On the page `more` drawings follow that one. A result without a roofline may have another `picture`. A room with
-    a page of its own hands it over as `own_page`: a notebook's cell, which runs no script, still holds the sheet.
+    On the page `more` drawings follow that one. A result without a roofline may have another `picture`.
+    A room with a page of its own hands it over as `own_page`; a notebook's cell, without scripts, holds the sheet.
     """
     if roofline is not None:
         picture = page.Drawing("Roofline", roofline, (460, 330))

@@ -1,4 +1,4 @@
-"""One HTML page that shows a profile: what limited it, what would help, under its roofs, over time, by operation."""
+"""One HTML page that shows a profile: what limited it, what would help, its operations, its time."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from rooflab.views.common import explore
 from rooflab.views.common.explore import Column
 from rooflab.views.common.sheet import Sheet
 from rooflab.views.common.table import Table
-from rooflab.views.profile import verdict
+from rooflab.views.profile import matching, verdict
 from rooflab.views.profile.embed import embedded
-from rooflab.views.profile.sheet import sheet_of
+from rooflab.views.profile.sheet import run, sheet_of
 
 _COLUMNS = (
     Column("operation", "operation"),
@@ -40,8 +40,9 @@ _WORDS = explore.Words(
     },
     notes={
         "memory": (
-            "Each operation as it was measured, through {main}: bytes that its shapes ask for, else those that were "
-            "counted. Bars: 10th to 90th percentile of single executions. A mark above its roof is served by a cache."
+            "Each operation as it was measured, through {main}: bytes that its shapes ask for, else those that "
+            "were counted. Bars: 10th to 90th percentile of single executions. A mark above its roof is served by "
+            "a cache, or moved fewer bytes."
         ),
         "levels": (
             "A mark for each level: a mark's distance to the roof of its level is the share of the time that the "
@@ -83,7 +84,7 @@ def pages(name: str, what: str, profiles: Sequence[Profile], sheet: Sheet) -> st
         distance=verdict.distance(first),
         how=verdict.how(first),
         warnings=verdict.warnings(first),
-        facts=sheet.sentences,
+        facts=sheet.sentences if several else (*run(first), *matching.sentences(first)),
         labels=[profile.name for profile in profiles],
         chosen_by="File",
         reading=sheet.notes,

@@ -107,6 +107,16 @@ def _causes(profile: Profile) -> Table:
     return Table("What was found", ("rule", "time of it: what was found → what may help"), rows, words=2)
 
 
+def run(profile: Profile) -> list[str]:
+    """What the devices did: busy, overlap, queues, steps, memory."""
+    devices = profile.timeline.devices
+    return [
+        *(_device(one, len(devices) > 1) for one in devices),
+        *times.sentences(profile.timeline),
+        *memory.sentences(profile.memory),
+    ]
+
+
 def _sentences(profile: Profile) -> list[str]:
     held = "" if profile.machine is None else f", held against {profile.machine.name}"
     lines = [f"Written by: {profile.source}{held}."]
@@ -115,8 +125,7 @@ def _sentences(profile: Profile) -> list[str]:
         total = sum(one.seconds for one in profile.limits)
         by = "waiting, the file does not say for what" if profile.binds == "unknown" else profile.binds
         lines.append(f"Limited by: {profile.bound}, {by} ({most / total:.0%} of the time).")
-    lines += [_device(one, len(profile.timeline.devices) > 1) for one in profile.timeline.devices]
-    lines += times.sentences(profile.timeline) + memory.sentences(profile.memory)
+    lines += run(profile)
     if profile.coverage is not None:
         lines.append(f"Coverage: FLOP and bytes are known of {profile.coverage:.1%} of the measured time.")
     lines += matching.sentences(profile)

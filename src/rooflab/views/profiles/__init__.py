@@ -9,7 +9,7 @@ from rooflab.views.profiles.sheet import lines, sheet_of
 
 
 def _page(profiles: Profiles) -> str:
-    """The page of `profiles`: of each file in turn, after what is said of all; a sheet where none could be read."""
+    """The page of `profiles`: each file in turn, after what is said of all; a sheet where none was read."""
     from rooflab.views.common import sheet
     from rooflab.views.profile.page import pages
 

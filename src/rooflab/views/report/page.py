@@ -74,8 +74,8 @@ _WORDS = explore.Words(
 # Why two what-ifs of `analyze` have no slider (`model/program/tape.py`, KEPT).
 _FIXED = (
     "No slider for the size of the cache or of the memory: what a cache keeps is found by going through the "
-    "program again (rooflab analyze … --what-if cache_capacity=2x), and a larger memory takes no time off, it only "
-    "fits more."
+    "program again (rooflab analyze … --what-if cache_capacity=2x), and a larger memory takes no time off: it "
+    "only fits more."
 )
 _WITH_MACHINE = ("time", "share", "bound", "floor", "ridge")
 
