@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -64,3 +65,14 @@ def test_the_tools_whose_files_are_read_are_listed():
     assert {"Nsight Compute", "PyTorch profiler", "STREAM", "perf stat"} <= set(out.splitlines())
     with pytest.raises(rooflab.RooflabError, match="load needs a FILE"):
         run()
+
+
+def test_advice_is_asked_for_as_of_a_program(traces, tmp_path):
+    """The same option and words as `analyze` has: a number, all, none."""
+    with pytest.raises(click.BadParameter, match="'many' is not a number of changes, expected 3, all or none"):
+        run(traces[0], "--advice", "many")
+    for asked, there in (("none", False), ("all", True)):
+        out = tmp_path / f"{asked}.json"
+        code, _, _ = run(traces[0], "--advice", asked, "-o", str(out))
+        assert code == 0
+        assert (json.loads(out.read_text())["advice"] is not None) == there

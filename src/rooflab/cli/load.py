@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-from rooflab.cli.options import deliver, examples, output_options
+from rooflab.cli.options import advice_option, deliver, examples, output_options
 from rooflab.errors import RooflabError
 
 SUFFIXES = (".json", ".toml", ".csv", ".parquet", ".md", ".html", ".svg", ".png", ".pdf")
@@ -29,6 +31,7 @@ SUFFIXES = (".json", ".toml", ".csv", ".parquet", ".md", ".html", ".svg", ".png"
     metavar="SIZE",
     help="How much a packed file may unpack to.  [default: 16 GB of a trace, 2 GiB of a table]",
 )
+@advice_option
 @output_options("Profile")
 def load(
     files: tuple[str, ...],
@@ -36,6 +39,7 @@ def load(
     machine: str | None,
     model: str | None,
     limit: str | None,
+    advice: int | None,
     as_json: bool,
     paths: tuple[str, ...],
 ) -> int:
@@ -77,8 +81,25 @@ def load(
                 given = program.program, program.args, program.kwargs
                 found = read(*files, machine=machine, model=given, progress=show, limit_bytes=limit_bytes)
     views.check_paths(paths, type(found).__name__)
-    code = deliver(found, paths, as_json)
+    if advice == 0:
+        found = _unadvised(found)
+    how = {"advice": advice} if type(found).__name__ == "Profile" else {}
+    code = deliver(found, paths, as_json, **how)
     failed = getattr(found, "failed", ()) if len(files) > 1 else ()
     for sentence in failed:
         click.echo(f"rooflab: {sentence}", err=True)
     return 2 if failed else code
+
+
+def _unadvised(result: Any) -> Any:
+    """A profile, or profiles, without advice; any other result as it is."""
+    import msgspec
+
+    from rooflab.types.profile import Profile
+    from rooflab.types.profiles import Profiles
+
+    if isinstance(result, Profile):
+        return msgspec.structs.replace(result, advice=None)
+    if isinstance(result, Profiles):
+        return msgspec.structs.replace(result, profiles=tuple(_unadvised(one) for one in result.profiles))
+    return result

@@ -58,6 +58,8 @@ def show(
     given = {name: value for name, value in asked.items() if value}
     if kind == "Report":
         return deliver(result, paths, as_json, advice=advice, **given)
+    if kind == "Profile" and not given:
+        return deliver(result, paths, as_json, advice=advice)
     if given:
         option = "selection" if "selection" in given else next(iter(given)).replace("_", "-")
         raise RooflabError(f"{file}: holds a {kind}, and {_options(option)} is of a Report's operations")

@@ -189,7 +189,9 @@ def test_names_are_escaped_and_a_thousand_rows_stay_small():
     assert EVIL not in text
     assert "<img src=x" not in text
     assert len(text.encode()) < 3e6
-    held = json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])
+    found = re.search(r'id="data">(.*?)</script>', text, re.DOTALL)
+    assert found
+    held = json.loads(found[1])
     assert EVIL in held["programs"][0]["lines"]["name"]
 
 
@@ -295,6 +297,7 @@ def test_instructions_have_a_roofline_of_their_own(browser, tmp_path):
         binds="HBM",
     )
     one = row(1)
+    assert one.placement
     one = msgspec.structs.replace(one, placement=msgspec.structs.replace(one.placement, instruction=placed))
     held = msgspec.structs.replace(profile(), rows=(one, row(2)))
     held.save(tmp_path / "instructions.html")

@@ -133,12 +133,21 @@ def _card(one: Advice) -> dict[str, Any]:
     }
 
 
-def short(advice: Advices | None) -> Table:
-    """All changes in two columns, which fit a terminal too; no row where nothing was found."""
-    changes = () if advice is None else (*advice.each, *advice.trades)
+def short(advice: Advices | None, top: int | None = None) -> Table:
+    """Changes in two columns, which fit a terminal too; no row where nothing was found.
+
+    Args:
+        advice: of a result.
+        top: changes without a price, and as many with one; None for all, 0 for none.
+    """
+    each, trades = ((), ()) if advice is None else (advice.each, advice.trades)
+    changes = (*each[:top], *trades[:top])
     rows = tuple((saving(one), f"{one.change} ({asks(one)}): {'; '.join(one.evidence)}") for one in changes)
     timed = any(one.gain_low_s is not None for one in changes)
     note = "Saves: of the whole run, with what holds in about four of five cases." if timed else ""
     if advice is not None:
         note = f"{note} {together(advice)}".strip()
+    more = len(each) + len(trades) - len(changes)
+    if more and changes:
+        note = f"{note} {more} more: --advice all".strip()
     return Table("What would help", ("saves", "change: why"), rows, words=2, note=note)

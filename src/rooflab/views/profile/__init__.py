@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TextIO
+
 from rooflab.types.profile import Profile
+from rooflab.views.common import sheet as sheets
+from rooflab.views.common.advice import TOP
 from rooflab.views.common.page import Drawing
 from rooflab.views.common.sheet import room
 from rooflab.views.profile.chart import roofline
@@ -22,4 +26,9 @@ def _page(profile: Profile) -> str:
     return page(profile)
 
 
-show, html, WRITERS = room(sheet_of, lines, roofline, (_TIMELINE, _INSTRUCTIONS), own_page=_page)
+def show(profile: Profile, file: TextIO | None = None, *, advice: int | None = TOP) -> None:
+    """Print `profile`, with `advice` changes that would help; None for all of them."""
+    sheets.show(sheet_of(profile, advice), file)
+
+
+_, html, WRITERS = room(sheet_of, lines, roofline, (_TIMELINE, _INSTRUCTIONS), own_page=_page)

@@ -31,13 +31,13 @@ CAUSES = {
 }
 
 
-def sheet_of(profile: Profile) -> Sheet:
-    """What is shown of `profile`."""
+def sheet_of(profile: Profile, advice: int | None = None) -> Sheet:
+    """What is shown of `profile`, with `advice` changes that would help of each sort; None for all, 0 for none."""
     return Sheet(
         profile.name,
         "a profile",
         sentences=tuple(_sentences(profile)),
-        tables=tuple(table for table in _tables(profile) if table.rows),
+        tables=tuple(table for table in _tables(profile, advice) if table.rows),
         warnings=(
             *profile.warnings,
             *(said(one) for one in profile.findings if one.kind == "doubt"),
@@ -47,10 +47,10 @@ def sheet_of(profile: Profile) -> Sheet:
     )
 
 
-def _tables(profile: Profile) -> tuple[Table, ...]:
+def _tables(profile: Profile, advice: int | None) -> tuple[Table, ...]:
     counted = kernels.tables_of(profile)
     helps = (
-        helping.short(profile.advice)
+        helping.short(profile.advice, advice)
         if profile.advice and (profile.advice.each or profile.advice.trades)
         else None
     )
