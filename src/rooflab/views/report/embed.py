@@ -117,7 +117,7 @@ def _prediction(report: Report, lines: Sequence[Line]) -> dict[str, Any]:
             "binds": [line.row.binds for line in lines],
             "ridge": [short(line.row.ridge) for line in lines],
             "unbound": [line.row.unbound for line in lines],
-            "measured_s": [_short(line.measured_s) for line in lines],
+            "measured_s": [short(line.measured_s) for line in lines],
         },
     }
 

@@ -35,7 +35,6 @@ const Recompute = (() => {
     for (const [name, column] of Object.entries(found.levels)) made.memory_s[name] = summed(column);
     made.bound = first(found.rows.bound);
     made.binds = first(found.rows.binds);
-    for (const name of ["measured_s", "measured_low_s", "measured_high_s"]) if (prediction.columns[name]) made[name] = prediction.columns[name];
     made.unbound = prediction.columns.unbound;
     made.measured_s = prediction.columns.measured_s;
     const lines = Page.data.programs[prediction.program].lines;
