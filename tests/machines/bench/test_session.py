@@ -141,7 +141,7 @@ def test_points_runtimes_and_clocks(machine: Machine) -> None:
     # 5 FLOP for 16 bytes and the halo's
     assert 0.9 * 5 / 16 < stencil.intensity <= 5 / 16
     assert matmul.flop == 2 * 1024**3
-    assert [one.framework for one in machine.runtimes] == ["numpy", "numba"]
+    assert [one.framework for one in machine.runtimes] == ["numpy"]  # a quick run compiles no function
     assert any(rate.what == "clock under load" for rate in machine.clocks)
 
 

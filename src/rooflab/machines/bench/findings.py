@@ -10,6 +10,7 @@ from rooflab.machines.bench.experiments.disk import Disk
 from rooflab.machines.bench.experiments.known_kernels import KnownKernel
 from rooflab.machines.bench.experiments.peaks import PeakForm
 from rooflab.machines.bench.experiments.products import TimedLibrary
+from rooflab.machines.bench.experiments.translations import Translations
 from rooflab.machines.bench.levels.levels import CoreCache, MeasuredLevel
 from rooflab.machines.bench.plan import Plan, Sizes
 from rooflab.machines.bench.run.background_load import BackgroundLoad
@@ -61,6 +62,7 @@ class Findings:
     known_kernels: list[KnownKernel] = field(default_factory=list)
     disk: Disk | str | None = None
     call_overheads: list[CallOverhead] = field(default_factory=list)
+    translations: list[Translations] = field(default_factory=list)
     libraries: list[TimedLibrary] = field(default_factory=list)
     background_load: BackgroundLoad | None = None
     huge_share: float | None = None

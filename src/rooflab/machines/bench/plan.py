@@ -34,6 +34,8 @@ class Plan:
         hand_over_runs: of the hand-over of a line between two cores, for each pair.
         finalists: how many ways to write a loop are measured whole at each cache, of those that a pilot tried.
         memory_variants: whether all ways to write a loop are tried at main memory too.
+        numba_overhead, translations: whether these are measured: a function must be compiled for the one, pages of
+            the other touched one by one.
         products_s, torch_products_s: time for products of matrices in NumPy and in PyTorch; 0 leaves them out.
         disk_s: time for the disk; 0 leaves it out.
         sustained_s: time for the sustained peak; 0 leaves it out.
@@ -61,7 +63,9 @@ class Plan:
     peak_budget_s: float = 2.0
     known_rounds: int = 4
     overhead_rounds: int = 5
-    products_s: float = 2.2
+    numba_overhead: bool = True
+    translations: bool = True
+    products_s: float = 2.0
     torch_products_s: float = 0.0
     disk_s: float = 1.8
     sustained_s: float = 0.0
@@ -91,6 +95,8 @@ QUICK = Plan(
     peak_budget_s=0.8,
     known_rounds=2,
     overhead_rounds=3,
+    numba_overhead=False,
+    translations=False,
     products_s=0.8,
     disk_s=0.0,
 )

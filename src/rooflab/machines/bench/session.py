@@ -9,7 +9,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rooflab.machines.bench.experiments import call_overhead, known_kernels, latency, products, torch_products
+from rooflab.machines.bench.experiments import (
+    call_overhead,
+    known_kernels,
+    latency,
+    products,
+    torch_products,
+    translations,
+)
 from rooflab.machines.bench.experiments.bandwidth import (
     STREAM_ROWS,
     StreamCase,
@@ -54,6 +61,8 @@ _WIDTHS = 2
 _L1_PILOT_BYTES = 16 * 1024
 # How often the working sets of a cache that the system reports, but no curve shows, are measured again.
 _SECOND_LOOKS = 2
+# Share of huge pages from which on memory counts as lying in them.
+_MOSTLY = 0.9
 
 
 @dataclass
@@ -357,7 +366,20 @@ def _disk(session: Session) -> None:
 
 def _call_overhead(session: Session) -> None:
     rounds = session.findings.plan.overhead_rounds
-    session.findings.call_overheads = [call_overhead.numpy_overhead(rounds), call_overhead.numba_overhead(rounds)]
+    session.findings.call_overheads = [call_overhead.numpy_overhead(rounds)]
+    if session.findings.plan.numba_overhead:
+        session.findings.call_overheads.append(call_overhead.numba_overhead(rounds))
+
+
+def _translations(session: Session) -> None:
+    """How far translations of addresses reach, for ordinary pages and where they are granted for huge ones."""
+    findings, bench, first = session.findings, session.bench, session.cpus[0]
+    if not findings.plan.translations:
+        return
+    arena = session.arenas.by_cpu[first]
+    findings.translations.append(translations.small_pages(bench, arena, first, findings.sizes.core[-1]))
+    if (findings.huge_share or 0.0) > _MOSTLY:
+        findings.translations.append(translations.huge_pages(bench, arena, first))
 
 
 def _products(session: Session) -> None:
@@ -390,6 +412,7 @@ STAGES = (
     Stage("streams at every level", 5.5, _rates),
     Stage("arithmetic peaks", 2.5, _peaks),
     Stage("cores together", 0.6, _cores),
+    Stage("translations of addresses", 0.3, _translations),
     Stage("known kernels", 0.8, _known_kernels),
     Stage("disk", 2.5, _disk),
     Stage("call overhead", 1.0, _call_overhead),

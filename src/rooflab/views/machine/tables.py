@@ -8,7 +8,7 @@ from rooflab import units
 from rooflab.model.roofline import roofline as model
 from rooflab.types.machine import BLAS_VARIABLES, DISK, Level, Machine, Rate, Scope, is_main_memory, is_storage
 from rooflab.views.common.table import UNKNOWN, Table, capacity, lasting, quantity, rate_text, without_empty
-from rooflab.views.machine import theory
+from rooflab.views.machine import libraries, theory
 
 FAR = 0.6  # a kernel under that share of its roof is bound by neither
 _STORING = ("write", "copy", "scale", "add", "triad", "dot")  # scale, add and dot: other tools
@@ -26,6 +26,7 @@ def every(machine: Machine) -> tuple[Table, ...]:
         disk(machine),
         links(machine),
         runtimes(machine),
+        *libraries.every(machine),
         clocks(machine),
         parts(machine),
     )

@@ -13,16 +13,15 @@ from rooflab.machines.bench.experiments.known_kernels import blas_kernels
 from rooflab.machines.bench.findings import Findings
 from rooflab.machines.bench.levels.plateaus import NamedPlateau
 from rooflab.machines.bench.result.checks import checks
+from rooflab.machines.bench.result.libraries_and_pages import products, tlbs, translation_curves
 from rooflab.machines.bench.result.memory_levels import levels
 from rooflab.machines.bench.result.peaks_and_clocks import clocks, peaks
-from rooflab.machines.bench.result.products_fitted import fitted
 from rooflab.machines.bench.run.trials import Samples
 from rooflab.machines.detect import granted_sentence, physical_cores
 from rooflab.types.machine import (
     BLAS_VARIABLES,
     Check,
     Curve,
-    Level,
     Link,
     Machine,
     Part,
@@ -31,14 +30,11 @@ from rooflab.types.machine import (
     Scope,
     Source,
     Value,
-    is_main_memory,
-    is_storage,
 )
-from rooflab.types.measured import Plateau, Products
+from rooflab.types.measured import Plateau
 from rooflab.units import iec
 
 _SATURATED = 0.95
-_CROSSINGS = 3
 _PACKAGES = ("rooflab", "numpy", "numba", "llvmlite")
 
 
@@ -63,6 +59,7 @@ def assemble(findings: Findings, date: str) -> Machine:
         clocks=clocks(findings, source),
         links=links(findings, source),
         runtimes=runtimes(findings, source),
+        tlbs=tlbs(findings, source),
         products=products(findings, memory, source),
         points=points(findings, source),
         curves=curves(findings, source),
@@ -176,34 +173,6 @@ def links(findings: Findings, source: Source) -> tuple[Link, ...]:
     return tuple(listed)
 
 
-def products(findings: Findings, memory: tuple[Level, ...], source: Source) -> tuple[Products, ...]:
-    """The constants of each library's products, as fitted to those timed."""
-    caches = _caches(memory)
-    most = _most(memory)
-    return tuple(row for library in findings.libraries for row in fitted(library, caches, source, most))
-
-
-def _most(memory: tuple[Level, ...]) -> dict[str, float]:
-    """Seconds a byte that a product's terms cannot exceed: its operands cross a level a few times at most."""
-    limits = {}
-    for level in memory:
-        rate = level.rate("read", scope="core", basis="attained")
-        if rate is not None and not is_storage(level):
-            limits["memory_byte_s" if is_main_memory(level) else "far_byte_s"] = _CROSSINGS / rate.value
-    return limits
-
-
-def _caches(memory: tuple[Level, ...]) -> list[tuple[float, float]]:
-    """What a core's own caches hold, and what the last may: as found, as reported, and between the two."""
-    caches = [level for level in memory if not is_main_memory(level) and not is_storage(level)]
-    if not caches:
-        return [(0.0, 0.0)]
-    *nearer, last = caches
-    own = nearer[-1].reported_capacity_bytes or nearer[-1].capacity_bytes or 0.0 if nearer else 0.0
-    found, reported = last.capacity_bytes or 0.0, last.reported_capacity_bytes or last.capacity_bytes or 0.0
-    return [(own, size) for size in dict.fromkeys((found, (found * reported) ** 0.5, reported))]
-
-
 def runtimes(findings: Findings, source: Source) -> tuple[Runtime, ...]:
     """What an empty call costs."""
     in_libraries = tuple(
@@ -287,6 +256,7 @@ def curves(findings: Findings, source: Source) -> tuple[Curve, ...]:
                 runs=counted[0][1].runs,
             )
         )
+    listed += translation_curves(findings, source)
     if findings.sustained:
         listed.append(
             Curve(

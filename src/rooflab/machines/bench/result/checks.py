@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from rooflab.machines.bench.findings import Findings
 from rooflab.machines.bench.plan import BEYOND_CACHE
 from rooflab.machines.bench.result.latency_checks import ORDER_TOLERANCE, latency_order, latency_spread
+from rooflab.machines.bench.result.library_checks import library_checks
 from rooflab.machines.bench.run.trials import spread_bound
 from rooflab.types.machine import Check, Level, Machine, Rate, is_main_memory
 from rooflab.units import iec, si
@@ -36,6 +37,7 @@ def checks(machine: Machine, findings: Findings) -> tuple[Check, ...]:
         *_known_kernels(machine),
         *_beyond(findings),
         *_pages(findings),
+        *library_checks(machine, findings),
     )
 
 

@@ -29,6 +29,8 @@ _NOISE = 0.03
 _FOUR_OF_FIVE = 1.2816
 _LEAST_SPREAD = 0.05
 _DRAWN = 0.3
+# A term below this share of the time has no likely value.
+_SEEN = 0.003
 
 
 class _Form(NamedTuple):
@@ -203,7 +205,8 @@ def _fit(
     scale = np.array([columns[name].max() for name in names])
     relative = np.stack([columns[name] for name in names], 1) / scale / timed.seconds[:, None]
     limits = np.array([most.get(name, np.inf) for name in names]) * scale
-    drawn = _drawn(np.array([(likely or {}).get(name, 0.0) for name in names]) * scale)
+    near = np.array([(likely or {}).get(name, 0.0) for name in names]) * scale
+    drawn = _drawn(np.where(near * relative.mean(0) > _SEEN, near, 0.0))
     weights = np.ones_like(timed.seconds)
     found = np.zeros(len(names))
     for _ in range(passes):
@@ -237,6 +240,8 @@ def _limited(columns: np.ndarray, wanted: np.ndarray, limits: np.ndarray) -> np.
 def nonnegative(columns: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     """The x ≥ 0 with the least |columns · x − wanted|² (Lawson and Hanson, Solving Least Squares Problems)."""
     count = columns.shape[1]
+    lengths = np.maximum(np.linalg.norm(columns, axis=0), 1e-300)
+    columns = columns / lengths
     gram, target = columns.T @ columns, columns.T @ wanted
     free, x = np.zeros(count, bool), np.zeros(count)
     for _ in range(3 * count):
@@ -257,7 +262,7 @@ def nonnegative(columns: np.ndarray, wanted: np.ndarray) -> np.ndarray:
             x[~free] = 0.0
             if not free.any():
                 break
-    return x
+    return x / lengths
 
 
 def _judged(
