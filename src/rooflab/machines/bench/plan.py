@@ -55,7 +55,7 @@ class Plan:
     rate_rounds: int = 5
     cached_run_s: float = 0.003
     rate_run_s: float = 0.015
-    rate_budget_s: float = 4.0
+    rate_budget_s: float = 3.5
     together_rounds: int = 3
     hand_over_runs: int = 15
     peak_rounds: int = 5
@@ -67,7 +67,7 @@ class Plan:
     translations: bool = True
     products_s: float = 2.0
     torch_products_s: float = 0.0
-    disk_s: float = 1.8
+    disk_s: float = 1.3
     sustained_s: float = 0.0
 
 
@@ -86,7 +86,7 @@ QUICK = Plan(
     pilot_rounds=1,
     finalists=1,
     memory_variants=False,
-    rate_budget_s=1.0,
+    rate_budget_s=0.8,
     sweep_budget_s=1.0,
     together_rounds=2,
     hand_over_runs=9,
@@ -97,7 +97,7 @@ QUICK = Plan(
     overhead_rounds=3,
     numba_overhead=False,
     translations=False,
-    products_s=0.8,
+    products_s=0.6,
     disk_s=0.0,
 )
 

@@ -129,3 +129,9 @@ def test_without_pytorch_there_is_nothing(monkeypatch):
 )
 def test_pytorchs_library(built, wanted):
     assert torch_products.blas_of(built) == wanted
+
+
+def test_of_two_times_of_a_product_the_shorter_counts():
+    first = [TimedProduct(1, 2, 3, 4, "fp32", 1, 5e-6), TimedProduct(1, 2, 3, 4, "fp32", 2, 3e-6)]
+    second = [TimedProduct(1, 2, 3, 4, "fp32", 1, 4e-6), TimedProduct(1, 2, 3, 4, "fp64", 1, 9e-6)]
+    assert products.faster_of(first, second) == [second[0], first[1], second[1]]
