@@ -412,3 +412,14 @@ def test_interrupted_between_the_two_sweeps_keeps_the_levels(monkeypatch: pytest
     found = session.run(host, plan)
     assert found.incomplete is not None
     assert [level.name for level in assemble(found, "2026-01-15").levels][-1] == "DRAM"
+
+
+@pytest.mark.slow
+def test_numpys_products_are_fitted_and_sorted_by_what_they_are(machine: Machine) -> None:
+    rows = [row for row in machine.products if row.routine == "product"]
+    assert {(row.library, row.dtype) for row in rows} == {("numpy", "fp32"), ("numpy", "fp64")}
+    assert min(row.threads for row in rows) == 1
+    for row in machine.products:
+        assert all(value >= 0 for value in row.terms.values())
+        assert row.samples
+        assert row.spread

@@ -54,10 +54,15 @@ def is_torch(op: Op) -> bool:
 
 
 def call_s(calls: np.ndarray, device: Device) -> np.ndarray:
-    """Host time of one call, by index into `CALLS`: so many of NumPy's empty calls on this host."""
-    empty = cores_of_cpu(device).dispatch_s.get("numpy") or device.constants("cpu.call_s")
-    calls_of_kind = np.array([device.constants(name) for name in CALLS])
-    return calls_of_kind[calls.astype(int)] * empty * device.factor["dispatch"]
+    """Host time of one call, by index into `CALLS`: so many of NumPy's empty calls on this host.
+
+    Where PyTorch's own bare call was measured, its calls scale with that.
+    """
+    known = cores_of_cpu(device).dispatch_s
+    empty = known.get("numpy") or device.constants("cpu.call_s")
+    torch = known["torch"] / device.constants("torch.op_calls") if known.get("torch") else empty
+    call = np.array([device.constants(name) * (torch if name.startswith("torch.") else empty) for name in CALLS])
+    return call[calls.astype(int)] * device.factor["dispatch"]
 
 
 def threads_of(elements: np.ndarray, device: Device) -> np.ndarray:

@@ -1,0 +1,50 @@
+"""Checks of libraries and translations: each holds, and each fails with its cause."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import msgspec
+
+from rooflab.machines.bench.experiments.products import TimedLibrary
+from rooflab.machines.bench.experiments.translations import Translations
+from rooflab.machines.bench.result.library_checks import library_checks
+from rooflab.types.machine import Machine, Products, Rate, Source
+
+MEASURED = Source("measured", "a test")
+PEAK = Rate(
+    value=100e9, per_s="flop", what="fma", basis="attained", source=MEASURED, dtype="fp32", engine="vector",
+    scope="core",
+)  # fmt: skip
+FIT = Products(
+    library="numpy", routine="product", dtype="fp32", threads=1, terms={}, source=MEASURED, flop_per_s=90e9, error=0.1
+)  # fmt: skip
+
+
+def checked(fit=FIT, libraries=(), translations=()):
+    machine = Machine(name="box", kind="cpu", source=MEASURED, compute_units=2, peaks=(PEAK,), products=(fit,))
+    found = SimpleNamespace(libraries=list(libraries), translations=list(translations))
+    return {check.name: check for check in library_checks(machine, found)}  # type: ignore[arg-type]
+
+
+def test_good_ones_hold():
+    found = checked(translations=[Translations(4096, {16: 0.0, 32: 2e-9})])
+    assert set(found) == {"products", "products under peaks", "translations"}
+    assert all(check.ok for check in found.values())
+
+
+def test_a_fit_that_misses_and_one_above_the_peak():
+    found = checked(msgspec.structs.replace(FIT, error=0.4, flop_per_s=120e9))
+    assert not found["products"].ok
+    assert "numpy product fp32 on 1 thread 40%" in found["products"].message
+    assert not found["products under peaks"].ok
+    assert "computes 120 GFLOP/s, the peak is 100 GFLOP/s" in found["products under peaks"].message
+
+
+def test_waits_that_fall_and_a_library_that_failed():
+    found = checked(translations=[Translations(4096, {16: 0.0, 32: 40e-9, 64: 2e-9})])
+    assert not found["translations"].ok
+    machine = Machine(name="box", kind="cpu", source=MEASURED)
+    failed = SimpleNamespace(libraries=[TimedLibrary("torch", "", refused="it died")], translations=[])
+    (check,) = library_checks(machine, failed)  # type: ignore[arg-type]
+    assert (check.ok, check.message) == (False, "Products in torch were not timed: it died.")
