@@ -17,7 +17,8 @@ PEAK = Rate(
     scope="core",
 )  # fmt: skip
 FIT = Products(
-    library="numpy", routine="product", dtype="fp32", threads=1, terms={}, source=MEASURED, flop_per_s=90e9, error=0.1
+    library="numpy", routine="product", dtype="fp32", threads=1, terms={}, source=MEASURED,
+    flop_per_s=90e9, error=0.1,
 )  # fmt: skip
 
 
