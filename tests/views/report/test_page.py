@@ -711,3 +711,25 @@ def test_a_thousand_points_are_all_seen_and_soon(browser, tmp_path):
     assert taken < 500
     assert opened.said == []
     shown.close()
+
+
+def test_equal_operations_leave_room_for_other_machines():
+    """2,004 rows of 3 distinct operations: other machines can be chosen, and the page stays small."""
+    tensors = tuple(TensorSpec((256, 64), "bf16", 32768.0, storage=number) for number in range(2))
+    ops = tuple(
+        Op(name=name, kind="pointwise", inputs=(0,), outputs=(1,), attrs={"function": name})
+        for name in ("relu", "gelu", "silu") * 668
+    )
+    report = counting.report(Graph(framework="hand", tensors=tensors, ops=ops), "alike")
+    report = report.on("h200-sxm", mode="graph")
+    assert len(report.rows) == 2004
+    names = [name for name, _ in page.elsewhere(report)]
+    assert "NVIDIA A100 SXM 80GB" in names
+    assert len(page.html(report).encode()) < 3e6
+
+
+def test_a_page_without_other_machines_says_why():
+    """400 products of as many shapes, their norms and copies: above 1,000 distinct operations."""
+    report = program(400).on("h200-sxm", mode="graph")
+    assert page.elsewhere(report) == []
+    assert "No other machine to choose in this file: 1,201 distinct operations on 1,201 rows" in page.html(report)

@@ -15,13 +15,15 @@ from rooflab.views.common.table import Table
 from rooflab.views.report import own_times, tables, verdict
 from rooflab.views.report.embed import embedded, how, warnings_of
 
-# What a page also shows of a program: today's usual machines of a kind. A prediction of as many rows takes 0.1 s.
+# What a page also shows of a program: today's usual machines of a kind.
 ELSEWHERE = {
     "gpu": ("a100-sxm-80gb", "h100-sxm", "h200-sxm", "b200"),
     "cpu": ("epyc-9654", "xeon-8480plus"),
 }
 FORMATS = ("bf16", "fp8")
-MOST_ROWS_ELSEWHERE = 500
+# A prediction of as many rows takes half a second; columns of as many lines, 0.2 MB: the page stays below 3 MB.
+MOST_ROWS_ELSEWHERE = 5000
+MOST_LINES_ELSEWHERE = 1000
 
 # Sliders: names of knobs, and what they say.
 _SLIDERS = (
@@ -89,7 +91,7 @@ def html(report: Report) -> str:
 def elsewhere(report: Report) -> list[tuple[str, Report]]:
     """The report in other number formats and on other machines of its kind; none where that would take long."""
     machine = report.machine
-    if machine is None or report.prediction is None or len(report.rows) > MOST_ROWS_ELSEWHERE:
+    if machine is None or report.prediction is None or not _small(report):
         return []
     main = max((one for one in report.flop_by), key=lambda one: one.count, default=None)
     formats = [name for name in FORMATS if main is not None and name != main.dtype]
@@ -111,6 +113,22 @@ def elsewhere(report: Report) -> list[tuple[str, Report]]:
         elif other.machine.name != machine.name:
             found.append((other.machine.name, other))
     return found
+
+
+def _small(report: Report) -> bool:
+    """Whether other predictions of `report` fit into its page: equal operations share their columns."""
+    return len(report.rows) <= MOST_ROWS_ELSEWHERE and len(tables.lines_of(report)) <= MOST_LINES_ELSEWHERE
+
+
+def _alone(named: Sequence[tuple[str, Report]]) -> str:
+    """Why a page has no other machine to choose; empty where it has, or where nothing was predicted."""
+    first = named[0][1]
+    if len(named) > 1 or first.prediction is None or _small(first):
+        return ""
+    count = f"{len(tables.lines_of(first)):,} distinct operations on {len(first.rows):,} rows"
+    return (
+        f"No other machine to choose in this file: {count} are too many. rooflab analyze … --machine A,B has both."
+    )
 
 
 def _what_if(report: Report) -> dict[str, float]:
@@ -153,7 +171,11 @@ def pages(named: Sequence[tuple[str, Report]], first_tables: Sequence[Table] = (
         warnings=warnings_of(first),
         facts=tuple(
             one
-            for one in (own_times.sentence(first), *(tables.coverage(first) if first.coverage.complete else ()))
+            for one in (
+                own_times.sentence(first),
+                _alone(named),
+                *(tables.coverage(first) if first.coverage.complete else ()),
+            )
             if one
         ),
         advice=helping.cards(first.advice, labels[0] if len(labels) > 1 else ""),
