@@ -292,3 +292,43 @@ def test_a_condition_is_read():
     read = conditions.parse(" op:aten.mm  Time >= -1.5e3 us ")
     assert (read.where, read.name, read.metric, read.op) == ("op", "aten.mm", "time", ">=")
     assert (read.basis, read.value, read.sign) == ("change", "1.5e3 us", -1.0)
+
+
+def test_idle_time_is_told_beside_the_operations_and_all_adds_up():
+    """1 ms more idle for launches on the other side; operations as they were: the wall time has 1 ms more."""
+    profile = rooflab.load(EXAMPLES / "gpt2-h200-trace.json.gz")
+    (device,) = profile.timeline.devices
+    first = device.idle[0]
+    longer = msgspec.structs.replace(first, seconds=first.seconds + 1e-3)
+    slower = msgspec.structs.replace(device, span_s=device.span_s + 1e-3, idle=(longer, *device.idle[1:]))
+    other = msgspec.structs.replace(profile, timeline=msgspec.structs.replace(profile.timeline, devices=(slower,)))
+    difference = only(profile, other)
+    assert [term.cause for term in difference.idle] == [f"idle: {first.cause}"]
+    assert math.fsum(term.seconds for term in (*difference.terms, *difference.idle)) == pytest.approx(1e-3)
+    # Operations that took 2 ms longer, 1 ms of it beside each other: "at once" takes off what the wall has not.
+    row = profile.rows[0]
+    seen = msgspec.structs.replace(row.observation, time_s=row.time_s + 2e-3)
+    rows = (msgspec.structs.replace(row, observation=seen), *profile.rows[1:])
+    difference = only(profile, msgspec.structs.replace(other, rows=rows))
+    assert {term.cause: term.seconds for term in difference.idle}["at once"] == pytest.approx(-2e-3)
+    assert math.fsum(term.seconds for term in (*difference.terms, *difference.idle)) == pytest.approx(1e-3)
+
+
+def test_programs_that_share_little_are_said_to():
+    """One operation of both is the same; of the others each has its own."""
+    from rooflab.views.comparison.sheet import sentences
+
+    profile = rooflab.load(EXAMPLES / "gpt2-h200-trace.json.gz")
+    last = profile.rows[-1]
+    strange = tuple(
+        msgspec.structs.replace(row, name=f"other{n}", shapes=f"{n}", kind=None)
+        for n, row in enumerate(profile.rows)
+    )
+    compared = rooflab.compare(profile, msgspec.structs.replace(profile, rows=(*strange[:-1], last)))
+    shares = compared.differences[0].shared()
+    # The last row alone is the same.
+    assert shares == pytest.approx((last.time_s / profile.time_s,) * 2)
+    assert any("They share little" in line for line in sentences(compared))
+    alike = rooflab.compare(profile, profile)
+    assert alike.differences[0].shared() == (1.0, 1.0)
+    assert not any("They share little" in line for line in sentences(alike))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -11,7 +12,7 @@ from rooflab.comparing.intervals import Bar
 from rooflab.comparing.matched import Met, matched, summed
 from rooflab.comparing.sides import Metric, Read
 from rooflab.errors import RooflabError
-from rooflab.types.comparison import Amount, Change, Difference, Value, Verdict
+from rooflab.types.comparison import Amount, Change, Difference, Term, Value, Verdict
 
 _MOST_SHARE = 0.9  # of the matched operations that must agree on how many runs a profile holds
 
@@ -46,16 +47,37 @@ def difference(base: Read, other: Read, number: int, per_sample: bool | None = N
     amounts = _amounts(base, other, divided, rows, same_model)
     ranked = sorted(rows, key=lambda row: -abs(row.change_s or 0.0))
     notes += [*base.notes, *other.notes, *_how(base, other, same_model)]
+    terms = attribution.added(row.terms for row in rows)
     return Difference(
         other=number,
         amounts=amounts,
-        terms=attribution.added(row.terms for row in rows),
+        terms=terms,
+        idle=_idle(base, other, divided, terms),
         rows=tuple(ranked),
         base_divisor=divided.base,
         other_divisor=divided.other,
         divided=divided.by,
         notes=tuple(dict.fromkeys(notes)),
     )
+
+
+def _idle(base: Read, other: Read, divided: Divided, terms: Sequence[Term]) -> tuple[Term, ...]:
+    """What the wall time of devices has more beside the operations: idle by cause, and what ran at once."""
+    if base.span_s is None or other.span_s is None:
+        return ()
+    span_s = other.span_s / divided.other - base.span_s / divided.base
+    ones, twos = dict(base.waits), dict(other.waits)
+    changes = {
+        f"idle: {cause}": twos.get(cause, 0.0) / divided.other - ones.get(cause, 0.0) / divided.base
+        for cause in dict.fromkeys((*ones, *twos))
+    }
+    ranked = [Term(cause=cause, seconds=seconds) for cause, seconds in changes.items() if seconds]
+    ranked.sort(key=lambda term: -abs(term.seconds))
+    rest = span_s - math.fsum(term.seconds for term in (*terms, *ranked))
+    # What is left in the last bits of the sums is nothing that ran at once.
+    if abs(rest) > 1e-9 * max(base.span_s, other.span_s):
+        ranked.append(Term(cause="at once", seconds=rest))
+    return tuple(ranked)
 
 
 def _nothing(base: Read, other: Read) -> str:

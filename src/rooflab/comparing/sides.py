@@ -68,6 +68,8 @@ class Read(NamedTuple):
         ordered: whether they are in the order in which they ran.
         notes: what must be known of its numbers.
         setting: what predictions of the same model must share for their errors to be the same.
+        waits: of a profile with a timeline: idle seconds by cause, all devices together.
+        span_s: the wall time of these devices, all together; None without a timeline.
     """
 
     side: Side
@@ -76,6 +78,8 @@ class Read(NamedTuple):
     ordered: bool = False
     notes: tuple[str, ...] = ()
     setting: object = None
+    waits: tuple[tuple[str, float], ...] = ()
+    span_s: float | None = None
 
 
 def read(name: str, result: Any, *, kernels_alone: bool = False) -> Read:
@@ -268,7 +272,11 @@ def _profile(name: str, profile: Profile) -> Read:
             Metric(f"idle{of}", "s", _value(device.idle_s), True),
         ]
     side = Side(name=name, kind="Profile", timing="measured", machine=profile.machine, formats=tuple(formats))
-    return Read(side, tuple(metrics), items)
+    waits: dict[str, float] = {}
+    for idle in (one for device in profile.timeline.devices for one in device.idle):
+        waits[idle.cause] = waits.get(idle.cause, 0.0) + idle.seconds
+    span_s = sum(device.span_s for device in profile.timeline.devices) if profile.timeline.devices else None
+    return Read(side, tuple(metrics), items, waits=tuple(waits.items()), span_s=span_s)
 
 
 def _profile_item(machine: Machine | None, row: ProfileRow) -> Item:

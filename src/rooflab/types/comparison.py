@@ -207,6 +207,8 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         other: that side, by its number in `Comparison.sides`.
         amounts: totals and other numbers of the whole.
         terms: what the difference in time comes from, largest first; they add up to the rows' difference.
+        idle: of profiles with a timeline, what the devices' wall time has more beside the operations: "idle: …" by
+            cause, then "at once" (what ran beside each other); with `terms` they add up to its difference.
         rows: operations, most difference first.
         base_divisor, other_divisor: what the numbers of each side were divided by: samples, or runs.
         divided: by what, in a word: "sample", "run"; "" where nothing was.
@@ -217,6 +219,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     other: int
     amounts: tuple[Amount, ...]
     terms: tuple[Term, ...] = ()
+    idle: tuple[Term, ...] = ()
     rows: tuple[Change, ...] = ()
     base_divisor: float = 1
     other_divisor: float = 1
@@ -227,6 +230,18 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     def amount(self, metric: str) -> Amount | None:
         """The amount of that metric; None where neither side has it."""
         return next((one for one in self.amounts if one.metric.casefold() == metric.casefold()), None)
+
+    def shared(self) -> tuple[float, float] | None:
+        """The shares of both sides' time with a counterpart on the other side; None where unknown."""
+        shares = []
+        for name in ("base", "other"):
+            held = [getattr(row, name) for row in self.rows if getattr(row, name) is not None]
+            met = [getattr(row, name) for row in self.rows if row.status not in ("added", "removed")]
+            times = [one.time_s for one in held]
+            if not times or any(one is None for one in times) or not sum(times):
+                return None
+            shares.append(sum(one.time_s for one in met if one is not None) / sum(times))
+        return shares[0], shares[1]
 
     def count(self, status: Status) -> int:
         """How many operations have that status."""

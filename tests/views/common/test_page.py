@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -61,3 +62,13 @@ def test_alternative_text_stays_and_paper_is_light(browser, accelerator, tmp_pat
     shown.wait_for_function("/#ffffff|255, 255, 255/.test(document.querySelector('.chart svg').outerHTML)")
     assert shown.evaluate("[...document.querySelectorAll('details')].every(each => each.open)")
     shown.close()
+
+
+def test_a_missing_pyarrow_is_told_before_the_work(monkeypatch, tmp_path):
+    from rooflab.errors import RooflabError
+    from rooflab.views.common import files
+
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(RooflabError, match="pyarrow"):
+        files.check_paths([tmp_path / "rows.parquet"], (".parquet",))
+    files.check_paths([tmp_path / "rows.csv"], (".csv",))

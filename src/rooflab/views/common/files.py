@@ -39,6 +39,7 @@ def check_paths(paths: Iterable[str | Path], suffixes: Collection[str], example:
         if path.suffix.lower() not in suffixes:
             got = f"suffix {path.suffix!r}" if path.suffix else "no suffix"
             raise FileError(f"{path}: {got}, expected one of {', '.join(suffixes)}")
+        lines.check_installed(path.suffix.lower())
         if path.is_dir():
             raise FileError(f"{path}: is a folder, expected the name of a file in it, such as {path / example}")
         if not folder.exists():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib.util
 import io
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -64,6 +65,16 @@ def table(lines: Lines) -> pyarrow.Table:
     columns = list(zip(*lines.rows, strict=True)) or [()] * len(lines.columns)
     arrays = [_array(pyarrow, values) for values in columns]
     return pyarrow.table(arrays, names=list(lines.columns))
+
+
+def check_installed(suffix: str) -> None:
+    """Return where what writes files of that suffix is installed: asked before any work.
+
+    Raises:
+        MissingExtraError: pyarrow is not installed.
+    """
+    if suffix == ".parquet" and importlib.util.find_spec("pyarrow") is None:
+        raise MissingExtraError("pyarrow", "arrow", "a table of Arrow (Parquet, data frames)")
 
 
 _MOST = 2**63 - 1  # what a whole number of Arrow holds

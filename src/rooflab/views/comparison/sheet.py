@@ -50,7 +50,10 @@ _CAUSES = {
     "overhead": ("less overhead a launch", "more overhead a launch"),
     "added": ("operations added", "operations added"),
     "removed": ("operations removed", "operations removed"),
+    "at once": ("more ran at once", "less ran at once"),
 }
+_IDLE = "idle: "
+_LITTLE = 0.5  # of either side's time with a counterpart: below it two programs are compared, not two versions
 _WORDS = {"share": "floor, of time", "flop": "FLOP", "memory": "peak memory"}
 _PASSED = ("passed", "within error")
 
@@ -59,7 +62,9 @@ def sentences(comparison: Comparison) -> tuple[str, ...]:
     """The answer for each other side: how much more or less time it takes, and the largest cause."""
     base, said = comparison.sides[0], []
     for one in comparison.differences:
-        said.append(sentence(base, comparison.sides[one.other], one))
+        other = comparison.sides[one.other]
+        said.append(sentence(base, other, one))
+        said += apart(base, other, one)
     return tuple(said)
 
 
@@ -86,6 +91,18 @@ def sentence(base: Side, other: Side, one: Difference) -> str:
     return f"{other.name} against {base.name}: {taken}{share}{bar}{unsure}{cause}."
 
 
+def apart(base: Side, other: Side, one: Difference) -> tuple[str, ...]:
+    """That most of the time has no counterpart on the other side, where that is so."""
+    shares = one.shared()
+    if shares is None or min(shares) >= _LITTLE:
+        return ()
+    told = [f"{share:.0%}" if share >= 0.01 else "less than 1 %" for share in shares]
+    return (
+        f"They share little: operations of both take {told[0]} of the time of {base.name} and "
+        f"{told[1]} of that of {other.name}; the rest is told as removed and added, not as changed.",
+    )
+
+
 def _bar(amount: Amount) -> str:
     if amount.low is None or amount.high is None or amount.low == amount.high:
         return ""
@@ -101,6 +118,8 @@ def _cause(one: Difference) -> str:
 
 def _in_words(term: Term) -> str:
     """A cause as people say it, by which way it goes."""
+    if term.cause.startswith(_IDLE):
+        return f"{'less' if term.seconds < 0 else 'more'} idle for {term.cause.removeprefix(_IDLE)}"
     less, more = _CAUSES.get(term.cause, (term.cause, term.cause))
     return less if term.seconds < 0 else more
 
@@ -185,13 +204,15 @@ def _metric(amount: Amount) -> str:
 
 def causes(one: Difference, of: str = "") -> Table:
     """What the difference in time comes from; the lines add up to the last."""
-    whole = sum(term.seconds for term in one.terms)
+    each = (*one.terms, *one.idle)
+    whole = sum(term.seconds for term in each)
     rows = [
         (_in_words(term), _signed(term.seconds), _percent(term.seconds / whole) if whole else UNKNOWN)
-        for term in one.terms
+        for term in each
     ]
     if len(rows) > 1:
-        rows.append(("together", _signed(whole), "100 %" if whole else UNKNOWN))
+        together = "together: the devices' wall time" if one.idle else "together"
+        rows.append((together, _signed(whole), "100 %" if whole else UNKNOWN))
     note = "Roofs: of the machine for the number format; efficiency: how near them. The parts add up."
     return Table(f"Where the time went{_of(of)}", ("cause", "time", "of the whole"), tuple(rows), note=note)
 
