@@ -43,7 +43,10 @@ _PER_S = {
     "hertz": "cycle",
 }
 _MAY_BE_ZERO = frozenset(
-    {"spread", "latency_spread", "loaded_latency_spread", "flop", "first", "x", "best", "median"}
+    {
+        *("spread", "latency_spread", "loaded_latency_spread", "flop", "first", "x", "best", "median"),
+        *("team_from", "error", "cache_bytes"),
+    }
 )
 _LONGEST_LATENCY_S = 10.0
 _SLOWEST_RANDOM_BYTES_PER_S = 1e3  # a disk at 10 random accesses a second still reads 40 kB/s

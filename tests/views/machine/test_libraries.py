@@ -7,6 +7,7 @@ import io
 import msgspec
 import pytest
 
+import rooflab
 from rooflab.types.machine import Machine, Products, Source, Tlb
 from rooflab.views.machine import libraries, page, terminal
 
@@ -66,3 +67,16 @@ def test_both_stand_in_the_terminal_and_escaped_on_the_page(machine):
 
 def test_a_machine_without_them_has_no_such_table():
     assert not any(table.rows for table in libraries.every(Machine(name="x", kind="cpu", source=MEASURED)))
+
+
+@pytest.mark.parametrize("ending", ["json", "toml"])
+def test_they_are_saved_and_read_back(machine, tmp_path, ending):
+    zero = msgspec.structs.replace(
+        machine.products[0], terms={"call_s": 0.0, "item_s": 1e-9}, error=0.0, tail="halves"
+    )
+    whole = msgspec.structs.replace(machine, products=(zero,))
+    path = tmp_path / f"box.{ending}"
+    whole.save(path)
+    found = rooflab.machine(path)
+    assert found.products == whole.products
+    assert found.tlbs == whole.tlbs

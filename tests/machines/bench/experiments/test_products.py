@@ -70,8 +70,17 @@ def test_threads_are_given_back_after_an_interruption():
 
 def test_the_time_ends_it():
     ticks = itertools.count()
-    timed = products.collect(Recorder(), (1,), 2.5, itertools.repeat((1, 2, 2, 2)), clock=lambda: next(ticks))
-    assert len(timed) == 2 * 3  # the clock says 1, 2 and 3 seconds after the three shapes
+    timed = products.collect(Recorder(), (1,), 40.5, itertools.repeat((1, 2, 2, 2)), clock=lambda: next(ticks))
+    assert len(timed) == 2 * 41  # the clock says 1, 2, … 41 seconds after the shapes, each in two formats
+
+
+def test_so_many_shapes_are_timed_though_the_time_is_over():
+    ticks = itertools.count()
+    timed = products.collect(Recorder(), (1,), 10.5, itertools.repeat((1, 2, 2, 2)), clock=lambda: next(ticks))
+    assert len(timed) == 2 * 32
+    slow = itertools.count(step=10)
+    timed = products.collect(Recorder(), (1,), 10.5, itertools.repeat((1, 2, 2, 2)), clock=lambda: next(slow))
+    assert len(timed) == 2 * 5  # 50 seconds are more than four times the time
 
 
 def test_numpys_library_says_what_it_is():

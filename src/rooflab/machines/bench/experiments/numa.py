@@ -13,6 +13,7 @@ from rooflab.units import MIB
 _LEAST_BYTES, _MOST_BYTES = 64 * MIB, 512 * MIB
 _BEYOND_CACHE = 2  # what is read lies partly in the last cache still, but no longer as a whole
 _ROUNDS = 3
+_MOST_NODES = 4
 _RUN_S = 0.02
 
 
@@ -28,10 +29,11 @@ def working_set(last_cache_bytes: float, allowed_bytes: int) -> int:
 def measure_remote(
     bench: Bench, host: Host, cpus: tuple[int, ...], form: StreamForm, last_cache_bytes: float, allowed_bytes: int
 ) -> list[RemoteMemory]:
-    """Read bandwidth and latency from the first CPU's node to every granted node's memory, its own included.
+    """Read bandwidth and latency from each granted node to every one's memory, its own included.
 
-    Empty where the granted CPUs lie on one node. Memory belongs to the node of the thread that touches
-    it first, so each stretch is touched by a CPU of its node and read by the first CPU.
+    Empty where the granted CPUs lie on one node; on more than four, from the first CPU's node alone, as the whole
+    matrix would take long. Memory belongs to the node of the thread that touches it first, so each stretch is
+    touched by a CPU of its node, and read by a CPU of each.
     """
     first = cpus[0]
     node_of = {cpu: one.node for cpu in cpus if (one := host.cpu(cpu)) is not None and one.node is not None}
@@ -39,12 +41,14 @@ def measure_remote(
     if len(homes) < 2 or first not in node_of:
         return []
     views, size = [], working_set(last_cache_bytes, allowed_bytes)
+    readers = sorted(homes.values()) if len(homes) <= _MOST_NODES else [first]
     beyond = size >= _BEYOND_CACHE * last_cache_bytes
     for node, cpu in sorted(homes.items()):
         arena = ThreadArenas.touched(bench.pinned, {cpu: size}).by_cpu[cpu]
-        seen_from_first = ThreadArenas({first: arena})
-        trial = stream_trial(bench, seen_from_first, form, StreamCase(form.row, "core", size), (first,), _RUN_S)
-        read = bench.interleave([trial], _ROUNDS)[trial.key].series
-        loads = latency(bench, arena, first, [size], _ROUNDS, _RUN_S)[size]
-        views.append(RemoteMemory(node_of[first], node, read, loads, size, beyond))
-    return views
+        for reader in readers:
+            seen = ThreadArenas({reader: arena})
+            trial = stream_trial(bench, seen, form, StreamCase(form.row, "core", size), (reader,), _RUN_S)
+            read = bench.interleave([trial], _ROUNDS)[trial.key].series
+            loads = latency(bench, arena, reader, [size], _ROUNDS, _RUN_S)[size]
+            views.append(RemoteMemory(node_of[reader], node, read, loads, size, beyond))
+    return sorted(views, key=lambda view: (view.node, view.home))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -24,8 +25,11 @@ _MOST_ELEMENTS = 3 * 2**20
 _LARGEST, _SMALLEST = 3000, 2
 _LARGEST_OF_BATCH, _MOST_OF_BATCH = 384, 128
 _VECTOR = (16, 4096)
-# Large and square first: what a library attains where nothing but its innermost loop counts.
-_ANCHORS = ((1, 512, 512, 512), (1, 768, 768, 768))
+# Large and square: what a library attains where nothing but its innermost loop counts; by when each is drawn. Late
+# enough that a short time is not spent on them alone.
+_ANCHORS = {24: (1, 512, 512, 512), 64: (1, 768, 768, 768)}
+# So many shapes are timed though the time is over, unless it is over this many times: fewer leave all terms open.
+_LEAST_SHAPES, _PATIENCE = 32, 4
 # What is drawn in turns: of four products one has a batch, and two are with a vector.
 _TURNS = ("product", "batch", "product", "columns", "product", "batch", "product", "rows")
 _MANY_THREADS = 8
@@ -141,11 +145,10 @@ def settings() -> dict[str, str]:
 
 
 def design() -> Iterator[tuple[int, int, int, int]]:
-    """(batch, m, n, k), one after the other, for ever: large squares, then points that fill the logarithms."""
-    yield from _ANCHORS
-    number = 0
-    while True:
-        number += 1
+    """(batch, m, n, k), one after the other, for ever: points that fill the logarithms, and some large squares."""
+    for number in itertools.count(1):
+        if number in _ANCHORS:
+            yield _ANCHORS[number]
         u = [(0.5 + number * step) % 1.0 for step in _STEPS]
         kind = _TURNS[number % len(_TURNS)]
         aligned = 8 if number // len(_TURNS) % 2 else 1  # every other round: sizes as programs often have them
@@ -230,7 +233,7 @@ def collect(
     pools = {"fp32": rng.random(_MOST_ELEMENTS, dtype=np.float32), "fp64": rng.random(_MOST_ELEMENTS)}
     own, timed, start = library.threads(), [], clock()
     try:
-        for shape in shapes or design():
+        for done, shape in enumerate(shapes or design(), start=1):
             for dtype in DTYPES:
                 a, b = _operands(library, pools[dtype], shape)
                 for count in counts:
@@ -238,7 +241,8 @@ def collect(
                     taken = time_call(lambda a=a, b=b: library.multiply(a, b), rounds=_ROUNDS, run_s=_RUN_S)
                     timed.append(TimedProduct(*shape, dtype, count, taken.best_s))
                     tick()
-            if clock() - start > budget_s:
+            spent = clock() - start
+            if spent > budget_s and (done >= _LEAST_SHAPES or spent > _PATIENCE * budget_s):
                 break
     finally:
         library.set_threads(own)
