@@ -45,7 +45,7 @@ _PER_S = {
 _MAY_BE_ZERO = frozenset(
     {
         *("spread", "latency_spread", "loaded_latency_spread", "flop", "first", "x", "best", "median"),
-        *("team_from", "error", "cache_bytes"),
+        *("team_from", "error", "cache_bytes", "terms"),
     }
 )
 _LONGEST_LATENCY_S = 10.0
