@@ -79,10 +79,17 @@ def write_all(
     A format that cannot be made of this result, such as a roofline without peaks, does not lose the others.
     """
     written, refused = [], []
+    specs: dict[int, dict[str, Any]] = {}
     for path in map(Path, paths):
         try:
             writer = writers[path.suffix.lower()]
-            write(path, writer(result, style, scale) if isinstance(writer, Picture) else writer(result))
+            if not isinstance(writer, Picture):
+                content = writer(result)
+            elif type(writer) is Picture:
+                content = writer(result, style, scale, specs)
+            else:  # a drawing is made by a writer of its own sort
+                content = writer(result, style, scale)
+            write(path, content)
             written.append(str(path))
         except FileError as error:
             refused.append(str(error))
@@ -142,9 +149,25 @@ class Picture(NamedTuple):
     draw: Callable[..., Chart]
     render: Callable[[Drawn], bytes]
 
-    def __call__(self, result: Any, style: Style = SCREEN, scale: float | None = None) -> bytes:
-        """The content of the file; `scale` is of a PNG: its pixels for one of the chart's."""
-        return self.render(Drawn(_spec(self.draw, result, style), style, scale))
+    def __call__(
+        self,
+        result: Any,
+        style: Style = SCREEN,
+        scale: float | None = None,
+        specs: dict[int, dict[str, Any]] | None = None,
+    ) -> bytes:
+        """The content of the file.
+
+        Args:
+            result: to draw.
+            style: of the picture.
+            scale: of a PNG: its pixels for one of the chart's.
+            specs: charts of the same result in the same style, by what draws them: drawn once for all formats.
+        """
+        held = {} if specs is None else specs
+        if id(self.draw) not in held:
+            held[id(self.draw)] = _spec(self.draw, result, style)
+        return self.render(Drawn(held[id(self.draw)], style, scale))
 
 
 class Drawn(NamedTuple):
@@ -162,15 +185,23 @@ def picture_writers(draw: Callable[..., Chart]) -> dict[str, Writer]:
 
 def _spec(draw: Callable[..., Chart], result: Any, style: Style) -> dict[str, Any]:
     """The chart of `result` in `style`: one that is printed is as wide as that style has pixels, type and all."""
+    from altair.utils import schemapi
+
+    # Held against its schema our own definition takes longer than drawing it; tests hold it against that.
+    with schemapi.debug_mode(False):
+        return _unchecked(draw, result, style)
+
+
+def _unchecked(draw: Callable[..., Chart], result: Any, style: Style) -> dict[str, Any]:
     if style.inches is None:
-        return draw(result, theme=style.theme).to_dict()
+        return draw(result, theme=style.theme).to_dict(validate=False)
     spec: dict[str, Any] = {}
     tall = "height" in inspect.signature(draw).parameters
     width = style.pixels - _AROUND
     for _ in range(3):  # labels of the axes change with the width: seldom more than one correction
         size = {"width": width, "height": round(width * _HIGH[style.pixels > _COLUMN])}
         chart = draw(result, theme=style.theme, **(size if tall else {"width": width}))
-        spec = chart.to_dict() | {"padding": _MARGIN}
+        spec = chart.to_dict(validate=False) | {"padding": _MARGIN}
         over = size_of(_svg_text(spec))[0] - style.pixels
         if abs(over) < 2:
             break

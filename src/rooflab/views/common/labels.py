@@ -90,6 +90,13 @@ def place(
 
 def overlap(a: Box, b: Box) -> bool:
     """Whether two boxes share more than an edge (separating axis theorem)."""
+    # Most of thousands are far apart, or stand upright.
+    reach = math.hypot(a.width, a.height) + math.hypot(b.width, b.height)
+    if 2 * math.hypot(a.x - b.x, a.y - b.y) >= reach:
+        return False
+    if not a.angle and not b.angle:
+        across = 2 * abs(a.x - b.x) < a.width + b.width - 2e-9
+        return across and 2 * abs(a.y - b.y) < a.height + b.height - 2e-9
     first, second = a.corners(), b.corners()
     for angle in (a.angle, a.angle + 90, b.angle, b.angle + 90):
         axis = (math.cos(math.radians(angle)), math.sin(math.radians(angle)))
