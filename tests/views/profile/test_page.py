@@ -281,7 +281,9 @@ def test_another_file_changes_everything(look):
     shown = look("both")
     one, other = profile(), profile(5, "second")
     assert duration(one.time_s) in shown.inner_text("#facts")
+    assert shown.inner_text("#how").startswith("Of run ")
     shown.select_option("#prediction", "1")
+    assert shown.inner_text("#how").startswith("Of second ")
     assert duration(other.time_s) in shown.inner_text("#facts")
     assert shown.locator("#operations-table tbody tr").count() == len(lines_of(other.rows))
 

@@ -31,7 +31,7 @@ def embedded(profiles: Sequence[Profile]) -> dict[str, Any]:
                 "label": profile.name,
                 "program": number,
                 "tape": None,
-                **_measured(profile, lines),
+                **_measured(profile, lines, len(held) > 1),
                 **_roofs(profile),
             }
             for number, (profile, lines) in enumerate(held)
@@ -81,7 +81,7 @@ def _engine(row: ProfileRow) -> str:
     return f"{most.dtype} {most.engine}" if most is not None and most.count else ""
 
 
-def _measured(profile: Profile, lines: Sequence[Line]) -> dict[str, Any]:
+def _measured(profile: Profile, lines: Sequence[Line], several: bool) -> dict[str, Any]:
     """What is said of the whole, and columns of each line: measured, and predicted where there is a machine."""
     timed = profile.time_s > 0
     return {
@@ -89,7 +89,7 @@ def _measured(profile: Profile, lines: Sequence[Line]) -> dict[str, Any]:
         "warnings": verdict.warnings(profile),
         "headline": verdict.headline(profile),
         "distance": verdict.distance(profile),
-        "how": verdict.how(profile),
+        "how": verdict.how(profile, several),
         "facts": verdict.facts(profile),
         "total": {"time_s": profile.time_s, "bound": profile.bound, "binds": profile.binds} if timed else None,
         "unpredicted": 0,

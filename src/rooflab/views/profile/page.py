@@ -82,7 +82,7 @@ def pages(name: str, what: str, profiles: Sequence[Profile], sheet: Sheet) -> st
         bars_by=_groups(data),
         headline=verdict.headline(first),
         distance=verdict.distance(first),
-        how=verdict.how(first),
+        how=verdict.how(first, several),
         warnings=verdict.warnings(first),
         facts=sheet.sentences if several else (*run(first), *matching.sentences(first)),
         labels=[profile.name for profile in profiles],

@@ -48,8 +48,10 @@ def distance(profile: Profile) -> str:
     return f"{'; '.join(words)}."
 
 
-def how(profile: Profile) -> str:
-    """Who wrote it, and what it is held against."""
+def how(profile: Profile, several: bool = False) -> str:
+    """Who wrote it, and what it is held against; of several files also which of them is spoken of."""
+    if several:
+        return f"Of {profile.name}: {how(profile)[:1].lower()}{how(profile)[1:]}"
     held = "" if profile.machine is None else f", held against {profile.machine.name}"
     return f"Written by {profile.source}{held}."
 
