@@ -28,8 +28,8 @@ _VECTOR = (16, 4096)
 # Large and square: what a library attains where nothing but its innermost loop counts; by when each is drawn. Late
 # enough that a short time is not spent on them alone.
 _ANCHORS = {24: (1, 512, 512, 512), 64: (1, 768, 768, 768)}
-# So many shapes are timed though the time is over, unless it is over this many times: fewer leave all terms open.
-_LEAST_SHAPES, _PATIENCE = 32, 4
+# So many shapes are timed though the time is over, unless it is over this many times: fewer leave terms open.
+_LEAST_SHAPES, _PATIENCE = 32, 2
 # What is drawn in turns: of four products one has a batch, and two are with a vector.
 _TURNS = ("product", "batch", "product", "columns", "product", "batch", "product", "rows")
 _MANY_THREADS = 8
