@@ -76,8 +76,8 @@ def test_the_time_ends_it():
 
 def test_so_many_shapes_are_timed_though_the_time_is_over():
     ticks = itertools.count()
-    timed = products.collect(Recorder(), (1,), 10.5, itertools.repeat((1, 2, 2, 2)), clock=lambda: next(ticks))
-    assert len(timed) == 2 * 32
+    timed = products.collect(Recorder(), (1,), 20.5, itertools.repeat((1, 2, 2, 2)), clock=lambda: next(ticks))
+    assert len(timed) == 2 * 32  # 32 seconds: less than twice the time
     slow = itertools.count(step=10)
     timed = products.collect(Recorder(), (1,), 10.5, itertools.repeat((1, 2, 2, 2)), clock=lambda: next(slow))
     assert len(timed) == 2 * 3  # 30 seconds are more than twice the time
