@@ -22,6 +22,7 @@ from rooflab import views
 from rooflab.cli.options import SUFFIXES
 from rooflab.errors import FileError, RooflabError
 from rooflab.types.result import RESULTS, Result
+from rooflab.types.run import Run, Usage
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 LEVELS = [rooflab.Cache(4096, 4, name="L1"), rooflab.Cache(65536, 8, name="L2")]
@@ -71,6 +72,7 @@ def makers(tmp_path_factory):
         "Profile": lambda: rooflab.load(EXAMPLES / "gpt2-h200-trace.json.gz"),
         "Comparison": lambda: rooflab.compare(report(), rooflab.op("relu", 8192, machine="h200")),
         "Profiles": lambda: rooflab.load(EXAMPLES / "gpt2-h200-trace.json.gz", EXAMPLES / "zen4-guest.toml"),
+        "Run": lambda: Run(command=("a", "b"), usage=(Usage(wall_s=2.0, user_s=1.5, system_s=0.2),), exit_code=0),
     }
 
 
