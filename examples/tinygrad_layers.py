@@ -1,6 +1,6 @@
 """A tinygrad program: `DEV=NULL rooflab analyze examples/tinygrad_layers.py:model --machine m1-pro`."""
 
-from tinygrad import Tensor
+from tinygrad import Tensor  # type: ignore[reportPrivateImportUsage]
 
 
 def model(size: int = 2048) -> Tensor:

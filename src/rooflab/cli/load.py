@@ -83,7 +83,7 @@ def load(
     views.check_paths(paths, type(found).__name__)
     if advice == 0:
         found = _unadvised(found)
-    how = {"advice": advice} if type(found).__name__ == "Profile" else {}
+    how: dict[str, Any] = {"advice": advice} if type(found).__name__ == "Profile" else {}
     code = deliver(found, paths, as_json, **how)
     failed = getattr(found, "failed", ()) if len(files) > 1 else ()
     for sentence in failed:

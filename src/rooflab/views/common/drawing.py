@@ -129,8 +129,21 @@ def svg(drawing: Drawing, theme: Theme | None = LIGHT, margin: float = 14) -> st
 class _Writer(files.Picture):
     """A writer of the drawing that `draw` makes of a result, in the look that is asked for."""
 
-    def __call__(self, result: Any, style: Style = SCREEN, scale: float | None = None) -> bytes:
-        """The content of the file; `scale` is of a PNG: its pixels for one of the drawing's."""
+    def __call__(
+        self,
+        result: Any,
+        style: Style = SCREEN,
+        scale: float | None = None,
+        specs: dict[int, dict[str, Any]] | None = None,
+    ) -> bytes:
+        """The content of the file.
+
+        Args:
+            result: to draw.
+            style: of the picture.
+            scale: of a PNG: its pixels for one of the drawing's.
+            specs: not used: a drawing takes no time, and is made for each format.
+        """
         draw: Callable[..., Any] = self.draw
         if style.inches is None:
             text = svg(draw(result), style.theme)
