@@ -6,6 +6,7 @@ import inspect
 from pathlib import Path
 
 from rooflab.remedies import rules
+from rooflab.remedies.caches import cores as of_cores
 from rooflab.remedies.loops import rules as of_loops
 from rooflab.remedies.profiles import rules as of_profiles
 
@@ -16,6 +17,7 @@ _PRICES = ("none: same work, same results", "yes")
 TABLES = {
     "<!-- table -->\n": [(rule, price) for price, kind in enumerate((rules.FREE, rules.TRADES)) for rule in kind],
     "<!-- table of loops -->\n": [(rule, int(rule.price)) for rule in of_loops.RULES],
+    "<!-- table of cores -->\n": [(rule, price) for rule, price in zip(of_cores.RULES, (0, 0), strict=True)],
     "<!-- table of profiles -->\n": [(rule, int(rule.price)) for rule in of_profiles.RULES],
 }
 

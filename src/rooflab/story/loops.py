@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from rooflab.errors import RooflabError
@@ -240,6 +241,7 @@ def simulate_cores(
     quantum: int | None = None,
     costs: Mapping[str, float] | None = None,
     races: bool = True,
+    advise: bool = True,
 ) -> CoreSimulation:
     """What the caches of several cores do to each other: invalidations, true and false sharing, data races.
 
@@ -257,6 +259,8 @@ def simulate_cores(
         costs: go by time instead, the core whose time is least first: whole numbers (of cycles or ns) by level,
             "memory", "transfer" (from another core) and what an "upgrade" adds.
         races: look for accesses that nothing orders, and for what they could see.
+        advise: where cores take each other's lines, say what would help: each change simulated again (twice or
+            three times as long), with times where `machine` says how long lines travel.
 
     Raises:
         RooflabError: an entry that cannot be read, caches that do not fit, cores that wait for ever.
@@ -289,15 +293,16 @@ def simulate_cores(
     # With several cores the outer private level includes the nearer ones, which `coherence` says.
     said = [line for line in caches.assumptions if "inclusion" not in line]
     assumptions = (*assumptions, *said, *doubts(target))
-    return coherence.simulate(
-        chosen,
-        caches.caches,
-        protocol=protocol,
-        quantum=quantum,
-        costs=costs,
-        races=races,
-        assumptions=assumptions,
-    )
+    run = partial(coherence.simulate, levels=caches.caches, protocol=protocol, quantum=quantum, costs=costs)
+    simulation = run(chosen, races=races, assumptions=assumptions)
+    if not advise:
+        return simulation
+    from msgspec.structs import replace
+
+    from rooflab.remedies.caches import cores as changes
+
+    again = partial(run, races=False)
+    return replace(simulation, advice=changes.advise(simulation, chosen, again, target))
 
 
 def miss_curve(

@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from rooflab.errors import UnknownNameError
+from rooflab.types.advice import Advices
 from rooflab.types.result import Result
 from rooflab.types.simulation import LevelCounts
 
@@ -157,6 +158,7 @@ class CoreSimulation(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_u
         seconds: how long the simulation took.
         steps: the first operations one by one, at most 64.
         line_bytes: of every level.
+        advice: changes of layout or use, each simulated again; None where not asked.
     """
 
     NEWEST = SCHEMA
@@ -175,6 +177,7 @@ class CoreSimulation(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_u
     seconds: float | None = None
     steps: tuple[CoreStep, ...] = ()
     line_bytes: int | None = None
+    advice: Advices | None = None
     schema: int = SCHEMA
 
     @property

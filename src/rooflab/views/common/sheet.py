@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, cast
 
+from rooflab.views.common import advice as helping
 from rooflab.views.common import markdown as texts
 from rooflab.views.common import page
 from rooflab.views.common.console import console, drawn_table
@@ -14,6 +15,7 @@ from rooflab.views.common.lines import Lines
 from rooflab.views.common.table import Table
 
 if TYPE_CHECKING:
+    from rooflab.types.advice import Advices
     from rooflab.views.common.files import Chart
 
 
@@ -27,6 +29,7 @@ class Sheet(NamedTuple):
         tables: in reading order.
         warnings: what a reader must know first.
         notes: conventions and assumptions, last.
+        advice: what would help, shown where there is any: after the sentences, on the page as cards.
     """
 
     name: str
@@ -35,6 +38,7 @@ class Sheet(NamedTuple):
     tables: tuple[Table, ...] = ()
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    advice: Advices | None = None
 
 
 def show(sheet: Sheet, file: TextIO | None = None) -> None:
@@ -46,6 +50,11 @@ def show(sheet: Sheet, file: TextIO | None = None) -> None:
     for line in sheet.warnings:
         out.print(Text(line, style="bold red"))
     for line in sheet.sentences:
+        out.print(Text(line))
+    said = helping.lines(sheet.advice)
+    if said:
+        out.print(Text("\nWhat would help", style="bold"))
+    for line in said:
         out.print(Text(line))
     for table in sheet.tables:
         if table.rows:
@@ -63,13 +72,21 @@ def html(sheet: Sheet, charts: Sequence[dict[str, object]] = (), pictures: Seque
     notes = Table("Conventions and assumptions", ("",), tuple((line,) for line in sheet.notes))
     facts = (*sheet.warnings, *sheet.sentences)
     return page.render(
-        sheet.name, sheet.what, facts=facts, charts=charts, pictures=pictures, tables=(*sheet.tables, notes)
+        sheet.name,
+        sheet.what,
+        facts=facts,
+        charts=charts,
+        pictures=pictures,
+        tables=(*sheet.tables, notes),
+        advice=helping.cards(sheet.advice),
     )
 
 
 def markdown(sheet: Sheet) -> str:
     """`sheet` as Markdown: its first table at once, the others folded away."""
     first, others = sheet.tables[:1], sheet.tables[1:]
+    if sheet.advice is not None:
+        first = (helping.short(sheet.advice), *first)
     return texts.document(
         sheet.name, sheet.sentences, first, warnings=sheet.warnings, notes=sheet.notes, folded=others
     )

@@ -1,0 +1,1 @@
+"""What would help accesses that were simulated: each change made to the stream, and simulated again."""
