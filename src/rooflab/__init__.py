@@ -17,6 +17,7 @@ if _typing.TYPE_CHECKING:
         analyze,
         calibrate,
         compare,
+        doctor,
         load,
         loop,
         machine,
@@ -33,6 +34,7 @@ if _typing.TYPE_CHECKING:
     )
     from rooflab.types.advice import Advice, Advices
     from rooflab.types.calibration import Calibration
+    from rooflab.types.checkup import Checkup
     from rooflab.types.comparison import Comparison
     from rooflab.types.core_simulation import CoreSimulation
     from rooflab.types.lab import Sweep
@@ -53,6 +55,7 @@ _HOMES = {
     "Advices": "rooflab.types.advice",
     "Cache": "rooflab.types.simulation",
     "Calibration": "rooflab.types.calibration",
+    "Checkup": "rooflab.types.checkup",
     "Comparison": "rooflab.types.comparison",
     "CoreSimulation": "rooflab.types.core_simulation",
     "Level": "rooflab.types.machine",
@@ -75,6 +78,7 @@ _HOMES = {
     "analyze": "rooflab.story",
     "calibrate": "rooflab.story",
     "compare": "rooflab.story",
+    "doctor": "rooflab.story",
     "formula": "rooflab.work.own_formulas",
     "load": "rooflab.story",
     "loop": "rooflab.story",
@@ -104,6 +108,7 @@ __all__ = [
     "Advices",
     "Cache",
     "Calibration",
+    "Checkup",
     "Comparison",
     "CoreSimulation",
     "Level",
@@ -126,6 +131,7 @@ __all__ = [
     "analyze",
     "calibrate",
     "compare",
+    "doctor",
     "formula",
     "load",
     "loop",

@@ -72,6 +72,7 @@ def makers(tmp_path_factory):
         "Profile": lambda: rooflab.load(EXAMPLES / "gpt2-h200-trace.json.gz"),
         "Comparison": lambda: rooflab.compare(report(), rooflab.op("relu", 8192, machine="h200")),
         "Profiles": lambda: rooflab.load(EXAMPLES / "gpt2-h200-trace.json.gz", EXAMPLES / "zen4-guest.toml"),
+        "Checkup": lambda: rooflab.doctor(quick=True),
         "Run": lambda: Run(command=("a", "b"), usage=(Usage(wall_s=2.0, user_s=1.5, system_s=0.2),), exit_code=0),
     }
 

@@ -13,6 +13,7 @@ from rooflab import __version__
 from rooflab.cli import (
     calibrate,
     compare,
+    doctor,
     lab,
     load,
     loop,
@@ -136,6 +137,7 @@ for _command in (
     load.load,
     show.show,
     compare.compare,
+    doctor.doctor,
     run.run,
 ):
     cli.add_command(_command)

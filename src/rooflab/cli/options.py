@@ -28,6 +28,7 @@ SUFFIXES = {
     ),
     "Simulation": ".json, .md, .html, .svg, .png or .pdf; .csv, .parquet of one core",
     "Calibration": ".json, .toml, .md or .html",
+    "Checkup": ".json, .csv, .parquet, .md or .html",
 }
 GROUPS, SORTS = ("module", "kind", "op"), ("time", "flop", "bytes", "intensity", "order")
 MODES, CACHE_STATES, POWERS = ("eager", "graph", "compiled"), ("warm", "cold"), ("burst", "sustained")

@@ -2,6 +2,7 @@
 
 from rooflab.story.advice import advise
 from rooflab.story.comparing import compare
+from rooflab.story.environment import doctor
 from rooflab.story.files import load
 from rooflab.story.loops import loop, miss_curve, simulate, simulate_cores, sweep_tiles
 from rooflab.story.machines import machine, measure
@@ -14,6 +15,7 @@ __all__ = [
     "analyze",
     "calibrate",
     "compare",
+    "doctor",
     "load",
     "loop",
     "machine",

@@ -27,6 +27,7 @@ RESULTS = {
     "Profiles": "rooflab.types.profiles",
     "Comparison": "rooflab.types.comparison",
     "Run": "rooflab.types.run",
+    "Checkup": "rooflab.types.checkup",
 }
 
 

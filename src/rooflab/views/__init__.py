@@ -32,6 +32,7 @@ ROOMS = {
     "Profiles": "profiles",
     "Comparison": "comparison",
     "Run": "run",
+    "Checkup": "checkup",
 }
 
 

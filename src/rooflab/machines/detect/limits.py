@@ -7,6 +7,7 @@ Source: Linux Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst, 
 
 from __future__ import annotations
 
+import math
 import os
 import posixpath
 from collections.abc import Iterable
@@ -78,10 +79,18 @@ def affinity(tree: Tree) -> tuple[int, ...] | None:
 
 def address_space_bytes(tree: Tree) -> int | None:
     """The limit on this process's address space (RLIMIT_AS), from /proc/self/limits; None where there is none."""
+    limit = process_limit(tree, _ADDRESS_SPACE)
+    return None if limit is None or limit == math.inf else int(limit)
+
+
+def process_limit(tree: Tree, name: str) -> float | None:
+    """The soft limit that /proc/self/limits calls `name`, infinity for "unlimited"; None where it does not say."""
     for line in (tree.text("proc/self/limits") or "").splitlines():
-        if line.startswith(_ADDRESS_SPACE):
-            soft, *_ = line.removeprefix(_ADDRESS_SPACE).split() or ["unlimited"]
-            return int(soft) if soft.isdigit() else None
+        if line.startswith(name):
+            soft, *_ = line.removeprefix(name).split() or [""]
+            if soft == "unlimited":
+                return math.inf
+            return float(soft) if soft.isdigit() else None
     return None
 
 
