@@ -28,6 +28,8 @@ HANDED_ON = tuple(
 _OF_A_TERMINAL = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGCONT)
 _SI_KERNEL = 0x80
 _MAXRSS_BYTES = 1 if sys.platform == "darwin" else 1024  # getrusage(2) of Linux and of macOS
+# Linux counts resident pages in batches, one for each CPU: its figure may be off by some hundred kB.
+_UNCOUNTED_BYTES = 1 << 20
 _PATIENCE_S = 10.0
 
 # Stops itself, so that counters can be opened on it, and then becomes the command under the same number.
@@ -117,11 +119,12 @@ def execute(
     Raises:
         RooflabError: it cannot be started.
     """
-    least = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _MAXRSS_BYTES
     with _signals() as waiter:
         begin = time.perf_counter()
         child = _start([*GATE, *command] if gated else list(command), env)
         waiter.pid = child.pid
+        # Read after the start: what this process had when it was copied is no more than it has had by now.
+        least = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _MAXRSS_BYTES + _UNCOUNTED_BYTES
         before = 0
         try:
             if gated:
