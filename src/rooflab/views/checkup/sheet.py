@@ -35,10 +35,12 @@ def sentences(checkup: Checkup) -> tuple[str, ...]:
 def lacks(checkup: Checkup) -> Table:
     """What is missing, limited or unknown: what was found, what it means for rooflab, what to do."""
     rows = [
-        (each.name, each.status, each.found, consequence(each)) for kind in _ORDER for each in checkup.of(kind)
+        (each.name, f"{each.status}: {each.found}", consequence(each))
+        for kind in _ORDER
+        for each in checkup.of(kind)
     ]
-    columns = ("", "is", "found", "what that means, and what to do")
-    return Table("Not granted, or not known", columns, tuple(rows), words=4)
+    columns = ("", "found", "what that means, and what to do")
+    return Table("Not granted, or not known", columns, tuple(rows), words=3)
 
 
 def granted(checkup: Checkup) -> Table:
