@@ -35,12 +35,12 @@ def sentences(checkup: Checkup) -> tuple[str, ...]:
 def lacks(checkup: Checkup) -> Table:
     """What is missing, limited or unknown: what was found, what it means for rooflab, what to do."""
     rows = [
-        (each.name, f"{each.status}: {each.found}", consequence(each))
+        (each.name, f"{each.status}: {each.found}. {consequence(each)}".strip())
         for kind in _ORDER
         for each in checkup.of(kind)
     ]
-    columns = ("", "found", "what that means, and what to do")
-    return Table("Not granted, or not known", columns, tuple(rows), words=3)
+    columns = ("", "found, what that means, and what to do")
+    return Table("Not granted, or not known", columns, tuple(rows), words=2)
 
 
 def granted(checkup: Checkup) -> Table:
