@@ -194,3 +194,13 @@ def test_a_tiny_command_is_not_given_the_memory_of_who_starts_it():
         held = bytearray(8 << 20)
         assert execute(["true"]).usage.peak_memory_bytes is None
         assert held
+
+
+def test_who_started_the_caller_does_not_count_either():
+    # The caller itself is started by a process of 200 MB; the command takes 100 MB, which is known all the same.
+    inner = EXECUTE + f"print(execute([{PYTHON!r}, '-c', 'bytearray(10**8)']).usage.peak_memory_bytes)"
+    outer = (
+        f"import subprocess, sys; held = bytearray(2 * 10**8); subprocess.run([sys.executable, '-c', {inner!r}])"
+    )
+    done = subprocess.run([PYTHON, "-c", outer], capture_output=True, text=True, timeout=60, check=True)
+    assert 100e6 < int(done.stdout) < 150e6
