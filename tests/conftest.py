@@ -19,9 +19,11 @@ settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True
 settings.register_profile("quick", deadline=None, derandomize=True, max_examples=25)
 settings.load_profile("ci" if os.environ.get("CI") else "local")
 
-# A shell that starts tests in the background has them ignore Ctrl-C, and what they start too.
+# A shell that starts tests in the background, or nohup, has them ignore these signals, and what they start too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 ROOT = Path(__file__).resolve().parents[1]
 

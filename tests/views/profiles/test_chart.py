@@ -32,5 +32,6 @@ def test_a_picture_names_files_machines_and_roofs(several, tmp_path):
 def test_the_page_has_it_too(several, tmp_path):
     several.save(tmp_path / "all.html")
     page = (tmp_path / "all.html").read_text()
-    assert "Operations without FLOP: bytes a second" in page
-    assert "Example GPU (mixbench)" in page
+    assert 'id="roofline"' in page
+    for said in ("ncu_raw.csv", "node9_applications.csv", "Example GPU (mixbench)"):
+        assert said in page

@@ -584,7 +584,7 @@ def test_a_slider_starts_from_the_prediction_that_is_shown(look):
     opened = look("variants")
     opened.page.select_option("#prediction", "1")
     opened.page.fill("#knob-bandwidth", "1")
-    opened.page.wait_for_function("Page.state.knobs.bandwidth === 2")
+    opened.page.wait_for_function("() => Page.state.knobs.bandwidth === 2")
     four = program().on("h200-sxm", mode="graph", what_if="bandwidth=4x")
     assert opened.page.evaluate("Page.shown().columns.total.time_s") == pytest.approx(four.time_s, rel=1e-6)
 
