@@ -48,7 +48,6 @@ def test_options_after_the_command_are_the_commands():
         ((), "run needs a command"),
         (("--runs", "0", "--", "true"), "runs: got 0"),
         (("-o", "run.xyz", "--", "touch", "made"), "run.xyz"),
-        (("--machine", "no-such-machine", "--", "touch", "made"), "no-such-machine"),
     ],
 )
 def test_bad_input_is_one_line_and_nothing_runs(arguments, text, tmp_path):
@@ -78,3 +77,9 @@ def test_runs_end_at_the_first_that_fails(tmp_path):
     assert done.returncode == 2
     assert (tmp_path / "made").read_text() == "x\n"
     assert "1 of 4 runs were made" in done.stderr
+
+
+def test_what_is_not_counted_is_said_with_how_to_get_it():
+    done = rooflab("--", "true")
+    assert "counts no events of the CPU" in done.stderr
+    assert "perf stat -j" in " ".join(done.stderr.split())

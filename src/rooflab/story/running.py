@@ -8,53 +8,36 @@ from typing import TYPE_CHECKING
 from rooflab.errors import RooflabError
 
 if TYPE_CHECKING:
-    from os import PathLike
-
-    from rooflab.types.machine import Machine
     from rooflab.types.run import Run
 
 
 def run(
     command: Sequence[str],
     *,
-    machine: str | PathLike[str] | Machine | None = None,
     runs: int = 1,
-    counters: bool = True,
 ) -> Run:
-    """Run `command` and say what it did to the machine: time, cores, faults, memory; FLOP and bytes where counted.
+    """Run `command` and say what it did to the machine: its time, cores, page faults, memory and waits.
 
     Its standard streams are those of this process, and signals are handed on to it.
 
     Args:
         command: its words: ["python", "train.py"].
-        machine: a name or file of one, whose roofs what was counted is held against.
-        runs: how often it is run; the events of the CPU are then divided among the runs, so that fewer take turns.
-        counters: whether to count events, where the CPU and the system allow it.
+        runs: how often it is run.
 
     Returns:
         The run. `exit_code` is the command's own; an execution that fails or is killed is the last one.
 
     Raises:
         RooflabError: no such command, or one that cannot be started; runs below 1.
-        UnknownNameError: no such machine.
     """
     from rooflab.observe.running.command import check
     from rooflab.observe.running.watched import watched
-    from rooflab.story.machines import as_machine
 
     words = _words(command)
     if runs < 1:
         raise RooflabError(f"runs: got {runs}, expected a whole number above zero")
     check(words)
-    target = as_machine(machine)
-    found = watched(words, runs=runs, counters=counters)
-    if found.counted is None:
-        return found.run
-    import msgspec
-
-    from rooflab.story.observed import profiled
-
-    return msgspec.structs.replace(found.run, profile=profiled(found.counted, found.run.name, target))
+    return watched(words, runs=runs)
 
 
 def _words(command: Sequence[str]) -> tuple[str, ...]:

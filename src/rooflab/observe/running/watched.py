@@ -1,4 +1,4 @@
-"""A command run as often as asked, with what can be counted of it: one `Run`, and what its counters said."""
+"""A command run as often as asked: one `Run` of what the system says of it."""
 
 from __future__ import annotations
 
@@ -6,24 +6,21 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from rooflab.errors import RooflabError
 from rooflab.machines.detect import Host, detect, granted_threads
 from rooflab.observe.running import meanwhile, verdict
 from rooflab.observe.running.command import Ended, execute
-from rooflab.types.counted import Counters
 from rooflab.types.run import Meanwhile, Run
 
+# Said of every run: without it a reader may take what is not there for zero.
+NOT_COUNTED = (
+    "FLOP and bytes of memory: rooflab run counts no events of the CPU; where it grants them "
+    "(`rooflab doctor`), run `perf stat -j` and load its file"
+)
 
-class Watched(NamedTuple):
-    """A run, and what was counted of it; None without counters."""
 
-    run: Run
-    counted: Counters | None = None
-
-
-def watched(command: Sequence[str], *, runs: int = 1, counters: bool = True) -> Watched:
+def watched(command: Sequence[str], *, runs: int = 1) -> Run:
     """Run `command` `runs` times, or until it fails.
 
     Raises:
@@ -42,7 +39,7 @@ def watched(command: Sequence[str], *, runs: int = 1, counters: bool = True) -> 
         others.append(meanwhile.between(before, meanwhile.moment(), ended[-1].usage, used))
         if ended[-1].exit_code:
             break
-    return Watched(_result(command, runs, ended, others, detect(gpus=False)))
+    return _result(command, runs, ended, others, detect(gpus=False))
 
 
 def _result(command: Sequence[str], asked: int, ended: list[Ended], others: list[Meanwhile], host: Host) -> Run:
@@ -67,6 +64,7 @@ def _result(command: Sequence[str], asked: int, ended: list[Ended], others: list
         way=verdict.way_of(run.middle, granted),
         verdict=verdict.verdict(run.middle, granted, others[shown]),
         meanwhile=others[shown],
+        lacks=(NOT_COUNTED,),
         notes=tuple(notes),
     )
 
