@@ -1,0 +1,102 @@
+"""A serving engine's habits, read from its data file: which kernels it joins, what its host does between steps."""
+
+from __future__ import annotations
+
+import functools
+import tomllib
+from dataclasses import dataclass, fields
+from importlib import resources
+from typing import Any
+
+import msgspec
+
+from rooflab.errors import RooflabError, UnknownNameError, squash
+from rooflab.types.constants import Constant
+from rooflab.types.source import Source
+from rooflab.units import parse_any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """What an engine makes of a layer, and its host's part; see the data files for each number's meaning.
+
+    Attributes:
+        name: as its makers write it; `aliases` other words for it.
+        constants: each of the numbers with its meaning and source.
+    """
+
+    name: str
+    aliases: tuple[str, ...]
+    constants: dict[str, Constant]
+    joins_projections: bool
+    joins_norm: bool
+    joins_rope_and_cache: bool
+    joins_scaling: bool
+    joins_all_reduce: bool
+    peer_all_reduce: bool
+    graph_tokens: float
+    step_s: float
+    sequence_s: float
+    launch_s: float
+
+
+_FOLDER = "rooflab.model.engines"
+_HEAD = ("name", "aliases", "sources")
+
+
+def names() -> tuple[str, ...]:
+    """The engines that have a data file."""
+    return tuple(
+        sorted(each.name[:-5] for each in resources.files(_FOLDER).iterdir() if each.name.endswith(".toml"))
+    )
+
+
+def engine(name: str) -> Engine:
+    """The engine called `name`.
+
+    Raises:
+        UnknownNameError: no such engine, with near matches.
+    """
+    known = {squash(word): each for each in names() for word in (each, load(each).name, *load(each).aliases)}
+    found = known.get(squash(name))
+    if found is None:
+        raise UnknownNameError("engine", name, names())
+    return load(found)
+
+
+@functools.cache
+def load(file: str) -> Engine:
+    """The engine in the data file `file`.
+
+    Raises:
+        RooflabError: a number that is missing, unknown, or has no meaning or source.
+    """
+    raw = tomllib.loads((resources.files(_FOLDER) / f"{file}.toml").read_text(encoding="utf-8"))
+    sources = {name: msgspec.convert(each, Source) for name, each in raw["sources"].items()}
+    constants = {
+        name: _constant(f"{file}.toml: {name}", each, sources) for name, each in raw.items() if name not in _HEAD
+    }
+    wanted = {
+        each.name: str(each.type) for each in fields(Engine) if each.name not in ("name", "aliases", "constants")
+    }
+    if wanted.keys() != constants.keys():
+        raise RooflabError(f"{file}.toml: {sorted(wanted.keys() ^ constants.keys())}, expected {sorted(wanted)}")
+    values: dict[str, Any] = {
+        name: bool(each.value) if wanted[name] == "bool" else each.value for name, each in constants.items()
+    }
+    return Engine(name=raw["name"], aliases=tuple(raw["aliases"]), constants=constants, **values)
+
+
+def _constant(where: str, entry: Any, sources: dict[str, Source]) -> Constant:
+    if not isinstance(entry, dict) or not {"value", "meaning", "source"} <= entry.keys():
+        raise RooflabError(f"{where} needs a value, a meaning and a source, got {entry!r}")
+    if entry["source"] not in sources:
+        raise UnknownNameError(f"source of {where}", entry["source"], sorted(sources))
+    value = entry["value"]
+    number = parse_any(value)[0] if isinstance(value, str) else value
+    return Constant(
+        value=float(number),
+        meaning=entry["meaning"],
+        source=sources[entry["source"]],
+        fitted=entry.get("fitted", False),
+    )

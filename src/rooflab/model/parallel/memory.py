@@ -1,0 +1,182 @@
+"""Bytes of a rank by kind (weights, cache, states, activations, workspace), and how much of them fits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rooflab.errors import RooflabError
+from rooflab.model.device.device import Device
+from rooflab.model.parallel.layout import Layout, share
+from rooflab.types.machine import Machine
+from rooflab.units import iec
+from rooflab.work.llm.architecture import Architecture, Attention, Block, Delta, Experts, Latent, Mlp, StateSpace
+from rooflab.work.llm.precision import Precision
+
+Number = float | np.ndarray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """Bytes of the fullest rank.
+
+    Attributes:
+        weights: of its share of the model.
+        cache: of keys and values; `states` of linear and state-space layers.
+        activations: between the kernels of a step of `step_tokens`.
+        workspace: of libraries, graphs and collectives.
+        has: what the device has, and an engine may use of it; None where not stated.
+    """
+
+    weights: Number
+    cache: Number
+    states: Number
+    activations: Number
+    workspace: Number
+    has: float | None
+
+    @property
+    def total(self) -> Number:
+        """All of it."""
+        return self.weights + self.cache + self.states + self.activations + self.workspace
+
+    @property
+    def fits(self) -> np.ndarray | bool | None:
+        """Whether it does; None where the device states no capacity."""
+        return None if self.has is None else self.total <= self.has
+
+
+USABLE = 0.92  # vLLM's `gpu_memory_utilization` is 0.92 (0.9 before), SGLang's static share much the same
+STEP_TOKENS = 8192  # tokens of the largest step that activations are held for
+_WORKSPACE_BYTES = 2.0e9  # CUDA context, cuBLAS and NCCL buffers, captured graphs: 1 to 3 GB as engines log it
+
+
+def memory_of(
+    model: Architecture,
+    layout: Layout,
+    precision: Precision,
+    device: Device,
+    tokens: Number,
+    sequences: Number,
+    step_tokens: float = STEP_TOKENS,
+) -> Memory:
+    """Bytes of one rank with `tokens` in the cache of the whole copy of the model, of so many sequences."""
+    mine = np.asarray(tokens, float) / (layout.data * layout.context)
+    held = np.asarray(sequences, float) / layout.data
+    widest = max((_widest(block, layout) for block in model.blocks), default=0.0)
+    has = device.memory_bytes
+    return Memory(
+        weights=weight_bytes(model, layout, precision),
+        cache=mine * cache_bytes_per_token(model, layout, precision)
+        if _has_no_window(model)
+        else _windowed(model, layout, precision, mine, held),
+        states=held * state_bytes(model, layout),
+        activations=step_tokens * (2.0 * (3 * model.hidden + widest)),
+        workspace=_WORKSPACE_BYTES,
+        has=None if has is None else float(np.ravel(has)[0]) * USABLE,
+    )
+
+
+def weight_bytes(model: Architecture, layout: Layout, precision: Precision) -> float:
+    """Bytes of the weights of one rank: its stage, its share of heads, inner sizes and experts."""
+    ways = layout.tensor
+    total = 0.0
+    for block in model.blocks:
+        one = block.norms * model.norm_parameters * 2.0
+        for mixer in (block.mixer, block.cross):
+            if mixer is not None:
+                one += _mixer_parameters(model, mixer, ways) * precision.attention.nbytes
+        if isinstance(block.feed, Mlp):
+            one += block.feed.parameters(model.hidden) / ways * precision.linear.nbytes
+        elif block.feed is not None:
+            one += _expert_bytes(model, block.feed, layout, precision)
+        total += block.count * one
+    total /= layout.pipeline
+    ends = model.embedding_parameters * precision.embedding.nbytes + model.head_parameters * precision.head.nbytes
+    towers = sum(each.parameters() for each in (model.encoder, model.tower) if each is not None)
+    # Of several stages the first or the last is the fullest.
+    return total + ends / ways / (2.0 if layout.pipeline > 1 else 1.0) + towers * 2.0 + model.norm_parameters * 2.0
+
+
+def _mixer_parameters(model: Architecture, mixer: Attention | Latent | Delta | StateSpace, ways: int) -> float:
+    whole = mixer.parameters(model.hidden)
+    if isinstance(mixer, Attention):
+        # Heads of keys and values fewer than the ranks are held by several.
+        copied = share(mixer.kv_heads, ways) * ways - mixer.kv_heads
+        return (whole + model.hidden * copied * (mixer.size + mixer.values)) / ways
+    if isinstance(mixer, Latent):
+        shared = model.hidden * (mixer.q_rank + mixer.kv_rank + mixer.rotary)
+        return shared + (whole - shared) / ways
+    return whole / ways
+
+
+def _expert_bytes(model: Architecture, feed: Experts, layout: Layout, precision: Precision) -> float:
+    each = Mlp(feed.inner, feed.gated, feed.bias).parameters(model.hidden)
+    routed = each * -(-feed.count // layout.experts) / layout.expert_tensor_ranks * precision.experts.nbytes
+    shared = Mlp(feed.shared, feed.gated).parameters(model.hidden) / layout.tensor if feed.shared else 0.0
+    return routed + shared * precision.linear.nbytes + feed.count * model.hidden * 2.0
+
+
+def cache_bytes_per_token(model: Architecture, layout: Layout, precision: Precision) -> float:
+    """Bytes that one token adds to the cache of a rank, windows aside."""
+    total = sum(block.count * _cached(block, layout) for block in model.blocks)
+    return total * precision.cache_bytes / layout.pipeline
+
+
+def _cached(block: Block, layout: Layout) -> float:
+    mixer = block.mixer
+    if isinstance(mixer, Attention):
+        return share(mixer.kv_heads, layout.tensor) * (mixer.size + mixer.values)
+    return float(mixer.cached_elements()) if isinstance(mixer, Latent) else 0.0
+
+
+def state_bytes(model: Architecture, layout: Layout) -> float:
+    """Bytes of one sequence's states on a rank: fp32, as engines keep them."""
+    total = sum(
+        block.count * block.mixer.state_elements()
+        for block in model.blocks
+        if isinstance(block.mixer, Delta | StateSpace)
+    )
+    return 4.0 * total / layout.tensor / layout.pipeline
+
+
+def _has_no_window(model: Architecture) -> bool:
+    return not any(isinstance(block.mixer, Attention) and block.mixer.window for block in model.blocks)
+
+
+def _windowed(
+    model: Architecture, layout: Layout, precision: Precision, tokens: np.ndarray, sequences: np.ndarray
+) -> np.ndarray:
+    """The cache where layers with a window keep only that many tokens of each sequence."""
+    total = np.zeros_like(tokens)
+    for block in model.blocks:
+        window = block.mixer.window if isinstance(block.mixer, Attention) else 0
+        kept = np.minimum(tokens, sequences * window) if window else tokens
+        total = total + kept * (block.count * _cached(block, layout))
+    return total * (precision.cache_bytes / layout.pipeline)
+
+
+def _widest(block: Block, layout: Layout) -> float:
+    feed = block.feed
+    if isinstance(feed, Mlp):
+        return feed.inner * (1 + feed.gated) / layout.tensor
+    if isinstance(feed, Experts):
+        return feed.chosen * feed.inner * (1 + feed.gated) / layout.expert_tensor_ranks / layout.experts
+    return 0.0
+
+
+def check_fits(model: Architecture, machine: Machine, layout: Layout, memory: Memory) -> None:
+    """Whether one rank holds it.
+
+    Raises:
+        RooflabError: it does not, by how much.
+    """
+    if memory.has is not None and not np.all(memory.fits):
+        least = float(np.max(memory.total))
+        raise RooflabError(
+            f"{model.name} on {machine.name} as {layout.name}: {iec(least, 3)} a device (weights "
+            f"{iec(float(np.max(memory.weights)), 3)}, cache {iec(float(np.max(memory.cache)), 3)}) and "
+            f"{iec(memory.has, 3)} to use: {iec(least - memory.has, 3)} too much; more devices, a narrower "
+            "format or fewer tokens in the cache would fit"
+        )

@@ -1,0 +1,1 @@
+"""How long a serving engine's step takes, from its batch, and what memory it needs."""

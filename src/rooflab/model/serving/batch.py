@@ -1,0 +1,59 @@
+"""What a step of a serving engine works on: chunks of prompts, and sequences that get one more token each."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from rooflab.errors import RooflabError
+
+Number = float | np.ndarray
+
+
+class Batch(NamedTuple):
+    """One step's sequences; every field a number, or an array over settings of one shape.
+
+    Attributes:
+        prefill_sequences: how many sequences have a chunk of their prompt in it.
+        prefill_tokens: new tokens of each of them, in the mean.
+        prefill_context: tokens of each that the cache holds already.
+        decode_sequences: how many sequences get one token more.
+        decode_context: tokens of each in the cache, the new one among them, in the mean.
+    """
+
+    prefill_sequences: Number = 0.0
+    prefill_tokens: Number = 0.0
+    prefill_context: Number = 0.0
+    decode_sequences: Number = 0.0
+    decode_context: Number = 0.0
+
+    @property
+    def new_tokens(self) -> Number:
+        """Tokens that pass through the layers."""
+        return self.prefill_sequences * self.prefill_tokens + self.decode_sequences
+
+    @property
+    def sequences(self) -> Number:
+        """All of them."""
+        return self.prefill_sequences + self.decode_sequences
+
+    @property
+    def cached_tokens(self) -> Number:
+        """Tokens that the cache holds after it."""
+        return (
+            self.prefill_sequences * (self.prefill_tokens + self.prefill_context)
+            + self.decode_sequences * self.decode_context
+        )
+
+    def arrays(self) -> Batch:
+        """The same as arrays of one shape (settings,).
+
+        Raises:
+            RooflabError: a number below 0 or not finite.
+        """
+        arrays = np.broadcast_arrays(*(np.atleast_1d(np.asarray(each, float)) for each in self))
+        for name, each in zip(self._fields, arrays, strict=True):
+            if not np.all(np.isfinite(each)) or np.any(each < 0):
+                raise RooflabError(f"batch: {name} {each[~(each >= 0)][:1]}, expected numbers of at least 0")
+        return Batch(*arrays)

@@ -1,0 +1,365 @@
+"""The kernels of one step on one rank, as columns over settings for the mechanisms of `model.kernels`.
+
+Each kernel says how often the step runs it and what it moves and computes; nothing here takes time.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from rooflab.model.device.device import Device
+from rooflab.model.kernels.gpu import attention as gpu_attention
+from rooflab.model.kernels.gpu import matmul as gpu_matmul
+from rooflab.model.kernels.gpu.passes import CODE, Pass
+from rooflab.work.llm.formats import WeightFormat
+
+Number = float | np.ndarray
+HALF_BYTES = 2.0  # of an activation: engines compute in bf16 between products
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kernel:
+    """One sort of kernel of a step.
+
+    Attributes:
+        layer: which kind of layer it belongs to: "attention", "mlp", "experts", "embedding", "head", "norm", ….
+        name: what it does.
+        sort: the mechanism that times it: "matmul", "attention", "stream", "normalization", "gather", "blocks",
+            or "collective".
+        count: how often the step runs it.
+        columns: of that mechanism.
+        read_bytes, write_bytes: through memory where no cache helps.
+        warm_bytes: of those read, what the kernel before has just written.
+        weight_bytes: of those read, weights.
+        flop: multiplications and additions of products; `dtype` that of their operands.
+    """
+
+    layer: str
+    name: str
+    sort: str
+    count: Number
+    columns: dict[str, Number] = field(default_factory=dict)
+    read_bytes: Number = 0.0
+    write_bytes: Number = 0.0
+    warm_bytes: Number = 0.0
+    weight_bytes: Number = 0.0
+    flop: Number = 0.0
+    dtype: str = "bf16"
+
+
+def product(
+    layer: str,
+    name: str,
+    count: Number,
+    m: Number,
+    n: Number,
+    k: Number,
+    stored: WeightFormat,
+    *,
+    out_bytes: float = HALF_BYTES,
+) -> Kernel:
+    """M rows of k numbers times a matrix of k x n weights."""
+    return _product(layer, name, count, m, n, k, stored, 1.0, out_bytes, grouped=False)
+
+
+def grouped(
+    layer: str, name: str, count: Number, rows: Number, n: Number, k: Number, active: Number, stored: WeightFormat
+) -> Kernel:
+    """`rows` rows of k numbers, each times one of `active` matrices of k x n weights, in one kernel."""
+    active = np.maximum(np.minimum(active, rows), 1e-9)
+    return _product(layer, name, count, rows / active, n, k, stored, active, HALF_BYTES, grouped=True)
+
+
+def _product(
+    layer: str,
+    name: str,
+    count: Number,
+    m: Number,
+    n: Number,
+    k: Number,
+    stored: WeightFormat,
+    batch: Number,
+    out_bytes: float,
+    grouped: bool,
+) -> Kernel:
+    item = _ITEM_BYTES[stored.multiplies]
+    pipe = gpu_matmul.PIPES.index(_PIPES[stored.multiplies])
+    weights = n * k * batch * stored.nbytes
+    into, out = m * batch * k * item, m * batch * n * out_bytes
+    return Kernel(
+        layer=layer,
+        name=name,
+        sort="matmul",
+        count=count,
+        columns={
+            "m": np.maximum(m, 1.0),
+            "n": n,
+            "k": k,
+            "batch": batch,
+            "item_bytes": item,
+            "b_item_bytes": min(stored.nbytes, item),
+            "out_item_bytes": out_bytes,
+            "aligned_bytes": gpu_matmul.ALIGNED_BYTES,
+            "a_along_k": 1.0,
+            "b_along_k": 1.0,
+            "pipe": pipe,
+            "grouped": float(grouped),
+        },
+        read_bytes=into + weights,
+        write_bytes=out,
+        warm_bytes=into,
+        weight_bytes=weights,
+        flop=2.0 * m * batch * n * k,
+        dtype=stored.multiplies,
+    )
+
+
+_ITEM_BYTES = {"bf16": 2.0, "fp16": 2.0, "fp32": 4.0, "fp8": 1.0, "int8": 1.0, "fp4": 0.5}
+_PIPES = {"bf16": "half", "fp16": "half", "fp32": "fp32", "fp8": "fp8", "int8": "int8", "fp4": "fp8"}
+
+
+def attention(
+    layer: str,
+    name: str,
+    count: Number,
+    *,
+    sequences: Number,
+    new: Number,
+    before: Number,
+    heads: float,
+    kv_heads: float,
+    size: int,
+    values: int,
+    window: int = 0,
+    cached_bytes: float = HALF_BYTES,
+    dtype: str = "bf16",
+    v_in_k: bool = False,
+    planned: bool = False,
+    packs: float = -1.0,
+    resident: float = 0.0,
+    causal: bool = True,
+    limit: int = 0,
+) -> Kernel:
+    """Attention of `new` tokens of each sequence to the `before` ones in the cache and to each other.
+
+    Args:
+        window: keys that a query sees; `limit` the most that a sparse kernel picks for it; 0 for no bound.
+        cached_bytes: of an element of keys and values.
+        v_in_k: whether values are a part of the keys' vectors, read once (latent attention).
+    """
+    keys = before + new
+    bound = min(each for each in (window, limit) if each) if window or limit else np.inf
+    visible = _visible(new, before, bound) if causal else keys + 0.0 * new
+    longest = np.minimum(keys, bound)
+    shortest = np.minimum(before + 1.0, bound) if causal else keys
+    pairs = sequences * new * visible
+    touched = np.minimum(keys, bound + new) if limit == 0 else np.minimum(keys, bound * new)
+    kv = sequences * kv_heads * touched * (size + (0 if v_in_k else values)) * cached_bytes
+    item = _ITEM_BYTES[dtype]
+    q = sequences * new * heads * size * item
+    padded = next((each for each in (32, 64, 96, 128, 192, 256) if each >= size), size)
+    padded_values = next((each for each in (32, 64, 96, 128, 192, 256) if each >= values), values)
+    return Kernel(
+        layer=layer,
+        name=name,
+        sort="attention",
+        count=count,
+        columns={
+            "serving": 1.0,
+            "sequences": sequences,
+            "heads": kv_heads,
+            "group": heads / kv_heads,
+            "queries": np.maximum(new, 1.0),
+            "visible": np.maximum(visible, 1.0),
+            "longest": np.maximum(longest, 1.0),
+            "shortest": np.maximum(shortest, 1.0),
+            "slides": np.where((window > 0) & (keys > window), 1.0, 0.0),
+            "size": padded,
+            "values": padded_values,
+            "item_bytes": cached_bytes,
+            "format": float(gpu_attention.FORMATS.index(dtype)),
+            "backward": 0.0,
+            "packs": packs,
+            "resident": resident,
+            "mask_loads": 0.0,
+            "planned": float(planned),
+        },
+        read_bytes=q + kv,
+        write_bytes=sequences * new * heads * values * HALF_BYTES,
+        warm_bytes=q,
+        flop=2.0 * pairs * heads * (size + values),
+        dtype=dtype,
+    )
+
+
+def _visible(new: Number, before: Number, bound: float) -> Number:
+    """Keys that a query sees in the mean: before + (new + 1) / 2, each at most `bound`."""
+    first, last = before + 1.0, before + new
+    whole = np.clip(bound - before, 0.0, new)  # queries that see all before them
+    ramp = whole * (first + np.minimum(last, bound)) / 2.0
+    total = ramp + (new - whole) * np.where(np.isinf(bound), 0.0, bound)
+    return total / np.maximum(new, 1.0)
+
+
+def norm(
+    layer: str,
+    name: str,
+    count: Number,
+    rows: Number,
+    width: Number,
+    *,
+    reads: float,
+    writes: float,
+    warm: float = 0.0,
+) -> Kernel:
+    """A kernel over rows of `width` that reads and writes so many bytes an element: norms, scaling."""
+    elements = rows * width
+    steps = np.ceil(width / 512.0)
+    return Kernel(
+        layer=layer,
+        name=name,
+        sort="normalization",
+        count=count,
+        columns=_passes(
+            3,
+            Pass(
+                code=CODE["rms_norm"],
+                elements=rows * steps * 512.0,
+                rows=rows,
+                blocks=rows / 16.0,
+                steps=steps,
+                again_bytes=elements * HALF_BYTES,
+                held_bytes=16.0 * width * HALF_BYTES,
+                read_bytes=elements * reads,
+                write_bytes=elements * writes,
+            ),
+        ),
+        read_bytes=elements * reads,
+        write_bytes=elements * writes,
+        warm_bytes=elements * warm,
+    )
+
+
+def pointwise(
+    layer: str,
+    name: str,
+    count: Number,
+    elements: Number,
+    *,
+    reads: float,
+    writes: float,
+    instructions: float = 10.0,
+) -> Kernel:
+    """An element-wise kernel that reads and writes so many bytes for an element of its result."""
+    return Kernel(
+        layer=layer,
+        name=name,
+        sort="stream",
+        count=count,
+        columns=_passes(
+            2,
+            Pass(
+                code=CODE["vectorized"],
+                elements=elements,
+                instructions=instructions,
+                blocks=elements / 16384.0,
+                read_bytes=elements * reads,
+                write_bytes=elements * writes,
+            ),
+        ),
+        read_bytes=elements * reads,
+        write_bytes=elements * writes,
+        warm_bytes=elements * reads,
+    )
+
+
+def rows_of_blocks(
+    layer: str, name: str, count: Number, blocks: Number, threads: float, read_bytes: Number, write_bytes: Number
+) -> Kernel:
+    """Many small thread blocks, each of which moves a row: RoPE, writing the paged cache."""
+    return Kernel(
+        layer=layer,
+        name=name,
+        sort="blocks",
+        count=count,
+        columns={"blocks": np.maximum(blocks, 1.0), "threads": threads},
+        read_bytes=read_bytes,
+        write_bytes=write_bytes,
+        warm_bytes=read_bytes,
+    )
+
+
+def lookup(layer: str, name: str, count: Number, rows: Number, width: float, table_bytes: float) -> Kernel:
+    """Rows of a table, by their numbers."""
+    row_bytes = width * HALF_BYTES
+    return Kernel(
+        layer=layer,
+        name=name,
+        sort="gather",
+        count=count,
+        columns=_passes(
+            2,
+            Pass(
+                code=CODE["gather_rows"],
+                elements=rows * width,
+                rows=rows,
+                blocks=rows / 4.0,
+                steps=np.ceil(row_bytes / 16.0 / 512.0),
+                read_bytes=rows * 8.0,
+                write_bytes=rows * row_bytes,
+                random_bytes=rows * row_bytes,
+                random_rows=rows,
+                table_bytes=table_bytes,
+            ),
+        ),
+        read_bytes=rows * (8.0 + row_bytes),
+        write_bytes=rows * row_bytes,
+    )
+
+
+def collective(
+    layer: str, name: str, count: Number, function: str, nbytes: Number, ranks: int, *, peers: bool = False
+) -> Kernel:
+    """A collective of `ranks`; `nbytes` the larger of what a rank gives and gets."""
+    return Kernel(
+        layer=layer,
+        name=name,
+        sort="collective",
+        count=count,
+        columns={
+            "message_bytes": nbytes,
+            "ranks": float(ranks),
+            "peers": float(peers),
+            "function": _code(function),
+        },
+    )
+
+
+@functools.cache
+def _code(function: str) -> float:
+    from rooflab.model.collectives import FUNCTIONS
+
+    return float(FUNCTIONS.index(function))
+
+
+def _passes(count: int, main: Pass) -> dict[str, Number]:
+    """The columns of a mechanism of `count` passes that has one."""
+    columns: dict[str, Number] = {f"{name}_0": value for name, value in zip(Pass._fields, main, strict=True)}
+    for number in range(1, count):
+        columns |= {f"{name}_{number}": value for name, value in zip(Pass._fields, Pass(), strict=True)}
+    return columns
+
+
+def peak_s(flop: Number, dtype: str, device: Device) -> tuple[Number, str]:
+    """Seconds of `flop` at the theoretical peak of the device's matrix engine in `dtype`, and that engine's name.
+
+    A format without a peak of its own is widened to bf16, then fp16 and fp32, as engines do.
+    """
+    for each in (dtype, "bf16", "fp16", "fp32"):
+        peak, name = device.peak("matrix", each)
+        if peak is not None:
+            return flop / peak, name
+    return 0.0 * flop, f"{dtype} matrix"

@@ -1,0 +1,413 @@
+"""The kernels of attention layers, latent attention, linear attention and state-space layers on one rank."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rooflab.model.parallel.layout import share
+from rooflab.model.serving.batch import Number
+from rooflab.model.serving.kernels import (
+    HALF_BYTES,
+    Kernel,
+    attention,
+    collective,
+    grouped,
+    norm,
+    pointwise,
+    product,
+    rows_of_blocks,
+)
+from rooflab.work.llm.architecture import Attention, Delta, Latent, Mixer, StateSpace
+from rooflab.work.llm.formats import WeightFormat
+
+if TYPE_CHECKING:
+    from rooflab.model.serving.program import Run
+
+LAYER = "attention"
+
+
+def kernels(run: Run, mixer: Mixer, count: float) -> list[Kernel]:
+    """What one layer's mixer runs, `count` times."""
+    if isinstance(mixer, Attention):
+        return _attention(run, mixer, count)
+    if isinstance(mixer, Latent):
+        return _latent(run, mixer, count)
+    return _delta(run, mixer, count) if isinstance(mixer, Delta) else _state_space(run, mixer, count)
+
+
+def linear(
+    run: Run,
+    layer: str,
+    name: str,
+    count: float,
+    m: Number,
+    widths: Sequence[float],
+    k: float,
+    stored: WeightFormat,
+    *,
+    scaled: bool = False,
+) -> list[Kernel]:
+    """Products of m rows of k with matrices of these widths, joined where the engine does; scaling before them.
+
+    `scaled` says that the kernel before has left the rows in the product's format already.
+    """
+    made: list[Kernel] = []
+    narrow = stored.activations and not (scaled and run.engine.joins_scaling)
+    if narrow:
+        made += scaling(run, layer, count, m, k, stored)
+    joined = [float(sum(widths))] if run.engine.joins_projections else [float(each) for each in widths]
+    return made + [product(layer, name, count, m, each, k, stored) for each in joined]
+
+
+def scaling(run: Run, layer: str, count: float, m: Number, k: float, stored: WeightFormat) -> list[Kernel]:
+    """Rows brought to the product's narrow format, by a kernel of its own."""
+    return [norm(layer, "scale activations", count, m, k, reads=2.0, writes=1.0, warm=2.0)]
+
+
+def _attention(run: Run, a: Attention, count: float) -> list[Kernel]:
+    ways, hidden = run.layout.tensor, float(run.model.hidden)
+    heads, kv_heads = share(a.heads, ways), share(a.kv_heads, ways)
+    tokens = run.tokens
+    q, kv = heads * a.size, kv_heads * (a.size + a.values)
+    stored = run.precision.attention
+    widths = (q * (1 + a.gate), kv_heads * a.size, kv_heads * a.values)
+    made = linear(run, LAYER, "project to q, k, v", count, tokens, widths, hidden, stored, scaled=True)
+    if a.qk_norm:
+        made.append(
+            norm(
+                LAYER,
+                "normalise q and k",
+                count,
+                tokens * (heads + kv_heads),
+                float(a.size),
+                reads=2.0,
+                writes=2.0,
+                warm=2.0,
+            )
+        )
+    made += _positions_and_cache(run, count, q if a.rotates else 0.0, kv, kv_heads)
+    made += _attend(run, count, heads, kv_heads, a.size, a.values, a.window)
+    if run.layout.context > 1:
+        made.append(
+            collective(
+                "communication",
+                "pass keys and values on",
+                count,
+                "all_gather",
+                tokens * kv * run.precision.cache_bytes * run.layout.context,
+                run.layout.context,
+            )
+        )
+    if a.gate:
+        made.append(pointwise(LAYER, "gate the result", count, tokens * heads * a.values, reads=4.0, writes=2.0))
+    made += linear(run, LAYER, "project the result", count, tokens, (hidden,), float(heads * a.values), stored)
+    return made
+
+
+def _positions_and_cache(run: Run, count: float, q: float, kv: float, kv_heads: float) -> list[Kernel]:
+    tokens, item = run.tokens, run.precision.cache_bytes
+    if run.engine.joins_rope_and_cache:
+        moved = tokens * (q + kv) * HALF_BYTES
+        return [
+            rows_of_blocks(
+                LAYER,
+                "positions and cache",
+                count,
+                tokens * kv_heads,
+                256.0,
+                moved,
+                tokens * (q * HALF_BYTES + kv * item),
+            )
+        ]
+    made = []
+    if q:
+        turned = tokens * (q + kv / 2) * HALF_BYTES
+        made.append(rows_of_blocks(LAYER, "positions", count, tokens, 512.0, turned, turned))
+    made.append(
+        rows_of_blocks(
+            LAYER, "write the cache", count, tokens, 512.0, tokens * kv * HALF_BYTES, tokens * kv * item
+        )
+    )
+    return made
+
+
+def _attend(
+    run: Run, count: float, heads: float, kv_heads: float, size: int, values: int, window: int
+) -> list[Kernel]:
+    batch, item = run.batch, run.precision.cache_bytes
+    common = {
+        "heads": heads,
+        "kv_heads": kv_heads,
+        "size": size,
+        "values": values,
+        "window": window,
+        "planned": True,
+    }
+    narrow = run.precision.cache == "fp8"
+    prefill = attention(
+        LAYER,
+        "attend (prompts)",
+        count,
+        sequences=batch.prefill_sequences,
+        new=batch.prefill_tokens,
+        before=batch.prefill_context,
+        cached_bytes=item,
+        dtype="fp8" if narrow else "bf16",
+        **common,
+    )
+    decode = attention(
+        LAYER,
+        "attend (one token each)",
+        count,
+        sequences=batch.decode_sequences,
+        new=np.ones_like(batch.decode_sequences),
+        before=np.maximum(batch.decode_context - 1.0, 0.0),
+        cached_bytes=item,
+        dtype="bf16",
+        **common,
+    )
+    return [prefill, decode]
+
+
+def _latent(run: Run, a: Latent, count: float) -> list[Kernel]:
+    """Prompts expand the latent vector to keys and values; single tokens meet it, with q projected to its size."""
+    hidden, tokens, batch, stored = float(run.model.hidden), run.tokens, run.batch, run.precision.attention
+    heads, item = share(a.heads, run.layout.tensor), run.precision.cache_bytes
+    size = a.plain + a.rotary
+    first = (a.q_rank or heads * size, a.kv_rank + a.rotary)
+    made = linear(run, LAYER, "project to latent vectors", count, tokens, first, hidden, stored, scaled=True)
+    made.append(
+        norm(LAYER, "normalise latent vectors", count, tokens, float(sum(first)), reads=2.0, writes=2.0, warm=2.0)
+    )
+    if a.q_rank:
+        made += linear(
+            run, LAYER, "project to q", count, tokens, (float(heads * size),), float(a.q_rank), stored, scaled=True
+        )
+    kept = float(a.kv_rank + a.rotary)
+    made.append(
+        rows_of_blocks(
+            LAYER,
+            "positions and cache",
+            count,
+            tokens,
+            512.0,
+            tokens * (heads * a.rotary + kept) * HALF_BYTES,
+            tokens * (heads * a.rotary * HALF_BYTES + kept * item),
+        )
+    )
+    seen = batch.prefill_sequences * (batch.prefill_tokens + batch.prefill_context)
+    if a.index_top:
+        made += _index(run, a, count)
+    made.append(
+        product(
+            LAYER,
+            "expand keys and values",
+            count,
+            seen,
+            float(heads * (a.plain + a.values)),
+            float(a.kv_rank),
+            stored,
+        )
+    )
+    made.append(
+        attention(
+            LAYER,
+            "attend (prompts)",
+            count,
+            sequences=batch.prefill_sequences,
+            new=batch.prefill_tokens,
+            before=batch.prefill_context,
+            heads=heads,
+            kv_heads=heads,
+            size=size,
+            values=a.values,
+            planned=True,
+            limit=a.index_top,
+        )
+    )
+    single = batch.decode_sequences
+    bf16 = run.precision.embedding
+    made.append(
+        grouped(
+            LAYER, "q to the latent space", count, single * heads, float(a.kv_rank), float(a.plain), heads, bf16
+        )
+    )
+    made.append(
+        attention(
+            LAYER,
+            "attend (one token each)",
+            count,
+            sequences=single,
+            new=np.ones_like(single),
+            before=np.maximum(batch.decode_context - 1.0, 0.0),
+            heads=heads,
+            kv_heads=1.0,
+            size=a.kv_rank + a.rotary,
+            values=a.kv_rank,
+            cached_bytes=item,
+            v_in_k=True,
+            planned=True,
+            limit=a.index_top,
+        )
+    )
+    made.append(
+        grouped(
+            LAYER,
+            "values from the latent space",
+            count,
+            single * heads,
+            float(a.values),
+            float(a.kv_rank),
+            heads,
+            bf16,
+        )
+    )
+    made += linear(run, LAYER, "project the result", count, tokens, (hidden,), float(heads * a.values), stored)
+    return made
+
+
+def _index(run: Run, a: Latent, count: float) -> list[Kernel]:
+    """The lightning indexer: every token scores all keys before it in few small heads, and keeps the best."""
+    tokens, batch, hidden = run.tokens, run.batch, float(run.model.hidden)
+    stored = run.precision.attention
+    width = float(a.index_heads * a.index_size)
+    made = linear(run, LAYER, "index: project q", count, tokens, (width,), float(a.q_rank or hidden), stored)
+    made += linear(
+        run,
+        LAYER,
+        "index: project keys and weights",
+        count,
+        tokens,
+        (float(a.index_size + a.index_heads),),
+        hidden,
+        stored,
+    )
+    for name, sequences, new, before in (
+        ("prompts", batch.prefill_sequences, batch.prefill_tokens, batch.prefill_context),
+        (
+            "one token each",
+            batch.decode_sequences,
+            np.ones_like(batch.decode_sequences),
+            np.maximum(batch.decode_context - 1.0, 0.0),
+        ),
+    ):
+        made.append(
+            attention(
+                LAYER,
+                f"index: score ({name})",
+                count,
+                sequences=sequences,
+                new=new,
+                before=before,
+                heads=float(a.index_heads),
+                kv_heads=1.0,
+                size=a.index_size,
+                values=1,
+                cached_bytes=1.0,
+                dtype="fp8",
+                v_in_k=True,
+                planned=True,
+            )
+        )
+        scores = sequences * new * (before + (new + 1) / 2)
+        made.append(pointwise(LAYER, f"index: keep the best ({name})", count, scores, reads=4.0, writes=0.0))
+    return made
+
+
+def _delta(run: Run, a: Delta, count: float) -> list[Kernel]:
+    ways, hidden, tokens, stored = run.layout.tensor, float(run.model.hidden), run.tokens, run.precision.attention
+    mixed, out = a.mixed / ways, a.value_heads * a.values / ways
+    heads = a.value_heads / ways
+    made = linear(
+        run,
+        LAYER,
+        "project to q, k, v, gate",
+        count,
+        tokens,
+        (mixed + out, 2 * heads),
+        hidden,
+        stored,
+        scaled=True,
+    )
+    made.append(
+        pointwise(LAYER, "convolve", count, tokens * mixed, reads=2.0, writes=2.0, instructions=4.0 * a.taps)
+    )
+    made += _recurrence(run, count, heads, a.size, a.values)
+    made.append(
+        norm(LAYER, "gate and normalise", count, tokens * heads, float(a.values), reads=4.0, writes=2.0, warm=4.0)
+    )
+    made += linear(run, LAYER, "project the result", count, tokens, (hidden,), out, stored)
+    return made
+
+
+_CHUNK = 64.0  # tokens of a chunk of a linear recurrence (flash-linear-attention; Mamba-2's kernels take 256)
+
+
+def _recurrence(run: Run, count: float, heads: float, size: float, values: float) -> list[Kernel]:
+    """The state of each head: read and written for one token, chunk by chunk for prompts."""
+    batch = run.batch
+    state = heads * size * values * 4.0
+    single = batch.decode_sequences
+    made = [
+        pointwise(LAYER, "state (one token each)", count, single * heads * size * values, reads=4.0, writes=4.0)
+    ]
+    new = batch.prefill_sequences * batch.prefill_tokens
+    chunks = np.ceil(batch.prefill_tokens / _CHUNK) * batch.prefill_sequences
+    made.append(pointwise(LAYER, "state (prompts)", count, chunks * state / 4.0, reads=4.0, writes=4.0))
+    # Within a chunk products of 64 x 64 pairs, with the state 2 products of size x values for a token.
+    bf16 = run.precision.embedding
+    made.append(
+        grouped(
+            LAYER,
+            "chunks against the state",
+            count,
+            new * heads,
+            float(values),
+            2.0 * size,
+            np.maximum(chunks * heads, 1.0),
+            bf16,
+        )
+    )
+    made.append(
+        grouped(
+            LAYER,
+            "chunks against themselves",
+            count,
+            new * heads,
+            _CHUNK,
+            float(size + values),
+            np.maximum(chunks * heads, 1.0),
+            bf16,
+        )
+    )
+    return made
+
+
+def _state_space(run: Run, a: StateSpace, count: float) -> list[Kernel]:
+    ways, hidden, tokens, stored = run.layout.tensor, float(run.model.hidden), run.tokens, run.precision.attention
+    inner, mixed = a.inner / ways, a.mixed / ways
+    made = linear(
+        run, LAYER, "project the input", count, tokens, (a.projected / ways,), hidden, stored, scaled=True
+    )
+    made.append(
+        pointwise(LAYER, "convolve", count, tokens * mixed, reads=2.0, writes=2.0, instructions=4.0 * a.taps)
+    )
+    if a.heads:
+        heads = a.heads / ways
+        made += _recurrence(run, count, heads, a.state, a.inner / a.heads)
+        made.append(norm(LAYER, "gate and normalise", count, tokens, inner, reads=4.0, writes=2.0, warm=4.0))
+    else:
+        made += linear(
+            run, LAYER, "project to step, B, C", count, tokens, (float(a.rank + 2 * a.state),), inner, stored
+        )
+        made += linear(run, LAYER, "project the step", count, tokens, (inner,), float(a.rank), stored)
+        made.append(
+            pointwise(LAYER, "scan", count, tokens * inner, reads=6.0, writes=2.0, instructions=8.0 * a.state)
+        )
+        state = run.batch.sequences * inner * a.state
+        made.append(pointwise(LAYER, "state", count, state, reads=4.0, writes=4.0))
+    made += linear(run, LAYER, "project the result", count, tokens, (hidden,), inner, stored)
+    return made

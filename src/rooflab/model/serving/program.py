@@ -1,0 +1,150 @@
+"""Which kernels one step runs on one rank: each block of a model, as an engine and a layout make it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rooflab.model.engines.engine import Engine
+from rooflab.model.parallel.layout import Layout
+from rooflab.model.serving import feed_forward, mixers
+from rooflab.model.serving.batch import Batch, Number
+from rooflab.model.serving.kernels import HALF_BYTES, Kernel, collective, lookup, norm, pointwise, product
+from rooflab.work.llm.architecture import Architecture, Block
+from rooflab.work.llm.precision import Precision
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What the kernels of a step depend on.
+
+    Attributes:
+        batch: sequences of the fullest group of ranks that takes sequences of its own.
+        tokens: new tokens of that group; `all_tokens` of all groups, which experts share.
+    """
+
+    model: Architecture
+    layout: Layout
+    engine: Engine
+    precision: Precision
+    batch: Batch
+    tokens: Number
+    all_tokens: Number
+
+
+def run_of(model: Architecture, layout: Layout, engine: Engine, precision: Precision, batch: Batch) -> Run:
+    """`batch`, of all ranks of a copy of the model, divided over the groups that take sequences of their own."""
+    mine = batch
+    if layout.data > 1:
+        mine = batch._replace(
+            prefill_sequences=batch.prefill_sequences / layout.data,
+            decode_sequences=np.ceil(batch.decode_sequences / layout.data),
+        )
+    if layout.context > 1:  # each rank takes its part of the new tokens of a prompt
+        mine = mine._replace(prefill_tokens=mine.prefill_tokens / layout.context)
+    return Run(
+        model=model,
+        layout=layout,
+        engine=engine,
+        precision=precision,
+        batch=mine,
+        tokens=mine.new_tokens,
+        all_tokens=np.maximum(batch.new_tokens, mine.new_tokens),
+    )
+
+
+def kernels_of(run: Run) -> list[Kernel]:
+    """All kernels of a step, in the order of the first of each."""
+    kernels = [
+        lookup(
+            "embedding",
+            "look up tokens",
+            1.0,
+            run.tokens,
+            run.model.hidden,
+            run.model.vocabulary * run.model.hidden * run.precision.embedding.nbytes,
+        ),
+    ]
+    for block in run.model.blocks:
+        kernels += _block(run, block)
+    kernels += _head(run)
+    stages = run.layout.pipeline - 1
+    if stages:
+        kernels.append(
+            collective(
+                "pipeline", "send to the next stage", stages, "send", run.tokens * run.model.hidden * HALF_BYTES, 2
+            )
+        )
+    return kernels
+
+
+def _block(run: Run, block: Block) -> list[Kernel]:
+    made: list[Kernel] = []
+    if block.mixer is not None:
+        made += mixers.kernels(run, block.mixer, block.count)
+        made += reduced(run, "attention", block.count)
+    if block.cross is not None:
+        made += mixers.kernels(run, block.cross, block.count)
+        made += reduced(run, "attention", block.count)
+    if block.feed is not None:
+        made += feed_forward.kernels(run, block.feed, block.count)
+        if not (run.layout.data > 1 and feed_forward.is_routed(block.feed)):
+            made += reduced(run, "mlp", block.count)
+    # Norms that adding up over the ranks did not take with it.
+    free = max(block.norms - _joined(run, block), 0)
+    for _ in range(free):
+        made += normalised(run, block.count)
+    return made
+
+
+def _joined(run: Run, block: Block) -> int:
+    """Norms that are part of a sum over ranks."""
+    if not run.engine.joins_all_reduce or run.layout.tensor == 1:
+        return 0
+    return sum(each is not None for each in (block.mixer, block.feed))
+
+
+def normalised(run: Run, count: float) -> list[Kernel]:
+    """Adding the residual and normalising: one kernel, or PyTorch's operations one by one."""
+    rows, width = run.tokens, float(run.model.hidden)
+    if run.engine.joins_norm:
+        return [norm("norm", "add and normalise", count, rows, width, reads=4.0, writes=4.0, warm=4.0)]
+    elements = rows * width
+    # x + residual; to fp32, its square, the mean, times the root's inverse, back to 16 bits, times the weights.
+    steps = ((4.0, 2.0), (2.0, 4.0), (4.0, 4.0), (4.0, 4.0), (4.0, 2.0), (2.0, 2.0))
+    made = [pointwise("norm", "add and normalise", count, elements, reads=r, writes=w) for r, w in steps]
+    return [*made, norm("norm", "mean of squares", count, rows, width, reads=4.0, writes=0.0, warm=4.0)]
+
+
+def reduced(run: Run, layer: str, count: float) -> list[Kernel]:
+    """The sum over ranks after a layer, or its two halves around norms on a share of the tokens."""
+    ways = run.layout.tensor
+    if ways == 1:
+        return []
+    nbytes = run.tokens * run.model.hidden * HALF_BYTES
+    if run.layout.sequence:
+        return [
+            collective("communication", f"scatter sums after {layer}", count, "reduce_scatter", nbytes, ways),
+            collective("communication", f"gather before {layer}", count, "all_gather", nbytes, ways),
+        ]
+    peers = run.engine.peer_all_reduce
+    return [collective("communication", f"sum after {layer}", count, "all_reduce", nbytes, ways, peers=peers)]
+
+
+def _head(run: Run) -> list[Kernel]:
+    ways, rows = run.layout.tensor, run.batch.sequences
+    columns = float(-(-run.model.vocabulary // ways))
+    made = [
+        *normalised(run, 1.0),
+        product("head", "project to the vocabulary", 1.0, rows, columns, run.model.hidden, run.precision.head),
+    ]
+    logits = rows * float(run.model.vocabulary)
+    if ways > 1:
+        made.append(collective("communication", "gather logits", 1.0, "all_gather", logits * HALF_BYTES, ways))
+    # To fp32, softmax or maximum, and the choice.
+    made.append(pointwise("head", "sample: to fp32", 1.0, logits, reads=2.0, writes=4.0))
+    made.append(
+        norm("head", "sample: choose", 1.0, rows, float(run.model.vocabulary), reads=4.0, writes=0.0, warm=4.0)
+    )
+    return made

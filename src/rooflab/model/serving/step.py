@@ -1,0 +1,183 @@
+"""How long one step of a serving engine takes, for one batch or thousands at once.
+
+    step_model = StepModel(model, machine, layout=Layout(tensor=4), engine="vllm")
+    step_model.time(Batch(decode_sequences=32, decode_context=1024)).seconds
+
+The kernels of a rank (`program`) are timed by the mechanisms of `model.kernels`, all settings in one pass of each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from rooflab.model import collectives
+from rooflab.model.device.device import Device, device_of
+from rooflab.model.engines.engine import Engine
+from rooflab.model.engines.engine import engine as engine_called
+from rooflab.model.parallel.layout import Layout, check
+from rooflab.model.parallel.memory import Memory, memory_of
+from rooflab.model.serving.batch import Batch
+from rooflab.model.serving.kernels import Kernel
+from rooflab.model.serving.program import kernels_of, run_of
+from rooflab.model.serving.timing import KernelSeconds, timed
+from rooflab.types.machine import Machine
+from rooflab.work.llm.architecture import Architecture
+from rooflab.work.llm.precision import Precision
+from rooflab.work.llm.precision import precision as precision_called
+
+# Four of five measured times shall lie within the bars: 1.28 standard deviations each way of ln(time).
+BAR_SIGMAS = 1.28
+
+
+class PartTime(NamedTuple):
+    """One sort of kernel of a step: seconds of all its runs, arrays over settings.
+
+    Attributes:
+        layer, name: see `Kernel`.
+        seconds: what it adds to the step; the others are what its parts alone need, which overlap.
+    """
+
+    layer: str
+    name: str
+    seconds: np.ndarray
+    compute_s: np.ndarray
+    memory_s: np.ndarray
+    cache_s: np.ndarray
+    link_s: np.ndarray
+    overhead_s: np.ndarray
+    flop: np.ndarray
+    nbytes: np.ndarray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A step's time; every array has shape (settings,).
+
+    Attributes:
+        seconds: from its start to the start of the next, `low` to `high` the bars (four of five lie within).
+        kernel_s: of it the device's kernels, `host_s` what the host adds.
+        floor_s: what no engine beats: weights, cache and products at theoretical rates, links too.
+        parts: by kernel.
+    """
+
+    seconds: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    kernel_s: np.ndarray
+    host_s: np.ndarray
+    floor_s: np.ndarray
+    parts: tuple[PartTime, ...]
+
+    def by_layer(self) -> dict[str, np.ndarray]:
+        """Seconds of each kind of layer, and of the host."""
+        total: dict[str, np.ndarray] = {}
+        for part in self.parts:
+            total[part.layer] = total.get(part.layer, 0.0) + part.seconds
+        return total | {"host": self.host_s}
+
+    def by_level(self) -> dict[str, np.ndarray]:
+        """Seconds by what binds each kernel: "compute", "memory", "cache", "links", "overhead"; and the host's."""
+        names = ("compute", "memory", "cache", "links", "overhead")
+        total = {name: np.zeros_like(self.seconds) for name in names}
+        for part in self.parts:
+            terms = np.stack([part.compute_s, part.memory_s, part.cache_s, part.link_s, part.overhead_s])
+            binding = terms.argmax(axis=0)
+            for number, name in enumerate(names):
+                total[name] += np.where(binding == number, part.seconds, 0.0)
+        return total | {"host": self.host_s}
+
+
+class StepModel:
+    """A model on a machine, as an engine runs it in a layout: ready to be asked for any batch."""
+
+    def __init__(
+        self,
+        model: Architecture,
+        machine: Machine,
+        *,
+        engine: Engine | str = "vllm",
+        layout: Layout | None = None,
+        precision: Precision | str = "bf16",
+        what_if: dict[str, float] | None = None,
+    ) -> None:
+        """Check that it can run so.
+
+        Raises:
+            RooflabError: heads that do not divide, more expert ways than experts, ranks without a link.
+            UnknownNameError: an unknown engine or format.
+        """
+        self.model, self.machine, self.layout = model, machine, layout or Layout()
+        self.engine = engine if isinstance(engine, Engine) else engine_called(engine)
+        self.precision = precision if isinstance(precision, Precision) else precision_called(precision)
+        check(model, self.layout)
+        self.device: Device = device_of(machine, power="sustained", knobs=what_if)
+        self.network = collectives.network(machine) if self.layout.ranks > 1 else None
+
+    def memory(self, tokens: float | np.ndarray = 0.0, sequences: float | np.ndarray = 1.0) -> Memory:
+        """Bytes of one rank by kind with `tokens` in the cache (of the whole copy), and what it has."""
+        return memory_of(self.model, self.layout, self.precision, self.device, tokens, sequences)
+
+    def kernels(self, batch: Batch) -> list[Kernel]:
+        """What one rank runs for `batch`."""
+        return kernels_of(run_of(self.model, self.layout, self.engine, self.precision, batch.arrays()))
+
+    def time(self, batch: Batch) -> Step:
+        """The time of a step with `batch`, or of each of its settings.
+
+        Raises:
+            RooflabError: a number in `batch` that is below 0 or not finite.
+        """
+        batch = batch.arrays()
+        kernels = kernels_of(run_of(self.model, self.layout, self.engine, self.precision, batch))
+        times = timed(kernels, self.device, self.network, len(np.atleast_1d(batch.new_tokens)))
+        parts = tuple(_part(kernel, each) for kernel, each in zip(kernels, times, strict=True))
+        kernel_s = sum((part.seconds for part in parts), np.zeros(1))
+        launches = sum((each.kernels for each in times), np.zeros(1))
+        host_s = self._host_s(batch, launches, kernel_s)
+        seconds = kernel_s + host_s
+        floor_s = sum((each.floor_s for each in times), np.zeros(1))
+        seconds = np.maximum(seconds, floor_s)
+        spread = sum(part.seconds * each.spread for part, each in zip(parts, times, strict=True)) / np.maximum(
+            kernel_s, 1e-12
+        )
+        spread = np.hypot(spread, _ENGINE_SPREAD)
+        factor = np.exp(BAR_SIGMAS * spread)
+        return Step(
+            seconds=seconds,
+            low=np.maximum(seconds / factor, floor_s),
+            high=seconds * factor,
+            kernel_s=kernel_s,
+            host_s=host_s,
+            floor_s=floor_s,
+            parts=parts,
+        )
+
+    def _host_s(self, batch: Batch, launches: np.ndarray, kernel_s: np.ndarray) -> np.ndarray:
+        """What the host adds: between steps, and where it launches kernels more slowly than they run."""
+        e = self.engine
+        between = e.step_s + e.sequence_s * batch.sequences
+        alone = np.where(batch.new_tokens > e.graph_tokens, np.maximum(launches * e.launch_s - kernel_s, 0.0), 0.0)
+        return between + alone
+
+
+_ENGINE_SPREAD = (
+    0.1  # between versions of an engine: the same setting measured again differs by 1.23 at the 90th percentile
+)
+
+
+def _part(kernel: Kernel, times: KernelSeconds) -> PartTime:
+    return PartTime(
+        kernel.layer,
+        kernel.name,
+        times.seconds,
+        times.compute_s,
+        times.memory_s,
+        times.cache_s,
+        times.link_s,
+        times.overhead_s,
+        times.flop,
+        times.nbytes,
+    )

@@ -1,0 +1,158 @@
+"""Seconds of a step's kernels: those of one mechanism in one pass, over all settings."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from rooflab.model import collectives
+from rooflab.model.collectives import Network
+from rooflab.model.device import cache_residency
+from rooflab.model.device.device import Device
+from rooflab.model.kernels.common import Columns, Mechanism
+from rooflab.model.kernels.gpu import attention, blocks, gather, matmul, normalization, stream
+from rooflab.model.serving.kernels import Kernel, Number, peak_s
+
+_MECHANISMS: dict[str, Mechanism] = {
+    "matmul": matmul.MECHANISM,
+    "attention": attention.MECHANISM,
+    "stream": stream.MECHANISM,
+    "normalization": normalization.MECHANISM,
+    "gather": gather.MECHANISM,
+    "blocks": blocks.MECHANISM,
+}
+
+
+class KernelSeconds(NamedTuple):
+    """All runs of one kernel in a step, arrays over settings; see `KernelTimes`."""
+
+    seconds: np.ndarray
+    compute_s: np.ndarray
+    memory_s: np.ndarray
+    cache_s: np.ndarray
+    link_s: np.ndarray
+    overhead_s: np.ndarray
+    floor_s: np.ndarray
+    spread: np.ndarray
+    kernels: np.ndarray
+    flop: np.ndarray
+    nbytes: np.ndarray
+
+
+def timed(kernels: list[Kernel], device: Device, network: Network | None, settings: int) -> list[KernelSeconds]:
+    """Seconds of each of `kernels`; 0 where a setting gives it nothing to do."""
+    found: dict[int, KernelSeconds] = {}
+    for sort in dict.fromkeys(kernel.sort for kernel in kernels):
+        numbers = [number for number, kernel in enumerate(kernels) if kernel.sort == sort]
+        ours = [kernels[number] for number in numbers]
+        if sort == "collective":
+            assert network is not None  # only layouts of several ranks have any
+            each = [_collective(kernel, network, settings) for kernel in ours]
+        else:
+            each = _by_mechanism(_MECHANISMS[sort], ours, device, settings)
+        found |= dict(zip(numbers, each, strict=True))
+    return [found[number] for number in range(len(kernels))]
+
+
+def _by_mechanism(
+    mechanism: Mechanism, kernels: list[Kernel], device: Device, settings: int
+) -> list[KernelSeconds]:
+    shape = (len(kernels), settings)
+
+    def flat(values: list[Number]) -> np.ndarray:
+        return np.stack([np.broadcast_to(np.asarray(each, float), (settings,)) for each in values]).reshape(-1, 1)
+
+    read, write = flat([k.read_bytes for k in kernels]), flat([k.write_bytes for k in kernels])
+    works = (read + write > 0) & (flat([_work(k) for k in kernels]) > 0)
+    flop = flat([k.flop for k in kernels])
+    least_s = flat([peak_s(k.flop, k.dtype, device)[0] for k in kernels])
+    warm = flat([k.warm_bytes for k in kernels])
+    columns = Columns(
+        read_bytes=read,
+        write_bytes=write,
+        # What the kernel before has just written lies in the last cache, if that holds it.
+        hot_read_bytes=np.minimum(warm * cache_residency.cached_share(warm + write, device), read),
+        hot_write_bytes=write * cache_residency.cached_share(2.0 * (read + write), device),
+        footprint_bytes=read + write,
+        flop_floor_s=least_s,
+        matrix_flop=flop,
+        vector_flop=0.0 * flop,
+        special_flop=0.0 * flop,
+        extra={name: flat([k.columns[name] for k in kernels]) for name in mechanism.columns},
+    )
+    keep = works[:, 0]
+    times = mechanism.time(_some(columns, keep), device)
+    # Every kernel follows another program: its instructions come from the last cache, or from memory.
+    start = device.constants("residency.switch_s") + device.constants("residency.cold_start_s")
+    start = start * times.kernels * device.factor["overhead"]
+    weights = flat([k.weight_bytes for k in kernels])
+    # Weights pass once a step. Everything else may be found in a cache, of which a floor allows for any use.
+    floor = np.maximum(least_s, weights / device.memory_bytes_per_s)[keep]
+    spread = np.asarray(times.spread) + 0.0 * times.time_s
+    found = _spread_out(
+        keep,
+        shape,
+        {
+            "seconds": np.maximum(times.time_s + start, floor),
+            "compute_s": times.compute_s,
+            "memory_s": times.memory_s,
+            "cache_s": times.cache_s,
+            "overhead_s": times.overhead_s + start,
+            "floor_s": floor,
+            "spread": spread,
+            "kernels": times.kernels,
+            "flop": flop[keep],
+            "nbytes": (read + write)[keep],
+        },
+    )
+    made = []
+    for number, kernel in enumerate(kernels):
+        count = np.broadcast_to(np.asarray(kernel.count, float), (settings,))
+        of = {name: values[number] * (1.0 if name == "spread" else count) for name, values in found.items()}
+        made.append(KernelSeconds(link_s=np.zeros(settings), **of))
+    return made
+
+
+def _work(kernel: Kernel) -> Number:
+    """Above 0 where there is anything to do: rows, sequences, elements."""
+    return kernel.write_bytes if kernel.sort in ("matmul", "attention") else kernel.read_bytes
+
+
+def _some(x: Columns, keep: np.ndarray) -> Columns:
+    fields = {name: getattr(x, name)[keep] for name in Columns.__slots__ if name != "extra"}
+    return Columns(**fields, extra={name: values[keep] for name, values in x.extra.items()})
+
+
+def _spread_out(keep: np.ndarray, shape: tuple[int, int], values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    found = {}
+    for name, each in values.items():
+        whole = np.zeros(keep.shape[0])
+        whole[keep] = np.broadcast_to(each, (int(keep.sum()), 1))[:, 0]
+        found[name] = whole.reshape(shape)
+    return found
+
+
+def _collective(kernel: Kernel, network: Network, settings: int) -> KernelSeconds:
+    x = kernel.columns
+    message = np.broadcast_to(np.asarray(x["message_bytes"], float), (settings,))
+    function = collectives.FUNCTIONS[int(np.max(x["function"]))]
+    if np.any(x["peers"]):
+        times = collectives.peer_all_reduce(message, x["ranks"], network)
+    else:
+        times = collectives.times(function, message, x["ranks"], network)
+    some = (message > 0) * np.asarray(kernel.count, float)
+    zero = np.zeros(settings)
+    return KernelSeconds(
+        seconds=some * times.time_s,
+        compute_s=zero,
+        memory_s=some * times.copy_s,
+        cache_s=zero,
+        link_s=some * times.link_s,
+        overhead_s=some * times.overhead_s,
+        floor_s=some * times.floor_s,
+        spread=zero + 0.15,
+        kernels=some * 1.0,
+        flop=zero,
+        nbytes=some * message,
+    )

@@ -1,0 +1,1 @@
+"""Language models as architectures and graphs, from their configuration alone: no weights, no framework."""

@@ -1,0 +1,70 @@
+"""In which number formats the parts of a model are stored and computed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rooflab.errors import UnknownNameError
+from rooflab.work.llm.architecture import Architecture
+from rooflab.work.llm.formats import WeightFormat, weight_format
+
+CACHES = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "int8": 1.0, "q8_0": 1.0625, "fp32": 4.0}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Precision:
+    """Formats by part; made by `precision`.
+
+    Attributes:
+        linear: of dense layers; `attention` of its projections; `experts` of routed experts.
+        head: of the product with the vocabulary; `embedding` of the table of tokens.
+        cache: number format of keys and values.
+    """
+
+    linear: WeightFormat
+    attention: WeightFormat
+    experts: WeightFormat
+    head: WeightFormat
+    embedding: WeightFormat
+    cache: str = "bf16"
+
+    @property
+    def cache_bytes(self) -> float:
+        """Of one element of the cache."""
+        return CACHES[self.cache]
+
+
+def precision(
+    weights: str = "bf16",
+    *,
+    attention: str | None = None,
+    experts: str | None = None,
+    head: str | None = None,
+    cache: str = "bf16",
+) -> Precision:
+    """Formats by name: dense layers in `weights`, the others too where nothing else is said.
+
+    The head and the embedding stay in 16 bits, as published checkpoints keep them, but in GGUF's blocks where the
+    weights have those.
+
+    Raises:
+        UnknownNameError: an unknown format, with near matches.
+    """
+    if cache not in CACHES:
+        raise UnknownNameError("format of the cache", cache, CACHES)
+    linear = weight_format(weights)
+    blocks = linear.source.ref.startswith("ggml")
+    outer = linear if blocks else weight_format("bf16")
+    return Precision(
+        linear=linear,
+        attention=weight_format(attention) if attention else linear,
+        experts=weight_format(experts) if experts else linear,
+        head=weight_format(head) if head else outer,
+        embedding=outer,
+        cache=cache,
+    )
+
+
+def stored(model: Architecture, cache: str = "bf16") -> Precision:
+    """The formats that `model` is published in."""
+    return precision(model.stored, experts=model.expert_stored, cache=cache)

@@ -1,0 +1,108 @@
+"""A step's time: held against hand counts, and properties that must hold for any batch and layout."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import rooflab
+from rooflab.errors import RooflabError
+from rooflab.model.parallel.layout import Layout
+from rooflab.model.serving.batch import Batch
+from rooflab.model.serving.step import StepModel
+from rooflab.work.llm.architecture import Architecture, Attention, Block, Experts, Mlp
+
+LLAMA = Architecture("llama-8b", 4096, 128256, (Block(32, Attention(32, 8, 128, 128), Mlp(14336)),))
+SPARSE = Architecture("sparse", 2048, 32000, (Block(8, Attention(16, 4, 128, 128), Experts(64, 4, 1024)),))
+
+
+def step(model: Architecture = LLAMA, **how) -> StepModel:
+    return StepModel(model, rooflab.machine("h100-sxm"), **how)
+
+
+def test_products_of_a_step_are_two_flop_a_weight_and_token() -> None:
+    kernels = step().kernels(Batch(decode_sequences=4.0, decode_context=512.0))
+    flop = sum(float(np.sum(each.flop * each.count)) for each in kernels if each.sort == "matmul")
+    # All weights but the table of tokens (and norms): 8.03e9 - 128256 x 4096 - 65 x 4096
+    assert flop == 2 * 4 * (LLAMA.parameters - 128256 * 4096 - 65 * 4096)
+
+
+def test_a_token_alone_waits_for_its_weights() -> None:
+    made = step().time(Batch(decode_sequences=1.0, decode_context=1.0))
+    # 15.01 GB of weights and head without the table of tokens, at 3.352 TB/s
+    assert made.floor_s[0] == pytest.approx(4.48e-3, rel=0.01)
+    assert made.floor_s[0] < made.low[0] < made.seconds[0] < made.high[0]
+
+
+def test_many_settings_are_the_same_as_each_alone() -> None:
+    model, counts = step(), np.array([1.0, 7.0, 64.0, 300.0])
+    batch = Batch(2.0, 128.0 * counts, 64.0, counts, 100.0 * counts)
+    together = model.time(batch).seconds
+    alone = [model.time(Batch(2.0, 128.0 * n, 64.0, n, 100.0 * n)).seconds[0] for n in counts]
+    assert together == pytest.approx(alone, rel=1e-12)
+
+
+def test_parts_and_host_add_up() -> None:
+    made = step(layout=Layout(tensor=4)).time(Batch(1.0, 512.0, 0.0, 16.0, 2048.0))
+    assert sum(made.by_layer().values()) == pytest.approx(made.seconds)
+    assert sum(made.by_level().values()) == pytest.approx(made.seconds)
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    faster=st.floats(1.0, 8.0), sequences=st.integers(1, 512), context=st.integers(1, 30000),
+    chunk=st.integers(0, 4096), tensor=st.sampled_from([1, 2, 4, 8]), sparse=st.booleans(),
+)  # fmt: skip
+def test_more_bandwidth_is_never_slower_and_no_floor_is_crossed(
+    faster, sequences, context, chunk, tensor, sparse
+) -> None:
+    model = SPARSE if sparse else LLAMA
+    tensor = min(tensor, 4) if sparse else tensor
+    batch = Batch(1.0, float(chunk), 0.0, float(sequences), float(context))
+    plain = step(model, layout=Layout(tensor=tensor)).time(batch)
+    wide = step(model, layout=Layout(tensor=tensor), what_if={"bandwidth": faster}).time(batch)
+    assert wide.seconds[0] <= plain.seconds[0] * (1 + 1e-9)
+    assert plain.floor_s[0] <= plain.low[0] <= plain.seconds[0] <= plain.high[0]
+
+
+@settings(max_examples=15, deadline=None)
+@given(sequences=st.integers(1, 256), context=st.integers(1, 8192), more=st.integers(1, 64))
+def test_more_work_takes_no_less(sequences, context, more) -> None:
+    context = float(context)
+    batch = Batch(decode_sequences=float(sequences), decode_context=np.array([context, context * (1 + more / 64)]))
+    parts = step().time(batch).parts
+    attended = next(part for part in parts if part.name == "attend (one token each)").seconds
+    assert attended[1] >= attended[0] * 0.97  # splits of keys come in whole numbers
+
+
+def test_kinds_of_memory_add_up() -> None:
+    memory = step(layout=Layout(tensor=2)).memory(tokens=10000.0)
+    kinds = memory.weights + memory.cache + memory.states + memory.activations + memory.workspace
+    assert memory.total == kinds
+    assert memory.weights == pytest.approx(LLAMA.parameters, rel=1e-3)  # 2 bytes each, over 2 ranks
+    # 32 layers x (4 + 4 heads of k and v on a rank) x 128 x 2 bytes
+    assert memory.cache == 10000 * 32 * 8 * 128 * 2
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        (
+            {"layout": Layout(tensor=3)},
+            "llama-8b: 32 heads over 3 tensor-parallel ranks: 32 is not divisible by 3",
+        ),
+        ({"layout": Layout(tensor=2, experts=2)}, "llama-8b has no experts: 2 expert-parallel ranks"),
+        ({"engine": "vlm"}, "unknown engine 'vlm'; did you mean vllm"),
+        ({"precision": "fp9"}, "unknown weight format 'fp9'"),
+    ],
+)
+def test_what_cannot_run_is_said(how, words) -> None:
+    with pytest.raises(RooflabError, match=words):
+        step(**how)
+
+
+def test_a_batch_below_nothing_is_refused() -> None:
+    with pytest.raises(RooflabError, match="decode_sequences"):
+        step().time(Batch(decode_sequences=-1.0, decode_context=5.0))
