@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from rooflab.types.result import RESULTS
+from rooflab.types.result import RESULTS, complete
 
 FOLDER = Path(__file__).with_name("schemas")
 _REF = "#/$defs/{name}"
@@ -17,7 +17,7 @@ _REF = "#/$defs/{name}"
 
 def schemas() -> dict[str, dict[str, Any]]:
     """The schema of each type of result, by the name of its file: "report.v1.json"."""
-    kinds = {name: getattr(importlib.import_module(home), name) for name, home in RESULTS.items()}
+    kinds = {name: complete(getattr(importlib.import_module(home), name)) for name, home in RESULTS.items()}
     _, defs = msgspec.json.schema_components(kinds.values(), ref_template=_REF)
     saved = {f"Saved{name}": _as_saved(defs[name], name, kind.DERIVED) for name, kind in kinds.items()}
     # Its reports are saved whole, and name themselves.

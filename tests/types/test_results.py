@@ -22,7 +22,8 @@ from rooflab import views
 from rooflab.cli.options import SUFFIXES
 from rooflab.errors import FileError, RooflabError
 from rooflab.types.result import RESULTS, Result
-from rooflab.types.run import Run, Usage
+from rooflab.types.run import Run
+from rooflab.types.usage import Usage
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 LEVELS = [rooflab.Cache(4096, 4, name="L1"), rooflab.Cache(65536, 8, name="L2")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import importlib
 import os
 import sys
 from typing import NoReturn
@@ -10,23 +11,7 @@ from typing import NoReturn
 import click
 
 from rooflab import __version__
-from rooflab.cli import (
-    calibrate,
-    compare,
-    doctor,
-    lab,
-    load,
-    loop,
-    machine,
-    measure,
-    programs,
-    run,
-    show,
-    simulate,
-    transfer,
-)
-from rooflab.cli.measure import INTERRUPTED
-from rooflab.cli.options import examples
+from rooflab.cli.options import INTERRUPTED, examples
 from rooflab.errors import RooflabError
 
 BAD_INPUT = 2
@@ -115,29 +100,44 @@ def _one_line(error: ImportError) -> str:
     return f"{error.name or 'a library'}: {lines[-1] if lines else type(error).__name__}"
 
 
+# Which file each command is in.
+_COMMANDS = {
+    "measure": "measure",
+    "machine": "machine",
+    "analyze": "programs",
+    "op": "programs",
+    "loop": "loop",
+    "simulate": "simulate",
+    "transfer": "transfer",
+    "calibrate": "calibrate",
+    "lab": "lab",
+    "load": "load",
+    "show": "show",
+    "compare": "compare",
+    "doctor": "doctor",
+    "run": "run",
+}
+
+
+class _Commands(click.Group):
+    """Commands whose files are imported when they are asked for: `rooflab run` waits for none but its own."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names of all, as the help lists them."""
+        return sorted(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command called `cmd_name`."""
+        if cmd_name not in _COMMANDS:
+            return None
+        return getattr(importlib.import_module(f"rooflab.cli.{_COMMANDS[cmd_name]}"), cmd_name)
+
+
 @click.group(
+    cls=_Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=examples("rooflab measure -o machine.html"),
 )
 @click.version_option(__version__, message="%(prog)s %(version)s")
 def cli() -> None:
     """What limits this code on this machine, how far is it from the limit, and what would help?"""
-
-
-for _command in (
-    measure.measure,
-    machine.machine,
-    programs.analyze,
-    programs.op,
-    loop.loop,
-    simulate.simulate,
-    transfer.transfer,
-    calibrate.calibrate,
-    lab.lab,
-    load.load,
-    show.show,
-    compare.compare,
-    doctor.doctor,
-    run.run,
-):
-    cli.add_command(_command)

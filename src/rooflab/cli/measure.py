@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import click
 
-from rooflab.cli.options import deliver, examples, output_options
-
-INTERRUPTED = 130
+from rooflab.cli.options import INTERRUPTED, deliver, examples, output_options
 
 
 @click.command(

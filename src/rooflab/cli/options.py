@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+INTERRUPTED = 130  # the exit code of a command that Ctrl-C ended
+
 # The formats of each type of result, as its room in views has them.
 SUFFIXES = {
     "Machine": ".json, .toml, .csv, .parquet, .md, .html, .svg, .png or .pdf",
@@ -61,9 +63,11 @@ def output_options(kind: str, stream: str = "stdout") -> Callable[[Command], Com
 
 def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> None:
     """Check `value` of a look and keep it for `look`: commands hand pictures on and know nothing of looks."""
-    from rooflab.views.common.style import check_scale
+    if parameter.name == "scale" and value is not None:
+        from rooflab.views.common.style import check_scale
 
-    context.meta[f"rooflab.{parameter.name}"] = check_scale(value) if parameter.name == "scale" else value
+        check_scale(value)
+    context.meta[f"rooflab.{parameter.name}"] = value
 
 
 _QUIET = click.option(

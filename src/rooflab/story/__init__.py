@@ -1,14 +1,43 @@
 """The public functions, each short enough to read aloud. Heavy imports happen inside them."""
 
-from rooflab.story.advice import advise
-from rooflab.story.comparing import compare
-from rooflab.story.environment import doctor
-from rooflab.story.files import load
-from rooflab.story.loops import loop, miss_curve, simulate, simulate_cores, sweep_tiles
-from rooflab.story.machines import machine, measure
-from rooflab.story.own_times import with_times as with_times
-from rooflab.story.programs import analyze, calibrate, op, predict, transfer, variants
-from rooflab.story.running import run
+from __future__ import annotations
+
+import importlib as _importlib
+import typing as _typing
+
+if _typing.TYPE_CHECKING:
+    from rooflab.story.advice import advise
+    from rooflab.story.comparing import compare
+    from rooflab.story.environment import doctor
+    from rooflab.story.files import load
+    from rooflab.story.loops import loop, miss_curve, simulate, simulate_cores, sweep_tiles
+    from rooflab.story.machines import machine, measure
+    from rooflab.story.own_times import with_times as with_times
+    from rooflab.story.programs import analyze, calibrate, op, predict, transfer, variants
+    from rooflab.story.running import run
+
+# The file that each function lives in: imported when it is asked for, so that a command waits for its own alone.
+_HOMES = {
+    "advise": "advice",
+    "analyze": "programs",
+    "calibrate": "programs",
+    "compare": "comparing",
+    "doctor": "environment",
+    "load": "files",
+    "loop": "loops",
+    "machine": "machines",
+    "measure": "machines",
+    "miss_curve": "loops",
+    "op": "programs",
+    "predict": "programs",
+    "run": "running",
+    "simulate": "loops",
+    "simulate_cores": "loops",
+    "sweep_tiles": "loops",
+    "transfer": "programs",
+    "variants": "programs",
+    "with_times": "own_times",
+}
 
 __all__ = [
     "advise",
@@ -30,3 +59,12 @@ __all__ = [
     "transfer",
     "variants",
 ]
+
+
+def __getattr__(name: str) -> _typing.Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'rooflab.story' has no attribute {name!r}")
+    value = getattr(_importlib.import_module(f"rooflab.story.{home}"), name)
+    globals()[name] = value
+    return value

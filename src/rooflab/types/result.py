@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from importlib import import_module
 from os import PathLike
 from types import ModuleType
 from typing import Any, ClassVar, Self
@@ -38,12 +40,15 @@ class Result:
         NEWEST: the newest version that is read.
         WHAT: the result in errors: "not a machine: …".
         DERIVED: keys of its file that follow from the others, for programs that read it.
+        LATE: types of its fields, each with its module, that are not imported with it: what most results of the
+            type do without.
     """
 
     __slots__ = ()
     NEWEST: ClassVar[int] = 1
     WHAT: ClassVar[str] = "result"
     DERIVED: ClassVar[tuple[str, ...]] = ()
+    LATE: ClassVar[dict[str, str]] = {}
 
     def show(self) -> None:
         """Print this result to the terminal."""
@@ -110,6 +115,15 @@ class Result:
         return convert(cls, raw)
 
 
+def complete(cls: type[Any]) -> type[Any]:
+    """`cls` with the types in its `LATE` imported, which reading a result, or its schema, needs."""
+    module = sys.modules[cls.__module__]
+    for name, home in cls.LATE.items():
+        if not hasattr(module, name):
+            setattr(module, name, getattr(import_module(home), name))
+    return cls
+
+
 def convert(cls: type[Any], raw: object) -> Any:
     """`raw` as a `cls`, without its "type" and without the keys in `DERIVED`, which follow from the others.
 
@@ -125,7 +139,7 @@ def convert(cls: type[Any], raw: object) -> Any:
     if isinstance(schema, int) and schema > cls.NEWEST:
         raise RooflabError(f"schema {schema} is newer than this rooflab reads ({cls.NEWEST}); update rooflab")
     try:
-        return msgspec.convert({key: raw[key] for key in raw if key not in ("type", *cls.DERIVED)}, cls)
+        return msgspec.convert({key: raw[key] for key in raw if key not in ("type", *cls.DERIVED)}, complete(cls))
     except msgspec.ValidationError as error:
         raise RooflabError(f"not {cls.WHAT}: {error}") from None
 
@@ -136,8 +150,6 @@ def read(raw: object) -> Result:
     Raises:
         RooflabError: no such type, or what `from_dict` of that type raises.
     """
-    from importlib import import_module
-
     if not isinstance(raw, dict) or not isinstance(raw.get("type"), str):
         raise RooflabError('expected an object with a "type", as rooflab writes them')
     if raw["type"] not in RESULTS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rooflab.observe.running.verdict import verdict, way_of
-from rooflab.types.run import Meanwhile, Usage
+from rooflab.types.usage import Meanwhile, Usage
 
 
 def usage(wall_s=10.0, user_s=9.9, system_s=0.05, **more) -> Usage:

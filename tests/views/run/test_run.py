@@ -9,7 +9,8 @@ import pytest
 
 import rooflab
 from rooflab import views
-from rooflab.types.run import Run, Usage
+from rooflab.types.run import Run
+from rooflab.types.usage import Usage
 
 USAGE = Usage(wall_s=2.0, user_s=1.5, system_s=0.1, peak_memory_bytes=500_000_000, minor_faults=1234)
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rooflab.errors import RooflabError, near_matches
-from rooflab.types.run import Usage
+from rooflab.types.usage import Usage
 
 HANDED_ON = tuple(
     getattr(signal, name)

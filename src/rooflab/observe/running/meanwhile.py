@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from rooflab.machines.detect.files import Tree
 from rooflab.machines.detect.limits import throttled_s
-from rooflab.types.run import Meanwhile, Usage
+from rooflab.types.usage import Meanwhile, Usage
 
 
 class Moment(NamedTuple):

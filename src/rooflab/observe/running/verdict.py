@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rooflab.types.run import Meanwhile, Usage, Way
+from rooflab.types.run import Way
+from rooflab.types.usage import Meanwhile, Usage
 from rooflab.units import duration, si
 
 # Below this many seconds starting the program is most of what was seen, and clocks of 10 ms say little.

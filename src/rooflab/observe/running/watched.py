@@ -6,12 +6,15 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from rooflab.errors import RooflabError
-from rooflab.machines.detect import Host, detect, granted_threads
-from rooflab.observe.running import meanwhile, verdict
+from rooflab.observe.running import meanwhile
 from rooflab.observe.running.command import Ended, execute
-from rooflab.types.run import Meanwhile, Run
+
+if TYPE_CHECKING:
+    from rooflab.types.run import Run
+    from rooflab.types.usage import Meanwhile
 
 # Said of every run: without it a reader may take what is not there for zero.
 NOT_COUNTED = (
@@ -39,11 +42,15 @@ def watched(command: Sequence[str], *, runs: int = 1) -> Run:
         others.append(meanwhile.between(before, meanwhile.moment(), ended[-1].usage, used))
         if ended[-1].exit_code:
             break
-    return _result(command, runs, ended, others, detect(gpus=False))
+    return _result(command, runs, ended, others)
 
 
-def _result(command: Sequence[str], asked: int, ended: list[Ended], others: list[Meanwhile], host: Host) -> Run:
-    granted = len(granted_threads(host)) or None
+def _result(command: Sequence[str], asked: int, ended: list[Ended], others: list[Meanwhile]) -> Run:
+    from rooflab.machines.detect import detect, granted_threads
+    from rooflab.observe.running import verdict
+    from rooflab.types.run import Run
+
+    granted = len(granted_threads(detect(gpus=False))) or None
     notes = []
     if len(ended) < asked:
         notes.append(f"{len(ended)} of {asked} runs were made: the last one failed")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from html import escape
 from typing import Any, Literal, NamedTuple
-from xml.sax.saxutils import escape, quoteattr
 
 from rooflab.views.common import files
 from rooflab.views.common.files import Writer
@@ -117,7 +117,7 @@ def svg(drawing: Drawing, theme: Theme | None = LIGHT, margin: float = 14) -> st
     width, height = drawing.width + 2 * margin, drawing.height + 2 * margin
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_n(width)} {_n(height)}" width="{_n(width)}" '
-        f'height="{_n(height)}" font-family={quoteattr(FONT)} role="img" aria-label={_quoted(drawing.title)}>'
+        f'height="{_n(height)}" font-family={_quoted(FONT)} role="img" aria-label={_quoted(drawing.title)}>'
     ]
     if margin:
         parts.append(f'<rect width="100%" height="100%" fill="{paint("paper")}"/>')
@@ -283,11 +283,11 @@ def _closed(tag: str, tip: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    return escape(plain(text))
+    return escape(plain(text), quote=False)
 
 
 def _quoted(text: str) -> str:
-    return quoteattr(plain(text))
+    return '"' + escape(plain(text)).replace("\n", "&#10;").replace("\t", "&#9;") + '"'
 
 
 def _n(value: float) -> str:

@@ -6,43 +6,23 @@ import contextlib
 import contextvars
 import functools
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 from rooflab.errors import RooflabError
 from rooflab.types.machine import Check, Source
 from rooflab.views.common.drawing import Picture, variables
+from rooflab.views.common.drawn import Drawing as Drawing  # asked for here, with what draws it
 from rooflab.views.common.files import vegalite_version
 from rooflab.views.common.table import Table
 from rooflab.views.common.theme import DARK, LIGHT
-
-if TYPE_CHECKING:
-    import altair as alt
 
 # Plane widths in pixels of a desk's screen, of a tablet or paper, and of a phone; titles and axes come on top.
 WIDE, MEDIUM, NARROW = 810, 540, 248
 SIZES = {"wide": WIDE, "medium": MEDIUM, "narrow": NARROW}
 _TEMPLATE = "common/page.html.j2"
 _PADDING = {"left": 0, "right": 2, "bottom": 4}  # the page has margins of its own
-
-
-class Drawing(NamedTuple):
-    """A chart of a page.
-
-    Attributes:
-        title: of the chart, for those who cannot see it.
-        draw: takes the result, `theme`, `width` and `height`; returns None, or raises a RooflabError, where there
-            is nothing to draw.
-        heights: pixels of the plane on a wide and on a narrow page, a medium one between them; None where `draw`
-            knows by itself.
-        margin: pixels of the width that a legend beside the plane takes.
-    """
-
-    title: str
-    draw: Callable[..., alt.LayerChart | alt.VConcatChart | None]
-    heights: tuple[int, int] | None = None
-    margin: int = 0
 
 
 _STILL = contextvars.ContextVar("still", default=False)

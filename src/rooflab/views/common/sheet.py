@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, cast
 
-from rooflab.views.common import advice as helping
-from rooflab.views.common import markdown as texts
-from rooflab.views.common import page
 from rooflab.views.common.console import console, drawn_table
-from rooflab.views.common.drawing import Picture
+from rooflab.views.common.drawn import Drawing
 from rooflab.views.common.files import Writer, writers
 from rooflab.views.common.lines import Lines
 from rooflab.views.common.table import Table
 
 if TYPE_CHECKING:
     from rooflab.types.advice import Advices
+    from rooflab.views.common.drawing import Picture
     from rooflab.views.common.files import Chart
 
 
@@ -51,11 +49,14 @@ def show(sheet: Sheet, file: TextIO | None = None) -> None:
         out.print(Text(line, style="bold red"))
     for line in sheet.sentences:
         out.print(Text(line))
-    said = helping.lines(sheet.advice)
-    if said:
-        out.print(Text("\nWhat would help", style="bold"))
-    for line in said:
-        out.print(Text(line))
+    if sheet.advice is not None:
+        from rooflab.views.common import advice as helping
+
+        said = helping.lines(sheet.advice)
+        if said:
+            out.print(Text("\nWhat would help", style="bold"))
+        for line in said:
+            out.print(Text(line))
     for table in sheet.tables:
         if table.rows:
             out.print(Text(""))
@@ -69,6 +70,9 @@ def show(sheet: Sheet, file: TextIO | None = None) -> None:
 
 def html(sheet: Sheet, charts: Sequence[dict[str, object]] = (), pictures: Sequence[Picture] = ()) -> str:
     """The page of `sheet`, with `charts` as `page.charts` makes them, and `pictures`."""
+    from rooflab.views.common import advice as helping
+    from rooflab.views.common import page
+
     notes = Table("Conventions and assumptions", ("",), tuple((line,) for line in sheet.notes))
     facts = (*sheet.warnings, *sheet.sentences)
     return page.render(
@@ -84,6 +88,9 @@ def html(sheet: Sheet, charts: Sequence[dict[str, object]] = (), pictures: Seque
 
 def markdown(sheet: Sheet) -> str:
     """`sheet` as Markdown: its first table at once, the others folded away."""
+    from rooflab.views.common import advice as helping
+    from rooflab.views.common import markdown as texts
+
     first, others = sheet.tables[:1], sheet.tables[1:]
     if sheet.advice is not None:
         first = (helping.short(sheet.advice), *first)
@@ -104,8 +111,8 @@ def room(
     sheet_of: Callable[[Any], Sheet],
     lines_of: Callable[[Any], Lines] | None = None,
     roofline: Callable[..., Chart] | None = None,
-    more: tuple[page.Drawing, ...] = (),
-    picture: page.Drawing | None = None,
+    more: tuple[Drawing, ...] = (),
+    picture: Drawing | None = None,
     own_page: Callable[[Any], str] | None = None,
 ) -> Room:
     """What a room offers: `sheet_of` makes a sheet of a result, `lines_of` its numbers, `roofline` a picture.
@@ -114,7 +121,7 @@ def room(
     A room with a page of its own hands it over as `own_page`; a notebook's cell, without scripts, holds the sheet.
     """
     if roofline is not None:
-        picture = page.Drawing("Roofline", roofline, (460, 330))
+        picture = Drawing("Roofline", roofline, (460, 330))
     drawings = more if picture is None else (picture, *more)
 
     def show_result(result: Any, file: TextIO | None = None) -> None:
@@ -123,6 +130,8 @@ def room(
 
     def page_of(result: Any) -> str:
         """The page of `result`."""
+        from rooflab.views.common import page
+
         if own_page is not None and not page.is_still():
             return own_page(result)
         return html(sheet_of(result), page.charts(result, drawings))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from rooflab import units
-from rooflab.types.machine import Rate
+
+if TYPE_CHECKING:
+    from rooflab.types.machine import Rate
 
 UNKNOWN = "–"
 

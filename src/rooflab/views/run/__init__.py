@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rooflab.views.common.page import Drawing
+from rooflab.views.common.drawn import Drawing
 from rooflab.views.common.sheet import room
 from rooflab.views.run.chart import chart
 from rooflab.views.run.sheet import lines, sheet_of

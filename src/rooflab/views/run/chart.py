@@ -6,15 +6,17 @@ from typing import Any
 
 from rooflab.types.run import Run
 from rooflab.units import duration
-from rooflab.views.common import bars
 from rooflab.views.common.theme import LIGHT, Theme
-from rooflab.views.profile.chart import roofline
 
 
 def chart(run: Run, *, theme: Theme = LIGHT, width: int = 720) -> Any:
     """The roofline of what was counted; without a machine or counters, time and CPU time of each execution."""
+    from rooflab.views.common import bars
+
     profile = run.profile
     if profile is not None and profile.machine is not None and any(row.placement for row in profile.rows):
+        from rooflab.views.profile.chart import roofline
+
         return roofline(profile, theme=theme, width=width)
     colours = {
         "on the clock": theme.muted,

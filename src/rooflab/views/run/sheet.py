@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rooflab import units
-from rooflab.types.run import Run, Usage
+from rooflab.types.run import Run
+from rooflab.types.usage import Usage
 from rooflab.views.common.lines import Lines
 from rooflab.views.common.sheet import Sheet
 from rooflab.views.common.table import UNKNOWN, Table, quantity, without_empty
-from rooflab.views.profile import kernels
+
+if TYPE_CHECKING:
+    from rooflab.types.profile import Profile
 
 _LONGEST = 70  # letters of a command in a heading
 
 
 def sheet_of(run: Run) -> Sheet:
     """What is shown of `run`."""
-    counted = () if run.profile is None else kernels.tables_of(run.profile)
+    counted = () if run.profile is None else _counted(run.profile)
     profile_notes = () if run.profile is None else run.profile.notes
     return Sheet(
         _headline(run),
@@ -24,6 +29,12 @@ def sheet_of(run: Run) -> Sheet:
         warnings=tuple(_warnings(run)),
         notes=(*run.lacks, *run.notes, *profile_notes, *_conventions(run)),
     )
+
+
+def _counted(profile: Profile) -> tuple[Table, ...]:
+    from rooflab.views.profile import kernels
+
+    return kernels.tables_of(profile)
 
 
 def _headline(run: Run) -> str:
