@@ -32,7 +32,10 @@ def _command_line() -> Iterator[str]:
     yield from ("# Commands", "", _text(cli.help), "")
     codes = "0; 1 for a condition of `compare` that failed; 2 for bad input, with one line that says what"
     yield from (f"Exit codes: {codes}; 130 after Ctrl-C.", "")
-    for name, command in sorted(cli.commands.items()):
+    context = click.Context(cli)
+    for name in cli.list_commands(context):
+        command = cli.get_command(context, name)
+        assert command is not None
         yield from _command(name, command)
 
 
