@@ -80,6 +80,12 @@ def test_runs_end_at_the_first_that_fails(tmp_path):
 
 
 def test_what_is_not_counted_is_said_with_how_to_get_it():
-    done = rooflab("--", "true")
-    assert "counts no events of the CPU" in done.stderr
-    assert "perf stat -j" in " ".join(done.stderr.split())
+    done = rooflab("--no-counters", "--", "true")
+    assert "FLOP and bytes of memory were not counted: --no-counters" in done.stderr
+
+
+def test_a_machine_that_does_not_exist_is_refused_before_the_command(tmp_path):
+    done = rooflab("--machine", "no-such", "--", "touch", "made", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "unknown machine 'no-such'" in done.stderr
+    assert not (tmp_path / "made").exists()

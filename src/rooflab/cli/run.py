@@ -8,27 +8,31 @@ from rooflab.cli.options import deliver, examples, output_options
 
 
 @click.command(
-    short_help="Run a command: its time, cores, page faults, memory and waits.",
+    short_help="Run a command: time, cores, faults, memory; FLOP and bytes where the CPU counts.",
     context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False},
     epilog=examples(
         "rooflab run -- ./simulate --steps 100",
-        "rooflab run -o run.html -- python script.py",
+        "rooflab run --machine here.toml -o run.html -- python script.py",
         "rooflab run --runs 5 --quiet -o run.json -- ./simulate > out.txt",
     ),
 )
 @click.argument("command", metavar="-- CMD…", nargs=-1, type=click.UNPROCESSED)
+@click.option("--machine", metavar="NAME", help="Whose roofs what was counted is held against: a name or a file.")
 @click.option(
     "--runs",
     type=int,
     default=1,
     show_default=True,
     metavar="N",
-    help="Run it N times: the median, and a column for each.",
+    help="Run it N times: the median, a column for each; the CPU's events divided among them.",
 )
+@click.option("--no-counters", is_flag=True, help="Count no events of the CPU.")
 @output_options("Run", "stderr")
 def run(
     command: tuple[str, ...],
+    machine: str | None,
     runs: int,
+    no_counters: bool,
     as_json: bool,
     paths: tuple[str, ...],
 ) -> int:
@@ -37,12 +41,14 @@ def run(
     Its input and output are left alone and signals are handed on to it; the result comes after it on stderr, so
     that a pipe of its output stays clean. The exit code is the command's own; 128 + n where signal n killed it.
 
-    Events of the CPU (FLOP, bytes of memory) are not counted: `rooflab load` reads what `perf stat -j` wrote.
+    Where the CPU has counters and the system grants them, `perf` counts FLOP and the bytes of memory, and with
+    --machine they are a point on its roofline. Events that do not fit at once take turns, which is said; --runs
+    divides them among several runs. Without counters: time, cores, faults, memory, waits, and what is missing.
     """
     from rooflab import views
     from rooflab.story import run as watch
 
     views.check_paths(paths, "Run")
-    found = watch(command, runs=runs)
+    found = watch(command, machine=machine, runs=runs, counters=not no_counters)
     code = deliver(found, paths, as_json, err=True)
     return found.exit_code or code

@@ -8,7 +8,7 @@ from rooflab.machines.checkup.seen import Seen
 from rooflab.types.checkup import Grant
 
 _TOPIC = "counters"
-_TIME_ONLY = "`perf stat` and likwid, whose files rooflab loads, count no FLOP and no bytes of DRAM here"
+_TIME_ONLY = "`rooflab run` gives time, CPU use, page faults and memory, but no counted FLOP and no DRAM bytes"
 _NO_BYTES = "bytes from DRAM cannot be counted; those of `loop` and `simulate` are simulated"
 _A_PMU = "take a machine or an instance with a virtual PMU (bare metal, a whole socket; your own KVM: -cpu host)"
 _PERMIT = "sudo sysctl kernel.perf_event_paranoid="

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from rooflab.machines.detect.files import Tree
 
-_DEVICES = "sys/bus/event_source/devices"
+DEVICES = "sys/bus/event_source/devices"
 # Counters of memory controllers and of the fabric before them, by the kernel's names: drivers/perf and
 # arch/x86/events (Intel uncore, AMD data fabric and memory controllers, Arm interconnects, Arm and Ampere memory).
 _UNCORE = (
@@ -34,7 +34,7 @@ _CORE = ("cpu", "cpu_core", "cpu_atom")
 _CORE_STARTS = ("armv7", "armv8", "armv9", "apple_", "cpum_cf", "riscv")
 
 _HARDWARE, _CPU_CYCLES = 0, 0  # PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES
-_ATTR_BYTES = 64  # PERF_ATTR_SIZE_VER0
+_ATTR_BYTES = 72  # PERF_ATTR_SIZE_VER1: with config2
 _EXCLUDE_KERNEL_AND_HYPERVISOR = 1 << 5 | 1 << 6
 _CLOSE_ON_EXEC = 8  # PERF_FLAG_FD_CLOEXEC
 # The number of the system call: arch/*/entry/syscalls, and asm-generic/unistd.h for the newer ones.
@@ -73,7 +73,7 @@ class Counters:
 
 def read_counters(tree: Tree) -> Counters:
     """The counters of the machine whose file system is `tree`; events are opened on the running one alone."""
-    devices = tree.names(_DEVICES)
+    devices = tree.names(DEVICES)
     core = tuple(each for each in devices if each in _CORE or each.startswith(_CORE_STARTS))
     uncore = tuple(each for each in devices if each.startswith(_UNCORE))
     return Counters(
@@ -88,33 +88,46 @@ def read_counters(tree: Tree) -> Counters:
 
 def try_cycles() -> Tried | None:
     """The cycles of this process in user mode, opened and read once; None where the call is not known."""
-    opened = _open(_HARDWARE, _CPU_CYCLES, _EXCLUDE_KERNEL_AND_HYPERVISOR, pid=0, cpu=-1)
+    opened = open_event(_HARDWARE, _CPU_CYCLES, _EXCLUDE_KERNEL_AND_HYPERVISOR, pid=0, cpu=-1)
     return opened if opened is None or isinstance(opened, Tried) else _read(opened)
 
 
 def _try_uncore(tree: Tree, device: str) -> Tried | None:
     """Event 0 of `device` on the CPU that the kernel names for it."""
-    number = tree.integer(f"{_DEVICES}/{device}/type")
-    cpus = tree.cpu_list(f"{_DEVICES}/{device}/cpumask")
+    number = tree.integer(f"{DEVICES}/{device}/type")
+    cpus = tree.cpu_list(f"{DEVICES}/{device}/cpumask")
     if number is None or not cpus:
         return None
-    opened = _open(number, 0, 0, pid=-1, cpu=cpus[0])
+    opened = open_event(number, 0, 0, pid=-1, cpu=cpus[0])
     if opened is None or isinstance(opened, Tried):
         return opened
     os.close(opened)
     return Tried(opened=True)  # event 0 need not happen: that it opens is the answer
 
 
-def _open(kind: int, config: int, flags: int, *, pid: int, cpu: int) -> int | Tried | None:
-    """A file descriptor, the error, or None where this system's call is not known."""
+def open_event(
+    kind: int, config: int, flags: int, *, pid: int, cpu: int, group: int = -1, more: tuple[int, ...] = ()
+) -> int | Tried | None:
+    """A file descriptor, the error, or None where this system's call is not known.
+
+    Args:
+        kind: number of the device.
+        config: what is counted.
+        flags: of the structure, as bits.
+        pid: process, 0 for this one, -1 for all.
+        cpu: -1 for all that the process runs on.
+        group: descriptor of the event that it is only counted together with.
+        more: config1 and config2.
+    """
     number = _CALL_NUMBERS.get(platform.machine())
     if platform.system() != "Linux" or number is None or struct.calcsize("P") != 8:
         return None
-    # type, size, config, sample_period, sample_type, read_format, flags; the rest is zero
-    attr = struct.pack("=IIQQQQQ", kind, _ATTR_BYTES, config, 0, 0, 0, flags).ljust(_ATTR_BYTES, b"\0")
+    # type, size, config, sample_period, sample_type, read_format, flags, wakeup_events, bp_type, config1, config2
+    words = (kind, _ATTR_BYTES, config, 0, 0, 0, flags, 0, 0, *(more or (0, 0)))
+    attr = struct.pack("=IIQQQQQIIQQ", *words)
     libc = ctypes.CDLL(None, use_errno=True)
     libc.syscall.restype = ctypes.c_long
-    arguments = (ctypes.c_int(pid), ctypes.c_int(cpu), ctypes.c_int(-1), ctypes.c_ulong(_CLOSE_ON_EXEC))
+    arguments = (ctypes.c_int(pid), ctypes.c_int(cpu), ctypes.c_int(group), ctypes.c_ulong(_CLOSE_ON_EXEC))
     descriptor = libc.syscall(ctypes.c_long(number), ctypes.c_char_p(attr), *arguments)
     if descriptor >= 0:
         return int(descriptor)

@@ -1,56 +1,115 @@
-"""A command run as often as asked: one `Run` of what the system says of it."""
+"""A command run as often as asked: one `Run` of what the system and the CPU's counters say of it."""
 
 from __future__ import annotations
 
 import os
 import sys
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
 
 from rooflab.errors import RooflabError
+from rooflab.machines.events import Events
 from rooflab.observe.running import meanwhile
 from rooflab.observe.running.command import Ended, execute
 
 if TYPE_CHECKING:
+    from rooflab.types.counted import Counters
     from rooflab.types.run import Run
     from rooflab.types.usage import Meanwhile
 
-# Said of every run: without it a reader may take what is not there for zero.
-NOT_COUNTED = (
-    "FLOP and bytes of memory: rooflab run counts no events of the CPU; where it grants them "
-    "(`rooflab doctor`), run `perf stat -j` and load its file"
-)
+Environment = Mapping[str, str] | None
+
+NOT_ASKED = "FLOP and bytes of memory were not counted: --no-counters"
 
 
-def watched(command: Sequence[str], *, runs: int = 1) -> Run:
+class Watched(NamedTuple):
+    """A run, and what was counted of one execution; None without counters."""
+
+    run: Run
+    counted: Counters | None = None
+
+
+def watched(command: Sequence[str], *, runs: int = 1, counters: bool = True, env: Environment = None) -> Watched:
     """Run `command` `runs` times, or until it fails.
+
+    Args:
+        command: its words.
+        runs: how often; the events of the CPU are divided among the executions where they do not fit at once.
+        counters: whether to count events.
+        env: variables of its environment that are set or changed.
 
     Raises:
         RooflabError: it cannot be started, or its input cannot be had a second time.
     """
     if runs > 1:
         _check_input(runs)
+    events = available() if counters else Events(lacks=(NOT_ASKED,))
     ended: list[Ended] = []
     others: list[Meanwhile] = []
+    texts: list[str] = []
     for number in range(runs):
         if number:
             _rewind()
         before, cpu_s = meanwhile.moment(), time.process_time()
-        ended.append(execute(command))
+        if events.any:
+            one, text, refused = _counted(command, events, number, runs, env)
+            texts.append(text)
+            if refused is not None:  # it will be the next time too
+                events = Events(lacks=(f"FLOP and bytes of memory were not counted: {refused}",))
+        else:
+            one = execute(command, env=env)
+        ended.append(one)
         used = time.process_time() - cpu_s
-        others.append(meanwhile.between(before, meanwhile.moment(), ended[-1].usage, used))
-        if ended[-1].exit_code:
+        others.append(meanwhile.between(before, meanwhile.moment(), one.usage, used))
+        if one.exit_code:
             break
-    return _result(command, runs, ended, others)
+    return _result(command, runs, ended, others, events, texts)
 
 
-def _result(command: Sequence[str], asked: int, ended: list[Ended], others: list[Meanwhile]) -> Run:
+def available() -> Events:
+    """The events that perf can count here; none where there is no perf, and that is said."""
+    from rooflab.machines import events
+    from rooflab.machines.detect import detect
+    from rooflab.machines.detect.files import Tree
+    from rooflab.observe.running import perf
+
+    found = events.available(Tree.at(Path("/")), lambda: detect(gpus=False).microarchitecture)
+    return Events(lacks=(perf.MISSING,)) if found.any and not perf.is_there() else found
+
+
+def _counted(
+    command: Sequence[str], events: Events, number: int, runs: int, env: Environment
+) -> tuple[Ended, str, str | None]:
+    """An execution with its share of the events, what perf wrote of them, and why it did not."""
+    from rooflab.observe.running.perf import Session
+
+    mine = [
+        one for n, several in enumerate(events.sets) if n % runs == number % len(events.sets) for one in several
+    ]
+    core = dict.fromkeys(one.text for one in mine)
+    with Session(tuple(core), tuple(one.text for one in events.memory)) as session:
+        ended = execute(command, env=env, attach=session.attach, gated=True, detach=session.detach)
+    return ended, session.text, session.refused
+
+
+def _result(
+    command: Sequence[str],
+    asked: int,
+    ended: list[Ended],
+    others: list[Meanwhile],
+    events: Events,
+    texts: Sequence[str],
+) -> Watched:
     from rooflab.machines.detect import detect, granted_threads
     from rooflab.observe.running import verdict
     from rooflab.types.run import Run
 
-    granted = len(granted_threads(detect(gpus=False))) or None
+    host = detect(gpus=False)
+    granted = len(granted_threads(host)) or None
     notes = []
     if len(ended) < asked:
         notes.append(f"{len(ended)} of {asked} runs were made: the last one failed")
@@ -60,19 +119,27 @@ def _result(command: Sequence[str], asked: int, ended: list[Ended], others: list
         exit_code=ended[-1].exit_code,
         signal=ended[-1].signal,
         granted_cores=granted,
+        lacks=events.lacks,
     )
     shown = run.usage.index(run.middle)
-    return Run(
-        command=run.command,
-        usage=run.usage,
-        exit_code=run.exit_code,
-        signal=run.signal,
-        granted_cores=granted,
-        way=verdict.way_of(run.middle, granted),
-        verdict=verdict.verdict(run.middle, granted, others[shown]),
-        meanwhile=others[shown],
-        lacks=(NOT_COUNTED,),
-        notes=tuple(notes),
+    said = verdict.verdict(run.middle, granted, others[shown])
+    counted = None
+    if events.any:
+        from rooflab.observe.running.counted import together
+
+        counted = together(texts, events, name=run.name, time_s=run.time_s, cpu=host.name or "")
+        said = (*said, *counted.sentences)
+        notes += [*events.notes, *counted.notes]
+    return Watched(
+        msgspec.structs.replace(
+            run,
+            way=verdict.way_of(run.middle, granted),
+            verdict=said,
+            meanwhile=others[shown],
+            counts=() if counted is None else counted.counts,
+            notes=tuple(notes),
+        ),
+        None if counted is None else counted.counters,
     )
 
 

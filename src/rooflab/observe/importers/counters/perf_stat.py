@@ -88,7 +88,19 @@ class _Total(NamedTuple):
     running: float
 
 
-def _row(run: Run, notes: list[str]) -> Counted:
+def counted(readings: Iterable[Reading], name: str, time_s: float, cpu: str) -> Counters:
+    """What `readings` of perf say of one execution of `name` that took `time_s`, on the CPU called `cpu`."""
+    run = Run(name)
+    run.readings = list(readings)
+    run.clocks = {"time elapsed": time_s}
+    notes: list[str] = []
+    row = _row(run, notes, cpu)
+    return Counters(
+        source=SOURCE, rows=(row,), device=Device(number=0, name=cpu), notes=tuple(dict.fromkeys(notes))
+    )
+
+
+def _row(run: Run, notes: list[str], cpu: str = "") -> Counted:
     name = run.name or "run"
     ends = sorted({one.end_s for one in events_of(run) if one.end_s is not None and one.end_s > 0})
     runs = max(len(ends) if ends else run.runs, 1)
@@ -98,7 +110,7 @@ def _row(run: Run, notes: list[str]) -> Counted:
         Event(one.event, one.value / parts, _pmu(one.event), _scaled(one.unit))
         for one in _without_hybrid(totals, _WHOLE_SYSTEM.match(run.name) is not None, notes)
     ]
-    said = counts(events)
+    said = counts(events, cpu)
     time_s = _time_s(run, ends, totals, notes)
     if len(ends) > 1:
         notes.append(
