@@ -178,3 +178,12 @@ def test_reported_caches_near_to_far_without_instructions() -> None:
 
 def test_no_reported_caches() -> None:
     assert reported_caches(host(8, caches=()), tuple(range(8))) == ()
+
+
+def test_the_largest_caches_are_swept_in_few_steps() -> None:
+    found = sizes_to_sweep(DEFAULT, caches(300 * MIB, 2), (0, 1), 512 * GIB)
+    large = [size // MIB for size in found.core if size > 64 * MIB]
+    # Two an octave up to twice the cache, then main memory: 2 GiB less 400 MiB, a half of it for one core.
+    assert large == [96, 128, 192, 256, 384, 512, 824]
+    # Two cores that share a cache need not each go as far beyond it as one.
+    assert found.every[-1] == 600 * MIB

@@ -15,7 +15,9 @@ from rooflab.units import GIB, KIB, MIB
 SMALLEST_BYTES = 4 * KIB
 # A working set this many times the last cache is main memory's, whatever the replacement policy.
 BEYOND_CACHE = 4
-_LEAST_TOP_BYTES = 128 * MIB
+# A point takes as long as its bytes: few of them beyond this, where only the largest last caches end.
+_FINE_BYTES, _PER_LARGE_OCTAVE = 64 * MIB, 2
+_LEAST_TOP_BYTES, _LEAST_EACH_BYTES = 128 * MIB, 64 * MIB
 _MOST_MEMORY_BYTES = 2 * GIB
 # What Python, NumPy, numba and the compiled kernels take beside the arenas.
 _OWN_BYTES = 400 * MIB
@@ -27,6 +29,8 @@ class Plan:
     """Rounds, run lengths in seconds, and points per octave of working-set size.
 
     Attributes:
+        whole_s: how long all stages may take together; where the first take longer, the rest is given less.
+        beyond_cache: main memory's working set as a multiple of the last cache. Memory takes time to touch.
         cached_run_s, rate_run_s: for caches and for main memory. Many short runs find the undisturbed moments
             of a shared core; a run must only be long against the clock's resolution and the barrier.
         all_sweep: whether the sweep is repeated with all cores.
@@ -41,10 +45,12 @@ class Plan:
         sustained_s: time for the sustained peak; 0 leaves it out.
     """
 
+    whole_s: float = 17.0
+    beyond_cache: float = BEYOND_CACHE
     per_octave: int = 4
     sweep_rounds: int = 5
     sweep_run_s: float = 0.0025
-    sweep_budget_s: float = 3.2
+    sweep_budget_s: float = 2.6
     all_sweep: bool = True
     latency_rounds: int = 2
     latency_run_s: float = 0.005
@@ -60,7 +66,7 @@ class Plan:
     hand_over_runs: int = 15
     peak_rounds: int = 5
     peak_run_s: float = 0.003
-    peak_budget_s: float = 2.0
+    peak_budget_s: float = 1.6
     known_rounds: int = 4
     overhead_rounds: int = 5
     numba_overhead: bool = True
@@ -73,6 +79,8 @@ class Plan:
 
 DEFAULT = Plan()
 QUICK = Plan(
+    whole_s=4.5,
+    beyond_cache=2.0,
     per_octave=2,
     sweep_rounds=3,
     sweep_run_s=0.002,
@@ -176,9 +184,11 @@ def sizes_to_sweep(
     last = max((cache.capacity_bytes or 0 for cache in caches), default=0)
     shared = max((cache.granted_sharers for cache in caches), default=1)
     total_cache = last * -(-len(cpus) // shared)
-    top = _whole_pages(min(max(BEYOND_CACHE * last, _LEAST_TOP_BYTES), budget // (2 if len(cpus) > 1 else 1)))
-    every_top = _whole_pages(min(top, (budget - top) // max(1, len(cpus) - 1))) if len(cpus) > 1 else top
-    fine_to = int(max(2 * last, 64 * MIB))
+    top = _whole_pages(min(max(plan.beyond_cache * last, _LEAST_TOP_BYTES), budget // (2 if len(cpus) > 1 else 1)))
+    # Together they go as far beyond all caches as one core does; less is touched sooner.
+    enough = max(plan.beyond_cache * total_cache // len(cpus), _LEAST_EACH_BYTES) if total_cache else top
+    every_top = _whole_pages(min(top, enough, (budget - top) // max(1, len(cpus) - 1))) if len(cpus) > 1 else top
+    fine_to = int(max(2 * last, _FINE_BYTES))
     return Sizes(
         _fine_then_coarse(fine_to, top, plan.per_octave),
         _fine_then_coarse(fine_to, every_top, plan.per_octave),
@@ -188,7 +198,10 @@ def sizes_to_sweep(
 
 
 def _fine_then_coarse(fine_to: int, top: int, per_octave: int) -> tuple[int, ...]:
-    fine = list(sizes(SMALLEST_BYTES, min(fine_to, top), per_octave))
+    """Ascending: `per_octave` an octave up to 64 MiB, two up to `fine_to`, one beyond, and `top`."""
+    fine = list(sizes(SMALLEST_BYTES, min(fine_to, _FINE_BYTES, top), per_octave))
+    if fine_to > _FINE_BYTES:
+        fine += sizes(fine[-1] + 1, min(fine_to, top), min(per_octave, _PER_LARGE_OCTAVE))
     coarse = []
     size = fine[-1] * 2
     while size < top:

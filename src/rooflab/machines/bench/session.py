@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -61,19 +62,33 @@ _WIDTHS = 2
 _L1_PILOT_BYTES = 16 * 1024
 # How often the working sets of a cache that the system reports, but no curve shows, are measured again.
 _SECOND_LOOKS = 2
+# A stage gets at least this share of its time, however late it is.
+_LEAST_PACE = 0.25
 # Share of huge pages from which on memory counts as lying in them.
 _MOSTLY = 0.9
 
 
 @dataclass
 class Session:
-    """What the stages share: the findings they fill, and the tools they use."""
+    """What the stages share: the findings they fill, and the tools they use.
+
+    Attributes:
+        ends: when all of it should be done, by the monotonic clock.
+        pace: what the budgets of the present stage are multiplied by, so that it is.
+    """
 
     findings: Findings
     bench: Bench
     arenas: ThreadArenas
     simds: tuple[Simd, ...]
     peaks: tuple[PeakForm, ...]
+    ends: float = math.inf
+    pace: float = 1.0
+
+    def set_pace(self, left: float) -> None:
+        """Choose the pace of the next stage: below 1 where the share `left` of the work has less than its time."""
+        due_s = left * self.findings.plan.whole_s
+        self.pace = min(1.0, max(_LEAST_PACE, (self.ends - time.monotonic()) / due_s)) if due_s > 0 else 1.0
 
     @property
     def cpus(self) -> tuple[int, ...]:
@@ -101,11 +116,12 @@ class Session:
 
 
 class Stage(NamedTuple):
-    """One part of a measurement; `weight` is its share of a default run's time."""
+    """One part of a measurement; `weight` is its share of a default run's time, `wanted` whether a plan has it."""
 
     name: str
     weight: float
     measure: Callable[[Session], None]
+    wanted: Callable[[Plan], bool] = lambda plan: True
 
 
 def run(
@@ -140,6 +156,7 @@ def run(
     with interruptible() as tick, PinnedThreads(cpus) as pinned:
         report("compiling kernels", 0.0, 1.0)
         session = _session(findings, pinned, rng or np.random.default_rng(), tick)
+        session.ends = start + plan.whole_s
         run_stages(session, STAGES, report)
         report("done", 1.0, 1.0)
     findings.background_load = background_load(before, cpu_time(host.allowed_cpus), len(host.allowed_cpus))
@@ -157,11 +174,13 @@ def run_stages(session: Session, stages: Sequence[Stage], report: Progress) -> N
     Raises:
         KeyboardInterrupt: before any sweep was done.
     """
-    done, whole = 0.0, sum(stage.weight for stage in stages)
-    for name, weight, measure in stages:
+    wanted = [stage for stage in stages if stage.wanted(session.findings.plan)]
+    done, whole = 0.0, sum(stage.weight for stage in wanted)
+    for name, weight, measure, _ in wanted:
         report(name, done, 1.0)
         try:
             session.bench.tick()
+            session.set_pace(1 - done)
             measure(session)
         except KeyboardInterrupt:
             session.findings.incomplete = f"interrupted while measuring {name}"
@@ -196,6 +215,7 @@ def _session(
             first: max(findings.sizes.core[-1], findings.sizes.every[-1]),
             **dict.fromkeys(others, findings.sizes.every[-1]),
         },
+        max((cache.capacity_bytes for cache in findings.reported if cache.capacity_bytes), default=None),
     )
     bench = Bench(pinned, kernels, rng, tick)
     verify_all(bench, streams, peaks, arenas.by_cpu[first], first)
@@ -222,7 +242,7 @@ def _sweep(session: Session) -> None:
                 scope,
                 plan.sweep_rounds,
                 plan.sweep_run_s,
-                plan.sweep_budget_s / len(session.scopes),
+                session.pace * plan.sweep_budget_s / len(session.scopes),
             )
 
         findings.sweeps[scope] = remeasured(measured(list(working_sets)), measured)
@@ -289,11 +309,13 @@ def _rates(session: Session) -> None:
                 run_s = plan.rate_run_s if level.name == MAIN_MEMORY else plan.cached_run_s
                 tolerance = spread_bound(level.name)
                 trials.append(
-                    stream_trial(session.bench, session.arenas, form, case, cpus, run_s, tolerance=tolerance)
+                    stream_trial(
+                        session.bench, session.arenas, form, case, cpus, run_s, tolerance=tolerance, led=True
+                    )
                 )
     findings.rates = {trial.key: Samples(trial) for trial in trials if isinstance(trial.key, StreamCase)}
     clocked = session.arenas.by_cpu[session.cpus[0]]
-    session.bench.take(findings.rates.values(), plan.rate_rounds, clocked, plan.rate_budget_s)
+    session.bench.take(findings.rates.values(), plan.rate_rounds, clocked, session.pace * plan.rate_budget_s)
 
 
 def _forms(session: Session, level: MeasuredLevel) -> list[StreamForm]:
@@ -321,7 +343,7 @@ def _peaks(session: Session) -> None:
         session.cpus,
         plan.peak_rounds,
         plan.peak_run_s,
-        plan.peak_budget_s,
+        session.pace * plan.peak_budget_s,
     )
 
 
@@ -361,7 +383,9 @@ def _known_kernels(session: Session) -> None:
 def _disk(session: Session) -> None:
     plan = session.findings.plan
     if plan.disk_s:
-        session.findings.disk = measure_disk(seconds=plan.disk_s, rng=session.bench.rng, tick=session.bench.tick)
+        session.findings.disk = measure_disk(
+            seconds=session.pace * plan.disk_s, rng=session.bench.rng, tick=session.bench.tick
+        )
 
 
 def _call_overhead(session: Session) -> None:
@@ -421,10 +445,10 @@ STAGES = (
     Stage("arithmetic peaks", 2.5, _peaks),
     Stage("products in NumPy", 1.2, _numpy_products),
     Stage("cores together", 0.6, _cores),
-    Stage("translations of addresses", 0.3, _translations),
+    Stage("translations of addresses", 0.3, _translations, lambda plan: plan.translations),
     Stage("known kernels", 0.8, _known_kernels),
-    Stage("disk", 2.5, _disk),
+    Stage("disk", 1.6, _disk, lambda plan: plan.disk_s > 0),
     Stage("call overhead", 1.0, _call_overhead),
     Stage("products in libraries", 1.6, _products),
-    Stage("sustained peak", 0.0, _sustained),
+    Stage("sustained peak", 0.0, _sustained, lambda plan: plan.sustained_s > 0),
 )

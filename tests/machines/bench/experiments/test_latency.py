@@ -16,6 +16,7 @@ from rooflab.machines.bench.experiments.latency import (
     latency,
     loaded_latency,
     write_cycle,
+    write_walk,
 )
 from rooflab.machines.bench.kernels.emit import chase_kernel
 from rooflab.machines.bench.kernels.jit import compile_kernels
@@ -42,6 +43,23 @@ def test_one_cycle_through_every_line(lines: int, stride: int, seed: int) -> Non
     # Back at the start after exactly all lines, none twice: no shorter cycle hides.
     assert at == chase.start
     assert len(seen) == lines
+
+
+@pytest.mark.slow
+@given(lines=st.integers(1, 16_000), loads=st.integers(1, 3000), seed=st.integers(0, 10**6))
+def test_a_walk_draws_a_line_of_each_stretch(lines: int, loads: int, seed: int) -> None:
+    chase = write_walk(ARENA, lines * LINE_BYTES, loads, np.random.default_rng(seed))
+    words = ARENA.view(np.int64, 0, lines * LINE_BYTES)
+    at, met = chase.start, []
+    for _ in range(chase.lines):
+        met.append((at - ARENA.address) // LINE_BYTES)
+        at = int(words[(at - ARENA.address) // 8])
+    assert at == chase.start
+    # As many lines as loads at least, if there are so many; evenly spread, none twice.
+    assert chase.lines >= min(loads, lines)
+    every = max(1, lines // loads)
+    assert sorted(number // every for number in met) == list(range(chase.lines))
+    assert max(met) < lines
 
 
 def test_the_order_is_random() -> None:

@@ -206,3 +206,40 @@ def test_sizes_ascend_within_bounds(first: int, octaves: float, per_octave: int)
     # No gap is wider than a step.
     assert all(far / near <= 1 + 1 / per_octave for near, far in itertools.pairwise(found))
     assert last / found[-1] < 1 + 1 / per_octave
+
+
+def test_windows_go_on_where_the_last_sample_ended_whatever_trial_it_was_of() -> None:
+    pinned = FakeThreads(1e-3)
+    several = [trial(key, windows=5, window_bytes=1 << 20, jitter=False) for key in "abc"]
+    found = bench(pinned).interleave(several, rounds=4)
+    starts = [jobs[0].a - (1 << 20) for jobs in pinned.ran]
+    assert starts == [number % 5 << 20 for number in range(12)]
+    # One window is one pass: 100 bytes in ten iterations of 1 ms.
+    assert all(samples.passes == 1 for samples in found.values())
+    assert found["a"].series.values == pytest.approx([100 / 0.01] * 4)
+
+
+def test_a_lead_fills_the_caches_before_samples_in_a_row() -> None:
+    pinned = FakeThreads(1e-3)
+    found = bench(pinned).interleave([trial("one", windows=8, window_bytes=4096, lead=5)], rounds=2)["one"]
+    # Twice five windows and three that are timed; those are all through memory that follows the last.
+    assert len(pinned.ran) == 2 * (5 + 3)
+    places = [(jobs[0].a - (1 << 20)) // 4096 for jobs in pinned.ran]
+    assert places == [number % 8 for number in range(16)]
+    assert len(found.taken) == 6
+
+
+def test_without_time_each_trial_still_gets_two_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = itertools.count(0.0, 10.0)
+    monkeypatch.setattr(trials.time, "monotonic", lambda: next(clock))
+    several = [trial("plain", run_s=0.01), trial("led", windows=8, window_bytes=4096, lead=2)]
+    found = bench(FakeThreads(1e-3)).interleave(several, rounds=5, budget_s=1.0)
+    assert {key: len(samples.taken) for key, samples in found.items()} == {"plain": 2, "led": 3}
+
+
+def test_a_short_sample_begins_warm() -> None:
+    pinned = FakeThreads(1e-3)
+    found = bench(pinned).interleave([trial("one", run_s=0.03, jitter=True)], rounds=2)["one"]
+    assert found.passes == 3
+    assert [jobs[0].iterations for jobs in pinned.ran][-4:] == [10, 30, 10, 30]
+    assert found.series.values == pytest.approx([100 / 0.01] * 2)

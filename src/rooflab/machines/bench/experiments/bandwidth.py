@@ -58,13 +58,28 @@ def stream_trial(
     run_s: float,
     key: object = None,
     tolerance: float | None = None,
+    led: bool = False,
 ) -> Trial:
-    """The trial for `case` on `cpus`: all of them stream through memory of their own."""
+    """The trial for `case` on `cpus`: all of them stream through memory of their own.
+
+    With `led`, beyond the last cache, each sample begins in a cache that the same stream has filled; without, what
+    it drives out is what the sample before it left, which is the same where all samples only read.
+    """
     kernel = bench.kernels[form.symbol]
     streams, places = len(form.row.expression.streams), form.variant.places
-    jobs = tuple(arenas.stream_job(cpu, kernel, streams, case.working_set, places) for cpu in cpus)
+    window = arenas.window_bytes(case.working_set)
+    jobs = tuple(arenas.stream_job(cpu, kernel, streams, window, places) for cpu in cpus)
     per_pass = sum(job.nbytes for job in jobs) * form.row.expression.streamed_elements * places
-    return Trial(key or case, jobs, per_pass, run_s, tolerance=tolerance)
+    return Trial(
+        key or case,
+        jobs,
+        per_pass,
+        run_s,
+        tolerance=tolerance,
+        windows=case.working_set // window,
+        window_bytes=window,
+        lead=arenas.lead(case.working_set, len(cpus)) if led else 0,
+    )
 
 
 def forms_of(row: StreamRow, simds: Iterable[Simd]) -> list[StreamForm]:

@@ -49,9 +49,12 @@ def triad(
 ) -> KnownKernel:
     """A = b + s·c in fp64 from main memory: 2 FLOP and 24 bytes per element (2 reads + 1 write)."""
     kernel = bench.kernels[form.symbol]
-    jobs = tuple(arenas.stream_job(cpu, kernel, 3, working_set) for cpu in cpus)
+    window = arenas.window_bytes(working_set)
+    jobs = tuple(arenas.stream_job(cpu, kernel, 3, window) for cpu in cpus)
     elements = sum(job.nbytes for job in jobs) // _ITEM_BYTES
-    samples = bench.interleave([Trial("triad", jobs, 1, run_s=0.03)], rounds)["triad"]
+    windows, lead = working_set // window, arenas.lead(working_set, len(cpus))
+    trial = Trial("triad", jobs, 1, run_s=0.03, windows=windows, window_bytes=window, lead=lead)
+    samples = bench.interleave([trial], rounds)["triad"]
     note = "a = b + s·c, ordinary stores; 2 FLOP and 24 bytes (2 reads + 1 write) an element"
     return KnownKernel("triad", 2 * elements, 24 * elements, samples.series, "DRAM", len(cpus), note)
 
@@ -66,13 +69,16 @@ def stencil(
     """
     kernel = bench.kernels[form.symbol]
     row_bytes = STENCIL_WIDTH * _ITEM_BYTES
+    window = arenas.window_bytes(working_set)
     jobs = []
     for cpu in cpus:
-        whole = arenas.stream_job(cpu, kernel, 2, working_set - 4 * row_bytes)
+        whole = arenas.stream_job(cpu, kernel, 2, window - 4 * row_bytes)
         jobs.append(_inside(whole, row_bytes))
     elements = sum(job.nbytes for job in jobs) // _ITEM_BYTES
     halo = 2 * STENCIL_WIDTH * len(jobs)
-    samples = bench.interleave([Trial("stencil", tuple(jobs), 1, run_s=0.03)], rounds)["stencil"]
+    windows, lead = working_set // window, arenas.lead(working_set, len(cpus))
+    trial = Trial("stencil", tuple(jobs), 1, run_s=0.03, windows=windows, window_bytes=window, lead=lead)
+    samples = bench.interleave([trial], rounds)["stencil"]
     note = "5-point, 2048 wide; 5 FLOP an element, each element of b read once and of a written once"
     nbytes = _ITEM_BYTES * (2 * elements + halo)
     return KnownKernel("stencil", 5 * elements, nbytes, samples.series, "DRAM", len(cpus), note)

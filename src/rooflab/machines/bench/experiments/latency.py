@@ -20,6 +20,9 @@ _PING_PONGS = 2_000
 # Runs of one walk before the cycle is written anew: other lines, other pages of the level.
 _RUNS_OF_A_WALK = 3
 _MOST_PAIRS = 16
+# Loads before the timed ones, and what a load at a level that takes long to write costs at least.
+_WARMING, _QUICK_LOAD_S = 20_000, 50e-9
+_LOADED_LOAD_S = 150e-9
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,24 @@ def write_cycle(arena: Arena, nbytes: int, rng: np.random.Generator, stride: int
     order = rng.permutation(lines)
     words[order, 0] = arena.address + np.roll(order, -1) * stride
     return Chase(arena.address + int(order[0]) * stride, lines)
+
+
+def write_walk(arena: Arena, nbytes: int, loads: int, rng: np.random.Generator) -> Chase:
+    """A random walk of at least `loads` lines spread evenly over the first `nbytes` of `arena`, closed to a cycle.
+
+    In each of as many equal stretches one line is drawn, so the walk meets every page as often as one through all
+    lines, which is what there is where these are few. What of it the caches hold is up to the caller.
+    """
+    lines = nbytes // LINE_BYTES
+    every = lines // max(loads, 1)
+    if every < 2:
+        return write_cycle(arena, nbytes, rng)
+    count = lines // every
+    drawn = np.arange(count) * every + rng.integers(0, every, count)
+    words = arena.view(np.int64, 0, lines * LINE_BYTES).reshape(lines, LINE_BYTES // 8)
+    order = rng.permutation(drawn)
+    words[order, 0] = arena.address + np.roll(order, -1) * LINE_BYTES
+    return Chase(arena.address + int(order[0]) * LINE_BYTES, count)
 
 
 def chase_check(bench: Bench, arena: Arena, cpu: int) -> None:
@@ -66,8 +87,8 @@ def latency(
 ) -> dict[int, Series]:
     """Loads per second of a dependent chain, by working set; the sizes are shuffled in each round.
 
-    The cycle is written anew for each sample. A small set is walked once before it is timed; a set too
-    large to walk in `run_s` is far beyond every cache that writing it could have warmed.
+    The walk is written anew for each sample. A small set is walked once before it is timed; of a large one as many
+    lines as there is time for.
     """
     taken: dict[int, list[float]] = {size: [] for size in working_sets}
     for _ in range(rounds):
@@ -80,36 +101,42 @@ def latency(
 def level_latency(
     bench: Bench, arena: Arena, cpu: int, working_sets: Mapping[str, int], runs: int, run_s: float
 ) -> dict[str, Series]:
-    """Loads per second at one working set for each level, by the level's name, in `runs` each.
-
-    The levels take turns; main memory's cycle, which takes longest to write, is written once.
-    """
+    """Loads per second at one working set for each level, by the level's name, in `runs` each; they take turns."""
     taken: dict[str, list[float]] = {name: [] for name in working_sets}
-    slow = max(working_sets, key=lambda name: working_sets[name], default=None)
-    for walk in range(-(-runs // _RUNS_OF_A_WALK)):
+    for _ in range(-(-runs // _RUNS_OF_A_WALK)):
         for name, size in working_sets.items():
-            if name != slow:
-                taken[name] += _walk(bench, arena, cpu, size, min(_RUNS_OF_A_WALK, runs), run_s)
-            elif walk == 0:
-                taken[name] += _walk(bench, arena, cpu, size, runs, run_s)
+            taken[name] += _walk(bench, arena, cpu, size, min(_RUNS_OF_A_WALK, runs), run_s)
     return {name: Series(tuple(values)) for name, values in taken.items()}
 
 
 def _walk(bench: Bench, arena: Arena, cpu: int, size: int, runs: int, run_s: float) -> list[float]:
-    """Loads per second of `runs` stretches of one walk through a cycle that is written anew, and warmed."""
+    """Loads per second of `runs` stretches of one walk through a cycle that is written anew, and warmed.
+
+    No line of a walk that leaves lines out is met twice: it would be in a nearer cache than the rest of its set.
+    """
     kernel = bench.kernels["chase"]
     length = kernel.emitted.operations
-    chase = bench.pinned.call(cpu, partial(write_cycle, arena, size, bench.rng))
-    job = Job(cpu, kernel, 1, a=chase.start)
-    warm = replace(job, iterations=max(8, min(chase.lines, 20_000) // length))
+    loads = _WARMING + round(runs * run_s / _QUICK_LOAD_S)
+    chase = bench.pinned.call(cpu, partial(_written, arena, size, loads, bench.rng))
+    warm = Job(cpu, kernel, max(8, min(chase.lines, _WARMING) // length), a=chase.start)
     per_load = bench.pinned.run([warm]).seconds / (warm.iterations * length)
-    timed = replace(job, iterations=max(8, round(run_s / per_load / length)))
-    taken = []
+    iterations = max(8, round(run_s / per_load / length))
+    if chase.lines < size // LINE_BYTES:
+        iterations = min(iterations, (chase.lines - _WARMING) // length // runs)
+    taken, job = [], replace(warm, iterations=iterations)
     for _ in range(runs):
-        taken.append(timed.iterations * length / bench.pinned.run([timed]).seconds)
-        timed = replace(timed, a=int(bench.pinned.results(cpu, np.int64, 1)[0]))
+        job = replace(job, a=int(bench.pinned.results(cpu, np.int64, 1)[0]))
+        taken.append(iterations * length / bench.pinned.run([job]).seconds)
         bench.tick()
     return taken
+
+
+def _written(arena: Arena, size: int, loads: int, rng: np.random.Generator) -> Chase:
+    """A walk through `size` bytes; all of them were read since, as every line of the set is as likely held."""
+    chase = write_walk(arena, size, loads, rng)
+    if chase.lines < size // LINE_BYTES:
+        arena.view(np.int64, 0, size // LINE_BYTES * LINE_BYTES).sum()
+    return chase
 
 
 def loaded_latency(
@@ -118,19 +145,21 @@ def loaded_latency(
     """Loads per second of a dependent chain on `cpu` while `streams` (one job each, one pass) keep reading.
 
     The streams are given twice the time of the chase and start with it; a round in which a stream ended
-    first is not counted.
+    first is not counted. Each round goes on where the last one ended.
     """
     kernel = bench.kernels["chase"]
     length = kernel.emitted.operations
-    chase = write_cycle(arena, size, bench.rng)
-    loads = max(8, round(run_s / 150e-9 / length))
+    loads = max(8, round(run_s / _LOADED_LOAD_S / length))
+    chase = bench.pinned.call(cpu, partial(_written, arena, size, (4 * rounds + 1) * loads * length, bench.rng))
+    start = chase.start
     passes = [1] * len(streams)
     taken: list[float] = []
     for _ in range(4 * rounds):
         background = [
             replace(job, iterations=job.iterations * count) for job, count in zip(streams, passes, strict=True)
         ]
-        run = bench.pinned.run([Job(cpu, kernel, loads, a=chase.start), *background])
+        run = bench.pinned.run([Job(cpu, kernel, loads, a=start), *background])
+        start = int(bench.pinned.results(cpu, np.int64, 1)[0])
         chased, *streamed = run.each_s
         bench.tick()
         if streamed and min(streamed) < chased:

@@ -266,7 +266,10 @@ def _beyond(findings: Findings) -> Iterator[Check]:
     ok = findings.sizes.beyond >= BEYOND_CACHE
     message = f"Main memory was measured on {findings.sizes.beyond:.1f} × the last caches' capacity"
     message += (
-        "." if ok else f", expected {BEYOND_CACHE} ×: too little memory is granted; its figures may be a cache's."
+        "."
+        if ok
+        else f", expected {BEYOND_CACHE} ×: a run without --quick, or more memory granted, comes nearer; its "
+        "figures may be a cache's."
     )
     yield Check(name="working set", ok=ok, message=message)
 

@@ -2,27 +2,39 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from rooflab.machines.bench.kernels.jit import Kernel
 from rooflab.machines.bench.run.arena import HUGE_PAGE_BYTES, Arena
 from rooflab.machines.bench.run.pinned_threads import Job, PinnedThreads
 from rooflab.machines.bench.run.trials import JITTER_BYTES
+from rooflab.units import MIB
 
 # Streams of one kernel start this much further apart than their length, so that equal offsets of two
 # arrays do not fall into the same set and the same 4 KiB page offset.
 _STAGGER_BYTES = 4096 // 3 // 64 * 64
+# A working set of that many times the last cache holds nothing of it when it is streamed through in turn.
+_BEYOND_CACHE = 1.5
+_WINDOWS, _LEAST_WINDOW_BYTES, _MOST_WINDOW_BYTES = 4, 32 * MIB, 64 * MIB
 SLACK_BYTES = 8 * (_STAGGER_BYTES + JITTER_BYTES) + 64 * 1024
 
 
 @dataclass(frozen=True)
 class ThreadArenas:
-    """The arenas by CPU."""
+    """The arenas by CPU.
+
+    Attributes:
+        last_cache_bytes: of the largest cache before them; None where it isn't known.
+    """
 
     by_cpu: dict[int, Arena]
+    last_cache_bytes: float | None = None
 
     @staticmethod
-    def touched(pinned: PinnedThreads, bytes_by_cpu: dict[int, int]) -> ThreadArenas:
+    def touched(
+        pinned: PinnedThreads, bytes_by_cpu: dict[int, int], last_cache_bytes: float | None = None
+    ) -> ThreadArenas:
         """Arenas of at least the given sizes, all touched by their CPU's thread."""
         by_cpu = {}
         for cpu, nbytes in bytes_by_cpu.items():
@@ -30,7 +42,24 @@ class ThreadArenas:
             by_cpu[cpu] = Arena.reserve(whole)
         for future in [pinned.submit(cpu, arena.touch) for cpu, arena in by_cpu.items()]:
             future.result()
-        return ThreadArenas(by_cpu)
+        return ThreadArenas(by_cpu, last_cache_bytes)
+
+    def window_bytes(self, working_set: int) -> int:
+        """How much of `working_set` one sample need stream through, if samples go on where the last one ended.
+
+        All of it, unless it lies beyond the last cache: a stretch of it is then as cold as the whole, since all
+        else is streamed through before it comes round again.
+        """
+        if not self.last_cache_bytes or working_set < _BEYOND_CACHE * self.last_cache_bytes:
+            return working_set
+        return min(working_set, max(_LEAST_WINDOW_BYTES, min(_MOST_WINDOW_BYTES, working_set // _WINDOWS)))
+
+    def lead(self, working_set: int, cpus: int) -> int:
+        """Windows of `working_set` that fill the last cache, where so many CPUs stream through theirs at once."""
+        window = self.window_bytes(working_set)
+        if window == working_set or not self.last_cache_bytes:
+            return 0
+        return math.ceil(self.last_cache_bytes / (window * cpus))
 
     def stream_job(self, cpu: int, kernel: Kernel, streams: int, working_set: int, places: int = 1) -> Job:
         """A job over `working_set` bytes of `cpu`'s arena, shared evenly by `streams` arrays; one pass.

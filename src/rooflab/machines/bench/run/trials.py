@@ -17,8 +17,11 @@ from rooflab.timing import Series
 
 # A round starts up to this far into its memory, a line at a time, so that no single placement decides.
 JITTER_BYTES = 2048
-_FEWEST_ROUNDS = 2
+_FEWEST_SAMPLES = 2
 _MORE_ROUNDS = 6
+# Samples of fewer passes than this are begun with one that is not timed.
+_COOLS_BELOW = 8
+_BURST = 3
 # What a private resource should repeat to, and what memory shared with others can.
 _SPREAD_BOUNDS = {"L1": 0.03, "L2": 0.03, "fma": 0.03}
 _SPREAD_BOUND = 0.08
@@ -39,6 +42,11 @@ class Trial:
         run_s: how long one sample should take.
         tolerance: how well the best runs must agree to need no further rounds; None asks for none.
         jitter: whether its start may move (not for register-only kernels and pointer chases).
+        windows: of how many equal stretches of memory, each as long as `window_bytes`, a sample streams through
+            one, the next sample through the next: what takes long to stream through as a whole. 1 for the whole.
+        lead: through how many windows it streams before those that are timed, so that the lines which it drives
+            out of the caches are its own: those of stores must be written back, those of loads need not be. What
+            took long to reach is then timed some times in a row.
     """
 
     key: object
@@ -47,6 +55,9 @@ class Trial:
     run_s: float = 0.01
     jitter: bool = True
     tolerance: float | None = None
+    windows: int = 1
+    window_bytes: int = 0
+    lead: int = 0
 
 
 @dataclass(frozen=True)
@@ -99,6 +110,7 @@ class Bench:
     kernels: dict[str, Kernel]
     rng: np.random.Generator
     tick: Callable[[], None] = lambda: None
+    _streamed: int = 0  # bytes of windows so far: each goes on where the last ended, whatever trial it was of
 
     def clock_hz(self, cpu: int, arena: Arena) -> float:
         """The core clock of `cpu` now: one add or xor of a dependent chain per cycle."""
@@ -116,8 +128,8 @@ class Bench:
     ) -> dict[object, Samples]:
         """`rounds` samples of each trial, the trials shuffled anew in each round.
 
-        Drift then shows as spread in all trials, not as a step between two. Past `budget_s` no round begins
-        after the second: a slow or busy machine gets fewer. Within it, trials whose best run stands alone
+        Drift then shows as spread in all trials, not as a step between two. Past `budget_s` only trials of fewer
+        than two samples get any: a slow or busy machine gets fewer. Within it, trials whose best run stands alone
         get further rounds.
 
         With `clocked`, the clock is measured right before and after each sample; the higher reading stands,
@@ -139,32 +151,55 @@ class Bench:
         for samples in collected:
             samples.passes = self._calibrated(samples.trial)
         for done in range((1 + _MORE_ROUNDS) * rounds):
-            if done >= _FEWEST_ROUNDS and time.monotonic() - start > budget_s:
-                break
             wanted = [samples for samples in collected if done < rounds or not samples.settled]
+            if time.monotonic() - start > budget_s:
+                wanted = [samples for samples in wanted if len(samples.taken) < _FEWEST_SAMPLES]
             if not wanted:
                 break
             for place in self.rng.permutation(len(wanted)):
                 samples = wanted[place]
-                samples.taken.append(self._sample(samples.trial, samples.passes, clocked))
+                self._lead(samples.trial)
+                for _ in range(_BURST if samples.trial.lead else 1):
+                    samples.taken.append(self._sample(samples.trial, samples.passes, clocked))
 
     def again(self, collected: Collection[Samples]) -> None:
         """One more sample of each, in an order of its own."""
         listed = list(collected)
         for place in self.rng.permutation(len(listed)):
+            self._lead(listed[place].trial)
             listed[place].taken.append(self._sample(listed[place].trial, listed[place].passes, None))
 
     def _sample(self, trial: Trial, passes: int, clocked: Arena | None) -> Sample:
         shift = int(self.rng.integers(JITTER_BYTES // LINE_BYTES)) * LINE_BYTES if trial.jitter else 0
+        shift += self._next_window(trial)
         jobs = [_moved(job, shift, passes) for job in trial.jobs]
+        if trial.jitter and trial.windows == 1 and passes < _COOLS_BELOW:
+            # What the samples between left in the caches is of other sizes.
+            self.pinned.run([_moved(job, shift, 1) for job in trial.jobs])
         before = self.clock_hz(jobs[0].cpu, clocked) if clocked else None
         seconds = self.pinned.run(jobs).seconds
         after = self.clock_hz(jobs[0].cpu, clocked) if clocked else None
         self.tick()
         return Sample(trial.per_pass * passes / seconds, max(before, after) if before and after else None)
 
+    def _lead(self, trial: Trial) -> None:
+        """Stream through as many windows as fill the caches."""
+        for _ in range(trial.lead):
+            window = self._next_window(trial)
+            self.pinned.run([_moved(job, window, 1) for job in trial.jobs])
+
+    def _next_window(self, trial: Trial) -> int:
+        """Where the next stretch of memory of `trial` begins, in bytes behind its start."""
+        if trial.windows == 1:
+            return 0
+        number = self._streamed // trial.window_bytes % trial.windows
+        self._streamed += trial.window_bytes
+        return number * trial.window_bytes
+
     def _calibrated(self, trial: Trial) -> int:
-        """Passes that take `run_s`; the passes made to find out also warm the caches."""
+        """Passes that take `run_s`; the passes made to find out also warm the caches. One through a window."""
+        if trial.windows > 1:
+            return 1
         passes = 1
         while True:
             seconds = self.pinned.run([_moved(job, 0, passes) for job in trial.jobs]).seconds
