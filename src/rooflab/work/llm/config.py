@@ -1,0 +1,129 @@
+"""Hugging Face's `config.json` as an `Architecture`: which field is what, for each `model_type`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rooflab.errors import FileError, RooflabError, UnknownNameError
+from rooflab.work.llm import layers
+from rooflab.work.llm.architecture import Architecture, Block
+from rooflab.work.llm.families import ALIASES, FAMILIES, Family
+from rooflab.work.llm.fields import Fields
+from rooflab.work.llm.towers import encoder_of, tower_of
+
+_MOST_BYTES = 16 * 2**20  # of a configuration; real ones have under 100 kB
+
+
+def read_config(path: Path) -> Architecture:
+    """The architecture that `path`, a config.json, describes.
+
+    Raises:
+        FileError: it cannot be read, or is not a JSON object.
+        RooflabError: an unknown `model_type`, or a field that is missing or has no sense.
+    """
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise FileError(f"{path}: {path.stat().st_size} bytes, expected a model's config.json of a few kB")
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise FileError(f"{path}: cannot be read: {error}") from error
+    except ValueError as error:
+        raise FileError(f"{path}: not JSON: {error}; expected a model's config.json") from error
+    if not isinstance(found, dict):
+        raise FileError(f"{path}: a JSON {type(found).__name__}, expected the object of a model's config.json")
+    name = str(found.get("_name_or_path") or path.parent.name or path.stem)
+    return architecture(found, name, str(path))
+
+
+def architecture(config: Mapping[str, Any], name: str, source: str) -> Architecture:
+    """The architecture of a configuration: of its language model, with the towers beside it.
+
+    Args:
+        config: the JSON object of a config.json.
+        name, source: what the result is called, where it is from.
+
+    Raises:
+        RooflabError: an unknown `model_type`, or a field that is missing or has no sense.
+    """
+    inner = config.get("text_config") or config.get("llm_config") or config.get("language_config") or {}
+    whole = {**{k: v for k, v in config.items() if k not in ("vision_config", "text_config")}, **inner}
+    fields = Fields(whole, source)
+    word, family = _family(config, inner, fields)
+    hidden = fields.size("hidden_size")
+    made = [
+        (layers.mixer_of(family, word, fields, number), layers.feed_of(family, word, fields, number))
+        for number in range(fields.layers())
+    ]
+    cross = layers.cross_of(family, fields)
+    groups: dict[Any, int] = {}
+    for each in made:
+        groups[each] = groups.get(each, 0) + 1
+    norms = layers.norms_of(family, word, fields) + (cross is not None)
+    blocks = tuple(
+        Block(count, mixer, feed, cross, norms, family.parallel) for (mixer, feed), count in groups.items()
+    )
+    positions = fields.size("max_position_embeddings") + family.table if family.table is not None else 0
+    tied = fields.flag("tie_word_embeddings", default=bool(config.get("tie_word_embeddings", family.tied)))
+    return Architecture(
+        name=name,
+        hidden=hidden,
+        vocabulary=fields.size("vocab_size"),
+        blocks=blocks,
+        tied=tied,
+        encoder=encoder_of(family, word, fields),
+        tower=tower_of(config, hidden),
+        positions=positions,
+        layer_norm=family.layer_norm,
+        head_bias=family.head_bias,
+        context=fields.maybe("max_position_embeddings"),
+        source=source,
+        **_stored(config, whole),
+    )
+
+
+def _family(config: Mapping[str, Any], inner: Mapping[str, Any], fields: Fields) -> tuple[str, Family]:
+    word = str(inner.get("model_type") or config.get("model_type") or "").casefold().replace("-", "_")
+    word = ALIASES.get(word, word)
+    if not word:
+        raise RooflabError(
+            f"{fields.source}: no model_type, which says how the layers are built; add one, such as "
+            '"model_type": "llama" for layers of attention and a gated feed-forward part'
+        )
+    if word not in FAMILIES:
+        raise UnknownNameError(
+            f"model_type of {fields.source}",
+            word,
+            [*FAMILIES, *ALIASES],
+            '(if its layers are those of a known one, write that into the file: "model_type": "llama" is attention '
+            'with shared heads and a gated feed-forward part, "mixtral" the same with experts, "deepseek_v3" latent '
+            "attention with experts)",
+        )
+    return word, FAMILIES[word]
+
+
+def _stored(config: Mapping[str, Any], whole: Mapping[str, Any]) -> dict[str, Any]:
+    """The number formats of the weights, by the quantisation that the file states."""
+    dtype = str(whole.get("dtype") or whole.get("torch_dtype") or config.get("torch_dtype") or "bfloat16")
+    plain = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}.get(dtype.removeprefix("torch."), "bf16")
+    quantized = config.get("quantization_config") or whole.get("quantization_config")
+    if not isinstance(quantized, Mapping):
+        return {"stored": plain}
+    method = str(quantized.get("quant_method", "")).casefold()
+    bits = quantized.get("bits") or quantized.get("w_bit")
+    if method == "mxfp4":
+        return {"stored": plain, "expert_stored": "mxfp4"}
+    if method == "fp8":
+        return {"stored": "fp8_block" if quantized.get("weight_block_size") else "fp8"}
+    if method in ("awq", "gptq"):
+        return {"stored": "int8_wo" if bits == 8 else "int4_wo"}
+    if method == "modelopt" or "nvfp4" in str(quantized).casefold():
+        return {"stored": "nvfp4" if "fp4" in str(quantized).casefold() else "fp8"}
+    if method == "compressed-tensors":
+        words = str(quantized).casefold()
+        if "'num_bits': 4" in words:
+            return {"stored": "int4_wo"}
+        return {"stored": "fp8_token" if "'float'" in words else "int8"}
+    return {"stored": plain}

@@ -1,0 +1,142 @@
+"""What a `model_type` of a Hugging Face configuration means where the file itself does not say."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Family(NamedTuple):
+    """How models of one `model_type` are built.
+
+    Attributes:
+        gated: whether a feed-forward part has a gate (SwiGLU, GeGLU).
+        bias: of q, k and v; `out_bias` of attention's result; `mlp_bias`; None where a field says.
+        qk_norm: as in `Attention`.
+        layer_norm: LayerNorm with two vectors of parameters.
+        norms: normalisations of the hidden size in a layer.
+        parallel: attention and feed-forward part read the same input.
+        rotates: whether positions are turned into q and k.
+        table: rows of the table of positions beyond the stated ones; None for no table.
+        tied: whether the head shares the embedding's table, where no field says.
+        mixer, feed: which reader makes them, see `config`.
+        head_bias: whether the head has a bias.
+    """
+
+    gated: bool = True
+    bias: bool | None = None
+    out_bias: bool | None = None
+    mlp_bias: bool | None = None
+    qk_norm: str = ""
+    layer_norm: bool = False
+    norms: int = 2
+    parallel: bool = False
+    rotates: bool = True
+    table: int | None = None
+    tied: bool = False
+    mixer: str = "attention"
+    feed: str = "any"
+    head_bias: bool = False
+
+
+_OLD = Family(gated=False, bias=True, out_bias=True, mlp_bias=True, layer_norm=True)
+_GEMMA = Family(tied=True)
+_DEEPSEEK = Family(mixer="latent", feed="deepseek")
+_QWEN3_NEXT = Family(qk_norm="head", mixer="delta", feed="qwen")
+
+FAMILIES: dict[str, Family] = {
+    "llama": Family(),
+    "mistral": Family(),
+    "ministral": Family(),
+    "ministral3": Family(),
+    "mixtral": Family(feed="mixtral"),
+    "smollm3": Family(tied=True),
+    "olmo": Family(),
+    "olmo2": Family(qk_norm="full"),
+    "olmo3": Family(qk_norm="full"),
+    "olmoe": Family(qk_norm="full", feed="qwen"),
+    "granite": Family(),
+    "granitemoe": Family(feed="mixtral"),
+    "internlm2": Family(),
+    "internlm3": Family(),
+    "exaone": Family(),
+    "exaone4": Family(qk_norm="head"),
+    "seed_oss": Family(),
+    "helium": Family(),
+    "glm": Family(bias=True),
+    "glm4": Family(bias=True, norms=4),
+    "glm4_moe": Family(feed="deepseek"),
+    "glm_moe_dsa": _DEEPSEEK,
+    "deepseek_v2": _DEEPSEEK,
+    "deepseek_v3": _DEEPSEEK,
+    "deepseek_v32": _DEEPSEEK,
+    "kimi_k2": _DEEPSEEK,
+    "kimi_k25": _DEEPSEEK,
+    "glm4_moe_lite": _DEEPSEEK,
+    "qwen2": Family(bias=True),
+    "qwen2_moe": Family(bias=True, feed="qwen"),
+    "qwen2_vl": Family(bias=True),
+    "qwen2_5_vl": Family(bias=True),
+    "qwen3": Family(qk_norm="head"),
+    "qwen3_moe": Family(qk_norm="head", feed="qwen"),
+    "qwen3_vl": Family(qk_norm="head"),
+    "qwen3_vl_moe": Family(qk_norm="head", feed="qwen"),
+    "qwen3_next": _QWEN3_NEXT,
+    "qwen3_5": _QWEN3_NEXT,
+    "qwen3_5_moe": _QWEN3_NEXT,
+    "minimax_m2": Family(qk_norm="full", feed="minimax"),
+    "gpt_oss": Family(bias=True, out_bias=True, feed="gpt_oss"),
+    "llama4": Family(feed="llama4"),
+    "gemma": _GEMMA,
+    "gemma2": Family(norms=4, tied=True),
+    "gemma3": Family(norms=4, qk_norm="head", tied=True),
+    "phi": Family(gated=False, bias=True, out_bias=True, mlp_bias=True, layer_norm=True, norms=1, parallel=True,
+                  head_bias=True),
+    "phi3": Family(),
+    "phimoe": Family(layer_norm=True, feed="mixtral"),
+    "starcoder2": Family(gated=False, bias=True, out_bias=True, mlp_bias=True, layer_norm=True, tied=True),
+    "stablelm": Family(layer_norm=True),
+    "cohere": Family(norms=1, parallel=True, tied=True),
+    "cohere2": Family(norms=1, parallel=True, tied=True),
+    "nemotron": Family(gated=False, layer_norm=True),
+    "nemotron_h": Family(gated=False, norms=1, mixer="nemotron_h", feed="nemotron_h"),
+    "mamba": Family(norms=1, mixer="mamba", feed="none", tied=True),
+    "falcon_mamba": Family(norms=1, mixer="mamba", feed="none"),
+    "mamba2": Family(norms=1, mixer="mamba", feed="none"),
+    "jamba": Family(mixer="jamba", feed="jamba"),
+    "gptj": Family(gated=False, bias=False, out_bias=False, mlp_bias=True, layer_norm=True, norms=1, parallel=True,
+                   head_bias=True),
+    "gpt_neox": Family(gated=False, bias=True, out_bias=True, mlp_bias=True, layer_norm=True, parallel=True),
+    "gpt2": _OLD._replace(table=0, rotates=False, tied=True),
+    "opt": _OLD._replace(table=2, rotates=False, tied=True),
+    "bloom": _OLD._replace(rotates=False, tied=True),
+    "mpt": Family(gated=False, bias=False, out_bias=False, mlp_bias=False, rotates=False, tied=True),
+    "falcon": Family(gated=False, bias=False, out_bias=False, mlp_bias=False, layer_norm=True, parallel=True,
+                     tied=True),
+    "gpt_bigcode": _OLD._replace(table=0, rotates=False, tied=True),
+    "t5": Family(bias=False, out_bias=False, mlp_bias=False, rotates=False, tied=True, mixer="t5"),
+    "whisper": _OLD._replace(table=0, rotates=False, tied=True, mixer="whisper"),
+    "bart": _OLD._replace(table=2, rotates=False, tied=True, mixer="whisper"),
+}  # fmt: skip
+
+# Names that mean the same as another's.
+ALIASES: dict[str, str] = {
+    "llama4_text": "llama4",
+    "gemma3_text": "gemma3",
+    "qwen3_5_text": "qwen3_5",
+    "qwen3_5_moe_text": "qwen3_5_moe",
+    "qwen2_vl_text": "qwen2_vl",
+    "qwen2_5_vl_text": "qwen2_5_vl",
+    "qwen3_vl_text": "qwen3_vl",
+    "qwen3_vl_moe_text": "qwen3_vl_moe",
+    "refinedweb": "falcon",
+    "refinedwebmodel": "falcon",
+    "deci": "llama",
+    "aquila": "llama",
+    "mt5": "t5",
+    "umt5": "t5",
+    "mbart": "bart",
+    "yi": "llama",
+    "minimax_m2_5": "minimax_m2",
+    "codellama": "llama",
+    "phi4": "phi3",
+}

@@ -1,0 +1,291 @@
+"""One layer of a configuration: its mixer and its feed-forward part, by family."""
+
+from __future__ import annotations
+
+from rooflab.errors import RooflabError
+from rooflab.work.llm.architecture import Attention, Delta, Experts, Latent, Mixer, Mlp, StateSpace
+from rooflab.work.llm.families import Family
+from rooflab.work.llm.fields import Fields
+
+
+def mixer_of(family: Family, word: str, fields: Fields, number: int) -> Mixer | None:
+    """The mixer of layer `number`; None where it has none."""
+    if family.mixer == "latent":
+        return _latent(fields)
+    if family.mixer == "delta" and _is_linear(fields, number):
+        return Delta(
+            heads=fields.size("linear_num_key_heads"),
+            value_heads=fields.size("linear_num_value_heads"),
+            size=fields.size("linear_key_head_dim"),
+            values=fields.size("linear_value_head_dim"),
+            taps=fields.size("linear_conv_kernel_dim", 4),
+        )
+    if family.mixer == "mamba":
+        return _mamba(word, fields)
+    if family.mixer == "nemotron_h":
+        kind = _nemotron_kind(fields, number)
+        if kind == "mamba":
+            return _mamba2(
+                fields, fields.size("mamba_num_heads") * fields.size("mamba_head_dim"),
+                fields.size("mamba_num_heads"), bias=fields.flag("mamba_proj_bias"),
+            )  # fmt: skip
+        return attention_of(family, word, fields, number) if kind == "attention" else None
+    if family.mixer == "jamba" and number % fields.size("attn_layer_period", 8) != fields.count(
+        "attn_layer_offset", 4
+    ):
+        return _mamba(word, fields)
+    return attention_of(family, word, fields, number)
+
+
+def attention_of(family: Family, word: str, fields: Fields, number: int) -> Attention:
+    """Softmax attention of layer `number`."""
+    heads, hidden = fields.size("num_attention_heads"), fields.size("hidden_size")
+    size = fields.maybe("head_dim") or fields.maybe("d_kv")
+    if size is None:
+        if hidden % heads:
+            raise RooflabError(
+                f"{fields.source}: hidden_size {hidden} over num_attention_heads {heads} leaves a rest: add head_dim"
+            )
+        size = hidden // heads
+    kv_heads = fields.maybe("num_key_value_heads")
+    if word == "falcon" and not fields.flag("new_decoder_architecture"):
+        kv_heads = 1 if fields.flag("multi_query", True) else heads
+    if word == "gpt_bigcode":
+        kv_heads = 1 if fields.flag("multi_query", True) else heads
+    stated = fields.flag("attention_bias", fields.flag("use_bias", fields.flag("qkv_bias")))
+    out = fields.flag("attention_out_bias", stated if word in _OUT_BIAS else fields.flag("use_bias"))
+    return Attention(
+        heads=heads,
+        kv_heads=kv_heads or heads,
+        size=size,
+        values=size,
+        window=_window(fields, word, number),
+        bias=stated if family.bias is None else family.bias,
+        out_bias=out if family.out_bias is None else family.out_bias,
+        gate=word in ("qwen3_next", "qwen3_5", "qwen3_5_moe"),
+        qk_norm=family.qk_norm if not (word == "cohere" and fields.flag("use_qk_norm")) else "head",
+        rotates=family.rotates,
+    )
+
+
+# Where `attention_bias` is of the result's projection too.
+_OUT_BIAS = ("llama", "granite", "glm4_moe_", "smollm3", "qwen3_", "cohere", "olmo")
+
+
+def _window(fields: Fields, word: str, number: int) -> int:
+    """Keys that a query of the layer sees; 0 for all."""
+    window = fields.get("sliding_window")
+    if not isinstance(window, int) or isinstance(window, bool) or window < 1:
+        return 0
+    if fields.get("use_sliding_window") is False:
+        return 0
+    kind = fields.kind(number)
+    if kind is not None:
+        return window if kind in ("sliding_attention", "sliding") else 0
+    if word == "gpt_oss" or word == "gemma2":
+        return window if number % 2 == 0 else 0
+    if word in ("gemma3", "cohere2", "olmo3"):
+        pattern = fields.size("sliding_window_pattern", 4 if word == "cohere2" else 6)
+        return window if (number + 1) % pattern else 0
+    if word.startswith("qwen"):  # the first `max_window_layers` see all
+        return window if fields.flag("use_sliding_window") and number >= fields.count("max_window_layers") else 0
+    return window
+
+
+def _is_linear(fields: Fields, number: int) -> bool:
+    kind = fields.kind(number)
+    if kind is not None:
+        return kind == "linear_attention"
+    return (number + 1) % fields.size("full_attention_interval", 4) != 0
+
+
+def _latent(fields: Fields) -> Latent:
+    return Latent(
+        heads=fields.size("num_attention_heads"),
+        q_rank=fields.count("q_lora_rank"),
+        kv_rank=fields.size("kv_lora_rank"),
+        plain=fields.size("qk_nope_head_dim"),
+        rotary=fields.size("qk_rope_head_dim"),
+        values=fields.size("v_head_dim"),
+        index_heads=fields.count("index_n_heads"),
+        index_size=fields.count("index_head_dim"),
+        index_top=fields.count("index_topk"),
+    )
+
+
+def _mamba(word: str, fields: Fields) -> StateSpace:
+    hidden = fields.size("hidden_size")
+    expand = fields.size("expand", fields.size("mamba_expand", 2))
+    inner = (
+        fields.size("intermediate_size", expand * hidden) if word in ("mamba", "falcon_mamba") else expand * hidden
+    )
+    if word == "mamba2":
+        return _mamba2(fields, inner, fields.size("num_heads"), bias=fields.flag("use_bias"))
+    rank = fields.get("time_step_rank") or fields.get("mamba_dt_rank")
+    return StateSpace(
+        inner=inner,
+        state=fields.size("state_size", fields.size("mamba_d_state", 16)),
+        taps=fields.size("conv_kernel", fields.size("mamba_d_conv", 4)),
+        rank=rank if isinstance(rank, int) else -(-hidden // 16),
+        bias=fields.flag("use_bias", fields.flag("mamba_proj_bias")),
+        conv_bias=fields.flag("use_conv_bias", fields.flag("mamba_conv_bias", True)),
+    )
+
+
+def _mamba2(fields: Fields, inner: int, heads: int, *, bias: bool) -> StateSpace:
+    return StateSpace(
+        inner=inner,
+        state=fields.size("ssm_state_size", fields.size("state_size", 128)),
+        taps=fields.size("conv_kernel", 4),
+        heads=heads,
+        groups=fields.size("n_groups", 1),
+        bias=bias,
+        conv_bias=fields.flag("use_conv_bias", True),
+    )
+
+
+def _nemotron_kind(fields: Fields, number: int) -> str:
+    pattern = fields.get("hybrid_override_pattern")
+    if isinstance(pattern, str):
+        kinds = {"M": "mamba", "*": "attention", "-": "mlp", "E": "moe"}
+        if pattern[number] not in kinds:
+            raise RooflabError(
+                f"{fields.source}: hybrid_override_pattern has {pattern[number]!r} at layer {number}, expected M "
+                "(Mamba), * (attention), - (feed-forward) or E (experts)"
+            )
+        return kinds[pattern[number]]
+    return fields.kind(number) or "mamba"
+
+
+def feed_of(family: Family, word: str, fields: Fields, number: int) -> Mlp | Experts | None:
+    """The feed-forward part of layer `number`; None where it has none."""
+    readers = {
+        "mixtral": _mixtral, "qwen": _qwen, "deepseek": _deepseek, "minimax": _mixtral, "gpt_oss": _gpt_oss,
+        "llama4": _llama4, "nemotron_h": _nemotron, "jamba": _jamba,
+    }  # fmt: skip
+    if family.feed == "none":
+        return None
+    if family.feed in readers:
+        return readers[family.feed](family, fields, number)
+    return dense_of(family, word, fields)
+
+
+def dense_of(family: Family, word: str, fields: Fields) -> Mlp:
+    """A dense feed-forward part; four times as wide as the hidden size where no field says."""
+    inner = fields.size("intermediate_size", 4 * fields.size("hidden_size"))
+    if word == "mpt":
+        inner = fields.size("expansion_ratio", 4) * fields.size("hidden_size")
+    gated = family.gated
+    if word == "t5":
+        gated = "gated" in str(fields.get("feed_forward_proj") or "relu")
+    bias = fields.flag("mlp_bias", fields.flag("use_mlp_bias")) if family.mlp_bias is None else family.mlp_bias
+    return Mlp(inner, gated, bias, bias)
+
+
+def _mixtral(family: Family, fields: Fields, number: int) -> Experts:
+    return Experts(
+        count=fields.size("num_local_experts"),
+        chosen=fields.size("num_experts_per_tok"),
+        inner=fields.size("intermediate_size"),
+    )
+
+
+def _gpt_oss(family: Family, fields: Fields, number: int) -> Experts:
+    return Experts(
+        count=fields.size("num_local_experts"),
+        chosen=fields.size("num_experts_per_tok"),
+        inner=fields.size("intermediate_size"),
+        bias=True,
+        router_bias=True,
+    )
+
+
+def _qwen(family: Family, fields: Fields, number: int) -> Mlp | Experts:
+    count = fields.count("num_local_experts", fields.count("num_experts"))
+    only_dense = fields.get("mlp_only_layers") or []
+    if not count or number in only_dense or (number + 1) % fields.size("decoder_sparse_step", 1):
+        return Mlp(fields.size("intermediate_size"))
+    shared = fields.count("shared_expert_intermediate_size")
+    return Experts(
+        count=count,
+        chosen=fields.size("num_experts_per_tok"),
+        inner=fields.size("moe_intermediate_size", fields.maybe("intermediate_size")),
+        shared=shared,
+        shared_gate=bool(shared),
+    )
+
+
+def _deepseek(family: Family, fields: Fields, number: int) -> Mlp | Experts:
+    first = fields.count("first_k_dense_replace")
+    count = fields.count("num_local_experts", fields.count("n_routed_experts"))
+    if not count or number < first or number % fields.size("moe_layer_freq", 1):
+        return Mlp(fields.size("intermediate_size"))
+    inner = fields.size("moe_intermediate_size")
+    return Experts(
+        count=count,
+        chosen=fields.size("num_experts_per_tok"),
+        inner=inner,
+        shared=inner * fields.count("n_shared_experts"),
+    )
+
+
+def _llama4(family: Family, fields: Fields, number: int) -> Mlp | Experts:
+    step = fields.size("interleave_moe_layer_step", 1)
+    routed = fields.get("moe_layers")
+    if (number not in routed) if isinstance(routed, list) and routed else (number + 1) % step:
+        return Mlp(fields.size("intermediate_size_mlp"))
+    inner = fields.size("intermediate_size")
+    return Experts(
+        count=fields.size("num_local_experts"),
+        chosen=fields.size("num_experts_per_tok"),
+        inner=inner,
+        shared=inner,
+    )
+
+
+def _nemotron(family: Family, fields: Fields, number: int) -> Mlp | Experts | None:
+    kind = _nemotron_kind(fields, number)
+    if kind == "mlp":
+        return Mlp(fields.size("intermediate_size"), gated=False, bias=fields.flag("mlp_bias"))
+    if kind != "moe":
+        return None
+    return Experts(
+        count=fields.size("n_routed_experts"),
+        chosen=fields.size("num_experts_per_tok"),
+        inner=fields.size("moe_intermediate_size"),
+        gated=False,
+        shared=fields.count("n_shared_experts", 1) * fields.count("moe_shared_expert_intermediate_size"),
+    )
+
+
+def _jamba(family: Family, fields: Fields, number: int) -> Mlp | Experts:
+    if number % fields.size("expert_layer_period", 2) != fields.count("expert_layer_offset", 1):
+        return Mlp(fields.size("intermediate_size"))
+    return Experts(
+        count=fields.size("num_local_experts", 16),
+        chosen=fields.size("num_experts_per_tok", 2),
+        inner=fields.size("intermediate_size"),
+    )
+
+
+def cross_of(family: Family, fields: Fields) -> Attention | None:
+    """Attention to an encoder, in layers of a decoder that has one."""
+    if family.mixer not in ("t5", "whisper"):
+        return None
+    heads = fields.size("num_attention_heads")
+    size = fields.size("d_kv", fields.size("hidden_size") // heads)
+    return Attention(
+        heads, heads, size, size, bias=bool(family.bias), out_bias=bool(family.out_bias), rotates=False, causal=False,
+        cross=True,
+    )  # fmt: skip
+
+
+def norms_of(family: Family, word: str, fields: Fields) -> int:
+    """Normalisations of the hidden size in a layer, those before a cross attention aside."""
+    if word == "falcon":
+        if fields.flag("new_decoder_architecture"):
+            return fields.size("num_ln_in_parallel_attn", 2)
+        return 1 if fields.flag("parallel_attn", True) else 2
+    if word == "gpt_neox":
+        return 2
+    return family.norms
