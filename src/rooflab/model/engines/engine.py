@@ -14,6 +14,7 @@ from rooflab.errors import RooflabError, UnknownNameError, squash
 from rooflab.types.constants import Constant
 from rooflab.types.source import Source
 from rooflab.units import parse_any
+from rooflab.work.llm.formats import WeightFormat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +39,19 @@ class Engine:
     step_s: float
     sequence_s: float
     launch_s: float
+    experts_half: float
+    experts_fp8: float
+    experts_block: float
+    experts_widened: float
+    experts_fp4: float
+
+    def experts_share(self, stored: WeightFormat) -> float:
+        """Rate of its products for groups of rows in that format, as a share of PyTorch's grouped product's."""
+        if stored.bits < 8 and stored.multiplies in ("bf16", "fp16"):
+            return self.experts_widened
+        if stored.multiplies == "fp8" and stored.bits >= 8:
+            return self.experts_block if stored.activations == "block" else self.experts_fp8
+        return self.experts_fp4 if stored.multiplies in ("fp8", "fp4") else self.experts_half
 
 
 _FOLDER = "rooflab.model.engines"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from rooflab.model.engines.engine import Engine
 from rooflab.model.serving.batch import Number
 from rooflab.model.serving.kernels import HALF_BYTES, Kernel, collective, grouped, norm, pointwise, product
 from rooflab.model.serving.mixers import linear
@@ -45,45 +46,58 @@ def _experts(run: Run, feed: Experts, count: float) -> list[Kernel]:
     made: list[Kernel] = []
     mine = run.tokens
     made.append(product(layer, "route", count, mine, float(feed.count), hidden, run.precision.embedding))
-    made.append(norm(layer, "choose", count, mine, float(feed.count), reads=2.0, writes=2.0, warm=2.0))
     if layout.data > 1:
-        moved = tokens * hidden * HALF_BYTES
-        made.append(
-            collective("communication", "send tokens to experts", count, "all_gather", moved, layout.stage_ranks)
-        )
-        made.append(
-            collective(
-                "communication", "sum what experts give", count, "reduce_scatter", moved, layout.stage_ranks
-            )
-        )
+        moved, ranks = tokens * hidden * HALF_BYTES, layout.stage_ranks
+        made.append(collective("communication", "send tokens to experts", count, "all_gather", moved, ranks))
+        made.append(collective("communication", "sum what experts give", count, "reduce_scatter", moved, ranks))
     rows, active = load(feed, layout.experts, tokens)
-    inner = feed.inner / layout.expert_tensor_ranks
-    stored = run.precision.experts
-    made.append(pointwise(layer, "sort", count, tokens * float(feed.chosen), reads=8.0, writes=8.0))
-    narrow = bool(stored.activations)
-    if narrow:
-        made.append(norm(layer, "scale activations", count, tokens, hidden, reads=2.0, writes=1.0, warm=2.0))
-    made.append(grouped(layer, "up", count, rows, (1 + feed.gated) * inner, hidden, active, stored))
-    made.append(
-        pointwise(
-            layer, "activate", count, rows * inner, reads=2.0 * (1 + feed.gated), writes=1.0 if narrow else 2.0
-        )
-    )
-    made.append(grouped(layer, "down", count, rows, hidden, inner, active, stored))
-    made.append(
-        norm(
-            layer,
-            "add up",
-            count,
-            tokens,
-            hidden,
-            reads=2.0 * max(feed.chosen / layout.experts, 1.0),
-            writes=2.0,
-            warm=2.0,
-        )
-    )
+    routed = Routed(
+        tokens=tokens, rows=rows, active=active, chosen=float(feed.chosen), count=float(feed.count), hidden=hidden,
+        inner=feed.inner / layout.expert_tensor_ranks, ways=float(layout.experts),
+    )  # fmt: skip
+    made += expert_kernels(run.engine, run.precision.experts, routed, count, gated=feed.gated)
     if feed.shared:
         made += _dense(run, layer, feed.shared, feed.gated, count, mine, run.precision.linear)
+    return made
+
+
+class Routed(NamedTuple):
+    """What reaches the experts of one rank: tokens that all ranks share, rows here, experts that get any.
+
+    Attributes:
+        chosen, count: experts that a token meets, of how many.
+        hidden, inner: sizes; `inner` of one rank's share of an expert.
+        ways: ranks among which experts are divided.
+    """
+
+    tokens: Number
+    rows: Number
+    active: Number
+    chosen: Number
+    count: Number
+    hidden: Number
+    inner: Number
+    ways: Number
+
+
+def expert_kernels(engine: Engine, stored: WeightFormat, x: Routed, count: float, *, gated: bool) -> list[Kernel]:
+    """A layer of routed experts after the router's product: choice, sorting, two grouped products, the sum."""
+    layer = "experts"
+    share = engine.experts_share(stored)
+    made = [
+        norm(layer, "choose", count, x.tokens, x.count, reads=2.0, writes=2.0, warm=2.0),
+        pointwise(layer, "sort", count, x.tokens * x.chosen, reads=8.0, writes=8.0),
+    ]
+    narrow = bool(stored.activations)
+    if narrow:
+        made.append(norm(layer, "scale activations", count, x.tokens, x.hidden, reads=2.0, writes=1.0, warm=2.0))
+    up = (1.0 + gated) * x.inner
+    made.append(grouped(layer, "up", count, x.rows, up, x.hidden, x.active, stored, share=share))
+    writes = 1.0 if narrow else 2.0
+    made.append(pointwise(layer, "activate", count, x.rows * x.inner, reads=2.0 * (1 + gated), writes=writes))
+    made.append(grouped(layer, "down", count, x.rows, x.hidden, x.inner, x.active, stored, share=share))
+    reads = 2.0 * np.maximum(x.chosen / x.ways, 1.0)
+    made.append(norm(layer, "add up", count, x.tokens, x.hidden, reads=reads, writes=2.0, warm=2.0))
     return made
 
 

@@ -62,15 +62,39 @@ def product(
     out_bytes: float = HALF_BYTES,
 ) -> Kernel:
     """M rows of k numbers times a matrix of k x n weights."""
-    return _product(layer, name, count, m, n, k, stored, 1.0, out_bytes, grouped=False)
+    return _product(layer, name, count, m, n, k, stored, 1.0, out_bytes, 0.0)
+
+
+# Rows of the last tile of each group that have nothing in them, in the mean: half of a tile of 128 (Triton's and
+# CUTLASS's grouped products pad every group to whole tiles), less where groups are small: so are tiles then.
+_RAGGED_ROWS = 64.0
 
 
 def grouped(
-    layer: str, name: str, count: Number, rows: Number, n: Number, k: Number, active: Number, stored: WeightFormat
+    layer: str,
+    name: str,
+    count: Number,
+    rows: Number,
+    n: Number,
+    k: Number,
+    active: Number,
+    stored: WeightFormat,
+    *,
+    share: float = 1.0,
+    even: bool = False,
 ) -> Kernel:
-    """`rows` rows of k numbers, each times one of `active` matrices of k x n weights, in one kernel."""
+    """`rows` rows of k numbers, each times one of `active` matrices of k x n weights, in one kernel.
+
+    Args:
+        share: of the matrix engine's rate in such kernels, how much this engine's attains.
+        even: whether all groups have as many rows: a plain batch of products.
+    """
     active = np.maximum(np.minimum(active, rows), 1e-9)
-    return _product(layer, name, count, rows / active, n, k, stored, active, HALF_BYTES, grouped=True)
+    made = _product(layer, name, count, rows / active, n, k, stored, active, HALF_BYTES, 0.0 if even else share)
+    if not even:
+        mean = rows / active
+        made.columns["m"] = np.maximum(mean + _RAGGED_ROWS * -np.expm1(-mean / 256.0), 1.0)
+    return made
 
 
 def _product(
@@ -83,7 +107,7 @@ def _product(
     stored: WeightFormat,
     batch: Number,
     out_bytes: float,
-    grouped: bool,
+    grouped: float,
 ) -> Kernel:
     item = _ITEM_BYTES[stored.multiplies]
     pipe = gpu_matmul.PIPES.index(_PIPES[stored.multiplies])
@@ -106,7 +130,7 @@ def _product(
             "a_along_k": 1.0,
             "b_along_k": 1.0,
             "pipe": pipe,
-            "grouped": float(grouped),
+            "grouped": grouped,
         },
         read_bytes=into + weights,
         write_bytes=out,
@@ -217,7 +241,8 @@ def norm(
 ) -> Kernel:
     """A kernel over rows of `width` that reads and writes so many bytes an element: norms, scaling."""
     elements = rows * width
-    steps = np.ceil(width / 512.0)
+    steps = np.ceil(width / _NORM_STEP)
+    resident = np.clip(2.0 * _NORM_STEP / width, 2.0, 16.0)
     return Kernel(
         layer=layer,
         name=name,
@@ -227,12 +252,12 @@ def norm(
             3,
             Pass(
                 code=CODE["rms_norm"],
-                elements=rows * steps * 512.0,
+                elements=elements,
                 rows=rows,
-                blocks=rows / 16.0,
+                blocks=rows / resident,
                 steps=steps,
                 again_bytes=elements * HALF_BYTES,
-                held_bytes=16.0 * width * HALF_BYTES,
+                held_bytes=resident * width * HALF_BYTES,
                 read_bytes=elements * reads,
                 write_bytes=elements * writes,
             ),
@@ -241,6 +266,11 @@ def norm(
         write_bytes=elements * writes,
         warm_bytes=elements * warm,
     )
+
+
+# Engines' kernels over rows have up to 1024 threads of 8 elements each a row (vllm-project/vllm,
+# csrc/layernorm_kernels.cu); a unit holds two such blocks, more of shorter rows.
+_NORM_STEP = 8192.0
 
 
 def pointwise(

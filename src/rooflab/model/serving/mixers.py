@@ -232,7 +232,15 @@ def _latent(run: Run, a: Latent, count: float) -> list[Kernel]:
     bf16 = run.precision.embedding
     made.append(
         grouped(
-            LAYER, "q to the latent space", count, single * heads, float(a.kv_rank), float(a.plain), heads, bf16
+            LAYER,
+            "q to the latent space",
+            count,
+            single * heads,
+            float(a.kv_rank),
+            float(a.plain),
+            heads,
+            bf16,
+            even=True,
         )
     )
     made.append(
@@ -263,6 +271,7 @@ def _latent(run: Run, a: Latent, count: float) -> list[Kernel]:
             float(a.kv_rank),
             heads,
             bf16,
+            even=True,
         )
     )
     made += linear(run, LAYER, "project the result", count, tokens, (hidden,), float(heads * a.values), stored)
@@ -369,6 +378,7 @@ def _recurrence(run: Run, count: float, heads: float, size: float, values: float
             2.0 * size,
             np.maximum(chunks * heads, 1.0),
             bf16,
+            even=True,
         )
     )
     made.append(
@@ -381,6 +391,7 @@ def _recurrence(run: Run, count: float, heads: float, size: float, values: float
             float(size + values),
             np.maximum(chunks * heads, 1.0),
             bf16,
+            even=True,
         )
     )
     return made

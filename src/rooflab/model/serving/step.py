@@ -132,7 +132,8 @@ class StepModel:
         """
         batch = batch.arrays()
         kernels = kernels_of(run_of(self.model, self.layout, self.engine, self.precision, batch))
-        times = timed(kernels, self.device, self.network, len(np.atleast_1d(batch.new_tokens)))
+        settings = len(np.atleast_1d(batch.new_tokens))
+        times = timed(kernels, self.device, self.network, settings, self.model.layers)
         parts = tuple(_part(kernel, each) for kernel, each in zip(kernels, times, strict=True))
         kernel_s = sum((part.seconds for part in parts), np.zeros(1))
         launches = sum((each.kernels for each in times), np.zeros(1))

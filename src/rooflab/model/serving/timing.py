@@ -40,8 +40,12 @@ class KernelSeconds(NamedTuple):
     nbytes: np.ndarray
 
 
-def timed(kernels: list[Kernel], device: Device, network: Network | None, settings: int) -> list[KernelSeconds]:
-    """Seconds of each of `kernels`; 0 where a setting gives it nothing to do."""
+def timed(
+    kernels: list[Kernel], device: Device, network: Network | None, settings: int, layers: int = 1
+) -> list[KernelSeconds]:
+    """Seconds of each of `kernels`, of a model of so many layers; 0 where a setting gives it nothing to do."""
+    moved = sum((np.asarray(k.count * (k.read_bytes + k.write_bytes), float) for k in kernels), np.zeros(settings))
+    missing = 1.0 - cache_residency.cached_share(moved / layers, device)
     found: dict[int, KernelSeconds] = {}
     for sort in dict.fromkeys(kernel.sort for kernel in kernels):
         numbers = [number for number, kernel in enumerate(kernels) if kernel.sort == sort]
@@ -50,13 +54,13 @@ def timed(kernels: list[Kernel], device: Device, network: Network | None, settin
             assert network is not None  # only layouts of several ranks have any
             each = [_collective(kernel, network, settings) for kernel in ours]
         else:
-            each = _by_mechanism(_MECHANISMS[sort], ours, device, settings)
+            each = _by_mechanism(_MECHANISMS[sort], ours, device, settings, missing)
         found |= dict(zip(numbers, each, strict=True))
     return [found[number] for number in range(len(kernels))]
 
 
 def _by_mechanism(
-    mechanism: Mechanism, kernels: list[Kernel], device: Device, settings: int
+    mechanism: Mechanism, kernels: list[Kernel], device: Device, settings: int, missing: np.ndarray
 ) -> list[KernelSeconds]:
     shape = (len(kernels), settings)
 
@@ -83,8 +87,10 @@ def _by_mechanism(
     )
     keep = works[:, 0]
     times = mechanism.time(_some(columns, keep), device)
-    # Every kernel follows another program: its instructions come from the last cache, or from memory.
-    start = device.constants("residency.switch_s") + device.constants("residency.cold_start_s")
+    # Every kernel follows another program: its instructions come from the last cache, or, where a layer's traffic
+    # has pushed them out of it, from memory.
+    far = np.broadcast_to(missing, shape).reshape(-1, 1)[keep]
+    start = device.constants("residency.switch_s") + far * device.constants("residency.cold_start_s")
     start = start * times.kernels * device.factor["overhead"]
     weights = flat([k.weight_bytes for k in kernels])
     # Weights pass once a step. Everything else may be found in a cache, of which a floor allows for any use.

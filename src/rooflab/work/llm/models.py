@@ -39,7 +39,9 @@ def named(name: str) -> Architecture:
     found = by_word.get(squash(name)) or by_word.get(squash(name.rpartition("/")[2]))
     if found is None:
         known = [*shipped(), *(each for entry in shipped().values() for each in entry["also"])]
-        raise UnknownNameError("model", name, known, "(or the path of a config.json, a GGUF file or a safetensors index)")
+        raise UnknownNameError(
+            "model", name, known, "(or the path of a config.json, a GGUF file or a safetensors index)"
+        )
     entry = shipped()[found]
     return config.architecture(entry["config"], found, entry["source"])
 

@@ -46,7 +46,8 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
     """One product's `_COLUMNS`; None where its operands are not two matrices, or vectors.
 
     A row of a batch of matrices that meet one matrix b counts in m. `aligned_bytes` is what the starts of
-    all rows of a, b and out are a multiple of, 16 at most.
+    all rows of a, b and out are a multiple of, 16 at most. `grouped` is 0 for one product, else the share that a
+    kernel for groups attains of what PyTorch's does.
     """
     if len(inputs) < 2 or not outputs or not outputs[0].elements:
         return None
@@ -169,7 +170,7 @@ def _rates(x: Columns, device: Device) -> _Rates:
     fma_s = x.flop_floor_s * device.units / (x["m"] * x["n"] * x["k"] * x["batch"])
     fma_s = fma_s / np.array([c(f"matmul.share_{name}") for name in PIPES])[pipe]
     # PyTorch's own kernel, one tile for all groups of any size: no library chooses for each.
-    fma_s = np.where(x["grouped"] > 0, fma_s / c("matmul.grouped_share"), fma_s)
+    fma_s = np.where(x["grouped"] > 0, fma_s / (c("matmul.grouped_share") * np.maximum(x["grouped"], 1e-9)), fma_s)
     step = np.where(older, c("matmul.older_step_clocks"), c("matmul.step_clocks"))
     step = np.where(pipe == PIPES.index("fp32"), c("matmul.vector_step_clocks"), step)
     store = np.where(older, c("matmul.older_store_bytes_per_clock"), c("matmul.store_bytes_per_clock"))
