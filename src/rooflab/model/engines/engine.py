@@ -39,6 +39,10 @@ class Engine:
     step_s: float
     sequence_s: float
     launch_s: float
+    mixes_prompts: bool
+    step_tokens: float
+    request_s: float
+    prompt_token_s: float
     experts_half: float
     experts_fp8: float
     experts_block: float

@@ -52,9 +52,15 @@ def _experts(run: Run, feed: Experts, count: float) -> list[Kernel]:
         made.append(collective("communication", "sum what experts give", count, "reduce_scatter", moved, ranks))
     rows, active = load(feed, layout.experts, tokens)
     routed = Routed(
-        tokens=tokens, rows=rows, active=active, chosen=float(feed.chosen), count=float(feed.count), hidden=hidden,
-        inner=feed.inner / layout.expert_tensor_ranks, ways=float(layout.experts),
-    )  # fmt: skip
+        tokens=tokens,
+        rows=rows,
+        active=active,
+        chosen=float(feed.chosen),
+        experts=float(feed.count),
+        hidden=hidden,
+        inner=feed.inner / layout.expert_tensor_ranks,
+        ways=float(layout.experts),
+    )
     made += expert_kernels(run.engine, run.precision.experts, routed, count, gated=feed.gated)
     if feed.shared:
         made += _dense(run, layer, feed.shared, feed.gated, count, mine, run.precision.linear)
@@ -65,7 +71,7 @@ class Routed(NamedTuple):
     """What reaches the experts of one rank: tokens that all ranks share, rows here, experts that get any.
 
     Attributes:
-        chosen, count: experts that a token meets, of how many.
+        chosen, experts: experts that a token meets, of how many.
         hidden, inner: sizes; `inner` of one rank's share of an expert.
         ways: ranks among which experts are divided.
     """
@@ -74,7 +80,7 @@ class Routed(NamedTuple):
     rows: Number
     active: Number
     chosen: Number
-    count: Number
+    experts: Number
     hidden: Number
     inner: Number
     ways: Number
@@ -85,7 +91,7 @@ def expert_kernels(engine: Engine, stored: WeightFormat, x: Routed, count: float
     layer = "experts"
     share = engine.experts_share(stored)
     made = [
-        norm(layer, "choose", count, x.tokens, x.count, reads=2.0, writes=2.0, warm=2.0),
+        norm(layer, "choose", count, x.tokens, x.experts, reads=2.0, writes=2.0, warm=2.0),
         pointwise(layer, "sort", count, x.tokens * x.chosen, reads=8.0, writes=8.0),
     ]
     narrow = bool(stored.activations)

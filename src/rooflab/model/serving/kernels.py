@@ -235,9 +235,9 @@ def norm(
     rows: Number,
     width: Number,
     *,
-    reads: float,
-    writes: float,
-    warm: float = 0.0,
+    reads: Number,
+    writes: Number,
+    warm: Number = 0.0,
 ) -> Kernel:
     """A kernel over rows of `width` that reads and writes so many bytes an element: norms, scaling."""
     elements = rows * width

@@ -290,6 +290,8 @@ class Architecture:
         layer_norm: LayerNorm (two vectors of parameters) rather than RMSNorm.
         context: the longest that it is made for; None where not stated.
         stored: number format of its weights as published, and `expert_stored` of its experts' weights.
+        formats: of a file's tensors, by part ("linear", "attention", "experts", "head", "embedding"): the format
+            that most have, and the bits of a weight in the mean.
         source: where these numbers come from.
     """
 
@@ -306,6 +308,7 @@ class Architecture:
     context: int | None = None
     stored: str = "bf16"
     expert_stored: str | None = None
+    formats: tuple[tuple[str, str, float], ...] = ()
     source: str = ""
 
     def __post_init__(self) -> None:

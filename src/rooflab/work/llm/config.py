@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -84,6 +85,17 @@ def architecture(config: Mapping[str, Any], name: str, source: str) -> Architect
     )
 
 
+def with_formats(model: Architecture, formats: Mapping[str, tuple[str, float]]) -> Architecture:
+    """`model` stored as the tensors of a file are: by part the format of most, and the bits of a weight."""
+    main = formats.get("linear") or formats.get("attention") or formats.get("experts")
+    return dataclasses.replace(
+        model,
+        stored=main[0] if main else model.stored,
+        expert_stored=formats["experts"][0] if "experts" in formats else model.expert_stored,
+        formats=tuple((part, word, bits) for part, (word, bits) in formats.items()),
+    )
+
+
 def _family(config: Mapping[str, Any], inner: Mapping[str, Any], fields: Fields) -> tuple[str, Family]:
     word = str(inner.get("model_type") or config.get("model_type") or "").casefold().replace("-", "_")
     word = ALIASES.get(word, word)
@@ -93,15 +105,15 @@ def _family(config: Mapping[str, Any], inner: Mapping[str, Any], fields: Fields)
             '"model_type": "llama" for layers of attention and a gated feed-forward part'
         )
     if word not in FAMILIES:
-        raise UnknownNameError(
-            f"model_type of {fields.source}",
-            word,
-            [*FAMILIES, *ALIASES],
-            '(if its layers are those of a known one, write that into the file: "model_type": "llama" is attention '
-            'with shared heads and a gated feed-forward part, "mixtral" the same with experts, "deepseek_v3" latent '
-            "attention with experts)",
-        )
+        raise UnknownNameError(f"model_type of {fields.source}", word, [*FAMILIES, *ALIASES], _DESCRIBE)
     return word, FAMILIES[word]
+
+
+_DESCRIBE = (
+    '(if its layers are those of a known one, write that into the file: "model_type": "llama" is attention with '
+    'shared heads and a gated feed-forward part, "mixtral" the same with experts, "deepseek_v3" latent attention '
+    "with experts)"
+)
 
 
 def _stored(config: Mapping[str, Any], whole: Mapping[str, Any]) -> dict[str, Any]:

@@ -44,7 +44,8 @@ def attention_of(family: Family, word: str, fields: Fields, number: int) -> Atte
     if size is None:
         if hidden % heads:
             raise RooflabError(
-                f"{fields.source}: hidden_size {hidden} over num_attention_heads {heads} leaves a rest: add head_dim"
+                f"{fields.source}: hidden_size {hidden} over num_attention_heads {heads} leaves a rest: add "
+                "head_dim"
             )
         size = hidden // heads
     kv_heads = fields.maybe("num_key_value_heads")
@@ -274,10 +275,10 @@ def cross_of(family: Family, fields: Fields) -> Attention | None:
         return None
     heads = fields.size("num_attention_heads")
     size = fields.size("d_kv", fields.size("hidden_size") // heads)
+    bias, out_bias = bool(family.bias), bool(family.out_bias)
     return Attention(
-        heads, heads, size, size, bias=bool(family.bias), out_bias=bool(family.out_bias), rotates=False, causal=False,
-        cross=True,
-    )  # fmt: skip
+        heads, heads, size, size, bias=bias, out_bias=out_bias, rotates=False, causal=False, cross=True
+    )
 
 
 def norms_of(family: Family, word: str, fields: Fields) -> int:

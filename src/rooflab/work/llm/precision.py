@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rooflab.errors import UnknownNameError
 from rooflab.work.llm.architecture import Architecture
@@ -53,7 +53,7 @@ def precision(
     if cache not in CACHES:
         raise UnknownNameError("format of the cache", cache, CACHES)
     linear = weight_format(weights)
-    blocks = linear.source.ref.startswith("ggml")
+    blocks = "llama.cpp" in linear.source.ref
     outer = linear if blocks else weight_format("bf16")
     return Precision(
         linear=linear,
@@ -66,5 +66,7 @@ def precision(
 
 
 def stored(model: Architecture, cache: str = "bf16") -> Precision:
-    """The formats that `model` is published in."""
-    return precision(model.stored, experts=model.expert_stored, cache=cache)
+    """The formats that `model` is published in; of a GGUF file those of its tensors."""
+    found = precision(model.stored, experts=model.expert_stored, cache=cache)
+    parts = {part: replace(weight_format(word), bits=bits) for part, word, bits in model.formats}
+    return replace(found, **parts)

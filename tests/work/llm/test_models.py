@@ -1,0 +1,180 @@
+"""Models by name, config.json, GGUF header, safetensors index: parameters as published, clear errors."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+
+import pytest
+
+from rooflab.errors import RooflabError
+from rooflab.work.llm import formats, models, precision
+from rooflab.work.llm.architecture import Experts, Latent
+
+
+@pytest.mark.parametrize("name", models.names())
+def test_parameters_are_those_that_the_makers_state(name: str) -> None:
+    # Stated with three digits or more; Nemotron-4's 340B and Qwen3.5's 397B are rounded.
+    assert models.named(name).parameters == pytest.approx(models.shipped()[name]["parameters"], rel=3.2e-3)
+
+
+def test_active_parameters_of_experts() -> None:
+    # DeepSeek-V3: 37B active (arXiv:2412.19437), the head and the table of tokens among them
+    assert models.named("deepseek-ai/DeepSeek-R1").active_parameters == pytest.approx(37.5e9, rel=0.01)
+    assert models.named("qwen3-235b-a22b").active_parameters == pytest.approx(22.2e9, rel=0.01)
+
+
+def test_other_names_mean_the_same_model() -> None:
+    assert models.named("meta-llama/Llama-3.1-8B-Instruct") == models.named("llama-3.1-8b")
+    with pytest.raises(RooflabError, match=r"unknown model 'llama-3.1-9b'; did you mean .*llama-3.1-8b"):
+        models.named("llama-3.1-9b")
+
+
+def test_layers_of_deepseek() -> None:
+    model = models.named("deepseek-v3")
+    assert [block.count for block in model.blocks] == [3, 58]
+    assert model.blocks[1].mixer == Latent(128, 1536, 512, 128, 64, 128)
+    assert model.blocks[1].feed == Experts(256, 8, 2048, shared=2048)
+    assert model.stored == "fp8_block"
+
+
+def write_config(folder: Path, **fields: object) -> Path:
+    path = folder / "config.json"
+    path.write_text(json.dumps(fields))
+    return path
+
+
+LLAMA = {
+    "model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "intermediate_size": 128, "vocab_size": 1000,
+}  # fmt: skip
+
+
+def test_a_config_file(tmp_path: Path) -> None:
+    model = models.model(write_config(tmp_path, **LLAMA))
+    # 2 x (64 x 64 x 2 + 2 x 64 x 32 + 3 x 64 x 128 + 2 x 64) + 2 x 1000 x 64 + 64
+    assert model.parameters == 2 * (8192 + 4096 + 24576 + 128) + 128000 + 64
+    assert models.model(tmp_path) == model
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({**LLAMA, "model_type": "lama"}, "unknown model_type of .*config.json 'lama'; did you mean llama"),
+        ({**LLAMA, "model_type": "zzzz"}, 'write that into the file: "model_type": "llama"'),
+        ({"hidden_size": 64}, "no model_type, which says how the layers are built"),
+        (
+            {k: v for k, v in LLAMA.items() if k != "num_hidden_layers"},
+            "no field num_hidden_layers .also called n_l",
+        ),
+        ({**LLAMA, "vocab_size": -5}, "vocab_size is -5, expected a whole number above 0"),
+        (
+            {**LLAMA, "num_attention_heads": 5},
+            "hidden_size 64 over num_attention_heads 5 leaves a rest: add head_dim",
+        ),
+        ({**LLAMA, "hidden_size": "wide"}, "hidden_size is 'wide', expected a whole number above 0"),
+    ],
+)
+def test_a_bad_config_is_one_line(tmp_path: Path, fields: dict, words: str) -> None:
+    with pytest.raises(RooflabError, match=words) as error:
+        models.model(write_config(tmp_path, **fields))
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", "not JSON"),
+        ("[1]", "a JSON list, expected the object"),
+        (None, "no such file; expected a config.json"),
+    ],
+)
+def test_what_is_no_config(tmp_path: Path, text: str | None, words: str) -> None:
+    path = tmp_path / "config.json"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(RooflabError, match=words):
+        models.model(path)
+
+
+def gguf(metadata: dict[str, object], tensors: dict[str, tuple[tuple[int, ...], int]]) -> bytes:
+    """A GGUF header with these entries, by ggml's docs/gguf.md."""
+
+    def text(value: str) -> bytes:
+        return struct.pack("<Q", len(value)) + value.encode()
+
+    out = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(metadata))
+    for key, value in metadata.items():
+        out += text(key)
+        if isinstance(value, str):
+            out += struct.pack("<I", 8) + text(value)
+        elif isinstance(value, list):
+            out += struct.pack("<IIQ", 9, 8, len(value)) + b"".join(text(each) for each in value)
+        else:
+            assert isinstance(value, int)
+            out += struct.pack("<II", 4, value)
+    for name, (shape, sort) in tensors.items():
+        out += text(name) + struct.pack("<I", len(shape)) + struct.pack(f"<{len(shape)}Q", *shape)
+        out += struct.pack("<IQ", sort, 0)
+    return out
+
+
+METADATA: dict[str, object] = {
+    "general.architecture": "llama", "general.name": "tiny", "llama.embedding_length": 64, "llama.block_count": 2,
+    "llama.attention.head_count": 4, "llama.attention.head_count_kv": 2, "llama.feed_forward_length": 128,
+    "tokenizer.ggml.tokens": ["a", "b", "c"],
+}  # fmt: skip
+TENSORS = {
+    "token_embd.weight": ((64, 3), 12),  # Q4_K
+    "output.weight": ((64, 3), 14),  # Q6_K
+    "blk.0.ffn_up.weight": ((64, 128), 12),
+    "blk.0.ffn_down.weight": ((128, 64), 14),
+    "blk.0.attn_q.weight": ((64, 64), 8),  # Q8_0
+}
+
+
+def test_a_gguf_header(tmp_path: Path) -> None:
+    path = tmp_path / "tiny.gguf"
+    path.write_bytes(gguf(METADATA, TENSORS))
+    model = models.model(path)
+    assert (model.name, model.layers, model.vocabulary, model.tied) == ("tiny", 2, 3, False)
+    found = precision.stored(model)
+    assert found.linear.bits == (4.5 + 6.5625) / 2  # as many weights in each
+    assert found.attention.bits == 8.5
+    assert found.head.bits == 6.5625
+
+
+@pytest.mark.parametrize("cut", [6, 30, 120, 400])
+def test_a_cut_gguf_file_is_one_line(tmp_path: Path, cut: int) -> None:
+    path = tmp_path / "cut.gguf"
+    path.write_bytes(gguf(METADATA, TENSORS)[:cut])
+    with pytest.raises(RooflabError, match=r"cut.gguf: (damaged or )?cut off within its header"):
+        models.model(path)
+
+
+def test_a_gguf_file_of_no_known_architecture(tmp_path: Path) -> None:
+    path = tmp_path / "new.gguf"
+    path.write_bytes(gguf({**METADATA, "general.architecture": "quen3"}, TENSORS))
+    with pytest.raises(RooflabError, match="unknown model_type of .*new.gguf 'quen3'; did you mean qwen3"):
+        models.model(path)
+
+
+def test_a_safetensors_index_needs_its_config(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors.index.json"
+    path.write_text(json.dumps({"metadata": {"total_size": 404352}, "weight_map": {"a": "b"}}))
+    with pytest.raises(RooflabError, match="no config.json beside it"):
+        models.model(path)
+    write_config(tmp_path, **LLAMA)
+    assert models.model(path).hidden == 64
+    path.write_text(json.dumps({"metadata": {"total_size": 40}, "weight_map": {"a": "b"}}))
+    with pytest.raises(RooflabError, match="do the two belong together"):
+        models.model(path)
+
+
+def test_formats() -> None:
+    assert formats.weight_format("Q4_K_M").nbytes == pytest.approx(4.8944 / 8)
+    assert formats.weight_format("mxfp4").bits == 4 + 8 / 32
+    assert formats.weight_format("nvfp4").bits == 4 + 8 / 16
+    with pytest.raises(RooflabError, match="unknown weight format 'fp5'"):
+        formats.weight_format("fp5")
