@@ -1,0 +1,143 @@
+"""LLVM IR as text: its functions, their blocks and instructions, and which line of the source each came from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+_NAME = r"(?:[\w.$-]+|\"[^\"]*\")"
+_LABEL = re.compile(rf"^(?P<name>{_NAME}):")
+_RESULT = re.compile(rf"^\s*(?P<name>%{_NAME}) = (?:tail |musttail |notail )?(?P<opcode>\w+)")
+_PLAIN = re.compile(r"^\s*(?:tail |musttail |notail )?(?P<opcode>\w+)")
+_TARGETS = re.compile(rf"label (%{_NAME})")
+_DEBUG = re.compile(r"!dbg !(\d+)")
+_NODE = re.compile(r"^!(\d+) = (?:distinct )?!(\w+)\((.*)\)$", re.MULTILINE)
+_FIELD = re.compile(r"(\w+): (?:\"([^\"]*)\"|(![0-9]+)|([^,()]+))")
+_PARAMETER = re.compile(rf"(%{_NAME})\s*(?:,|$)")
+VALUE = re.compile(rf"%{_NAME}")
+_FUNCTION = re.compile(rf"@({_NAME})\(")
+
+
+class Instruction(NamedTuple):
+    """One instruction: `result` is "" where it has none, `debug` the number of its place in the source, or −1."""
+
+    text: str
+    result: str
+    opcode: str
+    debug: int
+
+
+class Block(NamedTuple):
+    """A straight run of instructions; `following` are the labels that its last one may go to."""
+
+    label: str
+    instructions: list[Instruction]
+    following: tuple[str, ...]
+
+
+class Function(NamedTuple):
+    """A function that the module defines, the first block its entry."""
+
+    name: str
+    header: str
+    parameters: tuple[str, ...]
+    blocks: Mapping[str, Block]
+
+    def instructions(self) -> Iterator[Instruction]:
+        """All of them, in order."""
+        for block in self.blocks.values():
+            yield from block.instructions
+
+
+def definitions(function: Function) -> dict[str, Instruction]:
+    """What each name of `function` stands for."""
+    return {each.result: each for each in function.instructions() if each.result}
+
+
+def functions(ir: str) -> tuple[Function, ...]:
+    """All functions that the text of a module defines."""
+    found: list[Function] = []
+    lines = iter(ir.splitlines())
+    for line in lines:
+        if line.startswith("define "):
+            found.append(_function(line, lines))
+    return tuple(found)
+
+
+def _function(header: str, lines: Iterable[str]) -> Function:
+    match = _FUNCTION.search(header)
+    name = match[1].strip('"') if match else ""
+    inside = header[match.end() if match else 0 : header.rindex(")")]
+    parameters = tuple(_PARAMETER.findall(_without_nesting(inside)))
+    blocks: dict[str, Block] = {}
+    label, held = "%0", []
+    unfinished = ""
+    for line in lines:
+        if line.startswith("}"):
+            break
+        labelled = None if unfinished else _LABEL.match(line)
+        if labelled:
+            _close(blocks, label, held)
+            label, held = f"%{labelled['name']}", []
+        elif unfinished or line.rstrip().endswith("["):
+            # a switch goes over several lines
+            unfinished += line + "\n"
+            if line.strip().startswith("]"):
+                held.append(_instruction(unfinished.rstrip("\n")))
+                unfinished = ""
+        elif line.strip() and not line.lstrip().startswith((";", "#dbg")):
+            held.append(_instruction(line))
+    _close(blocks, label, held)
+    return Function(name, header, parameters, blocks)
+
+
+def _without_nesting(text: str) -> str:
+    """`text` without what stands in brackets, which attributes of parameters have."""
+    while "(" in text:
+        shorter = re.sub(r"\([^()]*\)", "", text)
+        if shorter == text:
+            return text
+        text = shorter
+    return text
+
+
+def _close(blocks: dict[str, Block], label: str, held: list[Instruction]) -> None:
+    if held:
+        ends = held[-1].text if held[-1].opcode in ("br", "switch", "invoke") else ""
+        blocks[label] = Block(label, held, tuple(dict.fromkeys(_TARGETS.findall(ends))))
+
+
+def _instruction(line: str) -> Instruction:
+    match = _RESULT.match(line)
+    debug = _DEBUG.search(line)
+    number = int(debug[1]) if debug else -1
+    if match:
+        return Instruction(line, match["name"], match["opcode"], number)
+    plain = _PLAIN.match(line)
+    return Instruction(line, "", plain["opcode"] if plain else "", number)
+
+
+class Places:
+    """The source lines of a module's debug information.
+
+    What was inlined has the line from which it was called, in the outermost function.
+    """
+
+    def __init__(self, ir: str) -> None:
+        self._nodes: dict[int, dict[str, str]] = {}
+        for number, kind, fields in _NODE.findall(ir):
+            if kind == "DILocation":
+                self._nodes[int(number)] = {
+                    name: text or node or plain for name, text, node, plain in _FIELD.findall(fields)
+                }
+
+    def line(self, debug: int) -> int:
+        """The line of the outermost function that `debug` was inlined into; 0 where it is not known."""
+        while debug in self._nodes:
+            node = self._nodes[debug]
+            outer = node.get("inlinedAt")
+            if outer is None:
+                return int(node.get("line", "0"))
+            debug = int(outer[1:])
+        return 0
