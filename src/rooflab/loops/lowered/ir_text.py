@@ -14,7 +14,6 @@ _TARGETS = re.compile(rf"label (%{_NAME})")
 _DEBUG = re.compile(r"!dbg !(\d+)")
 _NODE = re.compile(r"^!(\d+) = (?:distinct )?!(\w+)\((.*)\)$", re.MULTILINE)
 _FIELD = re.compile(r"(\w+): (?:\"([^\"]*)\"|(![0-9]+)|([^,()]+))")
-_PARAMETER = re.compile(rf"(%{_NAME})\s*(?:,|$)")
 VALUE = re.compile(rf"%{_NAME}")
 _FUNCTION = re.compile(rf"@({_NAME})\(")
 
@@ -37,11 +36,11 @@ class Block(NamedTuple):
 
 
 class Function(NamedTuple):
-    """A function that the module defines, the first block its entry."""
+    """A function that the module defines: its parameters with their types, its blocks, the first one its entry."""
 
     name: str
     header: str
-    parameters: tuple[str, ...]
+    parameters: Mapping[str, str]
     blocks: Mapping[str, Block]
 
     def instructions(self) -> Iterator[Instruction]:
@@ -69,7 +68,8 @@ def _function(header: str, lines: Iterable[str]) -> Function:
     match = _FUNCTION.search(header)
     name = match[1].strip('"') if match else ""
     inside = header[match.end() if match else 0 : header.rindex(")")]
-    parameters = tuple(_PARAMETER.findall(_without_nesting(inside)))
+    declared = [each.split() for each in _without_nesting(inside).split(",") if "%" in each]
+    parameters = {each[-1]: each[0] for each in declared}
     blocks: dict[str, Block] = {}
     label, held = "%0", []
     unfinished = ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from rooflab.loops.lowered.ir_text import VALUE, Function, Instruction, definitions
+from rooflab.loops.lowered.ir_text import VALUE, Function, Instruction, Places, definitions
 
 ALLOCATIONS = (
     "NRT_MemInfo_alloc_aligned",
@@ -26,7 +26,7 @@ class Root(NamedTuple):
 
     Attributes:
         kind: "argument", "meminfo" (of an allocation), "allocation" (its data), "global", "stack", "unknown".
-        name: of the argument or constant, or the number of the allocation.
+        name: of the argument or constant, or the line of the allocation.
     """
 
     kind: str
@@ -48,18 +48,16 @@ def called(text: str) -> str:
 class Pointers:
     """The roots of the pointers of one function."""
 
-    def __init__(self, function: Function) -> None:
-        self.function = function
+    def __init__(self, function: Function, named: bool, places: Places) -> None:
+        """`named`: its parameters are arrays of the user's, not what another lowered function hands over."""
+        self._named = named
         self._definitions = definitions(function)
-        self._parameters = frozenset(function.parameters)
+        self._parameters = function.parameters
         self._known: dict[str, frozenset[Root]] = {}
         self.allocations: dict[str, int] = {
-            each.result: number
-            for number, each in enumerate(
-                each
-                for each in function.instructions()
-                if each.opcode == "call" and each.result and called(each.text) in ALLOCATIONS
-            )
+            each.result: places.line(each.debug)
+            for each in function.instructions()
+            if each.opcode == "call" and each.result and called(each.text) in ALLOCATIONS
         }
 
     def roots(self, value: str) -> frozenset[Root]:
@@ -80,7 +78,12 @@ class Pointers:
             return {Root("global", value)}
         if value in self._parameters:
             name = argument_name(value)
-            return {Root("argument", name)} if name else {Root("stack")}
+            if self._parameters[value] != "ptr":
+                return set()
+            if not name:
+                # where a result and an exception go
+                return {Root("stack")}
+            return {Root("argument", name)} if self._named else {Root("unknown")}
         instruction = self._definitions.get(value)
         if instruction is None:
             # null, undef, a constant
@@ -94,7 +97,7 @@ class Pointers:
         if opcode == "call":
             if instruction.result in self.allocations:
                 return {Root("meminfo", str(self.allocations[instruction.result]))}
-            return {Root("unknown")}
+            return {Root("unknown")} if re.search(r"call [^@%]*ptr @", text) else set()
         if opcode == "load":
             return self._loaded(text, visiting)
         if opcode == "getelementptr":

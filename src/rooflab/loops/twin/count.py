@@ -104,7 +104,7 @@ def count(
         again = _second(
             twin, source, arguments, built, first, described, None if time_limit_s is None else time_limit_s - took
         )
-    return Counted(twin, _written_back(first, left), again, outcome)
+    return Counted(twin, written_back(first, left), again, outcome)
 
 
 def _units(arguments: Arguments, unit_bytes: int, most_units: int) -> int:
@@ -135,7 +135,11 @@ def _second(
     outcome = run.run(twin, source, arguments, built.address, time_limit_s)
     if outcome.stopped:
         return None
-    both = built.result(source.name, **described)
+    return difference(built.result(source.name, **described), first)
+
+
+def difference(both: Simulation, first: Simulation) -> Simulation:
+    """The counts of a second run alone, of the counts after `both` and after the `first`."""
     levels = [
         msgspec.structs.replace(
             after,
@@ -155,7 +159,8 @@ def _less(after: Any, before: Any) -> dict[str, int]:
     return {name: getattr(after, name) - getattr(before, name) for name in fields}
 
 
-def _written_back(first: Simulation, left: tuple[int, ...]) -> Simulation:
+def written_back(first: Simulation, left: tuple[int, ...]) -> Simulation:
+    """`first` with the bytes that are `left` dirty in each level written back."""
     levels = [
         msgspec.structs.replace(
             level,

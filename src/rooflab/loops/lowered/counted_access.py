@@ -1,0 +1,135 @@
+"""What a lowered twin calls for each access: the door to the simulator, and how far apart its new lines lie."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import binding
+from numba import njit, types
+
+from rooflab.cachesim.level.access import ROW_BYTES, View, is_noted
+from rooflab.cachesim.native.compile import OPTIONS
+from rooflab.cachesim.native.layout import HITS
+from rooflab.cachesim.native.words import add, call, load, store
+
+PREVIOUS, FAR, NEW, NOTE_WORDS = 0, 1, 2, 4  # words of a reference's notes
+NEAR_BYTES = 128  # between new lines of a stream, from one to the next or the one after
+VIEW = View._fields
+
+
+def _access(
+    last_lines,
+    shift,
+    slot_shift,
+    slot_mask,
+    compared_bits,
+    counts,
+    unit_call,
+    split_call,
+    state,
+    address,
+    nbytes,
+    request,
+    reference,
+    notes,
+):
+    """Count an access; of one that finds no noted line, note whether it is far from the last such one."""
+    view = View(
+        last_lines, shift, slot_shift, slot_mask, compared_bits, counts, unit_call, split_call, state
+    )
+    crosses = (address + (nbytes - 1)) >> shift != address >> shift
+    if not crosses and is_noted(view, address, request):
+        add(counts + reference * ROW_BYTES, HITS, 1)
+        return
+    step = address - load(notes, PREVIOUS)
+    store(notes, PREVIOUS, address)
+    add(notes, NEW, 1)
+    if step > NEAR_BYTES or step < -NEAR_BYTES:
+        add(notes, FAR, 1)
+    call(split_call if crosses else unit_call, state, address, nbytes, request, reference)
+
+
+def _range(
+    last_lines,
+    shift,
+    slot_shift,
+    slot_mask,
+    compared_bits,
+    counts,
+    unit_call,
+    split_call,
+    state,
+    address,
+    nbytes,
+    request,
+    reference,
+    notes,
+    elements,
+):
+    """Count accesses to so many elements of `nbytes`, one behind the other."""
+    each = last_lines, shift, slot_shift, slot_mask, compared_bits, counts, unit_call, split_call, state
+    for element in range(elements):
+        _one(*each, address + element * nbytes, nbytes, request, reference, notes)
+
+
+_one = njit(**OPTIONS)(_access)
+BUMP, END, SIZES, ROWS = 0, 1, 2, 8  # words of the allocator's state; from ROWS on: a size, its first free block
+MOST_SIZES = 4096
+ALIGNED_BYTES, PAGE_BYTES, LARGE_BYTES = 64, 4096, 131072
+
+
+def _allocate(state, nbytes):
+    """The address of a block of `nbytes`, the one that was freed last where one of that size was; 0: none left."""
+    unit = PAGE_BYTES if nbytes >= LARGE_BYTES else ALIGNED_BYTES
+    size = max(unit, (nbytes + unit - 1) // unit * unit)
+    sizes = load(state, SIZES)
+    for row in range(sizes):
+        if load(state, ROWS + 2 * row) == size:
+            free = load(state, ROWS + 2 * row + 1)
+            if free != 0:
+                store(state, ROWS + 2 * row + 1, load(free, 0))
+                return free
+            break
+    address = (load(state, BUMP) + unit - 1) // unit * unit
+    if address + size > load(state, END):
+        return 0
+    store(state, BUMP, address + size)
+    return address
+
+
+def _release(state, address, nbytes):
+    """Give the block of `nbytes` at `address` back."""
+    unit = PAGE_BYTES if nbytes >= LARGE_BYTES else ALIGNED_BYTES
+    size = max(unit, (nbytes + unit - 1) // unit * unit)
+    sizes = load(state, SIZES)
+    for row in range(sizes):
+        if load(state, ROWS + 2 * row) == size:
+            store(address, 0, load(state, ROWS + 2 * row + 1))
+            store(state, ROWS + 2 * row + 1, address)
+            return
+    if sizes < MOST_SIZES:
+        store(state, ROWS + 2 * sizes, size)
+        store(address, 0, 0)
+        store(state, ROWS + 2 * sizes + 1, address)
+        store(state, SIZES, sizes + 1)
+
+
+@functools.cache
+def compiled(function: Callable[..., Any], parameters: int, result: bool) -> tuple[bytes, str]:
+    """`function` of that many whole numbers as LLVM bitcode, and its name there (in numba's own convention)."""
+    integer = types.int64
+    dispatcher: Any = njit(**OPTIONS)(function)
+    signature = (integer if result else types.void)(*([integer] * parameters))
+    dispatcher.compile(signature)
+    overload = next(iter(dispatcher.overloads.values()))
+    module = binding.parse_assembly(overload.library.get_llvm_str())
+    return module.as_bitcode(), overload.fndesc.llvm_func_name
+
+
+ACCESS: tuple[Callable[..., Any], int, bool] = (_access, len(VIEW) + 5, False)
+RANGE: tuple[Callable[..., Any], int, bool] = (_range, len(VIEW) + 6, False)
+ALLOCATE: tuple[Callable[..., Any], int, bool] = (_allocate, 2, True)
+RELEASE: tuple[Callable[..., Any], int, bool] = (_release, 3, False)
+PARTS = (ACCESS, RANGE, ALLOCATE, RELEASE)

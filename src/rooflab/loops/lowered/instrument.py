@@ -1,0 +1,379 @@
+"""A lowered function with a call before each of its loads and stores, and a counter of each block that computes.
+
+First `plan` says what is to be counted; when the simulator knows how many references that makes, `write` writes
+the text. Blocks that always run together share one counter; what only an exception leads to is not counted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from rooflab.loops.lowered import control_flow
+from rooflab.loops.lowered.ir_text import Function, Instruction, Places
+from rooflab.loops.lowered.patterns import pattern_of
+from rooflab.loops.lowered.pointers import Pointers, Root, called
+from rooflab.loops.read.twin_text import Loop, Ref
+from rooflab.loops.read.value_types import Flop
+from rooflab.work.formulas.functions import REAL
+
+_TYPE = r"(?:<(?P<lanes>\d+) x (?P<vector>\w+)>|(?P<scalar>\w+))"
+_POINTER = r"ptr (?P<pointer>%(?:[\w.$-]+|\"[^\"]*\")|@(?:[\w.$-]+|\"[^\"]*\"))"
+_LOAD = re.compile(rf"= load (?:atomic |volatile )*{_TYPE}, {_POINTER}")
+_STORE = re.compile(rf"^\s*store (?:atomic |volatile )*{_TYPE} (?:<.*?>|\S+), {_POINTER}")
+_ATOMIC = re.compile(rf"= (?:atomicrmw|cmpxchg) (?:volatile )?(?:\w+ )?{_POINTER}, {_TYPE} ")
+_ARITHMETIC = re.compile(
+    rf"= (?P<op>fadd|fsub|fmul|fdiv|frem|fneg|fcmp)\b(?: [a-z]+)*? {_TYPE} "
+)
+_INTRINSIC = re.compile(r"@llvm\.(?P<op>\w+)\.(?:v(?P<lanes>\d+))?(?P<vector>f\d+)[(.]")
+_MEMORY = re.compile(r"@llvm\.(?P<op>memcpy|memmove|memset)\.[\w.]*\((?P<arguments>.*)\)")
+_SIZES = {"double": 8, "float": 4, "half": 2, "i64": 8, "i32": 4, "i16": 2, "i8": 1, "i1": 1, "ptr": 8, "i128": 16}
+_FORMATS = {"double": "fp64", "float": "fp32", "half": "fp16", "f64": "fp64", "f32": "fp32", "f16": "fp16"}
+_NAMES = {
+    "fadd": "add", "fsub": "sub", "fmul": "mul", "fdiv": "div", "frem": "fmod", "fneg": "neg", "fcmp": "lt",
+    "fabs": "abs", "minnum": "min", "maxnum": "max", "rint": "round", "nearbyint": "round", "powi": "pow",
+}  # fmt: skip
+_TWO = ("fma", "fmuladd")
+_MATHS = frozenset(REAL)
+_BLAS = ("numba_xxdot", "numba_xxgemv", "numba_xxgemm")
+# By BLAS's letter: bytes of an element, its number format, FLOP of a multiply-add.
+_KINDS = {"s": (4, "fp32", 2), "d": (8, "fp64", 2), "c": (8, "complex64", 8), "z": (16, "complex128", 8)}
+
+
+class Access(NamedTuple):
+    """A load or store that is counted.
+
+    Attributes:
+        ref: number of its reference.
+        pointer: the text of the pointer.
+        nbytes: of one element; `lanes` are accessed one after the other.
+        write: whether it is a store.
+        constant: the constant of the module that it reads, or "".
+        checked: whether it is only known at run time to lie in the arrays.
+        elements: of a whole range: factors of how many there are, as text; none of a single access.
+    """
+
+    ref: int
+    pointer: str
+    nbytes: int
+    lanes: int
+    write: bool
+    constant: str
+    checked: bool
+    elements: tuple[str, ...]
+
+
+class Plan(NamedTuple):
+    """What is counted of a module.
+
+    Attributes:
+        accesses: by function and the number of the instruction that they stand before.
+        counters: the counter of each block that has one, by function and label.
+        refs, loops, flop, owners: as of `Text`, blocks being counters.
+        heads: where each loop begins, by function and label: its number.
+        products: counters that grow by a product of values, by function and number of the instruction.
+        unseen: functions that are called and whose accesses are not known; `modelled`: those of BLAS.
+    """
+
+    accesses: Mapping[tuple[str, int], list[Access]]
+    counters: Mapping[tuple[str, str], int]
+    refs: tuple[Ref, ...]
+    loops: tuple[Loop, ...]
+    flop: Mapping[tuple[int, int], tuple[Flop, ...]]
+    owners: tuple[int | None, ...]
+    heads: Mapping[tuple[str, str], int]
+    products: Mapping[tuple[str, int], list[tuple[int, tuple[str, ...]]]]
+    unseen: tuple[str, ...]
+    modelled: tuple[str, ...]
+
+
+class Names(NamedTuple):
+    """How the source calls things.
+
+    Attributes:
+        array: of a line and the roots of a pointer: the name of what lies there.
+        text: of an access: line, array, whether it is a store: as the source has it.
+        variable: of the loop that begins in a line.
+    """
+
+    array: Callable[[int, frozenset[Root]], str]
+    text: Callable[[int, str, bool], str]
+    variable: Callable[[int], str]
+
+
+def plan(functions: tuple[Function, ...], main: str, places: Places, names: Names) -> Plan:
+    """What to count of `functions`, of which `main` is the user's own."""
+    made = _Planner(places, names)
+    for function in functions:
+        made.function(function, function.name == main)
+    flop = {
+        key: tuple(Flop(engine, dtype, n) for (engine, dtype), n in held.items()) for key, held in made.flop.items()
+    }
+    return Plan(
+        made.accesses,
+        made.counters,
+        tuple(made.refs),
+        tuple(made.loops),
+        flop,
+        tuple(made.owners),
+        made.heads,
+        made.products,
+        tuple(sorted(made.unseen)),
+        tuple(sorted(made.modelled)),
+    )
+
+
+def cold_blocks(function: Function) -> set[str]:
+    """Blocks that only an exception leads to: they set one, or all that follows them returns one."""
+    cold = {
+        label
+        for label, block in function.blocks.items()
+        if any(
+            "!numba_exception_output" in each.text
+            or each.opcode == "unreachable"
+            or re.match(r"\s*ret i32 [1-9]", each.text)
+            for each in block.instructions
+        )
+    }
+    changed = True
+    while changed:
+        fresh = {
+            label
+            for label, block in function.blocks.items()
+            if label not in cold and block.following and all(each in cold for each in block.following)
+        }
+        cold |= fresh
+        changed = bool(fresh)
+    return cold
+
+
+class _Planner:
+    def __init__(self, places: Places, names: Names) -> None:
+        self.places, self.names = places, names
+        self.accesses: dict[tuple[str, int], list[Access]] = {}
+        self.counters: dict[tuple[str, str], int] = {}
+        self.refs: list[Ref] = []
+        self.loops: list[Loop] = []
+        self.flop: dict[tuple[int, int], Counter[tuple[str, str]]] = {}
+        self.owners: list[int | None] = []
+        self.heads: dict[tuple[str, str], int] = {}
+        self.products: dict[tuple[str, int], list[tuple[int, tuple[str, ...]]]] = {}
+        self.unseen: set[str] = set()
+        self.modelled: set[str] = set()
+
+    def function(self, function: Function, main: bool) -> None:
+        graph = {label: block.following for label, block in function.blocks.items()}
+        entry = next(iter(graph))
+        cold = cold_blocks(function)
+        warm = {
+            label: [each for each in following if each not in cold]
+            for label, following in graph.items()
+            if label not in cold
+        }
+        if entry in cold:
+            return
+        found = control_flow.loops(warm, entry)
+        inside = control_flow.innermost_of(found)
+        together = control_flow.run_together(graph, entry, cold)
+        pointers = Pointers(function, main, self.places)
+        first = len(self.loops)
+        self._count_heads(function, found, first)
+        index = 0
+        line = 0
+        for label, block in function.blocks.items():
+            owner = first + inside[label] if label in inside else None
+            bodies = found[inside[label]].blocks if label in inside else frozenset()
+            for each in block.instructions:
+                if label in together:
+                    line = self.places.line(each.debug) or line
+                    key = (function.name, index)
+                    counter = (function.name, together[label], owner)
+                    self._instruction(each, key, counter, line, pointers, (function, bodies))
+                index += 1
+
+    def _count_heads(self, function: Function, found: tuple[control_flow.NaturalLoop, ...], first: int) -> None:
+        for loop in found:
+            block = function.blocks[loop.head]
+            line = next((n for n in (self.places.line(each.debug) for each in block.instructions) if n), 0)
+            number = first + loop.number
+            # Trips are those of the body: what the head leads to within the loop, as its test runs once more.
+            body = [each for each in block.following if each in loop.blocks]
+            label = body[0] if len(body) == 1 and len(block.following) > 1 else loop.head
+            counter = self._own_counter(function.name, label, number)
+            self.heads[function.name, loop.head] = number
+            parent = None if loop.parent is None else first + loop.parent
+            self.loops.append(Loop(number, self.names.variable(line), line, counter, parent))
+
+    def _own_counter(self, function: str, label: str, owner: int | None) -> int:
+        if (function, label) not in self.counters:
+            self.counters[function, label] = len(self.owners)
+            self.owners.append(owner)
+        return self.counters[function, label]
+
+    def _instruction(
+        self,
+        each: Instruction,
+        key: tuple[str, int],
+        where: tuple[str, str, int | None],
+        line: int,
+        pointers: Pointers,
+        around: tuple[Function, frozenset[str]],
+    ) -> None:
+        text = each.text
+        match = _LOAD.search(text) or _STORE.search(text) or _ATOMIC.search(text)
+        if match:
+            element = match["vector"] or match["scalar"]
+            roots = pointers.roots(match["pointer"])
+            size = _SIZES.get(element or "")
+            if size is None or not _counts(roots):
+                return
+            lanes = int(match["lanes"] or 1)
+            write = each.opcode != "load"
+            kinds = (False, True) if each.opcode in ("atomicrmw", "cmpxchg") else (write,)
+            for kind in kinds:
+                self._access(key, where, line, roots, match["pointer"], size, lanes, kind, (), around)
+            return
+        if (moved := _MEMORY.search(text)) is not None:
+            self._moved(moved, key, where, line, pointers, around)
+            return
+        counted = _flop_of(text)
+        if counted:
+            counter = self._own_counter(*where)
+            self.flop.setdefault((counter, line), Counter()).update(counted)
+        elif each.opcode == "call":
+            name = called(text)
+            if name in _BLAS:
+                self._blas(name, text, key, where, line, pointers, around)
+            elif name and not name.startswith(("llvm.", "_ZN", "NRT_", "nrt_", "numba_", "Py", "_Py")):
+                counted = _function_flop(name, text)
+                if counted:
+                    self.flop.setdefault((self._own_counter(*where), line), Counter()).update(counted)
+                else:
+                    self.unseen.add(name)
+
+    def _access(
+        self,
+        key: tuple[str, int],
+        where: tuple[str, str, int | None],
+        line: int,
+        roots: frozenset[Root],
+        pointer: str,
+        size: int,
+        lanes: int,
+        write: bool,
+        elements: tuple[str, ...],
+        around: tuple[Function, frozenset[str]],
+    ) -> None:
+        named = frozenset(each for each in roots if each.kind not in ("stack", "meminfo"))
+        array = self.names.array(line, named)
+        constant = next((each.name for each in named if each.kind == "global"), "")
+        known = {each.kind for each in named} <= {"argument", "allocation"} and len(roots) == len(named)
+        counter = self._range_counter(where[2]) if elements else self._own_counter(*where)
+        pattern = "stream" if elements else pattern_of(around[0], around[1], pointer)
+        self.refs.append(
+            Ref(len(self.refs), array, line, self.names.text(line, array, write), write, size, counter, pattern)
+        )
+        constant = constant if len(named) == 1 else ""
+        access = Access(len(self.refs) - 1, pointer, size, lanes, write, constant, not known, elements)
+        self.accesses.setdefault(key, []).append(access)
+
+    def _range_counter(self, owner: int | None) -> int:
+        """A counter that grows by more than 1 a time."""
+        self.owners.append(owner)
+        return len(self.owners) - 1
+
+    def _moved(
+        self,
+        match: re.Match[str],
+        key: tuple[str, int],
+        where: tuple[str, str, int | None],
+        line: int,
+        pointers: Pointers,
+        around: tuple[Function, frozenset[str]],
+    ) -> None:
+        """Bytes that are copied or set as a whole, counted as elements of one byte."""
+        target, source, extent = [each.split()[-1] for each in match["arguments"].split(", ")][:3]
+        if match["op"] != "memset" and _counts(roots := pointers.roots(source)):
+            self._access(key, where, line, roots, source, 1, 1, False, (extent,), around)
+        if _counts(roots := pointers.roots(target)):
+            self._access(key, where, line, roots, target, 1, 1, True, (extent,), around)
+
+    def _blas(
+        self,
+        name: str,
+        text: str,
+        key: tuple[str, int],
+        where: tuple[str, str, int | None],
+        line: int,
+        pointers: Pointers,
+        around: tuple[Function, frozenset[str]],
+    ) -> None:
+        """A product by BLAS, which cannot be seen: its operands are read, and its result written, once, in order."""
+        given = [each.split()[-1] for each in text[text.index("(") + 1 : text.rindex(")")].split(", ")]
+        letter = chr(int(given[0])) if given[0].lstrip("-").isdigit() else "d"
+        size, dtype, mults = _KINDS[letter]
+        if name == "numba_xxdot":
+            n = given[2]
+            moved = [(given[3], False, (n,)), (given[4], False, (n,))]
+            work = (n,)
+        elif name == "numba_xxgemv":
+            m, n = given[2:4]
+            moved = [(given[5], False, (m, n)), (given[7], False, (n,)), (given[9], True, (m,))]
+            work = (m, n)
+        else:
+            m, n, k = given[3:6]
+            moved = [(given[7], False, (m, k)), (given[9], False, (k, n)), (given[12], True, (m, n))]
+            work = (m, n, k)
+        for pointer, write, elements in moved:
+            if _counts(roots := pointers.roots(pointer)):
+                self._access(key, where, line, roots, pointer, size, 1, write, elements, around)
+        counter = self._range_counter(where[2])
+        self.products.setdefault(key, []).append((counter, work))
+        self.flop[counter, line] = Counter({("vector", dtype): mults})
+        self.modelled.add(name.removeprefix("numba_xx"))
+
+
+def _counts(roots: frozenset[Root]) -> bool:
+    """Whether what a pointer with those roots points to may be part of an array."""
+    kinds = {each.kind for each in roots}
+    if kinds <= {"stack", "meminfo"}:
+        return False
+    if kinds <= {"stack", "meminfo", "global"}:
+        return any(".const.array" in each.name for each in roots)
+    return True
+
+
+def _flop_of(text: str) -> Counter[tuple[str, str]]:
+    counted: Counter[tuple[str, str]] = Counter()
+    match = _ARITHMETIC.search(text)
+    op, times = "", 1
+    if match:
+        op, lanes, kind = match["op"], int(match["lanes"] or 1), match["vector"] or match["scalar"]
+    elif match := _INTRINSIC.search(text):
+        op, lanes, kind = match["op"], int(match["lanes"] or 1), match["vector"]
+        times = 2 if op in _TWO else 1
+        op = "add" if op in _TWO else op
+    else:
+        return counted
+    dtype = _FORMATS.get(kind or "")
+    vector, special = REAL.get(_NAMES.get(op, op), (0, 0))
+    if dtype is not None:
+        for engine, each in (("vector", vector), ("special", special)):
+            if each:
+                counted[engine, dtype] += each * lanes * times
+    return counted
+
+
+def _function_flop(name: str, text: str) -> Counter[tuple[str, str]]:
+    """FLOP of a function of the maths library: of "exp", of "expf"."""
+    plain = name if name in _MATHS else name.removesuffix("f")
+    counted: Counter[tuple[str, str]] = Counter()
+    if plain in _MATHS:
+        dtype = "fp32" if plain != name else "fp64"
+        vector, special = REAL[plain]
+        for engine, each in (("vector", vector), ("special", special)):
+            if each:
+                counted[engine, dtype] += each
+    return counted

@@ -1,0 +1,187 @@
+"""A Python function as numba lowers it, before LLVM optimises: one access for each that the source makes.
+
+numba optimises each library as it is finished, and so would merge, hoist and vectorise what is to be counted. While
+a function is lowered here it leaves that out. Only what keeps local variables out of memory runs then, and
+the inlining of what the function calls.
+"""
+
+from __future__ import annotations
+
+import types as python_types
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numba
+from llvmlite import binding
+from numba.core import codegen, compiler, cpu
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.dispatcher import Dispatcher
+
+from rooflab.loops.lowered.folding import fold
+
+_LARGEST_INLINED = 3000  # instructions; what is longer makes text of errors
+_ERRORS = ("5numba7cpython7unicode", "ol_str", "raise_with_shape", "excinfo")
+_KEPT = ("fastmath", "error_model", "inline", "forceinline", "locals")  # options of the user's that change values
+_AGAIN = ("dead_code_elimination", "sroa", "simplify_cfg", "sroa")
+_FIRST = ("sroa", "always_inliner", "global_dead_code_eliminate", "simplify_cfg", *_AGAIN)
+
+
+class Lowered(NamedTuple):
+    """A function in LLVM IR.
+
+    Attributes:
+        ir: the text of its module.
+        main, wrapper: the names of the function, and of what Python calls.
+        environment: the name of the global that holds numba's environment, and its value.
+        result: whether it returns anything.
+    """
+
+    ir: str
+    main: str
+    wrapper: str
+    environment: tuple[str, Any]
+
+
+def options(fn: Callable[..., Any]) -> dict[str, Any]:
+    """The options that `fn` was decorated with, where numba compiles it; none of a plain function."""
+    return dict(fn.targetoptions) if isinstance(fn, Dispatcher) else {}
+
+
+def python_function(fn: Callable[..., Any]) -> Any:
+    """The Python function behind `fn`."""
+    return getattr(fn, "py_func", fn)
+
+
+def lower(fn: Callable[..., Any], types: tuple[Any, ...]) -> Lowered:
+    """`fn` for arguments of `types`, checked against the bounds of arrays.
+
+    Raises:
+        NumbaError: what numba cannot compile.
+    """
+    kept = {name: value for name, value in options(fn).items() if name in _KEPT}
+    chosen: dict[str, Any] = {"error_model": "numpy", **kept, "nogil": True, "debug": True, "boundscheck": True,
+        "_dbg_optnone": False}
+    dispatcher: Any = numba.njit(**chosen)(_afresh(python_function(fn), {}))
+    description = dispatcher.targetdescr
+    flags = compiler.Flags()
+    description.options.parse_as_flags(flags, dispatcher.targetoptions)
+    flags = dispatcher._compiler._customize_flags(flags)
+    flags.no_cfunc_wrapper = True
+    with _unoptimised(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        done = compiler.compile_extra(
+            description.typing_context,
+            description.target_context,
+            dispatcher.py_func,
+            types,
+            None,
+            flags,
+            {},
+        )
+        done.library._ensure_finalized()
+        ir = str(done.library._final_module)
+    main, wrapper = done.fndesc.llvm_func_name, done.fndesc.llvm_cpython_wrapper_name
+    environment = done.fndesc.env_name, done.environment
+    return Lowered(_simplified(ir, main, wrapper), main, wrapper, environment)
+
+
+def _afresh(function: Any, made: dict[int, Any]) -> Any:
+    """A copy of a Python function whose compiled helpers are compiled anew: theirs are optimised already."""
+    if id(function) in made:
+        return made[id(function)]
+    scope = dict(function.__globals__)
+    copy = python_types.FunctionType(
+        function.__code__, scope, function.__name__, function.__defaults__, function.__closure__
+    )
+    copy.__kwdefaults__, copy.__qualname__, copy.__module__ = (
+        function.__kwdefaults__,
+        function.__qualname__,
+        function.__module__,
+    )
+    made[id(function)] = copy
+    for name in _names(function.__code__):
+        value = scope.get(name)
+        plain = isinstance(value, python_types.FunctionType) and value.__module__ == function.__module__
+        if isinstance(value, Dispatcher) or plain:
+            kept = {key: each for key, each in options(value).items() if key in _KEPT}
+            # numba compiles what a compiled function calls only where it is compiled itself
+            scope[name] = numba.njit(**{"error_model": "numpy", **kept, "nogil": True})(
+                _afresh(python_function(value), made)
+            )
+    return copy
+
+
+def _names(code: python_types.CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for each in code.co_consts:
+        if isinstance(each, python_types.CodeType):
+            yield from _names(each)
+
+
+@contextmanager
+def _unoptimised() -> Iterator[None]:
+    """While it lasts, numba's libraries are neither optimised nor turned into machine code."""
+    library: Any = codegen.JITCodeLibrary
+    names = ("_optimize_functions", "_optimize_final_module", "_finalize_final_module")
+    with global_compiler_lock:
+        kept = {name: getattr(library, name) for name in names}
+        executable = cpu.CPUContext.get_executable
+        library._optimize_functions = _with_layout
+        library._optimize_final_module = lambda self: None
+        library._finalize_final_module = _finished
+        # Nobody calls these: a function of Python's own that takes no arguments but text stands in for each.
+        cpu.CPUContext.get_executable = lambda *_: "".join  # type: ignore[method-assign]
+        try:
+            yield
+        finally:
+            for name, value in kept.items():
+                setattr(library, name, value)
+            cpu.CPUContext.get_executable = executable  # type: ignore[method-assign]
+
+
+def _with_layout(library: Any, module: Any) -> None:
+    module.data_layout = library._codegen._data_layout
+
+
+def _finished(library: Any) -> None:
+    library._finalize_dynamic_globals()
+    library._finalized = True
+
+
+def _simplified(ir: str, main: str, wrapper: str) -> str:
+    """`ir` with local variables in registers and what is called in place."""
+    module = binding.parse_assembly(ir)
+    for function in module.functions:
+        if function.is_declaration or function.name == wrapper:
+            continue
+        function.linkage = "internal"
+        long = sum(len(list(block.instructions)) for block in function.blocks) > _LARGEST_INLINED
+        makes_text = any(each in function.name for each in _ERRORS)
+        fixed = any(b"noinline" in each for each in function.attributes)
+        if function.name.startswith("_ZN") and function.name != main and not (long or makes_text or fixed):
+            function.add_function_attribute("alwaysinline")
+    _run(module, _FIRST)
+    text, folded = fold(str(module))
+    while folded:
+        module = binding.parse_assembly(text)
+        _run(module, _AGAIN)
+        text, folded = fold(str(module))
+    return text
+
+
+def _run(module: Any, passes: tuple[str, ...]) -> None:
+    manager = binding.create_new_module_pass_manager()
+    for name in passes:
+        getattr(manager, f"add_{name}_pass")()
+    manager.run(module, binding.create_pass_builder(target_machine(), binding.create_pipeline_tuning_options()))
+
+
+def target_machine() -> Any:
+    """LLVM's description of this machine, as numba takes it."""
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    features = binding.get_host_cpu_features().flatten()
+    target = binding.Target.from_default_triple()
+    return target.create_target_machine(cpu=binding.get_host_cpu_name(), features=features, opt=3, jit=True)

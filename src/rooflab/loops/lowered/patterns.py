@@ -1,0 +1,53 @@
+"""How the place of an access moves in its loop, from the IR: whether other loads decide it."""
+
+from __future__ import annotations
+
+import re
+
+from rooflab.loops.lowered.ir_text import VALUE, Function, Instruction, definitions
+from rooflab.loops.read.access_patterns import AccessPattern
+
+_INCOMING = re.compile(r"\[ ([^,\]]+), (%[^\s\]]+) \]")
+
+
+def pattern_of(function: Function, inside: frozenset[str], pointer: str) -> AccessPattern:
+    """The pattern of an access through `pointer` in the loop of blocks `inside`.
+
+    "gather" where what a load in the loop found decides the place, "chase" where that load is in turn where the
+    place of the load before decided; else "stream": whether it steps over lines is noted when it runs.
+    """
+    defined = definitions(function)
+    within = {each.result for label in inside for each in function.blocks[label].instructions if each.result}
+    loads = _loads_behind(pointer, defined, within)
+    if not loads:
+        return "stream"
+    if any(load in _loads_behind(_address(defined[load]), defined, within) for load in loads):
+        return "chase"
+    return "gather"
+
+
+def _address(load: Instruction) -> str:
+    values = VALUE.findall(load.text.partition(" = ")[2])
+    return values[0] if values else ""
+
+
+def _loads_behind(value: str, defined: dict[str, Instruction], within: set[str]) -> set[str]:
+    """The loads in the loop whose results `value` is computed from, also round the loop."""
+    found: set[str] = set()
+    seen: set[str] = set()
+    todo = [value]
+    while todo:
+        at = todo.pop()
+        if at in seen or at not in within:
+            continue
+        seen.add(at)
+        instruction = defined[at]
+        if instruction.opcode == "load":
+            if re.search(r"= load (?:i\d+|double|float)", instruction.text):
+                found.add(at)
+            # what lies behind its address is asked for anew
+        elif instruction.opcode == "phi":
+            todo += [each for each, _ in _INCOMING.findall(instruction.text)]
+        else:
+            todo += VALUE.findall(instruction.text.partition(" = ")[2])
+    return found

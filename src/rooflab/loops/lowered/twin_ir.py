@@ -1,0 +1,227 @@
+"""The text of a lowered twin: what was planned, written into the IR of the function."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from rooflab.cachesim.native.layout import LOAD, STORE
+from rooflab.loops.lowered.counted_access import NOTE_WORDS
+from rooflab.loops.lowered.instrument import Access, Plan
+from rooflab.loops.lowered.ir_text import Block, Function
+from rooflab.loops.lowered.pointers import ALLOCATIONS, called
+from rooflab.loops.twin import hooks
+
+_ALLOCATION = re.compile(rf"call (?P<attributes>.*?)ptr @(?:{'|'.join(ALLOCATIONS)})\(i64 (?P<size>[^,)]+)[^)]*\)")
+
+
+class Wiring(NamedTuple):
+    """The addresses that a twin works on, all as plain numbers.
+
+    Attributes:
+        view: the words of the first level (`cachesim.level.access.View`).
+        low, end: of the memory that holds the arrays; addresses count from `low`.
+        passes, notes, events, allocator: of the counters, the notes of references, the words of `hooks`, the
+            allocator's state.
+        constants: where the constants of the module that are arrays lie, from `low` on.
+        access, within_range, allocate, release: names of the functions of `counted_access`.
+    """
+
+    view: Sequence[int]
+    low: int
+    end: int
+    passes: int
+    notes: int
+    events: int
+    allocator: int
+    constants: Mapping[str, int]
+    access: str
+    within_range: str
+    allocate: str
+    release: str
+
+
+def write(ir: str, functions: Sequence[Function], plan: Plan, wiring: Wiring) -> str:
+    """The module `ir` with all that `plan` says."""
+    parts: list[str] = []
+    rest = ir
+    for function in functions:
+        start = rest.index(function.header)
+        end = rest.index("\n}", start) + 2
+        parts += [rest[:start], _written(function, plan, wiring)]
+        rest = rest[end:]
+    known = "" if " @NRT_MemInfo_alloc(" in ir else "declare ptr @NRT_MemInfo_alloc(i64)\n"
+    return "".join([*parts, rest, known, _helpers(wiring)])
+
+
+def _written(function: Function, plan: Plan, wiring: Wiring) -> str:
+    split = {
+        label: number
+        for (name, label), number in plan.heads.items()
+        if name == function.name and function.header.startswith(("define i32", "define internal i32"))
+    }
+    lines = [function.header]
+    index = 0
+    for number, (label, block) in enumerate(function.blocks.items()):
+        if number or label != "%0":
+            lines.append(f"{label[1:]}:")
+        phis = sum(each.opcode == "phi" for each in block.instructions)
+        for position, each in enumerate(block.instructions):
+            if position == phis:
+                lines += _beginning(function, label, plan, wiring, split)
+            key = (function.name, index)
+            for access in plan.accesses.get(key, ()):
+                lines += _reported(access, f"rl.{index}.{access.ref}", plan, wiring)
+            for n, (counter, factors) in enumerate(plan.products.get(key, ())):
+                lines += _multiplied(f"rl.{index}.product{n}", factors)
+                lines += _grown(f"rl.{index}.work{n}", wiring.passes + 8 * counter, f"%rl.{index}.product{n}")
+            text = each.text
+            if each.opcode == "phi":
+                text = _renamed(text, split)
+            elif each.opcode == "call" and called(text) in ALLOCATIONS:
+                text = _ALLOCATION.sub(r"call ptr @rl_allocate(i64 \g<size>)", text)
+            lines.append(text)
+            index += 1
+    return "\n".join([*lines, "}"])
+
+
+def _beginning(
+    function: Function, label: str, plan: Plan, wiring: Wiring, split: Mapping[str, int]
+) -> list[str]:
+    """What a block does first: count itself, and where a loop begins, see whether it is to stop."""
+    lines: list[str] = []
+    if label in split:
+        number = split[label]
+        name = f"rl.loop{number}"
+        stop, at = wiring.events + 8 * hooks.STOP, wiring.events + 8 * hooks.AT
+        lines += [
+            f"  %{name}.stop = load atomic i64, ptr inttoptr (i64 {stop} to ptr) monotonic, align 8",
+            f"  %{name}.goes = icmp eq i64 %{name}.stop, 0",
+            f"  br i1 %{name}.goes, label %{name}.on, label %{name}.off",
+            f"{name}.off:",
+            f"  store i64 {number}, ptr inttoptr (i64 {at} to ptr), align 8",
+            "  ret i32 -1",
+            f"{name}.on:",
+        ]
+    counter = plan.counters.get((function.name, label))
+    if counter is not None:
+        lines += _grown(f"rl.pass{counter}", wiring.passes + 8 * counter, "1")
+    return lines
+
+
+def _renamed(phi: str, split: Mapping[str, int]) -> str:
+    """A phi whose incoming labels are those of the blocks that a loop's head was cut into."""
+
+    def change(match: re.Match[str]) -> str:
+        label = match[1]
+        return f", %rl.loop{split[label]}.on ]" if label in split else match[0]
+
+    return re.sub(r", (%(?:[\w.$-]+|\"[^\"]*\")) \]", change, phi)
+
+
+def _grown(name: str, address: int, amount: str) -> list[str]:
+    where = f"ptr inttoptr (i64 {address} to ptr), align 8"
+    return [
+        f"  %{name}.was = load i64, {where}",
+        f"  %{name}.is = add i64 %{name}.was, {amount}",
+        f"  store i64 %{name}.is, {where}",
+    ]
+
+
+def _multiplied(name: str, factors: Sequence[str]) -> list[str]:
+    lines = [f"  %{name}{'' if len(factors) == 1 else '.0'} = add i64 {factors[0]}, 0"]
+    for n, factor in enumerate(factors[1:], 1):
+        last = "" if n == len(factors) - 1 else f".{n}"
+        lines.append(f"  %{name}{last} = mul i64 %{name}.{n - 1}, {factor}")
+    return lines
+
+
+def _reported(access: Access, name: str, plan: Plan, wiring: Wiring) -> list[str]:
+    lines = [f"  %{name}.p = ptrtoint ptr {access.pointer} to i64"]
+    if access.constant:
+        shift = wiring.constants[access.constant]
+        lines += [
+            f"  %{name}.o = sub i64 %{name}.p, ptrtoint (ptr {access.constant} to i64)",
+            f"  %{name}.a = add i64 %{name}.o, {shift}",
+        ]
+    else:
+        lines.append(f"  %{name}.a = sub i64 %{name}.p, {wiring.low}")
+    request = STORE if access.write else LOAD
+    notes = wiring.notes + 8 * NOTE_WORDS * access.ref
+    what = f"i64 {access.nbytes}, i64 {request}, i64 {access.ref}, i64 {notes}"
+    if access.elements:
+        lines += _multiplied(f"{name}.n", access.elements)
+        lines.append(f"  %{name}.c = call i64 @rl_range(i64 %{name}.a, {what}, i64 %{name}.n)")
+        return lines + _grown(name, wiring.passes + 8 * plan.refs[access.ref].block, f"%{name}.c")
+    function = "rl_checked" if access.checked and not access.constant else "rl_access"
+    for lane in range(access.lanes):
+        at = f"%{name}.a"
+        if lane:
+            lines.append(f"  %{name}.a{lane} = add i64 %{name}.a, {lane * access.nbytes}")
+            at = f"%{name}.a{lane}"
+        lines.append(f"  call void @{function}(i64 {at}, {what})")
+    return lines
+
+
+def _helpers(wiring: Wiring) -> str:
+    view = ", ".join(f"i64 {each}" for each in wiring.view)
+    many = ", ".join(["i64"] * (len(wiring.view) + 5))
+    size = wiring.end - wiring.low
+    return f"""
+@rl_result = internal global i64 0
+@rl_raised = internal global ptr null
+declare i32 @{wiring.access}(ptr, ptr, {many})
+declare i32 @{wiring.within_range}(ptr, ptr, {many}, i64)
+declare i32 @{wiring.allocate}(ptr, ptr, i64, i64)
+declare i32 @{wiring.release}(ptr, ptr, i64, i64, i64)
+define internal void @rl_access(i64 %a, i64 %n, i64 %q, i64 %r, i64 %w) alwaysinline {{
+  %s = call i32 @{wiring.access}(ptr @rl_result, ptr @rl_raised, {view}, i64 %a, i64 %n, i64 %q, i64 %r, i64 %w)
+  ret void
+}}
+define internal void @rl_checked(i64 %a, i64 %n, i64 %q, i64 %r, i64 %w) alwaysinline {{
+  %inside = icmp ult i64 %a, {size}
+  br i1 %inside, label %yes, label %no
+yes:
+  call void @rl_access(i64 %a, i64 %n, i64 %q, i64 %r, i64 %w)
+  br label %no
+no:
+  ret void
+}}
+define internal i64 @rl_range(i64 %a, i64 %n, i64 %q, i64 %r, i64 %w, i64 %c) noinline {{
+  %inside = icmp ult i64 %a, {size}
+  br i1 %inside, label %yes, label %no
+yes:
+  %s = call i32 @{wiring.within_range}(ptr @rl_result, ptr @rl_raised, {view}, i64 %a, i64 %n, i64 %q, i64 %r, i64 %w, i64 %c)
+  ret i64 %c
+no:
+  ret i64 0
+}}
+define internal void @rl_release(ptr %data, i64 %size, ptr %info) noinline {{
+  %raised = alloca ptr
+  %nothing = alloca i64
+  %a = ptrtoint ptr %data to i64
+  %s = call i32 @{wiring.release}(ptr %nothing, ptr %raised, i64 {wiring.allocator}, i64 %a, i64 %size)
+  ret void
+}}
+define internal ptr @rl_allocate(i64 %size) noinline {{
+  %raised = alloca ptr
+  %result = alloca i64
+  %s = call i32 @{wiring.allocate}(ptr %result, ptr %raised, i64 {wiring.allocator}, i64 %size)
+  %a = load i64, ptr %result
+  %none = icmp eq i64 %a, 0
+  br i1 %none, label %full, label %good
+full:
+  ret ptr null
+good:
+  %meminfo = call ptr @NRT_MemInfo_alloc(i64 8)
+  %words = getelementptr i64, ptr %meminfo, i64 1
+  store ptr @rl_release, ptr %words
+  %data = getelementptr i64, ptr %meminfo, i64 3
+  %where = inttoptr i64 %a to ptr
+  store ptr %where, ptr %data
+  %extent = getelementptr i64, ptr %meminfo, i64 4
+  store i64 %size, ptr %extent
+  ret ptr %meminfo
+}}
+"""
