@@ -40,7 +40,7 @@ _SAME_SETS = "lines map to the same sets, as with a power-of-two row stride; pad
 _ENDS = 16  # lines that the ends of arrays and rows may share with nothing: no conflicts
 _COPIES, _LOOKED_UP_BYTES = 3, 1 << 30  # of less memory than that, there is enough anywhere
 _PLAIN_PYTHON = 200_000  # accesses up to which the loop is run by Python itself too, to compare results
-_CONVENTIONS = (
+CONVENTIONS = (
     "FLOP: as the source says them; a multiply-add is 2, a comparison, negation or minimum 1, exp and the like"
     " 1 (special); whole numbers and indices none",
     "accesses: every load and store of the source, in Python's order; bytes of a level: those that cross between"
@@ -62,15 +62,15 @@ def understand(fn: Callable[..., Any], args: tuple[Any, ...], *, granted_bytes: 
     """
     read = source.read(fn)
     arguments = bind(fn, read, args)
-    _check_memory(read.name, arguments, granted_bytes)
+    check_memory(read.name, sum(each.nbytes for each in arguments.arrays().values()), granted_bytes)
     types = ValueTypes(read, arguments.types)
     language.check(read, types)
     return Understood(read, types, arguments)
 
 
-def _check_memory(name: str, arguments: Arguments, granted_bytes: int | None) -> None:
-    """Raise where the arguments and two copies of them, of the counted and of the compiled run, do not fit."""
-    nbytes = _COPIES * sum(value.nbytes for value in arguments.arrays().values())
+def check_memory(name: str, nbytes: int, granted_bytes: int | None = None) -> None:
+    """Raise where arrays of `nbytes`, and copies of them for a counted and a compiled run, do not fit."""
+    nbytes *= _COPIES
     if granted_bytes is None and nbytes >= _LOOKED_UP_BYTES:
         granted_bytes = detect(gpus=False).memory_granted_bytes
     if granted_bytes is not None and nbytes > granted_bytes:
@@ -113,7 +113,7 @@ def report(
     if outcome.error is not None:
         raise RooflabError(outcome.error)
     warnings = []
-    done = _Run(None, [], "not run", _Findings())
+    done = _Run(None, [], "not run", Findings())
     static = None
     flop_by = count.flop(counted)
     if outcome.stopped:
@@ -146,11 +146,11 @@ def report(
         stopped_at=outcome.where if outcome.stopped else "",
         caches=caches.text,
         warnings=tuple(warnings),
-        conventions=(*_CONVENTIONS, *counted.simulation.assumptions),
+        conventions=(*CONVENTIONS, *counted.simulation.assumptions),
     )
 
 
-def _classified_conflicts(simulation: Simulation) -> list[str]:
+def classified_conflicts(simulation: Simulation) -> list[str]:
     """The same of classified misses, where conflicts are a third of a level's or more: with the worst array."""
     sentences = []
     for level in simulation.levels:
@@ -163,14 +163,14 @@ def _classified_conflicts(simulation: Simulation) -> list[str]:
     return sentences
 
 
-class _Findings(NamedTuple):
+class Findings(NamedTuple):
     """Comparisons of results that agreed, and warnings of those that did not."""
 
     checks: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
-    def __add__(self, other: _Findings) -> _Findings:  # type: ignore[override]
-        return _Findings(self.checks + other.checks, self.warnings + other.warnings)
+    def __add__(self, other: Findings) -> Findings:  # type: ignore[override]
+        return Findings(self.checks + other.checks, self.warnings + other.warnings)
 
 
 class _Run(NamedTuple):
@@ -179,7 +179,7 @@ class _Run(NamedTuple):
     code: Code | None
     runs: list[Timed]
     parallel: str
-    findings: _Findings
+    findings: Findings
 
 
 def _counts(loop: Understood, counted: count.Counted) -> LoopReport:
@@ -208,7 +208,7 @@ def _counts(loop: Understood, counted: count.Counted) -> LoopReport:
 def conflicts(static: Static, simulation: Simulation) -> list[str]:
     """Sentences on levels that serve much more than caches without conflicts of the same size would need."""
     if simulation.levels[0].conflict is not None:
-        return _classified_conflicts(simulation)
+        return classified_conflicts(simulation)
     sentences = []
     for each, near in zip(simulation.traffic, simulation.levels, strict=True):
         needed = static.traffic_bytes.get(each.level)
@@ -225,13 +225,13 @@ def _run(loop: Understood, counted: count.Counted, caches: Chosen) -> _Run:
     read, types, arguments = loop
     compiled = build(loop)
     wanted = (counted.outcome.result, counted.outcome.outputs)
-    findings = _compare("the compiled loop", run_once(compiled.serial, arguments), wanted)
+    findings = compare("the compiled loop", run_once(compiled.serial, arguments), wanted)
     if counted.simulation.accesses <= _PLAIN_PYTHON:
         findings += _check_python(read, arguments, wanted)
     fresh = steered_by_data(read, types)
     largest = max(each.capacity_bytes for each in caches.caches)
-    runs = [_timed(warm(compiled.serial, arguments, fresh), 1, "warm")]
-    runs.append(_timed(cold(compiled.serial, arguments, largest, fresh), 1, "cold"))
+    runs = [timed(warm(compiled.serial, arguments, fresh), 1, "warm")]
+    runs.append(timed(cold(compiled.serial, arguments, largest, fresh), 1, "cold"))
     parallel = compiled.verdict.reason
     if compiled.parallel is not None:
         run, refused, compared = _spread(compiled.parallel, arguments, wanted, fresh)
@@ -243,7 +243,7 @@ def _run(loop: Understood, counted: count.Counted, caches: Chosen) -> _Run:
 
 def _spread(
     function: Callable[..., Any], arguments: Arguments, wanted: tuple[Any, tuple], fresh: bool
-) -> tuple[Timed | None, str, _Findings]:
+) -> tuple[Timed | None, str, Findings]:
     """A warm run of the loop over prange, and ""; or None and why there is none; and how its results compare."""
     import numba
     from numba.core.errors import NumbaError
@@ -252,14 +252,14 @@ def _spread(
         results = run_once(function, arguments)
     except NumbaError as error:
         # numba's prange knows less than its range: no steps, no loop variable that changes.
-        return None, f"left out: {reason(error)}", _Findings()
-    findings = _compare("prange", results, wanted)
+        return None, f"left out: {reason(error)}", Findings()
+    findings = compare("prange", results, wanted)
     if findings.warnings:
         return None, "left out: its result differs from that of one core", findings
-    return _timed(warm(function, arguments, fresh), numba.get_num_threads(), "warm"), "", findings
+    return timed(warm(function, arguments, fresh), numba.get_num_threads(), "warm"), "", findings
 
 
-def _check_python(read: source.Source, arguments: Arguments, wanted: tuple[Any, tuple]) -> _Findings:
+def _check_python(read: source.Source, arguments: Arguments, wanted: tuple[Any, tuple]) -> Findings:
     """Compare with what Python itself makes of the loop, which may stop where compiled code goes on."""
     try:
         results = plain_python(read, arguments)
@@ -268,18 +268,20 @@ def _check_python(read: source.Source, arguments: Arguments, wanted: tuple[Any, 
         frames = [each for each in traceback.extract_tb(error.__traceback__) if each.filename == read.path]
         line = frames[-1].lineno if frames else read.tree.lineno
         why = f"{type(error).__name__} in line {line} ({error})"
-        return _Findings(warnings=(f"plain Python stops with {why}, where the compiled loop goes on",))
-    return _compare("plain Python", results, wanted)
+        return Findings(warnings=(f"plain Python stops with {why}, where the compiled loop goes on",))
+    return compare("plain Python", results, wanted)
 
 
-def _compare(name: str, results: tuple[Any, tuple], wanted: tuple[Any, tuple]) -> _Findings:
+def compare(name: str, results: tuple[Any, tuple], wanted: tuple[Any, tuple]) -> Findings:
+    """What comparing the results of `name` with those `wanted` found."""
     differs = verify(name, results, wanted)
     if differs is None:
-        return _Findings(checks=(f"{name} gives the counted run's results",))
-    return _Findings(warnings=(differs,))
+        return Findings(checks=(f"{name} gives the counted run's results",))
+    return Findings(warnings=(differs,))
 
 
-def _timed(timing: Timing, threads: int, cache: Any) -> Timed:
+def timed(timing: Timing, threads: int, cache: Any) -> Timed:
+    """A timing as a report holds it."""
     return Timed(
         threads=threads,
         cache=cache,

@@ -37,7 +37,8 @@ def loop(
     The arguments are copied: what they hold is not changed.
 
     Args:
-        fn: a plain function of loops over range; what cannot be counted is refused by line.
+        fn: a function that numba compiles, with or without `njit`: loops, slices, array expressions, helpers. What
+            is decorated keeps its options. What numba cannot compile is refused by line.
         args: its arguments, NumPy arrays and numbers.
         machine: whose caches are simulated and under whose roofs the times are placed: one measured here
             (`rooflab.measure()`), or a name or file of one. By default this host's caches, without roofs.
@@ -57,6 +58,8 @@ def loop(
     from msgspec.structs import replace
 
     from rooflab.loops import examine
+    from rooflab.loops.lowered import examine as lowered
+    from rooflab.loops.read.source import BeyondSource
     from rooflab.machines import cache_levels
     from rooflab.machines.doubts import doubts, doubts_of_timing, is_here
     from rooflab.model.loop import times
@@ -64,14 +67,24 @@ def loop(
 
     check_time_limit(time_limit_s)
     target = as_machine(machine)
-    understood = examine.understand(fn, args)
+    understood, why = None, "it is compiled with options of its own" if lowered.has_options(fn) else ""
+    if not why:
+        try:
+            understood = examine.understand(fn, args)
+        except BeyondSource as beyond:
+            why = str(beyond)
     caches = cache_levels.choose(target, levels)
-    report = examine.report(understood, caches, time_limit_s=time_limit_s, time=timed, classify=classify)
+    if understood is None:
+        report = lowered.report(
+            fn, args, caches, time_limit_s=time_limit_s, time=timed, classify=classify, why=why
+        )
+    else:
+        report = examine.report(understood, caches, time_limit_s=time_limit_s, time=timed, classify=classify)
     if target is None:
         return report
     placed = times.place_on(report, target)
     doubted = doubts_of_timing(target) if placed.runs else doubts(target)
-    if advise:
+    if advise and understood is not None:
         placed = replace(placed, advice=changes.advise(placed, understood, caches, here=is_here(target)))
     return replace(placed, warnings=(*placed.warnings, *doubted))
 

@@ -8,7 +8,7 @@ import re
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -27,6 +27,14 @@ COLD_ROUNDS, WARM_ROUNDS, PATIENCE_S = 3, 5, 1.0
 _STORED = re.compile(r"setitem\(array\((?P<item>\w+), .*\), .*, (?P<value>\w+)\)")
 _UNKNOWN = re.compile(r"(?P<what>\w+)\((?P<types>.*)\)")
 _SAME = {4: 1e-4, 8: 1e-9}  # relative; sums of parallel loops are added in another order
+
+
+class Copies(Protocol):
+    """Arguments of which each run can have copies of its own."""
+
+    def copied(self) -> tuple[Any, ...]:
+        """Them in order, with every array copied."""
+        ...
 
 
 class Compiled(NamedTuple):
@@ -132,7 +140,7 @@ def verify(name: str, results: tuple[Any, tuple[Any, ...]], wanted: tuple[Any, t
     return None
 
 
-def run_once(function: Callable[..., Any], arguments: Arguments) -> tuple[Any, tuple[Any, ...]]:
+def run_once(function: Callable[..., Any], arguments: Copies) -> tuple[Any, tuple[Any, ...]]:
     """(result, arguments after the run) of one call on copies of the arguments."""
     copies = arguments.copied()
     with warnings.catch_warnings():
@@ -154,10 +162,15 @@ def plain_python(source: Source, arguments: Arguments) -> tuple[Any, tuple[Any, 
 
 def steered_by_data(source: Source, types: ValueTypes) -> bool:
     """Whether a run may take another path on what the last one wrote: then each run needs fresh inputs."""
+    return steered(source.tree, lambda node: types.array(node) is not None)
+
+
+def steered(tree: ast.FunctionDef, is_array: Callable[[ast.expr], bool]) -> bool:
+    """Whether what `tree` stores in an array also decides which way it takes, or where it stores."""
     written, steering = set(), set()
     comes_from: dict[str, set[str]] = {}
-    for node in ast.walk(source.tree):
-        if isinstance(node, ast.Subscript) and types.array(root(node)) is not None:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Subscript) and is_array(root(node)):
             steering |= _named_values(node.slice)
             if isinstance(node.ctx, ast.Store):
                 written |= _named_values(root(node))
@@ -183,7 +196,7 @@ def _named_values(node: ast.AST) -> set[str]:
     return {name for child in ast.iter_child_nodes(node) for name in _named_values(child)}
 
 
-def warm(function: Callable[..., Any], arguments: Arguments, fresh: bool) -> Timing:
+def warm(function: Callable[..., Any], arguments: Copies, fresh: bool) -> Timing:
     """Seconds of a call that finds in the caches what the last one left there.
 
     Args:
@@ -205,7 +218,7 @@ def warm(function: Callable[..., Any], arguments: Arguments, fresh: bool) -> Tim
     return time_call(lambda: function(*copies), rounds=rounds)
 
 
-def cold(function: Callable[..., Any], arguments: Arguments, cache_bytes: int, fresh: bool) -> Timing:
+def cold(function: Callable[..., Any], arguments: Copies, cache_bytes: int, fresh: bool) -> Timing:
     """Seconds of a call after everything it needs was displaced from caches of `cache_bytes`."""
     other = np.ones(max(4 * cache_bytes, 1 << 22) // 8)
 
@@ -219,7 +232,7 @@ def cold(function: Callable[..., Any], arguments: Arguments, cache_bytes: int, f
 def _each(
     before: Sequence[Callable[[], None]],
     function: Callable[..., Any],
-    arguments: Arguments,
+    arguments: Copies,
     kept: tuple[Any, ...] | None = None,
 ) -> Timing:
     seconds = []

@@ -1,1 +1,1 @@
-"""A function as numba lowers it: its LLVM IR read, counted beside the cache simulator, its innermost loops laid open."""
+"""A function as numba lowers it: its LLVM IR, with every access in it counted beside the cache simulator."""

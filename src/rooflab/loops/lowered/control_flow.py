@@ -87,7 +87,7 @@ def dominates(nearest: Mapping[str, str], above: str, label: str) -> bool:
 
 
 def loops(graph: Graph, entry: str) -> tuple[NaturalLoop, ...]:
-    """All natural loops, outer ones before those inside; loops of one head are one."""
+    """All natural loops in the order in which they begin; loops of one head are one."""
     nearest = immediate_dominators(graph, entry)
     before = predecessors(graph)
     bodies: dict[str, set[str]] = {}
@@ -100,8 +100,8 @@ def loops(graph: Graph, entry: str) -> tuple[NaturalLoop, ...]:
                     if at not in inside:
                         inside.add(at)
                         todo += [each for each in before[at] if each in nearest]
-    order = {label: number for number, label in enumerate(graph)}
-    heads = sorted(bodies, key=lambda head: (-len(bodies[head]), order[head]))
+    # a head dominates those of the loops inside, and so comes before them
+    heads = [label for label in _reverse_postorder(graph, entry) if label in bodies]
     found: list[NaturalLoop] = []
     for head in heads:
         around = [each for each in found if head in each.blocks and head != each.head]

@@ -30,7 +30,9 @@ from rooflab.loops.twin import hooks, run
 from rooflab.machines.cache_levels import Chosen
 from rooflab.units import iec
 
-_CONSTANT = re.compile(r"^(@[\w.$]*\.const\.array[\w.$]*|@\"[^\"]*const\.array[^\"]*\") = .*?\[(\d+) x i8\] (.*)$", re.MULTILINE)
+_CONSTANT = re.compile(
+    r"^(@[\w.$]*\.const\.array[\w.$]*|@\"[^\"]*const\.array[^\"]*\") = .*?\[(\d+) x i8\] (.*)$", re.MULTILINE
+)
 _MOST_STRIDED = 0.5  # of the new lines of a reference, where it steps over lines
 
 
@@ -101,11 +103,12 @@ def make(
         linked.get_function(name).linkage = "linkonce_odr"
         module.link_in(linked)
     engine, address = _compiled(module, lowered, parts[0][1])
-    prototype = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
+    # The result as a plain address: a run that was stopped returns none, and says nothing.
+    prototype = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
     function = prototype(address)
     text = Text("", plan.refs, plan.loops, plan.flop, plan.owners, frozenset())
     return LoweredTwin(
-        lambda *values: function(None, values, None),
+        lambda *values: _owned(function(None, values, None)),
         placed,
         plan,
         text,
@@ -115,6 +118,19 @@ def make(
         built,
         (engine, lowered.environment, function),
     )
+
+
+def _owned(address: int | None) -> Any:
+    """The object at `address`, whose reference is ours.
+
+    Raises:
+        InterruptedError: there is none: the run was stopped.
+    """
+    if not address:
+        raise InterruptedError
+    value = ctypes.cast(address, ctypes.py_object).value
+    ctypes.pythonapi.Py_DecRef(ctypes.py_object(value))
+    return value
 
 
 def _view(built: hierarchy.Hierarchy) -> tuple[int, ...]:
@@ -198,8 +214,8 @@ def count(
     time_limit_s: float | None,
     *,
     units: int | None = None,
-) -> tuple[counting.Counted, instrument.Plan, dict[str, int]]:
-    """The twin of `fn` run for at most `time_limit_s`; what it counted, what was planned, misses that step far.
+) -> tuple[counting.Counted, instrument.Plan, dict[int, int]]:
+    """The twin of `fn` run for at most `time_limit_s`; counts, plan, accesses not counted by line.
 
     Raises:
         NumbaError: what numba cannot compile.
@@ -219,7 +235,11 @@ def count(
     first = twin.built.result(source.name, **described)
     left = final_write_back.dirty_bytes(twin.built)
     again = None
-    if not outcome.stopped and outcome.error is None and (time_limit_s is None or 2 * outcome.seconds < time_limit_s):
+    if (
+        not outcome.stopped
+        and outcome.error is None
+        and (time_limit_s is None or 2 * outcome.seconds < time_limit_s)
+    ):
         again = _second(twin, source, arguments, first, described, time_limit_s)
     patterns = [
         "stride" if ref.pattern == "stream" and far > _MOST_STRIDED * max(1, new) else ref.pattern
@@ -227,8 +247,14 @@ def count(
     ]
     refs = tuple(ref._replace(pattern=each) for ref, each in zip(twin.plan.refs, patterns, strict=True))
     kept = run.Twin(None, twin.text._replace(refs=refs))
-    counted = counting.Counted(kept, counting.written_back(first, left), again, outcome._replace(passes=first_passes))
-    return counted, twin.plan, {}
+    counted = counting.Counted(
+        kept, counting.written_back(first, left), again, outcome._replace(passes=first_passes)
+    )
+    outside: dict[int, int] = {}
+    for ref, note in zip(twin.plan.refs, twin.notes, strict=False):
+        if note[counted_access.OUTSIDE]:
+            outside[ref.line] = outside.get(ref.line, 0) + int(note[counted_access.OUTSIDE])
+    return counted, twin.plan, outside
 
 
 def _second(
@@ -283,18 +309,13 @@ def _run(twin: LoweredTwin, source: Source, time_limit_s: float | None) -> run.O
     elif failed is not None:
         error = _failure(failed, source, twin)
     outputs = tuple(_detached(each) for each in twin.memory.values)
-    return run.Outcome(
-        twin.passes, held[0], outputs, stopped and failed is not None, where, error, seconds
-    )
+    return run.Outcome(twin.passes, held[0], outputs, stopped and failed is not None, where, error, seconds)
 
 
 def _failure(failed: BaseException, source: Source, twin: LoweredTwin) -> str:
     """What ended the run, in one line."""
-    import traceback
-
-    frames = [each for each in traceback.extract_tb(failed.__traceback__) if each.filename == source.path]
-    line = frames[-1].lineno if frames else source.tree.lineno
-    text = source.lines.get(line or 0, "").strip()
+    line = int(twin.events[twin_ir.RAISED_IN]) or source.tree.lineno
+    text = source.lines.get(line, "").strip()
     if isinstance(failed, MemoryError):
         room = iec(twin.memory.end - twin.memory.low)
         return f"{source.path}:{line}: {source.name}: the arrays that it makes do not fit in {room}: {text}"

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import numba
 from llvmlite import binding
 from numba import njit, types
 
 from rooflab.cachesim.level.access import ROW_BYTES, View, is_noted
-from rooflab.cachesim.native.compile import OPTIONS
+from rooflab.cachesim.native.compile import OPTIONS, source_digest
 from rooflab.cachesim.native.layout import HITS
 from rooflab.cachesim.native.words import add, call, load, store
+from rooflab.loops.twin import generated_files
 
-PREVIOUS, FAR, NEW, NOTE_WORDS = 0, 1, 2, 4  # words of a reference's notes
+PREVIOUS, FAR, NEW, OUTSIDE, NOTE_WORDS = 0, 1, 2, 3, 4  # words of a reference's notes
 NEAR_BYTES = 128  # between new lines of a stream, from one to the next or the one after
 VIEW = View._fields
 
@@ -36,9 +40,7 @@ def _access(
     notes,
 ):
     """Count an access; of one that finds no noted line, note whether it is far from the last such one."""
-    view = View(
-        last_lines, shift, slot_shift, slot_mask, compared_bits, counts, unit_call, split_call, state
-    )
+    view = View(last_lines, shift, slot_shift, slot_mask, compared_bits, counts, unit_call, split_call, state)
     crosses = (address + (nbytes - 1)) >> shift != address >> shift
     if not crosses and is_noted(view, address, request):
         add(counts + reference * ROW_BYTES, HITS, 1)
@@ -119,13 +121,23 @@ def _release(state, address, nbytes):
 @functools.cache
 def compiled(function: Callable[..., Any], parameters: int, result: bool) -> tuple[bytes, str]:
     """`function` of that many whole numbers as LLVM bitcode, and its name there (in numba's own convention)."""
+    key = "|".join(
+        [source_digest(), Path(__file__).read_text("utf-8"), numba.__version__, binding.get_host_cpu_name()]
+    )
+    digest = hashlib.sha256(key.encode()).hexdigest()[:20]
+    path = generated_files.folder() / f"part{function.__name__}_{digest}.bc"
+    if path.exists():
+        name, _, bitcode = path.read_bytes().partition(b"\n")
+        return bitcode, name.decode()
     integer = types.int64
     dispatcher: Any = njit(**OPTIONS)(function)
     signature = (integer if result else types.void)(*([integer] * parameters))
     dispatcher.compile(signature)
     overload = next(iter(dispatcher.overloads.values()))
-    module = binding.parse_assembly(overload.library.get_llvm_str())
-    return module.as_bitcode(), overload.fndesc.llvm_func_name
+    name = overload.fndesc.llvm_func_name
+    bitcode = binding.parse_assembly(overload.library.get_llvm_str()).as_bitcode()
+    generated_files.write(path, name.encode() + b"\n" + bitcode)
+    return bitcode, name
 
 
 ACCESS: tuple[Callable[..., Any], int, bool] = (_access, len(VIEW) + 5, False)

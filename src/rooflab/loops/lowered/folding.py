@@ -7,65 +7,87 @@ are to be counted: so this is done here, on the text.
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 _NAME = r"%(?:[\w.$-]+|\"[^\"]*\")"
 _EXTRACT = re.compile(rf"^(?P<indent>\s*)(?P<name>{_NAME}) = extractvalue (?P<rest>.*)$")
 _INSERT = re.compile(rf"^\s*(?P<name>{_NAME}) = insertvalue (?P<rest>.*)$")
-_AGGREGATE = re.compile(rf"^(?P<type>[{{\[].*[}}\]]) (?P<base>{_NAME}|undef|poison|zeroinitializer), (?P<tail>.*)$")
+_AGGREGATE = re.compile(
+    rf"^(?P<type>[{{\[].*?[}}\]]) (?P<base>{_NAME}|undef|poison|zeroinitializer), (?P<tail>.*)$"
+)
+_PART = re.compile(r"^(?P<kind>\w+|[{\[].*[}\]]) (?P<value>\S+), (?P<place>[\d, ]+)$")
 _DEBUG = re.compile(r", ![\w.]+ !\d+")
+
+
+class _Inserted(NamedTuple):
+    """An insertvalue: a part `value` of type `kind` at `place` in what `base` was."""
+
+    base: str
+    kind: str
+    value: str
+    place: str
+
+
+class _Extracted(NamedTuple):
+    """An extractvalue: what lies at `place` in `base`."""
+
+    base: str
+    place: str
+
+
+_Made = dict[str, _Inserted | _Extracted]
 
 
 def fold(ir: str) -> tuple[str, int]:
     """`ir` with each extractvalue whose part is known replaced by that part, and how many there were."""
     lines = ir.split("\n")
-    inserted: dict[str, tuple[str, str, str]] = {}
+    made: _Made = {}
     changed = 0
     for number, line in enumerate(lines):
         if line.startswith("define "):
-            inserted = {}
-            for each in _body(lines, number):
-                match = _INSERT.match(each)
-                parts = _inserted(match["rest"]) if match else None
-                if match and parts:
-                    inserted[match["name"]] = parts
+            made = _made_in(lines, number)
             continue
         match = _EXTRACT.match(line)
-        if match is None or not inserted:
+        each = made.get(match["name"]) if match else None
+        if match is None or not isinstance(each, _Extracted):
             continue
-        whole = _AGGREGATE.match(_DEBUG.sub("", match["rest"]))
-        if whole is None:
-            continue
-        value = _part(whole["base"], whole["tail"], inserted)
-        if value is not None:
-            kind = value.partition(" ")[0]
+        found = _part(each, made)
+        if found is not None:
+            kind, value = found
             debug = "".join(_DEBUG.findall(line)[:1])
-            lines[number] = f"{match['indent']}{match['name']} = bitcast {value} to {kind}{debug}"
+            lines[number] = f"{match['indent']}{match['name']} = bitcast {kind} {value} to {kind}{debug}"
             changed += 1
     return "\n".join(lines), changed
 
 
-def _body(lines: list[str], start: int) -> list[str]:
-    end = start
-    while lines[end] != "}":
-        end += 1
-    return lines[start:end]
+def _made_in(lines: list[str], start: int) -> _Made:
+    """The structures of the function whose first line is `start`, by name."""
+    made: _Made = {}
+    for number in range(start, len(lines)):
+        line = lines[number]
+        if line == "}":
+            break
+        if (match := _INSERT.match(line)) and (whole := _AGGREGATE.match(_DEBUG.sub("", match["rest"]))):
+            part = _PART.match(whole["tail"])
+            if part:
+                made[match["name"]] = _Inserted(whole["base"], part["kind"], part["value"], part["place"])
+        elif (match := _EXTRACT.match(line)) and (whole := _AGGREGATE.match(_DEBUG.sub("", match["rest"]))):
+            made[match["name"]] = _Extracted(whole["base"], whole["tail"])
+    return made
 
 
-def _inserted(rest: str) -> tuple[str, str, str] | None:
-    """(what it is put into, the type and text of what is put in, where) of an insertvalue."""
-    match = _AGGREGATE.match(_DEBUG.sub("", rest))
-    if match is None:
-        return None
-    # the value: one word of type, its text, the indices; aggregates in aggregates are left alone
-    tail = re.match(r"^(\w+) (\S+), ([\d, ]+)$", match["tail"])
-    return None if tail is None else (match["base"], f"{tail[1]} {tail[2]}", tail[3])
-
-
-def _part(base: str, where: str, inserted: dict[str, tuple[str, str, str]]) -> str | None:
-    while base in inserted:
-        base, value, place = inserted[base]
-        if place == where:
-            return value
-        if where.startswith(place + ",") or place.startswith(where + ","):
+def _part(asked: _Extracted, made: _Made) -> tuple[str, str] | None:
+    """The type and the name of what `asked` takes out; None where that is not known, or is a structure."""
+    base, place = asked
+    while (each := made.get(base)) is not None:
+        if isinstance(each, _Extracted):
+            base, place = each.base, f"{each.place}, {place}"
+        elif each.place == place:
+            return None if each.kind[0] in "{[" else (each.kind, each.value)
+        elif place.startswith(each.place + ", "):
+            base, place = each.value, place.removeprefix(each.place + ", ")
+        elif each.place.startswith(place + ", "):
             return None
+        else:
+            base = each.base
     return None

@@ -13,19 +13,24 @@ from typing import NamedTuple
 
 from rooflab.loops.lowered import control_flow
 from rooflab.loops.lowered.ir_text import Function, Instruction, Places
+from rooflab.loops.lowered.lower import APART
 from rooflab.loops.lowered.patterns import pattern_of
 from rooflab.loops.lowered.pointers import Pointers, Root, called
 from rooflab.loops.read.twin_text import Loop, Ref
 from rooflab.loops.read.value_types import Flop
 from rooflab.work.formulas.functions import REAL
 
-_TYPE = r"(?:<(?P<lanes>\d+) x (?P<vector>\w+)>|(?P<scalar>\w+))"
+_TYPE = r"(?:<(?P<lanes>\d+) x (?P<vector>\w+)>|\{ (?P<complex>double|float), (?:double|float) \}|(?P<scalar>\w+))"
+_FLOATING = r"(?:<(?P<lanes>\d+) x (?P<vector>double|float|half)>|(?P<scalar>double|float|half))"
 _POINTER = r"ptr (?P<pointer>%(?:[\w.$-]+|\"[^\"]*\")|@(?:[\w.$-]+|\"[^\"]*\"))"
 _LOAD = re.compile(rf"= load (?:atomic |volatile )*{_TYPE}, {_POINTER}")
 _STORE = re.compile(rf"^\s*store (?:atomic |volatile )*{_TYPE} (?:<.*?>|\S+), {_POINTER}")
 _ATOMIC = re.compile(rf"= (?:atomicrmw|cmpxchg) (?:volatile )?(?:\w+ )?{_POINTER}, {_TYPE} ")
-_ARITHMETIC = re.compile(
-    rf"= (?P<op>fadd|fsub|fmul|fdiv|frem|fneg|fcmp)\b(?: [a-z]+)*? {_TYPE} "
+_ARITHMETIC = re.compile(rf"= (?P<op>fadd|fsub|fmul|fdiv|frem|fneg|fcmp)\b(?: [a-z]+)*? {_FLOATING} ")
+# numba reads the two halves of a complex number one by one: they are one access.
+_HALF = re.compile(
+    r"getelementptr (?:inbounds )?(?:nuw )?\{ (?P<type>double|float), (?P=type) \}, ptr (?P<base>%\S+),"
+    r" i32 0, i32 (?P<part>[01])"
 )
 _INTRINSIC = re.compile(r"@llvm\.(?P<op>\w+)\.(?:v(?P<lanes>\d+))?(?P<vector>f\d+)[(.]")
 _MEMORY = re.compile(r"@llvm\.(?P<op>memcpy|memmove|memset)\.[\w.]*\((?P<arguments>.*)\)")
@@ -35,6 +40,7 @@ _NAMES = {
     "fadd": "add", "fsub": "sub", "fmul": "mul", "fdiv": "div", "frem": "fmod", "fneg": "neg", "fcmp": "lt",
     "fabs": "abs", "minnum": "min", "maxnum": "max", "rint": "round", "nearbyint": "round", "powi": "pow",
 }  # fmt: skip
+WORDS = "words of 8 bytes"  # the first factor, where the other is a number of bytes
 _TWO = ("fma", "fmuladd")
 _MATHS = frozenset(REAL)
 _BLAS = ("numba_xxdot", "numba_xxgemv", "numba_xxgemm")
@@ -75,6 +81,8 @@ class Plan(NamedTuple):
         heads: where each loop begins, by function and label: its number.
         products: counters that grow by a product of values, by function and number of the instruction.
         unseen: functions that are called and whose accesses are not known; `modelled`: those of BLAS.
+        random: whether numbers come from a generator whose state no run sets back.
+        raises: the line of each place that sets an exception, by function and number of the instruction.
     """
 
     accesses: Mapping[tuple[str, int], list[Access]]
@@ -87,6 +95,8 @@ class Plan(NamedTuple):
     products: Mapping[tuple[str, int], list[tuple[int, tuple[str, ...]]]]
     unseen: tuple[str, ...]
     modelled: tuple[str, ...]
+    random: bool
+    raises: Mapping[tuple[str, int], int]
 
 
 class Names(NamedTuple):
@@ -107,9 +117,12 @@ def plan(functions: tuple[Function, ...], main: str, places: Places, names: Name
     """What to count of `functions`, of which `main` is the user's own."""
     made = _Planner(places, names)
     for function in functions:
+        if APART in function.name:
+            continue
         made.function(function, function.name == main)
     flop = {
-        key: tuple(Flop(engine, dtype, n) for (engine, dtype), n in held.items()) for key, held in made.flop.items()
+        key: tuple(Flop(engine, dtype, n) for (engine, dtype), n in held.items())
+        for key, held in made.flop.items()
     }
     return Plan(
         made.accesses,
@@ -122,6 +135,8 @@ def plan(functions: tuple[Function, ...], main: str, places: Places, names: Name
         made.products,
         tuple(sorted(made.unseen)),
         tuple(sorted(made.modelled)),
+        made.random,
+        made.raises,
     )
 
 
@@ -161,6 +176,10 @@ class _Planner:
         self.heads: dict[tuple[str, str], int] = {}
         self.products: dict[tuple[str, int], list[tuple[int, tuple[str, ...]]]] = {}
         self.unseen: set[str] = set()
+        self.random = False
+        self.raises: dict[tuple[str, int], int] = {}
+        self.pointers: Pointers
+        self.whole: frozenset[str] = frozenset()
         self.modelled: set[str] = set()
 
     def function(self, function: Function, main: bool) -> None:
@@ -177,7 +196,9 @@ class _Planner:
         found = control_flow.loops(warm, entry)
         inside = control_flow.innermost_of(found)
         together = control_flow.run_together(graph, entry, cold)
-        pointers = Pointers(function, main, self.places)
+        self.pointers = Pointers(function, main, self.places)
+        halves = (_HALF.search(each.text) for each in function.instructions() if each.opcode == "getelementptr")
+        self.whole = frozenset(each["base"] for each in halves if each and each["part"] == "0")
         first = len(self.loops)
         self._count_heads(function, found, first)
         index = 0
@@ -186,11 +207,13 @@ class _Planner:
             owner = first + inside[label] if label in inside else None
             bodies = found[inside[label]].blocks if label in inside else frozenset()
             for each in block.instructions:
+                if "!numba_exception_output" in each.text:
+                    self.raises[function.name, index] = self.places.line(each.debug)
                 if label in together:
                     line = self.places.line(each.debug) or line
                     key = (function.name, index)
                     counter = (function.name, together[label], owner)
-                    self._instruction(each, key, counter, line, pointers, (function, bodies))
+                    self._instruction(each, key, counter, line, (function, bodies))
                 index += 1
 
     def _count_heads(self, function: Function, found: tuple[control_flow.NaturalLoop, ...], first: int) -> None:
@@ -218,15 +241,19 @@ class _Planner:
         key: tuple[str, int],
         where: tuple[str, str, int | None],
         line: int,
-        pointers: Pointers,
         around: tuple[Function, frozenset[str]],
     ) -> None:
         text = each.text
         match = _LOAD.search(text) or _STORE.search(text) or _ATOMIC.search(text)
         if match:
-            element = match["vector"] or match["scalar"]
-            roots = pointers.roots(match["pointer"])
+            element = match["vector"] or match["complex"] or match["scalar"]
+            roots = self.pointers.roots(match["pointer"])
             size = _SIZES.get(element or "")
+            half = _HALF.search(self.pointers.text(match["pointer"]))
+            if half and half["part"] == "1" and half["base"] in self.whole:
+                return
+            if size is not None and (half or match["complex"]):
+                size *= 2
             if size is None or not _counts(roots):
                 return
             lanes = int(match["lanes"] or 1)
@@ -236,7 +263,7 @@ class _Planner:
                 self._access(key, where, line, roots, match["pointer"], size, lanes, kind, (), around)
             return
         if (moved := _MEMORY.search(text)) is not None:
-            self._moved(moved, key, where, line, pointers, around)
+            self._moved(moved, key, where, line, around)
             return
         counted = _flop_of(text)
         if counted:
@@ -244,8 +271,12 @@ class _Planner:
             self.flop.setdefault((counter, line), Counter()).update(counted)
         elif each.opcode == "call":
             name = called(text)
-            if name in _BLAS:
-                self._blas(name, text, key, where, line, pointers, around)
+            self.random |= "random_state" in name
+            if APART in name:
+                counted = _power(text)
+                self.flop.setdefault((self._own_counter(*where), line), Counter()).update(counted)
+            elif name in _BLAS:
+                self._blas(name, text, key, where, line, around)
             elif name and not name.startswith(("llvm.", "_ZN", "NRT_", "nrt_", "numba_", "Py", "_Py")):
                 counted = _function_flop(name, text)
                 if counted:
@@ -270,17 +301,20 @@ class _Planner:
         array = self.names.array(line, named)
         constant = next((each.name for each in named if each.kind == "global"), "")
         known = {each.kind for each in named} <= {"argument", "allocation"} and len(roots) == len(named)
-        counter = self._range_counter(where[2]) if elements else self._own_counter(*where)
-        pattern = "stream" if elements else pattern_of(around[0], around[1], pointer)
+        constant = constant if len(named) == 1 else ""
+        known = known or bool(constant)
+        counter = self._own_counter(*where) if known and not elements else self._range_counter(where[2])
+        pattern = "stream"
+        if not elements:
+            pattern = pattern_of(*around, pointer, lambda value: _counts(self.pointers.roots(value)))
         self.refs.append(
             Ref(len(self.refs), array, line, self.names.text(line, array, write), write, size, counter, pattern)
         )
-        constant = constant if len(named) == 1 else ""
         access = Access(len(self.refs) - 1, pointer, size, lanes, write, constant, not known, elements)
         self.accesses.setdefault(key, []).append(access)
 
     def _range_counter(self, owner: int | None) -> int:
-        """A counter that grows by more than 1 a time."""
+        """A counter of its own: of what is only known at run time."""
         self.owners.append(owner)
         return len(self.owners) - 1
 
@@ -290,15 +324,14 @@ class _Planner:
         key: tuple[str, int],
         where: tuple[str, str, int | None],
         line: int,
-        pointers: Pointers,
         around: tuple[Function, frozenset[str]],
     ) -> None:
-        """Bytes that are copied or set as a whole, counted as elements of one byte."""
+        """Bytes that are copied or set as a whole, counted as elements of 8."""
         target, source, extent = [each.split()[-1] for each in match["arguments"].split(", ")][:3]
-        if match["op"] != "memset" and _counts(roots := pointers.roots(source)):
-            self._access(key, where, line, roots, source, 1, 1, False, (extent,), around)
-        if _counts(roots := pointers.roots(target)):
-            self._access(key, where, line, roots, target, 1, 1, True, (extent,), around)
+        if match["op"] != "memset" and _counts(roots := self.pointers.roots(source)):
+            self._access(key, where, line, roots, source, 8, 1, False, (WORDS, extent), around)
+        if _counts(roots := self.pointers.roots(target)):
+            self._access(key, where, line, roots, target, 8, 1, True, (WORDS, extent), around)
 
     def _blas(
         self,
@@ -307,10 +340,9 @@ class _Planner:
         key: tuple[str, int],
         where: tuple[str, str, int | None],
         line: int,
-        pointers: Pointers,
         around: tuple[Function, frozenset[str]],
     ) -> None:
-        """A product by BLAS, which cannot be seen: its operands are read, and its result written, once, in order."""
+        """A product by BLAS, which cannot be seen: its operands are read, its result written, once."""
         given = [each.split()[-1] for each in text[text.index("(") + 1 : text.rindex(")")].split(", ")]
         letter = chr(int(given[0])) if given[0].lstrip("-").isdigit() else "d"
         size, dtype, mults = _KINDS[letter]
@@ -327,7 +359,7 @@ class _Planner:
             moved = [(given[7], False, (m, k)), (given[9], False, (k, n)), (given[12], True, (m, n))]
             work = (m, n, k)
         for pointer, write, elements in moved:
-            if _counts(roots := pointers.roots(pointer)):
+            if _counts(roots := self.pointers.roots(pointer)):
                 self._access(key, where, line, roots, pointer, size, 1, write, elements, around)
         counter = self._range_counter(where[2])
         self.products.setdefault(key, []).append((counter, work))
@@ -364,6 +396,17 @@ def _flop_of(text: str) -> Counter[tuple[str, str]]:
             if each:
                 counted[engine, dtype] += each * lanes * times
     return counted
+
+
+def _power(text: str) -> Counter[tuple[str, str]]:
+    """FLOP of a whole power: of x⁴ two squarings, of x³ two products; pow, where the exponent is unknown."""
+    match = re.search(r"(double|float) \S+, i64 (\S+)\)", text)
+    dtype = _FORMATS[match[1]] if match else "fp64"
+    if match and match[2].isdigit() and int(match[2]) > 0:
+        exponent = int(match[2])
+        return Counter({("vector", dtype): exponent.bit_length() - 1 + exponent.bit_count() - 1})
+    vector, special = REAL["pow"]
+    return Counter({("vector", dtype): vector, ("special", dtype): special})
 
 
 def _function_flop(name: str, text: str) -> Counter[tuple[str, str]]:

@@ -1,7 +1,7 @@
 """A Python function as numba lowers it, before LLVM optimises: one access for each that the source makes.
 
-numba optimises each library as it is finished, and so would merge, hoist and vectorise what is to be counted. While
-a function is lowered here it leaves that out. Only what keeps local variables out of memory runs then, and
+numba optimises each library as it is finished, and so would merge, hoist and vectorise what is to be counted.
+While a function is lowered here it leaves that out. Only what keeps local variables out of memory runs then, and
 the inlining of what the function calls.
 """
 
@@ -22,7 +22,9 @@ from numba.core.dispatcher import Dispatcher
 from rooflab.loops.lowered.folding import fold
 
 _LARGEST_INLINED = 3000  # instructions; what is longer makes text of errors
-_ERRORS = ("5numba7cpython7unicode", "ol_str", "raise_with_shape", "excinfo")
+APART = "int_power_impl"  # numba's loop for whole powers: what it costs follows from the exponent
+_ERRORS = (APART, "5numba7cpython7unicode", "ol_str", "raise_with_shape", "excinfo")
+_INLINED = ("_ZN", "NRT_MemInfo_data")
 _KEPT = ("fastmath", "error_model", "inline", "forceinline", "locals")  # options of the user's that change values
 _AGAIN = ("dead_code_elimination", "sroa", "simplify_cfg", "sroa")
 _FIRST = ("sroa", "always_inliner", "global_dead_code_eliminate", "simplify_cfg", *_AGAIN)
@@ -61,8 +63,14 @@ def lower(fn: Callable[..., Any], types: tuple[Any, ...]) -> Lowered:
         NumbaError: what numba cannot compile.
     """
     kept = {name: value for name, value in options(fn).items() if name in _KEPT}
-    chosen: dict[str, Any] = {"error_model": "numpy", **kept, "nogil": True, "debug": True, "boundscheck": True,
-        "_dbg_optnone": False}
+    chosen: dict[str, Any] = {
+        "error_model": "numpy",
+        **kept,
+        "nogil": True,
+        "debug": True,
+        "boundscheck": True,
+        "_dbg_optnone": False,
+    }
     dispatcher: Any = numba.njit(**chosen)(_afresh(python_function(fn), {}))
     description = dispatcher.targetdescr
     flags = compiler.Flags()
@@ -87,8 +95,16 @@ def lower(fn: Callable[..., Any], types: tuple[Any, ...]) -> Lowered:
     return Lowered(_simplified(ir, main, wrapper), main, wrapper, environment)
 
 
-def _afresh(function: Any, made: dict[int, Any]) -> Any:
-    """A copy of a Python function whose compiled helpers are compiled anew: theirs are optimised already."""
+def with_helpers(fn: Callable[..., Any]) -> Any:
+    """A copy of a Python function that calls its plain helpers compiled, as numba asks for."""
+    return _afresh(python_function(fn), {}, keep=True)
+
+
+def _afresh(function: Any, made: dict[int, Any], keep: bool = False) -> Any:
+    """A copy of a Python function whose compiled helpers are compiled anew: theirs are optimised already.
+
+    `keep`: only its plain helpers; those that are compiled stay as they are.
+    """
     if id(function) in made:
         return made[id(function)]
     scope = dict(function.__globals__)
@@ -104,12 +120,12 @@ def _afresh(function: Any, made: dict[int, Any]) -> Any:
     for name in _names(function.__code__):
         value = scope.get(name)
         plain = isinstance(value, python_types.FunctionType) and value.__module__ == function.__module__
-        if isinstance(value, Dispatcher) or plain:
-            kept = {key: each for key, each in options(value).items() if key in _KEPT}
-            # numba compiles what a compiled function calls only where it is compiled itself
-            scope[name] = numba.njit(**{"error_model": "numpy", **kept, "nogil": True})(
-                _afresh(python_function(value), made)
-            )
+        if plain or (isinstance(value, Dispatcher) and not keep):
+            helper: Any = value
+            kept = {key: each for key, each in options(helper).items() if key in _KEPT}
+            chosen: dict[str, Any] = {"error_model": "numpy", **kept, "nogil": True}
+            # numba calls only what is compiled itself
+            scope[name] = numba.njit(**chosen)(_afresh(python_function(helper), made, keep))
     return copy
 
 
@@ -160,7 +176,7 @@ def _simplified(ir: str, main: str, wrapper: str) -> str:
         long = sum(len(list(block.instructions)) for block in function.blocks) > _LARGEST_INLINED
         makes_text = any(each in function.name for each in _ERRORS)
         fixed = any(b"noinline" in each for each in function.attributes)
-        if function.name.startswith("_ZN") and function.name != main and not (long or makes_text or fixed):
+        if function.name.startswith(_INLINED) and function.name != main and not (long or makes_text or fixed):
             function.add_function_attribute("alwaysinline")
     _run(module, _FIRST)
     text, folded = fold(str(module))

@@ -1,4 +1,4 @@
-"""The memory that a lowered twin works in: copies of its arrays as they are placed, then room for what it makes."""
+"""The memory that a lowered twin works in: copies of its arrays as placed, then room for what it makes."""
 
 from __future__ import annotations
 
@@ -58,9 +58,7 @@ def lay_out(arguments: Mapping[str, Any], constants: Mapping[str, int]) -> Memor
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
     held = mmap.mmap(-1, size, flags=flags)
     low = np.frombuffer(held, np.uint8).ctypes.data
-    copies = {
-        each.name: _copied(arrays[each.name], held, each.address) for each in placed
-    }
+    copies = {each.name: _copied(arrays[each.name], held, each.address) for each in placed}
     values = tuple(_with_copies(name, value, copies) for name, value in arguments.items())
     allocator = np.zeros(ROWS + 2 * MOST_SIZES, np.int64)
     allocator[BUMP], allocator[END] = low + end, low + size

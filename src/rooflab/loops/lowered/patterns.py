@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from rooflab.loops.lowered.ir_text import VALUE, Function, Instruction, definitions
 from rooflab.loops.read.access_patterns import AccessPattern
@@ -10,18 +11,21 @@ from rooflab.loops.read.access_patterns import AccessPattern
 _INCOMING = re.compile(r"\[ ([^,\]]+), (%[^\s\]]+) \]")
 
 
-def pattern_of(function: Function, inside: frozenset[str], pointer: str) -> AccessPattern:
+def pattern_of(
+    function: Function, inside: frozenset[str], pointer: str, is_data: Callable[[str], bool]
+) -> AccessPattern:
     """The pattern of an access through `pointer` in the loop of blocks `inside`.
 
-    "gather" where what a load in the loop found decides the place, "chase" where that load is in turn where the
-    place of the load before decided; else "stream": whether it steps over lines is noted when it runs.
+    "gather" where what a load in the loop found decides the place, "chase" where that load is in turn where such a
+    load before it decided; else "stream": whether it steps over lines is noted when it runs. `is_data`: whether
+    a pointer leads to data, not to a local variable.
     """
     defined = definitions(function)
     within = {each.result for label in inside for each in function.blocks[label].instructions if each.result}
-    loads = _loads_behind(pointer, defined, within)
+    loads = _loads_behind(pointer, defined, within, is_data)
     if not loads:
         return "stream"
-    if any(load in _loads_behind(_address(defined[load]), defined, within) for load in loads):
+    if any(load in _loads_behind(_address(defined[load]), defined, within, is_data) for load in loads):
         return "chase"
     return "gather"
 
@@ -31,7 +35,9 @@ def _address(load: Instruction) -> str:
     return values[0] if values else ""
 
 
-def _loads_behind(value: str, defined: dict[str, Instruction], within: set[str]) -> set[str]:
+def _loads_behind(
+    value: str, defined: dict[str, Instruction], within: set[str], is_data: Callable[[str], bool]
+) -> set[str]:
     """The loads in the loop whose results `value` is computed from, also round the loop."""
     found: set[str] = set()
     seen: set[str] = set()
@@ -43,7 +49,7 @@ def _loads_behind(value: str, defined: dict[str, Instruction], within: set[str])
         seen.add(at)
         instruction = defined[at]
         if instruction.opcode == "load":
-            if re.search(r"= load (?:i\d+|double|float)", instruction.text):
+            if re.search(r"= load (?:i\d+|double|float)", instruction.text) and is_data(_address(instruction)):
                 found.add(at)
             # what lies behind its address is asked for anew
         elif instruction.opcode == "phi":

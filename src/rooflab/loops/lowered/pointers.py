@@ -1,4 +1,4 @@
-"""Where a pointer of a lowered function comes from: an argument, an allocation, a constant of the module, the stack."""
+"""Where a pointer of a lowered function comes from: an argument, an allocation, a constant, the stack."""
 
 from __future__ import annotations
 
@@ -13,12 +13,28 @@ ALLOCATIONS = (
     "NRT_MemInfo_alloc_safe",
     "NRT_MemInfo_alloc",
 )
-_POINTER = re.compile(r"ptr (?:\w+\([^)]*\) )?(?P<value>%(?:[\w.$-]+|\"[^\"]*\")|@(?:[\w.$-]+|\"[^\"]*\")|null|undef|poison)")
+_POINTER = re.compile(
+    r"ptr (?:\w+\([^)]*\) )?(?P<value>%(?:[\w.$-]+|\"[^\"]*\")|@(?:[\w.$-]+|\"[^\"]*\")|null|undef|poison)"
+)
 _INCOMING = re.compile(r"\[ ([^,\]]+), %")
 _CALLED = re.compile(r"@([\w.$]+|\"[^\"]+\")\(")
 _ARGUMENT = re.compile(r"^%\"?arg\.(?P<name>.+?)(?:\.\d+)*\"?$")
 # What arithmetic on addresses is made of: the address is in any of the operands.
-_THROUGH = ("add", "sub", "mul", "shl", "or", "and", "inttoptr", "ptrtoint", "bitcast", "freeze", "trunc", "zext", "sext")
+_THROUGH = (
+    "add",
+    "sub",
+    "mul",
+    "shl",
+    "or",
+    "and",
+    "inttoptr",
+    "ptrtoint",
+    "bitcast",
+    "freeze",
+    "trunc",
+    "zext",
+    "sext",
+)
 
 
 class Root(NamedTuple):
@@ -70,6 +86,11 @@ class Pointers:
                 self._known[value] = frozenset(self._find(value, visiting))
         return self._known[value]
 
+    def text(self, value: str) -> str:
+        """The instruction that computes `value`; "" of an argument or a constant."""
+        instruction = self._definitions.get(value)
+        return "" if instruction is None else instruction.text
+
     def _find(self, value: str, visiting: set[str]) -> set[Root]:
         if value in visiting:
             return set()
@@ -107,9 +128,7 @@ class Pointers:
             values = _INCOMING.findall(text)
         elif opcode == "select":
             values = VALUE.findall(text.partition(" = ")[2])[1:] + _globals(text)
-        elif opcode in ("extractvalue", "insertvalue"):
-            values = VALUE.findall(text.partition(" = ")[2]) + _globals(text)
-        elif opcode in _THROUGH:
+        elif opcode in ("extractvalue", "insertvalue") or opcode in _THROUGH:
             values = VALUE.findall(text.partition(" = ")[2]) + _globals(text)
         else:
             return set()

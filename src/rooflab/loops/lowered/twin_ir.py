@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from rooflab.cachesim.native.layout import LOAD, STORE
-from rooflab.loops.lowered.counted_access import NOTE_WORDS
-from rooflab.loops.lowered.instrument import Access, Plan
-from rooflab.loops.lowered.ir_text import Block, Function
+from rooflab.loops.lowered.counted_access import NOTE_WORDS, OUTSIDE
+from rooflab.loops.lowered.instrument import WORDS, Access, Plan
+from rooflab.loops.lowered.ir_text import Function
 from rooflab.loops.lowered.pointers import ALLOCATIONS, called
 from rooflab.loops.twin import hooks
 
 _ALLOCATION = re.compile(rf"call (?P<attributes>.*?)ptr @(?:{'|'.join(ALLOCATIONS)})\(i64 (?P<size>[^,)]+)[^)]*\)")
+RAISED_IN = hooks.REF  # the word that holds the line that raised
 
 
 class Wiring(NamedTuple):
@@ -76,6 +77,9 @@ def _written(function: Function, plan: Plan, wiring: Wiring) -> str:
             for n, (counter, factors) in enumerate(plan.products.get(key, ())):
                 lines += _multiplied(f"rl.{index}.product{n}", factors)
                 lines += _grown(f"rl.{index}.work{n}", wiring.passes + 8 * counter, f"%rl.{index}.product{n}")
+            if key in plan.raises:
+                at = wiring.events + 8 * RAISED_IN
+                lines.append(f"  store i64 {plan.raises[key]}, ptr inttoptr (i64 {at} to ptr), align 8")
             text = each.text
             if each.opcode == "phi":
                 text = _renamed(text, split)
@@ -86,9 +90,7 @@ def _written(function: Function, plan: Plan, wiring: Wiring) -> str:
     return "\n".join([*lines, "}"])
 
 
-def _beginning(
-    function: Function, label: str, plan: Plan, wiring: Wiring, split: Mapping[str, int]
-) -> list[str]:
+def _beginning(function: Function, label: str, plan: Plan, wiring: Wiring, split: Mapping[str, int]) -> list[str]:
     """What a block does first: count itself, and where a loop begins, see whether it is to stop."""
     lines: list[str] = []
     if label in split:
@@ -130,6 +132,8 @@ def _grown(name: str, address: int, amount: str) -> list[str]:
 
 
 def _multiplied(name: str, factors: Sequence[str]) -> list[str]:
+    if factors[0] == WORDS:
+        return [f"  %{name}.up = add i64 {factors[1]}, 7", f"  %{name} = lshr i64 %{name}.up, 3"]
     lines = [f"  %{name}{'' if len(factors) == 1 else '.0'} = add i64 {factors[0]}, 0"]
     for n, factor in enumerate(factors[1:], 1):
         last = "" if n == len(factors) - 1 else f".{n}"
@@ -154,19 +158,23 @@ def _reported(access: Access, name: str, plan: Plan, wiring: Wiring) -> list[str
         lines += _multiplied(f"{name}.n", access.elements)
         lines.append(f"  %{name}.c = call i64 @rl_range(i64 %{name}.a, {what}, i64 %{name}.n)")
         return lines + _grown(name, wiring.passes + 8 * plan.refs[access.ref].block, f"%{name}.c")
-    function = "rl_checked" if access.checked and not access.constant else "rl_access"
     for lane in range(access.lanes):
         at = f"%{name}.a"
         if lane:
             lines.append(f"  %{name}.a{lane} = add i64 %{name}.a, {lane * access.nbytes}")
             at = f"%{name}.a{lane}"
-        lines.append(f"  call void @{function}(i64 {at}, {what})")
+        if access.checked:
+            lines.append(f"  %{name}.c{lane} = call i64 @rl_checked(i64 {at}, {what})")
+            lines += _grown(f"{name}.g{lane}", wiring.passes + 8 * plan.refs[access.ref].block, f"%{name}.c{lane}")
+        else:
+            lines.append(f"  call void @rl_access(i64 {at}, {what})")
     return lines
 
 
 def _helpers(wiring: Wiring) -> str:
     view = ", ".join(f"i64 {each}" for each in wiring.view)
     many = ", ".join(["i64"] * (len(wiring.view) + 5))
+    given = f"ptr @rl_result, ptr @rl_raised, {view}, i64 %a, i64 %n, i64 %q, i64 %r, i64 %w"
     size = wiring.end - wiring.low
     return f"""
 @rl_result = internal global i64 0
@@ -176,23 +184,28 @@ declare i32 @{wiring.within_range}(ptr, ptr, {many}, i64)
 declare i32 @{wiring.allocate}(ptr, ptr, i64, i64)
 declare i32 @{wiring.release}(ptr, ptr, i64, i64, i64)
 define internal void @rl_access(i64 %a, i64 %n, i64 %q, i64 %r, i64 %w) alwaysinline {{
-  %s = call i32 @{wiring.access}(ptr @rl_result, ptr @rl_raised, {view}, i64 %a, i64 %n, i64 %q, i64 %r, i64 %w)
+  %s = call i32 @{wiring.access}({given})
   ret void
 }}
-define internal void @rl_checked(i64 %a, i64 %n, i64 %q, i64 %r, i64 %w) alwaysinline {{
+define internal i64 @rl_checked(i64 %a, i64 %n, i64 %q, i64 %r, i64 %w) alwaysinline {{
   %inside = icmp ult i64 %a, {size}
   br i1 %inside, label %yes, label %no
 yes:
   call void @rl_access(i64 %a, i64 %n, i64 %q, i64 %r, i64 %w)
-  br label %no
+  ret i64 1
 no:
-  ret void
+  %words = inttoptr i64 %w to ptr
+  %outside = getelementptr i64, ptr %words, i64 {OUTSIDE}
+  %was = load i64, ptr %outside
+  %is = add i64 %was, 1
+  store i64 %is, ptr %outside
+  ret i64 0
 }}
 define internal i64 @rl_range(i64 %a, i64 %n, i64 %q, i64 %r, i64 %w, i64 %c) noinline {{
   %inside = icmp ult i64 %a, {size}
   br i1 %inside, label %yes, label %no
 yes:
-  %s = call i32 @{wiring.within_range}(ptr @rl_result, ptr @rl_raised, {view}, i64 %a, i64 %n, i64 %q, i64 %r, i64 %w, i64 %c)
+  %s = call i32 @{wiring.within_range}({given}, i64 %c)
   ret i64 %c
 no:
   ret i64 0

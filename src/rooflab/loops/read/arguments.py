@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rooflab.errors import RooflabError
-from rooflab.loops.read.source import Source
+from rooflab.loops.read.source import BeyondSource, Source
 from rooflab.loops.read.twin_text import Layout
 from rooflab.loops.read.value_types import Kind, of_value, root
 
@@ -77,13 +77,13 @@ def bind(fn: Callable[..., Any], source: Source, values: Sequence[Any]) -> Argum
         try:
             of_value(value)
         except RooflabError as error:
-            raise RooflabError(f"{source.name}: argument {name} is {error}") from None
+            raise type(error)(f"{source.name}: argument {name} is {error}") from None
         if isinstance(value, np.ndarray):
-            _check_array(source, name, value)
+            check_array(source, name, value)
     arrays = {name: value for name, value in bound.arguments.items() if isinstance(value, np.ndarray)}
     _check_stores(source, arrays)
     if not arrays:
-        raise RooflabError(f"{source.name}: got no array among its arguments, expected at least one")
+        raise BeyondSource(f"{source.name}: got no array among its arguments, expected at least one")
     return laid_out(dict(bound.arguments))
 
 
@@ -140,7 +140,8 @@ def _check_stores(source: Source, arrays: dict[str, np.ndarray]) -> None:
                 )
 
 
-def _check_array(source: Source, name: str, value: np.ndarray) -> None:
+def check_array(source: Source, name: str, value: np.ndarray) -> None:
+    """Raise where a loop cannot run on `value`: masked, without elements, in another machine's order of bytes."""
     if isinstance(value, np.ma.MaskedArray):
         raise RooflabError(f"{source.name}: argument {name} is masked, expected a plain array: {name}.filled(0)")
     if value.ndim == 0:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 from typing import NoReturn
 
-from rooflab.errors import RooflabError
-from rooflab.loops.read.source import Source
+from rooflab.loops.read.source import BeyondSource, Source
 from rooflab.loops.read.value_types import Array, ValueTypes, indices, known_function, root
 
 RESERVED = "_rl"  # names of the rewriter's own
@@ -243,4 +242,4 @@ def _check_names(source: Source, types: ValueTypes) -> None:
 
 def refuse(source: Source, node: ast.AST, reason: str) -> NoReturn:
     """Raise the error that names the line of `node` and the reason."""
-    raise RooflabError(f"{source.at(node)}: {source.name}: {reason}")
+    raise BeyondSource(f"{source.at(node)}: {source.name}: {reason}")

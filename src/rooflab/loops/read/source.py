@@ -17,6 +17,10 @@ from rooflab.errors import RooflabError
 MODULES = {"math": math, "np": np}  # under these names the generated files import them
 
 
+class BeyondSource(RooflabError):
+    """What cannot be counted from the source; the function as numba lowers it may be (`loops.lowered`)."""
+
+
 class Source(NamedTuple):
     """A function of loops.
 
@@ -73,7 +77,7 @@ def read(fn: Callable[..., Any]) -> Source:
 def _source(fn: Callable[..., Any], tree: ast.FunctionDef, path: str, lines: dict[int, str]) -> Source:
     parameters = tree.args
     if parameters.vararg or parameters.kwarg or parameters.kwonlyargs or parameters.posonlyargs:
-        raise RooflabError(
+        raise BeyondSource(
             f"{path}:{tree.lineno}: {tree.name} has arguments that are starred, keyword-only or"
             " positional-only, expected plain ones"
         )
@@ -103,7 +107,7 @@ def _outside(fn: Callable[..., Any], tree: ast.FunctionDef, path: str) -> tuple[
             # A float32 of the module computes in fp32: its format is kept.
             constants[name] = value.item() if isinstance(value, (np.integer, np.bool_, np.float64)) else value
         elif isinstance(value, np.ndarray):
-            raise RooflabError(
+            raise BeyondSource(
                 f"{where}: {name} is an array of the module, expected an argument: add {name} to"
                 f" the arguments of {tree.name}"
             )

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rooflab.errors import RooflabError
-from rooflab.loops.read.source import Source
+from rooflab.loops.read.source import BeyondSource, Source
 from rooflab.work.formulas.functions import COMPLEX, REAL
 
 # Ordered by what the others are promoted to; int with fp32 is fp64 in numba.
@@ -74,7 +74,7 @@ def of_value(value: Any) -> Kind:
         return "int"
     if isinstance(value, (float, complex, np.generic)):
         return of_dtype(np.asarray(value).dtype, "a")
-    raise RooflabError(f"a {type(value).__name__}, expected a NumPy array or a number")
+    raise BeyondSource(f"a {type(value).__name__}, expected a NumPy array or a number")
 
 
 def of_dtype(dtype: np.dtype, what: str = "an array of") -> str:
@@ -92,7 +92,7 @@ def of_dtype(dtype: np.dtype, what: str = "an array of") -> str:
     names = {("f", 4): "fp32", ("f", 8): "fp64", ("c", 8): "complex64", ("c", 16): "complex128"}
     kind = names.get((dtype.kind, dtype.itemsize))
     if kind is None:
-        raise RooflabError(f"{what} {dtype}, expected bool, int8 to int64, float32, float64 or complex")
+        raise BeyondSource(f"{what} {dtype}, expected bool, int8 to int64, float32, float64 or complex")
     return kind
 
 
@@ -257,7 +257,7 @@ def _constant(source: Source, name: str, value: Any) -> Kind:
     try:
         return of_value(value)
     except RooflabError as error:
-        raise RooflabError(f"{source.path}: {source.name}: {name} is {error}") from None
+        raise type(error)(f"{source.path}: {source.name}: {name} is {error}") from None
 
 
 def _small_power(node: ast.AST) -> int | None:

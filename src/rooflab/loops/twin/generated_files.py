@@ -75,7 +75,7 @@ def module(name: str, text: str, key: str = "") -> ModuleType:
     if loaded is not None:
         return loaded
     if not path.exists():
-        _write(path, text)
+        write(path, text.encode())
     spec = importlib.util.spec_from_file_location(f"rooflab_{path.stem}", path)
     assert spec is not None
     assert spec.loader is not None
@@ -86,7 +86,8 @@ def module(name: str, text: str, key: str = "") -> ModuleType:
     return fresh
 
 
-def _write(path: Path, text: str) -> None:
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".py", delete=False, encoding="utf-8") as file:
-        file.write(text)
+def write(path: Path, content: bytes) -> None:
+    """Write a file as a whole: whoever reads it meanwhile sees the old one, or none."""
+    with tempfile.NamedTemporaryFile("wb", dir=path.parent, suffix=path.suffix, delete=False) as file:
+        file.write(content)
     os.replace(file.name, path)

@@ -1,0 +1,297 @@
+"""A function taken apart as numba lowers it: what its source is too free for is counted from its LLVM IR."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+import numba
+import numpy as np
+
+from rooflab.errors import RooflabError
+from rooflab.loops import examine
+from rooflab.loops.compiled import time as timing
+from rooflab.loops.lowered import count, lower
+from rooflab.loops.lowered.memory import arrays_in
+from rooflab.loops.read.arguments import check_array
+from rooflab.loops.read.source import Source
+from rooflab.loops.twin import count as counting
+from rooflab.machines.cache_levels import Chosen
+from rooflab.types.loop import LoopReport, Static, Timed
+
+_PLAIN_PYTHON = 200_000  # accesses up to which Python itself runs it too, to compare results
+# Options of numba that leave what is counted and timed as it is.
+_HARMLESS = frozenset({"nopython", "nogil", "cache", "_nrt", "no_cpython_wrapper", "no_cfunc_wrapper", "looplift"})
+_AS_PLAIN: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+_CONVENTIONS = (
+    "counted from the LLVM IR of numba before it is optimised: every load and store of the function and of what it"
+    " calls, in order; a slice that is computed with is first made a temporary, and copied, as numba does",
+    "FLOP: as that IR has them; a multiply-add is 2, a comparison, negation or minimum 1, exp and the like 1"
+    " (special); whole numbers and indices none",
+    "bytes of a level: those that cross between it and the nearer one, in whole lines",
+    "simulated, not counted by hardware: arrays lie one behind the other, each on pages of its own; what the"
+    " function makes comes behind them, and what is freed is used again for the next of the same size",
+)
+
+
+class Given(NamedTuple):
+    """What a function is called with, by name."""
+
+    values: Mapping[str, Any]
+
+    def copied(self) -> tuple[Any, ...]:
+        """Them in order, with every array copied."""
+        held: dict[int, np.ndarray] = {}
+        return tuple(_copied(value, held) for value in self.values.values())
+
+
+def _copied(value: Any, held: dict[int, np.ndarray]) -> Any:
+    if isinstance(value, np.ndarray):
+        if id(value) not in held:
+            held[id(value)] = value.copy(order="K")
+            held[id(value)].flags.writeable = value.flags.writeable
+        return held[id(value)]
+    if isinstance(value, tuple):
+        parts = [_copied(each, held) for each in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+    return value
+
+
+def has_options(fn: Callable[..., Any]) -> bool:
+    """Whether `fn` is compiled with options that change what it does: its source alone does not say all then."""
+    return any(value for name, value in lower.options(fn).items() if name not in _HARMLESS)
+
+
+def report(
+    fn: Callable[..., Any],
+    args: tuple[Any, ...],
+    caches: Chosen,
+    *,
+    time_limit_s: float | None = examine.TIME_LIMIT_S,
+    time: bool = True,
+    classify: bool = False,
+    why: str = "",
+) -> LoopReport:
+    """Everything about the function that needs no machine.
+
+    Args:
+        fn: what numba compiles, or a plain function that it could.
+        args: its arguments in order: arrays, numbers, tuples of them.
+        caches: to simulate.
+        time_limit_s: bound on the counting; after it, counts are partial.
+        time: run the compiled function itself too.
+        classify: tell compulsory, capacity and conflict misses apart.
+        why: why its source alone does not do.
+
+    Raises:
+        RooflabError: what numba cannot compile (its line, and why), an access out of bounds, arguments that do not
+            fit.
+    """
+    source = count.read_source(fn)
+    given = _bound(fn, source, args)
+    units = _units(given, caches) if classify else None
+    try:
+        counted, plan, outside = count.count(fn, source, given.values, caches, time_limit_s, units=units)
+    except Exception as error:
+        raise _readable(error, source, why) from error
+    outcome = counted.outcome
+    if outcome.error is not None:
+        raise RooflabError(outcome.error)
+    said = _warnings(counted, plan, outside, time_limit_s)
+    findings, runs, parallel = examine.Findings(), [], "not run"
+    if outcome.stopped:
+        parallel = "not run: the count did not end"
+    elif time:
+        findings, runs, parallel = _run(fn, source, given, counted, caches, bool(plan.random))
+    simulation = counted.simulation
+    return msgspec.structs.replace(
+        _counts(source, given, counted),
+        runs=tuple(runs),
+        parallel=parallel,
+        static=Static(reason=f"counted from its LLVM IR: {why}" if why else "counted from its LLVM IR"),
+        checks=findings.checks,
+        complete=not outcome.stopped,
+        stopped_at=outcome.where if outcome.stopped else "",
+        caches=caches.text,
+        warnings=(*said, *findings.warnings, *examine.classified_conflicts(simulation)),
+        conventions=(*_CONVENTIONS, *simulation.assumptions),
+    )
+
+
+def _bound(fn: Callable[..., Any], source: Source, args: tuple[Any, ...]) -> Given:
+    try:
+        bound = inspect.signature(lower.python_function(fn)).bind(*args)
+    except TypeError as error:
+        raise RooflabError(f"{source.name}: {error}") from None
+    bound.apply_defaults()
+    nbytes = 0
+    for name, value in bound.arguments.items():
+        for part, array in arrays_in(name, value):
+            check_array(source, part, array)
+            if array.dtype.hasobject:
+                raise RooflabError(
+                    f"{source.name}: argument {part} is an array of Python objects, expected one of numbers"
+                )
+            nbytes += array.nbytes
+        if not isinstance(value, np.ndarray):
+            _check_plain(source, name, value)
+    examine.check_memory(source.name, nbytes)
+    return Given(dict(bound.arguments))
+
+
+def _check_plain(source: Source, name: str, value: Any) -> None:
+    from numba.core.errors import NumbaError
+
+    try:
+        numba.typeof(value)
+    except (NumbaError, ValueError):
+        raise RooflabError(
+            f"{source.name}: argument {name} is a {type(value).__name__}, which numba knows no type for: expected"
+            " arrays, numbers and tuples of them"
+        ) from None
+
+
+def _units(given: Given, caches: Chosen) -> int:
+    unit = caches.caches[0].unit_bytes
+    arrays = [array for name, value in given.values.items() for _, array in arrays_in(name, value)]
+    # what the function makes itself is not known yet: as much again, and some
+    return 2 * sum(-(-each.nbytes // unit) + 1 for each in arrays) + (1 << 16)
+
+
+def _readable(error: Exception, source: Source, why: str) -> Exception:
+    """Errors of numba in one line that names the source's; others as they are."""
+    from numba.core.errors import NumbaError
+
+    if not isinstance(error, (NumbaError, NotImplementedError)):
+        return error
+    line = getattr(getattr(error, "loc", None), "line", source.tree.lineno)
+    text = source.lines.get(line, "").strip()
+    refused = f"numba cannot compile it at {text!r}: {timing.reason(error)}"
+    return RooflabError(f"{source.path}:{line}: {source.name}: {refused}" + (f" (and {why})" if why else ""))
+
+
+def _warnings(
+    counted: counting.Counted, plan: Any, outside: Mapping[int, int], time_limit_s: float | None
+) -> list[str]:
+    said = []
+    if counted.outcome.stopped:
+        said.append(
+            f"the count was stopped after {time_limit_s:g} s, at {counted.outcome.where or 'its start'}: all"
+            " counts are of what ran until then; give smaller arguments, or a longer limit"
+        )
+    for line, number in sorted(outside.items()):
+        said.append(
+            f"line {line}: {number:,} accesses to memory that numba keeps itself (lists, strings) are not counted"
+        )
+    if plan.modelled:
+        said.append(
+            f"{', '.join(plan.modelled)} of BLAS cannot be seen: its operands are taken as read, and its result as"
+            " written, once and in order"
+        )
+    if plan.unseen:
+        said.append(f"what {', '.join(plan.unseen)} accesses cannot be seen and is not counted")
+    return said
+
+
+def _counts(source: Source, given: Given, counted: counting.Counted) -> LoopReport:
+    return LoopReport(
+        name=source.name,
+        where=f"{source.path}:{source.tree.lineno}",
+        arguments={name: _described(value) for name, value in given.values.items()},
+        flop_by=counting.flop(counted),
+        accesses=counted.simulation.accesses,
+        accessed_bytes=counted.simulation.accessed_bytes or 0,
+        stored_bytes=counting.stored_bytes(counted),
+        simulation=counted.simulation,
+        warm=counted.warm,
+        lines=counting.lines(counted, source),
+        loops=counting.loops(counted),
+        source=tuple(source.lines.items()),
+        strided=counting.irregular(counted, "stride"),
+        gathered=counting.irregular(counted, "gather"),
+        chased=counting.irregular(counted, "chase"),
+        scattered_bytes=_scattered_bytes(given, counted),
+    )
+
+
+def _scattered_bytes(given: Given, counted: counting.Counted) -> int:
+    """Bytes of the largest array argument whose elements are picked by data."""
+    names = {ref.array for ref in counted.twin.text.refs if ref.pattern in ("gather", "chase")}
+    arrays = dict(each for name, value in given.values.items() for each in arrays_in(name, value))
+    return max((array.nbytes for name, array in arrays.items() if name in names), default=0)
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        sides = " × ".join(f"{each:,}" for each in value.shape)
+        return f"{value.dtype} {sides}{'' if value.flags.c_contiguous else ', strided'}"
+    if isinstance(value, tuple):
+        return f"({', '.join(_described(each) for each in value)})"
+    return f"{value.item()!r}" if hasattr(value, "item") else f"{value!r}"
+
+
+def compiled(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """`fn` as numba compiles it: with the user's own options where it has any."""
+    return fn if lower.options(fn) else numba.njit(**_AS_PLAIN)(lower.with_helpers(fn))
+
+
+def _run(
+    fn: Callable[..., Any],
+    source: Source,
+    given: Given,
+    counted: counting.Counted,
+    caches: Chosen,
+    random: bool,
+) -> tuple[examine.Findings, list[Timed], str]:
+    """How the results of the compiled function compare, its times, and over how many threads it runs."""
+    function = compiled(fn)
+    spread = bool(lower.options(fn).get("parallel"))
+    fresh = _steered_by_data(source)
+    largest = max(each.capacity_bytes for each in caches.caches)
+    findings = examine.Findings()
+    threads = numba.get_num_threads() if spread else 1
+    with warnings.catch_warnings():
+        # numba warns of loops that it did not spread over threads
+        warnings.simplefilter("ignore")
+        if spread:
+            numba.set_num_threads(1)
+        try:
+            results = timing.run_once(function, given)
+            if not random:
+                findings += examine.compare(
+                    "the compiled function", results, (counted.outcome.result, counted.outcome.outputs)
+                )
+                if counted.simulation.accesses <= _PLAIN_PYTHON:
+                    findings += _plain_python(fn, given, counted)
+            runs = [examine.timed(timing.warm(function, given, fresh), 1, "warm")]
+            runs.append(examine.timed(timing.cold(function, given, largest, fresh), 1, "cold"))
+        finally:
+            if spread:
+                numba.set_num_threads(threads)
+        if threads > 1:
+            runs.append(examine.timed(timing.warm(function, given, fresh), threads, "warm"))
+    said = "as decorated: parallel=True" if spread else "not tried: counted from its LLVM IR, on one core"
+    return findings, runs, said
+
+
+def _plain_python(fn: Callable[..., Any], given: Given, counted: counting.Counted) -> examine.Findings:
+    """Compare with what Python itself makes of the function, where Python gets to its end."""
+    try:
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            copies = given.copied()
+            results = lower.python_function(fn)(*copies), copies
+    except Exception as error:  # noqa: BLE001
+        # whatever the user's own lines raise is theirs to know
+        why = f"{type(error).__name__} ({error})"
+        return examine.Findings(warnings=(f"plain Python stops with {why}, where the compiled function goes on",))
+    return examine.compare("plain Python", results, (counted.outcome.result, counted.outcome.outputs))
+
+
+def _steered_by_data(source: Source) -> bool:
+    """Whether a run may take another path on what the last one wrote: each then needs fresh inputs."""
+    return timing.steered(source.tree, lambda node: isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)))
