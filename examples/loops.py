@@ -64,6 +64,11 @@ def pagerank(start, source, share, rank, following, damping, rounds):
         rank, following = following, rank
 
 
+def neighbours(a, b):
+    """Sums of two neighbours, as NumPy has them: numba makes a temporary, and copies it."""
+    b[1:-1] = a[:-2] + a[2:]
+
+
 def args(n: int, loop: str, seed: int = 0) -> tuple[Any, ...]:
     """The arguments of `loop` at size n, always the same."""
     rng = np.random.default_rng(seed)
@@ -73,6 +78,8 @@ def args(n: int, loop: str, seed: int = 0) -> tuple[Any, ...]:
         return rng.random((n, n)), np.zeros((n, n))
     if loop == "matmul":
         return rng.random((n, n)), rng.random((n, n)), np.zeros((n, n)), 64
+    if loop == "neighbours":
+        return rng.random(n), np.zeros(n)
     each = 8
     start = np.arange(0, n * each + 1, each)
     place = rng.integers(0, n, n * each)

@@ -146,6 +146,11 @@ def _bound(fn: Callable[..., Any], source: Source, args: tuple[Any, ...]) -> Giv
 def _check_plain(source: Source, name: str, value: Any) -> None:
     from numba.core.errors import NumbaError
 
+    if isinstance(value, (list, set, dict)):
+        raise RooflabError(
+            f"{source.name}: argument {name} is a {type(value).__name__}, expected a NumPy array or a number, or a"
+            f" tuple of them: np.array({name})"
+        )
     try:
         numba.typeof(value)
     except (NumbaError, ValueError):
