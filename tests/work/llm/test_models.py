@@ -156,14 +156,14 @@ def test_a_cut_gguf_file_is_one_line(tmp_path: Path, cut: int) -> None:
 def test_a_gguf_file_of_no_known_architecture(tmp_path: Path) -> None:
     path = tmp_path / "new.gguf"
     path.write_bytes(gguf({**METADATA, "general.architecture": "quen3"}, TENSORS))
-    with pytest.raises(RooflabError, match="unknown model_type of .*new.gguf 'quen3'; did you mean qwen3"):
+    with pytest.raises(RooflabError, match=r"unknown model_type of .*new.gguf 'quen3'; did you mean qwen3"):
         models.model(path)
 
 
 def test_a_safetensors_index_needs_its_config(tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors.index.json"
     path.write_text(json.dumps({"metadata": {"total_size": 404352}, "weight_map": {"a": "b"}}))
-    with pytest.raises(RooflabError, match="no config.json beside it"):
+    with pytest.raises(RooflabError, match=r"no config\.json beside it"):
         models.model(path)
     write_config(tmp_path, **LLAMA)
     assert models.model(path).hidden == 64

@@ -24,6 +24,7 @@ class Attention:
         rotates: whether positions are turned into q and k (RoPE).
         causal: whether a query sees only what is before it.
         cross: whether keys and values come from the encoder.
+        sinks: whether each head has a number that takes part in the softmax (gpt-oss).
     """
 
     heads: int
@@ -38,12 +39,13 @@ class Attention:
     rotates: bool = True
     causal: bool = True
     cross: bool = False
+    sinks: bool = False
 
     def parameters(self, hidden: int) -> int:
         """Of its four projections, biases and norms."""
         q, kv = self.heads * self.size, self.kv_heads * (self.size + self.values)
         total = hidden * (q * (1 + self.gate) + kv) + self.heads * self.values * hidden
-        total += (q * (1 + self.gate) + kv) * self.bias + hidden * self.out_bias
+        total += (q * (1 + self.gate) + kv) * self.bias + hidden * self.out_bias + self.heads * self.sinks
         if self.qk_norm == "full":
             total += q + self.kv_heads * self.size
         elif self.qk_norm:
@@ -254,6 +256,7 @@ class Tower:
     Attributes:
         sort: "text", "sound" or "image".
         hidden, blocks: as of an architecture.
+        relative: numbers of a table of relative positions (T5).
         patch_inputs: numbers of one patch, which a product turns into a token; 0 where tokens are looked up.
         merge: how many patches become one token of the language model.
         project: sizes of the products between the two, from the tower's to the model's.
@@ -267,13 +270,14 @@ class Tower:
     project: tuple[int, ...] = ()
     positions: int = 0
     layer_norm: bool = True
+    relative: int = 0
 
     def parameters(self) -> int:
         """Of all of it."""
         norm = self.hidden * (2 if self.layer_norm else 1)
         total = sum(each.count * each.parameters(self.hidden, norm) for each in self.blocks) + norm
         total += self.patch_inputs * self.hidden + self.positions * self.hidden
-        return total + sum(a * b for a, b in zip(self.project, self.project[1:], strict=False))
+        return total + self.relative + sum(a * b for a, b in zip(self.project, self.project[1:], strict=False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,6 +292,7 @@ class Architecture:
         encoder: text or sound that layers with `cross` attend to; `tower` turns images into tokens.
         positions: learnt ones in a table; 0 for none.
         layer_norm: LayerNorm (two vectors of parameters) rather than RMSNorm.
+        embedding_norm: whether the tokens' vectors are normalised first; `relative` as in `Tower`.
         context: the longest that it is made for; None where not stated.
         stored: number format of its weights as published, and `expert_stored` of its experts' weights.
         formats: of a file's tensors, by part ("linear", "attention", "experts", "head", "embedding"): the format
@@ -305,6 +310,8 @@ class Architecture:
     positions: int = 0
     layer_norm: bool = False
     head_bias: bool = False
+    embedding_norm: bool = False
+    relative: int = 0
     context: int | None = None
     stored: str = "bf16"
     expert_stored: str | None = None
@@ -348,7 +355,8 @@ class Architecture:
         """All that the model holds."""
         layers = sum(each.count * each.parameters(self.hidden, self.norm_parameters) for each in self.blocks)
         towers = sum(each.parameters() for each in (self.encoder, self.tower) if each is not None)
-        return layers + self.embedding_parameters + self.head_parameters + self.norm_parameters + towers
+        norms = self.norm_parameters * (1 + self.embedding_norm)
+        return layers + self.embedding_parameters + self.head_parameters + norms + self.relative + towers
 
     @property
     def active_parameters(self) -> int:

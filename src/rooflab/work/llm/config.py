@@ -13,7 +13,7 @@ from rooflab.work.llm import layers
 from rooflab.work.llm.architecture import Architecture, Block
 from rooflab.work.llm.families import ALIASES, FAMILIES, Family
 from rooflab.work.llm.fields import Fields
-from rooflab.work.llm.towers import encoder_of, tower_of
+from rooflab.work.llm.towers import encoder_of, relative_of, tower_of
 
 _MOST_BYTES = 16 * 2**20  # of a configuration; real ones have under 100 kB
 
@@ -79,6 +79,8 @@ def architecture(config: Mapping[str, Any], name: str, source: str) -> Architect
         positions=positions,
         layer_norm=family.layer_norm,
         head_bias=family.head_bias,
+        embedding_norm=word == "bloom",
+        relative=relative_of(word, fields),
         context=fields.maybe("max_position_embeddings"),
         source=source,
         **_stored(config, whole),

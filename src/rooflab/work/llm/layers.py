@@ -53,6 +53,8 @@ def attention_of(family: Family, word: str, fields: Fields, number: int) -> Atte
         kv_heads = 1 if fields.flag("multi_query", True) else heads
     if word == "gpt_bigcode":
         kv_heads = 1 if fields.flag("multi_query", True) else heads
+    if word in _NEVER_SHARED:
+        kv_heads = heads
     stated = fields.flag("attention_bias", fields.flag("use_bias", fields.flag("qkv_bias")))
     out = fields.flag("attention_out_bias", stated if word in _OUT_BIAS else fields.flag("use_bias"))
     return Attention(
@@ -66,9 +68,12 @@ def attention_of(family: Family, word: str, fields: Fields, number: int) -> Atte
         gate=word in ("qwen3_next", "qwen3_5", "qwen3_5_moe"),
         qk_norm=family.qk_norm if not (word == "cohere" and fields.flag("use_qk_norm")) else "head",
         rotates=family.rotates,
+        sinks=word == "gpt_oss",
     )
 
 
+# Whose code knows of no shared heads, whatever their files say.
+_NEVER_SHARED = ("gpt_neox", "gpt2", "gptj", "opt", "bloom", "mpt")
 # Where `attention_bias` is of the result's projection too.
 _OUT_BIAS = ("llama", "granite", "glm4_moe_", "smollm3", "qwen3_", "cohere", "olmo")
 
@@ -176,6 +181,8 @@ def dense_of(family: Family, word: str, fields: Fields) -> Mlp:
     inner = fields.size("intermediate_size", 4 * fields.size("hidden_size"))
     if word == "mpt":
         inner = fields.size("expansion_ratio", 4) * fields.size("hidden_size")
+    if word == "falcon":
+        inner = fields.size("ffn_hidden_size", 4 * fields.size("hidden_size"))
     gated = family.gated
     if word == "t5":
         gated = "gated" in str(fields.get("feed_forward_proj") or "relu")

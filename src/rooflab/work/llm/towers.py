@@ -42,7 +42,15 @@ def encoder_of(family: Family, word: str, fields: Fields) -> Tower | None:
         patch_inputs=3 * (bins + hidden) if sound else 0,
         positions=fields.size("max_source_positions", 1500) if sound else 0,
         layer_norm=family.layer_norm,
+        relative=relative_of(word, fields),
     )
+
+
+def relative_of(word: str, fields: Fields) -> int:
+    """Numbers of a stack's table of relative positions: T5 has one, shared by its layers."""
+    if word != "t5":
+        return 0
+    return fields.size("relative_attention_num_buckets", 32) * fields.size("num_attention_heads")
 
 
 def tower_of(config: Mapping[str, Any], hidden: int) -> Tower | None:

@@ -1,0 +1,346 @@
+"""A language model's prefill or decode as a `Graph`, from its architecture alone.
+
+One operation for each product, attention, norm, activation and residual; heads, experts and windows as the model
+has them. Engines and layouts make other kernels of it: see `model.serving`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rooflab.errors import RooflabError
+from rooflab.types.work import Graph
+from rooflab.work.llm.architecture import (
+    Architecture,
+    Attention,
+    Block,
+    Delta,
+    Experts,
+    Latent,
+    Mlp,
+    StateSpace,
+    Tower,
+)
+from rooflab.work.llm.formats import WeightFormat
+from rooflab.work.llm.graph_maker import Maker
+from rooflab.work.llm.precision import Precision, stored
+
+
+def graph(
+    model: Architecture,
+    *,
+    sequences: int = 1,
+    new: int = 1,
+    before: int = 0,
+    precision: Precision | None = None,
+    joined: bool = False,
+    every_logit: bool = False,
+    adapters: int = 0,
+) -> Graph:
+    """The program of `new` tokens of each of `sequences`, after `before` tokens in the cache.
+
+    A prefill has many new tokens, a decode one. Tokens choose experts as if at random: as many experts are read as
+    that many draws meet in the mean.
+
+    Args:
+        precision: formats of the parts; those that the model is published in where not given.
+        joined: whether q, k and v are one product, and gate and up another.
+        every_logit: whether all tokens meet the head, not only the last of each sequence.
+        adapters: rank of a LoRA adapter beside each projection of the layers (arXiv:2106.09685); 0 for none.
+
+    Raises:
+        RooflabError: fewer than one sequence or new token, or a number below 0.
+    """
+    for name, value, least in (
+        ("sequences", sequences, 1),
+        ("new", new, 1),
+        ("before", before, 0),
+        ("adapters", adapters, 0),
+    ):
+        if not isinstance(value, int) or value < least:
+            raise RooflabError(f"{model.name}: {name} is {value!r}, expected a whole number of at least {least}")
+    make = Maker(precision or stored(model), sequences, new, before, joined, adapters)
+    hidden, tokens = model.hidden, sequences * new
+    if model.encoder is not None:
+        _encode(make, model.encoder)
+    ids = make.tensor((tokens,), "int64", role="input", name="tokens")
+    table = make.weight((model.vocabulary, hidden), make.precision.embedding, "embedding")
+    x = make.tensor((tokens, hidden), "bf16")
+    make.op("embedding", "gather", (table, ids), (x,), module="embedding", rows=tokens)
+    number = 0
+    for block in model.blocks:
+        for _ in range(block.count):
+            x = _block(make, model, block, x, f"layers.{number}")
+            number += 1
+    x = make.norm(x, hidden, model.layer_norm, "norm")
+    rows = tokens if every_logit else sequences
+    last = make.tensor((rows, hidden), "bf16", storage=make.tensors[x].storage)
+    if model.tied:
+        head = make.tensor(
+            (hidden, model.vocabulary),
+            make.tensors[table].dtype,
+            storage=make.tensors[table].storage,
+            role="parameter",
+            nbytes=make.tensors[table].nbytes,
+        )
+    else:
+        head = make.weight((hidden, model.vocabulary), make.precision.head, "head")
+    make.product(last, head, rows, model.vocabulary, hidden, "head", make.precision.head, model.head_bias)
+    return Graph(
+        framework="hand",
+        tensors=tuple(make.tensors),
+        ops=tuple(make.ops),
+        conventions=("attention: fused", "causal: exact", "experts: chosen at random, in the mean"),
+    )
+
+
+def _block(make: Maker, model: Architecture, block: Block, x: int, module: str) -> int:
+    read = make.norm(x, model.hidden, model.layer_norm, f"{module}.norm") if block.norms else x
+    norms = block.norms - 1
+    fed = read
+    if block.mixer is not None:
+        mixed = _mixer(make, model, block.mixer, read, f"{module}.attention")
+        if norms > 2:
+            mixed, norms = make.norm(mixed, model.hidden, model.layer_norm, f"{module}.norm after"), norms - 1
+        x = make.pointwise("add", (x, mixed), module)
+    if block.cross is not None and model.encoder is not None:
+        read = make.norm(x, model.hidden, model.layer_norm, f"{module}.cross norm")
+        x = make.pointwise("add", (x, _cross(make, model, block.cross, read, f"{module}.cross")), module)
+        norms -= 1
+    if block.feed is None:
+        return x
+    if not block.parallel and norms > 0:
+        fed = make.norm(x, model.hidden, model.layer_norm, f"{module}.norm 2")
+        norms -= 1
+    elif block.parallel and norms > 0:
+        fed, norms = make.norm(x, model.hidden, model.layer_norm, f"{module}.norm 2"), norms - 1
+    out = _feed(make, model.hidden, block.feed, fed, make.tokens, f"{module}.mlp")
+    if norms > 0:
+        out = make.norm(out, model.hidden, model.layer_norm, f"{module}.norm last")
+    return make.pointwise("add", (x, out), module)
+
+
+def _mixer(make: Maker, model: Architecture, mixer: Any, x: int, module: str) -> int:
+    if isinstance(mixer, Attention):
+        return _attention(make, model.hidden, mixer, x, module)
+    if isinstance(mixer, Latent):
+        return _latent(make, model.hidden, mixer, x, module)
+    return _recurrent(make, model.hidden, mixer, x, module)
+
+
+def _attention(make: Maker, hidden: int, a: Attention, x: int, module: str) -> int:
+    rows, form = make.tokens, make.precision.attention
+    q, k, v = a.heads * a.size * (1 + a.gate), a.kv_heads * a.size, a.kv_heads * a.values
+    make.linear(x, rows, (q, k, v), hidden, f"{module}.qkv", form, a.bias)
+    heads = make.tensor((rows, a.heads, a.size), "bf16")
+    if a.qk_norm:
+        keys = make.tensor((rows, a.kv_heads, a.size), "bf16")
+        for part, width in ((heads, a.heads * a.size), (keys, a.kv_heads * a.size)):
+            make.norm(part, width if a.qk_norm == "full" else a.size, False, f"{module}.qk_norm")
+    if a.rotates:
+        turned = make.tensor((rows, a.heads + a.kv_heads, a.size), "bf16")
+        make.pointwise("rope", (turned,), f"{module}.rope")
+    out = attend(make, a.heads, a.kv_heads, a.size, a.values, a.window, a.causal, module)
+    if a.gate:
+        out = make.pointwise("mul", (out, out), f"{module}.gate")
+    flat = make.tensor((rows, a.heads * a.values), "bf16", storage=make.tensors[out].storage)
+    return make.linear(flat, rows, (hidden,), a.heads * a.values, f"{module}.out", form, a.out_bias)[0]
+
+
+def attend(
+    make: Maker,
+    heads: int,
+    kv_heads: int,
+    size: int,
+    values: int,
+    window: int,
+    causal: bool,
+    module: str,
+    keys: int | None = None,
+) -> int:
+    """Fused attention of the new tokens to all before them, or to `keys` of an encoder."""
+    cached = "fp8" if make.precision.cache in ("fp8", "int8") and make.before else "bf16"
+    count = make.before + make.new if keys is None else keys
+    q = make.tensor((make.sequences, heads, make.new, size), "bf16")
+    k = make.tensor((make.sequences, kv_heads, count, size), cached, role="state")
+    v = make.tensor((make.sequences, kv_heads, count, values), cached, role="state")
+    out = make.tensor((make.sequences, heads, make.new, values), "bf16")
+    attrs: dict[str, Any] = {"causal": True, "causal_from": "bottom_right"} if causal and keys is None else {}
+    if window and window < count:
+        attrs["window"] = window
+    make.op("attention", "attention", (q, k, v), (out,), module=module, **attrs)
+    return out
+
+
+def _latent(make: Maker, hidden: int, a: Latent, x: int, module: str) -> int:
+    """Keys and values expanded from the latent vectors of all tokens, but for one token at a time."""
+    rows, form, size = make.tokens, make.precision.attention, a.plain + a.rotary
+    if a.q_rank:
+        low = make.linear(x, rows, (a.q_rank,), hidden, f"{module}.q_a", form)[0]
+        low = make.norm(low, a.q_rank, False, f"{module}.q_norm")
+        make.linear(low, rows, (a.heads * size,), a.q_rank, f"{module}.q_b", form)
+    else:
+        make.linear(x, rows, (a.heads * size,), hidden, f"{module}.q", form)
+    make.linear(x, rows, (a.kv_rank + a.rotary,), hidden, f"{module}.kv_a", form)
+    latent = make.norm(make.tensor((rows, a.kv_rank), "bf16"), a.kv_rank, False, f"{module}.kv_norm")
+    seen = make.sequences * (make.before + make.new)
+    if make.new == 1 and make.before:
+        # One token: q meets the latent vectors themselves, by way of the same weights.
+        return _absorbed(make, hidden, a, rows, module)
+    if make.before:
+        latent = make.tensor((seen, a.kv_rank), "bf16", role="state")
+    make.linear(latent, seen, (a.heads * (a.plain + a.values),), a.kv_rank, f"{module}.kv_b", form)
+    out = attend(make, a.heads, a.heads, size, a.values, 0, True, module)
+    flat = make.tensor((rows, a.heads * a.values), "bf16", storage=make.tensors[out].storage)
+    return make.linear(flat, rows, (hidden,), a.heads * a.values, f"{module}.out", form)[0]
+
+
+def _absorbed(make: Maker, hidden: int, a: Latent, rows: int, module: str) -> int:
+    half = make.precision.embedding
+    q = make.tensor((a.heads, rows, a.plain), "bf16")
+    keys = make.weight((a.heads, a.plain, a.kv_rank), half, f"{module}.kv_b.k")
+    out = make.tensor((a.heads, rows, a.kv_rank), "bf16")
+    make.op("bmm", "matmul", (q, keys), (out,), module=f"{module}.kv_b", k=a.plain)
+    kept = make.tensor((make.sequences, 1, make.before + 1, a.kv_rank + a.rotary), "bf16", role="state")
+    met = make.tensor((make.sequences, a.heads, 1, a.kv_rank + a.rotary), "bf16")
+    values = make.tensor(
+        (make.sequences, 1, make.before + 1, a.kv_rank), "bf16", storage=make.tensors[kept].storage, role="state"
+    )
+    mixed = make.tensor((make.sequences, a.heads, 1, a.kv_rank), "bf16")
+    make.op(
+        "attention",
+        "attention",
+        (met, kept, values),
+        (mixed,),
+        module=module,
+        causal=True,
+        causal_from="bottom_right",
+        v_in_k=True,
+    )
+    low = make.tensor((a.heads, rows, a.kv_rank), "bf16", storage=make.tensors[mixed].storage)
+    weights = make.weight((a.heads, a.kv_rank, a.values), half, f"{module}.kv_b.v")
+    high = make.tensor((a.heads, rows, a.values), "bf16")
+    make.op("bmm", "matmul", (low, weights), (high,), module=f"{module}.kv_b", k=a.kv_rank)
+    flat = make.tensor((rows, a.heads * a.values), "bf16", storage=make.tensors[high].storage)
+    return make.linear(flat, rows, (hidden,), a.heads * a.values, f"{module}.out", make.precision.attention)[0]
+
+
+def _recurrent(make: Maker, hidden: int, a: Delta | StateSpace, x: int, module: str) -> int:
+    """Projections, the convolution and the state: read and written once a sequence, its products by token."""
+    rows, form = make.tokens, make.precision.attention
+    if isinstance(a, Delta):
+        inner, state = a.value_heads * a.values, a.value_heads * a.size * a.values
+        make.linear(x, rows, (a.mixed + inner, 2 * a.value_heads), hidden, f"{module}.in", form)
+        mixed, products = a.mixed, 3 * state  # what the state says of k, its change, what it says of q
+    else:
+        inner, state, mixed = a.inner, a.inner * a.state, a.mixed
+        make.linear(x, rows, (a.projected,), hidden, f"{module}.in", form, a.bias)
+        if not a.heads:
+            flat = make.tensor((rows, inner), "bf16")
+            low = make.linear(flat, rows, (a.rank + 2 * a.state,), inner, f"{module}.x", form)[0]
+            step = make.tensor((rows, a.rank), "bf16", storage=make.tensors[low].storage)
+            make.linear(step, rows, (inner,), a.rank, f"{module}.dt", form)
+        products = 2 * state
+    taps = make.weight((mixed, a.taps), make.precision.embedding, f"{module}.conv")
+    taken, given = make.tensor((rows, mixed), "bf16"), make.tensor((rows, mixed), "bf16")
+    make.op(
+        "conv1d",
+        "kernel",
+        (taken, taps),
+        (given,),
+        module=f"{module}.conv",
+        dtype="fp32",
+        vector=2 * rows * mixed * a.taps,
+    )
+    kept = make.tensor((make.sequences, state), "fp32", role="state")
+    after = make.tensor((make.sequences, state), "fp32", storage=make.tensors[kept].storage, role="state")
+    out = make.tensor((rows, inner), "bf16")
+    make.op(
+        "recurrence",
+        "kernel",
+        (given, kept),
+        (out, after),
+        module=module,
+        dtype="fp32",
+        vector=2 * rows * products,
+    )
+    gated = make.norm(out, inner, False, f"{module}.norm") if isinstance(a, Delta) or a.heads else out
+    return make.linear(gated, rows, (hidden,), inner, f"{module}.out", form, getattr(a, "bias", False))[0]
+
+
+def _feed(make: Maker, hidden: int, feed: Mlp | Experts, x: int, rows: int, module: str) -> int:
+    if isinstance(feed, Mlp):
+        return _dense(make, hidden, feed, x, rows, module)
+    chosen = rows * feed.chosen
+    make.linear(x, rows, (feed.count,), hidden, f"{module}.router", make.precision.embedding, feed.router_bias)
+    # Experts that so many draws meet, in the mean.
+    met = round(feed.count * (1 - (1 - feed.chosen / feed.count) ** rows))
+    active = max(1, min(met, chosen, feed.count))
+    form = make.precision.experts
+    ways = 1 + feed.gated
+    first = make.tensor((chosen, hidden), "bf16")
+    inner = _grouped(make, first, chosen, ways * feed.inner, hidden, feed.count, active, f"{module}.up", form)
+    acted = make.tensor((chosen, feed.inner), "bf16", storage=make.tensors[inner].storage)
+    acted = make.pointwise("silu", (acted,), f"{module}.act")
+    if feed.gated:
+        acted = make.pointwise("mul", (acted, acted), f"{module}.act")
+    _grouped(make, acted, chosen, hidden, feed.inner, feed.count, active, f"{module}.down", form)
+    out = make.tensor((rows, hidden), "bf16")
+    if feed.shared:
+        other = _dense(make, hidden, Mlp(feed.shared, feed.gated), x, rows, f"{module}.shared")
+        out = make.pointwise("add", (out, other), module)
+    return out
+
+
+def _grouped(
+    make: Maker, x: int, rows: int, n: int, k: int, groups: int, active: int, module: str, form: WeightFormat
+) -> int:
+    weights = make.weight((groups, k, n), form, module)
+    out = make.tensor((rows, n), "bf16")
+    attrs: dict[str, Any] = {"active": active}
+    if form.multiplies != "bf16" or form.bits < 16:
+        attrs |= {"compute": form.multiplies, "weight_bits": form.bits}
+    make.op("grouped_matmul", "grouped_matmul", (x, weights), (out,), module=module, **attrs)
+    return out
+
+
+def _dense(make: Maker, hidden: int, feed: Mlp, x: int, rows: int, module: str) -> int:
+    form = make.precision.linear
+    widths = (feed.inner,) * (1 + feed.gated)
+    make.linear(x, rows, widths, hidden, f"{module}.up", form, feed.bias)
+    acted = make.pointwise("silu", (make.tensor((rows, feed.inner), "bf16"),), f"{module}.act")
+    if feed.gated:
+        acted = make.pointwise("mul", (acted, acted), f"{module}.act")
+    return make.linear(acted, rows, (hidden,), feed.inner, f"{module}.down", form, feed.bias)[0]
+
+
+def _encode(make: Maker, tower: Tower) -> None:
+    """The encoder over as many tokens as the decoder gets new ones."""
+    x = make.tensor((make.tokens, tower.hidden), "bf16", role="input", name="encoder tokens")
+    number = 0
+    for block in tower.blocks:
+        for _ in range(block.count):
+            module = f"encoder.{number}"
+            read = make.norm(x, tower.hidden, tower.layer_norm, f"{module}.norm")
+            assert isinstance(block.mixer, Attention)
+            x = make.pointwise(
+                "add", (x, _attention(make, tower.hidden, block.mixer, read, f"{module}.attention")), module
+            )
+            assert block.feed is not None
+            read = make.norm(x, tower.hidden, tower.layer_norm, f"{module}.norm 2")
+            x = make.pointwise(
+                "add", (x, _feed(make, tower.hidden, block.feed, read, make.tokens, f"{module}.mlp")), module
+            )
+            number += 1
+    make.norm(x, tower.hidden, tower.layer_norm, "encoder.norm")
+
+
+def _cross(make: Maker, model: Architecture, a: Attention, x: int, module: str) -> int:
+    """Attention to the encoder's tokens, of which there are as many as new ones."""
+    rows, form, hidden = make.tokens, make.precision.attention, model.hidden
+    make.linear(x, rows, (a.heads * a.size,), hidden, f"{module}.q", form, a.bias)
+    encoded = make.tensor((rows, hidden), "bf16")
+    make.linear(encoded, rows, (a.kv_heads * a.size, a.kv_heads * a.values), hidden, f"{module}.kv", form, a.bias)
+    out = attend(make, a.heads, a.kv_heads, a.size, a.values, 0, False, module, keys=make.new)
+    flat = make.tensor((rows, a.heads * a.values), "bf16", storage=make.tensors[out].storage)
+    return make.linear(flat, rows, (hidden,), a.heads * a.values, f"{module}.out", form, a.out_bias)[0]

@@ -1,0 +1,152 @@
+"""Graphs made from a configuration against the same model of transformers, captured on the meta device."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pytest
+
+import rooflab
+from rooflab.types.report import Report
+from rooflab.work import counting
+from rooflab.work.llm import config
+from rooflab.work.llm.graph import graph
+from rooflab.work.llm.precision import precision
+
+pytestmark = pytest.mark.slow  # importing transformers takes 10 s, each capture half a second
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+SEQUENCES, TOKENS = 2, 32
+ROWS = SEQUENCES * TOKENS
+SMALL = {
+    "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+    "intermediate_size": 128, "vocab_size": 1000, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
+}  # fmt: skip
+OLD = {"n_embd": 64, "n_layer": 2, "n_head": 4, "vocab_size": 1000, "bos_token_id": 1, "eos_token_id": 2}
+LATENT = {
+    "num_key_value_heads": 4, "q_lora_rank": 32, "kv_lora_rank": 16, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8,
+    "v_head_dim": 16, "n_routed_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32,
+    "first_k_dense_replace": 1, "n_group": 2, "topk_group": 1,
+}  # fmt: skip
+MIXTRAL = {"num_local_experts": 4, "num_experts_per_tok": 2}
+DELTA = {
+    "head_dim": 16, "num_hidden_layers": 4, "linear_num_key_heads": 2, "linear_num_value_heads": 4,
+    "linear_key_head_dim": 16, "linear_value_head_dim": 16, "num_experts": 8, "num_experts_per_tok": 2,
+    "moe_intermediate_size": 32, "shared_expert_intermediate_size": 32,
+}  # fmt: skip
+T5 = {
+    "d_model": 64, "d_kv": 16, "d_ff": 128, "num_layers": 2, "num_decoder_layers": 2, "num_heads": 4,
+    "vocab_size": 1000,
+}  # fmt: skip
+
+# Bytes that the captured grouped products read beside their operands: int32 ends of the groups, for two products
+# in each layer of experts.
+ENDS = 2 * 4
+# DeepSeek's router in fp32: 2 bytes more for each number of its rows, weights and results, 8 experts.
+ROUTER = 2 * (ROWS * 64 + 64 * 8 + ROWS * 8)
+
+# model_type, its fields, whether its projections are joined, bytes of products beyond the made graph's.
+EVERYTHING: list[tuple[str, dict[str, Any], bool, int]] = [
+    ("llama", {}, False, 0),
+    ("qwen2", {}, False, 0),
+    ("qwen3", {"head_dim": 32}, False, 0),
+    ("olmo2", {}, False, 0),
+    ("cohere", {}, False, 0),
+    ("nemotron", {}, False, 0),
+    ("stablelm", {}, False, 0),
+    ("starcoder2", {}, False, 0),
+    ("phi3", {}, True, 0),
+    ("gpt_neox", {}, True, 0),
+    ("gpt2", {**OLD, "n_positions": 64}, True, 0),
+    ("gptj", {**OLD, "rotary_dim": 8}, False, 0),
+    ("opt", {"ffn_dim": 128, "word_embed_proj_dim": 64}, False, 0),
+    ("mixtral", MIXTRAL, False, 2 * 4 * ENDS),
+    ("minimax_m2", {**MIXTRAL, "head_dim": 16}, False, 2 * 4 * ENDS),
+    ("qwen3_moe", {"head_dim": 16, "moe_intermediate_size": 32, "num_experts": 8, "num_experts_per_tok": 2}, False,
+     2 * 8 * ENDS),
+    ("deepseek_v3", LATENT, False, 8 * ENDS + ROUTER),
+]  # fmt: skip
+# Of these transformers computes attention otherwise (masks over the full square): products alone.
+PRODUCTS: list[tuple[str, dict[str, Any]]] = [
+    ("mistral", {"sliding_window": 8}),
+    ("gemma3_text", {"head_dim": 16, "sliding_window": 8, "num_hidden_layers": 6}),
+    ("t5", T5),
+]
+# Of these it unrolls a recurrence, has experts compute all tokens, or attends by products: parameters alone.
+PARAMETERS: list[tuple[str, dict[str, Any]]] = [
+    ("gemma2", {"head_dim": 16, "sliding_window": 8}),
+    ("gpt_oss", {**MIXTRAL, "head_dim": 16, "sliding_window": 8}),
+    ("falcon", {}),
+    ("bloom", {**OLD, "hidden_size": 64}),
+    ("qwen3_next", DELTA),
+    ("mamba", {"state_size": 8, "time_step_rank": 4}),
+    ("mamba2", {"state_size": 16, "num_heads": 8, "head_dim": 16, "n_groups": 2, "expand": 2}),
+    ("llama4_text", {"head_dim": 16, "intermediate_size_mlp": 96, "num_local_experts": 4, "num_experts_per_tok": 1,
+                     "interleave_moe_layer_step": 1}),
+]  # fmt: skip
+
+
+def built(word: str, fields: dict[str, Any]) -> tuple[Any, Any]:
+    """The model on meta, and its configuration."""
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+    made = CONFIG_MAPPING[word](**(fields if word == "t5" or "n_embd" in fields else {**SMALL, **fields}))
+    kind = transformers.AutoModelForSeq2SeqLM if word == "t5" else transformers.AutoModelForCausalLM
+    with warnings.catch_warnings(), torch.device("meta"):
+        warnings.simplefilter("ignore")
+        return kind.from_config(made, dtype=torch.bfloat16).eval(), made
+
+
+def captured(model: Any, word: str) -> Report:
+    ids = torch.zeros((SEQUENCES, TOKENS), dtype=torch.long, device="meta")
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if word == "t5":
+            return rooflab.analyze(lambda a, b: model(input_ids=a, decoder_input_ids=b), ids, ids)
+        return rooflab.analyze(model, ids)
+
+
+def sums(report: Report) -> dict[str, float]:
+    """FLOP of matrix engines and bytes of products, and of attention."""
+    found = {"product flop": 0.0, "product bytes": 0.0, "attention flop": 0.0, "attention bytes": 0.0}
+    for row in report.rows:
+        kind = {"matmul": "product", "grouped_matmul": "product", "attention": "attention"}.get(row.op.kind or "")
+        if kind and row.cost is not None:
+            found[f"{kind} flop"] += sum(each.count for each in row.cost.flop if each.engine == "matrix")
+            found[f"{kind} bytes"] += row.cost.compulsory.nbytes
+    return found
+
+
+def made(word: str, config_fields: dict[str, Any], joined: bool = False) -> dict[str, float]:
+    model = config.architecture(config_fields, word, word)
+    whole = graph(
+        model, sequences=SEQUENCES, new=TOKENS, precision=precision("bf16"), joined=joined, every_logit=True
+    )
+    return sums(counting.report(whole, word))
+
+
+@pytest.mark.parametrize(("word", "fields", "joined", "beside"), EVERYTHING)
+def test_flop_and_bytes_of_products_and_attention_are_the_captured_ones(word, fields, joined, beside) -> None:
+    model, stated = built(word, fields)
+    expected = sums(captured(model, word))
+    found = made(word, stated.to_dict(), joined)
+    assert found | {"product bytes": found["product bytes"] + beside} == expected
+    parameters = sum(each.numel() for each in {id(one): one for one in model.parameters()}.values())
+    assert config.architecture(stated.to_dict(), word, word).parameters == parameters
+
+
+@pytest.mark.parametrize(("word", "fields"), PRODUCTS)
+def test_flop_and_bytes_of_products_are_the_captured_ones(word, fields) -> None:
+    model, stated = built(word, fields)
+    expected, found = sums(captured(model, word)), made(word, stated.to_dict())
+    for name in ("product flop", "product bytes"):
+        assert found[name] == expected[name]
+
+
+@pytest.mark.parametrize(("word", "fields"), [*PRODUCTS, *PARAMETERS])
+def test_parameters_are_those_of_the_model(word, fields) -> None:
+    model, stated = built(word, fields)
+    parameters = sum(each.numel() for each in {id(one): one for one in model.parameters()}.values())
+    assert config.architecture(stated.to_dict(), word, word).parameters == parameters

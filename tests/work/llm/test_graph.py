@@ -1,0 +1,83 @@
+"""Graphs made from architectures: decode and prefill counted by hand, formats, adapters, speed of making."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from rooflab.errors import RooflabError
+from rooflab.work import counting
+from rooflab.work.llm import models
+from rooflab.work.llm.architecture import Architecture, Attention, Block, Mlp
+from rooflab.work.llm.graph import graph
+from rooflab.work.llm.precision import precision
+
+TINY = Architecture("tiny", 64, 1000, (Block(2, Attention(4, 2, 16, 16), Mlp(128)),))
+
+
+def of_kind(made, kind: str) -> list:
+    return [row for row in counting.report(made, "made").rows if row.op.kind == kind]
+
+
+def test_a_decode_reads_each_weight_once_and_the_cache() -> None:
+    made = graph(TINY, sequences=3, before=99)
+    weights = sum(spec.nbytes for spec in made.held("parameter"))
+    assert weights == 2 * TINY.parameters
+    (first, _) = of_kind(made, "attention")
+    # q of 3 x 4 x 16, k and v of 3 x 2 x 100 x 16, all read in 2 bytes; as much as q written
+    assert first.cost.compulsory.read_bytes == 2 * (3 * 4 * 16 + 2 * 3 * 2 * 100 * 16)
+    # 3 sequences x 4 heads x 100 keys x 16 x 2 products x 2 FLOP
+    assert sum(each.count for each in first.cost.flop if each.engine == "matrix") == 3 * 4 * 100 * 16 * 4
+
+
+@pytest.mark.parametrize(("word", "bits"), [("fp8", 8), ("mxfp4", 4.25), ("nvfp4", 4.5), ("q4_k", 4.5)])
+def test_weights_take_the_bytes_of_their_format(word: str, bits: float) -> None:
+    made = graph(TINY, precision=precision(word))
+    layers = [spec for spec in made.held("parameter") if spec.name and spec.name.startswith("layers") and
+              len(spec.shape) == 2]  # fmt: skip
+    assert sum(spec.nbytes for spec in layers) == sum(spec.elements for spec in layers) * bits / 8
+
+
+def test_an_adapter_adds_two_narrow_products_to_each_projection() -> None:
+    plain, adapted = (of_kind(graph(TINY, new=8, adapters=rank), "matmul") for rank in (0, 4))
+    # 2 layers x (q, k, v, o, gate, up, down) x 2
+    assert len(adapted) - len(plain) == 2 * 7 * 2
+
+
+def test_a_window_bounds_what_a_query_sees() -> None:
+    narrow = Architecture("narrow", 64, 1000, (Block(1, Attention(4, 2, 16, 16, window=8), Mlp(128)),))
+    (row,) = of_kind(graph(narrow, new=32), "attention")
+    # 8 x 9 / 2 + 24 x 8 pairs, 4 heads, 16 x 2 products x 2 FLOP
+    assert sum(each.count for each in row.cost.flop if each.engine == "matrix") == (36 + 192) * 4 * 16 * 4
+
+
+def test_latent_attention_reads_its_latent_vectors_once_in_a_decode() -> None:
+    made = graph(models.named("deepseek-v2-lite"), sequences=2, before=1023)
+    row = of_kind(made, "attention")[0]
+    # 1024 vectors of 512 + 64 a sequence, q of 16 heads, results of 16 heads x 512
+    assert row.cost.compulsory.read_bytes == 2 * 2 * (1024 * 576 + 16 * 576)
+
+
+@pytest.mark.parametrize(
+    "name", ["llama-3.1-8b", "deepseek-v3", "gpt-oss-20b", "qwen3-next-80b-a3b", "nemotron-h-8b", "mamba-2.8b"]
+)
+def test_every_shipped_model_is_counted_whole(name: str) -> None:
+    report = counting.report(graph(models.named(name), sequences=2, before=100), name)
+    assert not report.coverage.unknown
+    assert all(row.cost is not None for row in report.rows)
+
+
+def test_a_large_model_is_made_in_milliseconds() -> None:
+    model = models.named("llama-3.1-405b")
+    begun = time.perf_counter()
+    graph(model, new=2048)
+    assert time.perf_counter() - begun < 0.5  # 20 ms on one core; ten times that where others work
+
+
+@pytest.mark.parametrize(
+    ("how", "words"), [({"sequences": 0}, "sequences is 0"), ({"before": -1}, "before is -1")]
+)
+def test_numbers_without_sense_are_refused(how: dict, words: str) -> None:
+    with pytest.raises(RooflabError, match=f"tiny: {words}, expected a whole number of at least"):
+        graph(TINY, **how)
