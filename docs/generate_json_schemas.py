@@ -25,6 +25,8 @@ def schemas() -> dict[str, dict[str, Any]]:
     variants["properties"] |= {"reports": {"type": "array", "items": {"$ref": "#/$defs/SavedReport"}}}
     del variants["properties"]["names"]
     variants["required"].remove("names")
+    one = saved["SavedTimedCall"]["properties"]["report"]
+    one["anyOf"] = [{"$ref": "#/$defs/SavedReport"} if "$ref" in each else each for each in one["anyOf"]]
     defs |= saved
     return {f"{name.lower()}.v{kind.NEWEST}.json": _document(name, kind, defs) for name, kind in kinds.items()}
 

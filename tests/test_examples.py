@@ -34,6 +34,8 @@ RUNS = (
     ("two_layers.py", (), "as a graph (compute-bound)"),
     # 2 · (64 · 1024) · 64, and 64 · 64 for each of the scale and the relu
     ("own_formulas.py", (), "8396800.0 FLOP\n"),
+    ("honest.py", ("lazy-evaluation",), "lazy evaluation: a generator of 100,000 squares\n  reports "),
+    ("timed.py", (), "numpy.add: True that it was called more than a hundred times\n"),
     # 10 MiB / (1 Gbit/s) + 50 ns
     ("example_bandwidth_sweep.py", (), "Memory time: 8.388613e-02 s\n"),
     # 0.1 × 10 MB / 62.5 GB/s + 0.9 × 10 MB / 1.25 GB/s + 100 ns

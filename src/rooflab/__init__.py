@@ -29,6 +29,7 @@ if _typing.TYPE_CHECKING:
         simulate,
         simulate_cores,
         sweep_tiles,
+        time,
         transfer,
         variants,
     )
@@ -45,6 +46,7 @@ if _typing.TYPE_CHECKING:
     from rooflab.types.setting import Setting
     from rooflab.types.simulation import Cache, MissCurve, Simulation, tlb
     from rooflab.types.source import Source
+    from rooflab.types.timed_call import TimedCall
     from rooflab.types.transfer import Transfer
     from rooflab.types.variants import Variants
     from rooflab.work.own_formulas import formula
@@ -72,6 +74,7 @@ _HOMES = {
     "Source": "rooflab.types.source",
     "Sweep": "rooflab.types.lab",
     "TileSweep": "rooflab.types.loop",
+    "TimedCall": "rooflab.types.timed_call",
     "Transfer": "rooflab.types.transfer",
     "Variants": "rooflab.types.variants",
     "advise": "rooflab.story",
@@ -91,6 +94,7 @@ _HOMES = {
     "simulate": "rooflab.story",
     "simulate_cores": "rooflab.story",
     "sweep_tiles": "rooflab.story",
+    "time": "rooflab.story",
     "tlb": "rooflab.types.simulation",
     "transfer": "rooflab.story",
     "variants": "rooflab.story",
@@ -125,6 +129,7 @@ __all__ = [
     "Source",
     "Sweep",
     "TileSweep",
+    "TimedCall",
     "Transfer",
     "Variants",
     "advise",
@@ -144,6 +149,7 @@ __all__ = [
     "simulate",
     "simulate_cores",
     "sweep_tiles",
+    "time",
     "tlb",
     "transfer",
     "variants",

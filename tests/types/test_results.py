@@ -23,6 +23,7 @@ from rooflab.cli.options import SUFFIXES
 from rooflab.errors import FileError, RooflabError
 from rooflab.types.result import RESULTS, Result
 from rooflab.types.run import Run
+from rooflab.types.timed_call import CallTimes, Surroundings, TimedCall
 from rooflab.types.usage import Usage
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -75,6 +76,16 @@ def makers(tmp_path_factory):
         "Profiles": lambda: rooflab.load(EXAMPLES / "gpt2-h200-trace.json.gz", EXAMPLES / "zen4-guest.toml"),
         "Checkup": lambda: rooflab.doctor(quick=True),
         "Run": lambda: Run(command=("a", "b"), usage=(Usage(wall_s=2.0, user_s=1.5, system_s=0.2),), exit_code=0),
+        "TimedCall": lambda: TimedCall(
+            name="relu",
+            device="CPU",
+            warm=CallTimes(caches="warm", median_s=2e-6, best_s=1e-6, calls=30, blocks_s=(2e-6, 3e-6, 1e-6)),
+            first_s=1e-3,
+            warm_up_calls=10,
+            warm_up_s=0.1,
+            surroundings=Surroundings(cpus=2),
+            report=report(),
+        ),
     }
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from rooflab.errors import RooflabError, UnknownNameError
 from rooflab.work import by_hand, counting
+from rooflab.work.by_hand.expression import operation_of
 from rooflab.work.formulas.functions import REAL
 
 # kind, shapes, settings, dtype, matrix FLOP, compulsory bytes
@@ -218,3 +220,31 @@ def test_whole_numbers_stay_exact_beyond_a_float():
 def test_a_kind_that_is_no_name_is_refused():
     with pytest.raises(RooflabError, match=r"^op: got 3 for the kind of operation, expected its name"):
         by_hand.graph(3, [(1, 2)])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("fn", "operands", "kwargs", "expected"),
+    [
+        (np.add, (np.ones((4, 3)), np.ones((4, 3))), {}, ("add", ((4, 3), (4, 3)), "fp64")),
+        (
+            np.add,
+            (np.ones(4), np.ones(4), np.ones(4)),
+            {},
+            ("add", ((4,), (4,)), "fp64"),
+        ),  # the last for the result
+        (np.add, (np.ones(4), np.ones(4)), {"out": np.ones(4)}, ("add", ((4,), (4,)), "fp64")),
+        (np.abs, (np.ones(4, np.float32),), {}, ("abs", ((4,),), "fp32")),
+        (np.divide, (np.ones(4), np.ones(4)), {}, ("div", ((4,), (4,)), "fp64")),
+        (np.dot, (np.ones((4, 3)), np.ones((3, 2))), {}, ("matmul", ((4, 3), (3, 2)), "fp64")),
+        (np.add, (np.ones(4), 1.0), {}, None),
+        (np.add, (np.ones((4, 4)), np.ones(4)), {}, None),  # broadcast
+        (np.add, (np.ones(4), np.ones(4, np.float32)), {}, None),
+        (np.add, (np.ones(8)[::2], np.ones(4)), {}, None),  # a view with gaps
+        (np.add, (np.ones(4), np.ones(4)), {"where": np.ones(4, bool)}, None),
+        (np.dot, (np.ones(4), np.ones(4)), {}, None),
+        (np.sort, (np.ones(4),), {}, None),
+        (len, (np.ones(4),), {}, None),
+    ],
+)
+def test_a_call_of_numpy_is_one_operation_on_whole_arrays_of_one_format(fn, operands, kwargs, expected):
+    assert operation_of(fn, operands, kwargs) == expected

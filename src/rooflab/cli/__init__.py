@@ -116,6 +116,7 @@ _COMMANDS = {
     "compare": "compare",
     "doctor": "doctor",
     "run": "run",
+    "time": "time",
 }
 
 

@@ -25,7 +25,7 @@ INTERRUPTED = 130  # the exit code of a command that Ctrl-C ended
 SUFFIXES = {
     "Machine": ".json, .toml, .csv, .parquet, .md, .html, .svg, .png or .pdf",
     **dict.fromkeys(
-        ("Report", "LoopReport", "Transfer", "Sweep", "Profile", "Profiles", "Comparison", "Run"),
+        ("Report", "LoopReport", "Transfer", "Sweep", "Profile", "Profiles", "Comparison", "Run", "TimedCall"),
         ".json, .csv, .parquet, .md, .html, .svg, .png or .pdf",
     ),
     "Simulation": ".json, .md, .html, .svg, .png or .pdf; .csv, .parquet of one core",

@@ -15,6 +15,7 @@ if _typing.TYPE_CHECKING:
     from rooflab.story.own_times import with_times as with_times
     from rooflab.story.programs import analyze, calibrate, op, predict, transfer, variants
     from rooflab.story.running import run
+    from rooflab.story.timed import time
 
 # The file that each function lives in: imported when it is asked for, so that a command waits for its own alone.
 _HOMES = {
@@ -34,6 +35,7 @@ _HOMES = {
     "simulate": "loops",
     "simulate_cores": "loops",
     "sweep_tiles": "loops",
+    "time": "timed",
     "transfer": "programs",
     "variants": "programs",
     "with_times": "own_times",
@@ -56,6 +58,7 @@ __all__ = [
     "simulate",
     "simulate_cores",
     "sweep_tiles",
+    "time",
     "transfer",
     "variants",
 ]

@@ -30,6 +30,7 @@ RESULTS = {
     "Comparison": "rooflab.types.comparison",
     "Run": "rooflab.types.run",
     "Checkup": "rooflab.types.checkup",
+    "TimedCall": "rooflab.types.timed_call",
 }
 
 

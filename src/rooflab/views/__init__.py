@@ -33,6 +33,7 @@ ROOMS = {
     "Comparison": "comparison",
     "Run": "run",
     "Checkup": "checkup",
+    "TimedCall": "timed_call",
 }
 
 

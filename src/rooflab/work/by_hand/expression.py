@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,15 +43,48 @@ def operation(node: ast.expr, namespace: Mapping[str, Any]) -> Operation | None:
     if found is None:
         return None
     kind, operands = found
-    arrays = [_array(one, namespace) for one in operands]
+    return _whole(kind, [_array(one, namespace) for one in operands])
+
+
+def _whole(kind: str, arrays: Sequence[np.ndarray | None]) -> Operation | None:
+    """The operation on these arrays, where all are known, alike, and of a format that is counted."""
     known = [one for one in arrays if one is not None]
-    if len(known) < len(arrays) or len({one.dtype for one in known}) != 1 or known[0].dtype.name not in _DTYPES:
+    formats = {one.dtype.name for one in known}
+    if len(known) < len(arrays) or len(formats) != 1 or not formats <= _DTYPES.keys():
         return None
     alike = len({one.shape for one in known}) == 1
     product = kind == "matmul" and all(one.ndim == 2 for one in known)
     if not (product or (kind != "matmul" and alike)):
         return None
     return Operation(kind, tuple(one.shape for one in known), _DTYPES[known[0].dtype.name])
+
+
+def operation_of(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Operation | None:
+    """The one operation that calling `fn`, a function of NumPy, with these arguments is; None for any other call.
+
+    An array for the result, as `out` or after the operands, changes nothing of what is asked for.
+    """
+    name = str(getattr(fn, "__name__", ""))
+    if name not in _BY_CALL or getattr(np, name, None) is not fn or set(kwargs) - {"out"}:
+        return None
+    operands = args[:-1] if len(args) == _BY_CALL[name] + 1 and isinstance(fn, np.ufunc) else args
+    if len(operands) != _BY_CALL[name]:
+        return None
+    return _whole(_SAME.get(name, name), [one if _is_plain(one) else None for one in operands])
+
+
+# Functions by the number of their operands; those that are called otherwise than the operation.
+_BY_CALL = dict.fromkeys((*_FUNCTIONS, "absolute"), 1) | dict.fromkeys(
+    ("matmul", "dot", "add", "subtract", "multiply", "divide", "true_divide", "maximum", "minimum"), 2
+)
+_SAME = {
+    "dot": "matmul",
+    "subtract": "sub",
+    "multiply": "mul",
+    "divide": "div",
+    "true_divide": "div",
+    "absolute": "abs",
+}
 
 
 def _parts(node: ast.expr, namespace: Mapping[str, Any]) -> tuple[str, list[ast.expr]] | None:
@@ -69,5 +102,9 @@ def _parts(node: ast.expr, namespace: Mapping[str, Any]) -> tuple[str, list[ast.
 
 def _array(node: ast.expr, namespace: Mapping[str, Any]) -> np.ndarray | None:
     value = namespace.get(node.id) if isinstance(node, ast.Name) else None
-    plain = type(value) is np.ndarray and value.flags.c_contiguous and value.size
-    return value if plain else None
+    return value if _is_plain(value) else None
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether it is a whole array, row by row."""
+    return type(value) is np.ndarray and value.flags.c_contiguous and value.size > 0

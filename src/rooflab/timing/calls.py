@@ -1,4 +1,4 @@
-"""Honest timing: warm-up, run length calibrated to the clock, several rounds, best and spread both kept."""
+"""A callable called many times in rounds of a calibrated length: best, median and spread of a call."""
 
 from __future__ import annotations
 

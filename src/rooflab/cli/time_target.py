@@ -1,0 +1,154 @@
+"""The target of the command `time`: a function, what it is called with, and a limit on how long that takes."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import click
+
+from rooflab.cli import program_target as targets
+from rooflab.errors import RooflabError
+
+_GRACE_S = 5.0  # after the limit, for what a library does and Python cannot interrupt
+_CODE = 2
+
+
+class Call(NamedTuple):
+    """A function, its arguments, and what it is called for people."""
+
+    fn: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    name: str
+
+
+def load(text: str, maker: str | None, n: int | None, dims: Mapping[str, int]) -> Call:
+    """The call that `text` and `maker` name.
+
+    Args:
+        text: "FILE.py:NAME" or "package.module:NAME".
+        maker: "NAME" in the same file or "FILE.py:NAME": a function that returns the arguments, as a tuple or
+            list, a dictionary of keywords, or a single one. By default NAME_args, else args where the function
+            needs any.
+        n: its first argument.
+        dims: its keywords, or those of a function that needs no other arguments.
+
+    Raises:
+        FileError: no such file, or one that cannot be imported.
+        UnknownNameError: no such function in it, with near matches.
+        RooflabError: arguments that nothing makes, or an error inside the file.
+    """
+    module, fn = targets.named(text)
+    place, _, name = text.rpartition(":")
+    made = _maker(module, fn, place, name, maker)
+    if made is None:
+        return _without(text, fn, name, n, dims)
+    title, make = made
+    given = _arguments(title, make, n, dims)
+    if isinstance(given, Mapping):
+        return Call(fn, (), dict(given), text)
+    return Call(fn, tuple(given) if isinstance(given, (tuple, list)) else (given,), {}, text)
+
+
+def _maker(
+    module: Any, fn: Callable[..., Any], place: str, name: str, maker: str | None
+) -> tuple[str, Callable[..., Any]] | None:
+    if maker is not None:
+        full = maker if ":" in maker else f"{place}:{maker}"
+        return full, targets.named(full)[1]
+    own = getattr(module, f"{name}_args", None)
+    if callable(own):
+        return f"{place}:{name}_args", own
+    common = getattr(module, "args", None)
+    if callable(common) and needed(fn):
+        return f"{place}:args", common
+    return None
+
+
+def needed(fn: Callable[..., Any]) -> list[str]:
+    """The arguments that `fn` cannot be called without; none where its signature cannot be read."""
+    try:
+        parameters = inspect.signature(fn).parameters.values()
+    except (TypeError, ValueError):  # callables of C
+        return []
+    starred = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
+    return [one.name for one in parameters if one.default is one.empty and one.kind not in starred]
+
+
+def _without(text: str, fn: Callable[..., Any], name: str, n: int | None, dims: Mapping[str, int]) -> Call:
+    """A function that nothing makes arguments for: as `analyze` takes it."""
+    missing = [one for one in needed(fn) if one not in dims]
+    if missing:
+        raise RooflabError(
+            f"{text}: {name} needs {', '.join(map(repr, missing))}, and nothing in the file makes them: write def "
+            f"{name}_args(n=1000): return …, or name a function that does by --args FILE.py:NAME"
+        )
+    if n is not None:
+        raise RooflabError(
+            f"{text}: --n is for the function that makes the arguments, and there is none: leave it out"
+        )
+    if inspect.iscoroutinefunction(fn) or inspect.isasyncgenfunction(fn):
+        return Call(fn, (), dims, text)  # which `time` says what to do about; called here nothing would await it
+    target = targets.load(text, dims)
+    return Call(target.program, target.args, target.kwargs, text)
+
+
+def _arguments(title: str, make: Callable[..., Any], n: int | None, dims: Mapping[str, int]) -> Any:
+    sizes = () if n is None else (n,)
+    try:
+        signature = inspect.signature(make)
+    except (TypeError, ValueError):
+        signature = None
+    if signature is not None:
+        try:
+            signature.bind(*sizes, **dims)
+        except TypeError as error:
+            form = f"{title.rpartition(':')[2]}{signature}"
+            raise RooflabError(
+                f"{title}: {error}: --n gives the first argument of {form}, --dim NAME=N a named one"
+            ) from None
+    with targets.located(title):
+        return make(*sizes, **dims)
+
+
+@contextmanager
+def within(text: str, limit_s: float) -> Iterator[Callable[[], None]]:
+    """Errors of the target in one line; what has not returned after `limit_s` is ended, with a line that says so.
+
+    Python is interrupted; what a library does longer than some seconds more ends the process. Gives a function to
+    be called when the target has returned, after which nothing is ended.
+
+    Raises:
+        RooflabError: any error of the target, or its time is over.
+    """
+    said = f"{text}: did not return within {limit_s:g} s: give it less to do, or a larger --limit"
+
+    def over(number: int, frame: Any) -> None:
+        raise RooflabError(said)
+
+    def leave() -> None:
+        click.echo(f"rooflab: {said}", err=True)
+        os._exit(_CODE)
+
+    last = threading.Timer(limit_s + _GRACE_S, leave)
+    last.daemon = True
+
+    def returned() -> None:
+        last.cancel()
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+    before = signal.signal(signal.SIGALRM, over)
+    signal.setitimer(signal.ITIMER_REAL, limit_s)
+    last.start()
+    try:
+        with targets.located(text):
+            yield returned
+    finally:
+        returned()
+        signal.signal(signal.SIGALRM, before)

@@ -1,0 +1,122 @@
+"""What a call that is timed asks for: counted where a front end can, else by hand; held against a machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rooflab.errors import RooflabError
+
+if TYPE_CHECKING:
+    from rooflab.types.machine import Machine
+    from rooflab.types.report import Report
+    from rooflab.types.setting import SettingChanges
+
+_NOT_COUNTED = (
+    "neither one operation of NumPy on whole arrays of one format, nor a program of PyTorch, JAX or tinygrad; "
+    "give flop and bytes_moved of one call to place it under the roofs"
+)
+
+
+class Call(NamedTuple):
+    """A call: what is called, with what, and what it is called for people."""
+
+    fn: Any
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    name: str
+
+
+class Counted(NamedTuple):
+    """A report of a call, or why there is none.
+
+    Attributes:
+        report: on the machine where one was given; None where the call cannot be counted.
+        why: it cannot; "" where it can.
+    """
+
+    report: Report | None
+    why: str = ""
+
+
+def by_hand(
+    name: str, flop: float | None, bytes_moved: float | None, dtype: str | None, machine: Machine | None
+) -> Report:
+    """The report of one operation with these FLOP and bytes; under the roofs of `machine`, but not predicted.
+
+    Raises:
+        RooflabError: what is no number from zero on.
+    """
+    from rooflab.model.roofline.per_operation import bound_on
+    from rooflab.work import counting
+    from rooflab.work.by_hand import own
+
+    report = counting.report(own.given(name, flop, bytes_moved, dtype or "fp64"), name)
+    return report if machine is None else bound_on(report, machine)
+
+
+def counted(call: Call, machine: Machine | None, setting: SettingChanges, *, on_cuda: bool = False) -> Counted:
+    """What `call` asks for, predicted on `machine`; a program that cannot be counted is no error."""
+    from rooflab import story
+
+    framework = framework_of(values_of(call))
+    # Called again and again: the caches are as the call before left them.
+    how: dict[str, Any] = dict(setting) if machine is None else {**setting, "cache": "warm"}
+    try:
+        if framework is None:
+            return _of_numpy(call, machine, how)
+        if framework == "torch" and machine is None:
+            how["device"] = "cuda" if on_cuda else "cpu"
+        if framework == "jax" and machine is not None and "mode" not in how and not is_jitted(call.fn):
+            how["mode"] = "eager"  # outside of jit each operation is dispatched by itself
+        report = story.analyze(
+            call.fn, *call.args, kwargs=dict(call.kwargs), machine=machine, name=call.name, **how
+        )
+        return Counted(report)
+    except RooflabError as error:
+        return Counted(None, str(error))
+    except Exception as error:  # noqa: BLE001 — of the user's program as a front end runs it: timed it was all the same
+        return Counted(None, f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}")
+
+
+def _of_numpy(call: Call, machine: Machine | None, how: dict[str, Any]) -> Counted:
+    from msgspec.structs import replace
+
+    from rooflab import story
+    from rooflab.work.by_hand.expression import operation_of
+
+    one = operation_of(call.fn, call.args, call.kwargs)
+    if one is None:
+        return Counted(None, _NOT_COUNTED)
+    report = story.op(one.kind, *one.shapes, dtype=one.dtype, machine=machine, **how)
+    return Counted(replace(report, name=call.name))
+
+
+def values_of(call: Call) -> list[Any]:
+    """What a call works on: what is called, its arguments, and what a function has from outside."""
+    from rooflab.timing.finish import leaves
+
+    values = [call.fn, *leaves((call.args, dict(call.kwargs)), 4)]
+    code, cells = getattr(call.fn, "__code__", None), getattr(call.fn, "__closure__", None) or ()
+    for cell in cells:
+        try:
+            values.append(cell.cell_contents)
+        except ValueError:  # not bound yet
+            continue
+    if code is not None:
+        outside = getattr(call.fn, "__globals__", {})
+        values += [outside[name] for name in code.co_names if name in outside]
+    return values
+
+
+def framework_of(values: Sequence[Any]) -> str | None:
+    """Whose tensors, modules or jitted functions are among `values`; None where there are none, or of several."""
+    from rooflab.work import front_end
+
+    found = front_end.frameworks_of(values)
+    return found[0] if len(found) == 1 else None
+
+
+def is_jitted(value: Any) -> bool:
+    """Whether `value` is what jax.jit gives."""
+    return callable(value) and hasattr(value, "lower") and hasattr(value, "eval_shape")
