@@ -80,7 +80,7 @@ def _pass(stage: Stage, entering: float, chunks: float) -> Passed:
     if stage.bytes_per_s is None:
         return Passed(stage, entering)
     chunk = entering / chunks
-    first = stage.latency_s + chunk / stage.bytes_per_s
+    first = (stage.latency_s or 0.0) + chunk / stage.bytes_per_s
     rate = min(stage.bytes_per_s, stage.threads * chunk / first)
     return Passed(stage, entering, rate, first, first + (chunks - 1) * chunk / rate)
 
@@ -283,16 +283,14 @@ def _part(wanted: str, owner: Machine) -> Level | Link | None:
 def _of(part: Level | Link, name: str, owner: Machine) -> Stage:
     if isinstance(part, Link):
         where = f"{owner.name}, {part.name}"
-        return Stage(
-            name=name, bytes_per_s=part.each_way_bytes_per_s, latency_s=part.latency_s or 0.0, where=where
-        )
+        return Stage(name=name, bytes_per_s=part.each_way_bytes_per_s, latency_s=part.latency_s, where=where)
     rate = part.rate(basis="attained") or part.rate(basis="theoretical")
     typical = "typical" if owner is ladder.outer() else owner.name
     kind = f" {part.memory_type}" if part.memory_type else ""
     basis = "" if rate is None else f", {rate.basis}"
     where = f"{typical}{kind}" if typical == "typical" else f"{typical}, {part.name}{basis}"
     value = None if rate is None else rate.value
-    return Stage(name=name, bytes_per_s=value, latency_s=part.latency_s or 0.0, where=where)
+    return Stage(name=name, bytes_per_s=value, latency_s=part.latency_s, where=where)
 
 
 def _quantity(value: str | float, dimension: str) -> float:
@@ -304,5 +302,5 @@ def _check(stage: Stage) -> None:
         value = getattr(stage, name)
         if value is not None and not (math.isfinite(value) and value > 0):
             raise RooflabError(f"transfer, {stage.name}: {name} is {value}, expected more than zero")
-    if not (math.isfinite(stage.latency_s) and stage.latency_s >= 0):
+    if stage.latency_s is not None and not (math.isfinite(stage.latency_s) and stage.latency_s >= 0):
         raise RooflabError(f"transfer, {stage.name}: latency_s is {stage.latency_s}, expected zero or more")

@@ -16,14 +16,14 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     Attributes:
         name: as it was asked for; `where` says what stands behind the number.
         bytes_per_s: its bandwidth for what enters it, all threads together; None where nobody states it.
-        latency_s: of one request, which moves one chunk.
+        latency_s: of one request, which moves one chunk; None where nobody states it: taken as none, and said.
         threads: how many requests are under way at once.
         expands: bytes that leave it for each that enters (3 for data compressed to a third).
     """
 
     name: str
     bytes_per_s: float | None
-    latency_s: float = 0.0
+    latency_s: float | None = None
     threads: int = 1
     expands: float = 1.0
     where: str = "given"

@@ -56,7 +56,7 @@ def changes(calibration: Calibration) -> Table:
             each.name,
             f"{each.before:.4g}",
             f"{each.after:.4g}",
-            f"{each.after / each.before - 1:+.0%}",
+            f"{each.after / each.before - 1:+.0%}".replace("-", "−"),
             str(each.rows),
         )
         for each in calibration.changes

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from rooflab.views.common.labels import Box, Placed, Vertex
-from rooflab.views.common.theme import FONT_SIZE, Theme, config, shorten, text_width
+from rooflab.views.common.theme import BOLD, FONT_SIZE, Theme, config, shorten, text_width
 
 if TYPE_CHECKING:
     import altair as alt
@@ -141,7 +141,7 @@ def title_of(title: str, subtitle: str, width: float) -> Any:
     """The title of a chart whose plane is `width` wide, in at most two lines, and `subtitle` under it."""
     import altair as alt
 
-    bold = TITLE_SIZE * 1.08
+    bold = TITLE_SIZE * BOLD
     lines = wrap(title, width + 60, bold)
     if len(lines) > 2:
         lines = [lines[0], " ".join(lines[1:])]

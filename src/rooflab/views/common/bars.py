@@ -12,7 +12,7 @@ from rooflab.views.common.theme import Theme, config, text_width
 
 ROW = 26  # pixels from one row to the next
 _NAMES = 72  # pixels that a plane's labels take anyway: names that need more take it from the plane
-_LONGEST, _WIDEST = 190, 0.42  # pixels of a name before it is cut, and share of the width
+_LONGEST, _WIDEST = 270, 0.42  # pixels of a name before it is cut, and share of the width
 TIME = (
     "datum.value === 0 ? '0' : datum.value >= 0.999 ? format(datum.value, '~r') + ' s' : "
     "datum.value >= 0.999e-3 ? format(datum.value * 1e3, '~r') + ' ms' : "

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 from rooflab.views.common import files
 from rooflab.views.common.files import Writer
 from rooflab.views.common.style import POINTS_AN_INCH, SCREEN, Style, printed, size_of, with_dpi
-from rooflab.views.common.theme import DARK, FONT, FONT_SIZE, LIGHT, Theme, text_width
+from rooflab.views.common.theme import BOLD, DARK, FONT, FONT_SIZE, LIGHT, Theme, shorten, text_width
 
 Anchor = Literal["start", "middle", "end"]
 # Names of colours: what `colour` knows. Drawings name a colour by its role, so that each is light and dark.
@@ -61,7 +61,7 @@ class Text(NamedTuple):
 
     def span(self) -> tuple[float, float, float, float]:
         """Left, top, right and bottom of what is written."""
-        wide = text_width(self.text, self.size) * (1.06 if self.bold else 1.0)
+        wide = text_width(self.text, self.size) * (BOLD if self.bold else 1.0)
         left = self.x - {"start": 0.0, "middle": wide / 2, "end": wide}[self.anchor]
         return left, self.y - 0.78 * self.size, left + wide, self.y + 0.22 * self.size
 
@@ -103,27 +103,44 @@ def colour(role: str, theme: Theme) -> str:
     return theme.background if role == "paper" else getattr(theme, role)
 
 
-def svg(drawing: Drawing, theme: Theme | None = LIGHT, margin: float = 14) -> str:
+HEAD = 22.0  # pixels from the top that a heading takes
+_HEADING_SIZE = 14.0
+
+
+def heading(text: str, width: float) -> Text:
+    """What a drawing is of, at its top: a file needs it, a page has it already."""
+    return Text(0, 15, shorten(text, width / BOLD, _HEADING_SIZE), size=_HEADING_SIZE, bold=True)
+
+
+def svg(drawing: Drawing, theme: Theme | None = LIGHT, margin: float = 14, headed: bool = True) -> str:
     """The drawing as SVG.
 
     Args:
         drawing: to write.
         theme: its colours; None for those of the page that it is put into, which follow light and dark.
         margin: around it, on the background of the theme, as a file of its own has it; 0 for no background.
+        headed: whether its heading is drawn, where it begins with one.
     """
     paint: Callable[[str], str] = (
         (lambda role: f"var(--draw-{role})") if theme is None else (lambda role: colour(role, theme))
     )
-    width, height = drawing.width + 2 * margin, drawing.height + 2 * margin
+    items = drawing.items if headed else tuple(item for item in drawing.items if not _is_heading(item))
+    top = 0.0 if len(items) == len(drawing.items) else HEAD
+    width, height = drawing.width + 2 * margin, drawing.height - top + 2 * margin
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_n(width)} {_n(height)}" width="{_n(width)}" '
-        f'height="{_n(height)}" font-family={_quoted(FONT)} role="img" aria-label={_quoted(drawing.title)}>'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 {_n(top)} {_n(width)} {_n(height)}" '
+        f'width="{_n(width)}" height="{_n(height)}" font-family={_quoted(FONT)} role="img" '
+        f"aria-label={_quoted(drawing.title)}>"
     ]
     if margin:
         parts.append(f'<rect width="100%" height="100%" fill="{paint("paper")}"/>')
         parts.append(f'<g transform="translate({margin} {margin})">')
-    parts += [_WRITERS[type(item)](item, paint) for item in drawing.items]
+    parts += [_WRITERS[type(item)](item, paint) for item in items]
     return "".join(parts) + ("</g></svg>" if margin else "</svg>")
+
+
+def _is_heading(item: Item) -> bool:
+    return isinstance(item, Text) and item.bold and item.size == _HEADING_SIZE and item.y < HEAD
 
 
 class _Writer(files.Picture):
@@ -201,8 +218,8 @@ def picture(title: str, wide: Drawing, narrow: Drawing | None = None, notes: Ite
     """What a page holds of a drawing: in colours that follow light and dark."""
     return Picture(
         title,
-        svg(wide, None, 0),
-        "" if narrow is None else svg(narrow, None, 0),
+        svg(wide, None, 0, headed=False),
+        "" if narrow is None else svg(narrow, None, 0, headed=False),
         tuple(notes),
     )
 

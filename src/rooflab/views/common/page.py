@@ -8,7 +8,7 @@ import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rooflab.errors import RooflabError
 from rooflab.types.machine import Check, Source
@@ -17,6 +17,9 @@ from rooflab.views.common.drawn import Drawing as Drawing  # asked for here, wit
 from rooflab.views.common.files import vegalite_version
 from rooflab.views.common.table import Table
 from rooflab.views.common.theme import DARK, LIGHT
+
+if TYPE_CHECKING:
+    import markupsafe
 
 # Plane widths in pixels of a desk's screen, of a tablet or paper, and of a phone; titles and axes come on top.
 WIDE, MEDIUM, NARROW = 810, 540, 248
@@ -44,10 +47,15 @@ def is_still() -> bool:
 
 
 def charts(result: object, drawings: Iterable[Drawing]) -> list[dict[str, object]]:
-    """The charts that `result` has data for: the `title` of each and its `specs` by width, in light colours."""
+    """The charts that `result` has data for: the `title` of each, what it `says`, and its `specs` by width.
+
+    A chart's own title names the result, as a file of its own must; on the page that is said once, and headings
+    say what each chart shows. Colours are the light ones.
+    """
     drawn = []
     for each in drawings:
         specs: dict[str, object] = {}
+        says = ""
         for size, width in [("medium", MEDIUM)] if _STILL.get() else SIZES.items():
             height: dict[str, Any] = {}
             if each.heights is not None:
@@ -59,9 +67,12 @@ def charts(result: object, drawings: Iterable[Drawing]) -> list[dict[str, object
                 # No roofs, or nothing to place under them: the tables hold what there is.
                 chart = None
             if chart is not None:
-                specs[size] = chart.to_dict() | {"padding": _PADDING}
+                spec = chart.to_dict() | {"padding": _PADDING}
+                words = spec.pop("title", {})
+                says = says or " ".join(words.get("subtitle", ()))
+                specs[size] = spec
         if specs:
-            drawn.append({"title": each.title, "specs": specs})
+            drawn.append({"title": each.title, "says": says, "specs": specs})
     return drawn
 
 
@@ -131,7 +142,7 @@ def render(
 
 
 def _pictured(chart: Mapping[str, Any]) -> dict[str, str]:
-    """The `title` of a chart, and its picture as an `address` that holds it."""
+    """The `title` of a chart, what it `says`, and its picture as an `address` that holds it."""
     import base64
 
     import vl_convert
@@ -145,6 +156,7 @@ def _pictured(chart: Mapping[str, Any]) -> dict[str, str]:
     text = _CLIP.sub(lambda found: names.setdefault(found[0], f"clip{len(names)}"), text)
     return {
         "title": chart["title"],
+        "says": chart["says"],
         "address": f"data:image/svg+xml;base64,{base64.b64encode(text.encode()).decode()}",
     }
 
@@ -163,7 +175,18 @@ def _template(name: str):
         loader=jinja2.FileSystemLoader(views), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
     )
     environment.globals["inline"] = _inline
+    environment.filters["prose"] = prose
     return environment.get_template(name)
+
+
+def prose(text: object) -> markupsafe.Markup:
+    """`text` escaped, what stands between backticks as code: `rooflab doctor`."""
+    import markupsafe
+
+    return markupsafe.Markup(_CODE.sub(r"<code>\1</code>", str(markupsafe.escape(text))))  # escaped before
+
+
+_CODE = re.compile(r"`([^`\n]+)`")
 
 
 @functools.cache

@@ -8,7 +8,7 @@ from rooflab import units
 from rooflab.types.comparison import Amount, Change, Comparison, Difference, Followed, Measure, Side, Term, Value
 from rooflab.views.common.lines import Lines
 from rooflab.views.common.sheet import Sheet
-from rooflab.views.common.table import UNKNOWN, Table, without_empty
+from rooflab.views.common.table import UNKNOWN, Table, capacity, without_empty
 
 _PAGE_NAME, _PAGE_WHAT = 25, 40  # letters of an operation and of its shapes on a page
 TOP = 20  # lines of operations; CSV and JSON have all
@@ -183,9 +183,7 @@ def totals(comparison: Comparison, one: Difference, of: str = "") -> Table:
         change = UNKNOWN if each.change is None else _change(each)
         relative = UNKNOWN if each.relative is None or each.unit == "share" else _percent(each.relative)
         verdict = _VERDICTS[each.verdict]
-        rows.append(
-            (_metric(each), relative, verdict, _value(each.base, each.unit), _value(each.other, each.unit), change)
-        )
+        rows.append((_metric(each), relative, verdict, _value(each, each.base), _value(each, each.other), change))
     columns = ("", "relative", "verdict", "base", "other", "difference")
     reasons: dict[str, list[str]] = {}
     for each in one.amounts:
@@ -289,8 +287,13 @@ def _of(name: str) -> str:
     return f": {name}" if name else ""
 
 
-def _value(value: Value | None, unit: str) -> str:
-    return UNKNOWN if value is None else f"{'> ' if value.least else ''}{text(value.value, unit)}"
+def _value(amount: Amount, value: Value | None) -> str:
+    return UNKNOWN if value is None else f"{'> ' if value.least else ''}{_text(amount, value.value)}"
+
+
+def _text(amount: Amount, value: float) -> str:
+    """`value` of the kind that `amount` is, with its unit: a cache's capacity in KiB and MiB."""
+    return capacity(value) if amount.metric.endswith(" capacity") else text(value, amount.unit)
 
 
 def _change(amount: Amount) -> str:
@@ -300,7 +303,7 @@ def _change(amount: Amount) -> str:
     sign = "+" if change >= 0 else "−"
     if amount.unit == "share":
         return f"{sign}{abs(change) * 100:.1f} points"
-    return f"{sign}{text(abs(change), amount.unit)}"
+    return f"{sign}{_text(amount, abs(change))}"
 
 
 def text(value: float, unit: str) -> str:

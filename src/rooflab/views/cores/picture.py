@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rooflab.errors import RooflabError
 from rooflab.types.core_simulation import CoreSimulation, CoreStep
-from rooflab.views.common.drawing import Box, Drawing, Item, Line, Picture, Text, picture
+from rooflab.views.common.drawing import Box, Drawing, Item, Line, Picture, Text, heading, picture
 from rooflab.views.common.theme import FONT_SIZE, shorten, text_width
 
 WIDE, NARROW = 880, 350
@@ -43,7 +43,7 @@ def drawing(simulation: CoreSimulation, *, width: int = WIDE) -> Drawing:
             f"{simulation.name}: holds no operations one by one, so there is no picture; simulate it again"
         )
     stacked = width < 600
-    items: list[Item] = [Text(0, 15, shorten(simulation.name, width / 1.06, 14), size=14, bold=True)]
+    items: list[Item] = [heading(simulation.name, width)]
     y = _strips(items, simulation, steps, width, 34.0)
     words_x = 0.0 if stacked else 210.0
     column = min(78.0, (width - words_x) / cores) if stacked else min(78.0, (width - words_x - 300.0) / cores)

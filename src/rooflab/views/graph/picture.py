@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from rooflab import units
 from rooflab.errors import RooflabError
 from rooflab.types.report import Report
-from rooflab.views.common.drawing import Box, Drawing, Item, Line, Picture, Text, picture
-from rooflab.views.common.theme import FONT_SIZE, shorten, text_width
+from rooflab.views.common.drawing import Box, Drawing, Item, Line, Picture, Text, heading, picture
+from rooflab.views.common.theme import BOLD, FONT_SIZE, shorten, text_width
 from rooflab.views.graph.layout import LANE, PAD, Frame, Place, meeting, placed
 from rooflab.views.graph.nodes import Edge, Node, ProgramGraph, Sums, graph, leaves, sums
 
@@ -118,7 +118,7 @@ def _box(node: Node, what: Sums, place: Place) -> list[Item]:
         x, y, width, height, _ = place
         items.insert(0, Box(x + 4, y + 4, width, height, "paper", role, 1.0))
     x, y = place.x + 8, place.y + 15
-    items.append(Text(x, y, shorten(node.title, (place.width - 16) / 1.06, FONT_SIZE), bold=True))
+    items.append(Text(x, y, shorten(node.title, (place.width - 16) / BOLD, FONT_SIZE), bold=True))
     facts = [time_text(what)]
     if what.nbytes is not None:
         facts.append(units.si(what.nbytes, "B"))
@@ -132,8 +132,8 @@ def _box(node: Node, what: Sums, place: Place) -> list[Item]:
 
 def _frame_title(node: Node, what: Sums, place: Place) -> list[Item]:
     text = f"{node.title}  {time_text(what)}" if what.time_s is not None else node.title
-    shown = shorten(text, (place.width - 2 * PAD) / 1.06, FONT_SIZE)
-    wide = text_width(shown, FONT_SIZE) * 1.06
+    shown = shorten(text, (place.width - 2 * PAD) / BOLD, FONT_SIZE)
+    wide = text_width(shown, FONT_SIZE) * BOLD
     return [
         Box(place.x + PAD - 3, place.y + 3, wide + 6, 17, "paper", None, 0.8),
         Text(place.x + PAD, place.y + 15, shown, "muted", bold=True, tip=tip(node, what)),
@@ -205,8 +205,8 @@ def _heading(found: ProgramGraph, width: float) -> list[Item]:
     report = found.report
     on = "" if report.machine is None else f" on {report.machine.name}"
     time = "" if report.time_s is None else f", {units.duration(report.time_s)}"
-    title = shorten(f"{report.name}{on}{time}", width / 1.06, 14)
-    items: list[Item] = [Text(0, 15, title, size=14, bold=True)]
+    title = shorten(f"{report.name}{on}{time}", width / BOLD, 14)
+    items: list[Item] = [heading(title, width)]
     if report.machine is None:
         return [*items, Text(0, 34, f"{found.drawn:,} operations that take time", "muted")]
     x, y = 0.0, 26.0

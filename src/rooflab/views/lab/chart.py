@@ -20,7 +20,7 @@ _TIME = (
     "datum.value >= 0.999e-3 ? format(datum.value * 1e3, '~r') + ' ms' : "
     "datum.value >= 0.999e-6 ? format(datum.value * 1e6, '~r') + ' µs' : format(datum.value * 1e9, '~r') + ' ns'"
 )
-_PLAIN = "format(datum.value, '~r')"
+_PLAIN = "format(datum.value, ',~r')"
 _LINES = ("memory", "compute", "total")
 
 

@@ -8,7 +8,10 @@ from rooflab.views.lab import terminal
 from rooflab.views.lab.chart import chart
 from rooflab.views.lab.roofline import roofline
 
-_DRAWINGS = (page.Drawing("Time", chart, (380, 300)), page.Drawing("Roofline", roofline, (380, 300)))
+_DRAWINGS = (
+    page.Drawing("What takes how long", chart, (380, 300)),
+    page.Drawing("The same as a roofline", roofline, (380, 300)),
+)
 
 
 def html(sweep: Sweep) -> str:

@@ -98,7 +98,11 @@ def turning(sweep: Sweep) -> str:
 
 def value_text(parameter: str, value: float) -> str:
     """`value` of `parameter` with its unit."""
-    return f"{value:.3g}" if parameter == "hit-rate" else units.si(value, _UNITS[parameter])
+    if parameter == "hit-rate":
+        return f"{value:.3g}"
+    if parameter == "intensity" and value >= 1000:  # nobody counts kFLOP for a byte
+        return f"{value:,.0f} FLOP/byte"
+    return units.si(value, _UNITS[parameter])
 
 
 def _memory(system: System, parameter: str) -> str:

@@ -12,7 +12,7 @@ from rooflab.views.loop import charts, count_tables, tables
 
 _DRAWINGS = (
     page.Drawing("Roofline", charts.roofline, (460, 330)),
-    page.Drawing("Time", charts.times),  # as high as it has bars
+    page.Drawing("What takes how long", charts.times),  # as high as it has bars
 )
 
 

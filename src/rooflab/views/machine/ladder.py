@@ -41,7 +41,19 @@ def sheet_of(machine: Machine, rungs: Sequence[Rung]) -> Sheet:
     )
     if machine.kind == "system" and machine.compute_units:
         note = f"As one {machine.compute_unit} of {machine.compute_units} sees it. {note}"
-    return Sheet(machine.name, "ladder", tables=(Table("From near to far", columns, tuple(rows), note=note),))
+    table = Table("From near to far", columns, tuple(rows), note=note)
+    return Sheet(machine.name, "ladder", sentences=_far(rungs), tables=(table,))
+
+
+def _far(rungs: Sequence[Rung]) -> tuple[str, ...]:
+    """How much longer the last step takes than the first, of those whose bandwidth is known."""
+    known = [rung for rung in rungs if rung.time_s]
+    if len(known) < 2:
+        return ()
+    first, last = known[0], known[-1]
+    times = float(f"{(last.time_s or 0.0) / (first.time_s or 1.0):.3g}")
+    way = f"1 GB takes {lasting(first.time_s)} from {first.name} and {lasting(last.time_s)} from {last.name}"
+    return (f"{way}: {times:,.0f} times as long.",)
 
 
 def chart(machine: Machine, rungs: Sequence[Rung], *, theme: Theme = LIGHT, width: int = 720) -> Any:

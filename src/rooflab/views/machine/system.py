@@ -8,7 +8,7 @@ from rooflab import units
 from rooflab.errors import RooflabError
 from rooflab.machines.topology import Topology
 from rooflab.types.machine import Link, Machine, Part, is_main_memory
-from rooflab.views.common.drawing import Box, Drawing, Item, Line, Text
+from rooflab.views.common.drawing import Box, Drawing, Item, Line, Text, heading
 from rooflab.views.common.table import capacity
 from rooflab.views.common.theme import shorten, text_width
 from rooflab.views.machine import topology_parts as parts_of
@@ -38,7 +38,7 @@ class Rank(NamedTuple):
 def drawing(found: Topology, width: int) -> Drawing:
     """The parts of a system in rows, joined by its links: a bus, since nothing says which hangs on which."""
     page = parts_of.Page.of(width)
-    items: list[Item] = [parts_of.heading(found.machine.name, width)]
+    items: list[Item] = [heading(found.machine.name, width)]
     y = parts_of.FRAME_TOP + parts_of.PAD
     above: list[tuple[float, float]] = []
     for rank in ranks(found):

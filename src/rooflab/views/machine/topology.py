@@ -12,7 +12,7 @@ from rooflab.machines.topology import Segment, Shared, Topology, segments, topol
 from rooflab.types.machine import Basis, Level, Machine, is_main_memory
 from rooflab.views.common import page
 from rooflab.views.common.console import console
-from rooflab.views.common.drawing import Box, Drawing, Item, Line, Picture, Text, picture, writers
+from rooflab.views.common.drawing import Box, Drawing, Item, Line, Picture, Text, heading, picture, writers
 from rooflab.views.common.files import Writer, json_text
 from rooflab.views.common.table import UNKNOWN, capacity
 from rooflab.views.common.theme import FONT_SIZE, shorten, text_width
@@ -142,7 +142,7 @@ def _inside(row: Row, cell: Cell, columns: Sequence[Segment], found: Topology) -
 def _of_units(found: Topology, width: int) -> Drawing:
     room = topology_parts.Page.of(width)
     columns, rows = grid(found, max(int(room.inner // (_LEAST_COLUMN + _GAP)), 3))
-    items: list[Item] = [topology_parts.heading(found.machine.name, width)]
+    items: list[Item] = [heading(found.machine.name, width)]
     y = topology_parts.FRAME_TOP + topology_parts.PAD
     above: list[tuple[float, float]] = []  # centre and lower edge of the boxes of the row above
     for row in rows:

@@ -8,10 +8,10 @@ from typing import NamedTuple
 from rooflab import units
 from rooflab.types.machine import Link
 from rooflab.views.common.drawing import Box, Item, Line, Text
-from rooflab.views.common.theme import FONT_SIZE, shorten, text_width
+from rooflab.views.common.theme import BOLD, FONT_SIZE, shorten, text_width
 
 FRAME_TOP, PAD = 26.0, 12.0
-_GUTTER, _LINE, _SMALL = 216.0, 15.0, FONT_SIZE - 0.5
+_GUTTER, _LINE, _SMALL = 228.0, 15.0, FONT_SIZE - 0.5
 _STACKED = 600  # pixels: below, labels stand above their boxes instead of beside them
 
 
@@ -54,21 +54,16 @@ class Page(NamedTuple):
         """Write what a row is beside it, or above it: where its boxes begin then."""
         if not self.stacked:
             top, room = y + (height - (1 + len(facts)) * _LINE) / 2 + 11.5, _GUTTER - PAD - 8
-            items.append(Text(PAD, top, shorten(name, room / 1.06, 12.5), role, 12.5, bold=True))
+            items.append(Text(PAD, top, shorten(name, room / BOLD, 12.5), role, 12.5, bold=True))
             for number, fact in enumerate(facts, 1):
                 items.append(Text(PAD, top + number * _LINE, shorten(fact, room, _SMALL), "muted", _SMALL))
             return y
-        items.append(Text(PAD + 3, y + 10, shorten(name, (self.inner - 6) / 1.06, 12.5), role, 12.5, bold=True))
+        items.append(Text(PAD + 3, y + 10, shorten(name, (self.inner - 6) / BOLD, 12.5), role, 12.5, bold=True))
         for number, fact in enumerate(facts, 1):
             items.append(
                 Text(PAD + 3, y + 12 + number * _LINE, shorten(fact, self.inner - 6, _SMALL), "muted", _SMALL)
             )
         return y + 20 + len(facts) * _LINE
-
-
-def heading(name: str, width: float) -> Text:
-    """The machine's name above its picture."""
-    return Text(0, 15, shorten(name, width / 1.06, 14), size=14, bold=True)
 
 
 def frame(width: float, end: float) -> Box:
@@ -87,7 +82,7 @@ def links(items: list[Item], found: Sequence[Link], width: float, y: float) -> f
             x = number * each + 18
             room = each - 34
             items.append(Line(((x, y), (x, y + 46)), "point", 2.0))
-            items.append(Text(x + 8, y + 16, shorten(link.name, room / 1.06, FONT_SIZE), bold=True))
+            items.append(Text(x + 8, y + 16, shorten(link.name, room / BOLD, FONT_SIZE), bold=True))
             said = ", ".join(link_facts(link))
             items.append(Text(x + 8, y + 31, shorten(said, room, _SMALL), "muted", _SMALL, tip=said))
             box = min(room + 8, max(text_width(link.to) + 24, 90))

@@ -9,7 +9,7 @@ from typing import Any, TextIO
 from rooflab import units
 from rooflab.machines.years import MONTHS, Dated, Group, Growth
 from rooflab.views.common import drawing, sheet
-from rooflab.views.common.drawing import Box, Drawing, Item, Line, Text, picture
+from rooflab.views.common.drawing import Box, Drawing, Item, Line, Text, heading, picture
 from rooflab.views.common.files import Writer, json_text
 from rooflab.views.common.lines import Lines, csv_text
 from rooflab.views.common.sheet import Sheet
@@ -48,7 +48,8 @@ def sentence(group: Group) -> str:
         return f"{group.name}: too few machines or years for a growth."
     ridge = group.ridge
     said = (
-        f"{group.name} {ridge.first} to {ridge.last}, {ridge.machines} machines: in {MONTHS} months the "
+        f"{group.name[0].upper()}{group.name[1:]} {ridge.first} to {ridge.last}, {ridge.machines} machines: "
+        f"in {MONTHS} months the "
         f"{group.what} grew {_times(group.peak)}, memory bandwidth {_times(group.bandwidth)}, "
         f"the ridge point {_times(ridge)}"
     )
@@ -106,7 +107,7 @@ def as_dict(groups: Sequence[Group]) -> dict[str, Any]:
 def drawing_of(groups: Sequence[Group], *, width: int = WIDE) -> Drawing:
     """Two planes: the ridge of each machine over its year, and the growth of the first group's numbers."""
     first = groups[0]
-    items: list[Item] = [Text(0, 15, "The memory wall over the years", size=14, bold=True)]
+    items: list[Item] = [heading("The memory wall over the years", width)]
     y = 34.0
     series = [(each.name, each.machines, _ridge, each.ridge, 1.0) for each in groups]
     y = _plane(items, "Ridge point: FLOP for a byte of main memory", series, width, y)

@@ -25,7 +25,7 @@ def table(curve: MissCurve) -> Table:
         if misses <= curve.compulsory:
             break
         capacity *= 2
-    return Table("", ("capacity", "misses", "miss ratio", "read"), tuple(rows), words=1)
+    return Table("By capacity", ("capacity", "misses", "miss ratio", "read"), tuple(rows), words=1)
 
 
 def lines(curve: MissCurve) -> Lines:

@@ -13,7 +13,7 @@ from rooflab.views.simulation import steps
 from rooflab.views.simulation.chart import chart
 from rooflab.views.simulation.sheet import lines, sheet_of
 
-_CHART = Drawing("Hits and misses", chart)
+_CHART = Drawing("Hits, misses and bytes at every level", chart)
 show, _, _WRITERS = sheet.room(sheet_of, lines, picture=_CHART)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rooflab.errors import RooflabError
 from rooflab.types.simulation import CacheStep, Simulation
-from rooflab.views.common.drawing import Box, Drawing, Item, Picture, Text, picture
+from rooflab.views.common.drawing import Box, Drawing, Item, Picture, Text, heading, picture
 from rooflab.views.common.theme import FONT_SIZE, shorten, text_width
 
 WIDE, NARROW = 880, 350
@@ -27,13 +27,18 @@ def drawing(simulation: Simulation, *, width: int = WIDE) -> Drawing:
             f"{simulation.name}: holds no accesses one by one; simulate with --steps (steps=True) for the picture"
         )
     stacked = width < 600
-    items: list[Item] = [Text(0, 15, shorten(simulation.name, width / 1.06, 14), size=14, bold=True)]
+    items: list[Item] = [heading(simulation.name, width)]
     left = 0.0 if stacked else _WORDS
     area = (width - left - (0 if stacked else _SAID)) / (1 if stacked else len(simulation.levels))
+    # Columns are as wide as what stands in them: what happened is read beside it.
+    areas = [area if stacked else min(area, _needed(simulation, level)) for level in range(len(simulation.levels))]
+    lefts = [left if stacked else left + sum(areas[:level]) for level in range(len(simulation.levels))]
+    told_x = 0.0 if stacked else left + sum(areas) + 8
     y = 30.0
     if not stacked:
         for number, level in enumerate(simulation.levels):
-            items.append(Text(left + number * area, y + 10, shorten(level.name, area, FONT_SIZE), bold=True))
+            name = shorten(level.name, areas[number], FONT_SIZE)
+            items.append(Text(lefts[number], y + 10, name, bold=True))
         y += 18
     before: Sequence[Sequence[int]] = [() for _ in simulation.levels]
     for number, step in enumerate(steps, 1):
@@ -46,10 +51,10 @@ def drawing(simulation: Simulation, *, width: int = WIDE) -> Drawing:
             y += 18
         else:
             items.append(Text(0, y + 16, shorten(said, _WORDS - 8, FONT_SIZE)))
-            items.append(Text(width - _SAID + 8, y + 16, shorten(told, _SAID - 8, _SMALL), role, _SMALL, tip=told))
+            text = shorten(told, width - told_x, _SMALL)
+            items.append(Text(told_x, y + 16, text, role, _SMALL, tip=told))
         for level in range(len(simulation.levels)):
-            x = left if stacked else left + level * area
-            items += _held(simulation, step, level, before[level], (x, y, area - 10))
+            items += _held(simulation, step, level, before[level], (lefts[level], y, areas[level] - 10))
             y += _ROW if stacked else 0
         y += 4 if stacked else _ROW
         before = step.held
@@ -107,6 +112,15 @@ def label(simulation: Simulation, level: int, line: int) -> str:
 def _line_bytes(simulation: Simulation, level: int) -> int:
     cache = simulation.levels[level].cache
     return 64 if cache is None else cache.line_bytes
+
+
+def _needed(simulation: Simulation, level: int) -> float:
+    """Pixels that the boxes of a level's lines take at most."""
+    boxes = [
+        sum(text_width(label(simulation, level, line), _SMALL) + 16 for line in step.held[level])
+        for step in simulation.steps[:SHOWN]
+    ]
+    return max(boxes, default=0.0) + 30
 
 
 def _held(

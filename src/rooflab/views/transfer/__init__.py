@@ -7,4 +7,4 @@ from rooflab.views.common.sheet import room
 from rooflab.views.transfer.chart import chart
 from rooflab.views.transfer.sheet import lines, sheet_of
 
-show, html, WRITERS = room(sheet_of, lines, picture=Drawing("Stages", chart))
+show, html, WRITERS = room(sheet_of, lines, picture=Drawing("Time and rate of each stage", chart))

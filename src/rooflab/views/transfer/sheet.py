@@ -6,7 +6,7 @@ from rooflab import units
 from rooflab.types.transfer import Passed, Transfer
 from rooflab.views.common.lines import Lines
 from rooflab.views.common.sheet import Sheet
-from rooflab.views.common.table import UNKNOWN, Table
+from rooflab.views.common.table import UNKNOWN, Table, lasting
 
 
 def sheet_of(transfer: Transfer) -> Sheet:
@@ -51,7 +51,10 @@ def table(transfer: Transfer) -> Table:
     """Each stage by itself: bandwidth, what is attained of it, latency, bytes, seconds."""
     rows = [_row(each) for each in transfer.stages]
     columns = ("stage", "rate from", "bandwidth", "attained", "latency", "bytes", "alone")
-    return Table("", columns, tuple(rows), words=2, note="attained: with so many requests of a chunk at once.")
+    note = "attained: with so many requests of a chunk at once."
+    if any(each.time_s is not None and each.stage.latency_s is None for each in transfer.stages):
+        note += f" A latency that nobody states ({UNKNOWN}) is taken as none."
+    return Table("Stages", columns, tuple(rows), words=2, note=note)
 
 
 def fits(transfer: Transfer) -> Table:
@@ -79,7 +82,7 @@ def _row(passed: Passed) -> tuple[str, ...]:
         stage.where,
         units.si(stage.bytes_per_s, "B/s"),
         units.si(passed.bytes_per_s, "B/s"),
-        units.duration(stage.latency_s),
+        lasting(stage.latency_s),
         units.si(passed.nbytes, "B"),
         units.duration(passed.time_s),
     )
