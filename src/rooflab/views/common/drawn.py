@@ -18,10 +18,8 @@ class Drawing(NamedTuple):
             is nothing to draw.
         heights: pixels of the plane on a wide and on a narrow page, a medium one between them; None where `draw`
             knows by itself.
-        margin: pixels of the width that a legend beside the plane takes.
     """
 
     title: str
     draw: Callable[..., alt.LayerChart | alt.VConcatChart | None]
     heights: tuple[int, int] | None = None
-    margin: int = 0

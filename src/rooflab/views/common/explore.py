@@ -96,6 +96,7 @@ def render(
         "labels": (),
         "reading": (),
         "first_tables": (),
+        "stills": (),
         "timeline_tables": (),
         "advice": None,
         "ridge_note": "",

@@ -46,7 +46,7 @@ def is_still() -> bool:
     return _STILL.get()
 
 
-def charts(result: object, drawings: Iterable[Drawing]) -> list[dict[str, object]]:
+def charts(result: object, drawings: Iterable[Drawing]) -> list[dict[str, Any]]:
     """The charts that `result` has data for: the `title` of each, what it `says`, and its `specs` by width.
 
     A chart's own title names the result, as a file of its own must; on the page that is said once, and headings
@@ -62,7 +62,7 @@ def charts(result: object, drawings: Iterable[Drawing]) -> list[dict[str, object
                 wide, narrow = each.heights
                 height = {"height": {"wide": wide, "medium": (wide + narrow) // 2, "narrow": narrow}[size]}
             try:
-                chart = each.draw(result, theme=LIGHT, width=width - each.margin, **height)
+                chart = each.draw(result, theme=LIGHT, width=width, **height)
             except RooflabError:
                 # No roofs, or nothing to place under them: the tables hold what there is.
                 chart = None
@@ -74,6 +74,18 @@ def charts(result: object, drawings: Iterable[Drawing]) -> list[dict[str, object
         if specs:
             drawn.append({"title": each.title, "says": says, "specs": specs})
     return drawn
+
+
+def stills(result: object, drawings: Iterable[Drawing]) -> list[dict[str, str]]:
+    """The charts that `result` has data for as pictures, for a page that is drawn otherwise.
+
+    The `title` of each, what it `says`, and the address of its picture `wide` and `narrow`.
+    """
+    return [
+        _still(chart, {"wide": chart["specs"]["wide"], "narrow": chart["specs"]["narrow"]})
+        for chart in charts(result, drawings)
+        if {"wide", "narrow"} <= set(chart["specs"])
+    ]
 
 
 def to_dark() -> dict[str, str]:
@@ -143,22 +155,30 @@ def render(
 
 def _pictured(chart: Mapping[str, Any]) -> dict[str, str]:
     """The `title` of a chart, what it `says`, and its picture as an `address` that holds it."""
+    (spec,) = chart["specs"].values()
+    return _still(chart, {"address": spec})
+
+
+def _still(chart: Mapping[str, Any], specs: Mapping[str, Any]) -> dict[str, str]:
+    """The `title` of a chart, what it `says`, and a picture of each of `specs` by name, as an address."""
+    return {"title": chart["title"], "says": chart["says"]} | {
+        name: _address(spec) for name, spec in specs.items()
+    }
+
+
+def _address(spec: Mapping[str, Any]) -> str:
+    """An address that holds the picture that `spec` describes."""
     import base64
 
     import vl_convert
 
-    (spec,) = chart["specs"].values()
-    drawn = vl_convert.vegalite_to_svg(spec | {"background": "transparent"}, vl_version=vegalite_version())
+    drawn = vl_convert.vegalite_to_svg({**spec, "background": "transparent"}, vl_version=vegalite_version())
     # A hundredth of a pixel is enough: Vega writes fifteen digits.
     text = _LONG.sub(lambda found: f"{float(found[0]):.2f}", drawn)
     # Clips are counted over all pictures of a process: within one they begin anew.
     names: dict[str, str] = {}
     text = _CLIP.sub(lambda found: names.setdefault(found[0], f"clip{len(names)}"), text)
-    return {
-        "title": chart["title"],
-        "says": chart["says"],
-        "address": f"data:image/svg+xml;base64,{base64.b64encode(text.encode()).decode()}",
-    }
+    return f"data:image/svg+xml;base64,{base64.b64encode(text.encode()).decode()}"
 
 
 _CLIP = re.compile(r"\bclip\d+\b")

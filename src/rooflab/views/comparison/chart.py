@@ -236,7 +236,8 @@ def _labels(drawn: list[Arrow], roofs: list[Roof], plane: Plane) -> tuple[labels
             for at in along
         )
         wanted.append(labels.Label(f"roof {number}", ((roof.name, places),)))
-    for number, arrow in enumerate([arrow for arrow in drawn if arrow.change_s][:NAMED]):
+    first = {arrow.row.name: arrow for arrow in reversed(drawn) if arrow.change_s}  # of each name the largest
+    for number, arrow in enumerate(sorted(first.values(), key=lambda arrow: -abs(arrow.change_s))[:NAMED]):
         name = shorten(f"{arrow.row.name}{f' × {arrow.times}' if arrow.times > 1 else ''}", 190, 11.5)
         where = plane.pixel(arrow.x1, arrow.y1)
         begun = plane.pixel(arrow.x0, arrow.y0)

@@ -330,7 +330,9 @@ def _dots(marks: Sequence[Mark], colours: dict[str, str], theme: Theme, columns:
     # Outlines thin, fills that let through what is under them: many marks on one place do not erase each other.
     style: dict[str, Any] = {"filled": True, "stroke": theme.background, "strokeWidth": 0.6, "fillOpacity": 0.72}
     scale = alt.Scale(domain=list(colours), range=list(colours.values()))
-    legend = alt.Legend(title=None, orient="top", labelLimit=420, columns=columns, symbolOpacity=1)
+    legend = alt.Legend(
+        title=None, orient="top", labelLimit=420, columns=columns, symbolOpacity=1, columnPadding=32
+    )
     return (
         alt.Chart(alt.Data(values=rows))
         .mark_point(**style)

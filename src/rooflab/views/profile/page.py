@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rooflab.types.profile import Profile
 from rooflab.units import duration
@@ -63,8 +63,10 @@ def html(profile: Profile) -> str:
     return pages(profile.name, "a profile", (profile,), sheet_of(profile))
 
 
-def pages(name: str, what: str, profiles: Sequence[Profile], sheet: Sheet) -> str:
-    """The page of `profiles`, of which each can be looked at; `sheet` is of all of them."""
+def pages(
+    name: str, what: str, profiles: Sequence[Profile], sheet: Sheet, stills: Sequence[Mapping[str, str]] = ()
+) -> str:
+    """The page of `profiles`, of which each can be looked at; `sheet` and the pictures `stills` are of all."""
     first = profiles[0]
     data = embedded(profiles)
     several = len(profiles) > 1
@@ -89,6 +91,7 @@ def pages(name: str, what: str, profiles: Sequence[Profile], sheet: Sheet) -> st
         chosen_by="File",
         reading=sheet.notes,
         first_tables=[table for table in shown if several or table.title in _FIRST],
+        stills=stills,
         timeline_tables=[] if several else [table for table in shown if table.title in _WITH_TIMELINE],
         tables=[
             *([] if several else [one for one in shown if one.title not in (*_FIRST, *_WITH_TIMELINE)]),

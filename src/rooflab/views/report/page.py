@@ -198,5 +198,11 @@ def every(report: Report) -> tuple[Table, ...]:
     shown = [Table(f"Totals{as_first}{where}", ("", ""), tuple(tables.facts(report)), words=2, note=note)]
     reasons = tuple((reason,) for reason in tables.reasons(report))
     shown.append(Table("No bound", ("",), reasons, words=1))
-    shown.append(Table("Conventions", ("",), tuple((each,) for each in report.conventions)))
+    shown.append(
+        Table(
+            f"Conventions{' of the first prediction' if first else ''}",
+            ("",),
+            tuple((each,) for each in report.conventions),
+        )
+    )
     return tuple(table for table in shown if table.rows)

@@ -94,7 +94,8 @@ def _traffic(sweep: TileSweep, name: str, x: alt.X, theme: Theme) -> list[alt.Ch
         scale=alt.Scale(type="log", domain=[low, high], nice=False),
         axis=alt.Axis(values=axes.decades(low, high), labelExpr=axes.si_label("B")),
     )
-    colour = alt.Color("level:N", title=None, scale=alt.Scale(domain=served, range=colours), sort=served)
+    scale = alt.Scale(domain=served, range=colours)
+    colour = alt.Color("level:N", title=None, scale=scale, sort=served, legend=_legend())
     tips = [alt.Tooltip("level:N"), alt.Tooltip("size:Q", title=name), alt.Tooltip("bytes:Q", format=".3s")]
     base = alt.Chart(alt.Data(values=rows)).encode(x=x, y=y, color=colour, tooltip=tips)
     # The memory's line broad and below: where a cache serves as much, its own is seen upon it.
@@ -140,7 +141,7 @@ def _times(sweep: TileSweep, name: str, x: alt.X, theme: Theme) -> list[alt.Char
         axis=alt.Axis(values=axes.decades(low, high), labelExpr=_TIME),
     )
     scale = alt.Scale(domain=names, range=[colours[each] for each in names])
-    colour = alt.Color("what:N", title=None, scale=scale, sort=names)
+    colour = alt.Color("what:N", title=None, scale=scale, sort=names, legend=_legend())
     tips = [alt.Tooltip("what:N"), alt.Tooltip("size:Q", title=name), alt.Tooltip("seconds:Q", format=".3s")]
     base = alt.Chart(alt.Data(values=rows)).encode(x=x, y=y, color=colour, tooltip=tips)
     taken = next(tile for tile in sweep.tiles if tile.sizes == sweep.best)
@@ -159,6 +160,13 @@ def _times(sweep: TileSweep, name: str, x: alt.X, theme: Theme) -> list[alt.Char
         ring.mark_point(size=190, color=theme.point, strokeWidth=2, opacity=1),
         ring.mark_text(**style, baseline="bottom", color=theme.point, fontWeight=600).encode(text="text:N"),
     ]
+
+
+def _legend() -> alt.Legend:
+    """Above the plane, which keeps its width."""
+    import altair as alt
+
+    return alt.Legend(orient="top", symbolOpacity=1, offset=4)
 
 
 def _share(x: Any, value: float) -> float:

@@ -9,7 +9,7 @@ from rooflab.views.tiles import tables
 from rooflab.views.tiles.chart import chart
 
 # The legend stands beside the plane.
-_DRAWINGS = (page.Drawing("Traffic and time over tile size", chart, margin=90),)
+_DRAWINGS = (page.Drawing("Traffic and time over tile size", chart),)
 
 
 def html(sweep: TileSweep) -> str:
