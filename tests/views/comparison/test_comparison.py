@@ -135,13 +135,21 @@ def test_machines_are_drawn_by_their_roofs(tmp_path):
     assert "HBM bandwidth, theoretical" in (tmp_path / "machines.html").read_text(encoding="utf-8")
 
 
+@pytest.fixture(scope="module")
+def written(compared, evil, tmp_path_factory):
+    """Two pages, written once for all widths and schemes."""
+    folder = tmp_path_factory.mktemp("compared")
+    paths = [folder / "compared.html", folder / "evil.html"]
+    for path, result in zip(paths, (compared, evil), strict=True):
+        result.save(path)
+    return paths
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [390, 768, 1440])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_page_in_a_browser(compared, evil, opened, tmp_path, width, scheme):
-    for number, result in enumerate((compared, evil)):
-        path = tmp_path / f"{number}.html"
-        result.save(path)
+def test_the_page_in_a_browser(written, opened, width, scheme):
+    for path in written:
         seen = opened(path, scheme, width, 1)
         assert seen.said == []
         assert [url for url in seen.asked if not url.startswith("file:")] == []

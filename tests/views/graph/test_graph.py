@@ -301,12 +301,25 @@ PAGES = {
 CACHES = [Cache(1024, 2), Cache(4096, 4)]
 
 
+@pytest.fixture(scope="module")
+def page_of(tmp_path_factory):
+    """A function that gives the file of a page by name, written when it is first asked for."""
+    folder = tmp_path_factory.mktemp("pages")
+
+    def path_of(name):
+        path = folder / f"{name}.html"
+        if not path.exists():
+            path.write_text(PAGES[name](), encoding="utf-8")
+        return path
+
+    return path_of
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PAGES)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_page_shows_the_form_that_fits_without_errors_or_requests(browser, tmp_path, name, scheme):
-    path = tmp_path / f"{name}.html"
-    path.write_text(PAGES[name](), encoding="utf-8")
+def test_a_page_shows_the_form_that_fits_without_errors_or_requests(browser, page_of, name, scheme):
+    path = page_of(name)
     for width in (1440, 768, 390):
         opened, said, asked = (
             browser.new_page(color_scheme=scheme, viewport={"width": width, "height": 900}),

@@ -733,3 +733,30 @@ def test_a_page_without_other_machines_says_why():
     report = program(400).on("h200-sxm", mode="graph")
     assert page.elsewhere(report) == []
     assert "No other machine to choose in this file: 1,201 distinct operations on 1,201 rows" in page.html(report)
+
+
+@pytest_slow
+def test_what_twice_as_much_of_each_would_bring_is_said_without_a_slider(look, mixed):
+    opened = look("mixed")
+    opened.page.wait_for_function("document.getElementById('twice').textContent.includes('as fast')")
+    said = opened.page.text_content("#twice").replace("\N{NO-BREAK SPACE}", " ")
+    for knob, title, factor in (
+        ("bandwidth", "memory bandwidth", 2),
+        ("compute", "arithmetic peaks", 2),
+        ("overhead", "time to start a kernel (half)", 0.5),
+    ):
+        times = mixed.time_s / mixed.on(mixed.machine, what_if={knob: factor}).time_s
+        assert f"{title} {f'{times:.2f} ×' if times >= 1.005 else 'no change'}" in said
+
+
+@pytest_slow
+def test_the_time_is_split_by_what_binds_each_operation(look, mixed):
+    opened = look("mixed")
+    sums = {}
+    for row in mixed.rows:
+        sums[row.prediction.bound] = sums.get(row.prediction.bound, 0.0) + row.prediction.time_s
+    whole = sum(sums.values())
+    said = opened.page.text_content("#split")
+    for bound, seconds in sums.items():
+        if seconds >= 0.005 * whole:
+            assert f"{bound} {100 * seconds / whole:.1f} %" in said

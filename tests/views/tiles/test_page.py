@@ -12,7 +12,7 @@ import pytest
 from rooflab.errors import RooflabError
 from rooflab.types.loop import Tile, TileSweep
 from rooflab.views.common.lines import csv_text
-from rooflab.views.tiles import chart, files, page, tables
+from rooflab.views.tiles import chart, files, tables
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +38,15 @@ def pairs():
     return TileSweep(name="blocks", tiles=tiles, capacities_bytes=held, best=best, why="it is <fast>")
 
 
+@pytest.fixture(scope="module")
+def files_of(matmul, pairs, tmp_path_factory):
+    """The page of each, written once for all widths and schemes."""
+    folder = tmp_path_factory.mktemp("tiles")
+    for name, sweep in (("matmul", matmul), ("pairs", pairs)):
+        sweep.save(folder / f"{name}.html")
+    return folder
+
+
 def test_caches_are_marked_where_their_misses_rise(matmul):
     # L2 serves 44.1 MB with blocks of 8, 152 MB of 16; L3 2.11 MB of 128, 3.37 MB of 192; memory the same always.
     found = chart.passed(matmul, "t")
@@ -58,9 +67,8 @@ def test_a_rise_of_less_than_a_fifth_marks_nothing(matmul):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("name", ["matmul", "pairs"])
-def test_the_page_draws_without_errors_or_requests(opened, request, tmp_path, scheme, width, name):
-    path = tmp_path / "tiles.html"
-    request.getfixturevalue(name).save(path)
+def test_the_page_draws_without_errors_or_requests(opened, files_of, scheme, width, name):
+    path = files_of / f"{name}.html"
     seen = opened(path, scheme, width, 1)
     assert seen.said == []
     assert seen.asked == [path.as_uri()]
@@ -70,11 +78,11 @@ def test_the_page_draws_without_errors_or_requests(opened, request, tmp_path, sc
 
 
 @pytest.mark.slow
-def test_the_page_has_every_configuration_and_the_advice_first(matmul, pairs):
-    text = page.html(matmul).partition("<script>")[0]
+def test_the_page_has_every_configuration_and_the_advice_first(matmul, files_of):
+    text = (files_of / "matmul.html").read_text("utf-8").partition("<script>")[0]
     assert text.count('<th scope="row">') == len(matmul.tiles)
     assert text.index("Take t = 256") < text.index("<caption>")
-    assert "it is &lt;fast&gt;" in page.html(pairs)
+    assert "it is &lt;fast&gt;" in (files_of / "pairs.html").read_text("utf-8")
 
 
 @pytest.mark.slow

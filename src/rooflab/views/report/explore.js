@@ -95,7 +95,49 @@
     byId("reset").disabled = !Page.changed();
   }
 
+  // Of what kind the operations are that take the time: the verdict is of the whole, whose terms are sums.
+  const KINDS = ["memory-bound", "compute-bound", "overhead-bound", "balanced"];
+  function drawSplit(shown) {
+    const place = byId("split");
+    const sums = new Map(KINDS.map((kind) => [kind, 0]));
+    shown.columns.bound.forEach((bound, i) => { if (sums.has(bound)) sums.set(bound, sums.get(bound) + (shown.share[i] || 0)); });
+    const parts = [...sums].filter(([, share]) => share >= 0.005).sort((a, b) => b[1] - a[1]);
+    place.hidden = !shown.total || parts.length < 2;
+    place.textContent = `By operation: ${parts.map(([kind, share]) => `${kind} ${percent(share)}`).join(", ")} of the time.`;
+  }
+
+  // What each knob turned to twice as fast would bring, alone: seen on paper too. Worked out when nothing else waits.
+  const SLOWER = new Set(["overhead", "dispatch"]); // times, not rates: half is twice as fast
+  const later = window.requestIdleCallback || ((work) => setTimeout(work, 0));
+  const twice = new Map();
+  function drawTwice(shown, state, change, from) {
+    const place = byId("twice");
+    if (!place || (from !== "start" && !("prediction" in change))) return;
+    const one = Page.at();
+    const base = shown.total && one.total;
+    place.hidden = !one.tape || !base || !base.time_s;
+    if (place.hidden) return;
+    const names = [...byId("whatif").querySelectorAll("input[type=range]")].filter((slider) => slider.name in Recompute.knobs(one));
+    if (!twice.has(one)) twice.set(one, new Map());
+    const found = twice.get(one);
+    const step = () => {
+      if (Page.at() !== one) return;
+      const next = names.find((slider) => !found.has(slider.name));
+      if (next) {
+        found.set(next.name, base.time_s / Recompute.time(one, { [next.name]: SLOWER.has(next.name) ? 0.5 : 2 }));
+        later(step);
+        return;
+      }
+      const best = names.map((slider) => [SLOWER.has(slider.name) ? `${slider.dataset.title} (half)` : slider.dataset.title, found.get(slider.name)]).sort((a, b) => b[1] - a[1]);
+      const said = best.map(([title, times], i) => `${title} ${times < 1.005 ? "no change" : ratio(times)}${i ? "" : " as fast"}`);
+      place.replaceChildren(element("strong", {}, "Twice as good, one at a time: "), unbroken(`${said.join(", ")}.`));
+    };
+    step();
+  }
+
   Page.watch(drawFacts);
+  Page.watch(drawSplit);
+  Page.watch(drawTwice);
   Page.watch(drawWhatIf);
 
   const panel = byId("whatif");
