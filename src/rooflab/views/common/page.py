@@ -67,7 +67,7 @@ def charts(result: object, drawings: Iterable[Drawing]) -> list[dict[str, Any]]:
                 # No roofs, or nothing to place under them: the tables hold what there is.
                 chart = None
             if chart is not None:
-                spec = chart.to_dict() | {"padding": _PADDING}
+                spec: dict[str, Any] = chart.to_dict() | {"padding": _PADDING}
                 words = spec.pop("title", {})
                 says = says or " ".join(words.get("subtitle", ()))
                 specs[size] = spec
