@@ -36,7 +36,11 @@ def _command_line() -> Iterator[str]:
     for name in cli.list_commands(context):
         command = cli.get_command(context, name)
         assert command is not None
-        yield from _command(name, command)
+        if isinstance(command, click.Group):
+            for below, each in sorted(command.commands.items()):
+                yield from _command(f"{name} {below}", each)
+        else:
+            yield from _command(name, command)
 
 
 def _command(name: str, command: click.Command) -> Iterator[str]:

@@ -18,6 +18,7 @@ if _typing.TYPE_CHECKING:
         calibrate,
         compare,
         doctor,
+        fleet_measure,
         load,
         loop,
         machine,
@@ -38,6 +39,7 @@ if _typing.TYPE_CHECKING:
     from rooflab.types.checkup import Checkup
     from rooflab.types.comparison import Comparison
     from rooflab.types.core_simulation import CoreSimulation
+    from rooflab.types.fleet import Fleet
     from rooflab.types.lab import Sweep
     from rooflab.types.loop import LoopReport, TileSweep
     from rooflab.types.machine import Level, Link, Machine, Rate
@@ -60,6 +62,7 @@ _HOMES = {
     "Checkup": "rooflab.types.checkup",
     "Comparison": "rooflab.types.comparison",
     "CoreSimulation": "rooflab.types.core_simulation",
+    "Fleet": "rooflab.types.fleet",
     "Level": "rooflab.types.machine",
     "Link": "rooflab.types.machine",
     "LoopReport": "rooflab.types.loop",
@@ -82,6 +85,7 @@ _HOMES = {
     "calibrate": "rooflab.story",
     "compare": "rooflab.story",
     "doctor": "rooflab.story",
+    "fleet_measure": "rooflab.story",
     "formula": "rooflab.work.own_formulas",
     "load": "rooflab.story",
     "loop": "rooflab.story",
@@ -115,6 +119,7 @@ __all__ = [
     "Checkup",
     "Comparison",
     "CoreSimulation",
+    "Fleet",
     "Level",
     "Link",
     "LoopReport",
@@ -137,6 +142,7 @@ __all__ = [
     "calibrate",
     "compare",
     "doctor",
+    "fleet_measure",
     "formula",
     "load",
     "loop",

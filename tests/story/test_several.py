@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import psutil
 import pytest
 
 import rooflab
-from rooflab.errors import FileError, UnknownNameError
+from rooflab.cli import cli
+from rooflab.errors import FileError, RooflabError, UnknownNameError
+from rooflab.story import several
 from rooflab.story.several import names_of
 from support.observe.kineto_files import call, file, kernel, launch
+from support.observe.rank_files import run as rank_files
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -63,3 +67,51 @@ def test_names_take_folders_until_they_differ():
     assert names_of([Path("x/0/t.json"), Path("x/1/t.json")]) == ["0/t.json", "1/t.json"]
     assert names_of([Path("x/a.json"), Path("x/b.json")]) == ["a.json", "b.json"]
     assert names_of([Path("t.json"), Path("t.json")]) == ["t.json", "t.json"]
+
+
+def test_a_folder_is_read_whole_by_processes_as_by_one(tmp_path):
+    rank_files(tmp_path, [[10.0, 20.0]] * 11 + [[30.0, 20.0]])
+    (tmp_path / "notes.txt").write_text("nothing of use", encoding="utf-8")
+    (tmp_path / ".hidden").write_text("nothing of use", encoding="utf-8")
+    found = rooflab.load(tmp_path, workers=1)
+    # Rank 2 before rank 10, and what is no profile is said; it is not an error, as nobody named it.
+    assert [one.name for one in found.profiles] == [f"r{n}/trace.json" for n in range(12)]
+    assert found.failed == ()
+    assert found.notes == (f"no profiles, left out: {tmp_path / 'notes.txt'}",)
+    assert found.ranks.straggler.rank == 11
+    assert rooflab.load(tmp_path, workers=2) == found
+
+
+def test_a_broken_file_in_a_folder_is_said_and_loses_no_other(tmp_path):
+    rank_files(tmp_path, [[10.0], [20.0]])
+    (tmp_path / "broken.json").write_text('{"type": "Machine"', encoding="utf-8")
+    found = rooflab.load(tmp_path)
+    assert len(found.profiles) == 2
+    assert [sentence.split(": ")[0] for sentence in found.failed] == [str(tmp_path / "broken.json")]
+    assert cli.main(["load", str(tmp_path), "-q"], standalone_mode=False) == 2
+
+
+def test_folders_without_profiles_are_one_clear_line(tmp_path):
+    with pytest.raises(FileError, match="a folder without files, expected profiles in it"):
+        rooflab.load(tmp_path)
+    (tmp_path / "notes.txt").write_text("nothing of use", encoding="utf-8")
+    with pytest.raises(FileError, match=r"notes\.txt: no profiles, nor results that rooflab saved"):
+        rooflab.load(tmp_path)
+
+
+def test_few_bytes_are_read_here_and_many_by_no_more_processes_than_have_memory(tmp_path, monkeypatch):
+    files = [tmp_path / f"{n}.json" for n in range(4)]
+    for each in files:
+        each.write_bytes(b"x" * 1000)
+    assert several._processes(files, None) == 1
+    monkeypatch.setattr(several, "_WORTH_BYTES", 3000)
+    monkeypatch.setattr(several, "granted", lambda: 64)
+    assert several._processes(files, None) == 4
+    free = psutil.virtual_memory().available
+    monkeypatch.setattr(several, "_OWN_BYTES", free / 2.5)
+    assert several._processes(files, None) == 2
+
+
+def test_a_program_does_not_travel(tmp_path):
+    with pytest.raises(RooflabError, match="model: a program does not travel to workers"):
+        rooflab.load(tmp_path / "a", tmp_path / "b", model=(len, ()), on="tcp://127.0.0.1:1")

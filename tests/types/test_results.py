@@ -20,7 +20,9 @@ import pytest
 import rooflab
 from rooflab import views
 from rooflab.cli.options import SUFFIXES
+from rooflab.comparing.fleet import judged
 from rooflab.errors import FileError, RooflabError
+from rooflab.types.fleet import FleetNode
 from rooflab.types.result import RESULTS, Result
 from rooflab.types.run import Run
 from rooflab.types.timed_call import CallTimes, Surroundings, TimedCall
@@ -56,6 +58,9 @@ def makers(tmp_path_factory):
     system = lab.System(core=lab.ComputeCore(peak_flop_per_s=1e9), memory=lab.Memory(bandwidth_bytes_per_s=1e9))
     stream, kernel = rooflab.streams.sequential(4096), lab.StreamingKernel(nbytes=1e6)
 
+    measured = rooflab.machine(EXAMPLES / "zen4-guest.toml")
+    nodes = [FleetNode(name=f"n{at}", kind=measured.name, machine=measured) for at in range(6)]
+
     def report():
         return rooflab.op("relu", 4096, machine="h200")
 
@@ -75,6 +80,7 @@ def makers(tmp_path_factory):
         "Comparison": lambda: rooflab.compare(report(), rooflab.op("relu", 8192, machine="h200")),
         "Profiles": lambda: rooflab.load(EXAMPLES / "gpt2-h200-trace.json.gz", EXAMPLES / "zen4-guest.toml"),
         "Checkup": lambda: rooflab.doctor(quick=True),
+        "Fleet": lambda: judged(nodes, "a test", "2026-01-01T00:00:00+00:00"),
         "Run": lambda: Run(command=("a", "b"), usage=(Usage(wall_s=2.0, user_s=1.5, system_s=0.2),), exit_code=0),
         "TimedCall": lambda: TimedCall(
             name="relu",

@@ -115,6 +115,7 @@ _COMMANDS = {
     "show": "show",
     "compare": "compare",
     "doctor": "doctor",
+    "fleet": "fleet",
     "run": "run",
     "time": "time",
 }

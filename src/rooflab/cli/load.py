@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import click
 
-from rooflab.cli.options import advice_option, deliver, examples, output_options
+from rooflab.cli.options import advice_option, deliver, examples, output_options, over_options
 from rooflab.errors import RooflabError
 
 SUFFIXES = (".json", ".toml", ".csv", ".parquet", ".md", ".html", ".svg", ".png", ".pdf")
@@ -20,6 +21,7 @@ SUFFIXES = (".json", ".toml", ".csv", ".parquet", ".md", ".html", ".svg", ".png"
         "rooflab load trace.json.gz --model model.py:build",
         "rooflab load stream.txt -o machine.toml",
         "rooflab load rank0.json.gz rank1.json.gz rank2.json.gz rank3.json.gz",
+        "rooflab load traces/ --on tcp://head:8786",
     ),
 )
 @click.argument("files", metavar="FILE…", nargs=-1)
@@ -31,6 +33,7 @@ SUFFIXES = (".json", ".toml", ".csv", ".parquet", ".md", ".html", ".svg", ".png"
     metavar="SIZE",
     help="How much a packed file may unpack to.  [default: 16 GB of a trace, 2 GiB of a table]",
 )
+@over_options("Read several files")
 @advice_option
 @output_options("Profile")
 def load(
@@ -39,6 +42,8 @@ def load(
     machine: str | None,
     model: str | None,
     limit: str | None,
+    on: str | None,
+    workers: int | None,
     advice: int | None,
     as_json: bool,
     paths: tuple[str, ...],
@@ -48,12 +53,14 @@ def load(
     FILE is a trace (PyTorch, JAX, Nsight Systems, rocprofv3, onnxruntime, …), a file of counters (Nsight Compute,
     rocprof, likwid, perf, Advisor, …), the output of a benchmark (STREAM, nvbandwidth, mixbench, …), which is a
     machine, or a result that rooflab saved; packed with gzip or xz too. It is recognised by what it holds, not by
-    its name. Several files are shown side by side; one that cannot be read is said, and the exit code is 2.
+    its name. Several files, or all below a folder, are shown side by side; one that cannot be read is said, and
+    the exit code is 2.
 
     With --model each operation of the program is a row: its count, its prediction and what it took. A backward
     pass, an optimizer's step and a compiler are taken as the trace has them.
     """
     from rooflab import units, views
+    from rooflab.executors import merges
     from rooflab.story import load as read
     from rooflab.views.common import files as files_of
     from rooflab.views.common.progress import progress
@@ -72,20 +79,23 @@ def load(
     limit_bytes = None if limit is None else units.parse(limit, "byte")
     with progress() as show:
         if model is None:
-            found = read(*files, machine=machine, progress=show, limit_bytes=limit_bytes)
+            found = read(*files, machine=machine, progress=show, limit_bytes=limit_bytes, on=on, workers=workers)
         else:
             from rooflab.cli import program_target
 
             program = program_target.load(model)
             with program_target.located(model):
                 given = program.program, program.args, program.kwargs
-                found = read(*files, machine=machine, model=given, progress=show, limit_bytes=limit_bytes)
+                how: dict[str, Any] = {"limit_bytes": limit_bytes, "on": on, "workers": workers}
+                found = read(*files, machine=machine, model=given, progress=show, **how)
     views.check_paths(paths, type(found).__name__)
+    if not merges(on):
+        return 0
     if advice == 0:
         found = _unadvised(found)
-    how: dict[str, Any] = {"advice": advice} if type(found).__name__ == "Profile" else {}
-    code = deliver(found, paths, as_json, **how)
-    failed = getattr(found, "failed", ()) if len(files) > 1 else ()
+    shown: dict[str, Any] = {"advice": advice} if type(found).__name__ == "Profile" else {}
+    code = deliver(found, paths, as_json, **shown)
+    failed = getattr(found, "failed", ()) if len(files) > 1 or any(map(os.path.isdir, files)) else ()
     for sentence in failed:
         click.echo(f"rooflab: {sentence}", err=True)
     return 2 if failed else code

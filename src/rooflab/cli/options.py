@@ -25,7 +25,18 @@ INTERRUPTED = 130  # the exit code of a command that Ctrl-C ended
 SUFFIXES = {
     "Machine": ".json, .toml, .csv, .parquet, .md, .html, .svg, .png or .pdf",
     **dict.fromkeys(
-        ("Report", "LoopReport", "Transfer", "Sweep", "Profile", "Profiles", "Comparison", "Run", "TimedCall"),
+        (
+            "Report",
+            "LoopReport",
+            "Transfer",
+            "Sweep",
+            "Profile",
+            "Profiles",
+            "Comparison",
+            "Run",
+            "TimedCall",
+            "Fleet",
+        ),
         ".json, .csv, .parquet, .md, .html, .svg, .png or .pdf",
     ),
     "Simulation": ".json, .md, .html, .svg, .png or .pdf; .csv, .parquet of one core",
@@ -244,6 +255,25 @@ def _changes(context: click.Context, parameter: click.Parameter, value: str) -> 
     if not value.isdecimal():
         raise click.BadParameter(f"{value!r} is not a number of changes, expected 3, all or none")
     return int(value)
+
+
+def over_options(purpose: str) -> Callable[[Command], Command]:
+    """The options --on and --workers of a command that spreads work; `purpose` says which."""
+    on = (
+        f"{purpose} on the workers of a Dask scheduler (tcp://HOST:8786), or on the ranks of a job that srun, "
+        "mpirun or torchrun started, which meet in a folder (ranks:FOLDER)."
+    )
+
+    def add(command: Command) -> Command:
+        command = click.option(
+            "--workers",
+            type=click.IntRange(min=1),
+            metavar="N",
+            help="Number of processes here.  [default: as many as are worth it]",
+        )(command)
+        return click.option("--on", metavar="WHERE", help=on)(command)
+
+    return add
 
 
 advice_option = click.option(

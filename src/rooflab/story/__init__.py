@@ -10,6 +10,7 @@ if _typing.TYPE_CHECKING:
     from rooflab.story.comparing import compare
     from rooflab.story.environment import doctor
     from rooflab.story.files import load
+    from rooflab.story.fleets import fleet_measure
     from rooflab.story.loops import loop, miss_curve, simulate, simulate_cores, sweep_tiles
     from rooflab.story.machines import machine, measure
     from rooflab.story.own_times import with_times as with_times
@@ -24,6 +25,7 @@ _HOMES = {
     "calibrate": "programs",
     "compare": "comparing",
     "doctor": "environment",
+    "fleet_measure": "fleets",
     "load": "files",
     "loop": "loops",
     "machine": "machines",
@@ -47,6 +49,7 @@ __all__ = [
     "calibrate",
     "compare",
     "doctor",
+    "fleet_measure",
     "load",
     "loop",
     "machine",

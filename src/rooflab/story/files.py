@@ -7,12 +7,13 @@ import re
 from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rooflab.errors import FileError, RooflabError
 from rooflab.types.result import RESULTS, Result
 
 if TYPE_CHECKING:
+    from rooflab.executors import On
     from rooflab.story.matched import Program
     from rooflab.types.counted import Counters
     from rooflab.types.machine import Machine
@@ -26,17 +27,19 @@ def load(
     model: Program | None = None,
     progress: Callable[[str, float, float], None] | None = None,
     limit_bytes: float | None = None,
+    on: On = None,
+    workers: int | None = None,
 ) -> Result:
     """What a file holds: a result that `save` or -o wrote, as JSON (a machine as TOML too), or a profile.
 
     Profiles are recognised by what they hold, not by their names: traces, tables of counters and outputs of
     benchmarks of every tool in docs/profiles.md, packed with gzip, xz or (with the extra) zstd too.
 
-    Several files are read one after another and come back together. One that cannot be read is said in `failed` of
-    the result, and does not lose the others.
+    Several files, or all in a folder, come back together; large ones are read by several processes, each of which
+    holds one at a time. One that cannot be read is said in `failed` of the result, and does not lose the others.
 
     Args:
-        path: of the file.
+        path: of the file, or of a folder: all profiles below it.
         more: paths of further ones.
         machine: that a profile was recorded on: a `Machine`, or a name or file of one; by default what it says.
         model: the program that a trace was recorded of: its `Report`, or (function or module, inputs), or that and
@@ -44,6 +47,10 @@ def load(
         progress: called with what is read, how far, and the total, in bytes of the file; 0 of 0 where unknown.
         limit_bytes: how much a packed file may unpack to; by default 16 GB of a trace, 2 GiB of a table, and 200
             times the file's size.
+        on: where several files are read: the address of a Dask scheduler whose workers see the same files
+            ("tcp://HOST:8786"), "ranks:FOLDER" on the ranks of a job (docs/fleets.md), a
+            `concurrent.futures.Executor`; None for here.
+        workers: how many processes here; 1 for this one alone.
 
     Returns:
         A `Machine`, `Report`, `Variants`, `LoopReport`, `TileSweep`, `Simulation`, `CoreSimulation`, `MissCurve`,
@@ -58,12 +65,19 @@ def load(
     """
     from rooflab.observe.reading.opened import allowing, watched
     from rooflab.story.machines import as_machine
-    from rooflab.story.several import read_several
+    from rooflab.story.several import in_folder, read_several
 
-    files = [Path(os.fspath(one)) for one in (path, *more)]
+    files, found = [], set()
+    for one in (Path(os.fspath(each)) for each in (path, *more)):
+        below = in_folder(one) if one.is_dir() else []
+        files += below or [one]
+        found |= set(below)
     given = as_machine(machine)
     with watched(progress), allowing(limit_bytes):
-        return read_several(files, given, model) if more else read_one(files[0], given, model)
+        if not more and not found:
+            return read_one(files[0], given, model)
+        how: dict[str, Any] = {"on": on, "workers": workers, "progress": progress, "limit_bytes": limit_bytes}
+        return read_several(files, given, model, found=found, **how)
 
 
 def saved(path: str | PathLike[str]) -> Result:
@@ -116,6 +130,20 @@ def _unasked(found: Result, file: Path, machine: Machine | None, model: Program 
     next_step = ": Report.on predicts a report on another" if kind == "Report" else ""
     what = "machine" if machine is not None else "model"
     raise FileError(f"{file}: a saved {kind}, which keeps its own; {what} is for a profile{next_step}")
+
+
+def is_known(file: Path) -> bool:
+    """Whether `file` looks like a profile or a saved result; one that cannot be opened does: it is to be said."""
+    from rooflab.observe import importers
+    from rooflab.observe.reading.opened import head_of
+
+    if file.suffix.lower() == ".toml":
+        return True
+    try:
+        head = head_of(file)
+    except FileError:
+        return True
+    return bool(_OWN.match(head)) or importers.format_of(head) is not None
 
 
 def content_of(file: Path) -> Result | Trace | Counters:

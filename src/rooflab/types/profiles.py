@@ -25,6 +25,7 @@ class Profiles(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
         machines: that benchmarks attained, or that were saved.
         ranks: of one run, where the traces are of several ranks of one.
         failed: a sentence for each file that could not be read.
+        notes: files of a folder that are no profiles, and what was done again.
     """
 
     NEWEST = SCHEMA
@@ -35,6 +36,7 @@ class Profiles(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     machines: tuple[Machine, ...] = ()
     ranks: Ranks | None = None
     failed: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     schema: int = SCHEMA
 
     def __getitem__(self, name: str) -> Profile:

@@ -31,6 +31,7 @@ RESULTS = {
     "Run": "rooflab.types.run",
     "Checkup": "rooflab.types.checkup",
     "TimedCall": "rooflab.types.timed_call",
+    "Fleet": "rooflab.types.fleet",
 }
 
 

@@ -34,6 +34,7 @@ ROOMS = {
     "Run": "run",
     "Checkup": "checkup",
     "TimedCall": "timed_call",
+    "Fleet": "fleet",
 }
 
 

@@ -44,6 +44,7 @@ def sheet_of(profiles: Profiles) -> Sheet:
         notes=(
             *(() if profiles.ranks is None else profiles.ranks.notes),
             *_once([(one.name, each) for one in found for each in one.notes], len(found)),
+            *profiles.notes,
         ),
     )
 

@@ -1,0 +1,86 @@
+"""A fleet as a picture: a strip for each quantity, a mark for each node at its speed against the median."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rooflab.errors import RooflabError
+from rooflab.types.fleet import Fleet
+from rooflab.units import si
+from rooflab.views.common.theme import FONT_SIZE, LIGHT, Theme
+
+MOST = 24  # strips; those with slow nodes first
+_STRIP = 22
+
+
+def chart(fleet: Fleet, *, theme: Theme = LIGHT, width: int = 720) -> Any:
+    """Each node's speed in each quantity, 1 being the median; nodes that stand apart have their names.
+
+    Raises:
+        RooflabError: no quantity of two nodes.
+    """
+    import altair as alt
+
+    shared = [each for each in fleet.quantities if len(each.values) > 1]
+    if not shared:
+        raise RooflabError(f"{fleet.name}: no quantity of two nodes, so no picture")
+    slow = {(each.node, each.quantity, each.kind) for each in fleet.slow if each.confirmed is not False}
+    told = {(quantity, kind) for _, quantity, kind in slow}
+    shared.sort(key=lambda each: (each.name, each.kind) not in told)  # else in reading order
+    several = len({each.kind for each in shared}) > 1
+    rows = [
+        {
+            "quantity": f"{each.name} ({each.kind})" if several else each.name,
+            "speed": each.speed(node),
+            "node": node,
+            "value": si(value, each.unit),
+            "name": node if (node, each.name, each.kind) in slow else "",
+            "state": "stands apart" if (node, each.name, each.kind) in slow else "in line",
+        }
+        for each in shared[:MOST]
+        for node, value in each.values.items()
+    ]
+    order = list(dict.fromkeys(row["quantity"] for row in rows))
+    narrow = width < 400
+    label = 110 if narrow else 210
+    low, high = min(row["speed"] for row in rows), max(row["speed"] for row in rows)
+    base = alt.Chart(alt.Data(values=rows)).encode(
+        y=alt.Y("quantity:N", sort=order, title=None, axis=alt.Axis(labelLimit=label, ticks=False, grid=True)),
+        x=alt.X(
+            "speed:Q",
+            title="speed against the median",
+            axis=alt.Axis(format="%", tickCount=4 if narrow else 8, grid=True),
+            scale=alt.Scale(domain=[min(low - 0.02, 0.93), max(high + 0.02, 1.07)], nice=False, zero=False),
+        ),
+    )
+    marks = base.mark_point(filled=True, size=46, opacity=0.75).encode(
+        color=alt.Color(
+            "state:N",
+            scale=alt.Scale(domain=["in line", "stands apart"], range=[theme.caches[1], theme.point]),
+            legend=alt.Legend(title=None, orient="top"),
+        ),
+        shape=alt.Shape(
+            "state:N",
+            scale=alt.Scale(domain=["in line", "stands apart"], range=["circle", "diamond"]),
+            legend=alt.Legend(title=None, orient="top"),
+        ),
+        tooltip=[alt.Tooltip(f"{name}:N") for name in ("node", "quantity", "value")]
+        + [alt.Tooltip("speed:Q", format=".1%")],
+    )
+    names = base.mark_text(align="left", dx=7, fontSize=FONT_SIZE - 0.5, color=theme.ink).encode(text="name:N")
+    middle = (
+        alt.Chart(alt.Data(values=[{"speed": 1.0}]))
+        .mark_rule(color=theme.muted, strokeDash=[3, 3])
+        .encode(x="speed:Q")
+    )
+    drawn = (middle + marks + names).properties(
+        width=width - label - 20, height=_STRIP * len(order) + 8, background=theme.background
+    )
+    return (
+        drawn.configure_view(stroke=None)
+        .configure_axis(
+            labelColor=theme.ink, titleColor=theme.ink, gridColor=theme.grid, domainColor=theme.grid,
+            labelFontSize=FONT_SIZE, titleFontSize=FONT_SIZE, titleFontWeight="normal",
+        )
+        .configure_legend(labelColor=theme.ink, labelFontSize=FONT_SIZE)
+    )  # fmt: skip
