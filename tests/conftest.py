@@ -13,6 +13,8 @@ from typing import NamedTuple
 import pytest
 from hypothesis import settings
 
+from support.lanes import pytest_runtest_protocol, pytest_xdist_auto_num_workers  # noqa: F401 (hooks)
+
 # A shared runner stalls for longer than Hypothesis' 200 ms: a deadline there tests the runner.
 settings.register_profile("local", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)

@@ -32,6 +32,9 @@ from rooflab.machines.detect import Host, detect, granted_cores, granted_threads
 from rooflab.types.machine import Machine, Rate
 from rooflab.views.common.files import json_text
 
+# It times what other tests would disturb.
+pytestmark = pytest.mark.alone
+
 ORDER = ["L1", "L2", "L3", "L4", "DRAM", "disk", "page cache", "files in memory"]
 
 

@@ -14,6 +14,9 @@ import pytest
 from rooflab.errors import RooflabError
 from rooflab.observe.running.command import GATE, Held, check, execute
 
+# Its figures are of the whole machine.
+pytestmark = pytest.mark.alone
+
 PYTHON = sys.executable
 
 

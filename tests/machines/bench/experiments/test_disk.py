@@ -23,6 +23,9 @@ from rooflab.machines.bench.experiments.disk import (
 from rooflab.timing import Series
 from rooflab.units import KIB, MIB
 
+# It times what other tests would disturb.
+pytestmark = pytest.mark.alone
+
 SHM = Path("/dev/shm")
 PATTERNS = ["write", "read", "random read 4 KiB", "random write 4 KiB"]
 
