@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from rooflab.model.program.forecast import Forecast
+from rooflab.model.program.forecast import Forecast, Prepared, Timed, forecast, timed
 from rooflab.types.advice import Effort, Price
 from rooflab.types.machine import Machine, is_main_memory
 from rooflab.types.report import Report, Row
@@ -32,6 +32,7 @@ class Case(NamedTuple):
         setting: how it runs there.
         at_batch: captures the same program with another size of its batch; None where that cannot be done.
         batch: its size now; None where it is not known.
+        prepared: what predictions of it share.
     """
 
     report: Report
@@ -40,6 +41,15 @@ class Case(NamedTuple):
     setting: Setting
     at_batch: Callable[[int], Report] | None = None
     batch: int | None = None
+    prepared: Prepared | None = None
+
+    def forecast(self, report: Report, machine: Machine, setting: Setting) -> Forecast:
+        """`report` predicted, by what earlier predictions have prepared."""
+        return forecast(report, machine, setting, self.prepared)
+
+    def timed(self, report: Report, machine: Machine, setting: Setting) -> Timed:
+        """`report` timed, where its rows' predictions are not asked for."""
+        return timed(report, machine, setting, self.prepared)
 
     @property
     def time_s(self) -> float:

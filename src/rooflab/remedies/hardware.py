@@ -6,7 +6,6 @@ import msgspec
 
 from rooflab.errors import RooflabError
 from rooflab.machines import catalog
-from rooflab.model.program.forecast import Forecast, forecast, predict_on
 from rooflab.model.roofline.per_operation import memory_bandwidth, peak_of
 from rooflab.remedies.case import Case, Change, Unasked, memory_capacity
 from rooflab.types.machine import Machine
@@ -25,15 +24,14 @@ def machine(case: Case) -> Change | Unasked | None:
         return Unasked("machine", "one operation alone chooses none (several: --machine a,b)")
     needed = case.report.memory.most_bytes
     candidates = [each for each in _alike(case.machine) if needed <= memory_capacity(each)]
-    best: tuple[float, Machine, Forecast] | None = None
+    best: tuple[float, Machine] | None = None
     for each in _by_what_binds(case, candidates)[:_ASKED]:
         try:
-            other = forecast(case.report, each, setting_of_another(case.setting))
+            time_s = case.timed(case.report, each, setting_of_another(case.setting)).time_s
         except RooflabError:
             continue  # it lacks a number that predictions need: no candidate
-        time_s = other.report.time_s
         if time_s is not None and (best is None or time_s < best[0]):
-            best = time_s, each, other
+            best = time_s, each
     if best is None or best[0] >= case.time_s:
         return None
     chosen = best[1]
@@ -44,7 +42,7 @@ def machine(case: Case) -> Change | Unasked | None:
         effort="hardware",
         price="hardware",
         machine=chosen,
-        forecast=best[2],
+        forecast=case.forecast(case.report, chosen, setting_of_another(case.setting)),
         keywords={"machine": chosen.name},
     )
 
@@ -89,7 +87,7 @@ def _sensitivity(case: Case) -> tuple[str, ...]:
     said = []
     for knob, text in _KNOBS:
         factors = {**case.setting.what_if, knob: 2.0 * case.setting.what_if.get(knob, 1.0)}
-        other = predict_on(case.report, case.machine, msgspec.structs.replace(case.setting, what_if=factors))
+        other = case.timed(case.report, case.machine, msgspec.structs.replace(case.setting, what_if=factors))
         time_s = other.time_at_least_s
         if time_s:
             said.append(f"{text} would take {1 - time_s / case.time_s:.0%} off")

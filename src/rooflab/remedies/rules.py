@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from rooflab.model.program.forecast import Forecast, forecast
+from rooflab.model.program.forecast import Forecast, Prepared
 from rooflab.remedies import PAGE, WORTH, hardware, numbers, rewriting, running
 from rooflab.remedies.case import Case, Change, Unasked
 from rooflab.remedies.gains import gain
@@ -56,10 +56,10 @@ def advise(report: Report, at_batch: Callable[[int], Report] | None = None, batc
     machine, setting = report.machine, report.setting
     assert machine is not None  # `story.advise` asks for both
     assert setting is not None
-    case = Case(report, report.captured or report.graph, machine, setting, at_batch, batch)
+    case = Case(report, report.captured or report.graph, machine, setting, at_batch, batch, Prepared())
     if not case.time_s:
         return Advices(unasked=("all: nothing of it could be predicted",))
-    as_is = _State(case, case, forecast(report, machine, setting), ())
+    as_is = _State(case, case, case.timed(report, machine, setting).forecast_of(report), ())
     free, not_asked = _found(FREE, as_is)
     state = _improved(free, as_is)
     trades, unasked = _found(TRADES, state, report)
@@ -177,7 +177,7 @@ def _predicted(changes: tuple[Change, ...], case: Case) -> Forecast:
         changed = changed if change.graph is None else change.graph(changed)
     if changed is not graph:
         program = counting.report(changed, program.name, program.environment)
-    return forecast(program, machine, setting)
+    return case.forecast(program, machine, setting)
 
 
 def _improved(found: list[_Found], as_is: _State) -> _State:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from functools import cached_property
+from typing import Any, Literal
 
 import msgspec
 
@@ -178,7 +179,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     note: str | None = None
 
 
-class Machine(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Machine(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
     """What a machine can do.
 
     Attributes:
@@ -254,18 +255,26 @@ class Machine(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         A peak that states another `accumulate` than asked is left out; with none asked, a peak that
         accumulates in fp32 or wider (what frameworks use) is preferred to a faster one that does not.
         """
-        fits = [
-            rate
-            for rate in self.peaks
-            if rate.dtype == dtype
-            and rate.scope == scope
-            and engine in (None, rate.engine)
-            and accumulate in (None, rate.accumulate)
-            and basis in (None, rate.basis)
-        ]
-        if accumulate is None:
-            fits = [rate for rate in fits if rate.accumulate != "fp16"] or fits
-        return max(fits, key=lambda rate: rate.value, default=None)
+        asked = (dtype, engine, accumulate, scope, basis)
+        if asked not in self._found_peaks:
+            fits = [
+                rate
+                for rate in self.peaks
+                if rate.dtype == dtype
+                and rate.scope == scope
+                and engine in (None, rate.engine)
+                and accumulate in (None, rate.accumulate)
+                and basis in (None, rate.basis)
+            ]
+            if accumulate is None:
+                fits = [rate for rate in fits if rate.accumulate != "fp16"] or fits
+            self._found_peaks[asked] = max(fits, key=lambda rate: rate.value, default=None)
+        return self._found_peaks[asked]
+
+    @cached_property
+    def _found_peaks(self) -> dict[tuple[Any, ...], Rate | None]:
+        """What was asked of `peak` before: it is asked for every operation of a program."""
+        return {}
 
     @property
     def sources(self) -> tuple[Source, ...]:

@@ -45,13 +45,15 @@ def with_kernels(report: Report, machine: Machine) -> Report:
             if key not in costed:
                 costed[key] = costs(msgspec.structs.replace(report.graph, ops=(op,)))[0]
             row = msgspec.structs.replace(row, cost=costed[key])
-        rows[number] = msgspec.structs.replace(row, op=op)
-    if all(new is old for new, old in zip(rows, report.rows, strict=True)):
+        rows[number] = row if op == row.op else msgspec.structs.replace(row, op=op)
+    if not any("kernels" in row.op.attrs for row in rows):
         return report
     kept = tuple(line for line in report.conventions if not line.startswith(_CONVENTION))
     if ran:
         each = ", ".join(f"{kernel} × {times}" for kernel, times in ran.items())
         kept += (f"{_CONVENTION}{each}, as PyTorch chooses on {architecture}",)
+    if all(new is old for new, old in zip(rows, report.rows, strict=True)):
+        return msgspec.structs.replace(report, conventions=kept)
     graph = msgspec.structs.replace(report.graph, ops=tuple(row.op for row in rows))
     return msgspec.structs.replace(report, graph=graph, rows=tuple(rows), conventions=kept)
 

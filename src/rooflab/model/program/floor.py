@@ -43,10 +43,20 @@ def program_floor_s(work: PreparedRows, times: OpTimes, device: Device, counts: 
     """
     floors = times.floor_s[:, 0] * counts
     sends = np.array([row.op.kind == "collective" for row in work.rows], bool)
-    nbytes = least_memory_bytes(touches(work), _first(device.kept_bytes), device.warm)
+    nbytes = _least_bytes(work, _first(device.kept_bytes), device.warm)
     rate: Any = device.memory_bytes_per_s
     rate = rate[0] if np.ndim(rate) else rate
     return np.maximum(np.maximum(floors[~sends].sum(), floors[sends].sum()), nbytes / rate)
+
+
+def _least_bytes(work: PreparedRows, cache_bytes: float, repeated: bool) -> float:
+    """`least_memory_bytes` of those rows, found once for each cache."""
+    asked = ("least bytes", cache_bytes, repeated)
+    if asked not in work.remembered:
+        if "touches" not in work.remembered:
+            work.remembered["touches"] = touches(work)
+        work.remembered[asked] = least_memory_bytes(work.remembered["touches"], cache_bytes, repeated)
+    return work.remembered[asked]
 
 
 def note(device: Device, convolves: bool = False) -> str:
@@ -92,7 +102,9 @@ def _with_passing(found: list[Touch], work: PreparedRows) -> list[Touch]:
     last = work.rows[-1].op.outputs if work.rows else ()
     wanted |= {_place(work.graph, index) for index in last}
     return [
-        one._replace(passing=one.written and one.place not in wanted and roles[one.place] == "activation")
+        one._replace(passing=True)
+        if one.written and one.place not in wanted and roles[one.place] == "activation"
+        else one
         for one in found
     ]
 
@@ -109,6 +121,8 @@ def _within(graph: Graph, op: Op, written: bool, nbytes: float) -> list[Touch]:
         place = _place(graph, index)
         places[place] = max(places.get(place, 0.0), graph.tensors[index].nbytes)
     beyond = sum(places.values()) - nbytes
+    if beyond <= 0:
+        return [Touch(place, size, written) for place, size in places.items() if size > 0]
     for place in sorted(places, key=lambda one: -places[one]):
         if beyond <= 0:
             break

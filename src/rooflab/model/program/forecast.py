@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
 from rooflab.model import collectives
 from rooflab.model.compiler import fusion
-from rooflab.model.device.device import ASSUMED_CACHE, Device, device_of
+from rooflab.model.device.device import Device
 from rooflab.model.program import error_bars, floor, host_dispatch, launch_queue, op_times, warnings
+from rooflab.model.program.assumptions import NOTES, device_for, notes
 from rooflab.model.program.attention_choice import with_kernels
 from rooflab.model.program.error_bars import Parts
 from rooflab.model.program.op_times import OpTimes, PreparedRows
 from rooflab.model.roofline import roofline
-from rooflab.model.roofline.per_operation import bound_on
+from rooflab.model.roofline.per_operation import RATES, RowBound, bounds_of, rates_note
 from rooflab.types.machine import Machine
 from rooflab.types.prediction import Prediction
 from rooflab.types.report import Report, Row
-from rooflab.types.setting import LIBRARIES, Setting
-from rooflab.units import iec
+from rooflab.types.setting import Setting
 from rooflab.work import counting
 
 
@@ -54,6 +54,63 @@ class Forecast(NamedTuple):
     floor_s: float
 
 
+class Prepared:
+    """Programs made ready to be timed, each once: for whoever predicts the same on several devices."""
+
+    def __init__(self) -> None:
+        self._of: dict[int, tuple[tuple[Row, ...], PreparedRows]] = {}
+
+    def rows_of(self, report: Report) -> PreparedRows:
+        """`op_times.prepare` of the rows of `report`."""
+        held = self._of.get(id(report.rows))
+        if held is None or held[0] is not report.rows:
+            held = self._of[id(report.rows)] = report.rows, op_times.prepare(report.graph, report.rows)
+        return held[1]
+
+
+class Timed(NamedTuple):
+    """A program timed on a machine, not yet written into its rows.
+
+    Attributes:
+        report: as it runs there.
+        device: that it was timed on.
+        bounds: of each row, by the plain roofline.
+        lacking: by row, why it cannot be predicted.
+        work, times, counts, waits, parts: of the rows that were.
+        floor_s: what the whole program cannot beat.
+    """
+
+    report: Report
+    device: Device
+    bounds: list[RowBound]
+    lacking: dict[int, str]
+    work: PreparedRows
+    times: OpTimes
+    counts: np.ndarray
+    waits: Waits
+    parts: Parts
+    floor_s: float
+
+    @property
+    def time_s(self) -> float | None:
+        """Seconds of the whole program; None where a part of it cannot be predicted."""
+        timed = set(self.work.index.tolist())
+        if self.report.coverage.unknown or not timed:
+            return None
+        if any(row.takes_time and number not in timed for number, row in enumerate(self.report.rows)):
+            return None
+        return self.time_at_least_s
+
+    @property
+    def time_at_least_s(self) -> float:
+        """Seconds of the rows that can be predicted, one after the other."""
+        return max(float((self.parts.device_s + self.waits.wait_s).sum()), self.floor_s)
+
+    def forecast_of(self, report: Report) -> Forecast:
+        """This program as a forecast, where `report` is the one that was predicted so."""
+        return Forecast(report, self.parts, self.work.index, self.floor_s)
+
+
 def predict_on(report: Report, machine: Machine, setting: Setting) -> Report:
     """`report` with every row predicted on `machine` as `setting` says, and the whole program.
 
@@ -63,110 +120,69 @@ def predict_on(report: Report, machine: Machine, setting: Setting) -> Report:
     return forecast(report, machine, setting).report
 
 
-def forecast(report: Report, machine: Machine, setting: Setting) -> Forecast:
-    """What `predict_on` returns, with what its times are made of."""
+def timed(report: Report, machine: Machine, setting: Setting, prepared: Prepared | None = None) -> Timed:
+    """How long `report` takes on `machine` as `setting` says, as arrays.
+
+    Args:
+        report, machine, setting: as for `predict_on`.
+        prepared: programs that were predicted before, and perhaps this one among them.
+    """
     report = as_run(report, machine, setting)
-    kept = tuple(line for line in report.conventions if not line.startswith(_NOTES))
-    report = msgspec.structs.replace(report, conventions=kept)
     device = device_for(report, machine, setting, setting.what_if)
-    bounded = bound_on(report, machine)
-    lacking = _lacking(bounded.rows, machine)
-    work = _without(op_times.prepare(report.graph, report.rows), lacking)
+    bounds = bounds_of(report.rows, machine)
+    lacking = _lacking(report.rows, [each.reason for each in bounds], machine)
+    work = _without((prepared or Prepared()).rows_of(report), lacking)
     times = op_times.predict_times(work, device)
     counts = counts_of(work)
     waits = waits_of(report, work, times, device, setting, counts)
     parts = parts_of(report, times, device, setting, counts, waits)
-    each = _predictions(device, times, row_columns(times, counts, waits, parts))
-    # What cannot be predicted here may have been elsewhere: that prediction is not of this machine.
-    rows = [
-        row if row.prediction is None else msgspec.structs.replace(row, prediction=None) for row in bounded.rows
-    ]
-    for number, prediction in zip(work.index.tolist(), each, strict=True):
-        rows[number] = _predicted(rows[number], prediction)
-    for number, reason in lacking.items():
-        rows[number] = msgspec.structs.replace(rows[number], unbound=reason)
     floor_s = float(floor.program_floor_s(work, times, device, counts))
-    whole = _whole(each, times, waits, parts, floor_s)
-    conventions = (*bounded.conventions, *_notes(report, device, setting))
+    return Timed(report, device, bounds, lacking, work, times, counts, waits, parts, floor_s)
+
+
+def forecast(report: Report, machine: Machine, setting: Setting, prepared: Prepared | None = None) -> Forecast:
+    """What `predict_on` returns, with what its times are made of; `prepared` as in `timed`."""
+    one = timed(report, machine, setting, prepared)
+    device, times, parts = one.device, one.times, one.parts
+    each = _predictions(device, times, row_columns(times, one.counts, one.waits, parts))
     predicted = msgspec.structs.replace(
-        bounded,
-        rows=tuple(rows),
+        one.report,
+        rows=_rows(one, each),
+        machine=machine,
         setting=setting,
         prediction=None,
         predicted_part=None,
-        conventions=conventions,
+        conventions=_conventions(one.report, machine, device, setting),
         advice=None,  # it was given for another prediction
     )
+    whole = _whole(each, times, one.waits, parts, one.floor_s)
     # What could not be followed may take any time, as may a row without a prediction.
     complete = not predicted.unpredicted and not predicted.coverage.unknown
     known = {"prediction": whole} if complete else {"predicted_part": whole}
     predicted = msgspec.structs.replace(predicted, **known)
     predicted = msgspec.structs.replace(predicted, warnings=warnings.warnings_for(predicted, device))
-    return Forecast(predicted, parts, work.index, floor_s)
+    return Forecast(predicted, parts, one.work.index, one.floor_s)
 
 
-def device_for(report: Report, machine: Machine, setting: Setting, knobs: Mapping[str, Any]) -> Device:
-    """`machine` as `setting` says, with `knobs`, and with the library that multiplies the program's matrices."""
-    return device_of(
-        machine,
-        cache=setting.cache,
-        power=setting.power,
-        knobs=knobs,
-        constants=setting.constants,
-        threads=setting.threads,
-        library=_library(report, setting),
-    )
+def _rows(one: Timed, predictions: list[Prediction]) -> tuple[Row, ...]:
+    """The rows with their predictions; those without one as the plain roofline bounds them."""
+    by_number = dict(zip(one.work.index.tolist(), predictions, strict=True))
+    rows = []
+    for number, (row, bound) in enumerate(zip(one.report.rows, one.bounds, strict=True)):
+        prediction = by_number.get(number)
+        if prediction is not None:
+            rows.append(_predicted(row, bound.ridge, prediction))
+            continue
+        # What cannot be predicted here may have been elsewhere: that prediction is not of this machine.
+        reason = one.lacking.get(number, bound.reason)
+        found = {"bound": bound.bound, "binds": bound.binds, "ridge": bound.ridge, "unbound": reason}
+        rows.append(msgspec.structs.replace(row, prediction=None, **found))
+    return tuple(rows)
 
 
-def _library(report: Report, setting: Setting) -> str | None:
-    """Whose products of matrices the program calls, of those that are measured; None of a framework of its own."""
-    framework = report.graph.framework
-    return (setting.library or "numpy") if framework == "hand" else framework if framework in LIBRARIES else None
-
-
-_NOTES = ("floor: ", "caches: ", "constants: ", "host: ", "products: ")
-
-
-def _notes(report: Report, device: Device, setting: Setting) -> list[str]:
-    """What the predictions take for granted, a line for each of `_NOTES` that there is something to say of."""
-    convolves = any(op.kind in ("conv", "conv_backward") for op in report.graph.ops)
-    notes = [floor.note(device, convolves)]
-    if device.cache_name == ASSUMED_CACHE:
-        size = iec(float(np.ravel(device.cache_bytes)[0]), 3)
-        notes.append(
-            f"caches: {device.machine.name} states none; a last cache of {size} is assumed, as its like have"
-        )
-    notes += _library_notes(report, device, setting)
-    if setting.constants is not None:
-        notes.append(f"constants: {setting.constants.family}'s as given, not as the family's file has them")
-    if setting.mode == "eager" and not host_dispatch.is_known(report.graph.ops, device.machine, setting):
-        notes.append(
-            "host: not known, taken as one in another server with wide bars; narrower with the time of one bare "
-            "eager call on yours (--dispatch, dispatch_s)"
-        )
-    return notes
-
-
-def _library_notes(report: Report, device: Device, setting: Setting) -> list[str]:
-    """Whose products a CPU's predictions rest on: measured here, or a share of its peak."""
-    cores = device.cores
-    if cores is None or not device.machine.products or not any(op.kind == "matmul" for op in report.graph.ops):
-        return []
-    if not cores.products:
-        name = _library(report, setting) or report.graph.framework
-        how = "; `rooflab measure --library` does" if name in LIBRARIES else ""
-        return [f"products: those of {name} were not measured here, a share of the peak stands for them{how}"]
-    fits = next(iter(cores.products.values()))
-    row = fits[max(fits)]
-    who = {"numpy": "NumPy", "torch": "PyTorch"}.get(row.library, row.library)
-    threads = setting.threads or row.threads
-    told = "".join(f", {name}={value}" for name, value in row.environment.items())
-    kernels = f", kernels for {row.kernels}" if row.kernels else ""
-    other = "" if report.graph.framework != "hand" else "; --library names another"
-    return [
-        f"products: as {who} computes them here, measured ({row.blas or 'its library'}{kernels}{told}; "
-        f"{threads} thread{'s' if threads > 1 else ''}){other}"
-    ]
+def _conventions(report: Report, machine: Machine, device: Device, setting: Setting) -> tuple[str, ...]:
+    kept = tuple(line for line in report.conventions if not line.startswith((*NOTES, RATES)))
+    return (*kept, rates_note(report, machine), *notes(report, device, setting))
 
 
 def as_run(report: Report, machine: Machine, setting: Setting) -> Report:
@@ -176,7 +192,8 @@ def as_run(report: Report, machine: Machine, setting: Setting) -> Report:
 
 def predictable(report: Report, machine: Machine) -> PreparedRows:
     """The rows of `report`, bounded on `machine` and as they run, that can be predicted there."""
-    return _without(op_times.prepare(report.graph, report.rows), _lacking(report.rows, machine))
+    lacking = _lacking(report.rows, [row.unbound for row in report.rows], machine)
+    return _without(op_times.prepare(report.graph, report.rows), lacking)
 
 
 def counts_of(work: PreparedRows) -> np.ndarray:
@@ -195,33 +212,32 @@ def _in_mode(report: Report, setting: Setting) -> Report:
     return report if report.captured is None else counting.report(captured, report.name, report.environment)
 
 
-def _predicted(row: Row, prediction: Prediction) -> Row:
+def _predicted(row: Row, ridge: float | None, prediction: Prediction) -> Row:
     return Row(
         op=row.op,
         cost=row.cost,
         prediction=prediction,
         bound=prediction.bound,
         binds=prediction.binds,
-        ridge=_ridge(row, prediction),
+        ridge=_ridge(row, ridge, prediction),
     )
 
 
-def _ridge(row: Row, prediction: Prediction) -> float | None:
+def _ridge(row: Row, plain: float | None, prediction: Prediction) -> float | None:
     """The ridge at the rates that the row attains, at the level that takes longest: as `bound` compares them.
 
-    At theoretical rates, as the row has it, where nothing is computed or moved.
+    At theoretical rates, as it is `plain`, where nothing is computed or moved.
     """
     moving_s = max(prediction.memory_s.values(), default=0.0)
-    if not row.intensity or not moving_s or not prediction.compute_s:
-        return row.ridge
-    return row.intensity * moving_s / prediction.compute_s
+    intensity = row.intensity if moving_s and prediction.compute_s else None
+    return intensity * moving_s / prediction.compute_s if intensity else plain
 
 
-def _lacking(rows: tuple[Row, ...], machine: Machine) -> dict[int, str]:
+def _lacking(rows: Sequence[Row], unbound: Sequence[str | None], machine: Machine) -> dict[int, str]:
     """By row, why it cannot be predicted: its number format has no peak there, or a collective no link."""
     reasons: dict[int, str] = {}
-    for number, row in enumerate(rows):
-        reason = warnings.why_unpredicted(row, machine) if row.unbound or row.op.kind == "collective" else None
+    for number, (row, why) in enumerate(zip(rows, unbound, strict=True)):
+        reason = warnings.why_unpredicted(row, machine) if why or row.op.kind == "collective" else None
         if reason:
             reasons[number] = reason
     return reasons

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from rooflab.types.report import Row
 from rooflab.types.work import Flop, Graph
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PreparedRows:
     """Rows of a report made ready to be timed on any device.
 
@@ -34,6 +35,11 @@ class PreparedRows:
     operands: cache_residency.OperandAccesses
     switches: cache_residency.ProgramSwitches
     demands: np.ndarray
+
+    @cached_property
+    def remembered(self) -> dict[Any, Any]:
+        """What was found of these rows that several devices ask for, by what asks."""
+        return {}
 
 
 # What every mechanism is given of a row's cost: compulsory bytes, and FLOP by engine.
@@ -145,7 +151,12 @@ def _grouped(work: PreparedRows, device: Device) -> list[tuple[Mechanism, np.nda
         if choice is None:
             if op.kind not in mechanisms:
                 mechanisms[op.kind] = _mechanisms_for(op.kind, device)
-            choice = by_cost[key] = _features(row, tensors, mechanisms[op.kind])
+            which = mechanisms[op.kind]
+            asked = (key, *(each for each, _ in which))
+            choice = work.remembered.get(asked)
+            if choice is None:
+                choice = work.remembered[asked] = _features(row, tensors, which)
+            by_cost[key] = choice
         rows, values = groups.setdefault(choice[0], ([], []))
         rows.append(number)
         values.append(choice[1])

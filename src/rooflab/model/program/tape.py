@@ -33,7 +33,7 @@ import numpy as np
 from rooflab.model import collectives
 from rooflab.model.device.cache_residency import OperandAccesses, ProgramSwitches
 from rooflab.model.device.device import KNOBS, Device
-from rooflab.model.program import error_bars, floor, forecast, op_times
+from rooflab.model.program import assumptions, error_bars, floor, forecast, op_times
 from rooflab.model.program.op_times import ISSUING, OpTimes, PreparedRows
 from rooflab.model.program.traced import Recording, Traced
 from rooflab.model.roofline.roofline import BALANCED
@@ -56,7 +56,7 @@ def tape_of(report: Report) -> dict[str, Any] | None:
         name: each if name in KEPT else tape.knob(name, each) for name, each in factors.items()
     }
     report = forecast.as_run(report, machine, setting)
-    device = forecast.device_for(report, machine, setting, knobs)
+    device = assumptions.device_for(report, machine, setting, knobs)
     work = forecast.predictable(report, machine)
     if not work.rows:
         return None

@@ -7,6 +7,7 @@ and no cache: those come with a prediction, of which this is the floor.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -49,27 +50,32 @@ class RowBound(NamedTuple):
 
 def bound_on(report: Report, machine: Machine) -> Report:
     """`report` with each row's bound on `machine`, and the rates that were used among its conventions."""
+    rows = tuple(
+        msgspec.structs.replace(row, bound=one.bound, binds=one.binds, ridge=one.ridge, unbound=one.reason)
+        for row, one in zip(report.rows, bounds_of(report.rows, machine), strict=True)
+    )
+    kept = tuple(line for line in report.conventions if not line.startswith(RATES))
+    return msgspec.structs.replace(
+        report, rows=rows, machine=machine, conventions=(*kept, rates_note(report, machine))
+    )
+
+
+def bounds_of(rows: Sequence[Row], machine: Machine) -> list[RowBound]:
+    """`row_bound` of each of `rows`."""
     by_cost: dict[int, RowBound] = {}
-    rows = []
-    for row in report.rows:
+    bounds = []
+    for row in rows:
         # Rows of a repeated block share one cost.
         bound = by_cost.get(id(row.cost))
         if bound is None:
             bound = row_bound(row, machine)
             if row.cost is not None:
                 by_cost[id(row.cost)] = bound
-        rows.append(
-            msgspec.structs.replace(
-                row, bound=bound.bound, binds=bound.binds, ridge=bound.ridge, unbound=bound.reason
-            )
-        )
-    kept = tuple(line for line in report.conventions if not line.startswith(_RATES))
-    return msgspec.structs.replace(
-        report, rows=tuple(rows), machine=machine, conventions=(*kept, rates_note(report, machine))
-    )
+        bounds.append(bound)
+    return bounds
 
 
-_RATES = "roofs of the bounds: "
+RATES = "roofs of the bounds: "
 
 
 def rates_note(report: Report, machine: Machine) -> str:
@@ -84,7 +90,7 @@ def rates_note(report: Report, machine: Machine) -> str:
             continue
         stands_in = "" if name == asked else f" ({name})"
         parts.append(f"{asked} {si(rate.value, 'FLOP/s' if rate.per_s == 'flop' else 'OP/s')}{stands_in}")
-    return f"{_RATES}{machine.name}, {', '.join(parts)}"
+    return f"{RATES}{machine.name}, {', '.join(parts)}"
 
 
 def report_roofs(report: Report, machine: Machine) -> ReportRoofs | None:

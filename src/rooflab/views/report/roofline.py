@@ -195,7 +195,7 @@ def _labels(roofs: ReportRoofs, marks: list[Mark], space: Plane) -> tuple[labels
     line = _slanted(roofs, space)
     text = f"{roofs.memory} {si(roofs.bandwidth.value, 'B/s')}"
     wanted.append(roof_labels.slanted("memory", (text, roofs.memory), line, line))
-    for number, (mark, others) in enumerate(_together(marks, space)[:NAMED]):
+    for number, (mark, others) in enumerate(_together(marks, space, NAMED)):
         where, gap = space.pixel(mark.x, mark.y), mark.diameter / 2 + 3
         more = f" and {others} more" if others else ""
         names = dict.fromkeys((mark.name, mark.line.name))
@@ -237,17 +237,21 @@ def _strip_labels(roofs: ReportRoofs, movers: list[Mark], strip: Plane) -> tuple
     return labels.place(wanted, taken, strip.frame(), [((x, 0.0), (x, float(STRIP)))])
 
 
-def _together(marks: list[Mark], space: Plane) -> list[tuple[Mark, int]]:
-    """The marks that are seen apart, largest first, each with the number of those that it covers."""
+def _together(marks: list[Mark], space: Plane, most: int) -> list[tuple[Mark, int]]:
+    """The `most` largest marks that are seen apart, largest first, each with how many others it covers."""
     seen: list[tuple[Mark, int]] = []
+    where: list[tuple[float, float]] = []
     for mark in marks:
         at = space.pixel(mark.x, mark.y)
         for place, (larger, others) in enumerate(seen):
-            if math.dist(at, space.pixel(larger.x, larger.y)) < larger.diameter / 2:
+            if math.dist(at, where[place]) < larger.diameter / 2:
                 seen[place] = (larger, others + 1)
                 break
         else:
-            seen.append((mark, 0))
+            # A smaller one takes nothing from those before it.
+            if len(seen) < most:
+                seen.append((mark, 0))
+                where.append(at)
     return seen
 
 
