@@ -150,63 +150,79 @@ def least_memory_bytes(program: list[Touch], cache_bytes: float, repeated: bool)
     if not program:
         return 0.0
     rounds = _ROUNDS if repeated else 1
-    spans = _spans(program, rounds, repeated)
+    reading, writing, lasting, handed_bytes = _spans(program, rounds, repeated)
     reads = sum(one.nbytes for one in program if not one.written)
     writes = sum(one.nbytes for one in program if one.written)
-    saved_reads = most_kept([one.interval for one in spans if not one.to_write], cache_bytes) / rounds
-    saved_writes = most_kept([one.interval for one in spans if one.from_write], cache_bytes) / rounds
+    saved_reads = most_kept(reading, cache_bytes) / rounds
+    saved_writes = most_kept(writing, cache_bytes) / rounds
     apart = max(reads - saved_reads, 0.0) + max(writes - saved_writes, 0.0)
     # What is not handed from one operation to another, inputs and results, shares the cache.
-    lasting = [one for one in spans if one.from_write == one.to_write]
-    handed_bytes = sum(one.interval[2] for one in spans if one.from_write and not one.to_write) / rounds
-    moved = reads + writes - 2 * handed_bytes
-    together = moved - most_kept([one.interval for one in lasting], cache_bytes) / rounds
+    moved = reads + writes - 2 * handed_bytes / rounds
+    together = moved - most_kept(lasting, cache_bytes) / rounds
     return max(apart, together)
 
 
-class Span(NamedTuple):
-    """The time from one touch of a piece of memory to its next.
+Interval = tuple[int, int, float]  # from, to, bytes
+
+
+class Spans(NamedTuple):
+    """The times from one touch of a piece of memory to its next.
 
     Attributes:
-        interval: from, to, bytes.
-        from_write, to_write: whether the two touches write.
+        reading: those that end with a read.
+        writing: those that begin with a write.
+        lasting: from read to read, and from write to write.
+        handed_bytes: of those from write to read.
     """
 
-    interval: tuple[int, int, float]
-    from_write: bool
-    to_write: bool
+    reading: list[Interval]
+    writing: list[Interval]
+    lasting: list[Interval]
+    handed_bytes: float
 
 
-def _spans(program: list[Touch], rounds: int, repeated: bool) -> list[Span]:
+def _spans(program: list[Touch], rounds: int, repeated: bool) -> Spans:
     """From touch to touch, over so many rounds of the program after an earlier one, or of one alone."""
-    spans = []
-    last: dict[int, tuple[int, Touch]] = {}
+    reading: list[Interval] = []
+    writing: list[Interval] = []
+    lasting: list[Interval] = []
+    handed_bytes = 0.0
+    last: dict[int, tuple[int, float, bool]] = {}
     end = len(program)
     if repeated:
-        for number, one in enumerate(program):
-            if not one.passing:
-                last[one.place] = (number - end, one)
-    for number, one in enumerate(program * rounds):
-        before = last.get(one.place)
+        for number, (place, nbytes, written, passing) in enumerate(program):
+            if not passing:
+                last[place] = number - end, nbytes, written
+    for number, (place, nbytes, written, passing) in enumerate(program * rounds):
+        before = last.get(place)
         if before is not None:
-            begun, earlier = before
-            size = min(one.nbytes, earlier.nbytes)
-            spans.append(Span((begun, number, size), earlier.written, one.written))
-        if one.passing:
-            spans.append(Span((number, number + 1, one.nbytes), True, True))
+            begun, earlier, was_written = before
+            interval = begun, number, min(nbytes, earlier)
+            if not written:
+                reading.append(interval)
+            if was_written:
+                writing.append(interval)
+            if written == was_written:
+                lasting.append(interval)
+            elif was_written:
+                handed_bytes += interval[2]
+        if passing:
+            writing.append((number, number + 1, nbytes))
+            lasting.append((number, number + 1, nbytes))
         else:
-            last[one.place] = (number, one)
+            last[place] = number, nbytes, written
     if not repeated:
         # What is left in the cache at the end is of no run's time.
-        left = [(begun, one) for begun, one in last.values() if one.written]
-        spans += [Span((begun, end, one.nbytes), True, True) for begun, one in left]
-    return spans
+        left = [(begun, end, nbytes) for begun, nbytes, written in last.values() if written]
+        writing += left
+        lasting += left
+    return Spans(reading, writing, lasting, handed_bytes)
 
 
 _ROUNDS = 2  # of a program that repeats: the first finds a cache filled as it would like, which no later one does
 
 
-def most_kept(intervals: list[tuple[int, int, float]], cache_bytes: float) -> float:
+def most_kept(intervals: list[Interval], cache_bytes: float) -> float:
     """The most bytes of `intervals` (from, to, bytes) that can be kept throughout in `cache_bytes`.
 
     What does not fit is taken from the intervals that end last: no other choice keeps more.

@@ -63,12 +63,12 @@ def bound_on(report: Report, machine: Machine) -> Report:
 def bounds_of(rows: Sequence[Row], machine: Machine) -> list[RowBound]:
     """`row_bound` of each of `rows`."""
     by_cost: dict[int, RowBound] = {}
-    bounds = []
+    bounds, memory = [], memory_bandwidth(machine)
     for row in rows:
         # Rows of a repeated block share one cost.
         bound = by_cost.get(id(row.cost))
         if bound is None:
-            bound = row_bound(row, machine)
+            bound = _bound(row, machine, memory)
             if row.cost is not None:
                 by_cost[id(row.cost)] = bound
         bounds.append(bound)
@@ -108,9 +108,13 @@ def report_roofs(report: Report, machine: Machine) -> ReportRoofs | None:
 
 def row_bound(row: Row, machine: Machine) -> RowBound:
     """What binds `row` on `machine`; with a reason instead where a rate that it needs is not known."""
+    return _bound(row, machine, memory_bandwidth(machine))
+
+
+def _bound(row: Row, machine: Machine, memory: tuple[str, Rate] | None) -> RowBound:
     if row.cost is None:
         return RowBound(None, None, None, f"no formula for {row.op.name}")
-    nbytes, memory = row.cost.compulsory.nbytes, memory_bandwidth(machine)
+    nbytes = row.cost.compulsory.nbytes
     if memory is None:
         return RowBound(None, None, None, f"{machine.name} states no memory bandwidth")
     level, rate = memory
