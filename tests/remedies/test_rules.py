@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import rooflab
+from rooflab.model.compiler import fusion
 from rooflab.remedies import rewriting, rules
 from rooflab.types.report import Report
 from support.model.torch_models import build
@@ -245,3 +246,44 @@ def test_what_has_a_price_is_worth_it_in_four_of_five_cases():
         for one in rooflab.advise(report.on(name)).advice.trades:
             assert one.gain_low_s >= 0
             assert one.gain_high_s <= one.before_s
+
+
+def test_what_is_only_added_up_is_computed_inside_the_sum():
+    def loss(hidden, head, target):
+        return F.cross_entropy((hidden @ head).float(), target)
+
+    hidden, head = (
+        torch.empty(shape, dtype=torch.bfloat16, device="meta") for shape in ((1024, 512), (512, 50304))
+    )
+    target = torch.empty(1024, dtype=torch.int64, device="meta")
+    report = rooflab.analyze(loss, hidden, head, target, machine="h200-sxm")
+    one = the(report, "avoid-materialising")
+    # The cast and the softmax in fp32 are not written, nor read again.
+    assert "_log_softmax → nll_loss_forward" in one.change
+    logits = 1024 * 50304
+    changed = rules.FREE[[rule.name for rule in rules.FREE].index(one.rule)]
+    assert changed.regime == "memory-bound"
+    kernel = next(op for op in fusion.fused_into_sums(report.graph).ops if "members" in op.attrs)
+    assert kernel.attrs["read_bytes"] == pytest.approx(2 * logits, rel=1e-3)  # bf16 logits once
+    assert kernel.attrs["write_bytes"] < 100
+    rows = {report.rows[number].op.name for number in one.rows}
+    assert {"aten._to_copy", "aten._log_softmax"} <= rows
+
+
+def test_a_sum_of_exponentials_is_one_pass_and_a_norm_is_left_alone():
+    summed = analyzed(lambda x: x.exp().sum(-1).log(), (4096, 8192), dtype=torch.float32)
+    assert "exp → sum → log" in the(summed, "avoid-materialising").change
+    normed = analyzed(lambda x: x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6), (4096, 8192))
+    assert "avoid-materialising" not in rules_of(normed)  # all of it is written again
+
+
+def test_copies_that_only_change_the_layout_are_left_out():
+    report = analyzed(lambda x, y: x.transpose(1, 2).contiguous() + y, (8, 2048, 4096), (8, 4096, 2048))
+    one = the(report, "contiguous")
+    assert [report.rows[number].op.name for number in one.rows] == ["aten.clone"]
+    assert "contiguous" not in rules_of(analyzed(lambda x, y: x.contiguous() + y, (8, 2048), (8, 2048)))
+
+
+def test_why_a_bigger_peak_would_not_help(decode):
+    evidence = the(decode, "machine").evidence
+    assert any("so a bigger peak alone would not help" in line for line in evidence)

@@ -82,6 +82,7 @@ class _Command(click.Command):
 @click.option("--trace-format", metavar="NAME", help="Trace files only: din, xdin, lackey, drmemtrace, champsim.")
 @click.option("--instructions", is_flag=True, help="Trace files only: instruction fetches are loads too.")
 @of_cores.options
+@click.option("--no-advice", is_flag=True, help="Do not look for what would help (one core, a stream).")
 @click.option("--list", "list_streams", is_flag=True, help="List the streams and their settings.")
 @output_options("Simulation")
 def simulate(
@@ -106,6 +107,7 @@ def simulate(
     quantum: int | None,
     costs: tuple[str, ...],
     no_races: bool,
+    no_advice: bool,
     list_streams: bool,
     as_json: bool,
     paths: tuple[str, ...],
@@ -170,6 +172,7 @@ def simulate(
         "flush": not no_flush,
         "time_limit_s": time_limit_s,
         "steps": steps,
+        "advise": not (no_advice or of_trace or steps),
         **read,
     }
     if steps:

@@ -170,6 +170,16 @@ def stages(
     return tuple(resolved)
 
 
+def crosses_link(
+    path: Sequence[str],
+    machine: Machine | None,
+    host: Machine | None,
+    rates: Mapping[str, str | float] | None = None,
+) -> bool:
+    """Whether a stage of `path` is a link to a host, at its theoretical rate: what memory attains is less."""
+    return any(_link_to_host(name, machine, host) is not None and name not in (rates or {}) for name in path)
+
+
 def _link_to_host(name: str, machine: Machine | None, host: Machine | None) -> Link | None:
     for owner in (machine, host):
         part = None if owner is None else _part(squash(name), owner)

@@ -13,6 +13,7 @@ from rooflab.types.setting import Setting
 from rooflab.units import si
 
 _ASKED = 3  # machines that are predicted: those with the most of what binds
+_LITTLE = 0.05  # of the time: what takes less off is said not to help
 _KNOBS = (("bandwidth", "twice the memory bandwidth"), ("compute", "twice the arithmetic peaks"))
 
 
@@ -84,13 +85,18 @@ def _numbers(case: Case, of: Machine) -> tuple[float | None, float | None]:
 
 def _sensitivity(case: Case) -> tuple[str, ...]:
     """What twice the bandwidth and twice the peaks would gain, each alone."""
-    said = []
+    said, off = [], []
     for knob, text in _KNOBS:
         factors = {**case.setting.what_if, knob: 2.0 * case.setting.what_if.get(knob, 1.0)}
         other = case.timed(case.report, case.machine, msgspec.structs.replace(case.setting, what_if=factors))
         time_s = other.time_at_least_s
         if time_s:
-            said.append(f"{text} would take {1 - time_s / case.time_s:.0%} off")
+            off.append(1 - time_s / case.time_s)
+            said.append(f"{text} would take {off[-1]:.0%} off")
+    if len(off) == len(_KNOBS) and off[1] < _LITTLE <= off[0]:
+        said.append("so a bigger peak alone would not help")
+    if len(off) == len(_KNOBS) and max(off) < _LITTLE:
+        said.append("so neither alone would help: starting kernels and waiting takes the time")
     return (", ".join(said),) if said else ()
 
 

@@ -179,10 +179,10 @@ def narrow_cache(case: Case) -> Change | None:
 
     return Change(
         rule="kv-cache",
-        text="Keep keys and values in fp8",
+        text="Keep keys and values in 8 bits (fp8, or int8 with scales)",
         evidence=(
             f"{len(rows)} × attention of few queries takes {case.share(rows):.0%} of the time reading "
-            f"{si(nbytes, 'B')} of keys and values; in fp8 half of it",
+            f"{si(nbytes, 'B')} of keys and values; in 8 bits half of it",
         ),
         rows=tuple(rows),
         effort="rewrite",

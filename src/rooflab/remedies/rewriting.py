@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from rooflab.model.compiler import rewrites
+from rooflab.model.compiler import fusion, rewrites
 from rooflab.model.compiler.rewrites import Program
 from rooflab.remedies.case import Case, Change
 from rooflab.types.work import Graph, Op
@@ -132,6 +132,113 @@ def padded_products(case: Case) -> Change | None:
 
 def _products(count: int) -> str:
     return "1 product" if count == 1 else f"{count} products"
+
+
+def not_materialised(case: Case) -> Change | None:
+    """Element-wise work inside the sum that it feeds, where whole tensors are written only to be added up."""
+    if case.setting.mode == "compiled":
+        return None
+    changed = fusion.fused_into_sums(case.graph)
+    kernels = [op for op in changed.ops if len(op.attrs.get("members", ())) > 1]
+    if not kernels:
+        return None
+    kept = {op.outputs for op in changed.ops}
+    rows = case.numbered(lambda row: row.op.outputs not in kept)
+    nbytes = sum(
+        case.graph.tensors[index].nbytes * row.op.count for row in rows.values() for index in row.op.outputs
+    )
+    chain = " → ".join(kernels[0].attrs["members"])
+    loss = any(op.kind == "loss" for op in kernels)
+    return Change(
+        rule="avoid-materialising",
+        text=f"Compute what is only added up inside the sum: {chain}"
+        + (f", and {len(kernels) - 1} more such" if len(kernels) > 1 else ""),
+        evidence=(
+            f"{si(nbytes, 'B')} are written by {len(rows)} operations, and read by the next alone: "
+            f"{case.share(rows):.0%} of the time",
+        ),
+        rows=tuple(rows),
+        code=(_LOSS_CODE if loss else _SUM_CODE) if case.graph.framework == "torch" else "",
+        graph=fusion.fused_into_sums,
+    )
+
+
+_SUM_CODE = """\
+@torch.compile                      # that function alone: one pass, nothing written between
+def summed(x):
+    return torch.logsumexp(x, -1)   # not x.exp().sum(-1).log()"""
+_LOSS_CODE = """\
+loss = torch.compile(torch.nn.functional.cross_entropy)(logits, targets)   # or Liger's fused cross-entropy"""
+
+
+def contiguous(case: Case) -> Change | None:
+    """Strides read where they are, where an operation only copies its operand into another layout."""
+    if case.setting.mode == "compiled":
+        return None
+    without = _without_copies(case.graph)
+    if without is case.graph:
+        return None
+    kept = {op.outputs for op in without.ops}
+    rows = case.numbered(lambda row: row.op.outputs not in kept)
+    if not rows:
+        return None
+    nbytes = sum(row.nbytes or 0.0 for row in rows.values())
+    many = "1 copy" if len(rows) == 1 else f"{len(rows)} copies"
+    return Change(
+        rule="contiguous",
+        text=f"Leave out {many} into another layout: read the strides, or let what comes before write them so",
+        evidence=(
+            f"they move {si(nbytes, 'B')} and take {case.share(rows):.0%} of the time; products, attention and "
+            "element-wise work take strided operands",
+            "at most: where a view needs one piece of memory, its copy stays",
+        ),
+        rows=tuple(rows),
+        effort="rewrite",
+        code=_STRIDED_CODE if case.graph.framework == "torch" else "",
+        graph=_without_copies,
+    )
+
+
+_STRIDED_CODE = """\
+torch.einsum("bhtd,hdo->bto", heads, weight)   # instead of .transpose(1, 2).contiguous().view(…) @ weight"""
+_STRIDED = ("matmul", "grouped_matmul", "attention", "pointwise", "cast", "view", "reduction")
+
+
+def _without_copies(graph: Graph) -> Graph:
+    """`graph` without copies that only make a strided activation contiguous for operations that take strides."""
+    tensors = graph.tensors
+    readers: dict[int, list[Op]] = {}
+    written = {index: op for op in graph.ops for index in op.outputs}
+    for op in graph.ops:
+        for index in dict.fromkeys(op.inputs):
+            readers.setdefault(index, []).append(op)
+
+    def only_lays_out(op: Op) -> bool:
+        if (
+            op.kind not in ("copy", "layout")
+            or len(op.inputs) != 1
+            or len(op.outputs) != 1
+            or op.phase != "forward"
+        ):
+            return False
+        source, result = tensors[op.inputs[0]], tensors[op.outputs[0]]
+        if source.strides is None or result.strides is not None or source.role not in ("activation", "input"):
+            return False
+        if (source.dtype, source.shape) != (result.dtype, result.shape) or op.inputs[0] not in written:
+            return False
+        used = readers.get(op.outputs[0], [])
+        return bool(used) and all(each.kind in _STRIDED for each in used)
+
+    instead: dict[int, int] = {}
+    ops = []
+    for op in graph.ops:
+        if only_lays_out(op):
+            instead[op.outputs[0]] = instead.get(op.inputs[0], op.inputs[0])
+            continue
+        if any(index in instead for index in op.inputs):
+            op = msgspec.structs.replace(op, inputs=tuple(instead.get(index, index) for index in op.inputs))
+        ops.append(op)
+    return msgspec.structs.replace(graph, ops=tuple(ops)) if instead else graph
 
 
 def fused_optimizer(case: Case) -> Change | None:

@@ -31,6 +31,8 @@ FREE: tuple[Rule, ...] = (
     Rule("fused-attention", "memory-bound", rewriting.fused_attention),
     Rule("channels-last", "memory-bound", rewriting.channels_last),
     Rule("pad", "compute-bound", rewriting.padded_products),
+    Rule("avoid-materialising", "memory-bound", rewriting.not_materialised),
+    Rule("contiguous", "memory-bound", rewriting.contiguous),
     Rule("fused-optimizer", "memory-bound, overhead-bound", rewriting.fused_optimizer),
 )
 # These have a price; they are asked of the program as it is once the changes of the others are made.
@@ -200,4 +202,4 @@ def _improved(found: list[_Found], as_is: _State) -> _State:
 
 _ORDER = tuple(rule.name for rule in FREE)
 # What a compiler makes of a program as well.
-_BY_COMPILER = ("cuda-graph", "fused-attention", "channels-last", "pad")
+_BY_COMPILER = ("cuda-graph", "fused-attention", "channels-last", "pad", "avoid-materialising", "contiguous")

@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from rooflab.errors import RooflabError
 
 if TYPE_CHECKING:
+    from rooflab.types.advice import Advices
     from rooflab.types.loop import LoopReport
+    from rooflab.types.machine import Machine
     from rooflab.types.profile import Profile
     from rooflab.types.report import Report
 
     Advised = TypeVar("Advised", Report, Profile, LoopReport)
 
 
+@overload
 def advise(
     report: Advised, *, at_batch: Callable[[int], Report] | None = None, batch: int | None = None
-) -> Advised:
+) -> Advised: ...
+
+
+@overload
+def advise(report: Machine) -> Advices: ...
+
+
+def advise(report: Any, *, at_batch: Callable[[int], Report] | None = None, batch: int | None = None) -> Any:
     """`report` with its `advice`: changes worth making, each with the time predicted for the changed program.
 
     `analyze`, `op`, `load` and `loop` give it by themselves; a report that was predicted again (`report.on`) has
@@ -25,6 +35,7 @@ def advise(
 
     Args:
         report: predicted on a machine; or a profile. A loop's report has it from `loop` alone, which has the loop.
+            A measured CPU, which keeps no advice: what can be done on it is returned by itself.
         at_batch: of a program: analyzes the same one with another size of its batch, without a machine.
         batch: its size now.
 
@@ -38,11 +49,14 @@ def advise(
     """
     import msgspec
 
-    from rooflab.remedies import rules
+    from rooflab.remedies import machines, rules
     from rooflab.remedies.profiles import rules as of_profiles
     from rooflab.types.loop import LoopReport
+    from rooflab.types.machine import Machine
     from rooflab.types.profile import Profile
 
+    if isinstance(report, Machine):
+        return machines.advise(report)
     if isinstance(report, Profile):
         return msgspec.structs.replace(report, advice=of_profiles.advise(report))
     if isinstance(report, LoopReport):

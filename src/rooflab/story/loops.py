@@ -142,6 +142,7 @@ def simulate(
     flush: bool = True,
     time_limit_s: float | None = None,
     steps: bool = False,
+    advise: bool = False,
 ) -> Simulation:
     """What caches do with a stream of accesses: hits, misses, evictions and bytes at every level, exactly.
 
@@ -163,6 +164,9 @@ def simulate(
         time_limit_s: stop soon after so many seconds; counts are then of what ran, and `complete` is False.
         steps: also keep the first 64 accesses one by one, with what every level holds after each; of a stream of
             loops, not of an irregular one, a trace or a function.
+        advise: also say what would help, with what it saves: loops in another order or in tiles, arrays laid out
+            otherwise, larger pages, each simulated again (a few times as long). Of a stream; `loop` does so of a
+            function.
 
     Raises:
         RooflabError: caches that do not fit together, a size of zero, a function that cannot be counted.
@@ -184,6 +188,11 @@ def simulate(
     from rooflab.machines.doubts import doubts
 
     check_time_limit(time_limit_s)
+    if advise and (callable(stream) or isinstance(stream, (str, os.PathLike))):
+        raise RooflabError(
+            "advise is of one of rooflab.streams: of a function `rooflab.loop` gives it, and a trace of addresses "
+            "says nothing of the loops behind them"
+        )
     if steps and (callable(stream) or isinstance(stream, (str, os.PathLike)) or tlbs):
         raise RooflabError("steps are of one of rooflab.streams without tlbs, not of a function or a trace")
     if callable(stream):
@@ -239,9 +248,15 @@ def simulate(
 
         assert isinstance(stream, Stream)
         simulation = replace(simulation, steps=first_steps(stream, caches.caches))
-    if target is None:
+    if target is not None:
+        simulation = replace(time_on(simulation, target), warnings=doubts(target))
+    if not advise or not isinstance(stream, Stream):
         return simulation
-    return replace(time_on(simulation, target), warnings=doubts(target))
+    from rooflab.remedies.caches import one_core
+
+    again = partial(simulate_stream, levels=caches.caches, flush=flush, time_limit_s=time_limit_s)
+    helps = one_core.advise(simulation, stream, again, target, tuple(caches.caches))
+    return replace(simulation, advice=helps)
 
 
 def simulate_cores(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rooflab.types.machine import Machine
     from rooflab.types.report import Report
     from rooflab.types.setting import CacheState
-    from rooflab.types.transfer import Transfer
+    from rooflab.types.transfer import Stage, Transfer
     from rooflab.types.variants import Variants
 
 
@@ -328,6 +328,7 @@ def transfer(
     sample: float | str | None = None,
     device_samples_per_s: float | None = None,
     host_memory: HostMemory | None = None,
+    advice: bool = True,
 ) -> Transfer:
     """How long data is on its way from stage to stage, which stage binds, and how long a device waits for it.
 
@@ -346,6 +347,7 @@ def transfer(
         sample: bytes of one training sample at the start of the way.
         device_samples_per_s: how many the device could compute; the result's `feed` says how long it waits.
         host_memory: "pinned" or "pageable": what a link to the host attains from such memory.
+        advice: also say what would help, each change computed again.
 
     Raises:
         UnknownNameError: an unknown stage or machine, with near matches.
@@ -362,23 +364,34 @@ def transfer(
     def bytes_of(amount: float | str) -> float:
         return units.parse(amount, "byte") if isinstance(amount, str) else amount
 
-    resolved = model.stages(
-        stages,
-        machine=as_machine(machine),
-        host=as_machine(host),
-        rates=rates,
-        latencies=latencies,
-        expands=expands,
-        threads=threads,
-        host_memory=host_memory,
-    )
+    def stages_from(memory: HostMemory | None) -> tuple[Stage, ...]:
+        return model.stages(
+            stages,
+            machine=as_machine(machine),
+            host=as_machine(host),
+            rates=rates,
+            latencies=latencies,
+            expands=expands,
+            threads=threads,
+            host_memory=memory,
+        )
+
+    resolved = stages_from(host_memory)
     way = model.through(bytes_of(nbytes), resolved, chunk_bytes=bytes_of(chunk), overlap=overlap)
     arriving = way.nbytes * math.prod(stage.expands for stage in resolved)
     way = msgspec.structs.replace(
         way, homes=model.homes(way.nbytes, arriving, as_machine(machine), as_machine(host))
     )
-    if sample is None and device_samples_per_s is None:
-        return way
-    if sample is None or device_samples_per_s is None:
+    if (sample is None) != (device_samples_per_s is None):
         raise RooflabError("a feed needs both: sample, such as '150 kB', and device_samples_per_s, such as 2500")
-    return msgspec.structs.replace(way, feed=model.feed(way, bytes_of(sample), device_samples_per_s))
+    of_sample = None if sample is None else bytes_of(sample)
+    if of_sample is not None and device_samples_per_s is not None:
+        way = msgspec.structs.replace(way, feed=model.feed(way, of_sample, device_samples_per_s))
+    if not advice:
+        return way
+    from rooflab.remedies import transfers
+
+    pinned = None if host_memory != "pageable" else stages_from("pinned")
+    unsaid = host_memory is None and model.crosses_link(stages, as_machine(machine), as_machine(host), rates)
+    asked = transfers.Way(way.nbytes, resolved, bytes_of(chunk), overlap, pinned, unsaid)
+    return msgspec.structs.replace(way, advice=transfers.advise(way, asked, of_sample, device_samples_per_s))

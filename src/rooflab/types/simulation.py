@@ -9,6 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from rooflab.errors import RooflabError, UnknownNameError
+from rooflab.types.advice import Advices
 from rooflab.types.machine import Basis
 from rooflab.types.result import Result
 from rooflab.types.work import Traffic
@@ -214,6 +215,7 @@ class Simulation(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
         seconds: how long the simulation took.
         times: what each level of a machine would take for its traffic, near to far; empty without a machine.
         steps: the first accesses one by one, at most 64, where they were asked for.
+        advice: changes of loops, layouts and pages, each simulated again; None where not asked for.
     """
 
     NEWEST = SCHEMA
@@ -231,6 +233,7 @@ class Simulation(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     seconds: float | None = None
     times: tuple[LevelTime, ...] = ()
     steps: tuple[CacheStep, ...] = ()
+    advice: Advices | None = None
     schema: int = SCHEMA
 
     def __post_init__(self) -> None:

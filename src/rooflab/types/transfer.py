@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from rooflab.types.advice import Advices
 from rooflab.types.result import Result, convert
 from rooflab.units import duration, si
 
@@ -96,6 +97,7 @@ class Transfer(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
         binds: the slowest stage.
         feed: of the device at the end, where it was asked for.
         homes: where the data could lie, near to far, and whether they fit; none without a machine and a host.
+        advice: changes, each with the time of the changed way; None where it was not asked for.
     """
 
     WHAT = "a transfer"
@@ -111,6 +113,7 @@ class Transfer(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     binds: str
     feed: Feed | None = None
     homes: tuple[Home, ...] = ()
+    advice: Advices | None = None
     schema: int = 1
 
     @property

@@ -75,6 +75,41 @@ def fused(graph: Graph) -> Graph:
     )
 
 
+def fused_into_sums(graph: Graph) -> Graph:
+    """`graph` where element-wise work that only feeds a sum or a loss is computed inside it, all else as it is.
+
+    What is fused is what a compiler would fuse (`groups.grouped`), where little more than sums is left of it.
+    """
+    tensors, ops = graph.tensors, graph.ops
+    flow = dataflow.flow(tensors, ops)
+    op_costs = costs(graph)
+    extents = [
+        groups.extent(op, tensors) if cost is not None and op.kind in _INTO_SUMS else None
+        for op, cost in zip(ops, op_costs, strict=True)
+    ]
+    persistent = frozenset(flow.storage[index] for index, spec in enumerate(tensors) if spec.role in _PERSISTENT)
+    program = _Program(tensors, ops, flow, op_costs, frozenset(), persistent, tuple(extents))
+    kernels: dict[int, Op] = {}
+    dropped: set[int] = set()
+    for members in groups.grouped(ops, extents, flow, frozenset()):
+        if len(members) < 2 or not any(ops[number].kind in ("reduction", "loss") for number in members):
+            continue
+        readers = {each for number in members for each in dataflow.read_by(flow, number)} - set(members)
+        if any(each < members[-1] for each in readers):
+            continue  # someone needs a part of it before the whole is there
+        kernel = _kernel(members, program)
+        if kernel.attrs["write_bytes"] > _LITTLE * kernel.attrs["read_bytes"]:
+            continue
+        kernels[members[-1]] = kernel
+        dropped.update(members[:-1])
+    kept = tuple(kernels.get(number, op) for number, op in enumerate(ops) if number not in dropped)
+    return msgspec.structs.replace(graph, ops=kept) if kernels else graph
+
+
+_LITTLE = 0.1  # of what is read: what is written then is sums
+_INTO_SUMS = ("pointwise", "cast", "softmax", "reduction", "loss")
+
+
 class _Program(NamedTuple):
     """A program taken apart: what `_kernel` puts together again.
 

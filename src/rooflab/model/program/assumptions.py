@@ -77,5 +77,3 @@ def _library_notes(report: Report, device: Device, setting: Setting) -> list[str
         f"products: as {who} computes them here, measured ({row.blas or 'its library'}{kernels}{told}; "
         f"{threads} thread{'s' if threads > 1 else ''}){other}"
     ]
-
-

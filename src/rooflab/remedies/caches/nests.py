@@ -232,6 +232,20 @@ def tiled(stream: Stream, size: int) -> Stream | None:
     return built(stream, changed, f"{stream.name}, tiles of {size:,}")
 
 
+def along_lines(stream: Stream, shape: Shape) -> bool:
+    """Whether the loop around each access of an array goes from item to item: whole lines one after the other."""
+
+    def inner(loop: Loop) -> dict[int, int]:
+        found: dict[int, int] = {}
+        for part in loop.body:
+            found |= inner(part) if isinstance(part, Loop) else {id(part): part.strides.get(loop.name, 0)}
+        return found
+
+    loops = stream.program.loops if stream.program is not None else ()
+    steps = {key: step for loop in loops for key, step in inner(loop).items()}
+    return all(steps.get(id(each)) == each.nbytes for each in shape.accesses)
+
+
 def past_caches(stream: Stream, arrays: Sequence[str]) -> Stream | None:
     """`stream` with the stores of those arrays as non-temporal ones."""
     if stream.program is None:

@@ -86,6 +86,11 @@ def nothing(advice: Advices) -> str:
     return "" if advice.each or advice.trades else "Nothing was found that would save 2 % or more."
 
 
+def said(advice: Advices | None) -> Advices | None:
+    """`advice` where it says something, for results of which most need none."""
+    return advice if advice is not None and (advice.each or advice.trades or advice.unasked) else None
+
+
 class Cards(NamedTuple):
     """What `common/advice.html.j2` shows.
 

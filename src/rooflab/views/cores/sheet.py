@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from rooflab import units
-from rooflab.types.advice import Advices
 from rooflab.types.core_simulation import CoreSimulation, Race, Sharing
+from rooflab.views.common.advice import said
 from rooflab.views.common.sheet import Sheet
 from rooflab.views.common.table import UNKNOWN, Table
 
@@ -19,13 +19,8 @@ def sheet_of(simulation: CoreSimulation) -> Sheet:
         sentences=tuple(summary(simulation)),
         tables=tuple(tables(simulation)),
         notes=simulation.assumptions,
-        advice=_found(simulation.advice),
+        advice=said(simulation.advice),
     )
-
-
-def _found(advice: Advices | None) -> Advices | None:
-    """`advice` where it says something: cores that share nothing need none."""
-    return advice if advice is not None and (advice.each or advice.trades or advice.unasked) else None
 
 
 def summary(simulation: CoreSimulation) -> list[str]:

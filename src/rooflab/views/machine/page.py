@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from rooflab.remedies import machines
 from rooflab.types.machine import Machine
+from rooflab.views.common import advice as helping
 from rooflab.views.common import page
 from rooflab.views.machine import curves, roofline, tables, topology
 
@@ -30,4 +32,5 @@ def html(machine: Machine) -> str:
         checks=machine.checks,
         environment=tables.environment(machine),
         sources=machine.sources,
+        advice=helping.cards(helping.said(machines.advise(machine))),
     )

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, TextIO
 
+from rooflab.remedies import machines
 from rooflab.types.machine import Level, Machine, is_main_memory, whole_capacity_bytes
+from rooflab.views.common import advice as helping
 from rooflab.views.common.console import console, drawn_table, fold
 from rooflab.views.common.table import UNKNOWN, Table, capacity, rate_text, without
 from rooflab.views.machine import tables
@@ -34,6 +36,9 @@ def pages(machine: Machine, width: int = 80, unicode: bool = True) -> list[Rende
     for table in tables.every(machine):
         parts += [Text(""), *drawn_table(table, width)]
     parts += _checks(machine)
+    helps = helping.lines(helping.said(machines.advise(machine)))
+    if helps:
+        parts += [Text(""), Text("What this machine says can be done on it", style="bold"), *map(Text, helps)]
     ridge = tables.ridge_sentence(machine)
     if ridge:
         parts += [Text(""), Text(ridge)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rooflab import units
 from rooflab.types.simulation import LevelCounts, ReferenceCounts, Simulation
+from rooflab.views.common.advice import said
 from rooflab.views.common.lines import Lines
 from rooflab.views.common.sheet import Sheet
 from rooflab.views.common.table import UNKNOWN, Table
@@ -20,6 +21,7 @@ def sheet_of(simulation: Simulation) -> Sheet:
         sentences=(_summary(simulation),),
         tables=tuple(tables(simulation)),
         notes=simulation.assumptions,
+        advice=said(simulation.advice),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rooflab import units
 from rooflab.types.transfer import Passed, Transfer
+from rooflab.views.common.advice import said
 from rooflab.views.common.lines import Lines
 from rooflab.views.common.sheet import Sheet
 from rooflab.views.common.table import UNKNOWN, Table, lasting
@@ -12,7 +13,13 @@ from rooflab.views.common.table import UNKNOWN, Table, lasting
 def sheet_of(transfer: Transfer) -> Sheet:
     """What is shown of `transfer`: the answer first, then its stages, then what is not known."""
     tables = (table(transfer), *([fits(transfer)] if transfer.homes else []))
-    return Sheet(headline(transfer), "a transfer", sentences=tuple(sentences(transfer)), tables=tables)
+    return Sheet(
+        headline(transfer),
+        "a transfer",
+        sentences=tuple(sentences(transfer)),
+        tables=tables,
+        advice=said(transfer.advice),
+    )
 
 
 def headline(transfer: Transfer) -> str:

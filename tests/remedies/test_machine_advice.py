@@ -1,0 +1,93 @@
+"""Advice for machines: each gain is that of two numbers of the machine, none where one is not known."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+import rooflab
+from rooflab.types.machine import Link, Machine, Rate
+from rooflab.types.measured import Curve, Tlb
+from rooflab.types.source import Source
+
+SOURCE = Source(kind="measured", ref="made up")
+GUEST = "examples/zen4-guest.toml"
+
+
+@pytest.fixture(scope="module")
+def guest() -> Machine:
+    """A measured CPU, without what these tests add."""
+    return msgspec.structs.replace(rooflab.machine(GUEST), tlbs=(), curves=())
+
+
+def the(machine: Machine, rule: str):
+    """The advice by that rule; None where it is not given."""
+    return next((one for one in rooflab.advise(machine).each if one.rule == rule), None)
+
+
+def test_rates_of_one_core_and_all_and_of_stores(guest):
+    memory = guest.level("memory")
+    one, every = (memory.rate("read", scope=scope, basis="attained").value for scope in ("core", "all"))
+    shared = the(guest, "saturating-threads")
+    assert shared.gain_share == pytest.approx(1 - one / every)
+    assert shared.gain_low_s <= shared.gain_s <= shared.gain_high_s
+    plain, past = (
+        memory.rate("copy", basis="attained", stores=stores).value for stores in ("ordinary", "nontemporal")
+    )
+    assert the(guest, "non-temporal").gain_share == pytest.approx(1 - plain / past)
+
+
+def test_huge_pages_save_the_wait_for_a_translation(guest):
+    assert the(guest, "huge-pages") is None
+    small = Tlb(page_bytes=4096, source=SOURCE, entries=(64, 1536), miss_s=(2e-9, 20e-9), held_pages=8192)
+    huge = Tlb(page_bytes=2**21, source=SOURCE, held_pages=512)
+    one = the(msgspec.structs.replace(guest, tlbs=(small, huge)), "huge-pages")
+    latency = guest.level("memory").latency_s
+    assert (one.before_s, one.after_s) == (latency + 20e-9, latency)
+    alone = rooflab.advise(msgspec.structs.replace(guest, tlbs=(small,)))
+    assert any(line.startswith("huge-pages: no waits with larger pages") for line in alone.unasked)
+    always = {**guest.environment, "huge_pages": "always"}
+    assert the(msgspec.structs.replace(guest, tlbs=(small, huge), environment=always), "huge-pages") is None
+
+
+def test_memory_of_another_node_where_it_was_measured(guest):
+    assert the(guest, "near-memory") is None
+    links = tuple(
+        Link(name=f"node 0 to memory of node {home}", to=to, source=SOURCE, each_way_bytes_per_s=rate, spread=0.1)
+        for home, to, rate in ((0, "local memory", 20e9), (1, "remote memory", 10e9))
+    )
+    one = the(msgspec.structs.replace(guest, links=links), "near-memory")
+    assert (one.before_s, one.after_s) == (0.1, 0.05)  # 1 GB at 10 and at 20 GB/s
+    assert one.gain_low_s == pytest.approx(0.1 - 1 / 18)  # local 10 % less
+    assert one.gain_high_s == pytest.approx(1 / 9 - 0.05)  # remote 10 % less
+
+
+def test_threads_that_read_less_together(guest):
+    curve = Curve(
+        name="thread scaling", x_unit="thread", y_unit="byte/s", scope="all",
+        x=(1.0, 2.0, 4.0), best=(10e9, 20e9, 16e9), median=(10e9, 19e9, 16e9), source=SOURCE,
+    )  # fmt: skip
+    one = the(msgspec.structs.replace(guest, curves=(curve,)), "fewer-threads")
+    assert one.gain_share == pytest.approx(1 - 16 / 20)
+    rising = msgspec.structs.replace(curve, best=(10e9, 20e9, 20e9))
+    assert the(msgspec.structs.replace(guest, curves=(rising,)), "fewer-threads") is None
+
+
+def test_a_governor_gains_at_most_the_clock_that_is_stated(guest):
+    saving = {**guest.environment, "governor": "powersave"}
+    unknown = msgspec.structs.replace(guest, environment=saving, clocks=())
+    assert any(line.startswith("governor: it is powersave") for line in rooflab.advise(unknown).unasked)
+    clocks = tuple(
+        Rate(value=value, per_s="cycle", what=what, basis="attained", source=SOURCE)
+        for what, value in (("measured", 2e9), ("boost", 4e9))
+    )
+    one = the(msgspec.structs.replace(unknown, clocks=clocks), "governor")
+    assert one.gain_share == pytest.approx(0.5)
+    assert one.gain_low_s == 0  # power may have held it
+
+
+def test_what_a_measurement_cannot_say_and_machines_that_were_not_measured(guest):
+    unasked = [line.partition(":")[0] for line in rooflab.advise(guest).unasked]
+    assert unasked == ["pinning", "memory channels"]
+    for name in ("h200-sxm", "epyc-9654"):
+        assert rooflab.advise(rooflab.machine(name)) == rooflab.advise(rooflab.machine("h200-sxm"))
