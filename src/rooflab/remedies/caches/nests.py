@@ -136,12 +136,12 @@ def built(stream: Stream, nest: Nest, title: str) -> Stream | None:
     inner = replace(nest.loops[-1], body=(*moved, *stores))
     if not inner.body:
         return None
-    body: tuple[Loop | Access, ...] = (*before, inner, *after)
-    for loop in reversed(nest.loops[:-1]):
-        body = (replace(loop, body=body),)
-    if len(body) > 1 or not isinstance(body[0], Loop):
-        return None
-    return _stream(stream, Program((body[0],)), title, tuple(references), tuple(arrays))
+    if len(nest.loops) == 1 and (before or after):
+        return None  # nothing is around the only loop
+    outermost = inner
+    for number, loop in enumerate(reversed(nest.loops[:-1])):
+        outermost = replace(loop, body=(*before, outermost, *after) if number == 0 else (outermost,))
+    return _stream(stream, Program((outermost,)), title, tuple(references), tuple(arrays))
 
 
 def _reference(references: list[str], arrays: list[str], store: Access) -> int:

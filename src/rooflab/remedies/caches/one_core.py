@@ -308,8 +308,9 @@ def _advice(change: Change, before: Simulation, after: Simulation) -> Advice | N
     if sum(a for _, a in crossing) > (1 - WORTH) * sum(b for b, _ in crossing):
         return None
     times: dict[str, Any] = {}
-    if seconds[0] is not None and seconds[1] is not None:
-        (side, turn), (side_after, turn_after) = seconds
+    now, then = seconds
+    if now is not None and then is not None:
+        (side, turn), (side_after, turn_after) = now, then
         if side - side_after < WORTH * side:
             return None
         saved = side - side_after, side * (1 - turn_after / turn)
