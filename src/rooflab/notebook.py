@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 import shlex
-import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,7 +15,6 @@ from rooflab.units import duration
 from rooflab.work.by_hand.expression import Operation, operation
 
 if TYPE_CHECKING:
-    from rooflab.timing import Timing
     from rooflab.types.machine import Machine
     from rooflab.types.report import Report
 
@@ -26,6 +24,8 @@ USAGE = """\
 %rooflab -m MACHINE            take MACHINE from now on: a file of `rooflab measure`, or a name of the catalogue"""
 _OPTION = re.compile(r"(--?[A-Za-z][\w-]*)(?:=|\s+|$)")
 _LONGEST = 60  # characters of code in a name
+_WARM_S, _LIMIT_S = 1.0, 30.0  # of warming up at most, and after which no block begins
+_BLOCKS, _BLOCK_S = 10, 0.02
 
 
 class _Asked(NamedTuple):
@@ -238,63 +238,79 @@ def _framework(values: tuple[Any, ...]) -> str | None:
 
 def _looked_at(piece: _Piece, machine: Machine | None) -> Any:
     framework = _framework(piece.values)
-    from rooflab.timing import time_call
-
     try:
-        timing, empty = _timed(piece, framework), time_call(piece.empty)
+        taken = _timed(piece)
     except RooflabError:
         raise
     except Exception as error:
         raise RooflabError(_first_line(error)) from error
-    # At most three quarters: the two were timed at different moments.
-    seconds = max(timing.median_s - empty.median_s, timing.median_s / 4)
-    if not seconds > 0:
+    if not taken.seconds > 0:
         raise RooflabError(f"{piece.name}: takes no time that a clock can tell")
     if framework is None and piece.operation is not None:
-        return _by_hand(piece, piece.operation, machine, seconds)
+        return _by_hand(piece, piece.operation, machine, taken)
     if framework is None:
-        told = f"{duration(seconds)} a call (median of {timing.runs} rounds)"
+        told = f"{duration(taken.seconds)} a call (median of {taken.blocks} blocks{_between(taken)})"
         raise RooflabError(f"{told}; not counted: neither one operation on NumPy arrays nor of tensors")
-    return _counted(piece, machine, framework, seconds)
+    return _counted(piece, machine, framework, taken)
 
 
-def _timed(piece: _Piece, framework: str | None) -> Timing:
-    from rooflab.timing import time_call
+class _Taken(NamedTuple):
+    """What was timed: seconds of a run, where another such median lies, how many blocks, what was waited for."""
 
-    if framework == "jax":
-        import jax
-
-        return time_call(lambda: jax.block_until_ready(piece.run()))
-    if framework == "tinygrad":
-        return time_call(lambda: _realized(piece.run()))
-    if _on_cuda(piece.values):
-        torch = sys.modules["torch"]
-
-        def synchronised() -> None:
-            piece.run()
-            torch.cuda.synchronize()
-
-        return time_call(synchronised)
-    return time_call(lambda: piece.run())
+    seconds: float
+    interval: tuple[float, float] | None
+    blocks: int
+    waited: str
 
 
-def _realized(value: Any) -> Any:
-    return value.realize() if hasattr(value, "realize") else value
+def _timed(piece: _Piece) -> _Taken:
+    """The piece run again and again with care; what evaluating nothing takes is taken off."""
+    from rooflab.timing import careful, device_events
+    from rooflab.timing.finish import finish
+
+    found = finish(piece.run(), piece.name)
+    device = device_events.on_cuda(piece.values)
+    wait, says = (None, "") if found is None else (found.wait, found.says)
+    if device is not None:
+        # On the clock of the host: a cell may work there too.
+        wait, says = (lambda _: device_events.wait(device)), "the device's work was waited for"
+    sample = careful.sampler(piece.run, wait=wait)
+    warm = careful.warm_up(sample, most_s=_WARM_S)
+    taken = careful.blocks(sample, warm.per_sample, count=_BLOCKS, block_s=_BLOCK_S, limit_s=_LIMIT_S)
+    empty = careful.block(careful.sampler(piece.empty), 1000, _BLOCK_S)
+    # At most three quarters: the two were timed at different moments.
+    median_s = taken.median_s
+    off_s = min(empty.median_s, 0.75 * median_s)
+    return _Taken(median_s - off_s, _less(taken.interval_s, off_s), len(taken.blocks), says)
+
+
+def _less(interval: tuple[float, float] | None, off_s: float) -> tuple[float, float] | None:
+    return None if interval is None else (max(interval[0] - off_s, 0.0), max(interval[1] - off_s, 0.0))
+
+
+def _between(taken: _Taken) -> str:
+    if taken.interval is None:
+        return ""
+    low, high = taken.interval
+    return f", which lie from {duration(low)} to {duration(high)}"
 
 
 def _on_cuda(values: tuple[Any, ...]) -> bool:
-    return any(getattr(value, "is_cuda", False) is True for value in values)
+    from rooflab.timing import device_events
+
+    return device_events.on_cuda(values) is not None
 
 
-def _counted(piece: _Piece, machine: Machine | None, framework: str, seconds: float) -> Report:
+def _counted(piece: _Piece, machine: Machine | None, framework: str, taken: _Taken) -> Report:
     from rooflab import story
+    from rooflab.story import counted_call
 
     fn, args, kwargs = piece.program
     on_cuda = _on_cuda(piece.values)
     how: dict[str, Any] = {"name": piece.name}
     if framework == "torch" and machine is None:
         how["device"] = "cuda" if on_cuda else "cpu"
-    if framework == "jax" and machine is not None and not any(map(_is_jitted, (fn, *piece.values))):
+    if framework == "jax" and machine is not None and not any(map(counted_call.is_jitted, (fn, *piece.values))):
         how["mode"] = "eager"  # outside of jit each operation is dispatched by itself
     try:
         report = story.analyze(fn, *args, kwargs=kwargs, machine=machine, **how)
@@ -302,10 +318,10 @@ def _counted(piece: _Piece, machine: Machine | None, framework: str, seconds: fl
         raise
     except Exception as error:
         raise RooflabError(_first_line(error)) from error
-    return _with_time(report, machine, seconds, framework, on_cuda=on_cuda)
+    return _with_time(report, machine, taken, framework, on_cuda=on_cuda)
 
 
-def _by_hand(piece: _Piece, one: Operation, machine: Machine | None, seconds: float) -> Report:
+def _by_hand(piece: _Piece, one: Operation, machine: Machine | None, taken: _Taken) -> Report:
     """One operation of NumPy, run again and again on the same arrays."""
     from msgspec.structs import replace
 
@@ -313,26 +329,21 @@ def _by_hand(piece: _Piece, one: Operation, machine: Machine | None, seconds: fl
 
     how: dict[str, Any] = {} if machine is None else {"cache": "warm"}
     report = story.op(one.kind, *one.shapes, dtype=one.dtype, machine=machine, **how)
-    return _with_time(replace(report, name=piece.name), machine, seconds, "numpy", on_cuda=False)
+    return _with_time(replace(report, name=piece.name), machine, taken, "numpy", on_cuda=False)
 
 
-def _with_time(
-    report: Report, machine: Machine | None, seconds: float, framework: str, *, on_cuda: bool
-) -> Report:
+def _with_time(report: Report, machine: Machine | None, taken: _Taken, framework: str, *, on_cuda: bool) -> Report:
     """`report` with the time that was taken here, unless its machine is not this one: then that is said."""
     from rooflab.story import own_times
     from rooflab.types.own_time import Measurement
 
     why = _apart(machine, on_cuda)
     if why is not None:
-        click.echo(f"rooflab: {duration(seconds)} a call here; {why}", err=True)
+        click.echo(f"rooflab: {duration(taken.seconds)} a call here; {why}", err=True)
         return report
-    notes = (f"timed here: the median of its calls, {framework}",)
-    return own_times.laid(report, [], seconds, Measurement(by="timed here", notes=notes))
-
-
-def _is_jitted(value: Any) -> bool:
-    return callable(value) and hasattr(value, "lower") and hasattr(value, "eval_shape")
+    said = f"timed here: the median of {taken.blocks} blocks of calls{_between(taken)}, {framework}"
+    notes = (said, *([taken.waited] if taken.waited else []))
+    return own_times.laid(report, [], taken.seconds, Measurement(by="timed here", notes=notes))
 
 
 def _apart(machine: Machine | None, on_cuda: bool) -> str | None:

@@ -126,7 +126,9 @@ def measured(
     cpus = detect(gpus=False).allowed_cpus
     before = background_load.cpu_time(cpus)
     with whole.as_it_was(fn, args, kwargs):
-        found = passes.run(keeper.calls, timed, cold_bytes=cache_bytes, between=all_of_it.run, progress=progress)
+        found = passes.run(
+            keeper.calls, timed, cold_bytes=cache_bytes, cpus=cpus, between=all_of_it.run, progress=progress
+        )
     load = background_load.background_load(before, background_load.cpu_time(cpus), len(cpus))
     notes = [*_notes(report, found, torch.get_num_threads(), cold), *_disturbed(load)]
     if all_of_it.why_not is not None:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import gc
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 import torch
 
 from rooflab.observe.replay.operators import detour_s, function_of
 from rooflab.observe.replay.tensors import CannotReplay, Tensors, filled, refs_in
+from rooflab.timing.careful import collected
+from rooflab.timing.flush import Flusher
 from rooflab.work.capture.torch.kept import KeptCall, Ref
 
 PASSES = (3, 30)  # at least and at most
 LIMIT_S = 15.0  # after which no further pass begins
 _LEFT = 0.25  # of a time, at least: what is taken off was measured of another call, at another moment
-_FLUSHED_SHARE = 4  # caches are emptied by reading so many times their size
 Progress = Callable[[str, float, float], None]
 
 
@@ -60,6 +61,7 @@ def run(
     timed: Sequence[int],
     *,
     cold_bytes: float | None = None,
+    cpus: Sequence[int] = (),
     between: Callable[[], None] = lambda: None,
     progress: Progress | None = None,
     clock: Callable[[], float] = time.perf_counter,
@@ -74,6 +76,7 @@ def run(
         calls: of the program, one for each operation.
         timed: numbers of those to time.
         cold_bytes: size of the caches to empty before each pass; None leaves them as the last pass did.
+        cpus: whose caches those are; one thread reads where there are none.
         between: runs after each pass, the caches emptied first where they are: the whole program, in turns, so
             that what disturbs one disturbs the other.
         progress: called with what is done, how far, and the total.
@@ -83,12 +86,12 @@ def run(
     """
     tensors = Tensors(list(calls))
     last = _last_uses(calls)
-    flush = None if cold_bytes is None else flusher(cold_bytes)
     each: dict[int, list[float]] = {number: [] for number in timed}
     missing: dict[int, str] = {}
     freeing: list[float] = []
     least, most = passes
-    with torch.no_grad(), _Quiet():
+    with torch.no_grad(), collected(), ExitStack() as stack:
+        flush = None if cold_bytes is None else stack.enter_context(Flusher(cold_bytes, cpus))
         off_s = detour_s(clock)
         begun, done = clock(), 0
         for number in range(most + 1):
@@ -191,29 +194,6 @@ def _last_uses(calls: Sequence[KeptCall]) -> dict[int, list[Ref]]:
     return found
 
 
-def flusher(nbytes: float) -> Callable[[], None]:
-    """Empties the caches by reading `_FLUSHED_SHARE` times their bytes: nothing is left to be written back."""
-    buffer = torch.ones(int(_FLUSHED_SHARE * nbytes) // 4, dtype=torch.float32)
-
-    def flush() -> None:
-        buffer.sum()
-
-    return flush
-
-
 def _reason(error: Exception) -> str:
     line = str(error).strip().partition("\n")[0]
     return f"{type(error).__name__}: {line:.100}"
-
-
-class _Quiet:
-    """No garbage collection while the clock runs."""
-
-    def __enter__(self) -> None:
-        self._on = gc.isenabled()
-        gc.collect()
-        gc.disable()
-
-    def __exit__(self, *_: object) -> None:
-        if self._on:
-            gc.enable()
