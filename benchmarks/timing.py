@@ -3,7 +3,7 @@
     python benchmarks/timing.py [--only numpy.add,torch.relu] [--turns 5] [--json FILE]
 
 Twelve functions of NumPy and PyTorch, from half a microsecond to tens of milliseconds. A turn is one run of
-`rooflab.time` and one of the plain timing: warm-up, then loops of at least 10 ms for 2 s without garbage
+`rooflab.time` and one of the plain timing: warm-up, then loops of at least 1 ms for 2 s without garbage
 collection, and their median. Printed by function: the median over the turns of rooflab's median / the plain one,
 and in how many of the pairs of neighbouring runs the first one's interval holds the second one's median. Run it
 with nothing beside it: what others had of the CPUs' time is printed too.
@@ -26,7 +26,7 @@ import torch
 
 import rooflab
 
-SECONDS, LOOP_S = 2.0, 0.01
+SECONDS, LOOP_S = 2.0, 0.001
 
 
 def cases() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:

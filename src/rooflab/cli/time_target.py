@@ -48,12 +48,18 @@ def load(text: str, maker: str | None, n: int | None, dims: Mapping[str, int]) -
     place, _, name = text.rpartition(":")
     made = _maker(module, fn, place, name, maker)
     if made is None:
-        return _without(text, fn, name, n, dims)
+        return _without(text, fn, n, dims)
     title, make = made
     given = _arguments(title, make, n, dims)
     if isinstance(given, Mapping):
-        return Call(fn, (), dict(given), text)
-    return Call(fn, tuple(given) if isinstance(given, (tuple, list)) else (given,), {}, text)
+        return Call(fn, (), dict(given), _title(place, name))
+    args = tuple(given) if isinstance(given, (tuple, list)) else (given,)
+    return Call(fn, args, {}, _title(place, name))
+
+
+def _title(place: str, name: str) -> str:
+    """What it is called for people: "file.py:fn" without folders, "numpy.sort"."""
+    return f"{os.path.basename(place)}:{name}" if place.endswith(".py") else f"{place}.{name}"
 
 
 def _maker(
@@ -81,8 +87,9 @@ def needed(fn: Callable[..., Any]) -> list[str]:
     return [one.name for one in parameters if one.default is one.empty and one.kind not in starred]
 
 
-def _without(text: str, fn: Callable[..., Any], name: str, n: int | None, dims: Mapping[str, int]) -> Call:
+def _without(text: str, fn: Callable[..., Any], n: int | None, dims: Mapping[str, int]) -> Call:
     """A function that nothing makes arguments for: as `analyze` takes it."""
+    place, _, name = text.rpartition(":")
     missing = [one for one in needed(fn) if one not in dims]
     if missing:
         raise RooflabError(
@@ -94,9 +101,11 @@ def _without(text: str, fn: Callable[..., Any], name: str, n: int | None, dims: 
             f"{text}: --n is for the function that makes the arguments, and there is none: leave it out"
         )
     if inspect.iscoroutinefunction(fn) or inspect.isasyncgenfunction(fn):
-        return Call(fn, (), dims, text)  # which `time` says what to do about; called here nothing would await it
+        return Call(
+            fn, (), dims, _title(place, name)
+        )  # which `time` says what to do about; called here nothing would await it
     target = targets.load(text, dims)
-    return Call(target.program, target.args, target.kwargs, text)
+    return Call(target.program, target.args, target.kwargs, _title(place, name))
 
 
 def _arguments(title: str, make: Callable[..., Any], n: int | None, dims: Mapping[str, int]) -> Any:

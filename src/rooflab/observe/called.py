@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rooflab.machines.detect import Host
     from rooflab.timing.careful import Blocks, WarmUp
 
-COLD_S = 1.0  # of calls with cold caches
+COLD_S = 2.0  # of calls with cold caches
 _RETURNS = 7  # calls whose return is timed apart from their end
 _CACHE_BYTES = 32 * 2**20  # of the last cache, where the system does not say
 _MOST_MEMORY = 0.5  # of what is free, to empty the caches with

@@ -184,9 +184,12 @@ def _times(caches: Caches, blocks: Blocks, own: OwnTime | None) -> CallTimes:
 
 def _laid(report: Report, seconds: float) -> Report:
     from rooflab.story import own_times
-    from rooflab.types.own_time import Measurement
+    from rooflab.types.own_time import Measurement, Observed
 
-    return own_times.laid(report, [], seconds, Measurement(by="timed here"))
+    timed = [number for number, row in enumerate(report.rows) if row.takes_time]
+    # The time of the whole is that of its only operation.
+    observed = {timed[0]: Observed(time_s=seconds)} if len(timed) == 1 else {}
+    return own_times.laid(report, [], seconds, Measurement(by="timed here"), observed=observed)
 
 
 def _cold_own(report: Report, seconds: float) -> OwnTime | None:

@@ -40,18 +40,24 @@ def blocks(timed: TimedCall, *, theme: Theme = LIGHT, width: int = 720, height: 
     import altair as alt
 
     colours = {"warm": theme.point, "cold": theme.caches[1]}
-    points, bands, most = [], [], 0.0
+    points, bands, middles, most = [], [], [], 0.0
     last = max(len(one.blocks_s) for one in timed.states) + 1.0
     for one in timed.states:
         low, high = one.low_s or one.median_s, one.high_s or one.median_s
         most = max(most, *one.blocks_s, high)
-        bands.append({"x": 0.0, "end": last, "y": low, "high": high, "median": one.median_s, "caches": one.caches})
+        bands.append({"x": 0.0, "end": last, "y": low, "high": high, "caches": one.caches})
+        middles.append({"x": 0.0, "end": last, "y": one.median_s, "caches": one.caches})
         points += [
             {"x": float(number), "y": seconds, "caches": one.caches, "a call": duration(seconds)}
             for number, seconds in enumerate(one.blocks_s, 1)
         ]
     space = Plane(0.0, last, 0.0, 1.08 * most, width, height, log_x=False, log_y=False)
-    x = alt.X("x:Q", title="block, in the order they were taken", scale=alt.Scale(domain=[0.0, last], nice=False))
+    x = alt.X(
+        "x:Q",
+        title="block, in the order they were taken",
+        scale=alt.Scale(domain=[0.0, last], nice=False),
+        axis=alt.Axis(format="d", tickMinStep=1, grid=False),
+    )
     y = alt.Y(
         "y:Q",
         title="time of a call",
@@ -64,9 +70,8 @@ def blocks(timed: TimedCall, *, theme: Theme = LIGHT, width: int = 720, height: 
         scale=alt.Scale(domain=shown, range=[colours[each] for each in shown]),
         legend=alt.Legend(title="caches", orient="top") if len(shown) > 1 else None,
     )
-    under = alt.Chart(alt.Data(values=bands)).encode(color=colour, x2="end:Q")
-    band = under.mark_rect(opacity=0.15).encode(y2="high:Q")
-    middle = under.mark_rule(strokeWidth=1.4).encode(y=alt.Y("median:Q"))
+    band = alt.Chart(alt.Data(values=bands)).mark_rect(opacity=0.15).encode(color=colour, x2="end:Q", y2="high:Q")
+    middle = alt.Chart(alt.Data(values=middles)).mark_rule(strokeWidth=1.4).encode(color=colour, x2="end:Q")
     tips = [alt.Tooltip("caches:N"), alt.Tooltip("a call:N")]
     dots = alt.Chart(alt.Data(values=points)).encode(color=colour, tooltip=tips)
     layers = [band, middle, dots.mark_point(filled=True, size=40, opacity=1)]

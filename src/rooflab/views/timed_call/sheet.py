@@ -90,11 +90,15 @@ def _judged(one: CallTimes, own: OwnTime) -> str:
             "inside": "within its bar",
             "slower": "slower than its bar",
             "faster": "faster than its bar",
-            "below floor": "below its floor, which no run can beat: something else was timed",
+            "below floor": "below its floor: other work was timed, or the machine's rates are too low",
         }[own.verdict]
         said.append(f"{own.of_prediction:.3g} × the predicted {duration(own.predicted_s)}, {where}")
     if own.of_roof is not None:
-        over = ", which it cannot have gone through: a cache held the data" if own.of_roof > 1 else ""
+        above = {
+            "warm": ", which it cannot have gone through: a cache held the data",
+            "cold": ", more than the machine is said to do: measure it again",
+        }[one.caches]
+        over = above if own.of_roof > 1 else ""
         said.append(f"{own.of_roof * 100:.3g} % of its nearest roof, {own.roof}{over}")
     return f"{one.caches.capitalize()}, {duration(one.median_s)}: {'; '.join(said) or 'no prediction'}."
 
