@@ -1,6 +1,6 @@
 """rooflab.time beside a plain careful timing, in turns, and how often its interval holds the next run's median.
 
-    python benchmarks/timing.py [--only numpy.add,torch.relu] [--turns 5] [--json FILE]
+    python benchmarks/timing.py [--only numpy.add,torch.relu] [--turns 5] [--most 0.1] [--json FILE]
 
 Twelve functions of NumPy and PyTorch, from half a microsecond to tens of milliseconds. A turn is one run of
 `rooflab.time` and one of the plain timing: warm-up, then loops of at least 1 ms for 2 s without garbage
@@ -85,6 +85,9 @@ def main() -> None:
     parser.add_argument("--only", help="names, with commas between")
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--json", help="add a line for each function to this file")
+    parser.add_argument(
+        "--most", type=float, default=1.0, help="share of the CPUs' time in other hands: give up above"
+    )
     given = parser.parse_args()
     known = cases()
     names = given.only.split(",") if given.only else list(known)
@@ -99,6 +102,10 @@ def main() -> None:
             runs.append(rooflab.time(fn, *args, cold=False))
             if not turn % 2:
                 others.append(plain(fn, args))
+            if (runs[-1].surroundings.others_share or 0.0) > given.most:
+                raise SystemExit(
+                    f"{name}: other processes had {runs[-1].surroundings.others_share:.0%}: try again"
+                )
         assert all(run.name == name for run in runs), runs[0].name
         ratio = statistics.median(run.time_s / other for run, other in zip(runs, others, strict=True))
         pairs = [(a.warm.low_s, b.time_s, a.warm.high_s) for a, b in itertools.pairwise(runs)]

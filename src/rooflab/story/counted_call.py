@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,6 +17,9 @@ _NOT_COUNTED = (
     "neither one operation of NumPy on whole arrays of one format, nor a program of PyTorch, JAX or tinygrad; "
     "give flop and bytes_moved of one call to place it under the roofs"
 )
+
+
+_UNCAPTURED = ("lazy", "xla")
 
 
 class Call(NamedTuple):
@@ -59,7 +63,10 @@ def counted(call: Call, machine: Machine | None, setting: SettingChanges, *, on_
     """What `call` asks for, predicted on `machine`; a program that cannot be counted is no error."""
     from rooflab import story
 
-    framework = framework_of(values_of(call))
+    values = values_of(call)
+    framework = framework_of(values)
+    if (device := _uncaptured(values)) is not None:
+        return Counted(None, f"tensors of PyTorch on {device} are not captured; give it tensors on cpu or cuda")
     # Called again and again: the caches are as the call before left them.
     how: dict[str, Any] = dict(setting) if machine is None else {**setting, "cache": "warm"}
     try:
@@ -90,6 +97,15 @@ def _of_numpy(call: Call, machine: Machine | None, how: dict[str, Any]) -> Count
         return Counted(None, _NOT_COUNTED)
     report = story.op(one.kind, *one.shapes, dtype=one.dtype, machine=machine, **how)
     return Counted(replace(report, name=call.name))
+
+
+def _uncaptured(values: Sequence[Any]) -> str | None:
+    """The device of a tensor that cannot be looked into where it is: PyTorch's own calls crash there."""
+    torch: Any = sys.modules.get("torch")
+    for value in values if torch is not None else ():
+        if isinstance(value, torch.Tensor) and value.device.type in _UNCAPTURED:
+            return str(value.device)
+    return None
 
 
 def values_of(call: Call) -> list[Any]:
