@@ -102,7 +102,9 @@ def _of_numpy(call: Call, machine: Machine | None, how: dict[str, Any]) -> Count
 def _uncaptured(values: Sequence[Any]) -> str | None:
     """The device of a tensor that cannot be looked into where it is: PyTorch's own calls crash there."""
     torch: Any = sys.modules.get("torch")
-    for value in values if torch is not None else ():
+    if torch is None:
+        return None
+    for value in values:
         if isinstance(value, torch.Tensor) and value.device.type in _UNCAPTURED:
             return str(value.device)
     return None
