@@ -12,7 +12,8 @@ from rooflab.machines.detect import detect, granted_cores
 from rooflab.types.machine import Source
 from rooflab.types.timed_call import TimedCall
 
-QUICK = {"limit_s": 1.0, "cold": False}
+QUICK = {"limit_s": 0.6, "cold": False}
+SLOWER = {"limit_s": 3.0, "cold": False}  # the first call loads a library
 
 
 @pytest.fixture(scope="module")
@@ -70,14 +71,14 @@ def test_a_file_gives_it_back(added, tmp_path):
 @pytest.mark.slow
 def test_a_program_of_pytorch_is_counted(here):
     torch = pytest.importorskip("torch")
-    timed = rooflab.time(torch.relu, torch.ones(64, 64), machine=here, **QUICK)
+    timed = rooflab.time(torch.relu, torch.ones(64, 64), machine=here, **SLOWER)
     assert timed.name == timed.report.name == "torch.relu"
     assert [row.op.name for row in timed.report.rows] == ["aten.relu"]
     assert timed.warm.own.predicted_s is not None
     assert timed.cold is None
     inside = torch.ones(8, 8)
     # a function without arguments is counted by what it takes from outside
-    assert rooflab.time(lambda: inside @ inside, **QUICK).report.flop == 2 * 8**3
+    assert rooflab.time(lambda: inside @ inside, **SLOWER).report.flop == 2 * 8**3
 
 
 def test_flop_and_bytes_by_hand_are_placed_under_the_roofs_and_not_predicted(here):
@@ -105,7 +106,7 @@ def test_jax_is_waited_for_and_its_return_is_told_apart():
     assert timed.returns_s is not None
     assert timed.returns_s < timed.time_s
     assert timed.report.flop == 2 * 2 * 700**3
-    lost = rooflab.time(lambda x: None, x, **QUICK)
+    lost = rooflab.time(lambda x: None, x, **SLOWER)
     assert "given arrays of JAX and returned none" in lost.warnings[0]
 
 
@@ -177,3 +178,16 @@ def test_bad_input_is_refused_before_anything_is_called(args, more, text):
 def test_what_cannot_be_called_is_refused():
     with pytest.raises(RooflabError, match="time: got a int, expected a function and its arguments"):
         rooflab.time(5)
+
+
+def test_another_card_than_the_machines_is_said():
+    from types import SimpleNamespace
+
+    from rooflab.story.timed_doubts import other_card
+
+    report = rooflab.op("relu", 4096, machine="h200")
+    cards = {"cuda:0 (NVIDIA H200)": [], "CPU": [], "cuda:0 (NVIDIA A100-SXM4-80GB)": ["A100-SXM4-80GB"]}
+    for name, said in cards.items():
+        lines = list(other_card(SimpleNamespace(device=name), report))
+        assert len(lines) == len(said)
+        assert all(part in line for part, line in zip(said, lines, strict=True))

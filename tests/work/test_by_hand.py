@@ -7,7 +7,7 @@ import pytest
 
 from rooflab.errors import RooflabError, UnknownNameError
 from rooflab.work import by_hand, counting
-from rooflab.work.by_hand.expression import operation_of
+from rooflab.work.by_hand.expression import operation_in, operation_of
 from rooflab.work.formulas.functions import REAL
 
 # kind, shapes, settings, dtype, matrix FLOP, compulsory bytes
@@ -248,3 +248,38 @@ def test_a_kind_that_is_no_name_is_refused():
 )
 def test_a_call_of_numpy_is_one_operation_on_whole_arrays_of_one_format(fn, operands, kwargs, expected):
     assert operation_of(fn, operands, kwargs) == expected
+
+
+def product(a, b):
+    """Of two matrices."""
+    return a @ b
+
+
+def added_twice(a, b):
+    c = a + b
+    return c + a
+
+
+def scaled(a, factor=2.0):
+    return a * factor
+
+
+def test_a_function_of_one_expression_is_that_operation():
+    a, b = np.ones((4, 3)), np.ones((3, 2))
+    expected = ("matmul", ((4, 3), (3, 2)), "fp64")
+    assert operation_in(product, (a, b), {}) == expected
+    assert operation_in(product, (a,), {"b": b}) == expected
+    by_closure = lambda: a @ b  # noqa: E731
+    assert operation_in(by_closure, (), {}) == expected
+    assert operation_in(lambda x: np.exp(x), (a,), {}) == ("exp", ((4, 3),), "fp64")
+
+
+def test_a_function_of_more_is_none():
+    a = np.ones((3, 3))
+    assert operation_in(added_twice, (a, a), {}) is None
+    assert operation_in(scaled, (a,), {}) is None
+    assert operation_in(product, (a,), {}) is None  # it cannot be called so
+    assert operation_in(np.add, (a, a), {}) is None
+    two = (lambda x: np.exp(x), lambda x: np.sin(x))
+    assert operation_in(two[0], (a,), {}) is None  # which of both is not known
+    assert operation_in(eval("lambda x: x + x"), (a,), {}) is None  # no source

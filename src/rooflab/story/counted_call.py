@@ -90,9 +90,10 @@ def _of_numpy(call: Call, machine: Machine | None, how: dict[str, Any]) -> Count
     from msgspec.structs import replace
 
     from rooflab import story
-    from rooflab.work.by_hand.expression import operation_of
+    from rooflab.work.by_hand import expression
 
-    one = operation_of(call.fn, call.args, call.kwargs)
+    given = (call.fn, call.args, call.kwargs)
+    one = expression.operation_of(*given) or expression.operation_in(*given)
     if one is None:
         return Counted(None, _NOT_COUNTED)
     report = story.op(one.kind, *one.shapes, dtype=one.dtype, machine=machine, **how)

@@ -161,7 +161,7 @@ def _result(call: counted_call.Call, taken: Taken, counted: counted_call.Counted
         report=report,
         uncounted=counted.why,
         surroundings=taken.surroundings,
-        warnings=tuple(doubts.warnings(taken)),
+        warnings=(*doubts.warnings(taken), *doubts.other_card(taken, report)),
         notes=tuple(doubts.notes(taken, counted.report)),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,9 @@ _CLOCK_MOVES = 0.05
 _SHORT = 4.0  # times the call of nothing: what is shorter is mostly the calling
 _WIDE = 0.2  # of the median: a wider interval proves little
 _FIRST, _FIRST_S = 3.0, 1e-3  # times the median, and seconds more: the first call paid for something else
+
+
+_MAKERS = frozenset(["nvidia", "amd", "geforce", "tesla", "instinct", "graphics"])
 
 
 def warnings(taken: Taken) -> Iterator[str]:
@@ -55,6 +59,25 @@ def warnings(taken: Taken) -> Iterator[str]:
         yield f"Only {warm.calls} {calls} fitted into the limit: no interval can be given."
     elif warm.median_s and (width := (interval[1] - interval[0]) / warm.median_s) > _WIDE:
         yield f"Its blocks lie {width:.0%} of the median apart: smaller differences prove nothing."
+
+
+def other_card(taken: Taken, report: Report | None) -> Iterator[str]:
+    """That the GPU which did the work is not the machine that it is held against, where their names say so."""
+    if taken.device == "CPU" or report is None or report.machine is None:
+        return
+    card = _words(taken.device.partition("(")[2])
+    if not any(
+        card <= _words(name) or _words(name) <= card for name in (report.machine.name, *report.machine.aliases)
+    ):
+        yield (
+            f"Timed on {taken.device}, but the roofs are those of {report.machine.name}: the two do not belong "
+            "together."
+        )
+
+
+def _words(name: str) -> frozenset[str]:
+    """What tells cards apart in a name."""
+    return frozenset(re.findall(r"[a-z0-9]+", name.casefold())) - _MAKERS
 
 
 def _disturbed(surroundings: Surroundings) -> Iterator[str]:

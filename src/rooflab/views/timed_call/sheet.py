@@ -30,7 +30,7 @@ def sheet_of(timed: TimedCall) -> Sheet:
         "a timed call",
         sentences=tuple(_sentences(timed)),
         tables=(_times(timed), suspects, *operations, _around(timed)),
-        warnings=timed.warnings,
+        warnings=(*timed.warnings, *(() if report is None else report.warnings)),
         notes=tuple(_notes(timed)),
         advice=None if report is None else report.advice,
     )
@@ -169,7 +169,6 @@ def _share(share: float | None, around: Surroundings) -> str:
 def _notes(timed: TimedCall) -> Iterator[str]:
     yield from timed.notes
     if timed.report is not None:
-        yield from timed.report.warnings
         yield from timed.report.conventions
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import inspect
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -71,6 +73,36 @@ def operation_of(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Ope
     if len(operands) != _BY_CALL[name]:
         return None
     return _whole(_SAME.get(name, name), [one if _is_plain(one) else None for one in operands])
+
+
+def operation_in(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Operation | None:
+    """The one operation that all of `fn` is, a function or lambda of a single expression; None for any other."""
+    expression = _expression(fn) if inspect.isfunction(fn) else None
+    if expression is None:
+        return None
+    try:
+        bound = inspect.signature(fn).bind(*args, **kwargs)
+        outside = inspect.getclosurevars(fn).nonlocals
+    except (TypeError, ValueError):
+        return None
+    bound.apply_defaults()
+    return operation(expression, {**fn.__globals__, **outside, **bound.arguments})
+
+
+def _expression(fn: Any) -> ast.expr | None:
+    """What a function of one `return`, or a lambda alone in its lines, returns; None where that is not known."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(fn)))
+    except (OSError, TypeError, SyntaxError):  # no source, or lines that are no whole statement
+        return None
+    if fn.__name__ == "<lambda>":
+        found = [node for node in ast.walk(tree) if isinstance(node, ast.Lambda)]
+        return found[0].body if len(found) == 1 else None
+    one = tree.body[0] if len(tree.body) == 1 else None
+    if not isinstance(one, ast.FunctionDef) or one.decorator_list:
+        return None
+    body = one.body[1:] if ast.get_docstring(one) is not None else one.body
+    return body[0].value if len(body) == 1 and isinstance(body[0], ast.Return) else None
 
 
 # Functions by the number of their operands; those that are called otherwise than the operation.
