@@ -27,6 +27,8 @@ if _typing.TYPE_CHECKING:
         op,
         predict,
         run,
+        serve,
+        serve_plan,
         simulate,
         simulate_cores,
         sweep_tiles,
@@ -45,6 +47,8 @@ if _typing.TYPE_CHECKING:
     from rooflab.types.machine import Level, Link, Machine, Rate
     from rooflab.types.report import Report
     from rooflab.types.run import Run
+    from rooflab.types.serving import Serving
+    from rooflab.types.serving_plan import ServingPlan
     from rooflab.types.setting import Setting
     from rooflab.types.simulation import Cache, MissCurve, Simulation, tlb
     from rooflab.types.source import Source
@@ -72,6 +76,8 @@ _HOMES = {
     "Report": "rooflab.types.report",
     "RooflabError": "rooflab.errors",
     "Run": "rooflab.types.run",
+    "Serving": "rooflab.types.serving",
+    "ServingPlan": "rooflab.types.serving_plan",
     "Setting": "rooflab.types.setting",
     "Simulation": "rooflab.types.simulation",
     "Source": "rooflab.types.source",
@@ -95,6 +101,8 @@ _HOMES = {
     "op": "rooflab.story",
     "predict": "rooflab.story",
     "run": "rooflab.story",
+    "serve": "rooflab.story",
+    "serve_plan": "rooflab.story",
     "simulate": "rooflab.story",
     "simulate_cores": "rooflab.story",
     "sweep_tiles": "rooflab.story",
@@ -129,6 +137,8 @@ __all__ = [
     "Report",
     "RooflabError",
     "Run",
+    "Serving",
+    "ServingPlan",
     "Setting",
     "Simulation",
     "Source",
@@ -152,6 +162,8 @@ __all__ = [
     "op",
     "predict",
     "run",
+    "serve",
+    "serve_plan",
     "simulate",
     "simulate_cores",
     "sweep_tiles",

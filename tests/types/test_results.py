@@ -81,6 +81,10 @@ def makers(tmp_path_factory):
         "Profiles": lambda: rooflab.load(EXAMPLES / "gpt2-h200-trace.json.gz", EXAMPLES / "zen4-guest.toml"),
         "Checkup": lambda: rooflab.doctor(quick=True),
         "Fleet": lambda: judged(nodes, "a test", "2026-01-01T00:00:00+00:00"),
+        "Serving": lambda: rooflab.serve("llama-3.1-8b", "h100-sxm", rate=4.0, requests=50, osl=64),
+        "ServingPlan": lambda: rooflab.serve_plan(
+            "llama-3.1-8b", "h100-sxm", tpot="20ms", gpus=1, precision=["bf16"]
+        ),
         "Run": lambda: Run(command=("a", "b"), usage=(Usage(wall_s=2.0, user_s=1.5, system_s=0.2),), exit_code=0),
         "TimedCall": lambda: TimedCall(
             name="relu",

@@ -118,6 +118,8 @@ _COMMANDS = {
     "fleet": "fleet",
     "run": "run",
     "time": "time",
+    "serve": "serving",
+    "serve-plan": "serving",
 }
 
 
@@ -132,7 +134,7 @@ class _Commands(click.Group):
         """The command called `cmd_name`."""
         if cmd_name not in _COMMANDS:
             return None
-        return getattr(importlib.import_module(f"rooflab.cli.{_COMMANDS[cmd_name]}"), cmd_name)
+        return getattr(importlib.import_module(f"rooflab.cli.{_COMMANDS[cmd_name]}"), cmd_name.replace("-", "_"))
 
 
 @click.group(

@@ -36,6 +36,8 @@ SUFFIXES = {
             "Run",
             "TimedCall",
             "Fleet",
+            "Serving",
+            "ServingPlan",
         ),
         ".json, .csv, .parquet, .md, .html, .svg, .png or .pdf",
     ),
@@ -406,7 +408,7 @@ def prediction_options(command: Command) -> Command:
             changes["dispatch_s"] = units.parse(dispatch, "s")
         for text in what_ifs:
             settings.what_if(text)
-        machines = {name: story.machine(name) for name in _names(machine)}
+        machines = {name: story.machine(name) for name in machine_names(machine)}
         return command(*args, wanted=Wanted(machines, what_ifs, settings.check(changes)), **more)
 
     for option in reversed(_PREDICTION):
@@ -414,7 +416,7 @@ def prediction_options(command: Command) -> Command:
     return run  # type: ignore[return-value]
 
 
-def _names(machine: str | None) -> list[str]:
+def machine_names(machine: str | None) -> list[str]:
     """The names in "a,b,c"; a path with a comma in it is one name."""
     import os
 

@@ -17,6 +17,7 @@ if _typing.TYPE_CHECKING:
     from rooflab.story.programs import analyze, calibrate, op, predict, transfer, variants
     from rooflab.story.running import run
     from rooflab.story.timed import time
+    from rooflab.story.serving import serve, serve_plan
 
 # The file that each function lives in: imported when it is asked for, so that a command waits for its own alone.
 _HOMES = {
@@ -34,6 +35,8 @@ _HOMES = {
     "op": "programs",
     "predict": "programs",
     "run": "running",
+    "serve": "serving",
+    "serve_plan": "serving",
     "simulate": "loops",
     "simulate_cores": "loops",
     "sweep_tiles": "loops",
@@ -58,6 +61,8 @@ __all__ = [
     "op",
     "predict",
     "run",
+    "serve",
+    "serve_plan",
     "simulate",
     "simulate_cores",
     "sweep_tiles",

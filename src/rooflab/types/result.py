@@ -32,6 +32,8 @@ RESULTS = {
     "Checkup": "rooflab.types.checkup",
     "TimedCall": "rooflab.types.timed_call",
     "Fleet": "rooflab.types.fleet",
+    "Serving": "rooflab.types.serving",
+    "ServingPlan": "rooflab.types.serving_plan",
 }
 
 

@@ -35,6 +35,8 @@ ROOMS = {
     "Checkup": "checkup",
     "TimedCall": "timed_call",
     "Fleet": "fleet",
+    "Serving": "serving",
+    "ServingPlan": "serving_plan",
 }
 
 

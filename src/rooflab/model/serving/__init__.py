@@ -1,1 +1,1 @@
-"""How long a serving engine's step takes, from its batch, and what memory it needs."""
+"""A model served: how long an engine's step takes, what fits, streams of requests event by event, plans."""

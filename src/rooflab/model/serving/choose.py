@@ -1,0 +1,104 @@
+"""Which devices and which layout: what the user says, and for the rest the fewest that hold model and requests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from os import PathLike
+
+from rooflab.errors import RooflabError
+from rooflab.machines import catalog
+from rooflab.machines.nodes import device_in
+from rooflab.model.engines.engine import engine as engine_called
+from rooflab.model.engines.engine import names as engines
+from rooflab.model.parallel.layout import Layout, check
+from rooflab.model.serving.answer import Asked
+from rooflab.model.serving.schedulers import Scheduler, scheduler
+from rooflab.model.serving.server import Server, server, tensor_ways
+from rooflab.types.machine import Machine, is_main_memory
+from rooflab.work.llm import models
+from rooflab.work.llm.architecture import Architecture
+from rooflab.work.llm.precision import Precision, precision, stored
+
+_MOST_DEVICES = 8  # of a device whose node nobody names: what common boards join
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What a user says of a setting; None for what is to be chosen."""
+
+    engine: str = "vllm"
+    devices: int | None = None
+    tensor: int | None = None
+    pipeline: int = 1
+    experts: int = 1
+    data: int = 1
+    weights: str | None = None
+    cache: str = "bf16"
+    step_tokens: int | None = None
+    sequences: int | None = None
+
+
+def server_for(
+    model: str | PathLike[str], machine: Machine | str, wanted: Wanted, asked: Asked
+) -> tuple[Server, str | None]:
+    """The server that `wanted` says for what is `asked`, and the name of the node that its devices are in.
+
+    Raises:
+        UnknownNameError: an unknown model, machine, engine or format.
+        RooflabError: more devices than the node has; a model that fits in no layout, by how much.
+    """
+    architecture = models.model(str(model))
+    whole = catalog.find(machine) if isinstance(machine, str) else machine
+    device, count = device_in(whole)
+    engine = engine_called(wanted.engine)
+    for name in ("devices", "tensor", "pipeline", "experts", "data"):
+        value = getattr(wanted, name)
+        if value is not None and value < 1:
+            raise RooflabError(f"{_OPTIONS[name]}: got {value}, expected a whole number above 0")
+    formats = formats_of(architecture, wanted.weights, wanted.cache)
+    rules = rules_of(wanted.engine, device, wanted)
+    most = wanted.devices or count or _MOST_DEVICES
+    if wanted.tensor is not None:
+        layout = _layout(wanted, wanted.tensor)
+        check(architecture, layout)
+        made = server(
+            architecture, device, engine, formats, rules, layout, wanted.devices or count or layout.ranks
+        )
+        return made, None if count is None else whole.name
+    ways = [each for each in tensor_ways(architecture, most) if most % _layout(wanted, each).ranks == 0]
+    if not ways:
+        raise RooflabError(
+            f"{architecture.name}: {most} devices: no number of tensor-parallel ways that divides its heads and "
+            "the devices; say --tp"
+        )
+    made: Server | None = None
+    for each in ways:
+        # The fewest ways that hold the model and the requests that it would have at once; the most if none does.
+        layout = _layout(wanted, each)
+        made = server(
+            architecture, device, engine, formats, rules, layout, wanted.devices or count or layout.ranks
+        )
+        held = made.cache_requests(made.kept_tokens(asked.prompt, asked.answer))
+        if held is None or held >= max((asked.concurrency or 1) / made.engines, 1.0):
+            break
+    assert made is not None  # there are ways
+    return made, None if count is None else whole.name
+
+
+_OPTIONS = {"devices": "gpus", "tensor": "tp", "pipeline": "pp", "experts": "ep", "data": "dp"}
+
+
+def _layout(wanted: Wanted, tensor: int) -> Layout:
+    return Layout(tensor=tensor, pipeline=wanted.pipeline, experts=wanted.experts, data=wanted.data)
+
+
+def formats_of(architecture: Architecture, weights: str | None, cache: str) -> Precision:
+    """The number formats of a model: as published where `weights` does not say otherwise."""
+    return stored(architecture, cache) if weights is None else precision(weights, cache=cache)
+
+
+def rules_of(engine: str, device: Machine, wanted: Wanted) -> Scheduler:
+    """The scheduler of an engine on a device."""
+    memory = next((level.capacity_bytes for level in device.levels if is_main_memory(level)), None)
+    file = next(each for each in engines() if engine_called(each).name == engine_called(engine).name)
+    return scheduler(file, memory, token_budget=wanted.step_tokens, most_sequences=wanted.sequences)

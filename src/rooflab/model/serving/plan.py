@@ -1,0 +1,313 @@
+"""Settings held against a demand: layouts, formats and batches of each machine, the best of each, the front."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from rooflab.errors import RooflabError
+from rooflab.machines.nodes import device_in
+from rooflab.model.engines.engine import engine as engine_called
+from rooflab.model.parallel import layout as layouts
+from rooflab.model.parallel.layout import Layout
+from rooflab.model.serving import answer
+from rooflab.model.serving.batch import Batch
+from rooflab.model.serving.choose import Wanted, formats_of, rules_of
+from rooflab.model.serving.server import Server, server
+from rooflab.model.serving.steady import Steady
+from rooflab.model.serving.table import Table
+from rooflab.types.machine import Machine
+from rooflab.types.serving_plan import Goal, Option, ServingPlan
+from rooflab.units import duration
+from rooflab.work.llm.architecture import Architecture, Experts
+
+_EVERY, _STEP = 64, 2.0**0.125  # every number of clients up to there, then each that much larger than the last
+_MOST_DEVICES = 8  # of a device whose node nobody names
+_STAGES = (1, 2, 4)
+_NARROWER = {"fp8": "fp8", "fp4": "nvfp4"}  # what a device multiplies, and the format of weights that it serves
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """What is looked for.
+
+    Attributes:
+        machines: devices or nodes, each with the name that it was asked by.
+        goal: times and rate.
+        prompt, answer, cached: tokens of a request.
+        weights: formats of weights; None for the published one and what the device multiplies that is narrower.
+        devices: most of one copy; None for a node's.
+        prices: of an hour of a device, by the name of the device.
+    """
+
+    machines: Sequence[Machine]
+    goal: Goal
+    prompt: int
+    answer: int
+    cached: int = 0
+    engine: str = "vllm"
+    cache: str = "bf16"
+    weights: Sequence[str] | None = None
+    devices: int | None = None
+    prices: Mapping[str, float] | None = None
+    currency: str = ""
+
+
+class Tried(NamedTuple):
+    """One server at several numbers of clients, arrays over them; tables of its steps, whole and by level."""
+
+    server: Server
+    node: str | None
+    clients: np.ndarray
+    at: Steady
+    tables: dict[str, Table]
+
+
+def plan(architecture: Architecture, search: Search) -> ServingPlan:
+    """The settings of `architecture` on each machine, ranked.
+
+    Raises:
+        RooflabError: it fits in no layout of any machine, by how much; a goal below the floor, which is named.
+        UnknownNameError: an unknown engine or format.
+    """
+    engine_called(search.engine)
+    _check_goal(search.goal)
+    refused: dict[str, str] = {}
+    tried = [each for machine in search.machines for each in _on(architecture, machine, search, refused)]
+    if not tried:
+        raise RooflabError(_fits_nowhere(architecture, search, refused))
+    options = [_best(each, search) for each in tried]
+    if not any(option.meets for option in options):
+        _check_floors(tried, search)
+    front = _front(tried, search)
+    key = _price_key if search.prices else _speed_key
+    options.sort(key=lambda option: (not option.meets, *key(option, search.goal)))
+    missed = [] if any(option.meets for option in options) else [_nearest(options, search.goal)]
+    sources = dict.fromkeys(source for each in tried for source in (each.server.scheduler.source,))
+    return ServingPlan(
+        model=architecture.name,
+        prompt_tokens=search.prompt,
+        answer_tokens=search.answer,
+        goal=search.goal,
+        options=tuple(options),
+        front=tuple(front),
+        settings=sum(len(each.clients) for each in tried),
+        refused=refused,
+        prices=dict(search.prices or {}),
+        currency=search.currency,
+        sources=tuple(sources),
+        warnings=tuple(missed),
+        notes=tuple(_notes(search)),
+    )
+
+
+def _check_goal(goal: Goal) -> None:
+    for name, value in (("ttft", goal.ttft_s), ("tpot", goal.tpot_s), ("rate", goal.rate_per_s)):
+        if value is not None and not (value > 0 and math.isfinite(value)):
+            raise RooflabError(f"{name}: got {value:g}, expected a number above 0")
+
+
+def _on(architecture: Architecture, machine: Machine, search: Search, refused: dict[str, str]) -> Iterator[Tried]:
+    """Every server of one machine at every number of clients; layouts that cannot be go to `refused`."""
+    device, count = device_in(machine)
+    rules = rules_of(search.engine, device, Wanted())
+    most = search.devices or count or _MOST_DEVICES
+    for weights in _formats(architecture, device, search):
+        formats = formats_of(architecture, weights, search.cache)
+        enough: set[int] = set()  # tensor-parallel ways that hold the model: more stages would only be slower
+        for layout in _layouts(architecture, most):
+            if layout.pipeline > 1 and layout.tensor in enough:
+                continue
+            try:
+                layouts.check(architecture, layout)
+                made = server(
+                    *(architecture, device, engine_called(search.engine), formats, rules, layout, layout.ranks)
+                )
+                made.check(search.prompt, search.answer)
+            except RooflabError as error:
+                refused[f"{device.name}, {weights or architecture.stored}, {layout.name}"] = str(error)
+                continue
+            if layout.data == 1:
+                enough.add(layout.tensor)
+            tables = made.tables(search.prompt, search.answer, search.cached)
+            held = made.most_running(search.prompt, search.answer)
+            further = _STEP ** np.arange(0.0, math.floor(math.log(max(held, 1.0), _STEP)) + 1.0)
+            clients = np.unique(np.concatenate((np.arange(1.0, min(held, _EVERY) + 1.0), np.floor(further))))
+            at = made.loaded(clients, search.prompt, search.answer, search.cached, tables["seconds"])
+            yield Tried(made, None if count is None else machine.name, clients, at, tables)
+
+
+def _formats(architecture: Architecture, device: Machine, search: Search) -> list[str | None]:
+    if search.weights is not None:
+        return list(search.weights)
+    published = formats_of(architecture, None, search.cache)
+    narrower = [
+        name
+        for dtype, name in _NARROWER.items()
+        if device.peak(dtype) is not None
+        and formats_of(architecture, name, search.cache).linear.bits < published.experts.bits
+    ]
+    return [None, *narrower]
+
+
+def _layouts(architecture: Architecture, most: int) -> Iterator[Layout]:
+    """Tensor-parallel ways and stages; with experts, those whole too, attention with sequences of its own."""
+    experts = any(isinstance(block.feed, Experts) for block in architecture.blocks)
+    ways = [2**n for n in range(int(math.log2(most)) + 1)]
+    for tensor in ways:
+        for stages in _STAGES:
+            if tensor * stages <= most:
+                yield Layout(tensor=tensor, pipeline=stages)
+        if not experts:
+            continue
+        for data in ways:
+            ranks = tensor * data
+            if 1 < ranks <= most:
+                yield Layout(tensor=tensor, data=data, experts=ranks)
+
+
+def _option(each: Tried, n: int, search: Search, front: bool = False) -> Option:
+    """One setting of `each`; as many copies as the rate needs."""
+    made, at, goal = each.server, each.at, search.goal
+    requests_per_s = float(at.requests_per_s[n]) * made.layout.pipeline
+    copies = 1 if goal.rate_per_s is None else math.ceil(goal.rate_per_s / requests_per_s - 1e-9)
+    where = answer.deployment(Server(step=made.step, scheduler=made.scheduler, copies=copies), each.node)
+    ttft_s, tpot_s = float(at.ttft_s[n]), float(at.tpot_s[n])
+    tokens_per_s = requests_per_s * copies * search.answer
+    price = None if search.prices is None else search.prices.get(where.machine)
+    answered = tokens_per_s if goal.rate_per_s is None else goal.rate_per_s * search.answer
+    running = float(at.running[n]) * made.layout.pipeline
+    used = made.step.memory(running * made.kept_tokens(search.prompt, search.answer), running)
+    return Option(
+        deployment=where,
+        concurrency=float(each.clients[n]) * made.layout.pipeline,
+        ttft_s=ttft_s,
+        tpot_s=tpot_s,
+        requests_per_s=requests_per_s * copies,
+        output_tokens_per_s=tokens_per_s,
+        meets=_misses(ttft_s, tpot_s, goal) <= 1.0,
+        front=front,
+        memory_share=None if used.has is None else float(np.max(used.total)) / used.has,
+        loses=_loses(each, n, search),
+        price_per_million_tokens=None if price is None else price * where.devices / 3600.0 / answered * 1e6,
+    )
+
+
+def _loses(each: Tried, n: int, search: Search) -> dict[str, float]:
+    """Shares of the time of a mean step by what binds it, largest first."""
+    attended = search.cached + (search.prompt - search.cached + 1.0) / 2.0
+    where = (each.at.prompt_tokens[n], attended, each.at.decoding[n], search.prompt + search.answer / 2.0)
+    seconds = {name: float(table.at(*where)) for name, table in each.tables.items()}
+    whole = seconds.pop("seconds")
+    return dict(sorted(((name, s / whole) for name, s in seconds.items() if s > 0), key=lambda one: -one[1]))
+
+
+def _misses(ttft_s: float, tpot_s: float, goal: Goal) -> float:
+    """The larger of the times over their goals: 1 and below keeps them."""
+    ttft = 0.0 if goal.ttft_s is None else ttft_s / goal.ttft_s
+    return max(ttft, 0.0 if goal.tpot_s is None else tpot_s / goal.tpot_s)
+
+
+def _best(each: Tried, search: Search) -> Option:
+    """The number of clients with the most answers that keeps the goal, else the one that misses it least."""
+    misses = np.array(
+        [_misses(ttft, tpot, search.goal) for ttft, tpot in zip(each.at.ttft_s, each.at.tpot_s, strict=True)]
+    )
+    keeps = misses <= 1.0
+    if keeps.any():
+        n = int(np.argmax(np.where(keeps, each.at.requests_per_s, -1.0)))
+    else:
+        n = int(np.argmin(misses))
+    return _option(each, n, search)
+
+
+def _front(tried: Sequence[Tried], search: Search) -> list[Option]:
+    """Settings of which none has both more tokens a second for each user and for each device (or its price)."""
+    points = []
+    for index, each in enumerate(tried):
+        price = 1.0 if not search.prices else search.prices.get(each.server.step.machine.name, math.inf)
+        ranks, stages = each.server.layout.ranks, each.server.layout.pipeline
+        flow = each.at.requests_per_s * stages * search.answer / ranks / price
+        points += [(float(1.0 / each.at.tpot_s[n]), float(flow[n]), index, n) for n in range(len(each.clients))]
+    points.sort(key=lambda point: (-point[0], -point[1]))
+    kept, most = [], 0.0
+    for _user, flow, index, n in points:
+        if flow > most:
+            most = flow
+            kept.append((index, n))
+    # Neighbours that differ by little say nothing new.
+    return [_option(tried[index], n, search, front=True) for index, n in kept[:: max(1, len(kept) // 40)]]
+
+
+def _price_key(option: Option, goal: Goal) -> tuple[float, ...]:
+    price = option.price_per_million_tokens
+    return (math.inf if price is None else price, _misses(option.ttft_s, option.tpot_s, goal))
+
+
+def _speed_key(option: Option, goal: Goal) -> tuple[float, ...]:
+    if goal.rate_per_s is not None:
+        return (option.deployment.devices, -option.tokens_per_s_per_device)
+    return (-option.tokens_per_s_per_device, _misses(option.ttft_s, option.tpot_s, goal))
+
+
+def _nearest(options: Sequence[Option], goal: Goal) -> str:
+    near = min(options, key=lambda option: _misses(option.ttft_s, option.tpot_s, goal))
+    where = near.deployment
+    return (
+        f"No setting keeps the goal. Nearest: {where.devices} x {where.machine} as {where.layout}, "
+        f"{where.weights}, {near.concurrency:,.0f} clients: "
+        f"TTFT {duration(near.ttft_s)}, TPOT {duration(near.tpot_s)}."
+    )
+
+
+def _check_floors(tried: Sequence[Tried], search: Search) -> None:
+    """Whether each goal lies above what theory allows.
+
+    Raises:
+        RooflabError: it does not; the floor, of which layout, and what it is made of.
+    """
+    prompt = Batch(1.0, search.prompt - search.cached, search.cached)
+    one = Batch(decode_sequences=1.0, decode_context=search.prompt)
+    for name, goal_s, batch, what in (
+        ("ttft", search.goal.ttft_s, prompt, f"products of {search.prompt - search.cached:,} tokens at the peak"),
+        ("tpot", search.goal.tpot_s, one, "weights and cache read once at the memory's full rate"),
+    ):
+        if goal_s is None:
+            continue
+        floors = [float(each.server.step.time(batch).floor_s[0]) for each in tried]
+        least = int(np.argmin(floors))
+        if goal_s < floors[least]:
+            where = answer.deployment(tried[least].server)
+            raise RooflabError(
+                f"{name}={duration(goal_s)} is below the floor of every layout: {duration(floors[least])} on "
+                f"{where.devices} x {where.machine} as {where.layout}, {where.weights} ({what}, one request "
+                "alone); ask for more, or for more devices, a narrower format or a smaller model"
+            )
+
+
+def _fits_nowhere(architecture: Architecture, search: Search, refused: Mapping[str, str]) -> str:
+    """Why there is no setting: the layout with the most devices says by how much."""
+    reasons = [reason for reason in refused.values() if "too much" in reason] or list(refused.values())
+    names = ", ".join(machine.name for machine in search.machines)
+    return f"{architecture.name} fits in none of {len(refused)} layouts on {names}; the last: {reasons[-1]}"
+
+
+def _notes(search: Search) -> list[str]:
+    lines = [
+        "each layout at the most clients that keep the goal, in the mean of a closed loop's steady state; what a "
+        "stream at random times does to it: rooflab serve --rate",
+        "narrower weights may answer worse: what they do to a model's answers is not judged",
+        "memory: weights, cache, activations and workspace, of what an engine may use",
+    ]
+    if search.goal.rate_per_s is not None:
+        lines.append("copies: as many as the rate needs, without reserve")
+    if search.prices:
+        lines.append(
+            "price: of all devices, over the tokens given out"
+            + (f"; {search.currency}" if search.currency else "")
+        )
+    return lines

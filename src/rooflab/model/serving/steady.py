@@ -1,0 +1,214 @@
+"""Steady state of a closed loop: each of so many clients sends its next request when its last is answered.
+
+Requests end at different steps once their lengths differ a little, so prompts come into steps at random. With λ
+requests coming into a step, of m chunks each, c of which a step holds at most:
+
+    λ m = E[min(K, c)], K of a Poisson distribution of mean μ   (μ − λ m chunks are left over from step to step)
+    sequences that decode: b = λ (answer − 1)
+    clients that run: n = λ (answer − 1 + m) + (μ − λ m) / m     (Little's law, in steps)
+    TPOT = E[seconds of a step with min(K, c) chunks and b sequences], K of the other clients
+    TTFT = what is left of the running step + steps waited, all of them full + the steps of its own chunks
+
+Where prompts have steps of their own (`mixed` false), all that came in with a step come before the next one:
+
+    λ = n / (answer − 1), b = n, TPOT = seconds of a step of b sequences + E[seconds of the prompts of K requests]
+
+Clients beyond those that fit wait outside, by Little's law too. Held to the event simulation in tests.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rooflab.model.serving.table import Table
+
+Array = np.ndarray
+_MOST = 48  # chunks of a step that are told apart; more of them come close to a whole
+_HALVINGS = 40  # of the interval of ln μ
+
+
+class Load(NamedTuple):
+    """What an engine is asked for; numbers, or arrays over settings of one shape.
+
+    Attributes:
+        clients: that have a request out at all times.
+        prompt, answer: tokens of each request.
+        cached: of the prompt, tokens whose KV is there already.
+        token_budget: most tokens of a step.
+        most_running: requests that run at once at most: places, and what the KV cache holds.
+        between_s: from an answer to the next request of its client.
+        mixed: whether prompts and sequences that decode share steps.
+    """
+
+    clients: Any
+    prompt: Any
+    answer: Any
+    cached: Any = 0.0
+    token_budget: Any = 8192.0
+    most_running: Any = np.inf
+    between_s: Any = 0.0
+    mixed: Any = True
+
+
+class Steady(NamedTuple):
+    """What comes of it; arrays over settings.
+
+    Attributes:
+        ttft_s: from a request to its first token, in the mean; `queue_s` of it waiting outside for a place.
+        tpot_s: between two tokens of a request, in the mean.
+        requests_per_s: answered.
+        running, decoding: requests in the engine, and of them those that decode, in the mean.
+        prompt_tokens: of a step, in the mean.
+        mixed: share of the steps that hold any.
+    """
+
+    ttft_s: Array
+    queue_s: Array
+    tpot_s: Array
+    requests_per_s: Array
+    running: Array
+    decoding: Array
+    prompt_tokens: Array
+    mixed: Array
+
+
+class _Steps(NamedTuple):
+    """What the two kinds of schedulers differ in; arrays over settings."""
+
+    came: Array  # requests that come into a step (that decodes)
+    step_s: Array  # of all steps in the mean
+    tpot_s: Array  # of those in which a request decodes: its own prompt is in none of them
+    own_s: Array  # until the first token, once the running step is over
+    decoding: Array
+    mixed: Array
+
+
+def steady(table: Table, load: Load) -> Steady:
+    """The steady state of each setting; `table` has the seconds of a step."""
+    given = [np.atleast_1d(np.asarray(each, float)) for each in load]
+    x = Load(*np.broadcast_arrays(*given))
+    running = np.minimum(x.clients, x.most_running)
+    together = (x.mixed > 0) | (x.answer <= 1)
+    of = _shared(table, x, running) if together.any() else _apart(table, x, running)
+    if not together.all() and together.any():
+        other = _apart(table, x, running)
+        of = _Steps(*(np.where(together, one, two) for one, two in zip(of, other, strict=True)))
+    between = np.where(running > 1, x.between_s, 0.0)
+    # Who is back after a while finds a step half done in the mean; at once, the next one takes it.
+    rest_s = np.where(between > 0, of.step_s / 2.0, 0.0)
+    answered_s = (x.answer - 1.0) * of.tpot_s
+    outside_s = np.maximum((x.clients - running) * of.step_s / of.came - x.between_s, 0.0)
+    idle = 1.0 + x.between_s / (rest_s + of.own_s + answered_s)  # of a client, what it is away
+    return Steady(
+        ttft_s=rest_s + of.own_s + outside_s,
+        queue_s=outside_s,
+        tpot_s=of.tpot_s,
+        requests_per_s=of.came / of.step_s / np.where(x.clients > running, 1.0, idle),
+        running=running,
+        decoding=of.decoding,
+        prompt_tokens=of.came * (x.prompt - x.cached),
+        mixed=of.mixed,
+    )
+
+
+def _shared(table: Table, x: Load, running: Array) -> _Steps:
+    """Steps that hold prompts and sequences that decode."""
+    new = x.prompt - x.cached
+    # Sequences that decode leave that much of the budget; a prompt of several steps is cut into equal chunks.
+    room = np.maximum(x.token_budget - running * np.minimum(1.0, (x.answer - 1) / x.answer), 1.0)
+    full = new * running > room * x.answer
+    room = np.where(full, x.token_budget * new / (new + x.answer - 1.0), room)
+    chunks = np.maximum(np.ceil(new / room), 1.0)
+    size = new / chunks
+    most = np.maximum(np.floor(room / size), 1.0)
+    mean = _mean_arrivals(running, x.answer, chunks, most)
+    share, held = _shares(mean, most)
+    came = (share * held).sum(axis=-1)
+    decoding = came / chunks * (x.answer - 1.0)
+
+    def seconds(held: Array) -> Array:
+        return _seconds(table, held, size, x, decoding)
+
+    # A request's last chunk is in a step with what came into it of others.
+    others, beside = _shares(mean * (running - 1.0) / running, most)
+    last_s = (others * seconds(np.minimum(beside + 1.0, most[:, None]))).sum(axis=-1)
+    tpot_s = (others * seconds(beside)).sum(axis=-1)
+    waited = (mean - came) / came  # steps, all of them full
+    return _Steps(
+        came=came / chunks,
+        step_s=(share * seconds(held)).sum(axis=-1),
+        tpot_s=tpot_s,
+        own_s=waited * seconds(most[:, None])[:, 0] + chunks * last_s,
+        decoding=decoding,
+        mixed=1.0 - np.where(held < 0.5, share, 0.0).sum(axis=-1),
+    )
+
+
+def _apart(table: Table, x: Load, running: Array) -> _Steps:
+    """Prompts first, in steps of their own."""
+    new = x.prompt - x.cached
+    decoded = np.maximum(x.answer - 1.0, 1.0)
+    came = running / decoded
+    size = np.minimum(new, x.token_budget)
+    none = np.zeros_like(came)
+
+    def prompts_s(requests: Array) -> Array:
+        """Seconds of the prompts of so many requests, of shape (settings, n): full steps, and the rest."""
+        steps, rest = np.divmod(requests * new[:, None], x.token_budget[:, None])
+        ones = np.ones_like(requests)
+        full_s = _seconds(table, ones, x.token_budget, x, none)
+        rest_s = _seconds(table, np.maximum(rest, 1.0) / size[:, None], size, x, none)
+        return steps * full_s + np.where(rest > 0, rest_s, 0.0)
+
+    unlimited = np.full_like(came, np.inf)
+    share, held = _shares(came, unlimited)
+    others, beside = _shares(came * (running - 1.0) / running, unlimited)
+    steps = np.ceil((beside + 1.0) * new[:, None] / x.token_budget[:, None])
+    own_s = prompts_s(beside + 1.0) * (0.5 + 0.5 / steps)  # of several steps, half of the others end before
+    decode_s = _seconds(table, np.zeros((len(came), 1)), size, x, running)[:, 0]
+    return _Steps(
+        came=came,
+        step_s=decode_s + (share * prompts_s(held)).sum(axis=-1),
+        tpot_s=decode_s + (others * prompts_s(beside)).sum(axis=-1),
+        own_s=(others * own_s).sum(axis=-1),
+        decoding=running,
+        mixed=none,
+    )
+
+
+def _mean_arrivals(running: Array, answer: Array, chunks: Array, most: Array) -> Array:
+    """Mean μ of the Poisson distribution of chunks for which so many requests run; see above."""
+    low, high = np.full(running.shape, np.log(1e-9)), np.log(np.maximum(running * chunks, 1.0) + 60.0 * most)
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        mean = np.exp(middle)
+        share, held = _shares(mean, most)
+        came = (share * held).sum(axis=-1)
+        ran = came / chunks * (answer - 1.0 + chunks) + (mean - came) / chunks
+        low, high = np.where(ran < running, middle, low), np.where(ran < running, high, middle)
+    return np.exp(high)
+
+
+def _shares(mean: Array, most: Array) -> tuple[Array, Array]:
+    """Shares of steps, and chunks that each of them holds: min(K, most), K of a Poisson distribution of that mean.
+
+    Shapes (settings, _MOST + 1). The last entry stands for all above: its number is their mean, `most` at most.
+    """
+    count = np.arange(_MOST)
+    logs = np.concatenate(([0.0], np.cumsum(np.log(np.arange(1.0, _MOST)))))
+    share = np.exp(count * np.log(np.maximum(mean, 1e-300))[:, None] - mean[:, None] - logs)
+    share = np.where(count < most[:, None], share, 0.0)
+    rest = np.maximum(1.0 - share.sum(axis=-1), 0.0)
+    # Of K ≥ j: the mean of K beyond what the others hold, by E[K] = μ.
+    beyond = np.maximum(mean - (share * count).sum(axis=-1), 0.0) / np.maximum(rest, 1e-300)
+    last = np.minimum(np.maximum(beyond, np.minimum(_MOST, most)), most)
+    held = np.concatenate((np.broadcast_to(count, share.shape), last[:, None]), axis=-1)
+    return np.concatenate((share, rest[:, None]), axis=-1), held
+
+
+def _seconds(table: Table, held: Array, size: Array, x: Load, decoding: Array) -> Array:
+    """Seconds of steps with `held` chunks of `size` tokens, of shape (settings, n), and so many that decode."""
+    attended, context = x.cached + (x.prompt - x.cached + 1.0) / 2.0, x.prompt + x.answer / 2.0
+    return table.at(held * size[:, None], *(each[:, None] for each in (attended, decoding, context)))

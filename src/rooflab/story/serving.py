@@ -1,0 +1,182 @@
+"""What will a model do on that hardware, and which setup should I rent? Serving, predicted and planned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import TYPE_CHECKING
+
+from rooflab.errors import RooflabError
+
+if TYPE_CHECKING:
+    from rooflab.types.machine import Machine
+    from rooflab.types.serving import Serving
+    from rooflab.types.serving_plan import ServingPlan
+
+
+def serve(
+    model: str | PathLike[str],
+    machine: Machine | str,
+    *,
+    gpus: int | None = None,
+    engine: str = "vllm",
+    tp: int | None = None,
+    pp: int = 1,
+    ep: int = 1,
+    dp: int = 1,
+    precision: str | None = None,
+    cache: str = "bf16",
+    isl: int = 1024,
+    osl: int = 1024,
+    cached: int = 0,
+    concurrency: int | None = None,
+    rate: float | None = None,
+    stream: str | PathLike[str] | None = None,
+    requests: int = 2000,
+    burstiness: float = 1.0,
+    spread: float = 0.0,
+    seed: int = 0,
+    step_tokens: int | None = None,
+    sequences: int | None = None,
+    price: float | None = None,
+) -> Serving:
+    """What `model` does on `machine`: time to first token, time per token, throughput, memory.
+
+    A closed loop of `concurrency` clients (32 where nothing else is asked) is answered in its steady state; a
+    `rate` or a `stream` is run through the engine's scheduler event by event.
+
+    Args:
+        model: a name of the shipped list, or a config.json, a GGUF file, a safetensors index, a folder with one.
+        machine: a device or a node of the catalogue, or a file of one.
+        gpus: how many devices; by default all of a node, of a device the fewest that hold the model.
+        engine: "vllm", "sglang", "tensorrt-llm", "llama-cpp", "transformers".
+        tp, pp, ep, dp: ways of tensor, pipeline and expert parallelism, and of data parallelism of the attention.
+            By default the fewest tensor-parallel ways that hold model and requests; what is left are copies.
+        precision: of the weights: "bf16", "fp8", "nvfp4", "q4_0", …; as published by default.
+        cache: of keys and values.
+        isl, osl: tokens of a prompt and of an answer; `cached` of the prompt are in the cache already.
+        concurrency: clients that send the next request when the last is answered.
+        rate: requests a second, at random times; `requests` of them, `burstiness` below 1 for bursts, lengths
+            `spread` evenly within that share, by `seed`.
+        stream: a CSV or JSON-lines file of arrivals and lengths.
+        step_tokens, sequences: most of a step, in place of the engine's defaults.
+        price: of a device for an hour.
+
+    Raises:
+        UnknownNameError: an unknown model, machine, engine or format, with near matches.
+        RooflabError: what does not fit, by how much; numbers that make no sense.
+
+    >>> serve("llama-3.1-8b", "h100-sxm", concurrency=16).deployment.devices
+    1
+    """
+    from rooflab.model.serving import answer, choose, request_files
+    from rooflab.model.serving import requests as streams
+
+    asked_for = [
+        name for name, value in (("concurrency", concurrency), ("rate", rate), ("stream", stream)) if value
+    ]
+    for name, value in (("rate", rate), ("concurrency", concurrency), ("price", price)):
+        if value is not None and not value > 0:
+            raise RooflabError(f"{name}: got {value:g}, expected a number above 0")
+    if len(asked_for) > 1:
+        raise RooflabError(f"{' and '.join(asked_for)}: expected one of them")
+    streams.check_lengths(isl, osl, cached)
+    if stream is not None:
+        coming = request_files.read_requests(str(stream))
+        span_s = float(coming.arrival_s[-1])
+        asked = answer.Asked(
+            prompt=float(coming.prompt.mean()),
+            answer=float(coming.answer.mean()),
+            cached=float(coming.cached.mean()),
+            rate_per_s=len(coming.prompt) / span_s if span_s > 0 else None,
+            requests=coming,
+        )
+    elif rate is not None:
+        coming = streams.at_random(
+            *(rate, requests, isl, osl), spread=spread, cached=cached, burstiness=burstiness, seed=seed
+        )
+        asked = answer.Asked(prompt=isl, answer=osl, cached=cached, rate_per_s=rate, requests=coming)
+    else:
+        asked = answer.Asked(prompt=isl, answer=osl, cached=cached, concurrency=concurrency or 32)
+    wanted = choose.Wanted(
+        engine=engine,
+        devices=gpus,
+        tensor=tp,
+        pipeline=pp,
+        experts=ep,
+        data=dp,
+        weights=precision,
+        cache=cache,
+        step_tokens=step_tokens,
+        sequences=sequences,
+    )
+    server, node = choose.server_for(model, machine, wanted, asked)
+    return answer.answer(server, asked, node=node, price_per_hour=price)
+
+
+def serve_plan(
+    model: str | PathLike[str],
+    machines: str | Machine | Sequence[str | Machine],
+    *,
+    ttft: float | str | None = None,
+    tpot: float | str | None = None,
+    rate: float | None = None,
+    price: Mapping[str, float] | str | PathLike[str] | None = None,
+    gpus: int | None = None,
+    engine: str = "vllm",
+    precision: Sequence[str] | None = None,
+    cache: str = "bf16",
+    isl: int = 1024,
+    osl: int = 1024,
+    cached: int = 0,
+) -> ServingPlan:
+    """Which setup to take for `model`: layouts, formats and batches on each machine, held against a goal.
+
+    Args:
+        model: as of `serve`.
+        machines: devices or nodes, or files of them.
+        ttft, tpot: times that it may take at most, in the mean, in seconds or as "500ms"; None for no limit.
+        rate: requests a second that all copies together shall answer.
+        price: of an hour of each machine, by its name ({"h100-sxm": 2.5}), or a TOML file with such a table
+            `prices` and, if you like, `currency`. A node's price is shared out over its devices.
+        gpus: most devices of one copy; by default a node's, eight of a device.
+        precision: formats of weights; by default the published one, and the narrower ones that the device
+            multiplies.
+        engine, cache, isl, osl, cached: as of `serve`.
+
+    Raises:
+        UnknownNameError: an unknown model, machine, engine or format, with near matches.
+        RooflabError: no layout holds the model, by how much; a goal below the floor, which is named.
+
+    >>> found = serve_plan("llama-3.1-8b", "h100-sxm", tpot="20ms", gpus=1)
+    >>> found.best.deployment.devices
+    1
+    """
+    from rooflab import units
+    from rooflab.machines import catalog
+    from rooflab.model.serving import plan, prices
+    from rooflab.model.serving.requests import check_lengths
+    from rooflab.types.serving_plan import Goal
+    from rooflab.work.llm import models
+
+    check_lengths(isl, osl, cached)
+    several = [machines] if isinstance(machines, str) or not isinstance(machines, Sequence) else machines
+    if not several:
+        raise RooflabError("machines: got none, expected at least one")
+    found = [catalog.find(each) if isinstance(each, str) else each for each in several]
+    ttft_s, tpot_s = (units.parse(each, "s") if isinstance(each, str) else each for each in (ttft, tpot))
+    table, currency = prices.of_devices(price, found)
+    search = plan.Search(
+        machines=found,
+        goal=Goal(ttft_s=ttft_s, tpot_s=tpot_s, rate_per_s=rate),
+        prompt=isl,
+        answer=osl,
+        cached=cached,
+        engine=engine,
+        cache=cache,
+        weights=precision,
+        devices=gpus,
+        prices=table,
+        currency=currency,
+    )
+    return plan.plan(models.model(str(model)), search)

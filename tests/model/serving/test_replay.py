@@ -1,0 +1,106 @@
+"""Streams over several copies, and with prefill and decode apart."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rooflab.errors import RooflabError
+from rooflab.model.serving import events, requests
+from rooflab.model.serving.events import Rules
+from rooflab.model.serving.replay import Pool, serve_apart, serve_together, summary
+from rooflab.model.serving.table import Table
+
+AXES = (np.array([0.0, 1, 8192]), np.array([0.0, 1e5]), np.array([0.0, 1, 512]), np.array([0.0, 1e5]))
+
+
+def table():
+    """5 ms a step, 20 us a new token, 10 us a sequence and 3 ns for each token it attends to."""
+    t, _, s, c = np.meshgrid(*AXES, indexing="ij")
+    return Table(*AXES, 5e-3 + 2e-5 * t + 1e-5 * s + 3e-9 * s * c)
+
+
+POOL = Pool(table(), Rules(blocks=4000), 2)
+
+
+def test_at_a_vanishing_rate_every_request_has_the_times_of_a_lonely_one():
+    coming = requests.at_random(1e-3, 40, 800, 60)
+    found = summary(serve_together(coming, POOL))
+    alone = events.run(np.zeros(1), [800], [60], POOL.table, POOL.rules)
+    assert found["TTFT"].most == pytest.approx(alone.first_s[0]) == pytest.approx(found["TTFT"].mean)
+    assert found["end to end"].mean == pytest.approx(alone.end_s[0])
+    assert (found.mean_waiting, found.preemptions) == (0, 0)
+    assert found["TPOT"].mean == pytest.approx((alone.end_s[0] - alone.first_s[0]) / 59)
+
+
+def test_figures_of_a_stream_are_those_of_its_requests():
+    coming = requests.at_random(30.0, 400, 500, 100, spread=0.5, seed=3)
+    served = serve_together(coming, POOL)
+    found = summary(served, outside_s=0.01)
+    assert found.requests == 400
+    assert found.output_tokens == int(coming.answer.sum())
+    assert found.computed_tokens == int((coming.prompt + coming.answer - 1).sum())  # nothing computed twice
+    assert found["TTFT"].p50 == pytest.approx(np.median(served.first_s - coming.arrival_s) + 0.01)
+    # Little's law: requests in the engines in the mean are their rate times the time that each is there.
+    inside = (served.end_s - served.admitted_s).sum() / found.span_s
+    assert found.mean_running == pytest.approx(inside)
+    assert found.requests_per_s == pytest.approx(400 / found.span_s)
+    assert 0 < found.utilisation <= 1
+    assert [each.time_s for each in found.moments] == sorted(each.time_s for each in found.moments)
+
+
+def test_what_does_not_fit_alone_is_refused_and_counted():
+    small = POOL._replace(rules=Rules(blocks=10))  # 160 tokens
+    coming = requests.at_random(1.0, 10, 100, 20)
+    long = coming._replace(prompt=np.where(np.arange(10) < 3, 1000, coming.prompt))
+    assert summary(serve_together(long, small)).refused == 3
+    with pytest.raises(RooflabError, match=r"shortest request has 1,020 tokens.*of a copy holds 160"):
+        serve_together(coming._replace(prompt=np.full(10, 1000)), small)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 1000), st.integers(1, 3), st.integers(1, 3), st.floats(0.5, 40.0))
+def test_apart_every_token_is_made_once_and_each_time_follows_the_last(seed, prefills, decodes, rate):
+    coming = requests.at_random(rate, 60, 300, 20, spread=0.9, seed=seed)
+    prefill, decode = POOL._replace(copies=prefills), POOL._replace(copies=decodes)
+    served = serve_apart(coming, prefill, decode, lambda tokens: 1e-6 * tokens)
+    assert (served.arrival_s <= served.admitted_s).all()
+    assert (served.admitted_s < served.first_s).all()
+    later = coming.answer > 1
+    assert (served.end_s >= served.first_s + 1e-6 * coming.prompt * later).all()
+    made = sum(each.sums["made_tokens"] for each in served.outcomes)
+    assert made == coming.answer.sum()
+    assert (
+        sum(each.sums["computed_tokens"] for each in served.outcomes) == (coming.prompt + coming.answer - 1).sum()
+    )
+
+
+def test_a_closed_loop_cannot_be_served_apart():
+    with pytest.raises(RooflabError, match="closed loop has no simulation"):
+        serve_apart(requests.closed_loop(4, 20, 10, 5), POOL, POOL, lambda tokens: 0.0 * tokens)
+
+
+def test_a_closed_loop_has_as_many_clients_as_are_asked_over_its_copies():
+    served = serve_together(requests.closed_loop(5, 200, 100, 30), POOL)
+    assert summary(served).mean_running + summary(served).mean_waiting == pytest.approx(5, rel=0.05)
+    alone = serve_together(requests.closed_loop(1, 20, 100, 30), POOL)
+    assert len(alone.outcomes) == 1
+
+
+def test_slower_steps_stretch_everything_alike():
+    coming = requests.at_random(20.0, 200, 300, 40, spread=0.5, seed=5)
+    slow = POOL._replace(table=POOL.table._replace(seconds=4 * POOL.table.seconds))
+    one = serve_together(coming, POOL)
+    four = serve_together(coming._replace(arrival_s=4 * coming.arrival_s), slow)
+    assert four.end_s == pytest.approx(4 * one.end_s)
+
+
+def test_what_comes_later_changes_nothing_before_it():
+    coming = requests.at_random(60.0, 300, 300, 40, spread=0.5, seed=6)
+    single = POOL._replace(copies=1)
+    whole, part = serve_together(coming, single), serve_together(coming.only(np.arange(150)), single)
+    before = part.end_s < coming.arrival_s[150]
+    assert before.any()
+    assert np.array_equal(whole.end_s[:150][before], part.end_s[before])

@@ -1,0 +1,169 @@
+"""`serve` and `serve_plan` as a user calls them: what they answer, what holds of it, what is refused and how."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+
+import pytest
+
+import rooflab
+from rooflab.errors import RooflabError, UnknownNameError
+
+MODEL, DEVICE = "llama-3.1-8b", "h100-sxm"
+
+
+@functools.cache
+def closed(**asked):
+    return rooflab.serve(MODEL, DEVICE, **asked)
+
+
+def test_an_answer_adds_up():
+    found = closed(concurrency=16)
+    decode = next(step for step in found.steps if step.name == "decode")
+    assert sum(part.time_s for part in decode.parts) == pytest.approx(decode.time.time_s, rel=1e-6)
+    assert found.ttft.floor_s < found.ttft.low_s < found.ttft.time_s < found.ttft.high_s
+    assert found.tpot.floor_s < found.tpot.low_s < found.tpot.time_s < found.tpot.high_s
+    assert found.output_tokens_per_s == pytest.approx(found.requests_per_s * 1024)
+    # 8.03e9 weights of two bytes; 2 x 32 layers x 8 heads x 128 elements of two bytes a token
+    assert found.memory.weights == pytest.approx(2 * 8.03e9, rel=0.01)
+    assert found.memory.cache == pytest.approx(16 * (1024 + 512) * 2 * 32 * 8 * 128 * 2, rel=0.01)
+    assert found.running == pytest.approx(16, rel=0.01)
+    assert "memory" in {part.binds for part in decode.parts if part.layer == "mlp"}
+    flow = [each.requests_per_s for each in found.loads]
+    assert all(later > 0.97 * before for before, later in itertools.pairwise(flow))  # a tile more costs a little
+
+
+def test_a_stream_at_a_vanishing_rate_is_a_lonely_client():
+    slow = rooflab.serve(MODEL, DEVICE, rate=0.01, requests=20, osl=256)
+    alone = rooflab.serve(MODEL, DEVICE, concurrency=1, osl=256)
+    assert slow.replay is not None
+    assert slow.replay.mean_waiting == 0
+    assert slow.ttft.time_s == pytest.approx(alone.ttft.time_s, rel=0.08)
+    assert slow.tpot.time_s == pytest.approx(alone.tpot.time_s, rel=0.02)
+
+
+def test_a_node_is_filled_with_copies_and_a_device_takes_the_fewest():
+    node = rooflab.serve("llama-3.1-70b", "dgx-h100", concurrency=64)
+    where = node.deployment
+    assert (where.node, where.devices, where.copies * where.tensor) == ("NVIDIA DGX H100", 8, 8)
+    lone = rooflab.serve("llama-3.1-70b", DEVICE, concurrency=8).deployment
+    assert (lone.node, lone.copies) == (None, 1)
+    assert lone.devices == lone.tensor > 1
+
+
+def test_an_overloaded_stream_says_what_can_be_answered():
+    found = rooflab.serve(MODEL, DEVICE, rate=500.0, requests=300, osl=128)
+    assert any("500 requests/s come" in line and "can be answered" in line for line in found.warnings)
+
+
+def test_broken_lines_of_a_stream_are_said(tmp_path):
+    path = tmp_path / "stream.csv"
+    path.write_text("arrival_s,prompt_tokens,answer_tokens\n0,100,20\n1,-1,20\n2,100,20\n", encoding="utf-8")
+    found = rooflab.serve(MODEL, DEVICE, stream=path)
+    assert (found.replay.requests, found.replay.dropped) == (2, 1)
+    assert found.warnings[0].startswith("1 of 3 lines of the file are no requests and were left out: line 3")
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"rate": -1.0}, "rate: got -1, expected a number above 0"),
+        ({"concurrency": 0}, "concurrency: got 0, expected a number above 0"),
+        ({"isl": -5}, "isl: got -5, expected a whole number of tokens above 0"),
+        ({"concurrency": 4, "rate": 1.0}, "concurrency and rate: expected one of them"),
+        ({"tp": 0}, "tp: got 0, expected a whole number above 0"),
+        ({"gpus": 3, "tp": 2}, "3 devices: expected a multiple of the 2 that a copy takes as TP2"),
+        ({"tp": 3}, "32 heads over 3 tensor-parallel ranks"),
+        ({"step_tokens": 0}, "step tokens: got 0, expected a whole number above 0"),
+        ({"engine": "tensorrt-llm", "isl": 20_000}, "a request of 21,024 does not fit; give more step tokens"),
+        ({"isl": 2_000_000, "gpus": 1}, "too much; more devices, a narrower format"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(asked, said):
+    with pytest.raises(RooflabError) as error:
+        rooflab.serve(MODEL, DEVICE, **asked)
+    assert said in str(error.value)
+
+
+def test_unknown_names_list_the_nearest():
+    for args, near in ((("llama-3.1-8x", DEVICE), MODEL), ((MODEL, "h100-smx"), DEVICE)):
+        with pytest.raises(UnknownNameError) as error:
+            rooflab.serve(*args)
+        assert near in str(error.value)
+    with pytest.raises(UnknownNameError, match="vllm"):
+        rooflab.serve(MODEL, DEVICE, engine="vlm")
+
+
+@functools.cache
+def planned():
+    return rooflab.serve_plan(
+        MODEL, [DEVICE, "l40s"], tpot="20ms", ttft=1.0, gpus=2, price={DEVICE: 2.5, "l40s": 1.0}
+    )
+
+
+def test_a_plan_keeps_its_goal_and_its_front_is_one():
+    plan = planned()
+    best = plan.best
+    assert best.meets
+    assert best.tpot_s <= 0.02
+    assert best.ttft_s <= 1.0
+    prices = [option.price_per_million_tokens for option in plan.options if option.meets]
+    assert prices == sorted(prices)
+    per_hour = plan.prices[best.deployment.machine] * best.deployment.devices
+    assert best.price_per_million_tokens == pytest.approx(per_hour / 3600 / best.output_tokens_per_s * 1e6)
+    users = [option.tokens_per_s_per_user for option in plan.front]
+    cheap = [option.price_per_million_tokens for option in plan.front]
+    assert users == sorted(users, reverse=True)
+    assert cheap == sorted(cheap, reverse=True)
+    for option in plan.options:
+        assert sum(option.loses.values()) == pytest.approx(1.0, abs=0.02)
+        assert option.memory_share <= 1.0
+
+
+def test_an_option_of_a_plan_is_what_serve_answers():
+    best = planned().best
+    where = best.deployment
+    card = DEVICE if "H100" in where.machine else "l40s"
+    alone = rooflab.serve(
+        MODEL,
+        card,
+        tp=where.tensor,
+        precision=where.weights,
+        concurrency=round(best.concurrency),
+        gpus=where.devices,
+    )
+    assert alone.tpot.time_s == pytest.approx(best.tpot_s, rel=0.03)
+    assert alone.ttft.time_s == pytest.approx(best.ttft_s, rel=0.05)
+
+
+def test_a_rate_takes_as_many_copies_as_it_needs():
+    plan = rooflab.serve_plan(MODEL, DEVICE, tpot="20ms", rate=40.0, gpus=1, precision=["bf16"])
+    best = plan.best
+    assert best.requests_per_s >= 40.0
+    assert best.deployment.copies == best.deployment.devices
+    assert (best.deployment.copies - 1) * best.requests_per_s / best.deployment.copies < 40.0
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"tpot": "0.1ms"}, "tpot=100 µs is below the floor of every layout: "),
+        ({"ttft": "0.01ms"}, "ttft=10.0 µs is below the floor of every layout: "),
+        ({"tpot": -1.0}, "tpot: got -1, expected a number above 0"),
+        ({"rate": 0.0}, "rate: got 0, expected a number above 0"),
+        ({"price": {"h200": 1.0}}, "unknown machine with a price"),
+        ({"price": {DEVICE: -1.0}}, "price of h100-sxm: got -1.0, expected a number above 0"),
+        ({"isl": 3_000_000}, "fits in none of"),
+    ],
+)
+def test_plans_that_cannot_be_are_refused(asked, said):
+    with pytest.raises(RooflabError) as error:
+        rooflab.serve_plan(MODEL, DEVICE, gpus=1, precision=["bf16"], **asked)
+    assert said in str(error.value)
+
+
+def test_a_goal_that_nothing_keeps_names_the_nearest():
+    plan = rooflab.serve_plan(MODEL, "l40s", tpot="19ms", ttft="300ms", gpus=1, precision=["bf16"], isl=4096)
+    assert plan.best is None
+    assert plan.warnings[0].startswith("No setting keeps the goal. Nearest: 1 x NVIDIA L40S")
