@@ -16,8 +16,8 @@ if _typing.TYPE_CHECKING:
     from rooflab.story.own_times import with_times as with_times
     from rooflab.story.programs import analyze, calibrate, op, predict, transfer, variants
     from rooflab.story.running import run
-    from rooflab.story.timed import time
     from rooflab.story.serving import serve, serve_plan
+    from rooflab.story.timed import time
 
 # The file that each function lives in: imported when it is asked for, so that a command waits for its own alone.
 _HOMES = {
