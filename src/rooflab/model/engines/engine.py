@@ -34,10 +34,12 @@ class Engine:
     joins_rope_and_cache: bool
     joins_scaling: bool
     joins_all_reduce: bool
+    shares_keys: bool
     peer_all_reduce: bool
     graph_tokens: float
     step_s: float
     sequence_s: float
+    ranks_s: float
     launch_s: float
     mixes_prompts: bool
     step_tokens: float

@@ -33,6 +33,7 @@ class Kernel:
         columns: of that mechanism.
         read_bytes, write_bytes: through memory where no cache helps.
         warm_bytes: of those read, what the kernel before has just written.
+        again_bytes: of those read, what another block of the kernel has read just before.
         weight_bytes: of those read, weights.
         flop: multiplications and additions of products; `dtype` that of their operands.
     """
@@ -45,6 +46,7 @@ class Kernel:
     read_bytes: Number = 0.0
     write_bytes: Number = 0.0
     warm_bytes: Number = 0.0
+    again_bytes: Number = 0.0
     weight_bytes: Number = 0.0
     flop: Number = 0.0
     dtype: str = "bf16"
@@ -166,12 +168,14 @@ def attention(
     resident: float = 0.0,
     causal: bool = True,
     limit: int = 0,
+    shares: bool = True,
 ) -> Kernel:
     """Attention of `new` tokens of each sequence to the `before` ones in the cache and to each other.
 
     Args:
         window: keys that a query sees; `limit` the most that a sparse kernel picks for it; 0 for no bound.
         cached_bytes: of an element of keys and values.
+        shares: whether the heads of a group read their keys and values together; else each through the cache.
         v_in_k: whether values are a part of the keys' vectors, read once (latent attention).
     """
     keys = before + new
@@ -183,6 +187,7 @@ def attention(
     touched = np.minimum(keys, bound + new) if limit == 0 else np.minimum(keys, bound * new)
     kv = sequences * kv_heads * touched * (size + (0 if v_in_k else values)) * cached_bytes
     item = _ITEM_BYTES[dtype]
+    again = 0.0 if shares else kv * (heads / kv_heads - 1.0)
     q = sequences * new * heads * size * item
     padded = next((each for each in (32, 64, 96, 128, 192, 256) if each >= size), size)
     padded_values = next((each for each in (32, 64, 96, 128, 192, 256) if each >= values), values)
@@ -206,14 +211,15 @@ def attention(
             "item_bytes": cached_bytes,
             "format": float(gpu_attention.FORMATS.index(dtype)),
             "backward": 0.0,
-            "packs": packs,
+            "packs": packs if shares else 0.0,
             "resident": resident,
             "mask_loads": 0.0,
             "planned": float(planned),
         },
-        read_bytes=q + kv,
+        read_bytes=q + kv + again,
         write_bytes=sequences * new * heads * values * HALF_BYTES,
         warm_bytes=q,
+        again_bytes=again,
         flop=2.0 * pairs * heads * (size + values),
         dtype=dtype,
     )

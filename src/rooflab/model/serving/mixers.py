@@ -167,6 +167,7 @@ def _attend(
         before=np.maximum(batch.decode_context - 1.0, 0.0),
         cached_bytes=item,
         dtype="bf16",
+        shares=run.engine.shares_keys,
         **common,
     )
     return [prefill, decode]

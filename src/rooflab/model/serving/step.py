@@ -159,7 +159,7 @@ class StepModel:
     def _host_s(self, batch: Batch, launches: np.ndarray, kernel_s: np.ndarray) -> np.ndarray:
         """What the host adds: between steps, and where it launches kernels more slowly than they run."""
         e = self.engine
-        between = e.step_s + e.sequence_s * batch.sequences
+        between = e.step_s + e.sequence_s * batch.sequences + e.ranks_s * (self.layout.ranks > 1)
         alone = np.where(batch.new_tokens > e.graph_tokens, np.maximum(launches * e.launch_s - kernel_s, 0.0), 0.0)
         return between + alone
 

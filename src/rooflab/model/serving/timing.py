@@ -71,12 +71,12 @@ def _by_mechanism(
     works = (read + write > 0) & (flat([_work(k) for k in kernels]) > 0)
     flop = flat([k.flop for k in kernels])
     least_s = flat([peak_s(k.flop, k.dtype, device)[0] for k in kernels])
-    warm = flat([k.warm_bytes for k in kernels])
+    warm, again = flat([k.warm_bytes for k in kernels]), flat([k.again_bytes for k in kernels])
     columns = Columns(
         read_bytes=read,
         write_bytes=write,
         # What the kernel before has just written lies in the last cache, if that holds it.
-        hot_read_bytes=np.minimum(warm * cache_residency.cached_share(warm + write, device), read),
+        hot_read_bytes=np.minimum(warm * cache_residency.cached_share(warm + write, device) + again, read),
         hot_write_bytes=write * cache_residency.cached_share(2.0 * (read + write), device),
         footprint_bytes=read + write,
         flop_floor_s=least_s,
@@ -109,7 +109,7 @@ def _by_mechanism(
             "spread": spread,
             "kernels": times.kernels,
             "flop": flop[keep],
-            "nbytes": (read + write)[keep],
+            "nbytes": (read + write - again)[keep],
         },
     )
     made = []
