@@ -45,6 +45,7 @@ class Engine:
     step_tokens: float
     request_s: float
     prompt_token_s: float
+    latent_s: float
     experts_half: float
     experts_fp8: float
     experts_block: float

@@ -111,7 +111,8 @@ def load(feed: Experts, ways: int, tokens: Number) -> tuple[Number, Number]:
     """Rows of the busiest rank of `ways`, and how many of its experts they meet, in the mean.
 
     Tokens choose as if at random: of R rows over w ranks the busiest has about R/w + √(2 ln w · R/w) (the largest
-    of w binomial counts), and an expert is met with probability 1 − (1 − chosen/count)^tokens.
+    of w binomial counts), and an expert is met with probability 1 − (1 − chosen/count)^tokens, of the tokens that do
+    not choose as others do.
     """
     mean = tokens * feed.chosen / ways
     rows = (
@@ -120,5 +121,5 @@ def load(feed: Experts, ways: int, tokens: Number) -> tuple[Number, Number]:
         else mean
     )
     here = feed.count / ways
-    met = here * -np.expm1(tokens * np.log1p(-min(feed.chosen / feed.count, 1.0 - 1e-9)))
+    met = here * -np.expm1(tokens * (1.0 - feed.repeated) * np.log1p(-min(feed.chosen / feed.count, 1.0 - 1e-9)))
     return np.maximum(rows, 1.0), np.clip(met, 1.0, here)

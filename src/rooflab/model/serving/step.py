@@ -24,7 +24,7 @@ from rooflab.model.serving.kernels import Kernel
 from rooflab.model.serving.program import kernels_of, run_of
 from rooflab.model.serving.timing import KernelSeconds, timed
 from rooflab.types.machine import Machine
-from rooflab.work.llm.architecture import Architecture
+from rooflab.work.llm.architecture import Architecture, Latent
 from rooflab.work.llm.precision import Precision
 from rooflab.work.llm.precision import precision as precision_called
 
@@ -119,6 +119,12 @@ class StepModel:
     def memory(self, tokens: float | np.ndarray = 0.0, sequences: float | np.ndarray = 1.0) -> Memory:
         """Bytes of one rank by kind with `tokens` in the cache (of the whole copy), and what it has."""
         return memory_of(self.model, self.layout, self.precision, self.device, tokens, sequences)
+
+    def request_s(self, prompt: float | np.ndarray) -> float | np.ndarray:
+        """Seconds of a request of `prompt` tokens outside the steps: server, tokenizer, queues, both ways."""
+        e = self.engine
+        latent = any(isinstance(block.mixer, Latent) for block in self.model.blocks)
+        return e.request_s + e.prompt_token_s * prompt + e.latent_s * latent
 
     def kernels(self, batch: Batch) -> list[Kernel]:
         """What one rank runs for `batch`."""

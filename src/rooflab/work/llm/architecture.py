@@ -200,6 +200,7 @@ class Experts:
         shared: inner size of what every token meets beside them; 0 for none.
         shared_gate: whether a gate of one number weighs what they give.
         bias, router_bias: whether experts and router have one.
+        repeated: share of the choices that fall on experts which other tokens of a step chose too, beyond chance.
     """
 
     count: int
@@ -210,6 +211,7 @@ class Experts:
     shared_gate: bool = False
     bias: bool = False
     router_bias: bool = False
+    repeated: float = 0.0
 
     def parameters(self, hidden: int) -> int:
         """Of all experts, what is shared, and the router."""

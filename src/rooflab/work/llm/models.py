@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import tomllib
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from rooflab.errors import FileError, UnknownNameError, squash
 from rooflab.work.llm import config
-from rooflab.work.llm.architecture import Architecture
+from rooflab.work.llm.architecture import Architecture, Experts
 
 LOOKS_LIKE_A_FILE = (".json", ".gguf", ".safetensors")
 
@@ -43,7 +44,17 @@ def named(name: str) -> Architecture:
             "model", name, known, "(or the path of a config.json, a GGUF file or a safetensors index)"
         )
     entry = shipped()[found]
-    return config.architecture(entry["config"], found, entry["source"])
+    made = config.architecture(entry["config"], found, entry["source"])
+    return _routed(made, float(entry["repeated"])) if "repeated" in entry else made
+
+
+def _routed(model: Architecture, repeated: float) -> Architecture:
+    """`model` with experts that tokens choose alike."""
+    blocks = tuple(
+        replace(block, feed=replace(block.feed, repeated=repeated)) if isinstance(block.feed, Experts) else block
+        for block in model.blocks
+    )
+    return replace(model, blocks=blocks)
 
 
 @functools.cache
