@@ -69,3 +69,16 @@ def test_a_device_that_is_none_is_refused_before_the_program_runs(device):
     with pytest.raises(RooflabError, match=rf"^unknown device '{device}'; known: cuda .*, cpu$"):
         front_end.capture(ran.append, (1,), None, front_end.CaptureOptions(device=device))
     assert ran == []
+
+
+def test_a_language_model_is_known_by_its_name_or_its_configuration(tmp_path):
+    assert front_end.choose("meta-llama/Llama-3.1-8B", (), {}) == "config"
+    assert front_end.choose(tmp_path / "config.json", (), {}) == "config"
+    found = rooflab.analyze("llama-3.2-1b", dims={"batch": 4, "context": 100})
+    # Every weight once for each of 4 tokens, the table of tokens as the head too; 4 x 16 layers of attention
+    products = sum(row.flop for row in found.rows if row.op.kind == "matmul")
+    assert products == 2 * 4 * (1_235_814_400 - 33 * 2048)
+    with pytest.raises(UnknownNameError, match="unknown size of a language model 'token'; did you mean tokens"):
+        rooflab.analyze("llama-3.2-1b", dims={"token": 4})
+    with pytest.raises(RooflabError, match="a model's configuration takes no inputs"):
+        rooflab.analyze("llama-3.2-1b", np.zeros(3))

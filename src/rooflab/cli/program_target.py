@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from rooflab.cli import target_hints
 from rooflab.errors import FileError, MissingExtraError, RooflabError, UnknownNameError
+from rooflab.work import front_end
 
-_FORMS = "expected FILE.py:NAME, package.module:NAME or a file that ends in .onnx"
 _EXTRAS = ("torch", "jax", "onnx", "tinygrad")  # libraries that an extra of the same name brings
 
 
@@ -50,6 +50,8 @@ def load(text: str, dims: Mapping[str, int] | None = None) -> Target:
     if text.lower().endswith(".onnx"):
         if not os.path.isfile(text):
             raise FileError(f"{text}: no such file")
+        return Target(text, (), {}, os.path.basename(text), sizes)
+    if front_end.is_model(text):
         return Target(text, (), {}, os.path.basename(text), sizes)
     place, _, name = text.rpartition(":")
     if not name or not place:
@@ -174,7 +176,7 @@ def imported(place: str) -> Any:
         _first_on_path(path.resolve().parent)
         spec = importlib.util.spec_from_file_location(path.stem, path.resolve())
         if spec is None or spec.loader is None:
-            raise FileError(f"{place}: not a Python file, {_FORMS}")
+            raise FileError(f"{place}: not a Python file, {target_hints.FORMS}")
         module = importlib.util.module_from_spec(spec)
         # Dataclasses and pickle look its classes up under this name.
         sys.modules[path.stem] = module
@@ -191,7 +193,8 @@ def imported(place: str) -> Any:
         if isinstance(error.__cause__, ModuleNotFoundError) and error.__cause__.name in parents:
             missing = error.__cause__.name or place
             raise FileError(
-                f"{place}: no module of that name, {_FORMS}; {missing} is not installed, or not in this folder"
+                f"{place}: no module of that name, {target_hints.FORMS}; {missing} is not installed, "
+                "or not in this folder"
             ) from None
         raise
 

@@ -88,7 +88,9 @@ def analyze(
 ) -> int:
     """List every operation of TARGET with its FLOP, bytes and intensity; no weights, no GPU.
 
-    TARGET is FILE.py:NAME, package.module:NAME or model.onnx. NAME is a function that needs no
+    TARGET is FILE.py:NAME, package.module:NAME or model.onnx; or a language model's config.json, GGUF
+    file or safetensors index, or the name of one (llama-3.1-8b), with --dim tokens=N new tokens of
+    each of --batch sequences after --dim context=N. NAME is a function that needs no
     argument. It is called once: where it returns (module, inputs) or (module, args, kwargs), that
     module is analyzed on those inputs; else the function itself is, as it runs.
 

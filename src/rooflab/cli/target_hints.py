@@ -6,19 +6,28 @@ import ast
 import os
 import re
 
-_FORMS = "expected FILE.py:NAME, package.module:NAME or a file that ends in .onnx"
+from rooflab.errors import near_matches
+from rooflab.work.llm import models
+
+FORMS = (
+    "expected FILE.py:NAME, package.module:NAME, a file that ends in .onnx, .gguf or .json, or the name of a "
+    "shipped model"
+)
 # "gpt2", "meta-llama/Llama-3.1-8B": as models are named on the Hugging Face hub.
 _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 
 def names_no_function(text: str) -> str:
     """The refusal of a target without a function's name, with the form that fits what it looks like."""
-    refused = f"{text!r} names no function, {_FORMS}"
+    refused = f"{text!r} names no function, {FORMS}"
     if os.path.isfile(text) and text.endswith(".py"):
         names = _functions(text)
         return f"{refused}; {f'such as {text}:{names[0]}' if names else 'and it defines no function'}"
     if os.path.exists(text) or text.endswith(".py") or not _HUB_NAME.fullmatch(text):
         return refused
+    near = near_matches(text.rpartition("/")[2], models.names())
+    if near:
+        refused += f"; did you mean {', '.join(near)}?"
     return (
         f"{refused}; a model of Hugging Face is given by a function in a file of yours: def model(batch=1): with"
         " torch.device('meta'): return"

@@ -12,14 +12,21 @@ from typing import Any, Literal, NamedTuple
 from rooflab.errors import RooflabError, UnknownNameError
 from rooflab.types.work import Graph
 
-Framework = Literal["torch", "jax", "onnx", "tinygrad"]
+Framework = Literal["torch", "jax", "onnx", "tinygrad", "config"]
 
-_TITLE: dict[Framework, str] = {"torch": "PyTorch", "jax": "JAX", "onnx": "ONNX", "tinygrad": "tinygrad"}
+_TITLE: dict[Framework, str] = {
+    "torch": "PyTorch",
+    "jax": "JAX",
+    "onnx": "ONNX",
+    "tinygrad": "tinygrad",
+    "config": "model configuration",
+}
 _TAKES: dict[Framework, set[str]] = {
     "torch": {"backward", "optimizer"},
     "jax": {"backward", "trips"},
     "onnx": {"dims"},
     "tinygrad": set(),
+    "config": {"dims"},
 }
 
 
@@ -58,6 +65,12 @@ def capture(target: Any, args: tuple, kwargs: Mapping[str, Any] | None, options:
         from rooflab.work.capture import onnx
 
         return onnx.capture(os.fspath(target), dict(options.dims or {}))
+    if framework == "config":
+        if args or kwargs:
+            raise RooflabError(f"{target}: a model's configuration takes no inputs; its sizes are given by dims")
+        from rooflab.work import llm
+
+        return llm.capture(target, dict(options.dims or {}))
     if framework == "torch":
         from rooflab.work.capture import torch
 
@@ -102,7 +115,9 @@ def choose(target: Any, args: tuple, kwargs: Mapping[str, Any]) -> Framework:
         path = os.fspath(target)
         if path.lower().endswith(".onnx"):
             return "onnx"
-        raise RooflabError(f"cannot analyze {path!r}, expected a module, a function or the path of an .onnx file")
+        if is_model(path):
+            return "config"
+        raise RooflabError(f"cannot analyze {path!r}, expected {_EXPECTED}")
     frameworks = frameworks_of((target, *_leaves((args, kwargs))))
     if len(frameworks) > 1:
         names = " and ".join(_TITLE[name] for name in frameworks)
@@ -110,9 +125,7 @@ def choose(target: Any, args: tuple, kwargs: Mapping[str, Any]) -> Framework:
     if frameworks:
         return frameworks[0]
     if not callable(target):
-        raise RooflabError(
-            f"cannot analyze a {type(target).__name__}, expected a module, a function or the path of an .onnx file"
-        )
+        raise RooflabError(f"cannot analyze a {type(target).__name__}, expected {_EXPECTED}")
     for name in _OWNERS:
         if name in sys.modules:
             return name
@@ -120,6 +133,21 @@ def choose(target: Any, args: tuple, kwargs: Mapping[str, Any]) -> Framework:
         f"{name_of(target)} has no tensor among its inputs, and no framework is imported; pass torch tensors (on"
         " the meta device, say), jax.ShapeDtypeStruct or tinygrad tensors"
     )
+
+
+_EXPECTED = (
+    "a module, a function, the path of an .onnx file, a model's config.json, GGUF file or safetensors index, or "
+    "the name of a shipped model"
+)
+
+
+def is_model(text: str) -> bool:
+    """Whether `text` stands for a language model by its configuration: a file of one, or a name of the list."""
+    if text.lower().endswith((".json", ".gguf", ".safetensors")):
+        return True
+    from rooflab.work.llm import models
+
+    return models.is_named(text)
 
 
 def frameworks_of(values: Iterable[Any]) -> list[Framework]:

@@ -76,8 +76,8 @@ def test_a_large_model_is_made_in_milliseconds() -> None:
 
 
 @pytest.mark.parametrize(
-    ("how", "words"), [({"sequences": 0}, "sequences is 0"), ({"before": -1}, "before is -1")]
+    ("how", "words"), [({"sequences": 0}, "batch of sequences is 0"), ({"before": -1}, "in the context is -1")]
 )
 def test_numbers_without_sense_are_refused(how: dict, words: str) -> None:
-    with pytest.raises(RooflabError, match=f"tiny: {words}, expected a whole number of at least"):
+    with pytest.raises(RooflabError, match=f"tiny: .*{words}, expected a whole number of at least"):
         graph(TINY, **how)

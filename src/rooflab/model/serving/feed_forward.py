@@ -110,9 +110,9 @@ def expert_kernels(engine: Engine, stored: WeightFormat, x: Routed, count: float
 def load(feed: Experts, ways: int, tokens: Number) -> tuple[Number, Number]:
     """Rows of the busiest rank of `ways`, and how many of its experts they meet, in the mean.
 
-    Tokens choose as if at random: of R rows over w ranks the busiest has about R/w + √(2 ln w · R/w) (the largest
-    of w binomial counts), and an expert is met with probability 1 − (1 − chosen/count)^tokens, of the tokens that do
-    not choose as others do.
+    Tokens choose as if at random: of R rows over w ranks the busiest has about R/w + √(2 ln w · R/w) (the
+    largest of w binomial counts), and an expert is met with probability 1 − (1 − chosen/count)^tokens, of the
+    tokens that do not choose as others do.
     """
     mean = tokens * feed.chosen / ways
     rows = (

@@ -52,10 +52,10 @@ def graph(
         RooflabError: fewer than one sequence or new token, or a number below 0.
     """
     for name, value, least in (
-        ("sequences", sequences, 1),
-        ("new", new, 1),
-        ("before", before, 0),
-        ("adapters", adapters, 0),
+        ("batch of sequences", sequences, 1),
+        ("number of new tokens", new, 1),
+        ("number of tokens in the context", before, 0),
+        ("rank of adapters", adapters, 0),
     ):
         if not isinstance(value, int) or value < least:
             raise RooflabError(f"{model.name}: {name} is {value!r}, expected a whole number of at least {least}")
@@ -162,8 +162,8 @@ def attend(
     cached = "fp8" if make.precision.cache in ("fp8", "int8") and make.before else "bf16"
     count = make.before + make.new if keys is None else keys
     q = make.tensor((make.sequences, heads, make.new, size), "bf16")
-    k = make.tensor((make.sequences, kv_heads, count, size), cached, role="state")
-    v = make.tensor((make.sequences, kv_heads, count, values), cached, role="state")
+    k = make.tensor((make.sequences, kv_heads, count, size), cached, role="buffer")
+    v = make.tensor((make.sequences, kv_heads, count, values), cached, role="buffer")
     out = make.tensor((make.sequences, heads, make.new, values), "bf16")
     attrs: dict[str, Any] = {"causal": True, "causal_from": "bottom_right"} if causal and keys is None else {}
     if window and window < count:
@@ -188,7 +188,7 @@ def _latent(make: Maker, hidden: int, a: Latent, x: int, module: str) -> int:
         # One token: q meets the latent vectors themselves, by way of the same weights.
         return _absorbed(make, hidden, a, rows, module)
     if make.before:
-        latent = make.tensor((seen, a.kv_rank), "bf16", role="state")
+        latent = make.tensor((seen, a.kv_rank), "bf16", role="buffer")
     make.linear(latent, seen, (a.heads * (a.plain + a.values),), a.kv_rank, f"{module}.kv_b", form)
     out = attend(make, a.heads, a.heads, size, a.values, 0, True, module)
     flat = make.tensor((rows, a.heads * a.values), "bf16", storage=make.tensors[out].storage)
@@ -201,10 +201,10 @@ def _absorbed(make: Maker, hidden: int, a: Latent, rows: int, module: str) -> in
     keys = make.weight((a.heads, a.plain, a.kv_rank), half, f"{module}.kv_b.k")
     out = make.tensor((a.heads, rows, a.kv_rank), "bf16")
     make.op("bmm", "matmul", (q, keys), (out,), module=f"{module}.kv_b", k=a.plain)
-    kept = make.tensor((make.sequences, 1, make.before + 1, a.kv_rank + a.rotary), "bf16", role="state")
+    kept = make.tensor((make.sequences, 1, make.before + 1, a.kv_rank + a.rotary), "bf16", role="buffer")
     met = make.tensor((make.sequences, a.heads, 1, a.kv_rank + a.rotary), "bf16")
     values = make.tensor(
-        (make.sequences, 1, make.before + 1, a.kv_rank), "bf16", storage=make.tensors[kept].storage, role="state"
+        (make.sequences, 1, make.before + 1, a.kv_rank), "bf16", storage=make.tensors[kept].storage, role="buffer"
     )
     mixed = make.tensor((make.sequences, a.heads, 1, a.kv_rank), "bf16")
     make.op(
@@ -252,8 +252,8 @@ def _recurrent(make: Maker, hidden: int, a: Delta | StateSpace, x: int, module: 
         dtype="fp32",
         vector=2 * rows * mixed * a.taps,
     )
-    kept = make.tensor((make.sequences, state), "fp32", role="state")
-    after = make.tensor((make.sequences, state), "fp32", storage=make.tensors[kept].storage, role="state")
+    kept = make.tensor((make.sequences, state), "fp32", role="buffer")
+    after = make.tensor((make.sequences, state), "fp32", storage=make.tensors[kept].storage, role="buffer")
     out = make.tensor((rows, inner), "bf16")
     make.op(
         "recurrence",

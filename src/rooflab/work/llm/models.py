@@ -57,6 +57,11 @@ def _routed(model: Architecture, repeated: float) -> Architecture:
     return replace(model, blocks=blocks)
 
 
+def is_named(name: str) -> bool:
+    """Whether `name` is one of the shipped list."""
+    return squash(name) in _by_word()
+
+
 @functools.cache
 def _by_word() -> dict[str, str]:
     return {squash(word): name for name, entry in shipped().items() for word in (name, *entry["also"])}
