@@ -39,6 +39,9 @@ def fails(a=1):
 def needs(first, second=2):
     return first
 
+def leaves():
+    raise SystemExit(3)
+
 def for_ever():
     while True:
         pass
@@ -119,6 +122,7 @@ def test_it_is_shown_and_written(program, tmp_path):
         (("{}:needs", "--args", "none"), "none"),
         (("{}:fails",), "ValueError: bad weather"),
         (("{}:for_ever", "--limit", "1"), "did not return within 1 s"),
+        (("{}:leaves",), "it ended the program by sys.exit(3)"),
         (("{}:main",), "returned a coroutine: nothing ran"),
         (("{}:alone", "-o", "x.abc"), "x.abc"),
         (("{}:alone", "--machine", "h200"), "is a GPU"),

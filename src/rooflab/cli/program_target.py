@@ -56,7 +56,16 @@ def load(text: str, dims: Mapping[str, int] | None = None) -> Target:
     place, _, name = text.rpartition(":")
     if not name or not place:
         raise RooflabError(target_hints.names_no_function(text))
-    target = _attribute(imported(place), place, name)
+    return called(text, _attribute(imported(place), place, name), sizes)
+
+
+def called(text: str, target: Any, sizes: dict[str, int]) -> Target:
+    """The program that `target`, which `text` names, is or returns: see `load`.
+
+    Raises:
+        RooflabError: nothing that can be called, arguments that are missing, an error inside it.
+    """
+    place, _, name = text.rpartition(":")
     if not callable(target):
         raise RooflabError(f"{text}: {name} is a {type(target).__name__}, expected a function of no argument")
     plain = inspect.isfunction(target) or inspect.isclass(target) or inspect.ismethod(target)

@@ -77,6 +77,7 @@ def time(
     """
     from rooflab import story, views
     from rooflab.cli import time_target
+    from rooflab.observe.called import FIRST
     from rooflab.views.common.progress import progress
 
     views.check_paths(paths, "TimedCall")
@@ -88,12 +89,14 @@ def time(
     sizes = whole_numbers(dims, "--dim")
     if batch is not None:
         sizes["batch"] = batch
-    with time_target.within(target, limit_s) as returned:
-        call = time_target.load(target, maker, n, sizes)
+    with time_target.watched(target, limit_s) as watch:
+        call = time_target.load(target, maker, n, sizes, watch.begin)
+        watch.end()
         with progress() as told:
 
             def tell(what: str, done: float, total: float) -> None:
-                returned()  # from here on `story.time` keeps to the limit
+                # After its first call `story.time` keeps to the limit.
+                watch.begin() if what == FIRST else watch.end()
                 if not quiet():
                     told(what, done, total)
 

@@ -28,7 +28,13 @@ class Call(NamedTuple):
     name: str
 
 
-def load(text: str, maker: str | None, n: int | None, dims: Mapping[str, int]) -> Call:
+def load(
+    text: str,
+    maker: str | None,
+    n: int | None,
+    dims: Mapping[str, int],
+    begin: Callable[[], None] = lambda: None,
+) -> Call:
     """The call that `text` and `maker` name.
 
     Args:
@@ -38,6 +44,7 @@ def load(text: str, maker: str | None, n: int | None, dims: Mapping[str, int]) -
             needs any.
         n: its first argument.
         dims: its keywords, or those of a function that needs no other arguments.
+        begin: called when all files are imported, before any function in them is called.
 
     Raises:
         FileError: no such file, or one that cannot be imported.
@@ -47,6 +54,7 @@ def load(text: str, maker: str | None, n: int | None, dims: Mapping[str, int]) -
     module, fn = targets.named(text)
     place, _, name = text.rpartition(":")
     made = _maker(module, fn, place, name, maker)
+    begin()
     if made is None:
         return _without(text, fn, n, dims)
     title, make = made
@@ -104,7 +112,7 @@ def _without(text: str, fn: Callable[..., Any], n: int | None, dims: Mapping[str
         return Call(
             fn, (), dims, _title(place, name)
         )  # which `time` says what to do about; called here nothing would await it
-    target = targets.load(text, dims)
+    target = targets.called(text, fn, dict(dims))
     return Call(target.program, target.args, target.kwargs, _title(place, name))
 
 
@@ -126,38 +134,53 @@ def _arguments(title: str, make: Callable[..., Any], n: int | None, dims: Mappin
         return make(*sizes, **dims)
 
 
-@contextmanager
-def within(text: str, limit_s: float) -> Iterator[Callable[[], None]]:
-    """Errors of the target in one line; what has not returned after `limit_s` is ended, with a line that says so.
+class Watch:
+    """Ends what does not return in time, with a line that says so: Python at once, a library seconds later."""
 
-    Python is interrupted; what a library does longer than some seconds more ends the process. Gives a function to
-    be called when the target has returned, after which nothing is ended.
+    def __init__(self, text: str, limit_s: float) -> None:
+        """Takes the target's name and how long it may take; nothing is watched yet."""
+        self._limit_s = limit_s
+        self._said = f"{text}: did not return within {limit_s:g} s: give it less to do, or a larger --limit"
+        self._last: threading.Timer | None = None
+        self._before: Any = None
 
-    Raises:
-        RooflabError: any error of the target, or its time is over.
-    """
-    said = f"{text}: did not return within {limit_s:g} s: give it less to do, or a larger --limit"
+    def begin(self) -> None:
+        """From here on."""
+        self.end()
+        self._before = signal.signal(signal.SIGALRM, self._over)
+        signal.setitimer(signal.ITIMER_REAL, self._limit_s)
+        self._last = threading.Timer(self._limit_s + _GRACE_S, self._leave)
+        self._last.daemon = True
+        self._last.start()
 
-    def over(number: int, frame: Any) -> None:
-        raise RooflabError(said)
+    def end(self) -> None:
+        """It has returned."""
+        if self._last is not None:
+            self._last.cancel()
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, self._before)
+            self._last = None
 
-    def leave() -> None:
-        click.echo(f"rooflab: {said}", err=True)
+    def _over(self, number: int, frame: Any) -> None:
+        raise RooflabError(self._said)
+
+    def _leave(self) -> None:
+        click.echo(f"rooflab: {self._said}", err=True)
         os._exit(_CODE)
 
-    last = threading.Timer(limit_s + _GRACE_S, leave)
-    last.daemon = True
 
-    def returned() -> None:
-        last.cancel()
-        signal.setitimer(signal.ITIMER_REAL, 0)
+@contextmanager
+def watched(text: str, limit_s: float) -> Iterator[Watch]:
+    """Errors of the target in one line; a watch for what may not return, which is over at the end.
 
-    before = signal.signal(signal.SIGALRM, over)
-    signal.setitimer(signal.ITIMER_REAL, limit_s)
-    last.start()
+    Raises:
+        RooflabError: any error of the target, its exit, or its time is over.
+    """
+    watch = Watch(text, limit_s)
     try:
         with targets.located(text):
-            yield returned
+            yield watch
+    except SystemExit as error:
+        raise RooflabError(f"{text}: it ended the program by sys.exit({error.code!r}); let it return") from None
     finally:
-        returned()
-        signal.signal(signal.SIGALRM, before)
+        watch.end()

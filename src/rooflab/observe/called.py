@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rooflab.machines.detect import Host
     from rooflab.timing.careful import Blocks, WarmUp
 
+FIRST = "calling it for the first time"  # what is told before that call, and before no other
 COLD_S = 2.0  # of calls with cold caches
 _RETURNS = 7  # calls whose return is timed apart from their end
 _CACHE_BYTES = 32 * 2**20  # of the last cache, where the system does not say
@@ -116,7 +117,9 @@ def taken(
     cpus = host.allowed_cpus
     with core_clock(cpus[0]) as clock_hz:
         clocks_hz, load, limit = [clock_hz()], background_load.cpu_time(cpus), _Limit(limit_s, clock)
+        tell(FIRST, 0.0, 1.0)
         first = _first(call, name, limit_s, clock)
+        tell("warming up", 0.0, 1.0)
         if first.seconds > limit_s / 2:
             raise RooflabError(
                 f"{name}: one call took {first.seconds:.3g} s, too long for the limit of {limit_s:g} "
@@ -129,7 +132,6 @@ def taken(
             sample = device_events.event_sampler(call, device)
         sample(1)
         each = arguments.changed(first.left, arguments.contents(args, kwargs))
-        tell("warming up", 0.0, 1.0)
         warm_up = careful.warm_up(sample, most_s=min(careful.WARM_S, limit.rest_s / 4), clock=clock)
         warm = careful.blocks(
             sample,
