@@ -19,6 +19,7 @@ if _typing.TYPE_CHECKING:
         compare,
         doctor,
         fleet_measure,
+        hotspots,
         load,
         loop,
         machine,
@@ -42,6 +43,7 @@ if _typing.TYPE_CHECKING:
     from rooflab.types.comparison import Comparison
     from rooflab.types.core_simulation import CoreSimulation
     from rooflab.types.fleet import Fleet
+    from rooflab.types.hotspots import Hotspots
     from rooflab.types.lab import Sweep
     from rooflab.types.loop import LoopReport, TileSweep
     from rooflab.types.machine import Level, Link, Machine, Rate
@@ -67,6 +69,7 @@ _HOMES = {
     "Comparison": "rooflab.types.comparison",
     "CoreSimulation": "rooflab.types.core_simulation",
     "Fleet": "rooflab.types.fleet",
+    "Hotspots": "rooflab.types.hotspots",
     "Level": "rooflab.types.machine",
     "Link": "rooflab.types.machine",
     "LoopReport": "rooflab.types.loop",
@@ -93,6 +96,7 @@ _HOMES = {
     "doctor": "rooflab.story",
     "fleet_measure": "rooflab.story",
     "formula": "rooflab.work.own_formulas",
+    "hotspots": "rooflab.story",
     "load": "rooflab.story",
     "loop": "rooflab.story",
     "machine": "rooflab.story",
@@ -128,6 +132,7 @@ __all__ = [
     "Comparison",
     "CoreSimulation",
     "Fleet",
+    "Hotspots",
     "Level",
     "Link",
     "LoopReport",
@@ -154,6 +159,7 @@ __all__ = [
     "doctor",
     "fleet_measure",
     "formula",
+    "hotspots",
     "load",
     "loop",
     "machine",

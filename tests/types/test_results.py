@@ -23,6 +23,7 @@ from rooflab.cli.options import SUFFIXES
 from rooflab.comparing.fleet import judged
 from rooflab.errors import FileError, RooflabError
 from rooflab.types.fleet import FleetNode
+from rooflab.types.hotspots import Hotspots, Spot
 from rooflab.types.result import RESULTS, Result
 from rooflab.types.run import Run
 from rooflab.types.timed_call import CallTimes, Surroundings, TimedCall
@@ -84,6 +85,13 @@ def makers(tmp_path_factory):
         "Serving": lambda: rooflab.serve("llama-3.1-8b", "h100-sxm", rate=4.0, requests=50, osl=64),
         "ServingPlan": lambda: rooflab.serve_plan(
             "llama-3.1-8b", "h100-sxm", tpot="20ms", gpus=1, precision=["bf16"]
+        "Hotspots": lambda: Hotspots(
+            command=("a", "b"),
+            usage=Usage(wall_s=2.0, user_s=1.5, system_s=0.2),
+            exit_code=0,
+            samples=3,
+            hz=100,
+            functions=(Spot(kind="function", name="f", file="a.py", first_line=1, last_line=9, samples=3, own=2),),
         ),
         "Run": lambda: Run(command=("a", "b"), usage=(Usage(wall_s=2.0, user_s=1.5, system_s=0.2),), exit_code=0),
         "TimedCall": lambda: TimedCall(

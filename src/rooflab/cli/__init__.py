@@ -116,6 +116,7 @@ _COMMANDS = {
     "compare": "compare",
     "doctor": "doctor",
     "fleet": "fleet",
+    "hotspots": "hotspots",
     "run": "run",
     "time": "time",
     "serve": "serving",

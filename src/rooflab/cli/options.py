@@ -34,6 +34,7 @@ SUFFIXES = {
             "Profiles",
             "Comparison",
             "Run",
+            "Hotspots",
             "TimedCall",
             "Fleet",
             "Serving",

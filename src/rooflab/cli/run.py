@@ -13,6 +13,7 @@ from rooflab.cli.options import deliver, examples, output_options
     epilog=examples(
         "rooflab run -- ./simulate --steps 100",
         "rooflab run --machine here.toml -o run.html -- python script.py",
+        "rooflab run --profile -- python train.py",
         "rooflab run --runs 5 --quiet -o run.json -- ./simulate > out.txt",
     ),
 )
@@ -27,12 +28,35 @@ from rooflab.cli.options import deliver, examples, output_options
     help="Run it N times: the median, a column for each; the CPU's events divided among them.",
 )
 @click.option("--no-counters", is_flag=True, help="Count no events of the CPU.")
+@click.option("--profile", is_flag=True, help="Record it by the profiler of PyTorch or JAX, whichever it imports.")
+@click.option(
+    "--profile-steps",
+    type=int,
+    default=3,
+    show_default=True,
+    metavar="N",
+    help="Record N optimizer steps, after 2 of warm-up.",
+)
+@click.option(
+    "--profile-seconds",
+    "profile_s",
+    type=float,
+    default=5.0,
+    show_default=True,
+    metavar="S",
+    help="Record S seconds at most.",
+)
+@click.option("--traces", metavar="FOLDER", help="Keep the profiler's own files in FOLDER.")
 @output_options("Run", "stderr")
 def run(
     command: tuple[str, ...],
     machine: str | None,
     runs: int,
     no_counters: bool,
+    profile: bool,
+    profile_steps: int,
+    profile_s: float,
+    traces: str | None,
     as_json: bool,
     paths: tuple[str, ...],
 ) -> int:
@@ -44,11 +68,23 @@ def run(
     Where the CPU has counters and the system grants them, `perf` counts FLOP and the bytes of memory, and with
     --machine they are a point on its roofline. Events that do not fit at once take turns, which is said; --runs
     divides them among several runs. Without counters: time, cores, faults, memory, waits, and what is missing.
+
+    --profile records a program as it stands: optimizer steps where it takes any, else from the import of torch or
+    the first function that JAX compiles on, and shows what `rooflab load` shows of such a file.
     """
     from rooflab import views
     from rooflab.story import run as watch
 
     views.check_paths(paths, "Run")
-    found = watch(command, machine=machine, runs=runs, counters=not no_counters)
+    found = watch(
+        command,
+        machine=machine,
+        runs=runs,
+        counters=not no_counters,
+        profile=profile,
+        profile_steps=profile_steps,
+        profile_s=profile_s,
+        traces=traces,
+    )
     code = deliver(found, paths, as_json, err=True)
     return found.exit_code or code

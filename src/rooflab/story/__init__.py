@@ -16,6 +16,7 @@ if _typing.TYPE_CHECKING:
     from rooflab.story.own_times import with_times as with_times
     from rooflab.story.programs import analyze, calibrate, op, predict, transfer, variants
     from rooflab.story.running import run
+    from rooflab.story.sampling import hotspots
     from rooflab.story.serving import serve, serve_plan
     from rooflab.story.timed import time
 
@@ -27,6 +28,7 @@ _HOMES = {
     "compare": "comparing",
     "doctor": "environment",
     "fleet_measure": "fleets",
+    "hotspots": "sampling",
     "load": "files",
     "loop": "loops",
     "machine": "machines",
@@ -53,6 +55,7 @@ __all__ = [
     "compare",
     "doctor",
     "fleet_measure",
+    "hotspots",
     "load",
     "loop",
     "machine",

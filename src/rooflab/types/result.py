@@ -29,6 +29,7 @@ RESULTS = {
     "Profiles": "rooflab.types.profiles",
     "Comparison": "rooflab.types.comparison",
     "Run": "rooflab.types.run",
+    "Hotspots": "rooflab.types.hotspots",
     "Checkup": "rooflab.types.checkup",
     "TimedCall": "rooflab.types.timed_call",
     "Fleet": "rooflab.types.fleet",

@@ -32,6 +32,7 @@ ROOMS = {
     "Profiles": "profiles",
     "Comparison": "comparison",
     "Run": "run",
+    "Hotspots": "hotspots",
     "Checkup": "checkup",
     "TimedCall": "timed_call",
     "Fleet": "fleet",

@@ -102,6 +102,7 @@ def execute(
     env: Mapping[str, str] | None = None,
     attach: Attach | None = None,
     gated: bool = False,
+    traceable: bool = False,
     detach: Callable[[], None] | None = None,
 ) -> Ended:
     """Run `command` to its end, with the streams of this process and its signals.
@@ -111,6 +112,7 @@ def execute(
         env: variables of the environment that are set or changed.
         attach: called when it has started, before its first instruction where `gated`.
         gated: start it stopped, and let it go when `attach` has returned.
+        traceable: let any process of this user read its memory, where the system (Yama) keeps it to its parents.
         detach: called at its end, while its last figures can still be read.
 
     Returns:
@@ -121,7 +123,7 @@ def execute(
     """
     with _signals() as waiter:
         begin = time.perf_counter()
-        child = _start([*GATE, *command] if gated else list(command), env)
+        child = _start([*GATE, *command] if gated else list(command), env, traceable)
         waiter.pid = child.pid
         # Read after the start: what this process had when it was copied is no more than it has had by now.
         least = _own_peak_bytes() + _UNCOUNTED_BYTES
@@ -180,12 +182,22 @@ def _own_peak_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _MAXRSS_BYTES
 
 
-def _start(command: list[str], env: Mapping[str, str] | None) -> subprocess.Popen[bytes]:
+def _start(command: list[str], env: Mapping[str, str] | None, traceable: bool) -> subprocess.Popen[bytes]:
+    whole = None if env is None else {**os.environ, **env}
     try:
-        return subprocess.Popen(command, env=None if env is None else {**os.environ, **env})
+        return subprocess.Popen(command, env=whole, preexec_fn=_allow_tracing() if traceable else None)
     except OSError as error:
         # ENOEXEC: a script without "#!", which a shell would run; the others name what is wrong.
         raise RooflabError(f"{command[0]}: cannot be started: {error.strerror or error}") from None
+
+
+def _allow_tracing() -> Callable[[], None]:
+    """What a process does before its exec, so that any of this user's may trace it (prctl(2), PR_SET_PTRACER)."""
+    import ctypes
+
+    prctl = getattr(ctypes.CDLL(None), "prctl", None)
+    option, any_process = 0x59616D61, ctypes.c_ulong(-1)
+    return lambda: None if prctl is None else prctl(option, any_process, 0, 0, 0)
 
 
 def _code(returned: int) -> tuple[int, str | None]:

@@ -18,17 +18,38 @@ _LONGEST = 70  # letters of a command in a heading
 
 
 def sheet_of(run: Run) -> Sheet:
-    """What is shown of `run`."""
-    counted = () if run.profile is None else _counted(run.profile)
-    profile_notes = () if run.profile is None else run.profile.notes
+    """What is shown of `run`: what a framework's profiler says of it comes first."""
+    inner = recorded(run)
+    counted = () if run.profile is None or inner is not None else _counted(run.profile)
+    profile_notes = () if run.profile is None or inner is not None else run.profile.notes
     return Sheet(
         _headline(run),
         "a run",
-        sentences=(*run.verdict, *_placed(run)),
-        tables=(_usage(run), *counted, _counts(run)),
-        warnings=tuple(_warnings(run)),
-        notes=(*run.lacks, *run.notes, *profile_notes, *_conventions(run)),
+        sentences=(*(inner.sentences if inner else ()), *run.verdict, *_placed(run)),
+        tables=(*(inner.tables if inner else ()), _usage(run), *counted, _counts(run)),
+        warnings=tuple(_warnings(run, inner)),
+        notes=(
+            *run.lacks,
+            *run.notes,
+            *profile_notes,
+            *(inner.notes if inner else ()),
+            *_conventions(run),
+        ),
+        advice=None if inner is None else inner.advice,
     )
+
+
+def recorded(run: Run) -> Sheet | None:
+    """What is shown of the profile that a framework's profiler recorded; None without."""
+    if run.profiles is not None:
+        from rooflab.views.profiles.sheet import sheet_of as several
+
+        return several(run.profiles)
+    if run.profile is None or run.counts:
+        return None
+    from rooflab.views.profile.sheet import sheet_of as one
+
+    return one(run.profile)
 
 
 def _counted(profile: Profile) -> tuple[Table, ...]:
@@ -43,13 +64,15 @@ def _headline(run: Run) -> str:
     return f"{name}: {units.duration(run.time_s)}{several}, {run.cores:.2f} cores busy"
 
 
-def _warnings(run: Run) -> list[str]:
+def _warnings(run: Run, inner: Sheet | None) -> list[str]:
     lines = []
     if run.signal is not None:
         lines.append(f"Killed by {run.signal}: the numbers are those until then (exit code {run.exit_code}).")
     elif run.exit_code:
         lines.append(f"It failed with exit code {run.exit_code}: the numbers are those until then.")
-    if run.profile is not None:
+    if inner is not None:
+        lines += inner.warnings
+    elif run.profile is not None:
         lines += run.profile.warnings
     return lines
 
