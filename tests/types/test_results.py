@@ -85,6 +85,7 @@ def makers(tmp_path_factory):
         "Serving": lambda: rooflab.serve("llama-3.1-8b", "h100-sxm", rate=4.0, requests=50, osl=64),
         "ServingPlan": lambda: rooflab.serve_plan(
             "llama-3.1-8b", "h100-sxm", tpot="20ms", gpus=1, precision=["bf16"]
+        ),
         "Hotspots": lambda: Hotspots(
             command=("a", "b"),
             usage=Usage(wall_s=2.0, user_s=1.5, system_s=0.2),
