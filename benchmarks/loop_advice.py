@@ -1,8 +1,8 @@
 """Predicted ratios of changed loops against runs: `python benchmarks/loop_advice.py --machine machine.toml`.
 
-For each change that is tried on a few loops: the time after it as a share of the time before it, predicted and as
-run here; then the deviation of ln(run / predicted), from which the intervals of advice without a run are made. The
-machine must be one that was measured here, on a quiet host.
+For each change that is tried on a few loops: the time after it as a share of the time before it, predicted, with
+the ends that its mechanism allows, and as run here; then how far runs lie outside these ends, of ln, from which
+the intervals of advice without a run are made. The machine must be one measured here, on a quiet host.
 """
 
 from __future__ import annotations
@@ -70,13 +70,17 @@ def main() -> None:
         (one_field, (np.ones((n // 4, 8)), np.zeros(n // 4))),
     ]
     caches, off = cache_levels.choose(machine, None), []
-    print(f"{'loop':12} {'change':20} {'predicted':>9} {'run':>6}")
+    print(f"{'loop':12} {'change':20} {'predicted':>9} {'least':>6} {'most':>6} {'run':>6} {'beyond':>6}")
     for fn, args in loops:
         report = rooflab.loop(fn, *args, machine=machine, advise=False)
-        for rule, predicted, run in advise.ratios(report, examine.understand(fn, args), caches):
-            off.append(math.log(run / predicted))
-            print(f"{fn.__name__:12} {rule:20} {predicted:9.2f} {run:6.2f}")
-    print(f"deviation of ln(run / predicted): {np.sqrt(np.mean(np.square(off))):.2f} of {len(off)} changes")
+        for one in advise.ratios(report, examine.understand(fn, args), caches):
+            off.append((abs(math.log(one.run / one.predicted)), one.beyond))
+            ends = f"{one.low:6.2f} {one.high:6.2f}"
+            print(f"{fn.__name__:12} {one.rule:20} {one.predicted:9.2f} {ends} {one.run:6.2f} {one.beyond:6.2f}")
+    most, beyond = np.quantile(off, 0.8, axis=0)
+    print(
+        f"four of five of {len(off)} changes: |ln(run / predicted)| up to {most:.2f}, beyond the ends {beyond:.2f}"
+    )
 
 
 if __name__ == "__main__":

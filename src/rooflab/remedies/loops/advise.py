@@ -17,14 +17,13 @@ from rooflab.remedies import PAGE, WORTH
 from rooflab.remedies.loops.case import Case, Change, State, Unasked, examined
 from rooflab.remedies.loops.rules import RULES
 from rooflab.types.advice import Advice, Advices
-from rooflab.types.loop import LoopReport
+from rooflab.types.loop import LoopReport, Predicted
 from rooflab.types.machine import Machine
 from rooflab.units import duration
 
-_SIGMAS = 1.28  # of ln: what about four of five lie within
-# Deviation of ln(measured ratio / predicted ratio) of the times before and after: 17 changes of five loops, run
-# on a busy guest of two cores (benchmarks/loop_advice.py); on a quiet one it is less.
-SPREAD = 0.95
+# How far four of five runs lie at most outside what the mechanism allows (`_ends`), of ln(after ÷ before): changes
+# of five loops, run on a busy guest of two cores (benchmarks/loop_advice.py); on a quiet one it is less.
+BEYOND = 0.5
 PATIENCE_S = 30.0
 
 
@@ -37,8 +36,13 @@ class _Tried(NamedTuple):
 
     change: Change
     state: State
-    after_s: float
+    after: Predicted
     ran: _Runs | None
+
+    @property
+    def after_s(self) -> float:
+        """Seconds predicted with the change."""
+        return self.after.time_s
 
 
 class _Runs(NamedTuple):
@@ -106,8 +110,23 @@ def _case(
     return case._replace(report=msgspec.structs.replace(as_is, runs=report.runs, warnings=report.warnings))
 
 
-def ratios(report: LoopReport, loop: Understood, caches: Chosen) -> Iterator[tuple[str, float, float]]:
-    """(rule, time after ÷ before as predicted, as run here) of each change that can be run and should help.
+class Ratio(NamedTuple):
+    """Time after ÷ before of one change: as predicted, the ends that its mechanism allows, as run here."""
+
+    rule: str
+    predicted: float
+    low: float
+    high: float
+    run: float
+
+    @property
+    def beyond(self) -> float:
+        """How far the run lies outside those ends, of ln; 0 within."""
+        return max(0.0, math.log(self.run / self.high), math.log(self.low / self.run))
+
+
+def ratios(report: LoopReport, loop: Understood, caches: Chosen) -> Iterator[Ratio]:
+    """Each change that can be run and should help.
 
     Raises:
         RooflabError: a report without a predicted time.
@@ -121,10 +140,24 @@ def ratios(report: LoopReport, loop: Understood, caches: Chosen) -> Iterator[tup
             found = "" if state is None else examined(state, case)
             if isinstance(change, Unasked) or state is None or isinstance(found, str) or not found.predictions:
                 continue
-            predicted = found.predictions[0].time_s / case.predicted.time_s
+            after = found.predictions[0]
+            predicted = after.time_s / case.predicted.time_s
             ran = _run(change, state, case) if predicted < 1 - WORTH else None
             if ran is not None and ran.same:
-                yield rule.name, predicted, ran.after_s / ran.before_s
+                yield Ratio(rule.name, predicted, *_ends(case.predicted, after), ran.after_s / ran.before_s)
+
+
+def _ends(before: Predicted, after: Predicted) -> tuple[float, float]:
+    """The least and the most of after ÷ before: with all terms side by side, in turn, and as best guessed.
+
+    Whether a core's arithmetic and the levels overlap is the same before and after, but not known.
+    """
+    every = [
+        getattr(after, name) / getattr(before, name)
+        for name in ("overlapped_s", "serial_s", "time_s")
+        if getattr(before, name)
+    ]
+    return min(every), max(every)
 
 
 def _each(case: Case, here: bool, until: float) -> tuple[list[_Tried], list[str]]:
@@ -145,9 +178,7 @@ def _each(case: Case, here: bool, until: float) -> tuple[list[_Tried], list[str]
             if isinstance(found, str):
                 unasked.append(f"{change.rule}: {found}")
             elif found.predictions and found.predictions[0].time_s < (1 - WORTH) * case.predicted.time_s:
-                one = _Tried(
-                    change, state, found.predictions[0].time_s, _run(change, state, case) if here else None
-                )
+                one = _Tried(change, state, found.predictions[0], _run(change, state, case) if here else None)
                 disproved = _disproved(one, case)
                 if one.ran is None and rule.run_first:
                     unasked.append(
@@ -246,7 +277,8 @@ def _advice(one: _Tried, case: Case, instead: tuple[str, ...]) -> Advice:
     change, before_s = one.change, case.predicted.time_s
     told: tuple[str, ...] = ()
     # Both times are of one model: what is uncertain is their ratio.
-    times_s = [one.after_s * math.exp(sign * _SIGMAS * SPREAD) for sign in (1, -1)]
+    low, high = _ends(case.predicted, one.after)
+    times_s = [before_s * high * math.exp(BEYOND), before_s * low * math.exp(-BEYOND)]
     if one.ran is not None:
         ran_s = before_s * one.ran.after_s / one.ran.before_s
         told = (

@@ -47,8 +47,9 @@ def line(number: int, one: Advice) -> str:
 
 
 def asks(one: Advice) -> str:
-    """What a change asks for: the effort, and its price where it has one."""
-    return ", ".join(filter(None, (_EFFORTS[one.effort], _PRICES[one.price])))
+    """What a change asks for: the effort, its price where it has one, and whether it may lose."""
+    loses = "may lose" if one.gain_low_s is not None and one.gain_low_s < 0 else ""
+    return ", ".join(filter(None, (_EFFORTS[one.effort], _PRICES[one.price], loses)))
 
 
 def saving(one: Advice) -> str:
