@@ -21,9 +21,6 @@ from rooflab.types.loop import LoopReport, Predicted
 from rooflab.types.machine import Machine
 from rooflab.units import duration
 
-# How far four of five runs lie at most outside what the mechanism allows (`_ends`), of ln(after ÷ before): changes
-# of five loops, run on a busy guest of two cores (benchmarks/loop_advice.py); on a quiet one it is less.
-BEYOND = 0.5
 PATIENCE_S = 30.0
 
 
@@ -278,7 +275,8 @@ def _advice(one: _Tried, case: Case, instead: tuple[str, ...]) -> Advice:
     told: tuple[str, ...] = ()
     # Both times are of one model: what is uncertain is their ratio.
     low, high = _ends(case.predicted, one.after)
-    times_s = [before_s * high * math.exp(BEYOND), before_s * low * math.exp(-BEYOND)]
+    beyond = next(rule.beyond for rule in RULES if rule.name == change.rule)
+    times_s = [before_s * high * math.exp(beyond), before_s * low * math.exp(-beyond)]
     if one.ran is not None:
         ran_s = before_s * one.ran.after_s / one.ran.before_s
         told = (
