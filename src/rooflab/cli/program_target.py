@@ -98,6 +98,19 @@ def named(text: str) -> tuple[Any, Callable[..., Any]]:
     return module, function
 
 
+def default_batch(text: str) -> int | None:
+    """The samples that the function called `text` takes by itself: its keyword `batch`; None without one."""
+    if text.lower().endswith(".onnx"):
+        return None
+    _, function = named(text)
+    try:
+        keyword = inspect.signature(function).parameters.get("batch")
+    except (TypeError, ValueError):
+        return None
+    size = None if keyword is None else keyword.default
+    return size if isinstance(size, int) and not isinstance(size, bool) and size > 0 else None
+
+
 @contextmanager
 def located(text: str) -> Iterator[None]:
     """Errors inside as one line that says where in the target they were raised.

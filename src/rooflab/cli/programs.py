@@ -137,6 +137,10 @@ def analyze(
         return _show_graph(report, wanted, paths, as_json)
     more = {"group_by": group_by, "sort": sort, "top": top, "selection": selection, "measured_s": measured_s}
     batch_now = sizes.get("batch")
+    if batch_now is None and advice != 0 and wanted.kind != "Variants" and wanted.machines:
+        from rooflab.cli import program_target
+
+        batch_now = program_target.default_batch(target)
 
     def at_batch(size: int) -> Report:
         return analyzed({**sizes, "batch": size})

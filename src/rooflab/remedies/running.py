@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from rooflab.errors import RooflabError
 from rooflab.model.roofline.per_operation import row_bound
 from rooflab.remedies.case import Case, Change, Unasked, memory_capacity
 from rooflab.types.report import Report, Row
@@ -121,7 +122,10 @@ def batch(case: Case) -> Change | Unasked | None:
     ridge = _middle([ridges[id(row)] or 0.0 for row in short.values()])
     # Bytes of weights stay, FLOP grow with the batch: at the ridge both take equally long.
     size = min(max(2 * case.batch, round(case.batch * ridge / intensity)), max(_LARGEST_BATCH, 2 * case.batch))
-    program = _fitting(case, size)
+    try:
+        program = _fitting(case, size)
+    except RooflabError as error:
+        return Unasked("batch", f"the program cannot be captured with more: {error}")
     if program is None:
         return None
     size, report = program

@@ -90,12 +90,35 @@ def analyze(
     if target is None:
         return report
     predicted = predict(report, target, **checked)
-    predicted = advise(predicted) if advice else predicted
+    if advice:
+        batch, at_batch = _batches(fn_or_module, args, kwargs or {}, capture)
+        predicted = advise(predicted, at_batch=at_batch, batch=batch)
     if keeper is None:
         return predicted
     program = (fn_or_module, args, kwargs or {})
     how = {"backward": backward or optimizer is not None, "optimizer": optimizer is not None}
     return measured.measured(predicted, keeper, program, **how, progress=progress)
+
+
+def _batches(
+    module: Any, args: tuple, kwargs: Mapping[str, Any], capture: Any
+) -> tuple[int | None, Callable[[int], Report] | None]:
+    """How many samples the inputs hold, and what analyzes the program with others; None where not known."""
+    from rooflab.work import batches, counting, front_end
+
+    batch = None if capture.optimizer is not None else batches.batch_of(module, args, kwargs)
+    if batch is None:
+        return None, None
+
+    def at_batch(size: int) -> Report:
+        inputs = batches.with_batch(args, kwargs, size)
+        try:
+            graph = front_end.capture(module, *inputs, capture._replace(keeper=None))
+        except Exception as error:  # whatever the module raises: it was written for its own inputs
+            raise RooflabError(f"{size} samples: {str(error).partition(chr(10))[0]}") from error
+        return counting.report(graph, front_end.name_of(module), front_end.versions(graph.framework))
+
+    return batch, at_batch
 
 
 def op(
