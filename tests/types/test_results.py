@@ -322,3 +322,19 @@ def test_what_is_saved_holds_to_its_schema(result, kind):
         jsonschema.Draft202012Validator(schema).validate({**raw, "type": "Other"})
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.Draft202012Validator(schema).validate({**raw, "colour": "red"})
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "said"),
+    [
+        ("Transfer", lambda raw: raw["feed"].update(device_samples_per_s=0), r"feed\.device_samples_per_s"),
+        ("Machine", lambda raw: raw["peaks"][0].update(value=0), r"peaks\[0\]\.value"),
+        ("Run", lambda raw: raw.update(usage=[]), r"usage"),
+    ],
+)
+def test_numbers_that_are_divided_by_are_not_nought(makers, kind, change, said):
+    made = rooflab.transfer("1 GB", ["HBM"], machine="h200", sample=1e5, device_samples_per_s=10.0)
+    raw = (made if kind == "Transfer" else makers[kind]()).to_dict()
+    change(raw)
+    with pytest.raises(RooflabError, match=rf"{said}"):
+        type(made if kind == "Transfer" else makers[kind]()).from_dict(raw)

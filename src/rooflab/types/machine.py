@@ -10,7 +10,7 @@ import msgspec
 from rooflab.errors import UnknownNameError, squash
 from rooflab.types.measured import Check, Curve, Point, Products, Runtime, Tlb
 from rooflab.types.measured import Plateau as Plateau  # asked for here, with all that a machine is made of
-from rooflab.types.result import Result
+from rooflab.types.result import Positive, Result
 from rooflab.types.source import Scope, Source
 from rooflab.units import si
 
@@ -50,7 +50,7 @@ class Rate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         note: what a reader must know to use it.
     """
 
-    value: float
+    value: Positive
     per_s: PerS
     what: str
     basis: Basis

@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from rooflab.types.result import Positive
 from rooflab.types.source import Scope, Source
 
 Tail = Literal["masked", "halves"]
@@ -151,8 +152,8 @@ class Point(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     name: str
     flop: float
-    bytes: float
-    time_s: float
+    bytes: Positive
+    time_s: Positive
     source: Source
     level: str | None = None
     dtype: str | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from rooflab.types.prediction import Bound
+from rooflab.types.result import Positive
 
 
 class RoofShare(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -23,7 +24,7 @@ class RoofShare(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     name: str
     kind: str
     amount: float
-    roof_per_s: float
+    roof_per_s: Positive
     share: float
     attained_per_s: float | None = None
     intensity: float | None = None

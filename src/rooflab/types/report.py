@@ -14,7 +14,7 @@ from rooflab.types.machine import Machine
 from rooflab.types.own_time import Measurement, OwnTime
 from rooflab.types.prediction import Bound, Prediction
 from rooflab.types.report_check import check
-from rooflab.types.result import Result, convert
+from rooflab.types.result import Positive, Result, convert
 from rooflab.types.row import Row
 from rooflab.types.setting import Setting, SettingChanges
 from rooflab.types.work import Flop, Graph, Op, Phase
@@ -119,7 +119,7 @@ class Report(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     warnings: tuple[str, ...] = ()
     captured: Graph | None = None
     advice: Advices | None = None
-    measured_s: float | None = None
+    measured_s: Positive | None = None
     measurement: Measurement | None = None
     own_times: tuple[OwnTime, ...] = ()
     schema: int = SCHEMA

@@ -6,11 +6,14 @@ import sys
 from importlib import import_module
 from os import PathLike
 from types import ModuleType
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import msgspec
 
 from rooflab.errors import RooflabError, UnknownNameError
+
+# What something is divided by: nought, which only a hand can have written, is refused when a file is read.
+Positive = Annotated[float, msgspec.Meta(gt=0)]
 
 # Every type of result, and the module that it lives in: what `load` knows by the "type" of a JSON document.
 RESULTS = {

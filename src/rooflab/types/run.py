@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import msgspec
 
@@ -62,7 +62,7 @@ class Run(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     LATE: ClassVar = {"Profile": "rooflab.types.profile", "Profiles": "rooflab.types.profiles"}
 
     command: tuple[str, ...]
-    usage: tuple[Usage, ...]
+    usage: Annotated[tuple[Usage, ...], msgspec.Meta(min_length=1)]
     exit_code: int
     signal: str | None = None
     granted_cores: int | None = None

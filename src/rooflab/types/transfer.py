@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from rooflab.types.advice import Advices
-from rooflab.types.result import Result, convert
+from rooflab.types.result import Positive, Result, convert
 from rooflab.units import duration, si
 
 
@@ -58,7 +58,7 @@ class Feed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     samples_per_s: float
     supply_per_s: float
-    device_samples_per_s: float
+    device_samples_per_s: Positive
     idle: float
     binds: str
 
@@ -74,7 +74,7 @@ class Home(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     name: str
-    capacity_bytes: float | None
+    capacity_bytes: Positive | None
     nbytes: float
     where: str
 

@@ -154,3 +154,21 @@ def test_the_page_in_a_browser(written, opened, width, scheme):
         assert seen.said == []
         assert [url for url in seen.asked if not url.startswith("file:")] == []
         assert seen.sideways <= 0
+
+
+def test_a_narrow_terminal_says_what_it_leaves_out(compared, monkeypatch):
+    """60 columns: names get all that the numbers leave, 12 letters here, and what was cut is said."""
+
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.setenv("COLUMNS", "60")
+    row = compared.differences[0].rows[0]
+    longer = msgspec.structs.replace(row, name="a_name_of_an_operation_that_is_long")
+    one = msgspec.structs.replace(compared.differences[0], rows=(longer,))
+    out = Terminal()
+    views.show(msgspec.structs.replace(compared, differences=(one,)), out)
+    text = re.sub("\x1b\\[[0-9;]*m", "", out.getvalue())
+    assert max(map(len, text.splitlines())) <= 60
+    assert "are whole in CSV and JSON" in " ".join(text.split())

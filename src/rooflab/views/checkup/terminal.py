@@ -27,7 +27,7 @@ def show(checkup: Checkup, file: TextIO | None = None) -> None:
     for line in sheet.sentences:
         out.print(Text(line))
     for topic, grants in itertools.groupby(checkup.grants, key=lambda each: each.topic):
-        out.print(Text(f"\n{topic[0].upper()}{topic[1:]}", style="bold"))
+        out.print(Text(f"\n{topic[:1].upper()}{topic[1:]}", style="bold"))
         for each in grants:
             first, *rest = textwrap.wrap(f"{each.name}: {each.found}", width - len(_INDENT))
             out.print(Text.assemble((f"{each.status:<{len(_INDENT)}}", _STYLES[each.status]), first))

@@ -10,7 +10,7 @@ from rooflab.views.common.lines import Lines
 from rooflab.views.common.sheet import Sheet
 from rooflab.views.common.table import UNKNOWN, Table, capacity, without_empty
 
-_PAGE_NAME, _PAGE_WHAT = 25, 40  # letters of an operation and of its shapes on a page
+_PAGE_NAME, _PAGE_WHAT = 40, 48  # letters of an operation and of its shapes on a page
 TOP = 20  # lines of operations; CSV and JSON have all
 _VERDICTS = {
     "less": "less",
@@ -238,6 +238,8 @@ def operations(one: Difference, of: str = "", cut: int | None = None) -> Table:
     same = len(one.rows) - sum(times for _, times in lines)
     note = f"Operations: {', '.join(counts)}; {same:,} the same in every number."
     note += f" {len(lines) - TOP:,} lines more in CSV and JSON." if len(lines) > TOP else ""
+    if any("…" in row[0] or "…" in row[-1] for row in rows):
+        note += " Names and shapes with … are whole in CSV and JSON."
     columns = ("operation", "difference", "verdict", "base", "other", "most of it", "shapes, what it became")
     columns = tuple(name for name in columns if not cut or name != "most of it")
     return Table(f"Operations{_of(of)}", columns, tuple(rows), note=note)

@@ -35,6 +35,8 @@ def show(sweep: Sweep, file: TextIO | None = None) -> None:
     roofline = as_roofline(sweep, min(out.width - 2, 76), unicode=file is None or speaks_unicode(file))
     if roofline:
         out.print(Text(f"\nAs a roofline\n{roofline}", no_wrap=True))
+    elif as_roofline(sweep):
+        out.print(Text("\nAs a roofline: on a wider terminal, or -o lab.html."))
     out.print(Text(f"\n{turning(sweep)}"))
 
 

@@ -57,7 +57,10 @@ def lines(report: LoopReport, width: int = 80) -> Table | None:
     room = max(_SOURCE, width - 16 * (len(table.columns) - 1))
     rows = tuple((number, _cut(text, room), *counts) for number, text, *counts in table.rows)
     table = table._replace(rows=rows)
-    return table if len(fold(table, width)) == 1 else without(table, ("source",))
+    if len(fold(table, width)) == 1:
+        return table
+    note = f"{table.note} The source beside them: wider terminals, and -o loop.html.".strip()
+    return without(table, ("source",))._replace(note=note)
 
 
 def _cut(text: str, room: int) -> str:

@@ -122,9 +122,8 @@ def times(report: Report) -> tuple[tuple[str, str], ...]:
     rows.append(("bound", f"{words(prediction.bound, prediction.binds)}; {', '.join(parts)}"))
     if prediction.binds == "instructions":
         rows.append(("", f"{_INSTRUCTIONS}."))
-    rows.append(
-        ("floor", f"{duration(prediction.floor_s)}, {_share(prediction.floor_s / prediction.time_s)} of the time")
-    )
+    share = UNKNOWN if not prediction.time_s else _share(prediction.floor_s / prediction.time_s)
+    rows.append(("floor", f"{duration(prediction.floor_s)}, {share} of the time"))
     joules, limit_w = most_joules(report), power_limit_w(report.machine)
     if joules is not None and limit_w is not None:
         each = least_flop_per_joule(report)
