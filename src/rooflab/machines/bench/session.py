@@ -39,6 +39,7 @@ from rooflab.machines.bench.kernels.rows import READ, STENCIL, StreamRow
 from rooflab.machines.bench.kernels.simd import Simd, host_simds
 from rooflab.machines.bench.levels.levels import (
     MAIN_MEMORY,
+    CoreCache,
     MeasuredLevel,
     in_doubt,
     latency_size,
@@ -215,13 +216,19 @@ def _session(
             first: max(findings.sizes.core[-1], findings.sizes.every[-1]),
             **dict.fromkeys(others, findings.sizes.every[-1]),
         },
-        max((cache.capacity_bytes for cache in findings.reported if cache.capacity_bytes), default=None),
+        *_last_cache(findings.reported),
     )
     bench = Bench(pinned, kernels, rng, tick)
     verify_all(bench, streams, peaks, arenas.by_cpu[first], first)
     latency.chase_check(bench, arenas.by_cpu[first], first)
     findings.huge_share = arenas.by_cpu[first].huge_share()
     return Session(findings, bench, arenas, simds, peaks)
+
+
+def _last_cache(reported: Sequence[CoreCache]) -> tuple[float | None, int]:
+    """The bytes of the largest cache, and how many of the CPUs share it."""
+    sizes = [(cache.capacity_bytes, cache.granted_sharers) for cache in reported if cache.capacity_bytes]
+    return max(sizes, default=(None, 1))
 
 
 def _sweep(session: Session) -> None:

@@ -20,9 +20,17 @@ from rooflab.units import MIB
 )
 def test_windows(last_mib: int | None, working_mib: int, window_mib: int, lead: int) -> None:
     arenas = ThreadArenas({}, last_mib * MIB if last_mib else None)
-    assert arenas.window_bytes(working_mib * MIB) == window_mib * MIB
+    assert arenas.window_bytes(working_mib * MIB, 1) == window_mib * MIB
     assert arenas.lead(working_mib * MIB, 1) == lead
 
 
 def test_cores_fill_a_shared_cache_together() -> None:
-    assert ThreadArenas({}, 300 * MIB).lead(800 * MIB, 2) == 3  # 2 × 64 MiB at a time
+    arenas = ThreadArenas({}, 300 * MIB, sharers=2)
+    assert arenas.lead(800 * MIB, 2) == 3  # 150 MiB each
+    # 300 MiB are beyond the half of it that each of two has, not beyond the whole that one has.
+    assert arenas.window_bytes(300 * MIB, 2) == 64 * MIB
+    assert arenas.window_bytes(300 * MIB, 1) == 300 * MIB
+
+
+def test_cores_with_caches_of_their_own_fill_one_each() -> None:
+    assert ThreadArenas({}, 300 * MIB, sharers=1).lead(800 * MIB, 2) == 5

@@ -67,7 +67,7 @@ def stream_trial(
     """
     kernel = bench.kernels[form.symbol]
     streams, places = len(form.row.expression.streams), form.variant.places
-    window = arenas.window_bytes(case.working_set)
+    window = arenas.window_bytes(case.working_set, len(cpus))
     jobs = tuple(arenas.stream_job(cpu, kernel, streams, window, places) for cpu in cpus)
     per_pass = sum(job.nbytes for job in jobs) * form.row.expression.streamed_elements * places
     return Trial(

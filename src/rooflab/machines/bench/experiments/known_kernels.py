@@ -49,7 +49,7 @@ def triad(
 ) -> KnownKernel:
     """A = b + s·c in fp64 from main memory: 2 FLOP and 24 bytes per element (2 reads + 1 write)."""
     kernel = bench.kernels[form.symbol]
-    window = arenas.window_bytes(working_set)
+    window = arenas.window_bytes(working_set, len(cpus))
     jobs = tuple(arenas.stream_job(cpu, kernel, 3, window) for cpu in cpus)
     elements = sum(job.nbytes for job in jobs) // _ITEM_BYTES
     windows, lead = working_set // window, arenas.lead(working_set, len(cpus))
@@ -69,7 +69,7 @@ def stencil(
     """
     kernel = bench.kernels[form.symbol]
     row_bytes = STENCIL_WIDTH * _ITEM_BYTES
-    window = arenas.window_bytes(working_set)
+    window = arenas.window_bytes(working_set, len(cpus))
     jobs = []
     for cpu in cpus:
         whole = arenas.stream_job(cpu, kernel, 2, window - 4 * row_bytes)

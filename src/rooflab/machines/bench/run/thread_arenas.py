@@ -26,14 +26,19 @@ class ThreadArenas:
 
     Attributes:
         last_cache_bytes: of the largest cache before them; None where it isn't known.
+        sharers: how many of the CPUs share it.
     """
 
     by_cpu: dict[int, Arena]
     last_cache_bytes: float | None = None
+    sharers: int = 1
 
     @staticmethod
     def touched(
-        pinned: PinnedThreads, bytes_by_cpu: dict[int, int], last_cache_bytes: float | None = None
+        pinned: PinnedThreads,
+        bytes_by_cpu: dict[int, int],
+        last_cache_bytes: float | None = None,
+        sharers: int = 1,
     ) -> ThreadArenas:
         """Arenas of at least the given sizes, all touched by their CPU's thread."""
         by_cpu = {}
@@ -42,24 +47,27 @@ class ThreadArenas:
             by_cpu[cpu] = Arena.reserve(whole)
         for future in [pinned.submit(cpu, arena.touch) for cpu, arena in by_cpu.items()]:
             future.result()
-        return ThreadArenas(by_cpu, last_cache_bytes)
+        return ThreadArenas(by_cpu, last_cache_bytes, sharers)
 
-    def window_bytes(self, working_set: int) -> int:
+    def window_bytes(self, working_set: int, cpus: int) -> int:
         """How much of `working_set` one sample need stream through, if samples go on where the last one ended.
 
-        All of it, unless it lies beyond the last cache: a stretch of it is then as cold as the whole, since all
-        else is streamed through before it comes round again.
+        All of it, unless it lies beyond what so many CPUs, each with such a working set, have of the last cache: a
+        stretch of it is then as cold as the whole, since all else is streamed through before it comes round again.
         """
-        if not self.last_cache_bytes or working_set < _BEYOND_CACHE * self.last_cache_bytes:
+        share = self._share_bytes(cpus)
+        if share is None or working_set < _BEYOND_CACHE * share:
             return working_set
         return min(working_set, max(_LEAST_WINDOW_BYTES, min(_MOST_WINDOW_BYTES, working_set // _WINDOWS)))
 
     def lead(self, working_set: int, cpus: int) -> int:
         """Windows of `working_set` that fill the last cache, where so many CPUs stream through theirs at once."""
-        window = self.window_bytes(working_set)
-        if window == working_set or not self.last_cache_bytes:
-            return 0
-        return math.ceil(self.last_cache_bytes / (window * cpus))
+        window, share = self.window_bytes(working_set, cpus), self._share_bytes(cpus)
+        return 0 if window == working_set or share is None else math.ceil(share / window)
+
+    def _share_bytes(self, cpus: int) -> float | None:
+        """What each of so many CPUs has of the last cache."""
+        return self.last_cache_bytes / min(cpus, self.sharers) if self.last_cache_bytes else None
 
     def stream_job(self, cpu: int, kernel: Kernel, streams: int, working_set: int, places: int = 1) -> Job:
         """A job over `working_set` bytes of `cpu`'s arena, shared evenly by `streams` arrays; one pass.
