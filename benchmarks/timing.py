@@ -1,30 +1,31 @@
 """rooflab.time beside a plain careful timing, in turns, and how often its interval holds the next run's median.
 
-    python benchmarks/timing.py [--only numpy.add,torch.relu] [--turns 5] [--most 0.1] [--json FILE]
+    python benchmarks/timing.py [--only numpy.add,torch.relu] [--turns 5] [--by-block]
 
 Twelve functions of NumPy and PyTorch, from half a microsecond to tens of milliseconds. A turn is one run of
 `rooflab.time` and one of the plain timing: warm-up, then loops of at least 1 ms for 2 s without garbage
-collection, and their median. Printed by function: the median over the turns of rooflab's median / the plain one,
-and in how many of the pairs of neighbouring runs the first one's interval holds the second one's median. Run it
-with nothing beside it: what others had of the CPUs' time is printed too.
+collection, and their median. With --by-block the two take turns block by block of 0.1 s, so that what other
+processes do shifts both alike. Printed by function: the median over the turns of rooflab's median / the plain one,
+the least and the largest of these, in how many of the pairs of neighbouring runs the first one's interval holds the
+second one's median, how wide the interval is, and what others had of the CPUs' time. Run it with nothing beside it.
 """
 
 from __future__ import annotations
 
 import argparse
-import gc
-import itertools
-import json
+import os
 import statistics
 import time
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
 import rooflab
+from rooflab.machines.bench.run.background_load import background_load, cpu_time
+from rooflab.timing import careful
+from rooflab.timing.names import name_of
 
 SECONDS, LOOP_S = 2.0, 0.001
 
@@ -62,13 +63,16 @@ def plain(fn: Callable[..., Any], args: tuple[Any, ...]) -> float:
     calls = 1
     while loop(fn, args, calls) < LOOP_S:
         calls *= 2
-    gc.collect()
-    gc.disable()
+    with careful.collected():
+        return statistics.median(loops(fn, args, calls, SECONDS))
+
+
+def loops(fn: Callable[..., Any], args: tuple[Any, ...], calls: int, seconds: float) -> list[float]:
+    """Seconds of a call, by loop, for so long."""
     begun, each = time.perf_counter(), []
-    while time.perf_counter() - begun < SECONDS:
+    while not each or time.perf_counter() - begun < seconds:
         each.append(loop(fn, args, calls) / calls)
-    gc.enable()
-    return statistics.median(each)
+    return each
 
 
 def loop(fn: Callable[..., Any], args: tuple[Any, ...], calls: int) -> float:
@@ -79,54 +83,83 @@ def loop(fn: Callable[..., Any], args: tuple[Any, ...], calls: int) -> float:
     return time.perf_counter() - start
 
 
+class Seen(NamedTuple):
+    """What the turns of one function gave: medians of both ways, rooflab's intervals, the load of others."""
+
+    medians: list[float]
+    intervals: list[tuple[float, float]]
+    plain: list[float]
+    others: float
+
+
+def by_runs(fn: Callable[..., Any], args: tuple[Any, ...], turns: int) -> Seen:
+    """Whole runs of `rooflab.time` and of the plain timing, in turns."""
+    seen = Seen([], [], [], 0.0)
+    for turn in range(turns):
+        if turn % 2:
+            seen.plain.append(plain(fn, args))
+        run = rooflab.time(fn, *args, cold=False)
+        if not turn % 2:
+            seen.plain.append(plain(fn, args))
+        assert run.warm.low_s is not None
+        assert run.warm.high_s is not None
+        seen.medians.append(run.time_s)
+        seen.intervals.append((run.warm.low_s, run.warm.high_s))
+        seen = seen._replace(others=max(seen.others, run.surroundings.others_share or 0.0))
+    return seen
+
+
+def by_blocks(fn: Callable[..., Any], args: tuple[Any, ...], turns: int) -> Seen:
+    """The blocks of which `rooflab.time` makes a run and those of the plain timing, in turns block by block."""
+    sample = careful.sampler(fn, args)
+    calls, seen = 1, Seen([], [], [], 0.0)
+    while loop(fn, args, calls) < LOOP_S:
+        calls *= 2
+    cpus = sorted(os.sched_getaffinity(0))
+    before = cpu_time(cpus)
+    for _ in range(turns):
+        warm = careful.warm_up(sample)
+        blocks, others = [], []
+        for turn in range(2 * careful.BLOCKS):
+            with careful.collected():
+                if turn % 2:
+                    blocks.append(careful.block(sample, warm.per_sample, careful.BLOCK_S))
+                else:
+                    others.append(statistics.median(loops(fn, args, calls, careful.BLOCK_S)))
+        run = careful.Blocks(tuple(blocks))
+        assert run.interval_s is not None
+        seen.medians.append(run.median_s)
+        seen.intervals.append(run.interval_s)
+        seen.plain.append(statistics.median(others))
+    load = background_load(before, cpu_time(cpus), len(cpus))
+    return seen._replace(others=0.0 if load is None else load.others)
+
+
 def main() -> None:
     """Time, compare, count."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", help="names, with commas between")
-    parser.add_argument("--turns", type=int, default=5)
-    parser.add_argument("--json", help="add a line for each function to this file")
-    parser.add_argument(
-        "--most", type=float, default=1.0, help="share of the CPUs' time in other hands: give up above"
-    )
+    parser.add_argument("--turns", type=int, default=5, help="runs of each")
+    parser.add_argument("--by-block", action="store_true", help="in turns block by block, not run by run")
     given = parser.parse_args()
     known = cases()
     names = given.only.split(",") if given.only else list(known)
-    held = tries = 0
-    ratios = []
+    held, ratios = [], []
     for name in names:
-        fn, args = known[name]
-        runs, others = [], []
-        for turn in range(given.turns):
-            if turn % 2:
-                others.append(plain(fn, args))
-            runs.append(rooflab.time(fn, *args, cold=False))
-            if not turn % 2:
-                others.append(plain(fn, args))
-            if (runs[-1].surroundings.others_share or 0.0) > given.most:
-                raise SystemExit(
-                    f"{name}: other processes had {runs[-1].surroundings.others_share:.0%}: try again"
-                )
-        assert all(run.name == name for run in runs), runs[0].name
-        ratio = statistics.median(run.time_s / other for run, other in zip(runs, others, strict=True))
-        pairs = [(a.warm.low_s, b.time_s, a.warm.high_s) for a, b in itertools.pairwise(runs)]
-        inside = sum(low <= median <= high for low, median, high in pairs if low is not None and high is not None)
-        beside = max(run.surroundings.others_share or 0.0 for run in runs)
-        stolen = max(run.surroundings.stolen_share or 0.0 for run in runs)
-        wide = statistics.median(run.warm.spread or 0.0 for run in runs)
-        held, tries = held + inside, tries + len(pairs)
-        ratios.append(ratio)
+        assert name_of(known[name][0]) == name
+        seen = (by_blocks if given.by_block else by_runs)(*known[name], given.turns)
+        each = [ours / other for ours, other in zip(seen.medians, seen.plain, strict=True)]
+        pairs = zip(seen.intervals, seen.medians[1:], strict=False)
+        inside = [low <= median <= high for (low, high), median in pairs]
+        wide = statistics.median((high - low) / low for low, high in seen.intervals)
+        held, ratios = held + inside, [*ratios, statistics.median(each)]
         print(
-            f"{name:28} {runs[0].time_s * 1e6:10.2f} µs  rooflab / plain {ratio:.3f}  holds {inside}/{len(pairs)} "
-            f" interval {wide:.1%} wide  others {beside:.0%}, stolen {stolen:.0%}",
+            f"{name:28} {seen.medians[0] * 1e6:10.2f} µs  rooflab / plain {ratios[-1]:.3f} ({min(each):.3f} to "
+            f"{max(each):.3f})  holds {sum(inside)}/{len(inside)}  {wide:.1%} wide  others {seen.others:.0%}",
             flush=True,
         )
-        if given.json:
-            line = {"name": name, "ratio": ratio, "inside": inside, "pairs": len(pairs), "others": beside}
-            line |= {"medians": [run.time_s for run in runs], "plain": others}
-            with Path(given.json).open("a", encoding="utf-8") as file:
-                file.write(json.dumps(line) + "\n")
     worst = max(abs(ratio - 1) for ratio in ratios)
-    print(f"furthest from the plain timing {worst:.1%}; the interval held {held} of {tries} medians")
+    print(f"furthest from the plain timing {worst:.1%}; the interval held {sum(held)} of {len(held)} medians")
 
 
 if __name__ == "__main__":
