@@ -5,9 +5,10 @@
 Twelve functions of NumPy and PyTorch, from half a microsecond to tens of milliseconds. A turn is one run of
 `rooflab.time` and one of the plain timing: warm-up, then loops of at least 1 ms for 2 s without garbage
 collection, and their median. With --by-block the two take turns block by block of 0.1 s, so that what other
-processes do shifts both alike. Printed by function: the median over the turns of rooflab's median / the plain one,
-the least and the largest of these, in how many of the pairs of neighbouring runs the first one's interval holds the
-second one's median, how wide the interval is, and what others had of the CPUs' time. Run it with nothing beside it.
+processes do shifts both alike. Printed by function: the median over the turns of rooflab's median / the plain
+one, the least and the largest of these, in how many of the pairs of neighbouring runs the first one's interval
+holds the second one's median, how wide the interval is, and what others had of the CPUs' time. Run it with nothing
+beside it.
 """
 
 from __future__ import annotations
