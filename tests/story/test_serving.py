@@ -52,6 +52,24 @@ def test_a_node_is_filled_with_copies_and_a_device_takes_the_fewest():
     assert lone.devices == lone.tensor > 1
 
 
+def test_clients_fewer_than_copies_have_the_times_of_lonely_ones():
+    few = rooflab.serve(MODEL, DEVICE, gpus=8, tp=1, concurrency=2, osl=256)
+    alone = rooflab.serve(MODEL, DEVICE, concurrency=1, osl=256)
+    assert few.deployment.copies == 8
+    assert few.tpot.time_s == pytest.approx(alone.tpot.time_s)
+    assert few.requests_per_s == pytest.approx(2 * alone.requests_per_s)
+
+
+@pytest.mark.parametrize("node", ["h200-8", "b200-8", "gb200-nvl72", "mi300x-8", "pc-4x-rtx-4090", "dgx-a100"])
+def test_every_node_serves_a_model_over_its_links(node):
+    found = rooflab.serve(MODEL, node, tp=2, gpus=2, concurrency=4, osl=64)
+    links = {link.name for link in rooflab.machine(node).links}
+    assert found.deployment.node == rooflab.machine(node).name
+    assert any(part.layer == "communication" for part in found.steps[1].parts)
+    assert links
+    assert found.tpot.floor_s < found.tpot.time_s
+
+
 def test_an_overloaded_stream_says_what_can_be_answered():
     found = rooflab.serve(MODEL, DEVICE, rate=500.0, requests=300, osl=128)
     assert any("500 requests/s come" in line and "can be answered" in line for line in found.warnings)

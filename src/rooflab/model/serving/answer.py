@@ -54,10 +54,11 @@ def answer(
     replay = None if asked.requests is None else _replay(server, asked)
     if replay is None:
         assert asked.concurrency is not None  # `Asked` has one or the other
-        at = _of(server, asked, table, np.array([asked.concurrency / server.engines]))
+        used = min(server.engines, asked.concurrency)  # of fewer clients than batches, some have none
+        at = _of(server, asked, table, np.array([asked.concurrency / used]))
         ttft_s, tpot_s, queue_s = (float(each[0]) for each in (at.ttft_s, at.tpot_s, at.queue_s))
-        requests_per_s = float(at.requests_per_s[0]) * server.engines
-        tokens_per_s, running = requests_per_s * asked.answer, float(at.running[0]) * server.engines
+        requests_per_s = float(at.requests_per_s[0]) * used
+        tokens_per_s, running = requests_per_s * asked.answer, float(at.running[0]) * used
         decoding = float(at.decoding[0])
     else:
         ttft_s, queue_s = replay["TTFT"].mean, replay["waiting"].mean
@@ -80,7 +81,7 @@ def answer(
         requests_per_s=requests_per_s,
         output_tokens_per_s=tokens_per_s,
         running=running,
-        memory=_memory(server, asked, running / server.copies),
+        memory=_memory(server, asked, max(running / server.copies, 1.0)),
         steps=(
             _step_time("a prompt", first, _budgeted(server, asked), 0.0, asked.cached),
             _step_time("decode", decode, 0.0, max(decoding, 1.0), _context(asked)),
