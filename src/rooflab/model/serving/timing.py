@@ -65,7 +65,10 @@ def _by_mechanism(
     shape = (len(kernels), settings)
 
     def flat(values: list[Number]) -> np.ndarray:
-        return np.stack([np.broadcast_to(np.asarray(each, float), (settings,)) for each in values]).reshape(-1, 1)
+        rows = np.empty(shape)
+        for number, each in enumerate(values):
+            rows[number] = each
+        return rows.reshape(-1, 1)
 
     read, write = flat([k.read_bytes for k in kernels]), flat([k.write_bytes for k in kernels])
     works = (read + write > 0) & (flat([_work(k) for k in kernels]) > 0)
