@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,9 +10,14 @@ from hypothesis import strategies as st
 
 import rooflab
 from rooflab.errors import RooflabError
+from rooflab.model.engines.engine import load as load_engine
+from rooflab.model.engines.engine import names
 from rooflab.model.parallel.layout import Layout
+from rooflab.model.parallel.memory import check_fits
 from rooflab.model.serving.batch import Batch
+from rooflab.model.serving.feed_forward import load
 from rooflab.model.serving.step import StepModel
+from rooflab.work.llm import models
 from rooflab.work.llm.architecture import Architecture, Attention, Block, Experts, Mlp
 
 LLAMA = Architecture("llama-8b", 4096, 128256, (Block(32, Attention(32, 8, 128, 128), Mlp(14336)),))
@@ -106,3 +112,57 @@ def test_what_cannot_run_is_said(how, words) -> None:
 def test_a_batch_below_nothing_is_refused() -> None:
     with pytest.raises(RooflabError, match="decode_sequences"):
         step().time(Batch(decode_sequences=-1.0, decode_context=5.0))
+
+
+def test_experts_met_and_the_busiest_rank() -> None:
+    feed = Experts(64, 4, 1024)
+    # One token meets 4 experts; ever more tokens meet all 64
+    rows, met = load(feed, 1, np.array([1.0, 16.0, 1e4]))
+    assert rows.tolist() == [4.0, 64.0, 4e4]
+    # 64 x (1 - (1 - 4/64)^t): 4, 41.2, 64
+    assert met == pytest.approx([4.0, 64 * (1 - 0.9375**16), 64.0])
+    busiest, here = load(feed, 8, np.array([1000.0]))
+    # 4000 rows over 8 ranks, and sqrt(2 ln 8 x 500) more on the busiest
+    assert busiest[0] == pytest.approx(500 + (2 * np.log(8) * 500) ** 0.5)
+    assert here[0] == pytest.approx(8.0)
+
+
+def test_heads_that_read_their_keys_alone_take_longer() -> None:
+    batch = Batch(decode_sequences=64.0, decode_context=4096.0)
+    assert step(engine="vllm-v0").time(batch).kernel_s[0] > 1.2 * step(engine="vllm").time(batch).kernel_s[0]
+
+
+@pytest.mark.parametrize("name", ["deepseek-v3", "qwen3.5-397b-a17b", "nemotron-h-8b", "mamba-2.8b", "gemma-3-4b"])
+def test_every_sort_of_layer_is_timed(name: str) -> None:
+    model = models.named(name)
+    made = StepModel(model, rooflab.machine("h200"), engine="sglang").time(Batch(1.0, 512.0, 0.0, 8.0, 1000.0))
+    assert 0 < made.floor_s[0] < made.seconds[0] < 10
+    # What it must read at least: the weights that 520 tokens meet
+    assert made.floor_s[0] > 0.8 * 2 * min(model.active_parameters, model.parameters) / 4.8e12
+
+
+def test_a_model_that_does_not_fit_says_by_how_much() -> None:
+    model = step(models.named("llama-3.1-70b"))
+    with pytest.raises(RooflabError, match=r"as 1 device: 1\d\d GiB a device .* too much; more devices"):
+        check_fits(model.model, model.machine, model.layout, model.memory(1000.0))
+
+
+def test_ranks_without_a_link_are_refused() -> None:
+    machine = msgspec.structs.replace(rooflab.machine("h100-sxm"), links=())
+    with pytest.raises(RooflabError, match="link"):
+        StepModel(LLAMA, machine, layout=Layout(tensor=2))
+
+
+@pytest.mark.parametrize("name", names())
+def test_each_number_of_an_engine_has_a_meaning_and_a_source(name: str) -> None:
+    for constant in load_engine(name).constants.values():
+        assert constant.meaning
+        assert constant.source.ref
+        assert constant.source.kind != "measured" or constant.fitted
+
+
+def test_a_layout_that_does_not_divide_is_refused() -> None:
+    with pytest.raises(RooflabError, match=r"3 expert ways x . expert-tensor ways over 8 ranks"):
+        Layout(tensor=8, experts=3)
+    with pytest.raises(RooflabError, match="sparse: 128 expert-parallel ranks for 64 experts: at most 64"):
+        step(SPARSE, layout=Layout(tensor=16, data=8, experts=128))

@@ -47,9 +47,7 @@ def _experts(run: Run, feed: Experts, count: float) -> list[Kernel]:
     mine = run.tokens
     made.append(product(layer, "route", count, mine, float(feed.count), hidden, run.precision.embedding))
     if layout.data > 1:
-        moved, ranks = tokens * hidden * HALF_BYTES, layout.stage_ranks
-        made.append(collective("communication", "send tokens to experts", count, "all_gather", moved, ranks))
-        made.append(collective("communication", "sum what experts give", count, "reduce_scatter", moved, ranks))
+        made += _exchanged(run, feed, count)
     rows, active = load(feed, layout.experts, tokens)
     routed = Routed(
         tokens=tokens,
@@ -65,6 +63,27 @@ def _experts(run: Run, feed: Experts, count: float) -> list[Kernel]:
     if feed.shared:
         made += _dense(run, layer, feed.shared, feed.gated, count, mine, run.precision.linear)
     return made
+
+
+def _exchanged(run: Run, feed: Experts, count: float) -> list[Kernel]:
+    """Tokens sent to the ranks of their experts and back.
+
+    Every rank gets all tokens and keeps what its experts are chosen for, or, where there are more ranks than
+    experts chosen, each token goes to those alone (DeepEP, dispatch in fp8 where experts multiply narrow formats).
+    """
+    ranks, hidden = run.layout.stage_ranks, float(run.model.hidden)
+    if ranks <= feed.chosen:
+        moved = run.all_tokens * hidden * HALF_BYTES
+        there, back = ("all_gather", moved), ("reduce_scatter", moved)
+    else:
+        sent = run.tokens * feed.chosen * hidden
+        there = ("all_to_all", sent * (1.0 if run.precision.experts.activations else HALF_BYTES))
+        back = ("all_to_all", sent * HALF_BYTES)
+    names = ("send tokens to experts", "sum what experts give")
+    return [
+        collective("communication", name, count, function, moved, ranks)
+        for name, (function, moved) in zip(names, (there, back), strict=True)
+    ]
 
 
 class Routed(NamedTuple):

@@ -63,8 +63,7 @@ class Server:
 
     def outside_s(self, prompt: float) -> float:
         """From a request's sending to the scheduler and from its first token to the client."""
-        engine = self.step.engine
-        return engine.request_s + engine.prompt_token_s * prompt
+        return float(self.step.request_s(prompt))
 
     @property
     def mixed(self) -> bool:

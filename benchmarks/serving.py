@@ -1,0 +1,165 @@
+"""Serving predicted against what was published: `python benchmarks/serving.py [--groups]`.
+
+For each table: cases, left out and why, median and 90th percentile of |ln(predicted / measured)| as a factor,
+bias, share inside the bars. Groups (model, card, engine) are "fit" or "aside" by their names; constants of engines
+that are fitted at all are fitted on the former, so the lines "aside" are the judge.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import serving_rows
+from measured import SHARED, LeftOut
+from serving_rows import ServingCase
+
+from rooflab.model.serving.batch import Batch
+from rooflab.model.serving.schedulers import scheduler
+from rooflab.model.serving.server import Server
+from rooflab.model.serving.step import StepModel
+
+
+class Judged(NamedTuple):
+    """One figure of one case: ln(predicted / measured), and the bar about it."""
+
+    case: ServingCase
+    what: str
+    error: float
+    inside: bool
+    bar: float
+
+
+def judged(cases: Iterable[ServingCase]) -> list[Judged]:
+    """All figures of all cases."""
+    found: list[Judged] = []
+    loops: dict[tuple, list[ServingCase]] = collections.defaultdict(list)
+    for case in cases:
+        if case.static:
+            found += _static(case)
+        elif case.prefill is not None:
+            found += _apart(case, case.prefill)
+        else:
+            loops[id(case.step), case.prompt, case.answer].append(case)
+    for alike in loops.values():
+        found += _loop(alike)
+    return found
+
+
+def _one(case: ServingCase, what: str, predicted: float, measured: float, bar: float) -> Judged:
+    error = float(np.log(predicted / measured))
+    return Judged(case, what, error, abs(error) <= np.log(bar), bar)
+
+
+def _loop(alike: list[ServingCase]) -> list[Judged]:
+    """Closed loops that differ in their clients alone."""
+    first = alike[0]
+    step = first.step
+    rules = scheduler(_file(step), step.machine.level("memory").capacity_bytes)
+    server = Server(step=step, scheduler=rules)
+    clients = np.array([case.clients for case in alike])
+    table = server.table(first.prompt, first.answer)
+    at = server.loaded(clients, first.prompt, first.answer, 0.0, table)
+    context = first.prompt + first.answer / 2
+    decode = step.time(Batch(decode_sequences=np.maximum(at.decoding, 1.0), decode_context=context))
+    prefill = step.time(Batch(prefill_sequences=1.0, prefill_tokens=min(first.prompt, rules.token_budget)))
+    found = []
+    for number, case in enumerate(alike):
+        bar = float((decode.high / decode.seconds)[number])
+        alone_s = float(prefill.seconds[0]) * max(np.ceil(first.prompt / rules.token_budget), 1.0)
+        tpot_s, ttft_s = float(at.tpot_s[number]), float(at.ttft_s[number])
+        if not step.engine.mixes_prompts and case.at_once == 1.0:
+            # A wave's own prompts stand in the way of half of it, in the mean.
+            tpot_s -= case.clients / 2 * alone_s / case.answer
+        found.append(_one(case, "TPOT", tpot_s, case.tpot_s or np.nan, bar))
+        bar = float((prefill.high / prefill.seconds)[0])
+        wave_s = max((case.clients + 1) / 2 * alone_s + server.outside_s(first.prompt), ttft_s)
+        ttft_s += case.at_once * (wave_s - ttft_s)
+        found.append(_one(case, "TTFT", ttft_s, case.ttft_s or np.nan, bar))
+    return found
+
+
+def _apart(case: ServingCase, prompts: StepModel) -> list[Judged]:
+    """Prompts on devices of their own: what decodes is never in their way; the way between them is not counted."""
+    context = case.prompt + case.answer / 2
+    decode = case.step.time(Batch(decode_sequences=max(case.clients, 1.0), decode_context=context))
+    prefill = prompts.time(Batch(prefill_sequences=1.0, prefill_tokens=case.prompt))
+    alone_s, tpot_s = float(prefill.seconds[0]), float(decode.seconds[0])
+    waiting_s = case.at_once * (case.clients - 1) / 2 * alone_s / case.prefills
+    ttft_s = float(prompts.request_s(case.prompt)) + alone_s + max(waiting_s, 0.0)
+    found = [_one(case, "TPOT", tpot_s, case.tpot_s or np.nan, float(decode.high[0] / tpot_s))]
+    return [*found, _one(case, "TTFT", ttft_s, case.ttft_s or np.nan, float(prefill.high[0] / alone_s))]
+
+
+def _file(step: object) -> str:
+    from rooflab.model.engines.engine import load, names
+
+    return next(name for name in names() if load(name) == step.engine)  # type: ignore[attr-defined]
+
+
+def _static(case: ServingCase) -> list[Judged]:
+    """One batch: all prompts at once, then token by token."""
+    prefill = case.step.time(Batch(prefill_sequences=case.clients, prefill_tokens=case.prompt))
+    bar = float(prefill.high[0] / prefill.seconds[0])
+    if case.ttft_s is not None:
+        return [_one(case, "TTFT", float(prefill.seconds[0]), case.ttft_s, bar)]
+    context = case.prompt + np.linspace(1.0, max(case.answer - 1.0, 1.0), 9)
+    decode = case.step.time(Batch(decode_sequences=case.clients, decode_context=context))
+    total_s = float(prefill.seconds[0] + (case.answer - 1.0) * decode.seconds.mean())
+    rate = case.clients * case.answer / total_s / case.step.layout.ranks
+    assert case.throughput is not None
+    return [_one(case, "time", case.throughput, rate, float((decode.high / decode.seconds).mean()))]
+
+
+def summary(name: str, figures: list[Judged]) -> str:
+    """One line of a table's figures."""
+    errors = np.array([each.error for each in figures])
+    size = np.abs(errors)
+    inside = np.mean([each.inside for each in figures])
+    wide = np.median([each.bar**2 for each in figures])
+    return (
+        f"{name:44} {len(errors):5}  median {np.exp(np.median(size)) - 1:6.1%}  "
+        f"p90 {np.exp(np.quantile(size, 0.9)) - 1:7.1%}  bias {np.exp(np.median(errors)):5.2f}  "
+        f"inside {inside:4.0%}  high/low {wide:4.2f}"
+    )
+
+
+def main() -> None:
+    """Print every table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, default=SHARED / "data" / "scale")
+    parser.add_argument("--groups", action="store_true", help="a line for each model, card and engine too")
+    parser.add_argument("--table", choices=["silicon", "apart", "static", "bench"], action="append")
+    asked = parser.parse_args()
+    tables = {
+        "silicon": lambda: serving_rows.silicon(asked.data / "serve_aiconfigurator_silicon.csv"),
+        "apart": lambda: serving_rows.apart(asked.data / "serve_aiconfigurator_silicon.csv"),
+        "static": lambda: serving_rows.static(asked.data / "serve_trtllm_static_v05_v09.csv"),
+        "bench": lambda: serving_rows.bench(asked.data / "serve_llm_inference_bench_all.csv"),
+    }
+    for name in asked.table or tables:
+        rows = list(tables[name]())
+        cases = [row for row in rows if isinstance(row, ServingCase)]
+        left = collections.Counter(row.why for row in rows if isinstance(row, LeftOut))
+        figures = judged(cases)
+        print(f"\n{name}: {len(cases)} cases, {sum(left.values())} left out")
+        for why, count in left.most_common():
+            print(f"  {count:4} {why}")
+        for what in dict.fromkeys(each.what for each in figures):
+            ours = [each for each in figures if each.what == what]
+            print(summary(f"{what}, all", ours))
+            for part in ("fit", "aside"):
+                some = [each for each in ours if each.case.part == part]
+                if some:
+                    print(summary(f"{what}, {part}", some))
+            if asked.groups:
+                for group in sorted({each.case.group for each in ours}):
+                    print(summary(f"  {group}", [each for each in ours if each.case.group == group]))
+
+
+if __name__ == "__main__":
+    main()

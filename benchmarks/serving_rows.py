@@ -1,0 +1,260 @@
+"""Published serving times as cases: which model, layout, formats and load each row of a table was measured at.
+
+Where a table's own columns mislead, what they are taken to mean is said beside the code that reads them.
+"""
+
+from __future__ import annotations
+
+import csv
+import functools
+import re
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from measured import LeftOut
+
+import rooflab
+from rooflab.errors import RooflabError
+from rooflab.model.parallel.layout import Layout
+from rooflab.model.serving.step import StepModel
+from rooflab.work.llm import models
+from rooflab.work.llm.architecture import Architecture
+from rooflab.work.llm.precision import precision
+
+machine = functools.cache(rooflab.machine)
+
+
+class ServingCase(NamedTuple):
+    """One measured setting.
+
+    Attributes:
+        table: that it is judged in.
+        group: model, card, engine: what is wrong for one row of a group is wrong for all.
+        step: the copy of the model.
+        clients: at all times, or sequences of a static batch.
+        tpot_s, ttft_s, throughput: as measured: seconds, or tokens a second and device; None where not.
+        static: whether all sequences start and end together, without a scheduler.
+        at_once: share of the requests that come at the same time, as all first ones of a closed loop do.
+        prefill: the copy that computes prompts, where others decode; `prefills` how many of them.
+    """
+
+    table: str
+    group: str
+    step: StepModel
+    clients: float
+    prompt: float
+    answer: float
+    tpot_s: float | None = None
+    ttft_s: float | None = None
+    throughput: float | None = None
+    static: bool = False
+    at_once: float = 0.0
+    prefill: StepModel | None = None
+    prefills: int = 1
+
+    @property
+    def part(self) -> str:
+        """Whether it is of "fit" or "aside": engines' constants are fitted on groups of the first alone."""
+        return "aside" if zlib.crc32(self.group.encode()) % 3 == 0 else "fit"
+
+
+_CARDS = {
+    "b200_sxm": "b200", "gb200": "gb200", "h200_sxm": "h200", "h100_sxm": "h100-sxm", "b300_sxm": "b300",
+    "A100": "a100-sxm-80gb", "H100": "h100-sxm", "L40S": "l40s", "H200": "h200",
+    "Nvidia A100 GPU": "a100-sxm-40gb", "Nvidia H100 GPU": "h100-sxm", "Nvidia GH200 GPU": "gh200-144gb",
+}  # fmt: skip
+
+
+@functools.cache
+def _step(name: str, card: str, engine: str, layout: Layout, words: tuple[str, ...]) -> StepModel:
+    weights, attention, experts, cache = words
+    form = precision(weights, attention=attention, experts=experts, cache=cache)
+    return StepModel(models.named(name), machine(card), engine=engine, layout=layout, precision=form)
+
+
+def silicon(path: Path, mode: str = "agg") -> Iterator[ServingCase | LeftOut]:
+    """`serve_aiconfigurator_silicon`: closed loops of `silicon_concurrency` clients."""
+    for number, row in enumerate(_rows(path)):
+        if row["mode"] != mode:
+            continue
+        where = f"{path.name}: {row['id'] or number}"
+        try:
+            model = models.named(row["model_path"])
+            layout = _silicon_layout(row)
+            found = re.search(r"concurrency=(\d+)", row["silicon_data_source"])
+            clients = float(found[1]) if found else float(row["batch_size"]) * layout.data
+            step = _step(model.name, _CARDS[row["system"]], row["backend"], layout, _silicon_formats(row, model))
+            yield ServingCase(
+                table=f"silicon, {mode}",
+                group=f"{model.name} {row['system']} {row['backend']}",
+                step=step,
+                clients=clients,
+                prompt=float(row["isl"]),
+                answer=float(row["osl"]),
+                tpot_s=float(row["silicon_tpot_ms"]) / 1e3,
+                ttft_s=float(row["silicon_ttft_ms"]) / 1e3,
+                at_once=_at_once(row),
+            )
+        except (RooflabError, ValueError, KeyError) as error:
+            yield LeftOut(where, re.sub(r"\d+ (tensor|heads|of)", r"n \1", str(error))[:90])
+
+
+def _at_once(row: dict[str, str]) -> float:
+    """Share of the requests that come at the same time.
+
+    InferenceX sends ten prompts for each client, the first of all at once. The others' lengths are equal, so that
+    waves last: where prompts come first in steps of their own (SGLang) for ever, as its TTFT of half of all
+    prompts' time says; where they share steps they spread, to about a quarter by the rows of "fit".
+    """
+    if "aic-auto-gap" not in row["silicon_data_source"]:
+        return 0.1
+    return 1.0 if row["backend"] == "sglang" else 0.25
+
+
+def apart(path: Path) -> Iterator[ServingCase | LeftOut]:
+    """Rows of `serve_aiconfigurator_silicon` with prompts on other devices than what decodes."""
+    for number, row in enumerate(_rows(path)):
+        if row["mode"] == "agg":
+            continue
+        where = f"{path.name}: {row['id'] or number}"
+        try:
+            model = models.named(row["model_path"])
+            halves = []
+            for half in ("prefill", "decode"):
+                columns = {name: row[f"{half}_{name}"] for name in
+                           ("tp_size", "attention_dp_size", "moe_tp_size", "moe_ep_size")}  # fmt: skip
+                formats = _silicon_formats(row, model)
+                layout = _silicon_layout({**row, **columns})
+                halves.append(_step(model.name, _CARDS[row["system"]], row["backend"], layout, formats))
+            found = re.search(r"concurrency=(\d+)", row["silicon_data_source"])
+            if found is None:
+                raise ValueError("no concurrency stated")
+            if not (row["decode_num_workers"] and row["prefill_num_workers"]):
+                raise ValueError("how many workers share the clients is not stated")
+            workers = {half: int(row[f"{half}_num_workers"] or 1) for half in ("prefill", "decode")}
+            yield ServingCase(
+                table="silicon, apart",
+                group=f"{model.name} {row['system']} {row['backend']}",
+                step=halves[1],
+                clients=float(found[1]) / workers["decode"],
+                prompt=float(row["isl"]),
+                answer=float(row["osl"]),
+                tpot_s=float(row["silicon_tpot_ms"]) / 1e3,
+                ttft_s=float(row["silicon_ttft_ms"]) / 1e3,
+                at_once=0.1,
+                prefill=halves[0],
+                prefills=workers["prefill"],
+            )
+        except (RooflabError, ValueError, KeyError) as error:
+            yield LeftOut(where, re.sub(r"\d+ (tensor|heads|of)", r"n \1", str(error))[:90])
+
+
+def _silicon_layout(row: dict[str, str]) -> Layout:
+    """What ran: where both columns of experts are n, the others are n x n and stand for n devices.
+
+    The same measured row is there as "tp4_0_ep4_0" with 4 ways of data and as 16 ways with 4 x 4, on 8 devices.
+    With as many ways of tensors as of data, and experts over their product, attention was data-parallel.
+    """
+
+    def ways(name: str) -> int:
+        return int(row[name] or 1) or 1
+
+    tensor, data = ways("tp_size"), ways("attention_dp_size")
+    experts, shared = ways("moe_ep_size"), ways("moe_tp_size")
+    if row["attention_dp_size"] and shared == experts > 1 and tensor * data == shared * experts:
+        return Layout(tensor=1 if data > 1 else shared, data=shared if data > 1 else 1, experts=experts)
+    if tensor == data > 1 and experts == tensor * data:
+        return Layout(data=data, experts=data)
+    return Layout(tensor=tensor, data=data, experts=experts)
+
+
+def _silicon_formats(row: dict[str, str], model: Architecture) -> tuple[str, ...]:
+    """Weights, attention's projections, experts, cache.
+
+    gpt-oss is MXFP4 in its experts alone. Checkpoints in NVFP4 of models with experts keep attention in 16 bits;
+    fp8 of DeepSeek, MiniMax, GLM and Qwen3.5 is theirs with blocks, whatever the column says.
+    """
+    narrow = {"fp8": "fp8", "fp4": "nvfp4"}.get(row["precision"], "bf16")
+    linear = row["gemm_quant_mode"] or narrow
+    experts = row["moe_quant_mode"] or linear
+    cache = "fp8" if row["precision"] in ("fp8", "fp4") else "bf16"
+    if row["precision"] == "bf16":
+        return "bf16", "bf16", "bf16", "bf16"
+    if model.name.startswith("gpt-oss"):
+        return "bf16", "bf16", "mxfp4_mxfp8" if row["system"][0] in "bg" else "mxfp4", cache
+    if linear == "nvfp4":
+        return linear, linear if model.parameters == model.active_parameters else "bf16", experts, cache
+    if experts == "fp8_block" or model.name.startswith(("minimax", "glm", "deepseek", "qwen3.5")):
+        return "fp8_block", "fp8_block", "fp8_block", cache
+    return linear, linear, experts, cache
+
+
+def static(path: Path) -> Iterator[ServingCase | LeftOut]:
+    """`serve_trtllm_static`: one batch from start to end, by TensorRT-LLM 0.5 to 0.9.
+
+    "out tok/s" of the earlier table is of one device too: its 70B and 180B rows, and one of 7B on two devices,
+    agree with the later table's per device, and not otherwise.
+    """
+    for row in _rows(path):
+        word = {"FP8": "fp8", "FP16": "fp16"}[row["dtype"]]
+        cache = "fp8" if word == "fp8" else "fp16"
+        name = models.named(row["model"]).name
+        try:
+            step = _step(name, _CARDS[row["hardware"]], "tensorrt-llm-0", Layout(tensor=int(row["tp"])),
+                         (word, word, word, cache))  # fmt: skip
+        except RooflabError as error:
+            yield LeftOut(path.name, str(error)[:90])
+            continue
+        case = ServingCase(
+            table="TensorRT-LLM static",
+            group=f"{name} {row['hardware']}",
+            step=step,
+            clients=float(row["batch"]),
+            prompt=float(row["prompt_len"]),
+            answer=float(row["output_len"] or 1),
+            static=True,
+        )
+        value = float(row["value"])
+        yield case._replace(ttft_s=value / 1e3) if row["metric"] == "TTFT" else case._replace(throughput=value)
+
+
+_ENGINES = {"vLLM": "vllm-0", "TensorRT-LLM": "tensorrt-llm-0"}
+
+
+def bench(path: Path) -> Iterator[ServingCase | LeftOut]:
+    """`serve_llm_inference_bench_*`: one batch from start to end; NVIDIA's cards, vLLM and TensorRT-LLM alone."""
+    seen: set[tuple[str, ...]] = set()
+    for row in _rows(path):
+        if row["hardware"] not in _CARDS or row["framework"] not in _ENGINES or not row["output_len"]:
+            continue
+        key = tuple(
+            row[name] for name in ("hardware", "gpus", "model", "batch", "prompt_len", "output_len", "framework")
+        )
+        if row["metric"] != "end_to_end_latency" or "Pipeline" in row["note"] or key in seen:
+            continue  # throughput is (in + out) x batch / this time, by construction
+        seen.add(key)
+        try:
+            name = models.named(row["model"]).name
+            step = _step(name, _CARDS[row["hardware"]], _ENGINES[row["framework"]],
+                         Layout(tensor=int(row["tp"] or row["gpus"] or 1)), ("fp16",) * 4)  # fmt: skip
+        except (RooflabError, ValueError) as error:
+            yield LeftOut(path.name, str(error)[:90])
+            continue
+        batch, answer = float(row["batch"]), float(row["output_len"])
+        yield ServingCase(
+            table="LLM-Inference-Bench",
+            group=f"{name} {row['hardware']} {row['framework']}",
+            step=step,
+            clients=batch,
+            prompt=float(row["prompt_len"]),
+            answer=answer,
+            throughput=batch * answer / float(row["value"]) / step.layout.ranks,
+            static=True,
+        )
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
