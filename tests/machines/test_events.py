@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from rooflab.machines import events
+from rooflab.machines import event_rows, events
 from rooflab.machines.detect import pmu
 from rooflab.machines.detect.files import Tree
 from rooflab.machines.detect.naming import read_table
@@ -61,7 +61,7 @@ def test_events_that_the_kernel_names(tree):
 def test_every_row_names_known_cpus_and_events_whose_counts_are_understood():
     cpus = {row["name"] for row in read_table()}
     flop, nbytes = {row.event for row in FLOP_EVENTS}, {row.event for row in BYTE_EVENTS}
-    table = events.table()
+    table = event_rows.table()
     for row in (*table.flop, *table.memory, *table.bound):
         assert set(row.microarchitectures) <= cpus, row
         assert row.source

@@ -2,42 +2,19 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
-from pathlib import Path
-from typing import Any, NamedTuple
-
-import msgspec
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rooflab.machines.detect import pmu
 from rooflab.machines.detect.counters import DEVICES, Tried, try_cycles
 from rooflab.machines.detect.files import Tree
 
-TABLE = Path(__file__).with_name("data") / "events.toml"
+if TYPE_CHECKING:
+    from rooflab.machines.event_rows import Row, Table
+
 _REFUSED = ("EACCES", "EPERM")
 # Counted by a counter of its own on most CPUs, in every set: says whether two executions did the same.
 INSTRUCTIONS = "instructions"
-
-
-class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Events that belong together, as the table has them (its head says what the keys mean)."""
-
-    source: str
-    microarchitectures: tuple[str, ...] = ()
-    devices: str = "cpu"
-    kernel_events: tuple[str, ...] = ()
-    events: tuple[dict[str, str | int], ...] = ()
-    each: int = 64
-    leaves_out: str = ""
-
-
-class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The whole table."""
-
-    flop: tuple[Row, ...]
-    memory: tuple[Row, ...]
-    bound: tuple[Row, ...]
 
 
 class Event(NamedTuple):
@@ -78,16 +55,6 @@ class Events(NamedTuple):
         return bool(self.sets or self.memory)
 
 
-@cache
-def table(path: Path = TABLE) -> Table:
-    """The rows, checked.
-
-    Raises:
-        msgspec.ValidationError: an unknown key, or a value of the wrong type.
-    """
-    return msgspec.convert(tomllib.loads(path.read_text("utf-8")), Table)
-
-
 class Kernel(NamedTuple):
     """What is asked of the kernel: tests answer in its place."""
 
@@ -123,6 +90,12 @@ def available(tree: Tree, microarchitecture: Callable[[], str | None], kernel: K
     return Events(_sets(tree, core, kernel), memory, bound, tuple(lacks), notes)
 
 
+def _table() -> Table:
+    from rooflab.machines.event_rows import table  # only where there are counters: a command waits for this
+
+    return table()
+
+
 def _why_not(tree: Tree, tried: Tried | None) -> str:
     then = "`rooflab doctor` says more"
     if tried is None:
@@ -139,7 +112,7 @@ def _why_not(tree: Tree, tried: Tried | None) -> str:
 
 
 def _flop(tree: Tree, name: str | None, kernel: Kernel) -> tuple[tuple[Event, ...], tuple[str, ...], list[str]]:
-    row = next((one for one in table().flop if name in one.microarchitectures), None)
+    row = next((one for one in _table().flop if name in one.microarchitectures), None)
     if row is None:
         return (), (), [f"FLOP were not counted: no counter of them is known on {name or 'this CPU'}"]
     device = "cpu" if tree.integer(f"{DEVICES}/cpu/type") is not None else _arm_core(tree)
@@ -161,7 +134,7 @@ def _memory(tree: Tree, name: str | None, kernel: Kernel) -> tuple[tuple[Event, 
     """Events of every memory controller, by the first row that fits; without any, why not."""
     devices = tree.names(DEVICES)
     why, refused = "the kernel lists no counters of memory controllers", False
-    for row in table().memory:
+    for row in _table().memory:
         if row.microarchitectures and name not in row.microarchitectures:
             continue
         mine = [one for one in devices if _is_unit(one, row.devices)]
@@ -186,7 +159,7 @@ def _is_unit(device: str, start: str) -> bool:
 
 
 def _bound(tree: Tree, name: str | None, kernel: Kernel) -> tuple[tuple[str, int] | None, Event | None]:
-    row = next((one for one in table().bound if name in one.microarchitectures), None)
+    row = next((one for one in _table().bound if name in one.microarchitectures), None)
     if row is None or tree.integer(f"{DEVICES}/cpu/type") is None:
         return None, None
     found, _ = _opening(tree, "cpu", row, kernel, user=True)
@@ -195,7 +168,7 @@ def _bound(tree: Tree, name: str | None, kernel: Kernel) -> tuple[tuple[str, int
 
 def leaves_out(name: str) -> str:
     """What the bound called `name` does not hold."""
-    return next(row.leaves_out for row in table().bound if any(one["name"] == name for one in row.events))
+    return next(row.leaves_out for row in _table().bound if any(one["name"] == name for one in row.events))
 
 
 def _opening(tree: Tree, device: str, row: Row, kernel: Kernel, *, user: bool) -> tuple[tuple[Event, ...], str]:

@@ -13,10 +13,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from rooflab.errors import RooflabError, near_matches
-from rooflab.types.usage import Usage
+
+if TYPE_CHECKING:
+    from rooflab.types.usage import Usage
 
 HANDED_ON = tuple(
     getattr(signal, name)
@@ -149,6 +151,8 @@ def execute(
         waiter.pid = None  # its number may be given to another process from here on
         _, status, used = os.wait4(child.pid, 0)
         child.returncode = os.waitstatus_to_exitcode(status)  # so that Popen does not wait for it again
+    from rooflab.types.usage import Usage  # now: a command does not wait for it
+
     peak = used.ru_maxrss * _MAXRSS_BYTES
     usage = Usage(
         wall_s=wall_s,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from rooflab.machines.detect.files import Tree
 from rooflab.machines.detect.limits import throttled_s
-from rooflab.types.usage import Meanwhile, Usage
+
+if TYPE_CHECKING:
+    from rooflab.types.usage import Meanwhile, Usage
 
 
 class Moment(NamedTuple):
@@ -32,6 +34,8 @@ def moment(root: Path = Path("/")) -> Moment:
 
 def between(before: Moment, after: Moment, usage: Usage, own_cpu_s: float = 0.0) -> Meanwhile:
     """What happened from `before` to `after` beside the command, and beside `own_cpu_s` of this process."""
+    from rooflab.types.usage import Meanwhile
+
     others = _less(after.busy_s, before.busy_s)
     return Meanwhile(
         others_cpu_s=None if others is None else max(others - usage.cpu_s - own_cpu_s, 0.0),

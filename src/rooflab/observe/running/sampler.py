@@ -121,7 +121,8 @@ class Session:
         for words, reason in _REASONS:
             if any(word.lower() in self.said.lower() for word in words):
                 return reason
-        lines = [line.strip() for line in self.said.splitlines() if line.strip()]
+        own = (line.strip() for line in self.said.splitlines())
+        lines = [line for line in own if line and not line.startswith("py-spy>")]
         return lines[-1][:200] if lines else "it ended before the first sample"
 
     def errors(self) -> int:

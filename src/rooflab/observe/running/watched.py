@@ -9,8 +9,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
-
 from rooflab.errors import RooflabError
 from rooflab.machines.events import Events
 from rooflab.observe.running import meanwhile
@@ -73,11 +71,15 @@ def watched(command: Sequence[str], *, runs: int = 1, counters: bool = True, env
 def available() -> Events:
     """The events that perf can count here; none where there is no perf, and that is said."""
     from rooflab.machines import events
-    from rooflab.machines.detect import detect
     from rooflab.machines.detect.files import Tree
     from rooflab.observe.running import perf
 
-    found = events.available(Tree.at(Path("/")), lambda: detect(gpus=False).microarchitecture)
+    def microarchitecture() -> str | None:
+        from rooflab.machines.detect import detect  # only where there are counters: the command waits for this
+
+        return detect(gpus=False).microarchitecture
+
+    found = events.available(Tree.at(Path("/")), microarchitecture)
     return Events(lacks=(perf.MISSING,)) if found.any and not perf.is_there() else found
 
 
@@ -104,6 +106,8 @@ def _result(
     events: Events,
     texts: Sequence[str],
 ) -> Watched:
+    import msgspec
+
     from rooflab.machines.detect import detect, granted_threads
     from rooflab.observe.running import verdict
     from rooflab.types.run import Run
