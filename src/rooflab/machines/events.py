@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rooflab.machines.detect import pmu
-from rooflab.machines.detect.counters import DEVICES, Tried, try_cycles
+from rooflab.machines.detect.counters import DEVICES, Tried, is_core, try_cycles
 from rooflab.machines.detect.files import Tree
 
 if TYPE_CHECKING:
@@ -74,7 +74,10 @@ def available(tree: Tree, microarchitecture: Callable[[], str | None], kernel: K
         microarchitecture: asked for its name ("Zen 4") where it has counters at all.
         kernel: whom to ask.
     """
-    tried = kernel.cycles()
+    devices = tree.names(DEVICES)
+    # A kernel that lists its devices, and none of a core, has nothing to open.
+    none = bool(devices) and not any(is_core(one) for one in devices)
+    tried = Tried(opened=False, error="ENOENT") if none else kernel.cycles()
     if tried is None or not tried.opened or tried.counted == 0:
         return Events(lacks=(f"FLOP and bytes of memory were not counted: {_why_not(tree, tried)}",))
     name = microarchitecture()

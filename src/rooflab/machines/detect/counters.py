@@ -7,7 +7,6 @@ which refuse every event to users without rights.
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import platform
@@ -74,7 +73,7 @@ class Counters:
 def read_counters(tree: Tree) -> Counters:
     """The counters of the machine whose file system is `tree`; events are opened on the running one alone."""
     devices = tree.names(DEVICES)
-    core = tuple(each for each in devices if each in _CORE or each.startswith(_CORE_STARTS))
+    core = tuple(each for each in devices if is_core(each))
     uncore = tuple(each for each in devices if each.startswith(_UNCORE))
     return Counters(
         paranoid=tree.integer("proc/sys/kernel/perf_event_paranoid"),
@@ -84,6 +83,11 @@ def read_counters(tree: Tree) -> Counters:
         cycles=try_cycles() if tree.is_live else None,
         uncore=_try_uncore(tree, uncore[0]) if tree.is_live and uncore else None,
     )
+
+
+def is_core(device: str) -> bool:
+    """Whether `device` counts a core's own events."""
+    return device in _CORE or device.startswith(_CORE_STARTS)
 
 
 def try_cycles() -> Tried | None:
@@ -119,6 +123,8 @@ def open_event(
         group: descriptor of the event that it is only counted together with.
         more: config1 and config2.
     """
+    import ctypes  # a command that is run waits for this import: only where something is opened
+
     number = _CALL_NUMBERS.get(platform.machine())
     if platform.system() != "Linux" or number is None or struct.calcsize("P") != 8:
         return None
