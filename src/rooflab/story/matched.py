@@ -6,7 +6,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -128,8 +128,7 @@ def matched(
     fits = programs.fit(trace, report.graph, takes_time)
     if counted:
         fits = _plausible(fits, report, counted)
-    pause_s = _pause_s(report, machine)
-    rows = _ours(trace, report, fits, pause_s, counted)
+    rows = _ours(trace, report, fits, _starts(report, machine), counted)
     others: list[ProfileRow] = []
     if fits.rest:
         rest = (
@@ -179,14 +178,24 @@ def _plausible(fits: Fits, report: Report, counted: Sequence[Counted]) -> Fits:
     )
 
 
-def _pause_s(report: Report, machine: Machine | None) -> float:
-    from rooflab.model.program.pauses import between_kernels_s
+class _Starts(NamedTuple):
+    """What of a prediction a kernel's own time may leave out: each pause, and by row of the report fetching."""
 
-    return 0.0 if machine is None or report.setting is None else between_kernels_s(machine, report.setting)
+    pause_s: float
+    fetches_s: Sequence[float]
+
+
+def _starts(report: Report, machine: Machine | None) -> _Starts:
+    from rooflab.model.program.pauses import between_kernels_s, fetching_s
+
+    if machine is None or report.setting is None:
+        return _Starts(0.0, [0.0] * len(report.rows))
+    pause_s = between_kernels_s(machine, report.setting)
+    return _Starts(pause_s, fetching_s(report, machine, report.setting, pause_s))
 
 
 def _ours(
-    trace: Trace, report: Report, fits: Fits, pause_s: float, counted: Sequence[Counted]
+    trace: Trace, report: Report, fits: Fits, starts: _Starts, counted: Sequence[Counted]
 ) -> list[ProfileRow]:
     by_op: dict[int, list[Fit]] = defaultdict(list)
     for one in fits.fits:
@@ -196,10 +205,10 @@ def _ours(
     for number in fits.takes_time:
         found = by_op.get(number, [])
         if found:
-            rows.append(_found(trace, report, number, found, pause_s, counted))
+            rows.append(_found(trace, report, number, found, starts, counted))
         missing = len(whole) - sum(one.run in whole for one in found)
         if missing > 0:
-            rows.append(_row(report, number, missing, pause_s, _NOTHING, unmatched=_NOT_FOUND))
+            rows.append(_row(report, number, missing, starts, _NOTHING, unmatched=_NOT_FOUND))
     return rows
 
 
@@ -207,12 +216,12 @@ _NOTHING = Observation(time_s=0.0, low_s=0.0, high_s=0.0, kernels=())
 
 
 def _found(
-    trace: Trace, report: Report, number: int, found: list[Fit], pause_s: float, counted: Sequence[Counted]
+    trace: Trace, report: Report, number: int, found: list[Fit], starts: _Starts, counted: Sequence[Counted]
 ) -> ProfileRow:
     from rooflab.observe.matching.counted_kernels import together
     from rooflab.observe.matching.ledger import observed
 
-    row = _row(report, number, len(found), pause_s, observed(trace, [one.kernels for one in found]))
+    row = _row(report, number, len(found), starts, observed(trace, [one.kernels for one in found]))
     if not counted:
         return row
     # A row is all executions of its operation in one run; counters saw one of them.
@@ -220,7 +229,7 @@ def _found(
 
 
 def _row(
-    report: Report, number: int, runs: int, pause_s: float, observation: Observation, unmatched: str | None = None
+    report: Report, number: int, runs: int, starts: _Starts, observation: Observation, unmatched: str | None = None
 ) -> ProfileRow:
     from rooflab.model.program.pauses import within
 
@@ -240,7 +249,8 @@ def _row(
         cost=row.cost,
         why=None if row.cost is not None else report.coverage.reasons.get(row.op.name, "no formula is known"),
         prediction=prediction,
-        pause_s=0.0 if prediction is None else within(prediction, pause_s),
+        pause_s=0.0 if prediction is None else within(prediction, starts.pause_s),
+        fetch_s=0.0 if prediction is None else starts.fetches_s[number] * runs,
         module=row.op.module or "",
         where=row.op.where,
         phase=row.op.phase,

@@ -184,7 +184,7 @@ def _predicted(found: Ledger, machine: Machine) -> tuple[ProfileRow, ...]:
     """The rows with what each was predicted to take on the device, called as often."""
     import msgspec
 
-    from rooflab.model.program.pauses import between_kernels_s, within
+    from rooflab.model.program.pauses import between_kernels_s, fetching_s, within
     from rooflab.story.programs import predict
     from rooflab.work import counting
 
@@ -197,9 +197,12 @@ def _predicted(found: Ledger, machine: Machine) -> tuple[ProfileRow, ...]:
     )
     assert report.setting is not None
     pause_s = between_kernels_s(machine, report.setting)
+    fetches_s = fetching_s(report, machine, report.setting, pause_s)
     return tuple(
-        msgspec.structs.replace(row, prediction=each.prediction, pause_s=within(each.prediction, pause_s))
+        msgspec.structs.replace(
+            row, prediction=each.prediction, pause_s=within(each.prediction, pause_s), fetch_s=fetch_s
+        )
         if each.prediction is not None
         else row
-        for row, each in zip(found.rows, report.rows, strict=True)
+        for row, each, fetch_s in zip(found.rows, report.rows, fetches_s, strict=True)
     )

@@ -62,6 +62,8 @@ class ProfileRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         placement: under the machine's roofs: of what was counted, else of what the shapes ask for.
         prediction: of all executions together, where the machine is known.
         pause_s: of the predicted seconds, the pauses between kernels, which a kernel's measured time leaves out.
+        fetch_s: of the predicted seconds, those in which kernels fetch their programs: a measured time shows all
+            of them, a part or none.
         module: path of the modules that it ran in: the program's own where one is given with the profile, else as
             the profiler numbers them, where recorded.
         where: source file and line, where a program is given.
@@ -83,6 +85,7 @@ class ProfileRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     placement: Placement | None = None
     prediction: Prediction | None = None
     pause_s: float = 0.0
+    fetch_s: float = 0.0
     module: str = ""
     where: str | None = None
     unmatched: str | None = None
@@ -159,6 +162,18 @@ class ProfileRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     def expected_s(self) -> float | None:
         """Predicted seconds of its kernels without the pauses between them: what `time_s` is held against."""
         return None if self.prediction is None else self.prediction.time_s - self.pause_s
+
+    @property
+    def expected_low_s(self) -> float | None:
+        """Lower end of the bar of `expected_s`: without the fetching of programs, which may have come before."""
+        if self.prediction is None:
+            return None
+        return max(self.prediction.low_s - self.pause_s - self.fetch_s, 0.0)
+
+    @property
+    def expected_high_s(self) -> float | None:
+        """Upper end of the bar of `expected_s`."""
+        return None if self.prediction is None else max(self.prediction.high_s - self.pause_s, 0.0)
 
     @property
     def beyond_s(self) -> float | None:

@@ -14,7 +14,7 @@ from rooflab.units import duration
 from rooflab.views.common import explore
 from rooflab.views.common.explore import short
 from rooflab.views.profile import verdict
-from rooflab.views.profile.lines import Line, lines_of
+from rooflab.views.profile.lines import Line, lines_of, whole
 from rooflab.views.profile.marks import MAIN, bytes_of, flop_of, peaks_of
 
 _NAME = 80  # letters of a kernel's name: the panel of the one selected and the files have more
@@ -120,15 +120,15 @@ def _columns(profile: Profile, lines: Sequence[Line]) -> dict[str, Any]:
         "floor_s": [short(line.predicted("floor_s")) if profile.matching is not None else None for line in lines],
     }
     if any(row.prediction is not None for row in rows):
-        for name, source in (("expected_s", "time_s"), ("expected_low_s", "low_s"), ("expected_high_s", "high_s")):
-            columns[name] = [_kernels_own(line, source) for line in lines]
+        for name in ("expected_s", "expected_low_s", "expected_high_s"):
+            columns[name] = [_kernels_own(line, name) for line in lines]
     return columns
 
 
 def _kernels_own(line: Line, name: str) -> float | None:
     """Predicted seconds without the pauses between kernels, which a kernel's measured time leaves out."""
-    seconds = line.predicted(name)
-    return None if seconds is None else short(max(seconds - line.pause_s, 0.0))
+    seconds = whole(getattr(row, name) for row in line.rows)
+    return None if seconds is None else short(max(seconds, 0.0))
 
 
 def _seconds(line: Line, level: str) -> float | None:

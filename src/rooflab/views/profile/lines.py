@@ -61,11 +61,6 @@ class Line(NamedTuple):
         """That attribute of the predictions, summed; None unless every row has one."""
         return whole(None if row.prediction is None else getattr(row.prediction, name) for row in self.rows)
 
-    @property
-    def pause_s(self) -> float:
-        """Of the predicted seconds, pauses between kernels."""
-        return sum(row.pause_s for row in self.rows)
-
 
 def lines_of(rows: Sequence[ProfileRow]) -> tuple[Line, ...]:
     """A line for rows that are equal but for numbers in their modules' paths, in the order of the first."""
