@@ -105,6 +105,10 @@ def _static(case: ServingCase) -> list[Judged]:
     """One batch: all prompts at once, then token by token."""
     prefill = case.step.time(Batch(prefill_sequences=case.clients, prefill_tokens=case.prompt))
     bar = float(prefill.high[0] / prefill.seconds[0])
+    if case.tpot_s is not None:
+        decode = case.step.time(Batch(decode_sequences=1.0, decode_context=case.prompt + case.answer / 2))
+        wide = float(decode.high[0] / decode.seconds[0])
+        return [_one(case, "TPOT", float(decode.seconds[0]), case.tpot_s, wide)]
     if case.ttft_s is not None:
         return [_one(case, "TTFT", float(prefill.seconds[0]), case.ttft_s, bar)]
     context = case.prompt + np.linspace(1.0, max(case.answer - 1.0, 1.0), 9)
@@ -133,12 +137,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, default=SHARED / "data" / "scale")
     parser.add_argument("--groups", action="store_true", help="a line for each model, card and engine too")
-    parser.add_argument("--table", choices=["silicon", "apart", "static", "bench"], action="append")
+    parser.add_argument(
+        "--table", choices=["silicon", "apart", "static", "bench", "cuda", "apple"], action="append"
+    )
     asked = parser.parse_args()
     tables = {
         "silicon": lambda: serving_rows.silicon(asked.data / "serve_aiconfigurator_silicon.csv"),
         "apart": lambda: serving_rows.apart(asked.data / "serve_aiconfigurator_silicon.csv"),
         "static": lambda: serving_rows.static(asked.data / "serve_trtllm_static_v05_v09.csv"),
+        "cuda": lambda: serving_rows.local(asked.data / "local_llamacpp_cuda_vulkan_gptoss.csv"),
+        "apple": lambda: serving_rows.local(asked.data / "local_llamacpp_apple_4167.csv"),
         "bench": lambda: serving_rows.bench(asked.data / "serve_llm_inference_bench_all.csv"),
     }
     for name in asked.table or tables:

@@ -255,6 +255,43 @@ def bench(path: Path) -> Iterator[ServingCase | LeftOut]:
         )
 
 
+_LOCAL = {
+    "RTX 5090": "rtx-5090", "RTX 5090 32GB": "rtx-5090", "RTX 4090": "rtx-4090", "RTX 3090": "rtx-3090",
+    "RTX 3090 24GB": "rtx-3090", "RTX PRO 6000 96GB": "rtx-pro-6000-workstation", "DGX Spark GB10": "gb10",
+    "M2 Ultra 76c 192GB": "m2-ultra-76-core", "Apple M2 Ultra": "m2-ultra-76-core",
+    "Apple M4 Max 40-core GPU": "m4-max-40-core", "Apple M1 Pro 16-core GPU": "m1-pro",
+}  # fmt: skip
+
+
+def local(path: Path) -> Iterator[ServingCase | LeftOut]:
+    """`local_llamacpp_*`: tg, single tokens at batch 1; pp, prompts in batches of 512 (n_ubatch)."""
+    for row in _rows(path):
+        card = _LOCAL.get(row["hardware"])
+        if card is None or ("tg" not in row["metric"] and "pp" not in row["metric"]):
+            yield LeftOut(path.name, f"{row['hardware']}: not in the catalogue")
+            continue
+        try:
+            model = models.named(row["model"])
+            word = row["dtype"].split()[0].lower()
+            word, experts = ("q8_0", "mxfp4") if word == "mxfp4" else (word, word)
+            step = _step(model.name, card, "llama.cpp", Layout(), (word, word, experts, "fp16"))
+        except RooflabError as error:
+            yield LeftOut(path.name, str(error)[:90])
+            continue
+        found = re.match(r"(tg|pp)(\d+)", row["metric"])
+        assert found is not None
+        before = float(row["context"] or 0)
+        case = ServingCase(
+            table=f"llama.cpp, {found[1]}", group=f"{model.name} {card}", step=step, clients=1.0, prompt=512.0,
+            answer=1.0, static=True,
+        )  # fmt: skip
+        value = float(row["value"])
+        if found[1] == "pp":
+            yield case._replace(ttft_s=512.0 / value)
+        else:
+            yield case._replace(prompt=before, answer=float(found[2]), tpot_s=1.0 / value)
+
+
 def _rows(path: Path) -> list[dict[str, str]]:
     with path.open(newline="") as file:
         return list(csv.DictReader(file))

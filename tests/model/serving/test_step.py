@@ -166,3 +166,21 @@ def test_a_layout_that_does_not_divide_is_refused() -> None:
         Layout(tensor=8, experts=3)
     with pytest.raises(RooflabError, match="sparse: 128 expert-parallel ranks for 64 experts: at most 64"):
         step(SPARSE, layout=Layout(tensor=16, data=8, experts=128))
+
+
+@pytest.mark.parametrize("machine", ["m4-max-40-core", "gb10", "core-i9-14900k", "mi300x", "tpu-v5e"])
+def test_machines_whose_kernels_nobody_measured_have_a_roofline_and_wide_bars(machine: str) -> None:
+    model = StepModel(LLAMA, rooflab.machine(machine), engine="llama.cpp", precision="q4_0")
+    made = model.time(Batch(decode_sequences=1.0, decode_context=512.0))
+    # 4.5 bits of 7.5e9 weights and the head of 0.5e9, at the memory's theoretical rate
+    least = 8.03e9 * 0.93 * 4.5 / 8 / float(np.max(model.device.memory_bytes_per_s))
+    assert least < made.seconds[0] < 4 * least + 5e-3
+    assert made.high[0] / made.low[0] > 1.2
+
+
+def test_few_rows_stream_the_weights_where_an_engine_has_such_kernels() -> None:
+    model = step(engine="llama.cpp", precision="q4_0")
+    few, many = (model.kernels(Batch(decode_sequences=n, decode_context=64.0)) for n in (8.0, 9.0))
+    for kernels, sort in ((few, "stream"), (many, "matmul")):
+        working = [each for each in kernels if each.name == "down" and np.sum(each.flop)]
+        assert [each.sort for each in working] == [sort]

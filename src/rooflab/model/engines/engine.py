@@ -37,6 +37,8 @@ class Engine:
     shares_keys: bool
     peer_all_reduce: bool
     graph_tokens: float
+    stream_rows: float
+    block_products: float
     step_s: float
     sequence_s: float
     ranks_s: float

@@ -8,7 +8,16 @@ import numpy as np
 
 from rooflab.model.engines.engine import Engine
 from rooflab.model.serving.batch import Number
-from rooflab.model.serving.kernels import HALF_BYTES, Kernel, collective, grouped, norm, pointwise, product
+from rooflab.model.serving.kernels import (
+    HALF_BYTES,
+    Kernel,
+    collective,
+    grouped,
+    norm,
+    pointwise,
+    product,
+    streamed,
+)
 from rooflab.model.serving.mixers import linear
 from rooflab.work.llm.architecture import Experts, Mlp
 from rooflab.work.llm.formats import WeightFormat
@@ -108,7 +117,6 @@ class Routed(NamedTuple):
 def expert_kernels(engine: Engine, stored: WeightFormat, x: Routed, count: float, *, gated: bool) -> list[Kernel]:
     """A layer of routed experts after the router's product: choice, sorting, two grouped products, the sum."""
     layer = "experts"
-    share = engine.experts_share(stored)
     made = [
         norm(layer, "choose", count, x.tokens, x.experts, reads=2.0, writes=2.0, warm=2.0),
         pointwise(layer, "sort", count, x.tokens * x.chosen, reads=8.0, writes=8.0),
@@ -117,13 +125,28 @@ def expert_kernels(engine: Engine, stored: WeightFormat, x: Routed, count: float
     if narrow:
         made.append(norm(layer, "scale activations", count, x.tokens, x.hidden, reads=2.0, writes=1.0, warm=2.0))
     up = (1.0 + gated) * x.inner
-    made.append(grouped(layer, "up", count, x.rows, up, x.hidden, x.active, stored, share=share))
+    made += _groups(engine, "up", count, x, up, x.hidden, stored)
     writes = 1.0 if narrow else 2.0
     made.append(pointwise(layer, "activate", count, x.rows * x.inner, reads=2.0 * (1 + gated), writes=writes))
-    made.append(grouped(layer, "down", count, x.rows, x.hidden, x.inner, x.active, stored, share=share))
+    made += _groups(engine, "down", count, x, x.hidden, x.inner, stored)
     reads = 2.0 * np.maximum(x.chosen / x.ways, 1.0)
     made.append(norm(layer, "add up", count, x.tokens, x.hidden, reads=reads, writes=2.0, warm=2.0))
     return made
+
+
+def _groups(
+    engine: Engine, name: str, count: float, x: Routed, n: Number, k: Number, stored: WeightFormat
+) -> list[Kernel]:
+    """The product of each expert with its rows; few rows by a kernel that streams weights, where there is one."""
+    share, few = engine.experts_share(stored), engine.stream_rows
+    if not few:
+        return [grouped("experts", name, count, x.rows, n, k, x.active, stored, share=share)]
+    rows = np.asarray(x.rows)
+    many = rows > few * np.asarray(x.chosen)
+    return [
+        grouped("experts", name, count, np.where(many, rows, 0.0), n, k, x.active, stored, share=share),
+        streamed("experts", name, count, np.where(many, 0.0, rows), n, k, x.active, stored),
+    ]
 
 
 def load(feed: Experts, ways: int, tokens: Number) -> tuple[Number, Number]:

@@ -62,9 +62,41 @@ def product(
     stored: WeightFormat,
     *,
     out_bytes: float = HALF_BYTES,
+    share: float = 0.0,
 ) -> Kernel:
-    """M rows of k numbers times a matrix of k x n weights."""
-    return _product(layer, name, count, m, n, k, stored, 1.0, out_bytes, 0.0)
+    """M rows of k numbers times a matrix of k x n weights; `share` as of `grouped`, 0 for a library's product."""
+    return _product(layer, name, count, m, n, k, stored, 1.0, out_bytes, share)
+
+
+def streamed(
+    layer: str, name: str, count: Number, rows: Number, n: Number, k: Number, active: Number, stored: WeightFormat
+) -> Kernel:
+    """Few rows times each of `active` matrices of k x n weights, by a kernel that streams the weights."""
+    weights = n * k * active
+    some = np.where(np.asarray(rows) > 0, 1.0, 0.0)
+    into, out = rows * k * HALF_BYTES, rows * n * HALF_BYTES
+    return Kernel(
+        layer=layer,
+        name=name,
+        sort="stream",
+        count=count,
+        columns=_passes(
+            2,
+            Pass(
+                code=CODE["vectorized"],
+                elements=some * weights,
+                blocks=some * weights / 16384.0,
+                read_bytes=some * weights * stored.nbytes + into,
+                write_bytes=out,
+            ),
+        ),
+        read_bytes=some * weights * stored.nbytes + into,
+        write_bytes=out,
+        warm_bytes=into,
+        weight_bytes=some * weights * stored.nbytes,
+        flop=2.0 * rows * n * k,
+        dtype=stored.multiplies,
+    )
 
 
 # Rows of the last tile of each group that have nothing in them, in the mean: half of a tile of 128 (Triton's and

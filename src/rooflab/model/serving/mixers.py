@@ -19,6 +19,7 @@ from rooflab.model.serving.kernels import (
     pointwise,
     product,
     rows_of_blocks,
+    streamed,
 )
 from rooflab.work.llm.architecture import Attention, Delta, Latent, Mixer, StateSpace
 from rooflab.work.llm.formats import WeightFormat
@@ -59,7 +60,22 @@ def linear(
     if narrow:
         made += scaling(run, layer, count, m, k, stored)
     joined = [float(sum(widths))] if run.engine.joins_projections else [float(each) for each in widths]
-    return made + [product(layer, name, count, m, each, k, stored) for each in joined]
+    return made + [kernel for each in joined for kernel in products(run, layer, name, count, m, each, k, stored)]
+
+
+def products(
+    run: Run, layer: str, name: str, count: float, m: Number, n: float, k: float, stored: WeightFormat
+) -> list[Kernel]:
+    """One product as the engine runs it: few rows by a kernel that streams the weights, where it has one."""
+    few = run.engine.stream_rows
+    if not few:
+        return [product(layer, name, count, m, n, k, stored)]
+    share = run.engine.block_products if "llama.cpp" in stored.source.ref else 0.0
+    rows = np.asarray(m)
+    return [
+        product(layer, name, count, np.where(rows > few, rows, 0.0), n, k, stored, share=share),
+        streamed(layer, name, count, np.where(rows > few, 0.0, rows), n, k, 1.0, stored),
+    ]
 
 
 def scaling(run: Run, layer: str, count: float, m: Number, k: float, stored: WeightFormat) -> list[Kernel]:

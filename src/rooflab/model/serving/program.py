@@ -10,7 +10,7 @@ from rooflab.model.engines.engine import Engine
 from rooflab.model.parallel.layout import Layout
 from rooflab.model.serving import feed_forward, mixers
 from rooflab.model.serving.batch import Batch, Number
-from rooflab.model.serving.kernels import HALF_BYTES, Kernel, collective, lookup, norm, pointwise, product
+from rooflab.model.serving.kernels import HALF_BYTES, Kernel, collective, lookup, norm, pointwise
 from rooflab.work.llm.architecture import Architecture, Block
 from rooflab.work.llm.precision import Precision
 
@@ -134,10 +134,10 @@ def reduced(run: Run, layer: str, count: float) -> list[Kernel]:
 
 def _head(run: Run) -> list[Kernel]:
     ways, rows = run.layout.tensor, run.batch.sequences
-    columns = float(-(-run.model.vocabulary // ways))
+    columns, hidden = float(-(-run.model.vocabulary // ways)), float(run.model.hidden)
     made = [
         *normalised(run, 1.0),
-        product("head", "project to the vocabulary", 1.0, rows, columns, run.model.hidden, run.precision.head),
+        *mixers.products(run, "head", "project to the vocabulary", 1.0, rows, columns, hidden, run.precision.head),
     ]
     logits = rows * float(run.model.vocabulary)
     if ways > 1:

@@ -10,6 +10,7 @@ from rooflab.model import collectives
 from rooflab.model.collectives import Network
 from rooflab.model.device import cache_residency
 from rooflab.model.device.device import Device
+from rooflab.model.kernels import generic
 from rooflab.model.kernels.common import Columns, Mechanism
 from rooflab.model.kernels.gpu import attention, blocks, gather, matmul, normalization, stream
 from rooflab.model.serving.kernels import Kernel, Number, peak_s
@@ -54,9 +55,16 @@ def timed(
             assert network is not None  # only layouts of several ranks have any
             each = [_collective(kernel, network, settings) for kernel in ours]
         else:
-            each = _by_mechanism(_MECHANISMS[sort], ours, device, settings, missing)
+            each = _by_mechanism(_mechanism(sort, device), ours, device, settings, missing)
         found |= dict(zip(numbers, each, strict=True))
     return [found[number] for number in range(len(kernels))]
+
+
+def _mechanism(sort: str, device: Device) -> Mechanism:
+    """What times kernels of that sort: a roofline at usual shares where the machine's family has no constants."""
+    ours = _MECHANISMS[sort]
+    fits = device.machine.kind in ours.machines and device.constants.models(ours.name)
+    return ours if fits else generic.MECHANISM
 
 
 def _by_mechanism(
