@@ -287,6 +287,7 @@ def _advice(
         after_s=after.time_s,
         gain_low_s=0.0 if change.unsure else None,
         gain_high_s=now.time_s - after.time_s if change.unsure else None,
+        bounds=change.unsure,
         effort=change.effort,
         price=change.price,
         code=change.code,

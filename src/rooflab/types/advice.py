@@ -22,6 +22,8 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         after_s: the predicted time with the change, None where `before_s` is.
         gain_low_s: the least that it would save in about four of five cases; below zero where it may lose.
         gain_high_s: the most that it would save in about four of five cases.
+        bounds: whether these two are not of four of five cases, but what can be at least and at most, as where
+            levels of memory may work side by side or in turn.
         before_bytes: of a simulation, the bytes that the change is about, as they are: counted exactly.
         after_bytes: the same with the change, counted again.
         moved: which bytes these are ("between L2 and memory").
@@ -42,6 +44,7 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     after_s: float | None = None
     gain_low_s: float | None = None
     gain_high_s: float | None = None
+    bounds: bool = False
     before_bytes: float | None = None
     after_bytes: float | None = None
     moved: str = ""

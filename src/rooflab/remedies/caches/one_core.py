@@ -314,7 +314,13 @@ def _advice(change: Change, before: Simulation, after: Simulation) -> Advice | N
         if side - side_after < WORTH * side:
             return None
         saved = side - side_after, side * (1 - turn_after / turn)
-        times = {"before_s": side, "after_s": side_after, "gain_low_s": min(saved), "gain_high_s": max(saved)}
+        times = {
+            "before_s": side,
+            "after_s": side_after,
+            "gain_low_s": min(saved),
+            "gain_high_s": max(saved),
+            "bounds": True,
+        }
     elif crossing[-1][1] > crossing[-1][0] * (1 + WORTH):
         return None  # without times more bytes of memory are not weighed against fewer of a cache
     # The level furthest out at which it is seen.

@@ -80,6 +80,7 @@ def advise(
         after_s=taken,
         gain_low_s=min(shares[0] * whole, whole - taken) if dependent else 0.0,
         gain_high_s=max(shares[1] * whole, whole - taken),
+        bounds=True,
         effort="line",
         code=_CODE,
         page=PAGE + "huge-pages",

@@ -125,7 +125,8 @@ def _card(one: Advice) -> dict[str, Any]:
         times = f"{duration(one.before_s)} becomes {duration(one.after_s)}"
     if times and one.gain_low_s is not None and one.gain_high_s is not None:
         low, high = _signed(one.gain_low_s), _signed(one.gain_high_s)
-        times = f"{times}: it saves {low} to {high} in about four of five cases."
+        how = "at least and at most" if one.bounds else "in about four of five cases"
+        times = f"{times}: it saves {low} to {high} {how}."
     return {
         "change": one.change,
         "gain": f"saves {saving(one)}",
