@@ -3,7 +3,7 @@
 Run: python benchmarks/fleet.py [--ranks 64] [--on tcp://HOST:8786] [--cutoffs]
 
 Traces of PyTorch's profiler, 18 MB each, of one simulated run are written to a temporary folder (1.2 GB for 64).
-First one rank is read alone (median of three), then the folder by `rooflab.load`. The goal is at most
+First one rank is read alone (median of five), then the folder by `rooflab.load`. The goal is at most
 1.3 × (ranks / cores) × one rank, with the memory of one rank in each worker. The result is held against that of
 reading the files one after another in this process, which it must equal, for the first few ranks. With --cutoffs:
 from which deviation on a node is called slow, by the number of nodes, simulated again.
@@ -50,11 +50,15 @@ def main() -> None:
             (folder / f"rank{rank}.json").write_text(trace(rank, asked.ranks), encoding="utf-8")
         nbytes = (folder / "rank0.json").stat().st_size
         print(f"{asked.ranks} ranks of {nbytes / 1e6:.1f} MB, {granted()} cores")
-        alone = [seconds(lambda: rooflab.load(folder / "rank0.json")) for _ in range(3)]
+        alone, cpu = [], []
+        for _ in range(5):
+            begun = cpu_s()
+            alone.append(seconds(lambda: rooflab.load(folder / "rank0.json")))
+            cpu.append(cpu_s() - begun)
         one_s = statistics.median(alone)
         print(f"one rank alone: {one_s:.2f} s ({', '.join(f'{each:.2f}' for each in alone)})")
         alone_bytes = memory(f"rooflab.load({str(folder / 'rank0.json')!r})")
-        peak = Peak()
+        peak, begun = Peak(), cpu_s()
         whole_s = seconds(lambda: rooflab.load(folder, on=asked.on))
         each_bytes = peak.stop()
         ideal_s = asked.ranks / granted() * one_s
@@ -63,6 +67,8 @@ def main() -> None:
             f"peak memory of a worker {each_bytes / 1e6:.0f} MB, of a process that reads one rank alone "
             f"{alone_bytes / 1e6:.0f} MB, of this one {own() / 1e6:.0f} MB"
         )
+        used = (cpu_s() - begun) / (asked.ranks * statistics.median(cpu))
+        print(f"CPU time of all processes: {used:.2f} × ranks × one rank (which other work does not change)")
         few = [folder / f"rank{rank}.json" for rank in range(min(4, asked.ranks))]
         same = rooflab.load(*few, workers=1) == rooflab.load(*few, on=asked.on)
         print(f"the merged result of {len(few)} ranks equals that of reading one after another: {same}")
@@ -72,6 +78,12 @@ def seconds(run: object) -> float:
     begun = time.perf_counter()
     run()  # type: ignore[operator]
     return time.perf_counter() - begun
+
+
+def cpu_s() -> float:
+    """CPU time of this process and of those that it has waited for."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
 
 
 def trace(rank: int, ranks: int, nbytes: float = BYTES) -> str:
