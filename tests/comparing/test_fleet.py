@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 
+import msgspec
 import pytest
 
 from rooflab.comparing.fleet import judged
@@ -13,13 +14,14 @@ from rooflab.machines.fleet.nodes import kind_of, natural
 from rooflab.machines.fleet.quantities import quantities
 from rooflab.types.fleet import FleetNode
 from rooflab.types.machine import Level, Link, Machine, Rate
+from rooflab.types.measured import Products
 from rooflab.types.source import Source
 
 SOURCE = Source(kind="measured", ref="a test")
 DATE = "2026-01-01T00:00:00+00:00"
 
 
-def machine(rng, *, memory=1.0, clock=1.0, link=1.0, library=None, others=None, name="cpu"):
+def machine(rng, *, memory=1.0, clock=1.0, link=1.0, others=None, name="cpu"):
     """A machine of two levels whose speeds are multiplied by these, each with 1 % of scatter."""
 
     def rate(value, **more):
@@ -74,7 +76,7 @@ def fleet(count, odd=None, *, again=None, seed=1, **common):
 
 
 def test_quantities_have_the_best_that_was_attained_and_their_own_theory():
-    found = quantities(machine(random.Random(1), library=None))
+    found = quantities(machine(random.Random(1)))
     assert list(found) == [
         "DRAM read, one core",
         "DRAM read, all cores",
@@ -89,6 +91,21 @@ def test_quantities_have_the_best_that_was_attained_and_their_own_theory():
     assert found["DRAM read, all cores"].theory == 200e9
     assert found["DRAM copy, all cores"].theory is None
     assert (found["DRAM latency"].better, found["DRAM latency"].unit) == ("less", "s")
+
+
+@pytest.mark.parametrize(
+    ("error", "flop_per_s", "there"),
+    [(0.1, 1e12, True), (None, 1e12, True), (0.3, 1e12, False), (0.1, 3e12, False)],
+)
+def test_products_whose_fit_cannot_be_right_are_left_out(error, flop_per_s, there):
+    one = machine(random.Random(1))
+    theory = Rate(
+        value=2e12, per_s="flop", what="fma", dtype="fp64", engine="vector", basis="theoretical", source=SOURCE
+    )
+    fit = {"terms": {"per multiply-add": 2 / flop_per_s}, "flop_per_s": flop_per_s, "error": error}
+    products = Products(library="numpy", routine="product", dtype="fp64", threads=2, source=SOURCE, **fit)
+    one = msgspec.structs.replace(one, peaks=(*one.peaks, theory), products=(products,))
+    assert ("numpy fp64 product, 2 threads" in quantities(one)) == there
 
 
 def test_a_healthy_fleet_is_said_to_be_one():

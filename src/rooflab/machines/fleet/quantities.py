@@ -11,6 +11,7 @@ from rooflab.types.machine import Level, Machine, Rate, is_main_memory, is_stora
 _SCOPES = {"core": "one core", "all": "all cores"}
 _STREAMS = ("read", "write", "copy", "triad")
 _UNITS = {"byte": "B/s", "flop": "FLOP/s", "op": "OP/s", "cycle": "Hz", "transaction": "IOPS", "inst": "inst/s"}
+_UNSURE = 0.25  # median error of a fit of products, from which on its speed is none of the library's
 
 
 class Value(NamedTuple):
@@ -92,9 +93,13 @@ def _links(machine: Machine) -> Iterator[Value]:
 
 
 def _libraries(machine: Machine) -> Iterator[Value]:
-    """Large products of matrices, and the cost of a call."""
+    """Large products of matrices, and the cost of a call; not what a fit says that misses what was timed."""
     for each in machine.products:
-        if each.flop_per_s is not None and each.routine == "product":
+        theory = machine.peak(each.dtype, scope="all", basis="theoretical")
+        unsure = each.error is not None and each.error > _UNSURE
+        if each.flop_per_s is None or unsure or (theory is not None and each.flop_per_s > theory.value):
+            continue
+        if each.routine == "product":
             threads = f"{each.threads} thread{'s' if each.threads > 1 else ''}"
             yield Value(f"{each.library} {each.dtype} product, {threads}", "FLOP/s", "more", each.flop_per_s)
     for each in machine.runtimes:
