@@ -760,3 +760,15 @@ def test_the_time_is_split_by_what_binds_each_operation(look, mixed):
     for bound, seconds in sums.items():
         if seconds >= 0.005 * whole:
             assert f"{bound} {100 * seconds / whole:.1f} %" in said
+
+
+@pytest_slow
+def test_closed_parts_are_open_on_paper_and_closed_again(look):
+    shown = look("advised").page
+    closed = "document.querySelectorAll('details.more-cards:not([open]), details.reading:not([open])').length"
+    before = shown.evaluate(closed)
+    assert before > 0
+    shown.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert shown.evaluate(closed) == 0
+    shown.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert shown.evaluate(closed) == before

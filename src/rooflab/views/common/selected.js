@@ -79,5 +79,12 @@
       byId("operations").scrollIntoView({ behavior: "smooth" });
     });
   }
+  // On paper nothing can be opened: advice and conventions are; the tree of modules stays as it was left.
+  let opened = [];
+  addEventListener("beforeprint", () => {
+    opened = [...document.querySelectorAll("details.more-cards:not([open]), details.reading:not([open])")];
+    opened.forEach((each) => { each.open = true; });
+  });
+  addEventListener("afterprint", () => opened.forEach((each) => { each.open = false; }));
   addEventListener("DOMContentLoaded", () => Page.set({}, "start"));
 })();

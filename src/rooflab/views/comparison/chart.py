@@ -38,6 +38,11 @@ class Roof(NamedTuple):
     peak: float | None
     side: int
 
+    def texts(self) -> tuple[str, ...]:
+        """What may stand on it, the fullest first: without whose it is, then its rate alone."""
+        rate = si(self.peak, "FLOP/s") if self.bandwidth is None else si(self.bandwidth, "B/s")
+        return tuple(dict.fromkeys((self.name, f"{self.name.partition(rate)[0]}{rate}", rate)))
+
 
 class Arrow(NamedTuple):
     """An operation that moved: from (x0, y0) to (x1, y1), of several alike `times`."""
@@ -225,23 +230,27 @@ def _labels(drawn: list[Arrow], roofs: list[Roof], plane: Plane) -> tuple[labels
         length, angle = math.dist((x0, y0), (x1, y1)), math.degrees(math.atan2(y1 - y0, x1 - x0))
         if length < 1:
             continue
-        half = axes.box(roof.name, 0, 0).width / 2 + 4
         across, down = (x1 - x0) / length, (y1 - y0) / length
-        # From the right end of a peak, from the left of a slope: where arrows are few.
-        steps = range(int(half), max(int(length - half), int(half) + 1), 12)
-        along = [length - at for at in steps] if roof.peak is not None else list(steps)
-        places = tuple(
-            axes.box(roof.name, x0 + at * across - side * down, y0 + at * down + side * across, round(angle, 3))
-            for side in (-above - 1, above + 1)
-            for at in along
-        )
-        wanted.append(labels.Label(f"roof {number}", ((roof.name, places),)))
+        choices = []
+        for text in roof.texts():
+            half = axes.box(text, 0, 0).width / 2 + 4
+            # From the right end of a peak, from the left of a slope: where arrows are few.
+            steps = range(int(half), max(int(length - half), int(half) + 1), 12)
+            along = [length - at for at in steps] if roof.peak is not None else list(steps)
+            places = tuple(
+                axes.box(text, x0 + at * across - side * down, y0 + at * down + side * across, round(angle, 3))
+                for side in (-above - 1, above + 1)
+                for at in along
+            )
+            choices.append((text, places))
+        wanted.append(labels.Label(f"roof {number}", tuple(choices)))
     first = {arrow.row.name: arrow for arrow in reversed(drawn) if arrow.change_s}  # of each name the largest
     for number, arrow in enumerate(sorted(first.values(), key=lambda arrow: -abs(arrow.change_s))[:NAMED]):
         name = shorten(f"{arrow.row.name}{f' × {arrow.times}' if arrow.times > 1 else ''}", 190, 11.5)
         where = plane.pixel(arrow.x1, arrow.y1)
         begun = plane.pixel(arrow.x0, arrow.y0)
-        places = (*axes.around(name, *where, 9.0), *axes.around(name, *begun, 9.0))
+        # The two nearest rings: further off it is not seen whose name it is.
+        places = (*axes.around(name, *where, 9.0)[:16], *axes.around(name, *begun, 9.0)[:16])
         wanted.append(labels.Label(f"arrow {number}", ((name, places),)))
     taken = [
         labels.Box(*plane.pixel(x, y), 12, 12)
