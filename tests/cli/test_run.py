@@ -89,3 +89,24 @@ def test_a_machine_that_does_not_exist_is_refused_before_the_command(tmp_path):
     assert done.returncode == 2
     assert "unknown machine 'no-such'" in done.stderr
     assert not (tmp_path / "made").exists()
+
+
+def test_the_command_waits_for_no_heavy_import():
+    code = (
+        "import sys\n"
+        "from rooflab.cli import cli\n"
+        "from rooflab.observe.running import command\n"
+        "def instead(*_):\n"
+        "    heavy = {'numpy', 'rich', 'altair', 'msgspec', 'jinja2', 'numba', 'rooflab.machines.detect.linux'}\n"
+        "    print(sorted(heavy & set(sys.modules)))\n"
+        "    raise SystemExit\n"
+        "command._start = instead\n"
+        "cli.main(['run', '--', 'true'], standalone_mode=False)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    # A machine with counters is asked which CPU it is.
+    assert set(done.stdout.strip("[]\n").replace("'", "").split(", ")) <= {
+        "",
+        "rooflab.machines.detect.linux",
+        "msgspec",
+    }

@@ -28,6 +28,7 @@ class Tool(NamedTuple):
 
 TOOLS = (
     Tool("perf", ("perf",), ("--version",), "counted runs of programs", "install linux-perf or linux-tools"),
+    Tool("py-spy", ("py-spy",), ("--version",), "rooflab hotspots", "python -m pip install 'rooflab[hotspots]'"),
     Tool("LIKWID", ("likwid-perfctr",), ("-v",), "counted regions and runs", "install likwid"),
     Tool(
         "Nsight Systems",
@@ -67,7 +68,7 @@ def grants(seen: Seen, asked: Mapping[str, list[str]], answers: Mapping[str, Ans
     """A line for each tool that could be of use here; `answers` None where none was asked."""
     nvidia = seen.drivers.nvidia_version is not None or seen.drivers.nvidia_cards > 0 or seen.drivers.wsl_gpu
     amd = bool(seen.drivers.amd_nodes)
-    useful = {"perf": seen.linux, "LIKWID": seen.linux, "ROCm profilers": amd}
+    useful = {"perf": seen.linux, "py-spy": True, "LIKWID": seen.linux, "ROCm profilers": amd}
     lines = []
     for tool in TOOLS:
         if tool.name in asked:
