@@ -12,6 +12,8 @@ import time
 import pytest
 
 from rooflab.errors import RooflabError
+from rooflab.machines.detect import detect, granted_threads
+from rooflab.observe.running import watched
 from rooflab.observe.running.command import GATE, Held, check, execute
 
 # Its figures are of the whole machine.
@@ -207,3 +209,7 @@ def test_who_started_the_caller_does_not_count_either():
     )
     done = subprocess.run([PYTHON, "-c", outer], capture_output=True, text=True, timeout=60, check=True)
     assert 100e6 < int(done.stdout) < 150e6
+
+
+def test_granted_cores_are_those_of_the_detected_machine():
+    assert watched.granted_cores() == len(granted_threads(detect(gpus=False)))

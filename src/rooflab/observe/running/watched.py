@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import time
@@ -108,12 +109,10 @@ def _result(
 ) -> Watched:
     import msgspec
 
-    from rooflab.machines.detect import detect, granted_threads
     from rooflab.observe.running import verdict
     from rooflab.types.run import Run
 
-    host = detect(gpus=False)
-    granted = len(granted_threads(host)) or None
+    granted = granted_cores()
     notes = []
     if len(ended) < asked:
         notes.append(f"{len(ended)} of {asked} runs were made: the last one failed")
@@ -129,9 +128,11 @@ def _result(
     said = verdict.verdict(run.middle, granted, others[shown])
     counted = None
     if events.any:
+        from rooflab.machines.detect import detect
         from rooflab.observe.running.counted import together
 
-        counted = together(texts, events, name=run.name, time_s=run.time_s, cpu=host.name or "")
+        cpu = detect(gpus=False).name or ""
+        counted = together(texts, events, name=run.name, time_s=run.time_s, cpu=cpu)
         said = (*said, *counted.sentences)
         notes += [*events.notes, *counted.notes]
     return Watched(
@@ -145,6 +146,22 @@ def _result(
         ),
         None if counted is None else counted.counters,
     )
+
+
+def granted_cores() -> int | None:
+    """How many CPUs this process may use, within its quota; None where the system does not say.
+
+    As `machines.detect.granted_threads` counts them, without looking at the whole machine.
+    """
+    if not hasattr(os, "sched_getaffinity"):
+        from rooflab.machines.detect import detect, granted_threads
+
+        return len(granted_threads(detect(gpus=False))) or None
+    from rooflab.machines.detect.files import Tree
+    from rooflab.machines.detect.limits import read_limits
+
+    allowed, quota = len(os.sched_getaffinity(0)), read_limits(Tree.at(Path("/"))).quota_cpus
+    return allowed if quota is None else min(allowed, max(1, math.floor(quota)))
 
 
 def _check_input(runs: int) -> None:
