@@ -26,7 +26,7 @@ from rooflab.model.serving.table import Table
 
 Array = np.ndarray
 _MOST = 48  # chunks of a step that are told apart; more of them come close to a whole
-_HALVINGS = 40  # of the interval of ln μ
+_HALVINGS = 30  # of the interval of ln μ: to 1e-8 of it
 
 
 class Load(NamedTuple):

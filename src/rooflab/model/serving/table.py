@@ -46,14 +46,18 @@ class Table(NamedTuple):
         for number, alone in ((1, tokens <= 0), (3, sequences <= 0)):
             index, part = places[number]
             places[number] = (np.where(alone, 0, index), np.where(alone, 0.0, part))
+        # Axes on which every value lies at a point need no second corner.
+        between = [number for number, (_, part) in enumerate(places) if part.any()]
         found = np.zeros(len(tokens))
-        for corner in range(16):
-            bits = [corner >> number & 1 for number in range(4)]
-            weight = np.ones(len(tokens))
-            for bit, (_, part) in zip(bits, places, strict=True):
-                weight = weight * (part if bit else 1.0 - part)
-            where = tuple(index + bit for bit, (index, _) in zip(bits, places, strict=True))
-            found += weight * self.seconds[where]
+        for corner in range(1 << len(between)):
+            weight, where = np.ones(len(tokens)), [index for index, _ in places]
+            for bit, number in enumerate(between):
+                index, part = places[number]
+                if corner >> bit & 1:
+                    weight, where[number] = weight * part, index + 1
+                else:
+                    weight = weight * (1.0 - part)
+            found += weight * self.seconds[tuple(where)]
         return found.reshape(shape)
 
 
