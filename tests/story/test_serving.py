@@ -70,6 +70,28 @@ def test_every_node_serves_a_model_over_its_links(node):
     assert found.tpot.floor_s < found.tpot.time_s
 
 
+def test_prefill_and_decode_apart_spare_the_decoding_the_prompts():
+    asked = {"gpus": 4, "tp": 1, "rate": 12.0, "requests": 300, "isl": 4096, "osl": 128}
+    together, apart = (rooflab.serve(MODEL, DEVICE, prefill=n, **asked) for n in (0, 2))
+    assert apart.deployment.prefill_copies == 2
+    assert apart.replay.output_tokens == together.replay.output_tokens
+    assert apart.replay["TPOT"].p99 < together.replay["TPOT"].p99
+    assert any("2 of 4 copies compute prompts" in line for line in apart.notes)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"gpus": 2, "tp": 1, "prefill": 2, "rate": 1.0}, "prefill: got 2 of 2 copies"),
+        ({"gpus": 2, "tp": 1, "prefill": -1, "rate": 1.0}, "prefill: got -1 of 2 copies"),
+        ({"gpus": 2, "tp": 1, "prefill": 1}, "give a rate or a stream"),
+    ],
+)
+def test_apart_needs_copies_for_both_and_a_stream(asked, said):
+    with pytest.raises(RooflabError, match=said):
+        rooflab.serve(MODEL, DEVICE, **asked)
+
+
 def test_an_overloaded_stream_says_what_can_be_answered():
     found = rooflab.serve(MODEL, DEVICE, rate=500.0, requests=300, osl=128)
     assert any("500 requests/s come" in line and "can be answered" in line for line in found.warnings)

@@ -38,6 +38,7 @@ def serve(
     seed: int = 0,
     step_tokens: int | None = None,
     sequences: int | None = None,
+    prefill: int = 0,
     price: float | None = None,
 ) -> Serving:
     """What `model` does on `machine`: time to first token, time per token, throughput, memory.
@@ -60,6 +61,8 @@ def serve(
             `spread` evenly within that share, by `seed`.
         stream: a CSV or JSON-lines file of arrivals and lengths.
         step_tokens, sequences: most of a step, in place of the engine's defaults.
+        prefill: copies that compute prompts alone and hand the KV cache on to the others, which decode; of a rate
+            or a stream.
         price: of a device for an hour.
 
     Raises:
@@ -90,14 +93,19 @@ def serve(
             cached=float(coming.cached.mean()),
             rate_per_s=len(coming.prompt) / span_s if span_s > 0 else None,
             requests=coming,
+            prefill_copies=prefill,
         )
     elif rate is not None:
         coming = streams.at_random(
             *(rate, requests, isl, osl), spread=spread, cached=cached, burstiness=burstiness, seed=seed
         )
-        asked = answer.Asked(prompt=isl, answer=osl, cached=cached, rate_per_s=rate, requests=coming)
+        asked = answer.Asked(
+            prompt=isl, answer=osl, cached=cached, rate_per_s=rate, requests=coming, prefill_copies=prefill
+        )
     else:
-        asked = answer.Asked(prompt=isl, answer=osl, cached=cached, concurrency=concurrency or 32)
+        asked = answer.Asked(
+            prompt=isl, answer=osl, cached=cached, concurrency=concurrency or 32, prefill_copies=prefill
+        )
     wanted = choose.Wanted(
         engine=engine,
         devices=gpus,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rooflab.errors import RooflabError
 from rooflab.model.serving import replay as replays
 from rooflab.model.serving.batch import Batch
 from rooflab.model.serving.requests import Requests
@@ -30,7 +31,10 @@ _BINDS = ("compute", "memory", "cache", "links", "overhead")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What is asked of a server: tokens of a request in the mean, and clients or a stream of requests."""
+    """What is asked of a server: tokens of a request in the mean, and clients or a stream of requests.
+
+    `prefill_copies` compute prompts alone and hand the KV cache on to the others; 0 where every copy does both.
+    """
 
     prompt: float
     answer: float
@@ -38,6 +42,7 @@ class Asked:
     concurrency: int | None = None
     rate_per_s: float | None = None
     requests: Requests | None = None
+    prefill_copies: int = 0
 
 
 def answer(
@@ -49,6 +54,7 @@ def answer(
         RooflabError: a request does not fit, by how much.
     """
     server.check(asked.prompt, asked.answer)
+    _check_apart(server, asked)
     table = server.table(asked.prompt, asked.answer, asked.cached)
     loads = _loads(server, asked, table)
     replay = None if asked.requests is None else _replay(server, asked)
@@ -73,7 +79,7 @@ def answer(
         model=server.step.model.name,
         parameters=server.step.model.parameters,
         active_parameters=server.step.model.active_parameters,
-        deployment=deployment(server, node),
+        deployment=deployment(server, node, asked.prefill_copies),
         demand=_demand(asked),
         ttft=_estimate(ttft_s, first, float(ttft_floor)),
         tpot=_estimate(tpot_s, decode, float(alone.floor_s[0])),
@@ -95,7 +101,7 @@ def answer(
     )
 
 
-def deployment(server: Server, node: str | None = None) -> Deployment:
+def deployment(server: Server, node: str | None = None, prefill_copies: int = 0) -> Deployment:
     """Where and how it runs, in plain values."""
     layout, precision = server.layout, server.step.precision
     return Deployment(
@@ -111,7 +117,26 @@ def deployment(server: Server, node: str | None = None) -> Deployment:
         pipeline=layout.pipeline,
         experts=layout.experts,
         data=layout.data,
+        prefill_copies=prefill_copies,
     )
+
+
+def _check_apart(server: Server, asked: Asked) -> None:
+    """Whether some copies can compute prompts for the others.
+
+    Raises:
+        RooflabError: none is left to decode, or a closed loop.
+    """
+    if not asked.prefill_copies:
+        return
+    if not 0 < asked.prefill_copies < server.copies:
+        raise RooflabError(
+            f"prefill: got {asked.prefill_copies} of {server.copies} copies ({server.layout.name} each on "
+            f"{server.devices} devices), expected 1 to {server.copies - 1}: the others decode; more --gpus "
+            "are more copies"
+        )
+    if asked.requests is None:
+        raise RooflabError("prefill and decode apart: give a rate or a stream, which are run event by event")
 
 
 def _demand(asked: Asked) -> Demand:
@@ -182,7 +207,12 @@ def _replay(server: Server, asked: Asked) -> Replay:
         between_s=server.outside_s(asked.prompt - asked.cached) if requests.clients else 0.0,
     )
     pool = replays.Pool(server.wide_table(longest, kept), rules, server.engines)
-    served = replays.serve_together(requests, pool)
+    if asked.prefill_copies:
+        first = pool._replace(copies=asked.prefill_copies * server.layout.pipeline)
+        rest = pool._replace(copies=pool.copies - first.copies)
+        served = replays.serve_apart(requests, first, rest, server.transfer_s)
+    else:
+        served = replays.serve_together(requests, pool)
     return replays.summary(served, server.outside_s(asked.prompt - asked.cached))
 
 
@@ -262,7 +292,7 @@ def _warnings(server: Server, asked: Asked, loads: tuple[LoadPoint, ...], replay
     if context is not None and tokens > context:
         said.append(f"{tokens:,.0f} tokens of a request: {server.step.model.name} is made for {context:,}.")
     most = max(each.requests_per_s for each in loads)
-    if asked.rate_per_s is not None and asked.rate_per_s > most:
+    if asked.rate_per_s is not None and asked.rate_per_s > most and not asked.prefill_copies:
         said.append(
             f"{asked.rate_per_s:g} requests/s come and {most:.3g} can be answered: the queue grows as long as the "
             f"stream lasts, so its times are those of this many requests"
@@ -302,7 +332,13 @@ def _notes(server: Server, asked: Asked) -> list[str]:
         f"{duration(server.outside_s(asked.prompt - asked.cached))} of the TTFT lie outside the scheduler: "
         f"server, tokenizer, queues ({step.engine.constants['request_s'].source.kind})"
     )
-    if server.copies > 1:
+    if asked.prefill_copies:
+        moved = duration(float(server.transfer_s(np.array([asked.prompt]))[0]))
+        lines.append(
+            f"{asked.prefill_copies} of {server.copies} copies compute prompts and give the first token; the KV "
+            f"cache of a mean prompt is on its way to the others for {moved}"
+        )
+    elif server.copies > 1:
         lines.append(f"{server.copies} copies, requests to each in turn")
     if server.layout.pipeline > 1:
         lines.append(

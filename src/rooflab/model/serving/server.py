@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rooflab.errors import RooflabError
+from rooflab.model import collectives
 from rooflab.model.engines.engine import Engine
 from rooflab.model.parallel import layout as layouts
 from rooflab.model.parallel.layout import Layout
@@ -64,6 +65,14 @@ class Server:
     def outside_s(self, prompt: float) -> float:
         """From a request's sending to the scheduler and from its first token to the client."""
         return float(self.step.request_s(prompt))
+
+    def transfer_s(self, tokens: np.ndarray) -> np.ndarray:
+        """Seconds until the KV cache of so many tokens is on another copy: each rank sends its share."""
+        network = self.step.network or collectives.network(self.step.machine)
+        ways = self.layout.data  # attention with its own sequences: one rank of them has it all
+        none, one = self.step.memory(0.0, ways), self.step.memory(np.asarray(tokens, float) * ways, ways)
+        nbytes = np.asarray(one.cache + one.states - none.cache, float)
+        return np.asarray(collectives.times("send", nbytes, 2, network).time_s)
 
     @property
     def mixed(self) -> bool:
