@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
 from rooflab.errors import RooflabError
-from rooflab.loops.compiled import summary
+from rooflab.loops.compiled import remarks, summary
 from rooflab.loops.compiled.time import (
     build,
     cold,
@@ -21,6 +22,7 @@ from rooflab.loops.compiled.time import (
     verify,
     warm,
 )
+from rooflab.loops.lowered import core_loops
 from rooflab.loops.read import language, source
 from rooflab.loops.read.arguments import Arguments, bind
 from rooflab.loops.read.understood import Understood
@@ -30,7 +32,7 @@ from rooflab.loops.twin import count
 from rooflab.machines.cache_levels import Chosen
 from rooflab.machines.detect import detect
 from rooflab.timing import Timing
-from rooflab.types.loop import Code, LoopReport, Static, Timed
+from rooflab.types.loop import Code, CoreLoop, LoopReport, Static, Timed
 from rooflab.types.simulation import Simulation
 from rooflab.units import iec
 
@@ -39,6 +41,7 @@ _CONFLICTS, _SHARE = 1.5, 1 / 3  # misses ÷ those that capacity explains; confl
 _SAME_SETS = "lines map to the same sets, as with a power-of-two row stride; pad rows by one cache line"
 _ENDS = 16  # lines that the ends of arrays and rows may share with nothing: no conflicts
 _COPIES, _LOOKED_UP_BYTES = 3, 1 << 30  # of less memory than that, there is enough anywhere
+_PROFILED_S = 10.0  # a count that took longer is not followed by a profile, which takes some times as long
 _PLAIN_PYTHON = 200_000  # accesses up to which the loop is run by Python itself too, to compare results
 CONVENTIONS = (
     "FLOP: as the source says them; a multiply-add is 2, a comparison, negation or minimum 1, exp and the like"
@@ -138,6 +141,7 @@ def report(
         counts,
         flop_by=flop_by,
         code=done.code,
+        core_loops=done.core_loops,
         runs=tuple(done.runs),
         parallel=done.parallel,
         static=static,
@@ -180,6 +184,7 @@ class _Run(NamedTuple):
     runs: list[Timed]
     parallel: str
     findings: Findings
+    core_loops: tuple[CoreLoop, ...] = ()
 
 
 def _counts(loop: Understood, counted: count.Counted) -> LoopReport:
@@ -238,7 +243,45 @@ def _run(loop: Understood, counted: count.Counted, caches: Chosen) -> _Run:
         findings += compared
         runs += [] if run is None else [run]
         parallel = refused or parallel
-    return _Run(summary.examine(loop, compiled, counted), runs, parallel, findings)
+    code = summary.examine(loop, compiled, counted)
+    loops, said = profiled(compiled.serial, arguments.copied(), counted.outcome.seconds)
+    text = Path(compiled.module.__file__).read_text("utf-8")
+    lines = remarks.source_lines(read, text, "serial")
+    return _Run(code, runs, parallel, findings + Findings(warnings=said), _in_lines(loops, lines))
+
+
+def profiled(
+    function: Callable[..., Any], values: tuple[Any, ...], counted_s: float
+) -> tuple[tuple[CoreLoop, ...], tuple[str, ...]]:
+    """The loops of the compiled code as a core sees them, and what is to be said where they could not be profiled.
+
+    Args:
+        function: compiled.
+        values: its arguments, which the run may change.
+        counted_s: what the count took; where that is long, this takes longer still and is left out.
+    """
+    if counted_s > _PROFILED_S:
+        return (), ()
+    try:
+        return core_loops.found_in(function, values), ()
+    except RuntimeError as error:
+        # LLVM, on IR that was not foreseen
+        return (), (
+            f"its compiled code could not be profiled ({str(error).splitlines()[0]}): times follow its source",
+        )
+
+
+def _in_lines(loops: tuple[CoreLoop, ...], lines: Mapping[int, int]) -> tuple[CoreLoop, ...]:
+    """`loops` of a generated file with the lines of its source."""
+    return tuple(
+        msgspec.structs.replace(
+            each,
+            line=lines.get(each.line, 0),
+            chain_lines=tuple(sorted({lines[n] for n in each.chain_lines if n in lines})),
+            missed_line=lines.get(each.missed_line, 0),
+        )
+        for each in loops
+    )
 
 
 def _spread(

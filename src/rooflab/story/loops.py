@@ -61,6 +61,7 @@ def loop(
     from rooflab.loops.lowered import examine as lowered
     from rooflab.loops.read.source import BeyondSource
     from rooflab.machines import cache_levels
+    from rooflab.machines.bench.experiments import core_operations
     from rooflab.machines.doubts import doubts, doubts_of_timing, is_here
     from rooflab.model.loop import times
     from rooflab.remedies.loops import advise as changes
@@ -82,7 +83,8 @@ def loop(
         report = examine.report(understood, caches, time_limit_s=time_limit_s, time=timed, classify=classify)
     if target is None:
         return report
-    placed = times.place_on(report, target)
+    timing = core_operations.measure() if report.core_loops and is_here(target) else None
+    placed = times.place_on(report, target, timing)
     doubted = doubts_of_timing(target) if placed.runs else doubts(target)
     if advise and understood is not None:
         placed = replace(placed, advice=changes.advise(placed, understood, caches, here=is_here(target)))

@@ -87,6 +87,33 @@ class Code(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return self.lanes > 1
 
 
+class CoreLoop(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A loop of the code that runs, as a core sees it: counted in one run of it, without what loops inside do.
+
+    Attributes:
+        line: where it begins in the source; 0 of what lies in no loop, or where that is not known.
+        passes, entries: of the compiled loop, a pass of which may be many trips of the source's.
+        operations: of all passes, by kind ("fp add", "load"): vectors in pieces of the widest that there are.
+        chain: operations a pass that wait for one another from pass to pass, by kind; "store forward" where a load
+            waits for a store before it. Empty where nothing is carried round.
+        chain_lines: lines of those.
+        branches: conditional branches that ran; `missed` those that a simulated predictor foretold wrongly, most in
+            `missed_line`.
+        innermost: whether it holds no other loop.
+    """
+
+    line: int
+    passes: int
+    entries: int
+    operations: dict[str, float]
+    chain: dict[str, float] = {}
+    chain_lines: tuple[int, ...] = ()
+    branches: int = 0
+    missed: int = 0
+    missed_line: int = 0
+    innermost: bool = True
+
+
 class Timed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One way of running the compiled loop, timed.
 
@@ -189,6 +216,7 @@ class LoopReport(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
         warm: the same for a run after a run; None where that was not simulated.
         lines, loops: the counts by line of the source, and the trips of its loops.
         code: what the compiler left; None where it could not be compiled or read.
+        core_loops: the loops of the compiled code with all that a core does in them; empty where it was not profiled.
         runs: measured times.
         strided, gathered, chased: misses of a warm run, by cache level, of accesses that step over lines in the
             innermost loop (and of the first of each row of a tile, which ends before it is foreseen), of those
@@ -223,6 +251,7 @@ class LoopReport(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     lines: tuple[LineCounts, ...] = ()
     loops: tuple[Trips, ...] = ()
     code: Code | None = None
+    core_loops: tuple[CoreLoop, ...] = ()
     runs: tuple[Timed, ...] = ()
     strided: dict[str, int] = {}
     gathered: dict[str, int] = {}

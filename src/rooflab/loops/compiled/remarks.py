@@ -58,7 +58,9 @@ def of(source: Source, path: str, name: str, values: Sequence[Any]) -> list[Rema
     except (OSError, subprocess.TimeoutExpired):
         # no Python to start (an embedded one), or a machine that is too busy
         return []
-    return parse(done.stderr.decode("utf-8", "replace"), path, _lines(source, Path(path).read_text("utf-8"), name))
+    return parse(
+        done.stderr.decode("utf-8", "replace"), path, source_lines(source, Path(path).read_text("utf-8"), name)
+    )
 
 
 def parse(text: str, path: str, lines: dict[int, int]) -> list[Remark]:
@@ -71,7 +73,7 @@ def parse(text: str, path: str, lines: dict[int, int]) -> list[Remark]:
     return list(dict.fromkeys(remarks))
 
 
-def _lines(source: Source, text: str, name: str) -> dict[int, int]:
+def source_lines(source: Source, text: str, name: str) -> dict[int, int]:
     """Lines of the source by lines of the generated file: both have the same statements in the same order."""
     function = next(n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef) and n.name == name)
     ours, theirs = ([n for n in ast.walk(tree) if isinstance(n, ast.stmt)] for tree in (function, source.tree))

@@ -102,14 +102,17 @@ def report(
     if outcome.error is not None:
         raise RooflabError(outcome.error)
     said = _warnings(counted, plan, outside, time_limit_s)
-    findings, runs, parallel = examine.Findings(), [], "not run"
+    findings, runs, parallel, loops = examine.Findings(), [], "not run", ()
     if outcome.stopped:
         parallel = "not run: the count did not end"
     elif time:
         findings, runs, parallel = _run(fn, source, given, counted, caches, bool(plan.random))
+        loops, more = examine.profiled(fn, given.copied(), outcome.seconds)
+        said += more
     simulation = counted.simulation
     return msgspec.structs.replace(
         _counts(source, given, counted),
+        core_loops=loops,
         runs=tuple(runs),
         parallel=parallel,
         static=Static(reason=f"counted from its LLVM IR: {why}" if why else "counted from its LLVM IR"),

@@ -18,7 +18,9 @@ import numpy as np
 
 from rooflab.errors import RooflabError
 from rooflab.machines import microarchitecture
+from rooflab.machines.core_timing import CoreTiming
 from rooflab.model.device.constants import load_family
+from rooflab.model.loop import in_core
 from rooflab.model.roofline.roofline import BALANCED
 from rooflab.types.constants import Constants
 from rooflab.types.loop import Code, LoopReport, Point, Predicted, Timed
@@ -40,8 +42,10 @@ class _Term(NamedTuple):
     seconds: float
 
 
-def place_on(report: LoopReport, machine: Machine) -> LoopReport:
+def place_on(report: LoopReport, machine: Machine, timing: CoreTiming | None = None) -> LoopReport:
     """`report` with its points under the roofs of `machine` and the predicted times of a warm run.
+
+    `timing`: how long its core's operations take, where that was measured.
 
     Raises:
         RooflabError: a machine that is not a CPU.
@@ -55,7 +59,7 @@ def place_on(report: LoopReport, machine: Machine) -> LoopReport:
     predictions = []
     for run in (report.run(), report.run(threads=2)):
         threads = 1 if run is None else run.threads
-        predicted = predict(report, machine, threads)
+        predicted = predict(report, machine, threads, timing=timing)
         if predicted is not None and threads not in [each.threads for each in predictions]:
             predictions.append(predicted)
     return msgspec.structs.replace(report, machine=machine, points=points, predictions=tuple(predictions))
@@ -230,7 +234,12 @@ def _slower(report: LoopReport, machine: Machine) -> float:
 
 
 def predict(
-    report: LoopReport, machine: Machine, threads: int = 1, *, past_caches: bool = False
+    report: LoopReport,
+    machine: Machine,
+    threads: int = 1,
+    *,
+    past_caches: bool = False,
+    timing: CoreTiming | None = None,
 ) -> Predicted | None:
     """What a warm run takes on so many threads; None where a rate is not known.
 
@@ -244,9 +253,12 @@ def predict(
             return None
         level = _level(machine, name)
         terms.append(_Term(name if level is None else level.name, seconds))
-    core = _in_core(report, machine, threads)
+    core = _in_core(report, machine, threads, timing)
     if core is None:
         return None
+    if report.core_loops:
+        # its loads and stores are among the core's resources
+        terms[0] = terms[0]._replace(seconds=0.0)
     every = [*terms, core]
     longest = max(every, key=lambda each: each.seconds)
     memory_s = _data_movement_s(report, terms)
@@ -279,9 +291,14 @@ def _bound(memory_s: float, core_s: float) -> Bound:
     return "memory-bound" if memory_s > core_s else "compute-bound"
 
 
-def _in_core(report: LoopReport, machine: Machine, threads: int) -> _Term | None:
+def _in_core(report: LoopReport, machine: Machine, threads: int, timing: CoreTiming | None) -> _Term | None:
     """What the arithmetic, the loads and the chains of one iteration after the other take."""
     hertz = _clock_hz(machine)
+    if report.core_loops and (timing is not None or hertz is not None):
+        known = timing or in_core.usual(1 / (hertz or 1.0))
+        loops = in_core.of_loops(report.core_loops, known)
+        cycles = sum(each.total for each in loops)
+        return _Term(max(loops, key=lambda each: each.total).why, cycles * known.cycle_s / threads)
     peak = _peak(report, machine, "core" if threads == 1 else "all")
     code = report.code
     terms = [_Term("nothing to compute", 0.0)]

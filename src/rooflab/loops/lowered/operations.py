@@ -1,0 +1,130 @@
+"""What instructions of optimised IR are to a core: kinds of operations, in pieces of its vectors.
+
+Kinds are words of plain text, as "fp add" or "divide fp64 vector"; `kind_of` says which an instruction is and how many
+of it there are. Nothing here knows how long they take.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+
+from llvmlite import binding
+
+from rooflab.loops.lowered.ir_text import Instruction
+from rooflab.loops.lowered.pointers import called
+
+_TYPE = re.compile(
+    r"(?:<(?P<lanes>\d+) x (?P<vector>double|float|half|i\d+|ptr)>|\b(?P<scalar>double|float|half|i\d+|ptr)\b)"
+)
+_BYTES = {"double": 8, "float": 4, "half": 2, "ptr": 8}
+_FP = ("double", "float", "half")
+_NAMES = {"double": "fp64", "float": "fp32", "half": "fp16"}
+_INTRINSIC = re.compile(r"@llvm\.(?P<name>[a-z_.]+?)\.(?:v\d+)?[fip]")
+_ADDS = ("fadd", "fsub", "fcmp", "fneg")
+_INTEGER = ("add", "sub", "and", "or", "xor", "shl", "lshr", "ashr", "icmp")
+_CONVERSIONS = ("sitofp", "uitofp", "fptosi", "fptoui", "fpext", "fptrunc")
+_SHUFFLES = ("shufflevector", "insertelement", "extractelement")
+_ADD_LIKE = (
+    "maxnum",
+    "minnum",
+    "maximum",
+    "minimum",
+    "fabs",
+    "copysign",
+    "floor",
+    "ceil",
+    "trunc",
+    "rint",
+    "round",
+)
+_INTEGER_LIKE = ("smax", "smin", "umax", "umin", "abs", "ctpop", "ctlz", "cttz", "bswap", "fshl")
+
+
+@functools.cache
+def vector_bytes() -> int:
+    """Bytes of the widest vectors that LLVM makes code for here."""
+    features = binding.get_host_cpu_features()
+    if features.get("avx512f"):
+        return 64
+    if features.get("avx2") or features.get("avx"):
+        return 32
+    return 16
+
+
+def kind_of(instruction: Instruction) -> tuple[str, float] | None:
+    """(kind, how many) of an instruction; None of one that costs nothing of its own."""
+    text, opcode = instruction.text, instruction.opcode
+    if opcode == "br":
+        return ("branch", 1.0) if " i1 " in text else None
+    body = text.partition(" = ")[2] or text
+    match = _TYPE.search(body)
+    kind = "" if match is None else match["vector"] or match["scalar"]
+    lanes = int(match["lanes"] or 1) if match else 1
+    pieces = float(max(1, -(-lanes * _width(kind) // vector_bytes())))
+    floating = kind in _FP
+    vector = " vector" if lanes > 1 else ""
+    if opcode in ("load", "store"):
+        return opcode, pieces
+    if opcode in _ADDS:
+        return "fp add", pieces
+    if opcode == "fmul":
+        return "fp multiply", pieces
+    if opcode == "fdiv":
+        return f"divide {_NAMES[kind]}{vector}", pieces
+    if opcode == "frem":
+        return f"call fmod {_NAMES[kind]}", float(lanes)
+    if opcode == "select":
+        types = [each for each in _TYPE.finditer(body)]
+        chosen = types[1] if len(types) > 1 else match
+        named = "" if chosen is None else chosen["vector"] or chosen["scalar"]
+        return ("fp select" if named in _FP else "integer"), pieces
+    if opcode == "mul":
+        return "integer multiply", pieces
+    if opcode in ("sdiv", "udiv", "srem", "urem"):
+        return "integer divide", float(lanes)
+    if opcode in _INTEGER:
+        return ("vector integer" if lanes > 1 else "integer"), pieces
+    if opcode in _CONVERSIONS:
+        return "convert", pieces
+    if opcode in _SHUFFLES:
+        return "shuffle", pieces
+    if opcode == "call":
+        return _call(text, kind if floating else "double", lanes, pieces, vector)
+    return None
+
+
+def _call(text: str, kind: str, lanes: int, pieces: float, vector: str) -> tuple[str, float] | None:
+    match = _INTRINSIC.search(text)
+    if match is None:
+        name = called(text)
+        if not name or name.startswith(("llvm.", "NRT_", "nrt_")):
+            return None
+        return f"call {name}", 1.0
+    name = match["name"]
+    if name in ("fma", "fmuladd"):
+        return "fp multiply-add", pieces
+    if name == "sqrt":
+        return f"sqrt {_NAMES[kind]}{vector}", pieces
+    if name in _ADD_LIKE:
+        return "fp add", pieces
+    if name in _INTEGER_LIKE:
+        return "integer", pieces
+    if name.startswith("masked.gather"):
+        return "gather", float(lanes)
+    if name.startswith(("masked.load", "masked.store")):
+        return ("load" if "load" in name else "store"), pieces
+    if name.startswith("vector.reduce"):
+        return "shuffle", 4.0
+    if name in ("dbg", "lifetime.start", "lifetime.end", "assume", "experimental.noalias.scope.decl", "prefetch"):
+        return None
+    if name.startswith(("mem", "experimental")):
+        return f"call {name}", 1.0
+    return f"call {name} {_NAMES[kind]}", float(lanes)
+
+
+def _width(kind: str) -> int:
+    if kind in _BYTES:
+        return _BYTES[kind]
+    bits = int(kind[1:]) if kind.startswith("i") else 64
+    return max(1, bits // 8)

@@ -1,0 +1,23 @@
+"""How long the operations of a core take: from operands to result, one after the other, a branch foretold wrongly."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class CoreTiming(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Times of a core's operations, in cycles.
+
+    Attributes:
+        cycle_s: seconds of a cycle: of an addition of whole numbers that waits for the one before.
+        latency: cycles from operands to result, by kind ("fp add", "load", "store forward").
+        throughput: cycles of one operation where many are independent, by kind; of vectors as wide as they come.
+        missed_branch: cycles that a wrongly foretold branch costs.
+        measured: whether it was measured here, or is of a usual core.
+    """
+
+    cycle_s: float
+    latency: dict[str, float]
+    throughput: dict[str, float]
+    missed_branch: float
+    measured: bool = True
