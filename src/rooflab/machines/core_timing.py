@@ -1,4 +1,4 @@
-"""How long the operations of a core take: from operands to result, one after the other, a branch foretold wrongly."""
+"""How long the operations of a core take: from operands to result, one after the other, a branch missed."""
 
 from __future__ import annotations
 

@@ -97,8 +97,8 @@ class CoreLoop(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         chain: operations a pass that wait for one another from pass to pass, by kind; "store forward" where a load
             waits for a store before it. Empty where nothing is carried round.
         chain_lines: lines of those.
-        branches: conditional branches that ran; `missed` those that a simulated predictor foretold wrongly, most in
-            `missed_line`.
+        branches: conditional branches that ran; `missed` those that a simulated predictor foretold wrongly, most
+            of them in `missed_line`.
         innermost: whether it holds no other loop.
     """
 
@@ -216,7 +216,7 @@ class LoopReport(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
         warm: the same for a run after a run; None where that was not simulated.
         lines, loops: the counts by line of the source, and the trips of its loops.
         code: what the compiler left; None where it could not be compiled or read.
-        core_loops: the loops of the compiled code with all that a core does in them; empty where it was not profiled.
+        core_loops: the loops of the compiled code with what a core does in them; empty where it was not profiled.
         runs: measured times.
         strided, gathered, chased: misses of a warm run, by cache level, of accesses that step over lines in the
             innermost loop (and of the first of each row of a tile, which ends before it is foreseen), of those

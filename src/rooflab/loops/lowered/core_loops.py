@@ -1,4 +1,4 @@
-"""The loops of the code that runs, as a core sees them: operations by kind, the chain carried round, missed branches."""
+"""The loops of the code that runs, as a core sees them: operations by kind, chains carried round, missed branches."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _loop(
     blocks = taken.function.blocks
     fused = _compared_for_branches([each for label in labels for each in blocks[label].instructions])
     fused |= _addresses([each for label in labels for each in blocks[label].instructions])
-    operations: Counter[str] = Counter()
+    operations: dict[str, float] = {}
     missed: Counter[int] = Counter()
     line = 0
     for label in labels:
@@ -70,7 +70,7 @@ def _loop(
             line = line or (places.line(each.debug) if number is not None else 0)
             kind = None if each.result in fused else kind_of(each)
             if kind is not None and passes:
-                operations[kind[0]] += kind[1] * passes
+                operations[kind[0]] = operations.get(kind[0], 0.0) + kind[1] * passes
         if (branch := taken.branches.get(label)) is not None:
             simulated, _, wrong = branch
             last = blocks[label].instructions[-1]
@@ -92,7 +92,7 @@ def _loop(
         line=line,
         passes=passes,
         entries=entries,
-        operations={kind: float(n) for kind, n in operations.items()},
+        operations=operations,
         chain={} if chain is None else dict(chain.operations),
         chain_lines=() if chain is None else tuple(sorted({places.line(each) for each in chain.debug} - {0})),
         branches=sum(taken.passes[label] for label in labels if label in taken.branches),

@@ -1,7 +1,7 @@
 """What instructions of optimised IR are to a core: kinds of operations, in pieces of its vectors.
 
-Kinds are words of plain text, as "fp add" or "divide fp64 vector"; `kind_of` says which an instruction is and how many
-of it there are. Nothing here knows how long they take.
+Kinds are words of plain text, as "fp add" or "divide fp64 vector"; `kind_of` says which an instruction is and how
+many of it there are. Nothing here knows how long they take.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def kind_of(instruction: Instruction) -> tuple[str, float] | None:
     if opcode == "frem":
         return f"call fmod {_NAMES[kind]}", float(lanes)
     if opcode == "select":
-        types = [each for each in _TYPE.finditer(body)]
+        types = list(_TYPE.finditer(body))
         chosen = types[1] if len(types) > 1 else match
         named = "" if chosen is None else chosen["vector"] or chosen["scalar"]
         return ("fp select" if named in _FP else "integer"), pieces
@@ -100,7 +100,7 @@ def _call(text: str, kind: str, lanes: int, pieces: float, vector: str) -> tuple
         name = called(text)
         if not name or name.startswith(("llvm.", "NRT_", "nrt_")):
             return None
-        return f"call {name}", 1.0
+        return f"call {_plain(name)}", 1.0
     name = match["name"]
     if name in ("fma", "fmuladd"):
         return "fp multiply-add", pieces
@@ -121,6 +121,13 @@ def _call(text: str, kind: str, lanes: int, pieces: float, vector: str) -> tuple
     if name.startswith(("mem", "experimental")):
         return f"call {name}", 1.0
     return f"call {name} {_NAMES[kind]}", float(lanes)
+
+
+def _plain(name: str) -> str:
+    """A function's own name, of one that numba mangled too."""
+    parts = re.findall(r"(?<=\d)([A-Za-z_][A-Za-z_]*)", name.partition("B2v")[0]) if name.startswith("_ZN") else []
+    named = [each for each in parts if "clocals" not in each and "clambda" not in each]
+    return named[-1] if named else name
 
 
 def _width(kind: str) -> int:

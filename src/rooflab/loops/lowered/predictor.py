@@ -85,7 +85,7 @@ def _branch(state, notes, number, taken):
 # The table of stores: an entry is (address + 1, number of the store, pass of its loop).
 STORES_BITS = 12
 STORE_WORDS = 3 << STORES_BITS
-# What is kept of each load: how often it found what was stored in a pass before, the sum of how many before, by whom.
+# What is kept of each load: how often it found what was stored a few passes before, the sum of how many, by whom.
 FOUND, DISTANCE, STORED_BY, LOOKED, LOAD_WORDS = 0, 1, 2, 3, 4
 FAR_PASSES = 8  # what was stored earlier than so many passes before has left the core
 

@@ -1,4 +1,4 @@
-"""A profile of the code that runs: its optimised IR once more, blocks, branches and store-to-load pairs counted."""
+"""A profile of the code that runs: its optimised IR once more, with blocks, branches and loads of stores counted."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Profile(NamedTuple):
         ir: of its module.
         passes: how often each block ran, by label.
         branches: of each block that ends in one: how often the branch was simulated, taken, mispredicted.
-        forwarded: of each load, by result: the text of the store whose value it found, the share of its runs in which
-            it did, and how many passes before that was stored, in the mean.
+        forwarded: of each load, by result: the text of the store whose value it found, the share of its runs in
+            which it did, and how many passes before that was stored, in the mean.
         loops: of the function.
     """
 
@@ -117,11 +117,11 @@ def _run(
                     f"  call void @rl_branch(i64 {number}, i64 %rl.t{number})",
                 ]
             if (access := numbers.get(id(each))) is not None and (match := _POINTER.search(each.text)):
-                head = labels.index(found[inside[label]].head)
+                clock = passes.ctypes.data + 8 * labels.index(found[inside[label]].head)
                 what = "loaded" if each.opcode == "load" else "stored"
                 lines += [
                     f"  %rl.a{access} = ptrtoint ptr {match['pointer']} to i64",
-                    f"  call void @rl_{what}(i64 {access}, i64 %rl.a{access}, i64 {passes.ctypes.data + 8 * head})",
+                    f"  call void @rl_{what}(i64 {access}, i64 %rl.a{access}, i64 {clock})",
                 ]
             lines.append(each.text)
     start = ir.index(function.header)
@@ -149,7 +149,7 @@ def _run(
         function,
         ir,
         dict(zip(labels, passes.tolist(), strict=True)),
-        {label: tuple(row[:3]) for label, row in zip(labels, branches.tolist(), strict=True) if row[0]},
+        {label: (row[0], row[1], row[2]) for label, row in zip(labels, branches.tolist(), strict=True) if row[0]},
         forwarded,
         found,
     )

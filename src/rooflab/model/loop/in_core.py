@@ -1,8 +1,9 @@
-"""What a core takes for the loops of a compiled function: ports, the chain carried round, branches foretold wrongly.
+"""What a core takes for the loops of a compiled function: ports, chains carried round, branches missed.
 
-A loop takes what its busiest resource or its chain takes, whichever is longer, as in the execution-cache-memory model
-(Stengel and others, ICS 2015) and OSACA (Laukemann and others, PMBS 2018); functions that are called and branches
-that were foretold wrongly come on top, as nothing of the loop goes on meanwhile. The nest takes the sum of its loops.
+A loop takes what its busiest resource or its chain takes, whichever is longer, as in the execution-cache-memory
+model (Stengel and others, ICS 2015) and OSACA (Laukemann and others, PMBS 2018); functions that are called and
+branches that were foretold wrongly come on top, as nothing of the loop goes on meanwhile. The nest takes the sum of
+its loops.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ USUAL_LATENCY = {
 }  # fmt: skip
 USUAL_EACH = {
     "fp add": 0.5, "fp multiply": 0.5, "fp multiply-add": 0.5, "fp select": 0.5, "convert": 1.0, "shuffle": 1.0,
-    "vector integer": 0.5, "load": 0.5, "store": 1.0, "integer": 0.25, "integer multiply": 1.0, "integer divide": 8.0,
-    "divide fp64": 5.0, "divide fp64 vector": 12.0, "divide fp32": 3.5, "divide fp32 vector": 10.0, "sqrt fp64": 6.0,
-    "sqrt fp64 vector": 18.0, "sqrt fp32": 4.0, "sqrt fp32 vector": 12.0, "gather": 1.0,
+    "vector integer": 0.5, "load": 0.5, "store": 1.0, "integer": 0.25, "integer multiply": 1.0,
+    "integer divide": 8.0, "divide fp64": 5.0, "divide fp64 vector": 12.0, "divide fp32": 3.5,
+    "divide fp32 vector": 10.0, "sqrt fp64": 6.0, "sqrt fp64 vector": 18.0, "sqrt fp32": 4.0,
+    "sqrt fp32 vector": 12.0, "gather": 1.0,
 }  # fmt: skip
 USUAL_MISS = 16.0
 _CALL_CYCLES = 40.0  # of a function that was not measured

@@ -1,7 +1,8 @@
-"""What single operations of this core take: chains for latencies, independent ones for throughput, missed branches.
+"""What single operations of this core take: chains for latencies, others for throughput, branches missed.
 
-Each is a loop in LLVM IR, compiled in process without passes that would fold it. Times are the best of several runs; a
-pass holds so many operations that its own counter hides behind them. Kept on disk by processor: they take two seconds.
+Each is a loop in LLVM IR, compiled in process without passes that would fold it. Times are the best of several runs;
+a pass holds so many operations that its own counter hides behind them. Kept on disk by processor: they take two
+seconds.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _RANDOM_BYTES = 1 << 14
 
 
 def measure() -> CoreTiming:
-    """The times of this core's operations, in cycles of its integer addition; from disk where they were measured."""
+    """The times of this core's operations, in cycles of its integer addition; from disk where they are there."""
     path = _path()
     if path.exists():
         try:
@@ -275,7 +276,7 @@ done:
 
 
 def _missed_branch_s() -> float:
-    """What a branch that goes at random takes beyond one that always goes the same way: half of them are missed."""
+    """What a branch that goes at random takes beyond one that always goes the same way: half are missed."""
     random = np.random.default_rng(0).integers(0, 2, _RANDOM_BYTES).astype(np.uint8)
     same = np.ones(_RANDOM_BYTES, np.uint8)
     run = _compiled(_BRANCHES)
