@@ -1,4 +1,4 @@
-"""The loops of the code that runs, as a core sees them: operations by kind, chains carried round, missed branches."""
+"""The loops of the code that runs, as a core sees them: operations by kind, chains, missed branches."""
 
 from __future__ import annotations
 
@@ -32,8 +32,7 @@ def usual_latency(kind: str) -> float:
 
 def found_in(fn: Callable[..., Any], values: tuple[Any, ...]) -> tuple[CoreLoop, ...]:
     """The loops of `fn`, and last what lies in none, of one run on `values`, which it may change."""
-    taken = profile.take(fn, values)
-    return () if taken is None else of_profile(taken)
+    return tuple(loop for taken in profile.take(fn, values) for loop in of_profile(taken))
 
 
 def of_profile(taken: profile.Profile) -> tuple[CoreLoop, ...]:

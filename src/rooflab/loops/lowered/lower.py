@@ -71,28 +71,31 @@ def lower(fn: Callable[..., Any], types: tuple[Any, ...]) -> Lowered:
         "boundscheck": True,
         "_dbg_optnone": False,
     }
-    dispatcher: Any = numba.njit(**chosen)(_afresh(python_function(fn), {}))
+    with _unoptimised(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        done = compiled(_afresh(python_function(fn), {}), types, chosen)
+        ir = str(done.library._final_module)
+    main, wrapper = done.fndesc.llvm_func_name, done.fndesc.llvm_cpython_wrapper_name
+    environment = done.fndesc.env_name, done.environment
+    return Lowered(_simplified(ir, main, wrapper), main, wrapper, environment)
+
+
+def compiled(function: Any, types: tuple[Any, ...], chosen: dict[str, Any], only_lines: bool = False) -> Any:
+    """What numba's compiler makes of a Python function, with options `chosen`.
+
+    `only_lines`: of what debugging asks for, the lines alone; functions are still inlined.
+    """
+    dispatcher: Any = numba.njit(**chosen)(function)
     description = dispatcher.targetdescr
     flags = compiler.Flags()
     description.options.parse_as_flags(flags, dispatcher.targetoptions)
     flags = dispatcher._compiler._customize_flags(flags)
     flags.no_cfunc_wrapper = True
-    with _unoptimised(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        done = compiler.compile_extra(
-            description.typing_context,
-            description.target_context,
-            dispatcher.py_func,
-            types,
-            None,
-            flags,
-            {},
-        )
-        done.library._ensure_finalized()
-        ir = str(done.library._final_module)
-    main, wrapper = done.fndesc.llvm_func_name, done.fndesc.llvm_cpython_wrapper_name
-    environment = done.fndesc.env_name, done.environment
-    return Lowered(_simplified(ir, main, wrapper), main, wrapper, environment)
+    flags.dbg_directives_only = only_lines
+    contexts = description.typing_context, description.target_context
+    done = compiler.compile_extra(*contexts, dispatcher.py_func, types, None, flags, {})
+    done.library._ensure_finalized()
+    return done
 
 
 def with_helpers(fn: Callable[..., Any]) -> Any:

@@ -13,6 +13,7 @@ from llvmlite import binding
 
 from rooflab.loops.lowered.ir_text import Instruction
 from rooflab.loops.lowered.pointers import called
+from rooflab.work.formulas.functions import REAL
 
 _TYPE = re.compile(
     r"(?:<(?P<lanes>\d+) x (?P<vector>double|float|half|i\d+|ptr)>|\b(?P<scalar>double|float|half|i\d+|ptr)\b)"
@@ -65,7 +66,7 @@ def kind_of(instruction: Instruction) -> tuple[str, float] | None:
     floating = kind in _FP
     vector = " vector" if lanes > 1 else ""
     if opcode in ("load", "store"):
-        return opcode, pieces
+        return f"{opcode}{vector}", pieces
     if opcode in _ADDS:
         return "fp add", pieces
     if opcode == "fmul":
@@ -100,6 +101,9 @@ def _call(text: str, kind: str, lanes: int, pieces: float, vector: str) -> tuple
         name = called(text)
         if not name or name.startswith(("llvm.", "NRT_", "nrt_")):
             return None
+        short = name if name in REAL else name.removesuffix("f")
+        if short in REAL:
+            return f"call {short} {'fp64' if short == name else 'fp32'}", 1.0
         return f"call {_plain(name)}", 1.0
     name = match["name"]
     if name in ("fma", "fmuladd"):
@@ -113,7 +117,7 @@ def _call(text: str, kind: str, lanes: int, pieces: float, vector: str) -> tuple
     if name.startswith("masked.gather"):
         return "gather", float(lanes)
     if name.startswith(("masked.load", "masked.store")):
-        return ("load" if "load" in name else "store"), pieces
+        return ("load vector" if "load" in name else "store vector"), pieces
     if name.startswith("vector.reduce"):
         return "shuffle", 4.0
     if name in ("dbg", "lifetime.start", "lifetime.end", "assume", "experimental.noalias.scope.decl", "prefetch"):

@@ -1,9 +1,10 @@
-"""A profile of the code that runs: its optimised IR once more, with blocks, branches and loads of stores counted."""
+"""A profile of the code that runs: its optimised IR once more, blocks, branches, loads of stores counted."""
 
 from __future__ import annotations
 
 import ctypes
 import re
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -12,7 +13,7 @@ import numpy as np
 from llvmlite import binding
 
 from rooflab.loops.lowered import control_flow, counted_access, lower, predictor
-from rooflab.loops.lowered.ir_text import Function, functions
+from rooflab.loops.lowered.ir_text import Function, Instruction, functions
 
 _CONDITIONAL = re.compile(r"^\s*br i1 (?P<test>%\S+|true|false), label (?P<yes>%\S+), label (?P<no>%\S+?)(?:,|$)")
 _POINTER = re.compile(r"(?:load|store) .*?ptr (?P<pointer>%(?:[\w.$-]+|\"[^\"]*\")|@\S+?),")
@@ -43,14 +44,14 @@ class Profile(NamedTuple):
 def optimised(fn: Any, types: tuple[Any, ...]) -> tuple[str, str, str, tuple[str, Any]]:
     """The optimised IR of `fn` with lines of the source, its name there, its wrapper's, its environment."""
     given = lower.options(fn)
-    chosen: dict[str, Any] = {"nogil": True, "error_model": "numpy", **given} if not given else dict(given)
-    chosen |= {"debug": True, "_dbg_optnone": False, "_dbg_extend_lifetimes": False, "nogil": True, "cache": False}
+    chosen: dict[str, Any] = dict(given) if given else {"error_model": "numpy"}
     chosen.pop("nopython", None)
-    # one core's code
-    chosen["parallel"] = False
-    dispatcher: Any = numba.njit(**chosen)(lower.with_helpers(fn))
-    dispatcher.compile(types)
-    done = next(iter(dispatcher.overloads.values()))
+    # One core's code, with the lines of the source and nothing else of debugging.
+    chosen |= {"nogil": True, "cache": False, "parallel": False, "debug": True, "_dbg_optnone": False}
+    chosen |= {"_dbg_extend_lifetimes": False, "boundscheck": bool(given.get("boundscheck"))}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        done = lower.compiled(lower.with_helpers(fn), types, chosen, only_lines=True)
     names = done.fndesc
     return (
         done.library.get_llvm_str(),
@@ -63,70 +64,61 @@ def optimised(fn: Any, types: tuple[Any, ...]) -> tuple[str, str, str, tuple[str
     )
 
 
-def take(fn: Any, values: tuple[Any, ...]) -> Profile | None:
-    """The profile of one run of `fn` on `values`, which it may change; None where its code is not one function."""
+def take(fn: Any, values: tuple[Any, ...]) -> tuple[Profile, ...]:
+    """The profiles of one run of `fn` on `values`, which it may change: of it, and of what it calls."""
     ir, main, wrapper, environment = optimised(fn, tuple(numba.typeof(each) for each in values))
-    function = next((each for each in functions(ir) if each.name == main), None)
-    if function is None:
-        return None
-    graph = {label: block.following for label, block in function.blocks.items()}
-    found = control_flow.loops(graph, next(iter(graph)))
-    return _run(function, ir, wrapper, environment, found, values)
+    chosen = [each for each in functions(ir) if each.name == main]
+    chosen += [each for each in functions(ir) if each.name.startswith("_ZN") and each.name not in (main, wrapper)]
+    return _run(chosen, ir, wrapper, environment, values)
+
+
+class _Counters(NamedTuple):
+    """What is counted of one function."""
+
+    function: Function
+    loops: tuple[control_flow.NaturalLoop, ...]
+    inside: Mapping[str, int]
+    first_block: int
+    accesses: list[Instruction]
+    first_access: int
+
+
+def _counters(chosen: list[Function]) -> list[_Counters]:
+    made: list[_Counters] = []
+    blocks = accesses = 0
+    for function in chosen:
+        graph = {label: block.following for label, block in function.blocks.items()}
+        found = control_flow.loops(graph, next(iter(graph)))
+        inside = control_flow.innermost_of(found)
+        held = [
+            each
+            for label, block in function.blocks.items()
+            if label in inside
+            for each in block.instructions
+            if _SCALAR.search(each.text)
+        ]
+        made.append(_Counters(function, found, inside, blocks, held, accesses))
+        blocks += len(function.blocks)
+        accesses += len(held)
+    return made
 
 
 def _run(
-    function: Function,
-    ir: str,
-    wrapper: str,
-    environment: tuple[str, Any],
-    found: tuple[control_flow.NaturalLoop, ...],
-    values: tuple[Any, ...],
-) -> Profile:
-    labels = list(function.blocks)
-    inside = control_flow.innermost_of(found)
-    passes = np.zeros(len(labels), np.int64)
-    branches = np.zeros((len(labels), predictor.BRANCH_WORDS), np.int64)
+    chosen: list[Function], ir: str, wrapper: str, environment: tuple[str, Any], values: tuple[Any, ...]
+) -> tuple[Profile, ...]:
+    counted = _counters(chosen)
+    passes = np.zeros(sum(len(each.function.blocks) for each in counted), np.int64)
+    branches = np.zeros((len(passes), predictor.BRANCH_WORDS), np.int64)
     state = np.zeros(predictor.STATE_WORDS, np.int64)
     table = np.zeros(predictor.STORE_WORDS, np.int64)
-    accesses = [
-        each
-        for label in labels
-        if label in inside
-        for each in function.blocks[label].instructions
-        if _SCALAR.search(each.text)
-    ]
-    numbers = {id(each): number for number, each in enumerate(accesses)}
+    accesses = [each for one in counted for each in one.accesses]
     notes = np.zeros((max(1, len(accesses)), predictor.LOAD_WORDS), np.int64)
     parts = [counted_access.compiled(*each) for each in (predictor.BRANCH, predictor.STORED, predictor.LOADED)]
-    lines = [function.header]
-    for number, (label, block) in enumerate(function.blocks.items()):
-        if number or label != "%0":
-            lines.append(f"{label[1:]}:")
-        phis = sum(each.opcode == "phi" for each in block.instructions)
-        for position, each in enumerate(block.instructions):
-            if position == phis:
-                where = f"ptr inttoptr (i64 {passes.ctypes.data + 8 * number} to ptr), align 8"
-                lines += [
-                    f"  %rl.p{number} = load i64, {where}",
-                    f"  %rl.n{number} = add i64 %rl.p{number}, 1",
-                    f"  store i64 %rl.n{number}, {where}",
-                ]
-            if each.opcode == "br" and (match := _CONDITIONAL.match(each.text)) and match["test"][0] == "%":
-                lines += [
-                    f"  %rl.t{number} = zext i1 {match['test']} to i64",
-                    f"  call void @rl_branch(i64 {number}, i64 %rl.t{number})",
-                ]
-            if (access := numbers.get(id(each))) is not None and (match := _POINTER.search(each.text)):
-                clock = passes.ctypes.data + 8 * labels.index(found[inside[label]].head)
-                what = "loaded" if each.opcode == "load" else "stored"
-                lines += [
-                    f"  %rl.a{access} = ptrtoint ptr {match['pointer']} to i64",
-                    f"  call void @rl_{what}(i64 {access}, i64 %rl.a{access}, i64 {clock})",
-                ]
-            lines.append(each.text)
-    start = ir.index(function.header)
-    end = ir.index("\n}", start) + 2
-    text = ir[:start] + "\n".join([*lines, "}"]) + ir[end:]
+    text = ir
+    for each in counted:
+        start = text.index(each.function.header)
+        end = text.index("\n}", start) + 2
+        text = text[:start] + _written(each, passes.ctypes.data) + text[end:]
     text += _helpers([name for _, name in parts], state, branches, table, notes)
     module = binding.parse_assembly(text)
     for bitcode, name in parts:
@@ -139,19 +131,69 @@ def _run(
         ctypes.c_void_p.from_address(where).value = id(environment[1])
     prototype = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
     call: Callable[..., Any] = prototype(engine.get_function_address(wrapper))
-    call(None, values, None)
+    # What it returns may lie in memory whose destructor is the engine's.
+    result = call(None, values, None)
+    del result
+    stored = [each.text for each in accesses]
+    return tuple(_profile(each, ir, passes, branches, notes, stored) for each in counted)
+
+
+def _written(each: _Counters, passes: int) -> str:
+    """The function with all that counts it."""
+    function, labels = each.function, list(each.function.blocks)
+    numbers = {id(access): each.first_access + n for n, access in enumerate(each.accesses)}
+    lines = [function.header]
+    for place, (label, block) in enumerate(function.blocks.items()):
+        number = each.first_block + place
+        if place or label != "%0":
+            lines.append(f"{label[1:]}:")
+        phis = sum(one.opcode == "phi" for one in block.instructions)
+        for position, one in enumerate(block.instructions):
+            if position == phis:
+                where = f"ptr inttoptr (i64 {passes + 8 * number} to ptr), align 8"
+                lines += [
+                    f"  %rl.p{number} = load i64, {where}",
+                    f"  %rl.n{number} = add i64 %rl.p{number}, 1",
+                    f"  store i64 %rl.n{number}, {where}",
+                ]
+            if one.opcode == "br" and (match := _CONDITIONAL.match(one.text)) and match["test"][0] == "%":
+                lines += [
+                    f"  %rl.t{number} = zext i1 {match['test']} to i64",
+                    f"  call void @rl_branch(i64 {number}, i64 %rl.t{number})",
+                ]
+            if (access := numbers.get(id(one))) is not None and (match := _POINTER.search(one.text)):
+                head = labels.index(each.loops[each.inside[label]].head)
+                clock = passes + 8 * (each.first_block + head)
+                what = "loaded" if one.opcode == "load" else "stored"
+                lines += [
+                    f"  %rl.a{access} = ptrtoint ptr {match['pointer']} to i64",
+                    f"  call void @rl_{what}(i64 {access}, i64 %rl.a{access}, i64 {clock})",
+                ]
+            lines.append(one.text)
+    return "\n".join([*lines, "}"])
+
+
+def _profile(
+    each: _Counters, ir: str, passes: np.ndarray, branches: np.ndarray, notes: np.ndarray, stored: list[str]
+) -> Profile:
+    labels = list(each.function.blocks)
+    span = slice(each.first_block, each.first_block + len(labels))
     forwarded = {}
-    for each, (hits, distance, by, looked) in zip(accesses, notes.tolist(), strict=False):
-        if each.opcode == "load" and hits:
-            forwarded[each.result] = (accesses[by].text, hits / looked, distance / hits)
-    del engine
+    for place, access in enumerate(each.accesses):
+        hits, distance, by, looked = (int(n) for n in notes[each.first_access + place])
+        if access.opcode == "load" and hits:
+            forwarded[access.result] = (stored[by], hits / looked, distance / hits)
     return Profile(
-        function,
+        each.function,
         ir,
-        dict(zip(labels, passes.tolist(), strict=True)),
-        {label: (row[0], row[1], row[2]) for label, row in zip(labels, branches.tolist(), strict=True) if row[0]},
+        dict(zip(labels, passes[span].tolist(), strict=True)),
+        {
+            label: (row[0], row[1], row[2])
+            for label, row in zip(labels, branches[span].tolist(), strict=True)
+            if row[0]
+        },
         forwarded,
-        found,
+        each.loops,
     )
 
 

@@ -2,8 +2,8 @@
 
 A loop takes what its busiest resource or its chain takes, whichever is longer, as in the execution-cache-memory
 model (Stengel and others, ICS 2015) and OSACA (Laukemann and others, PMBS 2018); functions that are called and
-branches that were foretold wrongly come on top, as nothing of the loop goes on meanwhile. The nest takes the sum of
-its loops.
+branches that were foretold wrongly come on top, as nothing of the loop goes on meanwhile. The nest takes the sum
+of its loops.
 """
 
 from __future__ import annotations
@@ -23,13 +23,16 @@ USUAL_LATENCY = {
 }  # fmt: skip
 USUAL_EACH = {
     "fp add": 0.5, "fp multiply": 0.5, "fp multiply-add": 0.5, "fp select": 0.5, "convert": 1.0, "shuffle": 1.0,
-    "vector integer": 0.5, "load": 0.5, "store": 1.0, "integer": 0.25, "integer multiply": 1.0,
+    "vector integer": 0.5, "load": 0.5, "load vector": 0.5, "store": 1.0,
+    "store vector": 1.0, "integer": 0.25, "integer multiply": 1.0,
     "integer divide": 8.0, "divide fp64": 5.0, "divide fp64 vector": 12.0, "divide fp32": 3.5,
     "divide fp32 vector": 10.0, "sqrt fp64": 6.0, "sqrt fp64 vector": 18.0, "sqrt fp32": 4.0,
     "sqrt fp32 vector": 12.0, "gather": 1.0,
 }  # fmt: skip
 USUAL_MISS = 16.0
-_CALL_CYCLES = 40.0  # of a function that was not measured
+_CALL_CYCLES = 40.0  # of a function of the maths library that was not measured
+_JUMP_CYCLES = 5.0  # of a call whose own instructions are counted, or not known
+_MATHS_END = (" fp64", " fp32")
 
 
 class LoopCycles(NamedTuple):
@@ -112,13 +115,14 @@ def _cycles(loop: CoreLoop, timing: CoreTiming) -> LoopCycles:
     total = 0.0
     for kind, count in loop.operations.items():
         if kind.startswith("call "):
-            cycles = timing.throughput.get(kind, _CALL_CYCLES) * count
+            usual_cycles = _CALL_CYCLES if kind.endswith(_MATHS_END) else _JUMP_CYCLES
+            cycles = timing.throughput.get(kind, usual_cycles) * count
             calls[kind.split()[1]] = calls.get(kind.split()[1], 0.0) + cycles
             continue
         total += count
-        if kind in ("load", "gather"):
+        if kind in ("load", "load vector", "gather"):
             resources["loads"] += count * _each(timing, kind)
-        elif kind == "store":
+        elif kind in ("store", "store vector"):
             resources["stores"] += count * _each(timing, kind)
         elif kind.startswith(("divide", "sqrt")):
             resources["division"] += count * _each(timing, kind)

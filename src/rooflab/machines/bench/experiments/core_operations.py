@@ -1,6 +1,6 @@
 """What single operations of this core take: chains for latencies, others for throughput, branches missed.
 
-Each is a loop in LLVM IR, compiled in process without passes that would fold it. Times are the best of several runs;
+Each is a loop in LLVM IR, compiled in process without passes that would fold it. Times are the best of several;
 a pass holds so many operations that its own counter hides behind them. Kept on disk by processor: they take two
 seconds.
 """
@@ -25,7 +25,9 @@ from rooflab.machines.core_timing import CoreTiming
 _VERSION = 1
 _CHAIN, _APART = 16, 10  # operations of a chain a pass; chains side by side where throughput is asked for
 _ROUNDS, _LEAST_S = 5, 5e-4
-_MATHS = ("exp", "log", "sin", "cos", "pow", "tan", "tanh", "exp2", "log2", "log10")
+_MATHS = ("exp", "log", "sin", "cos", "pow", "tan", "tanh", "exp2", "log2", "log10", "atan", "sinh", "cosh")
+_LIBRARY = ("hypot", "atan2", "expm1", "log1p", "erf")  # without an instruction of the IR: called by name
+_ARGUMENT, _OTHER_ARGUMENT = 0.7, 1.3
 _RANDOM_BYTES = 1 << 14
 
 
@@ -87,21 +89,25 @@ def _measured() -> CoreTiming:
         if wide and not name.startswith("integer"):
             text, kind = _vector(each, lanes)
             each_one[f"{name} vector"] = _seconds(_function(text, kind, 2, 6), 12) / cycle_s
-    for name in _MATHS:
+    for name in (*_MATHS, *_LIBRARY):
         for kind, format in (("double", "fp64"), ("float", "fp32")):
             suffix = "f64" if kind == "double" else "f32"
-            more = f", {kind} %g" if name == "pow" else ""
-            # what it is called with is loaded anew, so that no call waits for another, and none is hoisted
-            text = f"load volatile {kind}, ptr %fp|call {kind} @llvm.{name}.{suffix}({kind} {{y}}{more})"
-            each_one[f"call {name} {format}"] = _seconds(_function(text, kind, 4, 1), 4) / cycle_s
+            more = f", {kind} %g" if name in ("pow", "hypot", "atan2") else ""
+            symbol = f"llvm.{name}.{suffix}" if name in _MATHS else name if kind == "double" else f"{name}f"
+            # what it is called with is loaded anew: no call waits for another, and none is hoisted or left out
+            text = f"load volatile {kind}, ptr %fp|call {kind} @{symbol}({kind} {{y}}{more})"
+            each_one[f"call {name} {format}"] = (
+                _seconds(_function(text, kind, 1, 4), 4, _ARGUMENT, _OTHER_ARGUMENT) / cycle_s
+            )
     latency["integer"] = 1.0
     latency["integer multiply"] -= 1.0
     latency["load"] = _seconds(_load_chain(), _CHAIN) / cycle_s
     latency["store forward"] = _seconds(_store_chain(), _CHAIN) / cycle_s - latency["fp add"]
     latency["convert"] = _seconds(_function(_ROUND_TRIP, "double", 4, 1), 4) / cycle_s / 2
     each_one["integer"] = _seconds(_function("add i64 {x}, %f|xor i64 {y}, %g", "i64", 4, 6), 48) / cycle_s
-    each_one["load"] = _seconds(_accesses("load"), 16) / cycle_s
-    each_one["store"] = _seconds(_accesses("store"), 16) / cycle_s
+    for wide in ("", " vector"):
+        each_one[f"load{wide}"] = _seconds(_accesses("load", bool(wide)), 16) / cycle_s
+        each_one[f"store{wide}"] = _seconds(_accesses("store", bool(wide)), 16) / cycle_s
     missed = _missed_branch_s() / cycle_s
     return CoreTiming(cycle_s=cycle_s, latency=latency, throughput=each_one, missed_branch=missed)
 
@@ -222,9 +228,9 @@ done:
 }}"""
 
 
-def _accesses(what: str) -> str:
-    """Sixteen loads or stores of whole vectors a pass, within L1."""
-    kind = f"<{vector_bytes() // 8} x double>"
+def _accesses(what: str, wide: bool) -> str:
+    """Sixteen loads or stores a pass, of whole vectors where `wide`, within L1."""
+    kind = f"<{vector_bytes() // 8} x double>" if wide else "double"
     lines = []
     for n in range(16):
         lines.append(f"  %p{n} = getelementptr i8, ptr %out, i64 {n * 64}")
@@ -297,18 +303,24 @@ def _compiled(text: str) -> Callable[..., Any]:
     return function
 
 
-def _seconds(text: str, operations: int) -> float:
-    """Seconds of one of the `operations` that a pass runs."""
-    kind = np.int64 if "i64, ptr %startp" in text else np.float32 if "float" in text else np.float64
+def _seconds(text: str, operations: int, factor: float = 1.0000001, addend: float = 1e-9) -> float:
+    """Seconds of one of the `operations` that a pass runs.
+
+    Factors are close to 1, so that nothing becomes infinite, nor so small that it is handled in another way.
+    """
+    kind = np.int64 if "load i64, ptr %startp" in text else np.float32 if "float" in text else np.float64
+    values = [np.full(64, max(each, 1) if kind is np.int64 else each, kind) for each in (factor, addend)]
     start = np.full(64, 3, kind)
-    return _best(_compiled(text), start.ctypes.data, 1 << 10, kind) / operations
+    return _best(_compiled(text), start.ctypes.data, 1 << 10, *values) / operations
 
 
-def _best(run: Callable[..., Any], start: int, passes: int, kind: Any = np.float64) -> float:
+_NONE = np.zeros(1)
+
+
+def _best(
+    run: Callable[..., Any], start: int, passes: int, factor: np.ndarray = _NONE, addend: np.ndarray = _NONE
+) -> float:
     """The least seconds of a pass."""
-    # factors close to 1: nothing becomes infinite, nor so small that it is handled in another way
-    factor = np.full(64, 1 if kind is np.int64 else 1.0000001, kind)
-    addend = np.full(64, 1 if kind is np.int64 else 1e-9, kind)
     out = np.zeros(256, np.float64)
     best = float("inf")
     rounds = 0
