@@ -159,6 +159,28 @@ class Point(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return self.read_bytes + self.write_bytes
 
 
+class LoopTime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the core takes for one loop of the compiled code, without the loops inside.
+
+    Attributes:
+        line: where it begins; 0 of what lies in no loop.
+        time_s: the longer of the two below, and what comes on top.
+        busiest, ports_s: the resource that is busy longest, and for how long.
+        chain, chain_s: what waits for itself from pass to pass, "" where nothing does, and how long.
+        calls_s: functions that it calls, by name.
+        missed_s: branches that were foretold wrongly.
+    """
+
+    line: int
+    time_s: float
+    busiest: str
+    ports_s: float
+    chain: str = ""
+    chain_s: float = 0.0
+    calls_s: dict[str, float] = {}
+    missed_s: float = 0.0
+
+
 class Predicted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a warm run would take, from the counts and the machine's attained rates.
 
@@ -170,6 +192,8 @@ class Predicted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         serial_s: their sum: nothing overlaps.
         time_s: the best guess between these.
         bound, binds: the longest term.
+        loops: what the core takes for each loop, where the compiled code was profiled; the longest first.
+        core_measured: whether its operations were timed on this core, or are those of a usual one.
     """
 
     threads: int
@@ -180,6 +204,8 @@ class Predicted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     time_s: float
     bound: Bound
     binds: str
+    loops: tuple[LoopTime, ...] = ()
+    core_measured: bool = False
 
 
 class Static(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from rooflab.machines.core_timing import CoreTiming
 from rooflab.model.device.constants import load_family
-from rooflab.types.loop import CoreLoop
+from rooflab.types.loop import CoreLoop, LoopTime
 
 _FLOATING = ("fp add", "fp multiply", "fp multiply-add", "fp select", "convert", "shuffle", "vector integer")
 # Cycles of a usual core of about 2020, where none was measured.
@@ -72,6 +72,26 @@ class LoopCycles(NamedTuple):
         if name == _chain_text(self.loop) and self.loop.chain_lines:
             line = self.loop.chain_lines[0]
         return f"{name} (line {line})" if line else name
+
+
+def times_of(cycles: tuple[LoopCycles, ...], cycle_s: float, threads: int) -> tuple[LoopTime, ...]:
+    """The same as seconds of each thread, the longest loop first, those that take nothing left out."""
+    each_s = cycle_s / threads
+    found = [
+        LoopTime(
+            line=each.loop.line,
+            time_s=each.total * each_s,
+            busiest=each.busiest,
+            ports_s=each.ports * each_s,
+            chain=_chain_text(each.loop) if each.loop.chain else "",
+            chain_s=each.chain * each_s,
+            calls_s={name: count * each_s for name, count in each.calls.items()},
+            missed_s=each.missed * each_s,
+        )
+        for each in cycles
+        if each.total
+    ]
+    return tuple(sorted(found, key=lambda each: -each.time_s))
 
 
 def _chain_text(loop: CoreLoop) -> str:

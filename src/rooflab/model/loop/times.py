@@ -23,7 +23,7 @@ from rooflab.model.device.constants import load_family
 from rooflab.model.loop import in_core
 from rooflab.model.roofline.roofline import BALANCED
 from rooflab.types.constants import Constants
-from rooflab.types.loop import Code, LoopReport, Point, Predicted, Timed
+from rooflab.types.loop import Code, LoopReport, LoopTime, Point, Predicted, Timed
 from rooflab.types.machine import Level, Machine, Rate, Scope, is_main_memory
 from rooflab.types.prediction import Bound
 
@@ -33,6 +33,9 @@ _BEYOND = (("read", 0.0, 1.0), ("triad", 1 / 4, 4 / 3), ("copy", 1 / 3, 3 / 2), 
 _AT_L1 = (("read", 0.0, 1.0), ("triad", 1 / 3, 1.0), ("copy", 1 / 2, 1.0), ("write", 1.0, 1.0))
 # Non-temporal stores read nothing: beyond L1 too each kernel moves the bytes that it names.
 _PAST_CACHES = _AT_L1
+
+
+_FAR, _SHORT_S = 2.0, 1e-5  # measured ÷ predicted that is said first; what is shorter is mostly the call itself
 
 
 class _Term(NamedTuple):
@@ -62,7 +65,26 @@ def place_on(report: LoopReport, machine: Machine, timing: CoreTiming | None = N
         predicted = predict(report, machine, threads, timing=timing)
         if predicted is not None and threads not in [each.threads for each in predictions]:
             predictions.append(predicted)
-    return msgspec.structs.replace(report, machine=machine, points=points, predictions=tuple(predictions))
+    far = _far_off(predictions, report.run())
+    warnings = (*far, *report.warnings)
+    return msgspec.structs.replace(
+        report, machine=machine, points=points, predictions=tuple(predictions), warnings=warnings
+    )
+
+
+def _far_off(predictions: list[Predicted], run: Timed | None) -> tuple[str, ...]:
+    """A sentence where the measured time lies so far from the predicted that the bound cannot be trusted."""
+    one = next((each for each in predictions if each.threads == 1), None)
+    if one is None or run is None or not run.median_s:
+        return ()
+    ratio = run.median_s / one.time_s if one.time_s else 0.0
+    if 1 / _FAR <= ratio <= _FAR or not one.time_s or run.median_s < _SHORT_S:
+        return ()
+    much = f"{ratio:.1f} × as long as" if ratio > 1 else f"{1 / ratio:.1f} × as fast as"
+    return (
+        f"it runs {much} predicted: something outside of the model decides, so that {one.binds} is in doubt as"
+        " what limits it",
+    )
 
 
 def bytes_per_s(
@@ -253,12 +275,21 @@ def predict(
             return None
         level = _level(machine, name)
         terms.append(_Term(name if level is None else level.name, seconds))
-    core = _in_core(report, machine, threads, timing)
-    if core is None:
-        return None
-    if report.core_loops:
+    hertz = _clock_hz(machine)
+    known = timing or (None if hertz is None else in_core.usual(1 / hertz))
+    profiled = report.core_loops and known is not None
+    loops: tuple[LoopTime, ...] = ()
+    if profiled and known is not None:
+        cycles = in_core.of_loops(report.core_loops, known)
+        loops = in_core.times_of(cycles, known.cycle_s, threads)
+        why = max(cycles, key=lambda each: each.total).why
+        core: _Term | None = _Term(why, sum(each.time_s for each in loops))
         # its loads and stores are among the core's resources
         terms[0] = terms[0]._replace(seconds=0.0)
+    else:
+        core = _in_core(report, machine, threads)
+    if core is None:
+        return None
     every = [*terms, core]
     longest = max(every, key=lambda each: each.seconds)
     memory_s = _data_movement_s(report, terms)
@@ -272,6 +303,8 @@ def predict(
         time_s=max(core.seconds, memory_s) + team_s,
         bound=_bound(memory_s, core.seconds),
         binds=(core if core.seconds > memory_s else max(terms, key=lambda each: each.seconds)).name,
+        loops=loops,
+        core_measured=bool(loops) and known is not None and known.measured,
     )
 
 
@@ -291,14 +324,9 @@ def _bound(memory_s: float, core_s: float) -> Bound:
     return "memory-bound" if memory_s > core_s else "compute-bound"
 
 
-def _in_core(report: LoopReport, machine: Machine, threads: int, timing: CoreTiming | None) -> _Term | None:
-    """What the arithmetic, the loads and the chains of one iteration after the other take."""
+def _in_core(report: LoopReport, machine: Machine, threads: int) -> _Term | None:
+    """What the arithmetic, the loads and the chains of one iteration after the other take, from the main loop."""
     hertz = _clock_hz(machine)
-    if report.core_loops and (timing is not None or hertz is not None):
-        known = timing or in_core.usual(1 / (hertz or 1.0))
-        loops = in_core.of_loops(report.core_loops, known)
-        cycles = sum(each.total for each in loops)
-        return _Term(max(loops, key=lambda each: each.total).why, cycles * known.cycle_s / threads)
     peak = _peak(report, machine, "core" if threads == 1 else "all")
     code = report.code
     terms = [_Term("nothing to compute", 0.0)]

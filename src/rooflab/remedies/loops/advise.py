@@ -99,7 +99,8 @@ def _case(
     # Without its code, where it was not compiled: the changed ones are, and so is it.
     counted: list[tuple[Understood, bool, LoopReport | str]] = []
     if report.code is not None:
-        counted.append((loop, False, report))
+        # changes are not profiled: both sides are predicted from the main loop alone
+        counted.append((loop, False, msgspec.structs.replace(report, core_loops=())))
     case = Case(report, State(loop), caches, machine, limit_s, counted)
     as_is = examined(case.state, case)
     if isinstance(as_is, str) or not as_is.predictions:

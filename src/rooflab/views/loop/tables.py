@@ -96,6 +96,38 @@ def levels(report: LoopReport) -> Table | None:
     return Table(f"At every level ({_state(report)})", columns, tuple(rows), note=note)
 
 
+_MOST_LOOPS = 8
+
+
+def core_loops(report: LoopReport) -> Table | None:
+    """What the core takes for each loop of the compiled code; None where that is not known."""
+    prediction = report.prediction
+    if prediction is None or not prediction.loops:
+        return None
+    rows = []
+    for each in prediction.loops[:_MOST_LOOPS]:
+        more = [f"{name} {lasting(seconds)}" for name, seconds in each.calls_s.items()]
+        if each.missed_s:
+            more.append(f"branches foretold wrongly {lasting(each.missed_s)}")
+        rows.append(
+            (
+                f"line {each.line}" if each.line else "no loop",
+                lasting(each.time_s),
+                f"{each.busiest} {lasting(each.ports_s)}",
+                f"{each.chain} {lasting(each.chain_s)}" if each.chain else UNKNOWN,
+                "; ".join(more) or UNKNOWN,
+            )
+        )
+    source = "timed on this core" if prediction.core_measured else "of a usual core: none was timed"
+    note = (
+        f"Of the compiled code, in its order of time. Operations: {source}. A loop takes the longer of its busiest"
+    )
+    note += " resource and its chain; calls and branches foretold wrongly come on top."
+    if len(prediction.loops) > _MOST_LOOPS:
+        note += f" {len(prediction.loops) - _MOST_LOOPS} more take less."
+    return Table("In the core", ("loop", "takes", "busiest", "chain", "on top"), tuple(rows), note=note)
+
+
 _WAITS = 1.2  # a level that takes longer than that many times its bytes ÷ bandwidth waits for something else
 
 

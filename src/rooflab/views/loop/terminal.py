@@ -37,7 +37,8 @@ def pages(report: LoopReport, width: int = 80, *, advice: int | None = helping.T
     if helps:
         parts += [Text(""), Text("What would help", style="bold")]
         parts += [Text(line) for each in helps for line in textwrap.wrap(each, width)]
-    for table in (tables.levels(report), lines(report, width), count_tables.kinds(report)):
+    shown = (tables.levels(report), tables.core_loops(report), lines(report, width), count_tables.kinds(report))
+    for table in shown:
         if table is not None and table.rows:
             parts += [Text(""), *drawn_table(table, width)]
     for title, lines_of_text in (("Layer conditions", tables.conditions(report)), ("Checked", report.checks)):

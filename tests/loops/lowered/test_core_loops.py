@@ -1,0 +1,143 @@
+"""What a core sees of compiled loops: chains through registers and memory, branches that are missed, operations."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from rooflab.loops.lowered import chains, core_loops
+from rooflab.loops.lowered.ir_text import functions
+from rooflab.loops.lowered.operations import kind_of
+
+
+def in_memory(a, q):
+    for j in range(a.shape[0]):
+        q[0] = q[0] + a[j]
+
+
+def recurrence(a, b):
+    x = 1.0
+    for i in range(a.shape[0]):
+        x = a[i] / (x + b[i])
+    return x
+
+
+def independent(a, b):
+    for i in range(a.shape[0]):
+        b[i] = 2.0 * a[i]
+
+
+def at_random(a, b):
+    for i in range(a.shape[0]):
+        if a[i] > 0.5:
+            b[i] = math.exp(a[i])
+
+
+N = 4000
+
+
+def main(fn, *args):
+    """The loop of the compiled code that does most."""
+    found = core_loops.found_in(fn, args)
+    return max(found, key=lambda each: sum(each.operations.values()))
+
+
+@pytest.fixture(scope="module")
+def numbers():
+    return np.random.default_rng(0).random(N)
+
+
+def test_a_sum_in_memory_waits_for_its_store(numbers):
+    loop = main(in_memory, numbers, np.zeros(1))
+    # each addition loads what the one before stored; in an unrolled pass several
+    each = loop.chain["fp add"]
+    assert loop.chain["store forward"] == each
+    assert loop.passes * each == pytest.approx(N, abs=8)
+    # operations: as many additions as elements, whatever the unrolling
+    assert loop.operations["fp add"] == pytest.approx(N, abs=8)
+
+
+def test_a_recurrence_waits_for_its_division(numbers):
+    loop = main(recurrence, numbers, numbers)
+    assert loop.chain["divide fp64"] == loop.chain["fp add"]
+    assert "load" not in loop.chain
+    assert loop.passes * loop.chain["divide fp64"] == pytest.approx(N, abs=8)
+    assert len(loop.chain_lines) == 1
+
+
+def test_what_waits_for_nothing_has_no_chain_but_its_counter(numbers):
+    loop = main(independent, numbers, np.zeros(N))
+    assert set(loop.chain) <= {"integer"}
+    assert not any(kind.startswith("call") for kind in loop.operations)
+
+
+def test_branches_on_random_data_are_missed_half_the_time(numbers):
+    found = core_loops.found_in(at_random, (numbers, np.zeros(N)))
+    missed = sum(each.missed for each in found)
+    # a fair coin for each element: a predictor misses half, within 5 standard deviations of 32
+    assert missed == pytest.approx(N / 2, abs=160 + 16)
+    ordered = core_loops.found_in(at_random, (np.sort(numbers), np.zeros(N)))
+    assert sum(each.missed for each in ordered) < 20
+    calls = sum(each.operations.get("call exp fp64", 0.0) for each in found)
+    assert calls == np.count_nonzero(numbers > 0.5)
+
+
+IR = """define double @f(ptr %p, double %start) {
+entry:
+  br label %loop
+loop:
+  %s = phi double [ %start, %entry ], [ %u, %loop ]
+  %t = phi double [ %start, %entry ], [ %s, %loop ]
+  %x = load double, ptr %p, align 8
+  %m = fmul double %t, %x
+  %u = fadd double %m, 1.0
+  store double %u, ptr %p, align 8
+  br i1 true, label %loop, label %end
+end:
+  ret double %u
+}"""
+
+
+def chain(links=()):
+    (function,) = functions(IR)
+    block = function.blocks["%loop"].instructions
+    latency = {"fp multiply": 4.0, "fp add": 3.0, "load": 5.0, "store forward": 6.0}
+    return chains.longest([block], 2, frozenset({"%loop"}), links, kind_of, lambda kind: latency.get(kind, 0.0))
+
+
+def test_values_that_change_places():
+    # s → t → m → u → s: a product and a sum in two passes
+    found = chain()
+    assert found.cycles == (4 + 3) / 2
+    assert found.operations == {"fp multiply": 0.5, "fp add": 0.5}
+
+
+def test_a_store_that_the_next_pass_loads():
+    # x waits for the store of u a pass before: 6 + 4 + 3 in one pass, longer than 7 in two
+    found = chain([chains.Link("  store double %u, ptr %p, align 8", "%x", 1)])
+    assert found.cycles == 6 + 4 + 3
+    assert found.operations == {"fp multiply": 1.0, "fp add": 1.0, "store forward": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("  %x = fadd <8 x double> %a, %b", ("fp add", 8 * 8)),
+        ("  %x = load <4 x float>, ptr %p, align 4", ("load vector", 4 * 4)),
+        ("  store double %x, ptr %p, align 8", ("store", 8)),
+        ("  %x = fdiv double %a, %b", ("divide fp64", 8)),
+        ("  %x = call double @llvm.exp.f64(double %a)", ("call exp fp64", 1)),
+        ("  %x = call float @hypotf(float %a, float %b)", ("call hypot fp32", 1)),
+        ("  %x = select i1 %c, double %a, double %b", ("fp select", 8)),
+        ("  %x = sitofp i64 %a to double", ("convert", 8)),
+        ("  br i1 %c, label %a, label %b", ("branch", 1)),
+    ],
+)
+def test_kinds_of_operations(text, kind):
+    (function,) = functions(f"define void @f() {{\n{text}\n}}")
+    name, count = kind_of(function.blocks["%0"].instructions[0])
+    assert name == kind[0]
+    # vectors in pieces of those of this machine, of 16 bytes at least
+    assert 1 <= count <= max(1, kind[1] / 16)

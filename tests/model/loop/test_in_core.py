@@ -1,0 +1,93 @@
+"""What a core takes for loops: the busiest resource, the chain, calls and missed branches, added over the nest."""
+
+from __future__ import annotations
+
+import pytest
+
+from rooflab.machines.bench.experiments import core_operations
+from rooflab.machines.core_timing import CoreTiming
+from rooflab.model.device.constants import load_family
+from rooflab.model.loop import in_core
+from rooflab.types.loop import CoreLoop
+
+TIMING = CoreTiming(
+    cycle_s=0.5e-9,
+    latency={"fp add": 4.0, "divide fp64": 13.0, "store forward": 6.0, "integer": 1.0},
+    throughput={"fp add": 0.5, "divide fp64": 4.0, "load": 0.5, "store": 1.0, "call exp fp64": 12.0},
+    missed_branch=18.0,
+)
+ENTRY = load_family("cpu")("loop.entry_cycles")
+
+
+def loop(operations, chain=None, **more):
+    return CoreLoop(line=3, passes=1000, entries=1, operations=operations, chain=chain or {}, **more)
+
+
+@pytest.mark.parametrize(
+    ("given", "cycles", "why"),
+    [
+        # 1000 additions on two units: 500 cycles, the loads as many; the entry comes on top
+        (loop({"fp add": 1000.0, "load": 500.0}), 500 + ENTRY, "arithmetic (line 3)"),
+        # the same where each waits for the last: 4 cycles each
+        (loop({"fp add": 1000.0}, {"fp add": 1.0}), 4000, "a chain of additions (line 3)"),
+        # through memory: 4 + 6
+        (
+            loop({"fp add": 1000.0}, {"fp add": 1.0, "store forward": 1.0}, chain_lines=(5,)),
+            10000,
+            "a chain of additions, store to load (line 5)",
+        ),
+        # divisions: 4 cycles each where they are independent
+        (loop({"divide fp64": 1000.0}), 4000 + ENTRY, "division (line 3)"),
+        # calls and missed branches come on top of 1000 loads
+        (
+            loop({"load": 1000.0, "call exp fp64": 1000.0}, missed=100, missed_line=4),
+            500 + ENTRY + 12000 + 1800,
+            "calls of exp (line 3)",
+        ),
+        (
+            loop({"load": 100.0}, missed=500, missed_line=4),
+            50 + ENTRY + 9000,
+            "branches foretold wrongly (line 4)",
+        ),
+    ],
+)
+def test_cycles_of_a_loop(given, cycles, why):
+    (found,) = in_core.of_loops((given,), TIMING)
+    assert found.total == pytest.approx(cycles)
+    assert found.why == why
+
+
+def test_short_loops_overlap():
+    # 100 entries of 10 additions: the window of 180 instructions holds 18 entries at once
+    short = CoreLoop(line=1, passes=1000, entries=100, operations={"fp add": 1000.0}, chain={"fp add": 1.0})
+    (found,) = in_core.of_loops((short,), TIMING)
+    window = load_family("cpu")("loop.window_instructions")
+    assert found.chain == pytest.approx(4000 / (window * 100 / 1000))
+
+
+def test_times_of_a_nest():
+    cycles = in_core.of_loops((loop({"load": 2000.0}), loop({"divide fp64": 1000.0})), TIMING)
+    times = in_core.times_of(cycles, TIMING.cycle_s, 2)
+    assert [each.busiest for each in times] == ["division", "loads"]
+    assert times[0].time_s == pytest.approx((4000 + ENTRY) * 0.5e-9 / 2)
+
+
+def test_usual_times_stand_in():
+    usual = in_core.usual(1e-9)
+    assert not usual.measured
+    (found,) = in_core.of_loops((loop({"call gamma fp64": 1000.0, "call helper": 1000.0}),), usual)
+    # 40 cycles of a function of the maths library that was not timed, 5 of a call whose body is counted apart
+    assert found.calls == {"gamma": 40000.0, "helper": 5000.0}
+
+
+@pytest.mark.slow
+def test_operations_of_this_core(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    timing = core_operations.measure()
+    assert 0.1e-9 < timing.cycle_s < 5e-9
+    # orders that hold on every core: a sum waits longer than it occupies a unit, a division longer than a sum
+    assert timing.throughput["fp add"] < timing.latency["fp add"] < timing.latency["divide fp64"]
+    assert timing.throughput["load"] < timing.latency["load"]
+    assert timing.throughput["call exp fp64"] > timing.throughput["fp add"]
+    assert timing.missed_branch > 3
+    assert core_operations.measure() == timing
