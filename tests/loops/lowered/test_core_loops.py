@@ -1,4 +1,4 @@
-"""What a core sees of compiled loops: chains through registers and memory, branches that are missed, operations."""
+"""What a core sees of compiled loops: chains through registers and memory, missed branches, operations."""
 
 from __future__ import annotations
 
