@@ -81,7 +81,8 @@ def test_branches_on_random_data_are_missed_half_the_time(numbers):
     # a fair coin for each element: a predictor misses half, within 5 standard deviations of 32
     assert missed == pytest.approx(N / 2, abs=160 + 16)
     ordered = core_loops.found_in(at_random, (np.sort(numbers), np.zeros(N)))
-    assert sum(each.missed for each in ordered) < 20
+    # learning each branch, and the one place where the order turns
+    assert sum(each.missed for each in ordered) < 60
     calls = sum(each.operations.get("call exp fp64", 0.0) for each in found)
     assert calls == np.count_nonzero(numbers > 0.5)
 
