@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from rooflab.errors import RooflabError
-from rooflab.types.fleet import Fleet
+from rooflab.types.fleet import Fleet, FleetQuantity
 from rooflab.units import si
 from rooflab.views.common.theme import FONT_SIZE, LIGHT, Theme
 
 MOST = 24  # strips; those with slow nodes first
 _STRIP = 22
+_NARROW = 400  # pixels of a plane: a phone's
 
 
 def chart(fleet: Fleet, *, theme: Theme = LIGHT, width: int = 720) -> Any:
@@ -27,10 +28,10 @@ def chart(fleet: Fleet, *, theme: Theme = LIGHT, width: int = 720) -> Any:
     slow = {(each.node, each.quantity, each.kind) for each in fleet.slow if each.confirmed is not False}
     told = {(quantity, kind) for _, quantity, kind in slow}
     shared.sort(key=lambda each: (each.name, each.kind) not in told)  # else in reading order
-    several = len({each.kind for each in shared}) > 1
+    several, narrow = len({each.kind for each in shared}) > 1, width < _NARROW
     rows = [
         {
-            "quantity": f"{each.name} ({each.kind})" if several else each.name,
+            "quantity": _label(each, several, narrow),
             "speed": each.speed(node),
             "node": node,
             "value": si(value, each.unit),
@@ -41,16 +42,23 @@ def chart(fleet: Fleet, *, theme: Theme = LIGHT, width: int = 720) -> Any:
         for node, value in each.values.items()
     ]
     order = list(dict.fromkeys(row["quantity"] for row in rows))
-    narrow = width < 400
-    label = 110 if narrow else 210
     low, high = min(row["speed"] for row in rows), max(row["speed"] for row in rows)
+    low, high = min(low - 0.02, 0.93), max(high + 0.02, 1.07)
+    for row in rows:  # a name stands where there is room for it
+        row["left"] = row["name"] if row["speed"] > (low + high) / 2 else ""
+        row["right"] = row["name"] if not row["left"] else ""
     base = alt.Chart(alt.Data(values=rows)).encode(
-        y=alt.Y("quantity:N", sort=order, title=None, axis=alt.Axis(labelLimit=label, ticks=False, grid=True)),
+        y=alt.Y(
+            "quantity:N",
+            sort=order,
+            title=None,
+            axis=alt.Axis(labelLimit=110 if narrow else 230, ticks=False, grid=True),
+        ),
         x=alt.X(
             "speed:Q",
             title="speed against the median",
             axis=alt.Axis(format="%", tickCount=4 if narrow else 8, grid=True),
-            scale=alt.Scale(domain=[min(low - 0.02, 0.93), max(high + 0.02, 1.07)], nice=False, zero=False),
+            scale=alt.Scale(domain=[low, high], nice=False, zero=False),
         ),
     )
     marks = base.mark_point(filled=True, size=46, opacity=0.75).encode(
@@ -67,14 +75,18 @@ def chart(fleet: Fleet, *, theme: Theme = LIGHT, width: int = 720) -> Any:
         tooltip=[alt.Tooltip(f"{name}:N") for name in ("node", "quantity", "value")]
         + [alt.Tooltip("speed:Q", format=".1%")],
     )
-    names = base.mark_text(align="left", dx=7, fontSize=FONT_SIZE - 0.5, color=theme.ink).encode(text="name:N")
+    look: dict[str, Any] = {"fontSize": FONT_SIZE - 0.5, "color": theme.ink}
+    names = (
+        base.mark_text(align="right", dx=-7, **look).encode(text="left:N"),
+        base.mark_text(align="left", dx=7, **look).encode(text="right:N"),
+    )
     middle = (
         alt.Chart(alt.Data(values=[{"speed": 1.0}]))
         .mark_rule(color=theme.muted, strokeDash=[3, 3])
         .encode(x="speed:Q")
     )
-    drawn = (middle + marks + names).properties(
-        width=width - label - 20, height=_STRIP * len(order) + 8, background=theme.background
+    drawn = alt.layer(middle, marks, *names).properties(
+        width=width - (35 if narrow else 150), height=_STRIP * len(order) + 8, background=theme.background
     )
     return (
         drawn.configure_view(stroke=None)
@@ -84,3 +96,9 @@ def chart(fleet: Fleet, *, theme: Theme = LIGHT, width: int = 720) -> Any:
         )
         .configure_legend(labelColor=theme.ink, labelFontSize=FONT_SIZE)
     )  # fmt: skip
+
+
+def _label(quantity: FleetQuantity, several: bool, narrow: bool) -> str:
+    """The name of a strip; on a phone a short one."""
+    name = f"{quantity.name} ({quantity.kind})" if several else quantity.name
+    return name.replace(", one core", ", 1 core").replace(", all cores", ", all") if narrow else name
