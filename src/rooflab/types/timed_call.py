@@ -72,7 +72,7 @@ class TimedCall(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
         device: "CPU", or the GPU whose events gave the times.
         warm: caches as the call before left them.
         cold: caches emptied before each call; None where it was not asked for or did not fit into the limit.
-        first_s: the very first call, which pays for what later ones find done.
+        first_s: the first call that was timed, which pays for what later ones find done.
         warm_up_calls, warm_up_s: before the warm calls were timed.
         stable: whether the warm-up's last blocks agreed within 3 %; None where the calls are too long to say.
         returns_s: until the call returns, where its work is done later; None where it is done then.

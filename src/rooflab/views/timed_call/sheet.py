@@ -140,7 +140,7 @@ def _around(timed: TimedCall) -> Table:
     around = timed.surroundings
     rows = [
         ("work is done by", timed.device),
-        ("first call", duration(timed.first_s)),
+        ("first call timed", duration(timed.first_s)),
         ("warm-up", f"{timed.warm_up_calls:,} calls in {duration(timed.warm_up_s)}{_stable(timed)}"),
         ("clock of a core under load", _clock(around)),
         ("other processes", _share(around.others_share, around)),
