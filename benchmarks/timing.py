@@ -118,22 +118,28 @@ def by_blocks(fn: Callable[..., Any], args: tuple[Any, ...], turns: int) -> Seen
         calls *= 2
     cpus = sorted(os.sched_getaffinity(0))
     before = cpu_time(cpus)
-    for _ in range(turns):
-        warm = careful.warm_up(sample)
-        blocks, others = [], []
-        for turn in range(2 * careful.BLOCKS):
-            with careful.collected():
-                if turn % 2:
-                    blocks.append(careful.block(sample, warm.per_sample, careful.BLOCK_S))
-                else:
-                    others.append(statistics.median(loops(fn, args, calls, careful.BLOCK_S)))
-        run = careful.Blocks(tuple(blocks))
-        assert run.interval_s is not None
-        seen.medians.append(run.median_s)
-        seen.intervals.append(run.interval_s)
-        seen.plain.append(statistics.median(others))
+    with careful.frozen():
+        for _ in range(turns):
+            one_run(fn, args, sample, calls, seen)
     load = background_load(before, cpu_time(cpus), len(cpus))
     return seen._replace(others=0.0 if load is None else load.others)
+
+
+def one_run(fn: Callable[..., Any], args: tuple[Any, ...], sample: careful.Sample, calls: int, seen: Seen) -> None:
+    """Twenty blocks of both ways, in turns, noted in `seen`."""
+    warm = careful.warm_up(sample)
+    blocks, others = [], []
+    for turn in range(2 * careful.BLOCKS):
+        with careful.collected():
+            if turn % 2:
+                blocks.append(careful.block(sample, warm.per_sample, careful.BLOCK_S))
+            else:
+                others.append(statistics.median(loops(fn, args, calls, careful.BLOCK_S)))
+    run = careful.Blocks(tuple(blocks))
+    assert run.interval_s is not None
+    seen.medians.append(run.median_s)
+    seen.intervals.append(run.interval_s)
+    seen.plain.append(statistics.median(others))
 
 
 def main() -> None:
