@@ -259,7 +259,9 @@ _LOCAL = {
     "RTX 5090": "rtx-5090", "RTX 5090 32GB": "rtx-5090", "RTX 4090": "rtx-4090", "RTX 3090": "rtx-3090",
     "RTX 3090 24GB": "rtx-3090", "RTX PRO 6000 96GB": "rtx-pro-6000-workstation", "DGX Spark GB10": "gb10",
     "M2 Ultra 76c 192GB": "m2-ultra-76-core", "Apple M2 Ultra": "m2-ultra-76-core",
-    "Apple M4 Max 40-core GPU": "m4-max-40-core", "Apple M1 Pro 16-core GPU": "m1-pro",
+    "Apple M4 Max 40-core GPU": "m4-max-40-core", "Apple M1 Max 32-core GPU": "m1-max-32-core",
+    "Apple M1 Ultra 64-core GPU": "m1-ultra-64-core", "Apple M2 Pro 16-core GPU": "m2-pro-16-core",
+    "Apple M2 Max 38-core GPU": "m2-max-38-core", "Apple M1 Pro 16-core GPU": "m1-pro",
 }  # fmt: skip
 
 
