@@ -1,0 +1,131 @@
+"""Every kernel of files, predicted against measured: `python benchmarks/loop_files.py FILE.py … [--machine FILE]`.
+
+A kernel is a function NAME beside NAME_args(n). Each is counted, profiled, predicted and timed; sizes are chosen so
+that a run takes about `--run-ms`. Where its source alone can be counted too, both counts are compared. The last line
+is the share within 25 % and the median error. Without a machine this one is measured first. What else ran is said by
+the load: on a busy machine these are no figures to keep.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import rooflab
+from rooflab.errors import RooflabError
+from rooflab.loops import examine
+from rooflab.loops.lowered import count as lowered
+from rooflab.loops.lowered import examine as lowered_examine
+from rooflab.loops.twin import count as source_twin
+from rooflab.machines import cache_levels
+
+WITHIN = 0.25
+_SMALLEST, _LARGEST, _COMPARED = 32, 1 << 21, 40
+
+
+class Kernel(NamedTuple):
+    """A function and what makes its arguments."""
+
+    name: str
+    fn: Callable[..., Any]
+    args: Callable[[int], tuple[Any, ...]]
+
+
+def main() -> None:
+    """Print a line a kernel, then the shares."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("files", nargs="+", type=Path)
+    options.add_argument("--machine", type=Path, help="measured here; without it one is measured now")
+    options.add_argument("--run-ms", type=float, default=2.0, help="about how long a run takes")
+    options.add_argument("--only", help="kernels whose name holds this")
+    given = options.parse_args()
+    machine = rooflab.measure(quick=True) if given.machine is None else rooflab.machine(given.machine)
+    print(f"load {os.getloadavg()[0]:.1f}")
+    errors, refused = [], []
+    for kernel in kernels(given.files):
+        if given.only and given.only not in kernel.name:
+            continue
+        try:
+            n = size(kernel, given.run_ms * 1e-3)
+            begun = time.perf_counter()
+            report = rooflab.loop(kernel.fn, *kernel.args(n), machine=machine, advise=False)
+        except RooflabError as error:
+            refused.append(kernel.name)
+            print(f"{kernel.name:<16} refused: {str(error):.90}")
+            continue
+        took = time.perf_counter() - begun
+        run, prediction = report.run(), report.prediction
+        if run is None or prediction is None:
+            print(f"{kernel.name:<16} no prediction")
+            continue
+        ratio = run.best_s / prediction.time_s
+        errors.append(abs(1 - prediction.time_s / run.best_s))
+        print(
+            f"{kernel.name:<16} n {n:>8,} predicted {prediction.time_s * 1e3:9.3f} ms measured {run.best_s * 1e3:9.3f}"
+            f" ratio {ratio:5.2f}  {same_counts(kernel)}  {took:4.1f} s  {prediction.bound}: {prediction.binds}"
+        )
+    if errors:
+        within = sum(each <= WITHIN for each in errors)
+        print(f"{len(errors)} ran, {len(refused)} refused; within 25 %: {within} of {len(errors)};", end=" ")
+        print(f"median error {statistics.median(errors):.0%}; load {os.getloadavg()[0]:.1f}")
+
+
+def kernels(files: list[Path]) -> Iterator[Kernel]:
+    """The kernels of the files, in their order."""
+    for path in files:
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        for name, maker in vars(module).items():
+            if name.endswith("_args") and hasattr(module, name.removesuffix("_args")):
+                yield Kernel(name.removesuffix("_args"), getattr(module, name.removesuffix("_args")), maker)
+
+
+def size(kernel: Kernel, run_s: float) -> int:
+    """A size at which a run takes about that long: doubled until it does."""
+    function = lowered_examine.compiled(kernel.fn)
+    n = _SMALLEST
+    try:
+        function(*kernel.args(n))
+        while n < _LARGEST:
+            args = kernel.args(n)
+            begun = time.perf_counter()
+            function(*args)
+            if time.perf_counter() - begun > run_s / 2:
+                break
+            n *= 2
+    except Exception as error:  # noqa: BLE001
+        # numba's own refusal: the report says it better
+        print(f"{kernel.name:<16} {type(error).__name__} at n = {n}")
+    return n
+
+
+def same_counts(kernel: Kernel) -> str:
+    """Whether the twin of the source and the lowered one count the same, where both can count."""
+    args = kernel.args(_COMPARED)
+    caches = cache_levels.choose(None, None)
+    try:
+        understood = examine.understand(kernel.fn, args)
+    except RooflabError:
+        return "lowered"
+    source = lowered.read_source(kernel.fn)
+    ours, _, _ = lowered.count(kernel.fn, source, dict(zip(source.parameters, args, strict=True)), caches, 60.0)
+    theirs = source_twin.count(understood, caches, 60.0)
+    if theirs.outcome.error is not None:
+        return "-------"
+    pairs = [(source_twin.flop(ours), source_twin.flop(theirs))]
+    for a, b in zip(ours.simulation.levels, theirs.simulation.levels, strict=True):
+        pairs.append(((a.hits, a.misses, a.write_bytes), (b.hits, b.misses, b.write_bytes)))
+    return "same   " if all(a == b for a, b in pairs) else "DIFFERS"
+
+
+if __name__ == "__main__":
+    main()
