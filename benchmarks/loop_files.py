@@ -1,9 +1,9 @@
 """Every kernel of files, predicted against measured: `python benchmarks/loop_files.py FILE.py … [--machine FILE]`.
 
-A kernel is a function NAME beside NAME_args(n). Each is counted, profiled, predicted and timed; sizes are chosen so
-that a run takes about `--run-ms`. Where its source alone can be counted too, both counts are compared. The last line
-is the share within 25 % and the median error. Without a machine this one is measured first. What else ran is said by
-the load: on a busy machine these are no figures to keep.
+A kernel is a function NAME beside NAME_args(n). Each is counted, profiled, predicted and timed; sizes are chosen
+so that a run takes about `--run-ms`. Where its source alone can be counted too, both counts are compared. The last
+line is the share within 25 % and the median error. Without a machine this one is measured first. What else ran is
+said by the load: on a busy machine these are no figures to keep.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def main() -> None:
             report = rooflab.loop(kernel.fn, *kernel.args(n), machine=machine, advise=False)
         except RooflabError as error:
             refused.append(kernel.name)
-            print(f"{kernel.name:<16} refused: {str(error):.90}")
+            print(f"{kernel.name:<16} refused: {error!s:.90}")
             continue
         took = time.perf_counter() - begun
         run, prediction = report.run(), report.prediction
@@ -67,7 +67,8 @@ def main() -> None:
         ratio = run.best_s / prediction.time_s
         errors.append(abs(1 - prediction.time_s / run.best_s))
         print(
-            f"{kernel.name:<16} n {n:>8,} predicted {prediction.time_s * 1e3:9.3f} ms measured {run.best_s * 1e3:9.3f}"
+            f"{kernel.name:<16} n {n:>8,} predicted {prediction.time_s * 1e3:9.3f} ms,"
+            f" measured {run.best_s * 1e3:9.3f}"
             f" ratio {ratio:5.2f}  {same_counts(kernel)}  {took:4.1f} s  {prediction.bound}: {prediction.binds}"
         )
     if errors:
@@ -121,7 +122,7 @@ def same_counts(kernel: Kernel) -> str:
     theirs = source_twin.count(understood, caches, 60.0)
     if theirs.outcome.error is not None:
         return "-------"
-    pairs = [(source_twin.flop(ours), source_twin.flop(theirs))]
+    pairs: list[tuple[Any, Any]] = [(source_twin.flop(ours), source_twin.flop(theirs))]
     for a, b in zip(ours.simulation.levels, theirs.simulation.levels, strict=True):
         pairs.append(((a.hits, a.misses, a.write_bytes), (b.hits, b.misses, b.write_bytes)))
     return "same   " if all(a == b for a, b in pairs) else "DIFFERS"

@@ -264,11 +264,10 @@ def profiled(
         return (), ()
     try:
         return core_loops.found_in(function, values), ()
-    except RuntimeError as error:
-        # LLVM, on IR that was not foreseen
-        return (), (
-            f"its compiled code could not be profiled ({str(error).splitlines()[0]}): times follow its source",
-        )
+    except Exception as error:  # noqa: BLE001
+        # IR that was not foreseen: the counts stand without a profile, and the report says that there is none
+        why = f"{type(error).__name__}: {str(error).partition(chr(10))[0]:.100}"
+        return (), (f"its compiled code could not be profiled ({why}): times follow its source",)
 
 
 def _in_lines(loops: tuple[CoreLoop, ...], lines: Mapping[int, int]) -> tuple[CoreLoop, ...]:

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from rooflab.loops import examine
 from rooflab.loops.lowered import chains, core_loops
 from rooflab.loops.lowered.ir_text import functions
 from rooflab.loops.lowered.operations import kind_of
@@ -144,3 +145,15 @@ def test_kinds_of_operations(text, kind):
     assert name == kind[0]
     # vectors in pieces of those of this machine, of 16 bytes at least
     assert 1 <= count <= max(1, kind[1] / 16)
+
+
+def test_what_cannot_be_profiled_is_said(monkeypatch, numbers):
+    def fail(fn, values):
+        raise KeyError("%odd")
+
+    monkeypatch.setattr(core_loops, "found_in", fail)
+    found, said = examine.profiled(independent, (numbers, numbers), 0.1)
+    assert found == ()
+    assert said == ("its compiled code could not be profiled (KeyError: '%odd'): times follow its source",)
+    # what takes long to count is not profiled, which is no fault
+    assert examine.profiled(independent, (numbers, numbers), 1e3) == ((), ())
