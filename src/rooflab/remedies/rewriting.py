@@ -136,7 +136,7 @@ def _products(count: int) -> str:
 
 def not_materialised(case: Case) -> Change | None:
     """Element-wise work inside the sum that it feeds, where whole tensors are written only to be added up."""
-    if case.setting.mode == "compiled":
+    if case.setting.mode == "compiled" or not any(op.kind in ("reduction", "loss") for op in case.graph.ops):
         return None
     changed = fusion.fused_into_sums(case.graph)
     kernels = [op for op in changed.ops if len(op.attrs.get("members", ())) > 1]

@@ -59,6 +59,7 @@ class Prepared:
 
     def __init__(self) -> None:
         self._of: dict[int, tuple[tuple[Row, ...], PreparedRows]] = {}
+        self._bounds: dict[tuple[int, int], tuple[tuple[Row, ...], Machine, list[RowBound]]] = {}
 
     def rows_of(self, report: Report) -> PreparedRows:
         """`op_times.prepare` of the rows of `report`."""
@@ -66,6 +67,13 @@ class Prepared:
         if held is None or held[0] is not report.rows:
             held = self._of[id(report.rows)] = report.rows, op_times.prepare(report.graph, report.rows)
         return held[1]
+
+    def bounds_of(self, rows: tuple[Row, ...], machine: Machine) -> list[RowBound]:
+        """`per_operation.bounds_of` those rows on `machine`; both are kept, so that their identities stay."""
+        key = id(rows), id(machine)
+        if key not in self._bounds:
+            self._bounds[key] = rows, machine, bounds_of(rows, machine)
+        return self._bounds[key][2]
 
 
 class Timed(NamedTuple):
@@ -127,11 +135,12 @@ def timed(report: Report, machine: Machine, setting: Setting, prepared: Prepared
         report, machine, setting: as for `predict_on`.
         prepared: programs that were predicted before, and perhaps this one among them.
     """
+    prepared = prepared or Prepared()
     report = as_run(report, machine, setting)
     device = device_for(report, machine, setting, setting.what_if)
-    bounds = bounds_of(report.rows, machine)
+    bounds = prepared.bounds_of(report.rows, machine)
     lacking = _lacking(report.rows, [each.reason for each in bounds], machine)
-    work = _without((prepared or Prepared()).rows_of(report), lacking)
+    work = _without(prepared.rows_of(report), lacking)
     times = op_times.predict_times(work, device)
     counts = counts_of(work)
     waits = waits_of(report, work, times, device, setting, counts)
