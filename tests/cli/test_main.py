@@ -161,6 +161,8 @@ def test_the_ladder_of_a_machine(command, story):
     done = command("machine", "box", "--ladder", "--json")
     assert done.code == 0
     assert "DRAM" in {rung["name"] for rung in json.loads(done.out)["rungs"]}
+    for what in ("--ladder", "--topology"):
+        assert command("machine", "box", what, "--quiet").out == ""
 
 
 def test_several_machines_stand_beside_each_other(command):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from rooflab.cli.options import deliver, echo_json, examples, output_options, write_views
+from rooflab.cli.options import deliver, echo_json, examples, output_options, quiet, write_views
 
 
 @click.command(
@@ -75,7 +75,7 @@ def _show_ladder(name: str, paths: tuple[str, ...], as_json: bool) -> int:
     code = write_views(rungs, paths, writers)
     if as_json:
         echo_json(view.as_dict(chosen, rungs))
-    else:
+    elif not quiet():
         sheet.show(view.sheet_of(chosen, rungs))
     return code
 
@@ -90,7 +90,7 @@ def _show_topology(name: str, paths: tuple[str, ...], as_json: bool) -> int:
     code = write_views(chosen, paths, view.WRITERS)
     if as_json:
         echo_json(view.as_dict(chosen))
-    else:
+    elif not quiet():
         view.show(chosen)
     return code
 
@@ -106,7 +106,7 @@ def _show_years(paths: tuple[str, ...], as_json: bool) -> int:
     code = write_views(groups, paths, writers)
     if as_json:
         echo_json(view.as_dict(groups))
-    else:
+    elif not quiet():
         view.show(groups)
     return code
 

@@ -132,6 +132,10 @@ def test_equal_operations_share_a_line_and_views_have_none():
     ]
     assert {row[-1].partition(": ")[0] for row in table.rows} <= {"compute", "memory", "overhead", "balanced"}
     assert "NVIDIA H200 SXM 141GB" in table.note
+    views = sum(row.op.kind == "view" for row in transformer().rows)
+    assert views > 0
+    assert f"{views} view" in table.note
+    assert "not listed" in table.note
 
 
 ORDERS = (

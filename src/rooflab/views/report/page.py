@@ -184,7 +184,7 @@ def pages(named: Sequence[tuple[str, Report]], first_tables: Sequence[Table] = (
         timed=timed,
         knobs=[{"name": name, "title": title} for name, title in _SLIDERS if name in turned],
         fixed=_FIXED,
-        ridge_note="" if first.machine is None else tables.ridge_note(first),
+        ridge_note=" ".join(filter(None, (first.machine and tables.ridge_note(first), tables.views_note(first)))),
     )
 
 

@@ -173,7 +173,7 @@ def groups(report: Report, key: GroupBy, sort: str = "flop", top: int | None = N
 
 def operations(report: Report, sort: str = "bytes", top: int | None = TOP) -> Table:
     """The operations with the most bytes (or as `sort` says), equal ones on one line."""
-    lines = _sorted(lines_of(report), sort, lambda line: (line.time_s, line.flop, line.nbytes, line.row.intensity))
+    lines = _sorted(lines_of(report), sort, lambda line: (_time(line), line.flop, line.nbytes, line.row.intensity))
     rows = [
         (
             line.name,
@@ -197,13 +197,26 @@ def operations(report: Report, sort: str = "bytes", top: int | None = TOP) -> Ta
     timed = [10] if any(line.measured_s is not None for line in lines) else []
     with_machine = [6, *([7, *timed, 8] if report.time_at_least_s is not None else timed), 9]
     kept = [0, *([1] if inside else []), 2, 3, 4, 5, *(with_machine if report.machine is not None else [])]
-    note = _left_out(len(lines), top)
+    note = f"{views_note(report)} {_left_out(len(lines), top)}".strip()
     if report.machine is not None:
         note = f"{ridge_note(report)} {note}"
     if any(line.row.binds == "instructions" for line in lines[:top]):
         note = f"{note.strip()} {_INSTRUCTIONS}."
     cells = tuple(tuple(row[i] for i in kept) for row in rows)
     return Table(_BY_SORT[sort], tuple(columns[i] for i in kept), cells, 2 if inside else 1, note.strip())
+
+
+def _time(line: Line) -> float | None:
+    """Seconds of `line`; of what takes none that is known."""
+    return line.time_s if line.time_s is not None or line.row.takes_time else 0.0
+
+
+def views_note(report: Report) -> str:
+    """Which operations are counted and not listed; empty for none."""
+    views = sum(1 for row in report.rows if row.op.kind == "view")
+    if not views:
+        return ""
+    return f"{views:,} view{'' if views == 1 else 's'}, which move{'s' if views == 1 else ''} nothing, not listed."
 
 
 def ridge_note(report: Report) -> str:
