@@ -18,10 +18,10 @@ import time
 
 _PROGRAM = """
 import sys, time
-began = time.time()
+began, used = time.time(), time.process_time()
 for _ in range(int(sys.argv[1])):
     for i in range(100_000): i * i
-print(began, time.time())
+print(began, time.time(), time.process_time() - used)
 """
 
 
@@ -43,11 +43,12 @@ def main() -> None:
             f"round {number + 1}: "
             + ", ".join(
                 f"{name} {own:.3f} s of its own, {whole:.3f} s whole, started after {start * 1e3:.0f} ms"
-                for name, (own, whole, start) in sorted(both.items())
+                for name, (own, whole, start, _) in sorted(both.items())
             ),
             flush=True,
         )
     report("its own time, with / without", [one["under"][0] / one["alone"][0] for one in rounds])
+    report("its CPU time, with / without", [one["under"][3] / one["alone"][3] for one in rounds])
     report("the whole, with / without", [one["under"][1] / one["alone"][1] for one in rounds])
     report(
         "ms from the call to its first line, more", [(one["under"][2] - one["alone"][2]) * 1e3 for one in rounds]
@@ -58,17 +59,17 @@ def main() -> None:
 
 def calibrated(words: list[str], seconds: float) -> int:
     """How many loops take about so long."""
-    own, _, _ = timed([*words, "100"])
+    own, *_ = timed([*words, "100"])
     return max(round(100 * seconds / own), 1)
 
 
-def timed(words: list[str]) -> tuple[float, float, float]:
-    """Seconds that the program itself took, that all took, and from the call to its first line."""
+def timed(words: list[str]) -> tuple[float, float, float, float]:
+    """Seconds that the program itself took, that all took, from the call to its first line, and of its CPU."""
     called = time.time()
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     whole = time.time() - called
-    began, ended = (float(word) for word in done.stdout.split())
-    return ended - began, whole, began - called
+    began, ended, used = (float(word) for word in done.stdout.split())
+    return ended - began, whole, began - called, used
 
 
 def report(what: str, values: list[float]) -> None:
