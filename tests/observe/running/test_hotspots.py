@@ -174,3 +174,14 @@ def test_what_is_no_python_is_said():
     got = rooflab.hotspots(["sleep", "0.5"])
     assert (got.exit_code, got.samples) == (0, 0)
     assert "nothing was sampled" in got.notes[0]
+
+
+def test_how_well_shares_are_known_is_said(file):
+    from rooflab.types.hotspots import Hotspots
+    from rooflab.types.usage import Usage
+    from rooflab.views.hotspots.sheet import sheet_of
+
+    usage = Usage(wall_s=1.0, user_s=1.0, system_s=0.0)
+    shown = sheet_of(Hotspots(command=("a",), usage=usage, exit_code=0, samples=100, hz=100))
+    # 1.96 √(0.5 × 0.5 ÷ 100) = 0.098
+    assert any("± 9.8 points" in note for note in shown.notes)
