@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import psutil
 import pytest
 
 import rooflab
@@ -105,10 +104,12 @@ def test_few_bytes_are_read_here_and_many_by_no_more_processes_than_have_memory(
         each.write_bytes(b"x" * 1000)
     assert several._processes(files, None) == 1
     monkeypatch.setattr(several, "_WORTH_BYTES", 3000)
-    monkeypatch.setattr(several, "granted", lambda: 64)
-    assert several._processes(files, None) == 4
-    free = psutil.virtual_memory().available
-    monkeypatch.setattr(several, "_OWN_BYTES", free / 2.5)
+    monkeypatch.setattr(several, "_granted", lambda: (64, 1e9))
+    assert several._processes(files, None) == 4  # files
+    monkeypatch.setattr(several, "_granted", lambda: (3, 1e9))
+    assert several._processes(files, None) == 3  # threads
+    # 150 MB and five times a thousand bytes each: two of them in 400 MB.
+    monkeypatch.setattr(several, "_granted", lambda: (64, 400e6))
     assert several._processes(files, None) == 2
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from rooflab.errors import FileError, RooflabError
-from rooflab.executors import On, Outcome, granted, over
+from rooflab.executors import On, Outcome, over
 from rooflab.types.machine import Machine
 from rooflab.types.profile import Profile
 from rooflab.types.profiles import Profiles
@@ -87,10 +87,20 @@ def _processes(files: Sequence[Path], model: Program | None) -> int:
     sizes = sorted(_unpacked_bytes(file) for file in files)
     if len(files) == 1 or sum(sizes) < _WORTH_BYTES or not (model is None or isinstance(model, Report)):
         return 1
+    threads, free_bytes = _granted()
+    together = free_bytes // (_BYTES_A_BYTE * sizes[-1] + _OWN_BYTES)
+    return max(1, min(threads, len(files), int(together)))
+
+
+def _granted() -> tuple[int, float]:
+    """Hardware threads, and bytes of memory that are free, within the limits of this process' control group."""
     import psutil
 
-    together = psutil.virtual_memory().available // max(1, int(_BYTES_A_BYTE * sizes[-1] + _OWN_BYTES))
-    return max(1, min(granted(), len(files), int(together)))
+    from rooflab.machines.detect import detect, granted_threads
+
+    host, free_bytes = detect(gpus=False), float(psutil.virtual_memory().available)
+    limit = host.memory_granted_bytes
+    return len(granted_threads(host)), free_bytes if limit is None else min(free_bytes, float(limit))
 
 
 def _unpacked_bytes(file: Path) -> float:
