@@ -92,6 +92,14 @@ def test_apart_needs_copies_for_both_and_a_stream(asked, said):
         rooflab.serve(MODEL, DEVICE, **asked)
 
 
+def test_answers_of_one_token_have_no_time_per_token():
+    for asked in ({"concurrency": 4}, {"rate": 5.0, "requests": 20}):
+        found = rooflab.serve(MODEL, DEVICE, osl=1, **asked)
+        assert found.tpot is None
+        assert found.output_tokens_per_s_per_user is None
+    assert rooflab.serve(MODEL, "dgx-h100", gpus=16, concurrency=32).deployment.node == "2 x NVIDIA DGX H100"
+
+
 def test_an_overloaded_stream_says_what_can_be_answered():
     found = rooflab.serve(MODEL, DEVICE, rate=500.0, requests=300, osl=128)
     assert any("500 requests/s come" in line and "can be answered" in line for line in found.warnings)

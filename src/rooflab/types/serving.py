@@ -211,7 +211,8 @@ class Serving(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         model: its name; `parameters` of it, of which a token meets `active_parameters`.
         deployment: where and how.
         demand: what is asked.
-        ttft, tpot: time to the first token, and for each token after it, in the mean.
+        ttft, tpot: time to the first token, and for each token after it, in the mean; of answers of one token
+            there is no TPOT.
         queue_s: of the TTFT, what a request waits for a place.
         requests_per_s, output_tokens_per_s: of all copies.
         running: requests that run in the mean, of all copies.
@@ -234,7 +235,7 @@ class Serving(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     deployment: Deployment
     demand: Demand
     ttft: Estimate
-    tpot: Estimate
+    tpot: Estimate | None
     queue_s: float
     requests_per_s: float
     output_tokens_per_s: float
@@ -262,9 +263,9 @@ class Serving(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         return self.output_tokens_per_s / self.deployment.devices
 
     @property
-    def output_tokens_per_s_per_user(self) -> float:
-        """As one user sees them come: 1 / TPOT."""
-        return 1.0 / self.tpot.time_s
+    def output_tokens_per_s_per_user(self) -> float | None:
+        """As one user sees them come: 1 / TPOT; None where answers have one token."""
+        return None if self.tpot is None else 1.0 / self.tpot.time_s
 
     @property
     def price_per_million_tokens(self) -> float | None:
@@ -275,7 +276,8 @@ class Serving(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     def _summary(self) -> str:
         rate = si(self.output_tokens_per_s, "token/s")
-        return f"{self.name}: TTFT {duration(self.ttft.time_s)}, TPOT {duration(self.tpot.time_s)}, {rate}"
+        later = "" if self.tpot is None else f", TPOT {duration(self.tpot.time_s)}"
+        return f"{self.name}: TTFT {duration(self.ttft.time_s)}{later}, {rate}"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dictionaries, lists and numbers; what follows from others is said too."""

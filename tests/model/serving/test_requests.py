@@ -31,6 +31,7 @@ def test_random_streams_have_the_rate_lengths_and_burstiness_that_are_asked():
         ({"answer": -3}, "osl: got -3, expected a whole number of tokens above 0"),
         ({"cached": 10}, "cached: got 10 tokens of a prompt of 10, expected 0 to 9"),
         ({"spread": 1.0}, "spread: got 1, expected a share from 0 to below 1"),
+        ({"seed": -1}, "seed: got -1, expected a whole number from 0 on"),
         ({"count": 0}, "requests: got 0, expected a whole number above 0"),
     ],
 )

@@ -82,7 +82,7 @@ def answer(
         deployment=deployment(server, node, asked.prefill_copies),
         demand=_demand(asked),
         ttft=_estimate(ttft_s, first, float(ttft_floor)),
-        tpot=_estimate(tpot_s, decode, float(alone.floor_s[0])),
+        tpot=None if asked.answer <= 1 else _estimate(tpot_s, decode, float(alone.floor_s[0])),
         queue_s=queue_s,
         requests_per_s=requests_per_s,
         output_tokens_per_s=tokens_per_s,

@@ -64,7 +64,7 @@ def server_for(
         made = server(
             architecture, device, engine, formats, rules, layout, wanted.devices or count or layout.ranks
         )
-        return made, None if count is None else whole.name
+        return made, _node(whole, count, made.devices)
     ways = [each for each in tensor_ways(architecture, most) if most % _layout(wanted, each).ranks == 0]
     if not ways:
         raise RooflabError(
@@ -82,10 +82,17 @@ def server_for(
         if held is None or held >= max((asked.concurrency or 1) / made.engines, 1.0):
             break
     assert made is not None  # there are ways
-    return made, None if count is None else whole.name
+    return made, _node(whole, count, made.devices)
 
 
 _OPTIONS = {"devices": "gpus", "tensor": "tp", "pipeline": "pp", "experts": "ep", "data": "dp"}
+
+
+def _node(whole: Machine, count: int | None, devices: int) -> str | None:
+    """The node that devices are in, or how many of it."""
+    if count is None:
+        return None
+    return whole.name if devices <= count else f"{-(-devices // count)} x {whole.name}"
 
 
 def _layout(wanted: Wanted, tensor: int) -> Layout:

@@ -72,6 +72,8 @@ def at_random(
     for name, value in (("rate", rate_per_s), ("burstiness", burstiness)):
         if not (math.isfinite(value) and value > 0):
             raise RooflabError(f"{name}: got {value:g}, expected a number above 0")
+    if seed < 0:
+        raise RooflabError(f"seed: got {seed}, expected a whole number from 0 on")
     random = np.random.default_rng(seed)
     gaps = random.gamma(burstiness, 1.0 / (burstiness * rate_per_s), count)
     how = "Poisson" if burstiness == 1 else f"in bursts (gamma, shape {burstiness:g})"

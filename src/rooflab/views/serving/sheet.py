@@ -24,15 +24,15 @@ def sheet_of(serving: Serving) -> Sheet:
 
 
 def _headline(serving: Serving) -> str:
-    first, next_one = duration(serving.ttft.time_s), duration(serving.tpot.time_s)
+    later = "" if serving.tpot is None else f", then one each {duration(serving.tpot.time_s)}"
     rate = si(serving.output_tokens_per_s, "token/s")
-    return f"{serving.name}: first token after {first}, then one each {next_one}; {rate}"
+    return f"{serving.name}: first token after {duration(serving.ttft.time_s)}{later}; {rate}"
 
 
 def _sentences(serving: Serving) -> list[str]:
     where = serving.deployment
     copies = "one copy" if where.copies == 1 else f"{where.copies} copies"
-    node = f" of a {where.node}" if where.node else ""
+    node = f" in {where.node}" if where.node else ""
     lines = [
         f"{where.engine}, weights {where.weights}, cache {where.cache}; {copies} as {where.layout} on "
         f"{where.devices} device{'s' if where.devices > 1 else ''}{node}.",
@@ -60,11 +60,11 @@ def _times(serving: Serving) -> Table:
 
     rows = [
         line("time to first token (TTFT)", serving.ttft),
-        line("time per token after it (TPOT)", serving.tpot),
+        *([] if serving.tpot is None else [line("time per token after it (TPOT)", serving.tpot)]),
         ("of the TTFT, waiting for a place", duration(serving.queue_s), UNKNOWN, UNKNOWN),
         ("tokens a second, all", si(serving.output_tokens_per_s, "token/s"), UNKNOWN, UNKNOWN),
         ("for each device", si(serving.output_tokens_per_s_per_device, "token/s"), UNKNOWN, UNKNOWN),
-        ("for each user", si(serving.output_tokens_per_s_per_user, "token/s"), UNKNOWN, UNKNOWN),
+        ("for each user", quantity(serving.output_tokens_per_s_per_user, "token/s"), UNKNOWN, UNKNOWN),
         ("requests a second", f"{serving.requests_per_s:.3g}", UNKNOWN, UNKNOWN),
         ("requests that run at once", f"{serving.running:.3g}", UNKNOWN, UNKNOWN),
     ]
