@@ -49,8 +49,8 @@ def cases() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
         "torch.add": (torch.add, (deep, deep)),
         "torch.softmax": (torch.softmax, (deep, 1)),
         "torch.mm": (torch.mm, (deep, deep)),
-        "torch.nn.functional.conv2d": (
-            torch.nn.functional.conv2d,
+        "torch.conv2d": (
+            torch.conv2d,
             (torch.rand(1, 16, 64, 64), torch.rand(32, 16, 3, 3)),
         ),
     }
