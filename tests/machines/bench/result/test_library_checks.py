@@ -8,7 +8,7 @@ import msgspec
 
 from rooflab.machines.bench.experiments.products import TimedLibrary
 from rooflab.machines.bench.experiments.translations import Translations
-from rooflab.machines.bench.result.library_checks import library_checks
+from rooflab.machines.bench.result.library_checks import impossible, left_out, library_checks
 from rooflab.types.machine import Machine, Products, Rate, Source
 
 MEASURED = Source("measured", "a test")
@@ -49,3 +49,20 @@ def test_waits_that_fall_and_a_library_that_failed():
     failed = SimpleNamespace(libraries=[TimedLibrary("torch", "", refused="it died")], translations=[])
     (check,) = library_checks(machine, failed)  # type: ignore[arg-type]
     assert (check.ok, check.message) == (False, "Products in torch were not timed: it died.")
+
+
+def test_fits_beyond_what_the_cores_can_compute_are_noise():
+    theory = msgspec.structs.replace(PEAK, value=160e9, basis="theoretical")
+    rows = [msgspec.structs.replace(FIT, flop_per_s=rate, threads=threads) for rate, threads in
+            ((190e9, 1), (510e9, 1), (390e9, 2), (410e9, 2))]  # fmt: skip
+    machine = Machine(name="box", kind="cpu", source=MEASURED, peaks=(PEAK, theory), products=tuple(rows))
+    # More than 1.25 × 160 GFLOP/s a core.
+    assert [row.flop_per_s for row in impossible(machine)] == [510e9, 410e9]
+    (check,) = left_out(impossible(machine))
+    assert not check.ok
+    assert check.message.startswith(
+        "Numpy product fp32 on 1, numpy product fp32 on 2: what was timed would be faster"
+    )
+    assert not list(left_out(()))
+    # Without a peak by theory nothing is known to be impossible: the measured one may be too low.
+    assert impossible(msgspec.structs.replace(machine, peaks=(PEAK,))) == ()

@@ -14,6 +14,7 @@ from rooflab.machines.bench.findings import Findings
 from rooflab.machines.bench.levels.plateaus import NamedPlateau
 from rooflab.machines.bench.result.checks import checks
 from rooflab.machines.bench.result.libraries_and_pages import products, tlbs, translation_curves
+from rooflab.machines.bench.result.library_checks import impossible, left_out
 from rooflab.machines.bench.result.memory_levels import levels
 from rooflab.machines.bench.result.peaks_and_clocks import clocks, peaks
 from rooflab.machines.bench.run.trials import Samples
@@ -66,7 +67,10 @@ def assemble(findings: Findings, date: str) -> Machine:
         environment=environment(findings, date),
         incomplete=findings.incomplete,
     )
-    return msgspec.structs.replace(machine, checks=(*_completeness(findings), *checks(machine, findings)))
+    noise = impossible(machine)
+    machine = msgspec.structs.replace(machine, products=tuple(row for row in machine.products if row not in noise))
+    found = (*_completeness(findings), *checks(machine, findings), *left_out(noise))
+    return msgspec.structs.replace(machine, checks=found)
 
 
 def _completeness(findings: Findings) -> tuple[Check, ...]:

@@ -2,18 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rooflab.machines import products as model
 from rooflab.machines.bench.experiments.translations import monotone
 from rooflab.machines.bench.findings import Findings
 from rooflab.types.machine import Check, Machine
+from rooflab.types.measured import Products
 from rooflab.units import iec, si
 
 # The fit of a routine that misses products it had not seen by more than this, at the median, predicts little.
 _POOR = 0.25
 # A library may overlap what a microbenchmark of one instruction does not.
 _ABOVE_PEAK = 1.05
+# A fit that is faster than the cores' peak by more than this is noise, not a library: a clock is read too low by less.
+_IMPOSSIBLE = 1.25
+
+
+def impossible(machine: Machine) -> tuple[Products, ...]:
+    """The fitted products that compute faster than any peak that is known of their cores: noise, fitted."""
+    return tuple(
+        row
+        for row in machine.products
+        if row.flop_per_s is not None
+        and (most := _most(machine, row)) is not None
+        and row.flop_per_s > _IMPOSSIBLE * most
+    )
+
+
+def _most(machine: Machine, row: Products) -> float | None:
+    """The FLOP a second of so many cores by the highest peak known; None without a theoretical one.
+
+    One that was only measured may itself have been disturbed, and be too low.
+    """
+    theory = machine.peak(row.dtype, basis="theoretical", scope="core")
+    if theory is None:
+        return None
+    measured = machine.peak(row.dtype, basis="attained", scope="core")
+    return row.threads * max(theory.value, measured.value if measured else 0.0)
+
+
+def left_out(rows: Sequence[Products]) -> Iterator[Check]:
+    """That such products were left out."""
+    if rows:
+        named = ", ".join(f"{row.library} {row.routine} {row.dtype} on {row.threads}" for row in rows)
+        message = (
+            f"{named}: what was timed would be faster than the cores' peak, and is left out; predictions of these "
+            "products use the peaks. Likely other work beside the timing: measure again on a quieter machine."
+        )
+        yield Check(name="possible products", ok=False, message=message[:1].upper() + message[1:])
 
 
 def library_checks(machine: Machine, findings: Findings) -> Iterator[Check]:
