@@ -15,7 +15,7 @@ from rooflab.units import iec, si
 _POOR = 0.25
 # A library may overlap what a microbenchmark of one instruction does not.
 _ABOVE_PEAK = 1.05
-# A fit that is faster than the cores' peak by more than this is noise, not a library: a clock is read too low by less.
+# A fit that is faster than the cores' peak by more than this is noise: a clock is read too low by less.
 _IMPOSSIBLE = 1.25
 
 
