@@ -358,30 +358,31 @@ def _cores(session: Session) -> None:
     """What cores do to each other: threads that saturate memory, a line handed over, loaded latency, nodes."""
     findings, bench, arenas, cpus = session.findings, session.bench, session.arenas, session.cpus
     first, size = cpus[0], findings.sizes.every[-1]
+    form = session.plain(READ, findings.sizes.core[-1])
     if len(cpus) > 1:
-        form = session.plain(READ, size)
-        findings.scaling = scaling(bench, arenas, form, size, cpus, findings.plan.together_rounds, 0.02)
+        # One core alone has all of a shared cache, and a working set to match.
+        working_sets = (findings.sizes.core[-1], size)
+        findings.scaling = scaling(bench, arenas, form, working_sets, cpus, findings.plan.together_rounds, 0.02)
         findings.core_to_core = latency.core_to_core(
             bench, arenas.by_cpu[first], cpus, findings.plan.hand_over_runs
         )
         streams = [
             arenas.stream_job(cpu, bench.kernels[form.symbol], 1, size, form.variant.places) for cpu in cpus[1:]
         ]
-        chased = size
+        chased = findings.sizes.core[-1]
         findings.loaded = latency.loaded_latency(
             bench, arenas.by_cpu[first], first, chased, streams, findings.plan.together_rounds, 0.02
         )
     last = max((cache.capacity_bytes or 0 for cache in findings.reported), default=0)
-    reading = session.plain(READ, size)
-    findings.remote = measure_remote(bench, findings.host, cpus, reading, last, findings.sizes.core[-1])
+    findings.remote = measure_remote(bench, findings.host, cpus, form, last, findings.sizes.core[-1])
 
 
 def _known_kernels(session: Session) -> None:
     findings, bench, arenas, cpus = session.findings, session.bench, session.arenas, session.cpus
     size, rounds = findings.sizes.every[-1], findings.plan.known_rounds
-    triad_row = next(row for row in STREAM_ROWS if row.name == "triad")
+    form = session.plain(next(row for row in STREAM_ROWS if row.name == "triad"), findings.sizes.core[-1])
     findings.known_kernels = [
-        known_kernels.triad(bench, arenas, session.plain(triad_row, size), cpus, size, rounds),
+        known_kernels.triad(bench, arenas, form, cpus, size, rounds),
         known_kernels.stencil(bench, arenas, StreamForm(STENCIL, session.simds[0]), cpus, size, rounds),
         known_kernels.matmul(len(findings.host.allowed_cpus), rounds),
     ]

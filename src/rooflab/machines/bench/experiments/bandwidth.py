@@ -153,17 +153,22 @@ def scaling(
     bench: Bench,
     arenas: ThreadArenas,
     form: StreamForm,
-    working_set: int,
+    working_sets: tuple[int, int],
     cpus: Sequence[int],
     rounds: int,
     run_s: float,
 ) -> dict[int, Samples]:
-    """Bandwidth of `form` by number of threads: 1, 2, 4, … and all."""
+    """Bandwidth of `form` by number of threads: 1, 2, 4, … and all.
+
+    Args:
+        working_sets: bytes that the first thread streams through alone, and each of several.
+    """
     counts = sorted({*(2**k for k in range(len(cpus).bit_length())), len(cpus)} - {0})
     counts = [count for count in counts if count <= len(cpus)]
+    sizes = {count: working_sets[min(count, 2) - 1] for count in counts}
     trials = [
-        stream_trial(bench, arenas, form, StreamCase(form.row, "all", working_set), cpus[:count], run_s, key=count)
-        for count in counts
+        stream_trial(bench, arenas, form, StreamCase(form.row, "all", size), cpus[:count], run_s, key=count)
+        for count, size in sizes.items()
     ]
     samples = bench.interleave(trials, rounds)
     return {count: samples[count] for count in counts}
