@@ -21,7 +21,9 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         host_s: host time to dispatch it, in eager mode; it overlaps with the device's.
         kernels: how many the device starts for it.
         bound: what binds it: the largest of compute, slowest level and overhead; "balanced" where the
-            second is at least 0.9 of the first.
+            second is at least 0.9 of the first. Of a whole program: what binds the operations that take most of
+            its time, "balanced" where two of the three kinds take within a tenth of the same, or most of the time
+            is that of balanced operations.
         binds: what is behind it: the level, the engine ("bf16 matrix"), "instructions" (issuing those that are
             no FLOP: addresses, conversions), "launch" or "host".
     """

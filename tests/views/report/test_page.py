@@ -738,7 +738,7 @@ def test_a_page_without_other_machines_says_why():
 @pytest_slow
 def test_what_twice_as_much_of_each_would_bring_is_said_without_a_slider(look, mixed):
     opened = look("mixed")
-    opened.page.wait_for_function("document.getElementById('twice').textContent.includes('as fast')")
+    opened.page.wait_for_function("() => document.getElementById('twice').textContent.includes('as fast')")
     said = opened.page.text_content("#twice").replace("\N{NO-BREAK SPACE}", " ")
     for knob, title, factor in (
         ("bandwidth", "memory bandwidth", 2),

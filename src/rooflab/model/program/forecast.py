@@ -164,7 +164,7 @@ def forecast(report: Report, machine: Machine, setting: Setting, prepared: Prepa
         conventions=_conventions(one.report, machine, device, setting),
         advice=None,  # it was given for another prediction
     )
-    whole = _whole(each, times, one.waits, parts, one.floor_s)
+    whole = _whole(each, parts, one.floor_s)
     # What could not be followed may take any time, as may a row without a prediction.
     complete = not predicted.unpredicted and not predicted.coverage.unknown
     known = {"prediction": whole} if complete else {"predicted_part": whole}
@@ -375,32 +375,46 @@ def _predictions(device: Device, times: OpTimes, columns: RowColumns) -> list[Pr
     return predictions
 
 
-def _whole(
-    rows: list[Prediction], times: OpTimes, waits: Waits, parts: Parts, floor_s: float
-) -> Prediction | None:
+def _whole(rows: list[Prediction], parts: Parts, floor_s: float) -> Prediction | None:
     """The program: its rows one after the other, and no faster than `floor_s`."""
     if not rows:
         return None
     levels = dict.fromkeys(name for row in rows for name in row.memory_s)
     memory = {name: sum(row.memory_s.get(name, 0.0) for row in rows) for name in levels}
-    engines: dict[str, float] = {}
-    for engine, row in zip(times.engines, rows, strict=True):
-        engines[engine] = engines.get(engine, 0.0) + row.compute_s
-    compute, over = sum(engines.values()), sum(row.overhead_s for row in rows)
-    time_s, wait_s = max(sum(row.time_s for row in rows), floor_s), waits.wait_s.sum()
+    time_s = max(sum(row.time_s for row in rows), floor_s)
     bars = error_bars.bars_of_program(parts)
-    engine = max(engines, key=engines.__getitem__)
-    bound, binds = roofline.verdict(compute, engine, memory, over, "host" if wait_s > over / 2 else "launch")
+    bound, binds = _binding(rows)
     return Prediction(
         time_s=time_s,
         low_s=min(time_s, max(floor_s, float(bars.low_s[0]))),
         high_s=max(time_s, float(bars.high_s[0])),
         floor_s=floor_s,
-        compute_s=compute,
+        compute_s=sum(row.compute_s for row in rows),
         memory_s=memory,
-        overhead_s=over,
+        overhead_s=sum(row.overhead_s for row in rows),
         bound=bound,
         binds=binds,
         host_s=sum(row.host_s for row in rows),
         kernels=sum(row.kernels for row in rows),
     )
+
+
+def _binding(rows: list[Prediction]) -> roofline.Verdict:
+    """What binds the operations that take most of the program's time.
+
+    Not the largest sum of one term over all rows: most of that may be hidden behind other terms, and making it
+    smaller would gain nothing. Balanced, too, where most of the time is that of balanced operations.
+    """
+    levels = dict.fromkeys((name for row in rows for name in row.memory_s), 0.0)
+    over = {"launch": 0.0, "host": 0.0}
+    engines: dict[str, float] = {}
+    for row in rows:
+        kind = levels if row.binds in levels else over if row.binds in over else engines
+        kind[row.binds] = kind.get(row.binds, 0.0) + row.time_s
+    (level, engine, start) = (max(kind, key=kind.__getitem__, default="") for kind in (levels, engines, over))
+    sums = (sum(kind.values()) for kind in (engines, levels, over))
+    compute_s, memory_s, overhead_s = sums
+    found = roofline.verdict(compute_s, engine, {level: memory_s}, overhead_s, start)
+    balanced_s = sum(row.time_s for row in rows if row.bound == "balanced")
+    whole_s = compute_s + memory_s + overhead_s
+    return roofline.Verdict("balanced", found.binds) if 2 * balanced_s > whole_s else found

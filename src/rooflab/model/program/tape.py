@@ -71,7 +71,9 @@ def tape_of(report: Report) -> dict[str, Any] | None:
     engines = _engines(times, names)
     bars = error_bars.bars_of_program(parts)
     columns: dict[str, Any] = {name: getattr(rows, name) for name in _COLUMNS}
-    columns |= _verdict(rows.compute_s, engines, levels, rows.overhead_s, rows.waiting, names)
+    over = np.where(rows.waiting, float(names.index("host")), float(names.index("launch")))
+    memory_s, level = _longest({float(names.index(name)): seconds for name, seconds in levels.items()})
+    columns |= _verdict(rows.compute_s, engines, memory_s, level, rows.overhead_s, over)
     time_s = np.maximum(np.sum(rows.time_s), floor_s)
     program: dict[str, Any] = {
         name: np.sum(columns[name]) for name in ("compute_s", "overhead_s", "host_s", "kernels")
@@ -83,14 +85,7 @@ def tape_of(report: Report) -> dict[str, Any] | None:
         "floor_s": floor_s,
     }
     program_levels = {name: np.sum(seconds) for name, seconds in levels.items()}
-    program |= _verdict(
-        program["compute_s"],
-        _program_engine(rows.compute_s, engines, names),
-        program_levels,
-        program["overhead_s"],
-        np.sum(waits.wait_s) > program["overhead_s"] / 2,
-        names,
-    )
+    program |= _program_verdict(rows.time_s, columns["bound"], columns["binds"], levels, names)
     predicted = set(work.index.tolist())
     complete = all(number in predicted for number, row in enumerate(report.rows) if row.takes_time)
     results = {"rows": columns, "levels": levels, "program": program, "program_levels": program_levels}
@@ -171,39 +166,42 @@ def _engines(times: OpTimes, names: list[str]) -> Any:
     return np.where(times.issuing[:, 0] & may, float(names.index(ISSUING)), own)
 
 
-def _program_engine(compute_s: Any, engines: Any, names: list[str]) -> Any:
-    """The engine that computes longest in all rows together: the first of them where several do."""
-    best: Any = np.zeros(1)
-    most: Any = None
-    for place in range(len(names)):
-        seconds = np.sum(np.where(engines == place, compute_s, 0.0))
-        if most is None:
-            most = seconds
-            continue
-        best = np.where(seconds > most, float(place), best)
-        most = np.maximum(most, seconds)
-    return best
+def _longest(seconds: dict[float, Any]) -> tuple[Any, Any]:
+    """The most seconds, and the key they stand under: the first of them where several are equal."""
+    (best, most), *others = seconds.items()
+    for place, each in others:
+        best = np.where(each > most, place, best)
+        most = np.maximum(most, each)
+    return most, best
 
 
-def _verdict(
-    compute_s: Any, engine: Any, levels: dict[str, Any], overhead_s: Any, waiting: Any, names: list[str]
+def _program_verdict(
+    time_s: Any, bound: Any, binds: Any, levels: dict[str, Any], names: list[str]
 ) -> dict[str, Any]:
-    """`roofline.verdict` on arrays, places among `BOUNDS` and among `names`."""
-    level: Any = None
-    memory_s: Any = None
-    for name, seconds in levels.items():
-        place = float(names.index(name))
-        if memory_s is None:
-            level, memory_s = place, seconds
-            continue
-        level = np.where(seconds > memory_s, place, level)
-        memory_s = np.maximum(memory_s, seconds)
+    """`_binding` of `forecast` on arrays: what binds the rows that take most of the time."""
+    by = {name: np.sum(np.where(binds == float(place), time_s, 0.0)) for place, name in enumerate(names)}
+    kinds: tuple[dict[str, Any], ...] = (
+        {name: by[name] for name in names if name not in levels and name not in ("host", "launch")},
+        {name: by[name] for name in levels},
+        {name: by[name] for name in ("launch", "host")},
+    )
+    sums = [sum(kind.values()) for kind in kinds]
+    engine, level, over = (
+        _longest({float(names.index(name)): seconds for name, seconds in kind.items()})[1] for kind in kinds
+    )
+    found = _verdict(sums[0], engine, sums[1], level, sums[2], over)
+    balanced = float(BOUNDS.index("balanced"))
+    balanced_s = np.sum(np.where(bound == balanced, time_s, 0.0))
+    return found | {"bound": np.where(2 * balanced_s > sum(sums), balanced, found["bound"])}
+
+
+def _verdict(compute_s: Any, engine: Any, memory_s: Any, level: Any, overhead_s: Any, over: Any) -> dict[str, Any]:
+    """`roofline.verdict` on arrays: `engine`, `level` and `over` are places among the names."""
     by_memory = (memory_s >= compute_s) & (memory_s >= overhead_s)
     by_compute = compute_s >= overhead_s
     most = np.maximum(memory_s, compute_s)
     largest = np.maximum(most, overhead_s)
     second = np.maximum(np.minimum(memory_s, compute_s), np.minimum(most, overhead_s))
-    over = np.where(waiting, float(names.index("host")), float(names.index("launch")))
     return {
         "bound": np.where(
             second >= BALANCED * largest, 3.0, np.where(by_memory, 0.0, np.where(by_compute, 1.0, 2.0))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
+from types import GenericAlias
 from typing import Any
 
 import msgspec
@@ -53,8 +54,8 @@ class Events:
             rare: texts, and the type of events in pieces that hold one of them: more fields make all slower.
         """
         self._pieces = iter(pieces)
-        self._many = msgspec.json.Decoder(list[event])
-        self._marks, self._rare = rare[0], msgspec.json.Decoder(list[rare[1]])
+        self._many = msgspec.json.Decoder(GenericAlias(list, (event,)))
+        self._marks, self._rare = rare[0], msgspec.json.Decoder(GenericAlias(list, (rare[1],)))
         self._one = msgspec.json.Decoder(rare[1] if rare[0] else event)
         self.others: dict[str, Any] = {}
         self.broken = 0
