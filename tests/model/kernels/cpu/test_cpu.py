@@ -16,6 +16,8 @@ from rooflab.model.kernels.cpu import stream as cpu_stream
 from rooflab.model.program import forecast
 from rooflab.types.machine import Curve, Level, Machine, Rate, Runtime, Scope, Source
 from rooflab.types.setting import Setting
+from rooflab.work import counting
+from rooflab.work.by_hand import own
 
 MEASURED = Source("measured", "a test")
 
@@ -325,3 +327,13 @@ def test_pytorchs_dispatch_is_in_the_operations_and_not_waited_for_again():
     assert eager is not None
     assert graph is not None
     assert eager.time_s == pytest.approx(graph.time_s)
+
+
+@pytest.mark.parametrize(("dtype", "gigaflops"), [("fp64", 4 * 48), ("fp32", 4 * 96)])
+def test_flop_of_somebodys_own_take_at_least_their_time_at_the_peak(dtype, gigaflops):
+    # 9.6 GFLOP on four cores; 1 MB takes far less than that
+    found = forecast.predict_on(counting.report(own.given("mine", 9.6e9, 1e6, dtype), "mine"), BOX, Setting())
+    assert found.prediction is not None
+    assert found.prediction.compute_s == pytest.approx(9.6 / gigaflops)
+    assert found.prediction.time_s == pytest.approx(9.6 / gigaflops, rel=0.02)
+    assert found.prediction.bound == "compute-bound"

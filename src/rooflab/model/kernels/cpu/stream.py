@@ -21,7 +21,9 @@ BROADCAST_STARTS = 6
 # clocks where the loop is a chain or not vectorised. Each is a constant of each framework.
 IN_FLOP = ("divide", "root", "exp", "log", "trig", "trig64", "convert", "softmax", "norm", "stencil")
 IN_CLOCKS = ("libm", "reduce", "scan", "select", "pool_max", "pool_mean", "transpose", "piece")
-WORK = ("nothing", *IN_FLOP, *IN_CLOCKS)
+# FLOP that somebody counted of an operation of their own: at the peak, which is the least that is known of them.
+COUNTED = "counted"
+WORK = ("nothing", *IN_FLOP, *IN_CLOCKS, COUNTED)
 
 _FUNCTIONS = {
     name: work
@@ -64,6 +66,8 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features:
     largest = max((*inputs, *outputs), key=lambda spec: spec.elements, default=None)
     elements = largest.elements if largest is not None else 0
     work, units = _work(op, inputs, outputs, elements, torch)
+    if op.kind == "custom":
+        work, units = COUNTED, sum(each.count for each in cost.flop)
     own = {id(spec) for spec in inputs}
     accesses, table = _random(op, inputs, outputs, cost, torch)
     down = op.kind == "reduction" and not torch and not _along_rows(op, inputs[0], outputs[0])
@@ -72,8 +76,8 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features:
         float(core_times.CALLS.index(_calls(op, torch))),
         float(WORK.index(work)),
         float(units),
-        float(any(number_format(spec.dtype).bits >= 64 for spec in (*inputs, *outputs)[:1])),
-        float(_grain(op, elements, torch)),
+        float(_double(op, inputs, outputs, cost)),
+        units if work == COUNTED else float(_grain(op, elements, torch)),
         float(max((spec.nbytes for spec in outputs if id(spec) not in own), default=0.0)),
         accesses,
         table,
@@ -82,6 +86,13 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features:
         outputs[0].nbytes if down else 0.0,
         float(op.kind == "copy"),
     )
+
+
+def _double(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> bool:
+    """Whether numbers of 64 bits are computed with."""
+    if op.kind == "custom":
+        return any(number_format(each.dtype).bits >= 64 for each in cost.flop)
+    return any(number_format(spec.dtype).bits >= 64 for spec in (*inputs, *outputs)[:1])
 
 
 def _work(op: Op, inputs: Specs, outputs: Specs, elements: int, torch: bool) -> tuple[str, float]:
@@ -223,7 +234,8 @@ def _unit_s(work: np.ndarray, torch: np.ndarray, peak: np.ndarray, device: Devic
     flop = np.zeros((2, len(WORK)))
     clocks = np.zeros((2, len(WORK)))
     for row, framework in enumerate(("numpy", "torch")):
-        for name in WORK[1:]:
+        flop[row, WORK.index(COUNTED)] = 1.0
+        for name in (*IN_FLOP, *IN_CLOCKS):
             table, unit = (flop, "flop") if name in IN_FLOP else (clocks, "clocks")
             constant = device.constants.values.get(f"{framework}.{name}_{unit}")
             if constant is not None:
