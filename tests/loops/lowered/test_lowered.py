@@ -220,3 +220,26 @@ def test_lowering_leaves_numba_as_it_was():
     assert codegen.JITCodeLibrary._optimize_final_module is before
     # a helper of NumPy's that was lowered for a twin works when compiled code calls it
     assert njit(lambda a: a[0, :].sum())(np.ones((2, 5))) == 5.0
+
+
+def zeros_and_ones(a, b):
+    none, one = np.zeros(len(a)), np.ones(len(a))
+    for i in range(len(a)):
+        b[i] = none[i] + 2.0 * one[i]
+
+
+def ones_and_empty(a, b):
+    one, some = np.ones(len(a)), np.empty(len(a))
+    for i in range(len(a)):
+        some[i] = 3.0
+        b[i] = one[i] + some[i]
+
+
+def test_functions_of_one_signature_are_told_apart():
+    # numpy.zeros, ones and empty are compiled for (int64, float64); numba goes by what stands for their code
+    for fn, each in ((zeros_and_ones, 2.0), (ones_and_empty, 4.0), (zeros_and_ones, 2.0)):
+        out = np.zeros(N)
+        counted(fn, np.ones(N), out, timed=False)
+        after = np.zeros(N)
+        njit(fn)(np.ones(N), after)
+        assert (after == each).all()

@@ -56,7 +56,9 @@ def test_nothing_is_said_where_nothing_was_asked(bare):
 def test_the_terminal_says_as_many_as_are_asked_for(advised):
     out = io.StringIO()
     terminal.show(advised, out)
-    assert "1. Cut <b>it</b>: saves 6.00 ms, 60% (-10% to 80%) (a rewrite)." in " ".join(out.getvalue().split())
+    assert "1. Cut <b>it</b>: saves 6.00 ms, 60% (-10% to 80%) (a rewrite, may lose)." in " ".join(
+        out.getvalue().split()
+    )
     out = io.StringIO()
     terminal.show(advised, out, advice=0)
     assert "What would help" not in out.getvalue()

@@ -7,6 +7,7 @@ the inlining of what the function calls.
 
 from __future__ import annotations
 
+import itertools
 import types as python_types
 import warnings
 from collections.abc import Callable, Iterator
@@ -26,6 +27,7 @@ APART = "int_power_impl"  # numba's loop for whole powers: what it costs follows
 _ERRORS = (APART, "5numba7cpython7unicode", "ol_str", "raise_with_shape", "excinfo")
 _INLINED = ("_ZN", "NRT_MemInfo_data")
 _KEPT = ("fastmath", "error_model", "inline", "forceinline", "locals")  # options of the user's that change values
+_NUMBERS = itertools.count()
 _AGAIN = ("dead_code_elimination", "sroa", "simplify_cfg", "sroa")
 _FIRST = ("sroa", "always_inliner", "global_dead_code_eliminate", "simplify_cfg", *_AGAIN)
 
@@ -150,8 +152,9 @@ def _unoptimised() -> Iterator[None]:
         library._optimize_functions = _with_layout
         library._optimize_final_module = lambda self: None
         library._finalize_final_module = _finished
-        # Nobody calls these: a function of Python's own that takes no arguments but text stands in for each.
-        cpu.CPUContext.get_executable = lambda *_: "".join  # type: ignore[method-assign]
+        # Nobody calls these: a function of Python's own that takes no arguments but text stands in for each. Numba
+        # tells compiled functions apart by it, so each is bound to a text of its own.
+        cpu.CPUContext.get_executable = lambda *_: f"function {next(_NUMBERS)}".join  # type: ignore[method-assign]
         try:
             yield
         finally:
