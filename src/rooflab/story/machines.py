@@ -26,7 +26,7 @@ def measure(
 ) -> Machine:
     """What this machine can really do: bandwidth and latency of every level, peaks, disk, overheads, BLAS.
 
-    Needs no root, compiler, counters or network; takes under 20 s, `quick` under 6 s.
+    Needs no root, compiler, counters or network; takes about 20 s, `quick` about 7 s.
 
     Args:
         quick: fewer sizes and rounds, no disk.

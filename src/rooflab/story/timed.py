@@ -41,8 +41,8 @@ def time(
     """How long `fn(*args)` takes here, with warm and with cold caches, and whether that is good on this machine.
 
     Warmed up until it is stable; then calls for two seconds in blocks of 0.1 s, as many between two looks at the
-    clock as that one needs. The median is that of the blocks' medians, and another run's lies between the least
-    and the largest of them in nine of ten. Work that goes on after the call returned is waited for, and lazy
+    clock as that one needs. The median is that of the blocks' medians, the interval from the least to the
+    largest of them. Work that goes on after the call returned is waited for, and lazy
     results (JAX, tinygrad, Dask, polars, generators, futures) are made to happen. On a GPU, events in its queue
     are the clock, and cold means an L2 that was written over.
 

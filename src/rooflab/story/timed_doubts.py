@@ -94,8 +94,8 @@ def _disturbed(surroundings: Surroundings) -> Iterator[str]:
 def notes(taken: Taken, report: Report | None) -> Iterator[str]:
     """How the times were taken, and what would say more."""
     yield (
-        f"median of {len(taken.warm.blocks)} blocks of calls in a row; another run's median lies within the "
-        "interval, from the least to the largest of the blocks' medians, in nine of ten"
+        f"median of {len(taken.warm.blocks)} blocks of calls in a row; the interval is from the least to the "
+        "largest of the blocks' medians: where others share the machine, another run's median may lie outside"
     )
     if taken.finish is not None:
         yield taken.finish.says

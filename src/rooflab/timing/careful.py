@@ -64,7 +64,7 @@ class Blocks:
 
     @property
     def interval_s(self) -> tuple[float, float] | None:
-        """In which the median of another such run lies in nine of ten: see `interval`."""
+        """From the least to the largest of the blocks' medians: see `interval`."""
         return interval(self.medians_s)
 
     @property
@@ -243,9 +243,9 @@ def frozen() -> Iterator[None]:
 def interval(medians: Sequence[float]) -> tuple[float, float] | None:
     """From the least to the largest of the blocks' medians; None for fewer than three.
 
-    In it the median of another run, a minute later, lies in nine of ten: noise within a run averages out, so
-    percentiles of single calls say little of that, while what shifts a median for tenths of a second (clocks,
-    other guests, where memory lies) shifts it for seconds too (measured by `benchmarks/timing.py`).
+    Noise within a run averages out, so percentiles of single calls say little of another run's median; what shifts
+    one for tenths of a second (clocks, other guests, where memory lies) is seen here. What shifts it for minutes
+    is not: on a host shared with other guests 33 of 48 medians of later runs lay inside (`benchmarks/timing.py`).
     """
     return (min(medians), max(medians)) if len(medians) >= 3 else None
 
