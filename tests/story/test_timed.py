@@ -2,32 +2,15 @@
 
 from __future__ import annotations
 
-import msgspec
 import numpy as np
 import pytest
 
 import rooflab
 from rooflab.errors import RooflabError
-from rooflab.machines.detect import detect, granted_cores
-from rooflab.types.machine import Source
 from rooflab.types.timed_call import TimedCall
 
 QUICK = {"limit_s": 0.6, "cold": False}
 SLOWER = {"limit_s": 3.0, "cold": False}  # the first call loads a library
-
-
-@pytest.fixture(scope="module")
-def here():
-    """A machine that may be this one: its name and its cores, with another's rates."""
-    host = detect(gpus=False)
-    return msgspec.structs.replace(
-        rooflab.machine("epyc-9654"),
-        name=host.name,
-        aliases=(),
-        environment={},
-        compute_units=len(granted_cores(host)),
-        source=Source("measured", "a test"),
-    )
 
 
 @pytest.fixture(scope="module")

@@ -389,11 +389,8 @@ def _known_kernels(session: Session) -> None:
 
 
 def _disk(session: Session) -> None:
-    plan = session.findings.plan
-    if plan.disk_s:
-        session.findings.disk = measure_disk(
-            seconds=session.pace * plan.disk_s, rng=session.bench.rng, tick=session.bench.tick
-        )
+    seconds = session.pace * session.findings.plan.disk_s
+    session.findings.disk = measure_disk(seconds=seconds, rng=session.bench.rng, tick=session.bench.tick)
 
 
 def _call_overhead(session: Session) -> None:
@@ -406,8 +403,6 @@ def _call_overhead(session: Session) -> None:
 def _translations(session: Session) -> None:
     """How far translations of addresses reach, for ordinary pages and where they are granted for huge ones."""
     findings, bench, first = session.findings, session.bench, session.cpus[0]
-    if not findings.plan.translations:
-        return
     arena = session.arenas.by_cpu[first]
     findings.translations.append(translations.small_pages(bench, arena, first, findings.sizes.core[-1]))
     if (findings.huge_share or 0.0) > _MOSTLY:

@@ -5,6 +5,7 @@ Each kernel says how often the step runs it and what it moves and computes; noth
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from dataclasses import dataclass, field
 
@@ -74,29 +75,17 @@ def streamed(
     """Few rows times each of `active` matrices of k x n weights, by a kernel that streams the weights."""
     weights = n * k * active
     some = np.where(np.asarray(rows) > 0, 1.0, 0.0)
-    into, out = rows * k * HALF_BYTES, rows * n * HALF_BYTES
-    return Kernel(
-        layer=layer,
-        name=name,
-        sort="stream",
-        count=count,
-        columns=_passes(
-            2,
-            Pass(
-                code=CODE["vectorized"],
-                elements=some * weights,
-                blocks=some * weights / 16384.0,
-                read_bytes=some * weights * stored.nbytes + into,
-                write_bytes=out,
-            ),
-        ),
+    into = rows * k * HALF_BYTES
+    main = Pass(
+        code=CODE["vectorized"],
+        elements=some * weights,
+        blocks=some * weights / 16384.0,
         read_bytes=some * weights * stored.nbytes + into,
-        write_bytes=out,
-        warm_bytes=into,
-        weight_bytes=some * weights * stored.nbytes,
-        flop=2.0 * rows * n * k,
-        dtype=stored.multiplies,
+        write_bytes=rows * n * HALF_BYTES,
     )
+    kernel = _of_one_pass(layer, name, count, main, warm_bytes=into)
+    weight_bytes, flop = some * weights * stored.nbytes, 2.0 * rows * n * k
+    return dataclasses.replace(kernel, weight_bytes=weight_bytes, flop=flop, dtype=stored.multiplies)
 
 
 # Rows of the last tile of each group that have nothing in them, in the mean: half of a tile of 128 (Triton's and
@@ -322,25 +311,28 @@ def pointwise(
     instructions: float = 10.0,
 ) -> Kernel:
     """An element-wise kernel that reads and writes so many bytes for an element of its result."""
+    main = Pass(
+        code=CODE["vectorized"],
+        elements=elements,
+        instructions=instructions,
+        blocks=elements / 16384.0,
+        read_bytes=elements * reads,
+        write_bytes=elements * writes,
+    )
+    return _of_one_pass(layer, name, count, main, warm_bytes=elements * reads)
+
+
+def _of_one_pass(layer: str, name: str, count: Number, main: Pass, *, warm_bytes: Number) -> Kernel:
+    """A streaming kernel whose bytes are those of its only pass."""
     return Kernel(
         layer=layer,
         name=name,
         sort="stream",
         count=count,
-        columns=_passes(
-            2,
-            Pass(
-                code=CODE["vectorized"],
-                elements=elements,
-                instructions=instructions,
-                blocks=elements / 16384.0,
-                read_bytes=elements * reads,
-                write_bytes=elements * writes,
-            ),
-        ),
-        read_bytes=elements * reads,
-        write_bytes=elements * writes,
-        warm_bytes=elements * reads,
+        columns=_passes(2, main),
+        read_bytes=main.read_bytes,
+        write_bytes=main.write_bytes,
+        warm_bytes=warm_bytes,
     )
 
 
