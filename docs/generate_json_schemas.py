@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import json
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,9 @@ def schemas() -> dict[str, dict[str, Any]]:
     """The schema of each type of result, by the name of its file: "report.v1.json"."""
     kinds = {name: complete(getattr(importlib.import_module(home), name)) for name, home in RESULTS.items()}
     _, defs = msgspec.json.schema_components(kinds.values(), ref_template=_REF)
+    for one in defs.values():
+        if "description" in one:  # which some versions of msgspec leave indented
+            one["description"] = inspect.cleandoc(one["description"])
     saved = {f"Saved{name}": _as_saved(defs[name], name, kind.DERIVED) for name, kind in kinds.items()}
     # Its reports are saved whole, and name themselves.
     variants = saved["SavedVariants"]

@@ -54,6 +54,7 @@ def client(scheduler):
         yield one
 
 
+@pytest.mark.alone
 def test_a_worker_that_copies_thirty_times_over_is_named_with_the_evidence(scheduler, client):
     victim = sorted(client.nthreads())[2]
     client.run(fleet_work.slow_down, 30, workers=[victim])
