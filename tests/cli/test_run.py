@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -110,3 +113,29 @@ def test_the_command_waits_for_no_heavy_import():
         "rooflab.machines.detect.linux",
         "msgspec",
     }
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
+def test_what_shows_the_result_is_imported_beside_a_long_command_and_signals_still_reach_it():
+    code = (
+        "import sys\n"
+        "from rooflab.cli import cli\n"
+        "from rooflab.observe.running import watched\n"
+        "at_end = watched._result\n"
+        "def seen(*given):\n"
+        "    print(sorted({'rich.table', 'rooflab.views.run'} & set(sys.modules)))\n"
+        "    return at_end(*given)\n"
+        "watched._result = seen\n"
+        "command = ['sh', '-c', 'echo it runs; exec sleep 20']\n"
+        "sys.exit(cli.main(['run', '--no-counters', '--', *command], standalone_mode=False))\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=-1, stderr=-1, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "it runs\n"
+    time.sleep(5)
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert "SIGTERM" in err
+    assert out == "['rich.table', 'rooflab.views.run']\n"

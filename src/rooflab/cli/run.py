@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import click
 
-from rooflab.cli.options import deliver, examples, output_options
+from rooflab.cli.options import deliver, examples, output_options, quiet
+
+_RUNS_FOR_S = 1.0  # before anything is imported beside a command
+_SHOWN_BY = ("rich.console", "rich.table", "rich.text", "rooflab.types.run", "rooflab.views.run")
 
 
 @click.command(
@@ -76,15 +86,40 @@ def run(
     from rooflab.story import run as watch
 
     views.check_paths(paths, "Run")
-    found = watch(
-        command,
-        machine=machine,
-        runs=runs,
-        counters=not no_counters,
-        profile=profile,
-        profile_steps=profile_steps,
-        profile_s=profile_s,
-        traces=traces,
-    )
+    with _getting_ready():
+        found = watch(
+            command,
+            machine=machine,
+            runs=runs,
+            counters=not no_counters,
+            profile=profile,
+            profile_steps=profile_steps,
+            profile_s=profile_s,
+            traces=traces,
+        )
     code = deliver(found, paths, as_json, err=True)
     return found.exit_code or code
+
+
+@contextmanager
+def _getting_ready() -> Iterator[None]:
+    """What shows the result is imported while a long command runs, where there are CPUs for both."""
+    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if quiet() or cpus < 2 or not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    timer = threading.Timer(_RUNS_FOR_S, _import, _SHOWN_BY)
+    # A thread takes over what is blocked here: signals are for the one that waits for the command.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    timer.start()
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+
+
+def _import(*names: str) -> None:
+    for name in names:
+        importlib.import_module(name)
