@@ -35,9 +35,9 @@ def found_in(fn: Callable[..., Any], values: tuple[Any, ...]) -> tuple[CoreLoop,
     return tuple(loop for taken in profile.take(fn, values) for loop in of_profile(taken))
 
 
-def of_profile(taken: profile.Profile) -> tuple[CoreLoop, ...]:
-    """The loops of a profile: those that ran, and last what lies in none."""
-    places = Places(taken.ir)
+def of_profile(taken: profile.Profile, places: Places | None = None) -> tuple[CoreLoop, ...]:
+    """The loops of a profile: those that ran, and last what lies in none; `places`: how its lines are known."""
+    places = places or Places(taken.ir)
     inside = control_flow.innermost_of(taken.loops)
     graph = {label: block.following for label, block in taken.function.blocks.items()}
     before = control_flow.predecessors(graph)

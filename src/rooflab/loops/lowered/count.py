@@ -23,7 +23,7 @@ from rooflab.errors import RooflabError
 from rooflab.loops.lowered import counted_access, instrument, lower, memory, twin_ir
 from rooflab.loops.lowered.ir_text import Places, functions
 from rooflab.loops.lowered.source_names import SourceNames
-from rooflab.loops.read.source import Source
+from rooflab.loops.read.source import Source, SourceLines
 from rooflab.loops.read.twin_text import Text
 from rooflab.loops.twin import count as counting
 from rooflab.loops.twin import hooks, run
@@ -45,6 +45,7 @@ class LoweredTwin(NamedTuple):
         passes, notes, events: its counters, the notes of its references, the words of `hooks`.
         built: the simulator.
         held: what must live as long as `call`.
+        prepare: to be called before each run: it sets back what no argument holds.
     """
 
     call: Callable[..., Any]
@@ -56,6 +57,7 @@ class LoweredTwin(NamedTuple):
     events: np.ndarray
     built: hierarchy.Hierarchy
     held: Any
+    prepare: Callable[[], None] = lambda: None
 
 
 def make(
@@ -221,7 +223,17 @@ def count(
         NumbaError: what numba cannot compile.
         KeyboardInterrupt: Ctrl-C; the twin has stopped then.
     """
-    twin = make(fn, source, arguments, caches, units)
+    return run_twin(make(fn, source, arguments, caches, units), source, arguments, caches, time_limit_s)
+
+
+def run_twin(
+    twin: LoweredTwin,
+    source: SourceLines,
+    arguments: Mapping[str, Any],
+    caches: Chosen,
+    time_limit_s: float | None,
+) -> tuple[counting.Counted, instrument.Plan, dict[int, int]]:
+    """As `count`, of a twin that is made."""
     outcome = _run(twin, source, time_limit_s)
     first_passes = twin.passes.copy()
     described: dict[str, Any] = {
@@ -259,7 +271,7 @@ def count(
 
 def _second(
     twin: LoweredTwin,
-    source: Source,
+    source: SourceLines,
     arguments: Mapping[str, Any],
     first: Any,
     described: dict[str, Any],
@@ -280,7 +292,7 @@ def _second(
     return counting.difference(twin.built.result(source.name, **described), first)
 
 
-def _run(twin: LoweredTwin, source: Source, time_limit_s: float | None) -> run.Outcome:
+def _run(twin: LoweredTwin, source: SourceLines, time_limit_s: float | None) -> run.Outcome:
     held: list[Any] = [None, None]
 
     def work() -> None:
@@ -291,6 +303,7 @@ def _run(twin: LoweredTwin, source: Source, time_limit_s: float | None) -> run.O
             held[1] = error
 
     twin.events[hooks.STOP] = 0
+    twin.prepare()
     begun = time.perf_counter()
     thread = threading.Thread(target=work, name="rooflab-twin", daemon=True)
     thread.start()
@@ -312,9 +325,11 @@ def _run(twin: LoweredTwin, source: Source, time_limit_s: float | None) -> run.O
     return run.Outcome(twin.passes, held[0], outputs, stopped and failed is not None, where, error, seconds)
 
 
-def _failure(failed: BaseException, source: Source, twin: LoweredTwin) -> str:
+def _failure(failed: BaseException, source: SourceLines, twin: LoweredTwin) -> str:
     """What ended the run, in one line."""
-    line = int(twin.events[twin_ir.RAISED_IN]) or source.tree.lineno
+    if isinstance(failed, RooflabError):
+        return str(failed)
+    line = int(twin.events[twin_ir.RAISED_IN]) or source.line
     text = source.lines.get(line, "").strip()
     if isinstance(failed, MemoryError):
         room = iec(twin.memory.end - twin.memory.low)

@@ -115,11 +115,14 @@ class Names(NamedTuple):
 
 def plan(functions: tuple[Function, ...], main: str, places: Places, names: Names) -> Plan:
     """What to count of `functions`, of which `main` is the user's own."""
-    made = _Planner(places, names)
+    made = Planner(places, names)
     for function in functions:
-        if APART in function.name:
-            continue
-        made.function(function, function.name == main)
+        if APART not in function.name:
+            made.function(function, function.name == main)
+    return made.plan()
+
+
+def _plan(made: Planner) -> Plan:
     flop = {
         key: tuple(Flop(engine, dtype, n) for (engine, dtype), n in held.items())
         for key, held in made.flop.items()
@@ -164,7 +167,9 @@ def cold_blocks(function: Function) -> set[str]:
     return cold
 
 
-class _Planner:
+class Planner:
+    """Gathers what to count, function by function; methods without an underscore are what compilers differ in."""
+
     def __init__(self, places: Places, names: Names) -> None:
         self.places, self.names = places, names
         self.accesses: dict[tuple[str, int], list[Access]] = {}
@@ -182,10 +187,30 @@ class _Planner:
         self.whole: frozenset[str] = frozenset()
         self.modelled: set[str] = set()
 
+    def plan(self) -> Plan:
+        """What was gathered."""
+        return _plan(self)
+
+    def cold(self, function: Function) -> set[str]:
+        """Labels of blocks that are not counted."""
+        return cold_blocks(function)
+
+    def pointers_of(self, function: Function, main: bool) -> Pointers:
+        """Where the pointers of a function come from; `main`: it is the user's own."""
+        return Pointers(function, main, self.places)
+
+    def counts(self, roots: frozenset[Root]) -> bool:
+        """Whether accesses through a pointer with those roots are counted."""
+        return _counts(roots)
+
+    def unsized(self, element: str, line: int) -> None:
+        """Note that an access to `element`, a type of no known size, is left out."""
+
     def function(self, function: Function, main: bool) -> None:
+        """Gather what to count of `function`."""
         graph = {label: block.following for label, block in function.blocks.items()}
         entry = next(iter(graph))
-        cold = cold_blocks(function)
+        cold = self.cold(function)
         warm = {
             label: [each for each in following if each not in cold]
             for label, following in graph.items()
@@ -196,7 +221,7 @@ class _Planner:
         found = control_flow.loops(warm, entry)
         inside = control_flow.innermost_of(found)
         together = control_flow.run_together(graph, entry, cold)
-        self.pointers = Pointers(function, main, self.places)
+        self.pointers = self.pointers_of(function, main)
         halves = (_HALF.search(each.text) for each in function.instructions() if each.opcode == "getelementptr")
         self.whole = frozenset(each["base"] for each in halves if each and each["part"] == "0")
         first = len(self.loops)
@@ -254,7 +279,10 @@ class _Planner:
                 return
             if size is not None and (half or match["complex"]):
                 size *= 2
-            if size is None or not _counts(roots):
+            if not self.counts(roots):
+                return
+            if size is None:
+                self.unsized(element or "", line)
                 return
             lanes = int(match["lanes"] or 1)
             write = each.opcode != "load"
@@ -270,19 +298,34 @@ class _Planner:
             counter = self._own_counter(*where)
             self.flop.setdefault((counter, line), Counter()).update(counted)
         elif each.opcode == "call":
-            name = called(text)
-            self.random |= "random_state" in name
-            if APART in name:
-                counted = _power(text)
-                self.flop.setdefault((self._own_counter(*where), line), Counter()).update(counted)
-            elif name in _BLAS:
-                self._blas(name, text, key, where, line, around)
-            elif name and not name.startswith(("llvm.", "_ZN", "NRT_", "nrt_", "numba_", "Py", "_Py")):
-                counted = _function_flop(name, text)
-                if counted:
-                    self.flop.setdefault((self._own_counter(*where), line), Counter()).update(counted)
-                else:
-                    self.unseen.add(name)
+            self.called(text, key, where, line, around)
+
+    def called(
+        self,
+        text: str,
+        key: tuple[str, int],
+        where: tuple[str, str, int | None],
+        line: int,
+        around: tuple[Function, frozenset[str]],
+    ) -> None:
+        """Gather what the call in `text` does."""
+        name = called(text)
+        self.random |= "random_state" in name
+        if APART in name:
+            counted = _power(text)
+            self.flop.setdefault((self._own_counter(*where), line), Counter()).update(counted)
+        elif name in _BLAS:
+            self._blas(name, text, key, where, line, around)
+        elif name and not name.startswith(("llvm.", "_ZN", "NRT_", "nrt_", "numba_", "Py", "_Py")):
+            self.library(name, where, line)
+
+    def library(self, name: str, where: tuple[str, str, int | None], line: int) -> None:
+        """Gather the FLOP of a function of a library, or note that what it does cannot be seen."""
+        counted = function_flop(name)
+        if counted:
+            self.flop.setdefault((self._own_counter(*where), line), Counter()).update(counted)
+        else:
+            self.unseen.add(name)
 
     def _access(
         self,
@@ -306,7 +349,7 @@ class _Planner:
         counter = self._own_counter(*where) if known and not elements else self._range_counter(where[2])
         pattern = "stream"
         if not elements:
-            pattern = pattern_of(*around, pointer, lambda value: _counts(self.pointers.roots(value)))
+            pattern = pattern_of(*around, pointer, lambda value: self.counts(self.pointers.roots(value)))
         self.refs.append(
             Ref(len(self.refs), array, line, self.names.text(line, array, write), write, size, counter, pattern)
         )
@@ -328,9 +371,9 @@ class _Planner:
     ) -> None:
         """Bytes that are copied or set as a whole, counted as elements of 8."""
         target, source, extent = [each.split()[-1] for each in match["arguments"].split(", ")][:3]
-        if match["op"] != "memset" and _counts(roots := self.pointers.roots(source)):
+        if match["op"] != "memset" and self.counts(roots := self.pointers.roots(source)):
             self._access(key, where, line, roots, source, 8, 1, False, (WORDS, extent), around)
-        if _counts(roots := self.pointers.roots(target)):
+        if self.counts(roots := self.pointers.roots(target)):
             self._access(key, where, line, roots, target, 8, 1, True, (WORDS, extent), around)
 
     def _blas(
@@ -359,7 +402,7 @@ class _Planner:
             moved = [(given[7], False, (m, k)), (given[9], False, (k, n)), (given[12], True, (m, n))]
             work = (m, n, k)
         for pointer, write, elements in moved:
-            if _counts(roots := self.pointers.roots(pointer)):
+            if self.counts(roots := self.pointers.roots(pointer)):
                 self._access(key, where, line, roots, pointer, size, 1, write, elements, around)
         counter = self._range_counter(where[2])
         self.products.setdefault(key, []).append((counter, work))
@@ -409,7 +452,7 @@ def _power(text: str) -> Counter[tuple[str, str]]:
     return Counter({("vector", dtype): vector, ("special", dtype): special})
 
 
-def _function_flop(name: str, text: str) -> Counter[tuple[str, str]]:
+def function_flop(name: str) -> Counter[tuple[str, str]]:
     """FLOP of a function of the maths library: of "exp", of "expf"."""
     plain = name if name in _MATHS else name.removesuffix("f")
     counted: Counter[tuple[str, str]] = Counter()

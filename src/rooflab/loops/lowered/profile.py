@@ -69,7 +69,17 @@ def take(fn: Any, values: tuple[Any, ...]) -> tuple[Profile, ...]:
     ir, main, wrapper, environment = optimised(fn, tuple(numba.typeof(each) for each in values))
     chosen = [each for each in functions(ir) if each.name == main]
     chosen += [each for each in functions(ir) if each.name.startswith("_ZN") and each.name not in (main, wrapper)]
-    return _run(chosen, ir, wrapper, environment, values)
+
+    def call(engine: Any) -> None:
+        if where := engine.get_global_value_address(environment[0]):
+            ctypes.c_void_p.from_address(where).value = id(environment[1])
+        prototype = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
+        function: Callable[..., Any] = prototype(engine.get_function_address(wrapper))
+        # What it returns may lie in memory whose destructor is the engine's.
+        result = function(None, values, None)
+        del result
+
+    return run(chosen, ir, call)
 
 
 class _Counters(NamedTuple):
@@ -103,9 +113,14 @@ def _counters(chosen: list[Function]) -> list[_Counters]:
     return made
 
 
-def _run(
-    chosen: list[Function], ir: str, wrapper: str, environment: tuple[str, Any], values: tuple[Any, ...]
-) -> tuple[Profile, ...]:
+def run(chosen: list[Function], ir: str, call: Callable[[Any], None]) -> tuple[Profile, ...]:
+    """The profiles of the functions `chosen` of the module `ir`, of one run.
+
+    Args:
+        chosen: to profile.
+        ir: the text of the optimised module.
+        call: makes the run, with the engine that holds the module's machine code.
+    """
     counted = _counters(chosen)
     passes = np.zeros(sum(len(each.function.blocks) for each in counted), np.int64)
     branches = np.zeros((len(passes), predictor.BRANCH_WORDS), np.int64)
@@ -127,13 +142,7 @@ def _run(
         module.link_in(linked)
     engine = binding.create_mcjit_compiler(module, lower.target_machine())
     engine.finalize_object()
-    if where := engine.get_global_value_address(environment[0]):
-        ctypes.c_void_p.from_address(where).value = id(environment[1])
-    prototype = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
-    call: Callable[..., Any] = prototype(engine.get_function_address(wrapper))
-    # What it returns may lie in memory whose destructor is the engine's.
-    result = call(None, values, None)
-    del result
+    call(engine)
     stored = [each.text for each in accesses]
     return tuple(_profile(each, ir, passes, branches, notes, stored) for each in counted)
 

@@ -75,8 +75,8 @@ def _written(function: Function, plan: Plan, wiring: Wiring) -> str:
             for access in plan.accesses.get(key, ()):
                 lines += _reported(access, f"rl.{index}.{access.ref}", plan, wiring)
             for n, (counter, factors) in enumerate(plan.products.get(key, ())):
-                lines += _multiplied(f"rl.{index}.product{n}", factors)
-                lines += _grown(f"rl.{index}.work{n}", wiring.passes + 8 * counter, f"%rl.{index}.product{n}")
+                lines += multiplied(f"rl.{index}.product{n}", factors)
+                lines += grown(f"rl.{index}.work{n}", wiring.passes + 8 * counter, f"%rl.{index}.product{n}")
             if key in plan.raises:
                 at = wiring.events + 8 * RAISED_IN
                 lines.append(f"  store i64 {plan.raises[key]}, ptr inttoptr (i64 {at} to ptr), align 8")
@@ -108,7 +108,7 @@ def _beginning(function: Function, label: str, plan: Plan, wiring: Wiring, split
         ]
     counter = plan.counters.get((function.name, label))
     if counter is not None:
-        lines += _grown(f"rl.pass{counter}", wiring.passes + 8 * counter, "1")
+        lines += grown(f"rl.pass{counter}", wiring.passes + 8 * counter, "1")
     return lines
 
 
@@ -122,7 +122,8 @@ def _renamed(phi: str, split: Mapping[str, int]) -> str:
     return re.sub(r", (%(?:[\w.$-]+|\"[^\"]*\")) \]", change, phi)
 
 
-def _grown(name: str, address: int, amount: str) -> list[str]:
+def grown(name: str, address: int, amount: str) -> list[str]:
+    """Lines that add `amount` to the word at `address`, by values whose names begin with `name`."""
     where = f"ptr inttoptr (i64 {address} to ptr), align 8"
     return [
         f"  %{name}.was = load i64, {where}",
@@ -131,7 +132,8 @@ def _grown(name: str, address: int, amount: str) -> list[str]:
     ]
 
 
-def _multiplied(name: str, factors: Sequence[str]) -> list[str]:
+def multiplied(name: str, factors: Sequence[str]) -> list[str]:
+    """Lines that compute the product of `factors` as %`name`."""
     if factors[0] == WORDS:
         return [f"  %{name}.up = add i64 {factors[1]}, 7", f"  %{name} = lshr i64 %{name}.up, 3"]
     lines = [f"  %{name}{'' if len(factors) == 1 else '.0'} = add i64 {factors[0]}, 0"]
@@ -155,9 +157,9 @@ def _reported(access: Access, name: str, plan: Plan, wiring: Wiring) -> list[str
     notes = wiring.notes + 8 * NOTE_WORDS * access.ref
     what = f"i64 {access.nbytes}, i64 {request}, i64 {access.ref}, i64 {notes}"
     if access.elements:
-        lines += _multiplied(f"{name}.n", access.elements)
+        lines += multiplied(f"{name}.n", access.elements)
         lines.append(f"  %{name}.c = call i64 @rl_range(i64 %{name}.a, {what}, i64 %{name}.n)")
-        return lines + _grown(name, wiring.passes + 8 * plan.refs[access.ref].block, f"%{name}.c")
+        return lines + grown(name, wiring.passes + 8 * plan.refs[access.ref].block, f"%{name}.c")
     for lane in range(access.lanes):
         at = f"%{name}.a"
         if lane:
@@ -165,7 +167,7 @@ def _reported(access: Access, name: str, plan: Plan, wiring: Wiring) -> list[str
             at = f"%{name}.a{lane}"
         if access.checked:
             lines.append(f"  %{name}.c{lane} = call i64 @rl_checked(i64 {at}, {what})")
-            lines += _grown(f"{name}.g{lane}", wiring.passes + 8 * plan.refs[access.ref].block, f"%{name}.c{lane}")
+            lines += grown(f"{name}.g{lane}", wiring.passes + 8 * plan.refs[access.ref].block, f"%{name}.c{lane}")
         else:
             lines.append(f"  call void @rl_access(i64 {at}, {what})")
     return lines

@@ -8,7 +8,7 @@ import inspect
 import math
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -19,6 +19,19 @@ MODULES = {"math": math, "np": np}  # under these names the generated files impo
 
 class BeyondSource(RooflabError):
     """What cannot be counted from the source; the function as numba lowers it may be (`loops.lowered`)."""
+
+
+class SourceLines(Protocol):
+    """The text of a function, in whatever language: its name, its file, the line it begins in, all lines of it."""
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
+    def path(self) -> str: ...  # noqa: D102
+    @property
+    def line(self) -> int: ...  # noqa: D102
+    @property
+    def lines(self) -> Mapping[int, str]: ...  # noqa: D102
 
 
 class Source(NamedTuple):
@@ -45,6 +58,11 @@ class Source(NamedTuple):
     def parameters(self) -> tuple[str, ...]:
         """Names of its arguments, in order."""
         return tuple(each.arg for each in self.tree.args.args)
+
+    @property
+    def line(self) -> int:
+        """The line that it begins in."""
+        return self.tree.lineno
 
     def at(self, node: ast.AST) -> str:
         """Where `node` stands: "FILE:LINE"."""

@@ -15,7 +15,7 @@ from rooflab.cachesim.run import final_write_back
 from rooflab.errors import RooflabError
 from rooflab.loops.read.access_patterns import AccessPattern
 from rooflab.loops.read.arguments import Arguments
-from rooflab.loops.read.source import Source
+from rooflab.loops.read.source import Source, SourceLines
 from rooflab.loops.read.understood import Understood
 from rooflab.loops.twin import run
 from rooflab.machines.cache_levels import Chosen
@@ -190,7 +190,7 @@ def stored_bytes(counted: Counted) -> int:
     return sum(int(counted.passes[ref.block]) * ref.itemsize for ref in counted.twin.text.refs if ref.write)
 
 
-def lines(counted: Counted, source: Source) -> tuple[LineCounts, ...]:
+def lines(counted: Counted, source: SourceLines) -> tuple[LineCounts, ...]:
     """The counts of each line that computes or accesses anything, in order."""
     by_line = run.by_line(counted.twin.text, counted.passes)
     refs = counted.twin.text.refs
