@@ -42,6 +42,30 @@ def test_the_steady_state_is_that_of_the_events(table, clients, prompt, answer, 
     assert at.requests_per_s[0] == pytest.approx((len(ends) - 1) / (ends[-1] - ends[0]), rel=0.06)
 
 
+@pytest.mark.parametrize("between_s", [0.0, 0.035])
+@pytest.mark.parametrize(("clients", "prompt"), [(1, 100), (1, 12_000), (64, 100), (32, 1000), (200, 1000)])
+def test_answers_of_one_token_are_those_of_the_events(table, clients, prompt, between_s):
+    count = 20 * clients + 100
+    one, prompts = np.ones(count, int), np.full(count, prompt)
+    got = events.run(None, prompts, one, table, Rules(clients=clients, between_s=between_s))
+    middle = slice(5 * clients, count - clients)
+    ends = np.sort(got.end_s)[5 * clients : -clients]
+    at = steady(table, Load(clients, prompt, 1, between_s=between_s))
+    assert at.requests_per_s[0] == pytest.approx((len(ends) - 1) / (ends[-1] - ends[0]), rel=0.2)
+    assert at.ttft_s[0] == pytest.approx((got.first_s - got.arrival_s)[middle].mean(), rel=0.25)
+
+
+@pytest.mark.parametrize("between_s", [0.0, 0.02])
+@pytest.mark.parametrize("answer", [1, 4, 200])
+@pytest.mark.parametrize("mixed", [True, False])
+def test_clients_are_their_flow_times_their_time(table, mixed, answer, between_s):
+    """Little's law over the whole loop: clients = requests a second x (away + first token + all others)."""
+    clients = np.array([1.0, 3, 30, 300, 3000])
+    at = steady(table, Load(clients, 1000, answer, between_s=between_s, most_running=256, mixed=mixed))
+    whole_s = between_s + at.ttft_s + (answer - 1) * at.tpot_s
+    assert at.requests_per_s * whole_s == pytest.approx(clients, rel=0.03)
+
+
 def test_clients_that_do_not_fit_wait_by_littles_law(table):
     at = steady(table, Load(np.array([50.0, 200.0]), 1000, 500, most_running=50))
     assert at.queue_s[0] == 0

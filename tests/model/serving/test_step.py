@@ -15,6 +15,7 @@ from rooflab.model.engines.engine import names
 from rooflab.model.parallel.layout import Layout
 from rooflab.model.parallel.memory import check_fits
 from rooflab.model.serving.batch import Batch
+from rooflab.model.serving.choose import Wanted, rules_of
 from rooflab.model.serving.feed_forward import load
 from rooflab.model.serving.step import StepModel
 from rooflab.work.llm import models
@@ -184,3 +185,35 @@ def test_few_rows_stream_the_weights_where_an_engine_has_such_kernels() -> None:
     for kernels, sort in ((few, "stream"), (many, "matmul")):
         working = [each for each in kernels if each.name == "down" and np.sum(each.flop)]
         assert [each.sort for each in working] == [sort]
+
+
+def test_memory_is_what_the_driver_reports_and_the_engine_takes():
+    """81,079 MiB of an H100, of which vLLM takes 0.92; 24,576 MiB of a 3090, of which llama.cpp takes all."""
+    h100 = StepModel(LLAMA, rooflab.machine("h100-sxm"), engine="vllm").memory()
+    assert h100.has == pytest.approx(85017493504 * 0.92)
+    assert h100.workspace == 2e9
+    rtx = StepModel(LLAMA, rooflab.machine("rtx-3090"), engine="llama-cpp", step_tokens=2048).memory()
+    assert rtx.has == 24576 * 2**20
+    assert rtx.activations == pytest.approx(h100.activations / 4)
+
+
+@pytest.mark.parametrize(
+    ("engine", "device", "tokens", "sequences"),
+    [
+        ("vllm", "h100-sxm", 8192, 1024),
+        ("vllm", "a100-sxm-80gb", 2048, 256),  # arg_utils: not on an A100, whatever its memory
+        ("vllm", "l40s", 2048, 256),
+        ("sglang", "l40s", 4096, 2048),
+        ("sglang", "a100-sxm-40gb", 4096, 2048),
+        ("sglang", "h100-sxm", 8192, 2048),
+        ("sglang", "mi300x", 16384, 2048),
+    ],
+)
+def test_schedulers_take_the_defaults_of_the_device(engine, device, tokens, sequences):
+    rules = rules_of(engine, rooflab.machine(device), Wanted())
+    assert (rules.token_budget, rules.most_sequences) == (tokens, sequences)
+
+
+@pytest.mark.parametrize("engine", names())
+def test_every_engine_has_a_scheduler(engine):
+    assert rules_of(engine, rooflab.machine("h100-sxm"), Wanted()).token_budget > 0

@@ -136,7 +136,7 @@ def device_of(
         clock_hz=clock * factor["clock"],
         memory_bytes_per_s=rate.value * factor["bandwidth"],
         memory_basis=rate.basis,
-        memory_bytes=None if memory.capacity_bytes is None else memory.capacity_bytes * factor["capacity"],
+        memory_bytes=_memory_bytes(machine, memory, factor["capacity"]),
         cache_bytes=cores.cache_bytes if cores else _capacity(last, machine, constants) * factor["cache_capacity"],
         cache_bytes_per_s=_speed(last, "device.cache_bytes_per_unit_clock", units, clock, constants, least)
         * factor["cache_bandwidth"]
@@ -207,6 +207,13 @@ def _kept_bytes(caches: list[Level], machine: Machine, constants: Constants) -> 
         return _MOST_UNSTATED_BYTES * max(len(machine.parts), sum(part.count for part in machine.parts), 1)
     kept = caches if machine.kind == "cpu" or len(caches) == 1 else caches[1:]
     return sum(_capacity(level, machine, constants) for level in kept)
+
+
+def _memory_bytes(machine: Machine, memory: Level, factor: Number) -> Number | None:
+    """What programs can have of its memory: of an accelerator what its driver reports, which its label rounds."""
+    reported = None if machine.kind == "cpu" else memory.reported_capacity_bytes
+    held = reported or memory.capacity_bytes
+    return None if held is None else held * factor
 
 
 def _latency_s(level: Level | None, constants: Constants) -> float:

@@ -44,7 +44,6 @@ class Engine:
     ranks_s: float
     launch_s: float
     mixes_prompts: bool
-    step_tokens: float
     request_s: float
     prompt_token_s: float
     latent_s: float
@@ -53,6 +52,8 @@ class Engine:
     experts_block: float
     experts_widened: float
     experts_fp4: float
+    memory_share: float
+    workspace_bytes: float
 
     def experts_share(self, stored: WeightFormat) -> float:
         """Rate of its products for groups of rows in that format, as a share of PyTorch's grouped product's."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from rooflab.errors import RooflabError
 from rooflab.model.device.device import Device
+from rooflab.model.engines.engine import Engine
 from rooflab.model.parallel.layout import Layout, share
 from rooflab.types.machine import Machine
 from rooflab.units import iec
@@ -47,9 +48,7 @@ class Memory:
         return None if self.has is None else self.total <= self.has
 
 
-USABLE = 0.92  # vLLM's `gpu_memory_utilization` is 0.92 (0.9 before), SGLang's static share much the same
-STEP_TOKENS = 8192  # tokens of the largest step that activations are held for
-_WORKSPACE_BYTES = 2.0e9  # CUDA context, cuBLAS and NCCL buffers, captured graphs: 1 to 3 GB as engines log it
+STEP_TOKENS = 8192  # tokens of the largest step that activations are held for, where no scheduler says
 
 
 def memory_of(
@@ -57,11 +56,15 @@ def memory_of(
     layout: Layout,
     precision: Precision,
     device: Device,
+    engine: Engine,
     tokens: Number,
     sequences: Number,
     step_tokens: float = STEP_TOKENS,
 ) -> Memory:
-    """Bytes of one rank with `tokens` in the cache of the whole copy of the model, of so many sequences."""
+    """Bytes of one rank with `tokens` in the cache of the whole copy of the model, of so many sequences.
+
+    `step_tokens` are those of the largest step, on one rank, which activations are held for.
+    """
     mine = np.asarray(tokens, float) / (layout.data * layout.context)
     held = np.asarray(sequences, float) / layout.data
     widest = max((_widest(block, layout) for block in model.blocks), default=0.0)
@@ -73,8 +76,8 @@ def memory_of(
         else _windowed(model, layout, precision, mine, held),
         states=held * state_bytes(model, layout),
         activations=step_tokens * (2.0 * (3 * model.hidden + widest)),
-        workspace=_WORKSPACE_BYTES,
-        has=None if has is None else float(np.ravel(has)[0]) * USABLE,
+        workspace=engine.workspace_bytes,
+        has=None if has is None else float(np.ravel(has)[0]) * engine.memory_share,
     )
 
 

@@ -26,6 +26,7 @@ from rooflab.types.serving import (
 )
 from rooflab.units import duration, si
 
+_SHORT = 17  # tokens: below it, requests that came together stay together
 _BINDS = ("compute", "memory", "cache", "links", "overhead")
 
 
@@ -108,7 +109,7 @@ def deployment(server: Server, node: str | None = None, prefill_copies: int = 0)
         machine=server.step.machine.name,
         node=node,
         engine=server.step.engine.name,
-        weights=precision.linear.name,
+        weights=precision.name,
         cache=precision.cache,
         devices=server.devices,
         copies=server.copies,
@@ -328,6 +329,11 @@ def _notes(server: Server, asked: Asked) -> list[str]:
         lines.append(
             "a closed loop in its steady state, lengths a little apart so that requests end at different steps"
         )
+        if 1 < asked.answer < _SHORT and (asked.concurrency or 1) > 1:
+            lines.append(
+                "so short answers come and go together: how a request's time divides between its first token and "
+                "the others is less sure than its sum; --rate runs them one by one"
+            )
     lines.append(
         f"{duration(server.outside_s(asked.prompt - asked.cached))} of the TTFT lie outside the scheduler: "
         f"server, tokenizer, queues ({step.engine.constants['request_s'].source.kind})"

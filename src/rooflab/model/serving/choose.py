@@ -106,6 +106,7 @@ def formats_of(architecture: Architecture, weights: str | None, cache: str) -> P
 
 def rules_of(engine: str, device: Machine, wanted: Wanted) -> Scheduler:
     """The scheduler of an engine on a device."""
-    memory = next((level.capacity_bytes for level in device.levels if is_main_memory(level)), None)
+    memory = next((level for level in device.levels if is_main_memory(level)), None)
+    held = None if memory is None else memory.reported_capacity_bytes or memory.capacity_bytes
     file = next(each for each in engines() if engine_called(each).name == engine_called(engine).name)
-    return scheduler(file, memory, token_budget=wanted.step_tokens, most_sequences=wanted.sequences)
+    return scheduler(file, held, device.name, token_budget=wanted.step_tokens, most_sequences=wanted.sequences)

@@ -25,13 +25,19 @@ class Scheduler(NamedTuple):
 
 
 def scheduler(
-    engine: str, memory_bytes: float | None, *, token_budget: int | None = None, most_sequences: int | None = None
+    engine: str,
+    memory_bytes: float | None,
+    device: str = "",
+    *,
+    token_budget: int | None = None,
+    most_sequences: int | None = None,
 ) -> Scheduler:
     """The scheduler of the engine whose data file is `engine`, on a device with so much memory.
 
     Args:
         engine: "vllm", "sglang", …
         memory_bytes: of the device; None takes what the smallest have.
+        device: its name: some engines take the defaults of the smallest for some that are not.
         token_budget, most_sequences: of a step, where the user says so.
 
     Raises:
@@ -44,6 +50,8 @@ def scheduler(
     if engine not in table:
         raise RooflabError(f"{engine}: no entry in schedulers.toml")
     row = table[engine]
+    if any(word in device for word in row.get("as_smallest", ())):
+        memory_bytes = None
     return Scheduler(
         token_budget=token_budget or _of(row["tokens"], memory_bytes),
         most_sequences=most_sequences or _of(row["sequences"], memory_bytes),

@@ -178,7 +178,13 @@ def server(
         raise RooflabError(
             f"{devices} devices: expected a multiple of the {layout.ranks} that a copy takes as {layout.name}"
         )
-    step = StepModel(model, machine, engine=engine, layout=layout, precision=precision)
+    step = StepModel(
+        *(model, machine),
+        engine=engine,
+        layout=layout,
+        precision=precision,
+        step_tokens=scheduler.token_budget,
+    )
     return Server(step=step, scheduler=scheduler, copies=devices // layout.ranks)
 
 

@@ -13,6 +13,9 @@ Where prompts have steps of their own (`mixed` false), all that came in with a s
 
     λ = n / (answer − 1), b = n, TPOT = seconds of a step of b sequences + E[seconds of the prompts of K requests]
 
+Answers of one token leave nothing that decodes: all that is there goes into a step of k chunks, c at most, so that
+`clients = k / (m s(k)) (between + rest + m s(k))`, rest what is left of the running step.
+
 Clients beyond those that fit wait outside, by Little's law too. Held to the event simulation in tests.
 """
 
@@ -81,6 +84,7 @@ class _Steps(NamedTuple):
     step_s: Array  # of all steps in the mean
     tpot_s: Array  # of those in which a request decodes: its own prompt is in none of them
     own_s: Array  # until the first token, once the running step is over
+    alone_s: Array  # of a step without prompts
     decoding: Array
     mixed: Array
 
@@ -90,7 +94,9 @@ def steady(table: Table, load: Load) -> Steady:
     given = [np.atleast_1d(np.asarray(each, float)) for each in load]
     x = Load(*np.broadcast_arrays(*given))
     running = np.minimum(x.clients, x.most_running)
-    together = (x.mixed > 0) | (x.answer <= 1)
+    if (x.answer <= 1).all():
+        return _prompts_only(table, x)
+    together = x.mixed > 0
     of = _shared(table, x, running) if together.any() else _apart(table, x, running)
     if not together.all() and together.any():
         other = _apart(table, x, running)
@@ -98,18 +104,65 @@ def steady(table: Table, load: Load) -> Steady:
     between = np.where(running > 1, x.between_s, 0.0)
     # Who is back after a while finds a step half done in the mean; at once, the next one takes it.
     rest_s = np.where(between > 0, of.step_s / 2.0, 0.0)
-    answered_s = (x.answer - 1.0) * of.tpot_s
+    answered_s = (x.answer - 1.0) * _reconciled(of, x, running, rest_s)
     outside_s = np.maximum((x.clients - running) * of.step_s / of.came - x.between_s, 0.0)
     idle = 1.0 + x.between_s / (rest_s + of.own_s + answered_s)  # of a client, what it is away
     return Steady(
         ttft_s=rest_s + of.own_s + outside_s,
         queue_s=outside_s,
-        tpot_s=of.tpot_s,
+        tpot_s=answered_s / (x.answer - 1.0),
         requests_per_s=of.came / of.step_s / np.where(x.clients > running, 1.0, idle),
         running=running,
         decoding=of.decoding,
         prompt_tokens=of.came * (x.prompt - x.cached),
         mixed=of.mixed,
+    )
+
+
+def _reconciled(of: _Steps, x: Load, running: Array, rest_s: Array) -> Array:
+    """Seconds of a token such that a request is there for as long as Little's law says, `running x step / came`.
+
+    Prompts that come in at random hold up others' tokens. Where answers are short, those that came in together
+    stay together, and their prompts fall into the time to the first token, which is theirs alone.
+    """
+    there_s = running * of.step_s / of.came - rest_s - of.own_s
+    return np.clip(there_s / (x.answer - 1.0), np.minimum(of.alone_s, of.tpot_s), of.tpot_s)
+
+
+def _prompts_only(table: Table, x: Load) -> Steady:
+    """Requests whose first token is their only one, of all settings."""
+    new, none = x.prompt - x.cached, np.zeros_like(x.prompt)
+    chunks = np.maximum(np.ceil(new / x.token_budget), 1.0)
+    size = new / chunks
+    most = np.minimum(np.maximum(np.floor(x.token_budget / size), 1.0), np.maximum(x.most_running * chunks, 1.0))
+    rest = np.where(x.between_s > 0, 0.5, 0.0)  # who is back at once is in the next step
+
+    def step_s(held: Array) -> Array:
+        return _seconds(table, held[:, None], size, x, none)[:, 0]
+
+    def clients(held: Array) -> Array:
+        seconds = step_s(held)
+        return held / (chunks * seconds) * (x.between_s + (rest + chunks) * seconds)
+
+    low, high = np.ones_like(most), most.copy()
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        fewer = clients(middle) < x.clients
+        low, high = np.where(fewer, middle, low), np.where(fewer, high, middle)
+    own_s = chunks * step_s(high)
+    alone = x.clients / (x.between_s + chunks * step_s(np.ones_like(most)))  # none meets another
+    flow = np.minimum(high / own_s, alone)
+    ttft_s = np.maximum(x.clients / flow - x.between_s, chunks * step_s(np.ones_like(most)))
+    queue_s = np.maximum(ttft_s - rest * step_s(high) - own_s, 0.0)
+    return Steady(
+        ttft_s=ttft_s,
+        queue_s=queue_s,
+        tpot_s=step_s(high),
+        requests_per_s=flow,
+        running=np.minimum(flow * (ttft_s - queue_s), x.most_running),
+        decoding=none,
+        prompt_tokens=high * size,
+        mixed=np.ones_like(most),
     )
 
 
@@ -141,6 +194,7 @@ def _shared(table: Table, x: Load, running: Array) -> _Steps:
         step_s=(share * seconds(held)).sum(axis=-1),
         tpot_s=tpot_s,
         own_s=waited * seconds(most[:, None])[:, 0] + chunks * last_s,
+        alone_s=seconds(np.zeros((len(came), 1)))[:, 0],
         decoding=decoding,
         mixed=1.0 - np.where(held < 0.5, share, 0.0).sum(axis=-1),
     )
@@ -173,6 +227,7 @@ def _apart(table: Table, x: Load, running: Array) -> _Steps:
         step_s=decode_s + (share * prompts_s(held)).sum(axis=-1),
         tpot_s=decode_s + (others * prompts_s(beside)).sum(axis=-1),
         own_s=(others * own_s).sum(axis=-1),
+        alone_s=decode_s,
         decoding=running,
         mixed=none,
     )

@@ -18,7 +18,7 @@ from rooflab.model.device.device import Device, device_of
 from rooflab.model.engines.engine import Engine
 from rooflab.model.engines.engine import engine as engine_called
 from rooflab.model.parallel.layout import Layout, check
-from rooflab.model.parallel.memory import Memory, memory_of
+from rooflab.model.parallel.memory import STEP_TOKENS, Memory, memory_of
 from rooflab.model.serving.batch import Batch
 from rooflab.model.serving.kernels import Kernel
 from rooflab.model.serving.program import kernels_of, run_of
@@ -102,8 +102,9 @@ class StepModel:
         layout: Layout | None = None,
         precision: Precision | str = "bf16",
         what_if: dict[str, float] | None = None,
+        step_tokens: float = STEP_TOKENS,
     ) -> None:
-        """Check that it can run so.
+        """Check that it can run so; `step_tokens` are those of the largest step, which activations are held for.
 
         Raises:
             RooflabError: heads that do not divide, more expert ways than experts, ranks without a link.
@@ -112,13 +113,15 @@ class StepModel:
         self.model, self.machine, self.layout = model, machine, layout or Layout()
         self.engine = engine if isinstance(engine, Engine) else engine_called(engine)
         self.precision = precision if isinstance(precision, Precision) else precision_called(precision)
+        self.step_tokens = step_tokens
         check(model, self.layout)
         self.device: Device = device_of(machine, power="sustained", knobs=what_if)
         self.network = collectives.network(machine) if self.layout.ranks > 1 else None
 
     def memory(self, tokens: float | np.ndarray = 0.0, sequences: float | np.ndarray = 1.0) -> Memory:
         """Bytes of one rank by kind with `tokens` in the cache (of the whole copy), and what it has."""
-        return memory_of(self.model, self.layout, self.precision, self.device, tokens, sequences)
+        of = (self.model, self.layout, self.precision, self.device, self.engine)
+        return memory_of(*of, tokens, sequences, self.step_tokens)
 
     def request_s(self, prompt: float | np.ndarray) -> float | np.ndarray:
         """Seconds of a request of `prompt` tokens outside the steps: server, tokenizer, queues, both ways."""

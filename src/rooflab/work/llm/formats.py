@@ -57,6 +57,7 @@ _ALSO = {
     "float32": "fp32",
     "f32": "fp32",
     "fp4": "nvfp4",
+    "int4": "int4_wo",
     "awq": "int4_wo",
     "gptq": "int4_wo",
     "w8a8": "int8",

@@ -29,6 +29,12 @@ class Precision:
     cache: str = "bf16"
 
     @property
+    def name(self) -> str:
+        """That of the weights of dense layers, and of the experts' where they differ."""
+        same = self.experts.name == self.linear.name
+        return self.linear.name if same else f"{self.linear.name}, experts {self.experts.name}"
+
+    @property
     def cache_bytes(self) -> float:
         """Of one element of the cache."""
         return CACHES[self.cache]
