@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 from rooflab.views.common import files
 from rooflab.views.common.files import Writer
-from rooflab.views.common.style import POINTS_AN_INCH, SCREEN, Style, printed, size_of, with_dpi
+from rooflab.views.common.style import SCREEN, Style
 from rooflab.views.common.theme import BOLD, DARK, FONT, FONT_SIZE, LIGHT, Theme, shorten, text_width
 
 Anchor = Literal["start", "middle", "end"]
@@ -151,7 +151,7 @@ class _Writer(files.Picture):
         result: Any,
         style: Style = SCREEN,
         scale: float | None = None,
-        specs: dict[int, dict[str, Any]] | None = None,
+        drawn: dict[int, files.Drawn] | None = None,
     ) -> bytes:
         """The content of the file.
 
@@ -159,14 +159,14 @@ class _Writer(files.Picture):
             result: to draw.
             style: of the picture.
             scale: of a PNG: its pixels for one of the drawing's.
-            specs: not used: a drawing takes no time, and is made for each format.
+            drawn: not used: a drawing takes no time, and is made for each format.
         """
         draw: Callable[..., Any] = self.draw
         if style.inches is None:
             text = svg(draw(result), style.theme)
         else:
             text = svg(draw(result, width=style.pixels - 2 * _PRINTED_MARGIN), style.theme, _PRINTED_MARGIN)
-        return self.render(files.Drawn({"svg": text}, style, scale))
+        return self.render(files.Drawn(text, style, scale))
 
 
 _PRINTED_MARGIN = 2  # pixels
@@ -174,31 +174,8 @@ _PRINTED_MARGIN = 2  # pixels
 
 def writers(draw: Callable[..., Drawing]) -> dict[str, Writer]:
     """Writers of the drawing that `draw` makes of a result, as wide as asked: .svg, .png and .pdf."""
-    return {".svg": _Writer(draw, _svg_file), ".png": _Writer(draw, _png_file), ".pdf": _Writer(draw, _pdf_file)}  # type: ignore[arg-type]
+    return {suffix: _Writer(draw, render) for suffix, render in files.RENDERS.items()}  # type: ignore[arg-type]
 
-
-def _svg_file(drawn: files.Drawn) -> bytes:
-    inches, text = drawn.style.inches, drawn.spec["svg"]
-    return (text if inches is None else printed(text, inches)).encode()
-
-
-def _png_file(drawn: files.Drawn) -> bytes:
-    import vl_convert
-
-    style, text = drawn.style, drawn.spec["svg"]
-    if style.inches is None:
-        scale = drawn.scale or files.PNG_SCALE
-        return with_dpi(vl_convert.svg_to_png(text, scale=scale), files.PIXELS_AN_INCH * scale)
-    per_pixel = style.inches / size_of(text)[0]
-    scale = drawn.scale or per_pixel * style.dpi
-    return with_dpi(vl_convert.svg_to_png(text, scale=scale), scale / per_pixel)
-
-
-def _pdf_file(drawn: files.Drawn) -> bytes:
-    import vl_convert
-
-    inches, text = drawn.style.inches, drawn.spec["svg"]
-    return vl_convert.svg_to_pdf(text if inches is None else printed(text, inches * POINTS_AN_INCH, ""))
 
 
 class Picture(NamedTuple):

@@ -79,14 +79,14 @@ def write_all(
     A format that cannot be made of this result, such as a roofline without peaks, does not lose the others.
     """
     written, refused = [], []
-    specs: dict[int, dict[str, Any]] = {}
+    drawn: dict[int, Drawn] = {}
     for path in map(Path, paths):
         try:
             writer = writers[path.suffix.lower()]
             if not isinstance(writer, Picture):
                 content = writer(result)
             elif type(writer) is Picture:
-                content = writer(result, style, scale, specs)
+                content = writer(result, style, scale, drawn)
             else:  # a drawing is made by a writer of its own sort
                 content = writer(result, style, scale)
             write(path, content)
@@ -154,7 +154,7 @@ class Picture(NamedTuple):
         result: Any,
         style: Style = SCREEN,
         scale: float | None = None,
-        specs: dict[int, dict[str, Any]] | None = None,
+        drawn: dict[int, Drawn] | None = None,
     ) -> bytes:
         """The content of the file.
 
@@ -162,25 +162,25 @@ class Picture(NamedTuple):
             result: to draw.
             style: of the picture.
             scale: of a PNG: its pixels for one of the chart's.
-            specs: charts of the same result in the same style, by what draws them: drawn once for all formats.
+            drawn: charts of the same result in the same style, by what draws them: drawn once for all formats.
         """
-        held = {} if specs is None else specs
+        held = {} if drawn is None else drawn
         if id(self.draw) not in held:
-            held[id(self.draw)] = _spec(self.draw, result, style)
-        return self.render(Drawn(held[id(self.draw)], style, scale))
+            held[id(self.draw)] = Drawn(_svg_text(_spec(self.draw, result, style)), style, scale)
+        return self.render(held[id(self.draw)])
 
 
 class Drawn(NamedTuple):
-    """A Vega-Lite definition, and how it is rendered."""
+    """A picture as SVG, from which the other formats are made, and how it is rendered."""
 
-    spec: dict[str, Any]
+    svg: str
     style: Style
     scale: float | None
 
 
 def picture_writers(draw: Callable[..., Chart]) -> dict[str, Writer]:
     """Writers of the chart that `draw` makes of a result: .svg, .png and .pdf."""
-    return {suffix: Picture(draw, render) for suffix, render in _PICTURES.items()}
+    return {suffix: Picture(draw, render) for suffix, render in RENDERS.items()}
 
 
 def _spec(draw: Callable[..., Chart], result: Any, style: Style) -> dict[str, Any]:
@@ -221,33 +221,31 @@ def _svg_text(spec: dict[str, Any]) -> str:
 
 
 def _svg(drawn: Drawn) -> bytes:
-    text = _svg_text(drawn.spec)
-    return (text if drawn.style.inches is None else printed(text, drawn.style.inches)).encode()
+    return (drawn.svg if drawn.style.inches is None else printed(drawn.svg, drawn.style.inches)).encode()
 
 
 def _png(drawn: Drawn) -> bytes:
     import vl_convert
 
     scale, style = drawn.scale or PNG_SCALE, drawn.style
+    dpi = PIXELS_AN_INCH * scale
     if style.inches is not None:
-        per_pixel = style.inches / size_of(_svg_text(drawn.spec))[0]
+        per_pixel = style.inches / size_of(drawn.svg)[0]
         scale = drawn.scale or per_pixel * style.dpi
         dpi = scale / per_pixel
-    else:
-        dpi = PIXELS_AN_INCH * scale
-    return with_dpi(vl_convert.vegalite_to_png(drawn.spec, vl_version=vegalite_version(), scale=scale), dpi)
+    return with_dpi(vl_convert.svg_to_png(drawn.svg, scale=scale), dpi)
 
 
 def _pdf(drawn: Drawn) -> bytes:
     import vl_convert
 
     if drawn.style.inches is None:
-        return vl_convert.vegalite_to_pdf(drawn.spec, vl_version=vegalite_version())
+        return vl_convert.svg_to_pdf(drawn.svg)
     # A pixel becomes a point.
-    return vl_convert.svg_to_pdf(printed(_svg_text(drawn.spec), drawn.style.inches * POINTS_AN_INCH, ""))
+    return vl_convert.svg_to_pdf(printed(drawn.svg, drawn.style.inches * POINTS_AN_INCH, ""))
 
 
-_PICTURES: dict[str, Callable[[Drawn], bytes]] = {".svg": _svg, ".png": _png, ".pdf": _pdf}
+RENDERS: dict[str, Callable[[Drawn], bytes]] = {".svg": _svg, ".png": _png, ".pdf": _pdf}
 
 
 def vegalite_version() -> str:

@@ -6,7 +6,7 @@ All lengths are pixels, x to the right and y down, as in an SVG.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 Vertex = tuple[float, float]
@@ -75,17 +75,50 @@ def place(
     A text with no free place off `lines` gives way to the label's next one. Where none has any, the place that
     crosses the fewest lines is taken, between equals the earliest, if the label is needed; else it is left out.
     """
-    taken, crossed = list(obstacles), list(lines)
+    taken, crossed = _Taken(obstacles), list(lines)
     placed = []
     for label in labels:
         spot = _choose(label, taken, frame, crossed)
         if spot is None:
             continue
         placed.append(spot)
-        taken.append(spot.box)
+        taken.add(spot.box)
         if spot.leader is not None:
             crossed.append(spot.leader)
     return tuple(placed)
+
+
+class _Taken:
+    """Boxes that are taken, by the squares of a grid that they may reach: of thousands few are near a label."""
+
+    def __init__(self, boxes: Iterable[Box]) -> None:
+        self.boxes: list[Box] = []
+        self._squares: dict[tuple[int, int], list[Box]] = {}
+        for one in boxes:
+            self.add(one)
+
+    def add(self, box: Box) -> None:
+        """Take `box` too."""
+        self.boxes.append(box)
+        for square in _squares(box):
+            self._squares.setdefault(square, []).append(box)
+
+    def meets(self, box: Box) -> bool:
+        """Whether `box` overlaps one of those."""
+        return any(overlap(box, other) for square in _squares(box) for other in self._squares.get(square, ()))
+
+
+_SQUARE = 32.0  # pixels
+
+
+def _squares(box: Box) -> Iterator[tuple[int, int]]:
+    """The squares of the grid that `box` may reach, however it is turned."""
+    wide, high = box.width / 2, box.height / 2
+    if box.angle:
+        wide = high = math.hypot(wide, high)
+    for across in range(int((box.x - wide) // _SQUARE), int((box.x + wide) // _SQUARE) + 1):
+        for down in range(int((box.y - high) // _SQUARE), int((box.y + high) // _SQUARE) + 1):
+            yield across, down
 
 
 def overlap(a: Box, b: Box) -> bool:
@@ -123,11 +156,11 @@ def inside(box: Box, frame: Box) -> bool:
     )
 
 
-def _choose(label: Label, taken: list[Box], frame: Box, lines: Sequence[tuple[Vertex, Vertex]]) -> Placed | None:
+def _choose(label: Label, taken: _Taken, frame: Box, lines: Sequence[tuple[Vertex, Vertex]]) -> Placed | None:
     crossing: list[tuple[int, str, Box]] = []
     for number, (text, places) in enumerate(label.choices):
         for box in places:
-            if not inside(box, frame) or any(overlap(box, other) for other in taken):
+            if not inside(box, frame) or taken.meets(box):
                 continue
             crossed = sum(crosses(box, line) for line in lines)
             if not crossed:
@@ -144,10 +177,10 @@ def _choose(label: Label, taken: list[Box], frame: Box, lines: Sequence[tuple[Ve
     return Placed(label.key, text, box)
 
 
-def _called(label: Label, taken: list[Box], frame: Box, lines: Sequence[tuple[Vertex, Vertex]]) -> Placed | None:
+def _called(label: Label, taken: _Taken, frame: Box, lines: Sequence[tuple[Vertex, Vertex]]) -> Placed | None:
     """The first callout that is free, and whose line meets no label nor mark."""
     for text, box, leader in label.callouts:
-        if not inside(box, frame) or any(overlap(box, other) or crosses(other, leader) for other in taken):
+        if not inside(box, frame) or taken.meets(box) or any(crosses(other, leader) for other in taken.boxes):
             continue
         if not any(crosses(box, line) for line in lines):
             return Placed(label.key, text, box, leader)

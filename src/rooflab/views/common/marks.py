@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from rooflab.views.common.theme import Theme, text_width
 
@@ -18,6 +18,19 @@ SHAPES = {
     "overhead-bound": "triangle-up",
     "bound not known": "triangle-down",
 }
+
+
+class Rows:
+    """Rows of a chart that altair hands over as they are: it would copy thousands of them several times."""
+
+    _schema: ClassVar[dict[str, str]] = {"type": "array"}  # by this altair knows that there is a `to_dict`
+
+    def __init__(self, rows: list[dict[str, Any]]) -> None:
+        self._rows = rows
+
+    def to_dict(self, *_: object, **__: object) -> list[dict[str, Any]]:
+        """The rows themselves."""
+        return self._rows
 
 
 class Dot(NamedTuple):
@@ -79,7 +92,7 @@ def dots(marks: Sequence[Dot], colours: dict[str, str], theme: Theme, width: flo
     names = list(dict.fromkeys(name for one in marks for name in one.tips))
     style: dict[str, Any] = {"filled": True, "stroke": theme.background, "strokeWidth": 0.6}
     points = (
-        alt.Chart(alt.Data(values=rows))
+        alt.Chart(alt.Data(values=Rows(rows)))
         .mark_point(**style, fillOpacity=0.72, strokeOpacity=0.9)
         .encode(
             size=alt.Size("area:Q", scale=None),
