@@ -181,6 +181,16 @@ def duration(seconds: float | None) -> str:
     return si(seconds, "s")
 
 
+def percent(share: float | None, decimals: int = 0) -> str:
+    """`share` of a whole in percent, with so many `decimals`; "unknown" for None.
+
+    >>> percent(0.4869, 1), percent(1.0)
+    ('48.7 %', '100 %')
+    """
+    # A space before the sign, as before any unit (SI brochure, 9th edition, 5.4.7).
+    return "unknown" if share is None else f"{share * 100:.{decimals}f} %"
+
+
 def number_or_text(text: str) -> bool | float | str:
     """What `text` says: a whole number, a number, "true" or "false" as a bool, else the text itself.
 

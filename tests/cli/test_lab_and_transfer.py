@@ -86,7 +86,7 @@ def test_transfer_says_what_binds_and_how_long_the_device_waits(command):
     # 150 GB / 1.25 GB/s
     assert out.startswith("150 GB through 5 stages: 2.00 min, 1.25 GB/s, bound by network\n")
     assert (
-        "8,333 samples/s arrive, the device computes 10,000: bound by network, it is idle 17% of the time." in out
+        "8,333 samples/s arrive, the device computes 10,000: bound by network, it is idle 17 % of the time." in out
     )
     assert "Left out, no rate known: DRAM" in out
 

@@ -48,7 +48,7 @@ def test_json_is_the_saved_document(saved):
 
 
 def test_operations_are_chosen_and_totals_stay(saved):
-    assert "1 of 1 operations (kind attention): 100.0% of the time" in run(saved, "--kind", "attention").output
+    assert "1 of 1 operations (kind attention): 100.0 % of the time" in run(saved, "--kind", "attention").output
     assert refused(saved, "--kind", "atention").startswith("unknown kind of attention 4x16x512x64")
     assert "did you mean attention?" in refused(saved, "--kind", "atention")
 

@@ -146,7 +146,7 @@ def test_slow_memory_is_named_with_its_evidence(count):
     [
         ({"clock": 0.7}, "Its clock is low: a power limit"),
         ({"link": 0.5}, "Only links between its nodes or cores are"),
-        ({"memory": 0.5, "clock": 0.5, "others": 0.4}, "Other work took 40% of its cores meanwhile (the others'"),
+        ({"memory": 0.5, "clock": 0.5, "others": 0.4}, "Other work took 40 % of its cores meanwhile (the others'"),
     ],
 )
 def test_the_pattern_of_what_is_slow_points_to_a_cause(odd, cause):

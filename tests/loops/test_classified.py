@@ -51,7 +51,7 @@ def test_padding_takes_the_conflicts_of_a_power_of_two_away(kernels, columns, wa
     assert kinds(level) == whole
     (line,) = report.lines
     assert (line.compulsory, line.capacity, line.conflict) == tuple({"L1": n} for n in whole)
-    assert any("78% of its misses are conflict misses, most of b" in each for each in report.warnings) == (
+    assert any("78 % of its misses are conflict misses, most of b" in each for each in report.warnings) == (
         columns == 64
     )
 

@@ -151,7 +151,7 @@ def test_fp32_products_get_their_matrix_engines():
     # 495 against 67 TFLOP/s, 989 TFLOP/s: at most 1 − 67/495 and 1 − 67/989 of the time.
     assert 0.75 < tf32.gain_share < 0.9
     assert tf32.gain_share < half.gain_share < 0.95
-    assert tf32.evidence[0].startswith("1 product in fp32 takes 100% of the time")
+    assert tf32.evidence[0].startswith("1 product in fp32 takes 100 % of the time")
     assert half.after_s == pytest.approx(report.on("h200-sxm", what_if={"dtype": "bf16"}).time_s, rel=1e-12)
     old = analyzed(torch.matmul, (4096, 4096), (4096, 4096), dtype=torch.float32, machine="v100-sxm2-32gb")
     assert "tf32" not in [one.rule for one in old.advice.trades]  # a V100 has none
@@ -177,7 +177,7 @@ def test_the_machine_says_why_a_bigger_peak_would_not_help():
     one = the(report, "machine")
     faster = rooflab.machine(one.changes["machine"])
     assert one.after_s == pytest.approx(report.on(faster).time_s, rel=1e-12)
-    assert "twice the arithmetic peaks would take 0% off" in one.evidence[0]
+    assert "twice the arithmetic peaks would take 0 % off" in one.evidence[0]
     nothing = report.on("h200-sxm", what_if={"compute": 2.0})
     assert nothing.time_s == pytest.approx(report.time_s, rel=0.005)
 

@@ -246,7 +246,7 @@ def _text(value: Value | None, unit: str) -> str:
 def amount_text(value: float, unit: str) -> str:
     """`value` as people read it."""
     if unit == "share":
-        return f"{value:.1%}"
+        return units.percent(value, 1)
     if unit == "s":
         return units.duration(value)
     if unit == "":

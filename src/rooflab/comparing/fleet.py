@@ -12,7 +12,7 @@ from rooflab.comparing import robust
 from rooflab.machines.fleet.quantities import Value, quantities
 from rooflab.types.fleet import Fleet, FleetNode, FleetQuantity, Slow
 from rooflab.types.machine import Machine
-from rooflab.units import si
+from rooflab.units import percent, si
 
 MATTERS = 0.05  # slower by less than that is not told, however little the others scatter
 _MOST = 0.6  # of its quantities, from where it is said that all of a node is slow
@@ -147,8 +147,9 @@ def _verdict(fleet: Fleet, kinds: dict[str, list[FleetNode]]) -> list[str]:
     for each in fleet.slow:
         if each.confirmed is False and each.node not in fleet.suspects:
             lines.append(
-                f"{each.node} looked slow in {each.quantity} ({each.speed:.0%} of the median) and was not when "
-                f"measured again ({each.again:.0%}): not held against it."
+                f"{each.node} looked slow in {each.quantity} ({percent(each.speed)} of the median) and was not "
+                "when "
+                f"measured again ({percent(each.again)}): not held against it."
             )
     for kind, nodes in kinds.items():
         held = [each for each in fleet.quantities if each.kind == kind]
@@ -158,7 +159,7 @@ def _verdict(fleet: Fleet, kinds: dict[str, list[FleetNode]]) -> list[str]:
             widest = max((each for each in held if each.spread is not None), key=lambda each: each.spread or 0.0)
             lines.append(
                 f"None of the {len(nodes)} nodes of {kind} stands apart in any of {len(held)} quantities; they "
-                f"scatter most in {widest.name} (±{widest.spread:.1%})."
+                f"scatter most in {widest.name} (±{percent(widest.spread, 1)})."
             )
     lines += [f"{node.name} was not measured: {node.failed}." for node in fleet.failed]
     return lines
@@ -168,13 +169,15 @@ def _node_sentence(fleet: Fleet, name: str) -> str:
     """A slow node: its slowest quantity with the evidence, how many more, and what may be behind it."""
     found = [each for each in fleet.slow if each.node == name and each.confirmed is not False]
     worst = min(found, key=lambda each: (each.quantity not in KEEN, each.speed))
-    evidence = [f"{worst.speed:.0%} of the median's speed"]
+    evidence = [f"{percent(worst.speed)} of the median's speed"]
     if worst.deviations is not None:
         evidence.append(f"{worst.deviations:.1f} robust standard deviations below it, limit {worst.cutoff:.1f}")
     if worst.again is not None:
-        evidence.append(f"measured again {worst.again:.0%}")
+        evidence.append(f"measured again {percent(worst.again)}")
     if worst.of_theory is not None and worst.usual_of_theory is not None:
-        evidence.append(f"{worst.of_theory:.0%} of its own theory, the others {worst.usual_of_theory:.0%}")
+        evidence.append(
+            f"{percent(worst.of_theory)} of its own theory, the others {percent(worst.usual_of_theory)}"
+        )
     more = f", and slow in {len(found) - 1} more" if len(found) > 1 else ""
     sentence = f"{name} is slow in {worst.quantity}: {'; '.join(evidence)}{more}."
     return " ".join(filter(None, (sentence, _cause(fleet, name, {each.quantity for each in found}))))
@@ -230,7 +233,8 @@ def _others(fleet: Fleet, name: str, machine: Machine | None) -> str:
     if mine is None or not rest or mine < _OTHERS or mine < 2 * statistics.median(rest):
         return ""
     return (
-        f"Other work took {mine:.0%} of its cores meanwhile (the others' median: {statistics.median(rest):.0%}): "
+        f"Other work took {percent(mine)} of its cores meanwhile (the others' median: "
+        f"{percent(statistics.median(rest))}): "
         "measure it again when it is idle."
     )
 
@@ -256,7 +260,8 @@ def _too_few(nodes: Sequence[FleetNode], held: Sequence[FleetQuantity]) -> str:
 
 def _notes(kinds: dict[str, list[FleetNode]]) -> list[str]:
     lines = [
-        f"a node stands apart where it is slower than the median by {MATTERS:.0%} and by more robust standard "
+        f"a node stands apart where it is slower than the median by {percent(MATTERS)} and by more robust "
+        "standard "
         "deviations (Qn, of logarithms) than all but 1 % of healthy fleets of that size show in a quantity"
     ]
     if len(kinds) > 1:

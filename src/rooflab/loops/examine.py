@@ -34,7 +34,7 @@ from rooflab.machines.detect import detect
 from rooflab.timing import Timing
 from rooflab.types.loop import Code, CoreLoop, LoopReport, Static, Timed
 from rooflab.types.simulation import Simulation
-from rooflab.units import iec
+from rooflab.units import iec, percent
 
 TIME_LIMIT_S = 60.0  # of counting, unless the caller says otherwise
 _CONFLICTS, _SHARE = 1.5, 1 / 3  # misses ÷ those that capacity explains; conflicts among a level's misses
@@ -161,7 +161,8 @@ def classified_conflicts(simulation: Simulation) -> list[str]:
         if level.conflict and level.conflict >= _SHARE * level.misses:
             worst = max(level.arrays, key=lambda each: each.conflict or 0)
             sentences.append(
-                f"{level.name}: {level.conflict / level.misses:.0%} of its misses are conflict misses, most of"
+                f"{level.name}: {percent(level.conflict / level.misses)} of its misses are conflict misses, "
+                "most of"
                 f" {worst.name}: {_SAME_SETS}"
             )
     return sentences

@@ -10,7 +10,7 @@ from rooflab.model.roofline.per_operation import memory_bandwidth, peak_of
 from rooflab.remedies.case import Case, Change, Unasked, memory_capacity
 from rooflab.types.machine import Machine
 from rooflab.types.setting import Setting
-from rooflab.units import si
+from rooflab.units import percent, si
 
 _ASKED = 3  # machines that are predicted: those with the most of what binds
 _LITTLE = 0.05  # of the time: what takes less off is said not to help
@@ -92,7 +92,7 @@ def _sensitivity(case: Case) -> tuple[str, ...]:
         time_s = other.time_at_least_s
         if time_s:
             off.append(1 - time_s / case.time_s)
-            said.append(f"{text} would take {off[-1]:.0%} off")
+            said.append(f"{text} would take {percent(off[-1])} off")
     if len(off) == len(_KNOBS) and off[1] < _LITTLE <= off[0]:
         said.append("so a bigger peak alone would not help")
     if len(off) == len(_KNOBS) and max(off) < _LITTLE:

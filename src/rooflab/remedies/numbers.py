@@ -14,7 +14,7 @@ from rooflab.remedies.case import Case, Change, Unasked
 from rooflab.types.machine import Machine
 from rooflab.types.report import Row
 from rooflab.types.work import Graph, Op, TensorSpec
-from rooflab.units import si
+from rooflab.units import percent, si
 
 _PRODUCTS = ("matmul", "grouped_matmul", "conv", "conv_backward", "attention", "attention_backward")
 _WEIGHTED = ("matmul", "grouped_matmul")
@@ -57,7 +57,7 @@ def tf32(case: Case) -> Change | None:
         rule="tf32",
         text="Let fp32 products run on the matrix engines as TF32: they stand unused",
         evidence=(
-            f"{len(rows):,} {many} {case.share(rows):.0%} of the time on the ordinary units"
+            f"{len(rows):,} {many} {percent(case.share(rows))} of the time on the ordinary units"
             f"{_peaks(case.machine, 'tf32', 'fp32')}",
         ),
         rows=tuple(rows),
@@ -101,7 +101,8 @@ def eight_bits(case: Case) -> Change | None:
         rule="fp8",
         text="Multiply in fp8: operands of products scaled and rounded to 8 bits",
         evidence=(
-            f"{len(rows)} products that are bound by the matrix engines take {case.share(rows):.0%} of the time"
+            f"{len(rows)} products that are bound by the matrix engines take {percent(case.share(rows))} of "
+            "the time"
             f"{_peaks(case.machine, 'fp8', main)}",
         ),
         rows=tuple(rows),
@@ -131,7 +132,7 @@ def weight_only(case: Case) -> Change | None:
         rule="weight-only",
         text=f"Keep weights in {bits} bits and widen them inside the products",
         evidence=(
-            f"{len(rows)} products take {case.share(rows):.0%} of the time waiting for {si(nbytes, 'B')} of "
+            f"{len(rows)} products take {percent(case.share(rows))} of the time waiting for {si(nbytes, 'B')} of "
             f"weights; in {bits} bits, a scale for each 128, these are {si(nbytes * bits / 16 * 1.03, 'B')}",
         ),
         rows=tuple(rows),
@@ -181,7 +182,7 @@ def narrow_cache(case: Case) -> Change | None:
         rule="kv-cache",
         text="Keep keys and values in 8 bits (fp8, or int8 with scales)",
         evidence=(
-            f"{len(rows)} × attention of few queries takes {case.share(rows):.0%} of the time reading "
+            f"{len(rows)} × attention of few queries takes {percent(case.share(rows))} of the time reading "
             f"{si(nbytes, 'B')} of keys and values; in 8 bits half of it",
         ),
         rows=tuple(rows),

@@ -10,7 +10,7 @@ from rooflab.model.compiler import fusion, rewrites
 from rooflab.model.compiler.rewrites import Program
 from rooflab.remedies.case import Case, Change
 from rooflab.types.work import Graph, Op
-from rooflab.units import si
+from rooflab.units import percent, si
 
 _ATTENTION_CODE = "out = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)"
 _LAYOUT_CODE = """\
@@ -74,7 +74,8 @@ def _attention_kernel(case: Case, unfused: dict) -> Change:
         rule="fused-attention",
         text="Call fused attention: the scores stay on chip",
         evidence=(
-            f"{len(unfused)} × attention with its scores in memory takes {case.share(unfused):.0%} of the time",
+            f"{len(unfused)} × attention with its scores in memory takes {percent(case.share(unfused))} of the "
+            "time",
         ),
         rows=tuple(unfused),
         code=_ATTENTION_CODE if case.graph.framework == "torch" else "",
@@ -99,7 +100,7 @@ def channels_last(case: Case) -> Change | None:
         text="Keep images channels-last: convolutions then need no conversion of their operands",
         evidence=(
             f"{len(planar)} of {len(convs)} convolutions read planes (channels first) and convert them before and "
-            f"after; convolutions take {case.share(rows):.0%} of the time",
+            f"after; convolutions take {percent(case.share(rows))} of the time",
         ),
         rows=tuple(rows),
         code=_LAYOUT_CODE if case.graph.framework == "torch" else "",
@@ -155,7 +156,7 @@ def not_materialised(case: Case) -> Change | None:
         + (f", and {len(kernels) - 1} more such" if len(kernels) > 1 else ""),
         evidence=(
             f"{si(nbytes, 'B')} are written by {len(rows)} operations, and read by the next alone: "
-            f"{case.share(rows):.0%} of the time",
+            f"{percent(case.share(rows))} of the time",
         ),
         rows=tuple(rows),
         code=(_LOSS_CODE if loss else _SUM_CODE) if case.graph.framework == "torch" else "",
@@ -188,7 +189,8 @@ def contiguous(case: Case) -> Change | None:
         rule="contiguous",
         text=f"Leave out {many} into another layout: read the strides, or let what comes before write them so",
         evidence=(
-            f"they move {si(nbytes, 'B')} and take {case.share(rows):.0%} of the time; products, attention and "
+            f"they move {si(nbytes, 'B')} and take {percent(case.share(rows))} of the time; products, "
+            "attention and "
             "element-wise work take strided operands",
             "at most: where a view needs one piece of memory, its copy stays",
         ),

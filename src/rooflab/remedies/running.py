@@ -9,7 +9,7 @@ from rooflab.model.roofline.per_operation import row_bound
 from rooflab.remedies.case import Case, Change, Unasked, memory_capacity
 from rooflab.types.report import Report, Row
 from rooflab.types.work import Op
-from rooflab.units import duration, si
+from rooflab.units import duration, percent, si
 
 _WAITING = 0.02  # share of the time that waits for the host, from which on it is worth a word
 _MOVING = ("pointwise", "cast", "norm", "softmax", "reduction", "dropout", "copy", "layout", "loss")
@@ -49,7 +49,7 @@ def cuda_graph(case: Case) -> Change | Unasked | None:
         rule="cuda-graph",
         text="Record the kernels once and replay them as a CUDA graph: no call of the host between them",
         evidence=(
-            f"the device waits for the host {share:.0%} of the time ({duration(waits_s)})",
+            f"the device waits for the host {percent(share)} of the time ({duration(waits_s)})",
             f"dispatching {kernels:,.0f} kernels takes the host {duration(host_s)}",
         ),
         code=_GRAPH_CODE,
@@ -79,7 +79,7 @@ def compiled(case: Case) -> Change | None:
     if len(fusible) < 2 and case.setting.mode != "eager":
         return None
     before = sum(row.nbytes or 0.0 for row in fusible.values())
-    share = f"{case.share(fusible):.0%} of the time"
+    share = f"{percent(case.share(fusible))} of the time"
     evidence = (f"{len(fusible):,} operations that only move or combine elements take {share}",)
     return Change(
         rule="compile",
@@ -133,7 +133,8 @@ def batch(case: Case) -> Change | Unasked | None:
         rule="batch",
         text=f"Put {size} samples into each call instead of {case.batch}: the same weights serve them all",
         evidence=(
-            f"products far below the ridge take {case.share(short):.0%} of the time: {intensity:.3g} FLOP/byte, "
+            f"products far below the ridge take {percent(case.share(short))} of the time: {intensity:.3g} "
+            "FLOP/byte, "
             f"where {case.machine.name} has its ridge at {ridge:.3g}",
             "predicted for each sample; each call takes longer",
         ),

@@ -12,7 +12,7 @@ from rooflab.model import transfer as model
 from rooflab.remedies import PAGE, WORTH
 from rooflab.types.advice import Advice, Advices, Effort, Price
 from rooflab.types.transfer import Stage, Transfer
-from rooflab.units import duration, si
+from rooflab.units import duration, percent, si
 
 _NEAR = 0.01  # of the time that endless chunks or requests would take: nearer is not worth more of them
 _MOST_DOUBLINGS = 10
@@ -278,7 +278,7 @@ def _advice(
         # Of fewer bytes each sample has fewer too.
         share = change.way.nbytes / now.nbytes
         feed = model.feed(after, sample_bytes * share, pace)
-        told += (f"the device would wait {feed.idle:.0%} of the time instead of {now.feed.idle:.0%}",)
+        told += (f"the device would wait {percent(feed.idle)} of the time instead of {percent(now.feed.idle)}",)
     return Advice(
         rule=rule.name,
         change=change.text,

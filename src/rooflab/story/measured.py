@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rooflab.errors import RooflabError
 from rooflab.story import own_times
 from rooflab.types.own_time import Measurement, Observed
-from rooflab.units import duration, si
+from rooflab.units import duration, percent, si
 
 if TYPE_CHECKING:
     from rooflab.machines.bench.run.background_load import BackgroundLoad
@@ -175,10 +175,10 @@ def _disturbed(load: BackgroundLoad | None) -> list[str]:
     told = []
     if load is not None and load.others > _DISTURBS:
         told.append(
-            f"other processes had {load.others:.0%} of the CPUs' time meanwhile: measure again without them"
+            f"other processes had {percent(load.others)} of the CPUs' time meanwhile: measure again without them"
         )
     if load is not None and load.stolen > _DISTURBS:
-        told.append(f"the hypervisor gave {load.stolen:.0%} of the CPUs' time to other guests meanwhile")
+        told.append(f"the hypervisor gave {percent(load.stolen)} of the CPUs' time to other guests meanwhile")
     return told
 
 

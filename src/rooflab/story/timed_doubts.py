@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from rooflab.units import duration, si
+from rooflab.units import duration, percent, si
 
 if TYPE_CHECKING:
     from rooflab.observe.called import Taken
@@ -44,7 +44,8 @@ def warnings(taken: Taken) -> Iterator[str]:
         )
     if (drift := warm.drift) is not None:
         yield (
-            f"Calls got {'slower' if drift > 0 else 'quicker'} all along, by {abs(drift):.0%}: what they work on "
+            f"Calls got {'slower' if drift > 0 else 'quicker'} all along, by {percent(abs(drift))}: what they "
+            "work on "
             "grows or shrinks, or the clock moves. The median is of no steady state."
         )
     yield from _disturbed(surroundings)
@@ -58,7 +59,7 @@ def warnings(taken: Taken) -> Iterator[str]:
         calls = "call" if warm.calls == 1 else "calls"
         yield f"Only {warm.calls} {calls} fitted into the limit: no interval can be given."
     elif warm.median_s and (width := (interval[1] - interval[0]) / warm.median_s) > _WIDE:
-        yield f"Its blocks lie {width:.0%} of the median apart: smaller differences prove nothing."
+        yield f"Its blocks lie {percent(width)} of the median apart: smaller differences prove nothing."
 
 
 def other_card(taken: Taken, report: Report | None) -> Iterator[str]:
@@ -83,9 +84,9 @@ def _words(name: str) -> frozenset[str]:
 def _disturbed(surroundings: Surroundings) -> Iterator[str]:
     others, stolen = surroundings.others_share, surroundings.stolen_share
     if others is not None and others > _DISTURBS:
-        yield f"Other processes had {others:.0%} of the CPUs' time meanwhile: time it again without them."
+        yield f"Other processes had {percent(others)} of the CPUs' time meanwhile: time it again without them."
     if stolen is not None and stolen > _DISTURBS:
-        yield f"The hypervisor gave {stolen:.0%} of the CPUs' time to other guests meanwhile."
+        yield f"The hypervisor gave {percent(stolen)} of the CPUs' time to other guests meanwhile."
     before, after = surroundings.clock_before_hz, surroundings.clock_after_hz
     if before and after and abs(after / before - 1) > _CLOCK_MOVES:
         yield f"The core's clock went from {si(before, 'Hz')} to {si(after, 'Hz')} meanwhile."

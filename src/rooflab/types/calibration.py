@@ -6,6 +6,7 @@ import msgspec
 
 from rooflab.types.constants import Constants
 from rooflab.types.result import Result
+from rooflab.units import percent
 
 
 class Errors(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -70,4 +71,5 @@ class Calibration(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
         return self.after.median < self.before.median
 
     def _summary(self) -> str:
-        return f"{self.name}, median error {self.before.median:.1%} before, {self.after.median:.1%} after"
+        before, after = percent(self.before.median, 1), percent(self.after.median, 1)
+        return f"{self.name}, median error {before} before, {after} after"

@@ -294,7 +294,7 @@ class Comparison(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
         for one in self.differences:
             time = one.amount("time")
             if time is not None and time.relative is not None:
-                parts.append(f"{self.sides[one.other].name} {time.relative:+.1%} time ({time.verdict})")
+                parts.append(f"{self.sides[one.other].name} {time.relative * 100:+.1f} % time ({time.verdict})")
         time = self.differences[0].amount("time") if self.differences else None
         base = None if time is None else time.base
         begin = self.sides[0].name if base is None else f"{self.sides[0].name} {duration(base.value)}"

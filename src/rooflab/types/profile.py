@@ -19,7 +19,7 @@ from rooflab.types.result import Result, convert
 from rooflab.types.timeline import Timeline
 from rooflab.types.trace import Device, Dropped
 from rooflab.types.work import Cost, Phase
-from rooflab.units import duration
+from rooflab.units import duration, percent
 
 SCHEMA = 1
 
@@ -242,7 +242,7 @@ class Profile(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         return None if any(one is None for one in counts) else sum(one for one in counts if one is not None)
 
     def _summary(self) -> str:
-        share = "" if self.coverage is None else f", {self.coverage:.1%} of it counted"
+        share = "" if self.coverage is None else f", {percent(self.coverage, 1)} of it counted"
         verdict = f", {self.bound} ({self.binds})" if self.bound else ""
         return f"{self.name}: {duration(self.time_s)} measured{share}{verdict}"
 

@@ -13,6 +13,7 @@ from rooflab.types.advice import Advices
 from rooflab.types.machine import Basis
 from rooflab.types.result import Result
 from rooflab.types.work import Traffic
+from rooflab.units import percent
 
 SCHEMA = 1
 POLICIES = ("lru", "plru", "fifo", "random", "qlru_h11_m1_r0_u0", "qlru_h00_m1_r2_u1", "qlru_h11_m1_r1_u2")
@@ -272,7 +273,8 @@ class Simulation(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
 
     def _summary(self) -> str:
         rates = ", ".join(
-            f"{level.name} {'–' if level.hit_rate is None else f'{level.hit_rate:.2%}'}" for level in self.levels
+            f"{level.name} {'–' if level.hit_rate is None else f'{percent(level.hit_rate, 2)}'}"
+            for level in self.levels
         )
         return f"{self.name}: {self.accesses:,} accesses, hit rates {rates}"
 

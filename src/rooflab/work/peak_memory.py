@@ -11,7 +11,7 @@ from rooflab.errors import RooflabError
 from rooflab.types.machine import Machine, is_main_memory
 from rooflab.types.report import PeakMemory
 from rooflab.types.work import Graph, TensorSpec
-from rooflab.units import si
+from rooflab.units import percent, si
 from rooflab.work.formulas.attention import unfused_score_bytes
 
 # Names that frameworks give to keys and values kept between calls.
@@ -89,7 +89,7 @@ def fits_sentence(memory: PeakMemory, machine: Machine) -> str:
     share = memory.most_bytes / capacity
     if share > 1:
         return f"Does not fit: {need} is {share:.3g} × the {si(capacity, 'B')} of {machine.name}"
-    part = f"{share * 100:.1f} %" if share >= 0.001 else "under 0.1 %"
+    part = percent(share, 1) if share >= 0.001 else "under 0.1 %"
     return f"Fits: {need} is {part} of the {si(capacity, 'B')} of {machine.name}"
 
 

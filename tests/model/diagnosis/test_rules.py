@@ -139,7 +139,7 @@ def test_a_card_is_known_by_its_bus_and_clock():
 
 def test_over_100_percent_is_said_and_not_clipped():
     found = findings(row(counted(dram=1e9, access=Access(hit_rates={"L2": 1.0039}))))["over 100 %"]
-    assert "100.39%" in found.says
+    assert "100.39 %" in found.says
 
 
 def test_a_low_clock_is_a_cause():
@@ -198,7 +198,7 @@ def test_a_device_that_waits_for_its_launches():
         idle=(idle,),
     )
     found = findings(timeline=Timeline(devices=(device,)))["idle"]
-    assert "80%" in found.says
+    assert "80 %" in found.says
     assert found.time_s == 8e-3
 
 

@@ -34,7 +34,7 @@ def test_all_waited_for_the_slow_rank(tmp_path):
     assert found.imbalance == pytest.approx(0.8)
     verdict, computing = sentences(found)
     assert verdict == "All other ranks waited 20.0 µs a step for rank 2: it came last to 6 of 6 collectives."
-    assert computing == "Rank 2 computes longest, 80.0% longer than the mean."
+    assert computing == "Rank 2 computes longest, 80.0 % longer than the mean."
 
 
 def test_clocks_that_differ_and_drift_change_nothing(tmp_path):
@@ -159,5 +159,5 @@ def test_files_of_some_ranks_say_so(tmp_path):
 def test_ranks_in_step_are_said_to_be(tmp_path):
     found = ranks(run(tmp_path, [[1000.0] * 5, [1001.0] * 5]).files)
     verdict, computing = sentences(found)
-    assert verdict.startswith("The ranks are in step: they waited 0.0%")
+    assert verdict.startswith("The ranks are in step: they waited 0.0 %")
     assert computing.startswith("They compute alike")

@@ -84,7 +84,7 @@ def test_events_that_took_turns_are_said_and_more_runs_offered(counting):
     shared = {name: [value, unit, 50.0 if "fp_" in name else 100.0] for name, (value, unit, _) in COUNTS.items()}
     counting(shared, at_once=4)
     run = rooflab.run(COMMAND)
-    assert any("extrapolated by perf" in note and "50%" in note for note in run.profile.notes)
+    assert any("extrapolated by perf" in note and "50 %" in note for note in run.profile.notes)
     assert any("--runs 2 counts each whole" in note for note in run.notes)
     assert min(one.running for one in run.counts) == 0.5
 

@@ -34,7 +34,7 @@ def test_how_the_cores_were_used(user_s, granted, way):
 
 def test_waiting_says_how_little_it_ran_and_not_what_for():
     text = said(usage(user_s=0.3, system_s=0.0))
-    assert "Waiting: it used 3.0% of one core" in text  # 0.3 s of CPU in 10 s
+    assert "Waiting: it used 3.0 % of one core" in text  # 0.3 s of CPU in 10 s
     assert "do not say" in text
 
 

@@ -18,15 +18,15 @@ COSTLY = change("e", 2e-4, before_s=4e-4, price="numbers", effort="setting", aft
 
 def test_a_change_says_what_it_saves_its_bar_and_what_it_asks_for():
     # 1 ms becomes 0.4 ms: 60 %; at most 1.5 × 0.6 ms.
-    assert lines(Advices(each=FREE[:1])) == ("1. Do a: saves 600 µs, 60% (0% to 90%) (a line of code).",)
+    assert lines(Advices(each=FREE[:1])) == ("1. Do a: saves 600 µs, 60 % (0 % to 90 %) (a line of code).",)
 
 
 def test_the_first_three_of_either_kind_and_how_many_more():
     said = lines(Advices(each=FREE, trades=(COSTLY,), together=("a", "b"), together_s=3e-4))
     assert [line[:5] for line in said[:3]] == ["1. Do", "2. Do", "3. Do"]
-    assert said[3] == "Together (a, b): 1.00 ms becomes 300 µs, 70% less; gains do not add."
+    assert said[3] == "Together (a, b): 1.00 ms becomes 300 µs, 70 % less; gains do not add."
     assert (
-        said[4] == "4. Do e: saves 200 µs, 50% (0% to 75%) once a is done (a setting, results are rounded more)."
+        said[4] == "4. Do e: saves 200 µs, 50 % (0 % to 75 %) once a is done (a setting, results are rounded more)."
     )
     assert said[5] == "1 more: --advice all"
     assert len(lines(Advices(each=FREE), None)) == 4

@@ -79,7 +79,7 @@ def test_every_roof_ridge_and_kernel_is_drawn(measured):
     assert "disk" not in names
     # matmul: 1.6e10 FLOP in 0.118 s under the fp64 peak of 163 GFLOP/s
     matmul = next(row for row in found if row.get("kernel") == "NumPy matmul")
-    assert matmul["attained"] == "136 GFLOP/s at 167 FLOP/byte, 83% of what fp64 allows"
+    assert matmul["attained"] == "136 GFLOP/s at 167 FLOP/byte, 83 % of what fp64 allows"
 
 
 def test_slanted_labels_lie_along_their_roof(measured):

@@ -177,9 +177,9 @@ def test_the_verdict_names_what_took_most():
     memory = rooflab.types.limit.Limit(bound="memory-bound", binds="HBM", seconds=1.0)
     held = msgspec.structs.replace(one, limits=(waiting, memory), bound="overhead-bound", binds="launches")
     said = verdict.headline(held)
-    assert said == "Waiting limited it: the host had not launched the next kernel, 75% of the time"
+    assert said == "Waiting limited it: the host had not launched the next kernel, 75 % of the time"
     held = msgspec.structs.replace(one, limits=(memory,), bound="memory-bound", binds="HBM")
-    assert verdict.headline(held) == "Memory traffic limited it: HBM, 100% of the time"
+    assert verdict.headline(held) == "Memory traffic limited it: HBM, 100 % of the time"
     nothing = msgspec.structs.replace(one, rows=(), limits=())
     assert verdict.headline(nothing).startswith("What limited it is not known")
 

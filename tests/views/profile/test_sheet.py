@@ -41,7 +41,7 @@ def test_rows_of_several_modules_have_the_share_of_all_together():
     profile = Profile(name="p", source="test", rows=(row("0", 1e-3), row("1", 3e-3)), machine=H200)
     table = next(one for one in sheet_of(profile).tables if one.title == "Operations by measured time")
     line = dict(zip(table.columns, table.rows[0], strict=True))
-    assert (line["times"], line["FLOP/s"], line["B/s"]) == ("2", "50.0 TFLOP/s (5%)", "500 GB/s (10%)")
+    assert (line["times"], line["FLOP/s"], line["B/s"]) == ("2", "50.0 TFLOP/s (5 %)", "500 GB/s (10 %)")
     alone = msgspec.structs.replace(profile, rows=profile.rows[:1])
     table = next(one for one in sheet_of(alone).tables if one.title == "Operations by measured time")
-    assert dict(zip(table.columns, table.rows[0], strict=True))["FLOP/s"] == "100 TFLOP/s (10%)"
+    assert dict(zip(table.columns, table.rows[0], strict=True))["FLOP/s"] == "100 TFLOP/s (10 %)"

@@ -618,7 +618,7 @@ def test_cards_say_what_a_change_would_save(look, mixed):
     assert [card.is_visible() for card in opened.page.locator(".card").all()] == [True] * 3 + [False] * 2
     opened.page.click(".more-cards summary")
     assert opened.page.locator(".card").nth(4).is_visible()
-    assert f"saves {duration(mixed.time_s - 0.75 * mixed.time_s)}, 25%" in said
+    assert f"saves {duration(mixed.time_s - 0.75 * mixed.time_s)}, 25 %" in said
     assert "it saves −1.00 µs to" in said
     assert "a line of code" in said
     assert "model = torch.compile(model)" in said

@@ -58,7 +58,7 @@ def test_what_is_unknown_is_left_out():
     assert "clock of a core" not in text
     assert "predicted" not in text
     text = shown(timed(surroundings=Surroundings(cpus=2, others_share=0.25, clock_before_hz=3e9)))
-    assert "25.0% of the time of 2 CPUs" in text
+    assert "25.0 % of the time of 2 CPUs" in text
     assert "3.00 GHz" in text
 
 

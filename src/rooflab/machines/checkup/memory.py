@@ -8,7 +8,7 @@ from functools import partial
 from rooflab.machines.checkup.seen import Seen
 from rooflab.machines.detect import MINIMUM_MEMORY_BYTES, Host, mappable_bytes
 from rooflab.types.checkup import Grant
-from rooflab.units import MIB, iec, si
+from rooflab.units import MIB, iec, percent, si
 
 _GRANT = partial(Grant, topic="memory")
 _LIMITS = "/proc/self/limits"
@@ -63,7 +63,7 @@ def _swap(seen: Seen) -> Grant:
     total = None if seen.host is None else seen.host.memory_bytes
     if (total and used > _SWAPPED_SHARE * total) or (waits or 0.0) > 0.01:
         if waits:
-            found += f", something waits for memory {waits:.0%} of the time"
+            found += f", something waits for memory {percent(waits)} of the time"
         means = "paged arrays come from disk: times may be hundreds of times too long"
         return grant(status="limited", found=found, means=means, todo="end what fills the memory, or use less")
     return grant(status="ok", found=found)

@@ -7,7 +7,7 @@ from functools import partial
 from rooflab.machines.checkup.seen import Seen
 from rooflab.machines.detect import Host, physical_cores
 from rooflab.types.checkup import Grant
-from rooflab.units import duration, si
+from rooflab.units import duration, percent, si
 
 # From here on a measurement is doubted: the self-checks of `measure` take the same.
 OTHERS_SHARE, STOLEN_SHARE = 0.05, 0.02
@@ -166,11 +166,13 @@ def _load(seen: Seen) -> Grant:
     }
     source = "/proc/stat for 0.4 s, /proc/loadavg, /proc/pressure/cpu"
     grant = partial(_GRANT, name="other load", source=source, values=values)
-    parts = [] if now is None else [f"others use {now.others:.0%} of the CPUs, {now.stolen:.0%} is stolen"]
+    parts = (
+        [] if now is None else [f"others use {percent(now.others)} of the CPUs, {percent(now.stolen)} is stolen"]
+    )
     if conditions.load_1min is not None:
         parts.append(f"load {conditions.load_1min:g} over a minute")
     if conditions.cpu_pressure is not None:
-        parts.append(f"something waits for a CPU {conditions.cpu_pressure:.0%} of the time")
+        parts.append(f"something waits for a CPU {percent(conditions.cpu_pressure)} of the time")
     if now is None:
         means = "measurements cannot say whether others disturbed them"
         return grant(status="unknown", found=", ".join(parts) or "not told", means=means, todo="see `uptime`")

@@ -14,6 +14,7 @@ from rooflab.model.device.constants import constants_from_dict, family_names, lo
 from rooflab.types.calibration import Calibration
 from rooflab.types.constants import Constants
 from rooflab.types.machine import Machine
+from rooflab.units import percent
 
 
 def read(path: str | Path) -> Constants:
@@ -77,8 +78,8 @@ def text(calibration: Calibration) -> str:
     base = load_family(calibration.family)
     ref = (
         f"rooflab calibrate {calibration.timings}: {calibration.rows} times on {calibration.machine}; "
-        f"median error on rows not used in fitting {calibration.after.median:.1%} "
-        f"(before {calibration.before.median:.1%})"
+        f"median error on rows not used in fitting {percent(calibration.after.median, 1)} "
+        f"(before {percent(calibration.before.median, 1)})"
     )
     raw: dict[str, Any] = {
         "family": calibration.family,

@@ -10,7 +10,7 @@ from rooflab.types.counted import Access
 from rooflab.types.finding import Finding
 from rooflab.types.kernel_names import short_name
 from rooflab.types.profile import Profile, ProfileRow
-from rooflab.units import si
+from rooflab.units import percent, si
 
 _USED = 0.5  # of a sector's bytes
 _CONFLICTS = 0.1  # of the passes through shared memory
@@ -104,14 +104,14 @@ uncoalesced = _looking(
         "load_use",
         lambda _, access: access.load_use,
         lambda share: share < _USED,
-        lambda share: f"its loads use {share:.0%} of each 32-byte sector that is moved",
+        lambda share: f"its loads use {percent(share)} of each 32-byte sector that is moved",
         _NEIGHBOURS,
     ),
     _Sign(
         "store_use",
         lambda _, access: access.store_use,
         lambda share: share < _USED,
-        lambda share: f"its stores use {share:.0%} of each 32-byte sector that is moved",
+        lambda share: f"its stores use {percent(share)} of each 32-byte sector that is moved",
         _NEIGHBOURS,
     ),
 )
@@ -121,7 +121,7 @@ conflicts = _looking(
         "share",
         lambda _, access: access.conflict_share,
         lambda share: share > _CONFLICTS,
-        lambda share: f"bank conflicts cost {share:.0%} of the passes through shared memory",
+        lambda share: f"bank conflicts cost {percent(share)} of the passes through shared memory",
         "pad the rows of the tile by one word, or swizzle its columns",
     ),
 )
@@ -131,7 +131,7 @@ predication = _looking(
         "active",
         _active,
         lambda share: share < _ACTIVE,
-        lambda share: f"{share:.0%} of the threads of a warp do something, on average",
+        lambda share: f"{percent(share)} of the threads of a warp do something, on average",
         "branch by warps, not by threads; let blocks be multiples of 32 threads with whole rows of work",
     ),
 )
@@ -173,7 +173,8 @@ def resident(profile: Profile) -> Iterator[Finding]:
         yield _finding(
             "cache-resident",
             found,
-            f"{short_name(row.name)}: main memory moved {row.amplification:.0%} of the bytes that it asks for; "
+            f"{short_name(row.name)}: main memory moved {percent(row.amplification)} of the bytes that it asks "
+            "for; "
             "the rest lay in a cache, or is still there to be written",
             "a run that begins with cold caches takes longer; flush them, or say that it is warm",
             {"amplification": row.amplification or 0.0},
@@ -202,12 +203,12 @@ def latency(profile: Profile) -> Iterator[Finding]:
         evidence |= {"blocks": blocks, "units": units}
     if access.occupancy is not None:
         limited = "" if access.limited_by is None else f", limited by {access.limited_by}"
-        why.append(f"{access.occupancy:.0%} of the warps that fit were there{limited}")
+        why.append(f"{percent(access.occupancy)} of the warps that fit were there{limited}")
         evidence["occupancy"] = access.occupancy
     yield _finding(
         "far from every roof",
         rows,
-        f"{short_name(row.name)} uses {share:.0%} of its nearest roof, {name}: it waits for latency"
+        f"{short_name(row.name)} uses {percent(share)} of its nearest roof, {name}: it waits for latency"
         + (f" ({'; '.join(why)})" if why else ""),
         "more independent work in flight: more blocks, more warps, more loads before their use",
         evidence,
@@ -222,7 +223,8 @@ def without_flop(profile: Profile) -> Iterator[Finding]:
         yield _finding(
             "no FLOP",
             rows,
-            f"{len(rows)} rows do no FLOP ({seconds / profile.time_s:.0%} of the time): their bytes place them",
+            f"{len(rows)} rows do no FLOP ({percent(seconds / profile.time_s)} of the time): their bytes place "
+            "them",
             "",
             {"kernels": float(len(rows))},
         )

@@ -11,7 +11,7 @@ from rooflab.types.kernel_names import short_name
 from rooflab.types.machine import Machine, is_main_memory
 from rooflab.types.profile import Profile, ProfileRow
 from rooflab.types.trace import Device
-from rooflab.units import si
+from rooflab.units import percent, si
 
 _DRAM_PER_CLOCK, _DRAM_CLOCK = "dram__bytes.sum.peak_sustained", "dram__cycles_elapsed.avg.per_second"
 _SAME = 0.05  # two figures of one memory differ by less
@@ -34,7 +34,8 @@ def over_all(profile: Profile) -> Iterator[Finding]:
             yield Finding(
                 rule="over 100 %",
                 kind="doubt",
-                says=f"{short_name(row.name)}: {name} is {share:.2%}: counted in several passes of the kernel",
+                says=f"{short_name(row.name)}: {name} is {percent(share, 2)}: counted in several passes of the "
+                "kernel",
                 hint="a little over 100 % is harmless; more says that the passes did not run alike",
                 evidence=dict(over),
                 rows=(row.name,),

@@ -8,7 +8,7 @@ from rooflab.types.finding import Finding
 from rooflab.types.kernel_names import short_name
 from rooflab.types.profile import Profile
 from rooflab.types.trace import ON_HOST
-from rooflab.units import duration
+from rooflab.units import duration, percent
 
 _WORTH = 0.1  # of the run: less idle time of one cause is not worth a sentence
 _HINTS = {
@@ -32,7 +32,7 @@ def idle(profile: Profile) -> Iterator[Finding]:
                     kind="cause",
                     says=(
                         f"{_device(device.device)} stood idle for {duration(one.seconds)} of "
-                        f"{duration(device.span_s)} ({one.seconds / device.span_s:.0%}): {one.cause}, "
+                        f"{duration(device.span_s)} ({percent(one.seconds / device.span_s)}): {one.cause}, "
                         f"{one.gaps:,} gaps, the longest {duration(one.longest_s)} before {short_name(one.before)}"
                     ),
                     hint=_HINTS.get(one.cause, ""),

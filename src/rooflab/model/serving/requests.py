@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rooflab.errors import RooflabError
+from rooflab.units import percent
 
 
 class Requests(NamedTuple):
@@ -118,7 +119,7 @@ def _check(prompt: int, answer: int, cached: int, spread: float, count: int) -> 
 
 
 def _lengths(prompt: int, answer: int, spread: float) -> str:
-    about = f" ± {spread:.0%}" if spread else ""
+    about = f" ± {percent(spread)}" if spread else ""
     return f"{prompt:,} tokens in and {answer:,} out{about}"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rooflab.types.run import Way
 from rooflab.types.usage import Meanwhile, Usage
-from rooflab.units import duration, si
+from rooflab.units import duration, percent, si
 
 # Below this many seconds starting the program is most of what was seen, and clocks of 10 ms say little.
 _TOO_SHORT_S = 0.05
@@ -47,7 +47,8 @@ def _use(usage: Usage, granted: int | None) -> Iterator[str]:
         yield f"Too short to say how it used the cores: {duration(usage.wall_s)}, most of which is starting."
     elif way == "waiting":
         yield (
-            f"Waiting: it used {usage.cores:.1%} of one core; for most of the time no thread of it ran. What for "
+            f"Waiting: it used {percent(usage.cores, 1)} of one core; for most of the time no thread of it "
+            "ran. What for "
             "(a device, the disk, the network, sleep, another process) these numbers do not say."
         )
     elif way == "all cores":
@@ -57,7 +58,7 @@ def _use(usage: Usage, granted: int | None) -> Iterator[str]:
         )
     elif way == "one core":
         if granted == 1:
-            yield f"The one granted core was busy {usage.cores:.0%} of the time."
+            yield f"The one granted core was busy {percent(usage.cores)} of the time."
         else:
             more = f"; {granted - 1} more cores were granted" if granted else ""
             yield f"As much as one thread can: {usage.cores:.2f} cores{of_all}{more}."
@@ -73,7 +74,8 @@ def _kernel(usage: Usage) -> Iterator[str]:
         faults = usage.minor_faults + usage.major_faults
         each = usage.system_s / faults if faults else 0.0
         yield (
-            f"In the kernel: {share:.0%} of the CPU time ({duration(usage.system_s)}), with {faults:,} page faults"
+            f"In the kernel: {percent(share)} of the CPU time ({duration(usage.system_s)}), with {faults:,} "
+            "page faults"
             + (
                 f"; if these took all of it, {duration(each)} each."
                 if faults > 1000

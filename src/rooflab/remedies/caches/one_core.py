@@ -15,7 +15,7 @@ from rooflab.remedies.caches import nests, pages
 from rooflab.types.advice import Advice, Advices, Effort
 from rooflab.types.machine import Machine
 from rooflab.types.simulation import Cache, LevelCounts, Simulation
-from rooflab.units import duration, iec, si
+from rooflab.units import duration, iec, percent, si
 
 Simulate = Callable[[Stream], Simulation]
 PATIENCE_S = 4.0
@@ -193,7 +193,9 @@ def _use(level: LevelCounts, accessed_bytes: int) -> tuple[str, ...]:
     read = level.misses * level.cache.unit_bytes
     if not read or accessed_bytes >= _USED * read:
         return (f"{level.misses:,} of {level.requests:,} requests miss {level.name}",)
-    return (f"of each line that {level.name} misses {accessed_bytes / read:.0%} is used before it is displaced",)
+    return (
+        f"of each line that {level.name} misses {percent(accessed_bytes / read)} is used before it is displaced",
+    )
 
 
 def _read_again(case: Case) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from rooflab.remedies.loops.case import Case, Change, State, Unasked
 from rooflab.types.loop import LoopReport
 from rooflab.types.machine import is_main_memory
 from rooflab.types.simulation import LevelCounts
-from rooflab.units import iec, si
+from rooflab.units import iec, percent, si
 
 Found = Iterator[Change | Unasked]
 _TILES = (32, 128)  # trips of a tile that are tried
@@ -34,7 +34,8 @@ def interchange(case: Case) -> Found:
             rule="interchange",
             text=f"Exchange the loops, so that the innermost one goes along rows: {one.text}",
             evidence=(
-                f"{share:.0%} of {first.name}'s misses are of accesses that step over lines in the innermost loop",
+                f"{percent(share)} of {first.name}'s misses are of accesses that step over lines in the "
+                "innermost loop",
                 *_vector(case.report),
             ),
             apply=lambda state, changed=one.loop: _on_top(case, state, changed),
@@ -276,7 +277,7 @@ def _moved_again(case: Case) -> tuple[str, ...]:
         worst = next(level for level in levels if stepping.get(level.name, 0) > level.misses / 4)
         used = case.report.accessed_bytes / (worst.misses * worst.cache.unit_bytes)
         if used < 1:
-            said.append(f"of each line that {worst.name} misses {used:.0%} is used before it is displaced")
+            said.append(f"of each line that {worst.name} misses {percent(used)} is used before it is displaced")
     return tuple(said)
 
 

@@ -14,7 +14,7 @@ from rooflab.types.counted import Access
 from rooflab.types.kernel_names import short_name
 from rooflab.types.machine import Machine, is_main_memory
 from rooflab.types.profile import Profile, ProfileRow
-from rooflab.units import duration, si
+from rooflab.units import duration, percent, si
 
 Found = Iterator[Change | Unasked]
 Mended = Mapping[str, float]  # seconds of an execution by roof, with the waste taken out
@@ -57,7 +57,7 @@ def coalesce(profile: Profile) -> Found:
 
 def _sectors(row: ProfileRow, access: Access) -> str:
     parts = [("loads", access.load_use), ("stores", access.store_use)]
-    used = " and ".join(f"its {what} {use:.0%}" for what, use in parts if use is not None and use < _USED)
+    used = " and ".join(f"its {what} {percent(use)}" for what, use in parts if use is not None and use < _USED)
     many = access.sectors_per_request
     told = "" if many is None else f"; {many:.3g} sectors a request, words of 4 bytes side by side need 4"
     return f"{short_name(row.name)}: {used} of each sector of 32 bytes that is moved{told}"
@@ -77,7 +77,8 @@ def bank_conflicts(profile: Profile) -> Found:
         mended,
         rule="bank-conflicts",
         says=lambda row, access: (
-            f"{short_name(row.name)}: {access.conflict_share or 0.0:.0%} of shared memory's passes are conflicts"
+            f"{short_name(row.name)}: {percent(access.conflict_share or 0.0)} of shared memory's passes are "
+            "conflicts"
         ),
     )
 
@@ -129,8 +130,9 @@ def occupancy(profile: Profile) -> Found:
         yield Change(
             rule="occupancy",
             evidence=(
-                f"{short_name(row.name)}: {access.occupancy or 0.0:.0%} of the warps that fit were there{limit}; "
-                f"{_of_roof(row):.0%} of its highest roof",
+                f"{short_name(row.name)}: {percent(access.occupancy or 0.0)} of the warps that fit were "
+                f"there{limit}; "
+                f"{percent(_of_roof(row))} of its highest roof",
                 "predicted with twice the warps; at most as if all that fit were there",
             ),
             saving=seconds,

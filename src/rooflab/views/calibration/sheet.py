@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rooflab.types.calibration import Calibration, Errors
+from rooflab.units import percent
 from rooflab.views.common.sheet import Sheet
 from rooflab.views.common.table import Table
 
@@ -35,7 +36,7 @@ def errors(calibration: Calibration) -> Table:
     """|predicted / measured − 1| before and after."""
 
     def row(name: str, each: Errors) -> tuple[str, ...]:
-        return name, f"{each.median:.1%}", f"{each.p90:.1%}"
+        return name, percent(each.median, 1), percent(each.p90, 1)
 
     rows = (
         row("before", calibration.before),
@@ -56,7 +57,7 @@ def changes(calibration: Calibration) -> Table:
             each.name,
             f"{each.before:.4g}",
             f"{each.after:.4g}",
-            f"{each.after / each.before - 1:+.0%}".replace("-", "−"),
+            f"{each.after / each.before - 1:+.0%}".replace("-", "−").replace("%", " %"),
             str(each.rows),
         )
         for each in calibration.changes

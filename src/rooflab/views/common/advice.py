@@ -6,7 +6,7 @@ import json
 from typing import Any, NamedTuple
 
 from rooflab.types.advice import Advice, Advices
-from rooflab.units import duration, si
+from rooflab.units import duration, percent, si
 from rooflab.views.common.table import UNKNOWN, Table
 
 TOP = 3  # changes in the terminal, where no number is asked for
@@ -56,7 +56,7 @@ def saving(one: Advice) -> str:
     """What a change saves: seconds, share, and the share's bar; bytes where a simulation counted them."""
     said = []
     if one.gain_s is not None and one.gain_share is not None:
-        said.append(f"{_signed(one.gain_s)}, {one.gain_share:.0%}{_bar(one)}")
+        said.append(f"{_signed(one.gain_s)}, {percent(one.gain_share)}{_bar(one)}")
     if one.saved_bytes is not None:
         said.append(f"{si(one.saved_bytes, 'B')} of {si(one.before_bytes, 'B')} {one.moved}".rstrip())
     return "; ".join(said) or UNKNOWN
@@ -65,7 +65,7 @@ def saving(one: Advice) -> str:
 def _bar(one: Advice) -> str:
     if one.gain_low_s is None or one.gain_high_s is None or not one.before_s:
         return ""
-    return f" ({one.gain_low_s / one.before_s:.0%} to {one.gain_high_s / one.before_s:.0%})"
+    return f" ({percent(one.gain_low_s / one.before_s)} to {percent(one.gain_high_s / one.before_s)})"
 
 
 def _signed(seconds: float) -> str:
@@ -79,7 +79,7 @@ def together(advice: Advices) -> str:
         return ""
     names, share = ", ".join(advice.together), 1 - advice.together_s / before_s
     times = f"{duration(before_s)} becomes {duration(advice.together_s)}"
-    return f"Together ({names}): {times}, {share:.0%} less; gains do not add."
+    return f"Together ({names}): {times}, {percent(share)} less; gains do not add."
 
 
 def nothing(advice: Advices) -> str:

@@ -206,6 +206,9 @@ def room_right(x0: float, last: float, texts: Sequence[str], width: float) -> fl
     return x0 * (last / x0) ** (1 / (1 - share))
 
 
+PERCENT = "format(100 * datum.value, '~r') + ' %'"  # a Vega expression that writes a tick as `units.percent` does
+
+
 def si_label(unit: str) -> str:
     """A Vega expression that writes a tick with an SI prefix: "100 GFLOP/s"."""
     written = f"datum.value + ' {unit}'"

@@ -177,7 +177,6 @@ def writers(draw: Callable[..., Drawing]) -> dict[str, Writer]:
     return {suffix: _Writer(draw, render) for suffix, render in files.RENDERS.items()}  # type: ignore[arg-type]
 
 
-
 class Picture(NamedTuple):
     """A drawing on a page, under a heading: for a desk's screen and paper, and for a phone's.
 

@@ -84,7 +84,7 @@ def sentence(base: Side, other: Side, one: Difference) -> str:
     if time.verdict == "same":
         return f"{other.name} against {base.name}: {taken}, no change beyond the error bars."
     word = "less" if time.change < 0 else "more"
-    share = "" if time.relative is None else f", {_percent(time.relative)[1:]} {word} time"
+    share = "" if time.relative is None else f", {_change(time.relative)[1:]} {word} time"
     bar = _bar(time)
     unsure = " (how much it varies from run to run is not known)" if time.verdict == "unsure" else ""
     cause = f"; most of it: {_cause(one)}" if one.terms else ""
@@ -96,7 +96,7 @@ def apart(base: Side, other: Side, one: Difference) -> tuple[str, ...]:
     shares = one.shared()
     if shares is None or min(shares) >= _LITTLE:
         return ()
-    told = [f"{share:.0%}" if share >= 0.01 else "less than 1 %" for share in shares]
+    told = [units.percent(share) if share >= 0.01 else "less than 1 %" for share in shares]
     return (
         f"They share little: operations of both take {told[0]} of the time of {base.name} and "
         f"{told[1]} of that of {other.name}; the rest is told as removed and added, not as changed.",
@@ -134,9 +134,9 @@ def followed(one: Difference, of: str = "") -> Table:
         (
             each.rule,
             each.status,
-            f"{units.duration(each.predicted_s)}, {each.predicted_share:.0%}",
+            f"{units.duration(each.predicted_s)}, {units.percent(each.predicted_share)}",
             _promised(each),
-            UNKNOWN if each.obtained_share is None else f"{each.obtained_share:.0%}",
+            UNKNOWN if each.obtained_share is None else units.percent(each.obtained_share),
         )
         for each in one.followed
     )
@@ -151,7 +151,7 @@ def followed(one: Difference, of: str = "") -> Table:
 def _promised(one: Followed) -> str:
     if one.low_s is None or one.high_s is None or not one.before_s:
         return UNKNOWN
-    return f"{one.low_s / one.before_s:.0%} to {one.high_s / one.before_s:.0%}"
+    return f"{units.percent(one.low_s / one.before_s)} to {units.percent(one.high_s / one.before_s)}"
 
 
 def gates(comparison: Comparison) -> Table:
@@ -181,7 +181,7 @@ def totals(comparison: Comparison, one: Difference, of: str = "") -> Table:
     rows = []
     for each in one.amounts:
         change = UNKNOWN if each.change is None else _change(each)
-        relative = UNKNOWN if each.relative is None or each.unit == "share" else _percent(each.relative)
+        relative = UNKNOWN if each.relative is None or each.unit == "share" else _change(each.relative)
         verdict = _VERDICTS[each.verdict]
         rows.append((_metric(each), relative, verdict, _value(each, each.base), _value(each, each.other), change))
     columns = ("", "relative", "verdict", "base", "other", "difference")
@@ -205,7 +205,7 @@ def causes(one: Difference, of: str = "") -> Table:
     each = (*one.terms, *one.idle)
     whole = sum(term.seconds for term in each)
     rows = [
-        (_in_words(term), _signed(term.seconds), _percent(term.seconds / whole) if whole else UNKNOWN)
+        (_in_words(term), _signed(term.seconds), _change(term.seconds / whole) if whole else UNKNOWN)
         for term in each
     ]
     if len(rows) > 1:
@@ -279,7 +279,7 @@ def _time(side: Measure | None, times: int) -> str:
     return UNKNOWN if side.time_s is None else units.duration(side.time_s * times)
 
 
-def _percent(share: float) -> str:
+def _change(share: float) -> str:
     """A change, with its sign; nothing is no change."""
     size = f"{abs(share) * 100:.3g}" if abs(share) < 10 else f"{abs(share) * 100:,.0f}"
     return "0 %" if not share else f"{'+' if share > 0 else '−'}{size} %"
@@ -311,7 +311,7 @@ def _change(amount: Amount) -> str:
 def text(value: float, unit: str) -> str:
     """`value` with its unit."""
     if unit == "share":
-        return f"{value:.1%}"
+        return units.percent(value, 1)
     if unit == "s":
         return units.duration(value)
     if unit == "":

@@ -92,7 +92,7 @@ def _levels(simulation: CoreSimulation) -> Table:
             level.name,
             f"{level.hits:,}",
             f"{level.misses:,}",
-            UNKNOWN if level.hit_rate is None else f"{level.hit_rate * 100:.2f} %",
+            UNKNOWN if level.hit_rate is None else units.percent(level.hit_rate, 2),
             f"{level.evictions:,}",
             units.si(level.read_bytes, "B"),
             units.si(level.write_bytes, "B"),

@@ -6,7 +6,8 @@ from typing import Any
 
 from rooflab.errors import RooflabError
 from rooflab.types.fleet import Fleet, FleetQuantity
-from rooflab.units import si
+from rooflab.units import percent, si
+from rooflab.views.common.axes import PERCENT
 from rooflab.views.common.theme import FONT_SIZE, LIGHT, Theme
 
 MOST = 24  # strips; those with slow nodes first
@@ -33,6 +34,7 @@ def chart(fleet: Fleet, *, theme: Theme = LIGHT, width: int = 720) -> Any:
         {
             "quantity": _label(each, several, narrow),
             "speed": each.speed(node),
+            "of the median": percent(each.speed(node), 1),
             "node": node,
             "value": si(value, each.unit),
             "name": node if (node, each.name, each.kind) in slow else "",
@@ -57,7 +59,7 @@ def chart(fleet: Fleet, *, theme: Theme = LIGHT, width: int = 720) -> Any:
         x=alt.X(
             "speed:Q",
             title="speed against the median",
-            axis=alt.Axis(format="%", tickCount=4 if narrow else 8, grid=True),
+            axis=alt.Axis(labelExpr=PERCENT, tickCount=4 if narrow else 8, grid=True),
             scale=alt.Scale(domain=[low, high], nice=False, zero=False),
         ),
     )
@@ -73,7 +75,7 @@ def chart(fleet: Fleet, *, theme: Theme = LIGHT, width: int = 720) -> Any:
             legend=alt.Legend(title=None, orient="top"),
         ),
         tooltip=[alt.Tooltip(f"{name}:N") for name in ("node", "quantity", "value")]
-        + [alt.Tooltip("speed:Q", format=".1%")],
+        + [alt.Tooltip("of the median:N")],
     )
     look: dict[str, Any] = {"fontSize": FONT_SIZE - 0.5, "color": theme.ink}
     names = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rooflab.comparing.fleet import KEEN
 from rooflab.types.fleet import Fleet, FleetQuantity, Slow
-from rooflab.units import si
+from rooflab.units import percent, si
 from rooflab.views.common.lines import Lines
 from rooflab.views.common.sheet import Sheet
 from rooflab.views.common.table import UNKNOWN, Table, without_empty
@@ -38,12 +38,12 @@ def _slow(fleet: Fleet) -> Table:
             each.quantity,
             si(each.value, units[each.quantity]),
             si(each.median, units[each.quantity]),
-            f"{each.speed:.0%}",
+            percent(each.speed),
             UNKNOWN if each.deviations is None else f"{each.deviations:.1f}",
             f"{each.cutoff:.1f}",
             _again(each),
-            UNKNOWN if each.of_theory is None else f"{each.of_theory:.0%}",
-            UNKNOWN if each.usual_of_theory is None else f"{each.usual_of_theory:.0%}",
+            UNKNOWN if each.of_theory is None else percent(each.of_theory),
+            UNKNOWN if each.usual_of_theory is None else percent(each.usual_of_theory),
         )
         for node in dict.fromkeys(each.node for each in fleet.slow)
         for each in [one for one in fleet.slow if one.node == node][:_EVIDENCE]
@@ -58,7 +58,7 @@ def _slow(fleet: Fleet) -> Table:
 def _again(each: Slow) -> str:
     if each.again is None:
         return UNKNOWN
-    return f"{each.again:.0%}" + ("" if each.confirmed else ", cleared")
+    return percent(each.again) + ("" if each.confirmed else ", cleared")
 
 
 def chosen(fleet: Fleet, kind: str) -> list[FleetQuantity]:
@@ -104,9 +104,9 @@ def _quantities(fleet: Fleet) -> Table:
                 each.kind if several else UNKNOWN,
                 str(len(each.values)),
                 si(each.median, each.unit),
-                UNKNOWN if each.spread is None else f"{each.spread:.1%}",
+                UNKNOWN if each.spread is None else percent(each.spread, 1),
                 last if len(each.values) > 1 else UNKNOWN,
-                f"{each.speed(last):.0%}" if len(each.values) > 1 else UNKNOWN,
+                percent(each.speed(last)) if len(each.values) > 1 else UNKNOWN,
                 _range(shares),
             )
         )
@@ -117,7 +117,7 @@ def _quantities(fleet: Fleet) -> Table:
 
 
 def _range(shares: list[float]) -> str:
-    texts = list(dict.fromkeys(f"{share:.0%}" for share in (min(shares), max(shares)))) if shares else [UNKNOWN]
+    texts = list(dict.fromkeys(percent(share) for share in (min(shares), max(shares)))) if shares else [UNKNOWN]
     return " to ".join(texts)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from rooflab.errors import RooflabError
 from rooflab.types.hotspots import Hotspots, Spot
-from rooflab.units import duration
+from rooflab.units import duration, percent
 from rooflab.views.common.theme import LIGHT, Theme
 from rooflab.views.hotspots.sheet import place, seconds
 
@@ -37,7 +37,7 @@ def chart(found: Hotspots, *, theme: Theme = LIGHT, width: int = 720) -> Any:
                 name, own, whole, "in what it called", f"{place(spot)}: {duration(whole)} with what it called"
             ),
         ]
-        texts[name] = f"{found.share(spot.own):.0%}"
+        texts[name] = percent(found.share(spot.own))
     panel = bars.Panel(names, parts, texts, "time of its threads", bars.TIME, colours)
     return bars.chart(found.name[:80], f"{found.samples:,} samples, {found.hz:g} a second", (panel,), theme, width)
 

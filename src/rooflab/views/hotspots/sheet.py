@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 
 from rooflab.types.hotspots import Hotspots, Spot
-from rooflab.units import duration
+from rooflab.units import duration, percent
 from rooflab.views.common.lines import Lines
 from rooflab.views.common.sheet import Sheet
 from rooflab.views.common.table import UNKNOWN, Table
@@ -64,11 +64,11 @@ def _sentences(found: Hotspots) -> Iterator[str]:
         return
     own = max(found.functions, key=lambda one: one.own, default=None)
     if own is not None:
-        yield f"Most time in itself: {own.name} ({place(own)}), {found.share(own.own):.0%}."
+        yield f"Most time in itself: {own.name} ({place(own)}), {percent(found.share(own.own))}."
     loop = next((one for one in found.loops if one.takes_apart or one.why), None) or next(iter(found.loops), None)
     if loop is not None and found.share(loop.samples) >= _LEAST:
         share = found.share(loop.samples)
-        yield f"The longest loop: {place(loop)} in {loop.name}, {share:.0%}: {loop.text[:_LONGEST]}"
+        yield f"The longest loop: {place(loop)} in {loop.name}, {percent(share)}: {loop.text[:_LONGEST]}"
     apart = next((one for one in _apart(found)), None)
     if apart is not None:
         yield f"Take it apart: {apart.takes_apart}{f' ({apart.why})' if apart.why else ''}"
@@ -101,14 +101,14 @@ def _table(found: Hotspots, title: str, spots: Sequence[Spot]) -> Table:
         by = spot.samples if title.startswith("Loops") else spot.own
         if found.share(by) < _LEAST or len(rows) == _MOST:
             continue
-        more = (UNKNOWN if spot.native is None else f"{found.share(spot.native):.1%}",) if native else ()
+        more = (UNKNOWN if spot.native is None else percent(found.share(spot.native), 1),) if native else ()
         rows.append(
             (
                 place(spot),
                 spot.name,
                 duration(seconds(found, by)),
-                f"{found.share(spot.samples):.1%}",
-                f"{found.share(spot.own):.1%}",
+                percent(found.share(spot.samples), 1),
+                percent(found.share(spot.own), 1),
                 *more,
                 _cut(spot.text),
             )
@@ -122,7 +122,7 @@ def _cut(text: str) -> str:
 
 def _libraries(found: Hotspots) -> Table:
     rows = [
-        (one.name, duration(seconds(found, one.own)), f"{found.share(one.own):.1%}")
+        (one.name, duration(seconds(found, one.own)), percent(found.share(one.own), 1))
         for one in found.libraries[:_MOST]
         if found.share(one.own) >= _LEAST
     ]
@@ -131,10 +131,10 @@ def _libraries(found: Hotspots) -> Table:
 
 def _commands(found: Hotspots) -> Table:
     rows = [
-        (one.takes_apart or "", place(one), f"{found.share(one.samples):.0%}", one.why) for one in _apart(found)
+        (one.takes_apart or "", place(one), percent(found.share(one.samples)), one.why) for one in _apart(found)
     ]
     rows += [
-        (UNKNOWN, place(one), f"{found.share(one.samples):.0%}", one.why)
+        (UNKNOWN, place(one), percent(found.share(one.samples)), one.why)
         for one in found.loops
         if one.takes_apart is None and one.why and found.share(one.samples) >= _LEAST
     ]
@@ -148,7 +148,7 @@ def _conventions(found: Hotspots) -> Iterator[str]:
     )
     if found.samples:
         points = 196 * math.sqrt(0.25 / found.samples)  # 1.96 standard deviations of a binomial share
-        yield f"of {found.samples:,} samples a share of 50% is known to ± {points:.2g} points (95%)"
+        yield f"of {found.samples:,} samples a share of 50 % is known to ± {points:.2g} points (95 %)"
         yield "it attaches while the program starts: the first tenths of a second may be missing"
 
 

@@ -110,7 +110,7 @@ def value_text(parameter: str, value: float) -> str:
 def _memory(system: System, parameter: str) -> str:
     memory = system.memory
     if isinstance(memory, TwoTierMemory):
-        hits = "" if parameter == "hit-rate" else f"{memory.hit_rate:.0%} from the "
+        hits = "" if parameter == "hit-rate" else f"{units.percent(memory.hit_rate)} from the "
         fast = _tier(memory.fast, False)
         slow = _tier(memory.slow, parameter == "bandwidth")
         return f"{hits}fast tier ({fast}), the rest from the slow one ({slow})"

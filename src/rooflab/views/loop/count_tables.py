@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from rooflab.types.loop import LoopReport, Timed
 from rooflab.types.simulation import LevelCounts, ReferenceCounts
-from rooflab.units import si
+from rooflab.units import percent, si
 from rooflab.views.common.table import UNKNOWN, Table, lasting
 from rooflab.views.loop.tables import short
 
@@ -44,7 +44,7 @@ def _time(report: LoopReport, run: Timed) -> tuple[str, ...]:
     prediction = next((each for each in report.predictions if each.threads == run.threads and warm), None)
     ratio = UNKNOWN if prediction is None or not prediction.time_s else f"{run.median_s / prediction.time_s:.2f} ×"
     predicted = _ends(report, run.threads) if warm else (UNKNOWN,) * 3
-    measured = (lasting(run.best_s), lasting(run.median_s), f"{run.spread:.0%} of {run.runs}")
+    measured = (lasting(run.best_s), lasting(run.median_s), f"{percent(run.spread)} of {run.runs}")
     return (_who(run.threads), run.cache, *measured, *predicted, ratio)
 
 
@@ -159,7 +159,7 @@ def _counts(
             second,
             short(each.hits),
             short(each.misses),
-            UNKNOWN if each.hit_rate is None else f"{each.hit_rate:.2%}",
+            UNKNOWN if each.hit_rate is None else percent(each.hit_rate, 2),
             *(_count(getattr(each, kind)) for kind in kinds),
             short(each.evictions),
             short(each.writebacks),

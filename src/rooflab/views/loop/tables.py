@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rooflab.types.loop import LoopReport, Predicted, Timed
-from rooflab.units import si
+from rooflab.units import percent, si
 from rooflab.views.common.table import UNKNOWN, Table, lasting
 
 
@@ -83,7 +83,7 @@ def levels(report: LoopReport) -> Table | None:
             UNKNOWN if each.bytes_per_s is None else si(each.bytes_per_s, "B/s"),
             lasting(each.time_s),
             UNKNOWN if each.roof_flop_per_s is None else si(each.roof_flop_per_s, "FLOP/s"),
-            UNKNOWN if each.share is None else f"{each.share:.0%}",
+            UNKNOWN if each.share is None else percent(each.share),
         )
         for each in report.points
     ]
@@ -187,7 +187,7 @@ def _trips(report: LoopReport) -> list[str]:
 def _timed(run: Timed) -> str:
     who = "one core" if run.threads == 1 else f"{run.threads} threads"
     return (
-        f"{who}, {run.cache} {si(run.median_s, 's')} (best {si(run.best_s, 's')}, spread {run.spread:.0%}"
+        f"{who}, {run.cache} {si(run.median_s, 's')} (best {si(run.best_s, 's')}, spread {percent(run.spread)}"
         f" of {run.runs})"
     )
 
@@ -217,7 +217,7 @@ def _compiled(report: LoopReport) -> str:
     left = (code.read_bytes + code.write_bytes) / report.accessed_bytes
     if left > 0.995:
         return f"{sentence}; all of the source's accesses are left"
-    return f"{sentence}; {left:.0%} of the source's accessed bytes are left, the rest stays in registers"
+    return f"{sentence}; {percent(left)} of the source's accessed bytes are left, the rest stays in registers"
 
 
 def conditions(report: LoopReport) -> tuple[str, ...]:

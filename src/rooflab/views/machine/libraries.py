@@ -27,7 +27,7 @@ def products(machine: Machine) -> Table:
     rows = []
     for row, fits in _fits(machine.products):
         speeds = [_speed(fits, row, shape) for shape in _SHOWN]
-        error = UNKNOWN if row.error is None else f"{row.error * 100:.0f} %"
+        error = UNKNOWN if row.error is None else units.percent(row.error)
         rows.append((_WHO.get(row.library, row.library), row.dtype, str(row.threads), *speeds, error))
     columns = ("library", "format", "threads", *map(_title, _SHOWN), "error")
     return without_empty("Products of matrices", columns, rows, words=2, note=_note(machine.products))

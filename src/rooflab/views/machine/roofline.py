@@ -275,7 +275,7 @@ def _marks(machine: Machine, roofs: model.Roofs, scope: Scope, drawn: Layout, th
     dots = []
     for point in drawable(machine, scope):
         under = model.place(point, machine)
-        share = "" if under is None else f", {under.share:.0%} of what {under.binds} allows"
+        share = "" if under is None else f", {units.percent(under.share)} of what {under.binds} allows"
         text = f"{units.si(point.flop_per_s, 'FLOP/s')} at {point.intensity:.3g} FLOP/byte{share}"
         dots.append({"x": point.intensity, "y": point.flop_per_s, "kernel": point.name, "attained": text})
     if dots:

@@ -130,7 +130,7 @@ def points(machine: Machine) -> Table:
         if under is not None and under.share > 1:
             above.append(point.name)
         if under is not None and under.share < FAR:
-            below.append(f"{point.name} {under.share:.0%}")
+            below.append(f"{point.name} {units.percent(under.share)}")
         rows.append(
             (
                 point.name,
@@ -146,7 +146,8 @@ def points(machine: Machine) -> Table:
     note = f"Bytes are compulsory: each array crosses once.{_blas(machine)}"
     if below:
         note += (
-            f" Under {FAR:.0%} of the roof ({', '.join(below)}): neither bandwidth nor peak set that time, "
+            f" Under {units.percent(FAR)} of the roof ({', '.join(below)}): neither bandwidth nor peak set "
+            "that time, "
             "the kernel's own code did (its library, its threads, its size)."
         )
     if above:
@@ -369,4 +370,4 @@ def _spread(*rates: Rate | None) -> str:
 
 
 def _percent(share: float | None, digits: int = 0) -> str:
-    return UNKNOWN if share is None else f"{share * 100:.{digits}f} %"
+    return UNKNOWN if share is None else units.percent(share, digits)

@@ -6,9 +6,9 @@ from typing import Any
 
 from rooflab.errors import RooflabError
 from rooflab.types.simulation import MissCurve
-from rooflab.units import iec
+from rooflab.units import iec, percent
 from rooflab.views.common import axes
-from rooflab.views.common.axes import Plane
+from rooflab.views.common.axes import PERCENT, Plane
 from rooflab.views.common.theme import LIGHT, Theme
 from rooflab.views.machine.curves import SIZE
 
@@ -38,9 +38,9 @@ def chart(curve: MissCurve, *, theme: Theme = LIGHT, width: int = 720, height: i
         "y:Q",
         title="misses of all requests",
         scale=alt.Scale(domain=[0, 1.05], nice=False),
-        axis=alt.Axis(values=[0, 0.25, 0.5, 0.75, 1], format="%"),
+        axis=alt.Axis(values=[0, 0.25, 0.5, 0.75, 1], labelExpr=PERCENT),
     )
-    rows = [{"x": at, "y": ratio, "capacity": iec(at, 3), "misses": f"{ratio:.3%}"} for at, ratio in points]
+    rows = [{"x": at, "y": ratio, "capacity": iec(at, 3), "misses": percent(ratio, 3)} for at, ratio in points]
     base = alt.Chart(alt.Data(values=rows))
     line = base.mark_line(interpolate="step-after", strokeWidth=2, color=theme.caches[1])
     dots = base.mark_point(filled=True, size=26, opacity=1, color=theme.caches[1])
@@ -48,7 +48,8 @@ def chart(curve: MissCurve, *, theme: Theme = LIGHT, width: int = 720, height: i
     floor = alt.Chart(alt.Data(values=[{"x": space.x0, "y": least, "end": space.x1}]))
     rule = floor.mark_rule(strokeDash=[4, 3], color=theme.muted).encode(x2="end:Q")
     subtitle = (
-        f"{curve.requests:,} requests of lines of {curve.line_bytes} B; dashed: compulsory misses, {least:.2%}, "
+        f"{curve.requests:,} requests of lines of {curve.line_bytes} B; dashed: compulsory misses, "
+        f"{percent(least, 2)}, "
         "which no capacity saves"
     )
     tips = [alt.Tooltip("capacity:N"), alt.Tooltip("misses:N")]

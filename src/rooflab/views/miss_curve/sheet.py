@@ -20,7 +20,7 @@ def table(curve: MissCurve) -> Table:
     rows, capacity = [], curve.line_bytes
     while True:
         misses, ratio = curve.misses(capacity), curve.miss_ratio(capacity)
-        shown = UNKNOWN if ratio is None else f"{ratio * 100:.3f} %"
+        shown = UNKNOWN if ratio is None else units.percent(ratio, 3)
         rows.append((units.iec(capacity, 3), f"{misses:,}", shown, units.si(misses * curve.line_bytes, "B")))
         if misses <= curve.compulsory:
             break

@@ -10,7 +10,7 @@ from rooflab.types.kernel_names import short_name
 from rooflab.types.profile import Profile, ProfileRow
 from rooflab.types.timeline import DeviceTime
 from rooflab.types.trace import ON_HOST
-from rooflab.units import duration
+from rooflab.units import duration, percent
 from rooflab.views.common import explore
 from rooflab.views.common.explore import short
 from rooflab.views.profile import verdict
@@ -171,7 +171,7 @@ def _roofs(profile: Profile) -> dict[str, Any]:
 
 def _device(one: DeviceTime, name: str) -> dict[str, Any]:
     """What a device did in equal parts of its time."""
-    busy = "" if one.busy_share is None else f"busy {one.busy_share:.1%} of {duration(one.span_s)}"
+    busy = "" if one.busy_share is None else f"busy {percent(one.busy_share, 1)} of {duration(one.span_s)}"
     return {
         "name": "the host" if one.device == ON_HOST else f"device {one.device}",
         "says": f"{busy}; {', '.join(f'{duration(each.seconds)} idle for {each.cause}' for each in one.idle)}",

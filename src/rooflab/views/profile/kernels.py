@@ -33,7 +33,7 @@ def _roofs(rows: list[ProfileRow], total_s: float, note: str, cores: bool) -> Ta
     )
     lines = []
     for row in rows:
-        shares = {roof.name: f"{roof.share:.1%}" for roof in _shares(row)}
+        shares = {roof.name: units.percent(roof.share, 1) for roof in _shares(row)}
         memory = _memory(row.placement)
         lines.append(
             (
@@ -42,7 +42,7 @@ def _roofs(rows: list[ProfileRow], total_s: float, note: str, cores: bool) -> Ta
                 row.binds or UNKNOWN,
                 f"{row.executions:,}",
                 units.duration(row.time_s),
-                f"{row.time_s / total_s:.1%}" if total_s else UNKNOWN,
+                units.percent(row.time_s / total_s, 1) if total_s else UNKNOWN,
                 *(shares.get(name, UNKNOWN) for name in levels),
                 _engine(row),
                 *(shares.get(name, UNKNOWN) for name in issue),
@@ -79,7 +79,7 @@ def _engine(row: ProfileRow) -> str:
     """The engine that was used most, and its share."""
     engines = [roof for roof in _shares(row) if roof.kind == "engine"]
     most = max(engines, key=lambda roof: roof.share, default=None)
-    return UNKNOWN if most is None else f"{most.share:.1%} {most.name}"
+    return UNKNOWN if most is None else f"{units.percent(most.share, 1)} {most.name}"
 
 
 def _memory(placement: Placement | None) -> RoofShare | None:
@@ -108,7 +108,7 @@ def _accesses(rows: list[ProfileRow]) -> Table:
         "L2 hits",
         "clock",
     )
-    note = "Use: share of the bytes of the moved sectors that threads asked for; 100% is coalesced."
+    note = "Use: share of the bytes of the moved sectors that threads asked for; 100 % is coalesced."
     return without_empty("Accesses and occupancy", columns, lines, words=2, note=note)
 
 
@@ -141,7 +141,7 @@ def _instructions(rows: list[ProfileRow]) -> Table:
                 one.binds,
                 one.global_pattern or UNKNOWN,
                 f"{one.inst_per_s / 1e9:,.1f} GIPS",
-                f"{one.inst_per_s / one.peak_inst_per_s:.1%}",
+                units.percent(one.inst_per_s / one.peak_inst_per_s, 1),
                 *(f"{one.intensity[level]:.3g}" if level in one.intensity else UNKNOWN for level in levels),
                 _percent(one.predication),
             )
@@ -160,4 +160,4 @@ def _instructions(rows: list[ProfileRow]) -> Table:
 
 
 def _percent(share: float | None) -> str:
-    return UNKNOWN if share is None else f"{share:.0%}"
+    return UNKNOWN if share is None else units.percent(share)

@@ -47,7 +47,7 @@ def _modules(profile: Profile) -> Table:
         measured = sum(row.time_s for row in rows)
         known = [row.expected_s for row in rows]
         expected = None if None in known else sum(one for one in known if one is not None)
-        share = f"{measured / total:.1%}" if total else UNKNOWN
+        share = units.percent(measured / total, 1) if total else UNKNOWN
         lines.append((name, f"{len(rows):,}", units.duration(measured), share, lasting(expected)))
     note = f"{len(most) - _SHOWN} more modules: the files have all." if len(most) > _SHOWN else ""
     columns = ("module", "operations", "measured", "of time", "predicted")
@@ -91,8 +91,8 @@ def kinds(profile: Profile) -> Table:
     for kind, rows in sorted(groups.items(), key=lambda item: -sum(row.time_s for row in item[1])):
         measured = sum(row.time_s for row in rows)
         counted = sum(row.time_s for row in rows if row.flop is not None and row.nbytes is not None)
-        share = f"{counted / measured:.0%}" if measured else UNKNOWN
-        lines.append((kind, units.duration(measured), f"{measured / profile.time_s:.1%}", share))
+        share = units.percent(counted / measured) if measured else UNKNOWN
+        lines.append((kind, units.duration(measured), units.percent(measured / profile.time_s, 1), share))
     return Table("Time by kind", columns, tuple(lines))
 
 

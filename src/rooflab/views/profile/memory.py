@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rooflab.types.memory import MemoryUse
-from rooflab.units import duration, si
+from rooflab.units import duration, percent, si
 from rooflab.views.common.table import Table
 from rooflab.views.common.text_bars import bars
 
@@ -45,7 +45,7 @@ def _table(one: MemoryUse) -> Table:
     note = f"{len(rest)} more operators, {si(sum(each.nbytes for each in rest), 'B')}." if rest else ""
     peak = one.peak_bytes
     lines = tuple(
-        (*words, si(nbytes, "B"), f"{nbytes / peak:.1%}" if peak > 0 else "")
+        (*words, si(nbytes, "B"), percent(nbytes / peak, 1) if peak > 0 else "")
         for *words, nbytes in sorted(rows, key=lambda row: -row[3])
     )
     columns = ("operator", "phase", "blocks", "bytes", "of the peak")

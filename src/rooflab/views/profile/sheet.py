@@ -81,7 +81,7 @@ def _limits(profile: Profile) -> Table:
             one.bound or "not known",
             KERNEL_START if one.binds == "launch" else one.binds or UNKNOWN,
             units.duration(one.seconds),
-            f"{one.seconds / total:.1%}",
+            units.percent(one.seconds / total, 1),
         )
         for one in profile.limits
         if one.seconds >= _WORTH * total
@@ -124,10 +124,12 @@ def _sentences(profile: Profile) -> list[str]:
         most = max(one.seconds for one in profile.limits)
         total = sum(one.seconds for one in profile.limits)
         by = "waiting, the file does not say for what" if profile.binds == "unknown" else profile.binds
-        lines.append(f"Limited by: {profile.bound}, {by} ({most / total:.0%} of the time).")
+        lines.append(f"Limited by: {profile.bound}, {by} ({units.percent(most / total)} of the time).")
     lines += run(profile)
     if profile.coverage is not None:
-        lines.append(f"Coverage: FLOP and bytes are known of {profile.coverage:.1%} of the measured time.")
+        lines.append(
+            f"Coverage: FLOP and bytes are known of {units.percent(profile.coverage, 1)} of the measured time."
+        )
     lines += matching.sentences(profile)
     compared = [row for row in profile.rows if row.prediction is not None]
     if compared:
@@ -144,7 +146,7 @@ def _sentences(profile: Profile) -> list[str]:
 def _device(one: DeviceTime, several: bool) -> str:
     on_host = one.device == ON_HOST
     name = "The host" if on_host else f"Device {one.device}" if several else "The device"
-    share = "" if one.busy_share is None else f" ({one.busy_share:.1%})"
+    share = "" if one.busy_share is None else f" ({units.percent(one.busy_share, 1)})"
     busy = f"{units.duration(one.busy_s)} of {units.duration(one.span_s)}{share}"
     line = f"{name} was busy {busy}, {one.kernels:,} {'operations' if on_host else 'kernels'}"
     parts = [
@@ -167,7 +169,7 @@ def _idle(profile: Profile) -> Table:
                     idle.cause,
                     CAUSES[idle.cause],
                     units.duration(idle.seconds),
-                    f"{idle.seconds / device.span_s:.1%}",
+                    units.percent(idle.seconds / device.span_s, 1),
                     f"{idle.gaps:,}",
                     units.duration(idle.longest_s),
                 )
@@ -246,10 +248,10 @@ def _line(row: ProfileRow, total: float) -> tuple[str, ...]:
         _short(row.shapes or row.why or "", 48),
         f"{row.executions:,}",
         units.duration(row.time_s),
-        f"{row.time_s / total:.1%}" if total else UNKNOWN,
+        units.percent(row.time_s / total, 1) if total else UNKNOWN,
         lasting(row.expected_s),
         lasting(None if predicted is None else predicted.floor_s),
-        UNKNOWN if row.of_floor is None else f"{row.of_floor:.0%}",
+        UNKNOWN if row.of_floor is None else units.percent(row.of_floor),
         _of_roof(quantity(row.flop_per_s, "FLOP/s"), row, "engine"),
         _of_roof(quantity(row.bytes_per_s, "B/s"), row, "level"),
         UNKNOWN if predicted is None else f"{predicted.bound.removesuffix('-bound')}: {predicted.binds}",
@@ -264,7 +266,7 @@ def _of_roof(rate: str, row: ProfileRow, kind: str) -> str:
         return rate
     # Not its own share: rows of several modules are one here, and the placement is that of the first.
     share = most.amount * row.executions / row.time_s / most.roof_per_s
-    return f"{rate} ({share:.0%})"
+    return f"{rate} ({units.percent(share)})"
 
 
 def _kernels(profile: Profile) -> Table:

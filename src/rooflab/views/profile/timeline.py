@@ -7,7 +7,9 @@ from typing import Any
 from rooflab.errors import RooflabError
 from rooflab.types.profile import Profile
 from rooflab.types.timeline import DeviceTime
+from rooflab.units import percent
 from rooflab.views.common import axes
+from rooflab.views.common.axes import PERCENT
 from rooflab.views.common.bars import TIME
 from rooflab.views.common.marks import legend_columns
 from rooflab.views.common.theme import LIGHT, Theme, config
@@ -54,11 +56,11 @@ def timeline(profile: Profile, *, theme: Theme = LIGHT, width: int = 720) -> Any
                     "low:Q",
                     title=name,
                     scale=alt.Scale(domain=[0, 1], nice=False),
-                    axis=alt.Axis(values=[0, 0.5, 1], format=".0%", grid=False),
+                    axis=alt.Axis(values=[0, 0.5, 1], labelExpr=PERCENT, grid=False),
                 ),
                 y2="high:Q",
                 color=alt.Color("what:N", scale=scale, legend=legend),
-                tooltip=[alt.Tooltip("what:N"), alt.Tooltip("share:Q", format=".0%", title="share of the part")],
+                tooltip=[alt.Tooltip("what:N"), alt.Tooltip("share of the part:N")],
             )
             .properties(width=width, height=_HEIGHT)
         )
@@ -85,7 +87,7 @@ def _rows(device: DeviceTime) -> list[dict[str, object]]:
                 begun["to"] = (number + 1) * width
                 continue
             begun = {"what": name, "from": number * width, "to": (number + 1) * width, "low": low, "high": high}
-            begun["share"] = share
+            begun["share of the part"] = percent(share)
             if share:
                 rows.append(begun)
     return rows

@@ -20,7 +20,8 @@ def sentences(times: Timeline) -> list[str]:
     if times.period is not None:
         lines.append(
             f"No step is marked, but a period was found: {times.period.kernels} kernels that come "
-            f"{times.period.repeats} times, {times.period.share:.1%} of all: steps, or layers of one."
+            f"{times.period.repeats} times, {units.percent(times.period.share, 1)} of all: steps, or layers of "
+            "one."
         )
     what = "steps" if times.period is None else "repeats"
     each = f"{len(times.steps)} {what}, {units.duration(usual)} each (median)"
@@ -32,7 +33,9 @@ def sentences(times: Timeline) -> list[str]:
 
 def _overlap(one: DeviceTime, several: bool) -> str:
     hidden = (("copies", one.hidden_copy_share), ("collectives", one.hidden_collective_share))
-    parts = [f"{share:.0%} of its {name}" for name, share in hidden if share is not None and share >= 0.005]
+    parts = [
+        f"{units.percent(share)} of its {name}" for name, share in hidden if share is not None and share >= 0.005
+    ]
     if not parts:
         return ""
     return f"{_named(one, several)} computed beside {' and '.join(parts)}."
@@ -62,7 +65,7 @@ def steps(times: Timeline) -> Table:
             step.name,
             units.duration(step.duration_s),
             units.duration(step.busy_s),
-            f"{step.busy_s / step.duration_s:.1%}" if step.duration_s > 0 else UNKNOWN,
+            units.percent(step.busy_s / step.duration_s, 1) if step.duration_s > 0 else UNKNOWN,
             UNKNOWN if not usual else f"{step.duration_s / usual:.2f} ×",
         )
         for step in times.steps[:_SHOWN]

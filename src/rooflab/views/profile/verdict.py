@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rooflab.types.profile import Profile
-from rooflab.units import duration, si
+from rooflab.units import duration, percent, si
 from rooflab.views.common.table import UNKNOWN
 from rooflab.views.profile.sheet import CAUSES, KERNEL_START, said
 
@@ -20,7 +20,7 @@ def headline(profile: Profile) -> str:
     most = max(profile.limits, key=lambda one: one.seconds, default=None)
     if most is None or not total:
         return "What limited it is not known: the file holds no time of an operation"
-    share = f"{most.seconds / total:.0%} of the time"
+    share = f"{percent(most.seconds / total)} of the time"
     if profile.bound is None or profile.binds is None:
         why = "no machine is known" if profile.machine is None else "too little of it could be counted"
         return f"What limited it is not known for {share}: {why}"
@@ -72,9 +72,9 @@ def facts(profile: Profile) -> list[tuple[str, str, str]]:
     span_s, busy_s = (sum(getattr(one, name) for one in devices) for name in ("span_s", "busy_s"))
     if span_s:
         several = f", {len(devices)} devices together" if len(devices) > 1 else ""
-        found.append(("busy", f"{busy_s / span_s:.1%}", f"{duration(busy_s)} of {duration(span_s)}{several}"))
+        found.append(("busy", percent(busy_s / span_s, 1), f"{duration(busy_s)} of {duration(span_s)}{several}"))
     if profile.coverage is not None:
-        found.append(("coverage", f"{profile.coverage:.1%}", "of the measured time: FLOP and bytes known"))
+        found.append(("coverage", percent(profile.coverage, 1), "of the measured time: FLOP and bytes known"))
     expected = [row.expected_s for row in profile.rows if row.expected_s is not None]
     if expected:
         of = "kernels' own time" if len(expected) == len(profile.rows) else f"{len(expected):,} operations only"

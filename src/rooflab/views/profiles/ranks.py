@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rooflab.types.ranks import Ranks
-from rooflab.units import duration
+from rooflab.units import duration, percent
 from rooflab.views.common.table import Table, lasting, without_empty
 
 _MOSTLY = 0.5  # of all waiting, from where it is one rank's
@@ -23,16 +23,15 @@ def _waited(ranks: Ranks) -> str:
         return ""
     spans = sum(one.span_s for one in ranks.ranks)
     if sum(waits) <= _IN_STEP * spans:
-        return f"The ranks are in step: they waited {sum(waits) / spans:.1%} of their time for each other."
+        return f"The ranks are in step: they waited {percent(sum(waits) / spans, 1)} of their time for each other."
     all_s = sum(one.awaited_s for one in ranks.ranks)
     share = slow.awaited_s / all_s
     last = f"it came last to {slow.last} of {ranks.collectives} collectives"
     if share >= _MOSTLY:
         others = "The other rank" if len(ranks.ranks) == 2 else "All other ranks"
         return f"{others} waited {_a_step(ranks, slow.awaited_s)} for rank {slow.rank}: {last}."
-    return (
-        f"The ranks waited {_a_step(ranks, all_s)} for each other, {share:.0%} of it for rank {slow.rank}: {last}."
-    )
+    waited, of_it = _a_step(ranks, all_s), percent(share)
+    return f"The ranks waited {waited} for each other, {of_it} of it for rank {slow.rank}: {last}."
 
 
 def _a_step(ranks: Ranks, seconds: float) -> str:
@@ -45,8 +44,8 @@ def _computed(ranks: Ranks) -> str:
         return ""
     most = max(ranks.ranks, key=lambda one: one.compute_s)
     if imbalance <= _ALIKE:
-        return f"They compute alike: the most, rank {most.rank}, {imbalance:.1%} longer than the mean."
-    return f"Rank {most.rank} computes longest, {imbalance:.1%} longer than the mean."
+        return f"They compute alike: the most, rank {most.rank}, {percent(imbalance, 1)} longer than the mean."
+    return f"Rank {most.rank} computes longest, {percent(imbalance, 1)} longer than the mean."
 
 
 def table(ranks: Ranks) -> Table:

@@ -77,8 +77,8 @@ def _overview(profiles: tuple[Profile, ...]) -> Table:
                 one.source,
                 one.machine.name if one.machine else (one.device.name if one.device else None) or UNKNOWN,
                 units.duration(one.time_s),
-                f"{busy_s / span_s:.1%}" if span_s else UNKNOWN,
-                UNKNOWN if one.coverage is None else f"{one.coverage:.1%}",
+                units.percent(busy_s / span_s, 1) if span_s else UNKNOWN,
+                UNKNOWN if one.coverage is None else units.percent(one.coverage, 1),
                 f"{one.bound}, {one.binds}" if one.bound else UNKNOWN,
             )
         )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from rooflab.errors import RooflabError
 from rooflab.model.roofline.per_operation import ReportRoofs, report_roofs
 from rooflab.types.report import Report
-from rooflab.units import si
+from rooflab.units import percent, si
 from rooflab.views.common import axes, labels, roof_labels
 from rooflab.views.common import marks as drawing
 from rooflab.views.common.axes import Plane
@@ -329,6 +329,6 @@ def _dots(marks: tuple[Mark, ...]) -> list[Dot]:
             "bound": bound(line.row),
         }
         if line.time_s:
-            tips["time"] = f"{si(line.time_s, 's')}, {mark.share:.1%} of all"
+            tips["time"] = f"{si(line.time_s, 's')}, {percent(mark.share, 1)} of all"
         found.append(Dot(mark.x, mark.y, mark.share, _group(mark), tips, mark.low, mark.high))
     return found

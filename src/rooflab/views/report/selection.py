@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from rooflab.errors import UnknownNameError
 from rooflab.types.report import Report, Row
-from rooflab.units import duration
+from rooflab.units import duration, percent
 
 
 class Selection(NamedTuple):
@@ -48,7 +48,7 @@ class Selection(NamedTuple):
         times = [row.prediction.time_s for row in rows if row.prediction is not None]
         if not times or not report.time_s:
             return f"{said}; totals and subtotals are of the whole."
-        share = f"{sum(times) / report.time_s:.1%} of the time, {duration(sum(times))}"
+        share = f"{percent(sum(times) / report.time_s, 1)} of the time, {duration(sum(times))}"
         return f"{said}: {share}; totals and subtotals are of the whole."
 
 

@@ -11,7 +11,7 @@ from rooflab.errors import UnknownNameError
 from rooflab.model.energy import least_flop_per_joule, most_joules, power_limit_w
 from rooflab.types.groups import ITSELF, Group, GroupBy, grouped, names_of
 from rooflab.types.report import Report, Row
-from rooflab.units import duration, si
+from rooflab.units import duration, percent, si
 from rooflab.views.common.table import UNKNOWN, Table
 from rooflab.views.report import own_times
 from rooflab.work.peak_memory import fits_sentence
@@ -385,15 +385,15 @@ def _amount(value: float | None, unit: str) -> str:
 def _part(value: float, total: float) -> str:
     if not total:
         return UNKNOWN
-    return "< 0.1 %" if 0 < value / total < 0.0005 else f"{value / total * 100:.1f} %"
+    return "< 0.1 %" if 0 < value / total < 0.0005 else percent(value / total, 1)
 
 
 def _share(share: float | None) -> str:
     if share is None:
         return UNKNOWN
     if share in (0, 1):
-        return f"{share * 100:.0f} %"
-    return f"{share * 100:.1f} %" if 0.0005 <= share < 0.9995 else f"{share * 100:.3g} %"
+        return percent(share)
+    return percent(share, 1) if 0.0005 <= share < 0.9995 else f"{share * 100:.3g} %"
 
 
 def _count(number: int, noun: str) -> str:

@@ -136,12 +136,12 @@ def _counts(run: Run) -> Table:
         (
             one.event,
             UNKNOWN if one.value is None else f"{one.value:,.4g} {one.unit}".rstrip(),
-            f"{one.running:.0%}" if one.value is not None else UNKNOWN,
+            units.percent(one.running) if one.value is not None else UNKNOWN,
             str(one.run) if len(run.usage) > 1 else UNKNOWN,
         )
         for one in run.counts
     ]
-    note = "counted: share of the time; below 100% the value is extrapolated, as events took turns."
+    note = "counted: share of the time; below 100 % the value is extrapolated, as events took turns."
     return without_empty("Events", ("event", "count", "counted", "in run"), rows, note=note)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from rooflab.errors import RooflabError
 from rooflab.types.serving import Serving, StepTime
-from rooflab.units import duration, si
+from rooflab.units import duration, percent, si
 from rooflab.views.common import axes, bars
 from rooflab.views.common.theme import LIGHT, Theme, config
 
@@ -127,7 +127,9 @@ def _step(step: StepTime, colours: dict[str, str]) -> bars.Panel:
         bars.Part(each.layer, 0.0, each.time_s, each.binds, f"{duration(each.time_s)}, bound by {each.binds}")
         for each in step.parts
     ]
-    texts = {each.layer: f"{duration(each.time_s)}, {each.time_s / step.time.time_s:.0%}" for each in step.parts}
+    texts = {
+        each.layer: f"{duration(each.time_s)}, {percent(each.time_s / step.time.time_s)}" for each in step.parts
+    }
     what = (
         f"a step that decodes {step.sequences:.3g} sequences"
         if step.name == "decode"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rooflab.types.serving import Estimate, LoadPoint, Serving, StepTime
-from rooflab.units import duration, si
+from rooflab.units import duration, percent, si
 from rooflab.views.common.lines import Lines
 from rooflab.views.common.sheet import Sheet
 from rooflab.views.common.table import UNKNOWN, Table, quantity
@@ -49,7 +49,7 @@ def _sentences(serving: Serving) -> list[str]:
 
 def _goes(step: StepTime) -> str:
     parts = sorted(step.parts, key=lambda each: -each.time_s)[:3]
-    shares = (f"{each.layer} {each.time_s / step.time.time_s:.0%} ({each.binds})" for each in parts)
+    shares = (f"{each.layer} {percent(each.time_s / step.time.time_s)} ({each.binds})" for each in parts)
     return f"{duration(step.time.time_s)}, of it {', '.join(shares)}"
 
 
@@ -81,7 +81,7 @@ def _step(step: StepTime) -> Table:
         (
             each.layer,
             duration(each.time_s),
-            f"{each.time_s / step.time.time_s:.0%}",
+            percent(each.time_s / step.time.time_s),
             *(
                 duration(one) if one else UNKNOWN
                 for one in (each.compute_s, each.memory_s, each.cache_s, each.links_s, each.overhead_s)
@@ -118,10 +118,10 @@ def _replay(serving: Serving) -> Table:
     ]
     note = (
         f"{found.requests:,} requests in {duration(found.span_s)}: {found.requests_per_s:.3g} requests/s, "
-        f"{si(found.output_tokens_per_s, 'token/s')}. Engines compute {found.utilisation:.0%} of the time; "
+        f"{si(found.output_tokens_per_s, 'token/s')}. Engines compute {percent(found.utilisation)} of the time; "
         f"{found.mean_running:.3g} requests run and {found.mean_waiting:.3g} wait in the mean, "
-        f"{found.most_waiting:,.0f} at most; the KV cache is {found.cache_share:.0%} full, "
-        f"{found.most_cache_share:.0%} at most; {found.preemptions:,} preemptions; {found.steps:,} steps, "
+        f"{found.most_waiting:,.0f} at most; the KV cache is {percent(found.cache_share)} full, "
+        f"{percent(found.most_cache_share)} at most; {found.preemptions:,} preemptions; {found.steps:,} steps, "
         f"{found.mixed_steps:,} of them with tokens of prompts."
     )
     return Table(

@@ -6,7 +6,7 @@ from typing import Any
 
 from rooflab.errors import RooflabError
 from rooflab.types.serving_plan import Option, ServingPlan
-from rooflab.units import duration
+from rooflab.units import duration, percent
 from rooflab.views.common import axes, bars
 from rooflab.views.common.theme import LIGHT, Theme, config
 from rooflab.views.serving.chart import binds_colours
@@ -98,7 +98,7 @@ def bars_of(plan: ServingPlan, *, theme: Theme = LIGHT, width: int = 720) -> Any
         for what in colours:
             share = option.loses.get(what, 0.0)
             took = share * option.tpot_s
-            parts.append(bars.Part(name, start, start + took, what, f"{what}: {duration(took)}, {share:.0%}"))
+            parts.append(bars.Part(name, start, start + took, what, f"{what}: {duration(took)}, {percent(share)}"))
             start += took
         texts[name] = duration(option.tpot_s)
     panel = bars.Panel(names, parts, texts, "time per output token", bars.TIME, colours)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rooflab.types.serving_plan import Goal, Option, ServingPlan
-from rooflab.units import duration, si
+from rooflab.units import duration, percent, si
 from rooflab.views.common.lines import Lines
 from rooflab.views.common.sheet import Sheet
 from rooflab.views.common.table import UNKNOWN, Table, without_empty
@@ -68,7 +68,7 @@ def _goal(goal: Goal) -> str:
 
 def loses_of(option: Option, most: int = 2) -> str:
     """What its time goes to, the most first."""
-    return ", ".join(f"{name} {share:.0%}" for name, share in list(option.loses.items())[:most])
+    return ", ".join(f"{name} {percent(share)}" for name, share in list(option.loses.items())[:most])
 
 
 def _table(plan: ServingPlan, title: str, options: tuple[Option, ...]) -> Table:
@@ -82,7 +82,7 @@ def _table(plan: ServingPlan, title: str, options: tuple[Option, ...]) -> Table:
             f"{option.tokens_per_s_per_user:.3g}",
             f"{option.tokens_per_s_per_device:,.4g}",
             UNKNOWN if option.price_per_million_tokens is None else f"{option.price_per_million_tokens:.3g}",
-            UNKNOWN if option.memory_share is None else f"{option.memory_share:.0%}",
+            UNKNOWN if option.memory_share is None else percent(option.memory_share),
             "yes" if option.meets else "no",
             loses_of(option),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rooflab.types.simulation import LevelCounts, Simulation
-from rooflab.units import si
+from rooflab.units import percent, si
 from rooflab.views.common import axes, bars
 from rooflab.views.common.theme import LIGHT, Theme
 
@@ -26,7 +26,7 @@ def chart(simulation: Simulation, *, theme: Theme = LIGHT, width: int = 720) -> 
     for level in levels:
         parts += requests(level.name, level)
         rate = level.hit_rate
-        texts[level.name] = "no requests" if rate is None else f"{rate:.1%} hits of {level.requests:,}"
+        texts[level.name] = "no requests" if rate is None else f"{percent(rate, 1)} hits of {level.requests:,}"
     panels = [
         bars.Panel([each.name for each in levels], parts, texts, "requests", bars.COUNT, colours),
     ]

@@ -66,7 +66,7 @@ def _times(simulation: Simulation) -> Table:
 
 
 def _cells(row: ReferenceCounts, classified: bool) -> tuple[str, ...]:
-    rate = UNKNOWN if row.hit_rate is None else f"{row.hit_rate * 100:.2f} %"
+    rate = UNKNOWN if row.hit_rate is None else units.percent(row.hit_rate, 2)
     kinds = [_count(getattr(row, kind)) for kind in _KINDS] if classified else []
     return (
         row.name,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rooflab.types.own_time import OwnTime
 from rooflab.types.timed_call import CallTimes, Surroundings, TimedCall
-from rooflab.units import duration, si
+from rooflab.units import duration, percent, si
 from rooflab.views.common.lines import Lines
 from rooflab.views.common.sheet import Sheet
 from rooflab.views.common.table import UNKNOWN, Table, lasting, quantity, without_empty
@@ -163,7 +163,7 @@ def _clock(around: Surroundings) -> str:
 
 def _share(share: float | None, around: Surroundings) -> str:
     cpus = f"{around.cpus} CPU{'s' if around.cpus > 1 else ''}"
-    return UNKNOWN if share is None else f"{share:.1%} of the time of {cpus}"
+    return UNKNOWN if share is None else f"{percent(share, 1)} of the time of {cpus}"
 
 
 def _notes(timed: TimedCall) -> Iterator[str]:

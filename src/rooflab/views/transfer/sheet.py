@@ -45,7 +45,7 @@ def sentences(transfer: Transfer) -> list[str]:
                 f"{pace}: it never waits; the way has {feed.supply_per_s / feed.device_samples_per_s:.3g} × that."
             )
         else:
-            lines.append(f"{pace}: bound by {feed.binds}, it is idle {feed.idle:.0%} of the time.")
+            lines.append(f"{pace}: bound by {feed.binds}, it is idle {units.percent(feed.idle)} of the time.")
     if transfer.unknown:
         names = ", ".join(transfer.unknown)
         lines.append(
@@ -72,7 +72,7 @@ def fits(transfer: Transfer) -> Table:
         if share is None:
             answer = UNKNOWN
         elif share <= 1:
-            answer = f"yes, {share:.0%} of it" if share >= 0.01 else "yes, under 1% of it"
+            answer = f"yes, {units.percent(share)} of it" if share >= 0.01 else "yes, under 1 % of it"
         else:
             answer = f"no: {share:.3g} × as much"
         size = UNKNOWN if home.capacity_bytes is None else units.si(home.capacity_bytes, "B")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rooflab.types.variants import Variants
-from rooflab.units import duration, si
+from rooflab.units import duration, percent, si
 from rooflab.views.common.lines import Lines
 from rooflab.views.common.sheet import Sheet
 from rooflab.views.common.table import UNKNOWN, Table
@@ -50,7 +50,7 @@ def table(variants: Variants) -> Table:
                 f"{duration(prediction.low_s)} to {duration(prediction.high_s)}",
                 UNKNOWN if base is None else _speed(base.time_s, prediction.time_s, each, number),
                 tables.words(prediction.bound, prediction.binds),
-                f"{prediction.floor_s / prediction.time_s * 100:.0f} %",
+                percent(prediction.floor_s / prediction.time_s),
                 si(report.peak_memory_bytes, "B"),
             )
         )

@@ -172,22 +172,22 @@ WRONG = [
         "background load",
         GOOD,
         findings(background_load=BackgroundLoad(0.2, 0.0)),
-        ["ther processes used 20.0%", "stop other work"],
+        ["ther processes used 20.0 %", "stop other work"],
     ),
     (
         "background load",
         GOOD,
         findings(background_load=BackgroundLoad(0.0, 0.1)),
-        ["hypervisor took 10.0%", "noisy neighbour"],
+        ["hypervisor took 10.0 %", "noisy neighbour"],
     ),
     (
         "spread",
         replaced(GOOD, "L1", is_core_read, spread=0.05),
         findings(),
-        ["L1 read (core) 5% (bound 3%)", "noisy neighbour"],
+        ["L1 read (core) 5 % (bound 3 %)", "noisy neighbour"],
     ),
-    ("spread", replaced(GOOD, "DRAM", is_core_read, spread=0.12), findings(), ["DRAM read (core) 12% (bound 8%)"]),
-    ("spread", _peaks(GOOD, "attained", "all", spread=0.2), findings(), ["fma fp64 (all) 20% (bound 3%)"]),
+    ("spread", replaced(GOOD, "DRAM", is_core_read, spread=0.12), findings(), ["DRAM read (core) 12 % (bound 8 %)"]),
+    ("spread", _peaks(GOOD, "attained", "all", spread=0.2), findings(), ["fma fp64 (all) 20 % (bound 3 %)"]),
     ("clock", GOOD, findings(clocks=[3.7e9] * 15 + [2.9e9] * 5), ["2.90 GHz", "3.70 GHz", "turbo"]),
     (
         "bandwidth order",
@@ -208,8 +208,8 @@ WRONG = [
         findings(),
         ["L2 30.0 ns is over L3 15.0 ns", "preempted"],
     ),
-    ("below theory", replaced(GOOD, "L1", is_core_read, value=220e9), findings(), ["read (core) 104.8%", "boost"]),
-    ("below theory", _peaks(GOOD, "attained", "core", value=53e9), findings(), ["fma fp64 (core) 103.9%"]),
+    ("below theory", replaced(GOOD, "L1", is_core_read, value=220e9), findings(), ["read (core) 104.8 %", "boost"]),
+    ("below theory", _peaks(GOOD, "attained", "core", value=53e9), findings(), ["fma fp64 (core) 103.9 %"]),
     (
         "L3 capacity",
         replaced(GOOD, "L3", capacity_bytes=8 * MIB),
@@ -272,7 +272,7 @@ WRONG = [
         findings(sizes=Sizes((), (), (), 2.0)),
         ["2.0 × the last caches' capacity", "expected 4 ×"],
     ),
-    ("huge pages", GOOD, findings(huge_share=0.5), ["50% of the memory", "TLB"]),
+    ("huge pages", GOOD, findings(huge_share=0.5), ["50 % of the memory", "TLB"]),
 ]
 
 

@@ -37,7 +37,7 @@ def test_good_ones_hold():
 def test_a_fit_that_misses_and_one_above_the_peak():
     found = checked(msgspec.structs.replace(FIT, error=0.4, flop_per_s=120e9))
     assert not found["products"].ok
-    assert "numpy product fp32 on 1 thread 40%" in found["products"].message
+    assert "numpy product fp32 on 1 thread 40 %" in found["products"].message
     assert not found["products under peaks"].ok
     assert "computes 120 GFLOP/s, the peak is 100 GFLOP/s" in found["products under peaks"].message
 

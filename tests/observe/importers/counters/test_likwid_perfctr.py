@@ -253,7 +253,7 @@ def test_a_short_time_printed_in_four_digits_is_said(tmp_path):
     )
     found = load(path)
     assert found.rows[0].time_s == pytest.approx(0.0012)
-    assert any("known within 4%" in note for note in found.notes)  # 0.00005 of 0.0012
+    assert any("known within 4 %" in note for note in found.notes)  # 0.00005 of 0.0012
 
 
 def test_a_file_without_counts_says_what_was_expected(tmp_path):

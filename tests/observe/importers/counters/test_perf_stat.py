@@ -88,7 +88,7 @@ def test_a_command_with_hardware_events(tmp_path):
     assert (dram.read_bytes, dram.write_bytes) == (64 * 2**20, 32 * 2**20)
     assert row.instructions == 8e9
     assert row.metrics["power/energy-pkg/"] == 120.5
-    assert any("extrapolated by perf" in note and "50% of the time" in note for note in found.notes)
+    assert any("extrapolated by perf" in note and "50 % of the time" in note for note in found.notes)
     assert found.dropped == ()  # what the program printed before is not perf's
 
 

@@ -34,7 +34,7 @@ def test_empirical_is_attained_and_spec_theory():
 def test_more_than_specified_fails_a_check(tmp_path):
     machine = _of(tmp_path, lambda raw: raw["spec"]["gbytes"].update(data=[["DRAM", 90.0]]))
     (failed,) = [check for check in machine.checks if not check.ok]
-    assert "106%" in failed.message
+    assert "106 %" in failed.message
 
 
 def test_pairs_that_are_none_are_counted(tmp_path):

@@ -34,7 +34,7 @@ def test_levels_and_peaks_of_the_first_device():
         ("matrix", "fp16"): (151_000e9, "flop"),
         ("matrix", "int8"): (152_000e9, "op"),
     }
-    assert "devices 1 of the file are within 1.0% of this one" in (found.note or "")
+    assert "devices 1 of the file are within 1.0 % of this one" in (found.note or "")
 
 
 def test_formats_of_newer_versions(tmp_path):

@@ -11,7 +11,7 @@ from rooflab.machines.bench.result.latency_checks import ORDER_TOLERANCE, latenc
 from rooflab.machines.bench.result.library_checks import library_checks
 from rooflab.machines.bench.run.trials import spread_bound
 from rooflab.types.machine import Check, Level, Machine, Rate, is_main_memory
-from rooflab.units import iec, si
+from rooflab.units import iec, percent, si
 
 _THEORY_TOLERANCE = 0.02
 # Found over reported: the sweep has a few sizes an octave, and a cache takes a little more than it holds.
@@ -47,7 +47,10 @@ def _background(findings: Findings) -> Iterator[Check]:
         return
     others, stolen = findings.background_load.others, findings.background_load.stolen
     busy, robbed = others > _OTHERS_SHARE, stolen > _STOLEN_SHARE
-    message = f"other processes used {others:.1%} of the measured CPUs' time, the hypervisor took {stolen:.1%}"
+    message = (
+        f"other processes used {percent(others, 1)} of the measured CPUs' time, the hypervisor took "
+        f"{percent(stolen, 1)}"
+    )
     if busy:
         message += "; the figures may be low: stop other work and measure again"
     elif robbed:
@@ -63,7 +66,7 @@ def _spreads(machine: Machine) -> Iterator[Check]:
         compared += 1
         bound = spread_bound(label)
         if (rate.spread or 0.0) > bound:
-            noisy.append(f"{_label(label, rate)} {rate.spread:.0%} (bound {bound:.0%})")
+            noisy.append(f"{_label(label, rate)} {percent(rate.spread)} (bound {percent(bound)})")
     if not compared:
         return
     if noisy:
@@ -133,7 +136,7 @@ def _below_theory(machine: Machine) -> Iterator[Check]:
         pairs += [(rate, _theory(level.rates, rate)) for rate in level.rates if rate.basis == "attained"]
     judged = [(rate, theory) for rate, theory in pairs if theory is not None]
     over = [
-        f"{_label('', rate)} {rate.value / theory.value:.1%}"
+        f"{_label('', rate)} {percent(rate.value / theory.value, 1)}"
         for rate, theory in judged
         if rate.value > theory.value * (1 + _THEORY_TOLERANCE)
     ]
@@ -279,7 +282,7 @@ def _pages(findings: Findings) -> Iterator[Check]:
     if findings.huge_share is None:
         return
     ok = findings.huge_share > 0.9
-    message = f"{findings.huge_share:.0%} of the memory lies in huge pages"
+    message = f"{percent(findings.huge_share)} of the memory lies in huge pages"
     message += "." if ok else "; with small ones bandwidth is up to 30 % lower near the L3's size (TLB misses)."
     yield Check(name="huge pages", ok=ok, message=_capital(message))
 

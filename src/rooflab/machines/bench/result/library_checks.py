@@ -9,7 +9,7 @@ from rooflab.machines.bench.experiments.translations import monotone
 from rooflab.machines.bench.findings import Findings
 from rooflab.types.machine import Check, Machine
 from rooflab.types.measured import Products
-from rooflab.units import iec, si
+from rooflab.units import iec, percent, si
 
 # The fit of a routine that misses products it had not seen by more than this, at the median, predicts little.
 _POOR = 0.25
@@ -86,7 +86,7 @@ def _fits(machine: Machine) -> Iterator[Check]:
     if poor:
         named = ", ".join(
             f"{row.library} {row.routine} {row.dtype} on {row.threads} thread{'s' if row.threads > 1 else ''} "
-            f"{row.error:.0%}"
+            f"{percent(row.error)}"
             for row in poor[:4]
         )
         message = (

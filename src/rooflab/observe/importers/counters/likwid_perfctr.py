@@ -17,6 +17,7 @@ from rooflab.observe.reading.opened import content
 from rooflab.observe.reading.tables import plain_text
 from rooflab.types.counted import Counted, Counters
 from rooflab.types.trace import Device, Dropped
+from rooflab.units import percent
 
 SOURCE = "likwid-perfctr"
 
@@ -205,7 +206,7 @@ def _warn_of_time(name: str, one: Measured, time_s: float | None, notes: Notes) 
     else:
         half = 0.5 * 10.0**-one.decimals
     if half / time_s > _COARSE:
-        known = f"{half / time_s:.0%}"
+        known = percent(half / time_s)
         notes.append((name, f"its run time is printed as {time_s:g} s: rates are known within {known} only"))
 
 

@@ -18,6 +18,7 @@ from rooflab.observe.reading.opened import content
 from rooflab.observe.reading.tables import plain_text
 from rooflab.types.counted import Counted, Counters
 from rooflab.types.trace import Device, Dropped
+from rooflab.units import percent
 
 SOURCE = "perf stat"
 
@@ -215,7 +216,8 @@ def _without_hybrid(totals: list[_Total], everywhere: bool, notes: list[str]) ->
             )
         else:
             notes.append(
-                f"{event}: the kinds of core counted {share:.0%} of the time together and took turns with other "
+                f"{event}: the kinds of core counted {percent(share)} of the time together and took turns with "
+                "other "
                 "events: their extrapolated counts are not added"
             )
 
@@ -252,7 +254,8 @@ def _time_of_utilization(run: Run, notes: list[str]) -> float | None:
         seconds = one.value * _FACTORS.get(one.unit, 1e-9) / used
         best = seconds if best is None else max(best, seconds)
         notes.append(
-            f"the elapsed time is {one.event} over the CPUs utilized, within {max(half_digit / used, 1e-3):.1%}; "
+            f"the elapsed time is {one.event} over the CPUs utilized, within "
+            f"{percent(max(half_digit / used, 1e-3), 1)}; "
             "-e duration_time records it"
         )
     return best
@@ -273,7 +276,7 @@ def _doubts(run: Run, totals: list[_Total]) -> Iterable[str]:
         least = min(parts, key=lambda one: one.running)
         yield (
             f"extrapolated by perf, as events took turns on the counters: {_some([one.event for one in parts])}; "
-            f"least {least.event}, counted {least.running:.0%} of the time"
+            f"least {least.event}, counted {percent(least.running)} of the time"
         )
 
 

@@ -23,7 +23,7 @@ from rooflab.types.machine import (
     is_main_memory,
     whole_capacity_bytes,
 )
-from rooflab.units import iec, si
+from rooflab.units import iec, percent, si
 
 CACHE = "cache"  # the level of what certainly lies in one, where it is not known in which
 # The last-level caches of the catalogue's processors reach from 2 MiB (Raspberry Pi 5) to hundreds; STREAM's rule
@@ -174,7 +174,7 @@ def above_theory(rate: Rate, level: str, known: Machine | None) -> Check | None:
     if theory is None or rate.value <= theory.value * (1 + TOLERANCE):
         return None
     message = (
-        f"{rate.what} {si(rate.value, 'B/s')} is {rate.value / theory.value:.0%} of the "
+        f"{rate.what} {si(rate.value, 'B/s')} is {percent(rate.value / theory.value)} of the "
         f"{si(theory.value, 'B/s')} that {level} of {known.name} can do: bytes that a formula counts, not those "
         "that crossed the bus, data from a cache, or another card"
     )

@@ -12,7 +12,7 @@ from rooflab.errors import FileError
 from rooflab.observe.importers.roofs import attained
 from rooflab.observe.reading.opened import content
 from rooflab.types.machine import Check, Kind, Level, Machine, Rate, Source
-from rooflab.units import si
+from rooflab.units import percent, si
 
 SOURCE = "ERT"
 
@@ -158,7 +158,7 @@ def _checks(levels: tuple[Level, ...]) -> list[Check]:
         found, theory = level.rate("any", basis="attained"), level.rate("any", basis="theoretical")
         if found and theory and found.value > theory.value * (1 + attained.TOLERANCE):
             message = (
-                f"{level.name} attained {si(found.value, 'B/s')}, {found.value / theory.value:.0%} of the "
+                f"{level.name} attained {si(found.value, 'B/s')}, {percent(found.value / theory.value)} of the "
                 f"{si(theory.value, 'B/s')} that its configuration states: a cache, or another machine's"
             )
             checks.append(Check(name=f"{level.name} against its specification", ok=False, message=message))

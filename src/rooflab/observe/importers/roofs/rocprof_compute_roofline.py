@@ -12,7 +12,7 @@ from rooflab.observe.reading.numerals import numeral
 from rooflab.observe.reading.opened import content
 from rooflab.observe.reading.tables import plain_text, tables
 from rooflab.types.machine import Engine, Level, Machine, Rate, Source
-from rooflab.units import GIGA, si
+from rooflab.units import GIGA, percent, si
 
 SOURCE = "rocprof-compute roofline"
 
@@ -144,4 +144,4 @@ def _others(first: _Device, others: list[_Device]) -> str:
     ratios = [one.rates[name] / rate for one in others for name, rate in first.rates.items() if name in one.rates]
     names = ", ".join(one.number for one in others[:8])
     far = max((abs(ratio - 1) for ratio in ratios), default=0.0)
-    return f"devices {names} of the file are within {far:.1%} of this one"
+    return f"devices {names} of the file are within {percent(far, 1)} of this one"
