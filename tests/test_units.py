@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 import math
+import re
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+import rooflab
 from rooflab.errors import RooflabError
-from rooflab.units import FLOP_PER_FMA, GIB, KIB, MIB, TIB, duration, iec, number_or_text, parse, parse_any, si
+from rooflab.units import (
+    FLOP_PER_FMA,
+    GIB,
+    KIB,
+    MIB,
+    TIB,
+    duration,
+    iec,
+    number_or_text,
+    parse,
+    parse_any,
+    percent,
+    si,
+)
 
 READ = (
     ("3.35 TB/s", "byte/s", 3.35e12),
@@ -187,3 +203,25 @@ def test_a_decimal_comma_is_refused_rather_than_read_as_thousands(text):
 def test_commas_part_thousands():
     assert parse("1,500 ms", "s") == 1.5
     assert parse("12,345,678.5 B", "byte") == 12345678.5
+
+
+@pytest.mark.parametrize(
+    ("share", "decimals", "text"),
+    [(0.4869, 1, "48.7 %"), (1.0, 0, "100 %"), (1.0039, 2, "100.39 %"), (-0.1, 0, "-10 %"), (None, 0, "unknown")],
+)
+def test_a_share_in_percent_stands_before_a_space_and_its_sign(share, decimals, text):
+    assert percent(share, decimals) == text
+
+
+def test_percent_is_written_in_one_place():
+    # A format such as {share:.1%} writes no space: `units.percent` writes all, signed changes apart.
+    source = Path(rooflab.__file__).parent
+    own = {source / "views" / "calibration" / "sheet.py"}
+    found = [
+        f"{path}:{number}"
+        for path in source.rglob("*.py")
+        if path not in own
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if re.search(r":[+,]*\.\d%\}", line)
+    ]
+    assert found == []

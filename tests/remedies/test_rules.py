@@ -287,3 +287,36 @@ def test_copies_that_only_change_the_layout_are_left_out():
 def test_why_a_bigger_peak_would_not_help(decode):
     evidence = the(decode, "machine").evidence
     assert any("so a bigger peak alone would not help" in line for line in evidence)
+
+
+class _Asking(torch.nn.Module):
+    """Attends by hand while a CUDA graph is recorded, as transformers do under a mask that they may not read."""
+
+    def __init__(self, writes: int) -> None:
+        super().__init__()
+        self.writes = writes  # tensors as large as the scores
+
+    def forward(self, x):
+        for _ in range(20):
+            if torch.cuda.is_current_stream_capturing():
+                scores = x @ x.transpose(-1, -2)
+                for _ in range(self.writes):
+                    scores = scores * 0.5
+                x = torch.softmax(scores, -1) @ x
+            else:
+                x = F.scaled_dot_product_attention(x, x, x)
+        return x
+
+
+def test_a_program_that_asks_whether_it_is_recorded_is_predicted_as_it_is_recorded():
+    few = analyzed(_Asking(0), (1, 4, 64, 64))
+    one = the(few, "cuda-graph")
+    recorded = analyzed(_Asking(0), (1, 4, 64, 64), mode="graph")
+    assert any(f"then runs {len(recorded.rows)} operations instead of 20" in line for line in one.evidence)
+    assert one.after_s == pytest.approx(recorded.time_s)
+    assert any(line.startswith("a CUDA graph is being recorded: yes") for line in recorded.conventions)
+    many = analyzed(_Asking(6), (8, 16, 512, 64))
+    assert "cuda-graph" not in rules_of(many)
+    assert any(line.startswith("cuda-graph: it would take") for line in many.advice.unasked)
+    alone = rooflab.advise(many)  # nobody captures it again
+    assert any("asks whether one is being recorded" in line for line in alone.advice.unasked)

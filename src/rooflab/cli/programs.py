@@ -123,10 +123,11 @@ def analyze(
     kinds = {machine.kind for machine in wanted.machines.values()}
     how = {"backward": backward, "optimizer": optimizer, "attention": "unfused" if unfused else "fused"}
     how["device"] = device or ("cpu" if kinds == {"cpu"} else "cuda")
+    how["recorded"] = wanted.setting.get("mode") == "graph"
 
-    def analyzed(sizes: dict[str, int]) -> Report:
+    def analyzed(sizes: dict[str, int], **changes: Any) -> Report:
         with _whole_traceback(debug):
-            return _analyzed(target, sizes, how)
+            return _analyzed(target, sizes, {**how, **changes})
 
     if measure:
         report = _measured(target, sizes, how, wanted, debug)
@@ -145,7 +146,11 @@ def analyze(
     def at_batch(size: int) -> Report:
         return analyzed({**sizes, "batch": size})
 
-    return _deliver(report, wanted, at_batch, paths, as_json, batch=batch_now, advice=advice, **more)
+    def as_recorded() -> Report:
+        return analyzed(sizes, recorded=True)
+
+    more |= {"batch": batch_now, "advice": advice, "as_recorded": as_recorded}
+    return _deliver(report, wanted, at_batch, paths, as_json, **more)
 
 
 def _check_measure(wanted: Wanted, time: str | None, device: str | None) -> None:
@@ -221,6 +226,7 @@ def _deliver(
     *,
     advice: int | None,
     batch: int | None = None,
+    as_recorded: Callable[[], Report] | None = None,
     measured_s: float | None = None,
     **how: Any,
 ) -> int:
@@ -238,7 +244,8 @@ def _deliver(
                 report = report.on(machine, **wanted.setting)
         if advice != 0:
             with stage("looking for what would help"):
-                report = advise(report, at_batch=at_batch if batch is not None else None, batch=batch)
+                again = {"at_batch": at_batch if batch is not None else None, "as_recorded": as_recorded}
+                report = advise(report, batch=batch, **again)
     if measured_s is not None:
         with stage("looking for what would explain the time"):
             report = report.with_times(measured_s)

@@ -33,6 +33,7 @@ class Case(NamedTuple):
         at_batch: captures the same program with another size of its batch; None where that cannot be done.
         batch: its size now; None where it is not known.
         prepared: what predictions of it share.
+        as_recorded: captures it as it runs while a CUDA graph is recorded of it; None where that cannot be done.
     """
 
     report: Report
@@ -42,6 +43,7 @@ class Case(NamedTuple):
     at_batch: Callable[[int], Report] | None = None
     batch: int | None = None
     prepared: Prepared | None = None
+    as_recorded: Callable[[], Report] | None = None
 
     def forecast(self, report: Report, machine: Machine, setting: Setting) -> Forecast:
         """`report` predicted, by what earlier predictions have prepared."""

@@ -47,18 +47,26 @@ TRADES: tuple[Rule, ...] = (
 )
 
 
-def advise(report: Report, at_batch: Callable[[int], Report] | None = None, batch: int | None = None) -> Advices:
+def advise(
+    report: Report,
+    at_batch: Callable[[int], Report] | None = None,
+    batch: int | None = None,
+    as_recorded: Callable[[], Report] | None = None,
+) -> Advices:
     """What would help `report`, which is predicted on a machine.
 
     Args:
         report: with its predictions.
         at_batch: captures the same program with another size of its batch.
         batch: its size now.
+        as_recorded: captures it as it runs while a CUDA graph is recorded of it.
     """
     machine, setting = report.machine, report.setting
     assert machine is not None  # `story.advise` asks for both
     assert setting is not None
-    case = Case(report, report.captured or report.graph, machine, setting, at_batch, batch, Prepared())
+    case = Case(
+        report, report.captured or report.graph, machine, setting, at_batch, batch, Prepared(), as_recorded
+    )
     if not case.time_s:
         return Advices(unasked=("all: nothing of it could be predicted",))
     as_is = _State(case, case, case.timed(report, machine, setting).forecast_of(report), ())

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 
+import msgspec
+
 from rooflab.errors import RooflabError
 from rooflab.model.roofline.per_operation import row_bound
 from rooflab.remedies.case import Case, Change, Unasked, memory_capacity
 from rooflab.types.report import Report, Row
-from rooflab.types.work import Op
+from rooflab.types.work import RECORDING, Op
 from rooflab.units import duration, percent, si
 
 _WAITING = 0.02  # share of the time that waits for the host, from which on it is worth a word
@@ -43,6 +45,9 @@ def cuda_graph(case: Case) -> Change | Unasked | None:
     if case.asking_host():
         names = ", ".join(case.asking_host())
         return Unasked("cuda-graph", f"{names}: the host reads whether it succeeded, which no graph can record")
+    recorded = _recorded(case)
+    if isinstance(recorded, Unasked):
+        return recorded
     host_s = sum(row.prediction.host_s for row in launching.values() if row.prediction)
     kernels = sum(row.prediction.kernels for row in launching.values() if row.prediction)
     return Change(
@@ -51,10 +56,44 @@ def cuda_graph(case: Case) -> Change | Unasked | None:
         evidence=(
             f"the device waits for the host {percent(share)} of the time ({duration(waits_s)})",
             f"dispatching {kernels:,.0f} kernels takes the host {duration(host_s)}",
+            *(() if recorded is None else (_others(case, recorded),)),
         ),
+        program=recorded,
         code=_GRAPH_CODE,
         setting={"mode": "graph"},
         keywords={"mode": "graph"},
+    )
+
+
+def _recorded(case: Case) -> Report | Unasked | None:
+    """The program as it is recorded, where it asks whether it is and runs other operations then; None if not."""
+    asks = next((line for line in case.graph.conventions if line.startswith(RECORDING)), None)
+    if asks is None:
+        return None
+    where = asks.rpartition(" as answered to ")[-1]
+    if case.as_recorded is None:
+        return Unasked("cuda-graph", f"{where} asks whether one is being recorded: analyze(…, recorded=True) too")
+    try:
+        recorded = case.as_recorded()
+    except RooflabError as error:
+        return Unasked("cuda-graph", f"{where} asks whether one is being recorded; recorded, it stops: {error}")
+    if _asked_for(recorded) == _asked_for(case.report):
+        return None
+    took = case.timed(recorded, case.machine, msgspec.structs.replace(case.setting, mode="graph"))
+    if took.time_at_least_s >= case.time_s:
+        times = f"{duration(took.time_at_least_s)} instead of {duration(case.time_s)}"
+        return Unasked("cuda-graph", f"it would take {times}: {_others(case, recorded)}")
+    return recorded
+
+
+def _asked_for(report: Report) -> list[tuple[str, float | None, float | None]]:
+    return [(row.op.name, row.flop, row.nbytes) for row in report.rows]
+
+
+def _others(case: Case, recorded: Report) -> str:
+    return (
+        f"asked whether it is being recorded, the program then runs {len(recorded.rows):,} operations instead of "
+        f"{len(case.report.rows):,}"
     )
 
 

@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 
 @overload
 def advise(
-    report: Advised, *, at_batch: Callable[[int], Report] | None = None, batch: int | None = None
+    report: Advised,
+    *,
+    at_batch: Callable[[int], Report] | None = None,
+    batch: int | None = None,
+    as_recorded: Callable[[], Report] | None = None,
 ) -> Advised: ...
 
 
@@ -27,7 +31,13 @@ def advise(
 def advise(report: Machine) -> Advices: ...
 
 
-def advise(report: Any, *, at_batch: Callable[[int], Report] | None = None, batch: int | None = None) -> Any:
+def advise(
+    report: Any,
+    *,
+    at_batch: Callable[[int], Report] | None = None,
+    batch: int | None = None,
+    as_recorded: Callable[[], Report] | None = None,
+) -> Any:
     """`report` with its `advice`: changes worth making, each with the time predicted for the changed program.
 
     `analyze`, `op`, `load` and `loop` give it by themselves; a report that was predicted again (`report.on`) has
@@ -38,6 +48,7 @@ def advise(report: Any, *, at_batch: Callable[[int], Report] | None = None, batc
             A measured CPU, which keeps no advice: what can be done on it is returned by itself.
         at_batch: of a program: analyzes the same one with another size of its batch, without a machine.
         batch: its size now.
+        as_recorded: analyzes it as it runs while a CUDA graph is recorded of it (`analyze(…, recorded=True)`).
 
     Raises:
         RooflabError: a report without a machine, a loop's report without advice.
@@ -70,4 +81,4 @@ def advise(report: Any, *, at_batch: Callable[[int], Report] | None = None, batc
         raise RooflabError(
             f"advise: {report.name} is on no machine, expected a predicted report, such as report.on('h200-sxm')"
         )
-    return msgspec.structs.replace(report, advice=rules.advise(report, at_batch, batch))
+    return msgspec.structs.replace(report, advice=rules.advise(report, at_batch, batch, as_recorded))

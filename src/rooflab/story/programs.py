@@ -36,6 +36,7 @@ def analyze(
     optimizer: Any = None,
     device: str | None = None,
     attention: Literal["fused", "unfused"] = "fused",
+    recorded: bool = False,
     name: str | None = None,
     dims: Mapping[str, int] | None = None,
     trips: Mapping[str, int] | None = None,
@@ -57,6 +58,8 @@ def analyze(
         device: whose kernels are counted, "cuda" or "cpu": they differ for dropout and attention (PyTorch). By
             default the machine's kind, "cuda" without a machine.
         attention: "fused" as FlashAttention, or "unfused" with its scores in memory (PyTorch).
+        recorded: as it runs while a CUDA graph is recorded of it, as always with mode="graph": some programs ask,
+            and run other kernels then (PyTorch).
         name: of the report.
         dims: symbolic sizes of an ONNX file by name.
         trips: of JAX's while loops, by name.
@@ -83,7 +86,9 @@ def analyze(
         measured.check(target, device)
     kernels = device or ("cpu" if target is not None and target.kind == "cpu" else "cuda")
     keeper = measured.keeper(fn_or_module, args, kwargs) if measure else None
-    capture = front_end.CaptureOptions(backward, optimizer, kernels, attention, dims, trips, keeper)
+    capture = front_end.CaptureOptions(
+        backward, optimizer, kernels, attention, dims, trips, recorded or checked.get("mode") == "graph", keeper
+    )
     graph = front_end.capture(fn_or_module, args, kwargs, capture)
     title = name or front_end.name_of(fn_or_module)
     report = counting.report(graph, title, front_end.versions(graph.framework))
@@ -92,7 +97,12 @@ def analyze(
     predicted = predict(report, target, **checked)
     if advice:
         batch, at_batch = _batches(fn_or_module, args, kwargs or {}, capture)
-        predicted = advise(predicted, at_batch=at_batch, batch=batch)
+
+        def as_recorded() -> Report:
+            graph = front_end.capture(fn_or_module, args, kwargs, capture._replace(recorded=True, keeper=None))
+            return counting.report(graph, title, front_end.versions(graph.framework))
+
+        predicted = advise(predicted, at_batch=at_batch, batch=batch, as_recorded=as_recorded)
     if keeper is None:
         return predicted
     program = (fn_or_module, args, kwargs or {})

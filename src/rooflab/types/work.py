@@ -131,6 +131,10 @@ class Op(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     branch: str | None = None
 
 
+# How a convention begins that says what a program was told that asks whether a CUDA graph is being recorded.
+RECORDING = "a CUDA graph is being recorded: "
+
+
 class Graph(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A program as captured: its tensors and its operations in the order they ran.
 

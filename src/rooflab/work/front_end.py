@@ -42,6 +42,7 @@ class CaptureOptions(NamedTuple):
     attention: Literal["fused", "unfused"] = "fused"
     dims: Mapping[str, int] | None = None
     trips: Mapping[str, int] | None = None
+    recorded: bool = False
     keeper: Any = None  # of PyTorch's calls, where they are to be run again: `work.capture.torch.kept.Keeper`
 
 
@@ -83,6 +84,7 @@ def capture(target: Any, args: tuple, kwargs: Mapping[str, Any] | None, options:
             device=options.device,
             attention=options.attention,
             keeper=options.keeper,
+            recorded=options.recorded,
         )
     if framework == "jax":
         from rooflab.work.capture import jax

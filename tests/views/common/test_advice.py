@@ -26,7 +26,8 @@ def test_the_first_three_of_either_kind_and_how_many_more():
     assert [line[:5] for line in said[:3]] == ["1. Do", "2. Do", "3. Do"]
     assert said[3] == "Together (a, b): 1.00 ms becomes 300 µs, 70 % less; gains do not add."
     assert (
-        said[4] == "4. Do e: saves 200 µs, 50 % (0 % to 75 %) once a is done (a setting, results are rounded more)."
+        said[4]
+        == "4. Do e: saves 200 µs, 50 % (0 % to 75 %) once a is done (a setting, results are rounded more)."
     )
     assert said[5] == "1 more: --advice all"
     assert len(lines(Advices(each=FREE), None)) == 4

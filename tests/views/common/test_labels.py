@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rooflab.views.common.labels import Box, Label, crosses, inside, overlap, place
+from rooflab.views.common.labels import Box, Label, _Taken, crosses, inside, overlap, place
 from rooflab.views.common.theme import shorten, text_width
 
 FRAME = Box(100, 100, 200, 200)
@@ -74,3 +74,8 @@ def test_text_is_cut_to_its_width():
     cut = shorten("a very long name of a machine", 80, 12)
     assert cut.endswith("…")
     assert text_width(cut, 12) <= 80
+
+
+@given(st.lists(boxes, max_size=40), boxes)
+def test_the_grid_finds_what_every_box_asked_in_turn_finds(taken, asked):
+    assert _Taken(taken).meets(asked) == any(overlap(asked, other) for other in taken)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import textwrap
 from typing import TextIO
 
 from rooflab.types.checkup import Checkup
 from rooflab.views.checkup.sheet import consequence, sheet_of
-from rooflab.views.common.console import console
+from rooflab.views.common.console import console, paragraph
 
 _STYLES = {"ok": "green", "limited": "yellow", "missing": "red", "unknown": "magenta"}
 _INDENT = " " * 10
@@ -29,9 +28,9 @@ def show(checkup: Checkup, file: TextIO | None = None) -> None:
     for topic, grants in itertools.groupby(checkup.grants, key=lambda each: each.topic):
         out.print(Text(f"\n{topic[:1].upper()}{topic[1:]}", style="bold"))
         for each in grants:
-            first, *rest = textwrap.wrap(f"{each.name}: {each.found}", width - len(_INDENT))
+            first, *rest = paragraph(f"{each.name}: {each.found}", width - len(_INDENT))
             out.print(Text.assemble((f"{each.status:<{len(_INDENT)}}", _STYLES[each.status]), first))
-            said = textwrap.wrap(consequence(each), width - len(_INDENT))
+            said = paragraph(consequence(each), width - len(_INDENT))
             for line in rest:
                 out.print(Text(f"{_INDENT}{line}"))
             for line in said:

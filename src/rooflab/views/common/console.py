@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
+import textwrap
 from typing import TYPE_CHECKING, TextIO, cast
 
 from rooflab.views.common.table import Table, only
@@ -47,6 +49,15 @@ def console(file: TextIO | None = None) -> Console:
     if file is not None and not speaks_unicode(file):
         file = cast("TextIO", _Spelled(file))
     return Plain(file=file, width=width, highlight=False, emoji=False, markup=False)
+
+
+def paragraph(text: str, width: int, indent: str = "") -> list[str]:
+    """`text` in lines of at most `width`, further ones after `indent`; a number is not parted from its unit."""
+    glued = _UNIT.sub("\u00a0", text)
+    return [line.replace("\u00a0", " ") for line in textwrap.wrap(glued, width, subsequent_indent=indent)]
+
+
+_UNIT = re.compile(r"(?<=\d) (?=(?:%|[nµmkMGTPE]?(?:s|B|OP|MAC|FLOP|B/s|FLOP/s|OP/s)|[KMGT]iB)(?:[\s.,;:)]|$))")
 
 
 def speaks_unicode(file: TextIO) -> bool:

@@ -84,7 +84,7 @@ def sentence(base: Side, other: Side, one: Difference) -> str:
     if time.verdict == "same":
         return f"{other.name} against {base.name}: {taken}, no change beyond the error bars."
     word = "less" if time.change < 0 else "more"
-    share = "" if time.relative is None else f", {_change(time.relative)[1:]} {word} time"
+    share = "" if time.relative is None else f", {_relative(time.relative)[1:]} {word} time"
     bar = _bar(time)
     unsure = " (how much it varies from run to run is not known)" if time.verdict == "unsure" else ""
     cause = f"; most of it: {_cause(one)}" if one.terms else ""
@@ -181,7 +181,7 @@ def totals(comparison: Comparison, one: Difference, of: str = "") -> Table:
     rows = []
     for each in one.amounts:
         change = UNKNOWN if each.change is None else _change(each)
-        relative = UNKNOWN if each.relative is None or each.unit == "share" else _change(each.relative)
+        relative = UNKNOWN if each.relative is None or each.unit == "share" else _relative(each.relative)
         verdict = _VERDICTS[each.verdict]
         rows.append((_metric(each), relative, verdict, _value(each, each.base), _value(each, each.other), change))
     columns = ("", "relative", "verdict", "base", "other", "difference")
@@ -205,7 +205,7 @@ def causes(one: Difference, of: str = "") -> Table:
     each = (*one.terms, *one.idle)
     whole = sum(term.seconds for term in each)
     rows = [
-        (_in_words(term), _signed(term.seconds), _change(term.seconds / whole) if whole else UNKNOWN)
+        (_in_words(term), _signed(term.seconds), _relative(term.seconds / whole) if whole else UNKNOWN)
         for term in each
     ]
     if len(rows) > 1:
@@ -279,7 +279,7 @@ def _time(side: Measure | None, times: int) -> str:
     return UNKNOWN if side.time_s is None else units.duration(side.time_s * times)
 
 
-def _change(share: float) -> str:
+def _relative(share: float) -> str:
     """A change, with its sign; nothing is no change."""
     size = f"{abs(share) * 100:.3g}" if abs(share) < 10 else f"{abs(share) * 100:,.0f}"
     return "0 %" if not share else f"{'+' if share > 0 else '−'}{size} %"

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import textwrap
 from typing import TYPE_CHECKING, TextIO
 
 from rooflab.types.loop import LoopReport
 from rooflab.views.common import advice as helping
-from rooflab.views.common.console import console, drawn_table, fold
+from rooflab.views.common.console import console, drawn_table, fold, paragraph
 from rooflab.views.common.table import Table, without
 from rooflab.views.loop import count_tables, tables
 
@@ -30,13 +29,13 @@ def pages(report: LoopReport, width: int = 80, *, advice: int | None = helping.T
     from rich.text import Text
 
     parts: list[RenderableType] = [Text(f"{report.name}  ({report.where})", style="bold")]
-    parts += [Text(line, style="bold red") for each in report.warnings for line in textwrap.wrap(each, width)]
+    parts += [Text(line, style="bold red") for each in report.warnings for line in paragraph(each, width)]
     parts.append(Text(""))
     parts += [_fact(name, value, width) for name, value in tables.facts(report)]
     helps = helping.lines(report.advice, advice)
     if helps:
         parts += [Text(""), Text("What would help", style="bold")]
-        parts += [Text(line) for each in helps for line in textwrap.wrap(each, width)]
+        parts += [Text(line) for each in helps for line in paragraph(each, width)]
     shown = (tables.levels(report), tables.core_loops(report), lines(report, width), count_tables.kinds(report))
     for table in shown:
         if table is not None and table.rows:
@@ -71,9 +70,9 @@ def _cut(text: str, room: int) -> str:
 def _fact(name: str, value: str, width: int) -> RenderableType:
     from rich.text import Text
 
-    wrapped = textwrap.wrap(value, max(width - _LABEL, 20)) or [""]
+    wrapped = paragraph(value, max(width - _LABEL, 20)) or [""]
     return Text.assemble((name.ljust(_LABEL), "dim"), f"\n{' ' * _LABEL}".join(wrapped))
 
 
 def _listed(text: str, width: int) -> list[str]:
-    return textwrap.wrap(f"- {text}", width, subsequent_indent="  ")
+    return paragraph(f"- {text}", width, "  ")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import textwrap
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, TextIO
 
@@ -12,7 +11,7 @@ import msgspec
 from rooflab.types.groups import GroupBy
 from rooflab.types.report import Report
 from rooflab.views.common import advice as helping
-from rooflab.views.common.console import console, drawn_table, fold
+from rooflab.views.common.console import console, drawn_table, fold, paragraph
 from rooflab.views.common.table import UNKNOWN, Table, without
 from rooflab.views.report import own_times
 from rooflab.views.report import tables as tables
@@ -138,12 +137,12 @@ def show_kinds(kinds: Mapping[str, tuple[str, Mapping[str, object]]], file: Text
             continue
         written = (n if d is inspect.Parameter.empty else f"{n}={d}" for n, d in settings.items())
         told = (operands, ", ".join(written) or UNKNOWN)
-        rows.append((name, *("\n".join(textwrap.wrap(text, room)) for text in told)))
+        rows.append((name, *("\n".join(paragraph(text, room)) for text in told)))
     for part in drawn_table(Table("", ("kind", "shapes, in order", "settings"), tuple(rows), words=3), out.width):
         out.print(part)
     for operands, names in sorted(alike.items()):
         text = f"Element by element, {operands}: {', '.join(names)}"
-        out.print(Text("\n" + "\n".join(textwrap.wrap(text, out.width))))
+        out.print(Text("\n" + "\n".join(paragraph(text, out.width))))
 
 
 def _cut(row: tuple[str, ...], column: int, length: int) -> tuple[str, ...]:
@@ -158,9 +157,9 @@ def _cut(row: tuple[str, ...], column: int, length: int) -> tuple[str, ...]:
 def _fact(name: str, value: str, width: int) -> RenderableType:
     from rich.text import Text
 
-    lines = textwrap.wrap(value, max(width - _LABEL, 20)) or [""]
+    lines = paragraph(value, max(width - _LABEL, 20)) or [""]
     return Text.assemble((name.ljust(_LABEL), "dim"), f"\n{' ' * _LABEL}".join(lines))
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    return textwrap.wrap(text, width, subsequent_indent="  ")
+    return paragraph(text, width, "  ")

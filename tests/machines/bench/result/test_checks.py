@@ -186,7 +186,12 @@ WRONG = [
         findings(),
         ["L1 read (core) 5 % (bound 3 %)", "noisy neighbour"],
     ),
-    ("spread", replaced(GOOD, "DRAM", is_core_read, spread=0.12), findings(), ["DRAM read (core) 12 % (bound 8 %)"]),
+    (
+        "spread",
+        replaced(GOOD, "DRAM", is_core_read, spread=0.12),
+        findings(),
+        ["DRAM read (core) 12 % (bound 8 %)"],
+    ),
     ("spread", _peaks(GOOD, "attained", "all", spread=0.2), findings(), ["fma fp64 (all) 20 % (bound 3 %)"]),
     ("clock", GOOD, findings(clocks=[3.7e9] * 15 + [2.9e9] * 5), ["2.90 GHz", "3.70 GHz", "turbo"]),
     (
@@ -208,7 +213,12 @@ WRONG = [
         findings(),
         ["L2 30.0 ns is over L3 15.0 ns", "preempted"],
     ),
-    ("below theory", replaced(GOOD, "L1", is_core_read, value=220e9), findings(), ["read (core) 104.8 %", "boost"]),
+    (
+        "below theory",
+        replaced(GOOD, "L1", is_core_read, value=220e9),
+        findings(),
+        ["read (core) 104.8 %", "boost"],
+    ),
     ("below theory", _peaks(GOOD, "attained", "core", value=53e9), findings(), ["fma fp64 (core) 103.9 %"]),
     (
         "L3 capacity",

@@ -107,3 +107,20 @@ def test_without_torch_it_says_what_to_install():
     assert done.stdout.strip() == (
         "MissingExtraError capturing a PyTorch program needs torch: python -m pip install 'rooflab[torch]'"
     )
+
+
+def test_a_lazy_tensor_is_refused_in_one_line():
+    # Looking at its storage ends the process: this one lives on.
+    code = (
+        "import torch, torch._lazy.ts_backend as lazy\n"
+        "lazy.init()\n"
+        "from rooflab.errors import RooflabError\n"
+        "from rooflab.work.capture.torch import capture\n"
+        "try:\n"
+        "    capture(lambda x: x.to('lazy') * 2, (torch.ones(2),))\n"
+        "except RooflabError as error:\n"
+        "    print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("a tensor on the device 'lazy', which only promises its data")

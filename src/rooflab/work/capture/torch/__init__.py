@@ -22,6 +22,7 @@ def capture(
     device: str = "cuda",
     attention: Literal["fused", "unfused"] = "fused",
     keeper: Keeper | None = None,
+    recorded: bool = False,
 ) -> Graph:
     """The graph of `fn(*args, **kwargs)`: every operator, its tensors, its module and its source line.
 
@@ -39,6 +40,7 @@ def capture(
         device: the kind of device whose operators are meant; "cpu" keeps those of a CPU.
         attention: "fused" (one operator), or "unfused" (the scores written to memory).
         keeper: keeps the calls, one for each operation of the graph, so that they can be run again.
+        recorded: as it runs while a CUDA graph is recorded of it, for programs that ask whether one is.
 
     Raises:
         MissingExtraError: PyTorch is not installed.
@@ -62,4 +64,5 @@ def capture(
         device=device,
         fused=attention == "fused",
         keeper=keeper,
+        recorded=recorded,
     )

@@ -16,8 +16,8 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from rooflab.types.work import Graph
-from rooflab.work.capture.torch import autocast, failures, overrides, ranks, training
+from rooflab.types.work import RECORDING, Graph
+from rooflab.work.capture.torch import autocast, failures, overrides, ranks, recording, training
 from rooflab.work.capture.torch.exported import followed, is_exported
 from rooflab.work.capture.torch.kept import Keeper
 from rooflab.work.capture.torch.places import ModuleStack, modules_of, paths
@@ -37,6 +37,7 @@ def run(
     device: str,
     fused: bool,
     keeper: Keeper | None = None,
+    recorded: bool = False,
 ) -> Graph:
     """The graph of `fn(*args, **kwargs)`; see `capture`."""
     stack = ModuleStack({})
@@ -47,6 +48,7 @@ def run(
         modules = modules_of(fn)
     inputs = names_of(_bound(fn, args, kwargs), objects=True)
     unfused: Counter[str] = Counter()
+    asked: list[str] = []
     attention = overrides.attention_on(device, unfused) if fused else None
     instead = overrides.instead(attention, device != "cpu")
     names = paths(modules)
@@ -61,7 +63,8 @@ def run(
         recorder = Recorder(stack, instead, like_gpu=device != "cpu", keeper=keeper)
         _name(recorder, modules, inputs)
         unfused.clear()
-        with recorder.modules, steps(recorder.stepping):
+        asked.clear()
+        with recorder.modules, steps(recorder.stepping), recording.answered(recorded, asked):
             try:
                 with recorder:
                     out = fn(*args, **kwargs)
@@ -85,7 +88,8 @@ def run(
             if "is incompatible with .grad()" not in str(error.__cause__):
                 raise
             recorder = record(training.backward_into_leaves)
-        graph = recorder.graph((*_conventions(fused, device, backward), *_unfused(unfused)))
+        told = (*_conventions(fused, device, backward), *_unfused(unfused), *_recording(asked, recorded))
+        graph = recorder.graph(told)
         graph = msgspec.structs.replace(graph, conventions=(*graph.conventions, *_masked(graph)))
         return ranks.told(graph, hooks if backward else None)
 
@@ -144,6 +148,13 @@ def _no_collection() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
+
+
+def _recording(asked: Sequence[str], recorded: bool) -> tuple[str, ...]:
+    if not asked:
+        return ()
+    more = f" and {len(asked) - 1} more" if len(asked) > 1 else ""
+    return (f"{RECORDING}{'yes' if recorded else 'no'}, as answered to {asked[0]}{more}",)
 
 
 def _conventions(fused: bool, device: str, backward: bool) -> tuple[str, ...]:

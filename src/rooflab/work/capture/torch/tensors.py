@@ -14,6 +14,7 @@ from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass_type
 
+from rooflab.errors import RooflabError
 from rooflab.types.work import Role, TensorSpec
 
 DTYPES: dict[torch.dtype, str] = {
@@ -37,6 +38,8 @@ DTYPES: dict[torch.dtype, str] = {
     torch.qint32: "int32",
     torch.complex32: "complex64",  # no name of its own; its bytes are its own
 }
+# Devices whose tensors are computed when somebody looks: to ask for their memory ends the process.
+_PROMISED = frozenset(["lazy", "xla"])
 DTYPES |= {
     getattr(torch, name): "fp8"
     for name in dir(torch)
@@ -67,7 +70,16 @@ class TensorTable:
         self._stand_for: dict[Any, Any] = {}
 
     def index(self, tensor: torch.Tensor) -> int:
-        """The number of a dense tensor, new or known."""
+        """The number of a dense tensor, new or known.
+
+        Raises:
+            RooflabError: it is on a device whose tensors are not there yet (lazy, XLA).
+        """
+        if not tensor.is_meta and tensor.device.type in _PROMISED:
+            raise RooflabError(
+                f"a tensor on the device {tensor.device.type!r}, which only promises its data and has no memory to "
+                "count; expected tensors on meta, cpu or a GPU: make the program and its inputs there"
+            )
         storage = tensor.untyped_storage()
         address = storage._cdata
         key = (address, tensor.shape, tensor.stride(), tensor.dtype, tensor.storage_offset())
