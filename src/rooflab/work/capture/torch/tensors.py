@@ -77,8 +77,8 @@ class TensorTable:
         """
         if not tensor.is_meta and tensor.device.type in _PROMISED:
             raise RooflabError(
-                f"a tensor on the device {tensor.device.type!r}, which only promises its data and has no memory to "
-                "count; expected tensors on meta, cpu or a GPU: make the program and its inputs there"
+                f"a tensor on the device {tensor.device.type!r}, which only promises its data and has no memory "
+                "to count; expected tensors on meta, cpu or a GPU: make the program and its inputs there"
             )
         storage = tensor.untyped_storage()
         address = storage._cdata
