@@ -71,15 +71,16 @@ def make(
     lowered = lower.lower(fn, tuple(typeof(value) for value in arguments.values()))
     found = [each for each in functions(lowered.ir) if each.name != lowered.wrapper]
     contents = {name: _bytes_of(text) for name, _, text in _CONSTANT.findall(lowered.ir)}
-    names = SourceNames(source, lower.python_function(fn).__globals__, contents)
     by_content: dict[bytes, str] = {}
     for name, held in contents.items():
         by_content.setdefault(held, name)
     placed = memory.lay_out(arguments, {name: len(held) for held, name in by_content.items()})
     constants = {name: placed.constants[by_content[held]] for name, held in contents.items()}
-    plan = instrument.plan(
-        tuple(found), lowered.main, Places(lowered.ir), instrument.Names(names.array, names.text, names.variable)
-    )
+    arrays = dict(each for name, value in arguments.items() for each in memory.arrays_in(name, value))
+    where = {each.name: (each.address, arrays[each.name]) for each in placed.placed}
+    names = SourceNames(source, lower.python_function(fn).__globals__, contents, where)
+    called = instrument.Names(names.array, names.text, names.variable, names.whole)
+    plan = instrument.plan(tuple(found), lowered.main, Places(lowered.ir), called)
     refs = [f"{ref.line}: {ref.text}{' =' if ref.write else ''}" for ref in plan.refs]
     built = hierarchy.build(
         caches.caches, references=refs or ["none"], units=units, address_end=placed.end - placed.low
@@ -87,7 +88,7 @@ def make(
     passes = np.zeros(max(1, len(plan.owners)), np.int64)
     notes = np.zeros((max(1, len(plan.refs)), counted_access.NOTE_WORDS), np.int64)
     events = np.zeros(hooks.VARIABLES + max(1, len(plan.loops)), np.int64)
-    parts = [counted_access.compiled(*each) for each in counted_access.PARTS]
+    parts = [counted_access.compiled(*each) for each in (*counted_access.PARTS, counted_access.WITHIN)]
     wiring = twin_ir.Wiring(
         _view(built),
         placed.low,
@@ -104,7 +105,7 @@ def make(
         linked = binding.parse_bitcode(bitcode)
         linked.get_function(name).linkage = "linkonce_odr"
         module.link_in(linked)
-    engine, address = _compiled(module, lowered, parts[0][1])
+    engine, address = _compiled(module, lowered, {parts[0][1], parts[-1][1]})
     # The result as a plain address: a run that was stopped returns none, and says nothing.
     prototype = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
     function = prototype(address)
@@ -152,13 +153,13 @@ def _view(built: hierarchy.Hierarchy) -> tuple[int, ...]:
     return tuple(int(each) for each in view)
 
 
-def _compiled(module: Any, lowered: lower.Lowered, access: str) -> tuple[Any, int]:
+def _compiled(module: Any, lowered: lower.Lowered, inlined: set[str]) -> tuple[Any, int]:
     """The engine that holds the module's machine code, and the address of what Python calls."""
     for function in module.functions:
         if function.is_declaration or function.name == lowered.wrapper:
             continue
         function.linkage = "internal"
-        if function.name == access:
+        if function.name in inlined:
             function.add_function_attribute("alwaysinline")
     machine = lower.target_machine()
     tuning = binding.create_pipeline_tuning_options(speed_level=2)
@@ -236,6 +237,7 @@ def run_twin(
     """As `count`, of a twin that is made."""
     outcome = _run(twin, source, time_limit_s)
     first_passes = twin.passes.copy()
+    seen, far = _with_hits(twin), twin.notes[:, counted_access.FAR].copy()
     described: dict[str, Any] = {
         "arrays": [ref.array for ref in twin.plan.refs] or [""],
         "accesses": sum(int(first_passes[ref.block]) for ref in twin.plan.refs),
@@ -255,7 +257,7 @@ def run_twin(
         again = _second(twin, source, arguments, first, described, time_limit_s)
     patterns = [
         "stride" if ref.pattern == "stream" and far > _MOST_STRIDED * max(1, new) else ref.pattern
-        for ref, (_, far, new, _) in zip(twin.plan.refs, twin.notes, strict=False)
+        for ref, far, new in zip(twin.plan.refs, far, seen, strict=False)
     ]
     refs = tuple(ref._replace(pattern=each) for ref, each in zip(twin.plan.refs, patterns, strict=True))
     kept = run.Twin(None, twin.text._replace(refs=refs))
@@ -289,7 +291,17 @@ def _second(
     outcome = _run(twin, source, time_limit_s)
     if outcome.stopped or outcome.error is not None:
         return None
+    _with_hits(twin)
     return counting.difference(twin.built.result(source.name, **described), first)
+
+
+def _with_hits(twin: LoweredTwin) -> np.ndarray:
+    """Write the hits of the first level, which nobody counted; how many accesses of each reference it has seen."""
+    rows = twin.built.counts(0)[: len(twin.plan.refs)]
+    seen = rows[:, layout.HITS] + rows[:, layout.MISSES]
+    blocks = [ref.block for ref in twin.plan.refs]
+    rows[:, layout.HITS] = twin.passes[blocks] + rows[:, layout.EXTRA] - rows[:, layout.MISSES]
+    return seen
 
 
 def _run(twin: LoweredTwin, source: SourceLines, time_limit_s: float | None) -> run.Outcome:

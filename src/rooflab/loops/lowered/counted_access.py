@@ -12,13 +12,12 @@ import numba
 from llvmlite import binding
 from numba import njit, types
 
-from rooflab.cachesim.level.access import ROW_BYTES, View, is_noted
+from rooflab.cachesim.level.access import View, is_noted
 from rooflab.cachesim.native.compile import OPTIONS, source_digest
-from rooflab.cachesim.native.layout import HITS
 from rooflab.cachesim.native.words import add, call, load, store
 from rooflab.loops.twin import generated_files
 
-PREVIOUS, FAR, NEW, OUTSIDE, NOTE_WORDS = 0, 1, 2, 3, 4  # words of a reference's notes
+PREVIOUS, FAR, OUTSIDE, NOTE_WORDS = 0, 1, 2, 4  # words of a reference's notes
 NEAR_BYTES = 128  # between new lines of a stream, from one to the next or the one after
 VIEW = View._fields
 
@@ -39,18 +38,46 @@ def _access(
     reference,
     notes,
 ):
-    """Count an access; of one that finds no noted line, note whether it is far from the last such one."""
+    """Have the simulator see an access, unless it finds its line noted; note whether it is far from the last seen.
+
+    Hits are not counted (see `access_uncounted`): the twin knows how many accesses it makes.
+    """
     view = View(last_lines, shift, slot_shift, slot_mask, compared_bits, counts, unit_call, split_call, state)
     crosses = (address + (nbytes - 1)) >> shift != address >> shift
     if not crosses and is_noted(view, address, request):
-        add(counts + reference * ROW_BYTES, HITS, 1)
         return
     step = address - load(notes, PREVIOUS)
     store(notes, PREVIOUS, address)
-    add(notes, NEW, 1)
     if step > NEAR_BYTES or step < -NEAR_BYTES:
         add(notes, FAR, 1)
     call(split_call if crosses else unit_call, state, address, nbytes, request, reference)
+
+
+def _within(
+    last_lines,
+    shift,
+    slot_shift,
+    slot_mask,
+    compared_bits,
+    counts,
+    unit_call,
+    split_call,
+    state,
+    address,
+    nbytes,
+    request,
+    reference,
+    notes,
+):
+    """`_access` for one that is known to lie within a unit of the first level."""
+    view = View(last_lines, shift, slot_shift, slot_mask, compared_bits, counts, unit_call, split_call, state)
+    if is_noted(view, address, request):
+        return
+    step = address - load(notes, PREVIOUS)
+    store(notes, PREVIOUS, address)
+    if step > NEAR_BYTES or step < -NEAR_BYTES:
+        add(notes, FAR, 1)
+    call(unit_call, state, address, nbytes, request, reference)
 
 
 def _range(
@@ -141,6 +168,7 @@ def compiled(function: Callable[..., Any], parameters: int, result: bool) -> tup
 
 
 ACCESS: tuple[Callable[..., Any], int, bool] = (_access, len(VIEW) + 5, False)
+WITHIN: tuple[Callable[..., Any], int, bool] = (_within, len(VIEW) + 5, False)
 RANGE: tuple[Callable[..., Any], int, bool] = (_range, len(VIEW) + 6, False)
 ALLOCATE: tuple[Callable[..., Any], int, bool] = (_allocate, 2, True)
 RELEASE: tuple[Callable[..., Any], int, bool] = (_release, 3, False)

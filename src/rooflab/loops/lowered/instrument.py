@@ -40,6 +40,7 @@ _NAMES = {
     "fadd": "add", "fsub": "sub", "fmul": "mul", "fdiv": "div", "frem": "fmod", "fneg": "neg", "fcmp": "lt",
     "fabs": "abs", "minnum": "min", "maxnum": "max", "rint": "round", "nearbyint": "round", "powi": "pow",
 }  # fmt: skip
+_ALIGNED = re.compile(r", align (\d+)")
 WORDS = "words of 8 bytes"  # the first factor, where the other is a number of bytes
 _TWO = ("fma", "fmuladd")
 _MATHS = frozenset(REAL)
@@ -58,6 +59,7 @@ class Access(NamedTuple):
         write: whether it is a store.
         constant: the constant of the module that it reads, or "".
         checked: whether it is only known at run time to lie in the arrays.
+        whole: whether it is known to lie on a multiple of its size, a power of two.
         elements: of a whole range: factors of how many there are, as text; none of a single access.
     """
 
@@ -68,6 +70,7 @@ class Access(NamedTuple):
     write: bool
     constant: str
     checked: bool
+    whole: bool
     elements: tuple[str, ...]
 
 
@@ -78,7 +81,7 @@ class Plan(NamedTuple):
         accesses: by function and the number of the instruction that they stand before.
         counters: the counter of each block that has one, by function and label.
         refs, loops, flop, owners: as of `Text`, blocks being counters.
-        heads: where each loop begins, by function and label: its number.
+        heads: where each trip of a loop begins, by function and label: the loop's number.
         products: counters that grow by a product of values, by function and number of the instruction.
         unseen: functions that are called and whose accesses are not known; `modelled`: those of BLAS.
         random: whether numbers come from a generator whose state no run sets back.
@@ -106,11 +109,13 @@ class Names(NamedTuple):
         array: of a line and the roots of a pointer: the name of what lies there.
         text: of an access: line, array, whether it is a store: as the source has it.
         variable: of the loop that begins in a line.
+        whole: whether elements of so many bytes of the array with those roots lie on multiples of that.
     """
 
     array: Callable[[int, frozenset[Root]], str]
     text: Callable[[int, str, bool], str]
     variable: Callable[[int], str]
+    whole: Callable[[frozenset[Root], int], bool]
 
 
 def plan(functions: tuple[Function, ...], main: str, places: Places, names: Names) -> Plan:
@@ -250,7 +255,7 @@ class Planner:
             body = [each for each in block.following if each in loop.blocks]
             label = body[0] if len(body) == 1 and len(block.following) > 1 else loop.head
             counter = self._own_counter(function.name, label, number)
-            self.heads[function.name, loop.head] = number
+            self.heads[function.name, label] = number
             parent = None if loop.parent is None else first + loop.parent
             self.loops.append(Loop(number, self.names.variable(line), line, counter, parent))
 
@@ -287,8 +292,10 @@ class Planner:
             lanes = int(match["lanes"] or 1)
             write = each.opcode != "load"
             kinds = (False, True) if each.opcode in ("atomicrmw", "cmpxchg") else (write,)
+            aligned = _ALIGNED.search(text)
+            whole = aligned is not None and int(aligned[1]) >= size
             for kind in kinds:
-                self._access(key, where, line, roots, match["pointer"], size, lanes, kind, (), around)
+                self._access(key, where, line, roots, match["pointer"], size, lanes, kind, (), around, whole)
             return
         if (moved := _MEMORY.search(text)) is not None:
             self._moved(moved, key, where, line, around)
@@ -339,13 +346,15 @@ class Planner:
         write: bool,
         elements: tuple[str, ...],
         around: tuple[Function, frozenset[str]],
+        whole: bool = False,
     ) -> None:
         named = frozenset(each for each in roots if each.kind not in ("stack", "meminfo"))
         array = self.names.array(line, named)
         constant = next((each.name for each in named if each.kind == "global"), "")
         known = {each.kind for each in named} <= {"argument", "allocation"} and len(roots) == len(named)
         constant = constant if len(named) == 1 else ""
-        known = known or bool(constant)
+        known = (known or bool(constant)) and lanes == 1
+        whole = size & (size - 1) == 0 and (whole or (known and self.names.whole(named, size)))
         counter = self._own_counter(*where) if known and not elements else self._range_counter(where[2])
         pattern = "stream"
         if not elements:
@@ -353,7 +362,7 @@ class Planner:
         self.refs.append(
             Ref(len(self.refs), array, line, self.names.text(line, array, write), write, size, counter, pattern)
         )
-        access = Access(len(self.refs) - 1, pointer, size, lanes, write, constant, not known, elements)
+        access = Access(len(self.refs) - 1, pointer, size, lanes, write, constant, not known, whole, elements)
         self.accesses.setdefault(key, []).append(access)
 
     def _range_counter(self, owner: int | None) -> int:

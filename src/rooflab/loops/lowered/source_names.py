@@ -16,9 +16,22 @@ from rooflab.loops.read.value_types import root
 class SourceNames:
     """Names from the syntax tree of a function; what has none there is named by its line."""
 
-    def __init__(self, source: Source, scope: Mapping[str, Any], constants: Mapping[str, bytes]) -> None:
-        """`scope`: what the function can reach by name; `constants`: the module's constant arrays by IR name."""
-        self._source = source
+    def __init__(
+        self,
+        source: Source,
+        scope: Mapping[str, Any],
+        constants: Mapping[str, bytes],
+        arrays: Mapping[str, tuple[int, np.ndarray]],
+    ) -> None:
+        """Names of a function.
+
+        Args:
+            source: of it.
+            scope: what it can reach by name.
+            constants: the module's constant arrays by IR name.
+            arrays: of its arguments by name, each with its address.
+        """
+        self._source, self._arguments = source, arrays
         self._loops: dict[int, str] = {}
         self._assigned: dict[int, str] = {}
         self._subscripts: dict[int, list[ast.Subscript]] = {}
@@ -65,3 +78,13 @@ class SourceNames:
     def variable(self, line: int) -> str:
         """The variable of the loop that begins in `line`; "" where none is written there."""
         return self._loops.get(line, "")
+
+    def whole(self, roots: frozenset[Root], nbytes: int) -> bool:
+        """Whether all elements of arguments with those roots are of `nbytes` and lie on multiples of that."""
+        return all(each.kind == "argument" and self._is_whole(each.name, nbytes) for each in roots)
+
+    def _is_whole(self, name: str, nbytes: int) -> bool:
+        if name not in self._arguments:
+            return False
+        address, array = self._arguments[name]
+        return array.itemsize == nbytes and all(each % nbytes == 0 for each in (address, *array.strides))

@@ -7,13 +7,17 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from rooflab.cachesim.native.layout import LOAD, STORE
-from rooflab.loops.lowered.counted_access import NOTE_WORDS, OUTSIDE
+from rooflab.loops.lowered import control_flow
+from rooflab.loops.lowered.counted_access import NOTE_WORDS, OUTSIDE, VIEW
 from rooflab.loops.lowered.instrument import WORDS, Access, Plan
-from rooflab.loops.lowered.ir_text import Function
+from rooflab.loops.lowered.ir_text import VALUE, Function
 from rooflab.loops.lowered.pointers import ALLOCATIONS, called
 from rooflab.loops.twin import hooks
 
 _ALLOCATION = re.compile(rf"call (?P<attributes>.*?)ptr @(?:{'|'.join(ALLOCATIONS)})\(i64 (?P<size>[^,)]+)[^)]*\)")
+_TEST = re.compile(r"^\s*br i1 (?P<test>%\S+), label (?P<yes>%\S+), label (?P<no>%[^\s,]+)")
+_SAME = re.compile(r"= bitcast (?P<kind>\w+) (?P<value>\S+) to (?P=kind)\b")
+_CHOSEN = re.compile(r"= select i1 (?P<test>%\S+), \w+ (?P<yes>\S+), \w+ [^\s,]+")
 RAISED_IN = hooks.REF  # the word that holds the line that raised
 
 
@@ -26,7 +30,7 @@ class Wiring(NamedTuple):
         passes, notes, events, allocator: of the counters, the notes of references, the words of `hooks`, the
             allocator's state.
         constants: where the constants of the module that are arrays lie, from `low` on.
-        access, within_range, allocate, release: names of the functions of `counted_access`.
+        access, within_range, allocate, release, within: names of the functions of `counted_access`.
     """
 
     view: Sequence[int]
@@ -41,6 +45,7 @@ class Wiring(NamedTuple):
     within_range: str
     allocate: str
     release: str
+    within: str
 
 
 def write(ir: str, functions: Sequence[Function], plan: Plan, wiring: Wiring) -> str:
@@ -62,6 +67,8 @@ def _written(function: Function, plan: Plan, wiring: Wiring) -> str:
         for (name, label), number in plan.heads.items()
         if name == function.name and function.header.startswith(("define i32", "define internal i32"))
     }
+    counters = _counters(function, plan)
+    steady = _steady(function)
     lines = [function.header]
     index = 0
     for number, (label, block) in enumerate(function.blocks.items()):
@@ -70,17 +77,23 @@ def _written(function: Function, plan: Plan, wiring: Wiring) -> str:
         phis = sum(each.opcode == "phi" for each in block.instructions)
         for position, each in enumerate(block.instructions):
             if position == phis:
+                if not number:
+                    lines += [f"  %rl.n{each} = alloca i64" for each in counters]
+                    lines += [f"  store i64 0, ptr %rl.n{each}" for each in counters]
                 lines += _beginning(function, label, plan, wiring, split)
             key = (function.name, index)
             for access in plan.accesses.get(key, ()):
                 lines += _reported(access, f"rl.{index}.{access.ref}", plan, wiring)
             for n, (counter, factors) in enumerate(plan.products.get(key, ())):
                 lines += multiplied(f"rl.{index}.product{n}", factors)
-                lines += grown(f"rl.{index}.work{n}", wiring.passes + 8 * counter, f"%rl.{index}.product{n}")
+                lines += _counted(f"rl.{index}.work{n}", counter, f"%rl.{index}.product{n}")
             if key in plan.raises:
                 at = wiring.events + 8 * RAISED_IN
                 lines.append(f"  store i64 {plan.raises[key]}, ptr inttoptr (i64 {at} to ptr), align 8")
-            text = each.text
+            told = steady.get(f"phi {label}" if each.opcode == "phi" else label, {})
+            text = _told(each.text, told)
+            if each.opcode == "ret":
+                lines += _kept(f"rl.{index}", counters, wiring)
             if each.opcode == "phi":
                 text = _renamed(text, split)
             elif each.opcode == "call" and called(text) in ALLOCATIONS:
@@ -103,12 +116,39 @@ def _beginning(function: Function, label: str, plan: Plan, wiring: Wiring, split
             f"  br i1 %{name}.goes, label %{name}.on, label %{name}.off",
             f"{name}.off:",
             f"  store i64 {number}, ptr inttoptr (i64 {at} to ptr), align 8",
+            *_kept(name, _counters(function, plan), wiring),
             "  ret i32 -1",
             f"{name}.on:",
         ]
     counter = plan.counters.get((function.name, label))
     if counter is not None:
-        lines += grown(f"rl.pass{counter}", wiring.passes + 8 * counter, "1")
+        lines += _counted(f"rl.pass{counter}", counter, "1")
+    return lines
+
+
+def _counters(function: Function, plan: Plan) -> list[int]:
+    """The counters that grow in `function`, which counts them in variables of its own until it returns."""
+    found = {number for (name, _), number in plan.counters.items() if name == function.name}
+    for (name, _), held in plan.accesses.items():
+        if name == function.name:
+            found |= {plan.refs[each.ref].block for each in held}
+    for (name, _), products in plan.products.items():
+        if name == function.name:
+            found |= {number for number, _ in products}
+    return sorted(found)
+
+
+def _kept(name: str, counters: Sequence[int], wiring: Wiring) -> list[str]:
+    """What a function does before it returns: its counters are added to those of all."""
+    lines = []
+    for number in counters:
+        where = f"ptr inttoptr (i64 {wiring.passes + 8 * number} to ptr), align 8"
+        lines += [
+            f"  %{name}.k{number}.was = load i64, {where}",
+            f"  %{name}.k{number}.here = load i64, ptr %rl.n{number}",
+            f"  %{name}.k{number}.is = add i64 %{name}.k{number}.was, %{name}.k{number}.here",
+            f"  store i64 %{name}.k{number}.is, {where}",
+        ]
     return lines
 
 
@@ -122,9 +162,57 @@ def _renamed(phi: str, split: Mapping[str, int]) -> str:
     return re.sub(r", (%(?:[\w.$-]+|\"[^\"]*\")) \]", change, phi)
 
 
+def _steady(function: Function) -> dict[str, dict[str, str]]:
+    """What values that a loop's test chooses between are wherever the test held: by block, by name.
+
+    numba steps the variable of a counted loop only if it goes on. What runs within the loop, and its next trip, is
+    there only because it did: told so, LLVM knows the range of the variable, and that an index is not below zero.
+    """
+    graph = {label: block.following for label, block in function.blocks.items()}
+    known: dict[str, dict[str, str]] = {}
+    for loop in control_flow.loops(graph, next(iter(graph))):
+        head = function.blocks[loop.head].instructions
+        match = _TEST.match(head[-1].text)
+        if match is None or match["yes"] not in loop.blocks or match["no"] in loop.blocks:
+            continue
+        same = {each.result: found["value"] for each in head if (found := _SAME.search(each.text))}
+        chosen = {}
+        for each in head:
+            found = _CHOSEN.search(each.text)
+            if found and _alias(found["test"], same) == _alias(match["test"], same):
+                chosen[each.result] = found["yes"]
+            elif each.result in same and same[each.result] in chosen:
+                chosen[each.result] = chosen[same[each.result]]
+        for label in loop.blocks - {loop.head}:
+            known.setdefault(label, {}).update(chosen)
+        known.setdefault(f"phi {loop.head}", {}).update(chosen)
+    return known
+
+
+def _alias(value: str, same: Mapping[str, str]) -> str:
+    while value in same:
+        value = same[value]
+    return value
+
+
+def _told(text: str, known: Mapping[str, str]) -> str:
+    """`text` with the values that are `known` in the place of their names, but for the one that it defines."""
+    if not known:
+        return text
+    name, equals, rest = text.partition(" = ") if text.lstrip().startswith("%") else ("", "", text)
+    return name + equals + VALUE.sub(lambda each: known.get(each[0], each[0]), rest)
+
+
+def _counted(name: str, counter: int, amount: str) -> list[str]:
+    return _increased(name, f"ptr %rl.n{counter}, align 8", amount)
+
+
 def grown(name: str, address: int, amount: str) -> list[str]:
     """Lines that add `amount` to the word at `address`, by values whose names begin with `name`."""
-    where = f"ptr inttoptr (i64 {address} to ptr), align 8"
+    return _increased(name, f"ptr inttoptr (i64 {address} to ptr), align 8", amount)
+
+
+def _increased(name: str, where: str, amount: str) -> list[str]:
     return [
         f"  %{name}.was = load i64, {where}",
         f"  %{name}.is = add i64 %{name}.was, {amount}",
@@ -159,7 +247,7 @@ def _reported(access: Access, name: str, plan: Plan, wiring: Wiring) -> list[str
     if access.elements:
         lines += multiplied(f"{name}.n", access.elements)
         lines.append(f"  %{name}.c = call i64 @rl_range(i64 %{name}.a, {what}, i64 %{name}.n)")
-        return lines + grown(name, wiring.passes + 8 * plan.refs[access.ref].block, f"%{name}.c")
+        return lines + _counted(name, plan.refs[access.ref].block, f"%{name}.c")
     for lane in range(access.lanes):
         at = f"%{name}.a"
         if lane:
@@ -167,9 +255,10 @@ def _reported(access: Access, name: str, plan: Plan, wiring: Wiring) -> list[str
             at = f"%{name}.a{lane}"
         if access.checked:
             lines.append(f"  %{name}.c{lane} = call i64 @rl_checked(i64 {at}, {what})")
-            lines += grown(f"{name}.g{lane}", wiring.passes + 8 * plan.refs[access.ref].block, f"%{name}.c{lane}")
+            lines += _counted(f"{name}.g{lane}", plan.refs[access.ref].block, f"%{name}.c{lane}")
         else:
-            lines.append(f"  call void @rl_access(i64 {at}, {what})")
+            within = access.whole and access.nbytes <= 1 << wiring.view[VIEW.index("shift")]
+            lines.append(f"  call void @rl_{'within' if within else 'access'}(i64 {at}, {what})")
     return lines
 
 
@@ -182,11 +271,16 @@ def _helpers(wiring: Wiring) -> str:
 @rl_result = internal global i64 0
 @rl_raised = internal global ptr null
 declare i32 @{wiring.access}(ptr, ptr, {many})
+declare i32 @{wiring.within}(ptr, ptr, {many})
 declare i32 @{wiring.within_range}(ptr, ptr, {many}, i64)
 declare i32 @{wiring.allocate}(ptr, ptr, i64, i64)
 declare i32 @{wiring.release}(ptr, ptr, i64, i64, i64)
 define internal void @rl_access(i64 %a, i64 %n, i64 %q, i64 %r, i64 %w) alwaysinline {{
   %s = call i32 @{wiring.access}({given})
+  ret void
+}}
+define internal void @rl_within(i64 %a, i64 %n, i64 %q, i64 %r, i64 %w) alwaysinline {{
+  %s = call i32 @{wiring.within}({given})
   ret void
 }}
 define internal i64 @rl_checked(i64 %a, i64 %n, i64 %q, i64 %r, i64 %w) alwaysinline {{
