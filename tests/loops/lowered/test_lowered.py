@@ -189,7 +189,8 @@ def endless(a):
 @pytest.mark.parametrize(
     ("fn", "args", "said"),
     [
-        (past_the_end, (np.ones(4),), "past_the_end: out of bounds: total += a[x[0] + 1]"),
+        (past_the_end, (np.ones(4),), "past_the_end: a[x[0] + 1] is out of bounds at trip 4 of for x (line "),
+        (past_the_end, (np.ones(4),), "): index 4 of axis 0 of a, which has 4 elements there (0 to 3)"),
         (text_in_it, (np.ones(4),), "text_in_it: numba cannot compile it at 'a[i] = dict(x)'"),
         (zipped, (np.ones(4), ["a", 1]), "argument b is a list"),
         (zipped, (np.ones(4), np.ones(0)), "argument b has no element"),

@@ -20,7 +20,7 @@ from rooflab.cachesim.level.access import View
 from rooflab.cachesim.native import layout
 from rooflab.cachesim.run import final_write_back
 from rooflab.errors import RooflabError
-from rooflab.loops.lowered import counted_access, instrument, lower, memory, twin_ir
+from rooflab.loops.lowered import bounds, counted_access, instrument, lower, memory, source_loops, twin_ir
 from rooflab.loops.lowered.ir_text import Places, functions
 from rooflab.loops.lowered.source_names import SourceNames
 from rooflab.loops.read.source import Source, SourceLines
@@ -79,7 +79,14 @@ def make(
     arrays = dict(each for name, value in arguments.items() for each in memory.arrays_in(name, value))
     where = {each.name: (each.address, arrays[each.name]) for each in placed.placed}
     names = SourceNames(source, lower.python_function(fn).__globals__, contents, where)
-    called = instrument.Names(names.array, names.text, names.variable, names.whole)
+    called = instrument.Names(
+        names.array,
+        lambda line, array, write: array,
+        lambda line: "",
+        names.texts,
+        source_loops.statements(source.tree),
+        names.whole,
+    )
     plan = instrument.plan(tuple(found), lowered.main, Places(lowered.ir), called)
     refs = [f"{ref.line}: {ref.text}{' =' if ref.write else ''}" for ref in plan.refs]
     built = hierarchy.build(
@@ -256,7 +263,8 @@ def run_twin(
     ):
         again = _second(twin, source, arguments, first, described, time_limit_s)
     patterns = [
-        "stride" if ref.pattern == "stream" and far > _MOST_STRIDED * max(1, new) else ref.pattern
+        # the first one came from nowhere
+        "stride" if ref.pattern == "stream" and far - 1 > _MOST_STRIDED * max(1, new) else ref.pattern
         for ref, far, new in zip(twin.plan.refs, far, seen, strict=False)
     ]
     refs = tuple(ref._replace(pattern=each) for ref, each in zip(twin.plan.refs, patterns, strict=True))
@@ -329,27 +337,64 @@ def _run(twin: LoweredTwin, source: SourceLines, time_limit_s: float | None) -> 
     failed = held[1]
     where, error = "", None
     if stopped and failed is not None:
-        loop = twin.plan.loops[int(twin.events[hooks.AT])]
-        where = f"trip {int(twin.passes[loop.block]):,} of the loop in line {loop.line}"
+        where = _where(twin, int(twin.events[hooks.AT]), None)
     elif failed is not None:
         error = _failure(failed, source, twin)
     outputs = tuple(_detached(each) for each in twin.memory.values)
     return run.Outcome(twin.passes, held[0], outputs, stopped and failed is not None, where, error, seconds)
 
 
+def _where(twin: LoweredTwin, within: int | None, tests: int | None) -> str:
+    """The variables of loop `within` and those around it, outermost first; of an outermost other loop its trip.
+
+    `tests`: the while whose test for the trip to come is being made.
+    """
+    places: list[str] = []
+    while within is not None:
+        loop = twin.plan.loops[within]
+        trip = int(twin.passes[loop.block]) + (within == tests)
+        if within in twin.plan.variables:
+            places.insert(0, f"{loop.variable} = {int(twin.events[hooks.VARIABLES + within])}")
+        elif loop.parent is None:
+            kind = f"for {loop.variable}" if loop.variable else "while"
+            places.insert(0, f"trip {trip:,} of {kind} (line {loop.line})")
+        within = loop.parent
+    return ", ".join(places)
+
+
 def _failure(failed: BaseException, source: SourceLines, twin: LoweredTwin) -> str:
     """What ended the run, in one line."""
     if isinstance(failed, RooflabError):
         return str(failed)
-    line = int(twin.events[twin_ir.RAISED_IN]) or source.line
-    text = source.lines.get(line, "").strip()
     if isinstance(failed, MemoryError):
         room = iec(twin.memory.end - twin.memory.low)
-        return f"{source.path}:{line}: {source.name}: the arrays that it makes do not fit in {room}: {text}"
+        return f"{source.path}:{source.line}: {source.name}: the arrays that it makes do not fit in {room}"
+    raised = list(twin.plan.raises.values())[int(twin.events[hooks.REF])] if twin.plan.raises else None
+    line = raised.line if raised is not None and raised.line in source.lines else source.line
+    text = source.lines.get(line, "").strip()
     if isinstance(failed, IndexError):
-        return f"{source.path}:{line}: {source.name}: out of bounds: {text}"
+        return f"{source.path}:{line}: {source.name}: {_outside(raised, text, twin)}"
     reason = f": {failed}" if str(failed).strip() else ""
     return f"{source.path}:{line}: {source.name} stops with {type(failed).__name__}{reason}: {text}"
+
+
+def _outside(raised: bounds.Raised | None, text: str, twin: LoweredTwin) -> str:
+    """An access out of bounds: which one, in which trips, which index, of how many."""
+    if raised is None or not raised.asked:
+        return f"out of bounds: {text}"
+    place = _where(twin, raised.loops[0][0] if raised.loops else None, raised.tests)
+    ref = None if raised.access is None else twin.plan.refs[raised.access]
+    if ref is None or ref.line != raised.line:
+        ref = None
+    array = raised.array or ("" if ref is None else ref.array)
+    index, length = int(twin.events[hooks.INDEX]), int(twin.events[hooks.LENGTH])
+    axis = "" if raised.axis is None else f" of axis {raised.axis}"
+    of = f" of {array}, which has {length} elements" if array else f", of {length} elements"
+    at = f" at {place}" if place else ""
+    return (
+        f"{text if ref is None else ref.text} is out of bounds{at}: index {index}{axis}{of}"
+        f"{' there' if axis else ''} (0 to {length - 1})"
+    )
 
 
 def _detached(value: Any) -> Any:

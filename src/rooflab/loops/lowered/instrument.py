@@ -8,42 +8,34 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from rooflab.loops.lowered import control_flow
+from rooflab.loops.lowered import bounds, control_flow, source_loops
+from rooflab.loops.lowered.bounds import Raised
+from rooflab.loops.lowered.flop import computed, function_flop, power
 from rooflab.loops.lowered.ir_text import Function, Instruction, Places
 from rooflab.loops.lowered.lower import APART
 from rooflab.loops.lowered.patterns import pattern_of
 from rooflab.loops.lowered.pointers import Pointers, Root, called
+from rooflab.loops.lowered.source_loops import Statement
 from rooflab.loops.read.twin_text import Loop, Ref
 from rooflab.loops.read.value_types import Flop
-from rooflab.work.formulas.functions import REAL
 
 _TYPE = r"(?:<(?P<lanes>\d+) x (?P<vector>\w+)>|\{ (?P<complex>double|float), (?:double|float) \}|(?P<scalar>\w+))"
-_FLOATING = r"(?:<(?P<lanes>\d+) x (?P<vector>double|float|half)>|(?P<scalar>double|float|half))"
 _POINTER = r"ptr (?P<pointer>%(?:[\w.$-]+|\"[^\"]*\")|@(?:[\w.$-]+|\"[^\"]*\"))"
 _LOAD = re.compile(rf"= load (?:atomic |volatile )*{_TYPE}, {_POINTER}")
 _STORE = re.compile(rf"^\s*store (?:atomic |volatile )*{_TYPE} (?:<.*?>|\S+), {_POINTER}")
 _ATOMIC = re.compile(rf"= (?:atomicrmw|cmpxchg) (?:volatile )?(?:\w+ )?{_POINTER}, {_TYPE} ")
-_ARITHMETIC = re.compile(rf"= (?P<op>fadd|fsub|fmul|fdiv|frem|fneg|fcmp)\b(?: [a-z]+)*? {_FLOATING} ")
 # numba reads the two halves of a complex number one by one: they are one access.
 _HALF = re.compile(
     r"getelementptr (?:inbounds )?(?:nuw )?\{ (?P<type>double|float), (?P=type) \}, ptr (?P<base>%\S+),"
     r" i32 0, i32 (?P<part>[01])"
 )
-_INTRINSIC = re.compile(r"@llvm\.(?P<op>\w+)\.(?:v(?P<lanes>\d+))?(?P<vector>f\d+)[(.]")
 _MEMORY = re.compile(r"@llvm\.(?P<op>memcpy|memmove|memset)\.[\w.]*\((?P<arguments>.*)\)")
 _SIZES = {"double": 8, "float": 4, "half": 2, "i64": 8, "i32": 4, "i16": 2, "i8": 1, "i1": 1, "ptr": 8, "i128": 16}
-_FORMATS = {"double": "fp64", "float": "fp32", "half": "fp16", "f64": "fp64", "f32": "fp32", "f16": "fp16"}
-_NAMES = {
-    "fadd": "add", "fsub": "sub", "fmul": "mul", "fdiv": "div", "frem": "fmod", "fneg": "neg", "fcmp": "lt",
-    "fabs": "abs", "minnum": "min", "maxnum": "max", "rint": "round", "nearbyint": "round", "powi": "pow",
-}  # fmt: skip
 _ALIGNED = re.compile(r", align (\d+)")
 WORDS = "words of 8 bytes"  # the first factor, where the other is a number of bytes
-_TWO = ("fma", "fmuladd")
-_MATHS = frozenset(REAL)
 _BLAS = ("numba_xxdot", "numba_xxgemv", "numba_xxgemm")
 # By BLAS's letter: bytes of an element, its number format, FLOP of a multiply-add.
 _KINDS = {"s": (4, "fp32", 2), "d": (8, "fp64", 2), "c": (8, "complex64", 8), "z": (16, "complex128", 8)}
@@ -85,7 +77,8 @@ class Plan(NamedTuple):
         products: counters that grow by a product of values, by function and number of the instruction.
         unseen: functions that are called and whose accesses are not known; `modelled`: those of BLAS.
         random: whether numbers come from a generator whose state no run sets back.
-        raises: the line of each place that sets an exception, by function and number of the instruction.
+        raises: the places that set an exception, by function and number of the instruction.
+        variables: the value of each loop's variable, by the loop's number, where it is known.
     """
 
     accesses: Mapping[tuple[str, int], list[Access]]
@@ -99,7 +92,8 @@ class Plan(NamedTuple):
     unseen: tuple[str, ...]
     modelled: tuple[str, ...]
     random: bool
-    raises: Mapping[tuple[str, int], int]
+    raises: Mapping[tuple[str, int], Raised]
+    variables: Mapping[int, str]
 
 
 class Names(NamedTuple):
@@ -108,14 +102,18 @@ class Names(NamedTuple):
     Attributes:
         array: of a line and the roots of a pointer: the name of what lies there.
         text: of an access: line, array, whether it is a store: as the source has it.
-        variable: of the loop that begins in a line.
+        variable: of the loop that begins in a line, where `loops` does not say.
+        texts: of accesses, by number: as the source has them, where it says more than `text`.
+        loops: the loops of the source.
         whole: whether elements of so many bytes of the array with those roots lie on multiples of that.
     """
 
     array: Callable[[int, frozenset[Root]], str]
     text: Callable[[int, str, bool], str]
     variable: Callable[[int], str]
-    whole: Callable[[frozenset[Root], int], bool]
+    texts: Callable[[Sequence[Ref]], Mapping[int, str]] = lambda _: {}
+    loops: tuple[Statement, ...] = ()
+    whole: Callable[[frozenset[Root], int], bool] = lambda *_: False
 
 
 def plan(functions: tuple[Function, ...], main: str, places: Places, names: Names) -> Plan:
@@ -132,10 +130,11 @@ def _plan(made: Planner) -> Plan:
         key: tuple(Flop(engine, dtype, n) for (engine, dtype), n in held.items())
         for key, held in made.flop.items()
     }
+    texts = made.names.texts(made.refs)
     return Plan(
         made.accesses,
         made.counters,
-        tuple(made.refs),
+        tuple(ref._replace(text=texts.get(ref.number, ref.text)) for ref in made.refs),
         tuple(made.loops),
         flop,
         tuple(made.owners),
@@ -145,6 +144,7 @@ def _plan(made: Planner) -> Plan:
         tuple(sorted(made.modelled)),
         made.random,
         made.raises,
+        made.variables,
     )
 
 
@@ -187,7 +187,8 @@ class Planner:
         self.products: dict[tuple[str, int], list[tuple[int, tuple[str, ...]]]] = {}
         self.unseen: set[str] = set()
         self.random = False
-        self.raises: dict[tuple[str, int], int] = {}
+        self.raises: dict[tuple[str, int], Raised] = {}
+        self.variables: dict[int, str] = {}
         self.pointers: Pointers
         self.whole: frozenset[str] = frozenset()
         self.modelled: set[str] = set()
@@ -223,41 +224,74 @@ class Planner:
         }
         if entry in cold:
             return
-        found = control_flow.loops(warm, entry)
-        inside = control_flow.innermost_of(found)
+        found = source_loops.find(function, warm, self.places, self.names.loops if main else ())
+        # outer ones come first
+        inside = {label: number for number, loop in enumerate(found) for label in loop.blocks}
         together = control_flow.run_together(graph, entry, cold)
         self.pointers = self.pointers_of(function, main)
         halves = (_HALF.search(each.text) for each in function.instructions() if each.opcode == "getelementptr")
         self.whole = frozenset(each["base"] for each in halves if each and each["part"] == "0")
         first = len(self.loops)
-        self._count_heads(function, found, first)
+        self._count_trips(function, found, first)
+        before = {each: label for label, block in function.blocks.items() for each in block.following}
         index = 0
         line = 0
+        waiting: list[tuple[str, int]] = []
         for label, block in function.blocks.items():
             owner = first + inside[label] if label in inside else None
             bodies = found[inside[label]].blocks if label in inside else frozenset()
             for each in block.instructions:
                 if "!numba_exception_output" in each.text:
-                    self.raises[function.name, index] = self.places.line(each.debug)
+                    around = inside.get(before.get(label, label))
+                    self._raised(function, label, (function.name, index), each, found, first, around)
+                    waiting.append((function.name, index))
                 if label in together:
                     line = self.places.line(each.debug) or line
                     key = (function.name, index)
                     counter = (function.name, together[label], owner)
+                    counted = len(self.refs)
                     self._instruction(each, key, counter, line, (function, bodies))
+                    if len(self.refs) > counted:
+                        for one in waiting:
+                            self.raises[one] = self.raises[one]._replace(access=counted)
+                        waiting = []
                 index += 1
 
-    def _count_heads(self, function: Function, found: tuple[control_flow.NaturalLoop, ...], first: int) -> None:
-        for loop in found:
-            block = function.blocks[loop.head]
-            line = next((n for n in (self.places.line(each.debug) for each in block.instructions) if n), 0)
-            number = first + loop.number
-            # Trips are those of the body: what the head leads to within the loop, as its test runs once more.
-            body = [each for each in block.following if each in loop.blocks]
-            label = body[0] if len(body) == 1 and len(block.following) > 1 else loop.head
-            counter = self._own_counter(function.name, label, number)
-            self.heads[function.name, label] = number
+    def _raised(
+        self,
+        function: Function,
+        label: str,
+        key: tuple[str, int],
+        each: Instruction,
+        found: Sequence[source_loops.SourceLoop],
+        first: int,
+        around: int | None,
+    ) -> None:
+        """Note what is to be said where an exception is set, in block `label`, behind loop `around`."""
+        line = self.places.line(each.debug)
+        statement = None if around is None else found[around].statement
+        asks = statement is not None and statement.variable is None and line in statement.tested
+        tests = first + around if asks and around is not None else None
+        loops = []
+        while around is not None:
+            loops.append((first + around, self.variables.get(first + around, "")))
+            around = found[around].parent
+        self.raises[key] = Raised(line, *bounds.index_of(function, label), tuple(loops), None, tests)
+
+    def _count_trips(self, function: Function, found: Sequence[source_loops.SourceLoop], first: int) -> None:
+        for place, loop in enumerate(found):
+            number = first + place
+            counter = self._own_counter(function.name, loop.trips, number)
+            self.heads[function.name, loop.trips] = number
             parent = None if loop.parent is None else first + loop.parent
-            self.loops.append(Loop(number, self.names.variable(line), line, counter, parent))
+            variable = loop.variable or self.names.variable(loop.line)
+            self.loops.append(Loop(number, variable, loop.line, counter, parent))
+            known = function.blocks[loop.trips].variables
+            value = next(
+                (known[each] for each in self.places.variables.get(loop.variable, ()) if each in known), ""
+            )
+            if value := bounds.before(function, loop.trips, value):
+                self.variables[number] = value
 
     def _own_counter(self, function: str, label: str, owner: int | None) -> int:
         if (function, label) not in self.counters:
@@ -300,7 +334,7 @@ class Planner:
         if (moved := _MEMORY.search(text)) is not None:
             self._moved(moved, key, where, line, around)
             return
-        counted = _flop_of(text)
+        counted = computed(text)
         if counted:
             counter = self._own_counter(*where)
             self.flop.setdefault((counter, line), Counter()).update(counted)
@@ -319,7 +353,7 @@ class Planner:
         name = called(text)
         self.random |= "random_state" in name
         if APART in name:
-            counted = _power(text)
+            counted = power(text)
             self.flop.setdefault((self._own_counter(*where), line), Counter()).update(counted)
         elif name in _BLAS:
             self._blas(name, text, key, where, line, around)
@@ -427,48 +461,3 @@ def _counts(roots: frozenset[Root]) -> bool:
     if kinds <= {"stack", "meminfo", "global"}:
         return any(".const.array" in each.name for each in roots)
     return True
-
-
-def _flop_of(text: str) -> Counter[tuple[str, str]]:
-    counted: Counter[tuple[str, str]] = Counter()
-    match = _ARITHMETIC.search(text)
-    op, times = "", 1
-    if match:
-        op, lanes, kind = match["op"], int(match["lanes"] or 1), match["vector"] or match["scalar"]
-    elif match := _INTRINSIC.search(text):
-        op, lanes, kind = match["op"], int(match["lanes"] or 1), match["vector"]
-        times = 2 if op in _TWO else 1
-        op = "add" if op in _TWO else op
-    else:
-        return counted
-    dtype = _FORMATS.get(kind or "")
-    vector, special = REAL.get(_NAMES.get(op, op), (0, 0))
-    if dtype is not None:
-        for engine, each in (("vector", vector), ("special", special)):
-            if each:
-                counted[engine, dtype] += each * lanes * times
-    return counted
-
-
-def _power(text: str) -> Counter[tuple[str, str]]:
-    """FLOP of a whole power: of x⁴ two squarings, of x³ two products; pow, where the exponent is unknown."""
-    match = re.search(r"(double|float) \S+, i64 (\S+)\)", text)
-    dtype = _FORMATS[match[1]] if match else "fp64"
-    if match and match[2].isdigit() and int(match[2]) > 0:
-        exponent = int(match[2])
-        return Counter({("vector", dtype): exponent.bit_length() - 1 + exponent.bit_count() - 1})
-    vector, special = REAL["pow"]
-    return Counter({("vector", dtype): vector, ("special", dtype): special})
-
-
-def function_flop(name: str) -> Counter[tuple[str, str]]:
-    """FLOP of a function of the maths library: of "exp", of "expf"."""
-    plain = name if name in _MATHS else name.removesuffix("f")
-    counted: Counter[tuple[str, str]] = Counter()
-    if plain in _MATHS:
-        dtype = "fp32" if plain != name else "fp64"
-        vector, special = REAL[plain]
-        for engine, each in (("vector", vector), ("special", special)):
-            if each:
-                counted[engine, dtype] += each
-    return counted

@@ -14,7 +14,9 @@ _TARGETS = re.compile(rf"label (%{_NAME})")
 _DEBUG = re.compile(r"!dbg !(\d+)")
 _NODE = re.compile(r"^!(\d+) = (?:distinct )?!(\w+)\((.*)\)$", re.MULTILINE)
 _FIELD = re.compile(r"(\w+): (?:\"([^\"]*)\"|(![0-9]+)|([^,()]+))")
+_NAMED = re.compile(r"name: \"([^\"]+)\"")
 VALUE = re.compile(rf"%{_NAME}")
+_VARIABLE = re.compile(rf"^\s*#dbg_value\(i64 (?P<value>%{_NAME}), !(?P<node>\d+), !DIExpression\(\),")
 _FUNCTION = re.compile(rf"@({_NAME})\(")
 
 
@@ -28,11 +30,19 @@ class Instruction(NamedTuple):
 
 
 class Block(NamedTuple):
-    """A straight run of instructions; `following` are the labels that its last one may go to."""
+    """A straight run of instructions.
+
+    Attributes:
+        label: of it.
+        instructions: in order.
+        following: the labels that its last one may go to.
+        variables: which value each whole variable of the source first has in it, by the number of its description.
+    """
 
     label: str
     instructions: list[Instruction]
     following: tuple[str, ...]
+    variables: Mapping[int, str]
 
 
 class Function(NamedTuple):
@@ -72,23 +82,26 @@ def _function(header: str, lines: Iterable[str]) -> Function:
     parameters = {each[-1]: each[0] for each in declared}
     blocks: dict[str, Block] = {}
     label, held = "%0", []
+    variables: dict[int, str] = {}
     unfinished = ""
     for line in lines:
         if line.startswith("}"):
             break
         labelled = None if unfinished else _LABEL.match(line)
         if labelled:
-            _close(blocks, label, held)
-            label, held = f"%{labelled['name']}", []
+            _close(blocks, label, held, variables)
+            label, held, variables = f"%{labelled['name']}", [], {}
         elif unfinished or line.rstrip().endswith("["):
             # a switch goes over several lines
             unfinished += line + "\n"
             if line.strip().startswith("]"):
                 held.append(_instruction(unfinished.rstrip("\n")))
                 unfinished = ""
+        elif match := _VARIABLE.match(line):
+            variables.setdefault(int(match["node"]), match["value"])
         elif line.strip() and not line.lstrip().startswith((";", "#dbg")):
             held.append(_instruction(line))
-    _close(blocks, label, held)
+    _close(blocks, label, held, variables)
     return Function(name, header, parameters, blocks)
 
 
@@ -102,10 +115,10 @@ def _without_nesting(text: str) -> str:
     return text
 
 
-def _close(blocks: dict[str, Block], label: str, held: list[Instruction]) -> None:
+def _close(blocks: dict[str, Block], label: str, held: list[Instruction], variables: Mapping[int, str]) -> None:
     if held:
         ends = held[-1].text if held[-1].opcode in ("br", "switch", "invoke") else ""
-        blocks[label] = Block(label, held, tuple(dict.fromkeys(_TARGETS.findall(ends))))
+        blocks[label] = Block(label, held, tuple(dict.fromkeys(_TARGETS.findall(ends))), variables)
 
 
 def _instruction(line: str) -> Instruction:
@@ -121,16 +134,20 @@ def _instruction(line: str) -> Instruction:
 class Places:
     """The source lines of a module's debug information.
 
-    What was inlined has the line from which it was called, in the outermost function.
+    What was inlined has the line from which it was called, in the outermost function. `variables`: the numbers of
+    the descriptions of each variable, by name.
     """
 
     def __init__(self, ir: str) -> None:
         self._nodes: dict[int, dict[str, str]] = {}
+        self.variables: dict[str, list[int]] = {}
         for number, kind, fields in _NODE.findall(ir):
             if kind == "DILocation":
                 self._nodes[int(number)] = {
                     name: text or node or plain for name, text, node, plain in _FIELD.findall(fields)
                 }
+            elif kind == "DILocalVariable" and (match := _NAMED.match(fields)):
+                self.variables.setdefault(match[1], []).append(int(number))
 
     def line(self, debug: int) -> int:
         """The line of the outermost function that `debug` was inlined into; 0 where it is not known."""

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from rooflab.cachesim.native.layout import LOAD, STORE
 from rooflab.loops.lowered import control_flow
+from rooflab.loops.lowered.bounds import Raised
 from rooflab.loops.lowered.counted_access import NOTE_WORDS, OUTSIDE, VIEW
 from rooflab.loops.lowered.instrument import WORDS, Access, Plan
 from rooflab.loops.lowered.ir_text import VALUE, Function
@@ -18,7 +19,6 @@ _ALLOCATION = re.compile(rf"call (?P<attributes>.*?)ptr @(?:{'|'.join(ALLOCATION
 _TEST = re.compile(r"^\s*br i1 (?P<test>%\S+), label (?P<yes>%\S+), label (?P<no>%[^\s,]+)")
 _SAME = re.compile(r"= bitcast (?P<kind>\w+) (?P<value>\S+) to (?P=kind)\b")
 _CHOSEN = re.compile(r"= select i1 (?P<test>%\S+), \w+ (?P<yes>\S+), \w+ [^\s,]+")
-RAISED_IN = hooks.REF  # the word that holds the line that raised
 
 
 class Wiring(NamedTuple):
@@ -88,8 +88,7 @@ def _written(function: Function, plan: Plan, wiring: Wiring) -> str:
                 lines += multiplied(f"rl.{index}.product{n}", factors)
                 lines += _counted(f"rl.{index}.work{n}", counter, f"%rl.{index}.product{n}")
             if key in plan.raises:
-                at = wiring.events + 8 * RAISED_IN
-                lines.append(f"  store i64 {plan.raises[key]}, ptr inttoptr (i64 {at} to ptr), align 8")
+                lines += _raised(list(plan.raises).index(key), plan.raises[key], wiring)
             told = steady.get(f"phi {label}" if each.opcode == "phi" else label, {})
             text = _told(each.text, told)
             if each.opcode == "ret":
@@ -116,6 +115,7 @@ def _beginning(function: Function, label: str, plan: Plan, wiring: Wiring, split
             f"  br i1 %{name}.goes, label %{name}.on, label %{name}.off",
             f"{name}.off:",
             f"  store i64 {number}, ptr inttoptr (i64 {at} to ptr), align 8",
+            *_variables(number, plan, wiring),
             *_kept(name, _counters(function, plan), wiring),
             "  ret i32 -1",
             f"{name}.on:",
@@ -124,6 +124,30 @@ def _beginning(function: Function, label: str, plan: Plan, wiring: Wiring, split
     if counter is not None:
         lines += _counted(f"rl.pass{counter}", counter, "1")
     return lines
+
+
+def _variables(number: int, plan: Plan, wiring: Wiring) -> list[str]:
+    """What a stop in a loop notes: the variables of it and of those around it."""
+    lines = []
+    within: int | None = number
+    while within is not None:
+        if within in plan.variables:
+            lines.append(_noted(hooks.VARIABLES + within, plan.variables[within], wiring))
+        within = plan.loops[within].parent
+    return lines
+
+
+def _raised(number: int, raised: Raised, wiring: Wiring) -> list[str]:
+    """What an exception notes: which place set it, the index and how many there are, the variables around."""
+    values = [(hooks.REF, str(number))]
+    if raised.asked:
+        values += [(hooks.INDEX, raised.asked), (hooks.LENGTH, raised.length)]
+    values += [(hooks.VARIABLES + loop, value) for loop, value in raised.loops if value]
+    return [_noted(word, value, wiring) for word, value in values]
+
+
+def _noted(word: int, value: str, wiring: Wiring) -> str:
+    return f"  store i64 {value}, ptr inttoptr (i64 {wiring.events + 8 * word} to ptr), align 8"
 
 
 def _counters(function: Function, plan: Plan) -> list[int]:
