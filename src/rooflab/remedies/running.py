@@ -82,7 +82,10 @@ def _recorded(case: Case) -> Report | Unasked | None:
     took = case.timed(recorded, case.machine, msgspec.structs.replace(case.setting, mode="graph"))
     if took.time_at_least_s >= case.time_s:
         times = f"{duration(took.time_at_least_s)} instead of {duration(case.time_s)}"
-        return Unasked("cuda-graph", f"it would take {times}: {_others(case, recorded)}")
+        known = case.report.prediction or case.report.predicted_part
+        unsure = known is not None and took.time_at_least_s < known.high_s
+        host = f", up to {duration(known.high_s)} on a slow host" if known is not None and unsure else ""
+        return Unasked("cuda-graph", f"it would take {times}{host}: {_others(case, recorded)}")
     return recorded
 
 
