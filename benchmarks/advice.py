@@ -5,7 +5,7 @@ that was measured, as shares of the eager time; then how often the sign is right
 measured − 1|. A compiled model is taken by the sum of its kernels, which is what `mode="reduce-overhead"` replays.
 Below 2 % nothing is said: such a pair counts as right where less than 10 % was measured. Advice that says that it
 may lose, and a change that was not asked for with the reason, claim no sign: they are counted apart. Public
-architectures change with the version of transformers: the one that was measured is named where another is installed.
+architectures change with the version of transformers: that of the measurement is named where another is there.
 """
 
 from __future__ import annotations
