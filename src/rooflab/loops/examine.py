@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from rooflab.errors import RooflabError
-from rooflab.loops.compiled import remarks, summary
+from rooflab.loops.compiled import regions, remarks, summary
 from rooflab.loops.compiled.time import (
+    Copies,
     build,
     cold,
     compile_error,
@@ -28,11 +29,12 @@ from rooflab.loops.read.arguments import Arguments, bind
 from rooflab.loops.read.understood import Understood
 from rooflab.loops.read.value_types import Array, ValueTypes
 from rooflab.loops.static import affine
-from rooflab.loops.twin import count
+from rooflab.loops.twin import count, generated_files
+from rooflab.machines.bench.experiments import thread_teams
 from rooflab.machines.cache_levels import Chosen
 from rooflab.machines.detect import detect
 from rooflab.timing import Timing
-from rooflab.types.loop import Code, CoreLoop, LoopReport, Static, Timed
+from rooflab.types.loop import Code, CoreLoop, LoopReport, Region, Static, Timed
 from rooflab.types.simulation import Simulation
 from rooflab.units import iec, percent
 
@@ -142,6 +144,7 @@ def report(
         flop_by=flop_by,
         code=done.code,
         core_loops=done.core_loops,
+        regions=done.regions,
         runs=tuple(done.runs),
         parallel=done.parallel,
         static=static,
@@ -186,6 +189,7 @@ class _Run(NamedTuple):
     parallel: str
     findings: Findings
     core_loops: tuple[CoreLoop, ...] = ()
+    regions: tuple[Region, ...] = ()
 
 
 def _counts(loop: Understood, counted: count.Counted) -> LoopReport:
@@ -238,17 +242,22 @@ def _run(loop: Understood, counted: count.Counted, caches: Chosen) -> _Run:
     largest = max(each.capacity_bytes for each in caches.caches)
     runs = [timed(warm(compiled.serial, arguments, fresh), 1, "warm")]
     runs.append(timed(cold(compiled.serial, arguments, largest, fresh), 1, "cold"))
-    parallel = compiled.verdict.reason
+    parallel, spread = compiled.verdict.reason, ()
     if compiled.parallel is not None:
-        run, refused, compared = _spread(compiled.parallel, arguments, wanted, fresh)
+        several, refused, compared = _spread(compiled.parallel, arguments, wanted, fresh)
         findings += compared
-        runs += [] if run is None else [run]
+        runs += several
         parallel = refused or parallel
+        if not refused and compiled.verdict.tree is not None:
+            scope: dict[str, Any] = {}
+            exec(generated_files.preamble(read), scope)
+            others = frozenset(name for name, known in read.modules.items() if known == "prange")
+            spread = regions.of_tree(compiled.verdict.tree, scope, arguments.copied(), others)
     code = summary.examine(loop, compiled, counted)
     loops, said = profiled(compiled.serial, arguments.copied(), counted.outcome.seconds)
     text = Path(compiled.module.__file__).read_text("utf-8")
     lines = remarks.source_lines(read, text, "serial")
-    return _Run(code, runs, parallel, findings + Findings(warnings=said), _in_lines(loops, lines))
+    return _Run(code, runs, parallel, findings + Findings(warnings=said), _in_lines(loops, lines), spread)
 
 
 def profiled(
@@ -286,20 +295,37 @@ def _in_lines(loops: tuple[CoreLoop, ...], lines: Mapping[int, int]) -> tuple[Co
 
 def _spread(
     function: Callable[..., Any], arguments: Arguments, wanted: tuple[Any, tuple], fresh: bool
-) -> tuple[Timed | None, str, Findings]:
-    """A warm run of the loop over prange, and ""; or None and why there is none; and how its results compare."""
-    import numba
+) -> tuple[list[Timed], str, Findings]:
+    """Warm runs of the loop over prange, and ""; or none and why; and how its results compare."""
     from numba.core.errors import NumbaError
 
     try:
         results = run_once(function, arguments)
     except NumbaError as error:
         # numba's prange knows less than its range: no steps, no loop variable that changes.
-        return None, f"left out: {reason(error)}", Findings()
+        return [], f"left out: {reason(error)}", Findings()
     findings = compare("prange", results, wanted)
     if findings.warnings:
-        return None, "left out: its result differs from that of one core", findings
-    return timed(warm(function, arguments, fresh), numba.get_num_threads(), "warm"), "", findings
+        return [], "left out: its result differs from that of one core", findings
+    return on_threads(function, arguments, fresh), "", findings
+
+
+def on_threads(function: Callable[..., Any], arguments: Copies, fresh: bool) -> list[Timed]:
+    """Warm runs on as many threads as numba may use, first, and on 2, 4, …: each thread on a core of its own."""
+    import numba
+
+    most = numba.get_num_threads()
+    found = []
+    try:
+        for threads in sorted({most, *(2**n for n in range(1, most.bit_length()))}, reverse=True):
+            if threads < 2:
+                continue
+            numba.set_num_threads(threads)
+            with thread_teams.pinned(threads):
+                found.append(timed(warm(function, arguments, fresh), threads, "warm"))
+    finally:
+        numba.set_num_threads(most)
+    return found
 
 
 def _check_python(read: source.Source, arguments: Arguments, wanted: tuple[Any, tuple]) -> Findings:

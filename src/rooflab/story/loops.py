@@ -61,7 +61,7 @@ def loop(
     from rooflab.loops.lowered import examine as lowered
     from rooflab.loops.read.source import BeyondSource
     from rooflab.machines import cache_levels
-    from rooflab.machines.bench.experiments import core_operations
+    from rooflab.machines.bench.experiments import core_operations, thread_teams
     from rooflab.machines.doubts import doubts, doubts_of_timing, is_here
     from rooflab.model.loop import times
     from rooflab.remedies.loops import advise as changes
@@ -84,7 +84,8 @@ def loop(
     if target is None:
         return report
     timing = core_operations.measure() if report.core_loops and is_here(target) else None
-    placed = times.place_on(report, target, timing)
+    team = thread_teams.measure() if report.regions and is_here(target) else None
+    placed = times.place_on(report, target, timing, team)
     doubted = doubts_of_timing(target) if placed.runs else doubts(target)
     if advise and understood is not None:
         placed = replace(placed, advice=changes.advise(placed, understood, caches, here=is_here(target)))

@@ -131,6 +131,54 @@ class Timed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     runs: int
 
 
+class Region(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A loop over prange, and how its trips divide among threads.
+
+    Attributes:
+        line, last_line: of it in the source.
+        variable: its own.
+        entries, trips: how often it was entered, each time a team starts and joins; trips of all entries.
+        threads, shares: numbers of threads, and the share of its work that the thread with the most has, where
+            each gets one block of as many trips: 1 / threads where all trips are alike.
+    """
+
+    line: int
+    last_line: int
+    variable: str
+    entries: int
+    trips: int
+    threads: tuple[int, ...] = ()
+    shares: tuple[float, ...] = ()
+
+    def share(self, threads: int) -> float:
+        """The largest share of so many threads; between the numbers that were counted, its imbalance is theirs."""
+        if threads == 1 or not self.threads:
+            return 1 / threads
+        known = [(n, share * n) for n, share in zip(self.threads, self.shares, strict=True)]
+        below = max((each for each in known if each[0] <= threads), default=known[0])
+        return min(1.0, below[1] / threads)
+
+
+class Scaled(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A warm run on so many threads, each on a core of its own.
+
+    Attributes:
+        threads: of them.
+        time_s: predicted; `measured_s` the median of those that were run, None of others.
+        speedup: of one thread's predicted time over `time_s`.
+        limit: what keeps it from being as many times as fast: "fork and join", "DRAM", "uneven shares", …; ""
+            where nothing takes more than a tenth.
+        lost_s: seconds beyond one thread's time ÷ threads, by what takes them.
+    """
+
+    threads: int
+    time_s: float
+    speedup: float
+    limit: str = ""
+    lost_s: dict[str, float] = {}
+    measured_s: float | None = None
+
+
 class Point(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The loop at one memory level of the machine.
 
@@ -194,6 +242,8 @@ class Predicted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         bound, binds: the longest term.
         loops: what the core takes for each loop, where the compiled code was profiled; the longest first.
         core_measured: whether its operations were timed on this core, or are those of a usual one.
+        team_s: of it, starting and joining teams of threads.
+        lost_s: seconds beyond one core's time ÷ threads, by what takes them; empty for one core.
     """
 
     threads: int
@@ -206,6 +256,8 @@ class Predicted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     binds: str
     loops: tuple[LoopTime, ...] = ()
     core_measured: bool = False
+    team_s: float = 0.0
+    lost_s: dict[str, float] = {}
 
 
 class Static(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -249,8 +301,10 @@ class LoopReport(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
             whose place data decide (x[idx[k]]), and of those that wait for the one before (i = following[i]).
         scattered_bytes: of the largest array that is gathered from or chased through.
         parallel: over which loop prange ran, or why it did not.
+        regions: the loops over prange, with how their trips divide; empty where none ran.
         points: at each level, one core, warm; cache-aware at L1.
         predictions: for one core, and for all where prange ran.
+        scaling: the same over numbers of threads, from one to all cores of the machine; empty without prange.
         static: formulas where the nest is affine.
         checks: what the compiled loop's results were compared with.
         complete: False where a time bound stopped the count: all counts are then of what ran, until `stopped_at`.
@@ -284,8 +338,10 @@ class LoopReport(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     chased: dict[str, int] = {}
     scattered_bytes: int = 0
     parallel: str = ""
+    regions: tuple[Region, ...] = ()
     points: tuple[Point, ...] = ()
     predictions: tuple[Predicted, ...] = ()
+    scaling: tuple[Scaled, ...] = ()
     static: Static | None = None
     checks: tuple[str, ...] = ()
     machine: Machine | None = None

@@ -14,6 +14,7 @@ import numpy as np
 
 from rooflab.errors import RooflabError
 from rooflab.loops import examine
+from rooflab.loops.compiled import regions
 from rooflab.loops.compiled import time as timing
 from rooflab.loops.lowered import count, lower
 from rooflab.loops.lowered.memory import arrays_in
@@ -102,17 +103,21 @@ def report(
     if outcome.error is not None:
         raise RooflabError(outcome.error)
     said = _warnings(counted, plan, outside, time_limit_s)
-    findings, runs, parallel, loops = examine.Findings(), [], "not run", ()
+    findings, runs, parallel, loops, spread = examine.Findings(), [], "not run", (), ()
     if outcome.stopped:
         parallel = "not run: the count did not end"
     elif time:
         findings, runs, parallel = _run(fn, source, given, counted, caches, bool(plan.random))
         loops, more = examine.profiled(fn, given.copied(), outcome.seconds)
         said += more
+        if any(each.threads > 1 for each in runs):
+            python = lower.python_function(fn)
+            spread = regions.of_tree(source.tree, regions.scope_of(python), given.copied())
     simulation = counted.simulation
     return msgspec.structs.replace(
         _counts(source, given, counted),
         core_loops=loops,
+        regions=spread,
         runs=tuple(runs),
         parallel=parallel,
         static=Static(reason=f"counted from its LLVM IR: {why}" if why else "counted from its LLVM IR"),
@@ -281,7 +286,7 @@ def _run(
             if spread:
                 numba.set_num_threads(threads)
         if threads > 1:
-            runs.append(examine.timed(timing.warm(function, given, fresh), threads, "warm"))
+            runs += examine.on_threads(function, given, fresh)
     said = "as decorated: parallel=True" if spread else "not tried: counted from its LLVM IR, on one core"
     return findings, runs, said
 

@@ -19,8 +19,9 @@ import numpy as np
 from rooflab.errors import RooflabError
 from rooflab.machines import microarchitecture
 from rooflab.machines.core_timing import CoreTiming
+from rooflab.machines.team_timing import TeamTiming
 from rooflab.model.device.constants import load_family
-from rooflab.model.loop import in_core
+from rooflab.model.loop import in_core, teams
 from rooflab.model.roofline.roofline import BALANCED
 from rooflab.types.constants import Constants
 from rooflab.types.loop import Code, LoopReport, LoopTime, Point, Predicted, Timed
@@ -45,10 +46,19 @@ class _Term(NamedTuple):
     seconds: float
 
 
-def place_on(report: LoopReport, machine: Machine, timing: CoreTiming | None = None) -> LoopReport:
+def place_on(
+    report: LoopReport,
+    machine: Machine,
+    timing: CoreTiming | None = None,
+    team: TeamTiming | None = None,
+) -> LoopReport:
     """`report` with its points under the roofs of `machine` and the predicted times of a warm run.
 
-    `timing`: how long its core's operations take, where that was measured.
+    Args:
+        report: of a loop.
+        machine: a CPU.
+        timing: how long its core's operations take, where that was measured.
+        team: how long its teams of threads take to start, where that was measured.
 
     Raises:
         RooflabError: a machine that is not a CPU.
@@ -62,14 +72,22 @@ def place_on(report: LoopReport, machine: Machine, timing: CoreTiming | None = N
     predictions = []
     for run in (report.run(), report.run(threads=2)):
         threads = 1 if run is None else run.threads
-        predicted = predict(report, machine, threads, timing=timing)
+        predicted = predict(report, machine, threads, timing=timing, team=team)
         if predicted is not None and threads not in [each.threads for each in predictions]:
             predictions.append(predicted)
     # of another machine than the one that ran it, that is no surprise
     far = () if timing is None else _far_off(predictions, report.run())
     warnings = (*far, *report.warnings)
+    scaling = teams.scaling(
+        report, machine, lambda threads: predict(report, machine, threads, timing=timing, team=team)
+    )
     return msgspec.structs.replace(
-        report, machine=machine, points=points, predictions=tuple(predictions), warnings=warnings
+        report,
+        machine=machine,
+        points=points,
+        predictions=tuple(predictions),
+        scaling=scaling,
+        warnings=warnings,
     )
 
 
@@ -263,15 +281,21 @@ def predict(
     *,
     past_caches: bool = False,
     timing: CoreTiming | None = None,
+    team: TeamTiming | None = None,
 ) -> Predicted | None:
     """What a warm run takes on so many threads; None where a rate is not known.
 
-    `past_caches`: its counts are those of non-temporal stores, which cross to the memory alone.
+    Args:
+        report: of a loop.
+        machine: a CPU.
+        threads: each on a core of its own; what does not lie in prange runs on one of them.
+        past_caches: its counts are those of non-temporal stores, which cross to the memory alone.
+        timing: how long its core's operations take; those of a usual core by default.
+        team: how long its teams of threads take to start; a usual time by default.
     """
-    scope: Scope = "core" if threads == 1 else "all"
     terms = []
     for number, (name, _, _) in enumerate(_crossing(report)):
-        seconds = _level_s(report, machine, number, scope, threads, past_caches)
+        seconds = _level_s(report, machine, number, "core", 1, past_caches)
         if seconds is None:
             return None
         level = _level(machine, name)
@@ -282,30 +306,118 @@ def predict(
     loops: tuple[LoopTime, ...] = ()
     if profiled and known is not None:
         cycles = in_core.of_loops(report.core_loops, known)
-        loops = in_core.times_of(cycles, known.cycle_s, threads)
+        loops = in_core.times_of(cycles, known.cycle_s, 1)
         why = max(cycles, key=lambda each: each.total).why
         core: _Term | None = _Term(why, sum(each.time_s for each in loops))
         # its loads and stores are among the core's resources
         terms[0] = terms[0]._replace(seconds=0.0)
     else:
-        core = _in_core(report, machine, threads)
+        core = _in_core(report, machine, 1)
     if core is None:
         return None
+    measured = bool(loops) and known is not None and known.measured
+    if threads > 1:
+        return _on_threads(report, machine, threads, terms, core, loops, team, past_caches, measured)
     every = [*terms, core]
-    longest = max(every, key=lambda each: each.seconds)
     memory_s = _data_movement_s(report, terms)
-    team_s = 0.0 if threads == 1 else load_family("cpu")("cpu.team_s")
     return Predicted(
-        threads=threads,
+        threads=1,
         core_s=core.seconds,
         core_why=core.name,
-        overlapped_s=longest.seconds,
-        serial_s=sum(each.seconds for each in every) + team_s,
-        time_s=max(core.seconds, memory_s) + team_s,
+        overlapped_s=max(each.seconds for each in every),
+        serial_s=sum(each.seconds for each in every),
+        time_s=_composed_s(report, core.seconds, terms),
         bound=_bound(memory_s, core.seconds),
         binds=(core if core.seconds > memory_s else max(terms, key=lambda each: each.seconds)).name,
         loops=loops,
-        core_measured=bool(loops) and known is not None and known.measured,
+        core_measured=measured,
+    )
+
+
+def _composed_s(report: LoopReport, core_s: float, terms: list[_Term]) -> float:
+    """Seconds of a run from those of the core and of its levels."""
+    return max(core_s, _data_movement_s(report, terms))
+
+
+def _on_threads(
+    report: LoopReport,
+    machine: Machine,
+    threads: int,
+    terms: list[_Term],
+    core: _Term,
+    loops: tuple[LoopTime, ...],
+    team: TeamTiming | None,
+    past_caches: bool,
+    measured: bool,
+) -> Predicted | None:
+    """The same on so many threads, from what one core takes for its loops and each level."""
+    split = teams.of_core(report, loops, threads)
+    crowded = teams.slowed_by(loops, teams.crowding(machine, threads))
+    alone, together = core.seconds * (1 - split.inside), core.seconds * split.inside
+    outside: list[_Term] = []
+    moved: list[tuple[str, teams.Crossing]] = []
+    for number, ((name, read, write), term) in enumerate(zip(_crossing(report), terms, strict=True)):
+        nbytes, level = read + write, _level(machine, name)
+        near = None if number == 0 else (report.warm or report.simulation).levels[number - 1].name
+        part = teams.of_level(report, near, threads)
+        outside.append(term._replace(seconds=term.seconds * (1 - part.inside)))
+        if not term.seconds or level is None or not nbytes:
+            moved.append((term.name, teams.Crossing(0.0, 0.0, 0.0, part.largest)))
+            continue
+        past = past_caches and is_main_memory(level)
+        mix = {"nearest": number == 0, "past_caches": past}
+        one = bytes_per_s(level, "core", write / nbytes, **mix)
+        if one is None:
+            return None
+        several = teams.rate_of(level, machine, threads, one, bytes_per_s(level, "all", write / nbytes, **mix))
+        waiting = max(0.0, term.seconds - nbytes / one)
+        share = part.inside
+        moved.append(
+            (
+                term.name,
+                teams.Crossing(share * nbytes / one, share * nbytes / several, share * waiting, part.largest),
+            )
+        )
+
+    def inside_s(*, even: bool, limited: bool, crowd: bool) -> float:
+        core_s = together * (1 / threads if even else split.largest) * (crowded if crowd else 1.0)
+        parts = [_Term(name, each.seconds(threads, even=even, limited=limited)) for name, each in moved]
+        return _composed_s(report, core_s, parts)
+
+    before_s = _composed_s(report, alone, outside)
+    team_s = split.entries * teams.fork_s(machine, threads, team)
+    shared_s = inside_s(even=False, limited=True, crowd=True)
+    parts = [_Term(name, each.seconds(threads, even=False, limited=True)) for name, each in moved]
+    core_s = alone + together * split.largest * crowded
+    levels = [a._replace(seconds=a.seconds + b.seconds) for a, b in zip(outside, parts, strict=True)]
+    memory_s = _data_movement_s(report, levels)
+    slowest = max(levels, key=lambda each: each.seconds)
+    every = [*levels, core._replace(seconds=core_s)]
+    ideal = inside_s(even=True, limited=False, crowd=False)
+    crowd_s, even_s = (
+        inside_s(even=True, limited=False, crowd=True),
+        inside_s(even=True, limited=True, crowd=True),
+    )
+    binds = "fork and join" if team_s > max(core_s, memory_s) else core.name if core_s > memory_s else slowest.name
+    return Predicted(
+        threads=threads,
+        core_s=core_s,
+        core_why=core.name,
+        overlapped_s=max(each.seconds for each in every) + team_s,
+        serial_s=sum(each.seconds for each in every) + team_s,
+        time_s=before_s + shared_s + team_s,
+        bound="overhead-bound" if team_s > max(core_s, memory_s) else _bound(memory_s, core_s),
+        binds=binds,
+        loops=teams.divided(report, loops, threads, crowded),
+        core_measured=measured,
+        team_s=team_s,
+        lost_s={
+            "fork and join": team_s,
+            "outside of prange": before_s * (1 - 1 / threads),
+            "shared cores or lower clocks": crowd_s - ideal,
+            slowest.name: even_s - crowd_s,
+            "uneven shares": shared_s - even_s,
+        },
     )
 
 

@@ -47,7 +47,7 @@ def every(report: LoopReport) -> tuple[Table, ...]:
     left_out = ("Bound", "Measured", "Predicted", "prange", "Compiled")
     facts = [fact for fact in tables.facts(report) if fact[0] not in left_out]
     totals = Table("Totals", ("", ""), tuple(facts), words=2)
-    first = (totals, tables.levels(report), tables.core_loops(report))
+    first = (totals, tables.levels(report), tables.core_loops(report), tables.scaling(report))
     conditions = tuple((each,) for each in tables.conditions(report))
     last = (
         Table("Layer conditions", ("",), conditions),

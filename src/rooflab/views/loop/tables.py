@@ -128,6 +128,35 @@ def core_loops(report: LoopReport) -> Table | None:
     return Table("In the core", ("loop", "takes", "busiest", "chain", "on top"), tuple(rows), note=note)
 
 
+def scaling(report: LoopReport) -> Table | None:
+    """Predicted speed-up over numbers of threads, beside those that were run; None without prange."""
+    if not report.scaling:
+        return None
+    one = report.run()
+    rows = []
+    for each in report.scaling:
+        measured = None if one is None or not each.measured_s else one.median_s / each.measured_s
+        limit = f"{each.limit} {lasting(each.lost_s[each.limit])}" if each.limit else UNKNOWN
+        rows.append(
+            (
+                str(each.threads),
+                lasting(each.time_s),
+                lasting(each.measured_s),
+                f"{each.speedup:.3g} ×",
+                UNKNOWN if measured is None else f"{measured:.3g} ×",
+                limit,
+            )
+        )
+    entries = sum(each.entries for each in report.regions)
+    best = max(report.scaling, key=lambda each: each.speedup)
+    note = f"prange: {report.parallel}; teams of threads start {entries:,} times a run. Each thread on a core of"
+    note += " its own. Lost: beyond one thread's time ÷ threads."
+    if best.threads < report.scaling[-1].threads:
+        note += f" No faster beyond {best.threads} threads."
+    columns = ("threads", "predicted", "measured", "speed-up", "measured", "most is lost to")
+    return Table("Over cores", columns, tuple(rows), words=1, note=note)
+
+
 _WAITS = 1.2  # a level that takes longer than that many times its bytes ÷ bandwidth waits for something else
 
 

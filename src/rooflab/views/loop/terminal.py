@@ -36,7 +36,13 @@ def pages(report: LoopReport, width: int = 80, *, advice: int | None = helping.T
     if helps:
         parts += [Text(""), Text("What would help", style="bold")]
         parts += [Text(line) for each in helps for line in paragraph(each, width)]
-    shown = (tables.levels(report), tables.core_loops(report), lines(report, width), count_tables.kinds(report))
+    shown = (
+        tables.levels(report),
+        tables.core_loops(report),
+        tables.scaling(report),
+        lines(report, width),
+        count_tables.kinds(report),
+    )
     for table in shown:
         if table is not None and table.rows:
             parts += [Text(""), *drawn_table(table, width)]

@@ -1,0 +1,144 @@
+"""How the trips of loops over prange divide among threads: the work of the longest share, by number of threads.
+
+numba deals the trips of such a loop in blocks as equal in number as they can be (`gufunc_scheduler.cpp`), one to
+each thread. Where trips differ in work, as in a triangular loop, the thread with the most holds up the others. The
+function runs once more on one core, in its order, with a sum of the work done so far taken at the start of each
+trip: a pass of a loop counts its operations, whatever they take.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from rooflab.types.loop import Region
+
+THREADS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+_ENTRIES, _TRIPS, _WORK, _LONGEST = 0, 1, 2, 3  # columns of what is noted of each loop over prange
+_OPERATIONS = (ast.BinOp, ast.UnaryOp, ast.Compare, ast.Subscript)
+_CALL = 10  # operations that a call stands for
+_NOTES, _SO_FAR = "rl_notes", "rl_so_far"
+
+
+def of_tree(
+    tree: ast.FunctionDef, scope: Mapping[str, Any], values: tuple[Any, ...], aliases: frozenset[str] = frozenset()
+) -> tuple[Region, ...]:
+    """The loops over prange of `tree`, of one run on `values`, which it changes; those inside others are in order.
+
+    Args:
+        tree: a function, line numbers those of its file.
+        scope: what it takes from outside, by name.
+        values: its arguments in order.
+        aliases: further names of prange.
+    """
+    marked = copy.deepcopy(tree)
+    marked.decorator_list = []
+    found: list[ast.For] = []
+    marked.body = list(_marked(marked.body, found, {"prange", *aliases}))
+    if not found:
+        return ()
+    marked.args.args.append(ast.arg(_NOTES))
+    # each number that is summed up before it is first set
+    marked.body[:0] = ast.parse(f"{_SO_FAR} = np.zeros(2)\nrl_work = 0.0\nrl_trip = 0").body
+    module = ast.fix_missing_locations(ast.Module([marked], []))
+    names: dict[str, Any] = {**scope, "np": np, "rl_close": _close}
+    exec(compile(module, "<loops over prange, marked>", "exec"), names)
+    function = njit(nogil=True, error_model="numpy")(names[marked.name])
+    notes = np.zeros((len(found), _LONGEST + len(THREADS)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        function(*values, notes)
+    return tuple(_region(node, row) for node, row in zip(found, notes.tolist(), strict=True))
+
+
+def _region(node: ast.For, row: list[float]) -> Region:
+    work = row[_WORK]
+    return Region(
+        line=node.lineno,
+        last_line=node.end_lineno or node.lineno,
+        variable=ast.unparse(node.target),
+        entries=round(row[_ENTRIES]),
+        trips=round(row[_TRIPS]),
+        threads=THREADS,
+        shares=tuple(longest / work if work else 1.0 for longest in row[_LONGEST:]),
+    )
+
+
+def _marked(body: list[ast.stmt], found: list[ast.For], names: set[str]) -> Iterator[ast.stmt]:
+    """`body` with every outermost loop over prange in order, and marked; they are added to `found`."""
+    for node in body:
+        if isinstance(node, ast.For) and _is_prange(node.iter, names):
+            yield from _region_of(node, found, names)
+            continue
+        for part in ("body", "orelse"):
+            if getattr(node, part, None):
+                setattr(node, part, list(_marked(getattr(node, part), found, names)))
+        yield node
+
+
+def _is_prange(node: ast.expr, names: set[str]) -> bool:
+    return isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in names
+
+
+def _region_of(node: ast.For, found: list[ast.For], names: set[str]) -> Iterator[ast.stmt]:
+    number = len(found)
+    found.append(copy.deepcopy(node))
+    for each in ast.walk(node):
+        if isinstance(each, ast.Call) and _is_prange(each, names):
+            each.func = ast.Name("range", ast.Load())
+    _weighed(node)
+    at_trip = f"{_SO_FAR}[rl_trip] = rl_work\nrl_trip += 1"
+    node.body[:0] = ast.parse(at_trip).body
+    count = f"rl_count = len({ast.unparse(node.iter)})"
+    room = f"if rl_count >= {_SO_FAR}.size:\n    {_SO_FAR} = np.zeros(2 * rl_count)"
+    yield from ast.parse(f"{count}\n{room}\nrl_work = 0.0\nrl_trip = 0").body
+    yield node
+    yield from ast.parse(f"{_SO_FAR}[rl_trip] = rl_work\nrl_close({_NOTES}[{number}], {_SO_FAR}, rl_trip)").body
+
+
+def _weighed(loop: ast.For | ast.While) -> None:
+    """Add to the work, at the start of each pass of `loop` and of those inside, what the pass itself does."""
+    inner = [each for each in _inside(loop) if isinstance(each, (ast.For, ast.While))]
+    within = {id(one) for each in inner for one in ast.walk(each)}
+    own = [each for each in ast.walk(loop) if id(each) not in within]
+    weight = 1 + sum(isinstance(each, _OPERATIONS) + _CALL * isinstance(each, ast.Call) for each in own)
+    for each in inner:
+        _weighed(each)
+    loop.body[:0] = ast.parse(f"rl_work += {weight}.0").body
+
+
+def _inside(node: ast.AST) -> Iterator[ast.AST]:
+    """What lies in `node` but in no loop inside it; those loops themselves."""
+    for child in ast.iter_child_nodes(node):
+        yield child
+        if not isinstance(child, (ast.For, ast.While)):
+            yield from _inside(child)
+
+
+@njit(nogil=True, cache=True)
+def _close(notes: np.ndarray, so_far: np.ndarray, trips: int) -> None:
+    """Add a run of the loop to its notes: `so_far[k]` is the work before trip k, and `so_far[trips]` all of it."""
+    notes[_ENTRIES] += 1
+    notes[_TRIPS] += trips
+    notes[_WORK] += so_far[trips]
+    for place in range(len(THREADS)):
+        blocks = min(THREADS[place], trips)
+        longest = 0.0
+        for block in range(blocks):
+            first, last = block * trips // blocks, (block + 1) * trips // blocks
+            longest = max(longest, so_far[last] - so_far[first])
+        notes[_LONGEST + place] += longest
+
+
+def scope_of(fn: Callable[..., Any]) -> dict[str, Any]:
+    """What a Python function takes from its module and from the functions around it, by name."""
+    names = dict(fn.__globals__)
+    for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
+        names[name] = cell.cell_contents
+    return names

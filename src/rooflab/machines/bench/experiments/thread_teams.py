@@ -1,0 +1,134 @@
+"""What numba's teams of threads take to start and join; threads of such a team kept each on a CPU of its own.
+
+Left to the scheduler, two threads of a team may be put on one CPU: then one spins in the barrier while the other
+waits for it, milliseconds long, until the scheduler parts them. Pinned ones are apart from the start.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from rooflab.machines.team_timing import TeamTiming
+
+_VERSION = 1
+_CALLS, _REGIONS, _STRETCHES, _FREE_CALLS = 41, 10, 3, 9
+_APART = 16  # words from one thread's word to the next: two lines
+
+
+def can_pin() -> bool:
+    """Whether threads can be kept on CPUs here."""
+    return sys.platform == "linux"
+
+
+@contextmanager
+def pinned(threads: int) -> Iterator[None]:
+    """Within it, each of numba's `threads` threads stays on a CPU of its own, of those that this process may use.
+
+    Where there are fewer CPUs than threads, or none can be chosen, they are left as they are.
+    """
+    cpus = sorted(os.sched_getaffinity(0)) if can_pin() else []
+    if threads < 2 or len(cpus) < threads:
+        yield
+        return
+    alone = np.zeros((threads, max(cpus) // 64 + 1), np.uint64)
+    for thread, cpu in enumerate(_spread(cpus, threads)):
+        alone[thread, cpu // 64] = np.uint64(1) << np.uint64(cpu % 64)
+    all_of_them = np.zeros_like(alone)
+    for cpu in cpus:
+        all_of_them[:, cpu // 64] |= np.uint64(1) << np.uint64(cpu % 64)
+    from rooflab.machines.bench.kernels import teams
+
+    teams.pin(alone)
+    try:
+        yield
+    finally:
+        teams.pin(all_of_them)
+
+
+def _spread(cpus: list[int], threads: int) -> list[int]:
+    """So many of `cpus`: one of each core first, their siblings after all cores have one."""
+    from rooflab.machines.detect import detect
+
+    siblings = {each.number: each.siblings for each in detect(gpus=False).cpus}
+    seen: dict[tuple[int, ...], int] = {}
+    order = []
+    for cpu in cpus:
+        core = siblings.get(cpu, (cpu,))
+        order.append((seen.get(core, 0), cpu))
+        seen[core] = seen.get(core, 0) + 1
+    return [cpu for _, cpu in sorted(order)][:threads]
+
+
+def measure() -> TeamTiming | None:
+    """What numba's teams take here, by number of threads; from disk where it is there. None with one thread."""
+    import numba
+
+    most = numba.get_num_threads()
+    if most < 2:
+        return None
+    path = _path(most)
+    if path.exists():
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=TeamTiming)
+        except msgspec.DecodeError:
+            # cut off, or of another version: measured anew
+            path.unlink(missing_ok=True)
+    found = _measured(most)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(msgspec.json.encode(found))
+    except OSError:
+        # no home that can be written to: measured anew by the next process
+        pass
+    return found
+
+
+def _path(threads: int) -> Path:
+    from llvmlite import binding
+
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    asked = [f"{name}={os.environ.get(name, '')}" for name in ("NUMBA_THREADING_LAYER", "OMP_WAIT_POLICY")]
+    key = "|".join((str(_VERSION), binding.get_host_cpu_name(), str(threads), *asked))
+    return Path(home) / "rooflab" / f"team-{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
+
+
+def _measured(most: int) -> TeamTiming:
+    import numba
+    from numba.np.ufunc.parallel import threading_layer
+
+    from rooflab.machines.bench.kernels.teams import empty
+
+    counts = tuple(sorted({2, *(2**n for n in range(1, most.bit_length()) if 2**n <= most), most}))
+    times = []
+    try:
+        for count in counts:
+            numba.set_num_threads(count)
+            words = np.zeros((count, _APART), np.int64)
+            with pinned(count):
+                empty(words, 1)
+                seconds = [_seconds(empty, words, _REGIONS) / _REGIONS for _ in range(_CALLS)]
+            times.append(statistics.median(seconds))
+        words = np.zeros((most, _APART), np.int64)
+        # one call after the other, as a program makes them that does something else in between
+        free = max(
+            statistics.median(_seconds(empty, words, 1) for _ in range(_FREE_CALLS)) for _ in range(_STRETCHES)
+        )
+    finally:
+        numba.set_num_threads(most)
+    return TeamTiming(layer=threading_layer(), threads=counts, pinned_s=tuple(times), free_s=free)
+
+
+def _seconds(empty: Callable[[np.ndarray, int], None], words: np.ndarray, times: int) -> float:
+    begun = time.perf_counter()
+    empty(words, times)
+    return time.perf_counter() - begun

@@ -1,0 +1,217 @@
+"""A loop over prange on several cores: shares of its trips, what cores share, teams started and joined.
+
+What lies outside of prange stays on one core (Amdahl, AFIPS 1967). Within it the core's time and the data's way
+divide as the trips do: by the largest share of a thread. A level of memory gives no more than it attains with so
+many threads; the start and the join of a team come on top, for each entry of each loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from msgspec.structs import replace
+
+from rooflab.machines.team_timing import TeamTiming
+from rooflab.model.device.constants import load_family
+from rooflab.types.loop import LoopReport, LoopTime, Predicted, Region, Scaled
+from rooflab.types.machine import Level, Machine, is_main_memory
+
+_WORTH_SAYING = 0.1  # of the time on so many threads, from which on what is lost is named
+_HANDED_OVER_S = 1e-7  # a line from core to core, where the machine does not say
+
+
+class Shares(NamedTuple):
+    """How one run divides among threads.
+
+    Attributes:
+        inside: share of it that lies in prange.
+        largest: of that, the share of the thread with the most.
+        entries: how often a team starts.
+    """
+
+    inside: float
+    largest: float
+    entries: int
+
+
+class Crossing(NamedTuple):
+    """Seconds of what crosses to a level within prange.
+
+    Attributes:
+        one_s: bytes ÷ what one core attains.
+        least_s: bytes ÷ what so many threads attain together.
+        waiting_s: of one core, for latencies.
+        largest: share of the thread with the most.
+    """
+
+    one_s: float
+    least_s: float
+    waiting_s: float
+    largest: float
+
+    def seconds(self, threads: int, *, even: bool, limited: bool) -> float:
+        """Seconds on so many threads; `even`: each with as much; `limited`: by what they share."""
+        share = 1 / threads if even else self.largest
+        return max(self.one_s * share, self.least_s if limited else 0.0) + self.waiting_s * share
+
+
+def of_core(report: LoopReport, loops: Sequence[LoopTime], threads: int) -> Shares:
+    """Shares of the core's time: by the lines in which the loops of the compiled code begin."""
+    found = [(each, _region(report.regions, each.line)) for each in loops]
+    total = sum(each.time_s for each, _ in found)
+    entries = sum(each.entries for each in report.regions) if report.regions else 1
+    if not report.regions or not total:
+        return Shares(1.0, 1 / threads, entries)
+    inside = sum(each.time_s for each, region in found if region is not None)
+    largest = sum(each.time_s * region.share(threads) for each, region in found if region is not None)
+    return Shares(inside / total, largest / inside if inside else 1 / threads, entries)
+
+
+def of_level(report: LoopReport, near: str | None, threads: int) -> Shares:
+    """Shares of what crosses behind the level `near`: by the lines whose accesses miss in it."""
+    entries = sum(each.entries for each in report.regions) if report.regions else 1
+    counts = [
+        (each.accesses if near is None else each.misses.get(near, 0), _region(report.regions, each.line))
+        for each in report.lines
+    ]
+    total = sum(count for count, _ in counts)
+    if not report.regions or not total:
+        return Shares(1.0, 1 / threads, entries)
+    inside = sum(count for count, region in counts if region is not None)
+    largest = sum(count * region.share(threads) for count, region in counts if region is not None)
+    return Shares(inside / total, largest / inside if inside else 1 / threads, entries)
+
+
+def _region(regions: Sequence[Region], line: int) -> Region | None:
+    return next((each for each in regions if each.line <= line <= each.last_line), None)
+
+
+def rate_of(level: Level, machine: Machine, threads: int, one: float, every: float | None) -> float:
+    """Bytes/s that so many threads attain of `level`.
+
+    Args:
+        level: of `machine`.
+        machine: it.
+        threads: each on a core of its own.
+        one: bytes/s of one.
+        every: of all, as many as the rate says; None where that is not known.
+    """
+    most = max((each.threads or 0 for each in level.rates if each.scope == "all"), default=0)
+    if every is None or most < 2:
+        return one * threads if level.shared_by == 1 else one
+    if level.shared_by == 1:
+        # of its own: what all attain, each its part
+        return every * threads / most
+    if threads >= most:
+        return every
+    curve = next((each for each in machine.curves if each.name == "thread scaling"), None)
+    if is_main_memory(level) and curve is not None:
+        several, all_of_them = np.interp([threads, most], curve.x, curve.best)
+        return min(one * threads, every * float(several / all_of_them))
+    return min(one * threads, every)
+
+
+def crowding(machine: Machine, threads: int) -> float:
+    """How much longer arithmetic takes where so many threads compute at once: cores that are shared, lower clocks.
+
+    From the peaks measured on one core and on all: 1 where all attain as many times as much. Siblings of one core
+    are found by it, also where a hypervisor hides them.
+    """
+    worst = 1.0
+    for dtype in ("fp64", "fp32"):
+        rates = {
+            (each.scope, each.engine): each
+            for each in machine.peaks
+            if each.dtype == dtype and each.basis == "attained" and each.what == "fma"
+        }
+        one, every = rates.get(("core", "vector")), rates.get(("all", "vector"))
+        if one is not None and every is not None and (every.threads or 0) > 1:
+            most = every.threads or 1
+            slower = most * one.value / every.value
+            worst = max(worst, 1 + (slower - 1) * min(1.0, (threads - 1) / (most - 1)))
+    return worst
+
+
+def slowed_by(loops: Sequence[LoopTime], factor: float) -> float:
+    """How much longer all loops take where what they issue takes `factor` times as long; chains wait as before."""
+    total = sum(each.time_s for each in loops)
+    if not total:
+        return factor
+    slower = sum(
+        each.time_s
+        + max(each.ports_s * factor, each.chain_s)
+        - max(each.ports_s, each.chain_s)
+        + (factor - 1) * sum(each.calls_s.values())
+        for each in loops
+    )
+    return slower / total
+
+
+def divided(report: LoopReport, loops: Sequence[LoopTime], threads: int, crowded: float) -> tuple[LoopTime, ...]:
+    """The loops as the thread with the most runs them; those outside of prange as they are."""
+    found = []
+    for each in loops:
+        region = _region(report.regions, each.line)
+        if region is None and report.regions:
+            found.append(each)
+            continue
+        part = crowded * (1 / threads if region is None else region.share(threads))
+        found.append(
+            replace(
+                each,
+                time_s=each.time_s * part,
+                ports_s=each.ports_s * part,
+                chain_s=each.chain_s * part,
+                calls_s={name: seconds * part for name, seconds in each.calls_s.items()},
+                missed_s=each.missed_s * part,
+            )
+        )
+    return tuple(sorted(found, key=lambda each: -each.time_s))
+
+
+def fork_s(machine: Machine, threads: int, team: TeamTiming | None) -> float:
+    """Seconds of starting and joining a team once: measured here, or of a usual machine."""
+    if threads == 1:
+        return 0.0
+    links = [each for each in machine.links if each.name == "core to core" and each.latency_s]
+    further = min((each.latency_s or _HANDED_OVER_S for each in links), default=_HANDED_OVER_S)
+    if team is not None:
+        return team.fork_s(threads, further)
+    return load_family("cpu")("cpu.team_s") + (threads - 2) * further
+
+
+def scaling(
+    report: LoopReport, machine: Machine, predict: Callable[[int], Predicted | None]
+) -> tuple[Scaled, ...]:
+    """Predicted times over numbers of threads up to the machine's cores, beside those that were measured."""
+    one = predict(1)
+    if one is None or not report.regions or not one.time_s:
+        return ()
+    run = report.run(threads=2)
+    most = max(machine.compute_units or 1, 1 if run is None else run.threads)
+    counts = sorted(
+        {1, most, *(2**n for n in range(1, most.bit_length())), *(() if run is None else (run.threads,))}
+    )
+    found = []
+    for threads in sorted(counts):
+        predicted = one if threads == 1 else predict(threads)
+        if predicted is None:
+            continue
+        measured = next(
+            (each.median_s for each in report.runs if each.threads == threads and each.cache == "warm"), None
+        )
+        lost = {name: seconds for name, seconds in predicted.lost_s.items() if seconds > 0}
+        worst = max(lost, key=lambda name: lost[name], default="")
+        found.append(
+            Scaled(
+                threads=threads,
+                time_s=predicted.time_s,
+                speedup=one.time_s / predicted.time_s,
+                limit=worst if worst and lost[worst] > _WORTH_SAYING * predicted.time_s else "",
+                lost_s=lost,
+                measured_s=measured,
+            )
+        )
+    return tuple(found)
