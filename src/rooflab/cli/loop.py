@@ -41,6 +41,12 @@ from rooflab.errors import RooflabError
 )
 @click.option("--classify", is_flag=True, help="Classify misses (compulsory, capacity, conflict); slower.")
 @click.option("--untimed", is_flag=True, help="Count and simulate only: do not compile and time the loop itself.")
+@click.option(
+    "--threads",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Predict loops over prange on up to N cores, and run them on those there are; all cores by default.",
+)
 @advice_option
 @output_options("LoopReport")
 def loop(
@@ -52,6 +58,7 @@ def loop(
     time_limit_s: float,
     classify: bool,
     untimed: bool,
+    threads: int | None,
     advice: int | None,
     as_json: bool,
     paths: tuple[str, ...],
@@ -82,6 +89,11 @@ def loop(
         )
     if tiles and classify:
         raise RooflabError("--classify is of one loop, --tile of many sizes: take the size with --dim, or in args")
+    if threads is not None and (tiles or untimed or machine is None):
+        raise RooflabError(
+            f"--threads {threads} predicts loops over prange from a timed run under the roofs of a machine: give "
+            "--machine, and leave out --untimed and --tile"
+        )
     tried: dict[str, tuple[int, ...]] = {}
     for each in tiles:
         name, values = sizes.parse(each)
@@ -104,6 +116,7 @@ def loop(
             timed=not untimed,
             time_limit_s=time_limit_s,
             classify=classify,
+            threads=threads,
             advise=advice != 0,
         )
     return deliver(report, paths, as_json, advice=advice)

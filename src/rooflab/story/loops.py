@@ -28,6 +28,7 @@ def loop(
     timed: bool = True,
     time_limit_s: float | None = 60.0,
     classify: bool = False,
+    threads: int | None = None,
     advise: bool = True,
 ) -> LoopReport:
     """What limits a loop written in Python over NumPy arrays, at every cache level.
@@ -48,12 +49,14 @@ def loop(
             limit.
         classify: also tell compulsory, capacity and conflict misses apart, by level, array, access and line;
             counting takes several times as long.
+        threads: up to how many of them a loop over prange is predicted, each on a core of its own, and as far as
+            there are cores here run; as many as the machine has cores by default.
         advise: with a machine, also look for what would help: changed loops, simulated again, and run where the
             loop itself was timed on that machine.
 
     Raises:
         RooflabError: Python that cannot be counted or compiled (which line, and why), an access out of bounds
-            (array, index, loop variables), an array of objects, an empty array.
+            (array, index, loop variables), an array of objects, an empty array; less than one thread.
     """
     from msgspec.structs import replace
 
@@ -67,6 +70,8 @@ def loop(
     from rooflab.remedies.loops import advise as changes
 
     check_time_limit(time_limit_s)
+    if threads is not None and threads < 1:
+        raise RooflabError(f"threads is {threads}, expected 1 or more, or None for all cores")
     target = as_machine(machine)
     understood, why = None, "it is compiled with options of its own" if lowered.has_options(fn) else ""
     if not why:
@@ -75,17 +80,18 @@ def loop(
         except BeyondSource as beyond:
             why = str(beyond)
     caches = cache_levels.choose(target, levels)
-    if understood is None:
-        report = lowered.report(
-            fn, args, caches, time_limit_s=time_limit_s, time=timed, classify=classify, why=why
-        )
-    else:
-        report = examine.report(understood, caches, time_limit_s=time_limit_s, time=timed, classify=classify)
+    with thread_teams.at_most(threads):
+        if understood is None:
+            report = lowered.report(
+                fn, args, caches, time_limit_s=time_limit_s, time=timed, classify=classify, why=why
+            )
+        else:
+            report = examine.report(understood, caches, time_limit_s=time_limit_s, time=timed, classify=classify)
     if target is None:
         return report
     timing = core_operations.measure() if report.core_loops and is_here(target) else None
     team = thread_teams.measure() if report.regions and is_here(target) else None
-    placed = times.place_on(report, target, timing, team)
+    placed = times.place_on(report, target, timing, team, most_threads=threads)
     doubted = doubts_of_timing(target) if placed.runs else doubts(target)
     if advise and understood is not None:
         placed = replace(placed, advice=changes.advise(placed, understood, caches, here=is_here(target)))

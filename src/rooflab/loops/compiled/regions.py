@@ -104,21 +104,26 @@ def _region_of(node: ast.For, found: list[ast.For], names: set[str]) -> Iterator
 
 def _weighed(loop: ast.For | ast.While) -> None:
     """Add to the work, at the start of each pass of `loop` and of those inside, what the pass itself does."""
-    inner = [each for each in _inside(loop) if isinstance(each, (ast.For, ast.While))]
-    within = {id(one) for each in inner for one in ast.walk(each)}
-    own = [each for each in ast.walk(loop) if id(each) not in within]
-    weight = 1 + sum(isinstance(each, _OPERATIONS) + _CALL * isinstance(each, ast.Call) for each in own)
+    inner: list[ast.For | ast.While] = []
+    weight = 1
+    for each in (one for statement in loop.body for one in _own(statement, inner)):
+        if isinstance(each, ast.Call):
+            weight += 0 if ast.unparse(each.func) in ("range", "len") else _CALL
+        else:
+            weight += isinstance(each, _OPERATIONS)
     for each in inner:
         _weighed(each)
     loop.body[:0] = ast.parse(f"rl_work += {weight}.0").body
 
 
-def _inside(node: ast.AST) -> Iterator[ast.AST]:
-    """What lies in `node` but in no loop inside it; those loops themselves."""
+def _own(node: ast.AST, inner: list[ast.For | ast.While]) -> Iterator[ast.AST]:
+    """`node` and what lies in it, but not in a loop inside it; those loops are added to `inner`."""
+    if isinstance(node, (ast.For, ast.While)):
+        inner.append(node)
+        return
+    yield node
     for child in ast.iter_child_nodes(node):
-        yield child
-        if not isinstance(child, (ast.For, ast.While)):
-            yield from _inside(child)
+        yield from _own(child, inner)
 
 
 @njit(nogil=True, cache=True)

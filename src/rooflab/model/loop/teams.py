@@ -183,14 +183,20 @@ def fork_s(machine: Machine, threads: int, team: TeamTiming | None) -> float:
 
 
 def scaling(
-    report: LoopReport, machine: Machine, predict: Callable[[int], Predicted | None]
+    report: LoopReport,
+    machine: Machine,
+    predict: Callable[[int], Predicted | None],
+    most_threads: int | None = None,
 ) -> tuple[Scaled, ...]:
-    """Predicted times over numbers of threads up to the machine's cores, beside those that were measured."""
+    """Predicted times over numbers of threads, beside those that were measured: up to the machine's cores, or so many.
+
+    `predict` says what so many threads take.
+    """
     one = predict(1)
     if one is None or not report.regions or not one.time_s:
         return ()
     run = report.run(threads=2)
-    most = max(machine.compute_units or 1, 1 if run is None else run.threads)
+    most = most_threads or max(machine.compute_units or 1, 1 if run is None else run.threads)
     counts = sorted(
         {1, most, *(2**n for n in range(1, most.bit_length())), *(() if run is None else (run.threads,))}
     )

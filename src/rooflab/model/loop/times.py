@@ -51,6 +51,8 @@ def place_on(
     machine: Machine,
     timing: CoreTiming | None = None,
     team: TeamTiming | None = None,
+    *,
+    most_threads: int | None = None,
 ) -> LoopReport:
     """`report` with its points under the roofs of `machine` and the predicted times of a warm run.
 
@@ -59,6 +61,7 @@ def place_on(
         machine: a CPU.
         timing: how long its core's operations take, where that was measured.
         team: how long its teams of threads take to start, where that was measured.
+        most_threads: up to how many prange is predicted; as many as the machine has cores by default.
 
     Raises:
         RooflabError: a machine that is not a CPU.
@@ -79,7 +82,10 @@ def place_on(
     far = () if timing is None else _far_off(predictions, report.run())
     warnings = (*far, *report.warnings)
     scaling = teams.scaling(
-        report, machine, lambda threads: predict(report, machine, threads, timing=timing, team=team)
+        report,
+        machine,
+        lambda threads: predict(report, machine, threads, timing=timing, team=team),
+        most_threads,
     )
     return msgspec.structs.replace(
         report,

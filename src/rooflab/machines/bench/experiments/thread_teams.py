@@ -31,6 +31,19 @@ def can_pin() -> bool:
 
 
 @contextmanager
+def at_most(threads: int | None) -> Iterator[None]:
+    """Within it, numba's teams have so many threads, or as many as there are where those are fewer; None: all."""
+    import numba
+
+    before = numba.get_num_threads()
+    numba.set_num_threads(min(threads or before, before))
+    try:
+        yield
+    finally:
+        numba.set_num_threads(before)
+
+
+@contextmanager
 def pinned(threads: int) -> Iterator[None]:
     """Within it, each of numba's `threads` threads stays on a CPU of its own, of those that this process may use.
 

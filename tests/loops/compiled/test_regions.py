@@ -1,0 +1,69 @@
+"""How the trips of loops over prange divide, against shares derived by hand."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+
+import numpy as np
+import pytest
+from numba import prange
+
+from rooflab.loops.compiled import regions
+
+
+def triangle(a, b):
+    for _ in range(2):
+        for i in prange(a.shape[0]):
+            for j in range(i):
+                b[i] += a[j]
+    for i in prange(3):
+        b[i] = 1.0
+
+
+def until(limits, b):
+    total = 0.0
+    for i in prange(limits.shape[0]):
+        n = 0
+        while n < limits[i]:
+            n += 1
+        b[i] = n
+        total += n
+    return total
+
+
+def found(fn, *values):
+    tree = ast.parse(textwrap.dedent(inspect.getsource(fn))).body[0]
+    return regions.of_tree(tree, regions.scope_of(fn), values)
+
+
+@pytest.mark.slow
+def test_a_triangle_leaves_most_to_the_last_thread():
+    rows, equal = found(triangle, np.ones(8), np.zeros(8))
+    assert (rows.entries, rows.trips, rows.variable) == (2, 16, "i")
+    # A pass counts 1, and its operations: of the inner loop b[i] (one place in the source) and a[j], so 3. Of rows
+    # 0 to 7 the work is 1 + 3 i: 8 + 3 · 28 in all, and rows 4 to 7 have 4 + 3 · 22.
+    assert rows.share(2) == pytest.approx((4 + 66) / (8 + 84))
+    # numba deals 8 trips to 3 threads as 2, 3, 3: rows 5, 6, 7 are 3 + 3 · 18
+    assert rows.share(3) == pytest.approx((3 + 54) / 92)
+    # more threads than trips: the last row alone
+    assert rows.share(16) == pytest.approx((1 + 21) / 92)
+    assert equal.entries == 1
+    assert [equal.share(n) for n in (1, 2, 3, 64)] == pytest.approx([1, 2 / 3, 1 / 3, 1 / 3])
+
+
+@pytest.mark.slow
+def test_trips_that_data_decide():
+    # Passes of while by trip: 30, 0, 0, 0, each counts 1; a trip counts 1, and b[i]. All: 30 + 4 · 2.
+    (region,) = found(until, np.array([30, 0, 0, 0]), np.zeros(4))
+    assert region.share(2) == pytest.approx(34 / 38)
+    assert region.share(4) == pytest.approx(32 / 38)
+
+
+def test_without_prange_there_is_nothing():
+    def plain(a):
+        for i in range(a.size):
+            a[i] = 0.0
+
+    assert found(plain, np.ones(3)) == ()

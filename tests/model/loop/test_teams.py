@@ -1,0 +1,122 @@
+"""A loop over prange on several cores: what divides, what does not, and what comes on top."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+import rooflab
+from rooflab.machines.team_timing import TeamTiming
+from rooflab.model.loop import teams, times
+from rooflab.types.loop import CoreLoop, LineCounts, LoopReport, Region, Timed
+from rooflab.types.simulation import Cache, LevelCounts, Simulation
+
+TEAM = TeamTiming(layer="omp", threads=(2, 4), pinned_s=(2e-6, 3e-6))
+
+
+@pytest.fixture(scope="module")
+def guest(root):
+    return rooflab.machine(root / "examples" / "zen4-guest.toml")
+
+
+def report(regions=(), *, adds=4e8, read=0, inside=1.0):
+    """A loop of additions in line 3, and as much of them as is not `inside` in line 9; bytes of line 3 alone."""
+    levels = tuple(
+        LevelCounts(
+            name=name,
+            cache=Cache(capacity, 8, name=name),
+            hits=0,
+            misses=read // 64,
+            evictions=0,
+            writebacks=0,
+            read_bytes=read,
+            write_bytes=0,
+        )
+        for name, capacity in (("L1", 1 << 15), ("L2", 1 << 20), ("L3", 1 << 24))
+    )
+
+    def loop(line, share):
+        return CoreLoop(line=line, passes=10**7, entries=1, operations={"fp add": adds * share})
+
+    return LoopReport(
+        name="t",
+        where="t.py:1",
+        arguments={},
+        flop_by=(),
+        accesses=read // 8,
+        accessed_bytes=read,
+        stored_bytes=0,
+        simulation=Simulation(name="t", levels=levels, accesses=read // 8),
+        lines=(LineCounts(line=3, text="", flop=0, accesses=1, misses=dict.fromkeys(("L1", "L2", "L3"), 1)),),
+        core_loops=(loop(3, inside), *([loop(9, 1 - inside)] if inside < 1 else [])),
+        regions=regions,
+        runs=(
+            Timed(threads=1, cache="warm", best_s=0.01, median_s=0.01, spread=0.0, runs=5),
+            Timed(threads=2, cache="warm", best_s=0.005, median_s=0.005, spread=0.0, runs=5),
+        ),
+    )
+
+
+def region(entries=1, shares=(0.5, 0.25)):
+    return Region(line=2, last_line=4, variable="i", entries=entries, trips=100, threads=(2, 4), shares=shares)
+
+
+def times_on(made, guest, threads=2):
+    return times.predict(made, guest, threads, team=TEAM).time_s
+
+
+def test_each_entry_starts_a_team(guest):
+    one = times.predict(report(), guest).time_s
+    crowd = teams.crowding(guest, 2)
+    # alike trips, all in prange: half of the time each, and 2 us an entry
+    assert times_on(report((region(),)), guest) == pytest.approx(one / 2 * crowd + 2e-6)
+    assert times_on(report((region(entries=1000),)), guest) == pytest.approx(one / 2 * crowd + 2e-3)
+
+
+def test_what_lies_outside_stays_on_one_core(guest):
+    one = times.predict(report(inside=0.75), guest).time_s
+    crowd = teams.crowding(guest, 2)
+    found = times_on(report((region(),), inside=0.75), guest)
+    assert found == pytest.approx(one * (0.25 + 0.75 / 2 * crowd) + 2e-6)
+
+
+def test_the_longest_share_decides(guest):
+    one = times.predict(report(), guest).time_s
+    crowd = teams.crowding(guest, 2)
+    assert times_on(report((region(shares=(0.75, 0.5)),)), guest) == pytest.approx(one * 0.75 * crowd + 2e-6)
+
+
+def test_memory_gives_all_what_all_attain(guest):
+    # 960 MB of reads: as the file's rate of all threads
+    memory = guest.level("memory")
+    every = memory.rate("read", scope="all", basis="attained", stores=None).value
+    found = times_on(report((region(),), adds=1.0, read=960_000_000), guest)
+    assert found == pytest.approx(960e6 / every + 2e-6, rel=0.25)  # and what nearer levels add
+
+
+def test_curves_say_what_is_lost_and_to_what(guest):
+    made = times.place_on(report((region(entries=10_000),)), guest, None, TEAM)
+    one, two = made.scaling
+    assert (one.threads, one.speedup, two.threads) == (1, 1.0, 2)
+    assert two.limit == "fork and join"
+    assert two.lost_s["fork and join"] == pytest.approx(0.02)
+    assert two.measured_s == 0.005
+    uneven = times.place_on(report((region(shares=(0.9, 0.8)),)), guest, None, TEAM).scaling[-1]
+    assert uneven.limit == "uneven shares"
+
+
+def test_a_barrier_hands_a_line_to_each_further_thread():
+    # measured up to 4; beyond, 1e-7 s each
+    assert [TEAM.fork_s(n, 1e-7) for n in (1, 2, 3, 4, 8)] == pytest.approx([0, 2e-6, 2.5e-6, 3e-6, 3.4e-6])
+
+
+def test_siblings_of_one_core_are_found_by_their_peaks(guest):
+    def halved(each):
+        if each.scope != "all" or each.what != "fma" or each.engine != "vector":
+            return each
+        return msgspec.structs.replace(each, value=each.value / 2)
+
+    # two threads attain together what one does: each takes twice as long
+    shared = msgspec.structs.replace(guest, peaks=tuple(halved(each) for each in guest.peaks))
+    assert teams.crowding(shared, 2) == pytest.approx(2 * teams.crowding(guest, 2), rel=0.1)
+    assert teams.crowding(guest, 1) == 1.0
