@@ -188,7 +188,7 @@ def scaling(
     predict: Callable[[int], Predicted | None],
     most_threads: int | None = None,
 ) -> tuple[Scaled, ...]:
-    """Predicted times over numbers of threads, beside those that were measured: up to the machine's cores, or so many.
+    """Predicted times over numbers of threads, beside those measured: up to the machine's cores, or so many.
 
     `predict` says what so many threads take.
     """
