@@ -70,21 +70,52 @@ def test_every_node_serves_a_model_over_its_links(node):
     assert found.tpot.floor_s < found.tpot.time_s
 
 
+def test_a_plan_holds_prefill_and_decode_apart_against_the_rest():
+    plan = rooflab.serve_plan(MODEL, DEVICE, tpot="12ms", isl=4096, osl=256, gpus=4, precision=["bf16"])
+    apart = next(each for each in plan.options if each.deployment.prefill_copies)
+    together = next(each for each in plan.options if not each.deployment.prefill_copies)
+    assert apart.meets
+    # Prompts of 4,096 tokens hold up others' tokens: 12 ms leave few clients where steps hold both.
+    assert apart.tokens_per_s_per_device > together.tokens_per_s_per_device
+    assert sum(apart.loses.values()) == pytest.approx(1.0, abs=0.01)
+    where = apart.deployment
+    same = rooflab.serve(
+        *(MODEL, DEVICE),
+        isl=4096,
+        osl=256,
+        concurrency=round(apart.concurrency),
+        tp=where.tensor,
+        disagg=(where.prefill_copies, where.copies - where.prefill_copies),
+        prefill_tp=int(where.prefill_layout.removeprefix("TP")) if "TP" in where.prefill_layout else 1,
+    )
+    assert same.deployment.devices == where.devices
+    assert same.tpot.time_s == pytest.approx(apart.tpot_s, rel=0.03)
+    assert same.ttft.time_s == pytest.approx(apart.ttft_s, rel=0.1)
+
+
 def test_prefill_and_decode_apart_spare_the_decoding_the_prompts():
     asked = {"gpus": 4, "tp": 1, "rate": 12.0, "requests": 300, "isl": 4096, "osl": 128}
-    together, apart = (rooflab.serve(MODEL, DEVICE, prefill=n, **asked) for n in (0, 2))
+    together, apart = (rooflab.serve(MODEL, DEVICE, disagg=each, **asked) for each in (None, "2:2"))
     assert apart.deployment.prefill_copies == 2
     assert apart.replay.output_tokens == together.replay.output_tokens
     assert apart.replay["TPOT"].p99 < together.replay["TPOT"].p99
-    assert any("2 of 4 copies compute prompts" in line for line in apart.notes)
+    assert any("prefill on 2 x 1 device" in line for line in apart.notes)
 
 
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ({"gpus": 2, "tp": 1, "prefill": 2, "rate": 1.0}, "prefill: got 2 of 2 copies"),
-        ({"gpus": 2, "tp": 1, "prefill": -1, "rate": 1.0}, "prefill: got -1 of 2 copies"),
-        ({"gpus": 2, "tp": 1, "prefill": 1}, "give a rate or a stream"),
+        (
+            {"gpus": 2, "tp": 1, "disagg": "2:2", "rate": 1.0},
+            "gpus: got 2, and 2 x 1 for prompts with 2 x 1 to decode",
+        ),
+        (
+            {"disagg": "2"},
+            "disagg: got '2', expected copies that compute prompts and copies that decode, such as 2:6",
+        ),
+        ({"disagg": "0:2"}, "disagg: got '0:2'"),
+        ({"prefill_tp": 2}, "prefill_tp: only where prefill and decode are apart"),
+        ({"disagg": "1:1", "osl": 1}, "an answer of one token is the prefill's"),
     ],
 )
 def test_apart_needs_copies_for_both_and_a_stream(asked, said):

@@ -54,7 +54,8 @@ def _lengths(command):
 @click.option("--seed", type=int, default=0, metavar="N", help="Of the random numbers.")
 @click.option("--step-tokens", type=int, metavar="N", help="Most tokens of a step.  [default: the engine's]")
 @click.option("--sequences", type=int, metavar="N", help="Most sequences of a step.  [default: the engine's]")
-@click.option("--prefill", type=int, default=0, metavar="N", help="Copies that compute prompts for the others.")
+@click.option("--disagg", metavar="P:D", help="P copies compute prompts for D others, which decode.")
+@click.option("--prefill-tp", type=int, metavar="N", help="With --disagg: ways of the former.  [default: --tp]")
 @click.option("--price", type=float, metavar="X", help="Of a device for an hour.")
 @output_options("Serving")
 def serve(model: str, machine: str, rate: str | None, as_json: bool, paths: tuple[str, ...], **setting) -> int:

@@ -38,7 +38,8 @@ def serve(
     seed: int = 0,
     step_tokens: int | None = None,
     sequences: int | None = None,
-    prefill: int = 0,
+    disagg: str | tuple[int, int] | None = None,
+    prefill_tp: int | None = None,
     price: float | None = None,
 ) -> Serving:
     """What `model` does on `machine`: time to first token, time per token, throughput, memory.
@@ -61,8 +62,8 @@ def serve(
             `spread` evenly within that share, by `seed`.
         stream: a CSV or JSON-lines file of arrivals and lengths.
         step_tokens, sequences: most of a step, in place of the engine's defaults.
-        prefill: copies that compute prompts alone and hand the KV cache on to the others, which decode; of a rate
-            or a stream.
+        disagg: prefill and decode apart, as "2:6": two copies compute prompts and hand the KV cache on to six,
+            which decode; a copy for prompts has `prefill_tp` tensor-parallel ways where not as many as the others.
         price: of a device for an hour.
 
     Raises:
@@ -93,19 +94,14 @@ def serve(
             cached=float(coming.cached.mean()),
             rate_per_s=len(coming.prompt) / span_s if span_s > 0 else None,
             requests=coming,
-            prefill_copies=prefill,
         )
     elif rate is not None:
         coming = streams.at_random(
             *(rate, requests, isl, osl), spread=spread, cached=cached, burstiness=burstiness, seed=seed
         )
-        asked = answer.Asked(
-            prompt=isl, answer=osl, cached=cached, rate_per_s=rate, requests=coming, prefill_copies=prefill
-        )
+        asked = answer.Asked(prompt=isl, answer=osl, cached=cached, rate_per_s=rate, requests=coming)
     else:
-        asked = answer.Asked(
-            prompt=isl, answer=osl, cached=cached, concurrency=concurrency or 32, prefill_copies=prefill
-        )
+        asked = answer.Asked(prompt=isl, answer=osl, cached=cached, concurrency=concurrency or 32)
     wanted = choose.Wanted(
         engine=engine,
         devices=gpus,
@@ -115,11 +111,27 @@ def serve(
         data=dp,
         weights=precision,
         cache=cache,
+        disagg=copies_of(disagg) if isinstance(disagg, str) else disagg,
+        prefill_tensor=prefill_tp,
         step_tokens=step_tokens,
         sequences=sequences,
     )
-    server, node = choose.server_for(model, machine, wanted, asked)
-    return answer.answer(server, asked, node=node, price_per_hour=price)
+    server, first, node = choose.server_for(model, machine, wanted, asked)
+    return answer.answer(server, asked, first=first, node=node, price_per_hour=price)
+
+
+def copies_of(text: str) -> tuple[int, int]:
+    """What "2:6" says: copies that compute prompts, and copies that decode.
+
+    Raises:
+        RooflabError: another form.
+    """
+    prefills, _, decodes = text.partition(":")
+    if not (prefills.isdecimal() and decodes.isdecimal() and int(prefills) > 0 and int(decodes) > 0):
+        raise RooflabError(
+            f"disagg: got {text!r}, expected copies that compute prompts and copies that decode, such as 2:6"
+        )
+    return int(prefills), int(decodes)
 
 
 def serve_plan(

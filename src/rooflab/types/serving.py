@@ -32,7 +32,7 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         copies: of the model, each with requests of its own.
         tensor, pipeline, experts, data: ways in which one copy is laid out over its devices; `layout` in words.
         prefill_copies: of them, those that compute prompts alone and hand the KV cache on; 0 where every copy does
-            both.
+            both; `prefill_layout` is theirs, `layout` and its ways those of the copies that decode.
     """
 
     machine: str
@@ -48,6 +48,7 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     data: int
     node: str | None = None
     prefill_copies: int = 0
+    prefill_layout: str = ""
 
 
 class Demand(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

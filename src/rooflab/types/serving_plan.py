@@ -32,13 +32,14 @@ class Option(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     Attributes:
         deployment: of one copy, or of as many as the rate needs.
-        concurrency: requests that one copy has at once.
+        concurrency: requests that one copy has at once; of prefill and decode apart, all of one set of copies.
         ttft_s, tpot_s: in the mean.
         requests_per_s, output_tokens_per_s: of all copies.
         meets: whether it keeps the goal's times; `front` whether none is better for the user and for the owner at
             once.
         memory_share: of what an engine may use of a device.
-        loses: share of the time by what binds it ("memory", "compute", "links", …), largest first.
+        loses: share of the time by what binds it ("memory", "compute", "links", …), largest first; "idle" where
+            prefill and decode are apart and one waits for the other.
         price_per_million_tokens: of tokens given out; None without prices.
     """
 

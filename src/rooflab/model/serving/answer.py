@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from rooflab.errors import RooflabError
 from rooflab.model.serving import replay as replays
+from rooflab.model.serving.apart import Apart, steady_apart
 from rooflab.model.serving.batch import Batch
 from rooflab.model.serving.requests import Requests
 from rooflab.model.serving.server import Server
 from rooflab.model.serving.steady import Steady
 from rooflab.model.serving.step import Step
+from rooflab.model.serving.table import Table
 from rooflab.types.serving import (
     Demand,
     Deployment,
@@ -32,10 +35,7 @@ _BINDS = ("compute", "memory", "cache", "links", "overhead")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What is asked of a server: tokens of a request in the mean, and clients or a stream of requests.
-
-    `prefill_copies` compute prompts alone and hand the KV cache on to the others; 0 where every copy does both.
-    """
+    """What is asked of a server: tokens of a request in the mean, and clients or a stream of requests."""
 
     prompt: float
     answer: float
@@ -43,46 +43,52 @@ class Asked:
     concurrency: int | None = None
     rate_per_s: float | None = None
     requests: Requests | None = None
-    prefill_copies: int = 0
 
 
 def answer(
-    server: Server, asked: Asked, *, node: str | None = None, price_per_hour: float | None = None
+    server: Server,
+    asked: Asked,
+    *,
+    first: Server | None = None,
+    node: str | None = None,
+    price_per_hour: float | None = None,
 ) -> Serving:
     """What `server` does with it; `price_per_hour` of one device.
+
+    Where there are copies that compute prompts alone (`first`), they hand the KV cache on to those of `server`,
+    which decode.
 
     Raises:
         RooflabError: a request does not fit, by how much.
     """
     server.check(asked.prompt, asked.answer)
-    _check_apart(server, asked)
-    table = server.table(asked.prompt, asked.answer, asked.cached)
-    loads = _loads(server, asked, table)
-    replay = None if asked.requests is None else _replay(server, asked)
+    if first is not None:
+        first.check(asked.prompt, 1)
+    of = _load_of(server, first, asked)
+    loads = _loads(server, asked, of)
+    replay = None if asked.requests is None else _replay(server, first, asked)
     if replay is None:
         assert asked.concurrency is not None  # `Asked` has one or the other
-        used = min(server.engines, asked.concurrency)  # of fewer clients than batches, some have none
-        at = _of(server, asked, table, np.array([asked.concurrency / used]))
+        at = of(np.array([float(asked.concurrency)]))
         ttft_s, tpot_s, queue_s = (float(each[0]) for each in (at.ttft_s, at.tpot_s, at.queue_s))
-        requests_per_s = float(at.requests_per_s[0]) * used
-        tokens_per_s, running = requests_per_s * asked.answer, float(at.running[0]) * used
-        decoding = float(at.decoding[0])
+        requests_per_s, running = float(at.requests_per_s[0]), float(at.running[0])
+        tokens_per_s, decoding = requests_per_s * asked.answer, float(at.decoding[0])
     else:
         ttft_s, queue_s = replay["TTFT"].mean, replay["waiting"].mean
         tpot_s = replay["TPOT"].mean if asked.answer > 1 else ttft_s
         requests_per_s, tokens_per_s = replay.requests_per_s, replay.output_tokens_per_s
         running = replay.mean_running
         decoding = running / server.engines / max(replay.utilisation, 1e-9)
-    steps = _steps(server, asked, max(decoding, 1.0))
-    first, decode, alone = steps
-    ttft_floor = first.floor_s[0] * max(np.ceil((asked.prompt - asked.cached) / server.token_budget), 1.0)
+    prompts = first or server
+    prompt, decode, alone = _steps(server, prompts, asked, max(decoding, 1.0))
+    ttft_floor = prompt.floor_s[0] * max(np.ceil((asked.prompt - asked.cached) / prompts.token_budget), 1.0)
     return Serving(
         model=server.step.model.name,
         parameters=server.step.model.parameters,
         active_parameters=server.step.model.active_parameters,
-        deployment=deployment(server, node, asked.prefill_copies),
+        deployment=deployment(server, node, first),
         demand=_demand(asked),
-        ttft=_estimate(ttft_s, first, float(ttft_floor)),
+        ttft=_estimate(ttft_s, prompt, float(ttft_floor)),
         tpot=None if asked.answer <= 1 else _estimate(tpot_s, decode, float(alone.floor_s[0])),
         queue_s=queue_s,
         requests_per_s=requests_per_s,
@@ -90,20 +96,24 @@ def answer(
         running=running,
         memory=_memory(server, asked, max(running / server.copies, 1.0)),
         steps=(
-            _step_time("a prompt", first, _budgeted(server, asked), 0.0, asked.cached),
+            _step_time("a prompt", prompt, _budgeted(prompts, asked), 0.0, asked.cached),
             _step_time("decode", decode, 0.0, max(decoding, 1.0), _context(asked)),
         ),
         loads=loads,
         replay=replay,
-        price_per_hour=None if price_per_hour is None else price_per_hour * server.devices,
+        price_per_hour=None if price_per_hour is None else price_per_hour * _devices(server, first),
         sources=(server.scheduler.source, *dict.fromkeys(server.step.machine.sources)),
         warnings=tuple(_warnings(server, asked, loads, replay)),
-        notes=tuple(_notes(server, asked)),
+        notes=tuple(_notes(server, first, asked)),
     )
 
 
-def deployment(server: Server, node: str | None = None, prefill_copies: int = 0) -> Deployment:
-    """Where and how it runs, in plain values."""
+def _devices(server: Server, first: Server | None) -> int:
+    return server.devices + (0 if first is None else first.devices)
+
+
+def deployment(server: Server, node: str | None = None, first: Server | None = None) -> Deployment:
+    """Where and how it runs, in plain values; `first` computes prompts for it."""
     layout, precision = server.layout, server.step.precision
     return Deployment(
         machine=server.step.machine.name,
@@ -111,33 +121,16 @@ def deployment(server: Server, node: str | None = None, prefill_copies: int = 0)
         engine=server.step.engine.name,
         weights=precision.name,
         cache=precision.cache,
-        devices=server.devices,
-        copies=server.copies,
+        devices=_devices(server, first),
+        copies=server.copies + (0 if first is None else first.copies),
         layout=layout.name,
         tensor=layout.tensor,
         pipeline=layout.pipeline,
         experts=layout.experts,
         data=layout.data,
-        prefill_copies=prefill_copies,
+        prefill_copies=0 if first is None else first.copies,
+        prefill_layout="" if first is None else first.layout.name,
     )
-
-
-def _check_apart(server: Server, asked: Asked) -> None:
-    """Whether some copies can compute prompts for the others.
-
-    Raises:
-        RooflabError: none is left to decode, or a closed loop.
-    """
-    if not asked.prefill_copies:
-        return
-    if not 0 < asked.prefill_copies < server.copies:
-        raise RooflabError(
-            f"prefill: got {asked.prefill_copies} of {server.copies} copies ({server.layout.name} each on "
-            f"{server.devices} devices), expected 1 to {server.copies - 1}: the others decode; more --gpus "
-            "are more copies"
-        )
-    if asked.requests is None:
-        raise RooflabError("prefill and decode apart: give a rate or a stream, which are run event by event")
 
 
 def _demand(asked: Asked) -> Demand:
@@ -164,36 +157,89 @@ def _budgeted(server: Server, asked: Asked) -> float:
     return min(asked.prompt - asked.cached, server.token_budget)
 
 
-def _of(server: Server, asked: Asked, table: object, clients: np.ndarray) -> Steady:
-    return server.loaded(clients, asked.prompt, asked.answer, asked.cached, table)  # type: ignore[arg-type]
+def _load_of(server: Server, first: Server | None, asked: Asked) -> Callable[[np.ndarray], Steady]:
+    """What comes of numbers of clients in all: flows and requests of all copies, `decoding` of a batch."""
+    lengths = (asked.prompt, asked.answer, asked.cached)
+    table = server.table(*lengths)
+    if first is not None:
+        both = pools(first, server, table, *lengths)
+        outside_s = server.outside_s(asked.prompt - asked.cached)
+
+        def apart(clients: np.ndarray) -> Steady:
+            at = steady_apart(both, clients).at
+            return at._replace(ttft_s=at.ttft_s + outside_s)
+
+        return apart
+
+    def together(clients: np.ndarray) -> Steady:
+        used = np.minimum(server.engines, clients)  # of fewer clients than batches, some have none
+        at = server.loaded(clients / used, *lengths, table)
+        return at._replace(requests_per_s=at.requests_per_s * used, running=at.running * used)
+
+    return together
 
 
-def _loads(server: Server, asked: Asked, table: object) -> tuple[LoadPoint, ...]:
+def pools(first: Server, decode: Server, table: Table, prompt: float, answer: float, cached: float = 0.0) -> Apart:
+    """Copies that compute prompts and copies that decode, of which `table` has the steps.
+
+    Raises:
+        RooflabError: answers of one token, which need no second copy.
+    """
+    if answer <= 1:
+        raise RooflabError(
+            "prefill and decode apart: an answer of one token is the prefill's; ask for more tokens"
+        )
+    return Apart(
+        prefill=first.table(prompt, 1, cached),
+        decode=table,
+        prefills=float(first.engines),
+        decodes=float(decode.engines),
+        prompt=prompt,
+        answer=answer,
+        cached=cached,
+        token_budget=float(first.token_budget),
+        most_running=max(decode.most_running(prompt, answer), 1.0),
+        transfer_s=float(decode.transfer_s(np.array([prompt]))[0]),
+        between_s=decode.outside_s(prompt - cached),
+    )
+
+
+def _loads(server: Server, asked: Asked, of: Callable[[np.ndarray], Steady]) -> tuple[LoadPoint, ...]:
     """The same setting from one client a batch to twice what runs at once."""
     most = 2.0 * max(server.most_running(asked.prompt, asked.answer), 1.0)
     most = max(most, (asked.concurrency or 1) / server.engines)
     clients = 2.0 ** np.arange(0.0, np.ceil(np.log2(most)) + 0.5, 0.5)
-    clients = np.unique(np.round(clients * server.engines)) / server.engines
-    at = _of(server, asked, table, clients)
+    clients = np.unique(np.round(clients * server.engines))
+    at = of(clients)
     return tuple(
         LoadPoint(
-            concurrency=float(clients[n]) * server.engines,
+            concurrency=float(clients[n]),
             ttft_s=float(at.ttft_s[n]),
             tpot_s=float(at.tpot_s[n]),
             queue_s=float(at.queue_s[n]),
-            requests_per_s=float(at.requests_per_s[n]) * server.engines,
-            tokens_per_s=float(at.requests_per_s[n]) * server.engines * asked.answer,
-            running=float(at.running[n]) * server.engines,
+            requests_per_s=float(at.requests_per_s[n]),
+            tokens_per_s=float(at.requests_per_s[n]) * asked.answer,
+            running=float(at.running[n]),
         )
         for n in range(len(clients))
     )
 
 
-def _replay(server: Server, asked: Asked) -> Replay:
-    from rooflab.model.serving.events import Rules
-
+def _replay(server: Server, first: Server | None, asked: Asked) -> Replay:
     requests = asked.requests
     assert requests is not None
+    outside_s = server.outside_s(asked.prompt - asked.cached)
+    pool = _pool(server, asked, requests, outside_s)
+    if first is None:
+        served = replays.serve_together(requests, pool)
+    else:
+        served = replays.serve_apart(requests, _pool(first, asked, requests, 0.0), pool, server.transfer_s)
+    return replays.summary(served, outside_s)
+
+
+def _pool(server: Server, asked: Asked, requests: Requests, outside_s: float) -> replays.Pool:
+    from rooflab.model.serving.events import Rules
+
     longest = int((requests.prompt + requests.answer).max())
     kept = server.kept_tokens(asked.prompt, asked.answer)
     scheduler = server.scheduler
@@ -205,23 +251,16 @@ def _replay(server: Server, asked: Asked) -> Replay:
         chunked=scheduler.chunked,
         mixed=server.mixed,
         reserve=scheduler.reserve,
-        between_s=server.outside_s(asked.prompt - asked.cached) if requests.clients else 0.0,
+        between_s=outside_s if requests.clients else 0.0,
     )
-    pool = replays.Pool(server.wide_table(longest, kept), rules, server.engines)
-    if asked.prefill_copies:
-        first = pool._replace(copies=asked.prefill_copies * server.layout.pipeline)
-        rest = pool._replace(copies=pool.copies - first.copies)
-        served = replays.serve_apart(requests, first, rest, server.transfer_s)
-    else:
-        served = replays.serve_together(requests, pool)
-    return replays.summary(served, server.outside_s(asked.prompt - asked.cached))
+    return replays.Pool(server.wide_table(longest, kept), rules, server.engines)
 
 
-def _steps(server: Server, asked: Asked, decoding: float) -> tuple[Step, Step, Step]:
+def _steps(server: Server, prompts: Server, asked: Asked, decoding: float) -> tuple[Step, Step, Step]:
     """A step of one prompt, one that only decodes, and one of a single sequence."""
-    new, context = _budgeted(server, asked), _context(asked)
+    new, context = _budgeted(prompts, asked), _context(asked)
     return (
-        server.step.time(Batch(1.0, new, asked.cached)),
+        prompts.step.time(Batch(1.0, new, asked.cached)),
         server.step.time(Batch(decode_sequences=decoding, decode_context=context)),
         server.step.time(Batch(decode_sequences=1.0, decode_context=asked.prompt)),
     )
@@ -293,7 +332,7 @@ def _warnings(server: Server, asked: Asked, loads: tuple[LoadPoint, ...], replay
     if context is not None and tokens > context:
         said.append(f"{tokens:,.0f} tokens of a request: {server.step.model.name} is made for {context:,}.")
     most = max(each.requests_per_s for each in loads)
-    if asked.rate_per_s is not None and asked.rate_per_s > most and not asked.prefill_copies:
+    if asked.rate_per_s is not None and asked.rate_per_s > most:
         said.append(
             f"{asked.rate_per_s:g} requests/s come and {most:.3g} can be answered: the queue grows as long as the "
             f"stream lasts, so its times are those of this many requests"
@@ -316,7 +355,7 @@ def _warnings(server: Server, asked: Asked, loads: tuple[LoadPoint, ...], replay
     return said
 
 
-def _notes(server: Server, asked: Asked) -> list[str]:
+def _notes(server: Server, first: Server | None, asked: Asked) -> list[str]:
     scheduler, step = server.scheduler, server.step
     how = "prompts and sequences that decode share a step" if server.mixed else "prompts have steps of their own"
     lines = [
@@ -338,11 +377,11 @@ def _notes(server: Server, asked: Asked) -> list[str]:
         f"{duration(server.outside_s(asked.prompt - asked.cached))} of the TTFT lie outside the scheduler: "
         f"server, tokenizer, queues ({step.engine.constants['request_s'].source.kind})"
     )
-    if asked.prefill_copies:
+    if first is not None:
         moved = duration(float(server.transfer_s(np.array([asked.prompt]))[0]))
         lines.append(
-            f"{asked.prefill_copies} of {server.copies} copies compute prompts and give the first token; the KV "
-            f"cache of a mean prompt is on its way to the others for {moved}"
+            f"prefill on {first.copies} x {first.layout.name}, which gives the first token; decoding on "
+            f"{server.copies} x {server.layout.name}; the KV cache of a mean prompt is on its way for {moved}"
         )
     elif server.copies > 1:
         lines.append(f"{server.copies} copies, requests to each in turn")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
+from typing import NamedTuple
 
 from rooflab.errors import RooflabError
 from rooflab.machines import catalog
 from rooflab.machines.nodes import device_in
+from rooflab.model.engines.engine import Engine
 from rooflab.model.engines.engine import engine as engine_called
 from rooflab.model.engines.engine import names as engines
 from rooflab.model.parallel.layout import Layout, check
@@ -24,7 +26,10 @@ _MOST_DEVICES = 8  # of a device whose node nobody names: what common boards joi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What a user says of a setting; None for what is to be chosen."""
+    """What a user says of a setting; None for what is to be chosen.
+
+    `disagg` are copies that compute prompts and copies that decode; the former have `prefill_tensor` ways each.
+    """
 
     engine: str = "vllm"
     devices: int | None = None
@@ -34,13 +39,21 @@ class Wanted:
     data: int = 1
     weights: str | None = None
     cache: str = "bf16"
+    disagg: tuple[int, int] | None = None
+    prefill_tensor: int | None = None
     step_tokens: int | None = None
     sequences: int | None = None
 
 
-def server_for(
-    model: str | PathLike[str], machine: Machine | str, wanted: Wanted, asked: Asked
-) -> tuple[Server, str | None]:
+class Chosen(NamedTuple):
+    """The server, the one that computes prompts for it (None where each does), the node that they are in."""
+
+    server: Server
+    first: Server | None
+    node: str | None
+
+
+def server_for(model: str | PathLike[str], machine: Machine | str, wanted: Wanted, asked: Asked) -> Chosen:
     """The server that `wanted` says for what is `asked`, and the name of the node that its devices are in.
 
     Raises:
@@ -50,42 +63,83 @@ def server_for(
     architecture = models.model(str(model))
     whole = catalog.find(machine) if isinstance(machine, str) else machine
     device, count = device_in(whole)
-    engine = engine_called(wanted.engine)
-    for name in ("devices", "tensor", "pipeline", "experts", "data"):
+    for name in ("devices", "tensor", "prefill_tensor", "pipeline", "experts", "data"):
         value = getattr(wanted, name)
         if value is not None and value < 1:
             raise RooflabError(f"{_OPTIONS[name]}: got {value}, expected a whole number above 0")
-    formats = formats_of(architecture, wanted.weights, wanted.cache)
-    rules = rules_of(wanted.engine, device, wanted)
-    most = wanted.devices or count or _MOST_DEVICES
-    if wanted.tensor is not None:
-        layout = _layout(wanted, wanted.tensor)
-        check(architecture, layout)
-        made = server(
-            architecture, device, engine, formats, rules, layout, wanted.devices or count or layout.ranks
+    if wanted.prefill_tensor is not None and wanted.disagg is None:
+        raise RooflabError("prefill_tp: only where prefill and decode are apart; say --disagg P:D too")
+    kind = _Kind(
+        architecture,
+        device,
+        engine_called(wanted.engine),
+        formats_of(architecture, wanted.weights, wanted.cache),
+        rules_of(wanted.engine, device, wanted),
+    )
+    if wanted.disagg is None:
+        made = _fewest(kind, wanted, wanted.tensor, asked, None, wanted.devices or count)
+        return Chosen(made, None, _node(whole, count, made.devices))
+    prefills, decodes = wanted.disagg
+    made = _fewest(kind, wanted, wanted.tensor, asked, decodes, None)
+    alone = replace(asked, answer=1.0, concurrency=None)
+    first = _fewest(kind, wanted, wanted.prefill_tensor or wanted.tensor, alone, prefills, None)
+    devices = made.devices + first.devices
+    if wanted.devices not in (None, devices):
+        raise RooflabError(
+            f"gpus: got {wanted.devices}, and {prefills} x {first.layout.ranks} for prompts with {decodes} x "
+            f"{made.layout.ranks} to decode are {devices}; leave --gpus out, or say other copies or --tp"
         )
-        return made, _node(whole, count, made.devices)
-    ways = [each for each in tensor_ways(architecture, most) if most % _layout(wanted, each).ranks == 0]
+    return Chosen(made, first, _node(whole, count, devices))
+
+
+class _Kind(NamedTuple):
+    """What all copies have in common."""
+
+    model: Architecture
+    device: Machine
+    engine: Engine
+    formats: Precision
+    rules: Scheduler
+
+
+def _fewest(
+    kind: _Kind, wanted: Wanted, tensor: int | None, asked: Asked, copies: int | None, devices: int | None
+) -> Server:
+    """So many `copies`, or what `devices` hold, of `tensor` ways, or of the fewest that hold what is asked."""
+
+    def made_of(layout: Layout) -> Server:
+        return server(*kind, layout, copies * layout.ranks if copies else devices or layout.ranks)
+
+    if tensor is not None:
+        layout = _layout(wanted, tensor)
+        check(kind.model, layout)
+        return made_of(layout)
+    most = devices or _MOST_DEVICES
+    ways = [each for each in tensor_ways(kind.model, most) if copies or most % _layout(wanted, each).ranks == 0]
     if not ways:
         raise RooflabError(
-            f"{architecture.name}: {most} devices: no number of tensor-parallel ways that divides its heads and "
+            f"{kind.model.name}: {most} devices: no number of tensor-parallel ways that divides its heads and "
             "the devices; say --tp"
         )
     made: Server | None = None
     for each in ways:
         # The fewest ways that hold the model and the requests that it would have at once; the most if none does.
-        layout = _layout(wanted, each)
-        made = server(
-            architecture, device, engine, formats, rules, layout, wanted.devices or count or layout.ranks
-        )
+        made = made_of(_layout(wanted, each))
         held = made.cache_requests(made.kept_tokens(asked.prompt, asked.answer))
         if held is None or held >= max((asked.concurrency or 1) / made.engines, 1.0):
             break
     assert made is not None  # there are ways
-    return made, _node(whole, count, made.devices)
+    return made
 
 
-_OPTIONS = {"devices": "gpus", "tensor": "tp", "pipeline": "pp", "experts": "ep", "data": "dp"}
+_OPTIONS = {
+    "devices": "gpus",
+    "tensor": "tp",
+    "prefill_tensor": "prefill_tp",
+    "pipeline": "pp",
+    "experts": "ep",
+    "data": "dp",
+}
 
 
 def _node(whole: Machine, count: int | None, devices: int) -> str | None:

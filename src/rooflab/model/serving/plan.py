@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ from rooflab.model.engines.engine import engine as engine_called
 from rooflab.model.parallel import layout as layouts
 from rooflab.model.parallel.layout import Layout
 from rooflab.model.serving import answer
+from rooflab.model.serving.apart import Apart, by_decoding, most_prompts
 from rooflab.model.serving.batch import Batch
 from rooflab.model.serving.choose import Wanted, formats_of, rules_of
 from rooflab.model.serving.server import Server, server
@@ -58,13 +59,27 @@ class Search:
 
 
 class Tried(NamedTuple):
-    """One server at several numbers of clients, arrays over them; tables of its steps, whole and by level."""
+    """One setting at several numbers of clients, arrays over them; tables of its steps, whole and by level.
+
+    Attributes:
+        server: one copy, or those that decode where `first` computes their prompts.
+        clients, at: of all batches that are under way at once; `decoding` and `prompt_tokens` of a batch.
+        busy: where they are apart, shares of the time that prompts and decoding keep their copies busy.
+    """
 
     server: Server
     node: str | None
     clients: np.ndarray
     at: Steady
     tables: dict[str, Table]
+    first: Server | None = None
+    first_tables: dict[str, Table] | None = None
+    busy: tuple[np.ndarray, np.ndarray] | None = None
+
+    @property
+    def devices(self) -> int:
+        """Of the setting."""
+        return self.server.devices + (0 if self.first is None else self.first.devices)
 
 
 def plan(architecture: Architecture, search: Search) -> ServingPlan:
@@ -117,6 +132,7 @@ def _on(architecture: Architecture, machine: Machine, search: Search, refused: d
     rules = rules_of(search.engine, device, Wanted())
     most = search.devices or count or _MOST_DEVICES
     for weights in _formats(architecture, device, search):
+        alike: list[Tried] = []
         formats = formats_of(architecture, weights, search.cache)
         enough: set[int] = set()  # tensor-parallel ways that hold the model: more stages would only be slower
         for layout in _layouts(architecture, most):
@@ -138,7 +154,68 @@ def _on(architecture: Architecture, machine: Machine, search: Search, refused: d
             further = _STEP ** np.arange(0.0, math.floor(math.log(max(held, 1.0), _STEP)) + 1.0)
             clients = np.unique(np.concatenate((np.arange(1.0, min(held, _EVERY) + 1.0), np.floor(further))))
             at = made.loaded(clients, search.prompt, search.answer, search.cached, tables["seconds"])
-            yield Tried(made, None if count is None else machine.name, clients, at, tables)
+            stages = made.layout.pipeline
+            at = at._replace(requests_per_s=at.requests_per_s * stages, running=at.running * stages)
+            one = Tried(made, None if count is None else machine.name, clients * stages, at, tables)
+            alike.append(one)
+            yield one
+        if search.answer > 1:
+            yield from _apart(alike, search, most)
+
+
+def _apart(alike: Sequence[Tried], search: Search, most: int) -> Iterator[Tried]:
+    """Prefill and decode apart, on layouts that were tried together: of each pair as many copies as keep step.
+
+    A copy that decodes at the most clients that keep the goal takes so many prompts a second, a copy for prompts
+    gives so many: the numbers of both, within `most` devices, whose flows are closest.
+    """
+    lengths = (search.prompt, search.answer, search.cached)
+    pools = [each for each in alike if each.server.layout.pipeline == 1]
+    for decode in pools:
+        for first in pools:
+            ranks = (first.server.layout.ranks, decode.server.layout.ranks)
+            if sum(ranks) > most:
+                continue
+            both = answer.pools(first.server, decode.server, decode.tables["seconds"], *lengths)
+            both = both._replace(prefill=first.tables["seconds"])
+            copies = _in_step(both, decode.clients, search.goal, ranks, most)
+            both = both._replace(prefills=float(copies[0]), decodes=float(copies[1]))
+            clients, found = by_decoding(both, decode.clients)
+            if not len(clients):
+                continue
+            outside_s = decode.server.outside_s(search.prompt - search.cached)
+            yield Tried(
+                replace(decode.server, copies=copies[1]),
+                decode.node,
+                clients,
+                found.at._replace(ttft_s=found.at.ttft_s + outside_s),
+                decode.tables,
+                replace(first.server, copies=copies[0]),
+                first.tables,
+                (found.prefill_busy, found.decode_busy),
+            )
+
+
+_BUSY = 0.8  # of the time that copies for prompts compute: beyond, those that come wait long
+
+
+def _in_step(both: Apart, decoding: np.ndarray, goal: Goal, ranks: tuple[int, int], most: int) -> tuple[int, int]:
+    """Copies for prompts and copies that decode whose flows are closest for their devices: see `_apart`."""
+    step_s = both.decode.at(0.0, 0.0, decoding, both.prompt + both.answer / 2.0)
+    keeps = step_s <= (math.inf if goal.tpot_s is None else goal.tpot_s)
+    n = int(np.flatnonzero(keeps)[-1]) if keeps.any() else 0
+    taken = float(decoding[n] / ((both.answer - 1.0) * step_s[n]))
+    given = _BUSY * most_prompts(both)
+
+    def flow(prefills: int, decodes: int) -> float:
+        return min(prefills * given, decodes * taken) / (prefills * ranks[0] + decodes * ranks[1])
+
+    pairs = [
+        (prefills, decodes)
+        for decodes in range(1, (most - ranks[0]) // ranks[1] + 1)
+        for prefills in range(1, (most - decodes * ranks[1]) // ranks[0] + 1)
+    ]
+    return max(pairs, key=lambda pair: (flow(*pair), -sum(pair)))
 
 
 def _formats(architecture: Architecture, device: Machine, search: Search) -> list[str | None]:
@@ -173,18 +250,20 @@ def _layouts(architecture: Architecture, most: int) -> Iterator[Layout]:
 def _option(each: Tried, n: int, search: Search, front: bool = False) -> Option:
     """One setting of `each`; as many copies as the rate needs."""
     made, at, goal = each.server, each.at, search.goal
-    requests_per_s = float(at.requests_per_s[n]) * made.layout.pipeline
+    requests_per_s = float(at.requests_per_s[n])
     copies = 1 if goal.rate_per_s is None else math.ceil(goal.rate_per_s / requests_per_s - 1e-9)
-    where = answer.deployment(Server(step=made.step, scheduler=made.scheduler, copies=copies), each.node)
+    first = None if each.first is None else replace(each.first, copies=each.first.copies * copies)
+    where = answer.deployment(replace(made, copies=made.copies * copies), each.node, first)
     ttft_s, tpot_s = float(at.ttft_s[n]), float(at.tpot_s[n])
     tokens_per_s = requests_per_s * copies * search.answer
     price = None if search.prices is None else search.prices.get(where.machine)
     answered = tokens_per_s if goal.rate_per_s is None else goal.rate_per_s * search.answer
-    running = float(at.running[n]) * made.layout.pipeline
+    # Of one copy, what it holds: those that decode, where prompts are computed elsewhere.
+    running = float(at.decoding[n]) if first else float(at.running[n])
     used = made.step.memory(running * made.kept_tokens(search.prompt, search.answer), running)
     return Option(
         deployment=where,
-        concurrency=float(each.clients[n]) * made.layout.pipeline,
+        concurrency=float(each.clients[n]),
         ttft_s=ttft_s,
         tpot_s=tpot_s,
         requests_per_s=requests_per_s * copies,
@@ -199,11 +278,36 @@ def _option(each: Tried, n: int, search: Search, front: bool = False) -> Option:
 
 def _loses(each: Tried, n: int, search: Search) -> dict[str, float]:
     """Shares of the time of a mean step by what binds it, largest first."""
+    if each.first is not None:
+        return _loses_apart(each, n, search)
     attended = search.cached + (search.prompt - search.cached + 1.0) / 2.0
     where = (each.at.prompt_tokens[n], attended, each.at.decoding[n], search.prompt + search.answer / 2.0)
     seconds = {name: float(table.at(*where)) for name, table in each.tables.items()}
     whole = seconds.pop("seconds")
     return dict(sorted(((name, s / whole) for name, s in seconds.items() if s > 0), key=lambda one: -one[1]))
+
+
+def _loses_apart(each: Tried, n: int, search: Search) -> dict[str, float]:
+    """The same of the devices of both kinds together; "idle" where either waits for the other."""
+    assert each.first is not None
+    assert each.first_tables is not None
+    assert each.busy is not None
+    attended, context = (
+        search.cached + (search.prompt - search.cached + 1.0) / 2.0,
+        search.prompt + search.answer / 2.0,
+    )
+    tokens = min(search.prompt - search.cached, each.first.token_budget)
+    found: dict[str, float] = {}
+    for busy, of, tables, where in (
+        (each.busy[0][n], each.first, each.first_tables, (tokens, attended, 0.0, 0.0)),
+        (each.busy[1][n], each.server, each.tables, (0.0, 0.0, max(float(each.at.decoding[n]), 1.0), context)),
+    ):
+        part = of.devices / each.devices
+        seconds = {name: float(table.at(*where)) for name, table in tables.items()}
+        whole = seconds.pop("seconds")
+        for name, s in {**seconds, "idle": whole * (1.0 / max(float(busy), 1e-9) - 1.0)}.items():
+            found[name] = found.get(name, 0.0) + part * float(busy) * s / whole
+    return dict(sorted(((name, s) for name, s in found.items() if s > 5e-4), key=lambda one: -one[1]))
 
 
 def _misses(ttft_s: float, tpot_s: float, goal: Goal) -> float:
@@ -230,8 +334,7 @@ def _front(tried: Sequence[Tried], search: Search) -> list[Option]:
     points = []
     for index, each in enumerate(tried):
         price = 1.0 if not search.prices else search.prices.get(each.server.step.machine.name, math.inf)
-        ranks, stages = each.server.layout.ranks, each.server.layout.pipeline
-        flow = each.at.requests_per_s * stages * search.answer / ranks / price
+        flow = each.at.requests_per_s * search.answer / each.devices / price
         points += [(float(1.0 / each.at.tpot_s[n]), float(flow[n]), index, n) for n in range(len(each.clients))]
     points.sort(key=lambda point: (-point[0], -point[1]))
     kept, most = [], 0.0
@@ -278,7 +381,10 @@ def _check_floors(tried: Sequence[Tried], search: Search) -> None:
     ):
         if goal_s is None:
             continue
-        floors = [float(each.server.step.time(batch).floor_s[0]) for each in tried]
+        floors = [
+            float((each.first or each.server if name == "ttft" else each.server).step.time(batch).floor_s[0])
+            for each in tried
+        ]
         least = int(np.argmin(floors))
         if goal_s < floors[least]:
             where = answer.deployment(tried[least].server)

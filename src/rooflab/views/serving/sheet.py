@@ -32,6 +32,9 @@ def _headline(serving: Serving) -> str:
 def _sentences(serving: Serving) -> list[str]:
     where = serving.deployment
     copies = "one copy" if where.copies == 1 else f"{where.copies} copies"
+    if where.prefill_copies:
+        decode = where.copies - where.prefill_copies
+        copies = f"{where.prefill_copies} for prompts as {where.prefill_layout}, {decode} to decode"
     node = f" in {where.node}" if where.node else ""
     lines = [
         f"{where.engine}, weights {where.weights}, cache {where.cache}; {copies} as {where.layout} on "

@@ -30,6 +30,10 @@ def sheet_of(plan: ServingPlan) -> Sheet:
 def where_of(option: Option) -> str:
     """Devices, layout and formats of `option` in words."""
     where = option.deployment
+    if where.prefill_copies:
+        decode = where.copies - where.prefill_copies
+        pools = f"{where.prefill_copies} x {where.prefill_layout} for prompts, {decode} x {where.layout} to decode"
+        return f"{where.devices} × {where.weights} ({pools}), {where.machine}"
     layout = "" if where.layout == "1 device" else f" {where.layout}"
     copies = "" if where.copies == 1 else f" in {where.copies} copies"
     return f"{where.devices} ×{layout} {where.weights}{copies}, {where.machine}"
@@ -41,7 +45,8 @@ def _headline(plan: ServingPlan) -> str:
         return f"{plan.model}: none of {plan.settings:,} settings keeps the goal"
     price = best.price_per_million_tokens
     cost = "" if price is None else f", {price:.3g} for a million tokens"
-    return f"{plan.model}: {where_of(best)}, {best.concurrency:,.0f} clients a copy{cost}"
+    each = "" if best.deployment.prefill_copies else " a copy"
+    return f"{plan.model}: {where_of(best)}, {best.concurrency:,.0f} clients{each}{cost}"
 
 
 def _sentences(plan: ServingPlan) -> list[str]:
