@@ -12,13 +12,14 @@ from typing import Any, Literal, NamedTuple
 from rooflab.errors import RooflabError, UnknownNameError
 from rooflab.types.work import Graph
 
-Framework = Literal["torch", "jax", "onnx", "tinygrad", "config"]
+Framework = Literal["torch", "jax", "onnx", "tinygrad", "numpy", "config"]
 
 _TITLE: dict[Framework, str] = {
     "torch": "PyTorch",
     "jax": "JAX",
     "onnx": "ONNX",
     "tinygrad": "tinygrad",
+    "numpy": "NumPy",
     "config": "model configuration",
 }
 _TAKES: dict[Framework, set[str]] = {
@@ -26,6 +27,7 @@ _TAKES: dict[Framework, set[str]] = {
     "jax": {"backward", "trips"},
     "onnx": {"dims"},
     "tinygrad": set(),
+    "numpy": set(),
     "config": {"dims"},
 }
 
@@ -90,6 +92,10 @@ def capture(target: Any, args: tuple, kwargs: Mapping[str, Any] | None, options:
         from rooflab.work.capture import jax
 
         return jax.capture(target, args, kwargs, backward=options.backward, trips=options.trips)
+    if framework == "numpy":
+        from rooflab.work.capture import numpy
+
+        return numpy.capture(target, args, kwargs)
     from rooflab.work.capture import tinygrad
 
     return tinygrad.capture(target, args, kwargs or {})
@@ -108,7 +114,8 @@ def check_device(device: str) -> None:
 def choose(target: Any, args: tuple, kwargs: Mapping[str, Any]) -> Framework:
     """The framework of `target` and its inputs: of a file, a module, a jitted function, or its tensors.
 
-    A function without any tensor is taken as PyTorch's, then JAX's, then tinygrad's, whichever is imported.
+    A function of NumPy arrays is NumPy's, unless it uses another framework's functions; one without any array or
+    tensor is taken as PyTorch's, then JAX's, then tinygrad's, whichever is imported.
 
     Raises:
         RooflabError: none of them, or tensors of two.
@@ -120,7 +127,14 @@ def choose(target: Any, args: tuple, kwargs: Mapping[str, Any]) -> Framework:
         if is_model(path):
             return "config"
         raise RooflabError(f"cannot analyze {path!r}, expected {_EXPECTED}")
-    frameworks = frameworks_of((target, *_leaves((args, kwargs))))
+    values = (target, *_leaves((args, kwargs)))
+    frameworks = frameworks_of(values)
+    if not frameworks and callable(target):
+        used = _used_by(target)
+        if any(map(is_numpy, values)):
+            return used or "numpy"
+        if used == "numpy":
+            return used
     if len(frameworks) > 1:
         names = " and ".join(_TITLE[name] for name in frameworks)
         raise RooflabError(f"tensors of {names} in one program, expected those of one framework")
@@ -133,7 +147,7 @@ def choose(target: Any, args: tuple, kwargs: Mapping[str, Any]) -> Framework:
             return name
     raise RooflabError(
         f"{name_of(target)} has no tensor among its inputs, and no framework is imported; pass torch tensors (on"
-        " the meta device, say), jax.ShapeDtypeStruct or tinygrad tensors"
+        " the meta device, say), jax.ShapeDtypeStruct, tinygrad tensors or NumPy arrays"
     )
 
 
@@ -221,6 +235,23 @@ def _is_jax(jax: Any, value: Any) -> bool:
 
 def _is_tinygrad(tinygrad: Any, value: Any) -> bool:
     return isinstance(value, tinygrad.Tensor)
+
+
+def is_numpy(value: Any) -> bool:
+    """Whether `value` is an array of NumPy."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, numpy.ndarray)
+
+
+def _used_by(function: Any) -> Framework | None:
+    """The framework whose modules or functions a function of Python names, NumPy last; None where it names none."""
+    code, outside = getattr(function, "__code__", None), getattr(function, "__globals__", {})
+    values = [outside[name] for name in getattr(code, "co_names", ()) if name in outside]
+    homes = {
+        (value.__name__ if isinstance(value, type(sys)) else getattr(value, "__module__", None) or "").split(".")[0]
+        for value in values
+    }
+    return next((framework for framework in (*_OWNERS, "numpy") if framework in homes), None)
 
 
 _OWNERS: dict[Framework, Callable[[Any, Any], bool]] = {

@@ -1,0 +1,227 @@
+"""What the vocabulary cannot say of a call of NumPy: axes, contracted sizes, what is written in place."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rooflab.work import einsum as equations
+
+Attrs = Mapping[str, Any]
+
+
+class Call(NamedTuple):
+    """A call of NumPy: its arguments, and the arrays that it gave."""
+
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
+    outputs: Sequence[np.ndarray]
+
+    def argument(self, position: int, name: str, default: Any = None) -> Any:
+        """The argument at `position`, by its name otherwise."""
+        return self.args[position] if len(self.args) > position else self.kwargs.get(name, default)
+
+
+class Derived(NamedTuple):
+    """What a recipe says.
+
+    Attributes:
+        kind: the formula's name; None where there is none.
+        into: what the call writes into, where that is an argument.
+        swapped: whether the formula has the first two operands the other way round.
+    """
+
+    kind: str | None
+    attrs: Attrs
+    into: np.ndarray | None = None
+    swapped: bool = False
+
+
+_UNKNOWN = Derived(None, {})
+
+
+def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
+    """The axes that `axis` means, counted from the first; None is all."""
+    if axis is None:
+        return tuple(range(ndim))
+    several = axis if isinstance(axis, (tuple, list)) else (axis,)
+    return tuple(sorted(int(one) % ndim for one in several)) if ndim else ()
+
+
+def _shape(value: Any) -> tuple[int, ...]:
+    return np.shape(value)
+
+
+def _power(call: Call, kind: str, attrs: Attrs) -> Derived:
+    exponent = call.args[1] if len(call.args) > 1 else None
+    number = exponent.item() if isinstance(exponent, (np.ndarray, np.generic)) and exponent.size == 1 else exponent
+    # NumPy has quick ways for these (numpy/_core/src/multiarray/number.c: fast_scalar_power).
+    quick = {2: "square", 0.5: "sqrt", -1: "reciprocal", 1: "positive"}
+    known = isinstance(number, (int, float)) and not isinstance(number, bool) and number in quick
+    return Derived(kind, {"function": quick[number] if known else "pow"})
+
+
+def _product(call: Call, kind: str, attrs: Attrs) -> Derived:
+    a, b = _shape(call.args[0]), _shape(call.args[1])
+    if not a or not b:
+        return Derived("pointwise", {"function": "mul"})
+    return Derived(kind, {"k": a[-1]})
+
+
+def _inner(call: Call, kind: str, attrs: Attrs) -> Derived:
+    a, b = _shape(call.args[0]), _shape(call.args[1])
+    if not a or not b:
+        return Derived("pointwise", {"function": "mul"})
+    whole = not call.outputs  # vdot flattens both
+    return Derived(kind, {"k": math.prod(a) if whole else a[-1]})
+
+
+def _einsum(call: Call, kind: str, attrs: Attrs) -> Derived:
+    """Without `optimize` one loop over all labels, not a product of matrices: its FLOP alone are known."""
+    if not isinstance(call.args[0], str):
+        return _UNKNOWN
+    arrays = call.args[1:]
+    found = equations.contraction(call.args[0], [_shape(one) for one in arrays])
+    if found.kind in ("reduction", "layout"):
+        return Derived(found.kind, {"function": "sum"} if found.kind == "reduction" else {})
+    if found.kind == "pointwise":
+        return Derived("pointwise", {"vector": len(arrays) - 1})
+    if call.kwargs.get("optimize"):
+        return Derived("matmul", {"k": found.k, "fma": found.multiply_adds})
+    outputs = math.prod(call.outputs[0].shape) if call.outputs else 1
+    flop = len(arrays) * outputs * found.k * (4 if any(np.iscomplexobj(one) for one in arrays) else 1)
+    return Derived("custom", {"flop": float(flop), "kind": "vector", "by": "numpy.einsum, one loop over all labels"})
+
+
+def _tensordot(call: Call, kind: str, attrs: Attrs) -> Derived:
+    a, axes = _shape(call.args[0]), call.argument(2, "axes", 2)
+    if isinstance(axes, int):
+        return Derived(kind, {"k": math.prod(a[len(a) - axes :])})
+    first = axes[0] if isinstance(axes[0], (tuple, list)) else (axes[0],)
+    return Derived(kind, {"k": math.prod(a[axis] for axis in first)})
+
+
+def _rounded(call: Call, kind: str, attrs: Attrs) -> Derived:
+    """To so many places: multiplied, rounded and divided by a power of ten."""
+    places = call.argument(1, "decimals", 0)
+    return Derived(kind, {"vector": 2, "special": 1} if places else {"function": "round"})
+
+
+def _compared(call: Call, kind: str, attrs: Attrs) -> Derived:
+    return Derived(kind, {"vector": int(np.size(call.args[0]))})  # of its one result
+
+
+def _digitized(call: Call, kind: str, attrs: Attrs) -> Derived:
+    return Derived(kind, {**attrs, "n": int(np.size(call.args[1]))}, swapped=True)
+
+
+def _reduced(call: Call, kind: str, attrs: Attrs) -> Derived:
+    ndim = np.ndim(call.args[0])
+    return Derived(kind, {**attrs, "dims": axes_of(call.argument(1, "axis"), ndim)})
+
+
+def _where(call: Call, kind: str, attrs: Attrs) -> Derived:
+    if len(call.args) == 1:
+        return Derived("copy", {})  # as nonzero
+    return Derived(kind, {"function": "where"})
+
+
+def _into(call: Call, kind: str, attrs: Attrs) -> Derived:
+    written = call.args[0]
+    if kind == "copy" and getattr(call.args[1], "dtype", written.dtype) != written.dtype:
+        kind = "cast"
+    return Derived(kind, attrs, written)
+
+
+def _masked(call: Call, kind: str, attrs: Attrs) -> Derived:
+    return Derived(kind, attrs, swapped=True)  # the mask comes first
+
+
+def _counted(call: Call, kind: str, attrs: Attrs) -> Derived:
+    return Derived(kind, {**attrs, "elements": int(np.size(call.args[0]))})
+
+
+def _searched(call: Call, kind: str, attrs: Attrs) -> Derived:
+    return Derived(kind, {**attrs, "n": int(np.size(call.args[0]))})
+
+
+def _whole(call: Call, kind: str, attrs: Attrs) -> Derived:
+    return Derived(kind, {**attrs, "n": int(np.size(call.args[0]))})
+
+
+def _along(call: Call, kind: str, attrs: Attrs) -> Derived:
+    x = call.args[0]
+    if not isinstance(x, np.ndarray):
+        return _UNKNOWN
+    partial = attrs["function"] == "kthvalue"
+    axis = call.argument(2, "axis", -1) if partial else call.argument(1, "axis", -1)
+    n = x.size if axis is None else x.shape[axis] if x.ndim else 1
+    return Derived(kind, {**attrs, "n": int(n)}, None)
+
+
+def _convolved(call: Call, kind: str, attrs: Attrs) -> Derived:
+    taps = min(np.size(call.args[0]), np.size(call.args[1]))
+    outputs = call.outputs[0].size if call.outputs else 0
+    return Derived(kind, {"fma": outputs * taps, "kernel": (int(taps),)})
+
+
+def _qr(call: Call, kind: str, attrs: Attrs) -> Derived:
+    mode = call.argument(1, "mode", "reduced")
+    return Derived(kind, {"parts": "r" if mode in ("r", "raw") else "qr", "complete": mode == "complete"})
+
+
+def _svd(call: Call, kind: str, attrs: Attrs) -> Derived:
+    vectors = bool(call.argument(2, "compute_uv", True))
+    return Derived(kind, {"vectors": vectors, "full": vectors and bool(call.argument(1, "full_matrices", True))})
+
+
+def _norm(call: Call, kind: str, attrs: Attrs) -> Derived:
+    x, order, axis = call.args[0], call.argument(1, "ord"), call.argument(2, "axis")
+    ndim = np.ndim(x)
+    if order not in (None, "fro") and (ndim if axis is None else len(axes_of(axis, ndim))) == 2:
+        return _UNKNOWN  # of a matrix: by singular values, or by sums of rows
+    names = {None: "norm", "fro": "norm", 2: "norm", 1: "norm1", np.inf: "norm_inf", -np.inf: "norm_inf"}
+    return Derived(kind, {"function": names.get(order, "norm_p"), "dims": axes_of(axis, ndim)})
+
+
+def _fft(call: Call, kind: str, attrs: Attrs) -> Derived:
+    """The lengths are those of the signal: of the larger of what is given and what comes out."""
+    x, count = call.args[0], attrs["axes"]
+    if not isinstance(x, np.ndarray) or not call.outputs:
+        return _UNKNOWN
+    signal = call.outputs[0] if attrs.get("inverse") or not attrs.get("real") else x
+    given = call.argument(2, "axis" if count == 1 else "axes")
+    axes = (-1,) if given is None and count == 1 else range(-(count or x.ndim), 0) if given is None else given
+    axes = axes if isinstance(axes, (tuple, list, range)) else (axes,)
+    asked = call.argument(1, "n" if count == 1 else "s")
+    asked = asked if isinstance(asked, (tuple, list)) or asked is None else (asked,)
+    lengths = tuple(int(one) for one in asked or [signal.shape[axis] for axis in axes])
+    return Derived(kind, {**{key: attrs[key] for key in ("real", "inverse") if key in attrs}, "n": lengths})
+
+
+RECIPES: dict[str, Callable[[Call, str, Attrs], Derived]] = {
+    "power": _power,
+    "product": _product,
+    "inner": _inner,
+    "einsum": _einsum,
+    "tensordot": _tensordot,
+    "rounded": _rounded,
+    "compared": _compared,
+    "digitized": _digitized,
+    "reduced": _reduced,
+    "where": _where,
+    "into": _into,
+    "masked": _masked,
+    "counted": _counted,
+    "searched": _searched,
+    "along": _along,
+    "whole": _whole,
+    "convolved": _convolved,
+    "qr": _qr,
+    "svd": _svd,
+    "norm": _norm,
+    "fft": _fft,
+}
