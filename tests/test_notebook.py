@@ -117,19 +117,11 @@ def test_a_time_of_this_cpu_is_not_one_of_another_machine(magic, capsys):
     assert "that is the CPU's time, not one of NVIDIA H200" in capsys.readouterr().err
 
 
-def test_every_function_of_numpy_that_is_counted_is_an_operation():
-    from rooflab.work import by_hand
-    from rooflab.work.by_hand.expression import _FUNCTIONS, _OPERATORS
-
-    assert {*_FUNCTIONS, *_OPERATORS.values()} <= set(by_hand.kinds())
-    assert all(hasattr(np, name) for name in _FUNCTIONS)
-
-
 def test_what_nobody_can_count_is_timed_alone(magic, capsys):
-    assert magic("(a + a)[::2].sum()") is None
+    assert magic("len([1, 2])") is None
     err = capsys.readouterr().err
     assert "a call (median" in err
-    assert "not counted: neither one operation on NumPy arrays nor of tensors" in err
+    assert "not counted: it names neither arrays of NumPy nor tensors" in err
 
 
 def test_one_operation_of_numpy_is_counted_and_timed(magic, shell, here):
@@ -140,15 +132,17 @@ def test_one_operation_of_numpy_is_counted_and_timed(magic, shell, here):
     assert report.measured_s > 0
     assert report.own_times[0].verdict != "unknown"
     assert report.name == "b @ c"
-    assert magic("np.exp(a)").rows[0].op.name == "exp"
-    assert magic("a + a").nbytes == 3 * 8 * 10
+    assert magic("np.exp(a)").rows[0].op.name == "numpy.exp"
+    assert magic("a + a").nbytes == 2 * 8 * 10  # a is read once
 
 
-@pytest.mark.parametrize("line", ["b.T @ b", "b + a", "b[::2] * 2", "np.sum(b, axis=0)", "np.linalg.inv(b.T @ b)"])
-def test_what_runs_otherwise_than_one_plain_operation_is_not_counted_as_one(magic, shell, line, capsys):
+def test_several_operations_of_numpy_are_each_a_row(magic, shell):
     shell.user_ns |= {"np": np, "b": np.eye(10)}
-    assert magic(line) is None
-    assert "not counted" in capsys.readouterr().err
+    report = magic("np.linalg.inv(b.T @ b) + b[::2].sum()")
+    assert [row.op.name for row in report.rows] == [
+        *("numpy.matmul", "numpy.linalg.inv", "numpy.add.reduce", "numpy.add"),
+    ]
+    assert magic("", "c = b * 2\nc + 1\n").flop == 200
 
 
 @pytest.mark.parametrize(

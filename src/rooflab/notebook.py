@@ -12,7 +12,6 @@ import click
 
 from rooflab.errors import RooflabError, near_matches
 from rooflab.units import duration
-from rooflab.work.by_hand.expression import Operation, operation
 
 if TYPE_CHECKING:
     from rooflab.types.machine import Machine
@@ -118,7 +117,6 @@ class _Piece(NamedTuple):
         program: what is captured: one call's function or module with its inputs, else the code as a function of
             the values that it names.
         values: that it names, or takes: they tell the framework.
-        operation: of NumPy, where the code is one that can be counted.
     """
 
     name: str
@@ -126,7 +124,6 @@ class _Piece(NamedTuple):
     empty: Callable[[], Any]
     program: tuple[Any, tuple, Mapping[str, Any]]
     values: tuple[Any, ...]
-    operation: Operation | None = None
 
 
 def _piece(line: str, cell: str | None, namespace: dict[str, Any]) -> _Piece:
@@ -159,14 +156,12 @@ def _piece(line: str, cell: str | None, namespace: dict[str, Any]) -> _Piece:
     call = _call(tree.body, namespace) if isinstance(tree, ast.Expression) else None
     values = (*(namespace[name] for name in used), *(() if call is None else call[1]))
     title = name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
-    one = operation(tree.body, namespace) if isinstance(tree, ast.Expression) else None
     return _Piece(
         title,
         lambda: _value(steps, scope()),
         lambda: _value(_NOTHING, scope()),
         call or (program, given, {}),
         values,
-        one,
     )
 
 
@@ -233,7 +228,7 @@ def _framework(values: tuple[Any, ...]) -> str | None:
         raise RooflabError(
             f"tensors of {' and '.join(found)} in one piece of code, expected those of one framework"
         )
-    return found[0] if found else None
+    return found[0] if found else "numpy" if any(map(front_end.is_numpy, values)) else None
 
 
 def _looked_at(piece: _Piece, machine: Machine | None) -> Any:
@@ -246,12 +241,15 @@ def _looked_at(piece: _Piece, machine: Machine | None) -> Any:
         raise RooflabError(_first_line(error)) from error
     if not taken.seconds > 0:
         raise RooflabError(f"{piece.name}: takes no time that a clock can tell")
-    if framework is None and piece.operation is not None:
-        return _by_hand(piece, piece.operation, machine, taken)
+    told = f"{duration(taken.seconds)} a call (median of {taken.blocks} blocks{_between(taken)})"
     if framework is None:
-        told = f"{duration(taken.seconds)} a call (median of {taken.blocks} blocks{_between(taken)})"
-        raise RooflabError(f"{told}; not counted: neither one operation on NumPy arrays nor of tensors")
-    return _counted(piece, machine, framework, taken)
+        raise RooflabError(f"{told}; not counted: it names neither arrays of NumPy nor tensors")
+    try:
+        return _counted(piece, machine, framework, taken)
+    except RooflabError as error:
+        if framework != "numpy":
+            raise
+        raise RooflabError(f"{told}; not counted: {error}") from error
 
 
 class _Taken(NamedTuple):
@@ -308,6 +306,8 @@ def _counted(piece: _Piece, machine: Machine | None, framework: str, taken: _Tak
     fn, args, kwargs = piece.program
     on_cuda = _on_cuda(piece.values)
     how: dict[str, Any] = {"name": piece.name}
+    if framework == "numpy" and machine is not None:
+        how["cache"] = "warm"  # run again and again on the same arrays
     if framework == "torch" and machine is None:
         how["device"] = "cuda" if on_cuda else "cpu"
     if framework == "jax" and machine is not None and not any(map(counted_call.is_jitted, (fn, *piece.values))):
@@ -319,17 +319,6 @@ def _counted(piece: _Piece, machine: Machine | None, framework: str, taken: _Tak
     except Exception as error:
         raise RooflabError(_first_line(error)) from error
     return _with_time(report, machine, taken, framework, on_cuda=on_cuda)
-
-
-def _by_hand(piece: _Piece, one: Operation, machine: Machine | None, taken: _Taken) -> Report:
-    """One operation of NumPy, run again and again on the same arrays."""
-    from msgspec.structs import replace
-
-    from rooflab import story
-
-    how: dict[str, Any] = {} if machine is None else {"cache": "warm"}
-    report = story.op(one.kind, *one.shapes, dtype=one.dtype, machine=machine, **how)
-    return _with_time(replace(report, name=piece.name), machine, taken, "numpy", on_cuda=False)
 
 
 def _with_time(report: Report, machine: Machine | None, taken: _Taken, framework: str, *, on_cuda: bool) -> Report:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from rooflab.errors import RooflabError, UnknownNameError
 from rooflab.work import by_hand, counting
-from rooflab.work.by_hand.expression import operation_in, operation_of
 from rooflab.work.formulas.functions import REAL
 
 # kind, shapes, settings, dtype, matrix FLOP, compulsory bytes
@@ -220,66 +218,3 @@ def test_whole_numbers_stay_exact_beyond_a_float():
 def test_a_kind_that_is_no_name_is_refused():
     with pytest.raises(RooflabError, match=r"^op: got 3 for the kind of operation, expected its name"):
         by_hand.graph(3, [(1, 2)])  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("fn", "operands", "kwargs", "expected"),
-    [
-        (np.add, (np.ones((4, 3)), np.ones((4, 3))), {}, ("add", ((4, 3), (4, 3)), "fp64")),
-        (
-            np.add,
-            (np.ones(4), np.ones(4), np.ones(4)),
-            {},
-            ("add", ((4,), (4,)), "fp64"),
-        ),  # the last for the result
-        (np.add, (np.ones(4), np.ones(4)), {"out": np.ones(4)}, ("add", ((4,), (4,)), "fp64")),
-        (np.abs, (np.ones(4, np.float32),), {}, ("abs", ((4,),), "fp32")),
-        (np.divide, (np.ones(4), np.ones(4)), {}, ("div", ((4,), (4,)), "fp64")),
-        (np.dot, (np.ones((4, 3)), np.ones((3, 2))), {}, ("matmul", ((4, 3), (3, 2)), "fp64")),
-        (np.add, (np.ones(4), 1.0), {}, None),
-        (np.add, (np.ones((4, 4)), np.ones(4)), {}, None),  # broadcast
-        (np.add, (np.ones(4), np.ones(4, np.float32)), {}, None),
-        (np.add, (np.ones(8)[::2], np.ones(4)), {}, None),  # a view with gaps
-        (np.add, (np.ones(4), np.ones(4)), {"where": np.ones(4, bool)}, None),
-        (np.dot, (np.ones(4), np.ones(4)), {}, None),
-        (np.sort, (np.ones(4),), {}, None),
-        (len, (np.ones(4),), {}, None),
-    ],
-)
-def test_a_call_of_numpy_is_one_operation_on_whole_arrays_of_one_format(fn, operands, kwargs, expected):
-    assert operation_of(fn, operands, kwargs) == expected
-
-
-def product(a, b):
-    """Of two matrices."""
-    return a @ b
-
-
-def added_twice(a, b):
-    c = a + b
-    return c + a
-
-
-def scaled(a, factor=2.0):
-    return a * factor
-
-
-def test_a_function_of_one_expression_is_that_operation():
-    a, b = np.ones((4, 3)), np.ones((3, 2))
-    expected = ("matmul", ((4, 3), (3, 2)), "fp64")
-    assert operation_in(product, (a, b), {}) == expected
-    assert operation_in(product, (a,), {"b": b}) == expected
-    by_closure = lambda: a @ b  # noqa: E731
-    assert operation_in(by_closure, (), {}) == expected
-    assert operation_in(lambda x: np.exp(x), (a,), {}) == ("exp", ((4, 3),), "fp64")
-
-
-def test_a_function_of_more_is_none():
-    a = np.ones((3, 3))
-    assert operation_in(added_twice, (a, a), {}) is None
-    assert operation_in(scaled, (a,), {}) is None
-    assert operation_in(product, (a,), {}) is None  # it cannot be called so
-    assert operation_in(np.add, (a, a), {}) is None
-    two = (lambda x: np.exp(x), lambda x: np.sin(x))
-    assert operation_in(two[0], (a,), {}) is None  # which of both is not known
-    assert operation_in(eval("lambda x: x + x"), (a,), {}) is None  # no source

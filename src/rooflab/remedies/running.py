@@ -29,6 +29,7 @@ graph.replay()"""
 _COMPILE_CODE = {
     "torch": 'model = torch.compile(model, mode="reduce-overhead")',
     "jax": "function = jax.jit(function)",
+    "numpy": "@numba.njit(parallel=True, fastmath=True)  # or jax.jit of it, written with jax.numpy",
     "onnx": "# build an engine that fuses: TensorRT, OpenVINO, or torch.compile of the PyTorch original",
 }
 

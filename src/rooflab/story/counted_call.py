@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from rooflab.types.setting import SettingChanges
 
 _NOT_COUNTED = (
-    "neither one operation of NumPy on whole arrays of one format, nor a program of PyTorch, JAX or tinygrad; "
-    "give flop and bytes_moved of one call to place it under the roofs"
+    "no program of PyTorch, JAX, tinygrad or NumPy; give flop and bytes_moved of one call to place it under the"
+    " roofs"
 )
 
 
@@ -71,7 +71,7 @@ def counted(call: Call, machine: Machine | None, setting: SettingChanges, *, on_
     how: dict[str, Any] = dict(setting) if machine is None else {**setting, "cache": "warm"}
     try:
         if framework is None:
-            return _of_numpy(call, machine, how)
+            return Counted(None, _NOT_COUNTED)
         if framework == "torch" and machine is None:
             how["device"] = "cuda" if on_cuda else "cpu"
         if framework == "jax" and machine is not None and "mode" not in how and not is_jitted(call.fn):
@@ -84,20 +84,6 @@ def counted(call: Call, machine: Machine | None, setting: SettingChanges, *, on_
         return Counted(None, str(error))
     except Exception as error:  # noqa: BLE001 — of the user's program as a front end runs it: timed it was all the same
         return Counted(None, f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}")
-
-
-def _of_numpy(call: Call, machine: Machine | None, how: dict[str, Any]) -> Counted:
-    from msgspec.structs import replace
-
-    from rooflab import story
-    from rooflab.work.by_hand import expression
-
-    given = (call.fn, call.args, call.kwargs)
-    one = expression.operation_of(*given) or expression.operation_in(*given)
-    if one is None:
-        return Counted(None, _NOT_COUNTED)
-    report = story.op(one.kind, *one.shapes, dtype=one.dtype, machine=machine, **how)
-    return Counted(replace(report, name=call.name))
 
 
 def _uncaptured(values: Sequence[Any]) -> str | None:
@@ -129,10 +115,15 @@ def values_of(call: Call) -> list[Any]:
 
 
 def framework_of(values: Sequence[Any]) -> str | None:
-    """Whose tensors, modules or jitted functions are among `values`; None where there are none, or of several."""
+    """Whose tensors, modules or jitted functions are among `values`; None where there are none, or of several.
+
+    Arrays of NumPy count where nothing of another framework is there.
+    """
     from rooflab.work import front_end
 
     found = front_end.frameworks_of(values)
+    if not found and any(map(front_end.is_numpy, values)):
+        return "numpy"
     return found[0] if len(found) == 1 else None
 
 

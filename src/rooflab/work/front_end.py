@@ -244,11 +244,13 @@ def is_numpy(value: Any) -> bool:
 
 
 def _used_by(function: Any) -> Framework | None:
-    """The framework whose modules or functions a function of Python names, NumPy last; None where it names none."""
+    """The framework whose modules or functions a function of Python names, NumPy last; None without any."""
     code, outside = getattr(function, "__code__", None), getattr(function, "__globals__", {})
     values = [outside[name] for name in getattr(code, "co_names", ()) if name in outside]
     homes = {
-        (value.__name__ if isinstance(value, type(sys)) else getattr(value, "__module__", None) or "").split(".")[0]
+        (value.__name__ if isinstance(value, type(sys)) else getattr(value, "__module__", None) or "").split(".")[
+            0
+        ]
         for value in values
     }
     return next((framework for framework in (*_OWNERS, "numpy") if framework in homes), None)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from rooflab.model.kernels import collective, generic
 from rooflab.model.kernels.common import Mechanism
+from rooflab.model.kernels.cpu import compiled as cpu_compiled
 from rooflab.model.kernels.cpu import matmul as cpu_matmul
 from rooflab.model.kernels.cpu import stream as cpu_stream
 from rooflab.model.kernels.gpu import (
@@ -30,6 +31,7 @@ from rooflab.model.kernels.gpu import (
 # First match wins; `generic` models what no other does.
 MECHANISMS: tuple[Mechanism, ...] = (
     compiled.MECHANISM,
+    cpu_compiled.MECHANISM,
     generic.COMPILED,
     cpu_matmul.MECHANISM,
     cpu_stream.MECHANISM,

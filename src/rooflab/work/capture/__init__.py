@@ -1,1 +1,1 @@
-"""Front ends: programs of PyTorch, JAX, ONNX and tinygrad captured as graphs of work."""
+"""Front ends: programs of PyTorch, JAX, ONNX, tinygrad and NumPy captured as graphs of work."""

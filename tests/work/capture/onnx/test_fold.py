@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 onnx = pytest.importorskip("onnx")
 from onnx.reference import ReferenceEvaluator  # noqa: E402
 
-from rooflab.work.einsum import contraction  # noqa: E402
 from rooflab.work.capture.onnx.fold import FOLDS, folded  # noqa: E402
 from rooflab.work.capture.onnx.values import attributes, of_content  # noqa: E402
+from rooflab.work.einsum import contraction  # noqa: E402
 
 node = onnx.helper.make_node
 

@@ -19,8 +19,11 @@ BROADCAST_STARTS = 6
 
 # What one unit of work costs beside its bytes: FLOP of a core's vector unit (a polynomial's multiply-adds), or
 # clocks where the loop is a chain or not vectorised. Each is a constant of each framework.
-IN_FLOP = ("divide", "root", "exp", "log", "trig", "trig64", "convert", "softmax", "norm", "stencil")
-IN_CLOCKS = ("libm", "reduce", "scan", "select", "pool_max", "pool_mean", "transpose", "piece")
+_LAPACK = ("factor", "eigen")
+IN_FLOP = ("divide", "root", "exp", "log", "trig", "trig64", "convert", "softmax", "norm", "stencil", *_LAPACK)
+# Algorithms whose steps their own formulas count; what a step takes differs more than an element of a stream does.
+ALGORITHMS = ("compare", "order", "part", "search", "transform", "draw", "tally")
+IN_CLOCKS = ("libm", "reduce", "scan", "select", "pool_max", "pool_mean", "transpose", "piece", *ALGORITHMS)
 # FLOP that somebody counted of an operation of their own: at the peak, which is the least that is known of them.
 COUNTED = "counted"
 WORK = ("nothing", *IN_FLOP, *IN_CLOCKS, COUNTED)
@@ -66,6 +69,8 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features:
     largest = max((*inputs, *outputs), key=lambda spec: spec.elements, default=None)
     elements = largest.elements if largest is not None else 0
     work, units = _work(op, inputs, outputs, elements, torch)
+    if not torch and (steps := _steps(op, inputs, outputs, cost)) is not None:
+        work, units = steps
     if op.kind == "custom":
         work, units = COUNTED, sum(each.count for each in cost.flop)
     own = {id(spec) for spec in inputs}
@@ -114,6 +119,36 @@ def _work(op: Op, inputs: Specs, outputs: Specs, elements: int, torch: bool) -> 
         return "nothing", 0.0  # scaled and shifted by what is known
     return _KINDS.get(kind or "", "nothing"), float(elements)
 
+
+def _steps(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> tuple[str, float] | None:
+    """The steps of an algorithm of NumPy; None for what goes through its elements once."""
+    kind, flop = op.kind or "", sum(each.count for each in cost.flop)
+    if kind == "sort" and inputs:
+        function, n = op.attrs["function"], op.attrs["n"]
+        depth = max(1.0, math.log2(max(n, 2)))
+        if function == "search":
+            return "search", inputs[1].elements * (depth + 1) if len(inputs) > 1 else 0.0
+        if function in ("kthvalue", "median", "topk"):
+            return "part", 2.0 * inputs[0].elements
+        return ("order" if function == "argsort" else "compare"), inputs[0].elements * depth
+    if kind == "scatter" and op.attrs.get("accumulate"):
+        return "tally", float(op.attrs.get("elements", inputs[-1].elements))
+    if kind == "random":
+        return "draw", float(sum(spec.elements for spec in outputs))
+    return (_ALGORITHMS[kind], flop) if kind in _ALGORITHMS else None
+
+
+_ALGORITHMS = {
+    "fft": "transform",
+    **dict.fromkeys(
+        (
+            *("solve", "lu", "ldl", "cholesky", "cholesky_solve", "cholesky_inverse", "qr", "apply_q", "lstsq"),
+            *("triangular_solve", "matrix_exp"),
+        ),
+        "factor",
+    ),
+    **dict.fromkeys(("eigh", "eig", "svd", "pinv"), "eigen"),
+}
 
 _KINDS = {
     "layout": "transpose",
@@ -224,7 +259,7 @@ def time(x: Columns, device: Device) -> KernelTimes:
         cache_s=moved.cache_s + zero,
         memory_s=memory + fresh + zero,
         overhead_s=overhead + zero,
-        spread=c("cpu_stream.spread") + zero,
+        spread=np.where(np.isin(x["work"], _UNSURE), c("numpy.algorithm_spread"), c("cpu_stream.spread")) + zero,
         kernels=zero + 1,
     )
 
@@ -243,5 +278,7 @@ def _unit_s(work: np.ndarray, torch: np.ndarray, peak: np.ndarray, device: Devic
     at = (torch.astype(int), work.astype(int))
     return flop[at] / peak + clocks[at] / device.clock_hz
 
+
+_UNSURE = tuple(WORK.index(name) for name in (*ALGORITHMS, *_LAPACK))
 
 MECHANISM = Mechanism("cpu_stream", ("cpu",), (), COLUMNS, features, time)

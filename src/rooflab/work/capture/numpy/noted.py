@@ -70,7 +70,7 @@ def noted(value: Any) -> Any:
     return value
 
 
-class under_way:  # noqa: N801 — used as a function
+class UnderWay:
     """While it lasts, what is asked of noted arrays goes to `recorder`."""
 
     def __init__(self, recorder: Recorder) -> None:
@@ -83,24 +83,22 @@ class under_way:  # noqa: N801 — used as a function
         _under_way.remove(self.recorder)
 
 
-# Methods in C that reach neither protocol, by the function that does the same; those in place by "in place".
-_METHODS = {
-    name: name
-    for name in (
-        "argmax argmin argsort argpartition astype choose compress copy dot nonzero put repeat searchsorted take mean"
-    ).split()
-}
-_IN_PLACE = {"sort": "sort", "partition": "partition", "fill": "fill"}
+# Methods in C that reach neither protocol, and are called as the function that does the same; those in place.
+_METHODS = (
+    *("argmax", "argmin", "argsort", "argpartition", "astype", "choose", "compress", "copy", "dot", "nonzero"),
+    *("put", "repeat", "searchsorted", "take", "mean"),
+)
+_IN_PLACE = ("sort", "partition", "fill")
 
 
-def _method(name: str, function: str, *, in_place: bool) -> Callable[..., Any]:
+def _method(name: str, *, in_place: bool) -> Callable[..., Any]:
     def call(self: Noted, *args: Any, **kwargs: Any) -> Any:
         own = getattr(np.ndarray, name)
         result = own(plain(self), *plain(args), **plain(kwargs))
         if not _under_way:
             return result
         seen = self if in_place else result
-        return _under_way[-1].called(f"numpy.{function}", (self, *args), kwargs, seen, result)
+        return _under_way[-1].called(f"numpy.{name}", (self, *args), kwargs, seen, result)
 
     call.__name__ = name
     call.__doc__ = getattr(np.ndarray, name).__doc__
@@ -118,9 +116,7 @@ def _copying(name: str) -> Callable[..., Any]:
     return call
 
 
-for _name, _function in _METHODS.items():
-    setattr(Noted, _name, _method(_name, _function, in_place=False))
-for _name, _function in _IN_PLACE.items():
-    setattr(Noted, _name, _method(_name, _function, in_place=True))
+for _name in (*_METHODS, *_IN_PLACE):
+    setattr(Noted, _name, _method(_name, in_place=_name in _IN_PLACE))
 for _name in ("flatten", "ravel", "reshape"):
     setattr(Noted, _name, _copying(_name))

@@ -93,7 +93,9 @@ def _einsum(call: Call, kind: str, attrs: Attrs) -> Derived:
         return Derived("matmul", {"k": found.k, "fma": found.multiply_adds})
     outputs = math.prod(call.outputs[0].shape) if call.outputs else 1
     flop = len(arrays) * outputs * found.k * (4 if any(np.iscomplexobj(one) for one in arrays) else 1)
-    return Derived("custom", {"flop": float(flop), "kind": "vector", "by": "numpy.einsum, one loop over all labels"})
+    return Derived(
+        "custom", {"flop": float(flop), "kind": "vector", "by": "numpy.einsum, one loop over all labels"}
+    )
 
 
 def _tensordot(call: Call, kind: str, attrs: Attrs) -> Derived:

@@ -21,6 +21,7 @@ from rooflab.work.capture.numpy.noted import Noted, noted, plain
 
 MOST_OPERATIONS = 50_000
 MOST_ELEMENTS = 100_000  # read or written one by one
+_as_array = np.asarray  # NumPy's own, which a capture puts another in place of
 _SMALL_BYTES = 512  # what makes so little takes no time beside the call that it is for
 
 _REDUCTIONS = {
@@ -66,7 +67,7 @@ class Recorder:
     # ── what arrays ask for ──────────────────────────────────────────────────────────────────────────────
 
     def ufunc(self, ufunc: np.ufunc, method: str, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """A universal function run and noted; `method` is "__call__", "reduce", …"""
+        """A universal function run and noted, called (`method` "__call__") or by its own method ("reduce", …)."""
         result = getattr(ufunc, method)(*plain(tuple(inputs)), **plain(dict(kwargs)))
         if result is NotImplemented:
             return result
@@ -85,9 +86,12 @@ class Recorder:
         outputs = given or tuple(_several(result))
         if method == "__call__" or method == "outer":
             entry = self._entry(f"numpy.{ufunc.__name__}", inputs, kwargs, outputs)
-            self._note(f"numpy.{ufunc.__name__}", entry, operands, outputs)
+            name = f"numpy.{ufunc.__name__}" if method == "__call__" else f"numpy.{ufunc.__name__}.outer"
+            self._note(name, entry, operands, outputs)
         else:
-            self._note(f"numpy.{ufunc.__name__}.{method}", _folded(ufunc, method, inputs, kwargs), operands, outputs)
+            self._note(
+                f"numpy.{ufunc.__name__}.{method}", _folded(ufunc, method, inputs, kwargs), operands, outputs
+            )
         return result
 
     def function(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -105,9 +109,9 @@ class Recorder:
             return self.viewed(name, args, result)
         before = len(self.ops)
         result = func._implementation(*args, **kwargs)
-        if any(isinstance(one, np.ndarray) and one.size > 1 and not self._is_seen(one) for one in _several(result)) or (
-            len(self.ops) == before and not any(isinstance(one, np.ndarray) for one in _several(result))
-        ):
+        if any(
+            isinstance(one, np.ndarray) and one.size > 1 and not self._is_seen(one) for one in _several(result)
+        ) or (len(self.ops) == before and not any(isinstance(one, np.ndarray) for one in _several(result))):
             # Its Python went on with plain arrays, unseen.
             return self.called(name, args, kwargs, result, result, entry=_Found(None, {}))
         return result
@@ -150,19 +154,19 @@ class Recorder:
             return found
         result = noted(found)
         if isinstance(result, Noted) and not np.may_share_memory(plain(array), found) and found.size:
-            indices = tuple(_arrays(key if isinstance(key, tuple) else (key,)))
+            indices = self._indices(key if isinstance(key, tuple) else (key,))
             self._note("numpy.ndarray[indices]", _Found("gather", {}), (array, *indices), (result,))
         return result
 
     def put(self, array: Noted, key: Any, value: Any) -> None:
         """A value written into a part of an array."""
         keys = key if isinstance(key, tuple) else (key,)
-        indices = tuple(one for one in _arrays(keys) if one.ndim or one.dtype == bool)
+        indices = self._indices(keys)
         if not indices and all(isinstance(one, (int, np.integer)) for one in keys) and len(keys) == array.ndim:
             self._element()
             return
         if isinstance(value, (list, tuple)):
-            value = np.asarray(plain(value))
+            value = _as_array(plain(value))
         operand = (value,) if isinstance(value, np.ndarray) and value.ndim else ()
         if indices:
             target = plain(array)[plain(key)]
@@ -179,6 +183,23 @@ class Recorder:
             self._note(name, _Found(kind, {}), operand, (part,))
         else:
             self._note(name, _Found("create", {"function": "full"}), (), (part,))
+
+    def _indices(self, keys: Sequence[Any]) -> tuple[np.ndarray, ...]:
+        """The arrays and lists among `keys`: they pick elements, where numbers and slices make views."""
+        found = []
+        for one in keys:
+            if isinstance(one, list):
+                found.append(_as_array(plain(one)))
+                self.known(found[-1], "constant", None)
+            elif isinstance(one, np.ndarray) and (one.ndim or one.dtype == bool):
+                found.append(one)
+        return tuple(found)
+
+    def given_back(self, result: Any) -> None:
+        """Say which arrays of the result were made unseen."""
+        for one in _arrays((result,)):
+            if one.nbytes > _SMALL_BYTES and not self._is_seen(one):
+                self.unknown[f"an array of shape {one.shape} that is returned: what made it is not seen"] = None
 
     def created(self, function: str, result: Any) -> Any:
         """A new array of constants or of numbers counted up."""
@@ -201,7 +222,7 @@ class Recorder:
         self._note(f"numpy.random.{function}", _Found("random", {}), (array,), (array,))
 
     def converted(self, function: str, source: Any, result: Any) -> Any:
-        """What `asarray` and its like made of something: nothing, a copy of an array, or an array of Python's objects."""
+        """What `asarray` and its like made: nothing new, a copy of an array, or an array of what Python holds."""
         if not isinstance(result, np.ndarray):
             return result
         if isinstance(source, np.ndarray):
@@ -231,9 +252,7 @@ class Recorder:
         """Say what the memory of `array` is to the program, before it runs."""
         self._storage(array, role, name)
 
-    def _entry(
-        self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], outputs: Sequence[Any]
-    ) -> _Found:
+    def _entry(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], outputs: Sequence[Any]) -> _Found:
         entry = self._entries.get(name)
         if entry is None:
             return _Found(None, {})
@@ -243,9 +262,7 @@ class Recorder:
             return found
         call = recipes.Call(args, kwargs, tuple(one for one in outputs if isinstance(one, np.ndarray)))
         derived = recipes.RECIPES[entry.recipe](call, entry.kind, attrs)
-        return found._replace(
-            kind=derived.kind, attrs=derived.attrs, into=derived.into, swapped=derived.swapped
-        )
+        return found._replace(kind=derived.kind, attrs=derived.attrs, into=derived.into, swapped=derived.swapped)
 
     def _note(self, name: str, found: _Found, operands: Sequence[Any], outputs: Sequence[Any]) -> None:
         if self._muted:
@@ -289,7 +306,7 @@ class Recorder:
 
     def _written(self, result: np.ndarray | np.generic) -> int:
         """The index of a result, a new tensor even where it lies in known memory."""
-        number = self._new(np.asarray(result) if isinstance(result, np.generic) else result)
+        number = self._new(_as_array(result) if isinstance(result, np.generic) else result)
         if isinstance(result, Noted):
             result.tensor = number
         return number

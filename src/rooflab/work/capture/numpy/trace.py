@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rooflab.errors import RooflabError
-from rooflab.types.work import Graph, Role
-from rooflab.work.capture.numpy.noted import Noted, noted, plain, under_way
+from rooflab.types.work import Graph
+from rooflab.work.capture.numpy.noted import Noted, UnderWay, noted, plain
 from rooflab.work.capture.numpy.record import Recorder
 
 CONVENTIONS = (
@@ -22,6 +22,7 @@ CONVENTIONS = (
     "numbers in Python, elements read one by one, and Python's own time are not counted",
 )
 _DEPTH = 4  # of objects within objects
+_HOLD_NONE = (type, types.ModuleType, str, bytes, int, float)
 _CONVERTING = ("array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray")
 _CREATING = ("zeros", "ones", "empty", "full", "arange", "linspace", "eye", "identity", "tri", "fromfunction",
              "frombuffer", "fromiter", "indices", "logspace", "geomspace")  # fmt: skip
@@ -49,9 +50,10 @@ def capture(fn: Callable[..., Any], args: Sequence[Any] = (), kwargs: Mapping[st
     """
     recorder = Recorder()
     given = _copies(recorder, fn, args, dict(kwargs or {}))
-    with _seen(recorder, fn), _patched(recorder), under_way(recorder):
+    with _seen(recorder, fn), _patched(recorder), UnderWay(recorder):
         result = _called(fn, *given)
-    if not recorder.ops:
+        recorder.given_back(result)
+    if not recorder.ops and not recorder.unknown:
         kind = type(result).__module__.partition(".")[0]
         other = f"; it returns a {type(result).__name__} of {kind}" if kind in ("torch", "jax", "jaxlib") else ""
         raise RooflabError(f"{_name(fn)} asks NumPy for no operation on arrays{other}")
@@ -148,11 +150,11 @@ def _seen(recorder: Recorder, fn: Any) -> Iterator[None]:
 
 def _owners(fn: Any) -> Iterator[tuple[str, Any]]:
     """What holds what `fn` sees: its module's names, what it encloses, the object that it is a method of."""
-    function = fn if inspect.isfunction(fn) else getattr(fn, "__func__", None) or getattr(type(fn), "__call__", None)
+    called = getattr(type(fn), "__call__", None)  # noqa: B004 — the function itself is wanted
+    function = fn if inspect.isfunction(fn) else getattr(fn, "__func__", called)
     if inspect.isfunction(function):
         yield "", function.__globals__
-        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-            yield name, cell
+        yield from zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
     owner = getattr(fn, "__self__", fn)
     if not inspect.isroutine(owner) and not inspect.ismodule(owner):
         yield "self", owner
@@ -167,9 +169,7 @@ def _places(owner: Any, path: str, seen: set[int], depth: int) -> Iterator[tuple
         inner = f"{path}.{name}" if path else str(name)
         if type(value) is np.ndarray or _draws(value):
             yield inner, Place(put, value)
-        elif not isinstance(value, (type, types.ModuleType, str, bytes, int, float)) and not callable(value):
-            yield from _places(value, inner, seen, depth + 1)
-        elif callable(value) and not inspect.isroutine(value) and not isinstance(value, type):
+        elif not isinstance(value, _HOLD_NONE) and not inspect.isroutine(value):
             yield from _places(value, inner, seen, depth + 1)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from rooflab.work.einsum import contraction
 from rooflab.work.capture.onnx.node import Node, NodeOp, Operand, on_chip, reshaped, slice_of
+from rooflab.work.einsum import contraction
 
 _INT8_INPUTS = 4  # accuracy_level of MatMulNBits at which A is quantised to int8 before the product
 

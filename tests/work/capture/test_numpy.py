@@ -1,0 +1,177 @@
+"""NumPy functions as graphs of work: what each call asks for, where arrays come from, what is not seen."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import rooflab
+from rooflab.errors import RooflabError
+from rooflab.work import counting
+from rooflab.work.capture import numpy as front_end
+
+WEIGHTS = np.full((4, 3), 0.5)
+RANDOM = np.random.default_rng(1)
+
+
+def rows(fn, *args, **kwargs):
+    """Name, FLOP and compulsory bytes of each operation; None where there is no cost."""
+    report = counting.report(front_end.capture(fn, args, kwargs), "it")
+    return [
+        (row.op.name, row.cost and row.cost.total_flop, row.cost and row.cost.compulsory.nbytes)
+        for row in report.rows
+    ]
+
+
+X, Y = np.linspace(1, 2, 100), np.linspace(2, 3, 100)
+M = np.ones((10, 20))
+EACH = 800  # bytes of 100 numbers
+
+
+@pytest.mark.parametrize(
+    ("fn", "args", "expected"),
+    [
+        # one multiplication each, two arrays read and one written; then a sum of 100, one number written
+        (lambda a, b: (a * b).sum(), (X, Y), [("multiply", 100, 3 * EACH), ("add.reduce", 100, EACH + 8)]),
+        (lambda a: a + a, (X,), [("add", 100, 2 * EACH)]),
+        (lambda a: a + 1.0, (X,), [("add", 100, 2 * EACH)]),
+        # in place: read and written
+        (lambda a, b: np.add(a, b, out=a), (X, Y), [("add", 100, 3 * EACH)]),
+        (lambda a, b: a.__iadd__(b), (X, Y), [("add", 100, 3 * EACH)]),
+        # 2·10·10·20; (200 + 200 + 100)·8: a view is another tensor
+        (lambda m: m @ m.T, (M,), [("matmul", 4000, 2 * 1600 + 800)]),
+        (lambda m: m.dot(M.T), (M,), [("dot", 4000, 2 * 1600 + 800)]),
+        (lambda m: np.mean(m, axis=0), (M,), [("mean", 220, 1600 + 160)]),
+        (lambda m: m.max(axis=1), (M,), [("maximum.reduce", 200, 1600 + 80)]),
+        (lambda a: np.cumsum(a), (X,), [("add.accumulate", 100, 2 * EACH)]),
+        (lambda a: a**2, (X,), [("square", 100, 2 * EACH)]),
+        (lambda a: np.power(a, 2.5), (X,), [("power", 300, 2 * EACH)]),
+        # views cost nothing, a copy of a transposed one does
+        (lambda m: m.T[1:].reshape(-1)[::2] + 0.0, (M,), [("reshape", 0, 2 * 1520), ("add", 95, 2 * 760)]),
+        (lambda a: a[a > 1.5], (X,), [("greater", 100, 900), ("ndarray[indices]", 0, 100 + 2 * 400)]),
+        (lambda a: a.astype(np.float32), (X,), [("astype", 0, 800 + 400)]),
+        (lambda a: np.concatenate([a, a, M[0]]), (X,), [("concatenate", 0, 800 + 160 + 1760)]),
+        (lambda a: np.where(a > 1.5, a, 0.0), (X,), [("greater", 100, 900), ("where", 0, 100 + 2 * EACH)]),
+        (lambda a: np.outer(a, a), (X,), [("outer", 10_000, EACH + 80_000)]),
+        (lambda a: np.add.outer(a, a), (X,), [("add.outer", 10_000, EACH + 80_000)]),
+        # 5·64·log₂ 64 / 2 for a real one
+        (lambda a: np.fft.rfft(a[:64]), (X,), [("fft.rfft", 960, 512 + 33 * 16)]),
+        (lambda a: np.sort(a), (X,), [("sort", 700, 2 * EACH)]),
+        (lambda a: np.tensordot(a, a, 1), (X,), [("tensordot", 200, EACH + 8)]),
+        # one loop over i, j, k: two operations each, and no product of matrices
+        (lambda m: np.einsum("ij,kj->ik", m, M), (M,), [("einsum", 4000, 2 * 1600 + 800)]),
+    ],
+)
+def test_each_call_is_an_operation_with_its_work(fn, args, expected):
+    assert rows(fn, *args) == [(f"numpy.{name}", flop, nbytes) for name, flop, nbytes in expected]
+
+
+class Layer:
+    def __init__(self):
+        self.inside = {"w": np.ones((5, 5))}
+
+    def __call__(self, x):
+        return self.inside["w"] @ (self.inside["w"] @ x)
+
+
+def of_a_global(x):
+    return (WEIGHTS * 2) @ x
+
+
+def test_what_a_function_sees_from_outside_is_followed_and_left_as_it_was():
+    assert [name for name, *_ in rows(of_a_global, np.ones(3))] == ["numpy.multiply", "numpy.matmul"]
+    layer = Layer()
+    assert [flop for _, flop, _ in rows(layer, np.ones(5))] == [50, 50]
+    enclosed = np.ones(7)
+    assert rows(lambda: enclosed * enclosed) == [("numpy.multiply", 7, 2 * 56)]
+    assert {type(one) for one in (WEIGHTS, layer.inside["w"], enclosed)} == {np.ndarray}
+
+
+def test_arrays_that_are_made_inside_are_followed():
+    def fn():
+        a = np.zeros(1000)
+        a += RANDOM.random(1000)
+        b = np.asarray([1.0] * 1000)
+        return a * b
+
+    names = [name.removeprefix("numpy.") for name, *_ in rows(fn)]
+    assert names == ["zeros", "random.random", "add", "asarray", "multiply"]
+    assert isinstance(RANDOM, np.random.Generator)
+    assert np.zeros.__module__ == "numpy"  # and are NumPy's own again
+
+
+def test_arguments_keep_what_they_hold():
+    x = np.ones(10)
+
+    def fill(a):
+        a[:] = 7
+        a[3:5] *= 2
+        a[[1, 2]] = 0
+
+    names = [name for name, *_ in rows(fill, x)]
+    assert names == ["numpy.ndarray[…] =", "numpy.multiply", "numpy.ndarray[indices] ="]
+    assert (x == 1).all()
+
+
+def test_what_is_not_seen_lowers_coverage():
+    report = rooflab.analyze(lambda a: np.interp(a, a, a) + np.cov(a), X)
+    assert report.coverage.uncounted == {"numpy.interp": 1, "numpy.cov": 1}
+    made = memoryview(bytearray(8000))
+    report = rooflab.analyze(lambda a: a[0] * type(a).__base__(1000, buffer=made), X)
+    assert "what made it is not seen" in report.coverage.unknown[0]
+    strings = rooflab.analyze(lambda a: np.sort(a), np.array(["b", "a"]))
+    assert strings.coverage.counted == 0
+
+
+def test_results_are_those_of_numpy():
+    def fn(a, m):
+        parts = (np.percentile(a, 30), np.median(m, axis=0), np.gradient(a), np.kron(m, m)[0], np.pad(a, 2))
+        return np.concatenate([np.ravel(one) for one in parts]).sum()
+
+    seen = []
+    front_end.capture(lambda: seen.append(float(fn(X, M))))
+    assert seen == [fn(X, M)]
+
+
+def test_a_generator_is_read_and_an_operation_says_its_line():
+    def pieces(a):
+        for _ in range(3):
+            yield a + 1
+
+    graph = front_end.capture(pieces, (X,))
+    assert len(graph.ops) == 3
+    assert graph.ops[0].where.startswith(f"{__file__}:")
+
+
+@pytest.mark.parametrize(
+    ("fn", "says"),
+    [
+        (lambda a: [a[i] for i in range(len(a))], "one by one"),
+        (lambda a: [a + 1 for _ in range(len(a))], "operations of NumPy, the last at"),
+        (lambda a: a + np.ones(3), "failed at .*ValueError"),
+        (lambda a: a.reshape(10, 10)[2:4].ravel(), "asks NumPy for no operation"),
+    ],
+)
+def test_what_cannot_be_captured_is_one_line(fn, says, monkeypatch):
+    monkeypatch.setattr("rooflab.work.capture.numpy.record.MOST_OPERATIONS", 50)
+    monkeypatch.setattr("rooflab.work.capture.numpy.record.MOST_ELEMENTS", 50)
+    with pytest.raises(RooflabError, match=says):
+        front_end.capture(fn, (X,))
+    assert rows(lambda a: a + 1, X)  # nothing of it is left
+
+
+def test_a_function_of_another_framework_is_not_numpys():
+    jnp = pytest.importorskip("jax.numpy")
+    scope = {"sine": jnp.sin}
+    exec("def of_jax(x): return sine(x)", scope)
+    assert rooflab.analyze(scope["of_jax"], X).graph.framework == "jax"
+    assert rooflab.analyze(np.sin, X).graph.framework == "numpy"
+
+
+def test_it_is_predicted_as_numpy_runs_it():
+    """Two calls of 2 · 8 MB read and 8 MB written take twice what `rooflab op` says of one."""
+    a, b = np.ones(1_000_000), np.ones(1_000_000)
+    both = rooflab.analyze(lambda x, y: (x + y) * x, a, b, machine="Xeon 8480+")
+    one = rooflab.op("add", "1000000", "1000000", dtype="fp64", machine="Xeon 8480+", cache="warm")
+    assert both.time_s == pytest.approx(2 * one.time_s, rel=0.2)
+    assert both.own_times == ()
