@@ -97,7 +97,7 @@ def make(
     events = np.zeros(hooks.VARIABLES + max(1, len(plan.loops)), np.int64)
     parts = [counted_access.compiled(*each) for each in (*counted_access.PARTS, counted_access.WITHIN)]
     wiring = twin_ir.Wiring(
-        _view(built),
+        view_of(built),
         placed.low,
         placed.end,
         passes.ctypes.data,
@@ -143,7 +143,7 @@ def _owned(address: int | None) -> Any:
     return value
 
 
-def _view(built: hierarchy.Hierarchy) -> tuple[int, ...]:
+def view_of(built: hierarchy.Hierarchy) -> tuple[int, ...]:
     """What `open_state` would find, as plain numbers."""
     words = (ctypes.c_int64 * layout.DESCRIPTOR_WORDS).from_address(built.address)
     view = View(

@@ -33,7 +33,10 @@ _HALF = re.compile(
     r" i32 0, i32 (?P<part>[01])"
 )
 _MEMORY = re.compile(r"@llvm\.(?P<op>memcpy|memmove|memset)\.[\w.]*\((?P<arguments>.*)\)")
-_SIZES = {"double": 8, "float": 4, "half": 2, "i64": 8, "i32": 4, "i16": 2, "i8": 1, "i1": 1, "ptr": 8, "i128": 16}
+_SIZES = {
+    "double": 8, "float": 4, "half": 2, "i64": 8, "i32": 4, "i16": 2, "i8": 1, "i1": 1, "ptr": 8, "i128": 16,
+    "x86_fp80": 16, "fp128": 16, "bfloat": 2,
+}  # fmt: skip
 _ALIGNED = re.compile(r", align (\d+)")
 WORDS = "words of 8 bytes"  # the first factor, where the other is a number of bytes
 _BLAS = ("numba_xxdot", "numba_xxgemv", "numba_xxgemm")
@@ -208,6 +211,14 @@ class Planner:
     def counts(self, roots: frozenset[Root]) -> bool:
         """Whether accesses through a pointer with those roots are counted."""
         return _counts(roots)
+
+    def certain(self, roots: frozenset[Root]) -> bool:
+        """Whether a pointer with those roots lies in the arrays for certain."""
+        return {each.kind for each in roots} <= {"argument", "allocation"}
+
+    def named(self, line: int, array: str, write: bool, pointer: str) -> str:
+        """An access through `pointer` to `array` in `line`, as the source has it."""
+        return self.names.text(line, array, write)
 
     def unsized(self, element: str, line: int) -> None:
         """Note that an access to `element`, a type of no known size, is left out."""
@@ -385,16 +396,17 @@ class Planner:
         named = frozenset(each for each in roots if each.kind not in ("stack", "meminfo"))
         array = self.names.array(line, named)
         constant = next((each.name for each in named if each.kind == "global"), "")
-        known = {each.kind for each in named} <= {"argument", "allocation"} and len(roots) == len(named)
         constant = constant if len(named) == 1 else ""
-        known = (known or bool(constant)) and lanes == 1
+        known = (self.certain(roots) or bool(constant)) and lanes == 1
         whole = size & (size - 1) == 0 and (whole or (known and self.names.whole(named, size)))
         counter = self._own_counter(*where) if known and not elements else self._range_counter(where[2])
         pattern = "stream"
         if not elements:
             pattern = pattern_of(*around, pointer, lambda value: self.counts(self.pointers.roots(value)))
         self.refs.append(
-            Ref(len(self.refs), array, line, self.names.text(line, array, write), write, size, counter, pattern)
+            Ref(
+                len(self.refs), array, line, self.named(line, array, write, pointer), write, size, counter, pattern
+            )
         )
         access = Access(len(self.refs) - 1, pointer, size, lanes, write, constant, not known, whole, elements)
         self.accesses.setdefault(key, []).append(access)
@@ -461,3 +473,8 @@ def _counts(roots: frozenset[Root]) -> bool:
     if kinds <= {"stack", "meminfo", "global"}:
         return any(".const.array" in each.name for each in roots)
     return True
+
+
+def is_access(text: str) -> bool:
+    """Whether an instruction is read as a load or a store."""
+    return any(each.search(text) for each in (_LOAD, _STORE, _ATOMIC))

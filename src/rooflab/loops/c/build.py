@@ -1,0 +1,205 @@
+"""A file of C compiled three ways: to be counted, as the user optimises it, and as a library that is timed."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+from llvmlite import binding
+
+from rooflab.errors import FileError, RooflabError, UnknownNameError
+from rooflab.loops.c import compilers
+from rooflab.loops.c.compilers import Compiler
+from rooflab.loops.c.flags import Flags
+
+CXX = (".cpp", ".cc", ".cxx", ".c++", ".C")
+C = (".c",)
+IR = (".ll", ".bc")
+_ENTRY = "rooflab_entry"
+_WHERE = re.compile(
+    r"^(?P<file>[^:\n]+):(?P<line>\d+):(?P<column>\d+): (?:fatal )?error: (?P<why>.*)$", re.MULTILINE
+)
+_UNDEFINED = re.compile(r"undefined symbol: (\S+)|undefined reference to [`']([^']+)'")
+# Not optimised, with the lines, and so that all that can be in registers is, once LLVM has been asked for that.
+_COUNTED = ("-O1", "-g", "-Xclang", "-disable-llvm-passes", "-fno-math-errno")
+_QUIET = ("-w", "-fno-sanitize=all", "-fno-stack-protector", "-fno-color-diagnostics")
+_SUFFIX = {False: ".c", True: ".cpp"}
+
+
+class Built(NamedTuple):
+    """What came of a file.
+
+    Attributes:
+        plain: the text of the module that is counted.
+        optimised: that of the module that the user's flags make; "" where the file is IR.
+        address: of the function in the user's own build; 0 where the file is IR.
+        said: which compiler and flags.
+        held: what must live as long as `address` is used.
+    """
+
+    plain: str
+    optimised: str
+    address: int
+    said: str
+    held: object
+
+
+def is_ours(path: str) -> bool:
+    """Whether a file is of C, C++ or LLVM IR by its name."""
+    return path.endswith((*C, *CXX, *IR))
+
+
+def build(path: Path, name: str, flags: Flags) -> Built:
+    """The function `name` of the file of C at `path`, compiled.
+
+    Raises:
+        RooflabError: no compiler; what does not compile, with the first error and its line; a missing library.
+        UnknownNameError: no such function, with near matches.
+    """
+    cxx = path.suffix in CXX
+    compiler = compilers.find(cxx, flags.compiler)
+    with tempfile.TemporaryDirectory(prefix="rooflab-c-") as folder:
+        entry = Path(folder) / f"entry{_SUFFIX[cxx]}"
+        entry.write_text(_entry(path, name, cxx), "utf-8")
+        made = {
+            "plain.bc": [*flags.counted, *_COUNTED, "-c", "-emit-llvm"],
+            "optimised.bc": [*flags.given, "-g", "-c", "-emit-llvm"],
+            "library.so": [*flags.given, "-shared", "-fPIC"],
+        }
+        running = {
+            out: compilers.run(
+                compiler,
+                [*words, *_QUIET, str(entry), *_libraries(words), "-o", str(Path(folder) / out)],
+                flags.folder,
+            )
+            for out, words in made.items()
+        }
+        errors = {out: process.communicate()[1] for out, process in running.items()}
+        for out, process in running.items():
+            if process.returncode:
+                raise _failed(path, name, cxx, errors[out], compiler, flags, Path(folder), str(entry))
+        plain, optimised = (_read(Path(folder) / out, compiler.name) for out in ("plain.bc", "optimised.bc"))
+        library = _loaded(Path(folder) / "library.so", path)
+    address = ctypes.c_void_p.in_dll(library, _ENTRY).value
+    return Built(plain, optimised, address or 0, f"{compiler.name}, {flags.said}", library)
+
+
+def _libraries(words: list[str]) -> list[str]:
+    """Libraries once more behind the file, as linkers want them."""
+    return [each for each in words if each.startswith("-l")] + ["-lm"]
+
+
+def _entry(path: Path, name: str, cxx: bool) -> str:
+    """A file that takes in that at `path`, and keeps the address of the function for us, of a static one too."""
+    included = f'#include "{path.resolve()}"\n'
+    if cxx:
+        return included + f'extern "C" {{ extern void *{_ENTRY}; void *{_ENTRY} = (void *)&{name}; }}\n'
+    return included + f"void *{_ENTRY} = (void *)&{name};\n"
+
+
+def _failed(
+    path: Path, name: str, cxx: bool, errors: str, compiler: Compiler, flags: Flags, folder: Path, entry: str
+) -> RooflabError:
+    """What the compiler refused, in one line."""
+    first = _WHERE.search(errors)
+    if first is None:
+        undefined = _UNDEFINED.search(errors)
+        if undefined:
+            return _missing(path, undefined[1] or undefined[2])
+        line = next((each for each in errors.splitlines() if "error" in each), errors.strip().partition("\n")[0])
+        return RooflabError(f"{path}: {compiler.name} cannot compile it ({flags.said}): {line}")
+    if Path(first["file"]).name != Path(entry).name:
+        return RooflabError(
+            f"{first['file']}:{first['line']}: {compiler.name} cannot compile it: {first['why']} ({flags.said})"
+        )
+    out = folder / "names.bc"
+    words = [
+        *flags.counted,
+        *_COUNTED,
+        "-Xclang",
+        "-femit-all-decls",
+        *_QUIET,
+        "-c",
+        "-emit-llvm",
+        str(path.resolve()),
+    ]
+    process = compilers.run(compiler, [*words, "-o", str(out)], flags.folder)
+    process.communicate()
+    if process.returncode:
+        return RooflabError(f"{path}: {name}: {first['why']}")
+    from rooflab.loops.c.debug_info import DebugInfo
+
+    own = str(path.resolve())
+    known = [each.name for each in DebugInfo(_read(out, compiler.name)).subprograms() if each.file == own]
+    if name in known:
+        return RooflabError(
+            f"{path}: {name}: {first['why']}: of several functions of that name, or of a template, none is meant"
+            f' alone: add one that calls it, as extern "C" void {name}_double(…)'
+        )
+    return UnknownNameError("function", name, known, f"(functions of {path})")
+
+
+def _missing(path: Path, symbol: str) -> RooflabError:
+    return RooflabError(
+        f"{path}: it calls {symbol}, which is neither in it nor in a library that it is linked with: give the library,"
+        f' as --cflags "{" ".join(("-O3", "-march=native"))} -lNAME", or count a file that has it'
+    )
+
+
+def _read(path: Path, compiler: str) -> str:
+    try:
+        return str(binding.parse_bitcode(path.read_bytes()))
+    except RuntimeError as error:
+        version = ".".join(map(str, binding.llvm_version_info))
+        raise RooflabError(
+            f"what {compiler} makes is not read by LLVM {version} of llvmlite ({error}):"
+            " python -m pip install 'rooflab[c]' brings a compiler that fits"
+        ) from None
+
+
+def _loaded(library: Path, path: Path) -> ctypes.CDLL:
+    try:
+        return ctypes.CDLL(str(library))
+    except OSError as error:
+        undefined = _UNDEFINED.search(str(error))
+        if undefined:
+            raise _missing(path, undefined[1] or undefined[2]) from None
+        raise RooflabError(f"{path}: what was compiled cannot be loaded: {error}") from None
+
+
+def read_ir(path: Path) -> str:
+    """The text of the module in a file of LLVM IR, of this machine's processor.
+
+    Raises:
+        FileError: a file that cannot be read, or not as LLVM IR.
+        RooflabError: IR for another target.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise FileError(f"{path}: {error.strerror or error}") from None
+    try:
+        module = binding.parse_bitcode(data) if data[:2] == b"BC" else binding.parse_assembly(data.decode())
+    except (RuntimeError, UnicodeDecodeError) as error:
+        why = str(error).strip().partition("\n")[0].removeprefix("LLVM IR parsing error").strip() or "no LLVM IR"
+        version = ".".join(map(str, binding.llvm_version_info))
+        raise FileError(
+            f"{path}: LLVM {version} of llvmlite cannot read it: {why}: expected LLVM IR of that version or an older"
+            " one (text before LLVM 15 as .bc)"
+        ) from None
+    here = binding.get_process_triple()
+    if module.triple and _target(module.triple) != _target(here):
+        raise FileError(
+            f"{path}: it is for {module.triple}, and this machine is {here}: compile it for this machine"
+        )
+    return str(module)
+
+
+def _target(triple: str) -> tuple[str, str]:
+    """The processor and the system of a target."""
+    parts = triple.split("-")
+    system = next((each for each in parts[1:] if each.startswith(("linux", "darwin", "macos", "windows"))), "")
+    return parts[0].replace("amd64", "x86_64"), re.sub(r"[\d.]+$", "", system).replace("macosx", "darwin")

@@ -1,0 +1,260 @@
+"""Counting a function of C: its twin linked with the simulator, every access checked before it is made."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from llvmlite import binding
+
+from rooflab.cachesim.level import hierarchy
+from rooflab.errors import RooflabError
+from rooflab.loops.c import lower, memory, twin_ir
+from rooflab.loops.c.arguments import Bound
+from rooflab.loops.c.debug_info import DebugInfo, LinesOf, Subprogram
+from rooflab.loops.c.plan import CPlanner
+from rooflab.loops.c.pointers import Known
+from rooflab.loops.c.source import CNames, CSource
+from rooflab.loops.lowered import count as counting
+from rooflab.loops.lowered import counted_access, instrument
+from rooflab.loops.lowered.lower import target_machine
+from rooflab.loops.read.twin_text import Text
+from rooflab.loops.twin import hooks
+from rooflab.machines.cache_levels import Chosen
+from rooflab.units import iec
+
+_DECLARED = re.compile(r"#dbg_declare\(ptr (%\S+), (!\d+)")
+_RESULTS: Mapping[str, Any] = {
+    "double": ctypes.c_double, "float": ctypes.c_float, "i64": ctypes.c_int64, "i32": ctypes.c_int32,
+    "i16": ctypes.c_int16, "i8": ctypes.c_int8, "i1": ctypes.c_bool,
+}  # fmt: skip
+
+
+class Twin(NamedTuple):
+    """A twin of C: as any other, with its planner, its memory, and what it was made of."""
+
+    twin: counting.LoweredTwin
+    planner: CPlanner
+    layout: memory.Layout
+    lowered: lower.Lowered
+    stack: np.ndarray
+
+
+def make(ir: str, main: Subprogram, source: CSource, bound: Bound, caches: Chosen, units: int | None) -> Twin:
+    """The twin of `main` in the module `ir` for arguments, beside empty `caches`.
+
+    Raises:
+        RooflabError: what cannot be counted, by line; a function that it calls and that is nowhere.
+    """
+    lowered = lower.lower(ir, main)
+    if len(lowered.header) != len(main.parameters):
+        raise RooflabError(
+            f"{main.file}:{main.line}: {main.name}: its arguments are not handed over one by one ({main.signature}):"
+            " expected numbers and pointers: structures by a pointer"
+        )
+    places = LinesOf(DebugInfo(lowered.ir), main.file)
+    variables = {each.name: each.said for each in lowered.variables}
+    kinds = {each.name: each.kind for each in lowered.variables} | dict(lowered.arrays)
+    types = [*kinds.values(), *_stack_types(lowered)]
+    sizes = lower.sizes(lowered.types, list(dict.fromkeys(types)), lower.data_layout(lowered.ir))
+    wide = {name for name, kind in lowered.arrays.items() if kind[0] in "[{<%"}
+    known = Known(_locals(lowered, wide), variables)
+    layout = memory.lay_out(
+        bound.values,
+        dict(zip(bound.values, lowered.header, strict=True)),
+        {name: sizes[kind] for name, kind in kinds.items()},
+    )
+    names = CNames(source, variables, known.arrays)
+    planner = CPlanner(
+        places, instrument.Names(names.array, names.text, names.variable), known, lambda n: source.lines.get(n, "")
+    )
+    plan = planner.of(lowered.functions, lowered.main)
+    refs = [f"{ref.line}: {ref.text}{' =' if ref.write else ''}" for ref in plan.refs]
+    low = layout.memory.low
+    built = hierarchy.build(
+        caches.caches, references=refs or ["none"], units=units, address_end=layout.memory.end - low
+    )
+    passes = np.zeros(max(1, len(plan.owners)), np.int64)
+    notes = np.zeros((max(1, len(plan.refs)), counted_access.NOTE_WORDS), np.int64)
+    events = np.zeros(hooks.VARIABLES + max(1, len(plan.loops)), np.int64)
+    stack = np.array([low + layout.stack, low + layout.stack + memory.STACK_BYTES, low + layout.stack], np.int64)
+    parts = [counted_access.compiled(*each) for each in counted_access.PARTS]
+    wiring = twin_ir.Wiring(
+        counting.view_of(built),
+        layout,
+        passes.ctypes.data,
+        notes.ctypes.data,
+        events.ctypes.data,
+        layout.memory.allocator.ctypes.data,
+        stack.ctypes.data,
+        sizes,
+        *(name for _, name in parts),
+    )
+    engine, address = _compiled(twin_ir.write(lowered, planner, plan, wiring), parts, main)
+    function = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(address)
+    result = np.zeros(4, np.int64)
+    first = _first_values(lowered, layout)
+
+    def prepare() -> None:
+        events[:] = 0
+        stack[:2] = low + layout.stack, low + layout.stack + memory.STACK_BYTES
+        first()
+
+    def call(*_values: Any) -> Any:
+        if function(layout.slots.ctypes.data, result.ctypes.data) == 0:
+            return value_of(lowered.result, result)
+        if not events[twin_ir.KIND]:
+            raise InterruptedError
+        raise RooflabError(_ended(events, planner, plan, layout, main, source, names))
+
+    text = Text("", plan.refs, plan.loops, plan.flop, plan.owners, frozenset())
+    held = engine, function, layout, stack, wiring
+    twin = counting.LoweredTwin(call, layout.memory, plan, text, passes, notes, events, built, held, prepare)
+    return Twin(twin, planner, layout, lowered, stack)
+
+
+def value_of(kind: str, words: np.ndarray) -> Any:
+    """The value of a type of LLVM that lies in `words`; None of void, and of what is no number."""
+    made = _RESULTS.get(kind)
+    return None if made is None else made.from_address(words.ctypes.data).value
+
+
+def _stack_types(lowered: lower.Lowered) -> list[str]:
+    found = []
+    for function in lowered.functions:
+        for each in function.instructions():
+            if each.opcode == "alloca" and (match := lower.ALLOCA.match(each.text)):
+                found.append(match["type"])
+    return found
+
+
+def _locals(lowered: lower.Lowered, wide: set[str]) -> dict[str, str]:
+    """Names in the source of the arrays and structures on the stack of the function, by alloca."""
+    variables = DebugInfo(lowered.ir).variables()
+    start = lowered.ir.index(next(each.header for each in lowered.functions if each.name == lowered.main))
+    body = lowered.ir[start : lowered.ir.index("\n}", start)]
+    names = {alloca: variables.get(node, ("", 0))[0] for alloca, node in _DECLARED.findall(body)}
+    return {name: names.get(name, "") or "a local array" for name in wide}
+
+
+def _first_values(lowered: lower.Lowered, layout: memory.Layout) -> Any:
+    """A function that gives the variables of the module the values that they begin with."""
+    low = layout.memory.low
+    placed = {each.name: low + layout.objects[each.name].low for each in lowered.variables}
+    given = [each for each in lowered.variables if each.start not in ("zeroinitializer", "undef", "poison")]
+    zero = [each for each in lowered.variables if each not in given]
+    lines = [f'target datalayout = "{lower.data_layout(lowered.ir)}"', lowered.types]
+    for n, each in enumerate(given):
+        lines.append(f"@rl.first{n} = constant {each.kind} {twin_ir.located(each.start, placed)}")
+    engine = None
+    if given:
+        engine = binding.create_mcjit_compiler(binding.parse_assembly("\n".join(lines)), target_machine())
+        engine.finalize_object()
+    runs = [0]
+
+    def set_back() -> None:
+        for n, each in enumerate(given):
+            assert engine is not None
+            at = engine.get_global_value_address(f"rl.first{n}")
+            ctypes.memmove(placed[each.name], at, layout.objects[each.name].nbytes)
+        for each in zero if runs[0] else ():
+            ctypes.memset(placed[each.name], 0, layout.objects[each.name].nbytes)
+        runs[0] += 1
+
+    return set_back
+
+
+def _compiled(text: str, parts: list[tuple[bytes, str]], main: Subprogram) -> tuple[Any, int]:
+    module = binding.parse_assembly(text)
+    for bitcode, name in parts:
+        linked = binding.parse_bitcode(bitcode)
+        linked.get_function(name).linkage = "linkonce_odr"
+        module.link_in(linked)
+    for function in module.functions:
+        if function.is_declaration or function.name == "rl_main":
+            continue
+        function.linkage = "internal"
+        if function.name == parts[0][1]:
+            function.add_function_attribute("alwaysinline")
+    machine = target_machine()
+    tuning = binding.create_pipeline_tuning_options(speed_level=2)
+    tuning.loop_vectorization = tuning.slp_vectorization = tuning.loop_unrolling = False
+    builder = binding.create_pass_builder(machine, tuning)
+    builder.getModulePassManager().run(module, builder)
+    check_symbols(module, main)
+    engine = binding.create_mcjit_compiler(module, machine)
+    engine.finalize_object()
+    return engine, engine.get_function_address("rl_main")
+
+
+def check_symbols(module: Any, main: Subprogram) -> None:
+    """Raise where a module calls or reads what is nowhere: LLVM would end this process.
+
+    Raises:
+        RooflabError: which name.
+    """
+    for each in (*module.functions, *module.global_variables):
+        external = each.is_declaration and not each.name.startswith("llvm.")
+        if external and each.name not in _known() and binding.address_of_symbol(each.name) is None:
+            raise RooflabError(
+                f"{main.file}:{main.line}: {main.name} needs {each.name}, which is neither in its file nor in a"
+                " library that is loaded: give the library by --cflags -lNAME, or count a file that has it"
+            )
+
+
+def _known() -> tuple[str, ...]:
+    return ("_setjmp", "longjmp", "NRT_MemInfo_alloc")
+
+
+def _ended(
+    events: np.ndarray,
+    planner: CPlanner,
+    plan: instrument.Plan,
+    layout: memory.Layout,
+    main: Subprogram,
+    source: CSource,
+    names: CNames,
+) -> str:
+    """Why the run ended before its end, in one line."""
+    kind, number, where, nbytes = (
+        int(events[each]) for each in (twin_ir.KIND, twin_ir.REF, twin_ir.WHERE, twin_ir.NBYTES)
+    )
+    if kind == twin_ir.ENDED:
+        what, line = list(planner.ends.values())[number]
+        return f"{source.path}:{line}: {main.name} {what}: {source.lines.get(line, '').strip()}"
+    if kind == twin_ir.FULL:
+        room = iec(memory.STACK_BYTES if number else layout.memory.end - layout.memory.low)
+        return f"{source.path}: {main.name}: what it makes on the {'stack' if number else 'heap'} does not fit in {room}"
+    if kind == twin_ir.NO_BLOCK:
+        return f"{source.path}: {main.name}: frees what malloc did not hand out, or what was freed already"
+    ref = plan.refs[number]
+    at = f"{source.path}:{ref.line}: {main.name}: {ref.text}"
+    doing = "written" if ref.write else "read"
+    within = twin_ir.span(planner.allowed[number], layout.objects)
+    if within is not None:
+        said = names.said(next(iter(planner.allowed[number])))
+        size = within.itemsize if within.itemsize > 1 else max(1, min(nbytes, ref.itemsize))
+        offset = where - within.low
+        if abs(offset) < 1 << 40:
+            count = within.nbytes // size
+            return (
+                f"{at} is out of bounds: element {offset // size:,} of {said} is {doing}, which has {count:,}"
+                f" (0 to {count - 1:,})"
+            )
+    if not 0 <= where < layout.memory.end - layout.memory.low:
+        address = layout.memory.low + where
+        null = "a null pointer" if 0 <= address % 2**64 < 4096 else f"address {address % 2**64:#x}"
+        return f"{at} is out of bounds: {doing} through {null}, where there is no array"
+    near = min(layout.objects.values(), key=lambda each: abs(where - each.low))
+    if planner.allowed[number] and any(each.kind == "heap" for each in planner.allowed[number]):
+        said = names.array(ref.line, planner.allowed[number])
+        return f"{at} is out of bounds: {doing} beyond the end of {said}, or after it was freed"
+    size = max(1, near.itemsize)
+    said = near.name.lstrip("@")
+    return (
+        f"{at} is out of bounds: {doing} where no array is; nearest is element {(where - near.low) // size:,} of {said},"
+        f" which has {near.nbytes // size:,}"
+    )

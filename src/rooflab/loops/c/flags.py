@@ -1,0 +1,100 @@
+"""The flags that a file of C is compiled with: the user's, from the command line or compile_commands.json."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rooflab.errors import FileError, RooflabError
+
+DEFAULT = ("-O3", "-march=native")
+DATABASE = "compile_commands.json"
+# With another word behind them: what is made and where, which is ours to say.
+_DROPPED_WITH_VALUE = ("-o", "-MF", "-MT", "-MQ", "-MJ")
+_DROPPED = ("-c", "-S", "-E", "-MD", "-MMD", "-MP", "-M", "-MM", "-MG", "-Werror", "-pipe")
+_FREE_OF_THREADS = ("-fopenmp", "-qopenmp", "-fopenmp-simd")
+# Not for the twin: it is not optimised, and looks at each access itself.
+_NOT_COUNTED = ("-O", "-flto", "-fsanitize", "-fprofile", "-fcoverage", "-g", "-fvectorize", "-funroll", "-Rpass")
+
+
+class Flags(NamedTuple):
+    """Flags.
+
+    Attributes:
+        given: the user's, without those that say what is made, and without OpenMP's.
+        folder: in which they hold.
+        compiler: what the database names, "" where none does.
+        said: in words, where they come from.
+        openmp: whether OpenMP was asked for.
+    """
+
+    given: tuple[str, ...]
+    folder: str
+    compiler: str
+    said: str
+    openmp: bool
+
+    @property
+    def counted(self) -> tuple[str, ...]:
+        """Those that the twin is compiled with: of optimisation, debugging and sanitizers none."""
+        return tuple(each for each in self.given if not each.startswith(_NOT_COUNTED))
+
+
+def of(path: Path, cflags: str | None) -> Flags:
+    """The flags of the file at `path`: `cflags`, else its entry in a compile_commands.json, else `DEFAULT`.
+
+    Raises:
+        FileError: a database that cannot be read.
+        RooflabError: flags with an open quotation mark.
+    """
+    folder = str(path.parent.resolve())
+    if cflags is not None:
+        try:
+            words = shlex.split(cflags)
+        except ValueError as error:
+            raise RooflabError(f"--cflags {cflags!r}: {error}") from None
+        return _made(words, folder, "", f"flags as given: {cflags}")
+    for above in (path.resolve().parent, *path.resolve().parent.parents):
+        for place in (above / DATABASE, above / "build" / DATABASE):
+            if place.is_file():
+                entry = _entry(place, path.resolve())
+                if entry is not None:
+                    words, where = entry
+                    return _made(words[1:], where, words[0], f"flags of {place}")
+    return _made(list(DEFAULT), folder, "", f"flags: none were given, so {' '.join(DEFAULT)}")
+
+
+def _entry(place: Path, path: Path) -> tuple[list[str], str] | None:
+    """The command for `path` in the database at `place`, and its folder; None where it has none."""
+    try:
+        entries: Any = json.loads(place.read_text("utf-8"))
+        for each in entries:
+            folder = str((place.parent / each.get("directory", ".")).resolve())
+            if Path(os.path.join(folder, each["file"])).resolve() == path:
+                words = list(each["arguments"]) if "arguments" in each else shlex.split(each["command"])
+                dropped = {each["file"], str(path)}
+                return [word for n, word in enumerate(words) if not n or word not in dropped], folder
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise FileError(
+            f"{place}: cannot be read as a compilation database ({type(error).__name__}: {error}): expected a list"
+            " of entries with directory, file and command; or give --cflags"
+        ) from None
+    return None
+
+
+def _made(words: list[str], folder: str, compiler: str, said: str) -> Flags:
+    kept: list[str] = []
+    openmp = skip = False
+    for word in words:
+        if skip:
+            skip = False
+        elif word in _DROPPED_WITH_VALUE:
+            skip = True
+        elif word.startswith(_FREE_OF_THREADS):
+            openmp = openmp or word != "-fopenmp-simd"
+        elif word not in _DROPPED and not word.startswith(("-Werror=", "-MF", "-o/")):
+            kept.append(word)
+    return Flags(tuple(kept), folder, compiler, said, openmp)

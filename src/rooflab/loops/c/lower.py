@@ -1,0 +1,206 @@
+"""A module of clang's made ready to be counted: what is called in place, scalars in registers, names on parameters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from llvmlite import binding
+
+from rooflab.errors import RooflabError
+from rooflab.loops.c.debug_info import DebugInfo, LinesOf, Subprogram
+from rooflab.loops.lowered.ir_text import Function, functions
+from rooflab.loops.lowered.lower import target_machine
+from rooflab.loops.lowered.pointers import called
+
+_NAME = r"@(?:[\w.$-]+|\"[^\"]*\")"
+_GROUP = re.compile(r"^(attributes #\d+ = \{)(.*)\}$", re.MULTILINE)
+_UNWANTED = re.compile(r"\b(?:noinline|optnone|optsize|minsize)\b|\"(?:target-\w+|tune-cpu)\"=\"[^\"]*\"")
+_DEFINED = re.compile(r"^define .*$", re.MULTILINE)
+_GLOBAL = re.compile(
+    rf"^(?P<name>{_NAME}) = (?P<words>(?:[\w()\"-]+ )*?)(?P<what>global|constant) (?P<rest>.*)$", re.MULTILINE
+)
+ALLOCA = re.compile(r"^\s*(?P<name>%\S+) = alloca (?P<type>.*?)(?:, i(?:32|64) (?P<count>\S+?))?, align \d+")
+_TYPES = re.compile(r"^%\S+ = type .*$", re.MULTILINE)
+_SIMPLE = ("sroa",)
+_TOGETHER = (
+    "lower_invoke",
+    "always_inliner",
+    "global_dead_code_eliminate",
+    "sroa",
+    "dead_code_elimination",
+    "sroa",
+)
+NO_ATTRIBUTES = "nounwind"
+
+
+class Variable(NamedTuple):
+    """A variable of the module: name in the IR, in the source, its type there, its first value, what it is."""
+
+    name: str
+    said: str
+    kind: str
+    start: str
+
+
+class Lowered(NamedTuple):
+    """A function of C in LLVM IR, with all that it calls in place.
+
+    Attributes:
+        ir: the text of its module.
+        main: its name there.
+        functions: that the module defines.
+        header: types of its parameters in the IR.
+        result: the type of what it returns.
+        variables: of the module.
+        arrays: what stays on the stack, by the name of its alloca: its type.
+        types: declarations of named types.
+    """
+
+    ir: str
+    main: str
+    functions: tuple[Function, ...]
+    header: tuple[str, ...]
+    result: str
+    variables: tuple[Variable, ...]
+    arrays: dict[str, str]
+    types: str
+
+
+def lower(ir: str, main: Subprogram) -> Lowered:
+    """The function `main` of the module `ir`.
+
+    Raises:
+        RooflabError: recursion; a jump to a computed label.
+    """
+    module = binding.parse_assembly(for_here(ir))
+    _run(module, _SIMPLE)
+    for function in module.functions:
+        if function.is_declaration:
+            continue
+        if function.name == main.linkage:
+            for argument, parameter in zip(function.arguments, main.parameters, strict=False):
+                argument.name = f"arg.{parameter.name}"
+        else:
+            function.linkage = "internal"
+            function.add_function_attribute("alwaysinline")
+    for variable in module.global_variables:
+        if variable.name == "rooflab_entry":
+            variable.linkage = "internal"
+    _run(module, _TOGETHER)
+    text = re.sub(r"^@rooflab_entry = .*\n", "", str(module), flags=re.MULTILINE)
+    module = binding.parse_assembly(text)
+    _run(module, ("global_dead_code_eliminate", "strip_dead_prototype"))
+    text = str(module)
+    found = functions(text)
+    own = next(each for each in found if each.name == main.linkage)
+    _check(found, text, main)
+    header = tuple(own.parameters.values())
+    result = re.search(rf"(\S+|{{.*?}}|\[.*?\]|<.*?>) @{re.escape(_quoted(main.linkage))}\(", own.header)
+    known = DebugInfo(text).globals()
+    entry = next(iter(own.blocks.values()))
+    arrays = {
+        match["name"]: match["type"]
+        for each in entry.instructions
+        if each.opcode == "alloca" and (match := ALLOCA.match(each.text)) and not match["count"]
+    }
+    variables = tuple(_variables(text, known))
+    return Lowered(
+        text,
+        main.linkage,
+        found,
+        header,
+        result[1] if result else "void",
+        variables,
+        arrays,
+        "\n".join(_TYPES.findall(text)),
+    )
+
+
+def for_here(ir: str) -> str:
+    """`ir` for whatever processor it is compiled for, every function free to be put in place."""
+    return _GROUP.sub(lambda match: f"{match[1]}{_UNWANTED.sub('', match[2])}}}", ir)
+
+
+def _quoted(name: str) -> str:
+    return name if re.fullmatch(r"[\w.$-]+", name) else f'"{name}"'
+
+
+def _run(module: Any, passes: Sequence[str]) -> None:
+    manager = binding.create_new_module_pass_manager()
+    for name in passes:
+        getattr(manager, f"add_{name}_pass")()
+    manager.run(module, binding.create_pass_builder(target_machine(), binding.create_pipeline_tuning_options()))
+
+
+def _check(found: Sequence[Function], ir: str, main: Subprogram) -> None:
+    names = {each.name for each in found}
+    places = LinesOf(DebugInfo(ir), main.file)
+    calls = {each.name: {called(one.text) for one in each.instructions()} & names for each in found}
+    for function in found:
+        seen, todo = set[str](), [function.name]
+        while todo:
+            for each in calls[todo.pop()] - seen:
+                seen.add(each)
+                todo.append(each)
+        for each in function.instructions():
+            line = places.line(each.debug)
+            if each.opcode in ("indirectbr", "callbr"):
+                raise RooflabError(f"{main.file}:{line}: {main.name}: a jump to a computed label is not read")
+            if each.opcode == "call" and called(each.text) in seen and function.name in seen:
+                raise RooflabError(
+                    f"{main.file}:{line}: {main.name}: {called(each.text)} calls itself, and recursion is not"
+                    " counted: expected loops, with a stack of your own where one is needed"
+                )
+
+
+def _variables(ir: str, known: dict[str, str] | Any) -> list[Variable]:
+    made = []
+    for match in _GLOBAL.finditer(ir):
+        words = match["words"].split()
+        if "external" in words or "extern_weak" in words or match["name"].startswith('@"llvm.'):
+            continue
+        if match["name"].startswith("@llvm."):
+            continue
+        kind, start = _split(match["rest"])
+        debug = re.search(r"!dbg (!\d+)", start)
+        plain = re.sub(r", (?:align \d+|section \".*?\"|comdat\S*|!\w+ !\d+).*$", "", start)
+        said = known.get(debug[1], "") if debug else ""
+        made.append(Variable(match["name"], said or match["name"].lstrip("@").strip('"'), kind, plain))
+    return made
+
+
+def _split(text: str) -> tuple[str, str]:
+    """A type and what follows it."""
+    depth = 0
+    for n, letter in enumerate(text):
+        depth += (letter in "[{<(") - (letter in "]}>)")
+        if letter == " " and depth == 0:
+            return text[:n], text[n + 1 :]
+    return text, ""
+
+
+def sizes(types: str, wanted: Sequence[str], layout: str) -> dict[str, int]:
+    """Bytes of each of the types `wanted`, where `types` declares the named ones."""
+    lines = [f'target datalayout = "{layout}"', types]
+    lines += [f"@rl.size{n} = external global {each}" for n, each in enumerate(wanted)]
+    module = binding.parse_assembly("\n".join(lines))
+    data = binding.create_target_data(layout)
+    return {
+        each: data.get_abi_size(module.get_global_variable(f"rl.size{n}").global_value_type)
+        for n, each in enumerate(wanted)
+    }
+
+
+def data_layout(ir: str) -> str:
+    """The layout of data that a module states."""
+    match = re.search(r'^target datalayout = "(.*)"$', ir, re.MULTILINE)
+    return match[1] if match else ""
+
+
+def bare(header: str) -> str:
+    """The first line of a function without what is promised of it, which counting would break."""
+    end = header.rindex(")")
+    tail = " ".join(re.findall(r"!dbg !\d+|personality ptr \S+", header[end:]))
+    return f"{header[: end + 1]} {NO_ATTRIBUTES} {tail} {{"

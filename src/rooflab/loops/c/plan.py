@@ -1,0 +1,205 @@
+"""What to count of a function of C: each load and store with what it must lie in, FLOP, calls that are not seen."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from rooflab.loops.c.debug_info import LinesOf
+from rooflab.loops.c.pointers import ALLOCATIONS, CPointers, Known
+from rooflab.loops.lowered import instrument
+from rooflab.loops.lowered.ir_text import Function, Instruction
+from rooflab.loops.lowered.pointers import Root, called
+
+RELEASES = ("free", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm", "_ZdlPvSt11align_val_t", "_ZdaPvSt11align_val_t",
+            "_ZdlPvmSt11align_val_t", "_ZdaPvmSt11align_val_t")  # fmt: skip
+# Functions that end the program, and what is said of them.
+ENDS = {
+    "exit": "calls exit", "_exit": "calls _exit", "abort": "calls abort", "__assert_fail": "an assertion fails",
+    "__cxa_throw": "throws an exception", "_ZSt9terminatev": "calls std::terminate", "llvm.trap": "stops with a trap",
+    "llvm.ubsantrap": "stops with a trap", "_ZSt20__throw_length_errorPKc": "throws std::length_error",
+    "_ZSt24__throw_out_of_range_fmtPKcz": "throws std::out_of_range",
+    "_ZSt17__throw_bad_allocv": "throws std::bad_alloc", "_ZSt28__throw_bad_array_new_lengthv": "throws bad_alloc",
+}  # fmt: skip
+# That neither read nor write arrays of the program's.
+_HARMLESS = ("__cxa_allocate_exception", "__cxa_free_exception", "__cxa_begin_catch", "__cxa_end_catch", "clock",
+             "omp_get_wtime", "omp_get_thread_num", "omp_get_num_threads", "omp_get_max_threads", "rand", "drand48",
+             "__gxx_personality_v0", "__errno_location", "random", "srand",
+             "posix_memalign")  # fmt: skip
+_ACCESSES = ("load", "store", "atomicrmw", "cmpxchg")
+_LONG_DOUBLE = re.compile(r"= f(?:add|sub|mul|div|rem|neg|cmp)\b.* (x86_fp80|fp128|ppc_fp128|bfloat)\b")
+
+
+class CPlanner(instrument.Planner):
+    """Gathers what to count of a module of clang's."""
+
+    pointers: CPointers
+
+    def __init__(
+        self, places: LinesOf, names: instrument.Names, known: Known, text_of: Callable[[int], str]
+    ) -> None:
+        """`known`: names of variables; `names`: how the source calls things; `text_of`: the text of a line."""
+        super().__init__(places, names)
+        self.lines, self.text_of, self.foreign = places, text_of, False
+        self.known = known
+        self.types: dict[str, int] = {}
+        self.computed: dict[str, int] = {}
+        self.ends: dict[tuple[str, int], tuple[str, int]] = {}
+        self.allowed: dict[int, frozenset[Root]] = {}
+        self.calls_through: set[int] = set()
+
+    def cold(self, function: Function) -> set[str]:
+        """Blocks that end the program."""
+        cold = {
+            label
+            for label, block in function.blocks.items()
+            if any(each.opcode in ("unreachable", "resume") for each in block.instructions)
+        }
+        changed = True
+        while changed:
+            fresh = {
+                label
+                for label, block in function.blocks.items()
+                if label not in cold and block.following and all(each in cold for each in block.following)
+            }
+            cold |= fresh
+            changed = bool(fresh)
+        return cold
+
+    def pointers_of(self, function: Function, main: bool) -> CPointers:
+        """Where the pointers of a function come from."""
+        for index, each in enumerate(function.instructions()):
+            if each.opcode in ("call", "invoke") and called(each.text) in ENDS:
+                self.ends[function.name, index] = ENDS[called(each.text)], self.places.line(each.debug)
+        return CPointers(function, main, self.places, self.known)
+
+    def counts(self, roots: frozenset[Root]) -> bool:
+        """Whether accesses through a pointer with those roots are counted: all but those of scalars on the stack."""
+        return not roots or any(each.kind != "stack" for each in roots)
+
+    def certain(self, roots: frozenset[Root]) -> bool:
+        """Whether an access through a pointer with those roots is either counted or ends the run."""
+        return not self.lenient(roots)
+
+    def lenient(self, roots: frozenset[Root]) -> bool:
+        """Whether a pointer with those roots may lead to memory of a library's."""
+        kinds = {each.kind for each in roots}
+        return "foreign" in kinds or (self.foreign and bool(kinds & {"unknown", "pointed"}))
+
+    def named(self, line: int, array: str, write: bool, pointer: str) -> str:
+        """The access as the source has it, from where the expression of its place begins."""
+        at, column = self.lines.place(self.pointers.debug(pointer))
+        return subscript(self.text_of(at), column) or array
+
+    def unsized(self, element: str, line: int) -> None:
+        """Note that an access to `element` is left out."""
+        self.types.setdefault(element, line)
+
+    def _instruction(
+        self,
+        each: Instruction,
+        key: tuple[str, int],
+        where: tuple[str, str, int | None],
+        line: int,
+        around: tuple[Function, frozenset[str]],
+    ) -> None:
+        long = _LONG_DOUBLE.search(each.text)
+        if long:
+            self.computed.setdefault(long[1], line)
+        if each.opcode in _ACCESSES and not instrument.is_access(each.text):
+            self.types.setdefault("a structure as a whole", line)
+        super()._instruction(each, key, where, line, around)
+
+    def called(
+        self,
+        text: str,
+        key: tuple[str, int],
+        where: tuple[str, str, int | None],
+        line: int,
+        around: tuple[Function, frozenset[str]],
+    ) -> None:
+        """Gather what the call in `text` does."""
+        name = called(text)
+        own = f" @{name}(" in "".join(self._headers)
+        if not name:
+            if "asm" in text:
+                self.unseen.add(f"assembly in line {line}")
+            elif re.search(r"call .*%\S+\(", text):
+                self.calls_through.add(line)
+        elif name.startswith("llvm.x86") or name.startswith("llvm.masked"):
+            self.unseen.add(f"{name} (line {line})")
+        elif not (
+            own
+            or name.startswith("llvm.")
+            or name in ALLOCATIONS
+            or name in RELEASES
+            or name in ENDS
+            or name in _HARMLESS
+        ):
+            self.library(name, where, line)
+
+    _headers: tuple[str, ...] = ()
+
+    def of(self, functions: tuple[Function, ...], main: str) -> instrument.Plan:
+        """What to count of `functions`, of which `main` is the user's own."""
+        self._headers = tuple(each.header for each in functions)
+        self.foreign = any(self._hands_out(each.text) for one in functions for each in one.instructions())
+        for function in functions:
+            self.function(function, function.name == main)
+        return self.plan()
+
+    def _hands_out(self, text: str) -> bool:
+        """Whether an instruction may be where memory of a library's comes from."""
+        name = called(text)
+        if re.search(r"= (?:\w+ )*call [^@%]*ptr @", text) and not name.startswith("llvm."):
+            return name not in ALLOCATIONS and not any(f" @{name}(" in each for each in self._headers)
+        return any(each not in self.known.variables for each in re.findall(r"load ptr, ptr (@[\w.$]+)", text))
+
+    def _access(
+        self,
+        key: tuple[str, int],
+        where: tuple[str, str, int | None],
+        line: int,
+        roots: frozenset[Root],
+        pointer: str,
+        size: int,
+        lanes: int,
+        write: bool,
+        elements: tuple[str, ...],
+        around: tuple[Function, frozenset[str]],
+    ) -> None:
+        # a vector is accessed as a whole
+        super()._access(key, where, line, roots, pointer, size * lanes, 1, write, elements, around)
+        self.allowed[len(self.refs) - 1] = roots
+
+
+def subscript(text: str, column: int) -> str:
+    """The expression of a place that begins in that column, as "a[i][j]", "m->val[k]", "*p"; "" where none does."""
+    if column < 1 or column > len(text):
+        return ""
+    rest = text[column - 1 :]
+    match = re.match(r"\*?\s*[A-Za-z_]\w*", rest)
+    if match is None:
+        return ""
+    end = match.end()
+    while end < len(rest):
+        if rest[end] == "[":
+            close = _closing(rest, end)
+            if close < 0:
+                break
+            end = close + 1
+        elif more := re.match(r"(?:->|\.)\s*[A-Za-z_]\w*", rest[end:]):
+            end += more.end()
+        else:
+            break
+    found = rest[:end]
+    return found if any(each in found for each in ("[", "->", ".", "*")) else ""
+
+
+def _closing(text: str, start: int) -> int:
+    depth = 0
+    for n in range(start, len(text)):
+        depth += (text[n] == "[") - (text[n] == "]")
+        if depth == 0:
+            return n
+    return -1
