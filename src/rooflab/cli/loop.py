@@ -1,4 +1,4 @@
-"""The command about loops: `loop` takes one apart, or sweeps its tile sizes."""
+"""The command about loops: `loop` takes one apart, of Python or C, or sweeps its tile sizes."""
 
 from __future__ import annotations
 
@@ -20,14 +20,26 @@ from rooflab.errors import RooflabError
 
 
 @click.command(
-    short_help="Say what limits a Python loop at every cache level.",
-    epilog=examples("rooflab loop examples/loops.py:stencil --n 2048"),
+    short_help="Say what limits a loop of Python or C at every cache level.",
+    epilog=examples(
+        "rooflab loop examples/loops.py:stencil --n 2048",
+        "rooflab loop examples/c_loops.c:stencil --args examples/c_loops.py --n 128",
+    ),
 )
 @click.argument("text", metavar="TARGET")
 @click.option(
     "--n", type=click.IntRange(min=1), metavar="N", help="The size that the file's args(n) is called with."
 )
 @click.option("--dim", "dims", multiple=True, metavar="NAME=N", help="Another parameter of args.")
+@click.option(
+    "--args",
+    "args_text",
+    metavar="FILE.py[:NAME]",
+    help="Of C: what makes the arguments; by itself the file's TARGET_args(n) or args(n).",
+)
+@click.option(
+    "--cflags", metavar="FLAGS", help="Of C: the compiler's flags [default: compile_commands.json, or -O3 …]."
+)
 @click.option("--machine", metavar="NAME", help="Its caches and roofs: a name of `rooflab machine`, or a file.")
 @click.option("--tile", "tiles", multiple=True, metavar="NAME=A:B:STEP", help="Try these sizes of parameter NAME.")
 @click.option(
@@ -52,6 +64,8 @@ from rooflab.errors import RooflabError
 def loop(
     text: str,
     n: int | None,
+    args_text: str | None,
+    cflags: str | None,
     dims: tuple[str, ...],
     machine: str | None,
     tiles: tuple[str, ...],
@@ -64,6 +78,9 @@ def loop(
     paths: tuple[str, ...],
 ) -> int:
     """Say what limits the loop TARGET, FILE.py:NAME: its FLOP, its traffic at every cache level, its time.
+
+    Of C, TARGET is FILE.c:NAME (or .cpp, .cc, .cxx; or LLVM IR in .ll or .bc), compiled by clang, and its
+    arguments come from a file of Python (--args).
 
     The arguments come from a function in the same file, NAME_args(n) or args(n), which returns them.
 
@@ -103,7 +120,29 @@ def loop(
             )
         tried[name] = values
     target = None if machine is None else story.machine(machine)
-    fn, args = loop_target.load(text, n, whole_numbers(dims, "--dim", "seed=8"))
+    named = whole_numbers(dims, "--dim", "seed=8")
+    if loop_target.is_of_c(text):
+        if tiles:
+            raise RooflabError(f"{text}: --tile is of Python functions: give the size of C's tiles with --dim")
+        loop_target.check_c(text, cflags)
+        given = loop_target.load_c(text, args_text, n, named)
+        with _waiting(f"taking {text} apart"):
+            report = story.loop(
+                text,
+                *given,
+                machine=target,
+                timed=not untimed,
+                time_limit_s=time_limit_s,
+                classify=classify,
+                threads=threads,
+                cflags=cflags,
+            )
+        return deliver(report, paths, as_json, advice=advice)
+    if args_text is not None or cflags is not None:
+        raise RooflabError(
+            f"{text}: --args and --cflags are of functions of C; one of Python makes its own arguments"
+        )
+    fn, args = loop_target.load(text, n, named)
     if tried:
         with _waiting(f"simulating every tile size of {fn.__name__}"):
             sweep = story.sweep_tiles(fn, tried, *args, machine=target, time_limit_s=time_limit_s)

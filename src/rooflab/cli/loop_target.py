@@ -30,7 +30,54 @@ def load(text: str, n: int | None, dims: Mapping[str, int]) -> LoopTarget:
     """
     module, fn = targets.named(text)
     place, _, name = text.rpartition(":")
-    maker = getattr(module, f"{name}_args", None) or getattr(module, "args", None)
+    return LoopTarget(fn, _made(module, text, place, name, n, dims))
+
+
+def is_of_c(text: str) -> bool:
+    """Whether a target is a function of C, C++ or LLVM IR."""
+    from rooflab.loops.c import flags
+
+    return flags.is_ours(text.rpartition(":")[0] or text)
+
+
+def check_c(text: str, cflags: str | None) -> None:
+    """Raise where the function of C that `text` names is not there, before its arguments are made."""
+    from rooflab.loops.c import examine
+
+    examine.target(text, cflags)
+
+
+def load_c(text: str, args: str | None, n: int | None, dims: Mapping[str, int]) -> tuple[Any, ...]:
+    """What the function of C that `text` names is called with: what "FILE.py:NAME", `args`, makes.
+
+    Of "FILE.py" alone its `TARGET_args(n)`, else its `args(n)`.
+
+    Raises:
+        FileError, UnknownNameError, RooflabError: as of `load`; no `args` for a function that needs some.
+    """
+    function = text.rpartition(":")[2]
+    if args is None:
+        raise RooflabError(
+            f"{text}: expected --args FILE.py:NAME, a function of Python that returns the arguments of {function}:"
+            " arrays and numbers: def args(n): return np.zeros(n), n"
+        )
+    if args.endswith(".py"):
+        return _made(targets.imported(args), args, args, function, n, dims)
+    module, maker = targets.named(args)
+    return _made(module, args, args.rpartition(":")[0], function, n, dims, maker)
+
+
+def _made(
+    module: Any,
+    text: str,
+    place: str,
+    name: str,
+    n: int | None,
+    dims: Mapping[str, int],
+    maker: Any = None,
+) -> tuple[Any, ...]:
+    """What `maker`, else the module's NAME_args, else its args, returns."""
+    maker = maker or getattr(module, f"{name}_args", None) or getattr(module, "args", None)
     if maker is None:
         raise RooflabError(
             f"{place}: no function args, expected one that makes the arguments of {name}: def args(n): return …"
@@ -60,5 +107,5 @@ def load(text: str, n: int | None, dims: Mapping[str, int]) -> LoopTarget:
         wanted = f"{maker.__name__}{inspect.signature(maker)}"
         raise RooflabError(f"{place}: {error}: --n is the first argument of {wanted}, --dim a named one") from None
     with targets.located(text):
-        arguments = maker(*sizes, **keywords)
-    return LoopTarget(fn, tuple(arguments) if isinstance(arguments, (tuple, list)) else (arguments,))
+        made = maker(*sizes, **keywords)
+    return tuple(made) if isinstance(made, (tuple, list)) else (made,)

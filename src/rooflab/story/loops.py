@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def loop(
-    fn: Callable[..., Any],
+    fn: Callable[..., Any] | str | PathLike[str],
     *args: Any,
     machine: Machine | str | PathLike[str] | None = None,
     levels: Sequence[Cache] | None = None,
@@ -30,8 +30,9 @@ def loop(
     classify: bool = False,
     threads: int | None = None,
     advise: bool = True,
+    cflags: str | None = None,
 ) -> LoopReport:
-    """What limits a loop written in Python over NumPy arrays, at every cache level.
+    """What limits a loop written in Python over NumPy arrays, or in C, at every cache level.
 
     Its FLOP and its traffic at every level are exact: an instrumented twin of the function runs beside a
     simulator of the caches. Then the function itself is compiled by numba, checked and timed on this host.
@@ -39,8 +40,9 @@ def loop(
 
     Args:
         fn: a function that numba compiles, with or without `njit`: loops, slices, array expressions, helpers. What
-            is decorated keeps its options. What numba cannot compile is refused by line.
-        args: its arguments, NumPy arrays and numbers.
+            is decorated keeps its options. What numba cannot compile is refused by line. Or a function of C, C++
+            or LLVM IR: "kernel.c:triad", compiled by clang (the system's, or that of the extra `c`).
+        args: its arguments, NumPy arrays and numbers; checked against the signature of a function of C.
         machine: whose caches are simulated and under whose roofs the times are placed: one measured here
             (`rooflab.measure()`), or a name or file of one. By default this host's caches, without roofs.
         levels: other caches to simulate, near to far (`rooflab.Cache`).
@@ -52,11 +54,14 @@ def loop(
         threads: up to how many of them a loop over prange is predicted, each on a core of its own, and as far as
             there are cores here run; as many as the machine has cores by default.
         advise: with a machine, also look for what would help: changed loops, simulated again, and run where the
-            loop itself was timed on that machine.
+            loop itself was timed on that machine. Of Python.
+        cflags: flags that C is compiled with. By default those of a compile_commands.json beside the file or above
+            it, else -O3 -march=native. Counts are those of the source whatever they are; times are not.
 
     Raises:
         RooflabError: Python that cannot be counted or compiled (which line, and why), an access out of bounds
-            (array, index, loop variables), an array of objects, an empty array; less than one thread.
+            (array, index, loop variables), an array of objects, an empty array; less than one thread; of C no
+            compiler, what it refuses, arguments that do not fit the signature.
     """
     from msgspec.structs import replace
 
@@ -72,7 +77,13 @@ def loop(
     check_time_limit(time_limit_s)
     if threads is not None and threads < 1:
         raise RooflabError(f"threads is {threads}, expected 1 or more, or None for all cores")
+    if cflags is not None and callable(fn):
+        raise RooflabError("cflags are for a function of C, got one of Python: its options are those of njit")
+    if threads is not None and not callable(fn):
+        raise RooflabError("threads are of loops over prange: a function of C is counted and timed on one core")
     target = as_machine(machine)
+    if not callable(fn):
+        return _loop_of_c(os.fspath(fn), args, target, levels, cflags, timed, time_limit_s, classify)
     understood, why = None, "it is compiled with options of its own" if lowered.has_options(fn) else ""
     if not why:
         try:
@@ -95,6 +106,37 @@ def loop(
     doubted = doubts_of_timing(target) if placed.runs else doubts(target)
     if advise and understood is not None:
         placed = replace(placed, advice=changes.advise(placed, understood, caches, here=is_here(target)))
+    return replace(placed, warnings=(*placed.warnings, *doubted))
+
+
+def _loop_of_c(
+    text: str,
+    args: tuple[Any, ...],
+    target: Machine | None,
+    levels: Sequence[Cache] | None,
+    cflags: str | None,
+    timed: bool,
+    time_limit_s: float | None,
+    classify: bool,
+) -> LoopReport:
+    from msgspec.structs import replace
+
+    from rooflab.loops.c import examine
+    from rooflab.machines import cache_levels
+    from rooflab.machines.bench.experiments import core_operations
+    from rooflab.machines.doubts import doubts, doubts_of_timing, is_here
+    from rooflab.model.loop import times
+
+    function = examine.target(text, cflags)
+    caches = cache_levels.choose(target, levels)
+    report = examine.report(
+        function, args, caches, cflags=cflags, time_limit_s=time_limit_s, time=timed, classify=classify
+    )
+    if target is None:
+        return report
+    timing = core_operations.measure() if report.core_loops and is_here(target) else None
+    placed = times.place_on(report, target, timing)
+    doubted = doubts_of_timing(target) if placed.runs else doubts(target)
     return replace(placed, warnings=(*placed.warnings, *doubted))
 
 

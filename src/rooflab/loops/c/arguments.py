@@ -39,15 +39,15 @@ def _copied(value: Any, held: dict[int, np.ndarray]) -> Any:
     return tuple(_copied(each, held) for each in value) if isinstance(value, tuple) else value
 
 
-def from_ir(name: str, header: Sequence[str]) -> Subprogram:
+def from_ir(name: str, file: str, header: Sequence[str]) -> Subprogram:
     """A signature from the types of the parameters in IR, where there is no debug information."""
     parameters = []
     for n, each in enumerate(header, 1):
         kind, nbytes = _FORMATS.get(each, ("int", int(each[1:]) // 8 if each[1:].isdigit() else 0))
         void = CType("void", "void", 0)
         kept = CType("pointer", "void *", 8, void) if each == "ptr" else CType(kind, each, nbytes)
-        parameters.append(Parameter(f"argument {n}", kept))
-    return Subprogram(name, name, "", 0, CType("void", "…", 0), tuple(parameters))
+        parameters.append(Parameter(f"arg{n}", kept))
+    return Subprogram(name, name, file, 0, CType("void", "…", 0), tuple(parameters))
 
 
 def bind(function: Subprogram, args: Sequence[Any]) -> Bound:
@@ -149,7 +149,8 @@ def _fits(to: CType, dtype: np.dtype) -> bool:
         if (to.nbytes and dtype.itemsize != to.nbytes) or dtype.names is None:
             return False
         places = {name: at for name, at, _ in to.members}
-        return all(places.get(name, dtype.fields[name][1]) == dtype.fields[name][1] for name in dtype.names)
+        fields: Any = dtype.fields
+        return all(places.get(name, fields[name][1]) == fields[name][1] for name in dtype.names)
     return dtype.kind == _KINDS.get(to.kind) and dtype.itemsize == to.nbytes
 
 
@@ -183,7 +184,7 @@ def _broken_promises(name: str, values: Mapping[str, Any], types: Mapping[str, C
     said = []
     for one in (each for each in arrays if types[each].restrict):
         for other in arrays:
-            if other != one and np.shares_memory(arrays[one], arrays[other], max_work=1000):
+            if other != one and np.may_share_memory(arrays[one], arrays[other]):
                 said.append(
                     f"{name}: {one} is declared restrict, and {other} leads to the same memory: what the compiled"
                     " code does then is undefined"

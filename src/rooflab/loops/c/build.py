@@ -13,11 +13,9 @@ from llvmlite import binding
 from rooflab.errors import FileError, RooflabError, UnknownNameError
 from rooflab.loops.c import compilers
 from rooflab.loops.c.compilers import Compiler
-from rooflab.loops.c.flags import Flags
+from rooflab.loops.c.debug_info import DebugInfo
+from rooflab.loops.c.flags import CXX, Flags
 
-CXX = (".cpp", ".cc", ".cxx", ".c++", ".C")
-C = (".c",)
-IR = (".ll", ".bc")
 _ENTRY = "rooflab_entry"
 _WHERE = re.compile(
     r"^(?P<file>[^:\n]+):(?P<line>\d+):(?P<column>\d+): (?:fatal )?error: (?P<why>.*)$", re.MULTILINE
@@ -45,11 +43,6 @@ class Built(NamedTuple):
     address: int
     said: str
     held: object
-
-
-def is_ours(path: str) -> bool:
-    """Whether a file is of C, C++ or LLVM IR by its name."""
-    return path.endswith((*C, *CXX, *IR))
 
 
 def build(path: Path, name: str, flags: Flags) -> Built:
@@ -80,7 +73,7 @@ def build(path: Path, name: str, flags: Flags) -> Built:
         errors = {out: process.communicate()[1] for out, process in running.items()}
         for out, process in running.items():
             if process.returncode:
-                raise _failed(path, name, cxx, errors[out], compiler, flags, Path(folder), str(entry))
+                raise _failed(path, name, errors[out], compiler, flags, entry)
         plain, optimised = (_read(Path(folder) / out, compiler.name) for out in ("plain.bc", "optimised.bc"))
         library = _loaded(Path(folder) / "library.so", path)
     address = ctypes.c_void_p.in_dll(library, _ENTRY).value
@@ -100,40 +93,12 @@ def _entry(path: Path, name: str, cxx: bool) -> str:
     return included + f"void *{_ENTRY} = (void *)&{name};\n"
 
 
-def _failed(
-    path: Path, name: str, cxx: bool, errors: str, compiler: Compiler, flags: Flags, folder: Path, entry: str
-) -> RooflabError:
-    """What the compiler refused, in one line."""
+def _failed(path: Path, name: str, errors: str, compiler: Compiler, flags: Flags, entry: Path) -> RooflabError:
+    """What the compiler refused, in one line; where it was our own file, why the function cannot be had."""
     first = _WHERE.search(errors)
-    if first is None:
-        undefined = _UNDEFINED.search(errors)
-        if undefined:
-            return _missing(path, undefined[1] or undefined[2])
-        line = next((each for each in errors.splitlines() if "error" in each), errors.strip().partition("\n")[0])
-        return RooflabError(f"{path}: {compiler.name} cannot compile it ({flags.said}): {line}")
-    if Path(first["file"]).name != Path(entry).name:
-        return RooflabError(
-            f"{first['file']}:{first['line']}: {compiler.name} cannot compile it: {first['why']} ({flags.said})"
-        )
-    out = folder / "names.bc"
-    words = [
-        *flags.counted,
-        *_COUNTED,
-        "-Xclang",
-        "-femit-all-decls",
-        *_QUIET,
-        "-c",
-        "-emit-llvm",
-        str(path.resolve()),
-    ]
-    process = compilers.run(compiler, [*words, "-o", str(out)], flags.folder)
-    process.communicate()
-    if process.returncode:
-        return RooflabError(f"{path}: {name}: {first['why']}")
-    from rooflab.loops.c.debug_info import DebugInfo
-
-    own = str(path.resolve())
-    known = [each.name for each in DebugInfo(_read(out, compiler.name)).subprograms() if each.file == own]
+    if first is None or Path(first["file"]).name != entry.name:
+        return _refused(path, errors, compiler, flags)
+    known = names(path, flags)
     if name in known:
         return RooflabError(
             f"{path}: {name}: {first['why']}: of several functions of that name, or of a template, none is meant"
@@ -142,10 +107,44 @@ def _failed(
     return UnknownNameError("function", name, known, f"(functions of {path})")
 
 
+def _refused(path: Path, errors: str, compiler: Compiler, flags: Flags) -> RooflabError:
+    """The first error of the compiler, with its line."""
+    first = _WHERE.search(errors)
+    if first is not None:
+        return RooflabError(
+            f"{first['file']}:{first['line']}: {compiler.name} cannot compile it: {first['why']} ({flags.said})"
+        )
+    undefined = _UNDEFINED.search(errors)
+    if undefined:
+        return _missing(path, undefined[1] or undefined[2])
+    line = next((each for each in errors.splitlines() if "error" in each), errors.strip().partition("\n")[0])
+    return RooflabError(f"{path}: {compiler.name} cannot compile it ({flags.said}): {line}")
+
+
+def names(path: Path, flags: Flags) -> list[str]:
+    """The functions that the file of C at `path` defines, static ones too.
+
+    Raises:
+        RooflabError: no compiler; what does not compile, with the first error and its line.
+    """
+    cxx = path.suffix in CXX
+    compiler = compilers.find(cxx, flags.compiler)
+    with tempfile.TemporaryDirectory(prefix="rooflab-c-") as folder:
+        out = Path(folder) / "names.bc"
+        words = [*flags.counted, *_COUNTED, "-Xclang", "-femit-all-decls", *_QUIET, "-c", "-emit-llvm"]
+        process = compilers.run(compiler, [*words, str(path.resolve()), "-o", str(out)], flags.folder)
+        errors = process.communicate()[1]
+        if process.returncode:
+            raise _refused(path, errors, compiler, flags)
+        found = DebugInfo(_read(out, compiler.name)).subprograms()
+    own = str(path.resolve())
+    return [each.name for each in found if each.file == own]
+
+
 def _missing(path: Path, symbol: str) -> RooflabError:
     return RooflabError(
-        f"{path}: it calls {symbol}, which is neither in it nor in a library that it is linked with: give the library,"
-        f' as --cflags "{" ".join(("-O3", "-march=native"))} -lNAME", or count a file that has it'
+        f"{path}: it calls {symbol}, which is neither in it nor in a library that it is linked with: give the"
+        ' library, as --cflags "-O3 -march=native -lNAME", or count a file that has it'
     )
 
 
@@ -187,8 +186,8 @@ def read_ir(path: Path) -> str:
         why = str(error).strip().partition("\n")[0].removeprefix("LLVM IR parsing error").strip() or "no LLVM IR"
         version = ".".join(map(str, binding.llvm_version_info))
         raise FileError(
-            f"{path}: LLVM {version} of llvmlite cannot read it: {why}: expected LLVM IR of that version or an older"
-            " one (text before LLVM 15 as .bc)"
+            f"{path}: LLVM {version} of llvmlite cannot read it: {why}: expected LLVM IR of that version or an"
+            " older one (text before LLVM 15 as .bc)"
         ) from None
     here = binding.get_process_triple()
     if module.triple and _target(module.triple) != _target(here):

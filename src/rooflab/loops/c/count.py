@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +13,7 @@ from rooflab.cachesim.level import hierarchy
 from rooflab.errors import RooflabError
 from rooflab.loops.c import lower, memory, twin_ir
 from rooflab.loops.c.arguments import Bound
+from rooflab.loops.c.call import value_of
 from rooflab.loops.c.debug_info import DebugInfo, LinesOf, Subprogram
 from rooflab.loops.c.plan import CPlanner
 from rooflab.loops.c.pointers import Known
@@ -27,10 +27,6 @@ from rooflab.machines.cache_levels import Chosen
 from rooflab.units import iec
 
 _DECLARED = re.compile(r"#dbg_declare\(ptr (%\S+), (!\d+)")
-_RESULTS: Mapping[str, Any] = {
-    "double": ctypes.c_double, "float": ctypes.c_float, "i64": ctypes.c_int64, "i32": ctypes.c_int32,
-    "i16": ctypes.c_int16, "i8": ctypes.c_int8, "i1": ctypes.c_bool,
-}  # fmt: skip
 
 
 class Twin(NamedTuple):
@@ -52,16 +48,15 @@ def make(ir: str, main: Subprogram, source: CSource, bound: Bound, caches: Chose
     lowered = lower.lower(ir, main)
     if len(lowered.header) != len(main.parameters):
         raise RooflabError(
-            f"{main.file}:{main.line}: {main.name}: its arguments are not handed over one by one ({main.signature}):"
-            " expected numbers and pointers: structures by a pointer"
+            f"{main.file}:{main.line}: {main.name}: its arguments are not handed over one by one"
+            f" ({main.signature}): expected numbers and pointers: structures by a pointer"
         )
     places = LinesOf(DebugInfo(lowered.ir), main.file)
     variables = {each.name: each.said for each in lowered.variables}
     kinds = {each.name: each.kind for each in lowered.variables} | dict(lowered.arrays)
     types = [*kinds.values(), *_stack_types(lowered)]
     sizes = lower.sizes(lowered.types, list(dict.fromkeys(types)), lower.data_layout(lowered.ir))
-    wide = {name for name, kind in lowered.arrays.items() if kind[0] in "[{<%"}
-    known = Known(_locals(lowered, wide), variables)
+    known = Known(_locals(lowered), variables)
     layout = memory.lay_out(
         bound.values,
         dict(zip(bound.values, lowered.header, strict=True)),
@@ -81,7 +76,7 @@ def make(ir: str, main: Subprogram, source: CSource, bound: Bound, caches: Chose
     notes = np.zeros((max(1, len(plan.refs)), counted_access.NOTE_WORDS), np.int64)
     events = np.zeros(hooks.VARIABLES + max(1, len(plan.loops)), np.int64)
     stack = np.array([low + layout.stack, low + layout.stack + memory.STACK_BYTES, low + layout.stack], np.int64)
-    parts = [counted_access.compiled(*each) for each in counted_access.PARTS]
+    parts = [counted_access.compiled(*each) for each in (*counted_access.PARTS, counted_access.WITHIN)]
     wiring = twin_ir.Wiring(
         counting.view_of(built),
         layout,
@@ -116,12 +111,6 @@ def make(ir: str, main: Subprogram, source: CSource, bound: Bound, caches: Chose
     return Twin(twin, planner, layout, lowered, stack)
 
 
-def value_of(kind: str, words: np.ndarray) -> Any:
-    """The value of a type of LLVM that lies in `words`; None of void, and of what is no number."""
-    made = _RESULTS.get(kind)
-    return None if made is None else made.from_address(words.ctypes.data).value
-
-
 def _stack_types(lowered: lower.Lowered) -> list[str]:
     found = []
     for function in lowered.functions:
@@ -131,12 +120,16 @@ def _stack_types(lowered: lower.Lowered) -> list[str]:
     return found
 
 
-def _locals(lowered: lower.Lowered, wide: set[str]) -> dict[str, str]:
+def _locals(lowered: lower.Lowered) -> dict[str, str]:
     """Names in the source of the arrays and structures on the stack of the function, by alloca."""
     variables = DebugInfo(lowered.ir).variables()
-    start = lowered.ir.index(next(each.header for each in lowered.functions if each.name == lowered.main))
+    main = next(each for each in lowered.functions if each.name == lowered.main)
+    start = lowered.ir.index(main.header)
     body = lowered.ir[start : lowered.ir.index("\n}", start)]
     names = {alloca: variables.get(node, ("", 0))[0] for alloca, node in _DECLARED.findall(body)}
+    made = [each for each in main.instructions() if each.opcode == "alloca"]
+    # those whose size is known only when they are made are arrays, too
+    wide = [each.result for each in made if lowered.arrays.get(each.result, "[")[0] in "[{<%"]
     return {name: names.get(name, "") or "a local array" for name in wide}
 
 
@@ -177,7 +170,7 @@ def _compiled(text: str, parts: list[tuple[bytes, str]], main: Subprogram) -> tu
         if function.is_declaration or function.name == "rl_main":
             continue
         function.linkage = "internal"
-        if function.name == parts[0][1]:
+        if function.name in (parts[0][1], parts[-1][1]):
             function.add_function_attribute("alwaysinline")
     machine = target_machine()
     tuning = binding.create_pipeline_tuning_options(speed_level=2)
@@ -224,14 +217,15 @@ def _ended(
     )
     if kind == twin_ir.ENDED:
         what, line = list(planner.ends.values())[number]
-        return f"{source.path}:{line}: {main.name} {what}: {source.lines.get(line, '').strip()}"
+        return f"{_at(source, line)}: {main.name} {what}: {source.lines.get(line, '').strip()}"
     if kind == twin_ir.FULL:
         room = iec(memory.STACK_BYTES if number else layout.memory.end - layout.memory.low)
-        return f"{source.path}: {main.name}: what it makes on the {'stack' if number else 'heap'} does not fit in {room}"
+        where_made = "stack" if number else "heap"
+        return f"{source.path}: {main.name}: what it makes on the {where_made} does not fit in {room}"
     if kind == twin_ir.NO_BLOCK:
         return f"{source.path}: {main.name}: frees what malloc did not hand out, or what was freed already"
     ref = plan.refs[number]
-    at = f"{source.path}:{ref.line}: {main.name}: {ref.text}"
+    at = f"{_at(source, ref.line)}: {main.name}: {ref.text}"
     doing = "written" if ref.write else "read"
     within = twin_ir.span(planner.allowed[number], layout.objects)
     if within is not None:
@@ -248,13 +242,19 @@ def _ended(
         address = layout.memory.low + where
         null = "a null pointer" if 0 <= address % 2**64 < 4096 else f"address {address % 2**64:#x}"
         return f"{at} is out of bounds: {doing} through {null}, where there is no array"
-    near = min(layout.objects.values(), key=lambda each: abs(where - each.low))
     if planner.allowed[number] and any(each.kind == "heap" for each in planner.allowed[number]):
         said = names.array(ref.line, planner.allowed[number])
         return f"{at} is out of bounds: {doing} beyond the end of {said}, or after it was freed"
+    if not layout.objects:
+        return f"{at} is out of bounds: {doing} where no array is"
+    near = min(layout.objects.values(), key=lambda each: abs(where - each.low))
     size = max(1, near.itemsize)
     said = near.name.lstrip("@")
     return (
-        f"{at} is out of bounds: {doing} where no array is; nearest is element {(where - near.low) // size:,} of {said},"
-        f" which has {near.nbytes // size:,}"
+        f"{at} is out of bounds: {doing} where no array is; the nearest is element"
+        f" {(where - near.low) // size:,} of {said}, which has {near.nbytes // size:,}"
     )
+
+
+def _at(source: CSource, line: int) -> str:
+    return f"{source.path}:{line}" if line else source.path

@@ -125,7 +125,7 @@ class DebugInfo:
             if kind == "DILocalVariable" and variable.get("scope") == reference and "arg" in variable:
                 names[int(variable["arg"])] = variable.get("name", "")
         parameters = tuple(
-            Parameter(names.get(n) or f"argument {n}", self.type(each)) for n, each in enumerate(types[1:], 1)
+            Parameter(names.get(n) or f"arg{n}", self.type(each)) for n, each in enumerate(types[1:], 1)
         )
         return Subprogram(
             fields.get("name", ""),

@@ -1,4 +1,4 @@
-"""The flags that a file of C is compiled with: the user's, from the command line or compile_commands.json."""
+"""Which files are of C, and with which flags they are compiled: those given, or of a compile_commands.json."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from typing import Any, NamedTuple
 
 from rooflab.errors import FileError, RooflabError
 
+CXX = (".cpp", ".cc", ".cxx", ".c++", ".C")
+C = (".c",)
+IR = (".ll", ".bc")
 DEFAULT = ("-O3", "-march=native")
 DATABASE = "compile_commands.json"
 # With another word behind them: what is made and where, which is ours to say.
@@ -41,6 +44,11 @@ class Flags(NamedTuple):
     def counted(self) -> tuple[str, ...]:
         """Those that the twin is compiled with: of optimisation, debugging and sanitizers none."""
         return tuple(each for each in self.given if not each.startswith(_NOT_COUNTED))
+
+
+def is_ours(path: str) -> bool:
+    """Whether a file is of C, C++ or LLVM IR by its name."""
+    return path.endswith((*C, *CXX, *IR))
 
 
 def of(path: Path, cflags: str | None) -> Flags:

@@ -1,4 +1,4 @@
-"""A module of clang's made ready to be counted: what is called in place, scalars in registers, names on parameters."""
+"""A module of clang's made ready to be counted: what is called in place, scalars in registers, names kept."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Lowered(NamedTuple):
         ir: the text of its module.
         main: its name there.
         functions: that the module defines.
-        header: types of its parameters in the IR.
+        header: types of its parameters in the IR; `wide`: "signext" or "zeroext" of those that are filled up.
         result: the type of what it returns.
         variables: of the module.
         arrays: what stays on the stack, by the name of its alloca: its type.
@@ -62,6 +62,7 @@ class Lowered(NamedTuple):
     main: str
     functions: tuple[Function, ...]
     header: tuple[str, ...]
+    wide: tuple[str, ...]
     result: str
     variables: tuple[Variable, ...]
     arrays: dict[str, str]
@@ -111,11 +112,21 @@ def lower(ir: str, main: Subprogram) -> Lowered:
         main.linkage,
         found,
         header,
+        _widened(own),
         result[1] if result else "void",
         variables,
         arrays,
         "\n".join(_TYPES.findall(text)),
     )
+
+
+def _widened(function: Function) -> tuple[str, ...]:
+    inside = function.header[function.header.index("(") + 1 :]
+    found = []
+    for name in function.parameters:
+        match = re.search(r"\b(signext|zeroext)\b", inside[: inside.index(name)].rsplit(",", 1)[-1])
+        found.append(match[1] if match else "")
+    return tuple(found)
 
 
 def for_here(ir: str) -> str:

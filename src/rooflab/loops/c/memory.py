@@ -1,4 +1,4 @@
-"""The memory that a counted function of C works in: its arguments, its variables, its heap, each byte known or not.
+"""The memory that a counted function of C works in: arguments, variables, heap, and what of it may be touched.
 
 Beside it lie a byte for each 8 of it, which says how many of them the program may touch, and a word for each 64,
 which holds the size of the block that begins there.

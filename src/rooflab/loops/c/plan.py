@@ -1,4 +1,4 @@
-"""What to count of a function of C: each load and store with what it must lie in, FLOP, calls that are not seen."""
+"""What to count of a function of C: each load and store with what it must lie in, FLOP, calls not seen."""
 
 from __future__ import annotations
 
@@ -15,25 +15,31 @@ RELEASES = ("free", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm", "_ZdlPvSt11align_v
             "_ZdlPvmSt11align_val_t", "_ZdaPvmSt11align_val_t")  # fmt: skip
 # Functions that end the program, and what is said of them.
 ENDS = {
-    "exit": "calls exit", "_exit": "calls _exit", "abort": "calls abort", "__assert_fail": "an assertion fails",
-    "__cxa_throw": "throws an exception", "_ZSt9terminatev": "calls std::terminate", "llvm.trap": "stops with a trap",
-    "llvm.ubsantrap": "stops with a trap", "_ZSt20__throw_length_errorPKc": "throws std::length_error",
+    "exit": "calls exit",
+    "_exit": "calls _exit",
+    "abort": "calls abort",
+    "__assert_fail": "stops, as an assertion fails",
+    "__cxa_throw": "throws an exception",
+    "_ZSt9terminatev": "calls std::terminate",
+    "llvm.trap": "stops with a trap",
+    "llvm.ubsantrap": "stops with a trap",
+    "_ZSt20__throw_length_errorPKc": "throws std::length_error",
     "_ZSt24__throw_out_of_range_fmtPKcz": "throws std::out_of_range",
-    "_ZSt17__throw_bad_allocv": "throws std::bad_alloc", "_ZSt28__throw_bad_array_new_lengthv": "throws bad_alloc",
-}  # fmt: skip
+    "_ZSt17__throw_bad_allocv": "throws std::bad_alloc",
+    "_ZSt28__throw_bad_array_new_lengthv": "throws std::bad_array_new_length",
+}
 # That neither read nor write arrays of the program's.
 _HARMLESS = ("__cxa_allocate_exception", "__cxa_free_exception", "__cxa_begin_catch", "__cxa_end_catch", "clock",
-             "omp_get_wtime", "omp_get_thread_num", "omp_get_num_threads", "omp_get_max_threads", "rand", "drand48",
-             "__gxx_personality_v0", "__errno_location", "random", "srand",
+             "omp_get_wtime", "omp_get_thread_num", "omp_get_num_threads", "omp_get_max_threads",
+             "rand", "drand48", "__gxx_personality_v0", "__errno_location", "random", "srand",
              "posix_memalign")  # fmt: skip
+_RANDOM = ("rand", "drand48", "random", "clock", "time", "omp_get_wtime", "clock_gettime")
 _ACCESSES = ("load", "store", "atomicrmw", "cmpxchg")
 _LONG_DOUBLE = re.compile(r"= f(?:add|sub|mul|div|rem|neg|cmp)\b.* (x86_fp80|fp128|ppc_fp128|bfloat)\b")
 
 
 class CPlanner(instrument.Planner):
     """Gathers what to count of a module of clang's."""
-
-    pointers: CPointers
 
     def __init__(
         self, places: LinesOf, names: instrument.Names, known: Known, text_of: Callable[[int], str]
@@ -74,7 +80,7 @@ class CPlanner(instrument.Planner):
         return CPointers(function, main, self.places, self.known)
 
     def counts(self, roots: frozenset[Root]) -> bool:
-        """Whether accesses through a pointer with those roots are counted: all but those of scalars on the stack."""
+        """Whether accesses through a pointer with those roots are counted: all but of scalars on the stack."""
         return not roots or any(each.kind != "stack" for each in roots)
 
     def certain(self, roots: frozenset[Root]) -> bool:
@@ -88,7 +94,7 @@ class CPlanner(instrument.Planner):
 
     def named(self, line: int, array: str, write: bool, pointer: str) -> str:
         """The access as the source has it, from where the expression of its place begins."""
-        at, column = self.lines.place(self.pointers.debug(pointer))
+        at, column = self.lines.place(self.pointers.place_of(pointer))
         return subscript(self.text_of(at), column) or array
 
     def unsized(self, element: str, line: int) -> None:
@@ -120,13 +126,14 @@ class CPlanner(instrument.Planner):
     ) -> None:
         """Gather what the call in `text` does."""
         name = called(text)
+        self.random |= name in _RANDOM
         own = f" @{name}(" in "".join(self._headers)
         if not name:
             if "asm" in text:
                 self.unseen.add(f"assembly in line {line}")
             elif re.search(r"call .*%\S+\(", text):
                 self.calls_through.add(line)
-        elif name.startswith("llvm.x86") or name.startswith("llvm.masked"):
+        elif name.startswith(("llvm.x86", "llvm.masked")):
             self.unseen.add(f"{name} (line {line})")
         elif not (
             own
@@ -167,17 +174,20 @@ class CPlanner(instrument.Planner):
         write: bool,
         elements: tuple[str, ...],
         around: tuple[Function, frozenset[str]],
+        whole: bool = False,
     ) -> None:
         # a vector is accessed as a whole
-        super()._access(key, where, line, roots, pointer, size * lanes, 1, write, elements, around)
+        aligned = whole and lanes == 1
+        super()._access(key, where, line, roots, pointer, size * lanes, 1, write, elements, around, aligned)
         self.allowed[len(self.refs) - 1] = roots
 
 
 def subscript(text: str, column: int) -> str:
-    """The expression of a place that begins in that column, as "a[i][j]", "m->val[k]", "*p"; "" where none does."""
+    """The expression of a place that begins in that column: "a[i][j]", "m->val[k]", "*p"; "" where none does."""
     if column < 1 or column > len(text):
         return ""
-    rest = text[column - 1 :]
+    start = _beginning(text, column - 1)
+    rest = text[start:]
     match = re.match(r"\*?\s*[A-Za-z_]\w*", rest)
     if match is None:
         return ""
@@ -194,6 +204,28 @@ def subscript(text: str, column: int) -> str:
             break
     found = rest[:end]
     return found if any(each in found for each in ("[", "->", ".", "*")) else ""
+
+
+def _beginning(text: str, at: int) -> int:
+    """Where the expression begins whose member is named at `at`: of "p[i].y" at the y, the p."""
+    while match := re.search(r"(?:->|\.)\s*$", text[:at]):
+        at = match.start()
+        while at and text[at - 1] == "]":
+            at = _opening(text, at - 1)
+        name = re.search(r"[A-Za-z_]\w*$", text[:at])
+        if name is None:
+            return at
+        at = name.start()
+    return at
+
+
+def _opening(text: str, end: int) -> int:
+    depth = 0
+    for n in range(end, -1, -1):
+        depth += (text[n] == "]") - (text[n] == "[")
+        if depth == 0:
+            return n
+    return 0
 
 
 def _closing(text: str, start: int) -> int:

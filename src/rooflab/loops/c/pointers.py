@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from rooflab.loops.lowered.ir_text import VALUE, Function, Instruction, Places, definitions
-from rooflab.loops.lowered.pointers import Root, argument_name, called
+from rooflab.loops.lowered.ir_text import VALUE, Function, Instruction, Places
+from rooflab.loops.lowered.pointers import Pointers, Root, argument_name, called
 
 # Functions that hand out memory, with where their arguments say how many bytes: a product of two of calloc's.
 ALLOCATIONS: Mapping[str, tuple[int, ...]] = {
@@ -24,7 +24,7 @@ ALLOCATIONS: Mapping[str, tuple[int, ...]] = {
 }
 _GLOBAL = re.compile(r"@(?:[\w.$-]+|\"[^\"]*\")")
 _POINTER = re.compile(
-    r"ptr (?:[a-z]\w*(?:\([^)]*\))? )*(?P<value>%(?:[\w.$-]+|\"[^\"]*\")|@(?:[\w.$-]+|\"[^\"]*\"))"
+    r"\bptr (?:[a-z]\w*(?:\([^)]*\))? )*(?P<value>%(?:[\w.$-]+|\"[^\"]*\")|@(?:[\w.$-]+|\"[^\"]*\"))"
 )
 _INCOMING = re.compile(r"\[ ([^,\]]+), %")
 _ARITHMETIC = (
@@ -49,7 +49,7 @@ class Known(NamedTuple):
     variables: Mapping[str, str]
 
 
-class CPointers:
+class CPointers(Pointers):
     """The roots of the pointers of one function.
 
     Kinds: "argument", "variable" (of the module), "local" (an array on the stack), "register" (a scalar there),
@@ -59,28 +59,8 @@ class CPointers:
 
     def __init__(self, function: Function, main: bool, places: Places, known: Known) -> None:
         """`main`: its parameters are the user's arguments."""
+        super().__init__(function, main, places)
         self._main, self._places, self._known_names = main, places, known
-        self._definitions = definitions(function)
-        self._parameters = function.parameters
-        self._known: dict[str, frozenset[Root]] = {}
-
-    def roots(self, value: str) -> frozenset[Root]:
-        """Everything that `value` may point into."""
-        if value not in self._known:
-            self._known[value] = frozenset()
-            for _ in range(2):
-                self._known[value] = frozenset(self._find(value, set()))
-        return self._known[value]
-
-    def text(self, value: str) -> str:
-        """The instruction that computes `value`; "" of an argument or a constant."""
-        found = self._definitions.get(value)
-        return "" if found is None else found.text
-
-    def debug(self, value: str) -> int:
-        """The place of the instruction that computes `value`, −1 where there is none."""
-        found = self._definitions.get(value)
-        return -1 if found is None else found.debug
 
     def _find(self, value: str, visiting: set[str]) -> set[Root]:
         if value in visiting:
@@ -96,14 +76,13 @@ class CPointers:
         found = self._definitions.get(value)
         return set() if found is None else self._of(found, visiting)
 
-    def _of(self, each: Instruction, visiting: set[str]) -> set[Root]:
-        text, opcode = each.text, each.opcode
+    def _of(self, instruction: Instruction, visiting: set[str]) -> set[Root]:
+        text, opcode = instruction.text, instruction.opcode
         if opcode == "alloca":
-            return {
-                Root("local" if self._main and each.result in self._known_names.arrays else "stack", each.result)
-            }
+            scalar = not self._main or instruction.result not in self._known_names.arrays
+            return {Root("stack" if scalar else "local", instruction.result)}
         if opcode in ("call", "invoke"):
-            return self._handed_out(each)
+            return self._handed_out(instruction)
         if opcode == "load":
             match = _POINTER.search(text)
             if not re.search(r"= load (?:volatile |atomic )*ptr", text):
@@ -115,17 +94,17 @@ class CPointers:
             return self._find(match["value"], visiting) if match else {Root("unknown")}
         if opcode == "phi":
             values = _INCOMING.findall(text)
-            values = [found[0] if (found := _GLOBAL.findall(each)) else each for each in values]
+            values = [inside[0] if (inside := _GLOBAL.findall(value)) else value for value in values]
         elif opcode == "select":
             values = VALUE.findall(text.partition(" = ")[2])[1:] + _GLOBAL.findall(text)
         elif opcode in ("extractvalue", "insertvalue") or opcode in _ARITHMETIC:
             values = VALUE.findall(text.partition(" = ")[2]) + _GLOBAL.findall(text)
         else:
             return set()
-        found: set[Root] = set()
+        roots: set[Root] = set()
         for value in values:
-            found |= self._find(value.strip(), visiting)
-        return found
+            roots |= self._find(value.strip(), visiting)
+        return roots
 
     def _handed_out(self, each: Instruction) -> set[Root]:
         name = called(each.text)

@@ -32,7 +32,7 @@ def read(name: str, path: str, line: int) -> CSource:
 
 
 def cut(source: CSource, used: Iterable[int]) -> CSource:
-    """`source` with the lines of the functions that lines `used` are in: from their heads to their closing braces."""
+    """`source` with the lines of the functions that lines `used` are in, from heads to closing braces."""
     kept: dict[int, str] = {}
     bodies = _bodies(source.lines)
     for number in {source.line, *used} - {0}:
@@ -66,7 +66,7 @@ class CNames:
     """What the reports call arrays and loops."""
 
     def __init__(self, source: CSource, variables: Mapping[str, str], locals_: Mapping[str, str]) -> None:
-        """`variables`: names of the module's by their IR name; `locals_`: of arrays on the stack by their alloca."""
+        """`variables`: names of the module's by their IR name; `locals_`: of arrays on the stack."""
         self._source, self._variables, self._locals = source, variables, locals_
 
     def array(self, line: int, roots: frozenset[Root]) -> str:

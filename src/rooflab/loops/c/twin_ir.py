@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from rooflab.cachesim.native.layout import LOAD, STORE
+from rooflab.loops.c.call import called, named
 from rooflab.loops.c.lower import Lowered, bare
 from rooflab.loops.c.memory import Layout, Object
 from rooflab.loops.c.plan import RELEASES, CPlanner
 from rooflab.loops.c.pointers import ALLOCATIONS
-from rooflab.loops.lowered.counted_access import NOTE_WORDS, OUTSIDE
+from rooflab.loops.lowered.counted_access import NOTE_WORDS, OUTSIDE, VIEW
 from rooflab.loops.lowered.instrument import Access, Plan
 from rooflab.loops.lowered.ir_text import Function
 from rooflab.loops.lowered.pointers import Root
@@ -25,6 +26,8 @@ _CALL = re.compile(rf"@({'|'.join(map(re.escape, (*_TAKEN, *RELEASES)))})\(")
 _SAVES = re.compile(r"@llvm\.stack(save|restore)(?:\.p0)?\(")
 _ALLOCA = re.compile(r"^\s*(?P<name>%\S+) = alloca (?P<type>.*?)(?:, (?P<kind>i\d+) (?P<count>\S+?))?, align \d+")
 
+_NEEDED = ("@llvm.memset.p0.i64(ptr, i8, i64, i1)", "@llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)")
+
 
 class Wiring(NamedTuple):
     """The addresses that a twin works on.
@@ -35,7 +38,7 @@ class Wiring(NamedTuple):
         passes, notes, events, allocator, stack: of counters, notes, the words of `hooks`, the state of the heap,
             the words that say where the stack is.
         sizes: bytes of the types of arrays on the stack.
-        access, within_range, allocate, release: names of the functions of `counted_access`.
+        access, within_range, allocate, release, within: names of the functions of `counted_access`.
     """
 
     view: Sequence[int]
@@ -50,10 +53,11 @@ class Wiring(NamedTuple):
     within_range: str
     allocate: str
     release: str
+    within: str
 
 
 def write(lowered: Lowered, planner: CPlanner, plan: Plan, wiring: Wiring) -> str:
-    """The module with all that `plan` says, and `rl_main`, which is called with the slots and room for a result."""
+    """The module with all that `plan` says, and `rl_main`, which takes the slots and room for a result."""
     text = lowered.ir
     parts: list[str] = []
     for function in lowered.functions:
@@ -70,7 +74,8 @@ def write(lowered: Lowered, planner: CPlanner, plan: Plan, wiring: Wiring) -> st
     )
     for each in lowered.variables:
         whole = re.sub(rf"^{re.escape(each.name)} = .*\n", "", whole, flags=re.MULTILINE)
-    return located(whole, placed) + _helpers(wiring) + _main(lowered)
+    known = "".join(f"declare void {each}\n" for each in _NEEDED if f" {each.partition('(')[0]}(" not in whole)
+    return located(whole, placed) + known + _helpers(wiring) + _main(lowered)
 
 
 def located(text: str, placed: Mapping[str, int]) -> str:
@@ -156,18 +161,18 @@ def _reported(access: Access, name: str, planner: CPlanner, plan: Plan, wiring: 
         low, nbytes = (within.low, within.nbytes) if within else (0, -1)
         lines += multiplied(f"{name}.words", access.elements)
         given = f"i64 %{name}.a, i64 {low}, i64 {nbytes}, i64 {access.elements[-1]}, i64 {access.nbytes}"
-        lines.append(
-            f"  %{name}.n = call i64 @rl_span({given}, i64 {request}, i64 {access.ref}, i64 {note}, i64 %{name}.words)"
-        )
+        given += f", i64 {request}, i64 {access.ref}, i64 {note}, i64 %{name}.words"
+        lines.append(f"  %{name}.n = call i64 @rl_span({given})")
         return lines + grown(f"{name}.c", counter, f"%{name}.n")
+    form = ".w" if access.whole and access.nbytes <= 1 << wiring.view[VIEW.index("shift")] else ""
     rest = f"i64 {access.nbytes}, i64 {request}, i64 {access.ref}, i64 {note}"
     if access.checked:
-        lines.append(f"  %{name}.n = call i64 @rl_if_ours(i64 %{name}.a, {rest})")
+        lines.append(f"  %{name}.n = call i64 @rl_if_ours{form}(i64 %{name}.a, {rest})")
         return lines + grown(f"{name}.c", counter, f"%{name}.n")
     if within is None:
-        return [*lines, f"  call void @rl_anywhere(i64 %{name}.a, {rest})"]
+        return [*lines, f"  call void @rl_anywhere{form}(i64 %{name}.a, {rest})"]
     places = max(0, within.nbytes - access.nbytes + 1)
-    return [*lines, f"  call void @rl_within(i64 %{name}.a, i64 {within.low}, i64 {places}, {rest})"]
+    return [*lines, f"  call void @rl_within{form}(i64 %{name}.a, i64 {within.low}, i64 {places}, {rest})"]
 
 
 def _main(lowered: Lowered) -> str:
@@ -178,23 +183,8 @@ def _main(lowered: Lowered) -> str:
         "  %first = icmp eq i32 %back, 0",
         "  br i1 %first, label %go, label %left",
         "go:",
+        *called(named(lowered.main), lowered),
     ]
-    given = []
-    for n, kind in enumerate(lowered.header):
-        lines.append(f"  %at{n} = getelementptr i64, ptr %slots, i64 {n}")
-        lines.append(f"  %v{n} = load {kind}, ptr %at{n}" if kind != "i1" else f"  %b{n} = load i8, ptr %at{n}")
-        if kind == "i1":
-            lines.append(f"  %v{n} = trunc i8 %b{n} to i1")
-        given.append(f"{kind} %v{n}")
-    name = lowered.main if re.fullmatch(r"[\w.$-]+", lowered.main) else f'"{lowered.main}"'
-    if lowered.result == "void":
-        lines.append(f"  call void @{name}({', '.join(given)})")
-    else:
-        lines.append(f"  %r = call {lowered.result} @{name}({', '.join(given)})")
-        if lowered.result == "i1":
-            lines += ["  %w = zext i1 %r to i8", "  store i8 %w, ptr %result"]
-        else:
-            lines.append(f"  store {lowered.result} %r, ptr %result")
     return "\n".join([*lines, "  ret i32 0", "left:", "  ret i32 1", "}", ""])
 
 
@@ -204,19 +194,18 @@ def _helpers(wiring: Wiring) -> str:
     given = f"ptr @rl_result, ptr @rl_raised, {view}, i64 %a, i64 %n, i64 %q, i64 %r, i64 %w"
     memory = wiring.layout.memory
     size = memory.end - memory.low
-    at = {name: wiring.events + 8 * word for name, word in
-          (("kind", KIND), ("ref", REF), ("where", WHERE), ("nbytes", NBYTES), ("stop", hooks.STOP), ("loop", hooks.AT))}  # fmt: skip
+    words = {"kind": KIND, "ref": REF, "where": WHERE, "nbytes": NBYTES, "stop": hooks.STOP, "loop": hooks.AT}
+    at = {name: wiring.events + 8 * word for name, word in words.items()}
     return f"""
 @rl_buffer = internal global [64 x i64] zeroinitializer, align 64
 @rl_result = internal global i64 0
 @rl_raised = internal global ptr null
 declare i32 @{wiring.access}(ptr, ptr, {many})
+declare i32 @{wiring.within}(ptr, ptr, {many})
 declare i32 @{wiring.within_range}(ptr, ptr, {many}, i64)
 declare i32 @{wiring.allocate}(ptr, ptr, i64, i64)
 declare i32 @{wiring.release}(ptr, ptr, i64, i64, i64)
 declare void @longjmp(ptr, i32) noreturn
-declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
-declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 define internal void @rl_leave(i64 %kind, i64 %ref, i64 %where, i64 %nbytes) noinline cold noreturn {{
   store i64 %kind, ptr inttoptr (i64 {at["kind"]} to ptr)
   store i64 %ref, ptr inttoptr (i64 {at["ref"]} to ptr)
@@ -240,21 +229,6 @@ off:
 on:
   ret void
 }}
-define internal void @rl_access(i64 %a, i64 %n, i64 %q, i64 %r, i64 %w) alwaysinline {{
-  %s = call i32 @{wiring.access}({given})
-  ret void
-}}
-define internal void @rl_within(i64 %a, i64 %low, i64 %places, i64 %n, i64 %q, i64 %r, i64 %w) alwaysinline {{
-  %o = sub i64 %a, %low
-  %inside = icmp ult i64 %o, %places
-  br i1 %inside, label %yes, label %no
-yes:
-  call void @rl_access(i64 %a, i64 %n, i64 %q, i64 %r, i64 %w)
-  ret void
-no:
-  call void @rl_leave(i64 {OUT}, i64 %r, i64 %a, i64 %n)
-  unreachable
-}}
 define internal i1 @rl_may_touch(i64 %a) alwaysinline {{
   %inside = icmp ult i64 %a, {size}
   br i1 %inside, label %yes, label %no
@@ -269,35 +243,9 @@ yes:
 no:
   ret i1 false
 }}
-define internal void @rl_anywhere(i64 %a, i64 %n, i64 %q, i64 %r, i64 %w) alwaysinline {{
-  %m = add i64 %n, -1
-  %l = add i64 %a, %m
-  %first = call i1 @rl_may_touch(i64 %a)
-  %last = call i1 @rl_may_touch(i64 %l)
-  %inside = and i1 %first, %last
-  br i1 %inside, label %yes, label %no
-yes:
-  call void @rl_access(i64 %a, i64 %n, i64 %q, i64 %r, i64 %w)
-  ret void
-no:
-  call void @rl_leave(i64 {OUT}, i64 %r, i64 %a, i64 %n)
-  unreachable
-}}
-define internal i64 @rl_if_ours(i64 %a, i64 %n, i64 %q, i64 %r, i64 %w) alwaysinline {{
-  %inside = icmp ult i64 %a, {size}
-  br i1 %inside, label %yes, label %no
-yes:
-  call void @rl_anywhere(i64 %a, i64 %n, i64 %q, i64 %r, i64 %w)
-  ret i64 1
-no:
-  %words = inttoptr i64 %w to ptr
-  %outside = getelementptr i64, ptr %words, i64 {OUTSIDE}
-  %was = load i64, ptr %outside
-  %is = add i64 %was, 1
-  store i64 %is, ptr %outside
-  ret i64 0
-}}
-define internal i64 @rl_span(i64 %a, i64 %low, i64 %size, i64 %b, i64 %n, i64 %q, i64 %r, i64 %w, i64 %c) noinline {{
+{_accesses(wiring, size, given)}
+define internal i64 @rl_span(i64 %a, i64 %low, i64 %size, i64 %b,
+    i64 %n, i64 %q, i64 %r, i64 %w, i64 %c) noinline {{
   %none = icmp eq i64 %b, 0
   br i1 %none, label %nothing, label %some
 nothing:
@@ -329,6 +277,61 @@ bad:
 {_heap(wiring, size)}"""
 
 
+def _accesses(wiring: Wiring, size: int, given: str) -> str:
+    """What is called before an access, for any, and for those that are known to lie within a unit (".w")."""
+    forms = (("", wiring.access), (".w", wiring.within))
+    return "".join(_access(form, callee, size, given) for form, callee in forms)
+
+
+def _access(form: str, callee: str, size: int, given: str) -> str:
+    return f"""
+define internal void @rl_access{form}(i64 %a, i64 %n, i64 %q, i64 %r, i64 %w) alwaysinline {{
+  %s = call i32 @{callee}({given})
+  ret void
+}}
+define internal void @rl_within{form}(i64 %a, i64 %low, i64 %places,
+    i64 %n, i64 %q, i64 %r, i64 %w) alwaysinline {{
+  %o = sub i64 %a, %low
+  %inside = icmp ult i64 %o, %places
+  br i1 %inside, label %yes, label %no
+yes:
+  call void @rl_access{form}(i64 %a, i64 %n, i64 %q, i64 %r, i64 %w)
+  ret void
+no:
+  call void @rl_leave(i64 {OUT}, i64 %r, i64 %a, i64 %n)
+  unreachable
+}}
+define internal void @rl_anywhere{form}(i64 %a, i64 %n, i64 %q, i64 %r, i64 %w) alwaysinline {{
+  %m = add i64 %n, -1
+  %l = add i64 %a, %m
+  %first = call i1 @rl_may_touch(i64 %a)
+  %last = call i1 @rl_may_touch(i64 %l)
+  %inside = and i1 %first, %last
+  br i1 %inside, label %yes, label %no
+yes:
+  call void @rl_access{form}(i64 %a, i64 %n, i64 %q, i64 %r, i64 %w)
+  ret void
+no:
+  call void @rl_leave(i64 {OUT}, i64 %r, i64 %a, i64 %n)
+  unreachable
+}}
+define internal i64 @rl_if_ours{form}(i64 %a, i64 %n, i64 %q, i64 %r, i64 %w) alwaysinline {{
+  %inside = icmp ult i64 %a, {size}
+  br i1 %inside, label %yes, label %no
+yes:
+  call void @rl_anywhere{form}(i64 %a, i64 %n, i64 %q, i64 %r, i64 %w)
+  ret i64 1
+no:
+  %words = inttoptr i64 %w to ptr
+  %outside = getelementptr i64, ptr %words, i64 {OUTSIDE}
+  %was = load i64, ptr %outside
+  %is = add i64 %was, 1
+  store i64 %is, ptr %outside
+  ret i64 0
+}}
+"""
+
+
 def _heap(wiring: Wiring, size: int) -> str:
     """What stands for malloc and its like, and the stack's arrays of a size that is not known before."""
     low = wiring.layout.memory.low
@@ -337,8 +340,8 @@ def _heap(wiring: Wiring, size: int) -> str:
         f"define internal ptr @rl_{name}({', '.join(f'i64 %{n}' for n in range(count))}) {{\n"
         f"  %r = call ptr @rl_block(i64 %{which})\n  ret ptr %r\n}}\n"
         for name, count, which in (
-            ("malloc", 1, 0), ("aligned_alloc", 2, 1), ("_Znwm", 1, 0), ("_Znam", 1, 0), ("_ZnwmSt11align_val_t", 2, 0),
-            ("_ZnamSt11align_val_t", 2, 0),
+            ("malloc", 1, 0), ("aligned_alloc", 2, 1), ("_Znwm", 1, 0), ("_Znam", 1, 0),
+            ("_ZnwmSt11align_val_t", 2, 0), ("_ZnamSt11align_val_t", 2, 0),
         )
     )  # fmt: skip
     others += "".join(
@@ -348,7 +351,8 @@ def _heap(wiring: Wiring, size: int) -> str:
     parameters = {"m": ", i64 %1", "mSt11align_val_t": ", i64 %1, i64 %2", "St11align_val_t": ", i64 %1"}
     for name in RELEASES:
         more = parameters.get(name.partition("Pv")[2], "")
-        others += f"define internal void @rl_{name}(ptr %0{more}) {{\n  call void @rl_give_back(ptr %0)\n  ret void\n}}\n"
+        body = "  call void @rl_give_back(ptr %0)\n  ret void\n}\n"
+        others += f"define internal void @rl_{name}(ptr %0{more}) {{\n{body}"
     return f"""
 define internal void @rl_open(i64 %a, i64 %bytes) {{
   %granule = lshr i64 %a, 3

@@ -214,7 +214,7 @@ def _counts(source: Source, given: Given, counted: counting.Counted) -> LoopRepo
     return LoopReport(
         name=source.name,
         where=f"{source.path}:{source.tree.lineno}",
-        arguments={name: _described(value) for name, value in given.values.items()},
+        arguments={name: described(value) for name, value in given.values.items()},
         flop_by=counting.flop(counted),
         accesses=counted.simulation.accesses,
         accessed_bytes=counted.simulation.accessed_bytes or 0,
@@ -238,12 +238,13 @@ def _scattered_bytes(given: Given, counted: counting.Counted) -> int:
     return max((array.nbytes for name, array in arrays.items() if name in names), default=0)
 
 
-def _described(value: Any) -> str:
+def described(value: Any) -> str:
+    """An argument in words: "fp64 1,000 × 3"."""
     if isinstance(value, np.ndarray):
         sides = " × ".join(f"{each:,}" for each in value.shape)
         return f"{value.dtype} {sides}{'' if value.flags.c_contiguous else ', strided'}"
     if isinstance(value, tuple):
-        return f"({', '.join(_described(each) for each in value)})"
+        return f"({', '.join(described(each) for each in value)})"
     return f"{value.item()!r}" if hasattr(value, "item") else f"{value!r}"
 
 

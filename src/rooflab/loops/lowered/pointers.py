@@ -91,6 +91,11 @@ class Pointers:
         instruction = self._definitions.get(value)
         return "" if instruction is None else instruction.text
 
+    def place_of(self, value: str) -> int:
+        """The number of the place in the source of what computes `value`, −1 where there is none."""
+        instruction = self._definitions.get(value)
+        return -1 if instruction is None else instruction.debug
+
     def _find(self, value: str, visiting: set[str]) -> set[Root]:
         if value in visiting:
             return set()

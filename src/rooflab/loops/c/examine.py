@@ -1,0 +1,357 @@
+"""A function of C taken apart: compiled, counted from its LLVM IR, its own build checked and timed."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from llvmlite import binding
+
+from rooflab.errors import FileError, RooflabError, UnknownNameError
+from rooflab.loops import examine
+from rooflab.loops.c import arguments, build, count, flags, lower, source, steering
+from rooflab.loops.c.call import Callee, called, named, slots
+from rooflab.loops.c.debug_info import DebugInfo, LinesOf, Subprogram
+from rooflab.loops.c.memory import STACK_BYTES
+from rooflab.loops.compiled import time as timing
+from rooflab.loops.lowered import core_loops, profile
+from rooflab.loops.lowered import count as counting
+from rooflab.loops.lowered.examine import described
+from rooflab.loops.lowered.ir_text import functions
+from rooflab.loops.lowered.lower import target_machine
+from rooflab.loops.lowered.memory import arrays_in
+from rooflab.loops.twin import count as counts
+from rooflab.machines.cache_levels import Chosen
+from rooflab.types.loop import CoreLoop, LoopReport, Static, Timed
+from rooflab.units import iec
+
+_PROFILED_S = 10.0  # a count that took longer is not followed by a profile, which takes some times as long
+_DEEP_BYTES = 4 << 20  # on the stack, beyond which the compiled function is not run: threads here have 8 MiB
+_PRAGMA = re.compile(r"^\s*#\s*pragma\s+omp\b")
+_CONVENTIONS = (
+    "counted from the LLVM IR of clang before it is optimised: every load and store of arrays and structures in"
+    " the source's order; local variables, and local arrays of which only fixed places are used, are registers",
+    "FLOP: as that IR has them; a multiply-add is 2, a comparison, negation or minimum 1, exp and the like 1"
+    " (special); whole numbers and indices none",
+    "each access was checked against the bounds of what it leads to, before it was made",
+    "bytes of a level: those that cross between it and the nearer one, in whole lines",
+    "simulated, not counted by hardware: arguments lie one behind the other, each on pages of its own; variables"
+    " of the file and local arrays behind them, then what malloc hands out, on lines of its own",
+)
+
+
+class Target(NamedTuple):
+    """A function in a file: of C, C++ or LLVM IR."""
+
+    path: Path
+    name: str
+
+
+def target(text: str, cflags: str | None = None) -> Target:
+    """The function that "FILE:NAME" names.
+
+    Raises:
+        RooflabError: no name; a file of another kind.
+        FileError: no such file.
+        UnknownNameError: no such function, with near matches.
+    """
+    place, _, name = str(text).rpartition(":")
+    if not place or not name:
+        raise RooflabError(f"{text}: expected FILE:NAME, a file of C and a function in it: kernel.c:triad")
+    if not flags.is_ours(place):
+        kinds = ", ".join((*flags.C, *flags.CXX, *flags.IR))
+        raise RooflabError(
+            f"{place}: expected a file of C, C++ or LLVM IR by its name ({kinds}), or a Python function"
+        )
+    if not Path(place).is_file():
+        raise FileError(f"{place}: no such file")
+    path = Path(place)
+    if path.suffix not in flags.IR and not re.search(
+        rf"\b{re.escape(name)}\b", path.read_text("utf-8", "replace")
+    ):
+        # it may still come from a file that this one includes
+        known = build.names(path, flags.of(path, cflags))
+        if name not in known:
+            raise UnknownNameError("function", name, known, f"(functions of {path})")
+    return Target(path, name)
+
+
+def report(
+    function: Target,
+    args: Sequence[Any],
+    caches: Chosen,
+    *,
+    cflags: str | None = None,
+    time_limit_s: float | None = examine.TIME_LIMIT_S,
+    time: bool = True,
+    classify: bool = False,
+) -> LoopReport:
+    """Everything about the function that needs no machine.
+
+    Args:
+        function: which.
+        args: its arguments in order: arrays, numbers, tuples of arrays for a pointer to pointers.
+        caches: to simulate.
+        cflags: flags of the compiler; None: those of a compile_commands.json beside or above the file, else
+            `flags.DEFAULT`.
+        time_limit_s: bound on the counting; after it, counts are partial.
+        time: run the compiled function itself too.
+        classify: tell compulsory, capacity and conflict misses apart.
+
+    Raises:
+        RooflabError: no compiler; what does not compile; arguments that do not fit the signature; an access out of
+            bounds.
+    """
+    path, name = function
+    given = flags.of(path, cflags)
+    built = _from_ir(path) if path.suffix in flags.IR else build.build(path, name, given)
+    main = _subprogram(path, name, built.plain, len(args))
+    bound = arguments.bind(main, args)
+    nbytes = sum(array.nbytes for each, value in bound.values.items() for _, array in arrays_in(each, value))
+    examine.check_memory(name, nbytes)
+    read = source.read(name, main.file, main.line)
+    units = 2 * (nbytes // caches.caches[0].unit_bytes + len(bound.values)) + (1 << 16) if classify else None
+    twin = count.make(built.plain, main, read, bound, caches, units)
+    counted, plan, outside = counting.run_twin(twin.twin, read, bound.values, caches, time_limit_s)
+    outcome = counted.outcome
+    if outcome.error is not None:
+        raise RooflabError(outcome.error)
+    shown = source.cut(read, [*(ref.line for ref in plan.refs), *(loop.line for loop in plan.loops)])
+    said = _warnings(twin, plan, counted, outside, time_limit_s)
+    said += [*bound.warnings, *_openmp(given, shown)]
+    done = _Run()
+    if outcome.stopped:
+        done = done._replace(parallel="not run: the count did not end")
+    elif time:
+        done = _run(built, twin, main, bound, counted, caches, bool(plan.random))
+    simulation = counted.simulation
+    return LoopReport(
+        name=main.name,
+        where=f"{read.path}:{main.line}" if main.line else read.path,
+        arguments={each: described(value) for each, value in bound.values.items()},
+        flop_by=counts.flop(counted),
+        accesses=simulation.accesses,
+        accessed_bytes=simulation.accessed_bytes or 0,
+        stored_bytes=counts.stored_bytes(counted),
+        simulation=simulation,
+        warm=counted.warm,
+        lines=counts.lines(counted, read),
+        loops=counts.loops(counted),
+        source=tuple(shown.lines.items()),
+        strided=counts.irregular(counted, "stride"),
+        gathered=counts.irregular(counted, "gather"),
+        chased=counts.irregular(counted, "chase"),
+        scattered_bytes=_scattered_bytes(twin, counted),
+        core_loops=done.loops,
+        runs=done.runs,
+        parallel=done.parallel,
+        static=Static(reason="counted from its LLVM IR"),
+        checks=done.findings.checks,
+        complete=not outcome.stopped,
+        stopped_at=outcome.where if outcome.stopped else "",
+        caches=caches.text,
+        warnings=(*said, *done.findings.warnings, *examine.classified_conflicts(simulation)),
+        conventions=(f"compiled by {built.said}", *_CONVENTIONS, *simulation.assumptions),
+    )
+
+
+def _from_ir(path: Path) -> build.Built:
+    """What is made of a file of LLVM IR: its module as it is, and optimised for this processor."""
+    ir = build.read_ir(path)
+    module = binding.parse_assembly(lower.for_here(ir))
+    machine = target_machine()
+    tuning = binding.create_pipeline_tuning_options(speed_level=3)
+    tuning.loop_vectorization = tuning.slp_vectorization = tuning.loop_unrolling = True
+    builder = binding.create_pass_builder(machine, tuning)
+    builder.getModulePassManager().run(module, builder)
+    optimised = str(module)
+    version = ".".join(map(str, binding.llvm_version_info))
+    producer = DebugInfo(ir).producer()
+    said = f"LLVM {version} of llvmlite at O3 for this processor, from {path.name}"
+    return build.Built(ir, optimised, 0, said + (f" ({producer})" if producer else ""), None)
+
+
+def _subprogram(path: Path, name: str, ir: str, arguments_given: int) -> Subprogram:
+    """The function `name` of a module, by its own name or that in the IR.
+
+    Raises:
+        UnknownNameError: there is none, with near matches.
+        RooflabError: several of that name, none of which takes so many arguments alone.
+    """
+    known = list(DebugInfo(ir).subprograms())
+    found = [each for each in known if name in (each.name, each.linkage)]
+    if len(found) > 1:
+        fitting = [each for each in found if len(each.parameters) == arguments_given]
+        if len(fitting) != 1:
+            listed = "; ".join(f"{each.signature} ({each.linkage})" for each in found)
+            raise RooflabError(
+                f"{path}: {name} is the name of several functions: name one as the IR does: {listed}"
+            )
+        found = fitting
+    if found:
+        return found[0]
+    defined = functions(ir)
+    plain = next((each for each in defined if each.name == name), None)
+    if plain is None:
+        names = [each.name for each in known] or [each.name for each in defined]
+        raise UnknownNameError("function", name, names, f"(functions of {path})")
+    if re.search(r"\b(?:byval|sret)\(", plain.header):
+        raise RooflabError(f"{path}: {name} takes or returns a structure by value: expected numbers and pointers")
+    return arguments.from_ir(name, str(path), tuple(plain.parameters.values()))
+
+
+class _Run(NamedTuple):
+    """What running the compiled function showed."""
+
+    runs: tuple[Timed, ...] = ()
+    loops: tuple[CoreLoop, ...] = ()
+    findings: examine.Findings = examine.Findings()
+    parallel: str = "not run"
+
+
+def _run(
+    built: build.Built,
+    twin: count.Twin,
+    main: Subprogram,
+    bound: arguments.Bound,
+    counted: counts.Counted,
+    caches: Chosen,
+    random: bool,
+) -> _Run:
+    deep = _on_the_stack(twin)
+    sequential = "not tried: C is counted and timed on one core"
+    if deep > _DEEP_BYTES:
+        why = f"its local arrays take {iec(deep)} of the stack, more than a thread surely has: not run, not timed"
+        return _Run(findings=examine.Findings(warnings=(why,)), parallel=sequential)
+    engine, address = _engine(built, main) if not built.address else (None, built.address)
+    function = Callee(address, twin.lowered)
+    own = next(each for each in twin.lowered.functions if each.name == twin.lowered.main)
+    fresh = steering.steered(own, twin.planner.pointers_of(own, True))
+    largest = max(each.capacity_bytes for each in caches.caches)
+    findings = examine.Findings()
+    if not random:
+        results = timing.run_once(function, bound)
+        wanted = counted.outcome.result, counted.outcome.outputs
+        findings += _compared(results, wanted)
+    runs = [examine.timed(timing.warm(function, bound, fresh), 1, "warm")]
+    runs.append(examine.timed(timing.cold(function, bound, largest, fresh), 1, "cold"))
+    loops: tuple[CoreLoop, ...] = ()
+    if counted.outcome.seconds <= _PROFILED_S:
+        try:
+            loops = _profiled(built, twin, main, bound)
+        except Exception as error:  # noqa: BLE001
+            # IR that was not foreseen: the counts stand without a profile, and the report says that there is none
+            why = f"{type(error).__name__}: {str(error).partition(chr(10))[0]:.100}"
+            said = f"its compiled code could not be profiled ({why}): times follow its source"
+            findings += examine.Findings(warnings=(said,))
+    del engine
+    return _Run(tuple(runs), loops, findings, sequential)
+
+
+def _compared(results: tuple[Any, tuple], wanted: tuple[Any, tuple]) -> examine.Findings:
+    """How results compare, with the rows of each argument one by one."""
+    flat = [tuple(part for value in each[1] for part in _parts(value)) for each in (results, wanted)]
+    return examine.compare("the compiled function", (results[0], flat[0]), (wanted[0], flat[1]))
+
+
+def _parts(value: Any) -> tuple[Any, ...]:
+    if isinstance(value, tuple):
+        return tuple(part for each in value for part in _parts(each))
+    if isinstance(value, np.ndarray) and value.dtype.names:
+        return tuple(value[name] for name in value.dtype.names)
+    return (value,)
+
+
+def _on_the_stack(twin: count.Twin) -> int:
+    fixed = sum(twin.layout.objects[name].nbytes for name in twin.lowered.arrays)
+    begun = int(twin.stack[1]) - STACK_BYTES
+    return fixed + max(0, int(twin.stack[2]) - begun)
+
+
+def _engine(built: build.Built, main: Subprogram) -> tuple[Any, int]:
+    """Machine code of optimised IR, and the address of the function there."""
+    module = binding.parse_assembly(built.optimised)
+    module.get_function(main.linkage).linkage = "external"
+    count.check_symbols(module, main)
+    engine = binding.create_mcjit_compiler(module, target_machine())
+    engine.finalize_object()
+    return engine, engine.get_function_address(main.linkage)
+
+
+def _profiled(
+    built: build.Built, twin: count.Twin, main: Subprogram, bound: arguments.Bound
+) -> tuple[CoreLoop, ...]:
+    """The loops of the optimised code as a core sees them, of one run."""
+    plain = re.sub(r"^define .*$", lambda each: lower.bare(each[0]), lower.for_here(built.optimised), flags=re.M)
+    lines = ["define void @rl_call(ptr %slots, ptr %result) {", *called(named(main.linkage), twin.lowered)]
+    ir = "\n".join([plain, *lines, "  ret void", "}", ""])
+    count.check_symbols(binding.parse_assembly(ir), main)
+    defined = {each.name: each for each in functions(ir)}
+    chosen, todo = [], [main.linkage]
+    while todo:
+        each = defined.pop(todo.pop(), None)
+        if each is not None:
+            chosen.append(each)
+            todo += re.findall(
+                r"@([\w.$]+)", " ".join(one.text for one in each.instructions() if one.opcode == "call")
+            )
+    copies = bound.copied()
+    given, tables = slots(copies, twin.lowered.header)
+    result = np.zeros(4, np.int64)
+
+    def call(engine: Any) -> None:
+        function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(engine.get_function_address("rl_call"))
+        function(given.ctypes.data, result.ctypes.data)
+
+    taken = profile.run(chosen, ir, call)
+    del copies, tables
+    places = LinesOf(DebugInfo(ir), main.file)
+    return tuple(loop for each in taken for loop in core_loops.of_profile(each, places))
+
+
+def _scattered_bytes(twin: count.Twin, counted: counts.Counted) -> int:
+    """Bytes of the largest array whose elements are picked by data."""
+    names = {ref.array for ref in counted.twin.text.refs if ref.pattern in ("gather", "chase")}
+    said = {each.name: each.said for each in twin.lowered.variables}
+    return max(
+        (each.nbytes for each in twin.layout.objects.values() if said.get(each.name, each.name) in names),
+        default=0,
+    )
+
+
+def _openmp(given: flags.Flags, shown: source.CSource) -> list[str]:
+    lines = [str(n) for n, text in shown.lines.items() if _PRAGMA.match(text)]
+    if not lines and not given.openmp:
+        return []
+    where = f" (line{'s' if len(lines) > 1 else ''} {', '.join(lines)})" if lines else ""
+    left = "; -fopenmp is left out of the flags" if given.openmp else ""
+    return [f"OpenMP pragmas{where} are not followed: counted and timed in sequence, on one core{left}"]
+
+
+def _warnings(
+    twin: count.Twin, plan: Any, counted: counts.Counted, outside: Mapping[int, int], time_limit_s: float | None
+) -> list[str]:
+    said = []
+    if counted.outcome.stopped:
+        said.append(
+            f"the count was stopped after {time_limit_s:g} s, at {counted.outcome.where or 'its start'}: all"
+            " counts are of what ran until then; give smaller arguments, or a longer limit"
+        )
+    for line, number in sorted(outside.items()):
+        said.append(f"line {line}: {number:,} accesses to memory of a library's are not counted")
+    if plan.unseen:
+        said.append(f"what {', '.join(plan.unseen)} accesses and computes cannot be seen and is not counted")
+    for line in sorted(twin.planner.calls_through):
+        said.append(
+            f"line {line}: a call through a pointer: what it does is counted only where it is of the same file"
+        )
+    for kind, line in sorted(twin.planner.types.items()):
+        said.append(f"line {line}: accesses to {kind} are not counted")
+    for kind, line in sorted(twin.planner.computed.items()):
+        name = "long double" if kind == "x86_fp80" else kind
+        said.append(f"line {line}: what is computed in {name} is not counted as FLOP")
+    return said

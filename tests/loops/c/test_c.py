@@ -1,0 +1,281 @@
+"""Functions of C: counted as their Python forms are, checked before each access, refused in one line."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import sys
+
+import numpy as np
+import pytest
+
+import rooflab
+from rooflab.errors import RooflabError
+from rooflab.loops.c import compilers, flags
+from rooflab.loops.lowered import examine as lowered
+from rooflab.machines import cache_levels
+from rooflab.types.simulation import Cache
+
+_NONE = "no compiler for C: neither clang nor ziglang (python -m pip install 'rooflab[c]')"
+_HAS = any(shutil.which(each) for each in ("clang", "clang-14", "clang-19")) or importlib.util.find_spec("ziglang")
+pytestmark = pytest.mark.skipif(not _HAS, reason=_NONE)
+CACHES = (Cache(4096, 4, name="L1"), Cache(65536, 8, name="L2"))
+SIZES = {
+    "copy": 900, "scale": 900, "add": 900, "triad": 900, "stencil": 14, "spmv": 200, "matmul": 64, "search": 500,
+    "horner": 300,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def python_forms(root):
+    spec = importlib.util.spec_from_file_location("c_loops", root / "examples" / "c_loops.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["c_loops"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def count(request):
+    """The report of a function of kernels.c, not timed."""
+    file = request.path.with_name("kernels.c")
+
+    def counted(name, *args, **options):
+        return rooflab.loop(f"{file}:{name}", *args, levels=CACHES, timed=False, **options)
+
+    return counted
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_c_counts_as_its_python_form(root, python_forms, name):
+    args = python_forms.args(SIZES[name], name)
+    of_c = rooflab.loop(f"{root / 'examples' / 'c_loops.c'}:{name}", *args, levels=CACHES, timed=False)
+    of_python = lowered.report(getattr(python_forms, name), args, cache_levels.choose(None, CACHES), time=False)
+    for each in (of_c, of_python):
+        assert each.complete
+    assert of_c.flop_by == of_python.flop_by
+    assert (of_c.accesses, of_c.accessed_bytes, of_c.stored_bytes) == (
+        of_python.accesses,
+        of_python.accessed_bytes,
+        of_python.stored_bytes,
+    )
+    for run in ("simulation", "warm"):
+        levels = [getattr(each, run).levels for each in (of_c, of_python)]
+        ours, theirs = ([(n.hits, n.misses, n.read_bytes, n.write_bytes) for n in each] for each in levels)
+        assert ours == theirs
+
+
+def test_triad_by_hand(root, python_forms):
+    args = python_forms.args(800, "triad")
+    report = rooflab.loop(f"{root / 'examples' / 'c_loops.c'}:triad", *args, levels=CACHES, timed=False)
+    # a multiply-add is 2 FLOP; 2 loads and a store; 3 arrays of 800 × 8 bytes are 100 lines each
+    assert (report.flop, report.accesses, report.simulation.levels[0].misses) == (1600, 2400, 300)
+    # three arrays of 6,400 bytes: read once, one written back
+    assert report.memory_bytes == 4 * 6400
+    assert [(line.line, line.flop, line.accesses) for line in report.lines] == [(23, 1600, 2400)]
+    assert [(loop.line, loop.variable, loop.trips) for loop in report.loops] == [(22, "i", 800)]
+    assert [each.name for each in report.simulation.levels[0].references] == ["23: b[i]", "23: c[i]", "23: a[i] ="]
+
+
+def test_helpers_and_variables_of_the_file(count):
+    report = count("helpers", np.ones(100), 100)
+    # x² + table + sum: 3 FLOP; loads of x and of the table; the helper's product stands in its own line
+    assert (report.flop, report.accesses) == (300, 200)
+    assert {each.line: each.flop for each in report.lines} == {8: 100, 13: 200}
+    assert {each.name for each in report.simulation.levels[0].arrays} == {"x", "table"}
+    # 800 bytes of x are 13 lines, the table 2
+    assert report.simulation.levels[0].misses == 15
+
+
+def test_local_arrays_and_the_heap(count):
+    report = count("local", np.ones(80), 80)
+    # 8 stores, then a load of x, a load and a store of seen for each, one load at the end
+    assert report.accesses == 8 + 3 * 80 + 1
+    report = count("heap", 64)
+    # 64 stores and a load; 512 bytes are 8 lines
+    assert (report.accesses, report.simulation.levels[0].misses) == (65, 8)
+    assert report.simulation.levels[0].arrays[0].name == "made"
+    # t of 1, 2, … 10 numbers, each written once and its last one read
+    assert count("vla", 10).accesses == 55 + 10
+
+
+def test_structures_rows_and_small_types(count):
+    kind = np.dtype([("x", "f8"), ("y", "f8"), ("tag", "i4")], align=True)
+    report = count("points", np.zeros(20, kind), 20)
+    assert (report.accesses, report.accessed_bytes) == (60, 20 * (8 + 8 + 4))
+    assert {each.name for each in report.simulation.levels[0].references} == {
+        "33: p[i].y", "33: p[i].x =", "33: p[i].tag =",
+    }  # fmt: skip
+    rows = tuple(np.ones(7) for _ in range(3))
+    # the row's pointer and the number for each
+    assert count("rows", rows, 3, 7).accesses == 42
+    assert count("rows", np.ones((3, 7)), 3, 7).accesses == 42
+    report = count("small", np.array([0.25, 0.75, 1.0], np.float32), np.zeros(3, np.uint8), True, 7, 3)
+    # 3 comparisons and loads, of two the root, the sum, a load more and a store
+    assert {(each.engine, each.dtype): each.count for each in report.flop_by} == {
+        ("vector", "fp32"): 5,
+        ("special", "fp32"): 2,
+    }
+    assert report.accesses == 3 + 2 + 2
+    # 8 n bytes moved in words of 8
+    assert count("copied", np.zeros(10), np.ones(10), 10).accesses == 20
+
+
+def test_the_compiled_function_gives_the_same(request, python_forms, root):
+    file = request.path.with_name("kernels.c")
+    report = rooflab.loop(f"{file}:helpers", np.ones(1000), 1000, levels=CACHES)
+    assert report.checks == ("the compiled function gives the counted run's results",)
+    assert report.time_s is not None
+    assert report.time_s > 0
+    assert report.core_loops, report.warnings
+    assert report.core_loops[0].chain_lines == (13,)
+    assert "fp add" in report.core_loops[0].operations
+    args = python_forms.args(200, "spmv")
+    report = rooflab.loop(f"{root / 'examples' / 'c_loops.c'}:spmv", *args, levels=CACHES, cflags="-O1")
+    assert report.gathered["L1"] > 0
+    assert report.scattered_bytes == 1600
+    assert "flags as given: -O1" in report.conventions[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "said"),
+    [
+        ("over", (np.ones(9), 9), "over: x[i] is out of bounds: element 9 of x is read, which has 9 (0 to 8)"),
+        ("heap_over", (8,), "m[i] is out of bounds: written beyond the end of m, or after it was freed"),
+        ("local_under", (2,), "element -3 of t is read, which has 4 (0 to 3)"),
+        ("after", (8,), "read beyond the end of m, or after it was freed"),
+        ("twice", (8,), "twice: frees what malloc did not hand out, or what was freed already"),
+        ("null", (None,), "null: x[0] is out of bounds"),
+        ("copied", (np.zeros(9), np.ones(10), 10), "copied: a is out of bounds: element 0 of a is written"),
+        ("rows_over", ((np.ones(512), np.ones(3)), 3), "rows_over: a[1][n] is out of bounds"),
+        ("asserts", (2,), "asserts stops, as an assertion fails: void asserts(int n) { assert(n > 3); }"),
+        ("fib", (5,), "fib calls itself, and recursion is not counted"),
+        ("by_value", (1.0,), "argument p is of type struct point, passed by value"),
+        ("helpers", (np.ones(3),), "got 1 argument, expected 2: double helpers(const double *x, int n)"),
+        ("helpers", (np.ones(3, np.float32), 3), "is an array of float32, expected an array of float64 for const"),
+        ("helpers", (np.ones(3), 3.0), "argument n is 3.0 (float), expected a whole number for int n"),
+        ("helpers", (np.ones(3), 2**40), "argument n is 1,099,511,627,776, expected what int holds"),
+        ("helpers", (np.ones((4, 4))[:, :2], 3), "is a view with gaps"),
+        (
+            "points",
+            (np.ones(3), 3),
+            "expected a structured array of 24 bytes an element (x at byte 0, y at byte 8",
+        ),
+        ("rows", (np.ones(3), 1, 3), "expected rows for double **: a tuple of arrays"),
+        ("helper", (np.ones(3), 3), "unknown function 'helper'; did you mean helpers"),
+    ],
+)
+def test_what_is_refused(count, name, args, said):
+    with pytest.raises(RooflabError) as raised:
+        count(name, *args)
+    assert said in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_endless_loops_are_stopped(count):
+    report = count("endless", np.zeros(1, np.int32), time_limit_s=0.05)
+    assert not report.complete
+    assert "line 79" in report.stopped_at
+    assert report.accesses > 1000
+    assert "the count was stopped after 0.05 s" in report.warnings[0]
+    assert not count("silent", 1, time_limit_s=0.05).complete
+
+
+def test_what_is_not_seen_is_named(count):
+    report = count("threads", np.ones(50), 50, cflags="-O2 -fopenmp")
+    assert report.accesses == 50
+    assert "OpenMP pragmas (line 65) are not followed" in report.warnings[0]
+    assert "-fopenmp is left out" in report.warnings[0]
+    report = count("unseen", np.ones(5), 1)
+    assert "what qsort accesses and computes cannot be seen and is not counted" in report.warnings
+    report = count("wide", np.ones(5), 5)
+    assert report.flop == 0
+    assert "what is computed in long double is not counted as FLOP" in report.warnings[0]
+
+
+def test_variables_begin_anew(count):
+    # what the first run left in a variable of the file is no part of the second
+    report = count("counter", np.zeros(1, np.int32))
+    assert report.warm.accesses == report.accesses == 5
+
+
+def test_what_does_not_compile(tmp_path):
+    file = tmp_path / "wrong.c"
+    file.write_text("void f(int n) {\n  int x = ;\n}\n")
+    with pytest.raises(RooflabError, match=r"wrong\.c:2: clang .* cannot compile it: expected expression"):
+        rooflab.loop(f"{file}:f", 1)
+    file.write_text("void g(double *x);\nvoid f(double *x) { g(x); }\n")
+    with pytest.raises(RooflabError, match="it calls g, which is neither in it nor in a library"):
+        rooflab.loop(f"{file}:f", np.ones(1))
+
+
+def test_flags_of_a_database(tmp_path):
+    (tmp_path / "src").mkdir()
+    file = tmp_path / "src" / "f.c"
+    file.write_text("double f(double *x) { return x[SHIFT]; }\n")
+    given = flags.of(file, None)
+    assert given.given == flags.DEFAULT
+    (tmp_path / "compile_commands.json").write_text(
+        '[{"directory": "src", "file": "f.c", "command": "/usr/bin/cc -DSHIFT=2 -O2 -fopenmp -c f.c -o f.o"}]'
+    )
+    given = flags.of(file, None)
+    assert given.given == ("-DSHIFT=2", "-O2")
+    assert given.openmp
+    assert given.counted == ("-DSHIFT=2",)
+    report = rooflab.loop(f"{file}:f", np.ones(3), timed=False, levels=CACHES)
+    assert report.accesses == 1
+    (tmp_path / "compile_commands.json").write_text("{")
+    with pytest.raises(RooflabError, match="cannot be read as a compilation database"):
+        flags.of(file, None)
+
+
+def test_cpp_and_ir(tmp_path):
+    file = tmp_path / "f.cpp"
+    file.write_text(
+        "template <class T> static T twice(T x) { return x + x; }\n"
+        "double f(const double *x, int n) {\n"
+        "  double s = 0;\n"
+        "  double *t = new double[n];\n"
+        "  for (int i = 0; i < n; i++) t[i] = twice(x[i]);\n"
+        "  for (int i = 0; i < n; i++) s += t[i];\n"
+        "  delete[] t;\n"
+        "  return s;\n"
+        "}\n"
+    )
+    report = rooflab.loop(f"{file}:f", np.ones(40), 40, levels=CACHES)
+    assert (report.flop, report.accesses) == (80, 120)
+    assert report.checks
+    ir = tmp_path / "g.ll"
+    ir.write_text(
+        "define double @g(ptr %x, i64 %n) {\n  %p = getelementptr double, ptr %x, i64 %n\n"
+        "  %v = load double, ptr %p, align 8\n  %w = fadd double %v, 1.0\n  ret double %w\n}\n"
+    )
+    report = rooflab.loop(f"{ir}:g", np.ones(3), 2, levels=CACHES)
+    assert (report.flop, report.accesses) == (1, 1)
+    assert report.checks
+    with pytest.raises(RooflabError, match="out of bounds: element 3 of arg1 is read, which has 3"):
+        rooflab.loop(f"{ir}:g", np.ones(3), 3, levels=CACHES)
+    ir.write_text('target triple = "aarch64-unknown-linux-gnu"\ndefine void @g() {\n  ret void\n}\n')
+    with pytest.raises(RooflabError, match="it is for aarch64-unknown-linux-gnu, and this machine is"):
+        rooflab.loop(f"{ir}:g")
+    ir.write_text("nonsense")
+    with pytest.raises(RooflabError, match="cannot read it"):
+        rooflab.loop(f"{ir}:g")
+
+
+def test_no_compiler(monkeypatch):
+    monkeypatch.setattr(compilers, "_candidates", lambda cxx, wanted: [])
+    with pytest.raises(RooflabError, match=r"no compiler for C: found neither clang nor ziglang: .*rooflab\[c\]"):
+        compilers.find(False)
+    newer = compilers.Compiler(("clang",), "clang 99.0.0", 99)
+    monkeypatch.setattr(compilers, "_candidates", lambda cxx, wanted: [("clang",)])
+    monkeypatch.setattr(compilers, "_clang", lambda command: newer)
+    with pytest.raises(RooflabError, match=r"clang 99\.0\.0 is newer than LLVM"):
+        compilers.find(False)
+
+
+def test_signatures(count):
+    with pytest.raises(RooflabError) as raised:
+        count("small")
+    expected = "float small(const float *x, unsigned char *flag, _Bool on, short by, int n)"
+    assert expected in str(raised.value)
