@@ -37,6 +37,7 @@ class Plan:
         level_latency_runs: of the latency of each level, once the levels are known.
         hand_over_runs: of the hand-over of a line between two cores, for each pair.
         finalists: how many ways to write a loop are measured whole at each cache, of those that a pilot tried.
+        piloted_caches: at how many of the nearest caches; farther ones take what the last of these found.
         memory_variants: whether all ways to write a loop are tried at main memory too.
         numba_overhead, translations: whether these are measured: a function must be compiled for the one, pages of
             the other touched one by one.
@@ -57,6 +58,7 @@ class Plan:
     level_latency_runs: int = 9
     pilot_rounds: int = 2
     finalists: int = 2
+    piloted_caches: int = 4
     memory_variants: bool = True
     rate_rounds: int = 5
     cached_run_s: float = 0.003
@@ -79,7 +81,7 @@ class Plan:
 
 DEFAULT = Plan()
 QUICK = Plan(
-    whole_s=4.5,
+    whole_s=3.8,
     beyond_cache=2.0,
     per_octave=2,
     sweep_rounds=3,
@@ -93,6 +95,7 @@ QUICK = Plan(
     rate_run_s=0.005,
     pilot_rounds=1,
     finalists=1,
+    piloted_caches=2,
     memory_variants=False,
     rate_budget_s=0.8,
     sweep_budget_s=1.0,

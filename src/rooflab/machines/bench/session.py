@@ -308,8 +308,11 @@ def _look_again(session: Session, form: StreamForm, sizes: list[int]) -> None:
 def _rates(session: Session) -> None:
     """Every kind of stream at every level, all rounds interleaved, the clock taken around each sample."""
     findings, plan, trials = session.findings, session.findings.plan, []
-    for level in findings.levels:
-        for form in _forms(session, level):
+    forms: list[StreamForm] = []
+    for number, level in enumerate(findings.levels):
+        if number < plan.piloted_caches or level.name == MAIN_MEMORY or not forms:
+            forms = _forms(session, level)
+        for form in forms:
             for scope, cpus in session.scopes.items():
                 size = level.core_bytes if scope == "core" else level.all_bytes
                 case = StreamCase(form.row, scope, size, level.name, form.name)
