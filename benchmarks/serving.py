@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import math
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -18,10 +19,13 @@ import serving_rows
 from measured import SHARED, LeftOut
 from serving_rows import ServingCase
 
+from rooflab.model.serving import events
 from rooflab.model.serving.batch import Batch
+from rooflab.model.serving.requests import closed_loop
 from rooflab.model.serving.schedulers import scheduler
 from rooflab.model.serving.server import Server
 from rooflab.model.serving.step import StepModel
+from rooflab.model.serving.table import Table
 
 
 class Judged(NamedTuple):
@@ -44,7 +48,7 @@ def judged(cases: Iterable[ServingCase]) -> list[Judged]:
         elif case.prefill is not None:
             found += _apart(case, case.prefill)
         else:
-            loops[id(case.step), case.prompt, case.answer].append(case)
+            loops[id(case.step), case.prompt, case.answer, case.step_tokens].append(case)
     for alike in loops.values():
         found += _loop(alike)
     return found
@@ -56,31 +60,62 @@ def _one(case: ServingCase, what: str, predicted: float, measured: float, bar: f
 
 
 def _loop(alike: list[ServingCase]) -> list[Judged]:
-    """Closed loops that differ in their clients alone."""
+    """Closed loops that differ in their clients alone, each simulated as measured: ten requests a client."""
     first = alike[0]
-    step = first.step
-    rules = scheduler(_file(step), step.machine.level("memory").capacity_bytes)
+    step, prompt = first.step, round(first.prompt)
+    accepted = step.speculation.accepted if step.speculation else 1.0
+    answer = max(round(first.answer / accepted), 1)
+    memory_bytes = step.machine.level("memory").capacity_bytes
+    rules = scheduler(_file(step), memory_bytes, token_budget=first.step_tokens)
+    longest = math.ceil((prompt + answer) * (1.0 + first.spread))
+    if not rules.chunked:  # it ran, so its server was told of so many tokens
+        rules = rules._replace(token_budget=max(rules.token_budget, longest))
     server = Server(step=step, scheduler=rules)
-    clients = np.array([case.clients for case in alike])
-    table = server.table(first.prompt, first.answer)
-    at = server.loaded(clients, first.prompt, first.answer, 0.0, table)
+    table = server.table(prompt, answer)
     context = first.prompt + first.answer / 2
-    decode = step.time(Batch(decode_sequences=np.maximum(at.decoding, 1.0), decode_context=context))
-    prefill = step.time(Batch(prefill_sequences=1.0, prefill_tokens=min(first.prompt, rules.token_budget)))
-    found = []
+    clients = np.array([case.clients for case in alike])
+    decode = step.time(Batch(decode_sequences=clients, decode_context=context))
+    prefill = step.time(Batch(prefill_sequences=1.0, prefill_tokens=min(prompt, rules.token_budget)))
+    found, known = [], {}
     for number, case in enumerate(alike):
+        if case.clients not in known:
+            known[case.clients] = _simulated(server, table, case, prompt, answer)
+        ttft_s, tpot_s = known[case.clients]
+        ttft_s += (case.poll_steps - 1) / 2 * float(decode.seconds[number])
         bar = float((decode.high / decode.seconds)[number])
-        alone_s = float(prefill.seconds[0]) * max(np.ceil(first.prompt / rules.token_budget), 1.0)
-        tpot_s, ttft_s = float(at.tpot_s[number]), float(at.ttft_s[number])
-        if not step.engine.mixes_prompts and case.at_once == 1.0:
-            # A wave's own prompts stand in the way of half of it, in the mean.
-            tpot_s -= case.clients / 2 * alone_s / case.answer
-        found.append(_one(case, "TPOT", tpot_s, case.tpot_s or np.nan, bar))
+        found.append(_one(case, "TPOT", tpot_s / accepted, case.tpot_s or np.nan, bar))
         bar = float((prefill.high / prefill.seconds)[0])
-        wave_s = max((case.clients + 1) / 2 * alone_s + server.outside_s(first.prompt), ttft_s)
-        ttft_s += case.at_once * (wave_s - ttft_s)
         found.append(_one(case, "TTFT", ttft_s, case.ttft_s or np.nan, bar))
     return found
+
+
+def _simulated(server: Server, table: Table, case: ServingCase, prompt: int, answer: int) -> tuple[float, float]:
+    """Mean TTFT and TPOT of ten requests a client, event by event, the first of all clients at once."""
+    clients = round(case.clients)
+    requests = closed_loop(clients, 10 * clients, prompt, answer, spread=case.spread, seed=1)
+    outside_s = server.outside_s(prompt)
+    rules, least = server.scheduler, math.ceil((prompt + answer) * (1.0 + case.spread)) + 1
+    tokens = max(server.cache_tokens(server.kept_tokens(prompt, answer)), least)
+    arrival_s = requests.arrival_s.copy()
+    arrival_s[:clients] = np.arange(clients) * float(server.step.entry_s(prompt))  # sent at once
+    found = events.run(
+        *(arrival_s, requests.prompt, requests.answer, table),
+        events.Rules(
+            token_budget=server.token_budget,
+            most_sequences=server.most_sequences,
+            blocks=-(-tokens // rules.block_tokens),
+            block_tokens=rules.block_tokens,
+            chunked=rules.chunked,
+            mixed=server.mixed,
+            reserve=rules.reserve,
+            clients=clients,
+            between_s=outside_s,
+        ),
+    )
+    several = requests.answer > 1
+    tpot_s = (found.end_s - found.first_s)[several] / (requests.answer[several] - 1)
+    waited_s = found.first_s - found.arrival_s + arrival_s
+    return float(waited_s.mean()) + outside_s, float(tpot_s.mean())
 
 
 def _apart(case: ServingCase, prompts: StepModel) -> list[Judged]:
@@ -89,7 +124,7 @@ def _apart(case: ServingCase, prompts: StepModel) -> list[Judged]:
     decode = case.step.time(Batch(decode_sequences=max(case.clients, 1.0), decode_context=context))
     prefill = prompts.time(Batch(prefill_sequences=1.0, prefill_tokens=case.prompt))
     alone_s, tpot_s = float(prefill.seconds[0]), float(decode.seconds[0])
-    waiting_s = case.at_once * (case.clients - 1) / 2 * alone_s / case.prefills
+    waiting_s = 0.1 * (case.clients - 1) / 2 * alone_s / case.prefills  # the first of ten waves
     ttft_s = float(prompts.request_s(case.prompt)) + alone_s + max(waiting_s, 0.0)
     found = [_one(case, "TPOT", tpot_s, case.tpot_s or np.nan, float(decode.high[0] / tpot_s))]
     return [*found, _one(case, "TTFT", ttft_s, case.ttft_s or np.nan, float(prefill.high[0] / alone_s))]

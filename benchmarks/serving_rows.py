@@ -18,7 +18,7 @@ from measured import LeftOut
 import rooflab
 from rooflab.errors import RooflabError
 from rooflab.model.parallel.layout import Layout
-from rooflab.model.serving.step import StepModel
+from rooflab.model.serving.step import Speculation, StepModel
 from rooflab.work.llm import models
 from rooflab.work.llm.architecture import Architecture
 from rooflab.work.llm.precision import precision
@@ -36,7 +36,9 @@ class ServingCase(NamedTuple):
         clients: at all times, or sequences of a static batch.
         tpot_s, ttft_s, throughput: as measured: seconds, or tokens a second and device; None where not.
         static: whether all sequences start and end together, without a scheduler.
-        at_once: share of the requests that come at the same time, as all first ones of a closed loop do.
+        spread: lengths lie evenly within that share of their mean, both ways.
+        step_tokens: most of a step, where the row's server was told so.
+        poll_steps: how many steps lie between two looks for new requests while all decode.
         prefill: the copy that computes prompts, where others decode; `prefills` how many of them.
     """
 
@@ -50,7 +52,9 @@ class ServingCase(NamedTuple):
     ttft_s: float | None = None
     throughput: float | None = None
     static: bool = False
-    at_once: float = 0.0
+    spread: float = 0.0
+    step_tokens: int | None = None
+    poll_steps: int = 1
     prefill: StepModel | None = None
     prefills: int = 1
 
@@ -68,10 +72,21 @@ _CARDS = {
 
 
 @functools.cache
-def _step(name: str, card: str, engine: str, layout: Layout, words: tuple[str, ...]) -> StepModel:
+def _step(
+    name: str,
+    card: str,
+    engine: str,
+    layout: Layout,
+    words: tuple[str, ...],
+    speculation: Speculation | None = None,
+    stream_interval: float = 1.0,
+) -> StepModel:
     weights, attention, experts, cache = words
     form = precision(weights, attention=attention, experts=experts, cache=cache)
-    return StepModel(models.named(name), machine(card), engine=engine, layout=layout, precision=form)
+    return StepModel(
+        models.named(name), machine(card), engine=engine, layout=layout, precision=form,
+        speculation=speculation, stream_interval=stream_interval,
+    )  # fmt: skip
 
 
 def silicon(path: Path, mode: str = "agg") -> Iterator[ServingCase | LeftOut]:
@@ -85,32 +100,65 @@ def silicon(path: Path, mode: str = "agg") -> Iterator[ServingCase | LeftOut]:
             layout = _silicon_layout(row)
             found = re.search(r"concurrency=(\d+)", row["silicon_data_source"])
             clients = float(found[1]) if found else float(row["batch_size"]) * layout.data
-            step = _step(model.name, _CARDS[row["system"]], row["backend"], layout, _silicon_formats(row, model))
+            how = _protocol(row, layout)
+            step = _step(
+                model.name, _CARDS[row["system"]], row["backend"], layout, _silicon_formats(row, model),
+                how.speculation, how.stream_interval,
+            )  # fmt: skip
             yield ServingCase(
                 table=f"silicon, {mode}",
                 group=f"{model.name} {row['system']} {row['backend']}",
                 step=step,
                 clients=clients,
-                prompt=float(row["isl"]),
-                answer=float(row["osl"]),
+                prompt=float(row["isl"]) * how.share,
+                answer=float(row["osl"]) * how.share,
                 tpot_s=float(row["silicon_tpot_ms"]) / 1e3,
                 ttft_s=float(row["silicon_ttft_ms"]) / 1e3,
-                at_once=_at_once(row),
+                spread=how.spread,
+                step_tokens=how.step_tokens,
+                poll_steps=how.poll_steps if clients >= 16 else (how.poll_steps + 2) // 3,
             )
         except (RooflabError, ValueError, KeyError) as error:
             yield LeftOut(where, re.sub(r"\d+ (tensor|heads|of)", r"n \1", str(error))[:90])
 
 
-def _at_once(row: dict[str, str]) -> float:
-    """Share of the requests that come at the same time.
+class _Protocol(NamedTuple):
+    """How a row of the silicon sample was measured, where its columns do not say so."""
 
-    InferenceX sends ten prompts for each client, the first of all at once. The others' lengths are equal, so that
-    waves last: where prompts come first in steps of their own (SGLang) for ever, as its TTFT of half of all
-    prompts' time says; where they share steps they spread, to about a quarter by the rows of "fit".
+    share: float = 1.0  # of the stated lengths, their mean
+    spread: float = 0.0
+    stream_interval: float = 1.0
+    step_tokens: int | None = None
+    poll_steps: int = 1
+    speculation: Speculation | None = None
+
+
+# Tokens that a step of multi-token prediction gives: of one draft by DeepSeek-V3's report (80 % and more of the
+# second tokens are accepted); of three fitted on the rows of "fit" (Qwen's and DeepSeek's papers name 2 to 2.7).
+_ACCEPTED = {1: 1.8, 3: 2.3}
+
+
+def _protocol(row: dict[str, str], layout: Layout) -> _Protocol:
+    """InferenceX's scripts (SemiAnalysisAI/InferenceX, benchmarks/ and utils/bench_serving), or the sample's own.
+
+    InferenceX draws lengths evenly between 0.8 and 1 of those stated, sends ten prompts for each client, reports
+    means. TensorRT-LLM sends 10 or 20 tokens together and has 8192 or, for gpt-oss, 20000 tokens a step. SGLang
+    looks for new requests every 30 steps that decode (10 below 16 clients) and takes prompts of up to 32768 tokens
+    at once on eight devices. TensorRT-LLM 1.2.0rc6.post3 is the image of its rows with multi-token prediction:
+    three drafts, one where attention is data-parallel. The other rows have equal lengths.
     """
-    if "aic-auto-gap" not in row["silicon_data_source"]:
-        return 0.1
-    return 1.0 if row["backend"] == "sglang" else 0.25
+    if "aic-auto-gap" in row["silicon_data_source"]:
+        return _Protocol()
+    made = _Protocol(share=0.9, spread=1.0 / 9.0)
+    deepseek = "deepseek" in row["model_path"].lower()
+    if row["backend"] == "trtllm":
+        made = made._replace(stream_interval=10.0, step_tokens=20000 if "gpt-oss" in row["model_path"] else None)
+        if deepseek and row["backend_version"] == "1.2.0rc6.post3":
+            drafts = 1 if layout.data > 1 else 3
+            made = made._replace(speculation=Speculation(drafts, _ACCEPTED[drafts]))
+    if row["backend"] == "sglang" and deepseek and row["system"].startswith(("b", "gb")):
+        made = made._replace(poll_steps=30, step_tokens=32768 if layout.ranks >= 8 else None)
+    return made
 
 
 def apart(path: Path) -> Iterator[ServingCase | LeftOut]:
@@ -143,7 +191,6 @@ def apart(path: Path) -> Iterator[ServingCase | LeftOut]:
                 answer=float(row["osl"]),
                 tpot_s=float(row["silicon_tpot_ms"]) / 1e3,
                 ttft_s=float(row["silicon_ttft_ms"]) / 1e3,
-                at_once=0.1,
                 prefill=halves[0],
                 prefills=workers["prefill"],
             )
@@ -167,6 +214,9 @@ def _silicon_layout(row: dict[str, str]) -> Layout:
         return Layout(tensor=1 if data > 1 else shared, data=shared if data > 1 else 1, experts=experts)
     if tensor == data > 1 and experts == tensor * data:
         return Layout(data=data, experts=data)
+    if data == experts == 1 and tensor > 8 and tensor % 8:
+        # The devices of a whole deployment: no model's heads divide so. Attention is data-parallel at such sizes.
+        return Layout(data=tensor, experts=tensor)
     return Layout(tensor=tensor, data=data, experts=experts)
 
 

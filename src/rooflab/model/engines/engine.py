@@ -41,10 +41,12 @@ class Engine:
     block_products: float
     step_s: float
     sequence_s: float
+    send_s: float
     ranks_s: float
     launch_s: float
     mixes_prompts: bool
     request_s: float
+    serial_s: float
     prompt_token_s: float
     latent_s: float
     experts_half: float

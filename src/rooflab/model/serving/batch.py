@@ -20,6 +20,7 @@ class Batch(NamedTuple):
         prefill_context: tokens of each that the cache holds already.
         decode_sequences: how many sequences get one token more.
         decode_context: tokens of each in the cache, the new one among them, in the mean.
+        decode_tokens: new tokens of each of these: 1, and as many more as drafts are verified.
     """
 
     prefill_sequences: Number = 0.0
@@ -27,11 +28,17 @@ class Batch(NamedTuple):
     prefill_context: Number = 0.0
     decode_sequences: Number = 0.0
     decode_context: Number = 0.0
+    decode_tokens: Number = 1.0
 
     @property
     def new_tokens(self) -> Number:
         """Tokens that pass through the layers."""
-        return self.prefill_sequences * self.prefill_tokens + self.decode_sequences
+        return self.prefill_sequences * self.prefill_tokens + self.decode_sequences * self.decode_tokens
+
+    @property
+    def answers(self) -> Number:
+        """Tokens that get logits: the last of each prompt, all of a sequence that decodes."""
+        return self.prefill_sequences + self.decode_sequences * self.decode_tokens
 
     @property
     def sequences(self) -> Number:

@@ -91,7 +91,7 @@ def run(
     """What becomes of each request.
 
     Args:
-        arrival_s: of each request, ascending; of a closed loop they are found, and these ignored.
+        arrival_s: of each request, ascending; of a closed loop each client's first, the others are found.
         prompt, answer: tokens of each, from 1 on.
         table: seconds of a step.
         rules: of the scheduler. Each request has to fit alone (`fits`).
@@ -101,7 +101,7 @@ def run(
     """
     count = len(prompt)
     arrived = np.full(count, np.inf) if rules.clients else np.array(arrival_s, float)
-    arrived[: rules.clients] = 0.0 if rules.clients else arrived[: rules.clients]
+    arrived[: rules.clients] = np.broadcast_to(arrival_s, count)[: rules.clients]
     whole = [np.ascontiguousarray(np.broadcast_to(each, count), np.int64) for each in (prompt, answer)]
     there = [np.ascontiguousarray(np.broadcast_to(each, count), np.int64) for each in (start, again, made)]
     admitted, first, end = (np.full(count, np.nan) for _ in range(3))

@@ -179,7 +179,7 @@ def _attend(
         "attend (one token each)",
         count,
         sequences=batch.decode_sequences,
-        new=np.ones_like(batch.decode_sequences),
+        new=batch.decode_tokens,
         before=np.maximum(batch.decode_context - 1.0, 0.0),
         cached_bytes=item,
         dtype="bf16",
@@ -252,7 +252,7 @@ def _latent(run: Run, a: Latent, count: float) -> list[Kernel]:
             LAYER,
             "q to the latent space",
             count,
-            single * heads,
+            single * batch.decode_tokens * heads,
             float(a.kv_rank),
             float(a.plain),
             heads,
@@ -266,7 +266,7 @@ def _latent(run: Run, a: Latent, count: float) -> list[Kernel]:
             "attend (one token each)",
             count,
             sequences=single,
-            new=np.ones_like(single),
+            new=batch.decode_tokens,
             before=np.maximum(batch.decode_context - 1.0, 0.0),
             heads=heads,
             kv_heads=1.0,
@@ -283,7 +283,7 @@ def _latent(run: Run, a: Latent, count: float) -> list[Kernel]:
             LAYER,
             "values from the latent space",
             count,
-            single * heads,
+            single * batch.decode_tokens * heads,
             float(a.values),
             float(a.kv_rank),
             heads,
@@ -316,7 +316,7 @@ def _index(run: Run, a: Latent, count: float) -> list[Kernel]:
         (
             "one token each",
             batch.decode_sequences,
-            np.ones_like(batch.decode_sequences),
+            batch.decode_tokens,
             np.maximum(batch.decode_context - 1.0, 0.0),
         ),
     ):
@@ -376,7 +376,7 @@ def _recurrence(run: Run, count: float, heads: float, size: float, values: float
     """The state of each head: read and written for one token, chunk by chunk for prompts."""
     batch = run.batch
     state = heads * size * values * 4.0
-    single = batch.decode_sequences
+    single = batch.decode_sequences * batch.decode_tokens
     made = [
         pointwise(LAYER, "state (one token each)", count, single * heads * size * values, reads=4.0, writes=4.0)
     ]

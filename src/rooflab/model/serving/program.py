@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
@@ -79,6 +80,16 @@ def kernels_of(run: Run) -> list[Kernel]:
     return kernels
 
 
+def draft_kernels(run: Run, drafts: int) -> list[Kernel]:
+    """Drafts of multi-token prediction: the last block and the head for each, over one token a sequence."""
+    batch = run.batch
+    one = Batch(0.0 * batch.decode_sequences, 0.0, 0.0, batch.decode_sequences, batch.decode_context).arrays()
+    draft = dataclasses.replace(run, batch=one, tokens=one.new_tokens, all_tokens=one.new_tokens * run.layout.data)
+    last = dataclasses.replace(run.model.blocks[-1], count=1)
+    made = [*_block(draft, last), *_head(draft)]
+    return [dataclasses.replace(kernel, count=drafts * kernel.count) for kernel in made]
+
+
 def _block(run: Run, block: Block) -> list[Kernel]:
     made: list[Kernel] = []
     if block.mixer is not None:
@@ -133,7 +144,7 @@ def reduced(run: Run, layer: str, count: float) -> list[Kernel]:
 
 
 def _head(run: Run) -> list[Kernel]:
-    ways, rows = run.layout.tensor, run.batch.sequences
+    ways, rows = run.layout.tensor, run.batch.answers
     columns, hidden = float(-(-run.model.vocabulary // ways)), float(run.model.hidden)
     made = [
         *normalised(run, 1.0),

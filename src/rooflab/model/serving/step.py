@@ -21,7 +21,7 @@ from rooflab.model.parallel.layout import Layout, check
 from rooflab.model.parallel.memory import STEP_TOKENS, Memory, memory_of
 from rooflab.model.serving.batch import Batch
 from rooflab.model.serving.kernels import Kernel
-from rooflab.model.serving.program import kernels_of, run_of
+from rooflab.model.serving.program import draft_kernels, kernels_of, run_of
 from rooflab.model.serving.timing import KernelSeconds, timed
 from rooflab.types.machine import Machine
 from rooflab.work.llm.architecture import Architecture, Latent
@@ -90,6 +90,18 @@ class Step:
         return total | {"host": self.host_s}
 
 
+class Speculation(NamedTuple):
+    """Multi-token prediction: drafts that a step makes and the next verifies.
+
+    Attributes:
+        drafts: of each sequence and step.
+        accepted: tokens that a step gives each sequence in the mean, from 1 to `drafts` + 1.
+    """
+
+    drafts: int
+    accepted: float
+
+
 class StepModel:
     """A model on a machine, as an engine runs it in a layout: ready to be asked for any batch."""
 
@@ -103,8 +115,13 @@ class StepModel:
         precision: Precision | str = "bf16",
         what_if: dict[str, float] | None = None,
         step_tokens: float = STEP_TOKENS,
+        speculation: Speculation | None = None,
+        stream_interval: float = 1.0,
     ) -> None:
         """Check that it can run so; `step_tokens` are those of the largest step, which activations are held for.
+
+        With `speculation` a step gives each sequence that decodes several tokens; `stream_interval` is how many of
+        them are sent to a client together.
 
         Raises:
             RooflabError: heads that do not divide, more expert ways than experts, ranks without a link.
@@ -116,6 +133,7 @@ class StepModel:
         self.step_tokens = step_tokens
         check(model, self.layout)
         self.device: Device = device_of(machine, power="sustained", knobs=what_if)
+        self.speculation, self.stream_interval = speculation, stream_interval
         self.network = collectives.network(machine) if self.layout.ranks > 1 else None
 
     def memory(self, tokens: float | np.ndarray = 0.0, sequences: float | np.ndarray = 1.0) -> Memory:
@@ -129,9 +147,17 @@ class StepModel:
         latent = any(isinstance(block.mixer, Latent) for block in self.model.blocks)
         return e.request_s + e.prompt_token_s * prompt + e.latent_s * latent
 
+    def entry_s(self, prompt: float | np.ndarray) -> float | np.ndarray:
+        """Of it, how long a request holds up those that came with it: one tokenizer takes them in turn."""
+        return self.engine.serial_s + self.engine.prompt_token_s * prompt
+
     def kernels(self, batch: Batch) -> list[Kernel]:
         """What one rank runs for `batch`."""
-        return kernels_of(run_of(self.model, self.layout, self.engine, self.precision, batch.arrays()))
+        batch, drafts = batch.arrays(), self.speculation.drafts if self.speculation else 0
+        if drafts:
+            batch = batch._replace(decode_tokens=batch.decode_tokens + drafts)
+        run = run_of(self.model, self.layout, self.engine, self.precision, batch)
+        return kernels_of(run) + (draft_kernels(run, drafts) if drafts else [])
 
     def time(self, batch: Batch) -> Step:
         """The time of a step with `batch`, or of each of its settings.
@@ -140,7 +166,7 @@ class StepModel:
             RooflabError: a number in `batch` that is below 0 or not finite.
         """
         batch = batch.arrays()
-        kernels = kernels_of(run_of(self.model, self.layout, self.engine, self.precision, batch))
+        kernels = self.kernels(batch)
         settings = len(np.atleast_1d(batch.new_tokens))
         times = timed(kernels, self.device, self.network, settings, self.model.layers)
         parts = tuple(_part(kernel, each) for kernel, each in zip(kernels, times, strict=True))
@@ -168,7 +194,8 @@ class StepModel:
     def _host_s(self, batch: Batch, launches: np.ndarray, kernel_s: np.ndarray) -> np.ndarray:
         """What the host adds: between steps, and where it launches kernels more slowly than they run."""
         e = self.engine
-        between = e.step_s + e.sequence_s * batch.sequences + e.ranks_s * (self.layout.ranks > 1)
+        each_s = e.sequence_s + e.send_s / self.stream_interval
+        between = e.step_s + each_s * batch.sequences + e.ranks_s * (self.layout.ranks > 1)
         alone = np.where(batch.new_tokens > e.graph_tokens, np.maximum(launches * e.launch_s - kernel_s, 0.0), 0.0)
         return between + alone
 
