@@ -96,10 +96,8 @@ def _simulated(server: Server, table: Table, case: ServingCase, prompt: int, ans
     outside_s = server.outside_s(prompt)
     rules, least = server.scheduler, math.ceil((prompt + answer) * (1.0 + case.spread)) + 1
     tokens = max(server.cache_tokens(server.kept_tokens(prompt, answer)), least)
-    arrival_s = requests.arrival_s.copy()
-    arrival_s[:clients] = np.arange(clients) * float(server.step.entry_s(prompt))  # sent at once
     found = events.run(
-        *(arrival_s, requests.prompt, requests.answer, table),
+        *(requests.arrival_s, requests.prompt, requests.answer, table),
         events.Rules(
             token_budget=server.token_budget,
             most_sequences=server.most_sequences,
@@ -110,11 +108,14 @@ def _simulated(server: Server, table: Table, case: ServingCase, prompt: int, ans
             reserve=rules.reserve,
             clients=clients,
             between_s=outside_s,
+            entry_s=float(server.step.entry_s(prompt)),
         ),
     )
     several = requests.answer > 1
     tpot_s = (found.end_s - found.first_s)[several] / (requests.answer[several] - 1)
-    waited_s = found.first_s - found.arrival_s + arrival_s
+    arrival_s = found.arrival_s.copy()
+    arrival_s[:clients] = 0.0  # sent at once
+    waited_s = found.first_s - arrival_s
     return float(waited_s.mean()) + outside_s, float(tpot_s.mean())
 
 

@@ -214,7 +214,7 @@ def _silicon_layout(row: dict[str, str]) -> Layout:
         return Layout(tensor=1 if data > 1 else shared, data=shared if data > 1 else 1, experts=experts)
     if tensor == data > 1 and experts == tensor * data:
         return Layout(data=data, experts=data)
-    if data == experts == 1 and tensor > 8 and tensor % 8:
+    if data == experts == 1 and tensor > 8:
         # The devices of a whole deployment: no model's heads divide so. Attention is data-parallel at such sizes.
         return Layout(data=tensor, experts=tensor)
     return Layout(tensor=tensor, data=data, experts=experts)

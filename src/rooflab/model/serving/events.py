@@ -40,6 +40,7 @@ class Rules(NamedTuple):
             GUARANTEED_NO_EVICT), so that none is ever preempted.
         clients: of a closed loop: how many send their next request as soon as the last is answered, `between_s`
             later; 0 where requests arrive at given times.
+        entry_s: between the first requests of two clients of a closed loop: sent at once, tokenized in turn.
     """
 
     token_budget: int = 8192
@@ -51,6 +52,7 @@ class Rules(NamedTuple):
     reserve: bool = False
     clients: int = 0
     between_s: float = 0.0
+    entry_s: float = 0.0
 
     @property
     def kv_tokens(self) -> int:
@@ -91,7 +93,7 @@ def run(
     """What becomes of each request.
 
     Args:
-        arrival_s: of each request, ascending; of a closed loop each client's first, the others are found.
+        arrival_s: of each request, ascending; of a closed loop they are found, and these ignored.
         prompt, answer: tokens of each, from 1 on.
         table: seconds of a step.
         rules: of the scheduler. Each request has to fit alone (`fits`).
@@ -101,7 +103,8 @@ def run(
     """
     count = len(prompt)
     arrived = np.full(count, np.inf) if rules.clients else np.array(arrival_s, float)
-    arrived[: rules.clients] = np.broadcast_to(arrival_s, count)[: rules.clients]
+    if rules.clients:
+        arrived[: rules.clients] = rules.entry_s * np.arange(min(rules.clients, count))
     whole = [np.ascontiguousarray(np.broadcast_to(each, count), np.int64) for each in (prompt, answer)]
     there = [np.ascontiguousarray(np.broadcast_to(each, count), np.int64) for each in (start, again, made)]
     admitted, first, end = (np.full(count, np.nan) for _ in range(3))

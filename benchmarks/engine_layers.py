@@ -1,0 +1,269 @@
+"""Kernels of the serving model held against the engines' tables: `python benchmarks/engine_layers.py [--cards]`.
+
+Each table (`gemm_CARD_ENGINE.csv`, `ctx_`, `gen_`, `moe_`, `mlactx_`, `mlagen_`, `allreduce_`) is timed by the
+kernels that `rooflab serve` makes of such a layer, all rows in one pass; for each format: rows, median and 90th
+percentile of the error as a factor, bias, share inside the bars. `--cards` adds a line for each card and engine.
+
+Constants of the kernel models are a family's (`model/data`), of experts an engine's (`model/engines`); no constant
+is of one card, so what a card that is left out loses is judged by `--without CARD`, which fits the engines' shares
+of experts (`experts_*`) on the others' tables alone and judges that card.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import csv
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import expert_tables
+import numpy as np
+from measured import SHARED
+
+import rooflab
+from rooflab.model import collectives
+from rooflab.model.device.device import Device, device_of
+from rooflab.model.engines.engine import Engine, engine
+from rooflab.model.serving import kernels
+from rooflab.model.serving.feed_forward import Routed, expert_kernels
+from rooflab.model.serving.kernels import Kernel
+from rooflab.model.serving.timing import timed
+from rooflab.work.llm.formats import weight_format
+
+_CARDS = {"a100_sxm": "a100-sxm-80gb", "h100_sxm": "h100-sxm", "b200_sxm": "b200", "l40s": "l40s"}
+_NODES = {"a100_sxm": "dgx-a100", "h100_sxm": "dgx-h100", "b200_sxm": "b200-8"}
+_GEMM = {"bfloat16": "bf16", "sq": "int8"}
+_MOE = {"bfloat16": "bf16", "w4a16_mxfp4": "mxfp4", "w4a8_mxfp4_mxfp8": "mxfp4_mxfp8"}
+_SHARES = {"bfloat16": "half", "fp8": "fp8", "fp8_block": "block", "int4_wo": "widened", "w4a16_mxfp4": "widened",
+           "w4a8_mxfp4_mxfp8": "fp4"}  # fmt: skip
+Row = dict[str, str]
+
+
+class Judged(NamedTuple):
+    """One row: its sort and format, card, engine, ln(predicted / measured), ln of the bar."""
+
+    sort: str
+    form: str
+    card: str
+    engine: str
+    error: float
+    bar: float
+
+
+class Table(NamedTuple):
+    """Rows of one file that are timed together."""
+
+    card: str
+    engine: str
+    rows: list[Row]
+
+    def column(self, name: str) -> np.ndarray:
+        """Of all rows, as numbers; 0 where a row leaves it empty."""
+        return np.array([float(row.get(name) or 0) for row in self.rows])
+
+    @property
+    def device(self) -> Device:
+        """The card at its lasting clock: rows are repeated for long."""
+        return device_of(rooflab.machine(_CARDS[self.card]), power="sustained")
+
+
+def judged(data: Path, shares: dict[str, dict[str, float]] | None = None) -> Iterator[Judged]:
+    """All rows; `shares` replaces numbers of engines, by their files' names."""
+    for path in sorted(data.glob("*_*.csv")):
+        sort, card, made_by = _parts(path.stem)
+        maker = {"trtllm": "tensorrt-llm"}.get(made_by, made_by)
+        if sort not in _SORTS or card not in _CARDS:
+            continue
+        ours = dataclasses.replace(engine(maker), **(shares or {}).get(maker, {}))
+        with path.open(newline="") as file:
+            rows = list(csv.DictReader(file))
+        apart, layers = _SORTS[sort]
+        for form in sorted({apart(row) for row in rows}):
+            table = Table(card, made_by, [row for row in rows if apart(row) == form])
+            seconds, spread = layers(table, ours)
+            errors = np.log(seconds * 1e3 / table.column("latency_ms"))
+            for error, each in zip(errors, np.broadcast_to(spread, errors.shape), strict=True):
+                yield Judged(sort, form, card, made_by, float(error), 1.28 * float(each))
+
+
+def _parts(stem: str) -> tuple[str, str, str]:
+    sort, _, rest = stem.partition("_")
+    card, _, made_by = rest.rpartition("_")
+    return sort, card, made_by
+
+
+def _timed(made: list[Kernel], table: Table) -> tuple[np.ndarray, np.ndarray]:
+    times = timed(made, table.device, None, len(table.rows))
+    seconds = sum((each.seconds for each in times), np.zeros(len(table.rows)))
+    spread = sum((each.seconds * each.spread for each in times), np.zeros(len(table.rows)))
+    return seconds, spread / seconds
+
+
+def _gemm(table: Table, ours: Engine) -> tuple[np.ndarray, np.ndarray]:
+    """A linear layer: activations brought to its format, the product."""
+    m, n, k = (table.column(name) for name in "mnk")
+    word = table.rows[0]["gemm_dtype"]
+    stored = weight_format(_GEMM.get(word, word))
+    made = [kernels.product("linear", "product", 1.0, m, n, k, stored)]
+    if stored.activations and word != "sq":
+        made.append(kernels.norm("linear", "scale activations", 1.0, m, k, reads=2.0, writes=1.0, warm=2.0))
+    return _timed(made, table)
+
+
+def _form(row: Row) -> str:
+    """Formats of queries and cache of an attention row."""
+    dtype = row.get("attn_dtype") or row.get("mla_dtype") or "bfloat16"
+    return f"{dtype}, cache {row.get('kv_cache_dtype') or dtype}".replace("bfloat16", "bf16")
+
+
+def _attention(table: Table, ours: Engine, *, decode: bool) -> tuple[np.ndarray, np.ndarray]:
+    """RoPE where the engine's layer has it, writing of the cache, attention: rows of one size together."""
+    found, spreads = np.zeros(len(table.rows)), np.zeros(len(table.rows))
+    kinds = collections.defaultdict(list)
+    for number, row in enumerate(table.rows):
+        kinds[tuple(int(float(row.get(name) or 0)) for name in ("num_heads", "num_key_value_heads", "head_dim",
+                                                               "window_size"))].append(number)  # fmt: skip
+    item, narrow = (1.0, True) if table.rows[0]["kv_cache_dtype"] == "fp8" else (2.0, False)
+    for (heads, kv_heads, size, window), numbers in kinds.items():
+        part = table._replace(rows=[table.rows[number] for number in numbers])
+        kv_heads = kv_heads or heads
+        sequences, step = part.column("batch_size"), part.column("step")
+        new = np.ones_like(step) if decode else part.column("isl")
+        tokens, row_bytes = sequences * new, float(2 * kv_heads * size)
+        attention = kernels.attention(
+            "attention", "attend", 1.0, sequences=sequences, new=new, before=step, heads=float(heads),
+            kv_heads=float(kv_heads), size=size, values=size, window=window, cached_bytes=item,
+            dtype="fp8" if narrow and not decode else "bf16", planned=True, shares=ours.shares_keys,
+        )  # fmt: skip
+        q = float(heads * size) if table.engine == "trtllm" else 0.0
+        write = kernels.rows_of_blocks(
+            "attention", "positions and cache", 1.0, tokens * (kv_heads if q else 1), 256.0,
+            tokens * (q + row_bytes) * 2.0, tokens * (q * 2.0 + row_bytes * item),
+        )  # fmt: skip
+        # TensorRT-LLM's decoding kernel turns and writes the one token itself.
+        made = [attention] if decode and table.engine == "trtllm" else [write, attention]
+        found[numbers], spreads[numbers] = _timed(made, part)
+    return found, spreads
+
+
+def _latent(table: Table, ours: Engine, *, decode: bool) -> tuple[np.ndarray, np.ndarray]:
+    """DeepSeek's attention without its projections: 512 + 64 numbers a token, 128 + 64 a head in a prompt."""
+    item = 1.0 if table.rows[0]["kv_cache_dtype"] == "fp8" else 2.0
+    found, spreads = np.zeros(len(table.rows)), np.zeros(len(table.rows))
+    kinds = collections.defaultdict(list)
+    for number, row in enumerate(table.rows):
+        kinds[int(row["num_heads"])].append(number)
+    for heads, numbers in kinds.items():
+        part = table._replace(rows=[table.rows[number] for number in numbers])
+        sequences, step = part.column("batch_size"), part.column("step")
+        new = np.ones_like(step) if decode else part.column("isl")
+        tokens = sequences * new
+        attention = kernels.attention(
+            "attention", "attend", 1.0, sequences=sequences, new=new, before=step, heads=float(heads),
+            kv_heads=1.0 if decode else float(heads), size=576 if decode else 192, values=512 if decode else 128,
+            cached_bytes=item if decode else 2.0, v_in_k=decode, planned=True,
+        )  # fmt: skip
+        write = kernels.rows_of_blocks(
+            "attention", "positions and cache", 1.0, tokens, 512.0, tokens * (heads * 64 + 576.0) * 2.0,
+            tokens * (heads * 128.0 + 576.0 * item),
+        )  # fmt: skip
+        found[numbers], spreads[numbers] = _timed([write, attention], part)
+    return found, spreads
+
+
+def _experts(table: Table, ours: Engine) -> tuple[np.ndarray, np.ndarray]:
+    word, _, plain = table.rows[0]["moe_dtype"], None, "nongated" in table.rows[0]["kernel_source"]
+    names = ("num_tokens", "hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size")
+    loads = [
+        expert_tables.load(
+            expert_tables.Layer(*(int(row[name]) for name in names), row["distribution"], not plain)
+        )
+        for row in table.rows
+    ]
+    tokens, hidden, inner, chosen, experts, ways, ranks = (table.column(name) for name in names)
+    routed = Routed(
+        tokens=tokens, rows=np.array([rows for rows, _ in loads], float),
+        active=np.array([active for _, active in loads], float), chosen=chosen, experts=experts, hidden=hidden,
+        inner=np.maximum(inner / ways, 1.0), ways=ranks,
+    )  # fmt: skip
+    return _timed(expert_kernels(ours, weight_format(_MOE.get(word, word)), routed, 1.0, gated=not plain), table)
+
+
+def _all_reduce(table: Table, ours: Engine) -> tuple[np.ndarray, np.ndarray]:
+    """By kernels that read their peers' memory; `message_size` counts elements of two bytes."""
+    network = collectives.network(rooflab.machine(_NODES[table.card]))
+    times = collectives.peer_all_reduce(table.column("message_size") * 2.0, table.column("num_gpus"), network)
+    return np.asarray(times.time_s), np.full(len(table.rows), 0.15)
+
+
+_SORTS = {
+    "gemm": (lambda row: row["gemm_dtype"], _gemm),
+    "ctx": (_form, lambda table, ours: _attention(table, ours, decode=False)),
+    "gen": (_form, lambda table, ours: _attention(table, ours, decode=True)),
+    "mlactx": (_form, lambda table, ours: _latent(table, ours, decode=False)),
+    "mlagen": (_form, lambda table, ours: _latent(table, ours, decode=True)),
+    "moe": (lambda row: row["moe_dtype"] + ", no gate" * ("nongated" in row["kernel_source"]), _experts),
+    "allreduce": (lambda row: (row.get("backend") or "").rpartition("_")[2] or "graph", _all_reduce),
+}
+
+
+def fitted_shares(data: Path, without: str | None = None) -> dict[str, dict[str, float]]:
+    """`experts_*` of each engine by the tables of all cards but `without`: the least median error on a grid.
+
+    What an engine has no rows of keeps the number of its file.
+    """
+    tried: dict[tuple[str, str], dict[float, list[float]]] = collections.defaultdict(dict)
+    makers = ("vllm", "sglang", "tensorrt-llm")
+    for share in (0.2, 0.25, 0.3, 0.35, 0.45, 0.55, 0.65, 0.8, 1.0, 1.2):
+        changed = {name: {f"experts_{part}": share for part in set(_SHARES.values())} for name in makers}
+        errors: dict[tuple[str, str], list[float]] = collections.defaultdict(list)
+        for each in judged(data, changed):
+            if each.sort == "moe" and each.card != without:
+                maker = {"trtllm": "tensorrt-llm"}.get(each.engine, each.engine)
+                errors[maker, _SHARES[each.form.partition(",")[0]]].append(abs(each.error))
+        for key, values in errors.items():
+            tried[key][share] = values
+    found: dict[str, dict[str, float]] = collections.defaultdict(dict)
+    for (maker, part), by_share in tried.items():
+        best = min(by_share, key=lambda share: float(np.median(by_share[share])))
+        if len(by_share[best]) >= 20:
+            found[maker][f"experts_{part}"] = best
+    return found
+
+
+def summary(name: str, rows: list[Judged]) -> str:
+    """One line."""
+    errors = np.array([row.error for row in rows])
+    size, bars = np.abs(errors), np.array([row.bar for row in rows])
+    return (
+        f"{name:44} {len(rows):5}  median {np.expm1(np.median(size)):6.1%}  p90 "
+        f"{np.expm1(np.quantile(size, 0.9)):6.1%}  bias {np.exp(np.median(errors)):5.2f}  inside "
+        f"{np.mean(size <= bars):4.0%}  high/low {np.exp(2 * np.median(bars)):4.2f}"
+    )
+
+
+def main() -> None:
+    """Print a line for each sort and format."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, default=SHARED / "data" / "engines")
+    parser.add_argument("--cards", action="store_true", help="a line for each card and engine too")
+    parser.add_argument("--without", metavar="CARD", help="fit without this card (a100_sxm, …), judge it alone")
+    asked = parser.parse_args()
+    shares = fitted_shares(asked.data, asked.without) if asked.without else None
+    if shares is not None:
+        print(f"fitted without {asked.without}: { {name: dict(each) for name, each in shares.items()} }")
+    rows = [each for each in judged(asked.data, shares) if asked.without in (None, each.card)]
+    for sort in dict.fromkeys(row.sort for row in rows):
+        print(summary(sort, [row for row in rows if row.sort == sort]))
+        for form in sorted({row.form for row in rows if row.sort == sort}):
+            ours = [row for row in rows if (row.sort, row.form) == (sort, form)]
+            print(summary(f"  {form}", ours))
+            for place in sorted({(row.card, row.engine) for row in ours}) if asked.cards else ():
+                print(summary(f"    {' '.join(place)}", [row for row in ours if (row.card, row.engine) == place]))
+
+
+if __name__ == "__main__":
+    main()
