@@ -56,6 +56,7 @@ def _lengths(command):
 @click.option("--sequences", type=int, metavar="N", help="Most sequences of a step.  [default: the engine's]")
 @click.option("--disagg", metavar="P:D", help="P copies compute prompts for D others, which decode.")
 @click.option("--prefill-tp", type=int, metavar="N", help="With --disagg: ways of the former.  [default: --tp]")
+@click.option("--links", metavar="FILE", help="What nccl-tests measured of the machine's links.")
 @click.option("--price", type=float, metavar="X", help="Of a device for an hour.")
 @output_options("Serving")
 def serve(model: str, machine: str, rate: str | None, as_json: bool, paths: tuple[str, ...], **setting) -> int:
@@ -106,6 +107,7 @@ def per_second(text: str, option: str) -> float:
 @click.option("--rate", metavar="RATE", help=f"Requests that all copies answer: {_RATE}.")
 @click.option("--price", metavar="FILE|NAME=X,…", help="Of an hour of each machine: a TOML file, or h100-sxm=2.5.")
 @click.option("--gpus", type=int, metavar="N", help="Most devices of one copy.  [default: a node's, else 8]")
+@click.option("--links", metavar="FILE", help="What nccl-tests measured of the machine's links.")
 @click.option("--engine", default="vllm", show_default=True, metavar="NAME", help="The serving engine.")
 @click.option("--precision", metavar="NAMES", help="Of the weights.  [default: published, and what is narrower]")
 @_lengths

@@ -36,6 +36,7 @@ def serve(
     burstiness: float = 1.0,
     spread: float = 0.0,
     seed: int = 0,
+    links: str | PathLike[str] | None = None,
     step_tokens: int | None = None,
     sequences: int | None = None,
     disagg: str | tuple[int, int] | None = None,
@@ -64,6 +65,7 @@ def serve(
         step_tokens, sequences: most of a step, in place of the engine's defaults.
         disagg: prefill and decode apart, as "2:6": two copies compute prompts and hand the KV cache on to six,
             which decode; a copy for prompts has `prefill_tp` tensor-parallel ways where not as many as the others.
+        links: nccl-tests' output, whose times stand for the links' in place of the family's constants.
         price: of a device for an hour.
 
     Raises:
@@ -113,11 +115,36 @@ def serve(
         cache=cache,
         disagg=copies_of(disagg) if isinstance(disagg, str) else disagg,
         prefill_tensor=prefill_tp,
+        links=measured_links(links),
         step_tokens=step_tokens,
         sequences=sequences,
     )
     server, first, node = choose.server_for(model, machine, wanted, asked)
     return answer.answer(server, asked, first=first, node=node, price_per_hour=price)
+
+
+def measured_links(path: str | PathLike[str] | None) -> Machine | None:
+    """What nccl-tests' output at `path` measured.
+
+    Raises:
+        FileError: it cannot be read, or is none.
+    """
+    from pathlib import Path
+
+    from rooflab.errors import FileError
+    from rooflab.observe.importers.roofs import nccl_tests
+
+    if path is None:
+        return None
+    try:
+        head = Path(path).read_bytes()[:65536]
+    except OSError as error:
+        raise FileError(f"links {path}: {error.strerror or error}") from None
+    if not nccl_tests.sniff(head):
+        raise FileError(
+            f"links {path}: not nccl-tests' output, expected its table with size, time, algbw and busbw"
+        )
+    return nccl_tests.load(Path(path))
 
 
 def copies_of(text: str) -> tuple[int, int]:
@@ -149,6 +176,7 @@ def serve_plan(
     isl: int = 1024,
     osl: int = 1024,
     cached: int = 0,
+    links: str | PathLike[str] | None = None,
 ) -> ServingPlan:
     """Which setup to take for `model`: layouts, formats and batches on each machine, held against a goal.
 
@@ -162,7 +190,7 @@ def serve_plan(
         gpus: most devices of one copy; by default a node's, eight of a device.
         precision: formats of weights; by default the published one, and the narrower ones that the device
             multiplies.
-        engine, cache, isl, osl, cached: as of `serve`.
+        engine, cache, isl, osl, cached: as of `serve`; `links` too, of a single machine.
 
     Raises:
         UnknownNameError: an unknown model, machine, engine or format, with near matches.
@@ -198,5 +226,8 @@ def serve_plan(
         devices=gpus,
         prices=table,
         currency=currency,
+        links=measured_links(links),
     )
+    if links is not None and len(found) > 1:
+        raise RooflabError(f"links {links}: of one machine, got {len(found)}; plan them one by one")
     return plan.plan(models.model(str(model)), search)

@@ -29,6 +29,7 @@ class Wanted:
     """What a user says of a setting; None for what is to be chosen.
 
     `disagg` are copies that compute prompts and copies that decode; the former have `prefill_tensor` ways each.
+    `links` are as nccl-tests measured them.
     """
 
     engine: str = "vllm"
@@ -41,6 +42,7 @@ class Wanted:
     cache: str = "bf16"
     disagg: tuple[int, int] | None = None
     prefill_tensor: int | None = None
+    links: Machine | None = None
     step_tokens: int | None = None
     sequences: int | None = None
 
@@ -108,7 +110,7 @@ def _fewest(
     """So many `copies`, or what `devices` hold, of `tensor` ways, or of the fewest that hold what is asked."""
 
     def made_of(layout: Layout) -> Server:
-        return server(*kind, layout, copies * layout.ranks if copies else devices or layout.ranks)
+        return server(*kind, layout, copies * layout.ranks if copies else devices or layout.ranks, wanted.links)
 
     if tensor is not None:
         layout = _layout(wanted, tensor)

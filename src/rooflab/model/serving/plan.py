@@ -43,6 +43,7 @@ class Search:
         weights: formats of weights; None for the published one and what the device multiplies that is narrower.
         devices: most of one copy; None for a node's.
         prices: of an hour of a device, by the name of the device.
+        links: as nccl-tests measured them.
     """
 
     machines: Sequence[Machine]
@@ -56,6 +57,7 @@ class Search:
     devices: int | None = None
     prices: Mapping[str, float] | None = None
     currency: str = ""
+    links: Machine | None = None
 
 
 class Tried(NamedTuple):
@@ -141,7 +143,8 @@ def _on(architecture: Architecture, machine: Machine, search: Search, refused: d
             try:
                 layouts.check(architecture, layout)
                 made = server(
-                    *(architecture, device, engine_called(search.engine), formats, rules, layout, layout.ranks)
+                    *(architecture, device, engine_called(search.engine), formats, rules, layout, layout.ranks),
+                    links=search.links,
                 )
                 made.check(search.prompt, search.answer)
             except RooflabError as error:

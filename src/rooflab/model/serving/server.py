@@ -68,7 +68,7 @@ class Server:
 
     def transfer_s(self, tokens: np.ndarray) -> np.ndarray:
         """Seconds until the KV cache of so many tokens is on another copy: each rank sends its share."""
-        network = self.step.network or collectives.network(self.step.machine)
+        network = self.step.network or self.step.joined()
         ways = self.layout.data  # attention with its own sequences: one rank of them has it all
         none, one = self.step.memory(0.0, ways), self.step.memory(np.asarray(tokens, float) * ways, ways)
         nbytes = np.asarray(one.cache + one.states - none.cache, float)
@@ -168,8 +168,9 @@ def server(
     scheduler: Scheduler,
     layout: Layout,
     devices: int,
+    links: Machine | None = None,
 ) -> Server:
-    """A server with as many copies in `layout` as `devices` hold.
+    """A server with as many copies in `layout` as `devices` hold; `links` as nccl-tests measured them.
 
     Raises:
         RooflabError: devices that a copy's do not divide; a layout that the model cannot have.
@@ -184,6 +185,7 @@ def server(
         layout=layout,
         precision=precision,
         step_tokens=scheduler.token_budget,
+        links=links,
     )
     return Server(step=step, scheduler=scheduler, copies=devices // layout.ranks)
 

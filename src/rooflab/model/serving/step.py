@@ -14,9 +14,11 @@ from typing import NamedTuple
 import numpy as np
 
 from rooflab.model import collectives
+from rooflab.model.collectives import Network
 from rooflab.model.device.device import Device, device_of
 from rooflab.model.engines.engine import Engine
 from rooflab.model.engines.engine import engine as engine_called
+from rooflab.model.measured_links import with_measured
 from rooflab.model.parallel.layout import Layout, check
 from rooflab.model.parallel.memory import STEP_TOKENS, Memory, memory_of
 from rooflab.model.serving.batch import Batch
@@ -117,8 +119,12 @@ class StepModel:
         step_tokens: float = STEP_TOKENS,
         speculation: Speculation | None = None,
         stream_interval: float = 1.0,
+        links: Machine | None = None,
     ) -> None:
-        """Check that it can run so; `step_tokens` are those of the largest step, which activations are held for.
+        """Check that it can run so.
+
+        `step_tokens` are those of the largest step, which activations are held for; `links` as nccl-tests measured
+        them.
 
         With `speculation` a step gives each sequence that decodes several tokens; `stream_interval` is how many of
         them are sent to a client together.
@@ -134,7 +140,17 @@ class StepModel:
         check(model, self.layout)
         self.device: Device = device_of(machine, power="sustained", knobs=what_if)
         self.speculation, self.stream_interval = speculation, stream_interval
-        self.network = collectives.network(machine) if self.layout.ranks > 1 else None
+        self.links = links
+        self.network = self.joined() if self.layout.ranks > 1 else None
+
+    def joined(self) -> Network:
+        """What joins devices like this one.
+
+        Raises:
+            RooflabError: the machine states no link, or what was measured cannot be its.
+        """
+        net = collectives.network(self.machine)
+        return net if self.links is None else with_measured(net, self.links)
 
     def memory(self, tokens: float | np.ndarray = 0.0, sequences: float | np.ndarray = 1.0) -> Memory:
         """Bytes of one rank by kind with `tokens` in the cache (of the whole copy), and what it has."""
