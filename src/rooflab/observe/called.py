@@ -71,6 +71,26 @@ class _Call(NamedTuple):
         return self.fn(*self.args, **self.kwargs)
 
 
+class _Warm(NamedTuple):
+    """How warm calls are timed: by which sampler, so many at a time."""
+
+    sample: careful.Sample
+    per_sample: int
+    tell: Progress
+    clock: Callable[[], float]
+
+    def blocks(self, count: int, limit_s: float, begins: float) -> Blocks:
+        """So many blocks at most, within the limit; `begins` is the share of all that is done."""
+        return careful.blocks(
+            self.sample,
+            self.per_sample,
+            count=count,
+            limit_s=limit_s,
+            tell=lambda done: self.tell("timing warm calls", begins + 0.3 * done, 1.0),
+            clock=self.clock,
+        )
+
+
 class _Limit:
     """What is left of the time that all of it may take."""
 
@@ -133,18 +153,19 @@ def taken(
         sample(1)
         each = arguments.changed(first.left, arguments.contents(args, kwargs))
         warm_up = careful.warm_up(sample, most_s=min(careful.WARM_S, limit.rest_s / 4), clock=clock)
-        warm = careful.blocks(
-            sample,
-            warm_up.per_sample,
-            limit_s=limit.rest_s * (2 / 3 if cold else 1),
-            tell=lambda done: tell("timing warm calls", 0.05 + 0.6 * done, 1.0),
-            clock=clock,
-        )
+        timing = _Warm(sample, warm_up.per_sample, tell, clock)
+        # Half of them after the cold ones: the longer the time that they are spread over, the more is seen of
+        # what changes from run to run.
+        warm = timing.blocks(careful.BLOCKS // (2 if cold else 1), limit.rest_s / (3 if cold else 1), 0.05)
         returns_s = _returns_s(call, first.finish, warm.median_s, clock)
         found, no_cold = None, ""
         if cold:
-            tell("timing calls with cold caches", 0.7, 1.0)
+            tell("timing calls with cold caches", 0.4, 1.0)
             found, no_cold = _cold(call, wait, host, warm.median_s, limit, clock)
+            if len(warm.blocks) == careful.BLOCKS // 2 and limit.rest_s > 2 * careful.BLOCKS * careful.BLOCK_S:
+                careful.block(sample, warm_up.per_sample, careful.BLOCK_S / 2, clock)  # warm again
+                later = timing.blocks(careful.BLOCKS // 2, limit.rest_s, 0.65)
+                warm = careful.Blocks((*warm.blocks, *later.blocks))
         clocks_hz.append(clock_hz())
     load = background_load.background_load(load, background_load.cpu_time(cpus), len(cpus))
     nothing = _nothing_named if kwargs else _nothing
