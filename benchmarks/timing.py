@@ -99,7 +99,7 @@ def by_runs(fn: Callable[..., Any], args: tuple[Any, ...], turns: int) -> Seen:
     for turn in range(turns):
         if turn % 2:
             seen.plain.append(plain(fn, args))
-        run = rooflab.time(fn, *args, cold=False)
+        run = rooflab.time(fn, *args)
         if not turn % 2:
             seen.plain.append(plain(fn, args))
         assert run.warm.low_s is not None
