@@ -1,7 +1,9 @@
-"""Predicted ratios of changed loops against runs: `python benchmarks/loop_advice.py --machine machine.toml`.
+"""Loops changed as advised, predicted against runs: `python benchmarks/loop_advice.py --machine machine.toml`.
 
-For each change that is tried on a few loops: the time after it as a share of the time before it, predicted, with
-the ends that its mechanism allows, and as run here; then how far runs lie outside these ends, of ln, from which
+For each change that is predicted to help one of the loops below (or `--only` one): the time after it as a share
+of the time before it, predicted, with the ends that its mechanism allows, and as run here. "sign" says whether the
+run is faster too; where before and after differ by less than the noise of runs, there is none. Rules that are told
+only where a run bears them out (tiles) are marked so. Then how far runs lie outside these ends, of ln, from which
 the intervals of advice without a run are made. The machine must be one measured here, on a quiet host.
 """
 
@@ -9,13 +11,19 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 
 import numpy as np
 
 import rooflab
 from rooflab.loops import examine
 from rooflab.machines import cache_levels
+from rooflab.machines.bench.experiments import core_operations
 from rooflab.remedies.loops import advise
+from rooflab.remedies.loops.rules import RULES
+
+RUN_FIRST = {each.name for each in RULES if each.run_first}
+NOISE = 0.05  # of two times: what differs by less is no sign
 
 
 def columns(a, s):
@@ -56,11 +64,44 @@ def one_field(p, s):
         s[i] = p[i, 0] * 2.0
 
 
+def total(a, s):
+    """A sum whose additions wait for one another."""
+    t = 0.0
+    for i in range(a.size):
+        t += a[i]
+    s[0] = t
+
+
+def picked(a, b, s):
+    """A sum of what a coin decides."""
+    t = 0.0
+    for i in range(a.size):
+        if a[i] > 0.5:
+            t += a[i] * b[i]
+    s[0] = t
+
+
+def product(a, b, c):
+    """The same product into an array: each pass waits for the store of the one before."""
+    for i in range(a.shape[0]):
+        for j in range(b.shape[1]):
+            for k in range(a.shape[1]):
+                c[i, j] += a[i, k] * b[k, j]
+
+
+def saxpy(a, x, y):
+    """Two streams."""
+    for i in range(x.size):
+        y[i] = a * x[i] + y[i]
+
+
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description="Predicted ratios of changed loops against runs.")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--machine", required=True)
-    machine = rooflab.machine(parser.parse_args().machine)
+    parser.add_argument("--only", help="the loop of this name alone")
+    given = parser.parse_args()
+    machine = rooflab.machine(given.machine)
     rng, n = np.random.default_rng(0), 4_000_000
     loops = [
         (columns, (rng.random((1500, 1500)), np.zeros(1500))),
@@ -68,16 +109,36 @@ def main() -> None:
         (transpose, (rng.random((2048, 2048)), np.zeros((2048, 2048)))),
         (two_passes, (np.ones(n), np.zeros(n), np.zeros(n))),
         (one_field, (np.ones((n // 4, 8)), np.zeros(n // 4))),
+        (total, (rng.random(20_000), np.zeros(1))),
+        (picked, (rng.random(100_000), rng.random(100_000), np.zeros(1))),
+        (product, (rng.random((200, 200)), rng.random((200, 200)), np.zeros((200, 200)))),
+        (saxpy, (2.0, np.ones(n), np.ones(n))),
     ]
-    caches, off = cache_levels.choose(machine, None), []
-    print(f"{'loop':12} {'change':20} {'predicted':>9} {'least':>6} {'most':>6} {'run':>6} {'beyond':>6}")
+    caches, off, signs = cache_levels.choose(machine, None), [], []
+    timing = core_operations.measure()
+    print(f"load {os.getloadavg()[0]:.1f}")
+    columns_of = ("predicted", "least", "most", "run", "beyond", "sign")
+    print(f"{'loop':12} {'change':20} " + " ".join(f"{each:>9}" for each in columns_of))
     for fn, args in loops:
+        if given.only not in (None, fn.__name__):
+            continue
         report = rooflab.loop(fn, *args, machine=machine, advise=False)
-        for one in advise.ratios(report, examine.understand(fn, args), caches):
+        for one in advise.ratios(report, examine.understand(fn, args), caches, timing):
             off.append((abs(math.log(one.run / one.predicted)), one.beyond))
-            ends = f"{one.low:6.2f} {one.high:6.2f}"
-            print(f"{fn.__name__:12} {one.rule:20} {one.predicted:9.2f} {ends} {one.run:6.2f} {one.beyond:6.2f}")
+            sign = "none" if abs(one.run - 1) < NOISE else "right" if one.run < 1 else "WRONG"
+            sign = "run first" if one.rule in RUN_FIRST else sign
+            signs.append(sign)
+            numbers = (one.predicted, one.low, one.high, one.run, one.beyond)
+            print(
+                f"{fn.__name__:12} {one.rule:20} " + " ".join(f"{each:9.2f}" for each in numbers) + f" {sign:>9}",
+                flush=True,
+            )
+    if not off:
+        print("nothing is predicted to help")
+        return
     most, beyond = np.quantile(off, 0.8, axis=0)
+    counted = ", ".join(f"{signs.count(each)} {each}" for each in ("right", "WRONG", "none", "run first"))
+    print(f"signs: {counted}; load {os.getloadavg()[0]:.1f}")
     print(
         f"four of five of {len(off)} changes: |ln(run / predicted)| up to {most:.2f}, beyond the ends {beyond:.2f}"
     )

@@ -94,6 +94,7 @@ def report(
     code: bool = False,
     classify: bool = False,
     fastmath: bool = False,
+    profile: bool = False,
 ) -> LoopReport:
     """Everything about the loop that needs no machine.
 
@@ -105,6 +106,7 @@ def report(
         code: compile it and see what the compiler left, without running it.
         classify: tell compulsory, capacity and conflict misses apart.
         fastmath: with `code`: what the compiler leaves where sums may be added up in another order.
+        profile: with `code`: run it once, to see what a core does in each of its loops.
 
     Raises:
         RooflabError: an access out of bounds; Python that numba cannot compile.
@@ -133,6 +135,10 @@ def report(
                 done = _run(loop, counted, caches)
             elif code:
                 done = done._replace(code=summary.examine(loop, build(loop), counted, fastmath=fastmath))
+                if profile:
+                    function = build(loop, fastmath=fastmath).serial
+                    found, _ = profiled(function, loop.arguments.copied(), outcome.seconds)
+                    done = done._replace(core_loops=_of_source(found, loop, function))
         except Exception as error:
             raise _readable(error, read) from error
         totals = (int(sum(each.count for each in flop_by)), counted.simulation.accessed_bytes or 0)
@@ -255,9 +261,9 @@ def _run(loop: Understood, counted: count.Counted, caches: Chosen) -> _Run:
             spread = regions.of_tree(compiled.verdict.tree, scope, arguments.copied(), others)
     code = summary.examine(loop, compiled, counted)
     loops, said = profiled(compiled.serial, arguments.copied(), counted.outcome.seconds)
-    text = Path(compiled.module.__file__).read_text("utf-8")
-    lines = remarks.source_lines(read, text, "serial")
-    return _Run(code, runs, parallel, findings + Findings(warnings=said), _in_lines(loops, lines), spread)
+    return _Run(
+        code, runs, parallel, findings + Findings(warnings=said), _of_source(loops, loop, compiled.serial), spread
+    )
 
 
 def profiled(
@@ -278,6 +284,14 @@ def profiled(
         # IR that was not foreseen: the counts stand without a profile, and the report says that there is none
         why = f"{type(error).__name__}: {str(error).partition(chr(10))[0]:.100}"
         return (), (f"its compiled code could not be profiled ({why}): times follow its source",)
+
+
+def _of_source(
+    loops: tuple[CoreLoop, ...], loop: Understood, function: Callable[..., Any]
+) -> tuple[CoreLoop, ...]:
+    """`loops` of `function`, which was generated from `loop`, with the lines of the source."""
+    text = Path(function.__code__.co_filename).read_text("utf-8")
+    return _in_lines(loops, remarks.source_lines(loop.source, text, "serial"))
 
 
 def _in_lines(loops: tuple[CoreLoop, ...], lines: Mapping[int, int]) -> tuple[CoreLoop, ...]:

@@ -105,7 +105,8 @@ def loop(
     placed = times.place_on(report, target, timing, team, most_threads=threads)
     doubted = doubts_of_timing(target) if placed.runs else doubts(target)
     if advise and understood is not None:
-        placed = replace(placed, advice=changes.advise(placed, understood, caches, here=is_here(target)))
+        helps = changes.advise(placed, understood, caches, here=is_here(target), timing=timing, team=team)
+        placed = replace(placed, advice=helps)
     return replace(placed, warnings=(*placed.warnings, *doubted))
 
 

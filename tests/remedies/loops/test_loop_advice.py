@@ -153,3 +153,27 @@ def test_a_changed_loop_that_was_counted_from_empty_caches_alone_is_not_compared
     cold = msgspec.structs.replace(report, warm=None)
     monkeypatch.setattr(case.examine, "report", lambda *args, **how: cold)
     assert case.examined(held.state, held) == "counting the changed loop twice takes more than 5 s"
+
+
+def picked(a, b, s):
+    t = 0.0
+    for i in range(a.size):
+        if a[i] > 0.5:
+            t += a[i] * b[i]  # b[i] may not be loaded for nothing: the compiler leaves the branch
+    s[0] = t
+
+
+@pytest.mark.slow
+def test_a_branch_that_a_coin_decides_is_told_to_be_a_select(guest):
+    loop = examine.understand(picked, (*np.random.default_rng(0).random((2, 20_000)), np.zeros(1)))
+    chosen = cache_levels.choose(guest, None)
+    report = times.place_on(examine.report(loop, chosen, time=False, code=True, profile=True), guest)
+    # half of 20,000 branches fall by chance: a predictor misses about as many of them as it guesses right
+    assert 8_000 < sum(each.missed for each in report.core_loops) < 12_000
+    advice = advising.advise(report, loop, chosen, here=False)
+    best = next(each for each in advice.each if each.rule == "select")
+    assert "if a[i] > 0.5 else 0.0" in best.code
+    assert best.after_s < 0.5 * best.before_s
+    assert best.before_s == report.prediction.time_s
+    # a sum that waits for itself, beside it
+    assert "accumulators" in [each.rule for each in advice.trades]

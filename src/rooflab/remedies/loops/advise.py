@@ -13,6 +13,8 @@ from rooflab.errors import RooflabError
 from rooflab.loops.compiled import time
 from rooflab.loops.read.understood import Understood
 from rooflab.machines.cache_levels import Chosen
+from rooflab.machines.core_timing import CoreTiming
+from rooflab.machines.team_timing import TeamTiming
 from rooflab.remedies import PAGE, WORTH
 from rooflab.remedies.loops.case import Case, Change, State, Unasked, examined
 from rooflab.remedies.loops.rules import RULES
@@ -58,6 +60,8 @@ def advise(
     here: bool = True,
     limit_s: float | None = None,
     patience_s: float = PATIENCE_S,
+    timing: CoreTiming | None = None,
+    team: TeamTiming | None = None,
 ) -> Advices:
     """What would help `report`.
 
@@ -68,12 +72,14 @@ def advise(
         here: whether its measured times are of the machine, so that a changed loop can be held against them.
         limit_s: seconds for the count of one changed loop; by default a few times what its own took.
         patience_s: after so many seconds no further change is tried.
+        timing: how long the core's operations take, where that was measured.
+        team: how long its teams of threads take to start, where that was measured.
     """
     if report.machine is None or not report.predictions:
         return Advices(unasked=("all: no rates of a machine, so no predicted time",))
     if not report.complete:
         return Advices(unasked=("all: its count was stopped, so that no changed one can be held against it",))
-    case = _case(report, loop, caches, report.machine, limit_s)
+    case = _case(report, loop, caches, report.machine, limit_s, timing, team)
     if isinstance(case, str):
         return Advices(unasked=(f"all: {case}",))
     until = clock.perf_counter() + patience_s
@@ -91,7 +97,13 @@ def advise(
 
 
 def _case(
-    report: LoopReport, loop: Understood, caches: Chosen, machine: Machine, limit_s: float | None
+    report: LoopReport,
+    loop: Understood,
+    caches: Chosen,
+    machine: Machine,
+    limit_s: float | None,
+    timing: CoreTiming | None = None,
+    team: TeamTiming | None = None,
 ) -> Case | str:
     """What rules look at; or why nothing can be predicted."""
     if limit_s is None:
@@ -99,9 +111,8 @@ def _case(
     # Without its code, where it was not compiled: the changed ones are, and so is it.
     counted: list[tuple[Understood, bool, LoopReport | str]] = []
     if report.code is not None:
-        # changes are not profiled: both sides are predicted from the main loop alone
-        counted.append((loop, False, msgspec.structs.replace(report, core_loops=())))
-    case = Case(report, State(loop), caches, machine, limit_s, counted)
+        counted.append((loop, False, report))
+    case = Case(report, State(loop), caches, machine, limit_s, counted, timing, team)
     as_is = examined(case.state, case)
     if isinstance(as_is, str) or not as_is.predictions:
         return as_is if isinstance(as_is, str) else "no predicted time"
@@ -123,13 +134,15 @@ class Ratio(NamedTuple):
         return max(0.0, math.log(self.run / self.high), math.log(self.low / self.run))
 
 
-def ratios(report: LoopReport, loop: Understood, caches: Chosen) -> Iterator[Ratio]:
-    """Each change that can be run and should help.
+def ratios(
+    report: LoopReport, loop: Understood, caches: Chosen, timing: CoreTiming | None = None
+) -> Iterator[Ratio]:
+    """Each change that can be run and should help; `timing` is how long this core's operations take.
 
     Raises:
         RooflabError: a report without a predicted time.
     """
-    case = "no machine" if report.machine is None else _case(report, loop, caches, report.machine, None)
+    case = "no machine" if report.machine is None else _case(report, loop, caches, report.machine, None, timing)
     if isinstance(case, str):
         raise RooflabError(f"{report.name}: {case}")
     for rule in RULES:

@@ -11,6 +11,8 @@ from rooflab.errors import RooflabError
 from rooflab.loops import examine
 from rooflab.loops.read.understood import Understood
 from rooflab.machines.cache_levels import Chosen
+from rooflab.machines.core_timing import CoreTiming
+from rooflab.machines.team_timing import TeamTiming
 from rooflab.model.loop import times
 from rooflab.types.advice import Effort, Price
 from rooflab.types.loop import LoopReport, Predicted
@@ -44,6 +46,8 @@ class Case(NamedTuple):
         machine: a CPU.
         limit_s: seconds for the count of one changed loop.
         counted: loops that were counted already, with what that gave.
+        timing: how long its core's operations take, where that was measured.
+        team: how long its teams of threads take to start, where that was measured.
     """
 
     report: LoopReport
@@ -52,6 +56,8 @@ class Case(NamedTuple):
     machine: Machine
     limit_s: float | None
     counted: list[tuple[Understood, bool, LoopReport | str]]
+    timing: CoreTiming | None = None
+    team: TeamTiming | None = None
 
     @property
     def loop(self) -> Understood:
@@ -97,8 +103,15 @@ def examined(state: State, case: Case) -> LoopReport | str:
         return report
     if state.past_caches:
         report = past_caches(report, state.past_caches)
-    placed = times.place_on(report, case.machine)
-    predicted = times.predict(report, case.machine, state.threads, past_caches=bool(state.past_caches))
+    placed = times.place_on(report, case.machine, case.timing, case.team)
+    predicted = times.predict(
+        report,
+        case.machine,
+        state.threads,
+        past_caches=bool(state.past_caches),
+        timing=case.timing,
+        team=case.team,
+    )
     return msgspec.structs.replace(placed, predictions=() if predicted is None else (predicted,))
 
 
@@ -109,7 +122,14 @@ def _counted(state: State, case: Case) -> LoopReport | str:
             return held
     try:
         report: LoopReport | str = examine.report(
-            state.loop, case.caches, time_limit_s=case.limit_s, time=False, code=True, fastmath=state.fastmath
+            state.loop,
+            case.caches,
+            time_limit_s=case.limit_s,
+            time=False,
+            code=True,
+            fastmath=state.fastmath,
+            # as the loop itself was: both sides are predicted alike
+            profile=bool(case.report.core_loops),
         )
     except RooflabError as error:
         report = str(error)

@@ -6,38 +6,41 @@ import ast
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from rooflab.loops.change import arrays, order
+from rooflab.loops.change import arrays, branches, order
 from rooflab.loops.read.understood import Understood
 from rooflab.loops.read.value_types import ValueTypes
 from rooflab.loops.static import dependence
 from rooflab.remedies.loops.case import Case, Change, State, Unasked
-from rooflab.types.loop import LoopReport
+from rooflab.types.loop import LoopReport, LoopTime
 from rooflab.types.machine import is_main_memory
 from rooflab.types.simulation import LevelCounts
-from rooflab.units import iec, percent, si
+from rooflab.units import duration, iec, percent, si
 
 Found = Iterator[Change | Unasked]
 _TILES = (32, 128)  # trips of a tile that are tried
 _FEW = 0.1  # of the time: what takes less is not looked at
 _MORE = 1.5  # times the bytes that are there: from then on something is moved again
+_NUMPY_ASKS_BYTES = 1 << 22  # of an array from which on NumPy asks for huge pages
 _RECORD = 16  # elements of the last index up to which an array is one of records
 
 
 def interchange(case: Case) -> Found:
-    """Loops in another order, where accesses step over lines."""
+    """Loops in another order, where accesses step over lines, or where each pass waits for the one before."""
     first = _levels(case.report)[0]
     share = min(1.0, sum(_first(case.report.strided)) / max(1, first.misses))
-    if not share:
+    waits = _waiting_loop(case)
+    if not share and waits is None:
         return
+    said = f"{percent(share)} of {first.name}'s misses are of accesses that step over lines in the innermost loop"
+    along = "so that the innermost one goes along rows"
+    if waits is not None:
+        said = f"line {waits.line}: {waits.chain} takes {duration(waits.chain_s)}, its operations {_ports(waits)}"
+        along = "so that no pass of the innermost one waits for the one before" if not share else along
     for one in order.exchanged(case.loop):
         yield Change(
             rule="interchange",
-            text=f"Exchange the loops, so that the innermost one goes along rows: {one.text}",
-            evidence=(
-                f"{percent(share)} of {first.name}'s misses are of accesses that step over lines in the "
-                "innermost loop",
-                *_vector(case.report),
-            ),
+            text=f"Exchange the loops, {along}: {one.text}",
+            evidence=(said, *_vector(case.report)),
             apply=lambda state, changed=one.loop: _on_top(case, state, changed),
             effort="rewrite",
             code=_code(one.loop),
@@ -81,20 +84,90 @@ def fuse(case: Case) -> Found:
 
 def accumulators(case: Case) -> Found:
     """Sums in several parts, where each addition waits for the one before."""
-    code = case.report.code
-    if code is None or code.vectorised or not code.chain:
+    code, waits = case.report.code, _waiting_loop(case)
+    if (code is None or code.vectorised or not code.chain) and waits is None:
         return
-    waits = case.predicted.core_why == "a chain of additions"
+    said: tuple[str, ...] = ()
+    if waits is not None:
+        said = (
+            f"line {waits.line}: {waits.chain} takes {duration(waits.chain_s)}, its operations {_ports(waits)}",
+        )
+    elif code is not None:
+        mostly = ", which is what takes the time" if case.predicted.core_why == "a chain of additions" else ""
+        said = (f"{code.chain:,} additions wait for one another{mostly}",)
     yield Change(
         rule="accumulators",
         text="Let the compiler add up in several sums at once (fastmath), or write four sums by hand",
-        evidence=(
-            f"{code.chain:,} additions wait for one another" + (", which is what takes the time" if waits else ""),
-            f"not vectorised: {code.why_not}",
-        ),
+        evidence=(*said, *_vector(case.report)),
         apply=lambda state: state._replace(fastmath=True),
         price="numbers",
         code="@njit(fastmath=True)   # results differ in the last digits",
+    )
+
+
+def select(case: Case) -> Found:
+    """Both ways computed and one chosen, where branches are foretold wrongly."""
+    missed = [each for each in case.report.core_loops if each.missed and each.missed_line]
+    cost_s = sum(each.missed_s for each in case.predicted.loops)
+    if not missed or cost_s < _FEW * case.predicted.time_s:
+        return
+    found = branches.selected(case.loop, frozenset(each.missed_line for each in missed))
+    if found is None:
+        lines = ", ".join(str(each.missed_line) for each in missed)
+        yield Unasked("select", f"the branch of line {lines} does more than to set one value or to add to a sum")
+        return
+    changed, lines_changed = found
+    worst = max(missed, key=lambda each: each.missed)
+    yield Change(
+        rule="select",
+        text=f"Compute both ways and choose one, instead of branching in line {lines_changed[0]}",
+        evidence=(
+            f"line {worst.missed_line}: {percent(worst.missed / max(1, worst.branches))} of the branches there are"
+            " foretold wrongly, by a predictor simulated on these data:"
+            f" {duration(cost_s)}",
+        ),
+        apply=lambda state: _on_top(case, state, changed),
+        code=_code(changed),
+    )
+
+
+def huge_pages(case: Case) -> Found:
+    """Larger pages, where loads at random wait for translations of addresses."""
+    small = min(case.machine.tlbs, key=lambda each: each.page_bytes, default=None)
+    first = _levels(case.report)[0].name
+    scattered = case.report.gathered.get(first, 0) + case.report.chased.get(first, 0)
+    if small is None or not small.entries or not scattered:
+        return
+    reach = small.entries[-1] * small.page_bytes
+    if case.report.scattered_bytes <= reach:
+        return
+    state = case.machine.environment.get("huge_pages")
+    size = iec(case.report.scattered_bytes)
+    if state in ("always", "madvise") and case.report.scattered_bytes >= _NUMPY_ASKS_BYTES:
+        yield Unasked("huge-pages", f"NumPy lays {size} in huge pages by itself, as this system lets it ({state})")
+        return
+    yield Unasked(
+        "huge-pages",
+        f"{size} are read at random, more than the {iec(reach)} that translations are held for; what a loop waits"
+        " for them is not simulated: rooflab simulate, of such a stream, says what larger pages save",
+    )
+
+
+def near_memory(case: Case) -> Found:
+    """Memory of the node whose cores use it, where several nodes have memory."""
+    remote = [each for each in case.machine.links if each.name.startswith("remote memory")]
+    memory = case.report.points[-1]
+    if not remote or (memory.time_s or 0.0) < _FEW * case.predicted.time_s:
+        return
+    slowest = min(each.each_way_bytes_per_s or 0.0 for each in remote)
+    if not slowest or not memory.bytes_per_s:
+        return
+    yield Unasked(
+        "near-memory",
+        f"predicted is memory of the node whose cores use it ({si(memory.bytes_per_s, 'B/s')}); of another node it"
+        f" is {si(slowest, 'B/s')}, {duration(memory.nbytes / slowest)} instead of"
+        f" {duration(memory.nbytes / memory.bytes_per_s)}: touch arrays first on the cores that use them, or"
+        " numactl --cpunodebind=0 --membind=0",
     )
 
 
@@ -242,6 +315,17 @@ def streaming(case: Case) -> Found:
     )
 
 
+def _waiting_loop(case: Case) -> LoopTime | None:
+    """The loop of the compiled code that waits longest for itself, where that takes more than its operations."""
+    found = [each for each in case.predicted.loops if each.chain_s > _MORE * each.ports_s]
+    worst = max(found, key=lambda each: each.time_s, default=None)
+    return None if worst is None or worst.time_s < _FEW * case.predicted.time_s else worst
+
+
+def _ports(loop: LoopTime) -> str:
+    return f"{duration(loop.ports_s)} ({loop.busiest})"
+
+
 def _over_prange(node: ast.For) -> bool:
     return isinstance(node.iter, ast.Call) and ast.unparse(node.iter.func).endswith("prange")
 
@@ -375,6 +459,9 @@ RULES: tuple[Rule, ...] = (
     Rule("pad-rows", "memory-bound", padding),
     Rule("by-columns", "memory-bound, latency", columns),
     Rule("structure-of-arrays", "memory-bound", records),
+    Rule("select", "compute-bound", select, beyond=_BEYOND_SUMS),
+    Rule("huge-pages", "latency", huge_pages),
+    Rule("near-memory", "memory-bound", near_memory),
     Rule("accumulators", "compute-bound", accumulators, price=True, beyond=_BEYOND_SUMS),
     Rule("fp32", "any", half_size, price=True, beyond=_BEYOND_SIMPLE),
     # The entries of short loops cost more than is predicted: of eight such changes five were slower when run.
