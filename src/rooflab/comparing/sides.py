@@ -309,7 +309,9 @@ def _loop(name: str, loop: LoopReport) -> Read:
     time = None if run is None else _value(run.median_s, run.best_s, run.median_s * (1 + run.spread))
     timing = "measured" if run is not None else "predicted" if predicted is not None else ""
     if time is None and predicted is not None:
-        time = _value(predicted.time_s, predicted.overlapped_s, predicted.serial_s)
+        low, high = predicted.low_s, predicted.high_s
+        ends = (predicted.overlapped_s, predicted.serial_s) if low is None or high is None else (low, high)
+        time = _value(predicted.time_s, *ends)
     metrics = [
         Metric("time", "s", time, True),
         Metric("predicted", "s", None if predicted is None else _value(predicted.time_s), True),

@@ -13,6 +13,8 @@ class CoreTiming(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         latency: cycles from operands to result, by kind ("fp add", "load", "store forward").
         throughput: cycles of one operation where many are independent, by kind; of vectors as wide as they come.
         missed_branch: cycles that a wrongly foretold branch costs.
+        window: instructions that it has begun and not finished at most.
+        scheduler: of those, arithmetic that waits for its operands at most.
         measured: whether it was measured here, or is of a usual core.
     """
 
@@ -20,4 +22,6 @@ class CoreTiming(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     latency: dict[str, float]
     throughput: dict[str, float]
     missed_branch: float
+    window: float = 256.0
+    scheduler: float = 97.0
     measured: bool = True

@@ -53,6 +53,8 @@ class Microarchitecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
         name: as `Host.microarchitecture` has it.
         source: where the numbers come from, except those of the fields in `assumed`.
         vector_bits: width at which the pipes are counted.
+        window_slots: instructions begun and not retired at most.
+        scheduler_slots: of those, arithmetic that waits for its operands at most.
         fma_pipes: FMA instructions of that width that start in a cycle.
         add_pipes: FP adds of that width that start beside all those FMAs.
         adds: FP adds of that width that start in a cycle with no FMA among them.
@@ -70,6 +72,8 @@ class Microarchitecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     match: tuple[Match, ...]
     source: str
     vector_bits: int
+    window_slots: int | None = None
+    scheduler_slots: int | None = None
     fma_pipes: int | None = None
     add_pipes: int | None = None
     adds: int | None = None

@@ -135,7 +135,9 @@ def _loop_of_c(
     )
     if target is None:
         return report
-    timing = core_operations.measure() if report.core_loops and is_here(target) else None
+    timing = None
+    if report.core_loops and is_here(target):
+        timing = replace(core_operations.measure(), cycle_s=core_operations.cycle_now_s())
     placed = times.place_on(report, target, timing)
     doubted = doubts_of_timing(target) if placed.runs else doubts(target)
     return replace(placed, warnings=(*placed.warnings, *doubted))

@@ -100,6 +100,11 @@ class CoreLoop(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         branches: conditional branches that ran; `missed` those that a simulated predictor foretold wrongly, most
             of them in `missed_line`.
         innermost: whether it holds no other loop.
+        collided: loads that a core started before an older store to the same address was done, and had to undo:
+            those that seldom find what was stored a few passes before.
+        chain_kept: share of the passes that run all blocks of the chain: in others it is broken.
+        depth: operations of the longest way through one pass, by kind.
+        restarts: how often the chain begins anew, which may be less often than the loop is entered.
     """
 
     line: int
@@ -112,6 +117,10 @@ class CoreLoop(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     missed: int = 0
     missed_line: int = 0
     innermost: bool = True
+    collided: float = 0.0
+    restarts: int = 0
+    chain_kept: float = 1.0
+    depth: dict[str, float] = {}
 
 
 class Timed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -217,6 +226,9 @@ class LoopTime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         chain, chain_s: what waits for itself from pass to pass, "" where nothing does, and how long.
         calls_s: functions that it calls, by name.
         missed_s: branches that were foretold wrongly.
+        collided_s: loads that overtook a store to their address and ran again.
+        missed_share, missed_line: of the branches, and the line that most of those are on; 0 where there is none.
+        chain_lines: of the chain.
     """
 
     line: int
@@ -227,6 +239,10 @@ class LoopTime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     chain_s: float = 0.0
     calls_s: dict[str, float] = {}
     missed_s: float = 0.0
+    collided_s: float = 0.0
+    missed_share: float = 0.0
+    missed_line: int = 0
+    chain_lines: tuple[int, ...] = ()
 
 
 class Predicted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -239,6 +255,8 @@ class Predicted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         overlapped_s: the longest of the core and all levels: everything overlaps.
         serial_s: their sum: nothing overlaps.
         time_s: the best guess between these.
+        low_s, high_s: where a measured time should lie, from the errors of what takes the time; None where the
+            compiled code was not profiled.
         bound, binds: the longest term.
         loops: what the core takes for each loop, where the compiled code was profiled; the longest first.
         core_measured: whether its operations were timed on this core, or are those of a usual one.
@@ -258,6 +276,8 @@ class Predicted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     core_measured: bool = False
     team_s: float = 0.0
     lost_s: dict[str, float] = {}
+    low_s: float | None = None
+    high_s: float | None = None
 
 
 class Static(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

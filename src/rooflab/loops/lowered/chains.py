@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from rooflab.loops.lowered.ir_text import VALUE, Instruction
 
-_INCOMING = re.compile(r"\[ ([^,\]]+), (%[^\s\]]+) \]")
+INCOMING = re.compile(r"\[ ([^,\]]+), (%[^\s\]]+) \]")
+_FLOATING = re.compile(r"= load (?:volatile )?(?:double|float|half|<)")
 _LONGEST_ROUND = 4  # values that change places in turn: s, t = t, s + x
 
 
@@ -26,17 +27,26 @@ class Link(NamedTuple):
 
 
 class Chain(NamedTuple):
-    """Operations that wait for one another in each pass: how many of each kind, and their places in the source."""
+    """Operations that wait for one another in each pass: how many of each kind, and their places in the source.
+
+    `carried` are the phis of the loop's head that it goes through, `blocks` the numbers of the blocks.
+    """
 
     operations: Mapping[str, float]
     debug: tuple[int, ...]
     cycles: float
+    carried: tuple[str, ...] = ()
+    blocks: tuple[int, ...] = ()
 
 
 class _Path(NamedTuple):
     cycles: float
     steps: tuple[int, ...]
-    forwarded: int
+    forwarded: tuple[str, ...]
+
+
+# cycles so far, the ways taken, how many passes they span, the sources reached
+_Round = tuple[float, list[_Path], int, list[int]]
 
 
 def longest(
@@ -63,7 +73,7 @@ def longest(
     kinds = [_kind(each, kind_of) for each in nodes]
     carried: dict[int, int] = {}  # phi of the head → what comes round
     for n in range(head):
-        for value, label in _INCOMING.findall(nodes[n].text):
+        for value, label in INCOMING.findall(nodes[n].text):
             if label in inside and value in numbers:
                 carried[n] = numbers[value]
     through: dict[int, tuple[int, int]] = {}  # load → the store that it finds, passes before
@@ -78,18 +88,19 @@ def longest(
         _paths(source, nodes, needs, kinds, through, latency, starts_at_load=source in through)
         for source in sources
     ]
-    best: tuple[float, list[_Path], int] | None = None
+    best: _Round | None = None
+    through_first = -1
     # A round: from each source to the next, until the first is reached again.
     for first in range(len(sources)):
-        rounds: dict[int, tuple[float, list[_Path], int]] = {first: (0.0, [], 0)}
+        rounds: dict[int, _Round] = {first: (0.0, [], 0, [first])}
         for _ in range(_LONGEST_ROUND):
-            following: dict[int, tuple[float, list[_Path], int]] = {}
-            for at, (cycles, paths, passes) in rounds.items():
+            following: dict[int, _Round] = {}
+            for at, (cycles, paths, passes, way) in rounds.items():
                 for to, target in enumerate(sources):
                     if target in through:
                         store, distance = through[target]
                         path = reached[at].get(store)
-                        extra = latency("store forward")
+                        extra = latency(_handed_on(nodes[target]))
                     else:
                         store, distance, extra = carried[target], 1, 0.0
                         path = reached[at].get(store)
@@ -97,22 +108,71 @@ def longest(
                         continue
                     total = cycles + path.cycles + extra
                     if to not in following or total > following[to][0]:
-                        following[to] = total, [*paths, path], passes + distance
+                        following[to] = total, [*paths, path], passes + distance, [*way, to]
             if first in following:
-                cycles, paths, passes = following[first]
+                cycles, _, passes, _ = following[first]
                 if best is None or cycles / passes > best[0] / best[2]:
-                    best = following[first]
+                    best, through_first = following[first], first
             rounds = {to: value for to, value in following.items() if to != first}
     if best is None:
         return None
-    cycles, paths, passes = best
+    cycles, paths, passes, targets = best
+    targets = targets[:-1]
     steps = [step for path in paths for step in path.steps]
     counted: Counter[str] = Counter(kinds[step] for step in steps if kinds[step] and step not in through)
-    ends = sum(1 for path in paths if path.steps and nodes[path.steps[-1]].opcode == "store")
-    counted["store forward"] = ends + sum(path.forwarded for path in paths)
+    for path, target in zip(paths, [*targets[1:], through_first], strict=True):
+        counted.update(path.forwarded)
+        if path.steps and nodes[path.steps[-1]].opcode == "store":
+            counted[_handed_on(nodes[sources[target]])] += 1
     counted["store"] = 0
     debug = tuple(dict.fromkeys(nodes[step].debug for step in steps if nodes[step].debug >= 0))
-    return Chain({kind: n / passes for kind, n in counted.items() if n}, debug, cycles / passes)
+    owners = [number for number, block in enumerate(blocks) for _ in block]
+    return Chain(
+        {kind: n / passes for kind, n in counted.items() if n},
+        debug,
+        cycles / passes,
+        (nodes[sources[through_first]].result,),
+        tuple(sorted({owners[step] for step in steps})),
+    )
+
+
+def deepest(
+    blocks: Sequence[Sequence[Instruction]],
+    head: int,
+    inside: frozenset[str],
+    kind_of: Callable[[Instruction], tuple[str, float] | None],
+    latency: Callable[[str], float],
+) -> dict[str, float]:
+    """Operations by kind of the longest way through one pass, from what is loaded to what is stored or handed on.
+
+    Args:
+        blocks: instructions of each block, the head first.
+        head: how many of the first block are phis.
+        inside: labels of the blocks.
+        kind_of: of an instruction.
+        latency: cycles of a kind.
+    """
+    nodes = [each for block in blocks for each in block]
+    numbers = {each.result: n for n, each in enumerate(nodes) if each.result}
+    kinds = [_kind(each, kind_of) for each in nodes]
+    ways: list[tuple[float, int]] = []  # cycles until the result is there, the operand that came last
+    for number, each in enumerate(nodes):
+        needs = _operands(each, number, numbers, head, inside)
+        last = max(needs, key=lambda one: ways[one][0], default=-1)
+        own = latency(kinds[number]) if kinds[number] and each.opcode not in ("store", "br") else 0.0
+        ways.append((own + (ways[last][0] if last >= 0 else 0.0), last))
+    at = max(range(len(ways)), key=lambda one: ways[one][0], default=-1)
+    found: Counter[str] = Counter()
+    while at >= 0:
+        if kinds[at] and nodes[at].opcode not in ("store", "br"):
+            found[kinds[at]] += 1
+        at = ways[at][1]
+    return {kind: float(count) for kind, count in found.items()}
+
+
+def _handed_on(load: Instruction) -> str:
+    """The kind of what `load` finds in a store before it."""
+    return "store forward" if _FLOATING.search(load.text) else "store forward integer"
 
 
 def _kind(instruction: Instruction, kind_of: Callable[[Instruction], tuple[str, float] | None]) -> str:
@@ -127,7 +187,7 @@ def _operands(
     if instruction.opcode == "phi":
         if number < head:
             return []
-        return [numbers[v] for v, label in _INCOMING.findall(instruction.text) if v in numbers and label in inside]
+        return [numbers[v] for v, label in INCOMING.findall(instruction.text) if v in numbers and label in inside]
     body = instruction.text.partition(" = ")[2] or instruction.text
     if instruction.opcode == "store":
         # What waits is the value that is stored, not where.
@@ -147,7 +207,7 @@ def _paths(
     starts_at_load: bool,
 ) -> dict[int, _Path]:
     """For each node that waits for `source` in the same pass: the longest way to its result."""
-    found = {source: _Path(0.0, (source,) if starts_at_load else (), 0)}
+    found = {source: _Path(0.0, (source,) if starts_at_load else (), ())}
     for number in range(len(nodes)):
         if number == source:
             continue
@@ -158,7 +218,8 @@ def _paths(
         store, passes = through.get(number, (-1, 1))
         if passes == 0 and store in found:
             before = found[store]
-            other = _Path(before.cycles + latency("store forward"), (*before.steps, number), before.forwarded + 1)
+            kind = _handed_on(nodes[number])
+            other = _Path(before.cycles + latency(kind), (*before.steps, number), (*before.forwarded, kind))
             way = other if way is None or other.cycles > way.cycles else way
         if way is not None:
             found[number] = way

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from rooflab.loops.lowered import chains, control_flow, profile
 from rooflab.loops.lowered.ir_text import VALUE, Instruction, Places
 from rooflab.loops.lowered.operations import kind_of
 from rooflab.types.loop import CoreLoop
 
+INCOMING = chains.INCOMING
 _ADDRESS_MAKING = ("add", "sub", "mul", "shl", "or", "and", "sext", "zext", "ptrtoint")
 _OFTEN = 0.5  # of a load's runs, in which it finds a recent store, to be a link of a chain
 _SELDOM = 0.1  # of a loop's passes: blocks that run less are no part of its chain
 # Cycles by which the longest chain is chosen; how long it takes is for the machine to say.
 _USUAL = {
     "fp add": 4.0, "fp multiply": 4.0, "fp multiply-add": 4.0, "fp select": 1.0, "integer": 1.0, "load": 5.0,
+    "fp compare": 3.0,
     "vector integer": 1.0, "integer multiply": 3.0, "integer divide": 15.0, "convert": 5.0, "shuffle": 2.0,
-    "store forward": 6.0, "branch": 0.0, "store": 0.0, "gather": 20.0,
+    "store forward": 6.0, "store forward integer": 5.0, "branch": 0.0, "store": 0.0, "gather": 20.0,
 }  # fmt: skip
 _LONG = {"divide": 13.0, "sqrt": 18.0, "call": 40.0}
 
@@ -63,13 +66,23 @@ def _loop(
     operations: dict[str, float] = {}
     missed: Counter[int] = Counter()
     line = 0
+    read = _of_machine_code(taken)
     for label in labels:
         passes = taken.passes[label]
-        for each in blocks[label].instructions:
+        counted = read.get(label.replace('"', ""), {})
+        for kind_name, count in counted.items():
+            operations[kind_name] = operations.get(kind_name, 0.0) + count
+        for what in ("load", "store"):
+            if split := taken.split.get((label, what)):
+                operations[f"{what} split"] = operations.get(f"{what} split", 0.0) + split
+        for each in _once(blocks[label].instructions):
             line = line or (places.line(each.debug) if number is not None else 0)
             kind = None if each.result in fused else kind_of(each)
-            if kind is not None and passes:
+            # the machine code says all but what is called
+            if kind is not None and passes and (not taken.machine or _called(kind[0])):
                 operations[kind[0]] = operations.get(kind[0], 0.0) + kind[1] * passes
+            if (chosen := taken.selects.get(each.result)) is not None and chosen[0] and each.result:
+                missed[places.line(each.debug) or line] += round(chosen[2] * passes / chosen[0])
         if (branch := taken.branches.get(label)) is not None:
             simulated, _, wrong = branch
             last = blocks[label].instructions[-1]
@@ -77,7 +90,7 @@ def _loop(
     if not operations:
         return None
     passes = entries = 0
-    chain = None
+    waits = _Waits()
     if number is not None:
         loop = taken.loops[number]
         passes = taken.passes[loop.head]
@@ -85,7 +98,14 @@ def _loop(
         latches = [each for each in before[loop.head] if each in loop.blocks]
         entries = max(1, passes - sum(_edge(taken, each, loop.head) for each in latches))
         if not any(other.parent == number for other in taken.loops):
-            chain = _chain(taken, loop, labels)
+            waits = _waits(taken, loop, labels)
+    collided = 0.0
+    for label in labels if number is not None else ():
+        for each in blocks[label].instructions:
+            share = taken.forwarded[each.result][1] if each.result in taken.forwarded else 0.0
+            if 0 < share < _OFTEN and _placed_by_data(taken, each, taken.loops[number or 0].blocks):
+                collided += share * taken.passes[label]
+    chain = waits.chain
     worst = max(missed, key=lambda each: missed[each], default=0)
     return CoreLoop(
         line=line,
@@ -98,7 +118,62 @@ def _loop(
         missed=sum(missed.values()),
         missed_line=worst if missed[worst] else 0,
         innermost=number is not None and not any(other.parent == number for other in taken.loops),
+        collided=collided,
+        chain_kept=waits.kept,
+        depth=dict(waits.depth),
+        restarts=0
+        if chain is None or number is None
+        else _restarts(taken, taken.loops[number], chain.carried, before),
     )
+
+
+def _of_machine_code(taken: profile.Profile) -> dict[str, dict[str, float]]:
+    """Operations of all passes by kind, by the IR's block that the machine code is of.
+
+    A block of the code generator's own stands for a part of the passes of the one before it. Copies of a block
+    share its passes, unless a select within became a jump, so that it came apart.
+    """
+    passes = {label.replace('"', ""): float(count) for label, count in taken.passes.items()}
+    with_jumps = {
+        label.replace('"', "")
+        for label, block in taken.function.blocks.items()
+        if any(each.result in taken.selects for each in block.instructions)
+    }
+    copies = Counter(each.name for each in taken.machine)
+    ran: list[float] = []
+    owners: list[str] = []
+    for each in taken.machine:
+        if each.name in passes:
+            owners.append(each.name)
+            ran.append(passes[each.name] / (1 if each.name in with_jumps else copies[each.name]))
+            continue
+        first = next((n for n in each.before if n < len(ran)), None)
+        owners.append("" if first is None else owners[first])
+        ran.append(0.0 if first is None else ran[first] / 2)
+    found: dict[str, dict[str, float]] = {}
+    for each, owner, count in zip(taken.machine, owners, ran, strict=True):
+        held = found.setdefault(owner, {})
+        for kind, number in each.operations.items():
+            held[kind] = held.get(kind, 0.0) + number * count
+    return found
+
+
+def _called(kind: str) -> bool:
+    """Whether a kind stands for a call; of a square root it is an instruction of its own."""
+    return kind.startswith("call ") and not kind.startswith("call sqrt")
+
+
+def _once(instructions: list[Instruction]) -> list[Instruction]:
+    """Without calls of functions that stand there twice with the same operands: the code generator calls once."""
+    found, seen = [], set[str]()
+    for each in instructions:
+        if each.opcode == "call":
+            text = each.text.partition(" = ")[2].partition(", !dbg")[0]
+            if text and text in seen:
+                continue
+            seen.add(text)
+        found.append(each)
+    return found
 
 
 def _edge(taken: profile.Profile, label: str, to: str) -> int:
@@ -148,18 +223,107 @@ def _addresses(instructions: list[Instruction]) -> set[str]:
     return kept
 
 
-def _chain(taken: profile.Profile, loop: control_flow.NaturalLoop, labels: list[str]) -> chains.Chain | None:
+class _Waits(NamedTuple):
+    """What waits for what in a loop: the chain round it and how often it goes on, the way through a pass."""
+
+    chain: chains.Chain | None = None
+    kept: float = 1.0
+    depth: Mapping[str, float] = {}
+
+
+def _waits(taken: profile.Profile, loop: control_flow.NaturalLoop, labels: list[str]) -> _Waits:
     often = _SELDOM * taken.passes[loop.head]
-    kept = [label for label in labels if taken.passes[label] >= often]
-    if not kept or loop.head not in kept or not taken.passes[loop.head]:
-        return None
-    kept.remove(loop.head)
-    ordered = [loop.head, *kept]
-    held = [taken.function.blocks[label].instructions for label in ordered]
+    run = [label for label in labels if taken.passes[label] >= often]
+    if not run or loop.head not in run or not taken.passes[loop.head]:
+        return _Waits()
+    run.remove(loop.head)
+    ordered = [loop.head, *run]
+    held = [[_as_jump(each, taken) for each in taken.function.blocks[label].instructions] for label in ordered]
     head = sum(each.opcode == "phi" for each in held[0])
     links = [
         chains.Link(store, load, round(passes))
         for load, (store, share, passes) in taken.forwarded.items()
         if share >= _OFTEN
     ]
-    return chains.longest(held, head, loop.blocks, links, kind_of, usual_latency)
+    depth = chains.deepest(held, head, loop.blocks, kind_of, usual_latency)
+    found = chains.longest(held, head, loop.blocks, links, kind_of, usual_latency)
+    if found is None:
+        return _Waits(depth=depth)
+    kept = 1.0
+    for number in found.blocks:
+        kept *= min(1.0, taken.passes[ordered[number]] / taken.passes[loop.head])
+    calls = sum(
+        (kind_of(each) or ("",))[0].startswith("call ") and "sqrt" not in each.text
+        for block in held
+        for each in block
+    )
+    if calls and taken.machine and any(kind.startswith("fp ") for kind in found.operations):
+        # x86 keeps no floating-point number in a register over a call: it goes through memory
+        found = found._replace(operations={**found.operations, "store forward": float(calls)})
+    return _Waits(found, kept, depth)
+
+
+def _restarts(
+    taken: profile.Profile, loop: control_flow.NaturalLoop, carried: tuple[str, ...], before: Any
+) -> int:
+    """How often a chain begins anew: what it hands on may be handed to the next entry too, as a sum over all.
+
+    Args:
+        taken: the profile.
+        loop: whose chain it is.
+        carried: phis of its head that the chain goes through.
+        before: the blocks that lead to each.
+    """
+    blocks = taken.function.blocks
+    while loop.parent is not None and carried:
+        around = taken.loops[loop.parent]
+        made = {each.result for label in loop.blocks for each in blocks[label].instructions}
+        head = {each.result: each for each in blocks[loop.head].instructions if each.opcode == "phi"}
+        outer = {
+            each.result: each
+            for label in around.blocks - loop.blocks
+            for each in blocks[label].instructions
+            if each.opcode == "phi"
+        }
+        todo = [
+            value
+            for name in carried
+            if name in head
+            for value, label in INCOMING.findall(head[name].text)
+            if label not in loop.blocks
+        ]
+        seen: set[str] = set()
+        while todo:
+            value = todo.pop()
+            if value in outer and value not in seen:
+                seen.add(value)
+                todo += [each for each, _ in INCOMING.findall(outer[value].text)]
+        starts = {each.result for each in blocks[around.head].instructions if each.opcode == "phi"}
+        # a phi of the loop around that takes what this one has made
+        if not any(made & set(VALUE.findall(outer[each].text)[1:]) for each in seen):
+            break
+        loop, carried = around, tuple(seen & starts)
+    latches = [each for each in before[loop.head] if each in loop.blocks]
+    return max(1, taken.passes[loop.head] - sum(_edge(taken, each, loop.head) for each in latches))
+
+
+def _placed_by_data(taken: profile.Profile, load: Instruction, inside: frozenset[str]) -> bool:
+    """Whether what is loaded or converted in the loop decides the address of `load`: no core foretells it."""
+    made = {each.result: each for label in inside for each in taken.function.blocks[label].instructions}
+    todo, seen = VALUE.findall(load.text.partition(" = ")[2]), set[str]()
+    while todo:
+        value = todo.pop()
+        if value in seen or value not in made:
+            continue
+        seen.add(value)
+        if made[value].opcode in ("load", "fptosi", "fptoui"):
+            return True
+        todo += VALUE.findall(made[value].text.partition(" = ")[2])
+    return False
+
+
+def _as_jump(instruction: Instruction, taken: profile.Profile) -> Instruction:
+    """A select that is a jump waits for none of its condition: what it chooses is foretold."""
+    if instruction.result not in taken.selects:
+        return instruction
+    return instruction._replace(text=re.sub(r"(select (?:[a-z ]+ )?i1) %\S+,", r"\1 true,", instruction.text))

@@ -18,7 +18,7 @@ from rooflab.cachesim.native.words import add, call, load, store
 from rooflab.loops.twin import generated_files
 
 PREVIOUS, FAR, OUTSIDE, NOTE_WORDS = 0, 1, 2, 4  # words of a reference's notes
-NEAR_BYTES = 128  # between new lines of a stream, from one to the next or the one after
+NEAR_BYTES = 255  # between new lines of a stream: prefetchers follow steps of up to three lines
 VIEW = View._fields
 
 

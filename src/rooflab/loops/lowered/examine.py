@@ -18,7 +18,7 @@ from rooflab.loops.compiled import regions
 from rooflab.loops.compiled import time as timing
 from rooflab.loops.lowered import count, lower
 from rooflab.loops.lowered.memory import arrays_in
-from rooflab.loops.read.arguments import check_array
+from rooflab.loops.read.arguments import check_array, copied_in_place
 from rooflab.loops.read.source import Source
 from rooflab.loops.twin import count as counting
 from rooflab.machines.cache_levels import Chosen
@@ -53,7 +53,7 @@ class Given(NamedTuple):
 def _copied(value: Any, held: dict[int, np.ndarray]) -> Any:
     if isinstance(value, np.ndarray):
         if id(value) not in held:
-            held[id(value)] = value.copy(order="K")
+            held[id(value)] = copied_in_place(value)
             held[id(value)].flags.writeable = value.flags.writeable
         return held[id(value)]
     if isinstance(value, tuple):

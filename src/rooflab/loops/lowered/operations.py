@@ -22,15 +22,11 @@ _BYTES = {"double": 8, "float": 4, "half": 2, "ptr": 8}
 _FP = ("double", "float", "half")
 _NAMES = {"double": "fp64", "float": "fp32", "half": "fp16"}
 _INTRINSIC = re.compile(r"@llvm\.(?P<name>[a-z_.]+?)\.(?:v\d+)?[fip]")
-_ADDS = ("fadd", "fsub", "fcmp", "fneg")
+_ADDS = ("fadd", "fsub", "fneg")
 _INTEGER = ("add", "sub", "and", "or", "xor", "shl", "lshr", "ashr", "icmp")
 _CONVERSIONS = ("sitofp", "uitofp", "fptosi", "fptoui", "fpext", "fptrunc")
 _SHUFFLES = ("shufflevector", "insertelement", "extractelement")
 _ADD_LIKE = (
-    "maxnum",
-    "minnum",
-    "maximum",
-    "minimum",
     "fabs",
     "copysign",
     "floor",
@@ -39,6 +35,7 @@ _ADD_LIKE = (
     "rint",
     "round",
 )
+_COMPARES = ("maxnum", "minnum", "maximum", "minimum")
 _INTEGER_LIKE = ("smax", "smin", "umax", "umin", "abs", "ctpop", "ctlz", "cttz", "bswap", "fshl")
 
 
@@ -69,6 +66,8 @@ def kind_of(instruction: Instruction) -> tuple[str, float] | None:
         return f"{opcode}{vector}", pieces
     if opcode in _ADDS:
         return "fp add", pieces
+    if opcode == "fcmp":
+        return "fp compare", pieces
     if opcode == "fmul":
         return "fp multiply", pieces
     if opcode == "fdiv":
@@ -76,6 +75,9 @@ def kind_of(instruction: Instruction) -> tuple[str, float] | None:
     if opcode == "frem":
         return f"call fmod {_NAMES[kind]}", float(lanes)
     if opcode == "select":
+        if " i1 true," in text:
+            # a jump in the machine code
+            return None
         types = list(_TYPE.finditer(body))
         chosen = types[1] if len(types) > 1 else match
         named = "" if chosen is None else chosen["vector"] or chosen["scalar"]
@@ -110,6 +112,8 @@ def _call(text: str, kind: str, lanes: int, pieces: float, vector: str) -> tuple
         return "fp multiply-add", pieces
     if name == "sqrt":
         return f"sqrt {_NAMES[kind]}{vector}", pieces
+    if name in _COMPARES:
+        return "fp compare", pieces
     if name in _ADD_LIKE:
         return "fp add", pieces
     if name in _INTEGER_LIKE:

@@ -12,11 +12,13 @@ import numba
 import numpy as np
 from llvmlite import binding
 
-from rooflab.loops.lowered import control_flow, counted_access, lower, predictor
+from rooflab.loops.lowered import control_flow, counted_access, lower, machine_code, predictor
 from rooflab.loops.lowered.ir_text import Function, Instruction, functions
+from rooflab.loops.lowered.operations import vector_bytes
 
 _CONDITIONAL = re.compile(r"^\s*br i1 (?P<test>%\S+|true|false), label (?P<yes>%\S+), label (?P<no>%\S+?)(?:,|$)")
 _POINTER = re.compile(r"(?:load|store) .*?ptr (?P<pointer>%(?:[\w.$-]+|\"[^\"]*\")|@\S+?),")
+_VECTOR = re.compile(r"(?:= load|^\s*store) <(?P<lanes>\d+) x (?P<kind>double|float|half|ptr|i\d+)>")
 _SCALAR = re.compile(r"(?:= load|^\s*store) (?:double|float|i64|i32)\b")
 
 
@@ -31,6 +33,9 @@ class Profile(NamedTuple):
         forwarded: of each load, by result: the text of the store whose value it found, the share of its runs in
             which it did, and how many passes before that was stored, in the mean.
         loops: of the function.
+        machine: its machine code; empty where that is not read.
+        selects: of each select that is a jump there, by result: the same as of a branch.
+        split: accesses that lay across two lines of 64 bytes, by the label of their block and "load" or "store".
     """
 
     function: Function
@@ -39,6 +44,9 @@ class Profile(NamedTuple):
     branches: Mapping[str, tuple[int, int, int]]
     forwarded: Mapping[str, tuple[str, float, float]]
     loops: tuple[control_flow.NaturalLoop, ...]
+    machine: tuple[machine_code.Block, ...] = ()
+    selects: Mapping[str, tuple[int, int, int]] = {}
+    split: Mapping[tuple[str, str], int] = {}
 
 
 def optimised(fn: Any, types: tuple[Any, ...]) -> tuple[str, str, str, tuple[str, Any]]:
@@ -91,11 +99,17 @@ class _Counters(NamedTuple):
     first_block: int
     accesses: list[Instruction]
     first_access: int
+    machine: tuple[machine_code.Block, ...]
+    selects: Mapping[str, tuple[str, ...]]
+    first_select: int
+    vectors: list[tuple[str, Instruction, int]]  # block, access, its bytes
+    first_vector: int
 
 
-def _counters(chosen: list[Function]) -> list[_Counters]:
+def _counters(chosen: list[Function], ir: str) -> list[_Counters]:
     made: list[_Counters] = []
-    blocks = accesses = 0
+    blocks = accesses = selects = vectors = 0
+    machine = machine_code.blocks(ir)
     for function in chosen:
         graph = {label: block.following for label, block in function.blocks.items()}
         found = control_flow.loops(graph, next(iter(graph)))
@@ -107,9 +121,21 @@ def _counters(chosen: list[Function]) -> list[_Counters]:
             for each in block.instructions
             if _SCALAR.search(each.text)
         ]
-        made.append(_Counters(function, found, inside, blocks, held, accesses))
+        code = machine.get(function.name, ())
+        jumping = machine_code.branching(function, code)
+        wide = [
+            (label, each, size)
+            for label, block in function.blocks.items()
+            for each in block.instructions
+            if (size := _wide(each))
+        ]
+        made.append(
+            _Counters(function, found, inside, blocks, held, accesses, code, jumping, selects, wide, vectors)
+        )
         blocks += len(function.blocks)
         accesses += len(held)
+        selects += len(jumping)
+        vectors += len(wide)
     return made
 
 
@@ -121,9 +147,11 @@ def run(chosen: list[Function], ir: str, call: Callable[[Any], None]) -> tuple[P
         ir: the text of the optimised module.
         call: makes the run, with the engine that holds the module's machine code.
     """
-    counted = _counters(chosen)
+    counted = _counters(chosen, ir)
     passes = np.zeros(sum(len(each.function.blocks) for each in counted), np.int64)
-    branches = np.zeros((len(passes), predictor.BRANCH_WORDS), np.int64)
+    jumping = sum(len(each.selects) for each in counted)
+    branches = np.zeros((len(passes) + jumping, predictor.BRANCH_WORDS), np.int64)
+    split = np.zeros(1 + sum(len(each.vectors) for each in counted), np.int64)
     state = np.zeros(predictor.STATE_WORDS, np.int64)
     table = np.zeros(predictor.STORE_WORDS, np.int64)
     accesses = [each for one in counted for each in one.accesses]
@@ -133,7 +161,7 @@ def run(chosen: list[Function], ir: str, call: Callable[[Any], None]) -> tuple[P
     for each in counted:
         start = text.index(each.function.header)
         end = text.index("\n}", start) + 2
-        text = text[:start] + _written(each, passes.ctypes.data) + text[end:]
+        text = text[:start] + _written(each, passes, split) + text[end:]
     text += _helpers([name for _, name in parts], state, branches, table, notes)
     module = binding.parse_assembly(text)
     for bitcode, name in parts:
@@ -144,12 +172,45 @@ def run(chosen: list[Function], ir: str, call: Callable[[Any], None]) -> tuple[P
     engine.finalize_object()
     call(engine)
     stored = [each.text for each in accesses]
-    return tuple(_profile(each, ir, passes, branches, notes, stored) for each in counted)
+    return tuple(_profile(each, ir, passes, branches, notes, stored, split) for each in counted)
 
 
-def _written(each: _Counters, passes: int) -> str:
+_SIZES = {"double": 8, "float": 4, "half": 2, "ptr": 8}
+
+
+def _wide(instruction: Instruction) -> int:
+    """Bytes that a load or store of a vector touches; 0 of any other instruction."""
+    match = _VECTOR.search(instruction.text) if instruction.opcode in ("load", "store") else None
+    if match is None:
+        return 0
+    kind = match["kind"]
+    return int(match["lanes"]) * (_SIZES[kind] if kind in _SIZES else max(8, int(kind[1:])) // 8)
+
+
+def _crossing(number: int, pointer: str, size: int, where: int) -> list[str]:
+    """Lines that count how many pieces of an access, each of a register, lie across two lines of a cache."""
+    piece = min(size, 32, vector_bytes())
+    made = []
+    for part in range(size // piece):
+        name = f"%rl.v{number}.{part}"
+        made += [
+            f"  {name}a = ptrtoint ptr {pointer} to i64",
+            f"  {name}b = add i64 {name}a, {part * piece}",
+            f"  {name}c = and i64 {name}b, 63",
+            f"  {name}d = icmp ugt i64 {name}c, {64 - piece}",
+            f"  {name}e = zext i1 {name}d to i64",
+            f"  {name}f = load i64, ptr inttoptr (i64 {where} to ptr), align 8",
+            f"  {name}g = add i64 {name}f, {name}e",
+            f"  store i64 {name}g, ptr inttoptr (i64 {where} to ptr), align 8",
+        ]
+    return made
+
+
+def _written(each: _Counters, counts: np.ndarray, split: np.ndarray) -> str:
     """The function with all that counts it."""
-    function, labels = each.function, list(each.function.blocks)
+    function, labels, passes = each.function, list(each.function.blocks), counts.ctypes.data
+    chosen = {results[-1]: (n, condition) for n, (condition, results) in enumerate(each.selects.items())}
+    vectors = {id(access): (each.first_vector + n, size) for n, (_, access, size) in enumerate(each.vectors)}
     numbers = {id(access): each.first_access + n for n, access in enumerate(each.accesses)}
     lines = [function.header]
     for place, (label, block) in enumerate(function.blocks.items()):
@@ -178,12 +239,28 @@ def _written(each: _Counters, passes: int) -> str:
                     f"  %rl.a{access} = ptrtoint ptr {match['pointer']} to i64",
                     f"  call void @rl_{what}(i64 {access}, i64 %rl.a{access}, i64 {clock})",
                 ]
+            if id(one) in vectors and (match := _POINTER.search(one.text)):
+                place_of, size = vectors[id(one)]
+                lines += _crossing(place_of, match["pointer"], size, split.ctypes.data + 8 * place_of)
             lines.append(one.text)
+            if one.opcode == "select" and one.result in chosen:
+                place_of, condition = chosen[one.result]
+                row = len(counts) + each.first_select + place_of
+                lines += [
+                    f"  %rl.s{row} = zext i1 {condition} to i64",
+                    f"  call void @rl_branch(i64 {row}, i64 %rl.s{row})",
+                ]
     return "\n".join([*lines, "}"])
 
 
 def _profile(
-    each: _Counters, ir: str, passes: np.ndarray, branches: np.ndarray, notes: np.ndarray, stored: list[str]
+    each: _Counters,
+    ir: str,
+    passes: np.ndarray,
+    branches: np.ndarray,
+    notes: np.ndarray,
+    stored: list[str],
+    split: np.ndarray,
 ) -> Profile:
     labels = list(each.function.blocks)
     span = slice(each.first_block, each.first_block + len(labels))
@@ -203,7 +280,26 @@ def _profile(
         },
         forwarded,
         each.loops,
+        each.machine,
+        _selects(each, branches[len(passes) + each.first_select :].tolist()),
+        _split(each, split[each.first_vector :].tolist()),
     )
+
+
+def _selects(each: _Counters, rows: list[list[int]]) -> dict[str, tuple[int, int, int]]:
+    """What was simulated of each select that is a jump; those that share a condition with one count once."""
+    found = {}
+    for row, results in zip(rows, each.selects.values(), strict=False):
+        for place, result in enumerate(results):
+            found[result] = (row[0], row[1], row[2]) if place == 0 else (row[0], row[1], 0)
+    return found
+
+
+def _split(each: _Counters, counts: list[int]) -> dict[tuple[str, str], int]:
+    found: dict[tuple[str, str], int] = {}
+    for (label, access, _), count in zip(each.vectors, counts, strict=False):
+        found[label, access.opcode] = found.get((label, access.opcode), 0) + count
+    return found
 
 
 def _helpers(names: list[str], state: Any, branches: Any, table: Any, notes: Any) -> str:

@@ -170,11 +170,29 @@ def _owner(value: np.ndarray) -> np.ndarray:
     return value
 
 
+_PAGE_BYTES = 4096
+
+
+def copied_in_place(array: np.ndarray) -> np.ndarray:
+    """A copy that begins as far into a page of memory as `array`: accesses lie across lines where its own do.
+
+    Of what is not contiguous, a copy wherever NumPy puts it.
+    """
+    if array.dtype.hasobject or not (array.flags.c_contiguous or array.flags.f_contiguous) or not array.nbytes:
+        return array.copy(order="K")
+    room = np.empty(array.nbytes + _PAGE_BYTES, np.uint8)
+    start = (array.ctypes.data - room.ctypes.data) % _PAGE_BYTES
+    order = "C" if array.flags.c_contiguous else "F"
+    copy = np.ndarray(array.shape, array.dtype, room.data, start, array.strides, order)
+    copy[...] = array
+    return copy
+
+
 def _copied(value: np.ndarray, held: dict[int, np.ndarray]) -> np.ndarray:
     """A copy with the same strides; views of one memory become views of one copy."""
     owner = _owner(value)
     if id(owner) not in held:
-        held[id(owner)] = owner.copy(order="K")
+        held[id(owner)] = copied_in_place(owner)
     fresh = held[id(owner)]
     if owner is value:
         return fresh

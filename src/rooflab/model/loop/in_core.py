@@ -8,26 +8,37 @@ of its loops.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from rooflab.machines.core_timing import CoreTiming
 from rooflab.model.device.constants import load_family
 from rooflab.types.loop import CoreLoop, LoopTime
 
-_FLOATING = ("fp add", "fp multiply", "fp multiply-add", "fp select", "convert", "shuffle", "vector integer")
+_FLOATING = (
+    "fp add", "fp multiply", "fp multiply-add", "fp select", "convert", "shuffle", "vector integer",
+    "vector multiply", "fp compare",
+)  # fmt: skip
 # Cycles of a usual core of about 2020, where none was measured.
 USUAL_LATENCY = {
-    "fp add": 4.0, "fp multiply": 4.0, "fp multiply-add": 4.0, "fp select": 1.0, "integer": 1.0, "load": 5.0,
-    "vector integer": 1.0, "integer multiply": 3.0, "integer divide": 15.0, "convert": 5.0, "shuffle": 2.0,
-    "store forward": 6.0, "divide fp64": 13.0, "divide fp32": 11.0, "sqrt fp64": 18.0, "sqrt fp32": 12.0,
+    "fp add": 4.0, "fp add beside": 4.0, "fp multiply": 4.0, "fp multiply-add": 4.0, "fp select": 1.0,
+    "integer": 1.0, "load": 5.0,
+    "fp compare": 3.0, "vector integer": 1.0, "integer multiply": 3.0, "integer divide": 15.0, "convert": 5.0,
+    "shuffle": 2.0, "store forward": 6.0, "store forward integer": 5.0, "divide fp64": 13.0,
+    "divide fp32": 11.0, "sqrt fp64": 18.0, "sqrt fp32": 12.0,
 }  # fmt: skip
 USUAL_EACH = {
     "fp add": 0.5, "fp multiply": 0.5, "fp multiply-add": 0.5, "fp select": 0.5, "convert": 1.0, "shuffle": 1.0,
-    "vector integer": 0.5, "load": 0.5, "load vector": 0.5, "store": 1.0,
+    "vector integer": 0.5, "fp compare": 0.5, "load": 0.5, "load vector": 0.5, "store": 1.0,
     "store vector": 1.0, "integer": 0.25, "integer multiply": 1.0,
     "integer divide": 8.0, "divide fp64": 5.0, "divide fp64 vector": 12.0, "divide fp32": 3.5,
     "divide fp32 vector": 10.0, "sqrt fp64": 6.0, "sqrt fp64 vector": 18.0, "sqrt fp32": 4.0,
-    "sqrt fp32 vector": 12.0, "gather": 1.0,
+    "sqrt fp32 vector": 12.0, "gather": 1.0, "vector multiply": 1.0, "slot": 1 / 6, "fp mixed": 1 / 3,
+    "load split": 0.5, "store split": 1.5, "load wide": 0.5, "store wide": 1.0, "fp add vector": 0.5,
+    "fp multiply vector": 0.5, "fp multiply-add vector": 0.5, "fp add wide": 0.5, "fp multiply wide": 0.5,
+    "fp multiply-add wide": 0.5, "divide fp64 wide": 16.0, "divide fp32 wide": 10.0, "sqrt fp64 wide": 24.0,
+    "sqrt fp32 wide": 20.0, "branch": 0.5,
 }  # fmt: skip
 USUAL_MISS = 16.0
 _CALL_CYCLES = 40.0  # of a function of the maths library that was not measured
@@ -44,6 +55,7 @@ class LoopCycles(NamedTuple):
         chain: of what waits for itself from pass to pass.
         calls: of functions, by name.
         missed: of wrongly foretold branches.
+        collided: of loads that were started before an older store to their address.
     """
 
     loop: CoreLoop
@@ -52,11 +64,17 @@ class LoopCycles(NamedTuple):
     chain: float
     calls: dict[str, float]
     missed: float
+    collided: float = 0.0
 
     @property
     def total(self) -> float:
         """All cycles of the loop."""
-        return max(self.ports, self.chain) + sum(self.calls.values()) + self.missed
+        return max(self.ports, self.chain) + sum(self.calls.values()) + self.missed + self.collided
+
+    @property
+    def throughput(self) -> float:
+        """Those of them in which the core's units, not waiting, are what takes the time."""
+        return self.ports if self.ports >= self.chain else 0.0
 
     @property
     def why(self) -> str:
@@ -65,6 +83,7 @@ class LoopCycles(NamedTuple):
             self.busiest: self.ports if self.ports >= self.chain else 0.0,
             _chain_text(self.loop): self.chain if self.chain > self.ports else 0.0,
             "branches foretold wrongly": self.missed,
+            "loads that overtake stores to their address": self.collided,
             **{f"calls of {name}": cycles for name, cycles in self.calls.items()},
         }
         name = max(terms, key=lambda each: terms[each])
@@ -87,6 +106,10 @@ def times_of(cycles: tuple[LoopCycles, ...], cycle_s: float, threads: int) -> tu
             chain_s=each.chain * each_s,
             calls_s={name: count * each_s for name, count in each.calls.items()},
             missed_s=each.missed * each_s,
+            collided_s=each.collided * each_s,
+            missed_share=min(1.0, each.loop.missed / each.loop.branches) if each.loop.branches else 0.0,
+            missed_line=each.loop.missed_line,
+            chain_lines=each.loop.chain_lines,
         )
         for each in cycles
         if each.total
@@ -96,7 +119,12 @@ def times_of(cycles: tuple[LoopCycles, ...], cycle_s: float, threads: int) -> tu
 
 def _chain_text(loop: CoreLoop) -> str:
     parts = [each for each in loop.chain if each not in ("integer", "branch")] or list(loop.chain)
-    words = {"store forward": "store to load", "fp add": "additions", "fp multiply": "products"}
+    words = {
+        "store forward": "store to load",
+        "store forward integer": "store to load",
+        "fp add": "additions",
+        "fp multiply": "products",
+    }
     return f"a chain of {', '.join(words.get(each, each) for each in parts)}"
 
 
@@ -128,36 +156,78 @@ def _latency(timing: CoreTiming, kind: str) -> float:
 
 
 def _cycles(loop: CoreLoop, timing: CoreTiming) -> LoopCycles:
-    constant = load_family("cpu")
     calls: dict[str, float] = {}
-    resources = {"instructions": 0.0, "arithmetic": 0.0, "loads": 0.0, "stores": 0.0, "division": 0.0}
-    integer_divisions = 0.0
-    total = 0.0
     for kind, count in loop.operations.items():
         if kind.startswith("call "):
             usual_cycles = _CALL_CYCLES if kind.endswith(_MATHS_END) else _JUMP_CYCLES
             cycles = timing.throughput.get(kind, usual_cycles) * count
             calls[kind.split()[1]] = calls.get(kind.split()[1], 0.0) + cycles
-            continue
-        total += count
-        if kind in ("load", "load vector", "gather"):
-            resources["loads"] += count * _each(timing, kind)
-        elif kind in ("store", "store vector"):
-            resources["stores"] += count * _each(timing, kind)
-        elif kind.startswith(("divide", "sqrt")):
-            resources["division"] += count * _each(timing, kind)
-        elif kind == "integer divide":
-            integer_divisions += count * _each(timing, kind)
-        elif kind in _FLOATING:
-            resources["arithmetic"] += count * _each(timing, kind)
-    resources["division of whole numbers"] = integer_divisions
-    resources["instructions"] = total / constant("loop.instructions_per_cycle")
+    resources = _resources(loop.operations, timing)
+    total = loop.operations.get("slot") or sum(_plain(loop.operations).values())
+    beside = {"fp add": "fp add beside"}
+    waiting = sum(count * _latency(timing, beside.get(kind, kind)) for kind, count in loop.depth.items())
+    if waiting and total:
+        # passes are begun while older ones wait: as many as the scheduler and the window hold of them
+        held = sum(loop.depth.values()) * loop.passes / timing.scheduler
+        resources["results of a pass"] = waiting * max(held, total / timing.window)
     busiest = max(resources, key=lambda each: resources[each])
     ports = resources[busiest]
-    if loop.innermost:
-        ports += loop.entries * constant("loop.entry_cycles")
     chain = loop.passes * sum(count * _latency(timing, kind) for kind, count in loop.chain.items())
-    if loop.entries and total:
-        # A core works on several entries of a short loop at once: each begins a chain of its own.
-        chain /= max(1.0, constant("loop.window_instructions") * loop.entries / total)
-    return LoopCycles(loop, ports, busiest, chain, calls, loop.missed * timing.missed_branch)
+    if loop.chain_kept < 1 and total:
+        # where it is broken at random, a core works on several pieces of it at once: the longest of those that it
+        # has begun counts, as the longest run of heads in so many throws of a coin (Schilling, 1990)
+        passes_at_once = max(1.0, timing.window * loop.passes / total)
+        broken = max(passes_at_once * (1 - loop.chain_kept), 1.0)
+        longest = 1 + math.log(broken) / -math.log(max(loop.chain_kept, 1e-9))
+        chain *= min(1.0, longest / passes_at_once)
+    restarts = loop.restarts or loop.entries
+    if restarts and total:
+        # A core works on several entries of a short loop at once, each of which begins a chain of its own,
+        # unless it did not foresee where the one before ends.
+        at_once = max(1.0, timing.window * restarts / total)
+        unforeseen = min(1.0, loop.missed / restarts)
+        chain *= unforeseen + (1 - unforeseen) / at_once
+    collided = loop.collided * timing.missed_branch * load_family("cpu")("loop.overtaking")
+    return LoopCycles(loop, ports, busiest, chain, calls, loop.missed * timing.missed_branch, collided)
+
+
+def _plain(operations: Mapping[str, float]) -> dict[str, float]:
+    return {kind: count for kind, count in operations.items() if not kind.startswith("call ")}
+
+
+def _resources(operations: Mapping[str, float], timing: CoreTiming) -> dict[str, float]:
+    """Cycles that each resource of the core is busy with all passes of a loop.
+
+    "slot" is what passes through the front of the core, where the machine code was read; else all operations.
+    Arithmetic takes the longest of its kinds apart and of all together, as some units do several kinds.
+    """
+    names = ("loads", "stores", "division", "division of whole numbers")
+    found: dict[str, float] = dict.fromkeys(names, 0.0)
+    units: dict[str, float] = {}
+    computed = whole = 0.0
+    for kind, count in _plain(operations).items():
+        cycles = count * _each(timing, kind)
+        name = kind.removesuffix(" vector").removesuffix(" wide")
+        if name in ("load", "gather", "load split"):
+            found["loads"] += cycles
+        elif name in ("store", "store split"):
+            found["stores"] += cycles
+        elif name.startswith(("divide", "sqrt")):
+            found["division"] += cycles
+        elif name == "integer divide":
+            found["division of whole numbers"] += cycles
+        elif name in _FLOATING:
+            unit = "multiply" if "multiply" in name else name
+            units[unit] = units.get(unit, 0.0) + cycles
+            computed += count * (2.0 if kind.endswith(" wide") else 1.0)
+        elif name in ("integer", "integer multiply", "branch"):
+            whole += count
+    found["arithmetic"] = max([computed * _each(timing, "fp mixed"), *units.values()])
+    found["whole numbers"] = (whole + computed) * _each(timing, "integer")
+    slots = operations.get("slot")
+    if slots is None:
+        per_cycle = load_family("cpu")("loop.instructions_per_cycle")
+        found["instructions"] = sum(_plain(operations).values()) / per_cycle
+    else:
+        found["instructions"] = slots * _each(timing, "slot")
+    return found

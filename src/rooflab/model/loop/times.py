@@ -21,12 +21,13 @@ from rooflab.machines import microarchitecture
 from rooflab.machines.core_timing import CoreTiming
 from rooflab.machines.team_timing import TeamTiming
 from rooflab.model.device.constants import load_family
-from rooflab.model.loop import in_core, teams
+from rooflab.model.loop import bars, in_core, teams
 from rooflab.model.roofline.roofline import BALANCED
 from rooflab.types.constants import Constants
 from rooflab.types.loop import Code, LoopReport, LoopTime, Point, Predicted, Timed
 from rooflab.types.machine import Level, Machine, Rate, Scope, is_main_memory
 from rooflab.types.prediction import Bound
+from rooflab.units import si
 
 # Share of writes in all bytes that cross, and bytes that cross per byte named. Beyond L1 an ordinary store
 # reads its line first: triad names 24 bytes and moves 32, copy 16 and 24, write 8 and 16.
@@ -103,13 +104,16 @@ def _far_off(predictions: list[Predicted], run: Timed | None) -> tuple[str, ...]
     if one is None or run is None or not run.median_s:
         return ()
     ratio = run.median_s / one.time_s if one.time_s else 0.0
-    if 1 / _FAR <= ratio <= _FAR or not one.time_s or run.median_s < _SHORT_S:
+    low, high = one.low_s or one.time_s / _FAR, one.high_s or one.time_s * _FAR
+    if not one.time_s or run.median_s < _SHORT_S or (run.best_s <= high and run.median_s >= low):
         return ()
-    much = f"{ratio:.1f} × as long as" if ratio > 1 else f"{1 / ratio:.1f} × as fast as"
-    return (
-        f"it runs {much} predicted: something outside of the model decides, so that {one.binds} is in doubt as"
-        " what limits it",
-    )
+    bar = f"{si(run.median_s, 's')} measured, {si(low, 's')} to {si(high, 's')} predicted"
+    if ratio > 1:
+        return (
+            f"{bar}: something outside of the model takes the rest, so that {one.binds} is not shown to be what"
+            " limits it, and what would help it may not help",
+        )
+    return (f"{bar}: it runs faster than {one.binds} allows by the model, which that rules out as its limit",)
 
 
 def bytes_per_s(
@@ -190,7 +194,13 @@ def _points(report: LoopReport, machine: Machine, scope: Scope, run: Timed | Non
 
 
 def _level_s(
-    report: LoopReport, machine: Machine, number: int, scope: Scope, threads: int, past_caches: bool = False
+    report: LoopReport,
+    machine: Machine,
+    number: int,
+    scope: Scope,
+    threads: int,
+    past_caches: bool = False,
+    timing: CoreTiming | None = None,
 ) -> float | None:
     """Seconds of the level that serves crossing `number`; None where its rate is not known."""
     name, read, write = _crossing(report)[number]
@@ -206,10 +216,12 @@ def _level_s(
         return None
     if number == 0:
         return nbytes / rate
-    return nbytes / rate + _waiting_s(report, machine, level, number, rate) / threads
+    return nbytes / rate + _waiting_s(report, machine, level, number, rate, timing) / threads
 
 
-def _waiting_s(report: LoopReport, machine: Machine, level: Level, number: int, rate: float) -> float:
+def _waiting_s(
+    report: LoopReport, machine: Machine, level: Level, number: int, rate: float, timing: CoreTiming | None
+) -> float:
     """What irregular misses that `level` serves take beyond the time of their bytes."""
     if level.latency_s is None:
         return 0.0
@@ -223,6 +235,7 @@ def _waiting_s(report: LoopReport, machine: Machine, level: Level, number: int, 
         meeting / min(freely, constant("loop.conflicting_in_flight") * _sets(report)) + (1 - meeting) / freely
     )
     waiting = 0.0
+    crossing = _crossing(report)
     for misses, share in (
         (report.gathered, 1 / _gathered_in_flight(report, report.gathered.get(nearer.name, 0), constant)),
         (report.strided, stepping),
@@ -231,7 +244,15 @@ def _waiting_s(report: LoopReport, machine: Machine, level: Level, number: int, 
         # Those that miss this level too wait for the one behind it instead.
         served = misses.get(nearer.name, 0) - (misses.get(further, 0) if further else 0)
         latency = level.latency_s * (_slower(report, machine) if misses is report.chased else 1.0)
-        waiting += max(served, 0) * max(latency * share - line_s, 0.0)
+        each_s = latency * share
+        if misses is report.strided and number == 1 and timing is not None and "L2 line" in timing.throughput:
+            # measured as such: lines of the second level that no prefetcher brings, some of them written back
+            back = min(1.0, crossing[number][2] / max(crossing[number][1], 1.0))
+            each = timing.throughput
+            lines = (1 - back) * each["L2 line"] + back * each["L2 line changed"]
+            kept = constant("loop.strided_hits")
+            each_s = max(each_s, (1 - kept) * lines * timing.cycle_s - back * line_s)
+        waiting += max(served, 0) * max(each_s - line_s, 0.0)
     return waiting
 
 
@@ -301,15 +322,20 @@ def predict(
     """
     terms = []
     for number, (name, _, _) in enumerate(_crossing(report)):
-        seconds = _level_s(report, machine, number, "core", 1, past_caches)
+        seconds = _level_s(report, machine, number, "core", 1, past_caches, timing)
         if seconds is None:
             return None
         level = _level(machine, name)
         terms.append(_Term(name if level is None else level.name, seconds))
     hertz = _clock_hz(machine)
     known = timing or (None if hertz is None else in_core.usual(1 / hertz))
+    row = _microarchitecture(machine)
+    if known is not None and row is not None and row.window_slots is not None:
+        held = row.scheduler_slots or known.scheduler
+        known = msgspec.structs.replace(known, window=float(row.window_slots), scheduler=float(held))
     profiled = report.core_loops and known is not None
     loops: tuple[LoopTime, ...] = ()
+    cycles: tuple[in_core.LoopCycles, ...] = ()
     if profiled and known is not None:
         cycles = in_core.of_loops(report.core_loops, known)
         loops = in_core.times_of(cycles, known.cycle_s, 1)
@@ -321,18 +347,30 @@ def predict(
         core = _in_core(report, machine, 1)
     if core is None:
         return None
+    busy_s = 0.0 if known is None else sum(each.throughput for each in cycles) * known.cycle_s
+    streamed = _streamed_share(report, machine, terms, "core")
+    beside = _Beside(busy_s / core.seconds if core.seconds else 0.0, streamed)
     measured = bool(loops) and known is not None and known.measured
     if threads > 1:
-        return _on_threads(report, machine, threads, terms, core, loops, team, past_caches, measured)
+        return _on_threads(report, machine, threads, terms, core, loops, team, past_caches, measured, beside)
     every = [*terms, core]
     memory_s = _data_movement_s(report, terms)
+    time_s = _composed_s(report, core.seconds, terms, beside)
+    half_s = None
+    if profiled:
+        waiting_s = memory_s * (1 - beside.streamed)
+        half_s = bars.half_width_s(
+            loops, time_s, core.seconds, memory_s, waiting_s, _beside_s(core.seconds, memory_s, beside)
+        )
     return Predicted(
         threads=1,
         core_s=core.seconds,
         core_why=core.name,
         overlapped_s=max(each.seconds for each in every),
         serial_s=sum(each.seconds for each in every),
-        time_s=_composed_s(report, core.seconds, terms),
+        time_s=time_s,
+        low_s=None if half_s is None else max(time_s - half_s, 0.1 * time_s),
+        high_s=None if half_s is None else time_s + half_s,
         bound=_bound(memory_s, core.seconds),
         binds=(core if core.seconds > memory_s else max(terms, key=lambda each: each.seconds)).name,
         loops=loops,
@@ -340,9 +378,23 @@ def predict(
     )
 
 
-def _composed_s(report: LoopReport, core_s: float, terms: list[_Term]) -> float:
+class _Beside(NamedTuple):
+    """What does not go on entirely beside the other: the share of the core's time in which its units, not waiting,
+    take it, and the share of the levels' time that is that of their bytes.
+    """
+
+    busy: float
+    streamed: float
+
+
+def _beside_s(core_s: float, memory_s: float, beside: _Beside) -> float:
+    return load_family("cpu")("loop.beside_data") * min(beside.busy * core_s, beside.streamed * memory_s)
+
+
+def _composed_s(report: LoopReport, core_s: float, terms: list[_Term], beside: _Beside) -> float:
     """Seconds of a run from those of the core and of its levels."""
-    return max(core_s, _data_movement_s(report, terms))
+    memory_s = _data_movement_s(report, terms)
+    return max(core_s, memory_s) + _beside_s(core_s, memory_s, beside)
 
 
 def _on_threads(
@@ -355,6 +407,7 @@ def _on_threads(
     team: TeamTiming | None,
     past_caches: bool,
     measured: bool,
+    beside: _Beside,
 ) -> Predicted | None:
     """The same on so many threads, from what one core takes for its loops and each level."""
     split = teams.of_core(report, loops, threads)
@@ -388,9 +441,9 @@ def _on_threads(
     def inside_s(*, even: bool, limited: bool, crowd: bool) -> float:
         core_s = together * (1 / threads if even else split.largest) * (crowded if crowd else 1.0)
         parts = [_Term(name, each.seconds(threads, even=even, limited=limited)) for name, each in moved]
-        return _composed_s(report, core_s, parts)
+        return _composed_s(report, core_s, parts, beside)
 
-    before_s = _composed_s(report, alone, outside)
+    before_s = _composed_s(report, alone, outside, beside)
     team_s = split.entries * teams.fork_s(machine, threads, team)
     shared_s = inside_s(even=False, limited=True, crowd=True)
     parts = [_Term(name, each.seconds(threads, even=False, limited=True)) for name, each in moved]
@@ -435,6 +488,17 @@ def _data_movement_s(report: LoopReport, terms: list[_Term]) -> float:
         beyond = max(crossing[number + 1 :], default=0.0)
         total += terms[number].seconds * max(0.0, 1 - beyond / crossing[number]) if crossing[number] else 0.0
     return total
+
+
+def _streamed_share(report: LoopReport, machine: Machine, terms: list[_Term], scope: Scope) -> float:
+    """The share of the levels' time that is that of their bytes alone, without waiting for irregular misses."""
+    total = sum(each.seconds for each in terms[1:])
+    bytes_s = 0.0
+    for number, (name, read, write) in enumerate(_crossing(report)[1:], 1):
+        level = _level(machine, name)
+        rate = level and read + write and bytes_per_s(level, scope, write / (read + write), nearest=False)
+        bytes_s += min((read + write) / rate, terms[number].seconds) if rate else 0.0
+    return bytes_s / total if total else 1.0
 
 
 def _bound(memory_s: float, core_s: float) -> Bound:
@@ -520,8 +584,12 @@ def _clock_hz(machine: Machine) -> float | None:
     return max((each.value for each in rates), default=None)
 
 
-def _add_latency(machine: Machine) -> float:
+def _microarchitecture(machine: Machine) -> microarchitecture.Microarchitecture | None:
     name = machine.environment.get("microarchitecture")
-    row_of_table = next((row for row in microarchitecture.table() if row.name == name), None)
+    return next((row for row in microarchitecture.table() if row.name == name), None)
+
+
+def _add_latency(machine: Machine) -> float:
+    row_of_table = _microarchitecture(machine)
     latency = None if row_of_table is None else row_of_table.add_latency_cycles
     return load_family("cpu")("loop.add_latency_cycles") if latency is None else float(latency)

@@ -116,18 +116,17 @@ def times(report: LoopReport, *, theme: Theme = LIGHT, width: int = 720) -> alt.
     bars += [(each.level, 0.0, each.time_s or 0.0, colours.get(each.level, theme.ink)) for each in report.points]
     run = report.run()
     measured = [] if run is None else [("measured", 0.0, run.median_s, theme.point)]
-    ends = [("predicted", prediction.overlapped_s, prediction.serial_s, theme.ink)]
+    low_s, high_s = prediction.low_s, prediction.high_s
+    if low_s is None or high_s is None:
+        low_s, high_s = prediction.overlapped_s, prediction.serial_s
+    ends = [("predicted", low_s, high_s, theme.ink)]
     last = max(end for *_, end, _ in (*bars, *measured, *ends))
     rows = [
         {"name": name, "low": low, "high": high, "colour": colour, "text": si(high, "s")}
         for name, low, high, colour in (*bars, *measured)
     ]
-    rows.append(
-        {"name": "predicted", "low": prediction.overlapped_s, "high": prediction.serial_s, "colour": theme.ink}
-    )
-    rows[-1]["text"] = (
-        f"{si(prediction.time_s, 's')}: {si(prediction.overlapped_s, 's')} to {si(prediction.serial_s, 's')}"
-    )
+    rows.append({"name": "predicted", "low": low_s, "high": high_s, "colour": theme.ink})
+    rows[-1]["text"] = f"{si(prediction.time_s, 's')}: {si(low_s, 's')} to {si(high_s, 's')}"
     order = [row["name"] for row in (*rows[: len(bars)], rows[-1], *rows[len(bars) : -1])]
     # The names stand where a plane's ticks do, and may need more room than those.
     width -= max(0, round(max(text_width(row["name"]) for row in rows)) - _AXIS)

@@ -108,7 +108,10 @@ def core_loops(report: LoopReport) -> Table | None:
     for each in prediction.loops[:_MOST_LOOPS]:
         more = [f"{name} {lasting(seconds)}" for name, seconds in each.calls_s.items()]
         if each.missed_s:
-            more.append(f"branches foretold wrongly {lasting(each.missed_s)}")
+            where = f" of those on line {each.missed_line}" if each.missed_line not in (0, each.line) else ""
+            more.append(f"branches foretold wrongly {lasting(each.missed_s)}, {each.missed_share:.0%}{where}")
+        if each.collided_s:
+            more.append(f"loads that overtake stores {lasting(each.collided_s)}")
         rows.append(
             (
                 f"line {each.line}" if each.line else "no loop",
@@ -224,8 +227,8 @@ def _timed(run: Timed) -> str:
 def _predicted(report: LoopReport, prediction: Predicted) -> str:
     who = "one core" if prediction.threads == 1 else f"{prediction.threads} threads"
     sentence = (
-        f"{who} {si(prediction.time_s, 's')}: {si(prediction.overlapped_s, 's')} where all overlaps, "
-        f"{si(prediction.serial_s, 's')} where nothing does; the core alone "
+        f"{who} {si(prediction.time_s, 's')}{_bar(prediction)}: {si(prediction.overlapped_s, 's')} where all"
+        f" overlaps, {si(prediction.serial_s, 's')} where nothing does; the core alone "
         f"{si(prediction.core_s, 's')} ({prediction.core_why})"
     )
     run = report.run(prediction.threads)
@@ -234,6 +237,12 @@ def _predicted(report: LoopReport, prediction: Predicted) -> str:
         if run is None or not prediction.time_s
         else f"{sentence}; measured {run.median_s / prediction.time_s:.2f} ×"
     )
+
+
+def _bar(prediction: Predicted) -> str:
+    if prediction.low_s is None or prediction.high_s is None:
+        return ""
+    return f" ({si(prediction.low_s, 's')} to {si(prediction.high_s, 's')})"
 
 
 def _compiled(report: LoopReport) -> str:

@@ -14,7 +14,7 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -22,12 +22,27 @@ from llvmlite import binding
 
 from rooflab.machines.core_timing import CoreTiming
 
-_VERSION = 1
+_VERSION = 4
 _CHAIN, _APART = 16, 10  # operations of a chain a pass; chains side by side where throughput is asked for
-_ROUNDS, _LEAST_S = 5, 5e-4
+_ROUNDS, _LEAST_S = 10, 2e-4
 _MATHS = ("exp", "log", "sin", "cos", "pow", "tan", "tanh", "exp2", "log2", "log10", "atan", "sinh", "cosh")
 _LIBRARY = ("hypot", "atan2", "expm1", "log1p", "erf")  # without an instruction of the IR: called by name
 _ARGUMENT, _OTHER_ARGUMENT = 0.7, 1.3
+_RANGE, _ARGUMENTS = (0.05, 3.0), 4096  # of what functions are called with
+_NOPS = 48
+_COLUMN, _APART_BYTES = 128, 1024  # a column of a matrix: an L1 of 64 sets and 12 ways holds 48 of its lines
+_WIDTHS = ((0, ""), (32, " vector"), (64, " wide"))  # bytes of a vector, 0: a single number
+_BODY = {
+    "fp add": "fadd double {x}, %f",
+    "fp multiply": "fmul double {x}, %f",
+    "fp multiply-add": "call double @llvm.fma.f64(double {x}, double %f, double %g)",
+    "divide fp64": "fdiv double {x}, %f",
+    "sqrt fp64": "call double @llvm.sqrt.f64(double {x})",
+    "divide fp32": "fdiv float {x}, %f",
+    "sqrt fp32": "call float @llvm.sqrt.f32(float {x})",
+    "integer multiply": "mul i64 {x}, %f|xor i64 {y}, %g",
+    "integer divide": "sdiv i64 {x}, %f",
+}
 _RANDOM_BYTES = 1 << 14
 
 
@@ -44,6 +59,11 @@ def measure() -> CoreTiming:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(msgspec.json.encode(found))
     return found
+
+
+def cycle_now_s() -> float:
+    """Seconds of a cycle at this moment: the clock may be another than when the operations were timed."""
+    return _turns({"cycle": _item(_integer_chain(), _CHAIN)})["cycle"]
 
 
 def _path() -> Path:
@@ -64,52 +84,123 @@ def _cpuinfo() -> list[str]:
         return []
 
 
+class _Item(NamedTuple):
+    """A compiled loop to be timed: a pass of it holds `operations`."""
+
+    run: Callable[..., Any]
+    operations: int
+    start: int
+    values: tuple[np.ndarray, np.ndarray]
+    kept: tuple[Any, ...]
+
+
 def _measured() -> CoreTiming:
-    lanes = {"double": vector_bytes() // 8, "float": vector_bytes() // 4}
-    body = {
-        "fp add": "fadd double {x}, %f",
-        "fp multiply": "fmul double {x}, %f",
-        "fp multiply-add": "call double @llvm.fma.f64(double {x}, double %f, double %g)",
-        "divide fp64": "fdiv double {x}, %f",
-        "sqrt fp64": "call double @llvm.sqrt.f64(double {x})",
-        "divide fp32": "fdiv float {x}, %f",
-        "sqrt fp32": "call float @llvm.sqrt.f32(float {x})",
-        "integer multiply": "mul i64 {x}, %f|xor i64 {y}, %g",
-        "integer divide": "sdiv i64 {x}, %f",
+    items: dict[str, _Item] = {"cycle": _item(_integer_chain(), _CHAIN)}
+    items |= {
+        f"latency {name}": _item(_function(each, _type(each), _CHAIN, 1), _CHAIN) for name, each in _BODY.items()
     }
-    cycle_s = _seconds(_integer_chain(), _CHAIN)
-    latency = {
-        name: _seconds(_function(each, _type(each), _CHAIN, 1), _CHAIN) / cycle_s for name, each in body.items()
-    }
-    each_one = {}
-    for name, each in body.items():
-        wide = "divide" in name or "sqrt" in name or name.startswith("integer")
-        text, kind = (each, _type(each)) if wide else _vector(each, lanes)
-        each_one[name] = _seconds(_function(text, kind, 4, _APART), 4 * _APART) / cycle_s
-        if wide and not name.startswith("integer"):
-            text, kind = _vector(each, lanes)
-            each_one[f"{name} vector"] = _seconds(_function(text, kind, 2, 6), 12) / cycle_s
+    for name, each in _BODY.items():
+        if name.startswith("integer"):
+            items[name] = _item(_function(each, _type(each), 4, _APART), 4 * _APART)
+            continue
+        slow = "divide" in name or "sqrt" in name
+        for width, suffix in _WIDTHS:
+            if width <= vector_bytes():
+                text, kind = _vector(each, width)
+                length, apart = (2, 6) if slow and width else (4, _APART)
+                if "sqrt" in name:
+                    # roots of roots come to 1, whose root some cores find sooner
+                    items[f"{name}{suffix}"] = _roots(text, kind)
+                    continue
+                items[f"{name}{suffix}"] = _item(_function(text, kind, length, apart), length * apart)
     for name in (*_MATHS, *_LIBRARY):
         for kind, format in (("double", "fp64"), ("float", "fp32")):
             suffix = "f64" if kind == "double" else "f32"
             more = f", {kind} %g" if name in ("pow", "hypot", "atan2") else ""
             symbol = f"llvm.{name}.{suffix}" if name in _MATHS else name if kind == "double" else f"{name}f"
-            # what it is called with is loaded anew: no call waits for another, and none is hoisted or left out
-            text = f"load volatile {kind}, ptr %fp|call {kind} @{symbol}({kind} {{y}}{more})"
-            each_one[f"call {name} {format}"] = (
-                _seconds(_function(text, kind, 1, 4), 4, _ARGUMENT, _OTHER_ARGUMENT) / cycle_s
-            )
+            items[f"call {name} {format}"] = _calls(kind, symbol, more)
+    items["latency fp add beside"] = _item(_function(_BODY["fp add"], "double", 4, 3), 4)
+    items["latency load"] = _pointers(_CHAIN)
+    items["latency store forward"] = _item(_store_chain("double", "fadd"), _CHAIN)
+    items["latency store forward integer"] = _item(_store_chain("i64", "add"), _CHAIN)
+    items["latency fp compare"] = _item(_function(_LEAST, "double", _CHAIN, 1), _CHAIN)
+    items["latency convert"] = _item(_function(_ROUND_TRIP, "double", 4, 1), 4)
+    items["convert"] = _item(_function(_ROUND_TRIP, "double", 2, _APART), 4 * _APART)
+    items["integer"] = _item(_function("add i64 {x}, %f|xor i64 {y}, %g", "i64", 4, 9), 72)
+    items["fp mixed"] = _item(_function("fadd double {x}, %g|fmul double {y}, %f", "double", 2, 12), 48)
+    items["slot"] = _item(_nothing(), _NOPS)
+    lanes = min(32, vector_bytes()) // 8
+    items["shuffle"] = _item(_function(_shuffle(lanes), f"<{lanes} x double>", 4, _APART), 4 * _APART)
+    pair = f"<{lanes} x i64>"
+    items["vector integer"] = _item(
+        _function(f"add {pair} {{x}}, %f|xor {pair} {{y}}, %g", pair, 2, _APART), 4 * _APART
+    )
+    items["gather"] = _item(_gather(lanes), 4 * lanes)
+    for width, suffix in _WIDTHS:
+        if width <= vector_bytes():
+            for what in ("load", "store"):
+                items[f"{what}{suffix}"] = _item(_accesses(what, width, 0), 16)
+    for what in ("load", "store"):
+        # half a vector beside where it belongs: some of them lie across two lines
+        width = min(32, vector_bytes())
+        items[f"{what} unaligned"] = _item(_accesses(what, width, width // 2), 16)
+    items["L2 line"] = _column(changed=False)
+    items["L2 line changed"] = _column(changed=True)
+    random = np.random.default_rng(0).integers(0, 2, _RANDOM_BYTES).astype(np.uint8)
+    same = np.ones(_RANDOM_BYTES, np.uint8)
+    branches = _compiled(_BRANCHES)
+    for name, each in (("random", random), ("same", same)):
+        items[f"branch {name}"] = _Item(branches, 1, each.ctypes.data, (_NONE, _NONE), (each,))
+    return _timing(_turns(items))
+
+
+def _timing(seconds: dict[str, float]) -> CoreTiming:
+    """What the seconds of each item come to, in cycles."""
+    cycle_s = seconds.pop("cycle")
+    missed = max(0.0, 2 * (seconds.pop("branch random") - seconds.pop("branch same"))) / cycle_s
+    each = {name: value / cycle_s for name, value in seconds.items() if not name.startswith("latency ")}
+    latency = {
+        name.removeprefix("latency "): value / cycle_s
+        for name, value in seconds.items()
+        if name.startswith("latency ")
+    }
+    crossing = min(32, vector_bytes()) / 64
+    for what in ("load", "store"):
+        beside = each.pop(f"{what} unaligned")
+        each[f"{what} split"] = max(0.0, (beside - each[f"{what} vector"]) / crossing)
     latency["integer"] = 1.0
-    latency["integer multiply"] -= 1.0
-    latency["load"] = _seconds(_load_chain(), _CHAIN) / cycle_s
-    latency["store forward"] = _seconds(_store_chain(), _CHAIN) / cycle_s - latency["fp add"]
-    latency["convert"] = _seconds(_function(_ROUND_TRIP, "double", 4, 1), 4) / cycle_s / 2
-    each_one["integer"] = _seconds(_function("add i64 {x}, %f|xor i64 {y}, %g", "i64", 4, 6), 48) / cycle_s
-    for wide in ("", " vector"):
-        each_one[f"load{wide}"] = _seconds(_accesses("load", bool(wide)), 16) / cycle_s
-        each_one[f"store{wide}"] = _seconds(_accesses("store", bool(wide)), 16) / cycle_s
-    missed = _missed_branch_s() / cycle_s
-    return CoreTiming(cycle_s=cycle_s, latency=latency, throughput=each_one, missed_branch=missed)
+    latency["integer multiply"] -= 1.0  # an exclusive or stands between two
+    latency["store forward"] -= latency["fp add"]
+    # some cores hand whole numbers on without going through memory
+    latency["store forward integer"] = max(0.0, latency["store forward integer"] - 1.0)
+    latency["fp compare"] = max(1.0, latency["fp compare"] - 1.0)  # the choice is the rest
+    latency["convert"] /= 2  # there and back
+    return CoreTiming(cycle_s=cycle_s, latency=latency, throughput=each, missed_branch=missed)
+
+
+def _turns(items: dict[str, _Item]) -> dict[str, float]:
+    """The least seconds of one operation of each item, over turns among all of them."""
+    # on a line's border
+    held = np.zeros(512, np.float64)
+    out = held[-held.ctypes.data % 64 // 8 :][:256]
+    passes = dict.fromkeys(items, 1 << 9)
+    best = dict.fromkeys(items, float("inf"))
+    # NumPy takes microseconds to say where an array lies
+    places = {
+        name: (each.start or out.ctypes.data, *(one.ctypes.data for one in each.values), out.ctypes.data)
+        for name, each in items.items()
+    }
+    for turn in range(_ROUNDS):
+        for name, item in items.items():
+            while True:
+                begun = time.perf_counter()
+                item.run(passes[name], *places[name])
+                took = time.perf_counter() - begun
+                if turn or took >= _LEAST_S:
+                    break
+                passes[name] *= 4
+            best[name] = min(best[name], took / passes[name] / item.operations)
+    return best
 
 
 @functools.cache
@@ -119,6 +210,7 @@ def vector_bytes() -> int:
     return 64 if features.get("avx512f") else 32 if features.get("avx") else 16
 
 
+_LEAST = "fcmp olt double {x}, %f|select i1 {y}, double {x}, double %f"
 _ROUND_TRIP = "fptosi double {x} to i64|sitofp i64 {y} to double"
 
 
@@ -126,13 +218,65 @@ def _type(body: str) -> str:
     return next(each for each in ("double", "float", "i64") if each in body)
 
 
-def _vector(body: str, lanes: dict[str, int]) -> tuple[str, str]:
-    """The same on vectors as wide as they come, and their type."""
+def _vector(body: str, width: int) -> tuple[str, str]:
+    """The same on vectors of `width` bytes, and their type; on single numbers where that is 0."""
     kind = _type(body)
-    wide = f"<{lanes[kind]} x {kind}>"
-    return body.replace(kind, wide).replace(".f64", f".v{lanes[kind]}f64").replace(
-        ".f32", f".v{lanes[kind]}f32"
-    ), wide
+    if not width:
+        return body, kind
+    lanes = width // (8 if kind == "double" else 4)
+    wide = f"<{lanes} x {kind}>"
+    return body.replace(kind, wide).replace(".f64", f".v{lanes}f64").replace(".f32", f".v{lanes}f32"), wide
+
+
+def _shuffle(lanes: int) -> str:
+    """One that crosses the halves of a vector, and an addition, without which two would become one."""
+    order = ", ".join(f"i32 {(n + 1) % lanes}" for n in range(lanes))
+    kind = f"<{lanes} x double>"
+    return f"shufflevector {kind} {{x}}, {kind} %f, <{lanes} x i32> <{order}>|fadd {kind} {{y}}, %g"
+
+
+def _nothing() -> str:
+    """Instructions that do nothing but pass through the front of the core."""
+    return _looped(['  call void asm sideeffect "nop", ""()'] * _NOPS)
+
+
+def _gather(lanes: int) -> str:
+    """Four gathers a pass from L1, each of a whole vector."""
+    kind = f"<{lanes} x double>"
+    order = ", ".join(f"i64 {3 * n + 1}" for n in range(lanes))
+    mask = ", ".join(["i1 true"] * lanes)
+    lines = [
+        f"  %i0 = load volatile <{lanes} x i64>, ptr %fp, align 8",
+        f"  %a = and <{lanes} x i64> %i0, <{order}>",
+    ]
+    for n in range(4):
+        lines += [
+            f"  %p{n} = getelementptr [{n + 1} x double], ptr %out, <{lanes} x i64> %a",
+            f"  %v{n} = call {kind} @llvm.masked.gather.v{lanes}f64.v{lanes}p0(<{lanes} x ptr> %p{n}, i32 8,"
+            f" <{lanes} x i1> <{mask}>, {kind} zeroinitializer)",
+            f"  store volatile {kind} %v{n}, ptr %gp, align 8",
+        ]
+    declared = (
+        f"declare {kind} @llvm.masked.gather.v{lanes}f64.v{lanes}p0(<{lanes} x ptr>, i32, <{lanes} x i1>, {kind})"
+    )
+    return declared + _looped(lines)
+
+
+def _looped(lines: list[str]) -> str:
+    """A function whose loop runs `lines` in each pass."""
+    return f"""
+define void @run(i64 %n, ptr %startp, ptr %fp, ptr %gp, ptr %out) {{
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
+{chr(10).join(lines)}
+  %next = add i64 %i, 1
+  %more = icmp ult i64 %next, %n
+  br i1 %more, label %loop, label %done
+done:
+  ret void
+}}"""
 
 
 def _function(body: str, kind: str, length: int, apart: int) -> str:
@@ -145,7 +289,7 @@ def _function(body: str, kind: str, length: int, apart: int) -> str:
             first, _, second = body.partition("|")
             if second:
                 lines.append(f"  %t{chain}.{step} = {first.format(x=before)}")
-                lines.append(f"  %c{chain}.{step} = {second.format(y=f'%t{chain}.{step}')}")
+                lines.append(f"  %c{chain}.{step} = {second.format(y=f'%t{chain}.{step}', x=before)}")
             else:
                 lines.append(f"  %c{chain}.{step} = {first.format(x=before)}")
     kept = "\n".join(f"  store {kind} %c{chain}.{length}, ptr %out, align 8" for chain in range(apart))
@@ -185,73 +329,93 @@ def _integer_chain() -> str:
     return _function("add i64 {x}, %f|xor i64 {y}, %g", "i64", _CHAIN // 2, 1)
 
 
-def _load_chain() -> str:
-    steps = "\n".join(f"  %p{n + 1} = load ptr, ptr %p{n}, align 8" for n in range(_CHAIN))
-    return f"""
-define void @run(i64 %n, ptr %startp, ptr %fp, ptr %gp, ptr %out) {{
-entry:
-  store ptr %out, ptr %out
-  br label %loop
-loop:
-  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
-  %p0 = phi ptr [ %out, %entry ], [ %p{_CHAIN}, %loop ]
-{steps}
-  %next = add i64 %i, 1
-  %more = icmp ult i64 %next, %n
-  br i1 %more, label %loop, label %done
-done:
-  store ptr %p{_CHAIN}, ptr %out
-  ret void
-}}"""
+def _roots(text: str, kind: str) -> _Item:
+    """Square roots of a number that is loaded anew for each."""
+    lines = []
+    for n in range(_APART):
+        lines += [
+            f"  %x{n} = load volatile {kind}, ptr %fp, align 8",
+            f"  %y{n} = {text.format(x=f'%x{n}')}",
+            f"  store volatile {kind} %y{n}, ptr %out, align 8",
+        ]
+    held = np.full(64, _ARGUMENT, np.float32 if "float" in kind else np.float64)
+    declared = "\n".join(_declarations(text))
+    return _Item(_compiled(declared + _looped(lines)), _APART, held.ctypes.data, (held, held), (held,))
 
 
-def _store_chain() -> str:
-    """A number added to in memory: load, add, store, and the load of the next waits for the store."""
-    steps = "\n".join(
-        f"  %x{n} = load volatile double, ptr %out, align 8\n  %y{n} = fadd double %x{n}, %f\n"
-        f"  store volatile double %y{n}, ptr %out, align 8"
-        for n in range(_CHAIN)
+def _calls(kind: str, symbol: str, more: str) -> _Item:
+    """Calls of a function on numbers at random, so that its own branches are foretold as seldom as on data."""
+    size = 8 if kind == "double" else 4
+    lines = [f"  %first = mul i64 %i, {4 * size}", f"  %at = and i64 %first, {_ARGUMENTS * size - 1}"]
+    for n in range(4):
+        lines += [
+            f"  %o{n} = add i64 %at, {n * size}",
+            f"  %p{n} = getelementptr i8, ptr %startp, i64 %o{n}",
+            f"  %x{n} = load {kind}, ptr %p{n}, align {size}",
+            f"  %y{n} = call {kind} @{symbol}({kind} %x{n}{more})",
+            f"  store volatile {kind} %y{n}, ptr %out, align {size}",
+        ]
+    declared = "\n".join(_declarations(f"call {kind} @{symbol}({kind} %x{more})"))
+    text = declared + _looped(lines).replace("entry:", f"entry:\n  %g = load {kind}, ptr %gp", 1)
+    low, high = _RANGE
+    held = np.random.default_rng(0).uniform(low, high, _ARGUMENTS).astype(np.float64 if size == 8 else np.float32)
+    other = np.full(64, _OTHER_ARGUMENT, held.dtype)
+    return _Item(_compiled(text), 4, held.ctypes.data, (other, other), (held,))
+
+
+def _pointers(length: int) -> _Item:
+    """Loads that each say where the next finds its address: all differ, as some cores guess what does not."""
+    order = np.random.default_rng(0).permutation(256)
+    held = np.zeros(256, np.int64)
+    held[order] = held.ctypes.data + 8 * np.roll(order, -1)
+    steps = [f"  %p{n + 1} = load ptr, ptr %p{n}, align 8" for n in range(length)]
+    text = (
+        _looped([*steps])
+        .replace("  %p1 =", f"  %p0 = phi ptr [ %startp, %entry ], [ %p{length}, %loop ]\n  %p1 =", 1)
+        .replace("  ret void", f"  store ptr %p{length}, ptr %out\n  ret void")
     )
-    return f"""
-define void @run(i64 %n, ptr %startp, ptr %fp, ptr %gp, ptr %out) {{
-entry:
-  %f = load double, ptr %fp
-  br label %loop
-loop:
-  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
-{steps}
-  %next = add i64 %i, 1
-  %more = icmp ult i64 %next, %n
-  br i1 %more, label %loop, label %done
-done:
-  ret void
-}}"""
+    return _Item(_compiled(text), length, held.ctypes.data, (_NONE, _NONE), (held,))
 
 
-def _accesses(what: str, wide: bool) -> str:
-    """Sixteen loads or stores a pass, of whole vectors where `wide`, within L1."""
-    kind = f"<{vector_bytes() // 8} x double>" if wide else "double"
+def _column(*, changed: bool) -> _Item:
+    """Numbers so far apart that no prefetcher brings them, in more lines than their sets of L1 hold."""
+    held = np.ones(_COLUMN * _APART_BYTES // 8)
+    lines = [f"  %at = and i64 %i, {_COLUMN // 4 - 1}", f"  %row = mul i64 %at, {4 * _APART_BYTES}"]
+    for n in range(4):
+        lines += [
+            f"  %o{n} = add i64 %row, {n * _APART_BYTES}",
+            f"  %p{n} = getelementptr i8, ptr %startp, i64 %o{n}",
+            f"  %v{n} = load volatile double, ptr %p{n}, align 8",
+        ]
+        if changed:
+            lines.append(f"  store volatile double %v{n}, ptr %p{n}, align 8")
+    return _Item(_compiled(_looped(lines)), 4, held.ctypes.data, (_NONE, _NONE), (held,))
+
+
+def _store_chain(kind: str, add: str) -> str:
+    """A number added to in memory: load, add, store, and the load of the next waits for the store."""
+    lines = []
+    for n in range(_CHAIN):
+        lines += [
+            f"  %x{n} = load volatile {kind}, ptr %out, align 8",
+            f"  %y{n} = {add} {kind} %x{n}, %f",
+            f"  store volatile {kind} %y{n}, ptr %out, align 8",
+        ]
+    return _looped(lines).replace("entry:", f"entry:\n  %f = load {kind}, ptr %fp", 1)
+
+
+def _accesses(what: str, width: int, offset: int) -> str:
+    """Sixteen loads or stores a pass within L1, of vectors of so many bytes (0: numbers), so far from a line."""
+    kind = f"<{width // 8} x double>" if width else "double"
     lines = []
     for n in range(16):
-        lines.append(f"  %p{n} = getelementptr i8, ptr %out, i64 {n * 64}")
+        lines.append(f"  %p{n} = getelementptr i8, ptr %out, i64 {n * (width or 8) + offset}")
         if what == "load":
             lines.append(f"  %v{n} = load volatile {kind}, ptr %p{n}, align 8")
         else:
             lines.append(f"  store volatile {kind} %start, ptr %p{n}, align 8")
-    return f"""
-define void @run(i64 %n, ptr %startp, ptr %fp, ptr %gp, ptr %out) {{
-entry:
-  %start = load {kind}, ptr %startp, align 8
-  br label %loop
-loop:
-  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
-{chr(10).join(lines)}
-  %next = add i64 %i, 1
-  %more = icmp ult i64 %next, %n
-  br i1 %more, label %loop, label %done
-done:
-  ret void
-}}"""
+    loaded = f"entry:\n  %start = load {kind}, ptr %gp, align 8"
+    return _looped(lines).replace("entry:", loaded, 1)
 
 
 _BRANCHES = f"""
@@ -281,18 +445,10 @@ done:
 }}"""
 
 
-def _missed_branch_s() -> float:
-    """What a branch that goes at random takes beyond one that always goes the same way: half are missed."""
-    random = np.random.default_rng(0).integers(0, 2, _RANDOM_BYTES).astype(np.uint8)
-    same = np.ones(_RANDOM_BYTES, np.uint8)
-    run = _compiled(_BRANCHES)
-    slow, quick = (_best(run, each.ctypes.data, 1 << 17) for each in (random, same))
-    return max(0.0, 2 * (slow - quick))
-
-
 def _compiled(text: str) -> Callable[..., Any]:
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
+    binding.initialize_native_asmparser()
     target = binding.Target.from_default_triple().create_target_machine(
         cpu=binding.get_host_cpu_name(), features=binding.get_host_cpu_features().flatten(), opt=2, jit=True
     )
@@ -303,34 +459,22 @@ def _compiled(text: str) -> Callable[..., Any]:
     return function
 
 
-def _seconds(text: str, operations: int, factor: float = 1.0000001, addend: float = 1e-9) -> float:
-    """Seconds of one of the `operations` that a pass runs.
+def _item(text: str, operations: int, factor: float = 1.0000001, addend: float = 1e-9) -> _Item:
+    """A loop whose pass holds so many operations.
 
     Factors are close to 1, so that nothing becomes infinite, nor so small that it is handled in another way.
     """
-    kind = np.int64 if "load i64, ptr %startp" in text else np.float32 if "float" in text else np.float64
+    first = text.partition("load ")[2].partition(",")[0]
+    kind = (
+        np.int64
+        if "i64, ptr %startp" in text or "x i64" in first
+        else np.float32
+        if "float" in text
+        else np.float64
+    )
     values = [np.full(64, max(each, 1) if kind is np.int64 else each, kind) for each in (factor, addend)]
     start = np.full(64, 3, kind)
-    return _best(_compiled(text), start.ctypes.data, 1 << 10, *values) / operations
+    return _Item(_compiled(text), operations, start.ctypes.data, (values[0], values[1]), (start,))
 
 
-_NONE = np.zeros(1)
-
-
-def _best(
-    run: Callable[..., Any], start: int, passes: int, factor: np.ndarray = _NONE, addend: np.ndarray = _NONE
-) -> float:
-    """The least seconds of a pass."""
-    out = np.zeros(256, np.float64)
-    best = float("inf")
-    rounds = 0
-    while rounds < _ROUNDS:
-        begun = time.perf_counter()
-        run(passes, start, factor.ctypes.data, addend.ctypes.data, out.ctypes.data)
-        took = time.perf_counter() - begun
-        if took < _LEAST_S:
-            passes *= 4
-            continue
-        best = min(best, took / passes)
-        rounds += 1
-    return best
+_NONE = np.zeros(64)

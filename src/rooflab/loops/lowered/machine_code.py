@@ -1,0 +1,226 @@
+"""Machine code of optimised IR: what a core is given in each block, and which selects became branches there.
+
+LLVM's code generator writes beside each block of its assembly which block of the IR it is. Instructions are sorted
+into the kinds of `operations`; "slot" counts what passes through the front of the core. Only x86 is read: of other
+processors the IR itself is counted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from llvmlite import binding
+
+from rooflab.loops.lowered import lower
+from rooflab.loops.lowered.ir_text import Function
+
+_BLOCK = re.compile(r"^(?:\.LBB\d+_\d+:|# %bb\.\d+:)\s*(?:#\s*(?P<name>%(?:\"[^\"]*\"|[^\s]+)))?")
+_LABEL = re.compile(r"^(\.LBB\d+_\d+):")
+_SELECT = re.compile(r"= select (?:[a-z ]+ )?i1 (%\S+), (?:double|float|half|i(?:8|16|32|64)|ptr) ")
+_BOTH = re.compile(r"= (?:(?:and|or)(?: disjoint)? i1|select i1 \S+ i1) ")
+_NAMED = re.compile(r"^%(?!bb\.\d+$)")
+_FUSED = ("cmp", "test", "add", "sub", "inc", "dec", "and")  # with a jump behind it they are one
+_SHUFFLES = (
+    "vperm", "vshuf", "vunpck", "vinsert", "vextract", "vbroadcast", "vpbroadcast", "vpack", "vpunpck", "valign",
+    "vpalign", "vmovddup", "vmovshdup", "vmovsldup", "vmovhlps", "vmovlhps", "vmovhpd", "vmovlpd", "vpshuf",
+    "vpermil", "vpinsr", "vpextr", "vpmovzx", "vpmovsx", "vexpand", "vcompress", "vpmov", "vmovmsk",
+)  # fmt: skip
+_ADDS = ("vadd", "vsub", "vmin", "vmax", "vcmp", "vucomi", "vcomi", "vrndscale", "vround", "vgetexp", "vfixup")
+
+
+class Block(NamedTuple):
+    """A block of machine code: the IR's block that it is of ("" where the code generator made it), what it holds.
+
+    Attributes:
+        name: of the IR's block, with its "%".
+        operations: by kind.
+        jumps: conditional ones.
+        before: numbers of the blocks that lead to it.
+    """
+
+    name: str
+    operations: Mapping[str, float]
+    jumps: int
+    before: tuple[int, ...]
+
+
+def blocks(ir: str) -> dict[str, tuple[Block, ...]]:
+    """The blocks of each function of a module; nothing where its assembly is not x86's."""
+    target = lower.target_machine()
+    if not target.triple.startswith(("x86_64", "i686", "amd64")):
+        return {}
+    target.set_asm_verbosity(True)
+    text = target.emit_assembly(binding.parse_assembly(ir))
+    found = {}
+    for part in re.split(r"\n\s*\.type\s+", text)[1:]:
+        name, _, rest = part.partition(",@function")
+        if rest:
+            found[name.strip().strip('"')] = _blocks(rest.partition(".Lfunc_end")[0])
+    return found
+
+
+def _blocks(text: str) -> tuple[Block, ...]:
+    names: list[str] = []
+    labels: dict[str, int] = {}
+    held: list[list[str]] = []
+    for line in text.splitlines():
+        match = _BLOCK.match(line)
+        if match:
+            labelled = _LABEL.match(line)
+            if labelled:
+                labels[labelled[1]] = len(names)
+            name = match["name"] or ""
+            names.append(name.replace('"', "") if _NAMED.match(name) else "")
+            held.append([])
+        elif held and line.startswith("\t") and not line.startswith(("\t.", "\t#")):
+            instruction = line.partition("#")[0].strip()
+            if instruction:
+                held[-1].append(instruction)
+    before: list[list[int]] = [[] for _ in names]
+    for number, instructions in enumerate(held):
+        falls = True
+        for each in instructions:
+            mnemonic, _, operand = each.partition("\t")
+            if mnemonic.startswith("j") and operand in labels:
+                before[labels[operand]].append(number)
+            if mnemonic in ("jmp", "jmpq", "retq", "ret", "ud2"):
+                falls = False
+        if falls and number + 1 < len(names):
+            before[number + 1].append(number)
+    return tuple(
+        Block(name, *_operations(instructions), tuple(led))
+        for name, instructions, led in zip(names, held, before, strict=True)
+    )
+
+
+def _operations(instructions: list[str]) -> tuple[dict[str, float], int]:
+    """What the instructions of a block are by kind, and how many conditional jumps are among them."""
+    found: dict[str, float] = {}
+    jumps = 0
+    last = ""
+    for each in instructions:
+        mnemonic, _, rest = each.partition("\t")
+        if mnemonic.startswith("j"):
+            fused = last.startswith(_FUSED)
+            found["slot"] = found.get("slot", 0.0) + (0 if fused else 1)
+            found["branch"] = found.get("branch", 0.0) + 1
+            jumps += mnemonic not in ("jmp", "jmpq", "jp", "jnp")
+        else:
+            for kind, count in _kinds(mnemonic, _split(rest)):
+                found[kind] = found.get(kind, 0.0) + count
+        last = mnemonic
+    return found, jumps
+
+
+def _split(operands: str) -> list[str]:
+    return [each.strip() for each in re.split(r",(?![^(]*\))", operands)] if operands else []
+
+
+def _kinds(mnemonic: str, operands: list[str]) -> list[tuple[str, float]]:
+    """The kinds of operations that an instruction is, its loads and stores among them."""
+    whole = " ".join(operands)
+    if mnemonic.startswith(("nop", "vzeroupper", "prefetch", "lock")) or mnemonic in ("ud2", "int3"):
+        return [("slot", 1.0)]
+    memory = [n for n, each in enumerate(operands) if "(" in each]
+    last = len(operands) - 1
+    vector = mnemonic.startswith(("v", "k")) and not mnemonic.startswith("vmovs")
+    scalar = mnemonic.endswith(("sd", "ss")) or "sd" in mnemonic[-4:] or "ss" in mnemonic[-4:]
+    width = " wide" if "zmm" in whole else " vector" if "ymm" in whole or (vector and not scalar) else ""
+    if mnemonic.startswith("call"):
+        return [("slot", 3.0)]
+    if mnemonic.startswith(("push", "pop", "ret")):
+        return [("slot", 1.0), ("store" if mnemonic.startswith("push") else "load", 1.0)]
+    if mnemonic.startswith("lea"):
+        return [("slot", 1.0), ("integer", 1.0)]
+    if mnemonic.startswith(("vgather", "vpgather")):
+        lanes = float(
+            (8 if "zmm" in whole else 4 if "ymm" in whole else 2) * (2 if mnemonic.endswith("dps") else 1)
+        )
+        return [("slot", lanes), ("gather", lanes)]
+    if mnemonic.startswith(("vscatter", "vpscatter")):
+        lanes = 8.0 if "zmm" in whole else 4.0 if "ymm" in whole else 2.0
+        return [("slot", 3 * lanes), ("store", lanes)]
+    moves = mnemonic.startswith(("mov", "vmov")) and not mnemonic.startswith(
+        ("vmovddup", "vmovshdup", "vmovsldup", "vmovhlps", "vmovlhps", "vmovhpd", "vmovlpd", "vmovmsk")
+    )
+    if moves or mnemonic.startswith("set"):
+        if memory:
+            stored = memory[0] == last
+            found = [("slot", 1.0), (f"{'store' if stored else 'load'}{width}", 1.0)]
+            return found if not mnemonic.startswith("set") else [*found, ("integer", 1.0)]
+        between = mnemonic.startswith("vmov") and sum("mm" in each for each in operands) == 1
+        if between:
+            return [("slot", 1.0), ("shuffle", 1.0)]
+        chosen = "%k" in whole and mnemonic.startswith("v")
+        if chosen or mnemonic.startswith(("movz", "movs", "vmovs", "set")):
+            return [("slot", 1.0), ("vector integer" if mnemonic.startswith("v") else "integer", 1.0)]
+        return [("slot", 1.0)]  # renamed, or a constant
+    found = [("slot", 1.0)]
+    if memory and not mnemonic.startswith("lea"):
+        reads_only = mnemonic.startswith(("cmp", "test", "vucomi", "vcomi", "bt", "vptest", "vtest", "vcmp"))
+        if memory[0] == last and not reads_only and len(operands) > 0:
+            plain = mnemonic.startswith(("vextract", "vpextr", "vpmov", "vcvtps2ph", "vcompress", "vmovhpd"))
+            found += [(f"store{width}", 1.0)] if plain else [("load", 1.0), ("store", 1.0), ("slot", 1.0)]
+        else:
+            found.append((f"load{width}", 1.0))
+    kind = _arithmetic(mnemonic, operands, width, bool(memory))
+    return [*found, (kind, 1.0)] if kind else found
+
+
+def _arithmetic(mnemonic: str, operands: list[str], width: str, memory: bool) -> str:
+    """What an instruction computes; "" where that takes no unit."""
+    zeroed = mnemonic.startswith(("xor", "vxor", "vpxor", "sub")) and len(set(operands)) == 1
+    if zeroed or mnemonic in ("cqto", "cltd", "cltq", "cwtl"):
+        return ""
+    if mnemonic.startswith(("vdiv", "vsqrt", "div", "idiv")):
+        if not mnemonic.startswith("v"):
+            return "integer divide"
+        format = "fp64" if mnemonic.endswith(("pd", "sd")) else "fp32"
+        return f"{'divide' if 'div' in mnemonic else 'sqrt'} {format}{width}"
+    if mnemonic.startswith("vf") and mnemonic[2:4] in ("ma", "ms", "nm"):
+        return f"fp multiply-add{width}"
+    if mnemonic.startswith("vmul"):
+        return f"fp multiply{width}"
+    if mnemonic.startswith(_ADDS):
+        return f"fp add{width}"
+    if mnemonic.startswith("vcvt"):
+        return "convert"
+    if mnemonic.startswith(_SHUFFLES):
+        broadcast = memory and mnemonic.startswith(("vbroadcast", "vpbroadcast"))
+        return "" if broadcast else "shuffle"
+    if mnemonic.startswith(("vpmul", "imul", "mul")):
+        return "vector multiply" if mnemonic.startswith("v") else "integer multiply"
+    if mnemonic.startswith(("v", "k")):
+        return "vector integer"
+    return "integer"
+
+
+def branching(function: Function, made: tuple[Block, ...]) -> dict[str, tuple[str, ...]]:
+    """The selects of `function` that became jumps: by their condition, the results that it chooses."""
+    jumps: Counter[str] = Counter()
+    owners: list[str] = []
+    for each in made:
+        # a block of the code generator's own goes with the one before it
+        first = next((n for n in each.before if n < len(owners)), None)
+        owners.append(each.name or ("" if first is None else owners[first]))
+        jumps[owners[-1]] += each.jumps
+    found: dict[str, tuple[str, ...]] = {}
+    for label, block in function.blocks.items():
+        more = jumps[label.replace('"', "")]
+        ends = block.instructions[-1]
+        if ends.opcode == "br" and " i1 " in ends.text:
+            more -= 1
+        by_condition: dict[str, list[str]] = {}
+        for each in block.instructions:
+            match = _SELECT.search(each.text)
+            if match and each.opcode == "select":
+                by_condition.setdefault(match[1], []).append(each.result)
+        made_of_two = {each.result for each in block.instructions if _BOTH.search(each.text)}
+        if any(f"br i1 {each}," in ends.text for each in made_of_two):
+            more -= 1
+        for condition in list(by_condition)[: max(0, more)]:
+            found[condition] = tuple(by_condition[condition])
+    return found

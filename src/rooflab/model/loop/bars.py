@@ -1,0 +1,47 @@
+"""How far a predicted time of a loop may be off: each mechanism's own error, added as independent ones are.
+
+Errors are shares of a mechanism's time (cpu.toml, "loop.error_…"): of what is exactly known, as a chain of
+additions, little; of what a simulated predictor or an approximate cache decides, much. What may or may not go on
+beside something else counts whole.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from rooflab.model.device.constants import load_family
+from rooflab.types.loop import LoopTime
+
+_LONGEST = "results of a pass"
+
+
+def half_width_s(
+    loops: Iterable[LoopTime], time_s: float, core_s: float, memory_s: float, waiting_s: float, beside_s: float
+) -> float:
+    """Seconds above and below a predicted time within which four of five measured ones should lie.
+
+    Args:
+        loops: what the core takes for each loop.
+        time_s: the prediction.
+        core_s: of the core.
+        memory_s: of the data's way.
+        waiting_s: the part of that which is not the time of bytes alone.
+        beside_s: what the shorter of both adds to the longer.
+    """
+    constant = load_family("cpu")
+    by_kind = {"chain": 0.0, "ports": 0.0, "calls": 0.0, "missed": 0.0, "passes": 0.0}
+    for each in loops:
+        chained = each.chain_s > each.ports_s
+        kind = "chain" if chained else "passes" if each.busiest == _LONGEST else "ports"
+        by_kind[kind] += max(each.chain_s, each.ports_s)
+        by_kind["calls"] += sum(each.calls_s.values())
+        by_kind["missed"] += each.missed_s
+    weight = 1.0 if core_s >= memory_s else core_s / memory_s if memory_s else 0.0
+    errors = [weight * constant(f"loop.error_{kind}") * seconds for kind, seconds in by_kind.items()]
+    if memory_s:
+        weight = min(1.0, memory_s / core_s) if core_s else 1.0
+        errors.append(weight * constant("loop.error_bytes") * (memory_s - waiting_s))
+        errors.append(weight * constant("loop.error_waiting") * waiting_s)
+    errors.append(beside_s)
+    return max(constant("loop.error_least") * time_s, math.hypot(*errors))
