@@ -51,11 +51,13 @@ def program_floor_s(work: PreparedRows, times: OpTimes, device: Device, counts: 
 
 def _least_bytes(work: PreparedRows, cache_bytes: float, repeated: bool) -> float:
     """`least_memory_bytes` of those rows, found once for each cache."""
-    asked = ("least bytes", cache_bytes, repeated)
+    asked, spans = ("least bytes", cache_bytes, repeated), ("spans", repeated)
     if asked not in work.remembered:
-        if "touches" not in work.remembered:
-            work.remembered["touches"] = touches(work)
-        work.remembered[asked] = least_memory_bytes(work.remembered["touches"], cache_bytes, repeated)
+        if spans not in work.remembered:
+            if "touches" not in work.remembered:
+                work.remembered["touches"] = touches(work)
+            work.remembered[spans] = spans_of(work.remembered["touches"], repeated)
+        work.remembered[asked] = least_bytes(work.remembered[spans], cache_bytes)
     return work.remembered[asked]
 
 
@@ -147,18 +149,18 @@ def least_memory_bytes(program: list[Touch], cache_bytes: float, repeated: bool)
         empty
             at the start, and what it holds at the end need not be written back.
     """
-    if not program:
-        return 0.0
-    rounds = _ROUNDS if repeated else 1
-    reading, writing, lasting, handed_bytes = _spans(program, rounds, repeated)
-    reads = sum(one.nbytes for one in program if not one.written)
-    writes = sum(one.nbytes for one in program if one.written)
-    saved_reads = most_kept(reading, cache_bytes) / rounds
-    saved_writes = most_kept(writing, cache_bytes) / rounds
+    return least_bytes(spans_of(program, repeated), cache_bytes)
+
+
+def least_bytes(spans: Spans, cache_bytes: float) -> float:
+    """`least_memory_bytes` of the program that `spans` are of."""
+    rounds, reads, writes = spans.rounds, spans.read_bytes, spans.write_bytes
+    saved_reads = most_kept(spans.reading, cache_bytes) / rounds
+    saved_writes = most_kept(spans.writing, cache_bytes) / rounds
     apart = max(reads - saved_reads, 0.0) + max(writes - saved_writes, 0.0)
     # What is not handed from one operation to another, inputs and results, shares the cache.
-    moved = reads + writes - 2 * handed_bytes / rounds
-    together = moved - most_kept(lasting, cache_bytes) / rounds
+    moved = reads + writes - 2 * spans.handed_bytes / rounds
+    together = moved - most_kept(spans.lasting, cache_bytes) / rounds
     return max(apart, together)
 
 
@@ -166,23 +168,31 @@ Interval = tuple[int, int, float]  # from, to, bytes
 
 
 class Spans(NamedTuple):
-    """The times from one touch of a piece of memory to its next.
+    """The times from one touch of a piece of memory to its next, each list by its beginnings.
 
     Attributes:
+        rounds: of the program, that they are of.
+        read_bytes, write_bytes: of one round.
         reading: those that end with a read.
         writing: those that begin with a write.
         lasting: from read to read, and from write to write.
         handed_bytes: of those from write to read.
     """
 
+    rounds: int
+    read_bytes: float
+    write_bytes: float
     reading: list[Interval]
     writing: list[Interval]
     lasting: list[Interval]
     handed_bytes: float
 
 
-def _spans(program: list[Touch], rounds: int, repeated: bool) -> Spans:
-    """From touch to touch, over so many rounds of the program after an earlier one, or of one alone."""
+def spans_of(program: list[Touch], repeated: bool) -> Spans:
+    """From touch to touch: of a repeated program over some rounds after an earlier one, else of one alone."""
+    rounds = _ROUNDS if repeated else 1
+    reads = sum(one.nbytes for one in program if not one.written)
+    writes = sum(one.nbytes for one in program if one.written)
     reading: list[Interval] = []
     writing: list[Interval] = []
     lasting: list[Interval] = []
@@ -216,7 +226,7 @@ def _spans(program: list[Touch], rounds: int, repeated: bool) -> Spans:
         left = [(begun, end, nbytes) for begun, nbytes, written in last.values() if written]
         writing += left
         lasting += left
-    return Spans(reading, writing, lasting, handed_bytes)
+    return Spans(rounds, reads, writes, sorted(reading), sorted(writing), sorted(lasting), handed_bytes)
 
 
 _ROUNDS = 2  # of a program that repeats: the first finds a cache filled as it would like, which no later one does

@@ -13,7 +13,7 @@ from rooflab.model.device import cache_residency
 from rooflab.model.device.device import Device
 from rooflab.model.kernels import MECHANISMS
 from rooflab.model.kernels.common import Columns, KernelTimes, Mechanism
-from rooflab.model.roofline.per_operation import Term, compute_terms
+from rooflab.model.roofline.per_operation import Peaks, Term, compute_terms
 from rooflab.types.report import Row
 from rooflab.types.work import Flop, Graph
 
@@ -223,11 +223,12 @@ def _arithmetic(work: PreparedRows, device: Device, settings: int) -> tuple[np.n
     base: list[float] = []
     engines: list[str] = []
     by_flop: dict[tuple[Flop, ...], tuple[float, str]] = {}
+    peaks = Peaks(device.machine)
     for row in work.rows:
         flop = row.cost.flop if row.cost else ()
         slowest_term = by_flop.get(flop)
         if slowest_term is None:
-            terms, _ = compute_terms(flop, device.machine)
+            terms, _ = compute_terms(flop, peaks)
             slowest = max(terms, key=lambda term: term.seconds, default=Term("compute", 0.0))
             slowest_term = by_flop[flop] = (slowest.seconds, slowest.name)
         base.append(slowest_term[0])

@@ -63,12 +63,12 @@ def bound_on(report: Report, machine: Machine) -> Report:
 def bounds_of(rows: Sequence[Row], machine: Machine) -> list[RowBound]:
     """`row_bound` of each of `rows`."""
     by_cost: dict[int, RowBound] = {}
-    bounds, memory = [], memory_bandwidth(machine)
+    bounds, memory, peaks = [], memory_bandwidth(machine), Peaks(machine)
     for row in rows:
         # Rows of a repeated block share one cost.
         bound = by_cost.get(id(row.cost))
         if bound is None:
-            bound = _bound(row, machine, memory)
+            bound = _bound(row, machine, memory, peaks)
             if row.cost is not None:
                 by_cost[id(row.cost)] = bound
         bounds.append(bound)
@@ -108,10 +108,10 @@ def report_roofs(report: Report, machine: Machine) -> ReportRoofs | None:
 
 def row_bound(row: Row, machine: Machine) -> RowBound:
     """What binds `row` on `machine`; with a reason instead where a rate that it needs is not known."""
-    return _bound(row, machine, memory_bandwidth(machine))
+    return _bound(row, machine, memory_bandwidth(machine), Peaks(machine))
 
 
-def _bound(row: Row, machine: Machine, memory: tuple[str, Rate] | None) -> RowBound:
+def _bound(row: Row, machine: Machine, memory: tuple[str, Rate] | None, peaks: Peaks) -> RowBound:
     if row.cost is None:
         return RowBound(None, None, None, f"no formula for {row.op.name}")
     nbytes = row.cost.compulsory.nbytes
@@ -119,7 +119,7 @@ def _bound(row: Row, machine: Machine, memory: tuple[str, Rate] | None) -> RowBo
         return RowBound(None, None, None, f"{machine.name} states no memory bandwidth")
     level, rate = memory
     moved = Term(level, nbytes / rate.value)
-    terms, missing = compute_terms(row.cost.flop, machine)
+    terms, missing = compute_terms(row.cost.flop, peaks)
     if sum(one.count for one in missing) > NEGLIGIBLE_SHARE * row.cost.total_flop:
         names = dict.fromkeys(f"{one.dtype} {one.engine}" for one in missing)
         return RowBound(None, None, None, f"{machine.name} states no {' and no '.join(names)} peak")
@@ -132,15 +132,28 @@ def _bound(row: Row, machine: Machine, memory: tuple[str, Rate] | None) -> RowBo
     return RowBound(*_compare(slowest, moved), ridge, None)
 
 
-def compute_terms(flop: tuple[Flop, ...], machine: Machine) -> tuple[list[Term], list[Flop]]:
+class Peaks(dict[tuple[Engine, str], tuple[Rate | None, str]]):
+    """`peak_of` a machine by engine and number format, each looked for once."""
+
+    def __init__(self, machine: Machine) -> None:
+        super().__init__()
+        self._machine = machine
+
+    def __missing__(self, asked: tuple[Engine, str]) -> tuple[Rate | None, str]:
+        found = self[asked] = peak_of(self._machine, *asked)
+        return found
+
+
+def compute_terms(flop: tuple[Flop, ...], machine: Machine | Peaks) -> tuple[list[Term], list[Flop]]:
     """Seconds per engine and number format for `flop`, and the work for which no peak is known.
 
     Engines work side by side; several kinds of work that fall back to one engine add up.
     """
     seconds: dict[str, float] = {}
     missing = []
+    peaks = machine if isinstance(machine, Peaks) else Peaks(machine)
     for one in flop:
-        rate, name = peak_of(machine, one.engine, one.dtype)
+        rate, name = peaks[one.engine, one.dtype]
         if rate is None:
             missing.append(one)
         elif one.count:
