@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from rooflab.cli.options import deliver, examples, output_options
+from rooflab.cli.options import deliver, examples, held_by, output_options
 
 GATE_FAILED = 1
 
@@ -57,8 +57,9 @@ def compare(
     views.check_paths(paths, "Comparison")
     for text in conditions:
         grammar.parse(text)
-    found = compared(*results, fail_if=conditions, per_sample=per_sample, machine=machine)
-    code = deliver(found, paths, as_json)
+    with held_by(*results):
+        found = compared(*results, fail_if=conditions, per_sample=per_sample, machine=machine)
+        code = deliver(found, paths, as_json)
     for gate in found.gates:
         if gate.outcome != "passed":
             click.echo(f"rooflab: {gate.condition}: {gate.outcome} ({gate.against}): {gate.says}", err=True)

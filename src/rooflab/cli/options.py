@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
-from rooflab.errors import RooflabError
+from rooflab.errors import RooflabError, one_line
 
 if TYPE_CHECKING:
     from rooflab.types.machine import Machine
@@ -161,6 +162,29 @@ def deliver(result: Any, paths: Sequence[str], as_json: bool, *, err: bool = Fal
     elif not quiet():
         views.show(result, sys.stderr if err else None, **how)
     return code
+
+
+@contextmanager
+def held_by(*files: str) -> Iterator[None]:
+    """Say in one line where what `files` hold cannot be shown: a saved result may have been edited or damaged.
+
+    Whatever a result of rooflab has can be shown. Fields are held to their types as they are read, not to each
+    other: a list may be shorter than another that goes with it, a rate below zero.
+    """
+    try:
+        yield
+    except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
+        trace = error.__traceback__
+        while trace is not None and trace.tb_next is not None:
+            trace = trace.tb_next
+        where = (
+            "" if trace is None else f", {os.path.basename(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno}"
+        )
+        said = f"{type(error).__name__}: {one_line(str(error))}{where}"
+        raise RooflabError(
+            f"{', '.join(files)}: holds a value that does not go with the others ({said}); expected what rooflab "
+            "saved, unchanged: save it again, or report this with the file if nobody edited it"
+        ) from error
 
 
 @contextmanager

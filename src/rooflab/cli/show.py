@@ -7,7 +7,16 @@ from typing import Any
 import click
 
 from rooflab.cli.load import SUFFIXES
-from rooflab.cli.options import GROUPS, SORTS, advice_option, deliver, examples, output_options, selection_options
+from rooflab.cli.options import (
+    GROUPS,
+    SORTS,
+    advice_option,
+    deliver,
+    examples,
+    held_by,
+    output_options,
+    selection_options,
+)
 from rooflab.errors import RooflabError
 
 
@@ -56,14 +65,15 @@ def show(
     views.check_paths(paths, kind)
     asked = {"group_by": group_by, "sort": sort, "top": top, "selection": selection}
     given = {name: value for name, value in asked.items() if value}
-    if kind == "Report":
-        return deliver(result, paths, as_json, advice=advice, **given)
-    if kind == "Profile" and not given:
-        return deliver(result, paths, as_json, advice=advice)
-    if given:
-        option = "selection" if "selection" in given else next(iter(given)).replace("_", "-")
-        raise RooflabError(f"{file}: holds a {kind}, and {_options(option)} is of a Report's operations")
-    return deliver(result, paths, as_json)
+    with held_by(file):
+        if kind == "Report":
+            return deliver(result, paths, as_json, advice=advice, **given)
+        if kind == "Profile" and not given:
+            return deliver(result, paths, as_json, advice=advice)
+        if given:
+            option = "selection" if "selection" in given else next(iter(given)).replace("_", "-")
+            raise RooflabError(f"{file}: holds a {kind}, and {_options(option)} is of a Report's operations")
+        return deliver(result, paths, as_json)
 
 
 def _show_graph(file: str, paths: tuple[str, ...], as_json: bool) -> int:
@@ -77,7 +87,8 @@ def _show_graph(file: str, paths: tuple[str, ...], as_json: bool) -> int:
     result = saved(file)
     if not isinstance(result, Report):
         raise RooflabError(f"{file}: holds a {type(result).__name__}, and --graph is of a Report's operations")
-    return show_graph(result, paths, as_json)
+    with held_by(file):
+        return show_graph(result, paths, as_json)
 
 
 def _options(name: str) -> str:

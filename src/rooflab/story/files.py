@@ -172,6 +172,22 @@ def content_of(file: Path) -> Result | Trace | Counters:
 _OWN = re.compile(rb'\s*\{\s*"type"\s*:\s*"(?:' + "|".join(RESULTS).encode() + rb')"')
 
 
+def _visible(value: Any) -> Any:
+    """`value` with control characters in its texts made visible: no result has any, and terminals obey them."""
+    if isinstance(value, str):
+        return value if value.isprintable() else _CONTROL.sub("\ufffd", value)
+    if isinstance(value, dict):
+        return {_visible(key): _visible(each) for key, each in value.items()}
+    return [_visible(each) for each in value] if isinstance(value, list) else value
+
+
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")  # of writing's direction, too
+# What such characters look like in a file, and some that only look alike.
+_UNSEEN = re.compile(
+    rb"\\u00[0189]|\\u007|\\u20[26]|[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2\x80[\xaa-\xae]|\xe2\x81[\xa6-\xa9]"
+)
+
+
 def _saved(file: Path) -> Result:
     import msgspec
 
@@ -180,7 +196,9 @@ def _saved(file: Path) -> Result:
     from rooflab.types import result
 
     try:
-        raw = msgspec.json.decode(content(file))
+        text = content(file)
+        raw = msgspec.json.decode(text)
+        raw = _visible(raw) if _UNSEEN.search(text) else raw
         # A machine is held to what its file says twice, by whichever door it comes.
         return catalog.read(file) if isinstance(raw, dict) and raw.get("type") == "Machine" else result.read(raw)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from html import escape
 from typing import Any, Literal, NamedTuple
 
 from rooflab.views.common import files
-from rooflab.views.common.files import Writer
+from rooflab.views.common.files import Writer, plain
 from rooflab.views.common.style import SCREEN, Style
 from rooflab.views.common.theme import BOLD, DARK, FONT, FONT_SIZE, LIGHT, Theme, shorten, text_width
 
@@ -16,7 +15,6 @@ Anchor = Literal["start", "middle", "end"]
 # Names of colours: what `colour` knows. Drawings name a colour by its role, so that each is light and dark.
 ROLES = ("paper", "ink", "muted", "grid", "cache0", "cache1", "cache2", "cache3", "memory", "point")
 # What XML cannot hold at all.
-_UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
 class Box(NamedTuple):
@@ -206,11 +204,6 @@ def variables(theme: Theme) -> str:
 
 
 THEMES = {"light": LIGHT, "dark": DARK}
-
-
-def plain(text: str) -> str:
-    """`text` with what no SVG can hold made visible."""
-    return _UNWRITABLE.sub("\ufffd", text)
 
 
 def _box(box: Box, paint: Callable[[str], str]) -> str:

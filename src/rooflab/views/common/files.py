@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
@@ -166,7 +167,7 @@ class Picture(NamedTuple):
         """
         held = {} if drawn is None else drawn
         if id(self.draw) not in held:
-            held[id(self.draw)] = Drawn(_svg_text(_spec(self.draw, result, style)), style, scale)
+            held[id(self.draw)] = Drawn(svg_text(_spec(self.draw, result, style)), style, scale)
         return self.render(held[id(self.draw)])
 
 
@@ -202,7 +203,7 @@ def _unchecked(draw: Callable[..., Chart], result: Any, style: Style) -> dict[st
         size = {"width": width, "height": round(width * _HIGH[style.pixels > _COLUMN])}
         chart = draw(result, theme=style.theme, **(size if tall else {"width": width}))
         spec = chart.to_dict(validate=False) | {"padding": _MARGIN}
-        over = size_of(_svg_text(spec))[0] - style.pixels
+        over = size_of(svg_text(spec))[0] - style.pixels
         if abs(over) < 2:
             break
         width = max(round(width - over), _LEAST)
@@ -214,10 +215,37 @@ _COLUMN, _HIGH = 500, (0.95, 0.6)  # height of a plane for its width: of one col
 _MARGIN = 3
 
 
-def _svg_text(spec: dict[str, Any]) -> str:
+def svg_text(spec: Mapping[str, Any]) -> str:
+    """The chart that `spec` defines, as Vega draws it.
+
+    What no SVG can hold, such as a control character in a name, is replaced: it would end the process.
+    """
     import vl_convert
 
-    return vl_convert.vegalite_to_svg(spec, vl_version=vegalite_version())
+    try:
+        written = msgspec.json.encode(spec).decode()
+    except UnicodeEncodeError:  # half of a surrogate pair
+        written = ""
+    if not written or _UNWRITABLE.search(written) or _ESCAPED.search(written):
+        written = msgspec.json.encode(_plain(spec)).decode()
+    return vl_convert.vegalite_to_svg(written, vl_version=vegalite_version())
+
+
+def plain(text: str) -> str:
+    """`text` with what no SVG can hold made visible."""
+    return _UNWRITABLE.sub("\ufffd", text)
+
+
+_UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+_ESCAPED = re.compile(r"\\u00[01]")  # control characters as JSON writes them
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, str):
+        return plain(value)
+    if isinstance(value, Mapping):
+        return {plain(key): _plain(each) for key, each in value.items()}
+    return [_plain(each) for each in value] if isinstance(value, (list, tuple)) else value
 
 
 def _svg(drawn: Drawn) -> bytes:

@@ -14,7 +14,7 @@ from rooflab.errors import RooflabError
 from rooflab.types.machine import Check, Source
 from rooflab.views.common.drawing import Picture, variables
 from rooflab.views.common.drawn import Drawing as Drawing  # asked for here, with what draws it
-from rooflab.views.common.files import vegalite_version
+from rooflab.views.common.files import svg_text, vegalite_version
 from rooflab.views.common.table import Table
 from rooflab.views.common.theme import DARK, LIGHT
 
@@ -170,9 +170,7 @@ def _address(spec: Mapping[str, Any]) -> str:
     """An address that holds the picture that `spec` describes."""
     import base64
 
-    import vl_convert
-
-    drawn = vl_convert.vegalite_to_svg({**spec, "background": "transparent"}, vl_version=vegalite_version())
+    drawn = svg_text({**spec, "background": "transparent"})
     # A hundredth of a pixel is enough: Vega writes fifteen digits.
     text = _LONG.sub(lambda found: f"{float(found[0]):.2f}", drawn)
     # Clips are counted over all pictures of a process: within one they begin anew.
