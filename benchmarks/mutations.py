@@ -26,12 +26,15 @@ from pathlib import Path
 import numpy as np
 
 import rooflab
+from rooflab.comparing.fleet import judged
+from rooflab.types.fleet import FleetNode
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from support import mutations
 from support.mutations import Outcome
 
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 MOST_S, MORE_BYTES = 10.0, 2_000_000_000
 FINDINGS = ("traceback", "warning", "words", "memory", "hang", "crash")
 
@@ -78,6 +81,8 @@ def slow_results() -> dict[str, bytes]:
     """Saved results of the types that take compiling or a file to make."""
     levels = [rooflab.Cache(4096, 4, name="L1"), rooflab.Cache(65536, 8, name="L2")]
     stream = rooflab.streams.sequential(4096)
+    measured = rooflab.machine(EXAMPLES / "zen4-guest.toml")
+    nodes = [FleetNode(name=f"n{at}", kind=measured.name, machine=measured) for at in range(6)]
     with tempfile.TemporaryDirectory() as folder:
         times = Path(folder) / "times.csv"
         rows = [f"exp,{size},fp32,{size / 1e9}" for size in range(10_000, 90_000, 10_000)]
@@ -89,7 +94,16 @@ def slow_results() -> dict[str, bytes]:
             "MissCurve": rooflab.miss_curve(stream),
             "CoreSimulation": rooflab.simulate_cores(rooflab.core_streams.counters(2, 10), levels=levels),
             "Calibration": rooflab.calibrate(times, "epyc-7763"),
+            "Profile": rooflab.load(EXAMPLES / "gpt2-h200-trace.json.gz"),
+            "Profiles": rooflab.load(EXAMPLES / "gpt2-h200-trace.json.gz", EXAMPLES / "zen4-guest.toml"),
+            "Serving": rooflab.serve("llama-3.1-8b", "h100-sxm", rate=4.0, requests=50, osl=64),
+            "ServingPlan": rooflab.serve_plan("llama-3.1-8b", "h100-sxm", tpot="20ms", gpus=1, precision=["bf16"]),
+            "Fleet": judged(nodes, "a benchmark", "2026-01-01T00:00:00+00:00"),
+            "TimedCall": rooflab.time(sum, [1.0] * 100),
+            "Run": rooflab.run(["true"]),
         }
+        report = rooflab.op("relu", 4096, machine="h200")
+        made["Comparison"] = rooflab.compare(report, report.on("l4"), fail_if=["time>+5%"])
     return {f"{name}.json": json.dumps(result.to_dict()).encode() for name, result in made.items()}
 
 

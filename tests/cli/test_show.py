@@ -83,3 +83,26 @@ def test_a_file_that_is_no_result_is_refused_in_a_line(tmp_path, text, said):
 
 def test_paths_are_checked_before_the_file_is_read(tmp_path):
     assert "suffix '.docx', expected one of .json, .toml, .csv" in refused(tmp_path / "no.json", "-o", "x.docx")
+
+
+def test_what_does_not_go_together_is_told_in_one_line(tmp_path):
+    lab, path = rooflab.lab, tmp_path / "sweep.json"
+    system = lab.System(core=lab.ComputeCore(peak_flop_per_s=1e9), memory=lab.Memory(bandwidth_bytes_per_s=1e9))
+    lab.sweep(lab.StreamingKernel(nbytes=1e6), system, "intensity", (0.5, 1.0, 2.0)).save(path)
+    raw = json.loads(path.read_text())
+    raw["values"][1] = float("inf")  # a JSON that Python writes and reads
+    path.write_text(json.dumps(raw).replace("Infinity", "1e999"))
+    said = refused(path)
+    assert said.startswith(f"{path}: ")
+    assert "\n" not in said
+
+
+def test_control_characters_of_a_file_reach_no_terminal_and_end_no_picture(saved, tmp_path):
+    raw = json.loads(saved.read_text())
+    raw["name"] = "red \x1b[31m \x07 and turned \u202e"
+    path = tmp_path / "odd.json"
+    path.write_text(json.dumps(raw))
+    done = run(path, "-o", tmp_path / "odd.svg", "-o", tmp_path / "odd.html", "-o", tmp_path / "odd.png")
+    assert done.exit_code == 0
+    assert "\x1b[31m" not in done.output
+    assert "red \ufffd[31m" in (tmp_path / "odd.svg").read_text()

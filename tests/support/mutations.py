@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import rooflab
+from rooflab.comparing.sides import COMPARED
 from rooflab.errors import RooflabError
 from rooflab.machines import catalog
 
@@ -347,7 +348,10 @@ def _command(*words: str) -> None:
 
 
 def _saved(path: Path) -> None:
-    rooflab.load(path).show()
+    _command("show", str(path))
+    _command("show", str(path), "--quiet", "--output", str(path.with_suffix(".html")))
+    if json.loads(path.read_bytes())["type"] in COMPARED:
+        _command("compare", str(path), str(path))
 
 
 def profile_files() -> dict[str, bytes]:

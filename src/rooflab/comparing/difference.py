@@ -10,7 +10,7 @@ from typing import NamedTuple
 from rooflab.comparing import attribution, intervals
 from rooflab.comparing.intervals import Bar
 from rooflab.comparing.matched import Met, matched, summed
-from rooflab.comparing.sides import Metric, Read
+from rooflab.comparing.side import Metric, Read
 from rooflab.errors import RooflabError
 from rooflab.types.comparison import Amount, Change, Difference, Term, Value, Verdict
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from rooflab.comparing.alignment import aligned, blocks
-from rooflab.comparing.sides import Item, Read
+from rooflab.comparing.side import Item, Read
 from rooflab.types.comparison import Measure, Status
 
 _SAME_NAME, _SAME_KIND = 4.0, 2.0

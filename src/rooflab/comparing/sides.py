@@ -1,19 +1,21 @@
-"""What is compared of each sort of result: its numbers by name, its operations with what they take."""
+"""What is compared of each sort of result that counts, predicts or simulates."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
+from rooflab.comparing import measured_sides
+from rooflab.comparing.side import Item, Metric, Read, barred, distinct, value_of
 from rooflab.errors import RooflabError
 from rooflab.model.energy import most_joules
 from rooflab.model.program import pauses
 from rooflab.model.program.forecast import predict_on
 from rooflab.model.roofline.per_operation import NEGLIGIBLE_SHARE, compute_terms, memory_bandwidth
-from rooflab.types.comparison import Measure, Side, Value
+from rooflab.types.comparison import Measure, Side
 from rooflab.types.loop import LoopReport, TileSweep
 from rooflab.types.machine import Engine, Machine
 from rooflab.types.profile import Profile, ProfileRow
@@ -23,63 +25,6 @@ from rooflab.types.transfer import Transfer
 from rooflab.types.work import Flop
 
 _FEWEST_RUNS = 3  # below it percentiles of single runs say nothing about their spread
-
-
-class Metric(NamedTuple):
-    """One number of a result.
-
-    Attributes:
-        name, unit: as in `Amount`.
-        value: None where it is unknown.
-        grows: whether twice the work has twice of it: it is then divided by samples or runs.
-    """
-
-    name: str
-    unit: str
-    value: Value | None
-    grows: bool = False
-
-
-class Item(NamedTuple):
-    """One operation of a result; `members` are the names of those that a compiler fused into it."""
-
-    name: str
-    shapes: str
-    dtype: str
-    module: str
-    kind: str | None
-    phase: str
-    members: tuple[str, ...]
-    measure: Measure
-
-    @property
-    def key(self) -> tuple[str, ...]:
-        """What two operations that are the same have in common."""
-        return self.name, self.shapes, self.dtype, self.module, self.phase
-
-
-class Read(NamedTuple):
-    """A result as it is compared.
-
-    Attributes:
-        side: what it is.
-        metrics: its numbers.
-        items: its operations.
-        ordered: whether they are in the order in which they ran.
-        notes: what must be known of its numbers.
-        setting: what predictions of the same model must share for their errors to be the same.
-        waits: of a profile with a timeline: idle seconds by cause, all devices together.
-        span_s: the wall time of these devices, all together; None without a timeline.
-    """
-
-    side: Side
-    metrics: tuple[Metric, ...]
-    items: tuple[Item, ...] = ()
-    ordered: bool = False
-    notes: tuple[str, ...] = ()
-    setting: object = None
-    waits: tuple[tuple[str, float], ...] = ()
-    span_s: float | None = None
 
 
 def read(name: str, result: Any, *, kernels_alone: bool = False) -> Read:
@@ -96,7 +41,9 @@ def read(name: str, result: Any, *, kernels_alone: bool = False) -> Read:
     kind = type(result).__name__
     reader = _READERS.get(kind)
     if reader is None:
-        raise RooflabError(f"{name}: a {kind} is not compared; expected one of {', '.join(_READERS)}")
+        raise RooflabError(
+            f"{name}: a {kind} is not compared, show each by itself; expected one of {', '.join(_READERS)}"
+        )
     found = reader(name, result, kernels_alone) if isinstance(result, Report) else reader(name, result)
     for metric in found.metrics:
         if metric.value is not None:
@@ -110,10 +57,6 @@ def read(name: str, result: Any, *, kernels_alone: bool = False) -> Read:
 def _check(name: str, what: str, value: float | None) -> None:
     if value is not None and not (math.isfinite(value) and value >= 0):
         raise RooflabError(f"{name}: {what} is {value}, expected a number from zero on; save the result again")
-
-
-def _value(value: float | None, low: float | None = None, high: float | None = None, least: bool = False):
-    return None if value is None else Value(value=value, low=low, high=high, least=least)
 
 
 def _report(name: str, report: Report, kernels_alone: bool) -> Read:
@@ -144,25 +87,27 @@ def _report(name: str, report: Report, kernels_alone: bool) -> Read:
             Metric(
                 "time",
                 "s",
-                _value(known.time_s - paused, max(known.low_s - paused, 0.0), known.high_s - paused, least),
+                value_of(known.time_s - paused, max(known.low_s - paused, 0.0), known.high_s - paused, least),
                 True,
             ),
-            Metric("floor", "s", _value(known.floor_s, least=least), True),
-            Metric("overhead", "s", None if kernels_alone else _value(known.overhead_s, least=least), True),
-            Metric("launches", "", _value(known.kernels, least=least), True),
-            Metric("share", "share", _value(known.floor_s / known.time_s) if known.time_s and not least else None),
+            Metric("floor", "s", value_of(known.floor_s, least=least), True),
+            Metric("overhead", "s", None if kernels_alone else value_of(known.overhead_s, least=least), True),
+            Metric("launches", "", value_of(known.kernels, least=least), True),
+            Metric(
+                "share", "share", value_of(known.floor_s / known.time_s) if known.time_s and not least else None
+            ),
         ]
     if report.measured_s is not None:
-        metrics.append(Metric("measured", "s", _value(report.measured_s), True))
+        metrics.append(Metric("measured", "s", value_of(report.measured_s), True))
     metrics += [
-        Metric("flop", "FLOP", _value(report.flop, least=not whole) if counted else None, True),
-        Metric("bytes", "B", _value(report.nbytes, least=not whole) if counted else None, True),
-        Metric("memory", "B", _value(report.peak_memory_bytes)),
-        Metric("coverage", "share", _value(report.coverage.share)),
+        Metric("flop", "FLOP", value_of(report.flop, least=not whole) if counted else None, True),
+        Metric("bytes", "B", value_of(report.nbytes, least=not whole) if counted else None, True),
+        Metric("memory", "B", value_of(report.peak_memory_bytes)),
+        Metric("coverage", "share", value_of(report.coverage.share)),
     ]
     joules = most_joules(report)
     if joules is not None:
-        metrics.append(Metric("energy", "J", _value(joules), True))
+        metrics.append(Metric("energy", "J", value_of(joules), True))
     side = Side(
         name=name,
         kind="Report",
@@ -252,24 +197,24 @@ def _profile(name: str, profile: Profile) -> Read:
         bars = sum(low for low, _ in barred) + rest, sum(high for _, high in barred) + rest
     counted = [row.flop for row in profile.rows if row.flop is not None]
     metrics = [
-        Metric("time", "s", _value(profile.time_s, *bars), True),
-        Metric("launches", "", _value(float(sum(item.measure.launches or 0 for item in items))), True),
-        Metric("flop", "FLOP", _value(sum(counted), least=len(counted) < len(items)) if counted else None, True),
-        Metric("bytes", "B", _value(sum(moved), least=len(moved) < len(nbytes)) if moved else None, True),
-        Metric("coverage of time", "share", _value(profile.coverage)),
+        Metric("time", "s", value_of(profile.time_s, *bars), True),
+        Metric("launches", "", value_of(float(sum(item.measure.launches or 0 for item in items))), True),
+        Metric("flop", "FLOP", value_of(sum(counted), least=len(counted) < len(items)) if counted else None, True),
+        Metric("bytes", "B", value_of(sum(moved), least=len(moved) < len(nbytes)) if moved else None, True),
+        Metric("coverage of time", "share", value_of(profile.coverage)),
     ]
     floors = [None if row.prediction is None else row.prediction.floor_s for row in profile.rows]
     known = [floor for floor in floors if floor is not None]
     if known:
         whole = len(known) == len(floors)
-        metrics.append(Metric("floor", "s", _value(math.fsum(known), least=not whole), True))
+        metrics.append(Metric("floor", "s", value_of(math.fsum(known), least=not whole), True))
         share = math.fsum(known) / profile.time_s if whole and profile.time_s else None
-        metrics.append(Metric("share", "share", _value(share)))
+        metrics.append(Metric("share", "share", value_of(share)))
     for device in profile.timeline.devices:
         of = "" if len(profile.timeline.devices) == 1 else f" of device {device.device}"
         metrics += [
-            Metric(f"span{of}", "s", _value(device.span_s), True),
-            Metric(f"idle{of}", "s", _value(device.idle_s), True),
+            Metric(f"span{of}", "s", value_of(device.span_s), True),
+            Metric(f"idle{of}", "s", value_of(device.idle_s), True),
         ]
     side = Side(name=name, kind="Profile", timing="measured", machine=profile.machine, formats=tuple(formats))
     waits: dict[str, float] = {}
@@ -306,27 +251,27 @@ def _loop(name: str, loop: LoopReport) -> Read:
     counts = loop.warm or loop.simulation
     moved = counts.memory_read_bytes + counts.memory_write_bytes
     least = not loop.complete
-    time = None if run is None else _value(run.median_s, run.best_s, run.median_s * (1 + run.spread))
+    time = None if run is None else value_of(run.median_s, run.best_s, run.median_s * (1 + run.spread))
     timing = "measured" if run is not None else "predicted" if predicted is not None else ""
     if time is None and predicted is not None:
         low, high = predicted.low_s, predicted.high_s
         ends = (predicted.overlapped_s, predicted.serial_s) if low is None or high is None else (low, high)
-        time = _value(predicted.time_s, *ends)
+        time = value_of(predicted.time_s, *ends)
     metrics = [
         Metric("time", "s", time, True),
-        Metric("predicted", "s", None if predicted is None else _value(predicted.time_s), True),
-        Metric("flop", "FLOP", _value(loop.flop, least=least), True),
-        Metric("bytes", "B", _value(moved, least=least), True),
-        Metric("accesses", "", _value(loop.accesses, least=least), True),
+        Metric("predicted", "s", None if predicted is None else value_of(predicted.time_s), True),
+        Metric("flop", "FLOP", value_of(loop.flop, least=least), True),
+        Metric("bytes", "B", value_of(moved, least=least), True),
+        Metric("accesses", "", value_of(loop.accesses, least=least), True),
     ]
     for each in loop.runs:
         if each is not run:
             what = f"time, {each.threads} thread{'s' if each.threads > 1 else ''}, {each.cache}"
             metrics.append(
-                Metric(what, "s", _value(each.median_s, each.best_s, each.median_s * (1 + each.spread)), True)
+                Metric(what, "s", value_of(each.median_s, each.best_s, each.median_s * (1 + each.spread)), True)
             )
     metrics += [
-        Metric(f"{level.name} misses", "", _value(level.misses, least=least), True) for level in counts.levels
+        Metric(f"{level.name} misses", "", value_of(level.misses, least=least), True) for level in counts.levels
     ]
     compute_s = memory_s = None
     if loop.machine is not None:
@@ -357,63 +302,49 @@ def _loop(name: str, loop: LoopReport) -> Read:
 def _machine(name: str, machine: Machine) -> Read:
     metrics = []
     for level in machine.levels:
-        metrics.append(Metric(f"{level.name} capacity", "B", _value(level.capacity_bytes)))
-        metrics.append(Metric(f"{level.name} latency", "s", _barred(level.latency_s, level.latency_spread)))
+        metrics.append(Metric(f"{level.name} capacity", "B", value_of(level.capacity_bytes)))
+        metrics.append(Metric(f"{level.name} latency", "s", barred(level.latency_s, level.latency_spread)))
         for basis in ("theoretical", "attained"):
             rate = level.rate(basis=basis)
             if rate is not None and rate.per_s == "byte":
-                value = _barred(rate.median or rate.value, rate.spread)
+                value = barred(rate.median or rate.value, rate.spread)
                 metrics.append(Metric(f"{level.name} bandwidth, {basis}", "B/s", value))
     for one in machine.peaks:
         dtype, engine, basis = one.dtype, one.engine, one.basis
         rate = machine.peak(dtype or "", engine=engine, basis=basis)
         if rate is not None and rate.per_s in ("flop", "op"):
-            value = _barred(rate.median or rate.value, rate.spread)
+            value = barred(rate.median or rate.value, rate.spread)
             unit = "FLOP/s" if rate.per_s == "flop" else "OP/s"
             metrics.append(Metric(f"{dtype} {engine} peak, {basis}", unit, value))
     for link in machine.links:
-        metrics.append(Metric(f"{link.name} each way", "B/s", _barred(link.each_way_bytes_per_s, link.spread)))
-    metrics.append(Metric("compute units", "", _value(machine.compute_units)))
-    metrics.append(Metric("power", "W", _value(machine.tdp_w)))
+        metrics.append(Metric(f"{link.name} each way", "B/s", barred(link.each_way_bytes_per_s, link.spread)))
+    metrics.append(Metric("compute units", "", value_of(machine.compute_units)))
+    metrics.append(Metric("power", "W", value_of(machine.tdp_w)))
     formats = tuple(form for form in _DRAWN if machine.peak(form[1], engine=form[0]) is not None)
     side = Side(name=name, kind="Machine", machine=machine, formats=formats)
-    return Read(side, tuple(_distinct(metrics)))
+    return Read(side, tuple(distinct(metrics)))
 
 
 # Whose roofs tell machines apart.
 _DRAWN: tuple[tuple[Engine, str], ...] = (("vector", "fp64"), ("vector", "fp32"), ("matrix", "bf16"))
 
 
-def _barred(value: float | None, spread: float | None) -> Value | None:
-    if value is None or spread is None:
-        return _value(value)
-    return _value(value, value * max(0.0, 1 - spread), value * (1 + spread))
-
-
-def _distinct(metrics: list[Metric]) -> Iterator[Metric]:
-    seen: set[str] = set()
-    for metric in metrics:
-        if metric.name not in seen:
-            seen.add(metric.name)
-            yield metric
-
-
 def _simulation(name: str, simulation: Simulation) -> Read:
     least = not simulation.complete
     metrics = [
-        Metric("accesses", "", _value(simulation.accesses, least=least)),
-        Metric("memory read", "B", _value(simulation.memory_read_bytes, least=least)),
-        Metric("memory written", "B", _value(simulation.memory_write_bytes, least=least)),
-        Metric("bytes", "B", _value(simulation.memory_read_bytes + simulation.memory_write_bytes, least=least)),
+        Metric("accesses", "", value_of(simulation.accesses, least=least)),
+        Metric("memory read", "B", value_of(simulation.memory_read_bytes, least=least)),
+        Metric("memory written", "B", value_of(simulation.memory_write_bytes, least=least)),
+        Metric("bytes", "B", value_of(simulation.memory_read_bytes + simulation.memory_write_bytes, least=least)),
     ]
     for level in (*simulation.levels, *simulation.tlbs):
         metrics += [
-            Metric(f"{level.name} misses", "", _value(level.misses, least=least)),
-            Metric(f"{level.name} hit rate", "share", _value(level.hit_rate)),
+            Metric(f"{level.name} misses", "", value_of(level.misses, least=least)),
+            Metric(f"{level.name} hit rate", "share", value_of(level.hit_rate)),
         ]
-    metrics += [Metric(f"{one.name} time", "s", _value(one.time_s, least=least)) for one in simulation.times]
+    metrics += [Metric(f"{one.name} time", "s", value_of(one.time_s, least=least)) for one in simulation.times]
     notes = (f"{name}: cut short by a time bound: its counts are lower bounds",) if least else ()
-    return Read(Side(name=name, kind="Simulation"), tuple(_distinct(metrics)), notes=notes)
+    return Read(Side(name=name, kind="Simulation"), tuple(distinct(metrics)), notes=notes)
 
 
 def _tiles(name: str, sweep: TileSweep) -> Read:
@@ -421,9 +352,9 @@ def _tiles(name: str, sweep: TileSweep) -> Read:
     best = next((tile for tile in sweep.tiles if tile.sizes.items() >= sweep.best.items()), None)
     if best is not None:
         timed = best.measured_s if best.measured_s is not None else best.predicted_s
-        metrics.append(Metric("time", "s", _barred(timed, best.spread if best.measured_s is not None else None)))
-        metrics += [Metric(f"{level} bytes", "B", _value(moved)) for level, moved in best.traffic_bytes.items()]
-    metrics += [Metric(f"best {size}", "", _value(value)) for size, value in sweep.best.items()]
+        metrics.append(Metric("time", "s", barred(timed, best.spread if best.measured_s is not None else None)))
+        metrics += [Metric(f"{level} bytes", "B", value_of(moved)) for level, moved in best.traffic_bytes.items()]
+    metrics += [Metric(f"best {size}", "", value_of(value)) for size, value in sweep.best.items()]
     timing = "measured" if best is not None and best.measured_s is not None else "predicted"
     side = Side(name=name, kind="TileSweep", timing=timing, machine=sweep.machine)
     return Read(side, tuple(metrics), notes=(f"{name}: of the best tile sizes",))
@@ -432,14 +363,14 @@ def _tiles(name: str, sweep: TileSweep) -> Read:
 def _transfer(name: str, transfer: Transfer) -> Read:
     least = bool(transfer.unknown)
     metrics = [
-        Metric("time", "s", _value(transfer.time_s, least=least)),
-        Metric("bytes", "B", _value(transfer.nbytes)),
-        Metric("rate", "B/s", None if least else _value(transfer.bytes_per_s)),
-        *(Metric(f"{each.stage.name} time", "s", _value(each.time_s)) for each in transfer.stages),
+        Metric("time", "s", value_of(transfer.time_s, least=least)),
+        Metric("bytes", "B", value_of(transfer.nbytes)),
+        Metric("rate", "B/s", None if least else value_of(transfer.bytes_per_s)),
+        *(Metric(f"{each.stage.name} time", "s", value_of(each.time_s)) for each in transfer.stages),
     ]
     if transfer.feed is not None:
-        metrics.append(Metric("device idle", "share", _value(transfer.feed.idle)))
-    return Read(Side(name=name, kind="Transfer", timing="predicted"), tuple(_distinct(metrics)))
+        metrics.append(Metric("device idle", "share", value_of(transfer.feed.idle)))
+    return Read(Side(name=name, kind="Transfer", timing="predicted"), tuple(distinct(metrics)))
 
 
 _READERS: dict[str, Callable[..., Read]] = {
@@ -450,5 +381,6 @@ _READERS: dict[str, Callable[..., Read]] = {
     "Simulation": _simulation,
     "TileSweep": _tiles,
     "Transfer": _transfer,
+    **measured_sides.READERS,
 }
 COMPARED = tuple(_READERS)

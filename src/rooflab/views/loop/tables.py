@@ -109,7 +109,7 @@ def core_loops(report: LoopReport) -> Table | None:
         more = [f"{name} {lasting(seconds)}" for name, seconds in each.calls_s.items()]
         if each.missed_s:
             where = f" of those on line {each.missed_line}" if each.missed_line not in (0, each.line) else ""
-            more.append(f"branches foretold wrongly {lasting(each.missed_s)}, {each.missed_share:.0%}{where}")
+            more.append(f"branches foretold wrongly {lasting(each.missed_s)}, {percent(each.missed_share)}{where}")
         if each.collided_s:
             more.append(f"loads that overtake stores {lasting(each.collided_s)}")
         rows.append(
