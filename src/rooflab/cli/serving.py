@@ -39,6 +39,8 @@ def _lengths(command):
 @click.option("--pp", type=int, default=1, metavar="N", help="Stages of layers.  [default: 1]")
 @click.option("--ep", type=int, default=1, metavar="N", help="Ways of whole experts.  [default: 1]")
 @click.option("--dp", type=int, default=1, metavar="N", help="Ways of attention's sequences.  [default: 1]")
+@click.option("--cp", type=int, default=1, metavar="N", help="Ways of a sequence's tokens.  [default: 1]")
+@click.option("--sp", is_flag=True, help="Share norms among tensor-parallel ranks.")
 @click.option(
     "--precision", metavar="NAME", help="Of the weights: bf16, fp8, nvfp4, q4_0 …  [default: as published]"
 )

@@ -24,6 +24,8 @@ def serve(
     pp: int = 1,
     ep: int = 1,
     dp: int = 1,
+    cp: int = 1,
+    sp: bool = False,
     precision: str | None = None,
     cache: str = "bf16",
     isl: int = 1024,
@@ -53,7 +55,8 @@ def serve(
         machine: a device or a node of the catalogue, or a file of one.
         gpus: how many devices; by default all of a node, of a device the fewest that hold the model.
         engine: "vllm", "sglang", "tensorrt-llm", "llama-cpp", "transformers".
-        tp, pp, ep, dp: ways of tensor, pipeline and expert parallelism, and of data parallelism of the attention.
+        tp, pp, ep, dp, cp: ways of tensor, pipeline and expert parallelism, of data parallelism of the attention,
+            and of the tokens of a sequence (context parallelism); `sp` shares norms among tensor-parallel ranks.
             By default the fewest tensor-parallel ways that hold model and requests; what is left are copies.
         precision: of the weights: "bf16", "fp8", "nvfp4", "q4_0", …; as published by default.
         cache: of keys and values.
@@ -111,6 +114,8 @@ def serve(
         pipeline=pp,
         experts=ep,
         data=dp,
+        context=cp,
+        sequence=sp,
         weights=precision,
         cache=cache,
         disagg=copies_of(disagg) if isinstance(disagg, str) else disagg,

@@ -30,7 +30,7 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         engine, weights, cache: names of the engine, and of the number formats of weights and KV cache.
         devices: of all copies together.
         copies: of the model, each with requests of its own.
-        tensor, pipeline, experts, data: ways in which one copy is laid out over its devices; `layout` in words.
+        tensor, pipeline, experts, data, context: ways in which one copy is laid out; `layout` in words.
         prefill_copies: of them, those that compute prompts alone and hand the KV cache on; 0 where every copy does
             both; `prefill_layout` is theirs, `layout` and its ways those of the copies that decode.
     """
@@ -49,6 +49,7 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     node: str | None = None
     prefill_copies: int = 0
     prefill_layout: str = ""
+    context: int = 1
 
 
 class Demand(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -163,7 +163,7 @@ def test_each_number_of_an_engine_has_a_meaning_and_a_source(name: str) -> None:
 
 
 def test_a_layout_that_does_not_divide_is_refused() -> None:
-    with pytest.raises(RooflabError, match=r"3 expert ways x . expert-tensor ways over 8 ranks"):
+    with pytest.raises(RooflabError, match=r"3 expert ways over 8 ranks of a stage"):
         Layout(tensor=8, experts=3)
     with pytest.raises(RooflabError, match="sparse: 128 expert-parallel ranks for 64 experts: at most 64"):
         step(SPARSE, layout=Layout(tensor=16, data=8, experts=128))

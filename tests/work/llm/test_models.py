@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from rooflab.errors import RooflabError
-from rooflab.work.llm import formats, models, precision
+from rooflab.errors import RooflabError, UnknownNameError
+from rooflab.work.llm import config, formats, models, precision
 from rooflab.work.llm.architecture import Experts, Latent
 
 
@@ -178,3 +178,60 @@ def test_formats() -> None:
     assert formats.weight_format("nvfp4").bits == 4 + 8 / 16
     with pytest.raises(RooflabError, match="unknown weight format 'fp5'"):
         formats.weight_format("fp5")
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        (
+            {"vocab_size": 9, "num_hidden_layers": 2, "num_attention_heads": 4},
+            r'its num_attention_heads, .*"llama" is',
+        ),
+        ({"vocab_size": 9, "kv_lora_rank": 4}, r'its kv_lora_rank, .*"deepseek_v3" is nearest'),
+        ({"vocab_size": 9, "num_local_experts": 4}, r'its num_local_experts, .*"mixtral" is nearest'),
+        ({"projection_dim": 9}, "neither vocab_size nor num_hidden_layers are there"),
+    ],
+)
+def test_an_unknown_architecture_is_likened_by_its_fields(tmp_path, fields, said):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({"model_type": "zork", **fields}))
+    with pytest.raises(UnknownNameError, match=said):
+        models.model(str(path))
+
+
+def test_a_section_of_its_own_keeps_what_is_beside_it_out(tmp_path):
+    """A head_dim beside text_config is another part's; 4096 / 32 is the language model's. Sound is left out."""
+    text = {"model_type": "llama", "hidden_size": 4096, "num_hidden_layers": 2, "num_attention_heads": 32}
+    text |= {"intermediate_size": 11008, "vocab_size": 32000}
+    whole = {
+        "model_type": "flamingo",
+        "head_dim": 1280,
+        "audio_config": {"num_hidden_layers": 32},
+        "text_config": text,
+    }
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(whole))
+    found = models.model(str(path))
+    assert found.blocks[0].mixer.size == 128
+    assert found.left_out == ("audio_config",)
+
+
+def test_kinds_of_layers_by_name():
+    """As transformers 5 writes them: mlp_layer_types, and layers_block_type with attention's long names."""
+    fields = {"hidden_size": 64, "vocab_size": 100, "num_attention_heads": 4, "intermediate_size": 128}
+    moe = {"n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "n_shared_experts": 1}
+    latent = {"kv_lora_rank": 16, "q_lora_rank": 16, "qk_nope_head_dim": 8, "qk_rope_head_dim": 8, "v_head_dim": 8}
+    made = config.architecture(
+        {"model_type": "deepseek_v3", "num_hidden_layers": 3, "mlp_layer_types": ["dense", "sparse", "sparse"]}
+        | fields | moe | latent, "glm", "here",
+    )  # fmt: skip
+    assert [(type(block.feed).__name__, block.count) for block in made.blocks] == [("Mlp", 1), ("Experts", 2)]
+    mamba = {"mamba_num_heads": 4, "mamba_head_dim": 16, "ssm_state_size": 8, "conv_kernel": 4, "n_groups": 1}
+    kinds = ["linear_attention", "moe", "full_attention", "mlp"]
+    made = config.architecture(
+        {"model_type": "nemotron_h", "layers_block_type": kinds, "num_key_value_heads": 2, "head_dim": 16}
+        | fields | moe | mamba, "nemotron", "here",
+    )  # fmt: skip
+    assert [type(block.mixer or block.feed).__name__ for block in made.blocks] == [
+        "StateSpace", "Experts", "Attention", "Mlp"
+    ]  # fmt: skip

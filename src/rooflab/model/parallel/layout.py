@@ -40,13 +40,17 @@ class Layout:
             ways = getattr(self, name)
             if not isinstance(ways, int) or ways < 1:
                 raise RooflabError(f"layout: {name}={ways!r}, expected a whole number above 0")
+        if self.sequence and self.tensor == 1:
+            raise RooflabError(
+                "layout: sequence parallelism shares norms among tensor-parallel ranks, of which is one"
+            )
         if self.stage_ranks % self.experts or (
             self.expert_tensor is not None and self.experts * self.expert_tensor != self.stage_ranks
         ):
             raise RooflabError(
-                f"layout: {self.experts} expert ways x {self.expert_tensor or '?'} expert-tensor ways over "
-                f"{self.stage_ranks} ranks of a stage (tensor {self.tensor} x data {self.data} x context "
-                f"{self.context}): expected their product to be the ranks"
+                f"layout: {self.experts} expert ways over {self.stage_ranks} ranks of a stage (tensor "
+                f"{self.tensor} x data {self.data} x context {self.context}): expected a divisor of the ranks"
+                + ("" if self.expert_tensor is None else f", times {self.expert_tensor} expert-tensor ways")
             )
 
     @property
@@ -68,7 +72,8 @@ class Layout:
     def name(self) -> str:
         """Such as "TP4 EP2", "1 device"."""
         words = {"TP": self.tensor, "PP": self.pipeline, "EP": self.experts, "DP": self.data, "CP": self.context}
-        return " ".join(f"{word}{ways}" for word, ways in words.items() if ways > 1) or "1 device"
+        said = [f"{word}{ways}" for word, ways in words.items() if ways > 1]
+        return " ".join([*said, *(["SP"] if self.sequence else [])]) or "1 device"
 
 
 def check(model: Architecture, layout: Layout) -> None:
@@ -80,6 +85,10 @@ def check(model: Architecture, layout: Layout) -> None:
     ways = layout.tensor
     if layout.pipeline > model.layers:
         raise RooflabError(f"{model.name}: {layout.pipeline} pipeline stages for {model.layers} layers")
+    if layout.context > 1 and any(isinstance(block.mixer, Delta | StateSpace) for block in model.blocks):
+        raise RooflabError(
+            f"{model.name}: {layout.context} context-parallel ranks: linear layers go through a sequence in order"
+        )
     experts = False
     for block in model.blocks:
         mixer, feed = block.mixer, block.feed

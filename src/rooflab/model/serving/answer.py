@@ -128,6 +128,7 @@ def deployment(server: Server, node: str | None = None, first: Server | None = N
         pipeline=layout.pipeline,
         experts=layout.experts,
         data=layout.data,
+        context=layout.context,
         prefill_copies=0 if first is None else first.copies,
         prefill_layout="" if first is None else first.layout.name,
     )
@@ -331,6 +332,24 @@ def _warnings(server: Server, asked: Asked, loads: tuple[LoadPoint, ...], replay
     context, tokens = server.step.model.context, asked.prompt + asked.answer
     if context is not None and tokens > context:
         said.append(f"{tokens:,.0f} tokens of a request: {server.step.model.name} is made for {context:,}.")
+    model = server.step.model
+    if model.encoder is not None:
+        said.append(
+            f"{model.name} has an encoder of {model.encoder.sort}: its weights are counted and its time is not: a "
+            "first token comes later by one pass of it."
+        )
+    if model.left_out:
+        said.append(f"{model.name}: {', '.join(model.left_out)} are not read: weights and time are without them.")
+    if model.tower is not None:
+        said.append(
+            f"{model.name} takes images: a prompt is all tokens here (give --isl with theirs); the time "
+            "of its tower is not counted."
+        )
+    if (
+        server.step.engine.name.startswith(("vLLM", "SGLang", "TensorRT"))
+        and server.step.machine.vendor == "Apple"
+    ):
+        said.append(f"{server.step.engine.name} does not run on Apple's GPUs; --engine llama-cpp does.")
     most = max(each.requests_per_s for each in loads)
     if asked.rate_per_s is not None and asked.rate_per_s > most:
         said.append(

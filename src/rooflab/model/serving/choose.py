@@ -38,6 +38,8 @@ class Wanted:
     pipeline: int = 1
     experts: int = 1
     data: int = 1
+    context: int = 1
+    sequence: bool = False
     weights: str | None = None
     cache: str = "bf16"
     disagg: tuple[int, int] | None = None
@@ -65,7 +67,7 @@ def server_for(model: str | PathLike[str], machine: Machine | str, wanted: Wante
     architecture = models.model(str(model))
     whole = catalog.find(machine) if isinstance(machine, str) else machine
     device, count = device_in(whole)
-    for name in ("devices", "tensor", "prefill_tensor", "pipeline", "experts", "data"):
+    for name in ("devices", "tensor", "prefill_tensor", "pipeline", "experts", "data", "context"):
         value = getattr(wanted, name)
         if value is not None and value < 1:
             raise RooflabError(f"{_OPTIONS[name]}: got {value}, expected a whole number above 0")
@@ -141,6 +143,7 @@ _OPTIONS = {
     "pipeline": "pp",
     "experts": "ep",
     "data": "dp",
+    "context": "cp",
 }
 
 
@@ -152,7 +155,14 @@ def _node(whole: Machine, count: int | None, devices: int) -> str | None:
 
 
 def _layout(wanted: Wanted, tensor: int) -> Layout:
-    return Layout(tensor=tensor, pipeline=wanted.pipeline, experts=wanted.experts, data=wanted.data)
+    return Layout(
+        tensor=tensor,
+        pipeline=wanted.pipeline,
+        experts=wanted.experts,
+        data=wanted.data,
+        context=wanted.context,
+        sequence=wanted.sequence,
+    )
 
 
 def formats_of(architecture: Architecture, weights: str | None, cache: str) -> Precision:

@@ -55,7 +55,7 @@ def _experts(run: Run, feed: Experts, count: float) -> list[Kernel]:
     made: list[Kernel] = []
     mine = run.tokens
     made.append(product(layer, "route", count, mine, float(feed.count), hidden, run.precision.embedding))
-    if layout.data > 1:
+    if layout.stage_ranks > layout.tensor:
         made += _exchanged(run, feed, count)
     rows, active = load(feed, layout.experts, tokens)
     routed = Routed(

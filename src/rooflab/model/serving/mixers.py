@@ -106,21 +106,35 @@ def _attention(run: Run, a: Attention, count: float) -> list[Kernel]:
         )
     made += _positions_and_cache(run, count, q if a.rotates else 0.0, kv, kv_heads)
     made += _attend(run, count, heads, kv_heads, a.size, a.values, a.window)
-    if run.layout.context > 1:
-        made.append(
-            collective(
-                "communication",
-                "pass keys and values on",
-                count,
-                "all_gather",
-                tokens * kv * run.precision.cache_bytes * run.layout.context,
-                run.layout.context,
-            )
-        )
+    made += passed_on(run, count, float(kv), float(heads * a.values))
     if a.gate:
         made.append(pointwise(LAYER, "gate the result", count, tokens * heads * a.values, reads=4.0, writes=2.0))
     made += linear(run, LAYER, "project the result", count, tokens, (hidden,), float(heads * a.values), stored)
     return made
+
+
+def passed_on(run: Run, count: float, kept: float, out: float) -> list[Kernel]:
+    """Where ranks share a sequence's tokens: a prompt's keys and values to all, and partial results put together.
+
+    `kept` are elements of a token in the cache, `out` those of a token's result on this rank, which is added up in
+    fp32 with the logarithm of each head's sum (flash decoding; Liu et al., ring attention, arXiv:2310.01889, pass
+    as many bytes in turn).
+    """
+    ways, batch = run.layout.context, run.batch
+    if ways == 1:
+        return []
+    # Each rank's share of the new tokens, and of those that are in the cache already.
+    new = batch.prefill_tokens * ways
+    before = batch.prefill_context - (new - batch.prefill_tokens) / 2.0
+    keys = batch.prefill_sequences * (new + before) * kept * run.precision.cache_bytes
+    return [
+        collective("communication", "pass keys and values on", count, "all_gather", keys, ways),
+        collective(
+            *("communication", "join parts of attention", count, "all_reduce"),
+            *(batch.decode_sequences * out * 4.0, ways),
+            peers=run.engine.peer_all_reduce,
+        ),
+    ]
 
 
 def _positions_and_cache(run: Run, count: float, q: float, kv: float, kv_heads: float) -> list[Kernel]:
@@ -291,6 +305,7 @@ def _latent(run: Run, a: Latent, count: float) -> list[Kernel]:
             even=True,
         )
     )
+    made += passed_on(run, count, kept, float(heads * a.kv_rank))
     made += linear(run, LAYER, "project the result", count, tokens, (hidden,), float(heads * a.values), stored)
     return made
 

@@ -42,8 +42,16 @@ def run_of(model: Architecture, layout: Layout, engine: Engine, precision: Preci
             prefill_sequences=batch.prefill_sequences / layout.data,
             decode_sequences=np.ceil(batch.decode_sequences / layout.data),
         )
-    if layout.context > 1:  # each rank takes its part of the new tokens of a prompt
-        mine = mine._replace(prefill_tokens=mine.prefill_tokens / layout.context)
+    if layout.context > 1:
+        # Each rank takes its part of the new tokens of a prompt, some early and some late ones, so that in the
+        # mean they see as many keys as all do: before + (all + 1) / 2. Of a sequence that decodes it holds a part
+        # of the keys; what the parts give is put together.
+        part = mine.prefill_tokens / layout.context
+        mine = mine._replace(
+            prefill_tokens=part,
+            prefill_context=mine.prefill_context + (mine.prefill_tokens - part) / 2.0,
+            decode_context=mine.decode_context / layout.context,
+        )
     return Run(
         model=model,
         layout=layout,
@@ -100,7 +108,7 @@ def _block(run: Run, block: Block) -> list[Kernel]:
         made += reduced(run, "attention", block.count)
     if block.feed is not None:
         made += feed_forward.kernels(run, block.feed, block.count)
-        if not (run.layout.data > 1 and feed_forward.is_routed(block.feed)):
+        if not (run.layout.stage_ranks > run.layout.tensor and feed_forward.is_routed(block.feed)):
             made += reduced(run, "mlp", block.count)
     # Norms that adding up over the ranks did not take with it.
     free = max(block.norms - _joined(run, block), 0)
@@ -118,7 +126,8 @@ def _joined(run: Run, block: Block) -> int:
 
 def normalised(run: Run, count: float) -> list[Kernel]:
     """Adding the residual and normalising: one kernel, or PyTorch's operations one by one."""
-    rows, width = run.tokens, float(run.model.hidden)
+    rows = run.tokens / (run.layout.tensor if run.layout.sequence else 1.0)
+    width = float(run.model.hidden)
     if run.engine.joins_norm:
         return [norm("norm", "add and normalise", count, rows, width, reads=4.0, writes=4.0, warm=4.0)]
     elements = rows * width

@@ -297,6 +297,7 @@ class Architecture:
         embedding_norm: whether the tokens' vectors are normalised first; `relative` as in `Tower`.
         context: the longest that it is made for; None where not stated.
         stored: number format of its weights as published, and `expert_stored` of its experts' weights.
+        left_out: sections of its configuration that describe further parts, which are in none of the numbers.
         formats: of a file's tensors, by part ("linear", "attention", "experts", "head", "embedding"): the format
             that most have, and the bits of a weight in the mean.
         source: where these numbers come from.
@@ -317,6 +318,7 @@ class Architecture:
     context: int | None = None
     stored: str = "bf16"
     expert_stored: str | None = None
+    left_out: tuple[str, ...] = ()
     formats: tuple[tuple[str, str, float], ...] = ()
     source: str = ""
 

@@ -50,7 +50,9 @@ def architecture(config: Mapping[str, Any], name: str, source: str) -> Architect
         RooflabError: an unknown `model_type`, or a field that is missing or has no sense.
     """
     inner = config.get("text_config") or config.get("llm_config") or config.get("language_config") or {}
-    whole = {**{k: v for k, v in config.items() if k not in ("vision_config", "text_config")}, **inner}
+    # What stands beside the language model's own section is of all, or of another part (a tower's head_dim).
+    shared = {k: v for k, v in config.items() if not inner.get("hidden_size") or k in _OF_ALL}
+    whole = {**{k: v for k, v in shared.items() if k not in ("vision_config", "text_config")}, **inner}
     fields = Fields(whole, source)
     word, family = _family(config, inner, fields)
     hidden = fields.size("hidden_size")
@@ -82,9 +84,24 @@ def architecture(config: Mapping[str, Any], name: str, source: str) -> Architect
         embedding_norm=word == "bloom",
         relative=relative_of(word, fields),
         context=fields.maybe("max_position_embeddings"),
+        left_out=_left_out(config),
         source=source,
         **_stored(config, whole),
     )
+
+
+_OF_ALL = ("tie_word_embeddings", "dtype", "torch_dtype", "quantization_config", "vocab_size", "model_type")
+_READ = ("text_config", "llm_config", "language_config", "vision_config", "quantization_config")
+
+
+def _left_out(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """Sections of further parts with layers of their own (of sound, of speech, between two parts), not read."""
+    return tuple(
+        name
+        for name, value in sorted(config.items())
+        if name.endswith("_config") and name not in _READ and isinstance(value, Mapping)
+        and any(value.get(word) for word in ("num_hidden_layers", "encoder_layers", "num_layers", "depth"))
+    )  # fmt: skip
 
 
 def with_formats(model: Architecture, formats: Mapping[str, tuple[str, float]]) -> Architecture:
@@ -107,8 +124,34 @@ def _family(config: Mapping[str, Any], inner: Mapping[str, Any], fields: Fields)
             '"model_type": "llama" for layers of attention and a gated feed-forward part'
         )
     if word not in FAMILIES:
-        raise UnknownNameError(f"model_type of {fields.source}", word, [*FAMILIES, *ALIASES], _DESCRIBE)
+        like = _like({**config, **inner})
+        raise UnknownNameError(f"model_type of {fields.source}", word, [*FAMILIES, *ALIASES], like + _DESCRIBE)
     return word, FAMILIES[word]
+
+
+# Fields that only some families have, and the family nearest to one with them; the first that is met counts.
+_TELLING = (
+    (("kv_lora_rank",), "deepseek_v3"),
+    (("linear_num_value_heads",), "qwen3_next"),
+    (("hybrid_override_pattern",), "nemotron_h"),
+    (("mamba_d_state", "attn_layer_period"), "jamba"),
+    (("state_size", "ssm_state_size"), "mamba2"),
+    (("moe_intermediate_size",), "qwen3_moe"),
+    (("num_local_experts", "num_experts", "n_routed_experts"), "mixtral"),
+    (("encoder_layers", "decoder_layers"), "bart"),
+    (("num_key_value_heads", "num_attention_heads"), "llama"),
+)
+
+
+def _like(config: Mapping[str, Any]) -> str:
+    """Which family a configuration's own fields are most like, in words."""
+    if not any(word in config for word in ("vocab_size", "num_hidden_layers", "n_layer")):
+        return "(neither vocab_size nor num_hidden_layers are there: is it a language model's?) "
+    for fields, family in _TELLING:
+        for name in fields:
+            if config.get(name):
+                return f'(by its {name}, "model_type": "{family}" is nearest) '
+    return ""
 
 
 _DESCRIBE = (

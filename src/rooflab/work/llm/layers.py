@@ -160,7 +160,8 @@ def _nemotron_kind(fields: Fields, number: int) -> str:
                 "(Mamba), * (attention), - (feed-forward) or E (experts)"
             )
         return kinds[pattern[number]]
-    return fields.kind(number) or "mamba"
+    kind = fields.kind(number) or "mamba"
+    return {"linear_attention": "mamba", "full_attention": "attention"}.get(kind, kind)
 
 
 def feed_of(family: Family, word: str, fields: Fields, number: int) -> Mlp | Experts | None:
@@ -226,7 +227,9 @@ def _qwen(family: Family, fields: Fields, number: int) -> Mlp | Experts:
 def _deepseek(family: Family, fields: Fields, number: int) -> Mlp | Experts:
     first = fields.count("first_k_dense_replace")
     count = fields.count("num_local_experts", fields.count("n_routed_experts"))
-    if not count or number < first or number % fields.size("moe_layer_freq", 1):
+    kind = fields.kind(number, ("mlp_layer_types",))
+    dense = number < first or number % fields.size("moe_layer_freq", 1) if kind is None else kind == "dense"
+    if not count or dense:
         return Mlp(fields.size("intermediate_size"))
     inner = fields.size("moe_intermediate_size")
     return Experts(
