@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import functools
 import math
 from collections.abc import Iterable
 from pathlib import Path
@@ -20,6 +21,7 @@ from measured import SHARED, LeftOut
 from serving_rows import ServingCase
 
 from rooflab.model.serving import events
+from rooflab.model.serving.apart import Apart, steady_apart
 from rooflab.model.serving.batch import Batch
 from rooflab.model.serving.requests import closed_loop
 from rooflab.model.serving.schedulers import scheduler
@@ -120,15 +122,46 @@ def _simulated(server: Server, table: Table, case: ServingCase, prompt: int, ans
 
 
 def _apart(case: ServingCase, prompts: StepModel) -> list[Judged]:
-    """Prompts on devices of their own: what decodes is never in their way; the way between them is not counted."""
-    context = case.prompt + case.answer / 2
-    decode = case.step.time(Batch(decode_sequences=max(case.clients, 1.0), decode_context=context))
-    prefill = prompts.time(Batch(prefill_sequences=1.0, prefill_tokens=case.prompt))
-    alone_s, tpot_s = float(prefill.seconds[0]), float(decode.seconds[0])
-    waiting_s = 0.1 * (case.clients - 1) / 2 * alone_s / case.prefills  # the first of ten waves
-    ttft_s = float(prompts.request_s(case.prompt)) + alone_s + max(waiting_s, 0.0)
-    found = [_one(case, "TPOT", tpot_s, case.tpot_s or np.nan, float(decode.high[0] / tpot_s))]
-    return [*found, _one(case, "TTFT", ttft_s, case.ttft_s or np.nan, float(prefill.high[0] / alone_s))]
+    """Prompts on devices of their own: the closed loop over both, and its first wave, a tenth of the requests."""
+    prompt, answer = round(case.prompt), max(round(case.answer), 2)
+    memory_bytes = case.step.machine.level("memory").capacity_bytes
+    rules = scheduler(_file(case.step), memory_bytes)
+    if not rules.chunked:
+        rules = rules._replace(token_budget=max(rules.token_budget, prompt + answer))
+    first, second = Server(step=prompts, scheduler=rules), Server(step=case.step, scheduler=rules)
+    decode = case.step.time(Batch(decode_sequences=max(case.clients, 1.0), decode_context=prompt + answer / 2))
+    prefill = prompts.time(Batch(prefill_sequences=1.0, prefill_tokens=prompt))
+    alone_s, outside_s = float(prefill.seconds[0]), first.outside_s(prompt)
+    clients = max(case.clients * case.decodes, 1.0)
+    # Not stated: so many copies as keep up with what decodes.
+    busy = clients / (float(decode.seconds[0]) * answer) * alone_s / prompts.layout.data
+    prefills = case.prefills or math.ceil(busy / 0.8)
+    of = Apart(
+        prefill=_table(first, prompt, 1),
+        decode=_table(second, prompt, answer),
+        prefills=prefills,
+        decodes=case.decodes,
+        prompt=prompt,
+        answer=answer,
+        token_budget=first.token_budget,
+        most_running=max(second.most_running(prompt, answer), 1.0),
+        transfer_s=float(second.transfer_s(np.array(float(prompt)))),
+        between_s=outside_s,
+    )
+    at = steady_apart(of, np.array([clients])).at
+    wave_s = max((clients / prefills - 1) / 2 * alone_s / prompts.layout.data, 0.0)
+    ttft_s = float(at.ttft_s[0]) + outside_s + 0.1 * wave_s
+    found = [
+        _one(case, "TPOT", float(at.tpot_s[0]), case.tpot_s or np.nan, float((decode.high / decode.seconds)[0]))
+    ]
+    if case.ttft_s is not None:
+        found.append(_one(case, "TTFT", ttft_s, case.ttft_s, float(prefill.high[0] / alone_s)))
+    return found
+
+
+@functools.cache
+def _table(server: Server, prompt: int, answer: int) -> Table:
+    return server.table(prompt, answer)
 
 
 def _file(step: object) -> str:
@@ -173,14 +206,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, default=SHARED / "data" / "scale")
     parser.add_argument("--groups", action="store_true", help="a line for each model, card and engine too")
-    parser.add_argument(
-        "--table", choices=["silicon", "apart", "static", "bench", "cuda", "apple"], action="append"
-    )
+    parser.add_argument("--table", action="append", help="silicon, apart, static, bench, dstack, premai, …")
     asked = parser.parse_args()
     tables = {
         "silicon": lambda: serving_rows.silicon(asked.data / "serve_aiconfigurator_silicon.csv"),
         "apart": lambda: serving_rows.apart(asked.data / "serve_aiconfigurator_silicon.csv"),
         "static": lambda: serving_rows.static(asked.data / "serve_trtllm_static_v05_v09.csv"),
+        "dstack": lambda: serving_rows.dstack(asked.data / "serve_dstack_h100_mi300x.csv"),
+        "premai": lambda: serving_rows.premai(asked.data / "serve_premai_engines_a100.csv"),
+        "servingsim": lambda: serving_rows.servingsim(asked.data / "serve_llmservingsim_vllm.csv"),
         "cuda": lambda: serving_rows.local(asked.data / "local_llamacpp_cuda_vulkan_gptoss.csv"),
         "apple": lambda: serving_rows.local(asked.data / "local_llamacpp_apple_4167.csv"),
         "bench": lambda: serving_rows.bench(asked.data / "serve_llm_inference_bench_all.csv"),
@@ -196,7 +230,7 @@ def main() -> None:
         for what in dict.fromkeys(each.what for each in figures):
             ours = [each for each in figures if each.what == what]
             print(summary(f"{what}, all", ours))
-            for part in ("fit", "aside"):
+            for part in sorted({each.case.part for each in ours}, reverse=True):
                 some = [each for each in ours if each.case.part == part]
                 if some:
                     print(summary(f"{what}, {part}", some))

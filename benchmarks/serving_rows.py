@@ -39,7 +39,9 @@ class ServingCase(NamedTuple):
         spread: lengths lie evenly within that share of their mean, both ways.
         step_tokens: most of a step, where the row's server was told so.
         poll_steps: how many steps lie between two looks for new requests while all decode.
-        prefill: the copy that computes prompts, where others decode; `prefills` how many of them.
+        prefill: the copy that computes prompts, where others decode; `prefills` how many of them, 0 where that is
+            not stated: as many as keep up; `decodes` how many decode, among which `clients` are those of one.
+        part_of: what sets it apart from the others of its table; judged in lines of its own.
     """
 
     table: str
@@ -56,11 +58,15 @@ class ServingCase(NamedTuple):
     step_tokens: int | None = None
     poll_steps: int = 1
     prefill: StepModel | None = None
-    prefills: int = 1
+    prefills: int = 0
+    decodes: int = 1
+    part_of: str = ""
 
     @property
     def part(self) -> str:
         """Whether it is of "fit" or "aside": engines' constants are fitted on groups of the first alone."""
+        if self.part_of:
+            return self.part_of
         return "aside" if zlib.crc32(self.group.encode()) % 3 == 0 else "fit"
 
 
@@ -97,9 +103,19 @@ def silicon(path: Path, mode: str = "agg") -> Iterator[ServingCase | LeftOut]:
         where = f"{path.name}: {row['id'] or number}"
         try:
             model = models.named(row["model_path"])
-            layout = _silicon_layout(row)
+            layout = (
+                None
+                if int(row["tp_size"]) > 8 and row["attention_dp_size"] in ("0", "1")
+                else _silicon_layout(row)
+            )
             found = re.search(r"concurrency=(\d+)", row["silicon_data_source"])
-            clients = float(found[1]) if found else float(row["batch_size"]) * layout.data
+            # Rows of Dynamo's deployments have several copies: `batch_size` is of one.
+            clients = float(row["batch_size"]) * (int(row["attention_dp_size"] or 1) or 1)
+            if found and "dynamo_version" not in row["silicon_data_source"]:
+                clients = float(found[1])
+            if layout is None:
+                yield _deployed(row, model, clients)
+                continue
             how = _protocol(row, layout)
             step = _step(
                 model.name, _CARDS[row["system"]], row["backend"], layout, _silicon_formats(row, model),
@@ -161,6 +177,33 @@ def _protocol(row: dict[str, str], layout: Layout) -> _Protocol:
     return made
 
 
+def _deployed(row: dict[str, str], model: Architecture, clients: float) -> ServingCase:
+    """A row whose `tp_size` counts the devices of a deployment in which prompts have devices of their own.
+
+    InferenceX's of GB200 decode on the largest power of two that leaves four devices (48 of 72) as one copy with
+    attention data-parallel; the others compute prompts, four to a copy.
+    """
+    devices = int(row["tp_size"])
+    decoding = 48 if devices == 72 else 2 ** ((devices - 4).bit_length() - 1)
+    formats = _silicon_formats(row, model)
+    steps = [
+        _step(model.name, _CARDS[row["system"]], row["backend"], Layout(data=ways, experts=ways), formats)
+        for ways in (4, decoding)
+    ]
+    return ServingCase(
+        table="silicon, agg",
+        group=f"{model.name} {row['system']} {row['backend']}",
+        step=steps[1],
+        clients=clients,
+        prompt=float(row["isl"]) * 0.9,
+        answer=float(row["osl"]) * 0.9,
+        tpot_s=float(row["silicon_tpot_ms"]) / 1e3,
+        ttft_s=float(row["silicon_ttft_ms"]) / 1e3,
+        prefill=steps[0],
+        prefills=(devices - decoding) // 4,
+    )
+
+
 def apart(path: Path) -> Iterator[ServingCase | LeftOut]:
     """Rows of `serve_aiconfigurator_silicon` with prompts on other devices than what decodes."""
     for number, row in enumerate(_rows(path)):
@@ -170,29 +213,38 @@ def apart(path: Path) -> Iterator[ServingCase | LeftOut]:
         try:
             model = models.named(row["model_path"])
             halves = []
+            deployed = int(row["decode_tp_size"] or 1) > 8 and row["decode_attention_dp_size"] in ("", "0", "1")
             for half in ("prefill", "decode"):
                 columns = {name: row[f"{half}_{name}"] for name in
                            ("tp_size", "attention_dp_size", "moe_tp_size", "moe_ep_size")}  # fmt: skip
                 formats = _silicon_formats(row, model)
                 layout = _silicon_layout({**row, **columns})
+                if (
+                    deployed and layout.data == 1
+                ):  # all devices of a half: attention is data-parallel at such sizes
+                    layout = Layout(data=layout.ranks, experts=layout.ranks)
                 halves.append(_step(model.name, _CARDS[row["system"]], row["backend"], layout, formats))
             found = re.search(r"concurrency=(\d+)", row["silicon_data_source"])
-            if found is None:
-                raise ValueError("no concurrency stated")
-            if not (row["decode_num_workers"] and row["prefill_num_workers"]):
-                raise ValueError("how many workers share the clients is not stated")
-            workers = {half: int(row[f"{half}_num_workers"] or 1) for half in ("prefill", "decode")}
+            decodes = int(row["decode_num_workers"] or 1)
+            clients = (
+                float(found[1])
+                if found
+                else float(row["decode_batch_size"] or 1) * halves[1].layout.data * decodes
+            )
+            share = 1.0 if "aic-auto-gap" in row["silicon_data_source"] else 0.9
             yield ServingCase(
                 table="silicon, apart",
+                part_of="" if row["decode_num_workers"] else "workers not stated",
                 group=f"{model.name} {row['system']} {row['backend']}",
                 step=halves[1],
-                clients=float(found[1]) / workers["decode"],
-                prompt=float(row["isl"]),
-                answer=float(row["osl"]),
+                clients=clients / decodes,
+                prompt=float(row["isl"]) * share,
+                answer=float(row["osl"]) * share,
                 tpot_s=float(row["silicon_tpot_ms"]) / 1e3,
                 ttft_s=float(row["silicon_ttft_ms"]) / 1e3,
                 prefill=halves[0],
-                prefills=workers["prefill"],
+                decodes=decodes,
+                prefills=int(row["prefill_num_workers"] or 0),
             )
         except (RooflabError, ValueError, KeyError) as error:
             yield LeftOut(where, re.sub(r"\d+ (tensor|heads|of)", r"n \1", str(error))[:90])
@@ -214,9 +266,6 @@ def _silicon_layout(row: dict[str, str]) -> Layout:
         return Layout(tensor=1 if data > 1 else shared, data=shared if data > 1 else 1, experts=experts)
     if tensor == data > 1 and experts == tensor * data:
         return Layout(data=data, experts=data)
-    if data == experts == 1 and tensor > 8:
-        # The devices of a whole deployment: no model's heads divide so. Attention is data-parallel at such sizes.
-        return Layout(data=tensor, experts=tensor)
     return Layout(tensor=tensor, data=data, experts=experts)
 
 
@@ -303,6 +352,70 @@ def bench(path: Path) -> Iterator[ServingCase | LeftOut]:
             throughput=batch * answer / float(row["value"]) / step.layout.ranks,
             static=True,
         )
+
+
+def dstack(path: Path) -> Iterator[ServingCase | LeftOut]:
+    """`serve_dstack`: batches of vLLM 0.6 on H100, and gpt-oss with prompts apart on H200, a device a worker."""
+    for row in _rows(path):
+        if row["metric"] == "elapsed" and "H100" in row["hardware"]:
+            step = _step(models.named("meta-llama/Llama-3.1-405B").name, "h100-sxm", "vllm-0",
+                         Layout(tensor=int(row["gpus"])), ("fp8", "bf16", "fp8", "bf16"))  # fmt: skip
+            batch, answer = float(row["batch"]), float(row["output_len"])
+            yield ServingCase(
+                table="dstack", group="llama-3.1-405b H100", step=step, clients=batch, static=True,
+                prompt=float(row["prompt_len"]), answer=answer,
+                throughput=batch * answer / float(row["value"]) / step.layout.ranks,
+            )  # fmt: skip
+        elif row["metric"] == "mean_tpot_ms" and row["framework"].startswith("SGLang PD"):
+            found = re.search(r"prefill workers (\d+), decode workers (\d+)", row["note"])
+            assert found is not None
+            step = _step("gpt-oss-120b", "h200", "sglang", Layout(), ("bf16", "bf16", "mxfp4", "bf16"))
+            yield ServingCase(
+                table="dstack", group="gpt-oss-120b H200 apart", step=step, prefill=step, prefills=int(found[1]),
+                decodes=int(found[2]), clients=float(row["batch"].partition("=")[2]) / int(found[2]),
+                prompt=float(row["prompt_len"]), answer=float(row["output_len"]), tpot_s=float(row["value"]) / 1e3,
+            )  # fmt: skip
+        elif row["metric"] == "elapsed":
+            yield LeftOut(path.name, "MI300X: an AMD node, no NVIDIA row")
+        elif row["metric"] == "output_throughput" and "online" in row["framework"]:
+            yield LeftOut(path.name, "online: lengths of ShareGPT, of which the mean alone is stated")
+
+
+_PREMAI = {"vllm": "vllm-0", "transformers (pytorch)": "transformers", "Nvidia TensorRT-LLM": "tensorrt-llm-0",
+           "llama.cpp": "llama.cpp"}  # fmt: skip
+_PREMAI_FORMATS = {"llama.cpp": {"int8": "q8_0", "int4": "q4_k"}, "vllm": {"int4": "int4_wo"}}
+
+
+def premai(path: Path) -> Iterator[ServingCase | LeftOut]:
+    """`serve_premai_engines_a100`: one sequence of 512 tokens after a short question on an A100.
+
+    Engines load "float32" of these weights as they are published, in 16 bits, where nothing else is said (vLLM's
+    two rows agree within 0.1 %).
+    """
+    for row in _rows(path):
+        engine, dtype = row["framework"], row["dtype"]
+        floor_s = 6.7e9 * {"float16": 2.0, "float32": 2.0, "int8": 1.0, "int4": 0.5}[dtype] / 2.04e12
+        word = _PREMAI_FORMATS.get(engine, {}).get(dtype) or ("fp16" if "16" in dtype else "")
+        word = word or ("fp16" if engine == "vllm" and dtype == "float32" else "")
+        if engine not in _PREMAI:
+            yield LeftOut(path.name, f"{engine}: no engine of rooflab")
+        elif 1.0 / float(row["value"]) < floor_s:
+            yield LeftOut(path.name, f"{engine}: faster than the weights can be read")
+        elif not word:
+            yield LeftOut(path.name, f"{engine} {dtype}: which kernels, is not stated")
+        else:
+            step = _step("llama-2-7b", "a100-sxm-80gb", _PREMAI[engine], Layout(), (word, word, word, "fp16"))
+            yield ServingCase(
+                table="premai", group=f"llama-2-7b A100 {engine}", step=step, clients=1.0, prompt=32.0,
+                answer=512.0,
+                static=True, tpot_s=1.0 / float(row["value"]),
+            )  # fmt: skip
+
+
+def servingsim(path: Path) -> Iterator[ServingCase | LeftOut]:
+    """`serve_llmservingsim_vllm`: a stream whose arrivals and lengths lie in a file that the table only names."""
+    for row in _rows(path):
+        yield LeftOut(path.name, f"{row['hardware']}: the stream's arrivals and lengths are not in the table")
 
 
 _LOCAL = {
