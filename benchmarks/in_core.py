@@ -242,15 +242,29 @@ def main() -> None:
     options.add_argument("--show", action="store_true", help="print the assembly too")
     options.add_argument("--model", help="OSACA's name of the core; of this processor by default")
     given = options.parse_args()
-    core = detect(gpus=False).microarchitecture
-    model = given.model or MODELS.get(core or "")
-    print(f"{core}; OSACA's model: {model or 'none'}; load {os.getloadavg()[0]:.1f}")
-    print(f"{'loop':18}{'measured':>10}{'ours':>8}{'error':>7}{'OSACA':>8}{'error':>7}  what binds")
+    model = given.model or model_here()
+    print(f"OSACA's model: {model or 'none'}; load {os.getloadavg()[0]:.1f}")
+    found = table(given.files, model, given.rounds, given.only, show=given.show)
+    for text, goal, value in figures(found):
+        print(f"{text}: {value} (goal {goal})")
+    print(f"load {os.getloadavg()[0]:.1f}")
+
+
+def model_here() -> str | None:
+    """OSACA's name of this processor; None where it has no model of it."""
+    return MODELS.get(detect(gpus=False).microarchitecture or "")
+
+
+def table(
+    files: list[Path], model: str | None, rounds: int = 60, only: str | None = None, *, show: bool = False
+) -> list[Answer]:
+    """The answers, each printed too."""
     found = []
-    for case in cases(given.files):
-        if given.only and given.only not in case.name:
+    print(f"{'loop':18}{'measured':>10}{'ours':>8}{'error':>7}{'OSACA':>8}{'error':>7}  what binds")
+    for case in cases(files):
+        if only and only not in case.name:
             continue
-        one = answer(case, model, given.rounds, show=given.show)
+        one = answer(case, model, rounds, show=show)
         if isinstance(one, str):
             print(f"{case.name:18}{one:>40}")
             continue
@@ -258,13 +272,25 @@ def main() -> None:
         theirs = ("-", "-") if one.peer is None else (f"{one.peer:.1f}", f"{one.peer / one.measured - 1:+.0%}")
         ours = f"{one.ours:8.1f}{one.ours / one.measured - 1:+7.0%}"
         print(f"{one.name:18}{one.measured:10.1f}{ours}{theirs[0]:>8}{theirs[1]:>7}  {one.why}", flush=True)
+    return found
+
+
+def figures(found: list[Answer]) -> list[tuple[str, str, str]]:
+    """(what, goal, here) of those answers."""
     both = [each for each in found if each.peer is not None]
-    if found:
-        print(f"{len(found)} loops: median error {median_error(found, lambda one: one.ours):.1%}", end="")
+    told = (
+        [("innermost loops, median error", "-", f"{median_error(found, _ours):.1%} of {len(found)}")]
+        if found
+        else []
+    )
     if both:
-        ours, theirs = (median_error(both, get) for get in (lambda one: one.ours, lambda one: one.peer))
-        print(f"; of the {len(both)} that OSACA answers: ours {ours:.1%}, OSACA's {theirs:.1%}", end="")
-    print(f"; load {os.getloadavg()[0]:.1f}")
+        ours, theirs = median_error(both, _ours), median_error(both, lambda one: one.peer)
+        told.append((f"of the {len(both)} that OSACA answers", f"{theirs:.1%} (OSACA's)", f"{ours:.1%}"))
+    return told
+
+
+def _ours(one: Answer) -> float:
+    return one.ours
 
 
 def median_error(answers: list[Answer], get: Callable[[Answer], Any]) -> float:

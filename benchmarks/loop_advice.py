@@ -21,6 +21,7 @@ from rooflab.machines import cache_levels
 from rooflab.machines.bench.experiments import core_operations
 from rooflab.remedies.loops import advise
 from rooflab.remedies.loops.rules import RULES
+from rooflab.types.machine import Machine
 
 RUN_FIRST = {each.name for each in RULES if each.run_first}
 NOISE = 0.05  # of two times: what differs by less is no sign
@@ -101,7 +102,21 @@ def main() -> None:
     parser.add_argument("--machine", required=True)
     parser.add_argument("--only", help="the loop of this name alone")
     given = parser.parse_args()
-    machine = rooflab.machine(given.machine)
+    print(f"load {os.getloadavg()[0]:.1f}")
+    off, signs = table(rooflab.machine(given.machine), given.only)
+    if not off:
+        print("nothing is predicted to help")
+        return
+    most, beyond = np.quantile(off, 0.8, axis=0)
+    counted = ", ".join(f"{signs.count(each)} {each}" for each in ("right", "WRONG", "none", "run first"))
+    print(f"signs: {counted}; load {os.getloadavg()[0]:.1f}")
+    print(
+        f"four of five of {len(off)} changes: |ln(run / predicted)| up to {most:.2f}, beyond the ends {beyond:.2f}"
+    )
+
+
+def table(machine: Machine, only: str | None = None) -> tuple[list[tuple[float, float]], list[str]]:
+    """Of each change |ln(run / predicted)| and how far it lies beyond its ends, and its sign; printed too."""
     rng, n = np.random.default_rng(0), 4_000_000
     loops = [
         (columns, (rng.random((1500, 1500)), np.zeros(1500))),
@@ -116,11 +131,10 @@ def main() -> None:
     ]
     caches, off, signs = cache_levels.choose(machine, None), [], []
     timing = core_operations.measure()
-    print(f"load {os.getloadavg()[0]:.1f}")
     columns_of = ("predicted", "least", "most", "run", "beyond", "sign")
     print(f"{'loop':12} {'change':20} " + " ".join(f"{each:>9}" for each in columns_of))
     for fn, args in loops:
-        if given.only not in (None, fn.__name__):
+        if only not in (None, fn.__name__):
             continue
         report = rooflab.loop(fn, *args, machine=machine, advise=False)
         for one in advise.ratios(report, examine.understand(fn, args), caches, timing):
@@ -133,15 +147,7 @@ def main() -> None:
                 f"{fn.__name__:12} {one.rule:20} " + " ".join(f"{each:9.2f}" for each in numbers) + f" {sign:>9}",
                 flush=True,
             )
-    if not off:
-        print("nothing is predicted to help")
-        return
-    most, beyond = np.quantile(off, 0.8, axis=0)
-    counted = ", ".join(f"{signs.count(each)} {each}" for each in ("right", "WRONG", "none", "run first"))
-    print(f"signs: {counted}; load {os.getloadavg()[0]:.1f}")
-    print(
-        f"four of five of {len(off)} changes: |ln(run / predicted)| up to {most:.2f}, beyond the ends {beyond:.2f}"
-    )
+    return off, signs
 
 
 if __name__ == "__main__":

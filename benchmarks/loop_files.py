@@ -24,8 +24,9 @@ from rooflab.loops.lowered import count as lowered
 from rooflab.loops.lowered import examine as lowered_examine
 from rooflab.loops.twin import count as source_twin
 from rooflab.machines import cache_levels
+from rooflab.types.machine import Machine
 
-WITHIN = 0.25
+WITHIN, WITHIN_SEVERAL = 0.25, 0.3
 _SMALLEST, _LARGEST, _COMPARED = 32, 1 << 21, 40
 
 
@@ -35,6 +36,25 @@ class Kernel(NamedTuple):
     name: str
     fn: Callable[..., Any]
     args: Callable[[int], tuple[Any, ...]]
+
+
+class Row(NamedTuple):
+    """A kernel that ran: seconds predicted and measured, of one core and of several (None without prange).
+
+    Attributes:
+        name: of it.
+        one, several: (predicted, measured), measured the best of the runs.
+        inside: whether the measured time lies within the bars; None where there are none.
+        bar: half of the bars' width, of the predicted time; None likewise.
+        first_s: what the first answer took.
+    """
+
+    name: str
+    one: tuple[float, float]
+    several: tuple[float, float] | None
+    inside: bool | None
+    bar: float | None
+    first_s: float
 
 
 def main() -> None:
@@ -47,15 +67,26 @@ def main() -> None:
     given = options.parse_args()
     machine = rooflab.measure(quick=True) if given.machine is None else rooflab.machine(given.machine)
     print(f"load {os.getloadavg()[0]:.1f}")
-    errors, refused = [], []
-    for kernel in kernels(given.files):
-        if given.only and given.only not in kernel.name:
+    rows, refused = table(given.files, machine, given.run_ms, given.only)
+    for text, goal, value in figures(rows, refused):
+        print(f"{text}: {value} (goal {goal})")
+    print(f"load {os.getloadavg()[0]:.1f}")
+
+
+def table(
+    files: list[Path], machine: Machine, run_ms: float = 2.0, only: str | None = None
+) -> tuple[list[Row], list[str]]:
+    """The rows of the kernels that ran, printed too, and the names of those that were refused."""
+    rows, refused = [], []
+    for kernel in kernels(files):
+        if only and only not in kernel.name:
             continue
         try:
-            n = size(kernel, given.run_ms * 1e-3)
+            n = size(kernel, run_ms * 1e-3)
+            args = kernel.args(n)
             begun = time.perf_counter()
-            report = rooflab.loop(kernel.fn, *kernel.args(n), machine=machine, advise=False)
-        except RooflabError as error:
+            report = rooflab.loop(kernel.fn, *args, machine=machine, advise=False)
+        except (RooflabError, MemoryError) as error:
             refused.append(kernel.name)
             print(f"{kernel.name:<16} refused: {error!s:.90}")
             continue
@@ -64,17 +95,52 @@ def main() -> None:
         if run is None or prediction is None:
             print(f"{kernel.name:<16} no prediction")
             continue
-        ratio = run.best_s / prediction.time_s
-        errors.append(abs(1 - prediction.time_s / run.best_s))
+        several = next((each for each in report.predictions if each.threads > 1), None)
+        spread = report.run(threads=2)
+        pair = None if several is None or spread is None else (several.time_s, spread.best_s)
+        low, high = prediction.low_s, prediction.high_s
+        bars = None if low is None or high is None else (low, high)
+        rows.append(
+            Row(
+                kernel.name,
+                (prediction.time_s, run.best_s),
+                pair,
+                None if bars is None else bars[0] <= run.best_s <= bars[1],
+                None if bars is None else (bars[1] - bars[0]) / 2 / prediction.time_s,
+                took,
+            )
+        )
+        more = "" if pair is None else f"  {spread.threads if spread else 0} threads {pair[1] / pair[0]:5.2f}"
         print(
             f"{kernel.name:<16} n {n:>8,} predicted {prediction.time_s * 1e3:9.3f} ms,"
-            f" measured {run.best_s * 1e3:9.3f}"
-            f" ratio {ratio:5.2f}  {same_counts(kernel)}  {took:4.1f} s  {prediction.bound}: {prediction.binds}"
+            f" measured {run.best_s * 1e3:9.3f} ratio {run.best_s / prediction.time_s:5.2f}{more:18}"
+            f"  {same_counts(kernel)}  {took:4.1f} s  {prediction.bound}: {prediction.binds}",
+            flush=True,
         )
-    if errors:
-        within = sum(each <= WITHIN for each in errors)
-        print(f"{len(errors)} ran, {len(refused)} refused; within 25 %: {within} of {len(errors)};", end=" ")
-        print(f"median error {statistics.median(errors):.0%}; load {os.getloadavg()[0]:.1f}")
+    return rows, refused
+
+
+def figures(rows: list[Row], refused: list[str]) -> list[tuple[str, str, str]]:
+    """(what, goal, here) of those rows."""
+    if not rows:
+        return []
+    errors = [abs(1 - each.one[0] / each.one[1]) for each in rows]
+    pairs = [each.several for each in rows if each.several is not None]
+    inside = [each.inside for each in rows if each.inside is not None]
+    bars = [each.bar for each in rows if each.bar is not None]
+    found = [
+        ("kernels that run", "95 %", f"{len(rows)} of {len(rows) + len(refused)}"),
+        ("within 25 % on one core", "75 %", f"{sum(each <= WITHIN for each in errors)} of {len(rows)}"),
+        ("median error on one core", "12 %", f"{statistics.median(errors):.0%}"),
+        ("first answer, median", "3 s", f"{statistics.median(each.first_s for each in rows):.1f} s"),
+    ]
+    if inside:
+        found.append(("within the bars", "75 to 92 %", f"{sum(inside)} of {len(inside)}"))
+        found.append(("half of the bars, median", "25 %", f"{statistics.median(bars):.0%}"))
+    if pairs:
+        held = sum(abs(measured / predicted - 1) <= WITHIN_SEVERAL for predicted, measured in pairs)
+        found.append(("within 30 % on several threads", "70 %", f"{held} of {len(pairs)}"))
+    return found
 
 
 def kernels(files: list[Path]) -> Iterator[Kernel]:

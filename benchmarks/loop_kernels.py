@@ -1,4 +1,4 @@
-"""Loops whose predicted times benchmarks/loops.py holds against reality, and what they run on.
+"""Loops whose predicted times benchmarks/loop_times.py holds against reality, and what they run on.
 
 `REQUIRED` are the memory-bound ones of the goal. `OTHERS` were looked at while the model was made.
 `HELD_BACK` were written down before, and first run once the model stood still.
