@@ -54,6 +54,8 @@ class Microarchitecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
         source: where the numbers come from, except those of the fields in `assumed`.
         vector_bits: width at which the pipes are counted.
         window_slots: instructions begun and not retired at most.
+        width_slots: instructions that its front hands on in a cycle.
+        missed_branch_cycles: from a branch foretold wrongly to the right instructions, at best.
         scheduler_slots: of those, arithmetic that waits for its operands at most.
         fma_pipes: FMA instructions of that width that start in a cycle.
         add_pipes: FP adds of that width that start beside all those FMAs.
@@ -74,6 +76,8 @@ class Microarchitecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     vector_bits: int
     window_slots: int | None = None
     scheduler_slots: int | None = None
+    width_slots: int | None = None
+    missed_branch_cycles: int | None = None
     fma_pipes: int | None = None
     add_pipes: int | None = None
     adds: int | None = None

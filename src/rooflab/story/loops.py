@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from rooflab.types.core_simulation import CoreSimulation
+    from rooflab.types.core_timing import CoreTiming
     from rooflab.types.loop import LoopReport, TileSweep
     from rooflab.types.machine import Machine
     from rooflab.types.simulation import Cache, MissCurve, Simulation
@@ -69,7 +70,7 @@ def loop(
     from rooflab.loops.lowered import examine as lowered
     from rooflab.loops.read.source import BeyondSource
     from rooflab.machines import cache_levels
-    from rooflab.machines.bench.experiments import core_operations, thread_teams
+    from rooflab.machines.bench.experiments import thread_teams
     from rooflab.machines.doubts import doubts, doubts_of_timing, is_here
     from rooflab.model.loop import times
     from rooflab.remedies.loops import advise as changes
@@ -100,7 +101,7 @@ def loop(
             report = examine.report(understood, caches, time_limit_s=time_limit_s, time=timed, classify=classify)
     if target is None:
         return report
-    timing = core_operations.measure() if report.core_loops and is_here(target) else None
+    timing = _core_timing(report, target)
     team = thread_teams.measure() if report.regions and is_here(target) else None
     placed = times.place_on(report, target, timing, team, most_threads=threads)
     doubted = doubts_of_timing(target) if placed.runs else doubts(target)
@@ -108,6 +109,19 @@ def loop(
         helps = changes.advise(placed, understood, caches, here=is_here(target), timing=timing, team=team)
         placed = replace(placed, advice=helps)
     return replace(placed, warnings=(*placed.warnings, *doubted))
+
+
+def _core_timing(report: LoopReport, machine: Machine) -> CoreTiming | None:
+    """What this core's operations take: as the machine's file has them, else measured; None of another machine."""
+    from msgspec.structs import replace
+
+    from rooflab.machines.bench.experiments import core_operations
+    from rooflab.machines.doubts import is_here
+
+    if not report.core_loops or not is_here(machine):
+        return None
+    # the clock may be another by now
+    return replace(machine.core or core_operations.measure(), cycle_s=core_operations.cycle_now_s())
 
 
 def _loop_of_c(
@@ -124,8 +138,7 @@ def _loop_of_c(
 
     from rooflab.loops.c import examine
     from rooflab.machines import cache_levels
-    from rooflab.machines.bench.experiments import core_operations
-    from rooflab.machines.doubts import doubts, doubts_of_timing, is_here
+    from rooflab.machines.doubts import doubts, doubts_of_timing
     from rooflab.model.loop import times
 
     function = examine.target(text, cflags)
@@ -135,10 +148,7 @@ def _loop_of_c(
     )
     if target is None:
         return report
-    timing = None
-    if report.core_loops and is_here(target):
-        timing = replace(core_operations.measure(), cycle_s=core_operations.cycle_now_s())
-    placed = times.place_on(report, target, timing)
+    placed = times.place_on(report, target, _core_timing(report, target))
     doubted = doubts_of_timing(target) if placed.runs else doubts(target)
     return replace(placed, warnings=(*placed.warnings, *doubted))
 

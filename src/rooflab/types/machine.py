@@ -8,6 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from rooflab.errors import UnknownNameError, squash
+from rooflab.types.core_timing import CoreTiming
 from rooflab.types.measured import Check, Curve, Point, Products, Runtime, Tlb
 from rooflab.types.measured import Plateau as Plateau  # asked for here, with all that a machine is made of
 from rooflab.types.result import Positive, Result
@@ -193,6 +194,7 @@ class Machine(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         links: connections to other machines, or between the parts.
         runtimes: call overheads.
         products: how long the installed libraries' products of matrices take.
+        core: how long the operations of one core take.
         tlbs: how far translations of addresses reach, by size of page.
         points: known kernels run on it.
         checks: self-checks of a measurement; those that failed say why.
@@ -221,6 +223,7 @@ class Machine(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     links: tuple[Link, ...] = ()
     runtimes: tuple[Runtime, ...] = ()
     products: tuple[Products, ...] = ()
+    core: CoreTiming | None = None
     tlbs: tuple[Tlb, ...] = ()
     points: tuple[Point, ...] = ()
     checks: tuple[Check, ...] = ()

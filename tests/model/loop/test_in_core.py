@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
+from rooflab.machines import microarchitecture
 from rooflab.machines.bench.experiments import core_operations
-from rooflab.machines.core_timing import CoreTiming
-from rooflab.model.loop import in_core
-from rooflab.types.loop import CoreLoop
+from rooflab.model.device.constants import load_family
+from rooflab.model.loop import bars, in_core
+from rooflab.types.core_timing import CoreTiming
+from rooflab.types.loop import CoreLoop, LoopTime
 
 TIMING = CoreTiming(
     cycle_s=0.5e-9,
@@ -89,3 +93,51 @@ def test_operations_of_this_core(tmp_path, monkeypatch):
     assert timing.throughput["call exp fp64"] > timing.throughput["fp add"]
     assert timing.missed_branch > 3
     assert core_operations.measure() == timing
+
+
+def test_a_broken_chain_takes_its_longest_piece():
+    # 1000 passes of 10 operations: the window of 256 holds 25.6; half are broken: 1 + log2(12.8) = 4.68 in a row
+    given = CoreLoop(
+        line=1,
+        passes=1000,
+        entries=1,
+        operations={"slot": 10000.0},
+        chain={"fp add": 1.0},
+        chain_kept=0.5,
+        restarts=1,
+    )
+    (found,) = in_core.of_loops((given,), TIMING)
+    assert found.chain == pytest.approx(4000 * (1 + math.log2(12.8)) / 25.6)
+
+
+def test_results_of_a_pass_fill_the_scheduler():
+    # 20 additions after one another, 80 cycles: 97 places hold 4.85 passes, so that a pass takes 80 / 4.85
+    given = CoreLoop(line=1, passes=100, entries=1, operations={"fp add": 2000.0}, depth={"fp add": 20.0})
+    (found,) = in_core.of_loops((given,), TIMING)
+    assert found.busiest == "results of a pass"
+    assert found.ports == pytest.approx(100 * 20 * 4.0 * 20 / TIMING.scheduler)
+
+
+def test_loads_that_overtake_stores_run_again():
+    (found,) = in_core.of_loops((loop({"load": 1000.0}, collided=100.0),), TIMING)
+    assert found.collided == pytest.approx(100 * 18 * load_family("cpu")("loop.overtaking"))
+    assert found.why == "loads that overtake stores to their address (line 3)"
+
+
+def test_a_core_by_its_microarchitecture():
+    # Zen 4: additions 3 cycles, products 4; two pipes each; six instructions a cycle
+    timing = in_core.of_microarchitecture(microarchitecture.named("Zen 4"), 0.25e-9)
+    assert (timing.latency["fp add"], timing.latency["fp multiply"]) == (3.0, 4.0)
+    assert (timing.throughput["fp add"], timing.throughput["fp mixed"]) == (0.5, 0.25)
+    assert timing.throughput["slot"] == pytest.approx(1 / 6)
+    assert not timing.measured
+
+
+def test_bars_of_a_chain_and_of_missed_branches():
+    chained = LoopTime(line=1, time_s=1.0, busiest="loads", ports_s=0.1, chain="a chain", chain_s=1.0)
+    missed = LoopTime(line=2, time_s=1.0, busiest="loads", ports_s=0.0, missed_s=1.0)
+    constant = load_family("cpu")
+    wide = bars.half_width_s((chained, missed), 2.0, 2.0, 0.0, 0.0, 0.0)
+    assert wide == pytest.approx(math.hypot(constant("loop.error_chain"), constant("loop.error_missed")))
+    # what is in no term is never better known than any time
+    assert bars.half_width_s((), 1.0, 0.0, 0.0, 0.0, 0.0) == constant("loop.error_least")

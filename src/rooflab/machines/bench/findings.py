@@ -18,6 +18,7 @@ from rooflab.machines.bench.run.trials import Samples
 from rooflab.machines.detect import Host
 from rooflab.machines.microarchitecture import Microarchitecture
 from rooflab.timing import Series
+from rooflab.types.core_timing import CoreTiming
 from rooflab.types.machine import Scope
 
 
@@ -61,6 +62,7 @@ class Findings:
     sustained: list[tuple[float, float]] = field(default_factory=list)
     known_kernels: list[KnownKernel] = field(default_factory=list)
     disk: Disk | str | None = None
+    core: CoreTiming | None = None
     call_overheads: list[CallOverhead] = field(default_factory=list)
     translations: list[Translations] = field(default_factory=list)
     libraries: list[TimedLibrary] = field(default_factory=list)

@@ -39,6 +39,7 @@ class Plan:
         finalists: how many ways to write a loop are measured whole at each cache, of those that a pilot tried.
         piloted_caches: at how many of the nearest caches; farther ones take what the last of these found.
         memory_variants: whether all ways to write a loop are tried at main memory too.
+        core_operations: whether single operations of a core are timed; else they are when a loop first needs them.
         numba_overhead, translations: whether these are measured: a function must be compiled for the one, pages of
             the other touched one by one.
         products_s, torch_products_s: time for products of matrices in NumPy and in PyTorch; 0 leaves them out.
@@ -56,6 +57,7 @@ class Plan:
     latency_rounds: int = 2
     latency_run_s: float = 0.005
     level_latency_runs: int = 9
+    core_operations: bool = True
     pilot_rounds: int = 2
     finalists: int = 2
     piloted_caches: int = 4
@@ -90,6 +92,7 @@ QUICK = Plan(
     latency_rounds=1,
     latency_run_s=0.003,
     level_latency_runs=6,
+    core_operations=False,
     rate_rounds=3,
     cached_run_s=0.002,
     rate_run_s=0.005,

@@ -12,6 +12,7 @@ import numpy as np
 
 from rooflab.machines.bench.experiments import (
     call_overhead,
+    core_operations,
     known_kernels,
     latency,
     products,
@@ -396,6 +397,11 @@ def _disk(session: Session) -> None:
     session.findings.disk = measure_disk(seconds=seconds, rng=session.bench.rng, tick=session.bench.tick)
 
 
+def _core_operations(session: Session) -> None:
+    session.bench.tick()
+    session.findings.core = core_operations.afresh()
+
+
 def _call_overhead(session: Session) -> None:
     rounds = session.findings.plan.overhead_rounds
     session.findings.call_overheads = [call_overhead.numpy_overhead(rounds)]
@@ -454,6 +460,7 @@ STAGES = (
     Stage("translations of addresses", 0.3, _translations, lambda plan: plan.translations),
     Stage("known kernels", 0.8, _known_kernels),
     Stage("disk", 1.6, _disk, lambda plan: plan.disk_s > 0),
+    Stage("operations of a core", 1.5, _core_operations, lambda plan: plan.core_operations),
     Stage("call overhead", 1.0, _call_overhead),
     Stage("products in libraries", 1.6, _products),
     Stage("sustained peak", 0.0, _sustained, lambda plan: plan.sustained_s > 0),

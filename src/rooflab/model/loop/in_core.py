@@ -12,8 +12,9 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from rooflab.machines.core_timing import CoreTiming
+from rooflab.machines.microarchitecture import Microarchitecture
 from rooflab.model.device.constants import load_family
+from rooflab.types.core_timing import CoreTiming
 from rooflab.types.loop import CoreLoop, LoopTime
 
 _FLOATING = (
@@ -135,6 +136,36 @@ def usual(cycle_s: float) -> CoreTiming:
         latency=USUAL_LATENCY,
         throughput=USUAL_EACH,
         missed_branch=USUAL_MISS,
+        measured=False,
+    )
+
+
+def of_microarchitecture(row: Microarchitecture, cycle_s: float) -> CoreTiming:
+    """The times of a core of that microarchitecture, as far as its row says them; else those of a usual core."""
+    latency, each = dict(USUAL_LATENCY), dict(USUAL_EACH)
+    halves = 32 * 8 / min(row.vector_bits, 256)  # vectors of 32 bytes run in parts on narrower units
+    if row.add_latency_cycles is not None:
+        latency |= dict.fromkeys(("fp add", "fp add beside"), float(row.add_latency_cycles))
+    if row.fma_latency_cycles is not None:
+        latency |= dict.fromkeys(("fp multiply", "fp multiply-add"), float(row.fma_latency_cycles))
+    if row.adds:
+        each |= {"fp add": 1 / row.adds, "fp add vector": halves / row.adds}
+    if row.fma_pipes:
+        both = row.fma_pipes + (row.add_pipes or 0)
+        each |= dict.fromkeys(("fp multiply", "fp multiply-add"), 1 / row.fma_pipes)
+        each |= dict.fromkeys(("fp multiply vector", "fp multiply-add vector"), halves / row.fma_pipes)
+        each["fp mixed"] = 1 / both
+    if row.load_bytes:
+        each |= {"load vector": 32 / row.load_bytes, "load wide": 64 / row.load_bytes}
+    if row.store_bytes:
+        each |= {"store vector": 32 / row.store_bytes, "store wide": 64 / row.store_bytes}
+    if row.width_slots:
+        each["slot"] = 1 / row.width_slots
+    return CoreTiming(
+        cycle_s=cycle_s,
+        latency=latency,
+        throughput=each,
+        missed_branch=float(row.missed_branch_cycles or USUAL_MISS),
         measured=False,
     )
 

@@ -18,12 +18,12 @@ import numpy as np
 
 from rooflab.errors import RooflabError
 from rooflab.machines import microarchitecture
-from rooflab.machines.core_timing import CoreTiming
 from rooflab.machines.team_timing import TeamTiming
 from rooflab.model.device.constants import load_family
 from rooflab.model.loop import bars, in_core, teams
 from rooflab.model.roofline.roofline import BALANCED
 from rooflab.types.constants import Constants
+from rooflab.types.core_timing import CoreTiming
 from rooflab.types.loop import Code, LoopReport, LoopTime, Point, Predicted, Timed
 from rooflab.types.machine import Level, Machine, Rate, Scope, is_main_memory
 from rooflab.types.prediction import Bound
@@ -328,8 +328,10 @@ def predict(
         level = _level(machine, name)
         terms.append(_Term(name if level is None else level.name, seconds))
     hertz = _clock_hz(machine)
-    known = timing or (None if hertz is None else in_core.usual(1 / hertz))
     row = _microarchitecture(machine)
+    known = timing or machine.core
+    if known is None and hertz is not None:
+        known = in_core.usual(1 / hertz) if row is None else in_core.of_microarchitecture(row, 1 / hertz)
     if known is not None and row is not None and row.window_slots is not None:
         held = row.scheduler_slots or known.scheduler
         known = msgspec.structs.replace(known, window=float(row.window_slots), scheduler=float(held))

@@ -60,6 +60,7 @@ def assemble(findings: Findings, date: str) -> Machine:
         clocks=clocks(findings, source),
         links=links(findings, source),
         runtimes=runtimes(findings, source),
+        core=None if findings.core is None else msgspec.structs.replace(findings.core, source=source),
         tlbs=tlbs(findings, source),
         products=products(findings, memory, source),
         points=points(findings, source),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from rooflab.types.source import Source
+
 
 class CoreTiming(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Times of a core's operations, in cycles.
@@ -15,7 +17,8 @@ class CoreTiming(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         missed_branch: cycles that a wrongly foretold branch costs.
         window: instructions that it has begun and not finished at most.
         scheduler: of those, arithmetic that waits for its operands at most.
-        measured: whether it was measured here, or is of a usual core.
+        measured: whether it was measured on that core, or is of its microarchitecture or of a usual one.
+        source: of all of it; None where it was measured for use at once.
     """
 
     cycle_s: float
@@ -25,3 +28,4 @@ class CoreTiming(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     window: float = 256.0
     scheduler: float = 97.0
     measured: bool = True
+    source: Source | None = None

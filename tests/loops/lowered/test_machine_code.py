@@ -1,0 +1,134 @@
+"""Machine code sorted into kinds; selects that are jumps there found, and simulated as branches."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+import pytest
+from llvmlite import binding
+
+from rooflab.loops.lowered import chains, core_loops, machine_code
+from rooflab.loops.lowered.ir_text import functions
+
+X86 = binding.get_default_triple().startswith("x86_64")
+pytestmark = pytest.mark.skipif(not X86, reason="only x86's machine code is read")
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        ("vaddpd\t(%rax), %ymm1, %ymm2", {"slot": 1, "load vector": 1, "fp add vector": 1}),
+        ("vmovupd\t%zmm0, (%rdi,%rax,8)", {"slot": 1, "store wide": 1}),
+        ("vmovsd\t8(%rax), %xmm0", {"slot": 1, "load": 1}),
+        ("vdivsd\t%xmm1, %xmm0, %xmm0", {"slot": 1, "divide fp64": 1}),
+        ("vsqrtps\t%ymm1, %ymm0", {"slot": 1, "sqrt fp32 vector": 1}),
+        # read, added to and written back: two micro-operations of the front
+        ("incq\t(%rcx,%rbx,8)", {"slot": 2, "load": 1, "store": 1, "integer": 1}),
+        ("movq\t%rax, %rbx", {"slot": 1}),  # renamed
+        ("xorl\t%eax, %eax", {"slot": 1}),  # a nought
+        ("idivq\t%rcx", {"slot": 1, "integer divide": 1}),
+        ("vfmadd231pd\t(%rax), %ymm1, %ymm2", {"slot": 1, "load vector": 1, "fp multiply-add vector": 1}),
+        ("vgatherqpd\t(%rax,%ymm1,8), %ymm2 {%k1}", {"slot": 4, "gather": 4}),
+        ("vbroadcastsd\t(%rax), %ymm1", {"slot": 1, "load vector": 1}),
+        ("vpermpd\t$1, %ymm0, %ymm1", {"slot": 1, "shuffle": 1}),
+    ],
+)
+def test_kinds(text, kinds):
+    found, jumps = machine_code._operations([text])
+    assert found == kinds
+    assert jumps == 0
+
+
+def test_a_comparison_and_its_jump_are_one():
+    found, jumps = machine_code._operations(["cmpq\t%rax, %rbx", "jne\t.LBB0_1"])
+    assert found == {"slot": 1.0, "integer": 1.0, "branch": 1}
+    assert jumps == 1
+
+
+def bisection(a, q, out):
+    for i in range(len(q)):
+        lo, hi = 0, len(a)
+        while lo < hi:
+            mid = (lo + hi) // 2
+            if a[mid] < q[i]:
+                lo = mid + 1
+            else:
+                hi = mid
+        out[i] = lo
+
+
+def blocks_of(fn, *args):
+    from rooflab.loops.lowered import profile
+
+    ir, name, _, _ = profile.optimised(fn, tuple(numba.typeof(each) for each in args))
+    function = next(each for each in functions(ir) if each.name == name)
+    return function, machine_code.blocks(ir)[name]
+
+
+def test_what_the_code_generator_made_of_selects_is_what_is_simulated():
+    random = np.random.default_rng(0)
+    args = np.sort(random.random(4096)), random.random(512), np.zeros(512, np.int64)
+    function, made = blocks_of(bisection, *args)
+    jumping = machine_code.branching(function, made)
+    loops = core_loops.found_in(numba.njit(bisection), args)
+    missed = sum(each.missed for each in loops)
+    # 512 searches of 12 steps, half of which no predictor foretells; where cmov is used, only the loop's ends
+    if jumping:
+        assert 0.3 * 512 * 12 < missed < 0.8 * 512 * 12
+    else:
+        assert missed < 0.3 * 512 * 12
+
+
+def rounded(n, b):
+    for _ in range(n):
+        for j in range(b.shape[0]):
+            b[j] = b[j] * 0.5 + 1.0
+
+
+def test_accesses_across_two_lines_are_counted():
+    room = np.zeros(1024 + 16)
+    start = (-room.ctypes.data // 8) % 8
+    counted = {}
+    for shift in (0, 2):  # on a line's border, and 16 bytes behind it
+        b = room[start + shift : start + shift + 1024]
+        loops = core_loops.found_in(numba.njit(rounded), (1, b))
+        counted[shift] = sum(each.operations.get("load split", 0.0) for each in loops)
+    assert counted[0] == 0
+    assert counted[2] > 0
+
+
+def steps(n, p):
+    s = 0.0
+    for _ in range(n):
+        for j in range(p.shape[0]):
+            s += p[j]
+    return s
+
+
+def test_a_sum_over_all_entries_begins_once():
+    (inner,) = [
+        each
+        for each in core_loops.found_in(numba.njit(steps), (50, np.ones(40)))
+        if each.innermost and each.entries >= 50 and each.chain.get("fp add")
+    ][:1]
+    assert inner.restarts == 1
+
+
+def test_the_longest_way_through_a_pass():
+    text = """define void @f(ptr %p, double %c) {
+head:
+  %i = phi i64 [ 0, %0 ], [ %n, %head ]
+  %x = load double, ptr %p
+  %y = fmul double %x, %c
+  %z = fadd double %y, %c
+  %w = fadd double %x, %c
+  store double %z, ptr %p
+  %n = add i64 %i, 1
+  %m = icmp eq i64 %n, 9
+  br i1 %m, label %out, label %head
+}"""
+    (function,) = functions(text)
+    held = [function.blocks["%head"].instructions]
+    found = chains.deepest(held, 1, frozenset({"%head"}), core_loops.kind_of, core_loops.usual_latency)
+    # a load, a product and an addition: the other addition waits for less
+    assert found == {"load": 1.0, "fp multiply": 1.0, "fp add": 1.0}
