@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rooflab.errors import FileError
+from rooflab.types.core_timing import CoreTiming
 from rooflab.types.machine import (
     Check,
     Curve,
@@ -245,3 +246,16 @@ def test_equal_sources_are_written_once_and_numbers_in_lines() -> None:
     text = dumps(Machine(name="host", kind="cpu", source=source, curves=(curve,)))
     assert text.count("rooflab measure") == 1
     assert len(text.splitlines()) < 40  # 60 numbers, not one a line
+
+
+def test_operations_of_a_core_come_back():
+    # a table of its own, with tables of numbers by kind; nothing at all is a latency too
+    core = CoreTiming(
+        cycle_s=0.3e-9,
+        latency={"fp add": 4.0, "store forward integer": 0.0},
+        throughput={"call exp fp64": 13.0},
+        missed_branch=17.0,
+        source=Source("measured", "rooflab measure"),
+    )
+    machine = Machine(name="host", kind="cpu", source=Source("measured", "rooflab measure"), core=core)
+    assert loads(dumps(machine), "host.toml") == machine

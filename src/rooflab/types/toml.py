@@ -46,6 +46,7 @@ _MAY_BE_ZERO = frozenset(
     {
         *("spread", "latency_spread", "loaded_latency_spread", "flop", "first", "x", "best", "median"),
         *("team_from", "error", "cache_bytes", "terms"),
+        *("latency", "throughput", "missed_branch"),
     }
 )
 _LONGEST_LATENCY_S = 10.0
@@ -148,6 +149,8 @@ def _value(hint: Any, raw: Any, at: str, file: _File) -> Any:
     nested = _struct_within(hint)
     if nested is Source:
         return _source(raw, at, file)
+    if nested is not None and not _is_tuple(hint):
+        return _struct(nested, raw, at, file)
     if nested is not None:
         if not isinstance(raw, list):
             raise file.fault(at, f"got {raw!r}, expected an array of tables ([[{at}]])")
@@ -249,6 +252,8 @@ def _plain(item: Any, keys: dict[Source, str]) -> dict[str, Any]:
             continue
         if isinstance(value, Source):
             plain[name] = _key(value, keys)
+        elif isinstance(value, msgspec.Struct):
+            plain[name] = _plain(value, keys)
         elif isinstance(value, tuple) and value and isinstance(value[0], msgspec.Struct):
             plain[name] = [_plain(part, keys) for part in value]
         else:
@@ -285,6 +290,11 @@ def _is_table(value: object) -> bool:
 def _is_number(hint: Any) -> bool:
     """Whether a field of type `hint` holds a number or a tuple of them (and not free-form values)."""
     return {float, int} & {hint, *typing.get_args(hint)} != set()
+
+
+def _is_tuple(hint: Any) -> bool:
+    """Whether a field of type `hint` holds several."""
+    return any(typing.get_origin(part) is tuple for part in (hint, *typing.get_args(hint)))
 
 
 def _struct_within(hint: Any) -> type[Any] | None:
