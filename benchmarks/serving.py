@@ -83,7 +83,10 @@ def _loop(alike: list[ServingCase]) -> list[Judged]:
         if case.clients not in known:
             known[case.clients] = _simulated(server, table, case, prompt, answer)
         ttft_s, tpot_s = known[case.clients]
-        ttft_s += (case.poll_steps - 1) / 2 * float(decode.seconds[number])
+        step_s = float(decode.seconds[number])
+        ttft_s += (case.poll_steps - 1) / 2 * step_s
+        if case.gathers:  # the first of them waits for the last, in the mean half of that or of the time-out
+            ttft_s += min(step.layout.data / (case.clients / answer), 60.0) / 2 * step_s
         bar = float((decode.high / decode.seconds)[number])
         found.append(_one(case, "TPOT", tpot_s / accepted, case.tpot_s or np.nan, bar))
         bar = float((prefill.high / prefill.seconds)[0])

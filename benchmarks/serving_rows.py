@@ -38,6 +38,7 @@ class ServingCase(NamedTuple):
         static: whether all sequences start and end together, without a scheduler.
         spread: lengths lie evenly within that share of their mean, both ways.
         step_tokens: most of a step, where the row's server was told so.
+        gathers: whether a prompt waits until each data-parallel rank has one, 60 steps at most.
         poll_steps: how many steps lie between two looks for new requests while all decode.
         prefill: the copy that computes prompts, where others decode; `prefills` how many of them, 0 where that is
             not stated: as many as keep up; `decodes` how many decode, among which `clients` are those of one.
@@ -57,6 +58,7 @@ class ServingCase(NamedTuple):
     spread: float = 0.0
     step_tokens: int | None = None
     poll_steps: int = 1
+    gathers: bool = False
     prefill: StepModel | None = None
     prefills: int = 0
     decodes: int = 1
@@ -103,11 +105,7 @@ def silicon(path: Path, mode: str = "agg") -> Iterator[ServingCase | LeftOut]:
         where = f"{path.name}: {row['id'] or number}"
         try:
             model = models.named(row["model_path"])
-            layout = (
-                None
-                if int(row["tp_size"]) > 8 and row["attention_dp_size"] in ("0", "1")
-                else _silicon_layout(row)
-            )
+            layout = None if _is_deployment(row) else _silicon_layout(row)
             found = re.search(r"concurrency=(\d+)", row["silicon_data_source"])
             # Rows of Dynamo's deployments have several copies: `batch_size` is of one.
             clients = float(row["batch_size"]) * (int(row["attention_dp_size"] or 1) or 1)
@@ -131,6 +129,7 @@ def silicon(path: Path, mode: str = "agg") -> Iterator[ServingCase | LeftOut]:
                 tpot_s=float(row["silicon_tpot_ms"]) / 1e3,
                 ttft_s=float(row["silicon_ttft_ms"]) / 1e3,
                 spread=how.spread,
+                gathers=how.gathers,
                 step_tokens=how.step_tokens,
                 poll_steps=how.poll_steps if clients >= 16 else (how.poll_steps + 2) // 3,
             )
@@ -146,6 +145,7 @@ class _Protocol(NamedTuple):
     stream_interval: float = 1.0
     step_tokens: int | None = None
     poll_steps: int = 1
+    gathers: bool = False
     speculation: Speculation | None = None
 
 
@@ -161,14 +161,19 @@ def _protocol(row: dict[str, str], layout: Layout) -> _Protocol:
     means. TensorRT-LLM sends 10 or 20 tokens together and has 8192 or, for gpt-oss, 20000 tokens a step. SGLang
     looks for new requests every 30 steps that decode (10 below 16 clients) and takes prompts of up to 32768 tokens
     at once on eight devices. TensorRT-LLM 1.2.0rc6.post3 is the image of its rows with multi-token prediction:
-    three drafts, one where attention is data-parallel. The other rows have equal lengths.
+    three drafts, one where attention is data-parallel; there it also balances prompts over the ranks
+    (attention_dp_config: enable_balance, timeout_iters 60). The other rows have equal lengths.
     """
     if "aic-auto-gap" in row["silicon_data_source"]:
         return _Protocol()
     made = _Protocol(share=0.9, spread=1.0 / 9.0)
     deepseek = "deepseek" in row["model_path"].lower()
     if row["backend"] == "trtllm":
-        made = made._replace(stream_interval=10.0, step_tokens=20000 if "gpt-oss" in row["model_path"] else None)
+        made = made._replace(
+            gathers=layout.data > 1,
+            stream_interval=10.0,
+            step_tokens=20000 if "gpt-oss" in row["model_path"] else None,
+        )
         if deepseek and row["backend_version"] == "1.2.0rc6.post3":
             drafts = 1 if layout.data > 1 else 3
             made = made._replace(speculation=Speculation(drafts, _ACCEPTED[drafts]))
@@ -177,30 +182,38 @@ def _protocol(row: dict[str, str], layout: Layout) -> _Protocol:
     return made
 
 
+def _is_deployment(row: dict[str, str]) -> bool:
+    """Whether `tp_size` counts more devices than a node has, and nothing says how they are divided."""
+    alone = row["attention_dp_size"] in ("", "0", "1") and row["moe_ep_size"] in ("", "0", "1")
+    return int(row["tp_size"] or 1) > 8 and alone
+
+
 def _deployed(row: dict[str, str], model: Architecture, clients: float) -> ServingCase:
     """A row whose `tp_size` counts the devices of a deployment in which prompts have devices of their own.
 
-    InferenceX's of GB200 decode on the largest power of two that leaves four devices (48 of 72) as one copy with
-    attention data-parallel; the others compute prompts, four to a copy.
+    InferenceX's of GB200 compute prompts on copies of four devices with attention data-parallel. TensorRT-LLM's
+    have one of them and decode on copies of eight; SGLang's decode on 48 of 72 as one copy.
     """
-    devices = int(row["tp_size"])
-    decoding = 48 if devices == 72 else 2 ** ((devices - 4).bit_length() - 1)
+    devices, sglang = int(row["tp_size"]), row["backend"] == "sglang"
+    decoding = Layout(data=48, experts=48) if sglang else Layout(tensor=8)
+    decodes = 1 if sglang else max((devices - 4) // 8, 1)
     formats = _silicon_formats(row, model)
     steps = [
-        _step(model.name, _CARDS[row["system"]], row["backend"], Layout(data=ways, experts=ways), formats)
-        for ways in (4, decoding)
+        _step(model.name, _CARDS[row["system"]], row["backend"], layout, formats)
+        for layout in (Layout(data=4, experts=4), decoding)
     ]
     return ServingCase(
         table="silicon, agg",
         group=f"{model.name} {row['system']} {row['backend']}",
         step=steps[1],
-        clients=clients,
+        clients=clients / decodes,
         prompt=float(row["isl"]) * 0.9,
         answer=float(row["osl"]) * 0.9,
         tpot_s=float(row["silicon_tpot_ms"]) / 1e3,
         ttft_s=float(row["silicon_ttft_ms"]) / 1e3,
         prefill=steps[0],
-        prefills=(devices - decoding) // 4,
+        prefills=(devices - decodes * decoding.ranks) // 4 if sglang else 1,
+        decodes=decodes,
     )
 
 
@@ -213,15 +226,12 @@ def apart(path: Path) -> Iterator[ServingCase | LeftOut]:
         try:
             model = models.named(row["model_path"])
             halves = []
-            deployed = int(row["decode_tp_size"] or 1) > 8 and row["decode_attention_dp_size"] in ("", "0", "1")
             for half in ("prefill", "decode"):
                 columns = {name: row[f"{half}_{name}"] for name in
                            ("tp_size", "attention_dp_size", "moe_tp_size", "moe_ep_size")}  # fmt: skip
                 formats = _silicon_formats(row, model)
                 layout = _silicon_layout({**row, **columns})
-                if (
-                    deployed and layout.data == 1
-                ):  # all devices of a half: attention is data-parallel at such sizes
+                if _is_deployment({**row, **columns}):  # at such sizes attention is data-parallel
                     layout = Layout(data=layout.ranks, experts=layout.ranks)
                 halves.append(_step(model.name, _CARDS[row["system"]], row["backend"], layout, formats))
             found = re.search(r"concurrency=(\d+)", row["silicon_data_source"])

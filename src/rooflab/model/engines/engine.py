@@ -53,6 +53,8 @@ class Engine:
     experts_fp8: float
     experts_block: float
     experts_widened: float
+    experts_mxfp4: float
+    sorting_kernels: float
     experts_fp4: float
     memory_share: float
     workspace_bytes: float
@@ -60,7 +62,7 @@ class Engine:
     def experts_share(self, stored: WeightFormat) -> float:
         """Rate of its products for groups of rows in that format, as a share of PyTorch's grouped product's."""
         if stored.bits < 8 and stored.multiplies in ("bf16", "fp16"):
-            return self.experts_widened
+            return self.experts_mxfp4 if stored.name == "mxfp4" else self.experts_widened
         if stored.multiplies == "fp8" and stored.bits >= 8:
             return self.experts_block if stored.activations == "block" else self.experts_fp8
         return self.experts_fp4 if stored.multiplies in ("fp8", "fp4") else self.experts_half

@@ -121,6 +121,9 @@ def expert_kernels(engine: Engine, stored: WeightFormat, x: Routed, count: float
         norm(layer, "choose", count, x.tokens, x.experts, reads=2.0, writes=2.0, warm=2.0),
         pointwise(layer, "sort", count, x.tokens * x.chosen, reads=8.0, writes=8.0),
     ]
+    if stored.name == "mxfp4" and engine.sorting_kernels:
+        each = count * engine.sorting_kernels
+        made.append(pointwise(layer, "count and place", each, x.tokens * x.chosen, reads=8.0, writes=8.0))
     narrow = bool(stored.activations)
     if narrow:
         made.append(norm(layer, "scale activations", count, x.tokens, x.hidden, reads=2.0, writes=1.0, warm=2.0))
