@@ -29,6 +29,7 @@ import numpy as np
 
 from rooflab.errors import RooflabError
 from rooflab.loops.lowered import core_loops
+from rooflab.loops.read.arguments import copied_in_place
 from rooflab.machines.bench.experiments import core_operations
 from rooflab.machines.detect import detect
 from rooflab.model.loop import in_core
@@ -384,7 +385,7 @@ def cycle_s() -> float:
 
 def copied(args: tuple[Any, ...]) -> tuple[Any, ...]:
     """The same with arrays of their own."""
-    return tuple(each.copy() if isinstance(each, np.ndarray) else each for each in args)
+    return tuple(copied_in_place(each) if isinstance(each, np.ndarray) else each for each in args)
 
 
 def seconds(function: Callable[..., Any], args: tuple[Any, ...], rounds: int) -> float:

@@ -141,3 +141,10 @@ def test_bars_of_a_chain_and_of_missed_branches():
     assert wide == pytest.approx(math.hypot(constant("loop.error_chain"), constant("loop.error_missed")))
     # what is in no term is never better known than any time
     assert bars.half_width_s((), 1.0, 0.0, 0.0, 0.0, 0.0) == constant("loop.error_least")
+
+
+def test_a_branch_that_waits_for_its_pass_is_missed_later():
+    # a load and an addition more than what the measured one waits for: 5 + 4 − 5 − 1 = 3 cycles
+    given = loop({"load": 1000.0}, missed=100, depth={"load": 1.0, "fp add": 1.0})
+    (found,) = in_core.of_loops((given,), TIMING)
+    assert found.missed == pytest.approx(100 * (18 + 3))

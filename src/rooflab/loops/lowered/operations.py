@@ -26,6 +26,8 @@ _ADDS = ("fadd", "fsub", "fneg")
 _INTEGER = ("add", "sub", "and", "or", "xor", "shl", "lshr", "ashr", "icmp")
 _CONVERSIONS = ("sitofp", "uitofp", "fptosi", "fptoui", "fpext", "fptrunc")
 _SHUFFLES = ("shufflevector", "insertelement", "extractelement")
+_TIMES = re.compile(r", (\d+)(?:,|$)")
+_BY_ADDRESS = (2, 3, 4, 5, 8, 9, 16, 32, 64)
 _ADD_LIKE = (
     "fabs",
     "copysign",
@@ -83,6 +85,10 @@ def kind_of(instruction: Instruction) -> tuple[str, float] | None:
         named = "" if chosen is None else chosen["vector"] or chosen["scalar"]
         return ("fp select" if named in _FP else "integer"), pieces
     if opcode == "mul":
+        by = _TIMES.search(body)
+        if lanes == 1 and by and int(by[1]) in _BY_ADDRESS:
+            # the code generator adds and shifts instead
+            return "integer", 1.0
         return "integer multiply", pieces
     if opcode in ("sdiv", "udiv", "srem", "urem"):
         return "integer divide", float(lanes)
