@@ -26,7 +26,7 @@ from rooflab.model.serving.batch import Batch
 from rooflab.model.serving.requests import closed_loop
 from rooflab.model.serving.schedulers import scheduler
 from rooflab.model.serving.server import Server
-from rooflab.model.serving.step import StepModel
+from rooflab.model.serving.step import StepModel, first_token_factor
 from rooflab.model.serving.table import Table
 
 
@@ -89,7 +89,7 @@ def _loop(alike: list[ServingCase]) -> list[Judged]:
             ttft_s += min(step.layout.data / (case.clients / answer), 60.0) / 2 * step_s
         bar = float((decode.high / decode.seconds)[number])
         found.append(_one(case, "TPOT", tpot_s / accepted, case.tpot_s or np.nan, bar))
-        bar = float((prefill.high / prefill.seconds)[0])
+        bar = first_token_factor(prefill)
         found.append(_one(case, "TTFT", ttft_s, case.ttft_s or np.nan, bar))
     return found
 
@@ -158,7 +158,7 @@ def _apart(case: ServingCase, prompts: StepModel) -> list[Judged]:
         _one(case, "TPOT", float(at.tpot_s[0]), case.tpot_s or np.nan, float((decode.high / decode.seconds)[0]))
     ]
     if case.ttft_s is not None:
-        found.append(_one(case, "TTFT", ttft_s, case.ttft_s, float(prefill.high[0] / alone_s)))
+        found.append(_one(case, "TTFT", ttft_s, case.ttft_s, first_token_factor(prefill)))
     return found
 
 

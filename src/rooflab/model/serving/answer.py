@@ -14,7 +14,7 @@ from rooflab.model.serving.batch import Batch
 from rooflab.model.serving.requests import Requests
 from rooflab.model.serving.server import Server
 from rooflab.model.serving.steady import Steady
-from rooflab.model.serving.step import Step
+from rooflab.model.serving.step import Step, first_token_factor
 from rooflab.model.serving.table import Table
 from rooflab.types.serving import (
     Demand,
@@ -88,7 +88,7 @@ def answer(
         active_parameters=server.step.model.active_parameters,
         deployment=deployment(server, node, first),
         demand=_demand(asked),
-        ttft=_estimate(ttft_s, prompt, float(ttft_floor)),
+        ttft=_estimate(ttft_s, prompt, float(ttft_floor), first_token_factor(prompt)),
         tpot=None if asked.answer <= 1 else _estimate(tpot_s, decode, float(alone.floor_s[0])),
         queue_s=queue_s,
         requests_per_s=requests_per_s,
@@ -267,9 +267,11 @@ def _steps(server: Server, prompts: Server, asked: Asked, decoding: float) -> tu
     )
 
 
-def _estimate(value_s: float, like: Step, floor_s: float) -> Estimate:
-    """With the bar of a step that is like it."""
+def _estimate(value_s: float, like: Step, floor_s: float, factor: float | None = None) -> Estimate:
+    """With the bar of a step that is like it, or `factor` up and down."""
     low, high = float(like.low[0] / like.seconds[0]), float(like.high[0] / like.seconds[0])
+    if factor is not None:
+        low, high = 1.0 / factor, factor
     return Estimate(time_s=value_s, low_s=max(value_s * low, floor_s), high_s=value_s * high, floor_s=floor_s)
 
 
@@ -381,7 +383,8 @@ def _notes(server: Server, first: Server | None, asked: Asked) -> list[str]:
         f"scheduler of {step.engine.name}: at most {server.token_budget:,} tokens and {server.most_sequences:,} "
         f"sequences a step, {how}, {'prompts are cut' if scheduler.chunked else 'a prompt is not cut'}",
         "TTFT counts waiting and the steps of the prompt; TPOT is (end to end − TTFT) / (tokens − 1), in the mean",
-        "the bar is that of a step alike: what kernels and engines differ by, not what requests differ by",
+        "the bar of the TPOT is that of a step alike: what kernels and engines differ by, not what requests "
+        "differ by; that of the TTFT is wider by what servers, tokenizers and arrivals differ by",
     ]
     if asked.requests is None:
         lines.append(
