@@ -12,6 +12,7 @@ from rooflab.model.serving import events, requests
 from rooflab.model.serving.events import Rules
 from rooflab.model.serving.replay import Pool, serve_apart, serve_together, summary
 from rooflab.model.serving.table import Table
+from support.model.serving_oracle import Request, simulate
 
 AXES = (np.array([0.0, 1, 8192]), np.array([0.0, 1e5]), np.array([0.0, 1, 512]), np.array([0.0, 1e5]))
 
@@ -75,6 +76,37 @@ def test_apart_every_token_is_made_once_and_each_time_follows_the_last(seed, pre
     assert (
         sum(each.sums["computed_tokens"] for each in served.outcomes) == (coming.prompt + coming.answer - 1).sum()
     )
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 100), st.integers(1, 3), st.integers(1, 3), st.integers(20, 200))
+def test_apart_is_the_plain_scheduler_on_either_side(seed, prefills, decodes, blocks):
+    """Each copy by `simulate`: prompts for one token, then, once the cache has moved, the tokens after it."""
+    coming = requests.at_random(60.0, 24, 300, 20, spread=0.9, seed=seed)
+    rules = Rules(token_budget=400, most_sequences=5, blocks=40 + blocks)
+    prefill, decode = Pool(table(), rules, prefills), Pool(table(), rules, decodes)
+    served = serve_apart(coming, prefill, decode, lambda tokens: 1e-6 * tokens)
+
+    def step_s(*batch):
+        return events.seconds(prefill.table, *batch)
+
+    rows = list(zip(range(24), coming.arrival_s, coming.prompt, coming.answer, strict=True))
+    first_s, end_s = np.zeros(24), np.zeros(24)
+    for copy in range(prefills):
+        mine = [Request(n, at, int(p), 1, 0, 0, 0) for n, at, p, _ in rows if n % prefills == copy]
+        for one in simulate(mine, rules, step_s):
+            first_s[one.number] = end_s[one.number] = one.end_s
+    there_s = first_s + 1e-6 * coming.prompt
+    order = [int(n) for n in np.argsort(there_s, kind="stable") if coming.answer[n] > 1]
+    for copy in range(decodes):
+        mine = [
+            Request(n, there_s[n], int(coming.prompt[n]), int(coming.answer[n]), int(coming.prompt[n]), 0, 1)
+            for n in order[copy::decodes]
+        ]
+        for one in simulate(mine, rules, step_s):
+            end_s[one.number] = one.end_s
+    assert served.first_s.tolist() == first_s.tolist()
+    assert served.end_s.tolist() == end_s.tolist()
 
 
 def test_a_closed_loop_cannot_be_served_apart():

@@ -338,6 +338,9 @@ def _front(tried: Sequence[Tried], search: Search) -> list[Option]:
     for index, each in enumerate(tried):
         price = 1.0 if not search.prices else search.prices.get(each.server.step.machine.name, math.inf)
         flow = each.at.requests_per_s * search.answer / each.devices / price
+        if search.goal.rate_per_s is not None:  # whole copies for what is asked, as each option is made
+            copies = np.ceil(search.goal.rate_per_s / each.at.requests_per_s - 1e-9)
+            flow = search.goal.rate_per_s * search.answer / (copies * each.devices) / price
         points += [(float(1.0 / each.at.tpot_s[n]), float(flow[n]), index, n) for n in range(len(each.clients))]
     points.sort(key=lambda point: (-point[0], -point[1]))
     kept, most = [], 0.0
@@ -414,6 +417,8 @@ def _notes(search: Search) -> list[str]:
     ]
     if search.goal.rate_per_s is not None:
         lines.append("copies: as many as the rate needs, without reserve")
+    if search.answer > 1:
+        lines.append("1 device → TP4: copies that compute prompts → copies that decode, as many as keep step")
     if search.prices:
         lines.append(
             "price: of all devices, over the tokens given out"

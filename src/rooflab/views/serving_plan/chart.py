@@ -89,7 +89,7 @@ def _axis(field: str, title: str, values: list[float], make: Any) -> Any:
 
 def bars_of(plan: ServingPlan, *, theme: Theme = LIGHT, width: int = 720) -> Any:
     """TPOT of the first options, by what binds it."""
-    colours = binds_colours(theme)
+    colours = binds_colours(theme) | {"idle": theme.grid}
     shown = plan.options[:_BARS]
     names = [f"{n + 1} {where_of(option)}" for n, option in enumerate(shown)]
     parts, texts = [], {}
@@ -102,4 +102,10 @@ def bars_of(plan: ServingPlan, *, theme: Theme = LIGHT, width: int = 720) -> Any
             start += took
         texts[name] = duration(option.tpot_s)
     panel = bars.Panel(names, parts, texts, "time per output token", bars.TIME, colours)
-    return bars.chart("Why each loses its time", "A mean step, by what binds its kernels", (panel,), theme, width)
+    return bars.chart(
+        "Why each loses its time",
+        "A mean step, by what binds its kernels; idle: prompts and decoding wait for each other",
+        (panel,),
+        theme,
+        width,
+    )

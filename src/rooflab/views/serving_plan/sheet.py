@@ -32,11 +32,15 @@ def where_of(option: Option) -> str:
     where = option.deployment
     if where.prefill_copies:
         decode = where.copies - where.prefill_copies
-        pools = f"{where.prefill_copies} x {where.prefill_layout} for prompts, {decode} x {where.layout} to decode"
-        return f"{where.devices} × {where.weights} ({pools}), {where.machine}"
+        pools = f"{_copies(where.prefill_copies, where.prefill_layout)} → {_copies(decode, where.layout)}"
+        return f"{where.devices} × ({pools}) {where.weights}, {where.machine}"
     layout = "" if where.layout == "1 device" else f" {where.layout}"
     copies = "" if where.copies == 1 else f" in {where.copies} copies"
     return f"{where.devices} ×{layout} {where.weights}{copies}, {where.machine}"
+
+
+def _copies(count: int, layout: str) -> str:
+    return layout if count == 1 else f"{count} x {layout}"
 
 
 def _headline(plan: ServingPlan) -> str:
@@ -111,7 +115,7 @@ def lines(plan: ServingPlan) -> Lines:
     """A line for each option, then for each of the front, in base units."""
     where = tuple(type(plan.options[0].deployment).__struct_fields__) if plan.options else ()
     own = tuple(name for name in Option.__struct_fields__ if name not in ("deployment", "loses"))
-    levels = ("compute", "memory", "cache", "links", "overhead", "host")
+    levels = ("compute", "memory", "cache", "links", "overhead", "host", "idle")
     rows = [
         (
             *(getattr(option.deployment, name) for name in where),
