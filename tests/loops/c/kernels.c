@@ -82,3 +82,4 @@ int fib(int n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }
 void asserts(int n) { assert(n > 3); }
 double by_value(struct point p) { return p.x; }
 long double wide(const double *x, int n) { long double s = 0; for (int i = 0; i < n; i++) s += x[i]; return s; }
+int divided(int n, int by) { return n / by + n % (by + 1); }

@@ -149,6 +149,8 @@ def test_the_compiled_function_gives_the_same(request, python_forms, root):
         ("copied", (np.zeros(9), np.ones(10), 10), "copied: a is out of bounds: element 0 of a is written"),
         ("rows_over", ((np.ones(512), np.ones(3)), 3), "rows_over: a[1][n] is out of bounds"),
         ("asserts", (2,), "asserts stops, as an assertion fails: void asserts(int n) { assert(n > 3); }"),
+        ("divided", (5, 0), "divided divides a whole number by 0, or the least one by -1: int divided"),
+        ("divided", (-(2**31), -1), "divided divides a whole number by 0, or the least one by -1: int divided"),
         ("fib", (5,), "fib calls itself, and recursion is not counted"),
         ("by_value", (1.0,), "argument p is of type struct point, passed by value"),
         ("helpers", (np.ones(3),), "got 1 argument, expected 2: double helpers(const double *x, int n)"),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import re
+import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,12 +14,28 @@ from llvmlite import binding
 
 from rooflab.loops.c.lower import Lowered
 from rooflab.loops.c.memory import word
+from rooflab.loops.compiled import time as timing
 from rooflab.loops.lowered.lower import target_machine
+from rooflab.timing import Timing, time_call
 
 _RESULTS: dict[str, Any] = {
     "double": ctypes.c_double, "float": ctypes.c_float, "i64": ctypes.c_int64, "i32": ctypes.c_int32,
     "i16": ctypes.c_int16, "i8": ctypes.c_int8, "i1": ctypes.c_bool,
 }  # fmt: skip
+_LONG_S = 1e-3  # of a call: beyond it the way from Python to it does not matter
+_REPEATED = """
+define void @rl_repeat(ptr %slots, ptr %result, i64 %times) {
+  br label %again
+again:
+  %n = phi i64 [ 0, %0 ], [ %next, %again ]
+  call void @rl_call(ptr %slots, ptr %result)
+  %next = add i64 %n, 1
+  %more = icmp ult i64 %next, %times
+  br i1 %more, label %again, label %done
+done:
+  ret void
+}
+"""
 
 
 def loads(header: Sequence[str], wide: Sequence[str]) -> tuple[list[str], str]:
@@ -61,11 +79,13 @@ class Callee:
     def __init__(self, address: int, lowered: Lowered) -> None:
         """`address`: of the function."""
         lines = called(f"inttoptr (i64 {address} to ptr)", lowered)
-        text = "\n".join(["define void @rl_call(ptr %slots, ptr %result) {", *lines, "  ret void", "}"])
+        text = "\n".join(["define void @rl_call(ptr %slots, ptr %result) {", *lines, "  ret void", "}", _REPEATED])
         self._engine = binding.create_mcjit_compiler(binding.parse_assembly(text), target_machine())
         self._engine.finalize_object()
         prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
         self._call: Callable[..., Any] = prototype(self._engine.get_function_address("rl_call"))
+        many = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+        self._many: Callable[..., Any] = many(self._engine.get_function_address("rl_repeat"))
         self._lowered = lowered
         self._result = np.zeros(4, np.int64)
         self._key: tuple[int, ...] = ()
@@ -74,12 +94,39 @@ class Callee:
 
     def __call__(self, *values: Any) -> Any:
         """What it returns."""
+        self._hand_over(values)
+        self._call(*self._at)
+        return value_of(self._lowered.result, self._result)
+
+    def repeat(self, times: int, values: Sequence[Any]) -> None:
+        """Call it so many times, one after the other, with nothing of Python between."""
+        self._hand_over(values)
+        self._many(*self._at, times)
+
+    def _hand_over(self, values: Sequence[Any]) -> None:
         key = tuple(map(id, values))
         if key != self._key:
             self._held = values, *slots(values, self._lowered.header)
             self._key, self._at = key, (self._held[1].ctypes.data, self._result.ctypes.data)
-        self._call(*self._at)
-        return value_of(self._lowered.result, self._result)
+
+
+def warm(function: Callee, bound: timing.Copies, fresh: bool) -> Timing:
+    """Seconds of a call that finds in the caches what the last one left there, without the way from Python to it.
+
+    Args:
+        function: compiled.
+        bound: its arguments.
+        fresh: give each run the inputs anew.
+    """
+    copies = bound.copied()
+    start = time.perf_counter()
+    function(*copies)
+    once = time.perf_counter() - start
+    if fresh or once > _LONG_S:
+        return timing.warm(function, bound, fresh)
+    times = max(1, round(_LONG_S / once))
+    taken = time_call(lambda: function.repeat(times, copies), rounds=timing.WARM_ROUNDS)
+    return replace(taken, best_s=taken.best_s / times, median_s=taken.median_s / times, calls=taken.calls * times)
 
 
 def slots(values: Sequence[Any], header: Sequence[str]) -> tuple[np.ndarray, list[np.ndarray]]:

@@ -222,6 +222,9 @@ def _ended(
         room = iec(memory.STACK_BYTES if number else layout.memory.end - layout.memory.low)
         where_made = "stack" if number else "heap"
         return f"{source.path}: {main.name}: what it makes on the {where_made} does not fit in {room}"
+    if kind == twin_ir.BY_ZERO:
+        text = source.lines.get(number, "").strip()
+        return f"{_at(source, number)}: {main.name} divides a whole number by 0, or the least one by -1: {text}"
     if kind == twin_ir.NO_BLOCK:
         return f"{source.path}: {main.name}: frees what malloc did not hand out, or what was freed already"
     ref = plan.refs[number]

@@ -14,7 +14,7 @@ from llvmlite import binding
 from rooflab.errors import FileError, RooflabError, UnknownNameError
 from rooflab.loops import examine
 from rooflab.loops.c import arguments, build, count, flags, lower, source, steering
-from rooflab.loops.c.call import Callee, called, named, slots
+from rooflab.loops.c.call import Callee, called, named, slots, warm
 from rooflab.loops.c.debug_info import DebugInfo, LinesOf, Subprogram
 from rooflab.loops.c.memory import STACK_BYTES
 from rooflab.loops.compiled import time as timing
@@ -237,7 +237,7 @@ def _run(
         results = timing.run_once(function, bound)
         wanted = counted.outcome.result, counted.outcome.outputs
         findings += _compared(results, wanted)
-    runs = [examine.timed(timing.warm(function, bound, fresh), 1, "warm")]
+    runs = [examine.timed(warm(function, bound, fresh), 1, "warm")]
     runs.append(examine.timed(timing.cold(function, bound, largest, fresh), 1, "cold"))
     loops: tuple[CoreLoop, ...] = ()
     if counted.outcome.seconds <= _PROFILED_S:

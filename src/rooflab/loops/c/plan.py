@@ -35,6 +35,7 @@ _HARMLESS = ("__cxa_allocate_exception", "__cxa_free_exception", "__cxa_begin_ca
              "posix_memalign")  # fmt: skip
 _RANDOM = ("rand", "drand48", "random", "clock", "time", "omp_get_wtime", "clock_gettime")
 _ACCESSES = ("load", "store", "atomicrmw", "cmpxchg")
+_DIVISION = re.compile(r"= [us](?:div|rem) (?:exact )?(?P<kind>i\d+) (?P<value>\S+), (?P<by>[^\s,]+)")
 _LONG_DOUBLE = re.compile(r"= f(?:add|sub|mul|div|rem|neg|cmp)\b.* (x86_fp80|fp128|ppc_fp128|bfloat)\b")
 
 
@@ -51,6 +52,7 @@ class CPlanner(instrument.Planner):
         self.types: dict[str, int] = {}
         self.computed: dict[str, int] = {}
         self.ends: dict[tuple[str, int], tuple[str, int]] = {}
+        self.divisions: dict[tuple[str, int], tuple[int, str, str, str]] = {}
         self.allowed: dict[int, frozenset[Root]] = {}
         self.calls_through: set[int] = set()
 
@@ -109,6 +111,8 @@ class CPlanner(instrument.Planner):
         line: int,
         around: tuple[Function, frozenset[str]],
     ) -> None:
+        if (division := _DIVISION.search(each.text)) and not division["by"].lstrip("-").isdigit():
+            self.divisions[key] = line, division["kind"], division["value"], division["by"]
         long = _LONG_DOUBLE.search(each.text)
         if long:
             self.computed.setdefault(long[1], line)

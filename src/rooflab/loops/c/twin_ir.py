@@ -19,7 +19,7 @@ from rooflab.loops.lowered.pointers import Root
 from rooflab.loops.lowered.twin_ir import grown, multiplied
 from rooflab.loops.twin import hooks
 
-OUT, ENDED, FULL, NO_BLOCK = 1, 2, 3, 4  # why a run ended before its end: word AXIS
+OUT, ENDED, FULL, NO_BLOCK, BY_ZERO = 1, 2, 3, 4, 5  # why a run ended before its end: word AXIS
 KIND, REF, WHERE, NBYTES = hooks.AXIS, hooks.REF, hooks.INDEX, hooks.LENGTH
 _TAKEN = {name: f"rl_{name}" for name in (*ALLOCATIONS, "posix_memalign")}
 _CALL = re.compile(rf"@({'|'.join(map(re.escape, (*_TAKEN, *RELEASES)))})\(")
@@ -103,12 +103,30 @@ def _written(function: Function, lowered: Lowered, planner: CPlanner, plan: Plan
             key = (function.name, index)
             for access in plan.accesses.get(key, ()):
                 lines += _reported(access, f"rl.{index}.{access.ref}", planner, plan, wiring)
+            if key in planner.divisions:
+                lines += _divided(f"rl.{index}", *planner.divisions[key], each.opcode[0] == "s")
             if key in planner.ends:
                 what = list(planner.ends).index(key)
                 lines.append(f"  call void @rl_leave(i64 {ENDED}, i64 {what}, i64 0, i64 0)")
             lines += _instruction(each.text, function.name == lowered.main, lowered, wiring)
             index += 1
     return "\n".join([*lines, "}"])
+
+
+def _divided(name: str, line: int, kind: str, value: str, by: str, signed: bool) -> list[str]:
+    """A check of a division of whole numbers, which processors end a program for: by 0, the least one by −1."""
+    least = -(2 ** (int(kind[1:]) - 1))
+    lines = [f"  %{name}.zero = icmp eq {kind} {by}, 0"]
+    wrong = f"%{name}.zero"
+    if signed:
+        lines += [
+            f"  %{name}.down = icmp eq {kind} {by}, -1",
+            f"  %{name}.least = icmp eq {kind} {value}, {least}",
+            f"  %{name}.over = and i1 %{name}.down, %{name}.least",
+            f"  %{name}.wrong = or i1 %{name}.zero, %{name}.over",
+        ]
+        wrong = f"%{name}.wrong"
+    return [*lines, f"  call void @rl_divided(i1 {wrong}, i64 {line})"]
 
 
 def _instruction(text: str, main: bool, lowered: Lowered, wiring: Wiring) -> list[str]:
@@ -227,6 +245,14 @@ off:
   call void @rl_stopped(i64 %loop)
   unreachable
 on:
+  ret void
+}}
+define internal void @rl_divided(i1 %wrong, i64 %line) alwaysinline {{
+  br i1 %wrong, label %no, label %yes
+no:
+  call void @rl_leave(i64 {BY_ZERO}, i64 %line, i64 0, i64 0)
+  unreachable
+yes:
   ret void
 }}
 define internal i1 @rl_may_touch(i64 %a) alwaysinline {{
