@@ -243,10 +243,19 @@ def test_cpp_and_ir(tmp_path):
         "  delete[] t;\n"
         "  return s;\n"
         "}\n"
+        "#include <vector>\n"
+        "double g(const double *x, int n) {\n"
+        "  std::vector<double> t(x, x + n);\n"
+        "  return t.at(n - 1);\n"
+        "}\n"
     )
     report = rooflab.loop(f"{file}:f", np.ones(40), 40, levels=CACHES)
     assert (report.flop, report.accesses) == (80, 120)
     assert report.checks
+    # n words read and written, one read
+    assert rooflab.loop(f"{file}:g", np.ones(40), 40, levels=CACHES).accesses == 81
+    with pytest.raises(RooflabError, match=r"f\.cpp:13: g throws std::out_of_range"):
+        rooflab.loop(f"{file}:g", np.ones(40), 0, levels=CACHES)
     ir = tmp_path / "g.ll"
     ir.write_text(
         "define double @g(ptr %x, i64 %n) {\n  %p = getelementptr double, ptr %x, i64 %n\n"

@@ -35,14 +35,14 @@ class Built(NamedTuple):
         optimised: that of the module that the user's flags make; "" where the file is IR.
         address: of the function in the user's own build; 0 where the file is IR.
         said: which compiler and flags.
-        held: what must live as long as `address` is used.
+        library: the user's own build, where there is one.
     """
 
     plain: str
     optimised: str
     address: int
     said: str
-    held: object
+    library: ctypes.CDLL | None
 
 
 def build(path: Path, name: str, flags: Flags) -> Built:

@@ -29,6 +29,9 @@ from rooflab.units import iec
 _DECLARED = re.compile(r"#dbg_declare\(ptr (%\S+), (!\d+)")
 
 
+_HERE = ("NRT_MemInfo_alloc",)  # numba brings it
+
+
 class Twin(NamedTuple):
     """A twin of C: as any other, with its planner, its memory, and what it was made of."""
 
@@ -39,7 +42,15 @@ class Twin(NamedTuple):
     stack: np.ndarray
 
 
-def make(ir: str, main: Subprogram, source: CSource, bound: Bound, caches: Chosen, units: int | None) -> Twin:
+def make(
+    ir: str,
+    main: Subprogram,
+    source: CSource,
+    bound: Bound,
+    caches: Chosen,
+    units: int | None,
+    library: ctypes.CDLL | None,
+) -> Twin:
     """The twin of `main` in the module `ir` for arguments, beside empty `caches`.
 
     Raises:
@@ -88,7 +99,7 @@ def make(ir: str, main: Subprogram, source: CSource, bound: Bound, caches: Chose
         sizes,
         *(name for _, name in parts),
     )
-    engine, address = _compiled(twin_ir.write(lowered, planner, plan, wiring), parts, main)
+    engine, address = _compiled(twin_ir.write(lowered, planner, plan, wiring), parts, main, library)
     function = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(address)
     result = np.zeros(4, np.int64)
     first = _first_values(lowered, layout)
@@ -160,7 +171,9 @@ def _first_values(lowered: lower.Lowered, layout: memory.Layout) -> Any:
     return set_back
 
 
-def _compiled(text: str, parts: list[tuple[bytes, str]], main: Subprogram) -> tuple[Any, int]:
+def _compiled(
+    text: str, parts: list[tuple[bytes, str]], main: Subprogram, library: ctypes.CDLL | None
+) -> tuple[Any, int]:
     module = binding.parse_assembly(text)
     for bitcode, name in parts:
         linked = binding.parse_bitcode(bitcode)
@@ -176,30 +189,48 @@ def _compiled(text: str, parts: list[tuple[bytes, str]], main: Subprogram) -> tu
     tuning = binding.create_pipeline_tuning_options(speed_level=2)
     tuning.loop_vectorization = tuning.slp_vectorization = tuning.loop_unrolling = False
     builder = binding.create_pass_builder(machine, tuning)
-    builder.getModulePassManager().run(module, builder)
-    check_symbols(module, main)
+    manager = builder.getModulePassManager()
+    # what follows the end of a run goes, and what only that would have called
+    manager.add_global_dead_code_eliminate_pass()
+    manager.add_strip_dead_prototype_pass()
+    manager.run(module, builder)
+    check_symbols(module, main, library)
     engine = binding.create_mcjit_compiler(module, machine)
     engine.finalize_object()
     return engine, engine.get_function_address("rl_main")
 
 
-def check_symbols(module: Any, main: Subprogram) -> None:
-    """Raise where a module calls or reads what is nowhere: LLVM would end this process.
+def check_symbols(module: Any, main: Subprogram, library: ctypes.CDLL | None, ran: bool = False) -> None:
+    """See that all is there that a module calls or reads: LLVM would end this process.
+
+    Args:
+        module: to be compiled.
+        main: the user's function.
+        library: the user's own build, with what that is linked with.
+        ran: whether it ran to its end before: what was not needed then is not now.
 
     Raises:
-        RooflabError: which name.
+        RooflabError: which name is nowhere.
     """
     for each in (*module.functions, *module.global_variables):
-        external = each.is_declaration and not each.name.startswith("llvm.")
-        if external and each.name not in _known() and binding.address_of_symbol(each.name) is None:
+        if not each.is_declaration or each.name.startswith("llvm.") or binding.address_of_symbol(each.name):
+            continue
+        if each.name in _HERE:
+            continue
+        try:
+            found: Any = None if library is None else getattr(library, each.name)
+        except AttributeError:
+            # nor there
+            found = None
+        address = None if found is None else ctypes.cast(found, ctypes.c_void_p).value
+        if address is None and ran:
+            address = binding.address_of_symbol("abort")
+        if address is None:
             raise RooflabError(
                 f"{main.file}:{main.line}: {main.name} needs {each.name}, which is neither in its file nor in a"
                 " library that is loaded: give the library by --cflags -lNAME, or count a file that has it"
             )
-
-
-def _known() -> tuple[str, ...]:
-    return ("_setjmp", "longjmp", "NRT_MemInfo_alloc")
+        binding.add_symbol(each.name, address)
 
 
 def _ended(

@@ -115,7 +115,7 @@ def report(
     examine.check_memory(name, nbytes)
     read = source.read(name, main.file, main.line)
     units = 2 * (nbytes // caches.caches[0].unit_bytes + len(bound.values)) + (1 << 16) if classify else None
-    twin = count.make(built.plain, main, read, bound, caches, units)
+    twin = count.make(built.plain, main, read, bound, caches, units, built.library)
     counted, plan, outside = counting.run_twin(twin.twin, read, bound.values, caches, time_limit_s)
     outcome = counted.outcome
     if outcome.error is not None:
@@ -184,6 +184,8 @@ def _subprogram(path: Path, name: str, ir: str, arguments_given: int) -> Subprog
     """
     known = list(DebugInfo(ir).subprograms())
     found = [each for each in known if name in (each.name, each.linkage)]
+    own = [each for each in found if each.file == str(path.resolve())]
+    found = own or found
     if len(found) > 1:
         fitting = [each for each in found if len(each.parameters) == arguments_given]
         if len(fitting) != 1:
@@ -274,9 +276,9 @@ def _on_the_stack(twin: count.Twin) -> int:
 
 def _engine(built: build.Built, main: Subprogram) -> tuple[Any, int]:
     """Machine code of optimised IR, and the address of the function there."""
-    module = binding.parse_assembly(built.optimised)
+    module = binding.parse_assembly(lower.without_exceptions(built.optimised))
     module.get_function(main.linkage).linkage = "external"
-    count.check_symbols(module, main)
+    count.check_symbols(module, main, built.library, ran=True)
     engine = binding.create_mcjit_compiler(module, target_machine())
     engine.finalize_object()
     return engine, engine.get_function_address(main.linkage)
@@ -286,10 +288,15 @@ def _profiled(
     built: build.Built, twin: count.Twin, main: Subprogram, bound: arguments.Bound
 ) -> tuple[CoreLoop, ...]:
     """The loops of the optimised code as a core sees them, of one run."""
-    plain = re.sub(r"^define .*$", lambda each: lower.bare(each[0]), lower.for_here(built.optimised), flags=re.M)
+    plain = re.sub(
+        r"^define .*$",
+        lambda each: lower.bare(each[0]),
+        lower.without_exceptions(lower.for_here(built.optimised)),
+        flags=re.M,
+    )
     lines = ["define void @rl_call(ptr %slots, ptr %result) {", *called(named(main.linkage), twin.lowered)]
     ir = "\n".join([plain, *lines, "  ret void", "}", ""])
-    count.check_symbols(binding.parse_assembly(ir), main)
+    count.check_symbols(binding.parse_assembly(ir), main, built.library, ran=True)
     defined = {each.name: each for each in functions(ir)}
     chosen, todo = [], [main.linkage]
     while todo:

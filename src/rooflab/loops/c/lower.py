@@ -134,6 +134,15 @@ def for_here(ir: str) -> str:
     return _GROUP.sub(lambda match: f"{match[1]}{_UNWANTED.sub('', match[2])}}}", ir)
 
 
+def without_exceptions(ir: str) -> str:
+    """`ir` with plain calls in place of those that an exception may come out of."""
+    if "personality" not in ir:
+        return ir
+    module = binding.parse_assembly(ir)
+    _run(module, ("lower_invoke", "simplify_cfg", "strip_dead_prototype"))
+    return re.sub(r" personality ptr @[\w.$]+", "", str(module))
+
+
 def _quoted(name: str) -> str:
     return name if re.fullmatch(r"[\w.$-]+", name) else f'"{name}"'
 
@@ -179,6 +188,11 @@ def _variables(ir: str, known: dict[str, str] | Any) -> list[Variable]:
         plain = re.sub(r", (?:align \d+|section \".*?\"|comdat\S*|!\w+ !\d+).*$", "", start)
         said = known.get(debug[1], "") if debug else ""
         made.append(Variable(match["name"], said or match["name"].lstrip("@").strip('"'), kind, plain))
+    # tables of functions, and what names what is elsewhere, stay where LLVM puts them: their values follow from it
+    kept: list[Variable] = []
+    while len(kept) != len(made):
+        kept, names = made, {each.name for each in made}
+        made = [each for each in kept if set(re.findall(_NAME, each.start)) <= names]
     return made
 
 
@@ -213,5 +227,5 @@ def data_layout(ir: str) -> str:
 def bare(header: str) -> str:
     """The first line of a function without what is promised of it, which counting would break."""
     end = header.rindex(")")
-    tail = " ".join(re.findall(r"!dbg !\d+|personality ptr \S+", header[end:]))
+    tail = " ".join(re.findall(r"!dbg !\d+", header[end:]))
     return f"{header[: end + 1]} {NO_ATTRIBUTES} {tail} {{"

@@ -19,6 +19,7 @@ ENDS = {
     "_exit": "calls _exit",
     "abort": "calls abort",
     "__assert_fail": "stops, as an assertion fails",
+    "__cxa_allocate_exception": "throws an exception",
     "__cxa_throw": "throws an exception",
     "_ZSt9terminatev": "calls std::terminate",
     "llvm.trap": "stops with a trap",

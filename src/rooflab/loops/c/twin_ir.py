@@ -23,6 +23,8 @@ OUT, ENDED, FULL, NO_BLOCK, BY_ZERO = 1, 2, 3, 4, 5  # why a run ended before it
 KIND, REF, WHERE, NBYTES = hooks.AXIS, hooks.REF, hooks.INDEX, hooks.LENGTH
 _TAKEN = {name: f"rl_{name}" for name in (*ALLOCATIONS, "posix_memalign")}
 _CALL = re.compile(rf"@({'|'.join(map(re.escape, (*_TAKEN, *RELEASES)))})\(")
+_INCOMING = re.compile(r",? ?\[ [^\]]*?, (%(?:[\w.$-]+|\"[^\"]*\")) \]")
+_FIRST = re.compile(r"(= phi [^,\[]*?) ?,( \[)")
 _SAVES = re.compile(r"@llvm\.stack(save|restore)(?:\.p0)?\(")
 _ALLOCA = re.compile(r"^\s*(?P<name>%\S+) = alloca (?P<type>.*?)(?:, (?P<kind>i\d+) (?P<count>\S+?))?, align \d+")
 
@@ -90,7 +92,12 @@ def _written(function: Function, lowered: Lowered, planner: CPlanner, plan: Plan
     heads = {label: number for (name, label), number in plan.heads.items() if name == function.name}
     lines = [bare(function.header)]
     index = 0
+    reached = _reached(function)
     for number, (label, block) in enumerate(function.blocks.items()):
+        if label not in reached:
+            # where exceptions went; what had led there is a plain call now
+            index += len(block.instructions)
+            continue
         if number or label != "%0":
             lines.append(f"{label[1:]}:")
         phis = sum(each.opcode == "phi" for each in block.instructions)
@@ -108,9 +115,22 @@ def _written(function: Function, lowered: Lowered, planner: CPlanner, plan: Plan
             if key in planner.ends:
                 what = list(planner.ends).index(key)
                 lines.append(f"  call void @rl_leave(i64 {ENDED}, i64 {what}, i64 0, i64 0)")
-            lines += _instruction(each.text, function.name == lowered.main, lowered, wiring)
+            text = _INCOMING.sub(lambda match: match[0] if match[1] in reached else "", each.text)
+            text = _FIRST.sub(r"\1\2", text) if each.opcode == "phi" else each.text
+            lines += _instruction(text, function.name == lowered.main, lowered, wiring)
             index += 1
     return "\n".join([*lines, "}"])
+
+
+def _reached(function: Function) -> set[str]:
+    found: set[str] = set()
+    todo = [next(iter(function.blocks))]
+    while todo:
+        label = todo.pop()
+        if label not in found:
+            found.add(label)
+            todo += [each for each in function.blocks[label].following if each in function.blocks]
+    return found
 
 
 def _divided(name: str, line: int, kind: str, value: str, by: str, signed: bool) -> list[str]:
