@@ -34,7 +34,7 @@ def _library(report: Report, setting: Setting) -> str | None:
     return (setting.library or "numpy") if framework == "hand" else framework if framework in LIBRARIES else None
 
 
-NOTES = ("floor: ", "caches: ", "constants: ", "host: ", "products: ")
+NOTES = ("floor: ", "caches: ", "constants: ", "host: ", "products: ", "cores: ")
 
 
 def notes(report: Report, device: Device, setting: Setting) -> list[str]:
@@ -47,6 +47,8 @@ def notes(report: Report, device: Device, setting: Setting) -> list[str]:
             f"caches: {device.machine.name} states none; a last cache of {size} is assumed, as its like have"
         )
     said += _library_notes(report, device, setting)
+    if report.graph.framework == "numpy" and setting.mode != "compiled":
+        said.append(_of_numpy(device))
     if setting.constants is not None:
         said.append(f"constants: {setting.constants.family}'s as given, not as the family's file has them")
     if setting.mode == "eager" and not host_dispatch.is_known(report.graph.ops, device.machine, setting):
@@ -55,6 +57,14 @@ def notes(report: Report, device: Device, setting: Setting) -> list[str]:
             "eager call on yours (--dispatch, dispatch_s)"
         )
     return said
+
+
+def _of_numpy(device: Device) -> str:
+    """How many cores NumPy's calls have."""
+    if device.cores is None:
+        return "cores: NumPy runs on CPUs; here each call is one kernel, as CuPy would launch it"
+    units = int(np.max(device.cores.units))
+    return f"cores: NumPy's calls run on one core of {units}, products of matrices alone on more"
 
 
 def _library_notes(report: Report, device: Device, setting: Setting) -> list[str]:
