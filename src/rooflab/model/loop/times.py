@@ -110,8 +110,8 @@ def _far_off(predictions: list[Predicted], run: Timed | None) -> tuple[str, ...]
     bar = f"{si(run.median_s, 's')} measured, {si(low, 's')} to {si(high, 's')} predicted"
     if ratio > 1:
         return (
-            f"{bar}: something outside of the model takes the rest, so that {one.binds} is not shown to be what"
-            " limits it, and what would help it may not help",
+            f"{bar}: something outside of the model takes the rest. That {one.binds} limits it is not shown,"
+            " and what would help that may not help",
         )
     return (f"{bar}: it runs faster than {one.binds} allows by the model, which that rules out as its limit",)
 
