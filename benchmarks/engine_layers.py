@@ -126,7 +126,8 @@ def _attention(table: Table, ours: Engine, *, decode: bool) -> tuple[np.ndarray,
     for number, row in enumerate(table.rows):
         kinds[tuple(int(float(row.get(name) or 0)) for name in ("num_heads", "num_key_value_heads", "head_dim",
                                                                "window_size"))].append(number)  # fmt: skip
-    item, narrow = (1.0, True) if table.rows[0]["kv_cache_dtype"] == "fp8" else (2.0, False)
+    item = 1.0 if table.rows[0]["kv_cache_dtype"] == "fp8" else 2.0
+    narrow = item == 1.0 and ours.narrow_prompts
     for (heads, kv_heads, size, window), numbers in kinds.items():
         part = table._replace(rows=[table.rows[number] for number in numbers])
         kv_heads = kv_heads or heads

@@ -17,7 +17,7 @@ from rooflab.model.parallel.memory import check_fits
 from rooflab.model.serving.batch import Batch
 from rooflab.model.serving.choose import Wanted, rules_of
 from rooflab.model.serving.feed_forward import load
-from rooflab.model.serving.step import StepModel
+from rooflab.model.serving.step import Speculation, StepModel, first_token_factor
 from rooflab.work.llm import models
 from rooflab.work.llm.architecture import Architecture, Attention, Block, Experts, Mlp
 
@@ -217,3 +217,37 @@ def test_schedulers_take_the_defaults_of_the_device(engine, device, tokens, sequ
 @pytest.mark.parametrize("engine", names())
 def test_every_engine_has_a_scheduler(engine):
     assert rules_of(engine, rooflab.machine("h100-sxm"), Wanted()).token_budget > 0
+
+
+def test_a_step_that_verifies_drafts_multiplies_all_of_them_and_makes_new_ones():
+    batch = Batch(decode_sequences=8.0, decode_context=512.0)
+    plain, drafts = step(), step(speculation=Speculation(drafts=3, accepted=2.3))
+
+    def flop(model):
+        return sum(float(np.sum(each.flop * each.count)) for each in model.kernels(batch) if each.sort == "matmul")
+
+    # Four tokens of each sequence through 32 layers and the head, three drafts through one layer and the head.
+    head = 4096 * 128256
+    layers = flop(plain) - 2 * 8 * head
+    assert flop(drafts) == pytest.approx(4 * flop(plain) + 3 * (layers / 32 + 2 * 8 * head))
+    # Weights pass once for all of them: far less than four times as long.
+    assert plain.time(batch).seconds[0] < drafts.time(batch).seconds[0] < 2 * plain.time(batch).seconds[0]
+
+
+def test_tokens_that_are_sent_together_take_the_host_less():
+    batch = Batch(decode_sequences=100.0, decode_context=512.0)
+    alone, ten = (step(engine="tensorrt-llm", stream_interval=each).time(batch) for each in (1.0, 10.0))
+    # 35 us for each of 100 tokens, or for each tenth
+    assert alone.host_s - ten.host_s == pytest.approx(100 * 35e-6 * 0.9)
+
+
+def test_sorting_tokens_for_triton_kernels_takes_many_small_ones():
+    batch = Batch(decode_sequences=4.0, decode_context=512.0)
+    kernels = step(SPARSE, engine="vllm", precision="mxfp4").kernels(batch)
+    assert [each.count for each in kernels if each.name == "count and place"] == [8 * 30]
+    assert not any(each.name == "count and place" for each in step(SPARSE, engine="vllm").kernels(batch))
+
+
+def test_the_bar_of_a_first_token_is_wider_than_that_of_its_step():
+    made = step().time(Batch(1.0, 512.0))
+    assert first_token_factor(made) > made.high[0] / made.seconds[0]

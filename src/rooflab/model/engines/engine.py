@@ -35,6 +35,7 @@ class Engine:
     joins_scaling: bool
     joins_all_reduce: bool
     shares_keys: bool
+    narrow_prompts: bool
     peer_all_reduce: bool
     graph_tokens: float
     stream_rows: float

@@ -77,18 +77,8 @@ def memory_of(
         states=held * state_bytes(model, layout),
         activations=step_tokens * (2.0 * (3 * model.hidden + widest)),
         workspace=engine.workspace_bytes,
-        has=None if has is None else held_bytes(device.machine, float(np.ravel(has)[0])) * engine.memory_share,
+        has=None if has is None else float(np.ravel(has)[0]) * engine.memory_share,
     )
-
-
-def held_bytes(machine: Machine, stated: float) -> float:
-    """Bytes that a device has for programs, of those its maker states.
-
-    NVIDIA's "GB" of a card's memory are GiB, of which firmware keeps 0.4 %: nvidia-smi says 183359 MiB of a B200
-    (180 GB), 143771 MiB of an H200 (141 GB), 81559 MiB of an H100 (80 GB).
-    """
-    whole = machine.vendor == "NVIDIA" and machine.kind == "gpu" and stated % 1e9 == 0 and stated < 200e9
-    return stated * (2.0**30 / 1e9) * 0.996 if whole else stated
 
 
 def weight_bytes(model: Architecture, layout: Layout, precision: Precision) -> float:

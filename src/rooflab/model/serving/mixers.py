@@ -176,7 +176,7 @@ def _attend(
         "window": window,
         "planned": True,
     }
-    narrow = run.precision.cache == "fp8"
+    narrow = run.precision.cache == "fp8" and run.engine.narrow_prompts
     prefill = attention(
         LAYER,
         "attend (prompts)",
