@@ -257,8 +257,9 @@ def _run(loop: Understood, counted: count.Counted, caches: Chosen) -> _Run:
         if not refused and compiled.verdict.tree is not None:
             scope: dict[str, Any] = {}
             exec(generated_files.preamble(read), scope)
+            counted_trips = {each.line: each.trips for each in count.loops(counted)}
             others = frozenset(name for name, known in read.modules.items() if known == "prange")
-            spread = regions.of_tree(compiled.verdict.tree, scope, arguments.copied(), others)
+            spread = regions.of_tree(compiled.verdict.tree, scope, arguments.copied, others, counted_trips)
     code = summary.examine(loop, compiled, counted)
     loops, said = profiled(compiled.serial, arguments.copied(), counted.outcome.seconds)
     return _Run(

@@ -33,9 +33,9 @@ def until(limits, b):
     return total
 
 
-def found(fn, *values):
+def found(fn, *values, trips=None):
     tree = ast.parse(textwrap.dedent(inspect.getsource(fn))).body[0]
-    return regions.of_tree(tree, regions.scope_of(fn), values)
+    return regions.of_tree(tree, regions.scope_of(fn), lambda: values, trips=trips)
 
 
 @pytest.mark.slow
@@ -67,3 +67,21 @@ def test_without_prange_there_is_nothing():
             a[i] = 0.0
 
     assert found(plain, np.ones(3)) == ()
+
+
+def alike(a, b):
+    for _ in range(5):
+        for i in prange(a.shape[0]):
+            for j in range(a.shape[1]):
+                b[i] += a[i, j]
+
+
+@pytest.mark.slow
+def test_trips_that_are_alike_need_no_run():
+    counted = found(alike, np.ones((6, 4)), np.zeros(6))
+    followed = found(alike, None, None, trips={2: 5, 3: 30, 4: 120})
+    assert followed == counted
+    assert followed[0].share(4) == pytest.approx(2 / 6)
+    # of a triangle it does not follow: the run is made
+    ran = found(triangle, np.ones(8), np.zeros(8), trips={2: 2, 3: 16, 4: 56, 6: 3})
+    assert ran == found(triangle, np.ones(8), np.zeros(8))

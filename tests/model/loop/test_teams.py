@@ -120,3 +120,10 @@ def test_siblings_of_one_core_are_found_by_their_peaks(guest):
     shared = msgspec.structs.replace(guest, peaks=tuple(halved(each) for each in guest.peaks))
     assert teams.crowding(shared, 2) == pytest.approx(2 * teams.crowding(guest, 2), rel=0.1)
     assert teams.crowding(guest, 1) == 1.0
+
+
+def test_threads_that_wait_for_the_scheduler_are_told_of(guest):
+    slow = msgspec.structs.replace(TEAM, free_s=8e-3)
+    said = times.place_on(report((region(),)), guest, None, slow).warnings
+    assert any("8.00 ms" in each and "OMP_PROC_BIND" in each for each in said)
+    assert not any("scheduler" in each for each in times.place_on(report((region(),)), guest, None, TEAM).warnings)

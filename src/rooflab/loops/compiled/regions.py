@@ -27,33 +27,116 @@ _NOTES, _SO_FAR = "rl_notes", "rl_so_far"
 
 
 def of_tree(
-    tree: ast.FunctionDef, scope: Mapping[str, Any], values: tuple[Any, ...], aliases: frozenset[str] = frozenset()
+    tree: ast.FunctionDef,
+    scope: Mapping[str, Any],
+    values: Callable[[], tuple[Any, ...]],
+    aliases: frozenset[str] = frozenset(),
+    trips: Mapping[int, int] | None = None,
 ) -> tuple[Region, ...]:
-    """The loops over prange of `tree`, of one run on `values`, which it changes; those inside others are in order.
+    """The loops over prange of `tree`, of one run; those inside others are in order.
 
     Args:
         tree: a function, line numbers those of its file.
         scope: what it takes from outside, by name.
-        values: its arguments in order.
+        values: gives its arguments in order, which the run changes.
         aliases: further names of prange.
+        trips: how often the body of each loop ran, by its line, where that was counted.
     """
+    names = {"prange", *aliases}
+    alike = None if trips is None else _alike(tree, names, trips)
+    return _counted(tree, scope, values, names) if alike is None else alike
+
+
+def _alike(tree: ast.FunctionDef, names: set[str], trips: Mapping[int, int]) -> tuple[Region, ...] | None:
+    """The same where it follows from the trips counted: no trip runs more loops than another. None elsewhere."""
+    found: list[Region] = []
+
+    def visit(body: list[ast.stmt], entered: int | None, varying: set[str]) -> bool:
+        for node in body:
+            if isinstance(node, ast.For) and _is_prange(node.iter, names):
+                ran, known = trips.get(node.lineno, 0), entered
+                if not (known and ran) or _named(node.iter) & varying or not _same_loops(node, varying):
+                    return False
+                each = ran / known
+                shares = tuple(-(-each // min(n, each)) / each for n in THREADS)
+                found.append(
+                    Region(
+                        line=node.lineno,
+                        last_line=node.end_lineno or node.lineno,
+                        variable=ast.unparse(node.target),
+                        entries=known,
+                        trips=ran,
+                        threads=THREADS,
+                        shares=shares,
+                    )
+                )
+            elif isinstance(node, (ast.For, ast.While)):
+                inside = varying | _assigned(node)
+                count = trips.get(node.lineno) if isinstance(node, ast.For) else None
+                if not visit(node.body, count, inside) or not visit(node.orelse, None, inside):
+                    return False
+            elif isinstance(node, ast.If) and not (
+                visit(node.body, None, varying) and visit(node.orelse, None, varying)
+            ):
+                return False
+        return True
+
+    return tuple(found) if visit(tree.body, 1, set()) else None
+
+
+def _same_loops(node: ast.For, varying: set[str]) -> bool:
+    """Whether each trip of `node` runs the same loops as often, as far as names say."""
+    changing = varying | _assigned(node)
+    for each in ast.walk(node):
+        if isinstance(each, (ast.While, ast.Break, ast.Continue)):
+            return False
+        if (
+            isinstance(each, ast.For)
+            and each is not node
+            and (_named(each.iter) & changing or _subscripts(each.iter))
+        ):
+            return False
+        if isinstance(each, ast.If) and any(isinstance(one, ast.For) for one in ast.walk(each)):
+            return False
+    return True
+
+
+def _assigned(node: ast.AST) -> set[str]:
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+
+
+def _named(node: ast.AST) -> set[str]:
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+
+
+def _subscripts(node: ast.expr) -> bool:
+    """Whether data decide `node`: an element of an array, not one of its sides."""
+    return any(
+        isinstance(each, ast.Subscript) and not ast.unparse(each.value).endswith(".shape")
+        for each in ast.walk(node)
+    )
+
+
+def _counted(
+    tree: ast.FunctionDef, scope: Mapping[str, Any], values: Callable[[], tuple[Any, ...]], names: set[str]
+) -> tuple[Region, ...]:
     marked = copy.deepcopy(tree)
     marked.decorator_list = []
     found: list[ast.For] = []
-    marked.body = list(_marked(marked.body, found, {"prange", *aliases}))
+    marked.body = list(_marked(marked.body, found, names))
     if not found:
         return ()
     marked.args.args.append(ast.arg(_NOTES))
     # each number that is summed up before it is first set
     marked.body[:0] = ast.parse(f"{_SO_FAR} = np.zeros(2)\nrl_work = 0.0\nrl_trip = 0").body
     module = ast.fix_missing_locations(ast.Module([marked], []))
-    names: dict[str, Any] = {**scope, "np": np, "rl_close": _close}
-    exec(compile(module, "<loops over prange, marked>", "exec"), names)
-    function = njit(nogil=True, error_model="numpy")(names[marked.name])
+    known: dict[str, Any] = {**scope, "np": np, "rl_close": _close}
+    exec(compile(module, "<loops over prange, marked>", "exec"), known)
+    function = njit(nogil=True, error_model="numpy")(known[marked.name])
     notes = np.zeros((len(found), _LONGEST + len(THREADS)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        function(*values, notes)
+        function(*values(), notes)
     return tuple(_region(node, row) for node, row in zip(found, notes.tolist(), strict=True))
 
 

@@ -112,7 +112,7 @@ def report(
         said += more
         if any(each.threads > 1 for each in runs):
             python = lower.python_function(fn)
-            spread = regions.of_tree(source.tree, regions.scope_of(python), given.copied())
+            spread = regions.of_tree(source.tree, regions.scope_of(python), given.copied)
     simulation = counted.simulation
     return msgspec.structs.replace(
         _counts(source, given, counted),

@@ -17,8 +17,10 @@ from rooflab.machines.team_timing import TeamTiming
 from rooflab.model.device.constants import load_family
 from rooflab.types.loop import LoopReport, LoopTime, Predicted, Region, Scaled
 from rooflab.types.machine import Level, Machine, is_main_memory
+from rooflab.units import duration
 
 _WORTH_SAYING = 0.1  # of the time on so many threads, from which on what is lost is named
+_LONGER = 20.0  # times the start of a pinned team: from then on it is said
 _HANDED_OVER_S = 1e-7  # a line from core to core, where the machine does not say
 
 
@@ -180,6 +182,17 @@ def fork_s(machine: Machine, threads: int, team: TeamTiming | None) -> float:
     if team is not None:
         return team.fork_s(threads, further)
     return load_family("cpu")("cpu.team_s") + (threads - 2) * further
+
+
+def left_to_the_scheduler(report: LoopReport, team: TeamTiming | None) -> tuple[str, ...]:
+    """A sentence where threads that nobody pins were seen to wait much longer for each other than pinned ones."""
+    if team is None or not report.regions or team.free_s is None or team.free_s < _LONGER * team.pinned_s[-1]:
+        return ()
+    how = {"omp": "OMP_PROC_BIND=true"}.get(team.layer, "taskset, or one pinned process a core")
+    return (
+        f"threads left to the scheduler took {duration(team.free_s)} to start and join here, pinned ones"
+        f" {duration(team.pinned_s[-1])}: two may be put on one core; times here are of pinned ones ({how})",
+    )
 
 
 def scaling(

@@ -81,7 +81,7 @@ def place_on(
             predictions.append(predicted)
     # of another machine than the one that ran it, that is no surprise
     far = () if timing is None else _far_off(predictions, report.run())
-    warnings = (*far, *report.warnings)
+    warnings = (*far, *teams.left_to_the_scheduler(report, team), *report.warnings)
     scaling = teams.scaling(
         report,
         machine,

@@ -100,6 +100,58 @@ def _roofs(report: LoopReport, machine: Machine) -> Machine:
     return msgspec.structs.replace(machine, levels=tuple(levels), peaks=peaks or machine.peaks)
 
 
+def scaling(report: LoopReport, *, theme: Theme = LIGHT, width: int = 720, height: int = 300) -> alt.LayerChart:
+    """Speed-up over threads: predicted as a line, measured as points, and as many times as fast for comparison.
+
+    Raises:
+        RooflabError: a report without prange on a machine.
+    """
+    import altair as alt
+
+    if len(report.scaling) < 2:
+        raise RooflabError(f"{report.name}: no loop over prange ran, so there is nothing to draw over threads")
+    one, last = report.run(), report.scaling[-1].threads
+    rows: list[dict[str, Any]] = [
+        {"threads": each.threads, "speedup": each.speedup, "what": "predicted", "lost": each.limit or "nothing"}
+        for each in report.scaling
+    ]
+    measured = [
+        {"threads": each.threads, "speedup": one.median_s / each.measured_s, "what": "measured", "lost": ""}
+        for each in report.scaling
+        if one is not None and each.measured_s
+    ]
+    ideal = [{"threads": n, "speedup": n, "what": "as many times as fast"} for n in (1, last)]
+    every = [row["speedup"] for row in (*rows, *measured, ideal[-1])]
+    counts = [each.threads for each in report.scaling]
+    x = alt.X("threads:Q", scale=alt.Scale(type="log", base=2, domain=[1, last]), axis=alt.Axis(values=counts))
+    y = alt.Y(
+        "speedup:Q",
+        title="times as fast as one",
+        scale=alt.Scale(type="log", base=2, domain=[min(every), max(every)]),
+        axis=alt.Axis(format="~r", tickCount=6),
+    )
+    tip = [alt.Tooltip("threads:Q"), alt.Tooltip("speedup:Q", format=".3~g"), alt.Tooltip("what:N")]
+    base = alt.Chart(alt.Data(values=rows)).encode(x=x, y=y)
+    layers = [
+        alt.Chart(alt.Data(values=ideal))
+        .mark_line(color=theme.muted, strokeDash=[4, 4], strokeWidth=1)
+        .encode(x=x, y=y),
+        base.mark_line(color=theme.ink, strokeWidth=2),
+        base.mark_point(color=theme.ink, filled=True, size=40, opacity=1).encode(
+            tooltip=[*tip, alt.Tooltip("lost:N", title="most is lost to")]
+        ),
+        alt.Chart(alt.Data(values=measured))
+        .mark_point(color=theme.point, filled=True, size=90, opacity=1)
+        .encode(x=x, y=y, tooltip=tip),
+    ]
+    subtitle = (
+        "Line: predicted, each thread on a core of its own; large points: measured; dashes: as many times as fast"
+    )
+    words = axes.title_of(f"Over cores: {report.name}", subtitle, width)
+    drawn: Any = alt.layer(*layers)
+    return drawn.properties(width=width, height=height, title=words, config=config(theme))
+
+
 def times(report: LoopReport, *, theme: Theme = LIGHT, width: int = 720) -> alt.LayerChart:
     """Seconds that the core and each level take for one warm run on one core, beside predicted and measured.
 

@@ -13,6 +13,7 @@ from rooflab.views.loop import charts, count_tables, tables
 _DRAWINGS = (
     page.Drawing("Roofline", charts.roofline, (460, 330)),
     page.Drawing("What takes how long", charts.times),  # as high as it has bars
+    page.Drawing("Over cores", charts.scaling, (300, 260)),
 )
 
 
