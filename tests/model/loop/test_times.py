@@ -8,8 +8,8 @@ import pytest
 import rooflab
 from rooflab.errors import RooflabError
 from rooflab.model.device.constants import load_family
-from rooflab.model.loop import times
-from rooflab.types.loop import Code, LoopReport, Static, Timed
+from rooflab.model.loop import late_branches, times
+from rooflab.types.loop import Code, LineCounts, LoopReport, Static, Timed
 from rooflab.types.simulation import Cache, LevelCounts, Simulation
 from rooflab.types.work import Flop
 
@@ -240,3 +240,16 @@ def test_a_machine_without_rates_predicts_nothing(guest):
     assert made.predictions == ()
     assert made.bound is None
     assert made.point("L1").bytes_per_s is None
+
+
+def test_branches_on_what_lies_beyond_l1_are_known_late(guest):
+    line = LineCounts(line=5, text="if a[m] < x:", flop=0, accesses=1000, misses={"L1": 500, "L2": 100, "L3": 0})
+    stream = LineCounts(
+        line=6, text="if a[i] < x:", flop=0, accesses=1000, misses={"L1": 125, "L2": 125, "L3": 125}
+    )
+    given = report(64_000, 0, lines=(line, stream))
+    l1, l2, l3 = (guest.level(name).latency_s for name in ("L1", "L2", "L3"))
+    cycle_s = 0.25e-9
+    # two of five accesses wait for L2, one of ten for L3; what streams is foreseen
+    expected = (0.4 * (l2 - l1) + 0.1 * (l3 - l1)) / cycle_s
+    assert late_branches.cycles_by_line(given, guest, cycle_s) == {5: pytest.approx(expected)}

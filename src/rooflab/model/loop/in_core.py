@@ -171,9 +171,11 @@ def of_microarchitecture(row: Microarchitecture, cycle_s: float) -> CoreTiming:
     )
 
 
-def of_loops(loops: tuple[CoreLoop, ...], timing: CoreTiming) -> tuple[LoopCycles, ...]:
-    """The cycles of each loop."""
-    return tuple(_cycles(each, timing) for each in loops)
+def of_loops(
+    loops: tuple[CoreLoop, ...], timing: CoreTiming, late: Mapping[int, float] | None = None
+) -> tuple[LoopCycles, ...]:
+    """The cycles of each loop; `late`: how many a missed branch waits for its data, by line of the source."""
+    return tuple(_cycles(each, timing, (late or {}).get(each.missed_line, 0.0)) for each in loops)
 
 
 def _each(timing: CoreTiming, kind: str) -> float:
@@ -187,7 +189,7 @@ def _latency(timing: CoreTiming, kind: str) -> float:
     return timing.latency.get(plain, USUAL_LATENCY.get(plain, 1.0))
 
 
-def _cycles(loop: CoreLoop, timing: CoreTiming) -> LoopCycles:
+def _cycles(loop: CoreLoop, timing: CoreTiming, late: float = 0.0) -> LoopCycles:
     calls: dict[str, float] = {}
     for kind, count in loop.operations.items():
         if kind.startswith("call "):
@@ -222,7 +224,7 @@ def _cycles(loop: CoreLoop, timing: CoreTiming) -> LoopCycles:
     collided = loop.collided * timing.missed_branch * load_family("cpu")("loop.overtaking")
     # until it is known that it was: what the measured branch waits for too, a load and a comparison, left out
     known_late = min(max(0.0, waiting - _latency(timing, "load") - 1.0), _LATEST_CYCLES)
-    missed = loop.missed * (timing.missed_branch + known_late)
+    missed = loop.missed * (timing.missed_branch + known_late + late)
     return LoopCycles(loop, ports, busiest, chain, calls, missed, collided)
 
 

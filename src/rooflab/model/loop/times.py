@@ -20,7 +20,7 @@ from rooflab.errors import RooflabError
 from rooflab.machines import microarchitecture
 from rooflab.machines.team_timing import TeamTiming
 from rooflab.model.device.constants import load_family
-from rooflab.model.loop import bars, in_core, teams
+from rooflab.model.loop import bars, in_core, late_branches, teams
 from rooflab.model.roofline.roofline import BALANCED
 from rooflab.types.constants import Constants
 from rooflab.types.core_timing import CoreTiming
@@ -339,7 +339,8 @@ def predict(
     loops: tuple[LoopTime, ...] = ()
     cycles: tuple[in_core.LoopCycles, ...] = ()
     if profiled and known is not None:
-        cycles = in_core.of_loops(report.core_loops, known)
+        late = late_branches.cycles_by_line(report, machine, known.cycle_s)
+        cycles = in_core.of_loops(report.core_loops, known, late)
         loops = in_core.times_of(cycles, known.cycle_s, 1)
         why = max(cycles, key=lambda each: each.total).why
         core: _Term | None = _Term(why, sum(each.time_s for each in loops))
