@@ -70,12 +70,14 @@ class Table(NamedTuple):
         return device_of(rooflab.machine(_CARDS[self.card]), power="sustained")
 
 
-def judged(data: Path, shares: dict[str, dict[str, float]] | None = None) -> Iterator[Judged]:
-    """All rows; `shares` replaces numbers of engines, by their files' names."""
+def judged(
+    data: Path, shares: dict[str, dict[str, float]] | None = None, sorts: tuple[str, ...] = ()
+) -> Iterator[Judged]:
+    """All rows, or those of some sorts; `shares` replaces numbers of engines, by their files' names."""
     for path in sorted(data.glob("*_*.csv")):
         sort, card, made_by = _parts(path.stem)
         maker = {"trtllm": "tensorrt-llm"}.get(made_by, made_by)
-        if sort not in _SORTS or card not in _CARDS:
+        if sort not in (sorts or _SORTS) or card not in _CARDS:
             continue
         ours = dataclasses.replace(engine(maker), **(shares or {}).get(maker, {}))
         with path.open(newline="") as file:
@@ -221,8 +223,8 @@ def fitted_shares(data: Path, without: str | None = None) -> dict[str, dict[str,
     for share in (0.2, 0.25, 0.3, 0.35, 0.45, 0.55, 0.65, 0.8, 1.0, 1.2):
         changed = {name: {f"experts_{part}": share for part in set(_SHARES.values())} for name in makers}
         errors: dict[tuple[str, str], list[float]] = collections.defaultdict(list)
-        for each in judged(data, changed):
-            if each.sort == "moe" and each.card != without:
+        for each in judged(data, changed, ("moe",)):
+            if each.card != without:
                 maker = {"trtllm": "tensorrt-llm"}.get(each.engine, each.engine)
                 errors[maker, _SHARES[each.form.partition(",")[0]]].append(abs(each.error))
         for key, values in errors.items():

@@ -9,17 +9,21 @@ from __future__ import annotations
 
 import argparse
 import collections
+import copy
+import dataclasses
 import functools
 import math
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+import engine_layers
 import numpy as np
 import serving_rows
 from measured import SHARED, LeftOut
 from serving_rows import ServingCase
 
+import rooflab
 from rooflab.model.serving import events
 from rooflab.model.serving.apart import Apart, steady_apart
 from rooflab.model.serving.batch import Batch
@@ -170,7 +174,7 @@ def _table(server: Server, prompt: int, answer: int) -> Table:
 def _file(step: object) -> str:
     from rooflab.model.engines.engine import load, names
 
-    return next(name for name in names() if load(name) == step.engine)  # type: ignore[attr-defined]
+    return next(name for name in names() if load(name).name == step.engine.name)  # type: ignore[attr-defined]
 
 
 def _static(case: ServingCase) -> list[Judged]:
@@ -191,6 +195,43 @@ def _static(case: ServingCase) -> list[Judged]:
     return [_one(case, "time", case.throughput, rate, float((decode.high / decode.seconds).mean()))]
 
 
+def refitted(cases: list[ServingCase], without: str, engines: Path) -> list[ServingCase]:
+    """The cases of one card, with all that is fitted for engines fitted on the other cards alone.
+
+    Shares of experts by the engines' tables (`engine_layers.fitted_shares`), then what a request costs the host
+    (`request_s`, `prompt_token_s`) on the rows of "fit": the least median error of the TTFT on a grid.
+    """
+    card = serving_rows.CARDS[without]
+    left_out = [case for case in cases if case.step.machine.name == rooflab.machine(card).name]
+    others = [case for case in cases if case.part == "fit" and case not in left_out]
+    shares = engine_layers.fitted_shares(engines, without)
+    found = []
+    for name in {_file(case.step) for case in left_out}:
+        mine = [case for case in others if _file(case.step) == name]
+        changes: dict[str, float] = dict(shares.get(name, {}))
+        if mine:
+            figures = [each for each in judged(mine) if each.what == "TTFT"]
+            seconds = np.array([each.case.ttft_s or np.nan for each in figures])
+            prompts = np.array([each.case.prompt for each in figures])
+            ours, before = seconds * np.exp([each.error for each in figures]), figures[0].case.step.engine
+            # What the host takes is added to the rest, so that no row is simulated again.
+            rest = ours - before.request_s - before.prompt_token_s * prompts
+            grid = [(a, b) for a in np.arange(0.0, 0.201, 0.005) for b in np.arange(0.0, 2.1e-5, 1e-6)]
+            best = min(
+                grid, key=lambda ab: float(np.median(np.abs(np.log((rest + ab[0] + ab[1] * prompts) / seconds))))
+            )
+            changes |= {"request_s": float(best[0]), "prompt_token_s": float(best[1])}
+        print(f"{name} without {without}: { {key: round(value, 7) for key, value in changes.items()} }")
+        known: dict[int, StepModel] = {}
+        for case in left_out:
+            if _file(case.step) == name:
+                if id(case.step) not in known:
+                    known[id(case.step)] = copy.copy(case.step)
+                    known[id(case.step)].engine = dataclasses.replace(case.step.engine, **changes)
+                found.append(case._replace(step=known[id(case.step)]))
+    return found
+
+
 def summary(name: str, figures: list[Judged]) -> str:
     """One line of a table's figures."""
     errors = np.array([each.error for each in figures])
@@ -209,6 +250,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, default=SHARED / "data" / "scale")
     parser.add_argument("--groups", action="store_true", help="a line for each model, card and engine too")
+    parser.add_argument(
+        "--without", metavar="SYSTEM", help="silicon: fit without this card (h100_sxm, …), judge it"
+    )
     parser.add_argument("--table", action="append", help="silicon, apart, static, bench, dstack, premai, …")
     asked = parser.parse_args()
     tables = {
@@ -222,10 +266,12 @@ def main() -> None:
         "apple": lambda: serving_rows.local(asked.data / "local_llamacpp_apple_4167.csv"),
         "bench": lambda: serving_rows.bench(asked.data / "serve_llm_inference_bench_all.csv"),
     }
-    for name in asked.table or tables:
+    for name in asked.table or (["silicon"] if asked.without else tables):
         rows = list(tables[name]())
         cases = [row for row in rows if isinstance(row, ServingCase)]
         left = collections.Counter(row.why for row in rows if isinstance(row, LeftOut))
+        if asked.without:
+            cases = refitted(cases, asked.without, asked.data.parent / "engines")
         figures = judged(cases)
         print(f"\n{name}: {len(cases)} cases, {sum(left.values())} left out")
         for why, count in left.most_common():

@@ -72,7 +72,7 @@ class ServingCase(NamedTuple):
         return "aside" if zlib.crc32(self.group.encode()) % 3 == 0 else "fit"
 
 
-_CARDS = {
+CARDS = {
     "b200_sxm": "b200", "gb200": "gb200", "h200_sxm": "h200", "h100_sxm": "h100-sxm", "b300_sxm": "b300",
     "A100": "a100-sxm-80gb", "H100": "h100-sxm", "L40S": "l40s", "H200": "h200",
     "Nvidia A100 GPU": "a100-sxm-40gb", "Nvidia H100 GPU": "h100-sxm", "Nvidia GH200 GPU": "gh200-144gb",
@@ -116,7 +116,7 @@ def silicon(path: Path, mode: str = "agg") -> Iterator[ServingCase | LeftOut]:
                 continue
             how = _protocol(row, layout)
             step = _step(
-                model.name, _CARDS[row["system"]], row["backend"], layout, _silicon_formats(row, model),
+                model.name, CARDS[row["system"]], row["backend"], layout, _silicon_formats(row, model),
                 how.speculation, how.stream_interval,
             )  # fmt: skip
             yield ServingCase(
@@ -199,7 +199,7 @@ def _deployed(row: dict[str, str], model: Architecture, clients: float) -> Servi
     decodes = 1 if sglang else max((devices - 4) // 8, 1)
     formats = _silicon_formats(row, model)
     steps = [
-        _step(model.name, _CARDS[row["system"]], row["backend"], layout, formats)
+        _step(model.name, CARDS[row["system"]], row["backend"], layout, formats)
         for layout in (Layout(data=4, experts=4), decoding)
     ]
     return ServingCase(
@@ -233,7 +233,7 @@ def apart(path: Path) -> Iterator[ServingCase | LeftOut]:
                 layout = _silicon_layout({**row, **columns})
                 if _is_deployment({**row, **columns}):  # at such sizes attention is data-parallel
                     layout = Layout(data=layout.ranks, experts=layout.ranks)
-                halves.append(_step(model.name, _CARDS[row["system"]], row["backend"], layout, formats))
+                halves.append(_step(model.name, CARDS[row["system"]], row["backend"], layout, formats))
             found = re.search(r"concurrency=(\d+)", row["silicon_data_source"])
             decodes = int(row["decode_num_workers"] or 1)
             clients = (
@@ -311,7 +311,7 @@ def static(path: Path) -> Iterator[ServingCase | LeftOut]:
         cache = "fp8" if word == "fp8" else "fp16"
         name = models.named(row["model"]).name
         try:
-            step = _step(name, _CARDS[row["hardware"]], "tensorrt-llm-0", Layout(tensor=int(row["tp"])),
+            step = _step(name, CARDS[row["hardware"]], "tensorrt-llm-0", Layout(tensor=int(row["tp"])),
                          (word, word, word, cache))  # fmt: skip
         except RooflabError as error:
             yield LeftOut(path.name, str(error)[:90])
@@ -336,7 +336,7 @@ def bench(path: Path) -> Iterator[ServingCase | LeftOut]:
     """`serve_llm_inference_bench_*`: one batch from start to end; NVIDIA's cards, vLLM and TensorRT-LLM alone."""
     seen: set[tuple[str, ...]] = set()
     for row in _rows(path):
-        if row["hardware"] not in _CARDS or row["framework"] not in _ENGINES or not row["output_len"]:
+        if row["hardware"] not in CARDS or row["framework"] not in _ENGINES or not row["output_len"]:
             continue
         key = tuple(
             row[name] for name in ("hardware", "gpus", "model", "batch", "prompt_len", "output_len", "framework")
@@ -346,7 +346,7 @@ def bench(path: Path) -> Iterator[ServingCase | LeftOut]:
         seen.add(key)
         try:
             name = models.named(row["model"]).name
-            step = _step(name, _CARDS[row["hardware"]], _ENGINES[row["framework"]],
+            step = _step(name, CARDS[row["hardware"]], _ENGINES[row["framework"]],
                          Layout(tensor=int(row["tp"] or row["gpus"] or 1)), ("fp16",) * 4)  # fmt: skip
         except (RooflabError, ValueError) as error:
             yield LeftOut(path.name, str(error)[:90])
