@@ -24,6 +24,7 @@ from rooflab.loops.compiled.time import (
     warm,
 )
 from rooflab.loops.lowered import core_loops
+from rooflab.loops.lowered import count as lowered_count
 from rooflab.loops.read import language, source
 from rooflab.loops.read.arguments import Arguments, bind
 from rooflab.loops.read.understood import Understood
@@ -113,7 +114,7 @@ def report(
     """
     read = loop.source
     try:
-        counted = count.count(loop, caches, time_limit_s, classify=classify)
+        counted = lowered_count.of_loop(loop, caches, time_limit_s, classify=classify)
     except Exception as error:
         raise _readable(error, read) from error
     outcome = counted.outcome

@@ -1,6 +1,6 @@
 """A loop over prange as several cores run it: each one's loads and stores, in its order, barriers around the loop.
 
-The instrumented twin runs once, on one core, before a recorder in the place of the caches. Stores to an array of
+The lowered twin runs once, on one core, before a recorder in the place of the caches. Stores to an array of
 marks, which are taken out again, tell where a loop over prange begins, where each trip does, and where it ends.
 """
 
@@ -20,12 +20,10 @@ from rooflab.cachesim.native.compile import callback, native_address
 from rooflab.cachesim.native.words import CALL_SIGNATURE, load, store
 from rooflab.errors import RooflabError
 from rooflab.loops import examine
-from rooflab.loops.read.arguments import PAGE_BYTES, Arguments, Placed
+from rooflab.loops.lowered import built, count, from_source, memory
+from rooflab.loops.read.arguments import Arguments
 from rooflab.loops.read.source import Source
-from rooflab.loops.read.twin_text import Layout
-from rooflab.loops.read.understood import Understood
-from rooflab.loops.read.value_types import ValueTypes, of_value
-from rooflab.loops.twin import run
+from rooflab.loops.read.value_types import ValueTypes
 
 MOST_ACCESSES = _ROOM = 1 << 25
 ASSUMPTIONS = (
@@ -58,17 +56,21 @@ def streams(
     check_cores(cores)
     loop = examine.understand(fn, args)
     source, marks = _marked(loop.source, loop.value_types), np.zeros(3, np.int64)
-    arguments = _with_marks(loop.arguments, marks)
-    twin = run.make(Understood(source, ValueTypes(source, arguments.types), arguments))
+    values = {**dict(zip(loop.source.parameters, loop.arguments.values, strict=True)), _MARKS: marks}
     state, records = _recorder()
-    outcome = run.run(twin, source, arguments, state.ctypes.data, time_limit_s)
+    address = state.ctypes.data
+    fn_marked = from_source.function(source)
+    made = built.of_source(fn_marked, source, values, built.geometry(address), keep=True)
+    placed = memory.lay_out(values, made.lengths)
+    twin = count.opened(made, built.view_of(address), placed, None)
+    outcome = count.run_once(twin, source, time_limit_s)
     if outcome.error is not None:
         raise RooflabError(outcome.error)
     used = int(state[layout.SETS])
     if outcome.stopped or used > most_accesses:
         reached = f"did not end in {time_limit_s:g} s" if outcome.stopped else f"makes {used:,} accesses"
         raise RooflabError(f"{fn.__name__} {reached}, expected at most {most_accesses:,}: give smaller arguments")
-    parts = _dealt(records[:used], arguments.placed[-1].address, cores)
+    parts = _dealt(records[:used], placed.placed[-1].address, cores)
     return CoreStreams(
         f"{fn.__name__} by {cores} cores", _arrays(loop.arguments), tuple(_again(each) for each in parts)
     )
@@ -107,17 +109,6 @@ def _store(node: ast.stmt, mark: int) -> ast.stmt:
     for each in ast.walk(statement):
         ast.copy_location(each, node)
     return statement
-
-
-def _with_marks(arguments: Arguments, marks: np.ndarray) -> Arguments:
-    end = max(each.low + each.nbytes for each in arguments.placed)
-    base = -(-end // PAGE_BYTES) * PAGE_BYTES
-    return Arguments(
-        (*arguments.values, marks),
-        {**arguments.types, _MARKS: of_value(marks)},
-        {**arguments.layouts, _MARKS: Layout(unit=True, split=False)},
-        (*arguments.placed, Placed(_MARKS, base, base, marks.nbytes)),
-    )
 
 
 def _record(state, address, nbytes, request, reference):

@@ -88,7 +88,7 @@ def from_source(fn, *args):
         ("    while True:\n        b[missing] = a[0]\n", 7, "missing is neither an argument, a local name nor"),
         ("    b[0] = ~a[0]\n", 6, "numba cannot compile it at 'b[0] = ~a[0]': it knows no invert of float64"),
         ("    b[0] = a[0] + 1j\n", 6, "a complex128 cannot be stored in an array of float64"),
-        ("    for i in range(0, 3, 0):\n        b[i] = 1.0\n", 5, "range() arg 3 must not be zero"),
+        ("    for i in range(0, 3, 0):\n        b[i] = 1.0\n", 6, "range() arg 3 must not be zero"),
         ("    for i in range(4):\n        assert a[i] < 1\n", 7, "loop stops with AssertionError"),
         ("    _rlx = 1\n    b[0] = _rlx\n", 6, "names that begin with _rl are taken"),
     ],
@@ -224,7 +224,7 @@ def test_a_loop_that_prange_cannot_take_is_run_on_one_core(written, small, body,
     ("body", "formats"),
     [
         ("    n, = a.shape\n    for i in range(n):\n        b[i] = a[i] * 2.0\n", {"fp64": 4}),
-        ("    for i in range(4):\n        b[i] = (a[i] * 1j).imag\n", {"complex128": 24}),
+        ("    for i in range(4):\n        b[i] = (a[i] * 1j).imag\n", {"fp64": 24}),
         ("    for i in range(4):\n        b[i] = a[i] * 2.0 if i % 2 else a[i]\n", {"fp64": 2}),
     ],
 )

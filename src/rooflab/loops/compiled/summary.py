@@ -13,11 +13,12 @@ import msgspec
 import numba
 
 from rooflab.loops.compiled import llvm_ir, remarks, time, vectorisation
+from rooflab.loops.read.access_patterns import Patterns
 from rooflab.loops.read.arguments import Arguments
 from rooflab.loops.read.source import Source
 from rooflab.loops.read.twin_text import Text
 from rooflab.loops.read.understood import Understood
-from rooflab.loops.read.value_types import ValueTypes
+from rooflab.loops.read.value_types import ValueTypes, root
 from rooflab.loops.static import dependence
 from rooflab.loops.twin.count import Counted
 from rooflab.types.loop import Code
@@ -39,10 +40,11 @@ def examine(loop: Understood, compiled: time.Compiled, counted: Counted, *, fast
         fastmath: as it is where sums may be added up in another order; None where that changes nothing.
     """
     source, types, arguments = loop
-    compiler = _found(source, arguments, compiled, counted.twin.text)
-    main = llvm_ir.main_loop(_that_run(compiler.loops, counted.twin.text))
+    rows = _over_rows(loop, counted.twin.text)
+    compiler = _found(source, arguments, compiled, rows)
+    main = llvm_ir.main_loop(_that_run(compiler.loops, rows))
     if fastmath:
-        before, main = main, llvm_ir.main_loop(_that_run(compiler.fast or (), counted.twin.text))
+        before, main = main, llvm_ir.main_loop(_that_run(compiler.fast or (), rows))
         if main is None or before is None or main.lanes <= before.lanes:
             return None
     if main is None:
@@ -80,18 +82,35 @@ def examine(loop: Understood, compiled: time.Compiled, counted: Counted, *, fast
     )
 
 
-def _that_run(loops: Sequence[llvm_ir.InnerLoop], text: Text) -> tuple[llvm_ir.InnerLoop, ...]:
+def _over_rows(loop: Understood, text: Text) -> bool:
+    """Whether an access in an innermost loop moves by more than one element, and is not picked by data."""
+    patterns = Patterns(loop.source, loop.value_types)
+    for each in text.innermost:
+        node = vectorisation.innermost(loop.source, each.line)
+        if not isinstance(node, ast.For):
+            continue
+        for one in ast.walk(node):
+            base = root(one) if isinstance(one, ast.Subscript) else None
+            if base is None or loop.value_types.array(base) is None or not isinstance(base, ast.Name):
+                continue
+            assert isinstance(one, ast.Subscript)
+            unit = loop.arguments.layouts[base.id].unit
+            if patterns.of(one, each.variable, unit) == "stride":
+                return True
+    return False
+
+
+def _that_run(loops: Sequence[llvm_ir.InnerLoop], rows: bool) -> tuple[llvm_ir.InnerLoop, ...]:
     """The versions of a compiled loop that can be the one that ran.
 
-    LLVM also writes a vectorised version for the case that rows are one element apart, tested when it runs.
+    LLVM also writes a vectorised version for the case that rows are one element apart, tested when it runs; `rows`:
+    they are not.
     """
-    inner = {each.number for each in text.innermost}
-    strided = any(ref.pattern == "stride" and text.owners[ref.block] in inner for ref in text.refs)
     plain = tuple(each for each in loops if each.lanes == 1 or each.gathers)
-    return plain if strided and plain else tuple(loops)
+    return plain if rows and plain else tuple(loops)
 
 
-def _found(source: Source, arguments: Arguments, compiled: time.Compiled, text: Text) -> _Found:
+def _found(source: Source, arguments: Arguments, compiled: time.Compiled, rows: bool) -> _Found:
     path = _path(arguments, compiled)
     if path.exists():
         try:
@@ -100,7 +119,7 @@ def _found(source: Source, arguments: Arguments, compiled: time.Compiled, text: 
             # cut off, or of another version: found anew
             path.unlink(missing_ok=True)
     loops = _loops(compiled, arguments, fastmath=False)
-    main = llvm_ir.main_loop(_that_run(loops, text))
+    main = llvm_ir.main_loop(_that_run(loops, rows))
     fast, messages = None, []
     if main is not None and main.lanes == 1:
         fast = list(_loops(compiled, arguments, fastmath=True))

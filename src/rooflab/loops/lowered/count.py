@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ast
-import ctypes
-import re
 import textwrap
 import threading
 import time
@@ -12,27 +10,22 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from llvmlite import binding
-from numba import typeof
 
-from rooflab.cachesim.level import hierarchy
+from rooflab.cachesim.level import hierarchy, plain_levels, seen_units
 from rooflab.cachesim.level.access import View
 from rooflab.cachesim.native import layout
 from rooflab.cachesim.run import final_write_back
 from rooflab.errors import RooflabError
-from rooflab.loops.lowered import bounds, counted_access, instrument, lower, memory, source_loops, twin_ir
-from rooflab.loops.lowered.ir_text import Places, functions
-from rooflab.loops.lowered.source_names import SourceNames
+from rooflab.loops.lowered import bounds, built, counted_access, from_source, instrument, lower, memory
 from rooflab.loops.read.source import Source, SourceLines
 from rooflab.loops.read.twin_text import Text
+from rooflab.loops.read.understood import Understood
 from rooflab.loops.twin import count as counting
 from rooflab.loops.twin import hooks, run
 from rooflab.machines.cache_levels import Chosen
+from rooflab.types.simulation import Cache
 from rooflab.units import iec
 
-_CONSTANT = re.compile(
-    r"^(@[\w.$]*\.const\.array[\w.$]*|@\"[^\"]*const\.array[^\"]*\") = .*?\[(\d+) x i8\] (.*)$", re.MULTILINE
-)
 _MOST_STRIDED = 0.5  # of the new lines of a reference, where it steps over lines
 
 
@@ -43,7 +36,7 @@ class LoweredTwin(NamedTuple):
         call: with the arguments: what the function returns.
         memory, plan, text: what it works in, what it counts, what its counters mean.
         passes, notes, events: its counters, the notes of its references, the words of `hooks`.
-        built: the simulator.
+        built: the simulator; None where accesses are only written down.
         held: what must live as long as `call`.
         prepare: to be called before each run: it sets back what no argument holds.
     """
@@ -55,7 +48,7 @@ class LoweredTwin(NamedTuple):
     passes: np.ndarray
     notes: np.ndarray
     events: np.ndarray
-    built: hierarchy.Hierarchy
+    built: Any
     held: Any
     prepare: Callable[[], None] = lambda: None
 
@@ -68,127 +61,66 @@ def make(
     Raises:
         NumbaError: what numba cannot compile.
     """
-    lowered = lower.lower(fn, tuple(typeof(value) for value in arguments.values()))
-    found = [each for each in functions(lowered.ir) if each.name != lowered.wrapper]
-    contents = {name: _bytes_of(text) for name, _, text in _CONSTANT.findall(lowered.ir)}
-    by_content: dict[bytes, str] = {}
-    for name, held in contents.items():
-        by_content.setdefault(held, name)
-    placed = memory.lay_out(arguments, {name: len(held) for held, name in by_content.items()})
-    constants = {name: placed.constants[by_content[held]] for name, held in contents.items()}
-    arrays = dict(each for name, value in arguments.items() for each in memory.arrays_in(name, value))
-    where = {each.name: (each.address, arrays[each.name]) for each in placed.placed}
-    names = SourceNames(source, lower.python_function(fn).__globals__, contents, where)
-    called = instrument.Names(
-        names.array,
-        lambda line, array, write: array,
-        lambda line: "",
-        names.texts,
-        source_loops.statements(source.tree),
-        names.whole,
-    )
-    plan = instrument.plan(tuple(found), lowered.main, Places(lowered.ir), called)
+    return _made(lambda first: built.build(fn, source, arguments, first), arguments, caches, units)
+
+
+def make_of_source(
+    fn: Callable[..., Any],
+    source: Source,
+    arguments: Mapping[str, Any],
+    caches: Chosen,
+    units: int | None,
+) -> LoweredTwin:
+    """As `make`, of a function whose source says all there is to know; compiled once for all processes."""
+    return _made(lambda first: built.of_source(fn, source, arguments, first, keep=True), arguments, caches, units)
+
+
+def _made(
+    build: Callable[[built.Geometry], built.Built],
+    arguments: Mapping[str, Any],
+    caches: Chosen,
+    units: int | None,
+) -> LoweredTwin:
+    hierarchy.check(caches.caches)
+    first = _geometry(caches.caches, units is not None, memory.extent(arguments))
+    made = build(first)
+    placed = memory.lay_out(arguments, made.lengths)
+    plan = made.plan
     refs = [f"{ref.line}: {ref.text}{' =' if ref.write else ''}" for ref in plan.refs]
-    built = hierarchy.build(
+    simulator = hierarchy.build(
         caches.caches, references=refs or ["none"], units=units, address_end=placed.end - placed.low
     )
-    passes = np.zeros(max(1, len(plan.owners)), np.int64)
-    notes = np.zeros((max(1, len(plan.refs)), counted_access.NOTE_WORDS), np.int64)
-    events = np.zeros(hooks.VARIABLES + max(1, len(plan.loops)), np.int64)
-    parts = [counted_access.compiled(*each) for each in (*counted_access.PARTS, counted_access.WITHIN)]
-    wiring = twin_ir.Wiring(
-        view_of(built),
-        placed.low,
-        placed.end,
-        passes.ctypes.data,
-        notes.ctypes.data,
-        events.ctypes.data,
-        placed.allocator.ctypes.data,
-        constants,
-        *(name for _, name in parts),
-    )
-    module = binding.parse_assembly(twin_ir.write(lowered.ir, found, plan, wiring))
-    for bitcode, name in parts:
-        linked = binding.parse_bitcode(bitcode)
-        linked.get_function(name).linkage = "linkonce_odr"
-        module.link_in(linked)
-    engine, address = _compiled(module, lowered, {parts[0][1], parts[-1][1]})
-    # The result as a plain address: a run that was stopped returns none, and says nothing.
-    prototype = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
-    function = prototype(address)
+    if built.geometry(simulator.address) != first:
+        # its own constants made the memory too large for short entries
+        made = build(built.geometry(simulator.address))
+    return opened(made, built.view_of(simulator.address), placed, simulator)
+
+
+def opened(
+    made: built.Built, view: View, placed: memory.Memory, simulator: hierarchy.Hierarchy | None
+) -> LoweredTwin:
+    """A twin that was `made`, ready to run on a first level and in memory; `simulator` owns that level."""
+    twin, plan = built.open_built(made, view, placed), made.plan
     text = Text("", plan.refs, plan.loops, plan.flop, plan.owners, frozenset())
-    return LoweredTwin(
-        lambda *values: _owned(function(None, values, None)),
-        placed,
-        plan,
-        text,
-        passes,
-        notes,
-        events,
-        built,
-        (engine, lowered.environment, function),
-    )
+    held = twin, made.environment
+    return LoweredTwin(twin.call, placed, plan, text, twin.passes, twin.notes, twin.events, simulator, held)
 
 
-def _owned(address: int | None) -> Any:
-    """The object at `address`, whose reference is ours.
-
-    Raises:
-        InterruptedError: there is none: the run was stopped.
-    """
-    if not address:
-        raise InterruptedError
-    value = ctypes.cast(address, ctypes.py_object).value
-    ctypes.pythonapi.Py_DecRef(ctypes.py_object(value))
-    return value
+_GEOMETRIES: dict[Any, built.Geometry] = {}
 
 
-def view_of(built: hierarchy.Hierarchy) -> tuple[int, ...]:
+def _geometry(levels: tuple[Cache, ...], classified: bool, extent: int) -> built.Geometry:
+    """Of the first of `levels`, which depends on whether addresses are few enough for short entries."""
+    key = levels, classified, plain_levels.fits_narrow(levels[0], extent)
+    if key not in _GEOMETRIES:
+        some = hierarchy.build(levels, units=1 if classified else None, address_end=extent)
+        _GEOMETRIES[key] = built.geometry(some.address)
+    return _GEOMETRIES[key]
+
+
+def view_of(simulator: hierarchy.Hierarchy) -> tuple[int, ...]:
     """What `open_state` would find, as plain numbers."""
-    words = (ctypes.c_int64 * layout.DESCRIPTOR_WORDS).from_address(built.address)
-    view = View(
-        words[layout.LAST_LINES],
-        words[layout.UNIT_SHIFT],
-        words[layout.SLOT_SHIFT],
-        words[layout.SLOT_MASK],
-        ~words[layout.IGNORED],
-        words[layout.COUNTS],
-        words[layout.UNIT_CALL],
-        words[layout.SPLIT_CALL],
-        built.address,
-    )
-    return tuple(int(each) for each in view)
-
-
-def _compiled(module: Any, lowered: lower.Lowered, inlined: set[str]) -> tuple[Any, int]:
-    """The engine that holds the module's machine code, and the address of what Python calls."""
-    for function in module.functions:
-        if function.is_declaration or function.name == lowered.wrapper:
-            continue
-        function.linkage = "internal"
-        if function.name in inlined:
-            function.add_function_attribute("alwaysinline")
-    machine = lower.target_machine()
-    tuning = binding.create_pipeline_tuning_options(speed_level=2)
-    tuning.loop_vectorization = tuning.slp_vectorization = tuning.loop_unrolling = False
-    builder = binding.create_pass_builder(machine, tuning)
-    builder.getModulePassManager().run(module, builder)
-    engine = binding.create_mcjit_compiler(module, machine)
-    engine.finalize_object()
-    name, environment = lowered.environment
-    where = engine.get_global_value_address(name)
-    if where:
-        ctypes.c_void_p.from_address(where).value = id(environment)
-    return engine, engine.get_function_address(lowered.wrapper)
-
-
-def _bytes_of(text: str) -> bytes:
-    """The bytes of a constant as LLVM writes it: c"…" with escapes, or zeroinitializer."""
-    match = re.match(r'c"(.*?)"(?:,|$| )', text)
-    if match is None:
-        return text.encode()
-    plain = re.sub(r"\\([0-9A-Fa-f]{2})", lambda each: chr(int(each[1], 16)), match[1])
-    return plain.encode("latin-1")
+    return tuple(int(each) for each in built.view_of(simulator.address))
 
 
 def read_source(fn: Callable[..., Any]) -> Source:
@@ -234,15 +166,63 @@ def count(
     return run_twin(make(fn, source, arguments, caches, units), source, arguments, caches, time_limit_s)
 
 
+def of_loop(
+    loop: Understood,
+    caches: Chosen,
+    time_limit_s: float | None,
+    warm: bool = True,
+    classify: bool = False,
+    most_units: int = seen_units.MOST_UNITS,
+) -> counting.Counted:
+    """The twin of `loop`, run on `caches` for at most `time_limit_s` (both runs together).
+
+    Args:
+        loop: read and understood.
+        caches: to simulate.
+        time_limit_s: seconds; None for no limit.
+        warm: run it a second time, on what the first run left in the caches.
+        classify: tell compulsory, capacity and conflict misses apart.
+        most_units: lines (or sectors) that are kept apart in memory to do so.
+
+    Raises:
+        NumbaError: what numba cannot compile.
+        RooflabError: too many lines to tell misses apart.
+        KeyboardInterrupt: Ctrl-C; the twin has stopped then.
+    """
+    source, arguments = loop.source, loop.arguments
+    units = _units(loop, caches.caches[0].unit_bytes, most_units) if classify else None
+    values = dict(zip(source.parameters, arguments.values, strict=True))
+    twin = make_of_source(from_source.function(source), source, values, caches, units)
+    counted, _, _ = run_twin(twin, source, values, caches, time_limit_s, warm=warm)
+    return counted
+
+
+def _units(loop: Understood, unit_bytes: int, most_units: int) -> int:
+    """A bound on the lines (or sectors) that a loop can touch: all of its arrays.
+
+    Raises:
+        RooflabError: more than are kept apart in memory.
+    """
+    units = sum(-(-each.nbytes // unit_bytes) + 1 for each in loop.arguments.placed)
+    if units > most_units:
+        raise RooflabError(
+            f"classify: the arrays have {units:,} units of {unit_bytes} bytes, expected at most"
+            f" {most_units:,}: take smaller arguments, or leave classify out"
+        )
+    return units
+
+
 def run_twin(
     twin: LoweredTwin,
     source: SourceLines,
     arguments: Mapping[str, Any],
     caches: Chosen,
     time_limit_s: float | None,
+    *,
+    warm: bool = True,
 ) -> tuple[counting.Counted, instrument.Plan, dict[int, int]]:
-    """As `count`, of a twin that is made."""
-    outcome = _run(twin, source, time_limit_s)
+    """As `count`, of a twin that is made; `warm`: run it a second time too."""
+    outcome = run_once(twin, source, time_limit_s)
     first_passes = twin.passes.copy()
     seen, far = _with_hits(twin), twin.notes[:, counted_access.FAR].copy()
     described: dict[str, Any] = {
@@ -257,11 +237,13 @@ def run_twin(
     left = final_write_back.dirty_bytes(twin.built)
     again = None
     if (
-        not outcome.stopped
+        warm
+        and not outcome.stopped
         and outcome.error is None
         and (time_limit_s is None or 2 * outcome.seconds < time_limit_s)
     ):
-        again = _second(twin, source, arguments, first, described, time_limit_s)
+        left_s = None if time_limit_s is None else time_limit_s - outcome.seconds
+        again = _second(twin, source, arguments, first, described, left_s)
     patterns = [
         # the first one came from nowhere
         "stride" if ref.pattern == "stream" and far - 1 > _MOST_STRIDED * max(1, new) else ref.pattern
@@ -296,7 +278,7 @@ def _second(
         ):
             if now.flags.writeable:
                 now[...] = held
-    outcome = _run(twin, source, time_limit_s)
+    outcome = run_once(twin, source, time_limit_s)
     if outcome.stopped or outcome.error is not None:
         return None
     _with_hits(twin)
@@ -312,7 +294,8 @@ def _with_hits(twin: LoweredTwin) -> np.ndarray:
     return seen
 
 
-def _run(twin: LoweredTwin, source: SourceLines, time_limit_s: float | None) -> run.Outcome:
+def run_once(twin: LoweredTwin, source: SourceLines, time_limit_s: float | None) -> run.Outcome:
+    """One run of a twin, in a thread that is told to stop after `time_limit_s`, or by Ctrl-C."""
     held: list[Any] = [None, None]
 
     def work() -> None:

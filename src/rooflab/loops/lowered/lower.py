@@ -28,7 +28,7 @@ _ERRORS = (APART, "5numba7cpython7unicode", "ol_str", "raise_with_shape", "excin
 _INLINED = ("_ZN", "NRT_MemInfo_data")
 _KEPT = ("fastmath", "error_model", "inline", "forceinline", "locals")  # options of the user's that change values
 _NUMBERS = itertools.count()
-_AGAIN = ("dead_code_elimination", "sroa", "simplify_cfg", "sroa")
+_AGAIN = ("sroa", "simplify_cfg", "sroa")
 _FIRST = ("sroa", "always_inliner", "global_dead_code_eliminate", "simplify_cfg", *_AGAIN)
 
 

@@ -53,8 +53,7 @@ def lay_out(arguments: Mapping[str, Any], constants: Mapping[str, int]) -> Memor
     for name, nbytes in constants.items():
         addresses[name] = end
         end = _page(end + nbytes)
-    room = max(_LEAST_LOCAL_BYTES, _LOCAL_SHARE * end)
-    size = min(_page(end + room), max(_MOST_BYTES, _page(end)))
+    size = _size(end)
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
     held = mmap.mmap(-1, size, flags=flags)
     low = np.frombuffer(held, np.uint8).ctypes.data
@@ -63,6 +62,17 @@ def lay_out(arguments: Mapping[str, Any], constants: Mapping[str, int]) -> Memor
     allocator = np.zeros(ROWS + 2 * MOST_SIZES, np.int64)
     allocator[BUMP], allocator[END] = low + end, low + size
     return Memory(values, low, low + size, placed, allocator, addresses, held)
+
+
+def extent(arguments: Mapping[str, Any]) -> int:
+    """The bytes of the memory that `lay_out` makes, where the module has no constant arrays."""
+    arrays = dict(each for name, value in arguments.items() for each in arrays_in(name, value))
+    return _size(max((_page(each.low + each.nbytes) for each in place(arrays)), default=0))
+
+
+def _size(end: int) -> int:
+    room = max(_LEAST_LOCAL_BYTES, _LOCAL_SHARE * end)
+    return min(_page(end + room), max(_MOST_BYTES, _page(end)))
 
 
 def _page(nbytes: int) -> int:

@@ -22,7 +22,7 @@ class SourceNames:
         source: Source,
         scope: Mapping[str, Any],
         constants: Mapping[str, bytes],
-        arrays: Mapping[str, tuple[int, np.ndarray]],
+        whole: Mapping[str, int],
     ) -> None:
         """Names of a function.
 
@@ -30,9 +30,9 @@ class SourceNames:
             source: of it.
             scope: what it can reach by name.
             constants: the module's constant arrays by IR name.
-            arrays: of its arguments by name, each with its address.
+            whole: bytes of an element of its arguments whose elements all lie on multiples of that.
         """
-        self._source, self._arguments = source, arrays
+        self._source, self._whole = source, whole
         self._assigned: dict[int, str] = {}
         self._subscripts: dict[tuple[int, bool], list[ast.Subscript]] = {}
         for each, write in _accesses(source.tree):
@@ -85,13 +85,7 @@ class SourceNames:
 
     def whole(self, roots: frozenset[Root], nbytes: int) -> bool:
         """Whether all elements of arguments with those roots are of `nbytes` and lie on multiples of that."""
-        return all(each.kind == "argument" and self._is_whole(each.name, nbytes) for each in roots)
-
-    def _is_whole(self, name: str, nbytes: int) -> bool:
-        if name not in self._arguments:
-            return False
-        address, array = self._arguments[name]
-        return array.itemsize == nbytes and all(each % nbytes == 0 for each in (address, *array.strides))
+        return all(each.kind == "argument" and self._whole.get(each.name) == nbytes for each in roots)
 
 
 def _accesses(node: ast.AST) -> Iterator[tuple[ast.Subscript, bool]]:

@@ -21,26 +21,26 @@ _SAME = re.compile(r"= bitcast (?P<kind>\w+) (?P<value>\S+) to (?P=kind)\b")
 _CHOSEN = re.compile(r"= select i1 (?P<test>%\S+), \w+ (?P<yes>\S+), \w+ [^\s,]+")
 
 
+# Words of a twin that its caller fills in; from CONSTANTS on: where the module's constant arrays lie.
+LOW, SIZE, LAST_LINES, COUNTS, UNIT_CALL, SPLIT_CALL, STATE, ALLOCATOR, CONSTANTS = range(9)
+HERE, PASSES, NOTES, EVENTS = "rl_here", "rl_passes", "rl_notes", "rl_events"  # globals: those words, counters, …
+_FIXED = 987_654_321  # of the empty description that says: this word does not change while the twin runs
+
+
 class Wiring(NamedTuple):
-    """The addresses that a twin works on, all as plain numbers.
+    """What a twin's text needs beside the plan; the addresses that it works on it finds in its words.
 
     Attributes:
-        view: the words of the first level (`cachesim.level.access.View`).
-        low, end: of the memory that holds the arrays; addresses count from `low`.
-        passes, notes, events, allocator: of the counters, the notes of references, the words of `hooks`, the
-            allocator's state.
-        constants: where the constants of the module that are arrays lie, from `low` on.
+        shift, slot_shift, slot_mask, compared_bits: of the first level (`cachesim.level.access.View`).
+        constants: the module's constant arrays in the order of their words.
         access, within_range, allocate, release, within: names of the functions of `counted_access`.
     """
 
-    view: Sequence[int]
-    low: int
-    end: int
-    passes: int
-    notes: int
-    events: int
-    allocator: int
-    constants: Mapping[str, int]
+    shift: int
+    slot_shift: int
+    slot_mask: int
+    compared_bits: int
+    constants: tuple[str, ...]
     access: str
     within_range: str
     allocate: str
@@ -58,7 +58,28 @@ def write(ir: str, functions: Sequence[Function], plan: Plan, wiring: Wiring) ->
         parts += [rest[:start], _written(function, plan, wiring)]
         rest = rest[end:]
     known = "" if " @NRT_MemInfo_alloc(" in ir else "declare ptr @NRT_MemInfo_alloc(i64)\n"
-    return "".join([*parts, rest, known, _helpers(wiring)])
+    return "".join([*parts, rest, known, _words(plan, wiring), _helpers(wiring)])
+
+
+def _words(plan: Plan, wiring: Wiring) -> str:
+    sizes = {
+        HERE: CONSTANTS + len(wiring.constants),
+        PASSES: max(1, len(plan.owners)),
+        NOTES: NOTE_WORDS * max(1, len(plan.refs)),
+        EVENTS: hooks.VARIABLES + max(1, len(plan.loops)),
+    }
+    lines = [f"@{name} = global [{size} x i64] zeroinitializer, align 64" for name, size in sizes.items()]
+    return "\n".join(["", *lines, f"!{_FIXED} = !{{}}", ""])
+
+
+def _word(name: str, number: int) -> str:
+    """Word `number` of a global, as a pointer."""
+    return f"ptr getelementptr (i64, ptr @{name}, i64 {number})"
+
+
+def _here(result: str, number: int) -> str:
+    """A line that reads a word which stays as it is."""
+    return f"  {result} = load i64, {_word(HERE, number)}, align 8, !invariant.load !{_FIXED}"
 
 
 def _written(function: Function, plan: Plan, wiring: Wiring) -> str:
@@ -80,7 +101,7 @@ def _written(function: Function, plan: Plan, wiring: Wiring) -> str:
                 if not number:
                     lines += [f"  %rl.n{each} = alloca i64" for each in counters]
                     lines += [f"  store i64 0, ptr %rl.n{each}" for each in counters]
-                lines += _beginning(function, label, plan, wiring, split)
+                lines += _beginning(function, label, plan, split)
             key = (function.name, index)
             for access in plan.accesses.get(key, ()):
                 lines += _reported(access, f"rl.{index}.{access.ref}", plan, wiring)
@@ -88,11 +109,11 @@ def _written(function: Function, plan: Plan, wiring: Wiring) -> str:
                 lines += multiplied(f"rl.{index}.product{n}", factors)
                 lines += _counted(f"rl.{index}.work{n}", counter, f"%rl.{index}.product{n}")
             if key in plan.raises:
-                lines += _raised(list(plan.raises).index(key), plan.raises[key], wiring)
+                lines += _raised(list(plan.raises).index(key), plan.raises[key])
             told = steady.get(f"phi {label}" if each.opcode == "phi" else label, {})
             text = _told(each.text, told)
             if each.opcode == "ret":
-                lines += _kept(f"rl.{index}", counters, wiring)
+                lines += _kept(f"rl.{index}", counters)
             if each.opcode == "phi":
                 text = _renamed(text, split)
             elif each.opcode == "call" and called(text) in ALLOCATIONS:
@@ -102,21 +123,20 @@ def _written(function: Function, plan: Plan, wiring: Wiring) -> str:
     return "\n".join([*lines, "}"])
 
 
-def _beginning(function: Function, label: str, plan: Plan, wiring: Wiring, split: Mapping[str, int]) -> list[str]:
+def _beginning(function: Function, label: str, plan: Plan, split: Mapping[str, int]) -> list[str]:
     """What a block does first: count itself, and where a loop begins, see whether it is to stop."""
     lines: list[str] = []
     if label in split:
         number = split[label]
         name = f"rl.loop{number}"
-        stop, at = wiring.events + 8 * hooks.STOP, wiring.events + 8 * hooks.AT
         lines += [
-            f"  %{name}.stop = load atomic i64, ptr inttoptr (i64 {stop} to ptr) monotonic, align 8",
+            f"  %{name}.stop = load atomic i64, {_word(EVENTS, hooks.STOP)} monotonic, align 8",
             f"  %{name}.goes = icmp eq i64 %{name}.stop, 0",
             f"  br i1 %{name}.goes, label %{name}.on, label %{name}.off",
             f"{name}.off:",
-            f"  store i64 {number}, ptr inttoptr (i64 {at} to ptr), align 8",
-            *_variables(number, plan, wiring),
-            *_kept(name, _counters(function, plan), wiring),
+            _noted(hooks.AT, str(number)),
+            *_variables(number, plan),
+            *_kept(name, _counters(function, plan)),
             "  ret i32 -1",
             f"{name}.on:",
         ]
@@ -126,28 +146,28 @@ def _beginning(function: Function, label: str, plan: Plan, wiring: Wiring, split
     return lines
 
 
-def _variables(number: int, plan: Plan, wiring: Wiring) -> list[str]:
+def _variables(number: int, plan: Plan) -> list[str]:
     """What a stop in a loop notes: the variables of it and of those around it."""
     lines = []
     within: int | None = number
     while within is not None:
         if within in plan.variables:
-            lines.append(_noted(hooks.VARIABLES + within, plan.variables[within], wiring))
+            lines.append(_noted(hooks.VARIABLES + within, plan.variables[within]))
         within = plan.loops[within].parent
     return lines
 
 
-def _raised(number: int, raised: Raised, wiring: Wiring) -> list[str]:
+def _raised(number: int, raised: Raised) -> list[str]:
     """What an exception notes: which place set it, the index and how many there are, the variables around."""
     values = [(hooks.REF, str(number))]
     if raised.asked:
         values += [(hooks.INDEX, raised.asked), (hooks.LENGTH, raised.length)]
     values += [(hooks.VARIABLES + loop, value) for loop, value in raised.loops if value]
-    return [_noted(word, value, wiring) for word, value in values]
+    return [_noted(word, value) for word, value in values]
 
 
-def _noted(word: int, value: str, wiring: Wiring) -> str:
-    return f"  store i64 {value}, ptr inttoptr (i64 {wiring.events + 8 * word} to ptr), align 8"
+def _noted(word: int, value: str) -> str:
+    return f"  store i64 {value}, {_word(EVENTS, word)}, align 8"
 
 
 def _counters(function: Function, plan: Plan) -> list[int]:
@@ -162,11 +182,11 @@ def _counters(function: Function, plan: Plan) -> list[int]:
     return sorted(found)
 
 
-def _kept(name: str, counters: Sequence[int], wiring: Wiring) -> list[str]:
+def _kept(name: str, counters: Sequence[int]) -> list[str]:
     """What a function does before it returns: its counters are added to those of all."""
     lines = []
     for number in counters:
-        where = f"ptr inttoptr (i64 {wiring.passes + 8 * number} to ptr), align 8"
+        where = f"{_word(PASSES, number)}, align 8"
         lines += [
             f"  %{name}.k{number}.was = load i64, {where}",
             f"  %{name}.k{number}.here = load i64, ptr %rl.n{number}",
@@ -258,15 +278,15 @@ def multiplied(name: str, factors: Sequence[str]) -> list[str]:
 def _reported(access: Access, name: str, plan: Plan, wiring: Wiring) -> list[str]:
     lines = [f"  %{name}.p = ptrtoint ptr {access.pointer} to i64"]
     if access.constant:
-        shift = wiring.constants[access.constant]
         lines += [
             f"  %{name}.o = sub i64 %{name}.p, ptrtoint (ptr {access.constant} to i64)",
-            f"  %{name}.a = add i64 %{name}.o, {shift}",
+            _here(f"%{name}.low", CONSTANTS + wiring.constants.index(access.constant)),
+            f"  %{name}.a = add i64 %{name}.o, %{name}.low",
         ]
     else:
-        lines.append(f"  %{name}.a = sub i64 %{name}.p, {wiring.low}")
+        lines += [_here(f"%{name}.low", LOW), f"  %{name}.a = sub i64 %{name}.p, %{name}.low"]
     request = STORE if access.write else LOAD
-    notes = wiring.notes + 8 * NOTE_WORDS * access.ref
+    notes = f"ptrtoint ({_word(NOTES, NOTE_WORDS * access.ref)} to i64)"
     what = f"i64 {access.nbytes}, i64 {request}, i64 {access.ref}, i64 {notes}"
     if access.elements:
         lines += multiplied(f"{name}.n", access.elements)
@@ -281,16 +301,23 @@ def _reported(access: Access, name: str, plan: Plan, wiring: Wiring) -> list[str
             lines.append(f"  %{name}.c{lane} = call i64 @rl_checked(i64 {at}, {what})")
             lines += _counted(f"{name}.g{lane}", plan.refs[access.ref].block, f"%{name}.c{lane}")
         else:
-            within = access.whole and access.nbytes <= 1 << wiring.view[VIEW.index("shift")]
+            within = access.whole and access.nbytes <= 1 << wiring.shift
             lines.append(f"  call void @rl_{'within' if within else 'access'}(i64 {at}, {what})")
     return lines
 
 
 def _helpers(wiring: Wiring) -> str:
-    view = ", ".join(f"i64 {each}" for each in wiring.view)
-    many = ", ".join(["i64"] * (len(wiring.view) + 5))
+    many = ", ".join(["i64"] * (len(VIEW) + 5))
+    view = (
+        f"i64 %v0, i64 {wiring.shift}, i64 {wiring.slot_shift}, i64 {wiring.slot_mask},"
+        f" i64 {wiring.compared_bits}, i64 %v1, i64 %v2, i64 %v3, i64 %v4"
+    )
     given = f"ptr @rl_result, ptr @rl_raised, {view}, i64 %a, i64 %n, i64 %q, i64 %r, i64 %w"
-    size = wiring.end - wiring.low
+    changing = (COUNTS, UNIT_CALL, SPLIT_CALL, STATE)
+    words = [f"  %v{n} = load i64, {_word(HERE, word)}, align 8" for n, word in enumerate(changing, 1)]
+    opened = "\n".join([_here("%v0", LAST_LINES), *words])
+    handed = f"  %allocator = load i64, {_word(HERE, ALLOCATOR)}"
+    sized = _here("%size", SIZE)
     return f"""
 @rl_result = internal global i64 0
 @rl_raised = internal global ptr null
@@ -300,15 +327,18 @@ declare i32 @{wiring.within_range}(ptr, ptr, {many}, i64)
 declare i32 @{wiring.allocate}(ptr, ptr, i64, i64)
 declare i32 @{wiring.release}(ptr, ptr, i64, i64, i64)
 define internal void @rl_access(i64 %a, i64 %n, i64 %q, i64 %r, i64 %w) alwaysinline {{
+{opened}
   %s = call i32 @{wiring.access}({given})
   ret void
 }}
 define internal void @rl_within(i64 %a, i64 %n, i64 %q, i64 %r, i64 %w) alwaysinline {{
+{opened}
   %s = call i32 @{wiring.within}({given})
   ret void
 }}
 define internal i64 @rl_checked(i64 %a, i64 %n, i64 %q, i64 %r, i64 %w) alwaysinline {{
-  %inside = icmp ult i64 %a, {size}
+{sized}
+  %inside = icmp ult i64 %a, %size
   br i1 %inside, label %yes, label %no
 yes:
   call void @rl_access(i64 %a, i64 %n, i64 %q, i64 %r, i64 %w)
@@ -322,9 +352,11 @@ no:
   ret i64 0
 }}
 define internal i64 @rl_range(i64 %a, i64 %n, i64 %q, i64 %r, i64 %w, i64 %c) noinline {{
-  %inside = icmp ult i64 %a, {size}
+{sized}
+  %inside = icmp ult i64 %a, %size
   br i1 %inside, label %yes, label %no
 yes:
+{opened}
   %s = call i32 @{wiring.within_range}({given}, i64 %c)
   ret i64 %c
 no:
@@ -334,13 +366,15 @@ define internal void @rl_release(ptr %data, i64 %size, ptr %info) noinline {{
   %raised = alloca ptr
   %nothing = alloca i64
   %a = ptrtoint ptr %data to i64
-  %s = call i32 @{wiring.release}(ptr %nothing, ptr %raised, i64 {wiring.allocator}, i64 %a, i64 %size)
+{handed}
+  %s = call i32 @{wiring.release}(ptr %nothing, ptr %raised, i64 %allocator, i64 %a, i64 %size)
   ret void
 }}
 define internal ptr @rl_allocate(i64 %size) noinline {{
   %raised = alloca ptr
   %result = alloca i64
-  %s = call i32 @{wiring.allocate}(ptr %result, ptr %raised, i64 {wiring.allocator}, i64 %size)
+{handed}
+  %s = call i32 @{wiring.allocate}(ptr %result, ptr %raised, i64 %allocator, i64 %size)
   %a = load i64, ptr %result
   %none = icmp eq i64 %a, 0
   br i1 %none, label %full, label %good

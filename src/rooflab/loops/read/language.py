@@ -51,6 +51,23 @@ def check(source: Source, types: ValueTypes) -> None:
         if node is not source.tree:
             _check(node, source, types)
     _check_names(source, types)
+    _check_whole(source, types)
+
+
+def _check_whole(source: Source, types: ValueTypes) -> None:
+    """Each access has all indices of its array."""
+    nodes = [each for each in ast.walk(source.tree) if isinstance(each, ast.Subscript)]
+    inner = {id(each.value) for each in nodes}
+    for node in nodes:
+        array = types.array(root(node))
+        given = len(indices(node))
+        if id(node) not in inner and array is not None and given != array.ndim:
+            refuse(
+                source,
+                node,
+                f"{ast.unparse(node)}: {given} of {array.ndim} indices; a row or plane is a loop that cannot be seen:"
+                " give all indices",
+            )
 
 
 def _check(node: ast.AST, source: Source, types: ValueTypes) -> None:

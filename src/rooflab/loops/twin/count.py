@@ -1,4 +1,4 @@
-"""Counting a loop: its twin run once from empty caches, and once more on what that run left in them."""
+"""What the runs of a twin counted: one from empty caches, and one more on what that run left in them."""
 
 from __future__ import annotations
 
@@ -10,15 +10,10 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from rooflab.cachesim.level import hierarchy, seen_units
-from rooflab.cachesim.run import final_write_back
-from rooflab.errors import RooflabError
 from rooflab.loops.read.access_patterns import AccessPattern
 from rooflab.loops.read.arguments import Arguments
 from rooflab.loops.read.source import Source, SourceLines
-from rooflab.loops.read.understood import Understood
 from rooflab.loops.twin import run
-from rooflab.machines.cache_levels import Chosen
 from rooflab.types.loop import LineCounts, Trips
 from rooflab.types.simulation import Simulation
 from rooflab.types.work import Flop
@@ -47,95 +42,6 @@ class Counted(NamedTuple):
     def passes(self) -> np.ndarray:
         """How often each block ran."""
         return self.outcome.passes
-
-
-def count(
-    loop: Understood,
-    caches: Chosen,
-    time_limit_s: float | None,
-    warm: bool = True,
-    classify: bool = False,
-    most_units: int = seen_units.MOST_UNITS,
-) -> Counted:
-    """The twin of `loop`, run on `caches` for at most `time_limit_s` (both runs together).
-
-    Args:
-        loop: read and understood.
-        caches: to simulate.
-        time_limit_s: seconds; None for no limit.
-        warm: run it a second time, on what the first run left in the caches.
-        classify: tell compulsory, capacity and conflict misses apart.
-        most_units: lines (or sectors) that are kept apart in memory to do so.
-
-    Raises:
-        RooflabError: too many lines to tell misses apart.
-    """
-    import time
-
-    source, arguments = loop.source, loop.arguments
-    twin = run.make(loop)
-    names = [f"{ref.line}: {ref.text}{' =' if ref.write else ''}" for ref in twin.text.refs]
-    arrays = [_array_of(ref.array, twin.text.swapped) for ref in twin.text.refs]
-    end = max((each.low + each.nbytes for each in arguments.placed), default=1)
-    units = _units(arguments, caches.caches[0].unit_bytes, most_units) if classify else None
-    built = hierarchy.build(caches.caches, references=names, units=units, address_end=end)
-    start = time.perf_counter()
-    outcome = run.run(twin, source, arguments, built.address, time_limit_s)
-    took = time.perf_counter() - start
-    accessed = sum(int(outcome.passes[ref.block]) * ref.itemsize for ref in twin.text.refs)
-    accesses = sum(int(outcome.passes[ref.block]) for ref in twin.text.refs)
-    described: dict[str, Any] = {
-        "arrays": arrays,
-        "accesses": accesses,
-        "accessed_bytes": accessed,
-        "assumptions": caches.assumptions,
-        "seconds": outcome.seconds,
-        "complete": not outcome.stopped,
-    }
-    first = built.result(source.name, **described)
-    left = final_write_back.dirty_bytes(built)
-    again = None
-    if (
-        warm
-        and not outcome.stopped
-        and outcome.error is None
-        and (time_limit_s is None or 2 * took < time_limit_s)
-    ):
-        again = _second(
-            twin, source, arguments, built, first, described, None if time_limit_s is None else time_limit_s - took
-        )
-    return Counted(twin, written_back(first, left), again, outcome)
-
-
-def _units(arguments: Arguments, unit_bytes: int, most_units: int) -> int:
-    """A bound on the lines (or sectors) that a loop on `arguments` can touch: all of its arrays.
-
-    Raises:
-        RooflabError: more than are kept apart in memory.
-    """
-    units = sum(-(-each.nbytes // unit_bytes) + 1 for each in arguments.placed)
-    if units > most_units:
-        raise RooflabError(
-            f"classify: the arrays have {units:,} units of {unit_bytes} bytes, expected at most"
-            f" {most_units:,}: take smaller arguments, or leave classify out"
-        )
-    return units
-
-
-def _second(
-    twin: run.Twin,
-    source: Source,
-    arguments: Arguments,
-    built: hierarchy.Hierarchy,
-    first: Simulation,
-    described: dict[str, Any],
-    time_limit_s: float | None,
-) -> Simulation | None:
-    """The counts of a run after the first: what a loop that is run again and again asks for."""
-    outcome = run.run(twin, source, arguments, built.address, time_limit_s)
-    if outcome.stopped:
-        return None
-    return difference(built.result(source.name, **described), first)
 
 
 def difference(both: Simulation, first: Simulation) -> Simulation:
@@ -171,10 +77,6 @@ def written_back(first: Simulation, left: tuple[int, ...]) -> Simulation:
     ]
     assumption = "lines that are dirty when the loop ends are written back then, and counted"
     return msgspec.structs.replace(first, levels=tuple(levels), assumptions=(*first.assumptions, assumption))
-
-
-def _array_of(name: str, swapped: frozenset[str]) -> str:
-    return " and ".join(sorted(swapped)) if name in swapped else name
 
 
 def flop(counted: Counted) -> tuple[Flop, ...]:
