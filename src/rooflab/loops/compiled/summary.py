@@ -103,8 +103,8 @@ def _over_rows(loop: Understood, text: Text) -> bool:
 def _that_run(loops: Sequence[llvm_ir.InnerLoop], rows: bool) -> tuple[llvm_ir.InnerLoop, ...]:
     """The versions of a compiled loop that can be the one that ran.
 
-    LLVM also writes a vectorised version for the case that rows are one element apart, tested when it runs; `rows`:
-    they are not.
+    LLVM also writes a vectorised version for the case that rows are one element apart, tested when it runs;
+    `rows`: they are not.
     """
     plain = tuple(each for each in loops if each.lanes == 1 or each.gathers)
     return plain if rows and plain else tuple(loops)

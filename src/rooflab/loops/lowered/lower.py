@@ -8,6 +8,7 @@ the inlining of what the function calls.
 from __future__ import annotations
 
 import itertools
+import re
 import types as python_types
 import warnings
 from collections.abc import Callable, Iterator
@@ -22,14 +23,30 @@ from numba.core.dispatcher import Dispatcher
 
 from rooflab.loops.lowered.folding import fold
 
-_LARGEST_INLINED = 3000  # instructions; what is longer makes text of errors
+_LARGEST_INLINED = 4000  # instructions; what is longer makes text of errors
 APART = "int_power_impl"  # numba's loop for whole powers: what it costs follows from the exponent
 _ERRORS = (APART, "5numba7cpython7unicode", "ol_str", "raise_with_shape", "excinfo")
 _INLINED = ("_ZN", "NRT_MemInfo_data")
-_KEPT = ("fastmath", "error_model", "inline", "forceinline", "locals")  # options of the user's that change values
+_VALUED = (
+    "fastmath",
+    "error_model",
+    "inline",
+    "forceinline",
+    "locals",
+)  # options of the user's that change values
 _NUMBERS = itertools.count()
-_AGAIN = ("sroa", "simplify_cfg", "sroa")
-_FIRST = ("sroa", "always_inliner", "global_dead_code_eliminate", "simplify_cfg", *_AGAIN)
+_AGAIN = ("dead_code_elimination", "sroa", "simplify_cfg", "sroa")
+_FIRST = ("sroa", "always_inliner", "global_dead_code_eliminate", "simplify_cfg", "sroa", "simplify_cfg", "sroa")
+
+
+# A load whose value nobody asks for is an access all the same: while LLVM clears up, each is asked for.
+_TYPES = ("double", "float", "half", "i64", "i32", "i16", "i8", "i1")
+_LOADED = re.compile(
+    rf"^\s+(?P<name>%(?:[\w.$-]+|\"[^\"]*\")) = load (?P<type>{'|'.join(_TYPES)}), .*$", re.MULTILINE
+)
+_KEEPERS = "\n" + "".join(f"declare void @rl_keep_{each}({each})\n" for each in _TYPES)
+_KEPT = re.compile(r"^\s*(?:tail )?call void @rl_keep_\w+\(\w+ (?P<name>[^,)]+)\)")
+_KEPT_CALL = re.compile(r"^(?:\s*(?:tail )?call void @rl_keep_|declare void @rl_keep_).*\n", re.MULTILINE)
 
 
 class Lowered(NamedTuple):
@@ -64,7 +81,7 @@ def lower(fn: Callable[..., Any], types: tuple[Any, ...]) -> Lowered:
     Raises:
         NumbaError: what numba cannot compile.
     """
-    kept = {name: value for name, value in options(fn).items() if name in _KEPT}
+    kept = {name: value for name, value in options(fn).items() if name in _VALUED}
     chosen: dict[str, Any] = {
         "error_model": "numpy",
         **kept,
@@ -127,7 +144,7 @@ def _afresh(function: Any, made: dict[int, Any], keep: bool = False) -> Any:
         plain = isinstance(value, python_types.FunctionType) and value.__module__ == function.__module__
         if plain or (isinstance(value, Dispatcher) and not keep):
             helper: Any = value
-            kept = {key: each for key, each in options(helper).items() if key in _KEPT}
+            kept = {key: each for key, each in options(helper).items() if key in _VALUED}
             chosen: dict[str, Any] = {"error_model": "numpy", **kept, "nogil": True}
             # numba calls only what is compiled itself
             scope[name] = numba.njit(**chosen)(_afresh(python_function(helper), made, keep))
@@ -174,7 +191,9 @@ def _finished(library: Any) -> None:
 
 def _simplified(ir: str, main: str, wrapper: str) -> str:
     """`ir` with local variables in registers and what is called in place."""
-    module = binding.parse_assembly(ir)
+    module = binding.parse_assembly(
+        _LOADED.sub(r"\g<0>\n  call void @rl_keep_\g<type>(\g<type> \g<name>)", ir) + _KEEPERS
+    )
     for function in module.functions:
         if function.is_declaration or function.name == wrapper:
             continue
@@ -185,12 +204,30 @@ def _simplified(ir: str, main: str, wrapper: str) -> str:
         if function.name.startswith(_INLINED) and function.name != main and not (long or makes_text or fixed):
             function.add_function_attribute("alwaysinline")
     _run(module, _FIRST)
-    text, folded = fold(str(module))
-    while folded:
+    text, folded = fold(_asked_for(str(module)))
+    again = True
+    while folded or again:
+        again = bool(folded)
         module = binding.parse_assembly(text)
         _run(module, _AGAIN)
-        text, folded = fold(str(module))
-    return text
+        text, folded = fold(_asked_for(str(module)))
+    return _KEPT_CALL.sub("", text)
+
+
+def _asked_for(ir: str) -> str:
+    """`ir` where only what was loaded from memory is kept: a load of a local variable is a value now."""
+    lines = ir.split("\n")
+    loaded: set[str] = set()
+    kept = []
+    for line in lines:
+        if line.startswith("define "):
+            loaded = set()
+        elif match := _LOADED.match(line):
+            loaded.add(match["name"])
+        elif (match := _KEPT.match(line)) and match["name"] not in loaded:
+            continue
+        kept.append(line)
+    return "\n".join(kept)
 
 
 def _run(module: Any, passes: tuple[str, ...]) -> None:

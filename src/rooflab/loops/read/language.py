@@ -65,8 +65,8 @@ def _check_whole(source: Source, types: ValueTypes) -> None:
             refuse(
                 source,
                 node,
-                f"{ast.unparse(node)}: {given} of {array.ndim} indices; a row or plane is a loop that cannot be seen:"
-                " give all indices",
+                f"{ast.unparse(node)}: {given} of {array.ndim} indices; a row or plane is a loop that cannot be"
+                " seen: give all indices",
             )
 
 
