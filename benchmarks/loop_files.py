@@ -1,9 +1,9 @@
 """Every kernel of files, predicted against measured: `python benchmarks/loop_files.py FILE.py … [--machine FILE]`.
 
 A kernel is a function NAME beside NAME_args(n). Each is counted, profiled, predicted and timed; sizes are chosen
-so that a run takes about `--run-ms`. Where its source alone can be counted too, both counts are compared. The last
-line is the share within 25 % and the median error. Without a machine this one is measured first. What else ran is
-said by the load: on a busy machine these are no figures to keep.
+so that a run takes about `--run-ms`. The last line is the share within 25 % and the median error. Without a
+machine this one is measured first. What else ran is said by the load: on a busy machine these are no figures to
+keep.
 """
 
 from __future__ import annotations
@@ -19,15 +19,11 @@ from typing import Any, NamedTuple
 
 import rooflab
 from rooflab.errors import RooflabError
-from rooflab.loops import examine
-from rooflab.loops.lowered import count as lowered
 from rooflab.loops.lowered import examine as lowered_examine
-from rooflab.loops.twin import count as source_twin
-from rooflab.machines import cache_levels
 from rooflab.types.machine import Machine
 
 WITHIN, WITHIN_SEVERAL = 0.25, 0.3
-_SMALLEST, _LARGEST, _COMPARED = 32, 1 << 21, 40
+_SMALLEST, _LARGEST = 32, 1 << 21
 
 
 class Kernel(NamedTuple):
@@ -114,7 +110,7 @@ def table(
         print(
             f"{kernel.name:<16} n {n:>8,} predicted {prediction.time_s * 1e3:9.3f} ms,"
             f" measured {run.best_s * 1e3:9.3f} ratio {run.best_s / prediction.time_s:5.2f}{more:18}"
-            f"  {same_counts(kernel)}  {took:4.1f} s  {prediction.bound}: {prediction.binds}",
+            f"  {took:4.1f} s  {prediction.bound}: {prediction.binds}",
             flush=True,
         )
     return rows, refused
@@ -173,25 +169,6 @@ def size(kernel: Kernel, run_s: float) -> int:
         # numba's own refusal: the report says it better
         print(f"{kernel.name:<16} {type(error).__name__} at n = {n}")
     return n
-
-
-def same_counts(kernel: Kernel) -> str:
-    """Whether the twin of the source and the lowered one count the same, where both can count."""
-    args = kernel.args(_COMPARED)
-    caches = cache_levels.choose(None, None)
-    try:
-        understood = examine.understand(kernel.fn, args)
-    except RooflabError:
-        return "lowered"
-    source = lowered.read_source(kernel.fn)
-    ours, _, _ = lowered.count(kernel.fn, source, dict(zip(source.parameters, args, strict=True)), caches, 60.0)
-    theirs = source_twin.count(understood, caches, 60.0)
-    if theirs.outcome.error is not None:
-        return "-------"
-    pairs: list[tuple[Any, Any]] = [(source_twin.flop(ours), source_twin.flop(theirs))]
-    for a, b in zip(ours.simulation.levels, theirs.simulation.levels, strict=True):
-        pairs.append(((a.hits, a.misses, a.write_bytes), (b.hits, b.misses, b.write_bytes)))
-    return "same   " if all(a == b for a, b in pairs) else "DIFFERS"
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from rooflab.errors import RooflabError
+from rooflab.loops.compiled import flushed
 from rooflab.loops.read.arguments import Arguments
 from rooflab.loops.read.source import Source
 from rooflab.loops.read.understood import Understood
@@ -210,7 +211,7 @@ def warm(function: Callable[..., Any], arguments: Copies, fresh: bool) -> Timing
     once = time.perf_counter() - start
     rounds = max(2, min(WARM_ROUNDS, int(PATIENCE_S / max(once, 1e-9))))
     if fresh:
-        return _each([lambda: None] * rounds, function, arguments)
+        return _each([lambda _: None] * rounds, function, arguments)
     if once > PATIENCE_S / WARM_ROUNDS:
         # A call of that length needs neither calibration nor repetition within a round.
         seconds = sorted(_seconds(function, copies) for _ in range(rounds))
@@ -219,18 +220,29 @@ def warm(function: Callable[..., Any], arguments: Copies, fresh: bool) -> Timing
 
 
 def cold(function: Callable[..., Any], arguments: Copies, cache_bytes: int, fresh: bool) -> Timing:
-    """Seconds of a call after everything it needs was displaced from caches of `cache_bytes`."""
+    """Seconds of a call that finds nothing it needs in any cache.
+
+    Its arrays are flushed line by line where the processor lets one; elsewhere memory several times as large as
+    caches of `cache_bytes` is written.
+    """
+    copies = None if fresh else arguments.copied()
+    return _each([_emptier(cache_bytes)] * COLD_ROUNDS, function, arguments, copies)
+
+
+def _emptier(cache_bytes: int) -> Callable[[tuple[Any, ...]], None]:
+    """What takes arguments out of all caches."""
+    if flushed.known():
+        return flushed.flush
     other = np.ones(max(4 * cache_bytes, 1 << 22) // 8)
 
-    def displace() -> None:
+    def displace(values: tuple[Any, ...]) -> None:
         np.add(other, 1.0, out=other)
 
-    copies = None if fresh else arguments.copied()
-    return _each([displace] * COLD_ROUNDS, function, arguments, copies)
+    return displace
 
 
 def _each(
-    before: Sequence[Callable[[], None]],
+    before: Sequence[Callable[[tuple[Any, ...]], None]],
     function: Callable[..., Any],
     arguments: Copies,
     kept: tuple[Any, ...] | None = None,
@@ -238,7 +250,7 @@ def _each(
     seconds = []
     for prepare in before:
         values = arguments.copied() if kept is None else kept
-        prepare()
+        prepare(values)
         seconds.append(_seconds(function, values))
     return _timing(sorted(seconds))
 

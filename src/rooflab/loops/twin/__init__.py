@@ -1,1 +1,1 @@
-"""The instrumented twin of a loop: written, compiled, run beside the cache simulator."""
+"""What the runs of a twin leave: counts by access, line and loop, results, generated files."""
