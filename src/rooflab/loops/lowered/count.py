@@ -17,9 +17,11 @@ from rooflab.cachesim.native import layout
 from rooflab.cachesim.run import final_write_back
 from rooflab.errors import RooflabError
 from rooflab.loops.lowered import bounds, built, counted_access, from_source, instrument, lower, memory
+from rooflab.loops.read.access_patterns import Patterns
 from rooflab.loops.read.source import Source, SourceLines
-from rooflab.loops.read.twin_text import Text
+from rooflab.loops.read.twin_text import Ref, Text
 from rooflab.loops.read.understood import Understood
+from rooflab.loops.read.value_types import root
 from rooflab.loops.twin import count as counting
 from rooflab.loops.twin import hooks, run
 from rooflab.machines.cache_levels import Chosen
@@ -194,7 +196,29 @@ def of_loop(
     values = dict(zip(source.parameters, arguments.values, strict=True))
     twin = make_of_source(from_source.function(source), source, values, caches, units)
     counted, _, _ = run_twin(twin, source, values, caches, time_limit_s, warm=warm)
-    return counted
+    text = counted.twin.text
+    kept = counted.twin._replace(text=text._replace(refs=_as_written(loop, text)))
+    return counted._replace(twin=kept)
+
+
+def _as_written(loop: Understood, text: Text) -> tuple[Ref, ...]:
+    """The references with the patterns that the source says: how far a row lies from the next is not asked."""
+    patterns = Patterns(loop.source, loop.value_types)
+    nodes = {
+        (each.lineno, ast.unparse(each)): each
+        for each in ast.walk(loop.source.tree)
+        if isinstance(each, ast.Subscript)
+    }
+    found = []
+    for ref in text.refs:
+        node, owner = nodes.get((ref.line, ref.text)), text.owners[ref.block]
+        base = None if node is None else root(node)
+        if node is not None and isinstance(base, ast.Name) and base.id in loop.arguments.layouts:
+            variable = "" if owner is None else text.loops[owner].variable
+            pattern = patterns.of(node, variable, loop.arguments.layouts[base.id].unit)
+            ref = ref._replace(pattern=pattern)
+        found.append(ref)
+    return tuple(found)
 
 
 def _units(loop: Understood, unit_bytes: int, most_units: int) -> int:
