@@ -16,7 +16,7 @@ from rooflab.cachesim.level.access import View
 from rooflab.cachesim.native import layout
 from rooflab.cachesim.run import final_write_back
 from rooflab.errors import RooflabError
-from rooflab.loops.lowered import bounds, built, counted_access, from_source, instrument, lower, memory
+from rooflab.loops.lowered import built, counted_access, failures, from_source, instrument, lower, memory
 from rooflab.loops.read.access_patterns import Patterns
 from rooflab.loops.read.source import Source, SourceLines
 from rooflab.loops.read.twin_text import Ref, Text
@@ -26,7 +26,6 @@ from rooflab.loops.twin import count as counting
 from rooflab.loops.twin import hooks, run
 from rooflab.machines.cache_levels import Chosen
 from rooflab.types.simulation import Cache
-from rooflab.units import iec
 
 _MOST_STRIDED = 0.5  # of the new lines of a reference, where it steps over lines
 
@@ -330,6 +329,8 @@ def run_once(twin: LoweredTwin, source: SourceLines, time_limit_s: float | None)
             held[1] = error
 
     twin.events[hooks.STOP] = 0
+    if twin.plan.raises:
+        twin.events[hooks.REF] = -1
     twin.prepare()
     begun = time.perf_counter()
     thread = threading.Thread(target=work, name="rooflab-twin", daemon=True)
@@ -344,64 +345,15 @@ def run_once(twin: LoweredTwin, source: SourceLines, time_limit_s: float | None)
     failed = held[1]
     where, error = "", None
     if stopped and failed is not None:
-        where = _where(twin, int(twin.events[hooks.AT]), None)
+        where = failures.where(_ended(twin), int(twin.events[hooks.AT]))
     elif failed is not None:
-        error = _failure(failed, source, twin)
+        error = failures.said(failed, source, _ended(twin))
     outputs = tuple(_detached(each) for each in twin.memory.values)
     return run.Outcome(twin.passes, held[0], outputs, stopped and failed is not None, where, error, seconds)
 
 
-def _where(twin: LoweredTwin, within: int | None, tests: int | None) -> str:
-    """The variables of loop `within` and those around it, outermost first; of an outermost other loop its trip.
-
-    `tests`: the while whose test for the trip to come is being made.
-    """
-    places: list[str] = []
-    while within is not None:
-        loop = twin.plan.loops[within]
-        trip = int(twin.passes[loop.block]) + (within == tests)
-        if within in twin.plan.variables:
-            places.insert(0, f"{loop.variable} = {int(twin.events[hooks.VARIABLES + within])}")
-        elif loop.parent is None:
-            kind = f"for {loop.variable}" if loop.variable else "while"
-            places.insert(0, f"trip {trip:,} of {kind} (line {loop.line})")
-        within = loop.parent
-    return ", ".join(places)
-
-
-def _failure(failed: BaseException, source: SourceLines, twin: LoweredTwin) -> str:
-    """What ended the run, in one line."""
-    if isinstance(failed, RooflabError):
-        return str(failed)
-    if isinstance(failed, MemoryError):
-        room = iec(twin.memory.end - twin.memory.low)
-        return f"{source.path}:{source.line}: {source.name}: the arrays that it makes do not fit in {room}"
-    raised = list(twin.plan.raises.values())[int(twin.events[hooks.REF])] if twin.plan.raises else None
-    line = raised.line if raised is not None and raised.line in source.lines else source.line
-    text = source.lines.get(line, "").strip()
-    if isinstance(failed, IndexError):
-        return f"{source.path}:{line}: {source.name}: {_outside(raised, text, twin)}"
-    reason = f": {failed}" if str(failed).strip() else ""
-    return f"{source.path}:{line}: {source.name} stops with {type(failed).__name__}{reason}: {text}"
-
-
-def _outside(raised: bounds.Raised | None, text: str, twin: LoweredTwin) -> str:
-    """An access out of bounds: which one, in which trips, which index, of how many."""
-    if raised is None or not raised.asked:
-        return f"out of bounds: {text}"
-    place = _where(twin, raised.loops[0][0] if raised.loops else None, raised.tests)
-    ref = None if raised.access is None else twin.plan.refs[raised.access]
-    if ref is None or ref.line != raised.line:
-        ref = None
-    array = raised.array or ("" if ref is None else ref.array)
-    index, length = int(twin.events[hooks.INDEX]), int(twin.events[hooks.LENGTH])
-    axis = "" if raised.axis is None else f" of axis {raised.axis}"
-    of = f" of {array}, which has {length} elements" if array else f", of {length} elements"
-    at = f" at {place}" if place else ""
-    return (
-        f"{text if ref is None else ref.text} is out of bounds{at}: index {index}{axis}{of}"
-        f"{' there' if axis else ''} (0 to {length - 1})"
-    )
+def _ended(twin: LoweredTwin) -> failures.Ended:
+    return failures.Ended(twin.plan, twin.passes, twin.events, twin.memory.end - twin.memory.low)
 
 
 def _detached(value: Any) -> Any:
