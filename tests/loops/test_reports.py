@@ -233,6 +233,8 @@ def test_the_command_writes_a_file(called, root, tmp_path):
             ("--n", 5, "--time-limit", "nan"),
             "time_limit_s is nan, expected a positive number",
         ),
+        ("loops.py:triad", ("--n", 5, "--threads", 4), "--threads 4 predicts loops over prange from a timed run"),
+        ("loops.py:triad", ("--n", 5, "--threads", 0), "not in the range x>=1"),
         ("loops.py:triad", ("--n", 5, "-o", "/nowhere/x.json"), "there is no folder /nowhere"),
         ("ladder.py:main", ("--n", 5), "no function args, expected one that makes the arguments of main"),
     ],
