@@ -1,8 +1,12 @@
-"""Write the table of remedies in docs/remedies.md from the rules: `python docs/generate_remedies.py`."""
+"""Write the table of remedies in docs/remedies.md from the rules, and its sections into the package, whose pages quote
+them where no network is: `python docs/generate_remedies.py`.
+"""
 
 from __future__ import annotations
 
 import inspect
+import json
+import re
 from pathlib import Path
 
 from rooflab.remedies import machines as of_machines
@@ -15,6 +19,7 @@ from rooflab.remedies.loops import rules as of_loops
 from rooflab.remedies.profiles import rules as of_profiles
 
 PAGE = Path(__file__).with_name("remedies.md")
+SECTIONS = Path(__file__).parents[1] / "src" / "rooflab" / "remedies" / "explained.toml"
 END = "<!-- end of table -->\n"
 _PRICES = ("none: same work, same results", "yes")
 # The rules of each table, by the mark that it begins with, with whether they have a price.
@@ -47,5 +52,27 @@ def page(text: str) -> str:
     return text
 
 
+def sections(text: str) -> str:
+    """The sections of `text`, the page, that explain a rule, as TOML: each line of it a paragraph of one."""
+    names = {rule.name for kind in TABLES.values() for rule, _ in kind}
+    found: dict[str, list[str]] = {}
+    for part in re.split(r"^#{2,3} ", text, flags=re.MULTILINE)[1:]:
+        name, _, rest = part.partition("\n")
+        if name.strip() in names:
+            paragraphs = [" ".join(one.split()) for one in rest.split("\n\n") if one.strip()]
+            found[name.strip()] = [one for one in paragraphs if not one.startswith(("<", "|", "```", ">>>"))]
+    lines = ["# What explains each rule of advice: written by docs/generate_remedies.py from docs/remedies.md."]
+    for name, paragraphs in found.items():
+        lines += [
+            "",
+            f"[{name}]",
+            "text = [",
+            *(f"    {json.dumps(one, ensure_ascii=False)}," for one in paragraphs),
+            "]",
+        ]
+    return "\n".join(lines) + "\n"
+
+
 if __name__ == "__main__":
     PAGE.write_text(page(PAGE.read_text()))
+    SECTIONS.write_text(sections(PAGE.read_text()))

@@ -32,7 +32,7 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         effort: a "setting" or flag, a "line" of code, a "rewrite" of a function, other "hardware".
         code: how it is done, a few lines, where they can be given.
         after: rules of the changes that are taken to be made before this one: `before_s` is with them.
-        page: of the docs, with the section ("remedies.html#fuse").
+        page: of the docs, with the section ("…/remedies.md#fuse").
         changes: what was predicted again, as the keywords of `analyze` where they say it.
     """
 

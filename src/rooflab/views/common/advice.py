@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, NamedTuple
 
+from rooflab.remedies import PAGE
+from rooflab.remedies.explained import explained
 from rooflab.types.advice import Advice, Advices
 from rooflab.units import duration, percent, si
 from rooflab.views.common.table import UNKNOWN, Table
@@ -135,9 +138,23 @@ def _card(one: Advice) -> dict[str, Any]:
         "asks": asks(one),
         "code": one.code,
         "after": f"once done: {', '.join(one.after)}" if one.after else "",
-        "page": one.page,
+        "page": PAGE + one.page.partition("#")[2] if one.page else "",
+        "explained": [_paragraph(text) for text in explained(one.rule)],
         "rows": json.dumps(one.rows) if one.rows else "",
     }
+
+
+def _paragraph(text: str) -> Any:
+    """A paragraph of the docs as a page has it: of a link its words stay, as the docs are elsewhere."""
+    import markupsafe
+
+    plain = _LINKED.sub(r"\1", str(markupsafe.escape(text)))  # escaped before
+    return markupsafe.Markup(_STRONG.sub(r"<strong>\1</strong>", _CODE.sub(r"<code>\1</code>", plain)))
+
+
+_LINKED = re.compile(r"\[([^\[\]]+)\]\([^()\s]+\)")
+_CODE = re.compile(r"`([^`]+)`")
+_STRONG = re.compile(r"\*\*([^*]+)\*\*")
 
 
 def short(advice: Advices | None, top: int | None = None) -> Table:
