@@ -1,5 +1,6 @@
-"""Write the table of remedies in docs/remedies.md from the rules, and its sections into the package, whose pages quote
-them where no network is: `python docs/generate_remedies.py`.
+"""Write the table of remedies in docs/remedies.md from the rules, and its sections into the package.
+
+Pages quote them where no network is. Run: python docs/generate_remedies.py
 """
 
 from __future__ import annotations

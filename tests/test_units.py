@@ -207,7 +207,7 @@ def test_commas_part_thousands():
 
 @pytest.mark.parametrize(
     ("share", "decimals", "text"),
-    [(0.4869, 1, "48.7 %"), (1.0, 0, "100 %"), (1.0039, 2, "100.39 %"), (-0.1, 0, "-10 %"), (None, 0, "unknown")],
+    [(0.4869, 1, "48.7 %"), (1.0, 0, "100 %"), (1.0039, 2, "100.39 %"), (-0.1, 0, "−10 %"), (None, 0, "unknown")],
 )
 def test_a_share_in_percent_stands_before_a_space_and_its_sign(share, decimals, text):
     assert percent(share, decimals) == text

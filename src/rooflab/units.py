@@ -188,7 +188,7 @@ def percent(share: float | None, decimals: int = 0) -> str:
     ('48.7 %', '100 %')
     """
     # A space before the sign, as before any unit (SI brochure, 9th edition, 5.4.7).
-    return "unknown" if share is None else f"{share * 100:.{decimals}f} %"
+    return "unknown" if share is None else f"{share * 100:.{decimals}f} %".replace("-", "−")
 
 
 def number_or_text(text: str) -> bool | float | str:

@@ -15,6 +15,7 @@ import rooflab
 from rooflab.types.advice import Advice, Advices
 from rooflab.types.work import Graph, Op, TensorSpec
 from rooflab.units import duration, si
+from rooflab.views.common.console import unbroken
 from rooflab.views.report import page, tables, verdict
 from rooflab.views.report.embed import embedded
 from rooflab.work import counting
@@ -515,7 +516,7 @@ def test_another_prediction_changes_everything(look):
     for number, report in enumerate(both.reports):
         shown.select_option("#prediction", str(number))
         assert duration(report.time_s) in shown.inner_text("#facts")
-        assert shown.text_content("#distance") == verdict.unbroken(verdict.distance(report))
+        assert shown.text_content("#distance") == unbroken(verdict.distance(report))
         assert shown.text_content("#headline") == f"{verdict.headline(report)}."
         slowest = max(line.time_s for line in tables.lines_of(report))
         assert opened.column("time")[0] == duration(slowest)
@@ -613,7 +614,7 @@ def test_a_plain_report_can_be_looked_at_elsewhere(look):
 @pytest_slow
 def test_cards_say_what_a_change_would_save(look, mixed):
     opened = look("advised")
-    said = opened.page.locator(".card").first.inner_text()
+    said = opened.page.locator(".card").first.inner_text().replace("\N{NO-BREAK SPACE}", " ")
     # Three are worth a look at once, the others are a click away.
     assert [card.is_visible() for card in opened.page.locator(".card").all()] == [True] * 3 + [False] * 2
     opened.page.click(".more-cards summary")

@@ -10,6 +10,7 @@ from rooflab.remedies import PAGE
 from rooflab.remedies.explained import explained
 from rooflab.types.advice import Advice, Advices
 from rooflab.units import duration, percent, si
+from rooflab.views.common.console import unbroken
 from rooflab.views.common.table import UNKNOWN, Table
 
 TOP = 3  # changes in the terminal, where no number is asked for
@@ -132,9 +133,9 @@ def _card(one: Advice) -> dict[str, Any]:
         times = f"{times}: it saves {low} to {high} {how}."
     return {
         "change": one.change,
-        "gain": f"saves {saving(one)}",
-        "becomes": times,
-        "evidence": one.evidence,
+        "gain": unbroken(f"saves {saving(one)}"),
+        "becomes": unbroken(times),
+        "evidence": [unbroken(line) for line in one.evidence],
         "asks": asks(one),
         "code": one.code,
         "after": f"once done: {', '.join(one.after)}" if one.after else "",

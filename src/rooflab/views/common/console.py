@@ -53,11 +53,18 @@ def console(file: TextIO | None = None) -> Console:
 
 def paragraph(text: str, width: int, indent: str = "") -> list[str]:
     """`text` in lines of at most `width`, further ones after `indent`; a number is not parted from its unit."""
-    glued = _UNIT.sub("\u00a0", text)
-    return [line.replace("\u00a0", " ") for line in textwrap.wrap(glued, width, subsequent_indent=indent)]
+    lines = textwrap.wrap(unbroken(text), width, subsequent_indent=indent)
+    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]
 
 
-_UNIT = re.compile(r"(?<=\d) (?=(?:%|[nµmkMGTPE]?(?:s|B|OP|MAC|FLOP|B/s|FLOP/s|OP/s)|[KMGT]iB)(?:[\s.,;:)]|$))")
+def unbroken(text: str) -> str:
+    """`text` in which a number and its unit stay on one line."""
+    return _UNIT.sub("\N{NO-BREAK SPACE}", text)
+
+
+_UNIT = re.compile(
+    r"(?<=\d) (?=(?:%|[nµmkMGTPE]?(?:s|B|OP|MAC|FLOP|B/s|FLOP/s|OP/s)|[KMGT]iB|min|h|days|years|×)(?:[\s.,;:)]|$))"
+)  # `format.js` has the same
 
 
 def speaks_unicode(file: TextIO) -> bool:

@@ -56,7 +56,8 @@ function boundText(bound, binds) {
 
 // A number and its unit stay on one line.
 function unbroken(text) {
-  return text.replace(/(\d) (?=(?:[nµm]?s|min|h|days|years|×|TB|GB)(?![a-z]))/g, "$1\u00a0");
+  const unit = "%|[nµmkMGTPE]?(?:s|B|OP|MAC|FLOP|B/s|FLOP/s|OP/s)|[KMGT]iB|min|h|days|years|×";
+  return text.replace(new RegExp(`(\\d) (?=(?:${unit})(?:[\\s.,;:)]|$))`, "g"), "$1\u00a0");
 }
 
 // A new element: `element("td", { class: "number" }, "text", other)`. Text is set as text, never as markup.
@@ -66,6 +67,9 @@ function element(name, attributes, ...inside) {
   made.append(...inside);
   return made;
 }
+
+// `line` with what stands between backticks as code.
+const coded = (line) => line.split(/`([^`\n]+)`/).map((part, at) => (at % 2 ? element("code", {}, part) : part));
 
 function drawn(name, attributes, text) {
   const made = document.createElementNS("http://www.w3.org/2000/svg", name);

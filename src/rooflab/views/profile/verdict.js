@@ -7,7 +7,7 @@
     byId("headline").textContent = `${shown.headline}.`;
     byId("distance").textContent = unbroken(shown.distance);
     byId("how").textContent = shown.how;
-    byId("warnings").replaceChildren(...shown.warnings.map((line) => element("li", {}, line)));
+    byId("warnings").replaceChildren(...shown.warnings.map((line) => element("li", {}, ...coded(line))));
     byId("facts").replaceChildren(...shown.facts.map(([name, value, note]) =>
       element("div", {}, element("dt", {}, name), element("dd", {}, value, element("small", {}, note)))));
   });

@@ -10,7 +10,7 @@ from rooflab.views.profile.sheet import CAUSES, KERNEL_START, said
 _BOUNDS = {
     "memory-bound": "Memory traffic limited it: {}",
     "compute-bound": "Arithmetic limited it: {}",
-    "balanced": "Balanced: {} and the next largest term limited it alike",
+    "balanced": "Balanced: {} and the term next to it limited it alike",
 }
 
 

@@ -10,15 +10,23 @@
     "memory-bound": (name) => `Memory traffic limits it: ${name}`,
     "compute-bound": (name) => `Arithmetic limits it: ${name}`,
     "overhead-bound": (name) => `Overhead limits it: ${name}`,
-    balanced: (name) => `Balanced: ${name} and the next largest term limit it alike`,
+    balanced: (name, total) => `Balanced: ${name} and ${beside(total)} limit it alike`,
   };
+  // The largest term of another sort than that of what binds.
+  function beside({ binds, compute_s, memory_s, overhead_s }) {
+    const terms = Object.entries(memory_s).map(([name, seconds]) => [name, "memory", seconds]);
+    terms.push(["arithmetic", "compute", compute_s], ["overhead", "overhead", overhead_s]);
+    const sort = ["host", "launch"].includes(binds) ? "overhead" : binds in memory_s ? "memory" : "compute";
+    const others = terms.filter(([, kind]) => kind !== sort);
+    return others.reduce((most, each) => (each[2] > most[2] ? each : most))[0];
+  }
   const byId = (id) => document.getElementById(id);
   const operations = (number) => `${number.toLocaleString("en-US")} operation${number === 1 ? "" : "s"}`;
 
   function headline(shown) {
     const { total, unpredicted } = shown;
     if (unpredicted) return `What limits it is not known: ${operations(unpredicted)} without a prediction`;
-    return total.bound !== "balanced" && LIMITS[total.binds] ? LIMITS[total.binds] : BOUNDS[total.bound](total.binds);
+    return total.bound !== "balanced" && LIMITS[total.binds] ? LIMITS[total.binds] : BOUNDS[total.bound](total.binds, total);
   }
 
   function distance(shown) {
@@ -53,7 +61,7 @@
     const place = byId("facts");
     place.replaceChildren(...facts(shown).map(([name, value, note]) =>
       element("div", {}, element("dt", {}, name), element("dd", {}, value, element("small", {}, note)))));
-    byId("warnings").replaceChildren(...shown.warnings.map((line) => element("li", {}, line)));
+    byId("warnings").replaceChildren(...shown.warnings.map((line) => element("li", {}, ...coded(line))));
     if (!shown.total) {
       byId("how").textContent = byId("distance").textContent = "";
       byId("headline").textContent = `${shown.headline}.`;

@@ -10,6 +10,7 @@ from rooflab.types.machine import Machine
 from rooflab.types.report import Report
 from rooflab.views.common import advice as helping
 from rooflab.views.common import explore
+from rooflab.views.common.console import unbroken
 from rooflab.views.common.explore import Column
 from rooflab.views.common.table import Table
 from rooflab.views.report import own_times, tables, verdict
@@ -166,7 +167,7 @@ def pages(named: Sequence[tuple[str, Report]], first_tables: Sequence[Table] = (
         environment=Table("Environment", ("what", "value"), tuple(first.environment.items())),
         sources=() if first.machine is None else first.machine.sources,
         headline=verdict.headline(first),
-        distance=verdict.unbroken(verdict.distance(first)),
+        distance=unbroken(verdict.distance(first)),
         how=f"Predicted: {how(first)}." if timed and how(first) else "",
         warnings=warnings_of(first),
         facts=tuple(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from rooflab.types.prediction import Prediction
 from rooflab.types.report import Report
 from rooflab.units import duration, si
@@ -19,7 +17,6 @@ _BOUNDS = {
     "memory-bound": "Memory traffic limits it: {}",
     "compute-bound": "Arithmetic limits it: {}",
     "overhead-bound": "Overhead limits it: {}",
-    "balanced": "Balanced: {} and the next largest term limit it alike",
 }
 
 
@@ -44,7 +41,19 @@ def limit(prediction: Prediction) -> str:
     """What limits the program whose prediction it is."""
     if prediction.bound != "balanced" and prediction.binds in _LIMITS:
         return _LIMITS[prediction.binds]
+    if prediction.bound == "balanced":
+        return f"Balanced: {prediction.binds} and {_beside(prediction)} limit it alike"
     return _BOUNDS[prediction.bound].format(prediction.binds)
+
+
+def _beside(prediction: Prediction) -> str:
+    """The largest term of another sort than that of what binds."""
+    terms = {name: ("memory", seconds) for name, seconds in prediction.memory_s.items()}
+    terms |= {"arithmetic": ("compute", prediction.compute_s), "overhead": ("overhead", prediction.overhead_s)}
+    binds = prediction.binds
+    sort = "overhead" if binds in ("host", "launch") else "memory" if binds in prediction.memory_s else "compute"
+    others = {name: seconds for name, (kind, seconds) in terms.items() if kind != sort}
+    return max(others, key=others.__getitem__)
 
 
 def distance(report: Report) -> str:
@@ -62,11 +71,6 @@ def distance(report: Report) -> str:
         f"{takes}: {times(prediction.time_s / prediction.floor_s)} its floor, the {duration(prediction.floor_s)} "
         "that no run there can beat."
     )
-
-
-def unbroken(text: str) -> str:
-    """`text` in which a number and its unit stay on one line."""
-    return re.sub(r"(?<=\d) (?=(?:[nµm]?s|min|h|days|years|×|TB|GB)(?![a-z]))", "\N{NO-BREAK SPACE}", text)
 
 
 def times(ratio: float) -> str:

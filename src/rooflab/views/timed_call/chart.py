@@ -68,7 +68,9 @@ def blocks(timed: TimedCall, *, theme: Theme = LIGHT, width: int = 720, height: 
     colour = alt.Color(
         "caches:N",
         scale=alt.Scale(domain=shown, range=[colours[each] for each in shown]),
-        legend=alt.Legend(title="caches", orient="top") if len(shown) > 1 else None,
+        legend=alt.Legend(title="caches", orient="top", symbolOpacity=1, symbolStrokeWidth=0)
+        if len(shown) > 1
+        else None,
     )
     band = alt.Chart(alt.Data(values=bands)).mark_rect(opacity=0.15).encode(color=colour, x2="end:Q", y2="high:Q")
     middle = alt.Chart(alt.Data(values=middles)).mark_rule(strokeWidth=1.4).encode(color=colour, x2="end:Q")
