@@ -163,7 +163,7 @@ def _load_of(server: Server, first: Server | None, asked: Asked) -> Callable[[np
     lengths = (asked.prompt, asked.answer, asked.cached)
     table = server.table(*lengths)
     if first is not None:
-        both = pools(first, server, table, *lengths)
+        both = pools(first, first.table(asked.prompt, 1, asked.cached), server, table, *lengths)
         outside_s = server.outside_s(asked.prompt - asked.cached)
 
         def apart(clients: np.ndarray) -> Steady:
@@ -180,8 +180,10 @@ def _load_of(server: Server, first: Server | None, asked: Asked) -> Callable[[np
     return together
 
 
-def pools(first: Server, decode: Server, table: Table, prompt: float, answer: float, cached: float = 0.0) -> Apart:
-    """Copies that compute prompts and copies that decode, of which `table` has the steps.
+def pools(
+    first: Server, prefill: Table, decode: Server, table: Table, prompt: float, answer: float, cached: float = 0.0
+) -> Apart:
+    """Copies that compute prompts and copies that decode, each with the table of its steps.
 
     Raises:
         RooflabError: answers of one token, which need no second copy.
@@ -191,7 +193,7 @@ def pools(first: Server, decode: Server, table: Table, prompt: float, answer: fl
             "prefill and decode apart: an answer of one token is the prefill's; ask for more tokens"
         )
     return Apart(
-        prefill=first.table(prompt, 1, cached),
+        prefill=prefill,
         decode=table,
         prefills=float(first.engines),
         decodes=float(decode.engines),

@@ -26,6 +26,7 @@ from rooflab.model.serving.table import Table
 
 Array = np.ndarray
 _HALVINGS = 50
+_POINTS = 24  # numbers of prompts that a step is asked for; straight between them
 
 
 class Apart(NamedTuple):
@@ -70,12 +71,12 @@ class Both(NamedTuple):
 def steady_apart(x: Apart, clients: Array) -> Both:
     """What comes of `clients` in all, at least one; the TTFT without what lies outside of the scheduler."""
     clients = np.atleast_1d(np.asarray(clients, float))
-    prompts = _Prompts(x, np.maximum(clients / x.prefills, 1.0))
+    prompts = _Prompts(x)
     # Decoding engines, from hardly anything to full: more clients find more there, until prompts or places end.
     low, high = np.full(clients.shape, np.log(1e-9)), np.log(np.minimum(clients, max(x.most_running, 1.0)))
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        fewer = _clients(x, prompts, np.exp(middle)) < clients
+        fewer = _clients(x, prompts, np.exp(middle), clients) < clients
         low, high = np.where(fewer, middle, low), np.where(fewer, high, middle)
     return _both(x, prompts, np.exp(low), clients)
 
@@ -85,10 +86,9 @@ def by_decoding(x: Apart, decoding: Array) -> tuple[Array, Both]:
 
     Numbers that prompts cannot keep up with are left out.
     """
-    clients, prompts = x.decodes * decoding, _Prompts(x, np.maximum(x.decodes * decoding, 1.0))
+    clients, prompts = x.decodes * decoding, _Prompts(x)
     for _ in range(3):
-        prompts = _Prompts(x, np.maximum(clients / x.prefills, 1.0))
-        clients = _clients(x, prompts, decoding)
+        clients = _clients(x, prompts, decoding, clients)
         keep = np.isfinite(clients)
         if not keep.all():
             return by_decoding(x, decoding[keep])
@@ -97,13 +97,13 @@ def by_decoding(x: Apart, decoding: Array) -> tuple[Array, Both]:
 
 def most_prompts(x: Apart) -> float:
     """Prompts a second of one engine that does nothing else and never waits."""
-    prompts = _Prompts(x, np.ones(1))
+    prompts = _Prompts(x)
     return float(prompts.most / prompts.step_s(np.full(1, prompts.most))[0])
 
 
 def _both(x: Apart, prompts: _Prompts, decoding: Array, clients: Array) -> Both:
     step_s, flow = _decode_s(x, decoding), _flow(x, decoding)
-    first_s, busy = prompts.times(flow)
+    first_s, busy = prompts.times(flow, clients)
     rest_s = x.transfer_s + step_s / 2.0
     there_s = x.between_s + first_s + rest_s + (x.answer - 1.0) * step_s
     left_s = np.maximum(clients / flow - there_s, 0.0)
@@ -131,29 +131,30 @@ def _flow(x: Apart, decoding: Array) -> Array:
     return x.decodes * decoding / ((x.answer - 1.0) * _decode_s(x, decoding))
 
 
-def _clients(x: Apart, prompts: _Prompts, decoding: Array) -> Array:
-    """Clients that have so many sequences decoding on each engine."""
+def _clients(x: Apart, prompts: _Prompts, decoding: Array, about: Array) -> Array:
+    """Clients that have so many sequences decoding on each engine, where there are `about` so many."""
     flow, step_s = _flow(x, decoding), _decode_s(x, decoding)
-    first_s, _ = prompts.times(flow)
+    first_s, _ = prompts.times(flow, about)
     return flow * (x.between_s + first_s + x.transfer_s + step_s / 2.0 + (x.answer - 1.0) * step_s)
 
 
 class _Prompts:
-    """The engines that compute prompts, of so many clients each."""
+    """The engines that compute prompts."""
 
-    def __init__(self, x: Apart, clients: Array) -> None:
-        """Find how many prompts a step holds."""
-        self.x, self.others = x, (clients - 1.0) / clients
+    def __init__(self, x: Apart) -> None:
+        """Find how many prompts a step holds, and how long it takes with some of them."""
+        self.x = x
         new = x.prompt - x.cached
         self.chunks = max(np.ceil(new / x.token_budget), 1.0)
         self.size = new / self.chunks
         self.most = max(np.floor(x.token_budget / new), 1.0)
+        attended = x.cached + (new + 1.0) / 2.0
+        self.some = np.unique(np.round(np.geomspace(1.0, self.most, _POINTS)))
+        self.seconds = self.chunks * x.prefill.at(self.some * self.size, attended, 0.0, 0.0)
 
     def step_s(self, held: Array) -> Array:
         """Seconds until so many prompts are done: a step of all of them, or the steps of one."""
-        x = self.x
-        attended = x.cached + (x.prompt - x.cached + 1.0) / 2.0
-        return self.chunks * x.prefill.at(held * self.size, attended, 0.0, 0.0)
+        return np.interp(held, self.some, self.seconds)
 
     def held(self, flow: Array) -> Array:
         """Prompts of a step: one, or what came during the one before."""
@@ -162,13 +163,15 @@ class _Prompts:
             held = np.clip(each * self.step_s(held), 1.0, self.most)
         return held
 
-    def times(self, flow: Array) -> tuple[Array, Array]:
+    def times(self, flow: Array, clients: Array) -> tuple[Array, Array]:
         """Seconds from a request to its first token at that flow (infinite beyond the most); share busy."""
         held = self.held(flow)
         seconds = self.step_s(held)
         each = flow / self.x.prefills
         busy, full = each * seconds / held, each * self.step_s(np.full_like(held, self.most)) / self.most
-        share = self.others * full
+        each_has = np.maximum(clients / self.x.prefills, 1.0)
+        others = (each_has - 1.0) / each_has
+        share = others * full
         line = share**2 / 2.0 / np.maximum(1.0 - share, 1e-12) / self.most
-        waits = np.where(full < 1.0, self.others * busy / 2.0 + line, np.inf)
+        waits = np.where(full < 1.0, others * busy / 2.0 + line, np.inf)
         return seconds * (1.0 + waits), np.minimum(busy, 1.0)

@@ -179,8 +179,8 @@ def _apart(alike: Sequence[Tried], search: Search, most: int) -> Iterator[Tried]
             ranks = (first.server.layout.ranks, decode.server.layout.ranks)
             if sum(ranks) > most:
                 continue
-            both = answer.pools(first.server, decode.server, decode.tables["seconds"], *lengths)
-            both = both._replace(prefill=first.tables["seconds"])
+            tables = (first.tables["seconds"], decode.tables["seconds"])
+            both = answer.pools(first.server, tables[0], decode.server, tables[1], *lengths)
             copies = _in_step(both, decode.clients, search.goal, ranks, most)
             both = both._replace(prefills=float(copies[0]), decodes=float(copies[1]))
             clients, found = by_decoding(both, decode.clients)
