@@ -69,6 +69,17 @@ def program(count=40, odd=False):
     return counting.report(Graph(framework="hand", tensors=tuple(specs), ops=tuple(ops)), f"mixed & {EVIL}")
 
 
+def queued():
+    """Equal products of a moment each, one after the other, called from a host."""
+    shape, elements = (1024, 1024), 1024.0 * 1024
+    specs = tuple(TensorSpec(shape, "bf16", 2 * elements, storage=number) for number in range(26))
+    ops = tuple(
+        Op(name="aten.mm", kind="matmul", inputs=(number, 25), outputs=(number + 1,), attrs={"k": 1024})
+        for number in range(24)
+    )
+    return counting.report(Graph(framework="torch", tensors=specs, ops=ops), "queue").on("h200-sxm", mode="eager")
+
+
 @pytest.fixture(scope="module")
 def mixed():
     return program().on("h200-sxm", mode="graph")
@@ -130,6 +141,8 @@ def files(mixed, advised, tmp_path_factory):
         "one": rooflab.op("matmul", "512x512", "512x512", machine="h200-sxm"),
         "fp8": rooflab.variants(fp8, ["h100-sxm", "a100-sxm-80gb"], mode="eager"),
         "copies": rooflab.op("copy", "512x512", machine="h200-sxm"),
+        "queued": queued(),
+        "cpu": rooflab.op("exp", "1000x1000", dtype="fp64", machine="xeon-8480plus"),
         "host": rooflab.op("add", "512x512", "512x512", machine="h200-sxm", mode="eager"),
     }
     for name, result in written.items():
@@ -752,15 +765,58 @@ def test_what_twice_as_much_of_each_would_bring_is_said_without_a_slider(look, m
 
 @pytest_slow
 def test_the_time_is_split_by_what_binds_each_operation(look, mixed):
+    """By what binds each row, as the headline is found: its largest part is what the headline names."""
     opened = look("mixed")
-    sums = {}
+    words = {"memory": 0.0, "arithmetic": 0.0, "overhead": 0.0}
     for row in mixed.rows:
-        sums[row.prediction.bound] = sums.get(row.prediction.bound, 0.0) + row.prediction.time_s
-    whole = sum(sums.values())
+        one = row.prediction
+        kind = "memory" if one.binds in one.memory_s else "overhead" if one.binds == "launch" else "arithmetic"
+        words[kind] += one.time_s
+    whole = sum(words.values())
     said = opened.page.text_content("#split")
-    for bound, seconds in sums.items():
+    for word, seconds in words.items():
         if seconds >= 0.005 * whole:
-            assert f"{bound} {100 * seconds / whole:.1f} %" in said
+            assert f"{word} {100 * seconds / whole:.1f} %" in said
+
+
+@pytest_slow
+def test_the_headline_names_the_largest_part_of_the_split_wherever_a_slider_stands(look):
+    """Of 24 equal products the first wait for the host and the others do not: bound by row, not by line."""
+    opened = look("queued")
+    kinds = {"The host": "overhead", "Starting": "overhead", "Overhead": "overhead", "Memory": "memory"}
+    kinds |= {"Arithmetic": "arithmetic", "Issuing": "arithmetic"}
+    seen = set()
+    for eighths in range(-16, 25, 4):
+        opened.page.evaluate("factor => Page.set({ knobs: { dispatch: factor } }, 'slider')", 2 ** (eighths / 8))
+        headline, split = opened.page.text_content("#headline"), opened.page.text_content("#split")
+        bound = opened.page.evaluate("Page.shown().total.bound")
+        seen.add(headline)
+        if bound != "balanced":
+            named = next(kind for word, kind in kinds.items() if headline.startswith(word))
+            assert split.startswith(f"By what binds each operation: {named}"), (headline, split)
+    assert len(seen) > 1
+
+
+@pytest_slow
+def test_bytes_of_levels_without_a_bandwidth_are_not_offered_and_the_roofline_stays(look):
+    """Its datasheet has no bandwidth of L3, where all of it lies: no mark by levels, which is said."""
+    opened = look("cpu")
+    shown = opened.page
+    assert shown.locator("#axis option[value=levels]").get_attribute("disabled") is not None
+    note = shown.text_content("#roofline-note")
+    assert "Bytes of each level (hierarchical): Intel Xeon Platinum 8480+ states no bandwidth" in note
+    assert "L3" in note
+    for kind in ("accessed", "memory"):
+        shown.select_option("#axis", kind)
+        assert shown.is_visible("#roofline")
+        assert shown.is_visible("#axis")
+        assert shown.locator("#roofline .dot").count() > 0
+    for number in range(shown.locator("#prediction option").count()):
+        shown.select_option("#prediction", str(number))
+        for kind in shown.eval_on_selector_all("#axis option:not([disabled])", "all => all.map(o => o.value)"):
+            shown.select_option("#axis", kind)
+            assert shown.is_visible("#axis")
+            assert shown.locator("#roofline .dot").count() > 0
 
 
 @pytest_slow

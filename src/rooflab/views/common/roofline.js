@@ -31,9 +31,8 @@
   }
 
   // What is drawn of each line: one mark, or on the hierarchical roofline one for each level.
-  function found(shown, levels) {
+  function found(shown, levels, kind = axis.value) {
     const { lines, columns } = shown;
-    const kind = axis.value;
     const points = [];
     const movers = [];
     for (let i = 0; i < shown.count; i += 1) {
@@ -62,6 +61,31 @@
     }
     const order = (a, b) => b.size - a.size;
     return { points: points.sort(order), movers: movers.sort(order) };
+  }
+
+  // The kinds of bytes by which any operation has a mark; a kind without one cannot be chosen.
+  function placed(shown) {
+    const levels = levelsOf(shown);
+    const has = (kind) => (kind === "memory" || shown.levels.length > 1) && found(shown, levels, kind).points.length > 0;
+    return new Set([...axis.options].map((option) => option.value).filter(has));
+  }
+
+  // Levels that the prediction has seconds of and the machine no bandwidth under that name: no mark can be there.
+  function rateless(shown) {
+    const known = new Set(shown.levels.map((level) => level.name));
+    const { memory_s: seconds, level_bytes: counted } = shown.columns;
+    const names = Object.keys(seconds).filter((name) => !known.has(name) && !(counted && counted[name]) && seconds[name].some(Boolean));
+    return names.length ? `No mark at ${names.join(", ")}: ${shown.machine} states no bandwidth of ${names.length > 1 ? "these levels" : "that level"}.` : "";
+  }
+
+  function whyNot(shown, kind) {
+    if (shown.levels.length < 2) return `${shown.machine || "the machine"} states the bandwidth of one level only`;
+    if (kind === "accessed") return "the loads and stores of no operation with FLOP are known";
+    if (kind === "levels") {
+      const missing = rateless(shown).replace(/^No mark at [^:]*: /, "").replace(/\.$/, "");
+      return missing ? `${missing}, and only ${Object.keys(shown.columns.memory_s).filter((name) => shown.columns.memory_s[name].some(Boolean)).join(", ")} take time` : "no level is known to take time";
+    }
+    return "no operation with FLOP is known to move any";
   }
 
   function domain(points, movers, levels, peaks, width) {
@@ -111,10 +135,13 @@
     items.push(...sizes);
     if (svg.querySelector(".roof.attained")) items.push(element("li", {}, element("span", { class: "dash" }), "attained by a benchmark"));
     legend.replaceChildren(...items);
-    for (const each of svg.closest("section").querySelectorAll(".plane-only")) each.hidden = !points.length;
+    // The choice of bytes stays where another of them has marks.
+    for (const each of svg.closest("section").querySelectorAll(".plane-only")) each.hidden = !points.length && !placed(shown).size;
     const left = shown.count - new Set([...points, ...movers].map((each) => each.line)).size;
     document.getElementById("roofline-note").textContent = [
       !points.length ? "No operation computes anything: none has a place under a roof." : words.notes[axis.value].replace("{main}", main ? main.name : "main memory"),
+      axis.value === "levels" ? rateless(shown) : "",
+      ...[...axis.options].filter((option) => option.dataset.why).map((option) => `${option.textContent.replace(/^of /, "Bytes of ")}: ${option.dataset.why}.`),
       words.left && left ? `${left.toLocaleString("en-US")} of ${shown.count.toLocaleString("en-US")} lines have no place here: ${words.left}.` : "",
     ].filter(Boolean).join(" ");
   }
@@ -133,11 +160,12 @@
     peaksOn = null;
     errors.checked = errorsOn ?? shown.count <= ALL_ERRORS;
     drawPeaks(shown);
-    const leveled = shown.levels.length > 1 && Object.keys({ ...shown.columns.memory_s, ...shown.columns.level_bytes }).length;
+    const has = placed(shown);
     for (const option of axis.options) {
-      option.disabled = (option.value === "accessed" && !shown.lines.accessed.some(Boolean)) || (option.value !== "memory" && shown.levels.length < 2) || (option.value === "levels" && !leveled);
+      option.dataset.why = has.has(option.value) || !has.size ? "" : whyNot(shown, option.value);
+      option.disabled = !has.has(option.value) && (has.size > 0 || option.value !== "memory");
     }
-    if (axis.selectedOptions[0].disabled) axis.value = "memory";
+    if (axis.selectedOptions[0].disabled) axis.value = [...axis.options].find((option) => !option.disabled).value;
   });
   const plane = Plane.create("roofline", scene);
   axis.addEventListener("change", plane.reset);

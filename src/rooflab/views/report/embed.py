@@ -16,6 +16,7 @@ from rooflab.views.report import verdict
 from rooflab.views.report.tables import Line, coverage, lines_of
 
 MOST_ROWS_TAPED = 500
+OVERHEADS = ("host", "launch")
 
 _SUMS = ("time_s", "low_s", "high_s", "floor_s", "compute_s", "overhead_s", "host_s", "kernels")
 
@@ -110,6 +111,7 @@ def _prediction(report: Report, lines: Sequence[Line]) -> dict[str, Any]:
         "headline": verdict.headline(report) if known is None else None,
         "unpredicted": 0 if known is None else len(report.unpredicted),
         "held": report.peak_memory_bytes,
+        "binding": binding(report),
         "columns": {
             **columns,
             "memory_s": memory,
@@ -120,6 +122,22 @@ def _prediction(report: Report, lines: Sequence[Line]) -> dict[str, Any]:
             "measured_s": [short(line.measured_s) for line in lines],
         },
     }
+
+
+def binding(report: Report) -> dict[str, float]:
+    """Seconds of the rows by what binds them, as `_binding` of `forecast` adds them up for the program's verdict.
+
+    Balanced rows stand with what binds them by a little, and once more under "balanced".
+    """
+    sums = dict.fromkeys(("memory", "compute", "overhead", "balanced"), 0.0)
+    for row in report.rows:
+        one = row.prediction
+        if one is None:
+            continue
+        kind = "memory" if one.binds in one.memory_s else "overhead" if one.binds in OVERHEADS else "compute"
+        sums[kind] += one.time_s
+        sums["balanced"] += one.time_s if one.bound == "balanced" else 0.0
+    return sums
 
 
 def _whole(one: Prediction) -> dict[str, Any]:

@@ -103,15 +103,16 @@
     byId("reset").disabled = !Page.changed();
   }
 
-  // Of what kind the operations are that take the time: the verdict is of the whole, whose terms are sums.
-  const KINDS = ["memory-bound", "compute-bound", "overhead-bound", "balanced"];
+  // The seconds that the headline was found from: by what binds each operation, balanced ones with what binds by a little.
+  const KINDS = { overhead: "overhead", compute: "arithmetic", memory: "memory" };
   function drawSplit(shown) {
     const place = byId("split");
-    const sums = new Map(KINDS.map((kind) => [kind, 0]));
-    shown.columns.bound.forEach((bound, i) => { if (sums.has(bound)) sums.set(bound, sums.get(bound) + (shown.share[i] || 0)); });
-    const parts = [...sums].filter(([, share]) => share >= 0.005).sort((a, b) => b[1] - a[1]);
-    place.hidden = !shown.total || parts.length < 2;
-    place.textContent = `By operation: ${parts.map(([kind, share]) => `${kind} ${percent(share)}`).join(", ")} of the time.`;
+    const sums = shown.columns.binding || shown.binding;
+    const whole = Object.keys(KINDS).reduce((sum, kind) => sum + sums[kind], 0);
+    const parts = Object.entries(KINDS).map(([kind, word]) => [word, sums[kind] / whole]).filter(([, share]) => share >= 0.005).sort((a, b) => b[1] - a[1]);
+    const alike = sums.balanced / whole;
+    place.hidden = !shown.total || !whole || (parts.length < 2 && !(alike >= 0.005));
+    place.textContent = `By what binds each operation: ${parts.map(([kind, share]) => `${kind} ${percent(share)}`).join(", ")} of the time${alike >= 0.005 ? `; of it ${percent(alike)} balanced, where the next term takes nearly as long` : ""}.`;
   }
 
   // What each knob turned to twice as fast would bring, alone: seen on paper too. Worked out when nothing else waits.

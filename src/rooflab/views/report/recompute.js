@@ -11,6 +11,24 @@ const Recompute = (() => {
   // The knobs of a prediction's tape by name, with the factors that the prediction was made under.
   const knobs = (prediction) => (prediction.tape ? tapeOf(prediction).start : {});
 
+  // Of `places` the key with the most of `seconds`; of equal ones that of the first.
+  function most(places, seconds, keyOf) {
+    const sums = new Map();
+    for (const place of places) sums.set(keyOf(place), (sums.get(keyOf(place)) || 0) + seconds[place]);
+    return [...sums].reduce((best, each) => (each[1] > best[1] ? each : best))[0];
+  }
+
+  // As `embed.binding` has it: seconds of the rows by what binds them, from which the program's verdict is.
+  function binding(found) {
+    const sums = { memory: 0, compute: 0, overhead: 0, balanced: 0 };
+    found.rows.binds.forEach((binds, place) => {
+      const kind = binds in found.levels ? "memory" : binds === "host" || binds === "launch" ? "overhead" : "compute";
+      sums[kind] += found.rows.time_s[place];
+      if (found.rows.bound[place] === "balanced") sums.balanced += found.rows.time_s[place];
+    });
+    return sums;
+  }
+
   // `turned` are factors on the machine as predicted; `groups` the report's rows of each line.
   function columns(prediction, groups, turned) {
     const tape = tapeOf(prediction);
@@ -28,13 +46,16 @@ const Recompute = (() => {
       for (const place of each) sum += column[place];
       return sum;
     });
-    const first = (column) => places.map((each, line) => (whole[line] ? column[each[0]] : null));
+    // Of equal rows that are bound differently the verdict of those that take most of the line's time.
+    const { time_s: times, bound, binds } = found.rows;
+    const verdicts = places.map((each, line) => (whole[line] ? most(each, times, (place) => `${bound[place]}\n${binds[place]}`).split("\n") : [null, null]));
     const made = {};
     for (const name of ["time_s", "low_s", "high_s", "floor_s", "compute_s", "overhead_s", "host_s", "kernels"]) made[name] = summed(found.rows[name]);
     made.memory_s = {};
     for (const [name, column] of Object.entries(found.levels)) made.memory_s[name] = summed(column);
-    made.bound = first(found.rows.bound);
-    made.binds = first(found.rows.binds);
+    made.bound = verdicts.map((each) => each[0]);
+    made.binds = verdicts.map((each) => each[1]);
+    made.binding = binding(found);
     made.unbound = prediction.columns.unbound;
     made.measured_s = prediction.columns.measured_s;
     const lines = Page.data.programs[prediction.program].lines;

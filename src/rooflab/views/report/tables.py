@@ -30,7 +30,7 @@ class Line(NamedTuple):
 
     Attributes:
         times: how often they run, all together.
-        row: the first of them.
+        row: the first of them, with the verdict of those that take most of the time.
         rows: their numbers among the report's rows.
         measured_s: of all of them; None where one was not measured.
     """
@@ -256,7 +256,7 @@ def lines_of(report: Report) -> tuple[Line, ...]:
     lines = []
     for members in alike.values():
         numbers, rows = zip(*members, strict=True)
-        first, times = rows[0], len(rows) * rows[0].op.count
+        first, times = _standing_for(rows), len(rows) * rows[0].op.count
         flop = None if first.flop is None else first.flop * len(rows)
         nbytes = None if first.nbytes is None else first.nbytes * len(rows)
         predicted = [row.prediction.time_s for row in rows if row.prediction is not None]
@@ -265,6 +265,16 @@ def lines_of(report: Report) -> tuple[Line, ...]:
         measured_s = sum(seen) if len(seen) == len(rows) else None
         lines.append(Line(first.op.name, first.op.module, times, flop, nbytes, time_s, first, numbers, measured_s))
     return tuple(lines)
+
+
+def _standing_for(rows: Sequence[Row]) -> Row:
+    """The first of equal rows that are bound as those are that take most of their time together."""
+    seconds: dict[tuple[str | None, str | None], float] = {}
+    for row in rows:
+        verdict = row.bound, row.binds
+        seconds[verdict] = seconds.get(verdict, 0.0) + (row.prediction.time_s if row.prediction else 0.0)
+    most = max(seconds, key=seconds.__getitem__)
+    return next(row for row in rows if (row.bound, row.binds) == most)
 
 
 def merge_alike(rows: Sequence[Row]) -> tuple[Row, ...]:
