@@ -129,7 +129,7 @@ def binding(report: Report) -> dict[str, float]:
 
     Balanced rows stand with what binds them by a little, and once more under "balanced".
     """
-    sums = dict.fromkeys(("memory", "compute", "overhead", "balanced"), 0.0)
+    sums: dict[str, float] = dict.fromkeys(("memory", "compute", "overhead", "balanced"), 0.0)
     for row in report.rows:
         one = row.prediction
         if one is None:
