@@ -83,3 +83,12 @@ void asserts(int n) { assert(n > 3); }
 double by_value(struct point p) { return p.x; }
 long double wide(const double *x, int n) { long double s = 0; for (int i = 0; i < n; i++) s += x[i]; return s; }
 int divided(int n, int by) { return n / by + n % (by + 1); }
+static double one(double x) { return x + 1; }
+static double (*chosen)(double);
+double through(const double *x, int n) {
+  double (*f[2])(double) = {one, one}, s = 0;
+  for (int i = 0; i < n; i++) s += f[i & 1](x[i]);
+  return s;
+}
+double astray(double x) { return chosen(x); }
+double pointed(double (*f)(double), double x) { return f(x); }

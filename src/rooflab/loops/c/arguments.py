@@ -72,7 +72,7 @@ def bind(function: Subprogram, args: Sequence[Any]) -> Bound:
 def _value(function: Subprogram, name: str, kind: CType, value: Any) -> Any:
     where = f"{function.name}: argument {name}"
     if kind.kind == "pointer" and kind.to is not None:
-        if value is None:
+        if value is None and kind.to.kind != "function":
             return None
         return _array(where, kind, kind.to, value)
     if kind.kind in ("struct", "complex") or (kind.kind not in _KINDS and kind.kind != "char"):

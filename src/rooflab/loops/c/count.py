@@ -256,6 +256,9 @@ def _ended(
     if kind == twin_ir.BY_ZERO:
         text = source.lines.get(number, "").strip()
         return f"{_at(source, number)}: {main.name} divides a whole number by 0, or the least one by -1: {text}"
+    if kind == twin_ir.NO_FUNCTION:
+        text = source.lines.get(number, "").strip()
+        return f"{_at(source, number)}: {main.name} calls through a pointer that leads to no function: {text}"
     if kind == twin_ir.NO_BLOCK:
         return f"{source.path}: {main.name}: frees what malloc did not hand out, or what was freed already"
     ref = plan.refs[number]
@@ -282,7 +285,7 @@ def _ended(
     if not layout.objects:
         return f"{at} is out of bounds: {doing} where no array is"
     near = min(layout.objects.values(), key=lambda each: abs(where - each.low))
-    size = max(1, near.itemsize)
+    size = near.itemsize if near.itemsize > 1 else max(1, ref.itemsize)
     said = near.name.lstrip("@")
     return (
         f"{at} is out of bounds: {doing} where no array is; the nearest is element"

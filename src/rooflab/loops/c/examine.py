@@ -352,7 +352,7 @@ def _warnings(
         said.append(f"line {line}: {number:,} accesses to memory of a library's are not counted")
     if plan.unseen:
         said.append(f"what {', '.join(plan.unseen)} accesses and computes cannot be seen and is not counted")
-    for line in sorted(twin.planner.calls_through):
+    for line in sorted({line for line, _ in twin.planner.calls_through.values()}):
         said.append(
             f"line {line}: a call through a pointer: what it does is counted only where it is of the same file"
         )

@@ -135,11 +135,14 @@ def for_here(ir: str) -> str:
 
 
 def without_exceptions(ir: str) -> str:
-    """`ir` with plain calls in place of those that an exception may come out of."""
-    if "personality" not in ir:
-        return ir
+    """`ir` with plain calls in place of those that an exception may come out of; every block has a name.
+
+    By its name a block is found again in machine code.
+    """
     module = binding.parse_assembly(ir)
-    _run(module, ("lower_invoke", "simplify_cfg", "strip_dead_prototype"))
+    if "personality" in ir:
+        _run(module, ("lower_invoke", "simplify_cfg", "strip_dead_prototype"))
+    _run(module, ("instruction_namer",))
     return re.sub(r" personality ptr @[\w.$]+", "", str(module))
 
 

@@ -55,7 +55,7 @@ class CPlanner(instrument.Planner):
         self.ends: dict[tuple[str, int], tuple[str, int]] = {}
         self.divisions: dict[tuple[str, int], tuple[int, str, str, str]] = {}
         self.allowed: dict[int, frozenset[Root]] = {}
-        self.calls_through: set[int] = set()
+        self.calls_through: dict[tuple[str, int], tuple[int, str]] = {}
 
     def cold(self, function: Function) -> set[str]:
         """Blocks that end the program."""
@@ -136,8 +136,8 @@ class CPlanner(instrument.Planner):
         if not name:
             if "asm" in text:
                 self.unseen.add(f"assembly in line {line}")
-            elif re.search(r"call .*%\S+\(", text):
-                self.calls_through.add(line)
+            elif through := re.search(r"call [^@]*?(%(?:[\w.$-]+|\"[^\"]*\"))\(", text):
+                self.calls_through[key] = line, through[1]
         elif name.startswith(("llvm.x86", "llvm.masked")):
             self.unseen.add(f"{name} (line {line})")
         elif not (

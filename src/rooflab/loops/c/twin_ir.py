@@ -19,7 +19,7 @@ from rooflab.loops.lowered.pointers import Root
 from rooflab.loops.lowered.twin_ir import grown, multiplied
 from rooflab.loops.twin import hooks
 
-OUT, ENDED, FULL, NO_BLOCK, BY_ZERO = 1, 2, 3, 4, 5  # why a run ended before its end: word AXIS
+OUT, ENDED, FULL, NO_BLOCK, BY_ZERO, NO_FUNCTION = 1, 2, 3, 4, 5, 6  # why a run ended before its end: word AXIS
 KIND, REF, WHERE, NBYTES = hooks.AXIS, hooks.REF, hooks.INDEX, hooks.LENGTH
 _TAKEN = {name: f"rl_{name}" for name in (*ALLOCATIONS, "posix_memalign")}
 _CALL = re.compile(rf"@({'|'.join(map(re.escape, (*_TAKEN, *RELEASES)))})\(")
@@ -77,7 +77,35 @@ def write(lowered: Lowered, planner: CPlanner, plan: Plan, wiring: Wiring) -> st
     for each in lowered.variables:
         whole = re.sub(rf"^{re.escape(each.name)} = .*\n", "", whole, flags=re.MULTILINE)
     known = "".join(f"declare void {each}\n" for each in _NEEDED if f" {each.partition('(')[0]}(" not in whole)
-    return located(whole, placed) + known + _helpers(wiring) + _main(lowered)
+    return located(whole, placed) + known + _helpers(wiring) + _main(lowered) + _callable(lowered, planner)
+
+
+def _callable(lowered: Lowered, planner: CPlanner) -> str:
+    """What is called before a call through a pointer: it must lead to a function that the module knows."""
+    if not planner.calls_through:
+        return ""
+    names = re.findall(r"^(?:define|declare) [^\n]*?(@(?:[\w.$-]+|\"[^\"]*\"))\(", lowered.ir, re.MULTILINE)
+    names = [each for each in names if not each.startswith(("@llvm.", '@"llvm.'))]
+    lines = [
+        "define internal void @rl_callable(ptr %p, i64 %line) {",
+        "  %k0 = icmp eq ptr %p, null",
+        "  %o0 = xor i1 %k0, %k0",
+    ]
+    for n, name in enumerate(names, 1):
+        lines += [f"  %k{n} = icmp eq ptr %p, {name}", f"  %o{n} = or i1 %o{n - 1}, %k{n}"]
+    return "\n".join(
+        [
+            *lines,
+            f"  br i1 %o{len(names)}, label %yes, label %no",
+            "no:",
+            f"  call void @rl_leave(i64 {NO_FUNCTION}, i64 %line, i64 0, i64 0)",
+            "  unreachable",
+            "yes:",
+            "  ret void",
+            "}",
+            "",
+        ]
+    )
 
 
 def located(text: str, placed: Mapping[str, int]) -> str:
@@ -112,6 +140,9 @@ def _written(function: Function, lowered: Lowered, planner: CPlanner, plan: Plan
                 lines += _reported(access, f"rl.{index}.{access.ref}", planner, plan, wiring)
             if key in planner.divisions:
                 lines += _divided(f"rl.{index}", *planner.divisions[key], each.opcode[0] == "s")
+            if key in planner.calls_through:
+                line, callee = planner.calls_through[key]
+                lines.append(f"  call void @rl_callable(ptr {callee}, i64 {line})")
             if key in planner.ends:
                 what = list(planner.ends).index(key)
                 lines.append(f"  call void @rl_leave(i64 {ENDED}, i64 {what}, i64 0, i64 0)")
@@ -196,7 +227,10 @@ def _reported(access: Access, name: str, planner: CPlanner, plan: Plan, wiring: 
     within = span(roots, wiring.layout.objects)
     counter = wiring.passes + 8 * plan.refs[access.ref].block
     if access.elements:
-        low, nbytes = (within.low, within.nbytes) if within else (0, -1)
+        # −1: wherever the program may go; −2: or where a library may
+        low, nbytes = (
+            (within.low, within.nbytes) if within else (0, -2 if access.checked and planner.lenient(roots) else -1)
+        )
         lines += multiplied(f"{name}.words", access.elements)
         given = f"i64 %{name}.a, i64 {low}, i64 {nbytes}, i64 {access.elements[-1]}, i64 {access.nbytes}"
         given += f", i64 {request}, i64 {access.ref}, i64 {note}, i64 %{name}.words"
@@ -297,7 +331,13 @@ define internal i64 @rl_span(i64 %a, i64 %low, i64 %size, i64 %b,
 nothing:
   ret i64 0
 some:
-  %unknown = icmp eq i64 %size, -1
+  %ours = icmp ult i64 %a, {size}
+  %theirs = xor i1 %ours, true
+  %lenient = icmp eq i64 %size, -2
+  %skipped = and i1 %theirs, %lenient
+  br i1 %skipped, label %nothing, label %checked
+checked:
+  %unknown = icmp slt i64 %size, 0
   br i1 %unknown, label %look, label %compare
 compare:
   %o = sub i64 %a, %low
