@@ -196,14 +196,14 @@ def _static(case: ServingCase) -> list[Judged]:
 
 
 def refitted(cases: list[ServingCase], without: str, engines: Path) -> list[ServingCase]:
-    """The cases of one card, with all that is fitted for engines fitted on the other cards alone.
+    """The cases of one card ("none": of all), with all that is fitted for engines fitted on the other cards alone.
 
     Shares of experts by the engines' tables (`engine_layers.fitted_shares`), then what a request costs the host
     (`request_s`, `prompt_token_s`) on the rows of "fit": the least median error of the TTFT on a grid.
     """
-    card = serving_rows.CARDS[without]
-    left_out = [case for case in cases if case.step.machine.name == rooflab.machine(card).name]
-    others = [case for case in cases if case.part == "fit" and case not in left_out]
+    card = None if without == "none" else rooflab.machine(serving_rows.CARDS[without]).name
+    left_out = [case for case in cases if card in (None, case.step.machine.name)]
+    others = [case for case in cases if case.step.machine.name != card and case.part == "fit"]
     shares = engine_layers.fitted_shares(engines, without)
     found = []
     for name in {_file(case.step) for case in left_out}:
