@@ -47,8 +47,8 @@ _COPIES, _LOOKED_UP_BYTES = 3, 1 << 30  # of less memory than that, there is eno
 _PROFILED_S = 10.0  # a count that took longer is not followed by a profile, which takes some times as long
 _PLAIN_PYTHON = 200_000  # accesses up to which the loop is run by Python itself too, to compare results
 CONVENTIONS = (
-    "FLOP: as the source says them; a multiply-add is 2, a comparison, negation or minimum 1, exp and the like"
-    " 1 (special); whole numbers and indices none",
+    "FLOP: as the source says them, of what is asked for, complex numbers by their parts; a multiply-add is 2, a"
+    " comparison, negation or minimum 1, exp and the like 1 (special); whole numbers and indices none",
     "accesses: every load and store of the source, in Python's order; bytes of a level: those that cross between"
     " it and the nearer one, in whole lines",
     "simulated, not counted by hardware: arrays lie one behind the other, each on pages of its own",
