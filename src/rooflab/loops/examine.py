@@ -145,9 +145,10 @@ def report(
         totals = (int(sum(each.count for each in flop_by)), counted.simulation.accessed_bytes or 0)
         static = affine.analyze(loop, caches.caches, totals)
         warnings += [*done.findings.warnings, *conflicts(static, counted.simulation)]
-    counts = _counts(loop, counted)
+    described = {name: _described(value, loop.value_types.names[name]) for name, value in _named(loop)}
+    scattered = count.scattered_bytes(counted, loop.arguments)
     return msgspec.structs.replace(
-        counts,
+        counts(read, described, counted, count.strided(counted, read), scattered),
         flop_by=flop_by,
         code=done.code,
         core_loops=done.core_loops,
@@ -199,14 +200,27 @@ class _Run(NamedTuple):
     regions: tuple[Region, ...] = ()
 
 
-def _counts(loop: Understood, counted: count.Counted) -> LoopReport:
-    """The part of the report that the twin alone gives."""
-    read, types, arguments = loop
+def counts(
+    read: source.Source,
+    described: Mapping[str, str],
+    counted: count.Counted,
+    strided: dict[str, int],
+    scattered_bytes: int,
+) -> LoopReport:
+    """The part of the report that the twin alone gives.
+
+    Args:
+        read: the source.
+        described: the arguments by name, in words.
+        counted: by its twin.
+        strided: misses of accesses that step over lines, by level.
+        scattered_bytes: of the largest array whose elements are picked by data.
+    """
     return LoopReport(
         name=read.name,
         where=f"{read.path}:{read.tree.lineno}",
-        arguments={name: _described(value, types.names[name]) for name, value in _named(loop)},
-        flop_by=(),
+        arguments=dict(described),
+        flop_by=count.flop(counted),
         accesses=counted.simulation.accesses,
         accessed_bytes=counted.simulation.accessed_bytes or 0,
         stored_bytes=count.stored_bytes(counted),
@@ -215,10 +229,10 @@ def _counts(loop: Understood, counted: count.Counted) -> LoopReport:
         lines=count.lines(counted, read),
         loops=count.loops(counted),
         source=tuple(read.lines.items()),
-        strided=count.strided(counted, read),
+        strided=strided,
         gathered=count.irregular(counted, "gather"),
         chased=count.irregular(counted, "chase"),
-        scattered_bytes=count.scattered_bytes(counted, arguments),
+        scattered_bytes=scattered_bytes,
     )
 
 

@@ -115,7 +115,13 @@ def report(
             spread = regions.of_tree(source.tree, regions.scope_of(python), given.copied)
     simulation = counted.simulation
     return msgspec.structs.replace(
-        _counts(source, given, counted),
+        examine.counts(
+            source,
+            {name: described(value) for name, value in given.values.items()},
+            counted,
+            counting.irregular(counted, "stride"),
+            _scattered_bytes(given, counted),
+        ),
         core_loops=loops,
         regions=spread,
         runs=tuple(runs),
@@ -208,27 +214,6 @@ def _warnings(
     if plan.unseen:
         said.append(f"what {', '.join(plan.unseen)} accesses cannot be seen and is not counted")
     return said
-
-
-def _counts(source: Source, given: Given, counted: counting.Counted) -> LoopReport:
-    return LoopReport(
-        name=source.name,
-        where=f"{source.path}:{source.tree.lineno}",
-        arguments={name: described(value) for name, value in given.values.items()},
-        flop_by=counting.flop(counted),
-        accesses=counted.simulation.accesses,
-        accessed_bytes=counted.simulation.accessed_bytes or 0,
-        stored_bytes=counting.stored_bytes(counted),
-        simulation=counted.simulation,
-        warm=counted.warm,
-        lines=counting.lines(counted, source),
-        loops=counting.loops(counted),
-        source=tuple(source.lines.items()),
-        strided=counting.irregular(counted, "stride"),
-        gathered=counting.irregular(counted, "gather"),
-        chased=counting.irregular(counted, "chase"),
-        scattered_bytes=_scattered_bytes(given, counted),
-    )
 
 
 def _scattered_bytes(given: Given, counted: counting.Counted) -> int:
