@@ -8,8 +8,9 @@ greater of its throughput and its loop-carried dependence. Ours comes from the c
 that found a store, and this core's own operations (`loops.lowered.core_loops`, `model.loop.in_core`). Measured is
 the best of many calls, in cycles of this core's integer addition, timed beside it. Loops are those
 below, and with --files each function NAME beside NAME_args(n) that fits in L1 and whose one loop makes nine of ten
-operations. Where OSACA has no model of this processor (Zen 5), or no entry for an instruction, its columns
-are empty: it then gives no total itself.
+operations, and that runs for 20 µs or more.
+Where OSACA has no model of this processor (Zen 5), or no entry for an instruction, its columns are
+empty: it then gives no total itself.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ MODELS = {
 _ARITHMETIC = re.compile(r"v?(?:f?n?m?(?:add|sub)|mul|div|sqrt|max|min|fn?m(?:add|sub)\d+)[sp][sd]$")
 _JUMP = re.compile(r"\s+j(?P<kind>\w+)\s+(?P<label>\.L\w+)")
 _LABEL = re.compile(r"(?P<label>\.L\w+):")
-_RUN_S, _SHARE, _L1_BYTES = 2e-4, 0.9, 32 << 10
+_RUN_S, _SHARE, _L1_BYTES, _SHORT_S = 2e-4, 0.9, 32 << 10, 2e-5
 N = 960  # elements: three arrays of fp64 lie in 32 KiB; a multiple of any unrolling, and no power of two
 
 
@@ -354,6 +355,8 @@ def answer(case: Case, model: str | None, rounds: int, *, show: bool) -> Answer 
     for _ in range(4):
         measured = min(measured, seconds(function, args, rounds // 4))
         cycle = min(cycle, cycle_s())
+    if not case.reps and measured < _SHORT_S:
+        return "left out: its call takes most of it"
     text = assembly(function, main_loop.loop)
     if text is None:
         return "left out: its assembly is not found"
