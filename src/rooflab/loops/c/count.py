@@ -11,7 +11,7 @@ from llvmlite import binding
 
 from rooflab.cachesim.level import hierarchy
 from rooflab.errors import RooflabError
-from rooflab.loops.c import lower, memory, twin_ir
+from rooflab.loops.c import lower, memory, support_ir, twin_ir
 from rooflab.loops.c.arguments import Bound
 from rooflab.loops.c.call import value_of
 from rooflab.loops.c.debug_info import DebugInfo, LinesOf, Subprogram
@@ -88,7 +88,7 @@ def make(
     events = np.zeros(hooks.VARIABLES + max(1, len(plan.loops)), np.int64)
     stack = np.array([low + layout.stack, low + layout.stack + memory.STACK_BYTES, low + layout.stack], np.int64)
     parts = [counted_access.compiled(*each) for each in (*counted_access.PARTS, counted_access.WITHIN)]
-    wiring = twin_ir.Wiring(
+    wiring = support_ir.Wiring(
         counting.view_of(built),
         layout,
         passes.ctypes.data,
@@ -112,7 +112,7 @@ def make(
     def call(*_values: Any) -> Any:
         if function(layout.slots.ctypes.data, result.ctypes.data) == 0:
             return value_of(lowered.result, result)
-        if not events[twin_ir.KIND]:
+        if not events[support_ir.KIND]:
             raise InterruptedError
         raise RooflabError(_ended(events, planner, plan, layout, main, source, names))
 
@@ -244,22 +244,22 @@ def _ended(
 ) -> str:
     """Why the run ended before its end, in one line."""
     kind, number, where, nbytes = (
-        int(events[each]) for each in (twin_ir.KIND, twin_ir.REF, twin_ir.WHERE, twin_ir.NBYTES)
+        int(events[each]) for each in (support_ir.KIND, support_ir.REF, support_ir.WHERE, support_ir.NBYTES)
     )
-    if kind == twin_ir.ENDED:
+    if kind == support_ir.ENDED:
         what, line = list(planner.ends.values())[number]
         return f"{_at(source, line)}: {main.name} {what}: {source.lines.get(line, '').strip()}"
-    if kind == twin_ir.FULL:
+    if kind == support_ir.FULL:
         room = iec(memory.STACK_BYTES if number else layout.memory.end - layout.memory.low)
         where_made = "stack" if number else "heap"
         return f"{source.path}: {main.name}: what it makes on the {where_made} does not fit in {room}"
-    if kind == twin_ir.BY_ZERO:
+    if kind == support_ir.BY_ZERO:
         text = source.lines.get(number, "").strip()
         return f"{_at(source, number)}: {main.name} divides a whole number by 0, or the least one by -1: {text}"
-    if kind == twin_ir.NO_FUNCTION:
+    if kind == support_ir.NO_FUNCTION:
         text = source.lines.get(number, "").strip()
         return f"{_at(source, number)}: {main.name} calls through a pointer that leads to no function: {text}"
-    if kind == twin_ir.NO_BLOCK:
+    if kind == support_ir.NO_BLOCK:
         return f"{source.path}: {main.name}: frees what malloc did not hand out, or what was freed already"
     ref = plan.refs[number]
     at = f"{_at(source, ref.line)}: {main.name}: {ref.text}"
