@@ -17,6 +17,7 @@ from rooflab.types.advice import Advice, Advices
 from rooflab.types.work import Graph, Op, TensorSpec
 from rooflab.units import duration, si
 from rooflab.views.common.console import unbroken
+from rooflab.views.common import advice
 from rooflab.views.report import page, tables, verdict
 from rooflab.views.report.embed import embedded
 from rooflab.work import counting
@@ -636,6 +637,10 @@ def test_cards_say_what_a_change_would_save(look, mixed):
     said = opened.page.locator(".card").first.inner_text().replace("\N{NO-BREAK SPACE}", " ")
     # Three are worth a look at once, the others are a click away.
     assert [card.is_visible() for card in opened.page.locator(".card").all()] == [True] * 3 + [False] * 2
+    assert opened.page.is_hidden("#advice-of")
+    opened.page.evaluate("Page.set({ knobs: { bandwidth: 2 } }, 'slider')")
+    assert opened.page.inner_text("#advice-of").startswith("These savings are of NVIDIA H200")
+    opened.page.evaluate("Page.set({ knobs: {} }, 'slider')")
     opened.page.click(".more-cards summary")
     assert opened.page.locator(".card").nth(4).is_visible()
     assert f"saves {duration(mixed.time_s - 0.75 * mixed.time_s)}, 25 %" in said
@@ -801,6 +806,29 @@ def test_the_headline_names_the_largest_part_of_the_split_wherever_a_slider_stan
             named = next(kind for word, kind in kinds.items() if headline.startswith(word))
             assert split.startswith(f"By what binds each operation: {named}"), (headline, split)
     assert len(seen) > 1
+
+
+def test_compiling_and_a_graph_are_said_to_overlap():
+    one = Advice(rule="compile", change="c", evidence=(), before_s=4.0, after_s=1.0, effort="line")
+    other = msgspec.structs.replace(one, rule="cuda-graph", after_s=2.0)
+    said = [card["overlaps"] for card in advice.cards(Advices(each=(one, other))).cards]
+    assert [text.partition(":")[0] for text in said] == ["Overlaps with 2", "Overlaps with 1"]
+    assert all("Both together: 1.00" in text for text in said)
+
+
+@pytest_slow
+def test_the_share_of_the_nearest_roof_and_the_subject_are_said(look, mixed):
+    """Seconds at the roof over seconds predicted: bytes at 4.8 TB/s, bf16 products at 989.4 TFLOP/s."""
+    opened = look("mixed")
+    memory = mixed.nbytes / 4.8e12
+    matrix = mixed.matrix_flop / 989.4e12
+    share = max(memory, matrix) / mixed.time_s
+    assert f"nearest roof{100 * share:.1f} %of HBM" in opened.page.text_content("#facts")
+    opened.page.click("#operations-table tbody .pick >> nth=0")
+    assert "nearest roof" in opened.page.text_content("#selected-facts")
+    cpu = look("cpu").page
+    assert cpu.text_content("#subject") == "NumPy · forward pass · input a 1,000,000 fp64 · test_page.py"
+    assert "faster" in cpu.text_content("#whatif")
 
 
 @pytest_slow

@@ -118,12 +118,31 @@ def cards(advice: Advices | None, where: str = "") -> Cards | None:
     """The cards of a page; None where nothing was asked."""
     if advice is None:
         return None
-    free, trades = ([_card(one) for one in kind] for kind in (advice.each, advice.trades))
+    free = [_card(one, _overlaps(one, advice)) for one in advice.each]
+    trades = [_card(one) for one in advice.trades]
     notes = [line for line in (together(advice), nothing(advice)) if line]
     return Cards(free, trades, notes, advice.unasked, where)
 
 
-def _card(one: Advice) -> dict[str, Any]:
+def _overlaps(one: Advice, advice: Advices) -> str:
+    """That a card's gain is not added to another's, and what both bring; empty where it stands alone."""
+    by_rule = {each.rule: (number, each) for number, each in enumerate(advice.each, 1)}
+    timed = [each for each in advice.each if each.after_s is not None]
+    if len(timed) < 2 or one.after_s is None or len(by_rule) < len(advice.each):
+        return ""
+    other = by_rule.get({"compile": "cuda-graph", "cuda-graph": "compile"}.get(one.rule, ""))
+    if other is not None:
+        # A compiled program is predicted without calls of the host, as "reduce-overhead" runs it.
+        number, _ = other
+        both = by_rule["compile"][1].after_s
+        return f"Overlaps with {number}: compiling so records the graph too. Both together: {duration(both)}."
+    if one.rule in advice.together and advice.together_s is not None:
+        numbers = ", ".join(str(by_rule[rule][0]) for rule in advice.together if rule in by_rule)
+        return f"Gains do not add: {numbers} together make it {duration(advice.together_s)}."
+    return "By itself: its gain is not added to those of the other cards."
+
+
+def _card(one: Advice, overlaps: str = "") -> dict[str, Any]:
     times = ""
     if one.before_s is not None and one.after_s is not None:
         times = f"{duration(one.before_s)} becomes {duration(one.after_s)}"
@@ -135,6 +154,7 @@ def _card(one: Advice) -> dict[str, Any]:
         "change": one.change,
         "gain": unbroken(f"saves {saving(one)}"),
         "becomes": unbroken(times),
+        "overlaps": unbroken(overlaps),
         "evidence": [unbroken(line) for line in one.evidence],
         "asks": asks(one),
         "code": one.code,

@@ -100,6 +100,8 @@ def render(
         "timeline_tables": (),
         "advice": None,
         "ridge_note": "",
+        "lines_note": "",
+        "subject": "",
         "against": any(_both(one["columns"]) for one in predictions),
         "instructions": any(one.get("instructions") for one in predictions),
         "timeline": any(one.get("timeline") for one in predictions),

@@ -71,6 +71,13 @@ function element(name, attributes, ...inside) {
 // `line` with what stands between backticks as code.
 const coded = (line) => line.split(/`([^`\n]+)`/).map((part, at) => (at % 2 ? element("code", {}, part) : part));
 
+// A name that may be broken after its dots and underscores, rather than in the middle of a word.
+function breakable(name) {
+  return name.split(/(?<=[._:])(?=[^._:])/).flatMap((part, number) => (number ? [document.createElement("wbr"), part] : [part]));
+}
+// Characters of its longest piece, no more than a column has room for.
+const longest = (name) => Math.min(22, Math.max(...name.split(/(?<=[._:])(?=[^._:])/).map((part) => part.length), 0));
+
 function drawn(name, attributes, text) {
   const made = document.createElementNS("http://www.w3.org/2000/svg", name);
   for (const [key, value] of Object.entries(attributes || {})) made.setAttribute(key, value);

@@ -32,6 +32,8 @@
       measuredBeside(add, columns, line);
       predictedBeside(add, columns, line);
       if (columns.floor_s[line] !== null) add("floor", columns.floor_s[line] ? `${duration(columns.floor_s[line])}: it takes ${ratio(time / columns.floor_s[line])} that` : "0 s");
+      const roof = Page.nearest && columns.roof ? Page.nearest(columns.roof[line], time) : null;
+      if (roof) add("nearest roof", `${percent(roof.share)} of ${roof.name}${roof.share > 1 ? ": a cache serves it" : ""}`);
     } else if (shown.machine) add("time", "no prediction");
     add("bound", boundText(columns.bound[line], columns.binds[line]));
     add("no bound", columns.bound[line] ? "" : columns.unbound[line]);

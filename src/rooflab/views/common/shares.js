@@ -66,7 +66,7 @@
       const value = unknown ? UNKNOWN : `${group.missing ? "> " : ""}${say(shown, group.sum)}`;
       // Of a whole that leaves something out nothing is a known part.
       const share = missing || !whole || unknown ? "" : percent(group.sum / whole);
-      const inside = [element("span", { class: "name" }, group.name), track, element("span", { class: "number" }, value), element("span", { class: "number share" }, share)];
+      const inside = [element("span", { class: "name" }, ...breakable(group.name)), track, element("span", { class: "number" }, value), element("span", { class: "number share" }, share)];
       const row = group.other || by.value === "bound"
         ? element("div", { class: "bar" }, ...inside)
         : element("button", { type: "button", class: "bar", title: "Show these in the table" }, ...inside);

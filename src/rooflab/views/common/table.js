@@ -72,7 +72,7 @@
   function row(shown, i, state) {
     const made = element("tr", { "data-line": i, class: state.selected === i ? "selected" : "" });
     const module = shown.lines.module[i];
-    const name = element("button", { type: "button", class: "pick", "aria-pressed": state.selected === i }, shown.lines.name[i]);
+    const name = element("button", { type: "button", class: "pick", "aria-pressed": state.selected === i }, ...breakable(shown.lines.name[i]));
     const head = element("th", { scope: "row" }, name);
     if (module) head.append(element("small", {}, module));
     if (shown.lines.shapes && shown.lines.shapes[i]) head.append(element("small", {}, shown.lines.shapes[i]));
@@ -92,6 +92,7 @@
     order = sorted(found, shown);
     // A selected line further down stands below those that are shown.
     const far = state.selected !== null && order.indexOf(state.selected) >= limit ? [state.selected] : [];
+    table.style.setProperty("--name", `${1.1 * Math.max(7, ...order.slice(0, limit).map((i) => longest(shown.lines.name[i])))}ch`);
     body.replaceChildren(...[...order.slice(0, limit), ...far].map((i) => row(shown, i, state)));
     for (const head of heads) {
       head.setAttribute("aria-sort", head.dataset.key === sort.key ? (sort.down ? "descending" : "ascending") : "none");

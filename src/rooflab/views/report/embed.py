@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rooflab.model.program.tape import tape_of
-from rooflab.model.roofline.per_operation import report_roofs
+from rooflab.model.roofline.per_operation import compute_terms, report_roofs
 from rooflab.types.prediction import Prediction
-from rooflab.types.report import Report
+from rooflab.types.report import Report, Row
+from rooflab.types.work import Flop
 from rooflab.views.common import explore
 from rooflab.views.common.explore import short
 from rooflab.views.report import verdict
@@ -112,6 +113,8 @@ def _prediction(report: Report, lines: Sequence[Line]) -> dict[str, Any]:
         "unpredicted": 0 if known is None else len(report.unpredicted),
         "held": report.peak_memory_bytes,
         "binding": binding(report),
+        "reach": short(verdict.reach_s(report)),
+        "roof": _at_roofs(report, report.rows, 1),
         "columns": {
             **columns,
             "memory_s": memory,
@@ -119,6 +122,7 @@ def _prediction(report: Report, lines: Sequence[Line]) -> dict[str, Any]:
             "binds": [line.row.binds for line in lines],
             "ridge": [short(line.row.ridge) for line in lines],
             "unbound": [line.row.unbound for line in lines],
+            "roof": [_at_roofs(report, (line.row,), len(line.rows)) for line in lines],
             "measured_s": [short(line.measured_s) for line in lines],
         },
     }
@@ -138,6 +142,27 @@ def binding(report: Report) -> dict[str, float]:
         sums[kind] += one.time_s
         sums["balanced"] += one.time_s if one.bound == "balanced" else 0.0
     return sums
+
+
+def _at_roofs(report: Report, rows: Sequence[Row], times: int) -> list[tuple[str, float, str]]:
+    """Each roof with the seconds that `rows`, `times` over, take there at least, and the knob that turns it.
+
+    Compulsory bytes over the theoretical bandwidth of the memory; FLOP over the peak of the unit that they run on.
+    None where the machine states no bandwidth, or a row is not counted.
+    """
+    roofs = None if report.machine is None else report_roofs(report, report.machine)
+    if roofs is None or any(row.cost is None for row in rows):
+        return []
+    assert report.machine is not None
+    changed = _factors(report)
+    nbytes = sum(row.nbytes or 0.0 for row in rows)
+    found = [(roofs.memory, nbytes / roofs.bandwidth.value / changed("bandwidth"), "bandwidth")]
+    work = [(one, row.op.count) for row in rows if row.cost for one in row.cost.flop]
+    flop = tuple(Flop(one.engine, one.dtype, one.count * count) for one, count in work)
+    terms, _ = compute_terms(flop, report.machine)
+    faster = changed("compute", "clock", "units")
+    found += [(term.name, term.seconds / faster, "compute") for term in terms]
+    return [(name, times * float(f"{seconds:.9g}"), knob) for name, seconds, knob in found if seconds]
 
 
 def _whole(one: Prediction) -> dict[str, Any]:

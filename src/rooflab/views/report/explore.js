@@ -20,6 +20,7 @@
     const others = terms.filter(([, kind]) => kind !== sort);
     return others.reduce((most, each) => (each[2] > most[2] ? each : most))[0];
   }
+  const FLOOR = "arithmetic at full peak or the bytes that no cache keeps at full bandwidth, whichever is longer; nothing reaches it";
   const byId = (id) => document.getElementById(id);
   const operations = (number) => `${number.toLocaleString("en-US")} operation${number === 1 ? "" : "s"}`;
 
@@ -34,8 +35,16 @@
     if (unpredicted) return `More than ${duration(total.time_s)} on ${machine}: the others alone take that.`;
     const takes = `${duration(total.time_s)} (${duration(total.low_s)} to ${duration(total.high_s)}) on ${machine}`;
     if (!total.floor_s) return `${takes}.`;
-    return `${takes}: ${ratio(total.time_s / total.floor_s)} its floor, the ${duration(total.floor_s)} that no run there can beat.`;
+    return `${takes}: ${ratio(total.time_s / total.floor_s)} its floor, ${duration(total.floor_s)}: ${FLOOR}.${!Page.changed() && shown.reach ? ` With the changes below ${duration(shown.reach)} is predicted.` : ""}`;
   }
+
+  // The largest share of a roof that work reaches in that time; the roofs follow the sliders. Seconds are by roof.
+  function nearest(roofs, time) {
+    if (!roofs || !time) return null;
+    const at = ([name, seconds, knob]) => ({ name, share: seconds / (Page.state.knobs[knob] || 1) / time });
+    return roofs.map(at).sort((a, b) => b.share - a.share)[0] || null;
+  }
+  Page.nearest = nearest;
 
   function facts(shown) {
     const { total, unpredicted, program } = shown;
@@ -46,6 +55,8 @@
       found.push(["time", least + duration(total.time_s), unpredicted ? "" : `${duration(total.low_s)} to ${duration(total.high_s)}`]);
       const rest = unpredicted || !total.floor_s ? "" : `${percent(total.floor_s / total.time_s)} of the time`;
       found.push(["floor", total.floor_s || unpredicted ? least + duration(total.floor_s) : "0 s", rest]);
+      const roof = unpredicted || !program.whole ? null : nearest(shown.roof, total.time_s);
+      if (roof) found.push(["nearest roof", percent(roof.share), `of ${roof.name}${roof.share > 1 ? ": a cache serves it" : ""}`]);
       const speed = program.flop && total.time_s && program.whole && !unpredicted ? si(program.flop / total.time_s, "FLOP/s") : UNKNOWN;
       found.push(["attained", speed, "FLOP over predicted time"]);
     }
@@ -85,7 +96,8 @@
     for (const slider of panel.querySelectorAll("input[type=range]")) {
       const factor = state.knobs[slider.name] || 1;
       slider.value = Math.log2(factor);
-      slider.setAttribute("aria-valuetext", `${written(factor)} as now`);
+      const worse = SLOWER.has(slider.name) ? factor > 1 : factor < 1;
+      slider.setAttribute("aria-valuetext", `${written(factor)} as now${factor === 1 ? "" : worse ? ", slower" : ", faster"}`);
       byId(`${slider.id}-value`).textContent = written(factor);
       slider.disabled = !(slider.name in Recompute.knobs(Page.at()));
     }
@@ -111,7 +123,7 @@
     const whole = Object.keys(KINDS).reduce((sum, kind) => sum + sums[kind], 0);
     const parts = Object.entries(KINDS).map(([kind, word]) => [word, sums[kind] / whole]).filter(([, share]) => share >= 0.005).sort((a, b) => b[1] - a[1]);
     const alike = sums.balanced / whole;
-    place.hidden = !shown.total || !whole || (parts.length < 2 && !(alike >= 0.005));
+    place.hidden = !shown.total || !whole;
     place.textContent = `By what binds each operation: ${parts.map(([kind, share]) => `${kind} ${percent(share)}`).join(", ")} of the time${alike >= 0.005 ? `; of it ${percent(alike)} balanced, where the next term takes nearly as long` : ""}.`;
   }
 
@@ -124,8 +136,12 @@
     if (!place || (from !== "start" && !("prediction" in change))) return;
     const one = Page.at();
     const base = shown.total && one.total;
-    place.hidden = !one.tape || !base || !base.time_s;
+    place.hidden = !base || !base.time_s;
     if (place.hidden) return;
+    if (!one.tape) {
+      place.textContent = `Twice as good, one at a time: not in this file for ${one.label}, only for ${Page.data.predictions.filter((each) => each.tape).map((each) => each.label).join(", ")}.`;
+      return;
+    }
     const names = [...byId("whatif").querySelectorAll("input[type=range]")].filter((slider) => slider.name in Recompute.knobs(one));
     if (!twice.has(one)) twice.set(one, new Map());
     const found = twice.get(one);
@@ -139,12 +155,22 @@
       }
       const best = names.map((slider) => [SLOWER.has(slider.name) ? `${slider.dataset.title} (half)` : slider.dataset.title, found.get(slider.name)]).sort((a, b) => b[1] - a[1]);
       const said = best.map(([title, times], i) => `${title} ${times < 1.005 ? "no change" : ratio(times)}${i ? "" : " as fast"}`);
-      place.replaceChildren(element("strong", {}, "Twice as good, one at a time: "), unbroken(`${said.join(", ")}.`));
+      place.replaceChildren(element("strong", {}, "Twice as good, one at a time, no slider moved: "), unbroken(`${said.join(", ")}.`));
     };
     step();
   }
 
+  // Advice was found for the first prediction as it is: of anything else the cards say nothing.
+  function drawAdviceOf(shown, state) {
+    const place = byId("advice-of");
+    if (!place) return;
+    const first = Page.data.predictions[0];
+    place.hidden = !Page.changed() && state.prediction === 0;
+    place.textContent = `These savings are of ${first.label} without the choices above${first.how ? ` (${first.how})` : ""}: they do not follow the machine or the sliders.`;
+  }
+
   Page.watch(drawFacts);
+  Page.watch(drawAdviceOf);
   Page.watch(drawSplit);
   Page.watch(drawTwice);
   Page.watch(drawWhatIf);

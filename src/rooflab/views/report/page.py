@@ -13,7 +13,7 @@ from rooflab.views.common import explore
 from rooflab.views.common.console import unbroken
 from rooflab.views.common.explore import Column
 from rooflab.views.common.table import Table
-from rooflab.views.report import own_times, tables, verdict
+from rooflab.views.report import own_times, subject, tables, verdict
 from rooflab.views.report.embed import embedded, how, warnings_of
 
 # What a page also shows of a program: today's usual machines of a kind.
@@ -34,6 +34,7 @@ _SLIDERS = (
     ("overhead", "time to start a kernel"),
     ("dispatch", "host time to dispatch"),
 )
+_SECONDS = ("overhead", "dispatch")  # times, not rates: more of them is slower
 
 _COLUMNS = (
     Column("operation", "operation"),
@@ -183,9 +184,15 @@ def pages(named: Sequence[tuple[str, Report]], first_tables: Sequence[Table] = (
         labels=labels,
         drawn=timed,
         timed=timed,
-        knobs=[{"name": name, "title": title} for name, title in _SLIDERS if name in turned],
+        knobs=[
+            {"name": name, "title": title, "seconds": name in _SECONDS}
+            for name, title in _SLIDERS
+            if name in turned
+        ],
+        subject=subject.line(first),
         fixed=_FIXED,
-        ridge_note=" ".join(filter(None, (first.machine and tables.ridge_note(first), tables.views_note(first)))),
+        ridge_note=tables.ridge_note(first) if first.machine else "",
+        lines_note=tables.views_note(first),
     )
 
 

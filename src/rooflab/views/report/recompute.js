@@ -56,6 +56,7 @@ const Recompute = (() => {
     made.bound = verdicts.map((each) => each[0]);
     made.binds = verdicts.map((each) => each[1]);
     made.binding = binding(found);
+    made.roof = prediction.columns.roof;
     made.unbound = prediction.columns.unbound;
     made.measured_s = prediction.columns.measured_s;
     const lines = Page.data.programs[prediction.program].lines;

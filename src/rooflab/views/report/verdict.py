@@ -20,6 +20,13 @@ _BOUNDS = {
 }
 
 
+# What a floor is (`model/program/floor.py`).
+FLOOR = (
+    "arithmetic at full peak or the bytes that no cache keeps at full bandwidth, whichever is longer; "
+    "nothing reaches it"
+)
+
+
 def headline(report: Report) -> str:
     """What limits `report`; without a machine, what it asks for."""
     if report.prediction is not None:
@@ -68,9 +75,22 @@ def distance(report: Report) -> str:
     if not prediction.floor_s:
         return f"{takes}."
     return (
-        f"{takes}: {times(prediction.time_s / prediction.floor_s)} its floor, the {duration(prediction.floor_s)} "
-        "that no run there can beat."
+        f"{takes}: {times(prediction.time_s / prediction.floor_s)} its floor, {duration(prediction.floor_s)}: "
+        f"{FLOOR}.{_reachable(report)}"
     )
+
+
+def reach_s(report: Report) -> float | None:
+    """The least time predicted with changes after which the same work gives the same results; None without any."""
+    if report.advice is None or not report.advice.each:
+        return None
+    found = [report.advice.together_s, *(one.after_s for one in report.advice.each)]
+    return min((one for one in found if one is not None), default=None)
+
+
+def _reachable(report: Report) -> str:
+    reach = reach_s(report)
+    return "" if reach is None else f" With the changes below {duration(reach)} is predicted."
 
 
 def times(ratio: float) -> str:
