@@ -16,8 +16,8 @@ import rooflab
 from rooflab.types.advice import Advice, Advices
 from rooflab.types.work import Graph, Op, TensorSpec
 from rooflab.units import duration, si
-from rooflab.views.common.console import unbroken
 from rooflab.views.common import advice
+from rooflab.views.common.console import unbroken
 from rooflab.views.report import page, tables, verdict
 from rooflab.views.report.embed import embedded
 from rooflab.work import counting
