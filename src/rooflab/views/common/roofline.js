@@ -98,7 +98,7 @@
     const x0 = Math.min(...xs, fast ? (Math.min(...heights, top) / fast) * 0.5 : 1, 1) / 2;
     let x1 = Math.max(...xs, fast ? (top / slow) * 2 : 1) * (fast ? 1 : 2);
     // Room for the peaks' names to the right of all marks.
-    const names = peaks.map((each) => Labels.width(Roofs.say(each.name, each.value, each.unit)));
+    const names = peaks.map((each) => Labels.width(Roofs.say(each.name, each.value, width < 482 ? "" : each.unit)));
     const room = Math.min(Math.max(60, ...names) + Plane.LARGEST + 12, width * 0.45);
     x1 = x0 * (x1 / x0) ** (width / (width - room));
     const y0 = Math.min(...(fast ? [slow * x0 * 2] : []), ...points.map((each) => each.bar[0] / 1.5), ...heights.map((each) => each / 3), top / 3);

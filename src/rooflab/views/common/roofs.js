@@ -23,7 +23,8 @@ const Roofs = (() => {
       const spots = [];
       const start = from ? space.x(value / from) : plot.left;
       for (const dy of [-9, 9, -21, 21]) for (let dx = 0; dx < (plot.right - start) / 2; dx += 24) spots.push({ dx, y: y + dy });
-      const text = say(names.join(", "), value, unit);
+      // On a narrow picture without the unit, which stands at the axis: else it lies on the marks.
+      const text = say(names.join(", "), value, space.narrow ? "" : unit).trim();
       const half = Labels.width(text) / 2 + 4;
       labels.push({ text, must: true, class: "roof-label", spots: spots.map(({ dx, y: at }) => ({ x: plot.right - half - dx, y: at })) });
     }
