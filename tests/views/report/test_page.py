@@ -431,7 +431,8 @@ def test_precisions_are_switched_and_every_roof_is_labelled_apart(look):
             "1.98 PFLOP/s",
             "HBM 4.80 TB/s",
         ):
-            assert rate in texts
+            # A narrow picture has the unit at its axis alone.
+            assert (rate.replace("FLOP/s", "") if width == 390 else rate) in texts
         boxes = shown.evaluate(BOXES)
         for number, a in enumerate(boxes):
             for b in boxes[:number]:
