@@ -64,7 +64,9 @@ def test_an_example_runs(name, arguments, said):
 
 # Run by the blocks of documentation pages, which are skipped where their framework is not installed.
 RUN_BY_PAGES = {
+    "c_loops.py": "docs/tutorials/loops-in-c.md",
     "jax_layers.py": "docs/frameworks/jax.md",
+    "numpy_softmax.py": "docs/frameworks/numpy.md",
     "tinygrad_layers.py": "docs/frameworks/tinygrad.md",
     "write_onnx.py": "docs/frameworks/onnx.md",
 }

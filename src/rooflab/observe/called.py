@@ -156,7 +156,7 @@ def taken(
         timing = _Warm(sample, warm_up.per_sample, tell, clock)
         # Half of them after the cold ones: the longer the time that they are spread over, the more is seen of
         # what changes from run to run.
-        warm = timing.blocks(careful.BLOCKS // (2 if cold else 1), limit.rest_s / (3 if cold else 1), 0.05)
+        warm = timing.blocks(careful.BLOCKS // (2 if cold else 1), limit.rest_s / (2 if cold else 1), 0.05)
         returns_s = _returns_s(call, first.finish, warm.median_s, clock)
         found, no_cold = None, ""
         if cold:
