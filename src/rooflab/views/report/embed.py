@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from rooflab.model.program.tape import tape_of
-from rooflab.model.roofline.per_operation import compute_terms, report_roofs
+from rooflab.model.roofline.per_operation import Peaks, compute_terms, memory_bandwidth, report_roofs
+from rooflab.types.machine import Rate
 from rooflab.types.prediction import Prediction
 from rooflab.types.report import Report, Row
 from rooflab.types.work import Flop
@@ -94,6 +95,7 @@ def _prediction(report: Report, lines: Sequence[Line]) -> dict[str, Any]:
     known = report.prediction or report.predicted_part
     members = [[report.rows[number] for number in line.rows] for line in lines]
     levels = list(dict.fromkeys(name for row in report.rows if row.prediction for name in row.prediction.memory_s))
+    roofs = _Roofs.of(report)
     columns: dict[str, Any] = {name: [] for name in _SUMS}
     memory: dict[str, list[float | None]] = {name: [] for name in levels}
     for rows in members:
@@ -114,7 +116,7 @@ def _prediction(report: Report, lines: Sequence[Line]) -> dict[str, Any]:
         "held": report.peak_memory_bytes,
         "binding": binding(report),
         "reach": short(verdict.reach_s(report)),
-        "roof": _at_roofs(report, report.rows, 1),
+        "roof": _at_roofs(roofs, report.rows, 1),
         "columns": {
             **columns,
             "memory_s": memory,
@@ -122,7 +124,7 @@ def _prediction(report: Report, lines: Sequence[Line]) -> dict[str, Any]:
             "binds": [line.row.binds for line in lines],
             "ridge": [short(line.row.ridge) for line in lines],
             "unbound": [line.row.unbound for line in lines],
-            "roof": [_at_roofs(report, (line.row,), len(line.rows)) for line in lines],
+            "roof": [_at_roofs(roofs, (line.row,), len(line.rows)) for line in lines],
             "measured_s": [short(line.measured_s) for line in lines],
         },
     }
@@ -144,24 +146,39 @@ def binding(report: Report) -> dict[str, float]:
     return sums
 
 
-def _at_roofs(report: Report, rows: Sequence[Row], times: int) -> list[tuple[str, float, str]]:
+class _Roofs(NamedTuple):
+    """What `_at_roofs` holds rows against: memory's name and bandwidth, peaks, and by what each was changed."""
+
+    memory: str
+    bandwidth: Rate
+    peaks: Peaks
+    wider: float
+    faster: float
+
+    @staticmethod
+    def of(report: Report) -> _Roofs | None:
+        """Those of a report's machine; None without one, or where it states no bandwidth of its memory."""
+        known = None if report.machine is None else memory_bandwidth(report.machine)
+        if report.machine is None or known is None:
+            return None
+        changed = _factors(report)
+        return _Roofs(*known, Peaks(report.machine), changed("bandwidth"), changed("compute", "clock", "units"))
+
+
+def _at_roofs(roofs: _Roofs | None, rows: Sequence[Row], times: int) -> list[tuple[str, float, str]]:
     """Each roof with the seconds that `rows`, `times` over, take there at least, and the knob that turns it.
 
     Compulsory bytes over the theoretical bandwidth of the memory; FLOP over the peak of the unit that they run on.
     None where the machine states no bandwidth, or a row is not counted.
     """
-    roofs = None if report.machine is None else report_roofs(report, report.machine)
     if roofs is None or any(row.cost is None for row in rows):
         return []
-    assert report.machine is not None
-    changed = _factors(report)
     nbytes = sum(row.nbytes or 0.0 for row in rows)
-    found = [(roofs.memory, nbytes / roofs.bandwidth.value / changed("bandwidth"), "bandwidth")]
+    found = [(roofs.memory, nbytes / roofs.bandwidth.value / roofs.wider, "bandwidth")]
     work = [(one, row.op.count) for row in rows if row.cost for one in row.cost.flop]
     flop = tuple(Flop(one.engine, one.dtype, one.count * count) for one, count in work)
-    terms, _ = compute_terms(flop, report.machine)
-    faster = changed("compute", "clock", "units")
-    found += [(term.name, term.seconds / faster, "compute") for term in terms]
+    terms, _ = compute_terms(flop, roofs.peaks)
+    found += [(term.name, term.seconds / roofs.faster, "compute") for term in terms]
     return [(name, times * float(f"{seconds:.9g}"), knob) for name, seconds, knob in found if seconds]
 
 
