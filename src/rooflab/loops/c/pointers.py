@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from rooflab.loops.lowered.ir_text import VALUE, Function, Instruction, Places
-from rooflab.loops.lowered.pointers import Pointers, Root, argument_name, called
+from rooflab.loops.lowered.pointers import INCOMING, Pointers, Root, argument_name, called
 
 # Functions that hand out memory, with where their arguments say how many bytes: a product of two of calloc's.
 ALLOCATIONS: Mapping[str, tuple[int, ...]] = {
@@ -26,7 +26,6 @@ _GLOBAL = re.compile(r"@(?:[\w.$-]+|\"[^\"]*\")")
 _POINTER = re.compile(
     r"\bptr (?:[a-z]\w*(?:\([^)]*\))? )*(?P<value>%(?:[\w.$-]+|\"[^\"]*\")|@(?:[\w.$-]+|\"[^\"]*\"))"
 )
-_INCOMING = re.compile(r"\[ ([^,\]]+), %")
 _ARITHMETIC = (
     "add",
     "sub",
@@ -93,7 +92,7 @@ class CPointers(Pointers):
             match = _POINTER.search(text)
             return self._find(match["value"], visiting) if match else {Root("unknown")}
         if opcode == "phi":
-            values = _INCOMING.findall(text)
+            values = INCOMING.findall(text)
             values = [inside[0] if (inside := _GLOBAL.findall(value)) else value for value in values]
         elif opcode == "select":
             values = VALUE.findall(text.partition(" = ")[2])[1:] + _GLOBAL.findall(text)

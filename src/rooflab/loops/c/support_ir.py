@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from rooflab.loops.c.memory import Layout
 from rooflab.loops.c.plan import RELEASES
-from rooflab.loops.lowered.counted_access import OUTSIDE
+from rooflab.loops.lowered.twin_ir import COUNTED_OUTSIDE
 from rooflab.loops.twin import hooks
 
 OUT, ENDED, FULL, NO_BLOCK, BY_ZERO, NO_FUNCTION = 1, 2, 3, 4, 5, 6  # why a run ended before its end: word AXIS
@@ -152,6 +152,15 @@ def _accesses(wiring: Wiring, size: int, given: str) -> str:
 
 
 def _access(form: str, callee: str, size: int, given: str) -> str:
+    guarded = f"""  br i1 %inside, label %yes, label %no
+yes:
+  call void @rl_access{form}(i64 %a, i64 %n, i64 %q, i64 %r, i64 %w)
+  ret void
+no:
+  call void @rl_leave(i64 {OUT}, i64 %r, i64 %a, i64 %n)
+  unreachable
+}}
+"""
     return f"""
 define internal void @rl_access{form}(i64 %a, i64 %n, i64 %q, i64 %r, i64 %w) alwaysinline {{
   %s = call i32 @{callee}({given})
@@ -161,43 +170,19 @@ define internal void @rl_within{form}(i64 %a, i64 %low, i64 %places,
     i64 %n, i64 %q, i64 %r, i64 %w) alwaysinline {{
   %o = sub i64 %a, %low
   %inside = icmp ult i64 %o, %places
-  br i1 %inside, label %yes, label %no
-yes:
-  call void @rl_access{form}(i64 %a, i64 %n, i64 %q, i64 %r, i64 %w)
-  ret void
-no:
-  call void @rl_leave(i64 {OUT}, i64 %r, i64 %a, i64 %n)
-  unreachable
-}}
-define internal void @rl_anywhere{form}(i64 %a, i64 %n, i64 %q, i64 %r, i64 %w) alwaysinline {{
+{guarded}define internal void @rl_anywhere{form}(i64 %a, i64 %n, i64 %q, i64 %r, i64 %w) alwaysinline {{
   %m = add i64 %n, -1
   %l = add i64 %a, %m
   %first = call i1 @rl_may_touch(i64 %a)
   %last = call i1 @rl_may_touch(i64 %l)
   %inside = and i1 %first, %last
-  br i1 %inside, label %yes, label %no
-yes:
-  call void @rl_access{form}(i64 %a, i64 %n, i64 %q, i64 %r, i64 %w)
-  ret void
-no:
-  call void @rl_leave(i64 {OUT}, i64 %r, i64 %a, i64 %n)
-  unreachable
-}}
-define internal i64 @rl_if_ours{form}(i64 %a, i64 %n, i64 %q, i64 %r, i64 %w) alwaysinline {{
+{guarded}define internal i64 @rl_if_ours{form}(i64 %a, i64 %n, i64 %q, i64 %r, i64 %w) alwaysinline {{
   %inside = icmp ult i64 %a, {size}
   br i1 %inside, label %yes, label %no
 yes:
   call void @rl_anywhere{form}(i64 %a, i64 %n, i64 %q, i64 %r, i64 %w)
   ret i64 1
-no:
-  %words = inttoptr i64 %w to ptr
-  %outside = getelementptr i64, ptr %words, i64 {OUTSIDE}
-  %was = load i64, ptr %outside
-  %is = add i64 %was, 1
-  store i64 %is, ptr %outside
-  ret i64 0
-}}
-"""
+{COUNTED_OUTSIDE}"""
 
 
 def _heap(wiring: Wiring, size: int) -> str:

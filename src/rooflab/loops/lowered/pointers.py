@@ -14,9 +14,9 @@ ALLOCATIONS = (
     "NRT_MemInfo_alloc",
 )
 _POINTER = re.compile(
-    r"ptr (?:\w+\([^)]*\) )?(?P<value>%(?:[\w.$-]+|\"[^\"]*\")|@(?:[\w.$-]+|\"[^\"]*\")|null|undef|poison)"
+    r"\bptr (?:\w+\([^)]*\) )?(?P<value>%(?:[\w.$-]+|\"[^\"]*\")|@(?:[\w.$-]+|\"[^\"]*\")|null|undef|poison)"
 )
-_INCOMING = re.compile(r"\[ ([^,\]]+), %")
+INCOMING = re.compile(r"\[ ([^,\]]+), %")
 _CALLED = re.compile(r"@([\w.$]+|\"[^\"]+\")\(")
 _ARGUMENT = re.compile(r"^%\"?arg\.(?P<name>.+?)(?:\.\d+)*\"?$")
 # What arithmetic on addresses is made of: the address is in any of the operands.
@@ -130,7 +130,7 @@ class Pointers:
             match = _POINTER.search(text)
             return self._find(match["value"], visiting) if match else {Root("unknown")}
         if opcode == "phi":
-            values = _INCOMING.findall(text)
+            values = INCOMING.findall(text)
         elif opcode == "select":
             values = VALUE.findall(text.partition(" = ")[2])[1:] + _globals(text)
         elif opcode in ("extractvalue", "insertvalue") or opcode in _THROUGH:

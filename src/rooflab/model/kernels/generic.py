@@ -50,5 +50,5 @@ def compiled_features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Feat
     return () if "members" in op.attrs else None
 
 
-# A compiler's kernels on CPUs, and on GPUs where nobody has measured them: a roofline at usual shares.
+# A compiler's kernels where nobody has measured them: a roofline at usual shares.
 COMPILED = Mechanism("generic", (), COMPILED_KINDS, (), compiled_features, time)

@@ -51,10 +51,6 @@ def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
     return tuple(sorted(int(one) % ndim for one in several)) if ndim else ()
 
 
-def _shape(value: Any) -> tuple[int, ...]:
-    return np.shape(value)
-
-
 def _power(call: Call, kind: str, attrs: Attrs) -> Derived:
     exponent = call.args[1] if len(call.args) > 1 else None
     number = exponent.item() if isinstance(exponent, (np.ndarray, np.generic)) and exponent.size == 1 else exponent
@@ -65,14 +61,14 @@ def _power(call: Call, kind: str, attrs: Attrs) -> Derived:
 
 
 def _product(call: Call, kind: str, attrs: Attrs) -> Derived:
-    a, b = _shape(call.args[0]), _shape(call.args[1])
+    a, b = np.shape(call.args[0]), np.shape(call.args[1])
     if not a or not b:
         return Derived("pointwise", {"function": "mul"})
     return Derived(kind, {"k": a[-1]})
 
 
 def _inner(call: Call, kind: str, attrs: Attrs) -> Derived:
-    a, b = _shape(call.args[0]), _shape(call.args[1])
+    a, b = np.shape(call.args[0]), np.shape(call.args[1])
     if not a or not b:
         return Derived("pointwise", {"function": "mul"})
     whole = not call.outputs  # vdot flattens both
@@ -84,7 +80,7 @@ def _einsum(call: Call, kind: str, attrs: Attrs) -> Derived:
     if not isinstance(call.args[0], str):
         return _UNKNOWN
     arrays = call.args[1:]
-    found = equations.contraction(call.args[0], [_shape(one) for one in arrays])
+    found = equations.contraction(call.args[0], [np.shape(one) for one in arrays])
     if found.kind in ("reduction", "layout"):
         return Derived(found.kind, {"function": "sum"} if found.kind == "reduction" else {})
     if found.kind == "pointwise":
@@ -99,7 +95,7 @@ def _einsum(call: Call, kind: str, attrs: Attrs) -> Derived:
 
 
 def _tensordot(call: Call, kind: str, attrs: Attrs) -> Derived:
-    a, axes = _shape(call.args[0]), call.argument(2, "axes", 2)
+    a, axes = np.shape(call.args[0]), call.argument(2, "axes", 2)
     if isinstance(axes, int):
         return Derived(kind, {"k": math.prod(a[len(a) - axes :])})
     first = axes[0] if isinstance(axes[0], (tuple, list)) else (axes[0],)

@@ -6,7 +6,7 @@ import inspect
 import traceback
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -129,23 +129,18 @@ def _parameters(fn: Any) -> list[str]:
 @contextmanager
 def _seen(recorder: Recorder, fn: Any) -> Iterator[None]:
     """Arrays that `fn` sees from outside are noted ones meanwhile."""
-    places: list[tuple[Place, Any]] = []
     seen: set[int] = set()
-    for name, owner in _owners(fn):
-        for path, place in _places(owner, name, seen, 0):
-            value = place.value
-            if isinstance(value, np.ndarray):
-                recorder.known(value, "constant", path)
-                instead: Any = noted(value)
-            else:
-                instead = _Generator(recorder, value)
-            place.put(instead)
-            places.append((place, instead))
-    try:
+    with ExitStack() as changed:
+        for name, owner in _owners(fn):
+            for path, place in _places(owner, name, seen, 0):
+                value = place.value
+                changed.callback(place.put, value)
+                if isinstance(value, np.ndarray):
+                    recorder.known(value, "constant", path)
+                    place.put(noted(value))
+                else:
+                    place.put(_Generator(recorder, value))
         yield
-    finally:
-        for place, _ in reversed(places):
-            place.put(place.value)
 
 
 def _owners(fn: Any) -> Iterator[tuple[str, Any]]:
@@ -227,27 +222,24 @@ def _drawing(recorder: Recorder, name: str, draw: Any) -> Any:
 def _patched(recorder: Recorder) -> Iterator[None]:
     """NumPy's functions that make arrays of nothing note what they make meanwhile."""
     random: Any = np.random
-    changed: list[tuple[Any, str, Any]] = []
+    changed = ExitStack()
 
     def change(owner: Any, name: str, instead: Any) -> None:
-        changed.append((owner, name, getattr(owner, name)))
+        changed.callback(setattr, owner, name, getattr(owner, name))
         setattr(owner, name, instead)
 
-    for name in _CREATING:
-        change(np, name, _creating(recorder, name, getattr(np, name)))
-    for name in _CONVERTING:
-        change(np, name, _converting(recorder, name, getattr(np, name)))
-    for name in dir(random):
-        one = getattr(random, name)
-        if isinstance(getattr(one, "__self__", None), np.random.RandomState):
-            change(random, name, _drawing(recorder, name, one))
-    make = random.default_rng
-    change(random, "default_rng", lambda *args, **kwargs: _Generator(recorder, make(*args, **kwargs)))
-    try:
+    with changed:
+        for name in _CREATING:
+            change(np, name, _creating(recorder, name, getattr(np, name)))
+        for name in _CONVERTING:
+            change(np, name, _converting(recorder, name, getattr(np, name)))
+        for name in dir(random):
+            one = getattr(random, name)
+            if isinstance(getattr(one, "__self__", None), np.random.RandomState):
+                change(random, name, _drawing(recorder, name, one))
+        make = random.default_rng
+        change(random, "default_rng", lambda *args, **kwargs: _Generator(recorder, make(*args, **kwargs)))
         yield
-    finally:
-        for owner, name, before in reversed(changed):
-            setattr(owner, name, before)
 
 
 def _creating(recorder: Recorder, name: str, make: Any) -> Any:
