@@ -109,7 +109,7 @@ def compare(
     for case in group:
         passes, report = times[case.title], reports[case.title]
         best = min(passes)
-        found = predict(report, machine, constants=constants).prediction
+        found = predict(report, machine, constants=constants, cache="warm").prediction
         assert found is not None
         spread = statistics.median(passes) / best - 1
         made.append(Result(case, best, spread, found, roofline_s(report, machine)))

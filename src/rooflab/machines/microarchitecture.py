@@ -6,6 +6,7 @@ said by name. A microarchitecture that is not in it has no theoretical peak: Non
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -63,6 +64,7 @@ class Microarchitecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
         fma_latency_cycles, add_latency_cycles: chains needed = latency × pipes.
         load_bytes, store_bytes: L1 bytes per cycle, each alone.
         l2_bytes, l3_bytes: bytes per cycle from there to the core.
+        compress_store_cycles: from one compressing store of a 512-bit vector to the next, where many.
         fp16: whether there is arithmetic on fp16 vectors.
         bf16_dot_flop, int8_dot_op: per cycle by vector dot products, 2 per multiply-add.
         bf16_matrix_flop, int8_matrix_op: per cycle by matrix instructions (AMX, MMLA).
@@ -87,6 +89,7 @@ class Microarchitecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     store_bytes: int | None = None
     l2_bytes: int | None = None
     l3_bytes: int | None = None
+    compress_store_cycles: int | None = None
     fp16: bool = False
     bf16_dot_flop: int | None = None
     int8_dot_op: int | None = None
@@ -105,6 +108,11 @@ _NEEDS: tuple[tuple[str, frozenset[str]], ...] = (
     ("int8_matrix_op", frozenset({"amx-int8", "i8mm"})),
 )
 _FP16 = frozenset({"avx512fp16", "fullfp16"})
+
+
+def stated(environment: Mapping[str, object]) -> Microarchitecture | None:
+    """The row that a machine's environment names; None where it names none, or one that the table lacks."""
+    return next((row for row in table() if row.name == environment.get("microarchitecture")), None)
 
 
 @cache

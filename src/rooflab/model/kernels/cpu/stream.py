@@ -7,15 +7,13 @@ import math
 import numpy as np
 
 from rooflab.dtypes import dtype as number_format
+from rooflab.machines.microarchitecture import stated as stated_microarchitecture
 from rooflab.model.device.device import Device
 from rooflab.model.kernels.common import Columns, Features, KernelTimes, Mechanism, Specs
 from rooflab.model.kernels.cpu import core_times
+from rooflab.model.kernels.cpu.walk import LINE_BYTES, Stride, Walk, innermost, walk
 from rooflab.types.work import Cost, Op, TensorSpec
 from rooflab.work.formulas.functions import REAL
-
-LINE_BYTES = 64
-# Preparing a row of a broadcast takes this many starts of a plain inner loop: each operand's stride is set.
-BROADCAST_STARTS = 6
 
 # What one unit of work costs beside its bytes: FLOP of a core's vector unit (a polynomial's multiply-adds), or
 # clocks where the loop is a chain or not vectorised. Each is a constant of each framework.
@@ -44,8 +42,19 @@ _FUNCTIONS = {
 # IMPLEMENT_VML_KERNEL: serial_for_each).
 _VML = "exp expm1 exp2 log log2 log10 log1p sin cos tan tanh erf erfc erfinv asin acos atan sinh cosh lgamma trunc"
 _SERIAL = frozenset(_VML.split())
-# NumPy computes these in double precision with the C library, an element at a time.
+# NumPy computes these in double precision with the C library, an element at a time; those below in any.
 _SCALAR64 = frozenset(["sin", "cos"])
+_SCALAR = frozenset(["floor_divide", "remainder", "fmod", "hypot", "logaddexp", "logaddexp2"])
+# Where there is AVX-512, NumPy has these from a vector library (loops_umath_fp.dispatch.c.src).
+_SVML = "exp2 log2 log10 expm1 log1p cbrt tan asin acos atan sinh cosh asinh acosh atanh atan2 pow"
+_AVX512 = frozenset(_SVML.split())
+
+# Starts of a plain inner loop that a row takes: an accumulation is one loop, a sort prepares more.
+_ROW_STARTS = {"scan": 0.5, "sort": 1.5}
+_EXTREMES = frozenset(["max", "min"])
+# Sorting networks take what fits into so many vectors; longer arrays are partitioned, half by half, down to that
+# (x86-simd-sort, which NumPy sorts with).
+NETWORK_BYTES = 1024
 
 COLUMNS = (
     "torch",
@@ -58,6 +67,10 @@ COLUMNS = (
     "random_accesses",
     "table_bytes",
     "loop_starts",
+    "extreme_starts",
+    "walk_rows",
+    "walk_bytes",
+    "partitioned",
     "sums_bytes",
     "past_caches",
 )
@@ -76,6 +89,8 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features:
     own = {id(spec) for spec in inputs}
     accesses, table = _random(op, inputs, outputs, cost, torch)
     down = op.kind == "reduction" and not torch and not _along_rows(op, inputs[0], outputs[0])
+    starts, extremes = _starts(op, inputs, outputs, torch)
+    walked = _walk(op, inputs, outputs) if not torch else Walk(0.0, 0.0)
     return (
         float(torch),
         float(core_times.CALLS.index(_calls(op, torch))),
@@ -86,7 +101,11 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features:
         float(max((spec.nbytes for spec in outputs if id(spec) not in own), default=0.0)),
         accesses,
         table,
-        _starts(op, inputs, outputs, torch),
+        starts,
+        extremes,
+        walked.rows,
+        walked.nbytes,
+        0.0 if torch else _partitioned(op, inputs),
         # A sum down the rows reads and writes its running sums at each row.
         outputs[0].nbytes if down else 0.0,
         float(op.kind == "copy"),
@@ -164,6 +183,10 @@ _KINDS = {
 def _function(function: str, inputs: Specs, torch: bool) -> str:
     work = _FUNCTIONS.get(function)
     double = bool(inputs) and inputs[0].dtype == "fp64"
+    if not torch and function in _SCALAR:
+        return "libm"
+    if not torch and function in _AVX512:
+        return "trig64" if double else "trig"
     if work is None:
         work = "nothing" if REAL.get(function, (1, 0))[1] == 0 else "libm"
     elif work == "trig" and double and not torch:
@@ -211,6 +234,8 @@ def _random(op: Op, inputs: Specs, outputs: Specs, cost: Cost, torch: bool) -> t
     """Accesses that no prefetcher foresees, and the bytes that they are spread over."""
     if op.kind in ("gather", "scatter"):
         return _picked(inputs), inputs[0].nbytes
+    if op.kind in ("layout", "copy", "cast") and not torch and inputs and inputs[0].shape:
+        return _strided(op, inputs[0])
     if op.kind == "layout":
         return cost.compulsory.read_bytes / LINE_BYTES, cost.compulsory.read_bytes
     if torch and op.kind == "reduction" and not _along_rows(op, inputs[0], outputs[0]):
@@ -221,15 +246,63 @@ def _random(op: Op, inputs: Specs, outputs: Specs, cost: Cost, torch: bool) -> t
     return 0.0, 0.0
 
 
-def _starts(op: Op, inputs: Specs, outputs: Specs, torch: bool) -> float:
-    """Inner loops that are started: a row of a reduction along it, of a softmax or norm, of a broadcast."""
+def _starts(op: Op, inputs: Specs, outputs: Specs, torch: bool) -> tuple[float, float]:
+    """Inner loops that are started, a row each, and those of a maximum or minimum."""
     if op.kind in ("softmax", "norm"):
-        return inputs[0].elements / max(inputs[0].shape[-1] if inputs[0].shape else 1, 1)
-    if op.kind == "reduction" and _along_rows(op, inputs[0], outputs[0]):
-        return float(outputs[0].elements)
-    if op.kind == "pointwise" and not torch and len({spec.shape for spec in inputs if spec.elements > 1}) > 1:
-        return BROADCAST_STARTS * outputs[0].elements / max(outputs[0].shape[-1], 1)
-    return 0.0
+        return inputs[0].elements / max(inputs[0].shape[-1] if inputs[0].shape else 1, 1), 0.0
+    if op.kind in _ROW_STARTS and not torch and inputs:
+        rows = inputs[0].elements / max(int(op.attrs.get("n") or (inputs[0].shape or (1,))[-1]), 1)
+        return (_ROW_STARTS[op.kind] * rows if rows > 1 else 0.0), 0.0
+    if op.kind != "reduction":
+        return 0.0, 0.0
+    x = inputs[0]
+    if _along_rows(op, x, outputs[0]):
+        loops = float(outputs[0].elements)
+    elif torch:
+        return 0.0, 0.0
+    else:  # each row is added to the running sums
+        dims = op.attrs.get("dims") or (0,)
+        loops = x.elements / max(math.prod(x.shape[max(dims) + 1 :]), 1)
+    return (0.0, loops) if not torch and op.attrs.get("function") in _EXTREMES else (loops, 0.0)
+
+
+def _strided(op: Op, x: TensorSpec) -> tuple[float, float]:
+    """Lines that a strided copy of NumPy waits for, and the bytes they must stay in to be used again.
+
+    An inner loop goes down a column; the next one wants the neighbours in the same lines. Every access is to
+    another line, which is in the cache that holds the lines of one column beside as many that are written.
+    """
+    run = innermost(x)
+    if op.kind == "layout" and x.strides is None and len(x.shape) > 1:  # all that is known: it is transposed
+        run = Stride(x.shape[-2], round(x.shape[-1] * x.nbytes / max(x.elements, 1)))
+    lines = min(run.step_bytes / LINE_BYTES, 1.0)
+    if run.step_bytes * x.elements <= x.nbytes:
+        return 0.0, 0.0
+    return x.elements * lines, 2.0 * run.length * lines * LINE_BYTES
+
+
+def _walk(op: Op, inputs: Specs, outputs: Specs) -> Walk:
+    """What NumPy's iterator copies row by row."""
+    if not outputs or op.kind not in ("pointwise", "copy", "cast", "layout"):
+        return Walk(0.0, 0.0)
+    if op.kind == "pointwise":
+        return walk((*inputs, *outputs), outputs[0].shape)
+    parts = [spec for spec in (*inputs[:1], *outputs) if spec.shape]
+    if all(spec.strides is None for spec in parts):
+        return Walk(0.0, 0.0)
+    return Walk(max(spec.elements / max(innermost(spec).length, 1) for spec in parts), 0.0)
+
+
+def _partitioned(op: Op, inputs: Specs) -> float:
+    """Elements that a sort or a partition moves left or right of a pivot, all rounds together."""
+    if op.kind != "sort" or op.attrs["function"] == "search" or not inputs:
+        return 0.0
+    x, n = inputs[0], max(int(op.attrs["n"]), 1)
+    rounds = math.log2(max(n * x.nbytes / max(x.elements, 1) / NETWORK_BYTES, 1.0))
+    if op.attrs["function"] in ("kthvalue", "median", "topk"):
+        picks = math.log2(max(float(op.attrs.get("picks", 1)), 1.0))  # each further one splits what is left
+        return x.elements * (2.0 + picks) * (1 - 0.5**rounds)  # of one half of the half before
+    return x.elements * rounds
 
 
 def time(x: Columns, device: Device) -> KernelTimes:
@@ -240,7 +313,7 @@ def time(x: Columns, device: Device) -> KernelTimes:
     peak = np.where(double > 0, cores.flop_per_s["fp64"], cores.flop_per_s["fp32"])
     starts = np.where(torch > 0, c("torch.start_clocks"), c("numpy.start_clocks")) / device.clock_hz
     compute = x["units"] * _unit_s(x["work"], torch, peak, device) / threads
-    starts = x["loop_starts"] * starts / threads
+    starts = x["loop_starts"] * starts / threads + _walking_s(x, device)
     moved = core_times.traffic(x, device, threads, x["past_caches"])
     sums = core_times.running_s(x, device)
     random = x["random_accesses"] * core_times.latency_s(x["table_bytes"], device) / c("cpu.core_misses") / threads
@@ -262,6 +335,24 @@ def time(x: Columns, device: Device) -> KernelTimes:
         spread=np.where(np.isin(x["work"], _UNSURE), c("numpy.algorithm_spread"), c("cpu_stream.spread")) + zero,
         kernels=zero + 1,
     )
+
+
+def _walking_s(x: Columns, device: Device) -> np.ndarray:
+    """Seconds that NumPy spends beside an operation's own arithmetic: rows, buffers, maxima, partitions.
+
+    A partition stores each vector twice, compressed; on a core whose microarchitecture takes many cycles for that
+    store, they are the time. Others have them in what a comparison takes.
+    """
+    c = device.constants
+    row = stated_microarchitecture(device.machine.environment)
+    stores = 2.0 * ((row and row.compress_store_cycles) or 0) / np.where(x["double"] > 0, 8.0, 16.0)
+    clocks = (
+        x["extreme_starts"] * c("numpy.extreme_clocks")
+        + x["walk_rows"] * c("numpy.row_clocks")
+        + x["walk_bytes"] * c("numpy.buffer_clocks")
+        + x["partitioned"] * stores
+    )
+    return clocks / device.clock_hz
 
 
 def _unit_s(work: np.ndarray, torch: np.ndarray, peak: np.ndarray, device: Device) -> np.ndarray:

@@ -157,7 +157,14 @@ def _along(call: Call, kind: str, attrs: Attrs) -> Derived:
     partial = attrs["function"] == "kthvalue"
     axis = call.argument(2, "axis", -1) if partial else call.argument(1, "axis", -1)
     n = x.size if axis is None else x.shape[axis] if x.ndim else 1
-    return Derived(kind, {**attrs, "n": int(n)}, None)
+    picks = _picks(call.argument(1, "kth")) if partial else 1
+    return Derived(kind, {**attrs, "n": int(n), **({"picks": picks} if picks > 1 else {})}, None)
+
+
+def _picks(kth: Any) -> int:
+    """How many places of an order are asked for, neighbours as one."""
+    places = np.unique(np.asarray(kth, dtype=np.int64))
+    return 1 + int((np.diff(places) > 1).sum())
 
 
 def _convolved(call: Call, kind: str, attrs: Attrs) -> Derived:
