@@ -338,3 +338,37 @@ def test_flop_of_somebodys_own_take_at_least_their_time_at_the_peak(dtype, gigaf
     assert found.prediction.compute_s == pytest.approx(9.6 / gigaflops)
     assert found.prediction.time_s == pytest.approx(9.6 / gigaflops, rel=0.02)
     assert found.prediction.bound == "compute-bound"
+
+
+def test_a_convolution_of_two_signals_is_a_dot_product_for_each_result():
+    def predicted(taps: int) -> float:
+        report = rooflab.analyze(np.convolve, np.ones(5000), np.ones(taps), machine=BOX)
+        assert report.time_s is not None
+        return report.time_s
+
+    sums = (5099 * 0.4 * C("numpy.start_clocks") + 5099 * 100 * 0.5 * C("numpy.reduce_clocks")) / 3e9
+    assert predicted(100) == pytest.approx(sums, rel=0.05)
+    assert predicted(8) < predicted(12) / 3  # one loop of few taps
+
+
+def test_rows_of_a_broadcast_are_copied_through_a_buffer():
+    x, column = np.ones((4000, 10)), np.ones((4000, 1))
+    plain = rooflab.analyze(np.divide, x, x, machine=BOX).time_s
+    rows = rooflab.analyze(np.divide, x, column, machine=BOX).time_s
+    assert plain is not None
+    assert rows is not None
+    copied = (4000 * C("numpy.row_clocks") + 4000 * 10 * 8 * C("numpy.buffer_clocks")) / 3e9
+    assert rows - plain == pytest.approx(copied, rel=0.1)
+
+
+def test_a_sort_waits_for_compressed_stores_where_they_are_microcode():
+    """Above what networks sort, each halving stores each vector of eight twice: 2 · 52 cycles on Zen 4."""
+    n = 1 << 16
+    usual, zen4 = (
+        rooflab.analyze(np.sort, np.ones(n), machine=box(environment=environment)).time_s
+        for environment in ({}, {"microarchitecture": "Zen 4"})
+    )
+    assert usual is not None
+    assert zen4 is not None
+    rounds = 16 + 3 - 10  # log2 of 8n bytes over 1,024
+    assert zen4 - usual == pytest.approx(n * rounds * 2 * 52 / 8 / 3e9, rel=0.02)

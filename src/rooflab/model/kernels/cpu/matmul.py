@@ -39,6 +39,8 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
     if not flop or not outputs or not inputs:
         return None
     torch = core_times.is_torch(op)
+    if op.kind == "conv" and len(outputs[0].shape) < 2:
+        return None  # NumPy's, of two signals: a loop of short sums
     batch, m, n, k = _sizes(op, inputs, outputs, flop)
     if op.kind == "conv" and op.attrs.get("groups", 1) > 1 and n == 1:
         return None  # depthwise: a stencil, no product

@@ -132,6 +132,9 @@ def _work(op: Op, inputs: Specs, outputs: Specs, elements: int, torch: bool) -> 
         return ("reduce" if _along_rows(op, inputs[0], outputs[0]) else "nothing"), float(elements)
     if kind in ("gather", "scatter"):
         return "piece", _picked(inputs)
+    if kind == "conv" and not torch:
+        # BLAS's dot product takes about half as long as a pairwise sum.
+        return "reduce", outputs[0].elements * 0.5 * math.prod(op.attrs.get("kernel", (1,)))
     if kind == "conv":
         return "stencil", 2.0 * outputs[0].elements * math.prod(op.attrs.get("kernel", (1,)))
     if kind == "norm" and function == "batch" and not op.attrs.get("training", True):
@@ -250,6 +253,10 @@ def _starts(op: Op, inputs: Specs, outputs: Specs, torch: bool) -> tuple[float, 
     """Inner loops that are started, a row each, and those of a maximum or minimum."""
     if op.kind in ("softmax", "norm"):
         return inputs[0].elements / max(inputs[0].shape[-1] if inputs[0].shape else 1, 1), 0.0
+    if op.kind == "conv" and not torch and outputs:
+        # np.convolve: a dot product for each result, or one loop of few taps (arraytypes.c.src, small_correlate).
+        few = math.prod(op.attrs.get("kernel", (1,))) <= 11
+        return outputs[0].elements * (0.06 if few else 0.4), 0.0
     if op.kind in _ROW_STARTS and not torch and inputs:
         rows = inputs[0].elements / max(int(op.attrs.get("n") or (inputs[0].shape or (1,))[-1]), 1)
         return (_ROW_STARTS[op.kind] * rows if rows > 1 else 0.0), 0.0

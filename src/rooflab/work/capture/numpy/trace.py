@@ -25,7 +25,8 @@ _DEPTH = 4  # of objects within objects
 _HOLD_NONE = (type, types.ModuleType, str, bytes, int, float)
 _CONVERTING = ("array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray")
 _CREATING = ("zeros", "ones", "empty", "full", "arange", "linspace", "eye", "identity", "tri", "fromfunction",
-             "frombuffer", "fromiter", "indices", "logspace", "geomspace")  # fmt: skip
+             "frombuffer", "fromiter", "indices", "logspace", "geomspace",
+             "bartlett", "blackman", "hamming", "hanning", "kaiser")  # fmt: skip
 
 
 class Place(NamedTuple):
