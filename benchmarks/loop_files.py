@@ -20,8 +20,10 @@ from typing import Any, NamedTuple
 import rooflab
 from rooflab.errors import RooflabError
 from rooflab.loops.lowered import examine as lowered_examine
+from rooflab.types.loop import LoopReport
 from rooflab.types.machine import Machine
 
+Figures = list[tuple[str, str, str]]  # what, its goal, here
 WITHIN, WITHIN_SEVERAL = 0.25, 0.3
 _SMALLEST, _LARGEST = 32, 1 << 21
 
@@ -86,37 +88,47 @@ def table(
             refused.append(kernel.name)
             print(f"{kernel.name:<16} refused: {error!s:.90}")
             continue
-        took = time.perf_counter() - begun
-        run, prediction = report.run(), report.prediction
-        if run is None or prediction is None:
-            print(f"{kernel.name:<16} no prediction")
-            continue
-        several = next((each for each in report.predictions if each.threads > 1), None)
-        spread = report.run(threads=2)
-        pair = None if several is None or spread is None else (several.time_s, spread.best_s)
-        low, high = prediction.low_s, prediction.high_s
-        bars = None if low is None or high is None else (low, high)
-        rows.append(
-            Row(
-                kernel.name,
-                (prediction.time_s, run.best_s),
-                pair,
-                None if bars is None else bars[0] <= run.best_s <= bars[1],
-                None if bars is None else (bars[1] - bars[0]) / 2 / prediction.time_s,
-                took,
-            )
-        )
-        more = "" if pair is None else f"  {spread.threads if spread else 0} threads {pair[1] / pair[0]:5.2f}"
-        print(
-            f"{kernel.name:<16} n {n:>8,} predicted {prediction.time_s * 1e3:9.3f} ms,"
-            f" measured {run.best_s * 1e3:9.3f} ratio {run.best_s / prediction.time_s:5.2f}{more:18}"
-            f"  {took:4.1f} s  {prediction.bound}: {prediction.binds}",
-            flush=True,
-        )
+        if (row := row_of(kernel.name, n, report, time.perf_counter() - begun)) is not None:
+            rows.append(row)
     return rows, refused
 
 
-def figures(rows: list[Row], refused: list[str]) -> list[tuple[str, str, str]]:
+def row_of(name: str, n: int, report: LoopReport, took: float) -> Row | None:
+    """The row of a kernel that was counted and timed, printed too; None where nothing is predicted.
+
+    Args:
+        name: of it.
+        n: its size.
+        report: on a machine.
+        took: seconds of the first answer.
+    """
+    run, prediction = report.run(), report.prediction
+    if run is None or prediction is None:
+        print(f"{name:<16} no prediction")
+        return None
+    several = next((each for each in report.predictions if each.threads > 1), None)
+    spread = report.run(threads=2)
+    pair = None if several is None or spread is None else (several.time_s, spread.best_s)
+    low, high = prediction.low_s, prediction.high_s
+    bars = None if low is None or high is None else (low, high)
+    more = "" if pair is None else f"  {spread.threads if spread else 0} threads {pair[1] / pair[0]:5.2f}"
+    print(
+        f"{name:<16} n {n:>9,} predicted {prediction.time_s * 1e3:9.3f} ms,"
+        f" measured {run.best_s * 1e3:9.3f} ratio {run.best_s / prediction.time_s:5.2f}{more:18}"
+        f"  {took:4.1f} s  {prediction.bound}: {prediction.binds}",
+        flush=True,
+    )
+    return Row(
+        name,
+        (prediction.time_s, run.best_s),
+        pair,
+        None if bars is None else bars[0] <= run.best_s <= bars[1],
+        None if bars is None else (bars[1] - bars[0]) / 2 / prediction.time_s,
+        took,
+    )
+
+
+def figures(rows: list[Row], refused: list[str]) -> Figures:
     """(what, goal, here) of those rows."""
     if not rows:
         return []
@@ -124,7 +136,7 @@ def figures(rows: list[Row], refused: list[str]) -> list[tuple[str, str, str]]:
     pairs = [each.several for each in rows if each.several is not None]
     inside = [each.inside for each in rows if each.inside is not None]
     bars = [each.bar for each in rows if each.bar is not None]
-    found = [
+    found: Figures = [
         ("kernels that run", "95 %", f"{len(rows)} of {len(rows) + len(refused)}"),
         ("within 25 % on one core", "75 %", f"{sum(each <= WITHIN for each in errors)} of {len(rows)}"),
         ("median error on one core", "12 %", f"{statistics.median(errors):.0%}"),

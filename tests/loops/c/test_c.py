@@ -301,3 +301,19 @@ def test_signatures(count):
         count("small")
     expected = "float small(const float *x, unsigned char *flag, _Bool on, short by, int n)"
     assert expected in str(raised.value)
+
+
+def test_operations_are_those_of_the_users_own_build(root):
+    # the widest registers of SSE2 hold two numbers, and it has no multiply-add
+    args = np.zeros(4096), np.ones(4096), np.ones(4096), 3.0, 4096
+    plain, wide = (
+        rooflab.loop(f"{root / 'examples' / 'c_loops.c'}:triad", *args, levels=CACHES, cflags=each)
+        for each in ("-O2 -ftree-vectorize -march=x86-64", "-O3 -march=x86-64-v3")
+    )
+    done = [
+        {kind for loop in each.core_loops for kind, count in loop.operations.items() if count > 100}
+        for each in (plain, wide)
+    ]
+    assert not any("multiply-add" in kind for kind in done[0])
+    assert "fp multiply-add vector" in done[1]
+    assert plain.flop_by == wide.flop_by

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rooflab.loops import examine
-from rooflab.loops.lowered import chains, core_loops
+from rooflab.loops.lowered import chains, core_loops, machine_code
 from rooflab.loops.lowered.ir_text import functions
 from rooflab.loops.lowered.operations import kind_of
 
@@ -157,3 +157,30 @@ def test_what_cannot_be_profiled_is_said(monkeypatch, numbers):
     assert said == ("its compiled code could not be profiled (KeyError: '%odd'): times follow its source",)
     # what takes long to count is not profiled, which is no fault
     assert examine.profiled(independent, (numbers, numbers), 1e3) == ((), ())
+
+
+def test_passes_flow_through_blocks_of_the_code_generator():
+    # head → root or the library's function (below 0) → split → head; the library's block stands before its entry
+    def block(name, *before):
+        return machine_code.Block(name, {}, 0, before)
+
+    code = (block("%head", 3), block("%call.sqrt", 0), block("", 0), block("%head.split", 1, 2), block("%no", 3))
+    ran, owners = core_loops._flow(code, {0: 100.0, 4: 1.0})
+    assert ran[:4] == [100.0, 0.0, 100.0, 100.0]
+    assert owners[:4] == [0, 0, 0, 0]
+
+
+def below_two(a, steps):
+    # ends as the data has it, after some passes
+    for i in range(a.shape[0]):
+        x, n = a[i], 0
+        while n < 100 and x < 2.0:
+            x = x * 1.01 + 0.01
+            n += 1
+        steps[i] = n
+
+
+def test_a_chain_is_not_broken_where_its_loop_ends(numbers):
+    loop = max(core_loops.found_in(below_two, (numbers, np.zeros(N))), key=lambda each: each.passes)
+    assert loop.chain
+    assert loop.chain_kept == 1.0

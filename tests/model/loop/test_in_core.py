@@ -110,6 +110,21 @@ def test_a_broken_chain_takes_its_longest_piece():
     assert found.chain == pytest.approx(4000 * (1 + math.log2(12.8)) / 25.6)
 
 
+def test_a_chain_that_hardly_ever_breaks_is_whole():
+    # the window holds 25.6 passes, of which one in a thousand breaks: pieces of 25.6 / 1.0256 in the mean
+    given = CoreLoop(
+        line=1,
+        passes=1000,
+        entries=1,
+        operations={"slot": 10000.0},
+        chain={"fp add": 1.0},
+        chain_kept=0.999,
+        restarts=1,
+    )
+    (found,) = in_core.of_loops((given,), TIMING)
+    assert found.chain == pytest.approx(4000 / 1.0256)
+
+
 def test_results_of_a_pass_fill_the_scheduler():
     # 20 additions after one another, 80 cycles: 97 places hold 4.85 passes, so that a pass takes 80 / 4.85
     given = CoreLoop(line=1, passes=100, entries=1, operations={"fp add": 2000.0}, depth={"fp add": 20.0})

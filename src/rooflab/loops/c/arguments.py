@@ -9,6 +9,7 @@ import numpy as np
 
 from rooflab.errors import RooflabError
 from rooflab.loops.c.debug_info import CType, Parameter, Subprogram
+from rooflab.loops.read.arguments import copied_in_place
 
 _KINDS = {"float": "f", "complex": "c", "int": "i", "uint": "u", "bool": "b"}
 _FORMATS = {"double": ("float", 8), "float": ("float", 4), "half": ("float", 2), "i1": ("bool", 1)}
@@ -28,14 +29,16 @@ class Bound(NamedTuple):
     warnings: tuple[str, ...]
 
     def copied(self) -> tuple[Any, ...]:
-        """Them in order, with every array copied; those that were one stay one."""
+        """Them in order, with every array copied to the same place in a line; those that were one stay one."""
         held: dict[int, np.ndarray] = {}
         return tuple(_copied(value, held) for value in self.values.values())
 
 
 def _copied(value: Any, held: dict[int, np.ndarray]) -> Any:
     if isinstance(value, np.ndarray):
-        return held.setdefault(id(value), value.copy(order="K"))
+        if id(value) not in held:
+            held[id(value)] = copied_in_place(value)
+        return held[id(value)]
     return tuple(_copied(each, held) for each in value) if isinstance(value, tuple) else value
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+import subprocess
 import tempfile
 from pathlib import Path
 from typing import NamedTuple
@@ -24,6 +25,10 @@ _UNDEFINED = re.compile(r"undefined symbol: (\S+)|undefined reference to [`']([^
 # Not optimised, with the lines, and so that all that can be in registers is, once LLVM has been asked for that.
 _COUNTED = ("-O1", "-g", "-Xclang", "-disable-llvm-passes", "-fno-math-errno")
 _QUIET = ("-w", "-fno-sanitize=all", "-fno-stack-protector", "-fno-color-diagnostics")
+_NAMED = ("-fno-discard-value-names",)  # by which blocks of machine code are found again
+_ASSEMBLY = "optimised.s"
+# Of the user's flags, those that machine code depends on once IR is optimised.
+_OF_CODE, _NOT_OF_CODE = ("-O", "-m", "-f", "--target"), ("-flto", "-fsanitize", "-fprofile", "-fcoverage")
 _SUFFIX = {False: ".c", True: ".cpp"}
 
 
@@ -36,6 +41,7 @@ class Built(NamedTuple):
         address: of the function in the user's own build; 0 where the file is IR.
         said: which compiler and flags.
         library: the user's own build, where there is one.
+        assembly: that of the compiler for `optimised`, with the names of its blocks; "" where there is none.
     """
 
     plain: str
@@ -43,6 +49,7 @@ class Built(NamedTuple):
     address: int
     said: str
     library: ctypes.CDLL | None
+    assembly: str = ""
 
 
 def build(path: Path, name: str, flags: Flags) -> Built:
@@ -59,7 +66,7 @@ def build(path: Path, name: str, flags: Flags) -> Built:
         entry.write_text(_entry(path, name, cxx), "utf-8")
         made = {
             "plain.bc": [*flags.counted, *_COUNTED, "-c", "-emit-llvm"],
-            "optimised.bc": [*flags.given, "-g", "-c", "-emit-llvm"],
+            "optimised.bc": [*flags.given, *_NAMED, "-g", "-fPIC", "-c", "-emit-llvm"],
             "library.so": [*flags.given, "-shared", "-fPIC"],
         }
         running = {
@@ -70,14 +77,34 @@ def build(path: Path, name: str, flags: Flags) -> Built:
             )
             for out, words in made.items()
         }
-        errors = {out: process.communicate()[1] for out, process in running.items()}
+        errors = {"optimised.bc": running["optimised.bc"].communicate()[1]}
+        assembling = None
+        if not running["optimised.bc"].returncode:
+            assembling = _assembling(compiler, flags, Path(folder))
+        errors |= {out: process.communicate()[1] for out, process in running.items() if out not in errors}
+        if assembling is not None:
+            assembling.communicate()
         for out, process in running.items():
             if process.returncode:
                 raise _failed(path, name, errors[out], compiler, flags, entry)
         plain, optimised = (_read(Path(folder) / out, compiler.name) for out in ("plain.bc", "optimised.bc"))
         library = _loaded(Path(folder) / "library.so", path)
+        made_here = Path(folder) / _ASSEMBLY
+        assembly = made_here.read_text("utf-8", "replace") if made_here.is_file() else ""
     address = ctypes.c_void_p.in_dll(library, _ENTRY).value
-    return Built(plain, optimised, address or 0, f"{compiler.name}, {flags.said}", library)
+    return Built(plain, optimised, address or 0, f"{compiler.name}, {flags.said}", library, assembly)
+
+
+def _assembling(compiler: Compiler, flags: Flags, folder: Path) -> subprocess.Popen[str]:
+    """The compiler that writes machine code of its own optimised IR: the code that is timed, with names of blocks.
+
+    What it refuses is no error: LLVM's own machine code for the same IR then stands for it.
+    """
+    kept = [each for each in flags.given if each.startswith(_OF_CODE) and not each.startswith(_NOT_OF_CODE)]
+    words = [*kept, "-fPIC", "-w", "-S", "-fverbose-asm", "-Xclang", "-disable-llvm-passes"]
+    return compilers.run(
+        compiler, [*words, str(folder / "optimised.bc"), "-o", str(folder / _ASSEMBLY)], flags.folder
+    )
 
 
 def _libraries(words: list[str]) -> list[str]:

@@ -314,7 +314,7 @@ def _profiled(
         function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(engine.get_function_address("rl_call"))
         function(given.ctypes.data, result.ctypes.data)
 
-    taken = profile.run(chosen, ir, call)
+    taken = profile.run(chosen, ir, call, built.assembly)
     del copies, tables
     places = LinesOf(DebugInfo(ir), main.file)
     return tuple(loop for each in taken for loop in core_loops.of_profile(each, places))

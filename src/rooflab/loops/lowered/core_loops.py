@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rooflab.loops.lowered import chains, control_flow, profile
 from rooflab.loops.lowered.ir_text import VALUE, Instruction, Places
+from rooflab.loops.lowered.machine_code import Block
 from rooflab.loops.lowered.operations import kind_of
 from rooflab.types.loop import CoreLoop
 
@@ -16,6 +17,10 @@ INCOMING = chains.INCOMING
 _ADDRESS_MAKING = ("add", "sub", "mul", "shl", "or", "and", "sext", "zext", "ptrtoint")
 _OFTEN = 0.5  # of a load's runs, in which it finds a recent store, to be a link of a chain
 _SELDOM = 0.1  # of a loop's passes: blocks that run less are no part of its chain
+_FLOW_ROUNDS = 20  # blocks of the code generator's own in a row
+# The function of the library behind an instruction, for arguments outside its domain: a block that LLVM's code
+# generator (its pass "partially inline libcalls") names so.
+_SELDOM_CALLED = ("%call.sqrt",)
 # Cycles by which the longest chain is chosen; how long it takes is for the machine to say.
 _USUAL = {
     "fp add": 4.0, "fp multiply": 4.0, "fp multiply-add": 4.0, "fp select": 1.0, "integer": 1.0, "load": 5.0,
@@ -98,7 +103,7 @@ def _loop(
         latches = [each for each in before[loop.head] if each in loop.blocks]
         entries = max(1, passes - sum(_edge(taken, each, loop.head) for each in latches))
         if not any(other.parent == number for other in taken.loops):
-            waits = _waits(taken, loop, labels)
+            waits = _waits(taken, loop, labels, max(1, passes - entries))
     collided = 0.0
     for label in labels if number is not None else ():
         for each in blocks[label].instructions:
@@ -130,8 +135,8 @@ def _loop(
 def _of_machine_code(taken: profile.Profile) -> dict[str, dict[str, float]]:
     """Operations of all passes by kind, by the IR's block that the machine code is of.
 
-    A block of the code generator's own stands for a part of the passes of the one before it. Copies of a block
-    share its passes, unless a select within became a jump, so that it came apart.
+    A block of the code generator's own is passed as often as control flows into it, half of a fork's passes going
+    either way. Copies of a block share its passes, unless a select within became a jump, so that it came apart.
     """
     passes = {label.replace('"', ""): float(count) for label, count in taken.passes.items()}
     with_jumps = {
@@ -140,22 +145,48 @@ def _of_machine_code(taken: profile.Profile) -> dict[str, dict[str, float]]:
         if any(each.result in taken.selects for each in block.instructions)
     }
     copies = Counter(each.name for each in taken.machine)
-    ran: list[float] = []
-    owners: list[str] = []
-    for each in taken.machine:
-        if each.name in passes:
-            owners.append(each.name)
-            ran.append(passes[each.name] / (1 if each.name in with_jumps else copies[each.name]))
-            continue
-        first = next((n for n in each.before if n < len(ran)), None)
-        owners.append("" if first is None else owners[first])
-        ran.append(0.0 if first is None else ran[first] / 2)
+    known = {
+        number: passes[each.name] / (1 if each.name in with_jumps else copies[each.name])
+        for number, each in enumerate(taken.machine)
+        if each.name in passes
+    }
+    ran, owners = _flow(taken.machine, known)
     found: dict[str, dict[str, float]] = {}
     for each, owner, count in zip(taken.machine, owners, ran, strict=True):
-        held = found.setdefault(owner, {})
+        held = found.setdefault("" if owner is None else taken.machine[owner].name, {})
         for kind, number in each.operations.items():
             held[kind] = held.get(kind, 0.0) + number * count
     return found
+
+
+def _flow(code: Sequence[Block], known: Mapping[int, float]) -> tuple[list[float], list[int | None]]:
+    """Passes of each block of `code`, and the block of `known` that leads to it; `known`: passes of some."""
+    after: list[list[int]] = [[] for _ in code]
+    for number, each in enumerate(code):
+        for one in each.before:
+            after[one].append(number)
+    ran = [known.get(number, 0.0) for number in range(len(code))]
+    owners: list[int | None] = [number if number in known else None for number in range(len(code))]
+    for _ in range(_FLOW_ROUNDS):
+        changed = False
+        for number, each in enumerate(code):
+            if number in known:
+                continue
+            if each.name.startswith(_SELDOM_CALLED):
+                count = 0.0
+            else:
+                count = sum(ran[one] / len(_usual_ways(code, after[one])) for one in each.before)
+            owner = next((owners[one] for one in each.before if owners[one] is not None), None)
+            changed = changed or abs(count - ran[number]) > 1e-6 * count or owner != owners[number]
+            ran[number], owners[number] = count, owner
+        if not changed:
+            break
+    return ran, owners
+
+
+def _usual_ways(code: Sequence[Block], ways: list[int]) -> list[int]:
+    """Those of the blocks `ways` that control goes to for ordinary arguments."""
+    return [each for each in ways if not code[each].name.startswith(_SELDOM_CALLED)] or ways
 
 
 def _called(kind: str) -> bool:
@@ -231,7 +262,8 @@ class _Waits(NamedTuple):
     depth: Mapping[str, float] = {}
 
 
-def _waits(taken: profile.Profile, loop: control_flow.NaturalLoop, labels: list[str]) -> _Waits:
+def _waits(taken: profile.Profile, loop: control_flow.NaturalLoop, labels: list[str], goes_on: int) -> _Waits:
+    """What waits in `loop`, of the blocks `labels`; `goes_on`: passes that another one follows."""
     often = _SELDOM * taken.passes[loop.head]
     run = [label for label in labels if taken.passes[label] >= often]
     if not run or loop.head not in run or not taken.passes[loop.head]:
@@ -251,7 +283,8 @@ def _waits(taken: profile.Profile, loop: control_flow.NaturalLoop, labels: list[
         return _Waits(depth=depth)
     kept = 1.0
     for number in found.blocks:
-        kept *= min(1.0, taken.passes[ordered[number]] / taken.passes[loop.head])
+        # where it ends, the chain is not broken: it begins anew with the next entry
+        kept *= min(1.0, taken.passes[ordered[number]] / goes_on)
     calls = sum(
         (kind_of(each) or ("",))[0].startswith("call ") and "sqrt" not in each.text
         for block in held

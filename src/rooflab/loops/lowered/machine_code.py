@@ -47,13 +47,20 @@ class Block(NamedTuple):
     before: tuple[int, ...]
 
 
-def blocks(ir: str) -> dict[str, tuple[Block, ...]]:
-    """The blocks of each function of a module; nothing where its assembly is not x86's."""
+def blocks(ir: str, assembly: str = "") -> dict[str, tuple[Block, ...]]:
+    """The blocks of each function of a module; nothing where its assembly is not x86's.
+
+    Args:
+        ir: the text of the optimised module.
+        assembly: what the user's compiler made of it, where that is known; else LLVM makes it here.
+    """
     target = lower.target_machine()
     if not target.triple.startswith(("x86_64", "i686", "amd64")):
         return {}
-    target.set_asm_verbosity(True)
-    text = target.emit_assembly(binding.parse_assembly(ir))
+    text = assembly
+    if not text:
+        target.set_asm_verbosity(True)
+        text = target.emit_assembly(binding.parse_assembly(ir))
     found = {}
     for part in re.split(r"\n\s*\.type\s+", text)[1:]:
         name, _, rest = part.partition(",@function")

@@ -38,6 +38,7 @@ _ADD_LIKE = (
     "round",
 )
 _COMPARES = ("maxnum", "minnum", "maximum", "minimum")
+_OF_LIBRARY = ("powi", "ldexp", "frexp", "lround", "llround", "lrint", "llrint")
 _INTEGER_LIKE = ("smax", "smin", "umax", "umin", "abs", "ctpop", "ctlz", "cttz", "bswap", "fshl")
 
 
@@ -110,6 +111,9 @@ def _call(text: str, kind: str, lanes: int, pieces: float, vector: str) -> tuple
         if not name or name.startswith(("llvm.", "NRT_", "nrt_")):
             return None
         short = name if name in REAL else name.removesuffix("f")
+        if short == "sqrt":
+            # put in place by the code generator, but for numbers below 0
+            return f"sqrt {'fp64' if short == name else 'fp32'}", 1.0
         if short in REAL:
             return f"call {short} {'fp64' if short == name else 'fp32'}", 1.0
         return f"call {_plain(name)}", 1.0
@@ -134,7 +138,11 @@ def _call(text: str, kind: str, lanes: int, pieces: float, vector: str) -> tuple
         return None
     if name.startswith(("mem", "experimental")):
         return f"call {name}", 1.0
-    return f"call {name} {_NAMES[kind]}", float(lanes)
+    if name in REAL or name in _OF_LIBRARY:
+        return f"call {name} {_NAMES[kind]}", float(lanes)
+    if name.startswith("masked."):
+        return ("store" if "scatter" in name or "store" in name else "load"), float(lanes)
+    return "integer", pieces
 
 
 def _plain(name: str) -> str:

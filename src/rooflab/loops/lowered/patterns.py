@@ -8,6 +8,7 @@ from collections.abc import Callable
 from rooflab.loops.lowered.ir_text import VALUE, Function, Instruction, definitions
 from rooflab.loops.read.access_patterns import AccessPattern
 
+_BASE = re.compile(r"[,t] ptr (%(?:[\w.$-]+|\"[^\"]*\"))")
 _INCOMING = re.compile(r"\[ ([^,\]]+), (%[^\s\]]+) \]")
 
 
@@ -17,17 +18,32 @@ def pattern_of(
     """The pattern of an access through `pointer` in the loop of blocks `inside`.
 
     "gather" where what a load in the loop found decides the place, "chase" where that load is in turn where such a
-    load before it decided; else "stream": whether it steps over lines is noted when it runs. `is_data`: whether
-    a pointer leads to data, not to a local variable.
+    load before it decided; else "stream": whether it steps over lines is noted when it runs. What a chase through
+    one array picks from another is a gather: nothing waits for it. `is_data`: whether a pointer leads to data, not
+    to a local variable.
     """
     defined = definitions(function)
     within = {each.result for label in inside for each in function.blocks[label].instructions if each.result}
     loads = _loads_behind(pointer, defined, within, is_data)
     if not loads:
         return "stream"
-    if any(load in _loads_behind(_address(defined[load]), defined, within, is_data) for load in loads):
-        return "chase"
-    return "gather"
+    chased = [load for load in loads if load in _loads_behind(_address(defined[load]), defined, within, is_data)]
+    if not chased:
+        return "gather"
+    own = _base(pointer, defined)
+    bases = {_base(_address(defined[load]), defined) for load in chased}
+    elsewhere = own not in within and own not in bases and not bases & within
+    return "gather" if elsewhere else "chase"
+
+
+def _base(pointer: str, defined: dict[str, Instruction]) -> str:
+    """The pointer that steps are added to."""
+    while (made := defined.get(pointer)) is not None and made.opcode in ("getelementptr", "bitcast"):
+        before = _BASE.search(made.text)
+        if before is None:
+            break
+        pointer = before[1]
+    return pointer
 
 
 def _address(load: Instruction) -> str:

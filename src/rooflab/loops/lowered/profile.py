@@ -106,10 +106,10 @@ class _Counters(NamedTuple):
     first_vector: int
 
 
-def _counters(chosen: list[Function], ir: str) -> list[_Counters]:
+def _counters(chosen: list[Function], ir: str, assembly: str) -> list[_Counters]:
     made: list[_Counters] = []
     blocks = accesses = selects = vectors = 0
-    machine = machine_code.blocks(ir)
+    machine = machine_code.blocks(ir, assembly)
     for function in chosen:
         graph = {label: block.following for label, block in function.blocks.items()}
         found = control_flow.loops(graph, next(iter(graph)))
@@ -139,15 +139,16 @@ def _counters(chosen: list[Function], ir: str) -> list[_Counters]:
     return made
 
 
-def run(chosen: list[Function], ir: str, call: Callable[[Any], None]) -> tuple[Profile, ...]:
+def run(chosen: list[Function], ir: str, call: Callable[[Any], None], assembly: str = "") -> tuple[Profile, ...]:
     """The profiles of the functions `chosen` of the module `ir`, of one run.
 
     Args:
         chosen: to profile.
         ir: the text of the optimised module.
         call: makes the run, with the engine that holds the module's machine code.
+        assembly: what another compiler made of the module; "" for LLVM's own.
     """
-    counted = _counters(chosen, ir)
+    counted = _counters(chosen, ir, assembly)
     passes = np.zeros(sum(len(each.function.blocks) for each in counted), np.int64)
     jumping = sum(len(each.selects) for each in counted)
     branches = np.zeros((len(passes) + jumping, predictor.BRANCH_WORDS), np.int64)

@@ -11,7 +11,7 @@ from rooflab.loops.read.value_types import ValueTypes, indices, root
 
 # "stream": along a row in the innermost loop; prefetchers follow. "stride": over lines, as down a column.
 # "gather": x[idx[k]]; many are in flight at once. "chase": the place comes from the access before, as in
-# i = following[i]; each waits for the last.
+# i = following[i]; each waits for the last. What else is picked at i, x[i], is a gather.
 AccessPattern = Literal["stream", "stride", "gather", "chase"]
 
 
@@ -21,7 +21,7 @@ class Patterns:
     def __init__(self, source: Source, types: ValueTypes) -> None:
         self._kinds = types
         self._from: dict[str, set[str]] = {}
-        self._loaded: set[str] = set()
+        self._loaded: dict[str, set[str]] = {}  # from which arrays
         for node in ast.walk(source.tree):
             if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign)) and node.value is not None:
                 for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
@@ -33,18 +33,20 @@ class Patterns:
                 self._assigned(each, assigned)
         elif isinstance(target, ast.Name) and self._kinds.of(target) in ("int", "bool"):
             self._from.setdefault(target.id, set()).update(_names(value))
-            if any(True for _ in self._elements(value)):
-                self._loaded.add(target.id)
+            arrays = {ast.unparse(root(each)) for each in self._elements(value)}
+            if arrays:
+                self._loaded.setdefault(target.id, set()).update(arrays)
 
     def of(self, node: ast.Subscript, variable: str, unit: bool) -> AccessPattern:
         """The pattern of the access `node` in the loop over `variable`, the innermost; `unit`: contiguous rows."""
         names = {name for index in indices(node) for name in _names(index)}
         sources = self._closure(names)
-        chased = {name for name in sources & self._loaded if name in self._closure(self._from.get(name, set()))}
-        if chased:
+        loaded = sources & self._loaded.keys()
+        chased = {name for name in loaded if name in self._closure(self._from.get(name, set()))}
+        if any(ast.unparse(root(node)) in self._loaded[name] for name in chased):
             return "chase"
         nested = any(True for index in indices(node) for _ in self._elements(index))
-        if nested or sources & self._loaded:
+        if nested or loaded:
             return "gather"
         return "stream" if moves_by_one(node, variable, unit) else "stride"
 

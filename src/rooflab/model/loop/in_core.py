@@ -211,8 +211,10 @@ def _cycles(loop: CoreLoop, timing: CoreTiming, late: float = 0.0) -> LoopCycles
         # where it is broken at random, a core works on several pieces of it at once: the longest of those that it
         # has begun counts, as the longest run of heads in so many throws of a coin (Schilling, 1990)
         passes_at_once = max(1.0, timing.window * loop.passes / total)
-        broken = max(passes_at_once * (1 - loop.chain_kept), 1.0)
-        longest = 1 + math.log(broken) / -math.log(max(loop.chain_kept, 1e-9))
+        breaks = passes_at_once * (1 - loop.chain_kept)
+        heads = 1 + math.log(max(breaks, 1.0)) / -math.log(max(loop.chain_kept, 1e-9))
+        # no less than a piece of the mean length: of a chain that hardly ever breaks, all of it
+        longest = max(heads, passes_at_once / (1 + breaks))
         chain *= min(1.0, longest / passes_at_once)
     restarts = loop.restarts or loop.entries
     if restarts and total:
