@@ -65,6 +65,11 @@ class Hierarchy(State):
         """The sectors of those entries: valid in the low half of a word, dirty in the high half; a view."""
         return self._ways(level, layout.SECTORS)
 
+    def meta(self, level: int) -> np.ndarray:
+        """The word that a level's policy keeps of each set (see `policies`); none where the order says all; a view."""
+        kept = kind_of(self.levels[level]) in ("plru", "qlru")
+        return self.words(level, layout.META, self.levels[level].sets) if kept else np.zeros(0, np.int64)
+
     def _ways(self, level: int, word: int) -> np.ndarray:
         cache = self.levels[level]
         lanes = padded(cache.set_ways) if cache.set_ways <= WIDEST else cache.set_ways

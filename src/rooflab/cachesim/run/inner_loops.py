@@ -17,23 +17,34 @@ from typing import Any
 from numba import njit
 
 from rooflab.cachesim.level.access import access_uncounted, open_state, slot_of
-from rooflab.cachesim.native.compile import INLINED, Named, callback, native_address
+from rooflab.cachesim.native.compile import INLINED, OPTIONS, Named, callback, native_address
 from rooflab.cachesim.native.layout import PAIRED, STORE
 from rooflab.cachesim.native.words import CALL_SIGNATURE, WORD, call, halves_swapped, load, store
 from rooflab.cachesim.streams.nests import MOST_LOOPS, MOST_REFERENCES, REFERENCE_WORDS, Access
 
 UNROLLED = 8  # references that become straight code; more are looped over
 NEVER = 1 << 60  # a step that no loop comes to
-# Words of the scratch array, after the counters and the extents of all loops: for each reference its address at
+COUNTERS = 0  # words of the scratch array where each loop's counter is; then come their extents
+# Words of the scratch array after these: for each reference its address at
 # step 0, bytes from step to step, for how many steps it stays in a unit, the step at which it came into that of
 # step 0, the bits of a note that must agree, and the step at which it leaves its unit.
 ADDRESSES, STRIDES, PERIODS, ENTERED, COMPARED, LEAVES = range(
     2 * MOST_LOOPS, 2 * MOST_LOOPS + 6 * MOST_REFERENCES, MOST_REFERENCES
 )
-SCRATCH_WORDS = LEAVES + MOST_REFERENCES
+WATCHED = LEAVES + MOST_REFERENCES  # the address of what is watched for repetitions (see `repeats`), or 0
+SCRATCH_WORDS = WATCHED + 1
 _REFERENCE_BYTES = REFERENCE_WORDS * WORD
 _NOTHING = -3  # as no last-line slot holds
 _NARROW_LINE = 0xFFFFFFFE  # the line of an entry of 32 bits
+
+
+@njit(**OPTIONS)
+def address_of(reference, scratch):
+    """Where `reference` is as the counters of all loops are."""
+    address = load(reference, 0)
+    for loop in range(MOST_LOOPS):
+        address += load(reference, 4 + loop) * load(scratch, COUNTERS + loop)
+    return address
 
 
 @njit(**INLINED)

@@ -5,6 +5,7 @@ makes every access. The other two leave out what cannot change anything: while n
 loop leaves its unit, every iteration touches the same lines in the same order, so that after one that
 only hits (SETTLE), or at once where the first level keeps them all whatever happens (AT_ONCE: LRU, no
 more references than ways, no level that takes lines away), the rest are hits and leave the state as it is.
+Where the scratch says what to compare, iterations that repeat the one before are not run either (`repeats`).
 Hits are not counted here: how many accesses there are is known beforehand (see `warping`).
 """
 
@@ -20,31 +21,37 @@ from rooflab.cachesim.native.words import WORD, call, count_bits, load, store
 from rooflab.cachesim.run.inner_loops import (
     ADDRESSES,
     COMPARED,
+    COUNTERS,
     ENTERED,
     LEAVES,
     NEVER,
     PERIODS,
     SCRATCH_WORDS,
     STRIDES,
+    WATCHED,
+    address_of,
     steps_of,
 )
+from rooflab.cachesim.run.repeats import repeated
 from rooflab.cachesim.streams import nests
-from rooflab.cachesim.streams.nests import ACCESS, END, INNER, LOOP, MOST_LOOPS, REFERENCE_WORDS
+from rooflab.cachesim.streams.nests import ACCESS, AGAIN, END, INNER, LOOP, MOST_LOOPS, REFERENCE_WORDS
 
 PLAIN, SETTLE, AT_ONCE = range(3)
 # Scratch words of each loop; the others are those of `inner_loops`.
-_COUNTERS, _EXTENTS = 0, MOST_LOOPS
+_EXTENTS = MOST_LOOPS
 _REFERENCE_BYTES = REFERENCE_WORDS * WORD
 
 
 def table_of(loop: nests.Loop, unit_bytes: int) -> np.ndarray:
     """The table that `run` takes for `loop`; `unit_bytes` are those of the first level."""
-    return np.array(nests.encode(loop, lambda accesses: steps_of(accesses, unit_bytes)), np.int64)
+    return np.array(nests.encode(loop, lambda accesses: steps_of(accesses, unit_bytes), unit_bytes), np.int64)
 
 
-def scratch() -> np.ndarray:
-    """Words for `run` to work in."""
-    return np.zeros(SCRATCH_WORDS, np.int64)
+def scratch(watched: int = 0) -> np.ndarray:
+    """Words for `run` to work in; `watched`: what is compared to find steps that repeat (`Watched.address`)."""
+    words = np.zeros(SCRATCH_WORDS, np.int64)
+    words[WATCHED] = watched
+    return words
 
 
 @njit(**OPTIONS)
@@ -53,16 +60,7 @@ def _extent(table, at, scratch):
     extent, around = load(table, at + 1), load(table, at + 2)
     if around < 0:
         return extent
-    return min(extent, load(table, at + 3) - load(scratch, _COUNTERS + around) * extent)
-
-
-@njit(**OPTIONS)
-def _address(reference, scratch):
-    # Of `reference`, as the counters of all loops are.
-    address = load(reference, 0)
-    for loop in range(MOST_LOOPS):
-        address += load(reference, 4 + loop) * load(scratch, _COUNTERS + loop)
-    return address
+    return min(extent, load(table, at + 3) - load(scratch, COUNTERS + around) * extent)
 
 
 @njit(**INLINED)
@@ -148,7 +146,7 @@ def _innermost(state, table, at, scratch, mode, last):
         stride = load(reference, 4 + number)
         if stride > quarter or -stride > quarter:
             mode = PLAIN  # it leaves its unit so soon that looking ahead costs more than it saves
-        store(scratch, ADDRESSES + each, _address(reference, scratch))
+        store(scratch, ADDRESSES + each, address_of(reference, scratch))
         store(scratch, STRIDES + each, stride)
         # A load may find the unit clean or dirty, a store dirty alone (see `access`).
         store(scratch, COMPARED + each, ~load(state, IGNORED) & (load(reference, 2) - 2))
@@ -163,10 +161,10 @@ def _innermost(state, table, at, scratch, mode, last):
 def _run(state, table, scratch, first, last, mode):
     view, at = open_state(state), 0
     for loop in range(MOST_LOOPS):
-        store(scratch, _COUNTERS + loop, 0)
+        store(scratch, COUNTERS + loop, 0)
     # The counter of a loop that does not run is zero: addresses are sums over all.
     outer = load(table, 1)
-    store(scratch, _COUNTERS + outer, first)
+    store(scratch, COUNTERS + outer, first)
     store(scratch, _EXTENTS + outer, last)
     if load(table, at) == INNER:
         _innermost(state, table, at + 1, scratch, mode, last - first)
@@ -177,23 +175,25 @@ def _run(state, table, scratch, first, last, mode):
         if what == INNER:
             at = _innermost(state, table, at + 1, scratch, mode, _extent(table, at + 1, scratch))
         elif what == ACCESS:
-            address = _address(table + (at + 1) * WORD, scratch)
+            address = address_of(table + (at + 1) * WORD, scratch)
             access_uncounted(view, address, load(table, at + 2), load(table, at + 3), load(table, at + 4))
             at += 1 + REFERENCE_WORDS
         elif what == LOOP:
             number, extent = load(table, at + 1), _extent(table, at + 1, scratch)
-            store(scratch, _COUNTERS + number, 0)
+            store(scratch, COUNTERS + number, 0)
             store(scratch, _EXTENTS + number, extent)
             at = at + 6 if extent > 0 else load(table, at + 5)
-        elif what == END:
+        elif what == END or what == AGAIN:
             number = load(table, at + 1)
-            step = load(scratch, _COUNTERS + number) + 1
-            if step < load(scratch, _EXTENTS + number):
-                store(scratch, _COUNTERS + number, step)
+            step, extent = load(scratch, COUNTERS + number) + 1, load(scratch, _EXTENTS + number)
+            if step < extent and what == AGAIN and load(scratch, WATCHED):
+                step = repeated(state, scratch, table + (at + 3) * WORD, number, step, extent)
+            if step < extent:
+                store(scratch, COUNTERS + number, step)
                 at = load(table, at + 2) + 6
             else:
-                store(scratch, _COUNTERS + number, 0)
-                at += 3
+                store(scratch, COUNTERS + number, 0)
+                at += 3 if what == END else 5 + load(table, at + 4) * REFERENCE_WORDS
         else:
             return
 

@@ -16,7 +16,8 @@ from rooflab.cachesim.level.hierarchy import Hierarchy
 from rooflab.cachesim.native import layout
 from rooflab.cachesim.native.compile import kernel, ready
 from rooflab.cachesim.run.nest_interpreter import AT_ONCE, PLAIN, SETTLE, run, scratch, table_of
-from rooflab.cachesim.sets.set_vectors import EMPTY, WIDEST
+from rooflab.cachesim.run.repeats import Watched, can_repeat
+from rooflab.cachesim.sets.set_vectors import EMPTY
 from rooflab.cachesim.streams import nests
 from rooflab.types.simulation import Cache
 
@@ -33,7 +34,8 @@ def run_program(built: Hierarchy, program: nests.Program, arrays: np.ndarray, ex
         arrays: a row for each array: first address and the one after its last; sorted, on pages of their own.
         exact: make every single access: no collapse, no warping. The counts are the same.
     """
-    scratch_words = scratch()
+    watched = Watched(built, nests.MOST_LOOPS, not exact and not nests.streams(program))
+    scratch_words = scratch(watched.address)
     for loop in program.loops:
         table = table_of(loop, built.levels[0].unit_bytes)
         mode = PLAIN if exact else _mode(built, loop)
@@ -91,9 +93,9 @@ class _Shifts(NamedTuple):
 
 def _shifts(built: Hierarchy, loop: nests.Loop, arrays: np.ndarray) -> _Shifts | None:
     """The period of `loop`, and what moves in it; None where nothing repeats."""
-    if built.units is not None or not all(_repeats(level) for level in built.levels):
+    if built.units is not None or not all(can_repeat(level) for level in built.levels):
         return None
-    if any(each.clip and each.clip[0] == loop.name for each in _inner(loop)):
+    if any(each.clip and each.clip[0] == loop.name for each in nests.inner(loop)):
         return None
     strides = np.zeros(len(arrays), np.int64)
     has_stride = np.zeros(len(arrays), bool)
@@ -121,20 +123,6 @@ def _turn(level: Cache, moved: np.ndarray) -> int | None:
     return None if level.index == "xor" and moved.any() else turns.pop()
 
 
-def _repeats(level: Cache) -> bool:
-    """Whether the state of `level` is its tags, its dirty bits and at most a word for each set."""
-    sectored = level.sector_bytes not in (None, level.line_bytes)
-    positional = level.policy == "plru" or level.policy.startswith("qlru")
-    ordered = level.policy in ("lru", "fifo") and level.set_ways <= WIDEST
-    # Prefetchers stop at pages: where an array lies in its page counts too.
-    return (positional or ordered) and not sectored and not level.prefetch
-
-
-def _inner(loop: nests.Loop) -> list[nests.Loop]:
-    inner = [part for part in loop.body if isinstance(part, nests.Loop)]
-    return inner + [deeper for part in inner for deeper in _inner(part)]
-
-
 class _Level:
     """The tags and the policy's words of one level, as arrays."""
 
@@ -142,8 +130,7 @@ class _Level:
         cache = built.levels[number]
         self.turn, self.shift = turn, cache.line_bytes.bit_length() - 1
         self.tags = built.tags(number)
-        plain = cache.policy in ("lru", "fifo")
-        self.meta = self.tags[:0, 0] if plain else built.words(number, layout.META, cache.sets)
+        self.meta = built.meta(number)
         self.counts = built.counts(number)
 
     def copy(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

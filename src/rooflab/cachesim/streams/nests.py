@@ -16,8 +16,10 @@ MOST_LOOPS = 8  # that one access may lie in
 MOST_REFERENCES = 64  # of an innermost loop
 # Instructions of the table. Those of loops are followed by the loop's number, its extent, the loop that clips it
 # (or −1) and the total; then LOOP by where the table goes on after it, INNER by the address of what makes its
-# steps and by how many references follow.
-LOOP, END, INNER, ACCESS, STOP = range(5)
+# steps and by how many references follow. END names the loop and where it begins; AGAIN is the END of one that may
+# repeat itself (see `run/repeats.py`), with how many accesses a step makes and the references that it moves.
+LOOP, END, INNER, ACCESS, STOP, AGAIN = range(6)
+_FEWEST = 4  # steps in a unit from which on looking for a repetition can pay
 REFERENCE_WORDS = 4 + MOST_LOOPS  # base, bytes, request, reference, a stride for each loop
 
 
@@ -64,6 +66,7 @@ class Program(NamedTuple):
 @dataclass
 class _Encoder:
     steps_of: Callable[[Sequence[Access]], int]
+    unit_bytes: int
     words: list[int] = field(default_factory=list)
     numbers: dict[str, int] = field(default_factory=dict)
 
@@ -71,14 +74,14 @@ class _Encoder:
         self.numbers[loop.name] = len(self.numbers)
         number, (around, total) = self.numbers[loop.name], loop.clip or ("", 0)
         header = [number, loop.extent, self.numbers[around] if loop.clip else -1, total]
-        accesses = [each for each in loop.body if isinstance(each, Access)]
-        if len(accesses) == len(loop.body):
-            if len(accesses) > MOST_REFERENCES:
+        own = [each for each in loop.body if isinstance(each, Access)]
+        if len(own) == len(loop.body):
+            if len(own) > MOST_REFERENCES:
                 raise RooflabError(
-                    f"loop {loop.name!r} holds {len(accesses)} accesses, expected at most {MOST_REFERENCES}"
+                    f"loop {loop.name!r} holds {len(own)} accesses, expected at most {MOST_REFERENCES}"
                 )
-            self.words += [INNER, *header, self.steps_of(accesses), len(accesses)]
-            for each in accesses:
+            self.words += [INNER, *header, self.steps_of(own), len(own)]
+            for each in own:
                 self.access(each)
         else:
             begin = len(self.words)
@@ -89,7 +92,12 @@ class _Encoder:
                     self.access(each)
                 else:
                     self.loop(each)
-            self.words += [END, number, begin]
+            self.words += [AGAIN if _may_repeat(loop, self.unit_bytes) else END, number, begin]
+            if self.words[-3] == AGAIN:
+                moved = [each for each in accesses(loop) if each.strides.get(loop.name)]
+                self.words += [max(1, count(loop) // loop.extent), len(moved)]
+                for each in moved:
+                    self.access(each)
             self.words[begin + 5] = len(self.words)
         del self.numbers[loop.name]
 
@@ -100,11 +108,40 @@ class _Encoder:
         self.words += [access.base, access.nbytes, access.request, access.reference, *strides]
 
 
-def encode(loop: Loop, steps_of: Callable[[Sequence[Access]], int]) -> list[int]:
-    """The table of one outermost loop; `steps_of` names what makes the steps of an innermost one."""
-    encoder = _Encoder(steps_of)
+def encode(loop: Loop, steps_of: Callable[[Sequence[Access]], int], unit_bytes: int) -> list[int]:
+    """The table of one outermost loop; `steps_of` names what makes the steps of an innermost one.
+
+    `unit_bytes` are those of the first level: what one of its requests is for.
+    """
+    encoder = _Encoder(steps_of, unit_bytes)
     encoder.loop(loop)
     return [*encoder.words, STOP]
+
+
+def _may_repeat(loop: Loop, unit_bytes: int) -> bool:
+    """Whether steps of `loop` may touch the same units as the step before, several times in a row.
+
+    A reference that the loop moves does so by little, and stays at the same place of a unit in all inner loops.
+    """
+    return loop.extent > _FEWEST and not any(each.clip and each.clip[0] == loop.name for each in inner(loop)) and all(
+        abs(access.strides.get(loop.name, 0)) * _FEWEST <= unit_bytes
+        and not (access.strides.get(loop.name) and any(access.strides.get(name, 0) % unit_bytes for name in within))
+        for access, within in _placed(loop)
+    )
+
+
+def inner(loop: Loop) -> list[Loop]:
+    """Every loop within `loop`."""
+    loops = [part for part in loop.body if isinstance(part, Loop)]
+    return loops + [deeper for part in loops for deeper in inner(part)]
+
+
+def _placed(loop: Loop, within: tuple[str, ...] = ()) -> list[tuple[Access, tuple[str, ...]]]:
+    """Every access within `loop`, and the names of the loops inside of it that it lies in."""
+    found = []
+    for part in loop.body:
+        found += [(part, within)] if isinstance(part, Access) else _placed(part, (*within, part.name))
+    return found
 
 
 def accesses(body: Loop | Access) -> list[Access]:
