@@ -3,11 +3,13 @@
 When the caches after some steps of the outermost loop hold what they held before, every line moved along by
 what the loop moves its array by, then the same will happen again, as long as all sets turn by the
 same number: the counts of those steps are multiplied, and the caches moved to where they will be at the end
-(warping: Morelli and Reineke, PLDI 2022). Checked line by line, so the counts are exact.
+(warping: Morelli and Reineke, PLDI 2022). Checked line by line, so the counts are exact. Levels that hold all that
+the stream touches need not turn (see `roomy_levels`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +17,7 @@ import numpy as np
 from rooflab.cachesim.level.hierarchy import Hierarchy
 from rooflab.cachesim.native import layout
 from rooflab.cachesim.native.compile import kernel, ready
+from rooflab.cachesim.run import roomy_levels
 from rooflab.cachesim.run.nest_interpreter import AT_ONCE, PLAIN, SETTLE, run, scratch, table_of
 from rooflab.cachesim.run.repeats import Watched, can_repeat
 from rooflab.cachesim.sets.set_vectors import EMPTY
@@ -84,11 +87,19 @@ def _mode(built: Hierarchy, loop: nests.Loop) -> int:
 
 
 class _Shifts(NamedTuple):
-    """After `period` steps: bytes that each array has moved by, sets that each level has turned by."""
+    """What moves in a loop.
+
+    Attributes:
+        period: steps after which
+        moved: each array has moved by so many bytes, and
+        turns: each level that is not roomy has turned by so many sets.
+        touched: what the first step touches; None where that is not known.
+    """
 
     period: int
     moved: np.ndarray
     turns: list[int]
+    touched: roomy_levels.Touched | None
 
 
 def _shifts(built: Hierarchy, loop: nests.Loop, arrays: np.ndarray) -> _Shifts | None:
@@ -105,12 +116,14 @@ def _shifts(built: Hierarchy, loop: nests.Loop, arrays: np.ndarray) -> _Shifts |
         if which < 0 or (has_stride[which] and strides[which] != stride):
             return None
         strides[which], has_stride[which] = stride, True
+    touched = roomy_levels.touched_by(loop, arrays)
+    turning = built.levels[: roomy_levels.first_roomy(built.levels, arrays)] if touched else built.levels
     line = max(level.line_bytes for level in built.levels)
     for period in range(1, min(_LONGEST_PERIOD, loop.extent // 3) + 1):
         moved = strides * period
-        turns = [_turn(level, moved[has_stride]) for level in built.levels]
+        turns = [_turn(level, moved[has_stride]) for level in turning]
         if not (moved % line).any() and None not in turns:
-            return _Shifts(period, moved, [int(turn) for turn in turns if turn is not None])
+            return _Shifts(period, moved, [int(turn) for turn in turns if turn is not None], touched)
     return None
 
 
@@ -131,10 +144,46 @@ class _Level:
         self.turn, self.shift = turn, cache.line_bytes.bit_length() - 1
         self.tags = built.tags(number)
         self.meta = built.meta(number)
-        self.counts = built.counts(number)
+        self.counts, self.capacity_bytes = built.counts(number), cache.capacity_bytes
 
     def copy(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         return self.tags.copy(), self.meta.copy(), self.counts.copy()
+
+
+class _Roomy:
+    """The roomy levels of a hierarchy, between two looks."""
+
+    def __init__(self, built: Hierarchy, shifts: _Shifts, arrays: np.ndarray, turning: Sequence[_Level]) -> None:
+        numbers = range(len(turning), len(built.levels))
+        self.levels = [roomy_levels.RoomyLevel(built, number, arrays) for number in numbers]
+        self._shifts, self._turning, self._arrays = shifts, turning, arrays
+
+    def look(self, done: int) -> None:
+        """Keep what there is after `done` steps."""
+        touched = self._shifts.touched
+        if touched is None or not self.levels:
+            return
+        moved = self._shifts.moved
+        bounds = np.where(moved > 0, touched.low, touched.high) + touched.strides * done
+        for level in self._turning:
+            bounds = roomy_levels.widened(bounds, moved, level.tags, level.shift, self._arrays)
+        self._bounds = bounds
+        self._before = [(level.entries(), level.counts.copy()) for level in self.levels]
+
+    def repeats(self) -> bool:
+        """Whether the levels hold what they held at the look, moved, of all that is still to be asked for."""
+        moved = self._shifts.moved
+        self._now = [level.entries() for level in self.levels]
+        return all(
+            level.is_same(was[0], now, self._bounds, moved)
+            for level, was, now in zip(self.levels, self._before if self.levels else (), self._now, strict=True)
+        )
+
+    def go_on(self, times: int) -> None:
+        """Count `times` more periods like the one since the look, and leave the levels as after them."""
+        for level, was, now in zip(self.levels, self._before if self.levels else (), self._now, strict=True):
+            level.counts[:] += (level.counts - was[1]) * times
+            level.go_on(now, self._bounds, self._shifts.moved, times)
 
 
 def _warp(
@@ -145,9 +194,10 @@ def _warp(
     shifts: _Shifts,
     arrays: np.ndarray,
 ) -> None:
-    period, moved, turns = shifts
+    period, moved, turns = shifts.period, shifts.moved, shifts.turns
     levels = [_Level(built, number, turn) for number, turn in enumerate(turns)]
-    done, look = 0, _first_look(built, period, moved)
+    roomy = _Roomy(built, shifts, arrays, levels)
+    done, look = 0, _first_look(levels, shifts)
     while done < extent:
         if extent - done < 3 * period:
             run(*call, done, extent, mode)
@@ -157,13 +207,16 @@ def _warp(
             run(*call, done, step, mode)
             done = step
         before = [level.copy() for level in levels]
+        roomy.look(done)
         run(*call, done, done + period, mode)
         done += period
-        if all(_same(was, level, arrays, moved) for was, level in zip(before, levels, strict=True)):
+        same = all(_same(was, level, arrays, moved) for was, level in zip(before, levels, strict=True))
+        if same and roomy.repeats():
             times = (extent - done) // period
             for was, level in zip(before, levels, strict=True):
                 level.counts[:] += (level.counts - was[2]) * times
                 _move(level, arrays, moved * times, level.turn * times)
+            roomy.go_on(times)
             built.forget_last_lines()
             done += times * period
             look = extent
@@ -171,12 +224,15 @@ def _warp(
             look = max(done, int(done * _PATIENCE))
 
 
-def _first_look(built: Hierarchy, period: int, moved: np.ndarray) -> int:
-    """Steps after which what streams through has filled the largest level: before that nothing repeats."""
-    moving = int(np.abs(moved).sum())
-    if moving == 0:
-        return period
-    return max(period, max(level.capacity_bytes for level in built.levels) * period // moving)
+def _first_look(levels: Sequence[_Level], shifts: _Shifts) -> int:
+    """Steps after which what was touched fills the largest level that turns: before that nothing repeats."""
+    moving = int(np.abs(shifts.moved).sum())
+    capacity = max((level.capacity_bytes for level in levels), default=0)
+    if shifts.touched is not None:
+        capacity -= shifts.touched.nbytes
+    if moving == 0 or capacity <= 0:
+        return shifts.period
+    return max(shifts.period, capacity * shifts.period // moving)
 
 
 def _same(was: tuple[np.ndarray, ...], level: _Level, arrays: np.ndarray, moved: np.ndarray) -> bool:
