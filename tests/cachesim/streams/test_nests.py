@@ -22,6 +22,8 @@ STREAMS = [
     *(dense.matmul(24, order=order) for order in dense.ORDERS),
     *(dense.matmul(20, order=order, tile=8, registers=False) for order in dense.ORDERS),
     dense.matmul(10, m=7, k=13, tile=4),
+    dense.matmul(64),
+    dense.matmul(64, order="jki"),
     dense.transpose(64),
     dense.transpose(50, m=30, tile=8),
     dense.stencil2d(64),
@@ -41,6 +43,8 @@ LEVELS = {
     "write-through": (Cache(512, 2, write_back=False), SMALL[1]),
     "odd sets": (Cache(384, 2), Cache(11 * 256, 4)),
     "xor": (Cache(512, 2, index="xor"), SMALL[1]),
+    "roomy": (SMALL[0], Cache(4096, 8), Cache(1 << 20, 16)),
+    "roomy, odd": (Cache(1024, 1), Cache(1 << 20, 16, 128)),
     "qlru": (SMALL[0], Cache(2048, 4, policy="qlru_h11_m1_r0_u0")),
     "random": (Cache(512, 2, policy="random"), SMALL[1]),
 }
@@ -69,20 +73,28 @@ def test_a_stream_makes_the_accesses_that_it_says(stream):
 
 @st.composite
 def random_nests(draw):
-    """Two or three loops around a few references to two arrays, with any strides."""
+    """Up to three loops around a few references to two arrays, with any strides; some in outer loops alone."""
     extents = {name: draw(st.integers(1, 20)) for name in "ijk"[: draw(st.integers(1, 3))]}
     stride = st.sampled_from([0, 0, 4, 8, 8, 24, 64, 128, 512, -8, -64])
     span = 1 << 16
+    # What the outermost loop moves each array by: where all references agree it may be fast-forwarded.
+    outer = [draw(st.sampled_from([None, 0, 8, 64, -64])) for _ in range(2)]
     references = []
     for number in range(draw(st.integers(1, 10))):
         moves = {name: draw(stride) for name in extents}
-        base = span * draw(st.integers(0, 1)) + span // 2 + draw(st.integers(0, 64)) * 8
+        array = draw(st.integers(0, 1))
+        moves["i"] = moves["i"] if outer[array] is None else outer[array]
+        base = span * array + span // 2 + draw(st.integers(0, 64)) * 8
         references.append(
             Access(number, base, moves, draw(st.sampled_from([4, 8])), draw(st.sampled_from([0, 0, 1])))
         )
     body = tuple(references)
     for name in reversed(extents):
         body = (Loop(name, extents[name], body),)
+        if name != "i" and len(references) < 10 and draw(st.booleans()):
+            moves = {each: draw(stride) for each in extents if each < name}
+            references.append(Access(len(references), span // 2, moves, 8, draw(st.sampled_from([0, 1]))))
+            body = (*body, references[-1])
     names = tuple(f"r{number}" for number in range(10))
     accesses = nests.count(body[0])
     spans = ((0, span), (span, 2 * span))
@@ -91,7 +103,9 @@ def random_nests(draw):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "levels", [LEVELS["lru"], LEVELS["plru"], LEVELS["inclusive"]], ids=["lru", "plru", "inclusive"]
+    "levels",
+    [LEVELS[name] for name in ("lru", "plru", "inclusive", "roomy", "roomy, odd", "qlru", "write-through")],
+    ids=["lru", "plru", "inclusive", "roomy", "roomy, odd", "qlru", "write-through"],
 )
 @given(stream=random_nests())
 @settings(max_examples=300)

@@ -66,7 +66,7 @@ class Hierarchy(State):
         return self._ways(level, layout.SECTORS)
 
     def meta(self, level: int) -> np.ndarray:
-        """The word that a level's policy keeps of each set (see `policies`); none where the order says all; a view."""
+        """The word that a level's policy keeps of each set; none where the order of tags says all; a view."""
         kept = kind_of(self.levels[level]) in ("plru", "qlru")
         return self.words(level, layout.META, self.levels[level].sets) if kept else np.zeros(0, np.int64)
 

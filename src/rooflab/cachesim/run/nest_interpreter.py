@@ -183,7 +183,7 @@ def _run(state, table, scratch, first, last, mode):
             store(scratch, COUNTERS + number, 0)
             store(scratch, _EXTENTS + number, extent)
             at = at + 6 if extent > 0 else load(table, at + 5)
-        elif what == END or what == AGAIN:
+        elif what in (END, AGAIN):
             number = load(table, at + 1)
             step, extent = load(scratch, COUNTERS + number) + 1, load(scratch, _EXTENTS + number)
             if step < extent and what == AGAIN and load(scratch, WATCHED):

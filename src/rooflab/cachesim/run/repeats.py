@@ -5,21 +5,19 @@ iterations make the same requests in the same order. An iteration that leaves ev
 followed by ones that count the same, and leave them so too. Whether it does is seen by comparing the caches with
 a copy made before it, so that the counts are exact whatever the policy.
 
-A level that only hit need not be compared, if all nearer ones are as they were: it will be asked for the same again,
-holds all of it and gives up none, and a second time puts nothing in another order (of QLRU this is not so: there
-nothing may have been asked). Levels that hold more than a comparison is worth are not copied: these must only hit.
+A level that only hit need not be compared, if all nearer ones are as they were: it will be asked for the same
+again, holds all of it and gives up none, and a second time puts nothing in another order (of QLRU this is not so:
+there nothing may have been asked). Levels that hold more than a comparison is worth are not copied: these must only
+hit.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
 
 from rooflab.cachesim.level.hierarchy import Hierarchy
-from rooflab.cachesim.native import layout
 from rooflab.cachesim.native.compile import INLINED, OPTIONS
 from rooflab.cachesim.native.layout import COUNTER_WORDS, HITS, MISSES, UNIT_SHIFT
 from rooflab.cachesim.native.words import I64, WORD, add, intrinsic, load, load_vector, pointer, store
@@ -34,7 +32,8 @@ from rooflab.types.simulation import Cache
 LEVELS, COUNTS_WORDS, COPIES, ROWS = 0, 1, 2, 2 + MOST_LOOPS
 _COUNTS, _TAGS, _TAG_WORDS, _META, _META_WORDS, _AGES, _ROW = range(7)
 # Words of a copy: before which step it was made, levels in it, how often in a row it was in vain, how many
-# chances to pass over, how many levels the last comparison asked for; from HELD on, each level's counters, then tags and meta of those that are in it.
+# chances to pass over, how many levels the last comparison asked for; from HELD on, each level's counters, then
+# tags and meta of those that are in it.
 _STEP, _HELD_LEVELS, _VAIN, _PASS, _WANTED, HELD = 0, 1, 2, 3, 4, 8
 _NO_STEP = -1
 _WORDS_AN_ACCESS = 4  # that may be copied and compared for each access that may be saved
@@ -56,8 +55,10 @@ class Watched:
 
     def __init__(self, built: Hierarchy, loops: int, watches: bool) -> None:
         """`loops`: numbers of the loops that may have a copy; `watches`: whether to look for repetitions."""
-        fits = built.units is None and not built.tlbs and all(
-            can_repeat(level) and level.inclusion != "exclusive" for level in built.levels
+        fits = (
+            built.units is None
+            and not built.tlbs
+            and all(can_repeat(level) and level.inclusion != "exclusive" for level in built.levels)
         )
         self.address, self._kept = 0, []
         if not (watches and loops and fits):
@@ -105,7 +106,9 @@ def _block_differs(typing_context, one, other, index):
     vector = ir.VectorType(I64, BLOCK)
 
     def generate(context, builder, signature, args):
-        first, second = (load_vector(builder, pointer(builder, each, args[2], vector), vector) for each in args[:2])
+        first, second = (
+            load_vector(builder, pointer(builder, each, args[2], vector), vector) for each in args[:2]
+        )
         unlike = builder.icmp_unsigned("!=", first, second)
         return builder.zext(builder.bitcast(unlike, ir.IntType(BLOCK)), I64)
 
@@ -119,10 +122,10 @@ def _same(one, other, words):
         if _block_differs(one, other, at):
             return False
         at += BLOCK
+    differs = 0
     for each in range(at, words):
-        if load(one, each) != load(other, each):
-            return False
-    return True
+        differs |= load(one, each) ^ load(other, each)
+    return differs == 0
 
 
 @njit(**INLINED)
@@ -229,7 +232,7 @@ def repeated(state, scratch, table, number, step, extent):
     Args:
         state: the first level.
         scratch: with what is watched, and counters of loops.
-        table: the address of what follows an AGAIN: accesses that an iteration makes, references that the loop moves.
+        table: the address of what follows an AGAIN: accesses of an iteration, references that the loop moves.
         number: of the loop.
         step: that is next.
         extent: of the loop.

@@ -1,10 +1,10 @@
 """Levels that hold all that a stream touches: they never give up a line, so that warping need not turn their sets.
 
-What such a level does with a request depends on whether it holds the line, and on nothing else. Let every array move
-along by a period, and every nearer level look the same after it, moved. Then the period after makes the same
+What such a level does with a request depends on whether it holds the line, and on nothing else. Let every array
+move along by a period, and every nearer level look the same after it, moved. Then the period after makes the same
 requests, moved; and they find the same if the level, of all that will still be asked for, holds the same, moved. Of
-an array that moves upwards that is what lies above the lowest line that is touched from now on or is held by a nearer
-level, as all of these move along (downwards: below the highest).
+an array that moves upwards that is what lies above the lowest line that is touched from now on or is held by a
+nearer level, as all of these move along (downwards: below the highest).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rooflab.types.simulation import Cache
 
 
 class Touched(NamedTuple):
-    """Of each array the first address and the one after the last that a loop's first step may touch, and its stride."""
+    """Of each array where what a loop's first step may touch begins and ends, and bytes from step to step."""
 
     low: np.ndarray
     high: np.ndarray
@@ -80,9 +80,7 @@ def touched_by(loop: nests.Loop, arrays: np.ndarray) -> Touched | None:
     return Touched(low, high, strides)
 
 
-def widened(
-    bounds: np.ndarray, moved: np.ndarray, tags: np.ndarray, shift: int, arrays: np.ndarray
-) -> np.ndarray:
+def widened(bounds: np.ndarray, moved: np.ndarray, tags: np.ndarray, shift: int, arrays: np.ndarray) -> np.ndarray:
     """`bounds` such that what a nearer level with those `tags` holds of each array lies within them, too.
 
     `shift` is the logarithm of its line; bounds are as in `RoomyLevel.is_same`.

@@ -123,10 +123,16 @@ def _may_repeat(loop: Loop, unit_bytes: int) -> bool:
 
     A reference that the loop moves does so by little, and stays at the same place of a unit in all inner loops.
     """
-    return loop.extent > _FEWEST and not any(each.clip and each.clip[0] == loop.name for each in inner(loop)) and all(
-        abs(access.strides.get(loop.name, 0)) * _FEWEST <= unit_bytes
-        and not (access.strides.get(loop.name) and any(access.strides.get(name, 0) % unit_bytes for name in within))
-        for access, within in _placed(loop)
+    return (
+        loop.extent > _FEWEST
+        and not any(each.clip and each.clip[0] == loop.name for each in inner(loop))
+        and all(
+            abs(access.strides.get(loop.name, 0)) * _FEWEST <= unit_bytes
+            and not (
+                access.strides.get(loop.name) and any(access.strides.get(name, 0) % unit_bytes for name in within)
+            )
+            for access, within in _placed(loop)
+        )
     )
 
 
