@@ -7,11 +7,13 @@ a copy made before it, so that the counts are exact whatever the policy.
 
 A level that only hit need not be compared, if all nearer ones are as they were: it will be asked for the same
 again, holds all of it and gives up none, and a second time puts nothing in another order (of QLRU this is not so:
-there nothing may have been asked). Levels that hold more than a comparison is worth are not copied: these must only
-hit.
+there nothing may have been asked). Levels that hold more than a comparison is worth are not copied: these must
+only hit.
 """
 
 from __future__ import annotations
+
+from collections.abc import Collection
 
 import numpy as np
 from llvmlite import ir
@@ -53,15 +55,15 @@ def can_repeat(level: Cache) -> bool:
 class Watched:
     """What `repeated` compares of a hierarchy; `address` is 0 where nothing may be left out."""
 
-    def __init__(self, built: Hierarchy, loops: int, watches: bool) -> None:
-        """`loops`: numbers of the loops that may have a copy; `watches`: whether to look for repetitions."""
+    def __init__(self, built: Hierarchy, loops: Collection[int]) -> None:
+        """`loops`: numbers of the loops that are to be watched."""
         fits = (
             built.units is None
             and not built.tlbs
             and all(can_repeat(level) and level.inclusion != "exclusive" for level in built.levels)
         )
         self.address, self._kept = 0, []
-        if not (watches and loops and fits):
+        if not (loops and fits):
             return
         words = self._array(ROWS + _ROW * len(built.levels))
         size = HELD
@@ -73,7 +75,7 @@ class Watched:
             row[_META], row[_META_WORDS] = meta.ctypes.data, meta.size
             row[_AGES] = built.levels[number].policy.startswith("qlru")
             size += counts.size + tags.nbytes // WORD + meta.size
-        for number in range(loops):
+        for number in loops:
             copy = self._array(size)
             copy[_STEP], copy[_WANTED] = _NO_STEP, len(built.levels)
             words[COPIES + number] = copy.ctypes.data

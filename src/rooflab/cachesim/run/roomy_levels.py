@@ -2,8 +2,8 @@
 
 What such a level does with a request depends on whether it holds the line, and on nothing else. Let every array
 move along by a period, and every nearer level look the same after it, moved. Then the period after makes the same
-requests, moved; and they find the same if the level, of all that will still be asked for, holds the same, moved. Of
-an array that moves upwards that is what lies above the lowest line that is touched from now on or is held by a
+requests, moved; and they find the same if the level, of all that will still be asked for, holds the same, moved.
+Of an array that moves upwards that is what lies above the lowest line that is touched from now on or is held by a
 nearer level, as all of these move along (downwards: below the highest).
 """
 

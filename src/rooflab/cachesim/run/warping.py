@@ -37,7 +37,8 @@ def run_program(built: Hierarchy, program: nests.Program, arrays: np.ndarray, ex
         arrays: a row for each array: first address and the one after its last; sorted, on pages of their own.
         exact: make every single access: no collapse, no warping. The counts are the same.
     """
-    watched = Watched(built, nests.MOST_LOOPS, not exact and not nests.streams(program))
+    first = built.levels[0].unit_bytes
+    watched = Watched(built, () if exact or nests.streams(program) else nests.may_repeat(program, first))
     scratch_words = scratch(watched.address)
     for loop in program.loops:
         table = table_of(loop, built.levels[0].unit_bytes)

@@ -118,6 +118,16 @@ def encode(loop: Loop, steps_of: Callable[[Sequence[Access]], int], unit_bytes: 
     return [*encoder.words, STOP]
 
 
+def may_repeat(program: Program, unit_bytes: int) -> set[int]:
+    """Numbers in the table of loops whose steps may touch the same units as the step before: how deep they lie."""
+
+    def found(loop: Loop, depth: int) -> set[int]:
+        own = {depth} if _may_repeat(loop, unit_bytes) else set()
+        return own.union(*(found(part, depth + 1) for part in loop.body if isinstance(part, Loop)))
+
+    return set().union(*(found(loop, 0) for loop in program.loops))
+
+
 def _may_repeat(loop: Loop, unit_bytes: int) -> bool:
     """Whether steps of `loop` may touch the same units as the step before, several times in a row.
 
@@ -125,6 +135,7 @@ def _may_repeat(loop: Loop, unit_bytes: int) -> bool:
     """
     return (
         loop.extent > _FEWEST
+        and bool(inner(loop))
         and not any(each.clip and each.clip[0] == loop.name for each in inner(loop))
         and all(
             abs(access.strides.get(loop.name, 0)) * _FEWEST <= unit_bytes
