@@ -32,10 +32,12 @@ def half_width_s(
     constant = load_family("cpu")
     by_kind = {"chain": 0.0, "ports": 0.0, "calls": 0.0, "missed": 0.0, "passes": 0.0}
     for each in loops:
-        chained = each.chain_s > each.ports_s
-        kind = "chain" if chained else "passes" if each.busiest == _LONGEST else "ports"
-        by_kind[kind] += max(each.chain_s, each.ports_s)
-        by_kind["calls"] += sum(each.calls_s.values())
+        called_s = sum(each.calls_s.values())
+        if each.chain_s > each.ports_s + called_s:
+            by_kind["chain"] += each.chain_s
+        else:
+            by_kind["passes" if each.busiest == _LONGEST else "ports"] += each.ports_s
+            by_kind["calls"] += called_s
         by_kind["missed"] += each.missed_s
     weight = 1.0 if core_s >= memory_s else core_s / memory_s if memory_s else 0.0
     errors = [weight * constant(f"loop.error_{kind}") * seconds for kind, seconds in by_kind.items()]

@@ -1,9 +1,10 @@
 """What a core takes for the loops of a compiled function: ports, chains carried round, branches missed.
 
 A loop takes what its busiest resource or its chain takes, whichever is longer, as in the execution-cache-memory
-model (Stengel and others, ICS 2015) and OSACA (Laukemann and others, PMBS 2018); functions that are called and
-branches that were foretold wrongly come on top, as nothing of the loop goes on meanwhile. The nest takes the sum
-of its loops.
+model (Stengel and others, ICS 2015) and OSACA (Laukemann and others, PMBS 2018). Functions that are called are
+timed one beside the other, so that they occupy the core as its other operations do, and a chain that does not go
+through them waits meanwhile. Branches that were foretold wrongly come on top, as nothing of the loop goes on
+until they are known. The nest takes the sum of its loops.
 """
 
 from __future__ import annotations
@@ -71,23 +72,29 @@ class LoopCycles(NamedTuple):
     @property
     def total(self) -> float:
         """All cycles of the loop."""
-        return max(self.ports, self.chain) + sum(self.calls.values()) + self.missed + self.collided
+        return max(self.occupied, self.chain) + self.missed + self.collided
+
+    @property
+    def occupied(self) -> float:
+        """Cycles in which the core is busy with the loop and with what it calls."""
+        return self.ports + sum(self.calls.values())
 
     @property
     def throughput(self) -> float:
         """Those of them in which the core's units, not waiting, are what takes the time."""
-        return self.ports if self.ports >= self.chain else 0.0
+        return self.ports if self.occupied >= self.chain else 0.0
 
     @property
     def why(self) -> str:
         """What takes most of it, with the line of the source."""
         terms = {
-            self.busiest: self.ports if self.ports >= self.chain else 0.0,
-            _chain_text(self.loop): self.chain if self.chain > self.ports else 0.0,
+            self.busiest: self.throughput,
+            _chain_text(self.loop): self.chain if self.chain > self.occupied else 0.0,
             "branches foretold wrongly": self.missed,
             "loads that overtake stores to their address": self.collided,
-            **{f"calls of {name}": cycles for name, cycles in self.calls.items()},
         }
+        if self.occupied >= self.chain:
+            terms |= {f"calls of {name}": cycles for name, cycles in self.calls.items()}
         name = max(terms, key=lambda each: terms[each])
         line = self.loop.missed_line if name.startswith("branches") else self.loop.line
         if name == _chain_text(self.loop) and self.loop.chain_lines:
@@ -218,16 +225,24 @@ def _cycles(loop: CoreLoop, timing: CoreTiming, late: float = 0.0) -> LoopCycles
         chain *= min(1.0, longest / passes_at_once)
     restarts = loop.restarts or loop.entries
     if restarts and total:
-        # A core works on several entries of a short loop at once, each of which begins a chain of its own,
-        # unless it did not foresee where the one before ends.
-        at_once = max(1.0, timing.window * restarts / total)
+        # unless it was not foreseen where the one before ends, which nothing after it is begun before
         unforeseen = min(1.0, loop.missed / restarts)
-        chain *= unforeseen + (1 - unforeseen) / at_once
+        chain *= unforeseen + (1 - unforeseen) * _not_hidden(total / restarts, timing.window)
     collided = loop.collided * timing.missed_branch * load_family("cpu")("loop.overtaking")
     # until it is known that it was: what the measured branch waits for too, a load and a comparison, left out
     known_late = min(max(0.0, waiting - _latency(timing, "load") - 1.0), _LATEST_CYCLES)
     missed = loop.missed * (timing.missed_branch + known_late + late)
     return LoopCycles(loop, ports, busiest, chain, calls, missed, collided)
+
+
+def _not_hidden(entry: float, window: float) -> float:
+    """The share of a short loop's chain that is not hidden behind that of the entry before, which is another.
+
+    `entry` and `window` are instructions: of an entry, and begun and not finished at most. The next entry begins
+    when the core has room for it, while the last instructions of this one still wait. Where k entries fit in the
+    window exactly, k + 1 of them are under way at once, as one leaves in order while the next comes in.
+    """
+    return 1 / (1 + window / entry)
 
 
 def _plain(operations: Mapping[str, float]) -> dict[str, float]:

@@ -143,10 +143,10 @@ def slowed_by(loops: Sequence[LoopTime], factor: float) -> float:
         return factor
     slower = sum(
         each.time_s
-        + max(each.ports_s * factor, each.chain_s)
-        - max(each.ports_s, each.chain_s)
-        + (factor - 1) * sum(each.calls_s.values())
+        + max(busy_s * factor, each.chain_s)
+        - max(busy_s, each.chain_s)
         for each in loops
+        for busy_s in (each.ports_s + sum(each.calls_s.values()),)
     )
     return slower / total
 

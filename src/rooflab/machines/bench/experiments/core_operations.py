@@ -23,14 +23,17 @@ from llvmlite import binding
 
 from rooflab.types.core_timing import CoreTiming
 
-_VERSION = 4
+_VERSION = 5
 _CHAIN, _APART = 16, 10  # operations of a chain a pass; chains side by side where throughput is asked for
 _ROUNDS, _LEAST_S = 10, 2e-4
 _MATHS = ("exp", "log", "sin", "cos", "pow", "tan", "tanh", "exp2", "log2", "log10", "atan", "sinh", "cosh")
 _LIBRARY = ("hypot", "atan2", "expm1", "log1p", "erf")  # without an instruction of the IR: called by name
 _ARGUMENT, _OTHER_ARGUMENT = 0.7, 1.3
 _RANGE, _ARGUMENTS = (0.05, 3.0), 4096  # of what functions are called with
-_NOPS = 48
+_SLOTS, _PAGE_BYTES = 48, 4096
+# What a core renames and never executes, so that its front alone is timed: of nops some fuse two to one.
+_RENAMED = {"x86_64": ("xorl %eax, %eax", "xorl %ecx, %ecx", "xorl %edx, %edx", "xorl %esi, %esi")}
+_CLOBBERED = "~{rax},~{rcx},~{rdx},~{rsi}"
 _COLUMN, _APART_BYTES = 128, 1024  # a column of a matrix: an L1 of 64 sets and 12 ways holds 48 of its lines
 _WIDTHS = ((0, ""), (32, " vector"), (64, " wide"))  # bytes of a vector, 0: a single number
 _BODY = {
@@ -44,7 +47,7 @@ _BODY = {
     "integer multiply": "mul i64 {x}, %f|xor i64 {y}, %g",
     "integer divide": "sdiv i64 {x}, %f",
 }
-_RANDOM_BYTES = 1 << 14
+_RANDOM_BYTES = 1 << 20  # more branches than any predictor learns by heart
 
 
 def measure() -> CoreTiming:
@@ -136,7 +139,7 @@ def _measured() -> CoreTiming:
     items["convert"] = _item(_function(_ROUND_TRIP, "double", 2, _APART), 4 * _APART)
     items["integer"] = _item(_function("add i64 {x}, %f|xor i64 {y}, %g", "i64", 4, 9), 72)
     items["fp mixed"] = _item(_function("fadd double {x}, %g|fmul double {y}, %f", "double", 2, 12), 48)
-    items["slot"] = _item(_nothing(), _NOPS)
+    items["slot"] = _item(_nothing(), _SLOTS)
     lanes = min(32, vector_bytes()) // 8
     items["shuffle"] = _item(_function(_shuffle(lanes), f"<{lanes} x double>", 4, _APART), 4 * _APART)
     pair = f"<{lanes} x i64>"
@@ -147,18 +150,23 @@ def _measured() -> CoreTiming:
     for width, suffix in _WIDTHS:
         if width <= vector_bytes():
             for what in ("load", "store"):
-                items[f"{what}{suffix}"] = _item(_accesses(what, width, 0), 16)
+                items[f"{what}{suffix}"] = _item(_accesses(what, width, 0, 16), 16)
     for what in ("load", "store"):
-        # half a vector beside where it belongs: some of them lie across two lines
+        # half a vector beside where it belongs: some of them lie across two lines, and of a page's one across two
+        # pages, which takes some cores much longer
         width = min(32, vector_bytes())
-        items[f"{what} unaligned"] = _item(_accesses(what, width, width // 2), 16)
+        items[f"{what} unaligned"] = _item(
+            _accesses(what, width, width // 2, _PAGE_BYTES // width), _PAGE_BYTES // width
+        )
     items["L2 line"] = _column(changed=False)
     items["L2 line changed"] = _column(changed=True)
     random = np.random.default_rng(0).integers(0, 2, _RANDOM_BYTES).astype(np.uint8)
     same = np.ones(_RANDOM_BYTES, np.uint8)
     branches = _compiled(_BRANCHES)
     for name, each in (("random", random), ("same", same)):
-        items[f"branch {name}"] = _Item(branches, 1, each.ctypes.data, (_NONE, _NONE), (each,))
+        # where the last run ended: no branch of the random ones is seen twice
+        at = np.zeros(1, np.int64)
+        items[f"branch {name}"] = _Item(branches, 1, each.ctypes.data, (_NONE, at), (each,))
     return _timing(_turns(items))
 
 
@@ -188,9 +196,9 @@ def _timing(seconds: dict[str, float]) -> CoreTiming:
 
 def _turns(items: dict[str, _Item]) -> dict[str, float]:
     """The least seconds of one operation of each item, over turns among all of them."""
-    # on a line's border
-    held = np.zeros(512, np.float64)
-    out = held[-held.ctypes.data % 64 // 8 :][:256]
+    # from a page's border
+    held = np.zeros(3 * _PAGE_BYTES // 8, np.float64)
+    out = held[-held.ctypes.data % _PAGE_BYTES // 8 :]
     passes = dict.fromkeys(items, 1 << 9)
     best = dict.fromkeys(items, float("inf"))
     # NumPy takes microseconds to say where an array lies
@@ -245,7 +253,12 @@ def _shuffle(lanes: int) -> str:
 
 def _nothing() -> str:
     """Instructions that do nothing but pass through the front of the core."""
-    return _looped(['  call void asm sideeffect "nop", ""()'] * _NOPS)
+    architecture = binding.get_default_triple().partition("-")[0]
+    texts = _RENAMED.get(architecture, ("nop",))
+    clobbered = _CLOBBERED if architecture in _RENAMED else ""
+    return _looped(
+        [f'  call void asm sideeffect "{texts[n % len(texts)]}", "{clobbered}"()' for n in range(_SLOTS)]
+    )
 
 
 def _gather(lanes: int) -> str:
@@ -412,11 +425,11 @@ def _store_chain(kind: str, add: str) -> str:
     return _looped(lines).replace("entry:", f"entry:\n  %f = load {kind}, ptr %fp", 1)
 
 
-def _accesses(what: str, width: int, offset: int) -> str:
-    """Sixteen loads or stores a pass within L1, of vectors of so many bytes (0: numbers), so far from a line."""
+def _accesses(what: str, width: int, offset: int, count: int) -> str:
+    """So many loads or stores a pass within L1, of vectors of so many bytes (0: numbers), so far from a line."""
     kind = f"<{width // 8} x double>" if width else "double"
     lines = []
-    for n in range(16):
+    for n in range(count):
         lines.append(f"  %p{n} = getelementptr i8, ptr %out, i64 {n * (width or 8) + offset}")
         if what == "load":
             lines.append(f"  %v{n} = load volatile {kind}, ptr %p{n}, align 8")
@@ -429,10 +442,12 @@ def _accesses(what: str, width: int, offset: int) -> str:
 _BRANCHES = f"""
 define void @run(i64 %n, ptr %bytes, ptr %fp, ptr %gp, ptr %out) {{
 entry:
+  %first = load i64, ptr %gp
   br label %loop
 loop:
   %i = phi i64 [ 0, %entry ], [ %next, %joined ]
-  %at = and i64 %i, {_RANDOM_BYTES - 1}
+  %seen = add i64 %first, %i
+  %at = and i64 %seen, {_RANDOM_BYTES - 1}
   %where = getelementptr i8, ptr %bytes, i64 %at
   %byte = load i8, ptr %where
   %low = icmp eq i8 %byte, 0
@@ -449,6 +464,8 @@ joined:
   %more = icmp ult i64 %next, %n
   br i1 %more, label %loop, label %done
 done:
+  %last = add i64 %first, %n
+  store i64 %last, ptr %gp
   ret void
 }}"""
 
