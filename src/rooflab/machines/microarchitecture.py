@@ -58,6 +58,9 @@ class Microarchitecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
         width_slots: instructions that its front hands on in a cycle.
         missed_branch_cycles: from a branch foretold wrongly to the right instructions, at best.
         scheduler_slots: of those, arithmetic that waits for its operands at most.
+        queue_slots: arithmetic that waits in order until the scheduler has room, at most.
+        load_slots, store_slots: loads and stores begun and not retired at most.
+        vector_results: results in vector registers of instructions begun and not retired, at most.
         fma_pipes: FMA instructions of that width that start in a cycle.
         add_pipes: FP adds of that width that start beside all those FMAs.
         adds: FP adds of that width that start in a cycle with no FMA among them.
@@ -78,6 +81,10 @@ class Microarchitecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     vector_bits: int
     window_slots: int | None = None
     scheduler_slots: int | None = None
+    queue_slots: int | None = None
+    load_slots: int | None = None
+    store_slots: int | None = None
+    vector_results: int | None = None
     width_slots: int | None = None
     missed_branch_cycles: int | None = None
     fma_pipes: int | None = None

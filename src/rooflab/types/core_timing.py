@@ -17,6 +17,9 @@ class CoreTiming(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         missed_branch: cycles that a wrongly foretold branch costs.
         window: instructions that it has begun and not finished at most.
         scheduler: of those, arithmetic that waits for its operands at most.
+        queue: arithmetic that waits in order for the scheduler to have room, at most.
+        loads, stores: of those begun, at most; None where that is not known.
+        registers: results of loads and arithmetic in vector registers, of instructions begun, at most; None likewise.
         measured: whether it was measured on that core, or is of its microarchitecture or of a usual one.
         source: of all of it; None where it was measured for use at once.
     """
@@ -27,5 +30,9 @@ class CoreTiming(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     missed_branch: float
     window: float = 256.0
     scheduler: float = 97.0
+    queue: float = 0.0
+    loads: float | None = None
+    stores: float | None = None
+    registers: float | None = None
     measured: bool = True
     source: Source | None = None

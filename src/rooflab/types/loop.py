@@ -87,6 +87,24 @@ class Code(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return self.lanes > 1
 
 
+class FlowStep(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
+    """One operation of a pass of a compiled loop, and what it waits for.
+
+    Attributes:
+        kind: of it ("fp add", "load").
+        count: how many of it, as a vector may be several of the core's own.
+        after: operations whose results it takes: their places in the pass, and how many passes before they ran.
+        handed: the store whose value a load finds, likewise; None where it finds none that is recent.
+        how: the kind of that way from a store to a load.
+    """
+
+    kind: str
+    count: float
+    after: tuple[tuple[int, int], ...] = ()
+    handed: tuple[int, int] | None = None
+    how: str = ""
+
+
 class CoreLoop(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A loop of the code that runs, as a core sees it: counted in one run of it, without what loops inside do.
 
@@ -105,6 +123,9 @@ class CoreLoop(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         chain_kept: share of the passes that run all blocks of the chain: in others it is broken.
         depth: operations of the longest way through one pass, by kind.
         restarts: how often the chain begins anew, which may be less often than the loop is entered.
+        flow: the operations of a pass in order, where nearly all passes run the same ones and none of them loops.
+        missed_after: operations, by kind, that a missed branch waits for in its pass, in the mean.
+        within: the place among all loops of the function of the one around; None of an outermost.
     """
 
     line: int
@@ -121,6 +142,9 @@ class CoreLoop(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     restarts: int = 0
     chain_kept: float = 1.0
     depth: dict[str, float] = {}
+    flow: tuple[FlowStep, ...] = ()
+    missed_after: dict[str, float] = {}
+    within: int | None = None
 
 
 class Timed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

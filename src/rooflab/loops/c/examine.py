@@ -317,7 +317,7 @@ def _profiled(
     taken = profile.run(chosen, ir, call, built.assembly)
     del copies, tables
     places = LinesOf(DebugInfo(ir), main.file)
-    return tuple(loop for each in taken for loop in core_loops.of_profile(each, places))
+    return core_loops.of_profiles(taken, places)
 
 
 def _scattered_bytes(twin: count.Twin, counted: counts.Counted) -> int:

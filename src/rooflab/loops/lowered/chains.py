@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from rooflab.loops.lowered.ir_text import VALUE, Instruction
@@ -80,7 +80,7 @@ def longest(
     for link in links:
         if link.store in stores and link.load in numbers:
             through[numbers[link.load]] = stores[link.store], link.passes
-    needs = [_operands(each, n, numbers, head, inside) for n, each in enumerate(nodes)]
+    needs = [operands(each, n, numbers, head, inside) for n, each in enumerate(nodes)]
     sources = [*carried, *(n for n, (_, passes) in through.items() if passes > 0)]
     if not sources:
         return None
@@ -100,7 +100,7 @@ def longest(
                     if target in through:
                         store, distance = through[target]
                         path = reached[at].get(store)
-                        extra = latency(_handed_on(nodes[target]))
+                        extra = latency(handed_on(nodes[target]))
                     else:
                         store, distance, extra = carried[target], 1, 0.0
                         path = reached[at].get(store)
@@ -123,7 +123,7 @@ def longest(
     for path, target in zip(paths, [*targets[1:], through_first], strict=True):
         counted.update(path.forwarded)
         if path.steps and nodes[path.steps[-1]].opcode == "store":
-            counted[_handed_on(nodes[sources[target]])] += 1
+            counted[handed_on(nodes[sources[target]])] += 1
     counted["store"] = 0
     debug = tuple(dict.fromkeys(nodes[step].debug for step in steps if nodes[step].debug >= 0))
     owners = [number for number, block in enumerate(blocks) for _ in block]
@@ -152,25 +152,67 @@ def deepest(
         kind_of: of an instruction.
         latency: cycles of a kind.
     """
+    ways = _ways(blocks, head, inside, kind_of, latency)
+    return ways.to(max(range(len(ways.cycles)), key=lambda one: ways.cycles[one], default=-1))
+
+
+def deepest_to(
+    blocks: Sequence[Sequence[Instruction]],
+    head: int,
+    inside: frozenset[str],
+    kind_of: Callable[[Instruction], tuple[str, float] | None],
+    latency: Callable[[str], float],
+    ends: Collection[int],
+) -> dict[int, dict[str, float]]:
+    """The same of the ways that end at the last instructions of the blocks numbered `ends`, by that number."""
+    ways = _ways(blocks, head, inside, kind_of, latency)
+    last, found = -1, {}
+    for number, block in enumerate(blocks):
+        last += len(block)
+        if number in ends:
+            found[number] = ways.to(last)
+    return found
+
+
+class _Ways(NamedTuple):
+    """The longest way to each node: its cycles, the node before it on it; and what each node is."""
+
+    cycles: list[float]
+    before: list[int]
+    kinds: list[str]
+    opcodes: list[str]
+
+    def to(self, at: int) -> dict[str, float]:
+        """Operations by kind on the way to node `at`."""
+        found: Counter[str] = Counter()
+        while at >= 0:
+            if self.kinds[at] and self.opcodes[at] not in ("store", "br"):
+                found[self.kinds[at]] += 1
+            at = self.before[at]
+        return {kind: float(count) for kind, count in found.items()}
+
+
+def _ways(
+    blocks: Sequence[Sequence[Instruction]],
+    head: int,
+    inside: frozenset[str],
+    kind_of: Callable[[Instruction], tuple[str, float] | None],
+    latency: Callable[[str], float],
+) -> _Ways:
     nodes = [each for block in blocks for each in block]
     numbers = {each.result: n for n, each in enumerate(nodes) if each.result}
     kinds = [_kind(each, kind_of) for each in nodes]
-    ways: list[tuple[float, int]] = []  # cycles until the result is there, the operand that came last
+    found = _Ways([], [], kinds, [each.opcode for each in nodes])
     for number, each in enumerate(nodes):
-        needs = _operands(each, number, numbers, head, inside)
-        last = max(needs, key=lambda one: ways[one][0], default=-1)
+        needs = operands(each, number, numbers, head, inside)
+        last = max(needs, key=lambda one: found.cycles[one], default=-1)
         own = latency(kinds[number]) if kinds[number] and each.opcode not in ("store", "br") else 0.0
-        ways.append((own + (ways[last][0] if last >= 0 else 0.0), last))
-    at = max(range(len(ways)), key=lambda one: ways[one][0], default=-1)
-    found: Counter[str] = Counter()
-    while at >= 0:
-        if kinds[at] and nodes[at].opcode not in ("store", "br"):
-            found[kinds[at]] += 1
-        at = ways[at][1]
-    return {kind: float(count) for kind, count in found.items()}
+        found.cycles.append(own + (found.cycles[last] if last >= 0 else 0.0))
+        found.before.append(last)
+    return found
 
 
-def _handed_on(load: Instruction) -> str:
+def handed_on(load: Instruction) -> str:
     """The kind of what `load` finds in a store before it."""
     return "store forward" if _FLOATING.search(load.text) else "store forward integer"
 
@@ -180,7 +222,7 @@ def _kind(instruction: Instruction, kind_of: Callable[[Instruction], tuple[str, 
     return "" if found is None else found[0]
 
 
-def _operands(
+def operands(
     instruction: Instruction, number: int, numbers: Mapping[str, int], head: int, inside: frozenset[str]
 ) -> list[int]:
     """The nodes that `instruction` waits for in the same pass."""
@@ -218,7 +260,7 @@ def _paths(
         store, passes = through.get(number, (-1, 1))
         if passes == 0 and store in found:
             before = found[store]
-            kind = _handed_on(nodes[number])
+            kind = handed_on(nodes[number])
             other = _Path(before.cycles + latency(kind), (*before.steps, number), (*before.forwarded, kind))
             way = other if way is None or other.cycles > way.cycles else way
         if way is not None:

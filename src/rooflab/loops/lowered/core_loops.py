@@ -7,15 +7,18 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from rooflab.loops.lowered import chains, control_flow, profile
+from msgspec.structs import replace
+
+from rooflab.loops.lowered import chains, control_flow, flow, profile
 from rooflab.loops.lowered.ir_text import VALUE, Instruction, Places
 from rooflab.loops.lowered.machine_code import Block
 from rooflab.loops.lowered.operations import kind_of
-from rooflab.types.loop import CoreLoop
+from rooflab.types.loop import CoreLoop, FlowStep
 
 INCOMING = chains.INCOMING
 _ADDRESS_MAKING = ("add", "sub", "mul", "shl", "or", "and", "sext", "zext", "ptrtoint")
 _OFTEN = 0.5  # of a load's runs, in which it finds a recent store, to be a link of a chain
+_NEARLY_ALL = 0.9  # of a loop's passes: a block that runs so often is taken as always run
 _SELDOM = 0.1  # of a loop's passes: blocks that run less are no part of its chain
 _FLOW_ROUNDS = 20  # blocks of the code generator's own in a row
 # The function of the library behind an instruction, for arguments outside its domain: a block that LLVM's code
@@ -24,7 +27,7 @@ _SELDOM_CALLED = ("%call.sqrt",)
 # Cycles by which the longest chain is chosen; how long it takes is for the machine to say.
 _USUAL = {
     "fp add": 4.0, "fp multiply": 4.0, "fp multiply-add": 4.0, "fp select": 1.0, "integer": 1.0, "load": 5.0,
-    "fp compare": 3.0,
+    "fp compare": 2.0,
     "vector integer": 1.0, "integer multiply": 3.0, "integer divide": 15.0, "convert": 5.0, "shuffle": 2.0,
     "store forward": 6.0, "store forward integer": 5.0, "branch": 0.0, "store": 0.0, "gather": 20.0,
 }  # fmt: skip
@@ -40,7 +43,19 @@ def usual_latency(kind: str) -> float:
 
 def found_in(fn: Callable[..., Any], values: tuple[Any, ...]) -> tuple[CoreLoop, ...]:
     """The loops of `fn`, and last what lies in none, of one run on `values`, which it may change."""
-    return tuple(loop for taken in profile.take(fn, values) for loop in of_profile(taken))
+    return of_profiles(profile.take(fn, values))
+
+
+def of_profiles(taken: Sequence[profile.Profile], places: Places | None = None) -> tuple[CoreLoop, ...]:
+    """The loops of several functions' profiles, one function after the other."""
+    found: list[CoreLoop] = []
+    for each in taken:
+        first = len(found)
+        found += [
+            one if one.within is None else replace(one, within=one.within + first)
+            for one in of_profile(each, places)
+        ]
+    return tuple(found)
 
 
 def of_profile(taken: profile.Profile, places: Places | None = None) -> tuple[CoreLoop, ...]:
@@ -49,12 +64,18 @@ def of_profile(taken: profile.Profile, places: Places | None = None) -> tuple[Co
     inside = control_flow.innermost_of(taken.loops)
     graph = {label: block.following for label, block in taken.function.blocks.items()}
     before = control_flow.predecessors(graph)
-    found = []
+    found: list[CoreLoop] = []
+    where: dict[int | None, int] = {}  # of each natural loop among those that are told
     for number in (*range(len(taken.loops)), None):
         labels = [label for label in taken.function.blocks if inside.get(label) == number]
         made = _loop(taken, number, labels, places, before)
         if made is not None:
+            where[number] = len(found)
             found.append(made)
+    for number, at in where.items():
+        around = None if number is None else taken.loops[number].parent
+        if around in where and around is not None:
+            found[at] = replace(found[at], within=where[around])
     return tuple(found)
 
 
@@ -126,6 +147,8 @@ def _loop(
         collided=collided,
         chain_kept=waits.kept,
         depth=dict(waits.depth),
+        flow=waits.flow,
+        missed_after=dict(waits.missed_after),
         restarts=0
         if chain is None or number is None
         else _restarts(taken, taken.loops[number], chain.carried, before),
@@ -255,11 +278,16 @@ def _addresses(instructions: list[Instruction]) -> set[str]:
 
 
 class _Waits(NamedTuple):
-    """What waits for what in a loop: the chain round it and how often it goes on, the way through a pass."""
+    """What waits for what in a loop.
+
+    The chain round it and how often it goes on; the way through a pass, and that to a missed branch; all of it.
+    """
 
     chain: chains.Chain | None = None
     kept: float = 1.0
     depth: Mapping[str, float] = {}
+    flow: tuple[FlowStep, ...] = ()
+    missed_after: Mapping[str, float] = {}
 
 
 def _waits(taken: profile.Profile, loop: control_flow.NaturalLoop, labels: list[str], goes_on: int) -> _Waits:
@@ -278,9 +306,12 @@ def _waits(taken: profile.Profile, loop: control_flow.NaturalLoop, labels: list[
         if share >= _OFTEN
     ]
     depth = chains.deepest(held, head, loop.blocks, kind_of, usual_latency)
+    after = _missed_after(taken, ordered, held, head, loop.blocks)
+    alike = all(taken.passes[label] >= _NEARLY_ALL * taken.passes[loop.head] for label in ordered)
+    steps = flow.steps(held, head, loop.blocks, links, kind_of) if alike else ()
     found = chains.longest(held, head, loop.blocks, links, kind_of, usual_latency)
     if found is None:
-        return _Waits(depth=depth)
+        return _Waits(depth=depth, flow=steps, missed_after=after)
     kept = 1.0
     for number in found.blocks:
         # where it ends, the chain is not broken: it begins anew with the next entry
@@ -293,7 +324,28 @@ def _waits(taken: profile.Profile, loop: control_flow.NaturalLoop, labels: list[
     if calls and taken.machine and any(kind.startswith("fp ") for kind in found.operations):
         # x86 keeps no floating-point number in a register over a call: it goes through memory
         found = found._replace(operations={**found.operations, "store forward": float(calls)})
-    return _Waits(found, kept, depth)
+    return _Waits(found, kept, depth, steps, after)
+
+
+def _missed_after(
+    taken: profile.Profile,
+    labels: Sequence[str],
+    held: Sequence[Sequence[Instruction]],
+    head: int,
+    inside: frozenset[str],
+) -> dict[str, float]:
+    """What the missed branches of the blocks `labels` wait for in their pass, in the mean: operations by kind."""
+    wrong = {}
+    for number, label in enumerate(labels):
+        simulated, _, missed = taken.branches.get(label, (0, 0, 0))
+        if missed:
+            wrong[number] = missed * taken.passes[label] / simulated
+    found: dict[str, float] = {}
+    ways = chains.deepest_to(held, head, inside, kind_of, usual_latency, wrong)
+    for number, way in ways.items():
+        for kind, count in way.items():
+            found[kind] = found.get(kind, 0.0) + count * wrong[number] / sum(wrong.values())
+    return found
 
 
 def _restarts(

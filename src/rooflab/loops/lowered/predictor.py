@@ -1,8 +1,8 @@
 """What a profile of optimised code calls: a branch predictor, and a table of what was stored last and where.
 
 The predictor is a small TAGE (Seznec and Michaud, "A case for (partially) TAgged GEometric history length branch
-prediction", 2006): a table of two-bit counters and three tagged ones, chosen by 8, 24 and 64 bits of history. Real
-ones remember more; what no history foretells, they miss as often.
+prediction", 2006): a table of two-bit counters and four tagged ones, chosen by 8, 24, 64 and 128 bits of history.
+Real ones remember more; what no history foretells, they miss as often.
 """
 
 from __future__ import annotations
@@ -16,19 +16,22 @@ from rooflab.cachesim.native.compile import OPTIONS
 from rooflab.cachesim.native.words import add, load, shift_right, store
 
 # The predictor's state, in words: history, what was asked so far, then the tables.
-HISTORY, ASKED, BASE = 0, 1, 8
+HISTORY, ASKED, OLDER, BASE = 0, 1, 2, 8
 TABLE_BITS = 13
 ENTRIES = 1 << TABLE_BITS
 # plain counters; of each tagged table an entry is tag << 8 | useful << 4 | counter + 4
-STATE_WORDS = BASE + 4 * ENTRIES
+TABLES = 4  # tagged ones, by more and more history
+STATE_WORDS = BASE + (1 + TABLES) * ENTRIES
 MOST_ASKED = 20_000_000  # branches that are simulated; shares of the rest are taken as equal
 # What is kept of each branch: how often it was simulated, taken, mispredicted.
 SIMULATED, TAKEN, MISSED, BRANCH_WORDS = 0, 1, 2, 4
 
 
-def _index(number, history, bits):
-    masked = history & ((1 << bits) - 1) if bits < 63 else history
+def _index(number, history, older, table):
+    masked = history & 0xFF if table == 1 else history & 0xFFFFFF if table == 2 else history
     mixed = (number * 0x9E3779B1) ^ (masked * 0x2545F491)
+    if table == TABLES:
+        mixed ^= older * 0x5851F42D
     return (mixed ^ shift_right(mixed, 15) ^ shift_right(mixed, 33)) & 0x7FFFFFFFFFFF
 
 
@@ -41,7 +44,7 @@ def _branch(state, notes, number, taken):
     if asked >= MOST_ASKED:
         return
     store(state, ASKED, asked + 1)
-    history = load(state, HISTORY)
+    history, older = load(state, HISTORY), load(state, OLDER)
     row = notes + 8 * BRANCH_WORDS * number
     add(row, SIMULATED, 1)
     if taken != 0:
@@ -50,9 +53,8 @@ def _branch(state, notes, number, taken):
     guess = load(plain, 0) >= 0
     provider = 0
     where = plain
-    for table in range(1, 4):
-        bits = 8 if table == 1 else 24 if table == 2 else 64
-        mixed = _mixed(number, history, bits)
+    for table in range(1, TABLES + 1):
+        mixed = _mixed(number, history, older, table)
         entry = state + 8 * (BASE + table * ENTRIES + (mixed & (ENTRIES - 1)))
         word = load(entry, 0)
         if word != 0 and (word >> 8) == ((mixed >> TABLE_BITS) & 0xFFFF) + 1:
@@ -69,10 +71,9 @@ def _branch(state, notes, number, taken):
         value = min(7, max(0, (word & 15) + (1 if taken != 0 else -1)))
         useful = min(3, max(0, ((word >> 4) & 3) + (-1 if missed else 1)))
         store(where, 0, (word >> 8 << 8) | useful << 4 | value)
-    if missed and provider < 3:
-        for table in range(provider + 1, 4):
-            bits = 8 if table == 1 else 24 if table == 2 else 64
-            mixed = _mixed(number, history, bits)
+    if missed and provider < TABLES:
+        for table in range(provider + 1, TABLES + 1):
+            mixed = _mixed(number, history, older, table)
             entry = state + 8 * (BASE + table * ENTRIES + (mixed & (ENTRIES - 1)))
             word = load(entry, 0)
             if word == 0 or (word >> 4) & 3 == 0:
@@ -80,6 +81,7 @@ def _branch(state, notes, number, taken):
                 break
             store(entry, 0, word - 16)
     store(state, HISTORY, history << 1 | (1 if taken != 0 else 0))
+    store(state, OLDER, older << 1 | (shift_right(history, 63) & 1))
 
 
 # The table of stores: an entry is (address + 1, number of the store, pass of its loop).

@@ -10,11 +10,15 @@ until they are known. The nest takes the sum of its loops.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from rooflab.machines.microarchitecture import Microarchitecture
 from rooflab.model.device.constants import load_family
+from rooflab.model.loop import flow
 from rooflab.types.core_timing import CoreTiming
 from rooflab.types.loop import CoreLoop, LoopTime
 
@@ -45,7 +49,8 @@ USUAL_EACH = {
 USUAL_MISS = 16.0
 _CALL_CYCLES = 40.0  # of a function of the maths library that was not measured
 _JUMP_CYCLES = 5.0  # of a call whose own instructions are counted, or not known
-_LATEST_CYCLES = 8.0  # a branch seldom waits for all of its pass
+_MOSTLY = 0.6  # of a loop's time: what its chain takes at least where that is what it waits for
+_NEARLY = 1.15  # times what its busiest resource takes: a loop that is still bound by it
 _MATHS_END = (" fp64", " fp32")
 
 
@@ -59,6 +64,7 @@ class LoopCycles(NamedTuple):
         calls: of functions, by name.
         missed: of wrongly foretold branches.
         collided: of loads that were started before an older store to their address.
+        hidden: of `ports`, those that a loop inside, which waits for itself, leaves free.
     """
 
     loop: CoreLoop
@@ -68,11 +74,12 @@ class LoopCycles(NamedTuple):
     calls: dict[str, float]
     missed: float
     collided: float = 0.0
+    hidden: float = 0.0
 
     @property
     def total(self) -> float:
         """All cycles of the loop."""
-        return max(self.occupied, self.chain) + self.missed + self.collided
+        return max(self.occupied, self.chain) - self.hidden + self.missed + self.collided
 
     @property
     def occupied(self) -> float:
@@ -178,11 +185,71 @@ def of_microarchitecture(row: Microarchitecture, cycle_s: float) -> CoreTiming:
     )
 
 
+def with_room_of(row: Microarchitecture, timing: CoreTiming) -> CoreTiming:
+    """`timing` with what a core of that microarchitecture holds at once, as far as its row says it."""
+    if row.window_slots is None:
+        return timing
+    return replace(
+        timing,
+        window=float(row.window_slots),
+        scheduler=float(row.scheduler_slots or timing.scheduler),
+        queue=float(row.queue_slots or 0),
+        loads=row.load_slots,
+        stores=row.store_slots,
+        registers=row.vector_results,
+    )
+
+
 def of_loops(
     loops: tuple[CoreLoop, ...], timing: CoreTiming, late: Mapping[int, float] | None = None
 ) -> tuple[LoopCycles, ...]:
-    """The cycles of each loop; `late`: how many a missed branch waits for its data, by line of the source."""
-    return tuple(_cycles(each, timing, (late or {}).get(each.missed_line, 0.0)) for each in loops)
+    """The cycles of each loop; `late`: how many a missed branch waits for its data, by line of the source.
+
+    What is around a loop goes on beside one that waits for itself: a loop around takes only what the chains of
+    those inside leave no room for.
+    """
+    found = [
+        _cycles(each, timing, (late or {}).get(each.missed_line, 0.0), _around(loops, at))
+        for at, each in enumerate(loops)
+    ]
+    for at, each in enumerate(loops):
+        room = _left_over(each, found[at], timing) if each.innermost else 0.0
+        for above in _above(loops, at):
+            hidden = min(room, found[above].ports - found[above].hidden)
+            found[above] = found[above]._replace(hidden=found[above].hidden + hidden)
+            room -= hidden
+    return tuple(found)
+
+
+def _left_over(loop: CoreLoop, cycles: LoopCycles, timing: CoreTiming) -> float:
+    """Cycles of a loop in which what is around it may enter the core: it is counted there, where the loop was run."""
+    if loop.flow and "slot" in loop.operations:
+        taken = max(cycles.occupied, cycles.chain)
+        return max(0.0, taken - loop.operations["slot"] * _each(timing, "slot") - sum(cycles.calls.values()))
+    return max(0.0, cycles.chain - cycles.occupied)
+
+
+def _above(loops: tuple[CoreLoop, ...], at: int) -> Iterator[int]:
+    """The loops around one, from within."""
+    above = loops[at].within
+    while above is not None and 0 <= above < len(loops) and above != at:
+        yield above
+        above = loops[above].within
+
+
+def _around(loops: tuple[CoreLoop, ...], at: int) -> float:
+    """Instructions of the loops around one that run for each of its entries, shared with the other loops inside."""
+    if not loops[at].innermost or not loops[at].entries:
+        return 0.0
+    found = 0.0
+    for above in _above(loops, at):
+        inside = sum(
+            1
+            for other, each in enumerate(loops)
+            if each.innermost and each.passes and above in _above(loops, other)
+        )
+        found += loops[above].operations.get("slot", 0.0) / max(1, inside)
+    return found / loops[at].entries
 
 
 def _each(timing: CoreTiming, kind: str) -> float:
@@ -196,7 +263,7 @@ def _latency(timing: CoreTiming, kind: str) -> float:
     return timing.latency.get(plain, USUAL_LATENCY.get(plain, 1.0))
 
 
-def _cycles(loop: CoreLoop, timing: CoreTiming, late: float = 0.0) -> LoopCycles:
+def _cycles(loop: CoreLoop, timing: CoreTiming, late: float = 0.0, between: float = 0.0) -> LoopCycles:
     calls: dict[str, float] = {}
     for kind, count in loop.operations.items():
         if kind.startswith("call "):
@@ -207,13 +274,13 @@ def _cycles(loop: CoreLoop, timing: CoreTiming, late: float = 0.0) -> LoopCycles
     total = loop.operations.get("slot") or sum(_plain(loop.operations).values())
     beside = {"fp add": "fp add beside"}
     waiting = sum(count * _latency(timing, beside.get(kind, kind)) for kind, count in loop.depth.items())
-    if waiting and total:
+    if waiting and total and not loop.flow:
         # passes are begun while older ones wait: as many as the scheduler and the window hold of them
         held = sum(loop.depth.values()) * loop.passes / timing.scheduler
         resources["results of a pass"] = waiting * max(held, total / timing.window)
     busiest = max(resources, key=lambda each: resources[each])
     ports = resources[busiest]
-    chain = loop.passes * sum(count * _latency(timing, kind) for kind, count in loop.chain.items())
+    raw = chain = loop.passes * sum(count * _latency(timing, kind) for kind, count in loop.chain.items())
     if loop.chain_kept < 1 and total:
         # where it is broken at random, a core works on several pieces of it at once: the longest of those that it
         # has begun counts, as the longest run of heads in so many throws of a coin (Schilling, 1990)
@@ -224,13 +291,24 @@ def _cycles(loop: CoreLoop, timing: CoreTiming, late: float = 0.0) -> LoopCycles
         longest = max(heads, passes_at_once / (1 + breaks))
         chain *= min(1.0, longest / passes_at_once)
     restarts = loop.restarts or loop.entries
+    # the end of the one before was not foreseen, and nothing after it is begun before
+    unforeseen = min(1.0, loop.missed / restarts) if restarts else 0.0
     if restarts and total:
-        # unless it was not foreseen where the one before ends, which nothing after it is begun before
-        unforeseen = min(1.0, loop.missed / restarts)
-        chain *= unforeseen + (1 - unforeseen) * _not_hidden(total / restarts, timing.window)
+        instructions = total / restarts + between * loop.entries / restarts
+        chain *= unforeseen + (1 - unforeseen) * _not_hidden(instructions, timing.window)
+    ran = flow.run(loop, timing, partial(_latency, timing), partial(_each, timing), between)
+    if ran is not None:
+        cycles = unforeseen * ran.alone * restarts + (1 - unforeseen) * ran.each * loop.passes
+        if raw >= _MOSTLY * cycles:
+            chain = cycles
+        elif cycles - sum(calls.values()) > ports:
+            chain = min(chain, cycles)
+            busiest = busiest if cycles < _NEARLY * (ports + sum(calls.values())) else "results of a pass"
+            ports = cycles - sum(calls.values())
     collided = loop.collided * timing.missed_branch * load_family("cpu")("loop.overtaking")
     # until it is known that it was: what the measured branch waits for too, a load and a comparison, left out
-    known_late = min(max(0.0, waiting - _latency(timing, "load") - 1.0), _LATEST_CYCLES)
+    tested = sum(count * _latency(timing, kind) for kind, count in loop.missed_after.items())
+    known_late = max(0.0, tested - _latency(timing, "load") - 1.0)
     missed = loop.missed * (timing.missed_branch + known_late + late)
     return LoopCycles(loop, ports, busiest, chain, calls, missed, collided)
 

@@ -142,9 +142,7 @@ def slowed_by(loops: Sequence[LoopTime], factor: float) -> float:
     if not total:
         return factor
     slower = sum(
-        each.time_s
-        + max(busy_s * factor, each.chain_s)
-        - max(busy_s, each.chain_s)
+        each.time_s + max(busy_s * factor, each.chain_s) - max(busy_s, each.chain_s)
         for each in loops
         for busy_s in (each.ports_s + sum(each.calls_s.values()),)
     )

@@ -332,9 +332,8 @@ def predict(
     known = timing or machine.core
     if known is None and hertz is not None:
         known = in_core.usual(1 / hertz) if row is None else in_core.of_microarchitecture(row, 1 / hertz)
-    if known is not None and row is not None and row.window_slots is not None:
-        held = row.scheduler_slots or known.scheduler
-        known = msgspec.structs.replace(known, window=float(row.window_slots), scheduler=float(held))
+    if known is not None and row is not None:
+        known = in_core.with_room_of(row, known)
     profiled = report.core_loops and known is not None
     loops: tuple[LoopTime, ...] = ()
     cycles: tuple[in_core.LoopCycles, ...] = ()

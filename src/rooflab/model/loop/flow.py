@@ -1,0 +1,250 @@
+"""The passes of a loop run on a core: each operation begins when its operands, a unit and the core's room let it.
+
+Operations enter in order, so many a cycle, as far as the window, the queues of loads and stores, the registers and
+the scheduler have room; they begin out of order; they leave in order. Each is looked at once, in order: it takes the
+earliest free cycle of its unit, so that the oldest goes first, as schedulers prefer it. Such a simulation by tables
+of latencies and units is what llvm-mca and uiCA (Abel and Reineke, ICS 2022) do for machine code.
+"""
+
+from __future__ import annotations
+
+import functools
+import heapq
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from rooflab.types.core_timing import CoreTiming
+from rooflab.types.loop import CoreLoop, FlowStep
+
+_MOST = 9000  # operations that are run
+_WINDOWS = 4.0  # windows of instructions until what a pass takes is steady
+_LEAST_PASSES = 12
+_CALLED_SHARE = 0.5  # of the instructions that could enter, those of a function that is called
+
+
+class Flow(NamedTuple):
+    """Cycles of one pass among many, and of one entry that nothing goes on beside."""
+
+    each: float
+    alone: float
+
+
+class _Room(NamedTuple):
+    """What a core holds at most: instructions, loads, stores, vector registers' values, waiting arithmetic.
+
+    `queue` is arithmetic that waits, in order, to be looked at by the scheduler.
+    """
+
+    window: float
+    scheduler: int
+    queue: int
+    loads: int
+    stores: int
+    registers: int
+
+
+class _Timed(NamedTuple):
+    """A step with what it takes: cycles to its result, unit (0: none), cycles of that; what it holds (a bit each)."""
+
+    latency: float
+    unit: int
+    busy: float
+    holds: int
+    after: tuple[tuple[int, int], ...]
+    handed: tuple[int, int] | None
+    forward: float
+
+
+_LOADS, _STORES, _REGISTERS, _WAITS = 1, 2, 4, 8
+
+
+def run(
+    loop: CoreLoop,
+    timing: CoreTiming,
+    latency: Callable[[str], float],
+    each: Callable[[str], float],
+    between: float,
+) -> Flow | None:
+    """Cycles of a pass of `loop`; None where its operations are not known one by one.
+
+    Args:
+        loop: it.
+        timing: of the core.
+        latency: cycles of a kind from operands to result.
+        each: cycles of a kind in its unit.
+        between: instructions between one entry and the next, of what is around the loop.
+    """
+    if not loop.flow or not loop.passes:
+        return None
+    slots = (loop.operations.get("slot") or sum(step.count for step in loop.flow) * loop.passes) / loop.passes
+    shifts = sum(1.0 for step in loop.flow)
+    restarts = max(1, loop.restarts or loop.entries)
+    trips = loop.passes / restarts
+    if restarts < loop.entries:
+        # entered anew while the chain goes on: what is around runs among its passes
+        slots, between = slots + between * loop.entries / loop.passes, 0.0
+    steps = tuple(_timed(step, latency, each) for step in loop.flow)
+    room = _Room(
+        timing.window,
+        round(timing.scheduler),
+        round(timing.queue),
+        round(timing.loads or 1e9),
+        round(timing.stores or 1e9),
+        round(timing.registers or 1e9),
+    )
+    return _run(steps, room, slots / shifts, timing.throughput.get("slot", 1 / 6), round(trips, 3), round(between))
+
+
+def _timed(step: FlowStep, latency: Callable[[str], float], each: Callable[[str], float]) -> _Timed:
+    kind = step.kind
+    plain = kind.removesuffix(" vector").removesuffix(" wide")
+    unit = _UNITS.get(plain, 0)
+    if plain.startswith(("divide", "sqrt")):
+        unit = _DIVISION
+    elif plain == "integer divide":
+        unit = _WHOLE_DIVISION
+    elif kind.startswith("call "):
+        unit = _CALLED
+    arithmetic = unit in (_ADD, _MULTIPLY, _OTHER, _DIVISION)
+    holds = _LOADS if plain == "load" else _STORES if plain == "store" else 0
+    if arithmetic or kind == "load vector" or (plain == "load" and step.how != "store forward integer"):
+        holds |= _REGISTERS
+    if arithmetic:
+        holds |= _WAITS
+    return _Timed(
+        0.0 if plain in ("store", "branch") else latency(kind),
+        unit,
+        each(kind) * step.count if unit else 0.0,
+        holds,
+        step.after,
+        step.handed,
+        latency(step.how) if step.how else 0.0,
+    )
+
+
+_ADD, _MULTIPLY, _OTHER, _DIVISION, _LOAD, _STORE, _WHOLE_DIVISION, _CALLED = range(1, 9)
+_UNITS = {
+    "fp add": _ADD, "fp compare": _ADD, "fp multiply": _MULTIPLY, "fp multiply-add": _MULTIPLY, "convert": _OTHER,
+    "shuffle": _OTHER, "vector integer": _OTHER, "load": _LOAD, "gather": _LOAD, "store": _STORE,
+}  # fmt: skip
+
+
+@functools.lru_cache(256)
+def _run(
+    steps: tuple[_Timed, ...], room: _Room, slots: float, slot_cycles: float, trips: float, between: int
+) -> Flow:
+    """The same of timed steps: `slots` instructions stand for each, `trips` passes are an entry."""
+    many = len(steps)
+    enough = max(_LEAST_PASSES, round(_WINDOWS * room.window / (slots * many)) + 1)
+    whole = max(1, round(trips))
+    # entries as they come, or where one is longer than what is run, one without an end
+    passes = max(enough, 3 * whole) if 3 * whole * many <= _MOST else max(2, min(enough, _MOST // many))
+    passes = max(2, min(passes, _MOST // many + 1))
+    ends, begun = _retired(steps, room, slots, slot_cycles, whole, between, passes)
+    if passes >= 3 * whole:
+        # from the end of an entry to that of another, so that each is whole
+        first = (passes // whole // 2) * whole - 1
+        last = (passes // whole) * whole - 1
+        return Flow((ends[last] - ends[first]) / (last - first), ends[whole - 1] - begun)
+    half = passes // 2 - 1
+    steady = (ends[-1] - ends[half]) / (passes - 1 - half)
+    # of an entry, the part that the next one is begun beside: what the window holds, waiting
+    issued = slots * many * slot_cycles
+    entry = trips * slots * many + between
+    beside = max(0.0, steady - issued) / (1 + entry / room.window)
+    return Flow(max(issued, steady - beside), steady * trips)
+
+
+def _retired(
+    steps: Sequence[_Timed], room: _Room, slots: float, slot_cycles: float, whole: int, between: int, passes: int
+) -> tuple[list[float], float]:
+    """When each pass has left the core, and when the first operation entered."""
+    many = len(steps)
+    behind = max((back for step in steps for _, back in step.after), default=0)
+    behind = max(behind, *(step.handed[1] for step in steps if step.handed), 1) if steps else 1
+    done: list[list[float]] = []  # results of the passes, the newest last
+    left: list[tuple[float, float]] = []  # place of each instruction among all, and when it left
+    oldest = 0
+    entered = retired = 0.0
+    place = 0.0
+    used: dict[tuple[int, int], float] = {}
+    free = [0.0] * 10
+    held = {_LOADS: [], _STORES: [], _REGISTERS: []}  # type: dict[int, list[float]]
+    limits = {_LOADS: room.loads, _STORES: room.stores, _REGISTERS: room.registers}
+    seen: list[float] = []  # the latest of the beginnings of arithmetic, as many as the scheduler holds
+    queued: list[float] = []  # and as many as it and the queue before it hold
+    ends = []
+    for number in range(passes):
+        trip = number % whole
+        if trip == 0 and number:
+            place += between
+            entered += between * slot_cycles
+        results = [0.0] * many
+        done.append(results)
+        if len(done) > behind + 1:
+            done.pop(0)
+        for at, step in enumerate(steps):
+            place += slots
+            entered += slots * slot_cycles
+            if step.unit == _CALLED:
+                # timed beside others of its kind: so long the core is busy with it
+                entered += step.busy
+                place += _CALLED_SHARE * step.busy / slot_cycles
+            while oldest < len(left) and left[oldest][0] <= place - room.window:
+                entered = max(entered, left[oldest][1])
+                oldest += 1
+            for what, times in held.items():
+                if step.holds & what and len(times) >= limits[what]:
+                    entered = max(entered, times[-limits[what]])
+            ready = entered + 1.0
+            if step.holds & _WAITS:
+                if len(queued) >= room.scheduler + room.queue:
+                    entered = max(entered, queued[0])
+                if len(seen) >= room.scheduler:
+                    ready = max(ready, seen[0])
+                ready = max(ready, entered + 1.0)
+            for other, back in step.after:
+                if back == 0:
+                    ready = max(ready, results[other])
+                elif back <= trip and back < len(done):
+                    ready = max(ready, done[-1 - back][other])
+            begins = _free(step, ready, used, free)
+            result = begins + step.latency
+            if step.handed is not None:
+                other, back = step.handed
+                if back <= trip and back < len(done):
+                    result = max(result, done[-1 - back][other] + step.forward)
+            results[at] = max(result, begins)
+            if step.holds & _WAITS:
+                _keep(seen, begins, room.scheduler)
+                _keep(queued, begins, room.scheduler + room.queue)
+            retired = max(retired, results[at])
+            left.append((place, retired))
+            for what, times in held.items():
+                if step.holds & what:
+                    times.append(retired)
+        ends.append(retired)
+    return ends, 0.0
+
+
+def _free(step: _Timed, ready: float, used: dict[tuple[int, int], float], free: list[float]) -> float:
+    """The first time from `ready` on when the step's unit has room for it, which it takes."""
+    if not step.busy or step.unit in (0, _CALLED):
+        return ready
+    if step.busy >= 1.0:
+        begins = max(ready, free[step.unit])
+        free[step.unit] = begins + step.busy
+        return begins
+    cycle = int(ready)
+    while used.get((step.unit, cycle), 0.0) + step.busy > 1.001:
+        cycle += 1
+    used[step.unit, cycle] = used.get((step.unit, cycle), 0.0) + step.busy
+    return max(ready, float(cycle))
+
+
+def _keep(latest: list[float], time: float, count: int) -> None:
+    """Among the `count` latest times."""
+    if len(latest) < count:
+        heapq.heappush(latest, time)
+    elif time > latest[0]:
+        heapq.heapreplace(latest, time)
