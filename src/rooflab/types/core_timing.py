@@ -19,7 +19,7 @@ class CoreTiming(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         scheduler: of those, arithmetic that waits for its operands at most.
         queue: arithmetic that waits in order for the scheduler to have room, at most.
         loads, stores: of those begun, at most; None where that is not known.
-        registers: results of loads and arithmetic in vector registers, of instructions begun, at most; None likewise.
+        registers: results in vector registers of instructions begun, at most; None likewise.
         measured: whether it was measured on that core, or is of its microarchitecture or of a usual one.
         source: of all of it; None where it was measured for use at once.
     """

@@ -106,12 +106,14 @@ def steps(n, p):
 
 
 def test_a_sum_over_all_entries_begins_once():
-    (inner,) = [
+    # two steps of the outer loop may run in one pass: two inner loops, each going on with the other's sum
+    inner = [
         each
         for each in core_loops.found_in(numba.njit(steps), (50, np.ones(40)))
-        if each.innermost and each.entries >= 50 and each.chain.get("fp add")
-    ][:1]
-    assert inner.restarts == 1
+        if each.innermost and each.passes and each.chain.get("fp add")
+    ]
+    assert sum(each.entries for each in inner) >= 50
+    assert all(each.restarts == 1 for each in inner)
 
 
 def test_the_longest_way_through_a_pass():

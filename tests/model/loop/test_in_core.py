@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
+from msgspec.structs import replace
 
 from rooflab.machines import microarchitecture
 from rooflab.machines.bench.experiments import core_operations
@@ -60,11 +61,12 @@ def test_cycles_of_a_loop(given, cycles, why):
 
 
 def test_short_loops_overlap():
-    # 100 entries of 10 additions: the window of 256 instructions holds 25.6 entries at once
+    # 100 entries of 10 additions: the window of 256 instructions holds 25.6 entries, and one leaves as one comes
+    # in; after the last nothing comes
     short = CoreLoop(line=1, passes=1000, entries=100, operations={"fp add": 1000.0}, chain={"fp add": 1.0})
     (found,) = in_core.of_loops((short,), TIMING)
     window = TIMING.window
-    assert found.chain == pytest.approx(4000 / (window * 100 / 1000))
+    assert found.chain == pytest.approx(4000 * (0.01 + 0.99 / (1 + window * 100 / 1000)))
 
 
 def test_times_of_a_nest():
@@ -158,8 +160,38 @@ def test_bars_of_a_chain_and_of_missed_branches():
     assert bars.half_width_s((), 1.0, 0.0, 0.0, 0.0, 0.0) == constant("loop.error_least")
 
 
-def test_a_branch_that_waits_for_its_pass_is_missed_later():
+def test_a_branch_is_missed_later_where_its_condition_comes_late():
     # a load and an addition more than what the measured one waits for: 5 + 4 − 5 − 1 = 3 cycles
-    given = loop({"load": 1000.0}, missed=100, depth={"load": 1.0, "fp add": 1.0})
+    given = loop({"load": 1000.0}, missed=100, missed_after={"load": 1.0, "fp add": 1.0})
     (found,) = in_core.of_loops((given,), TIMING)
     assert found.missed == pytest.approx(100 * (18 + 3))
+
+
+def test_calls_go_on_beside_a_chain():
+    # 1000 calls of 12 cycles and 500 of loads; a chain of 4 cycles waits no longer than that, one of 26 does
+    calls = {"load": 1000.0, "call exp fp64": 1000.0}
+    (short,) = in_core.of_loops((loop(calls, {"fp add": 1.0}),), TIMING)
+    (long,) = in_core.of_loops((loop(calls, {"fp add": 2.0, "store forward": 3.0}),), TIMING)
+    assert short.total == pytest.approx(500 + 12000)
+    assert long.total == pytest.approx(26000)
+    assert long.why.startswith("a chain of additions")
+
+
+def test_what_is_around_a_waiting_loop_goes_on_beside_it():
+    # outside 100 passes of 30 instructions, 5 cycles each; inside a chain that leaves more room than that
+    outer = CoreLoop(line=1, passes=100, entries=1, operations={"slot": 3000.0}, innermost=False)
+    inner = CoreLoop(
+        line=2, passes=1000, entries=100, operations={"slot": 3000.0}, chain={"fp add": 1.0}, missed=99, within=0
+    )
+    around, within = in_core.of_loops((outer, inner), TIMING)
+    assert within.chain == pytest.approx(4000)
+    assert around.total == pytest.approx(0.0)
+    # where each is foreseen, entries overlap, and less is hidden
+    around, within = in_core.of_loops((outer, replace(inner, missed=0)), TIMING)
+    assert around.total + within.total < 4000
+
+
+def test_loads_that_overtake_stores_as_measured():
+    timing = replace(TIMING, throughput={**TIMING.throughput, "load overtaken": 2.0})
+    (found,) = in_core.of_loops((loop({"load": 1000.0}, collided=100.0),), timing)
+    assert found.collided == pytest.approx(200.0)

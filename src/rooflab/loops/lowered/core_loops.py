@@ -307,7 +307,7 @@ def _waits(taken: profile.Profile, loop: control_flow.NaturalLoop, labels: list[
     ]
     depth = chains.deepest(held, head, loop.blocks, kind_of, usual_latency)
     after = _missed_after(taken, ordered, held, head, loop.blocks)
-    alike = all(taken.passes[label] >= _NEARLY_ALL * taken.passes[loop.head] for label in ordered)
+    alike = all(taken.passes[label] >= _NEARLY_ALL * goes_on for label in ordered)
     steps = flow.steps(held, head, loop.blocks, links, kind_of) if alike else ()
     found = chains.longest(held, head, loop.blocks, links, kind_of, usual_latency)
     if found is None:
@@ -362,7 +362,10 @@ def _restarts(
     blocks = taken.function.blocks
     while loop.parent is not None and carried:
         around = taken.loops[loop.parent]
-        made = {each.result for label in loop.blocks for each in blocks[label].instructions}
+        made = _made_of(
+            {each.result for label in loop.blocks for each in blocks[label].instructions if each.result},
+            [each for label in around.blocks for each in blocks[label].instructions if each.result],
+        )
         head = {each.result: each for each in blocks[loop.head].instructions if each.opcode == "phi"}
         outer = {
             each.result: each
@@ -390,6 +393,18 @@ def _restarts(
         loop, carried = around, tuple(seen & starts)
     latches = [each for each in before[loop.head] if each in loop.blocks]
     return max(1, taken.passes[loop.head] - sum(_edge(taken, each, loop.head) for each in latches))
+
+
+def _made_of(values: set[str], instructions: list[Instruction]) -> set[str]:
+    """`values`, and what `instructions` make of them: as a loop beside theirs, which goes on with a sum."""
+    found = set(values)
+    needs = {each.result: set(VALUE.findall(each.text.partition(" = ")[2])) for each in instructions}
+    todo = True
+    while todo:
+        more = {result for result, used in needs.items() if result not in found and used & found}
+        found |= more
+        todo = bool(more)
+    return found
 
 
 def _placed_by_data(taken: profile.Profile, load: Instruction, inside: frozenset[str]) -> bool:

@@ -1,9 +1,9 @@
 """The passes of a loop run on a core: each operation begins when its operands, a unit and the core's room let it.
 
-Operations enter in order, so many a cycle, as far as the window, the queues of loads and stores, the registers and
-the scheduler have room; they begin out of order; they leave in order. Each is looked at once, in order: it takes the
-earliest free cycle of its unit, so that the oldest goes first, as schedulers prefer it. Such a simulation by tables
-of latencies and units is what llvm-mca and uiCA (Abel and Reineke, ICS 2022) do for machine code.
+Operations enter in order, so many a cycle, as far as the window, the queues of loads and stores, the registers
+and the scheduler have room; they begin out of order; they leave in order. Each is looked at once, in order: it
+takes the earliest free cycle of its unit, so that the oldest goes first, as schedulers prefer it. Such simulations
+by tables of latencies and units of machine code are llvm-mca and uiCA (Abel and Reineke, ICS 2022).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from rooflab.types.loop import CoreLoop, FlowStep
 _MOST = 9000  # operations that are run
 _WINDOWS = 4.0  # windows of instructions until what a pass takes is steady
 _LEAST_PASSES = 12
+_ROUNDS = 6
 _CALLED_SHARE = 0.5  # of the instructions that could enter, those of a function that is called
 
 
@@ -44,7 +45,7 @@ class _Room(NamedTuple):
 
 
 class _Timed(NamedTuple):
-    """A step with what it takes: cycles to its result, unit (0: none), cycles of that; what it holds (a bit each)."""
+    """A step with what it takes: cycles to its result, unit (0: none), cycles of it; what it holds, a bit each."""
 
     latency: float
     unit: int
@@ -137,28 +138,32 @@ def _run(
     many = len(steps)
     enough = max(_LEAST_PASSES, round(_WINDOWS * room.window / (slots * many)) + 1)
     whole = max(1, round(trips))
-    # entries as they come, or where one is longer than what is run, one without an end
-    passes = max(enough, 3 * whole) if 3 * whole * many <= _MOST else max(2, min(enough, _MOST // many))
-    passes = max(2, min(passes, _MOST // many + 1))
-    ends, begun = _retired(steps, room, slots, slot_cycles, whole, between, passes)
+    # some rounds of as many entries as are under way at once, or where that is too much, of one without an end
+    entries = _ROUNDS * (whole + round(room.window / (slots * many)))
+    passes = entries if max(entries, 3 * whole) * many <= _MOST else max(2, min(enough, _MOST // many))
+    passes = max(passes, 3 * whole) if max(entries, 3 * whole) * many <= _MOST else passes
+    ends = _retired(steps, room, slots, slot_cycles, whole, between, passes)
     if passes >= 3 * whole:
         # from the end of an entry to that of another, so that each is whole
-        first = (passes // whole // 2) * whole - 1
+        first = max(1, passes // whole // _ROUNDS) * whole - 1
         last = (passes // whole) * whole - 1
-        return Flow((ends[last] - ends[first]) / (last - first), ends[whole - 1] - begun)
+        return Flow((ends[last] - ends[first]) / (last - first), ends[whole - 1])
     half = passes // 2 - 1
     steady = (ends[-1] - ends[half]) / (passes - 1 - half)
     # of an entry, the part that the next one is begun beside: what the window holds, waiting
-    issued = slots * many * slot_cycles
+    units: dict[int, float] = {}
+    for step in steps:
+        units[step.unit] = units.get(step.unit, 0.0) + step.busy
+    busy = max(slots * many * slot_cycles, *units.values())
     entry = trips * slots * many + between
-    beside = max(0.0, steady - issued) / (1 + entry / room.window)
-    return Flow(max(issued, steady - beside), steady * trips)
+    beside = max(0.0, steady - busy) / (1 + entry / room.window)
+    return Flow(steady - beside, steady * trips)
 
 
 def _retired(
     steps: Sequence[_Timed], room: _Room, slots: float, slot_cycles: float, whole: int, between: int, passes: int
-) -> tuple[list[float], float]:
-    """When each pass has left the core, and when the first operation entered."""
+) -> list[float]:
+    """When each pass has left the core."""
     many = len(steps)
     behind = max((back for step in steps for _, back in step.after), default=0)
     behind = max(behind, *(step.handed[1] for step in steps if step.handed), 1) if steps else 1
@@ -224,7 +229,7 @@ def _retired(
                 if step.holds & what:
                     times.append(retired)
         ends.append(retired)
-    return ends, 0.0
+    return ends
 
 
 def _free(step: _Timed, ready: float, used: dict[tuple[int, int], float], free: list[float]) -> float:

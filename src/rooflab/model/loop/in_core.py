@@ -222,7 +222,7 @@ def of_loops(
 
 
 def _left_over(loop: CoreLoop, cycles: LoopCycles, timing: CoreTiming) -> float:
-    """Cycles of a loop in which what is around it may enter the core: it is counted there, where the loop was run."""
+    """Cycles of a loop in which what is around it may enter the core: where the loop was run, it did."""
     if loop.flow and "slot" in loop.operations:
         taken = max(cycles.occupied, cycles.chain)
         return max(0.0, taken - loop.operations["slot"] * _each(timing, "slot") - sum(cycles.calls.values()))
@@ -238,7 +238,7 @@ def _above(loops: tuple[CoreLoop, ...], at: int) -> Iterator[int]:
 
 
 def _around(loops: tuple[CoreLoop, ...], at: int) -> float:
-    """Instructions of the loops around one that run for each of its entries, shared with the other loops inside."""
+    """Instructions of the loops around one for each of its entries, shared with the other loops inside."""
     if not loops[at].innermost or not loops[at].entries:
         return 0.0
     found = 0.0
@@ -291,8 +291,8 @@ def _cycles(loop: CoreLoop, timing: CoreTiming, late: float = 0.0, between: floa
         longest = max(heads, passes_at_once / (1 + breaks))
         chain *= min(1.0, longest / passes_at_once)
     restarts = loop.restarts or loop.entries
-    # the end of the one before was not foreseen, and nothing after it is begun before
-    unforeseen = min(1.0, loop.missed / restarts) if restarts else 0.0
+    # the last one, and those whose end was not foreseen: nothing after them is begun before
+    unforeseen = min(1.0, (loop.missed + 1) / restarts) if restarts else 0.0
     if restarts and total:
         instructions = total / restarts + between * loop.entries / restarts
         chain *= unforeseen + (1 - unforeseen) * _not_hidden(instructions, timing.window)
@@ -305,7 +305,10 @@ def _cycles(loop: CoreLoop, timing: CoreTiming, late: float = 0.0, between: floa
             chain = min(chain, cycles)
             busiest = busiest if cycles < _NEARLY * (ports + sum(calls.values())) else "results of a pass"
             ports = cycles - sum(calls.values())
-    collided = loop.collided * timing.missed_branch * load_family("cpu")("loop.overtaking")
+    again = timing.throughput.get("load overtaken")
+    if again is None:
+        again = timing.missed_branch * load_family("cpu")("loop.overtaking")
+    collided = loop.collided * again
     # until it is known that it was: what the measured branch waits for too, a load and a comparison, left out
     tested = sum(count * _latency(timing, kind) for kind, count in loop.missed_after.items())
     known_late = max(0.0, tested - _latency(timing, "load") - 1.0)

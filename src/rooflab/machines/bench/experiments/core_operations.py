@@ -47,6 +47,10 @@ _BODY = {
     "integer multiply": "mul i64 {x}, %f|xor i64 {y}, %g",
     "integer divide": "sdiv i64 {x}, %f",
 }
+_COUNTED, _FEW_BINS, _MANY_BINS = 4096, 16, 256
+# Share of loads that meet one of the 32 stores before them where 16 bins are chosen at random; none does where 256
+# are taken in turn.
+_MEETING = 1 - (1 - 1 / _FEW_BINS) ** 32
 _RANDOM_BYTES = 1 << 20  # more branches than any predictor learns by heart
 
 
@@ -158,6 +162,8 @@ def _measured() -> CoreTiming:
         items[f"{what} unaligned"] = _item(
             _accesses(what, width, width // 2, _PAGE_BYTES // width), _PAGE_BYTES // width
         )
+    for bins in (_FEW_BINS, _MANY_BINS):
+        items[f"counted in {bins}"] = _counted(bins)
     items["L2 line"] = _column(changed=False)
     items["L2 line changed"] = _column(changed=True)
     random = np.random.default_rng(0).integers(0, 2, _RANDOM_BYTES).astype(np.uint8)
@@ -184,6 +190,8 @@ def _timing(seconds: dict[str, float]) -> CoreTiming:
     for what in ("load", "store"):
         beside = each.pop(f"{what} unaligned")
         each[f"{what} split"] = max(0.0, (beside - each[f"{what} vector"]) / crossing)
+    few, many = each.pop(f"counted in {_FEW_BINS}"), each.pop(f"counted in {_MANY_BINS}")
+    each["load overtaken"] = max(0.0, few - many) / _MEETING
     latency["integer"] = 1.0
     latency["integer multiply"] -= 1.0  # an exclusive or stands between two
     latency["store forward"] -= latency["fp add"]
@@ -411,6 +419,34 @@ def _column(*, changed: bool) -> _Item:
         if changed:
             lines.append(f"  store volatile double %v{n}, ptr %p{n}, align 8")
     return _Item(_compiled(_looped(lines)), 4, held.ctypes.data, (_NONE, _NONE), (held,))
+
+
+def _counted(bins: int) -> _Item:
+    """Increments of bins, four a pass, whose numbers come late: a division, which the address waits for.
+
+    A few bins are chosen at random, so that a load may be started before an older store to its address is known;
+    many are taken in turn.
+    """
+    held = (
+        np.random.default_rng(0).integers(0, bins, _COUNTED) if bins == _FEW_BINS else np.arange(_COUNTED) % bins
+    )
+    lines = [f"  %at = and i64 %i, {_COUNTED // 4 - 1}", "  %first = mul i64 %at, 32"]
+    for n in range(4):
+        lines += [
+            f"  %o{n} = add i64 %first, {8 * n}",
+            f"  %q{n} = getelementptr i8, ptr %startp, i64 %o{n}",
+            f"  %k{n} = load i64, ptr %q{n}, align 8",
+            f"  %f{n} = sitofp i64 %k{n} to double",
+            f"  %d{n} = fdiv double %f{n}, %f",
+            f"  %b{n} = fptosi double %d{n} to i64",
+            f"  %p{n} = getelementptr i64, ptr %out, i64 %b{n}",
+            f"  %x{n} = load volatile i64, ptr %p{n}, align 8",
+            f"  %y{n} = add i64 %x{n}, 1",
+            f"  store volatile i64 %y{n}, ptr %p{n}, align 8",
+        ]
+    text = _looped(lines).replace("entry:", "entry:\n  %f = load double, ptr %fp", 1)
+    values, ones = held.astype(np.int64), np.ones(64)
+    return _Item(_compiled(text), 4, values.ctypes.data, (ones, ones), (values,))
 
 
 def _store_chain(kind: str, add: str) -> str:

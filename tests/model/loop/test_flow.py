@@ -1,0 +1,106 @@
+"""Passes of a loop on a model of a core's queues: limits that follow by hand, and the overlap of short entries."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from rooflab.model.loop import flow, in_core
+from rooflab.types.core_timing import CoreTiming
+from rooflab.types.loop import CoreLoop, FlowStep
+
+TIMING = CoreTiming(
+    cycle_s=0.25e-9,
+    latency={"fp add": 3.0, "fp multiply": 4.0, "load": 5.0, "store forward": 9.0, "integer": 1.0},
+    throughput={"fp add": 0.5, "fp multiply": 0.5, "load": 0.5, "store": 1.0, "slot": 1 / 6, "divide fp64": 5.0},
+    missed_branch=20.0,
+    window=320.0,
+    scheduler=64.0,
+    queue=64.0,
+    loads=88.0,
+    stores=64.0,
+    registers=160.0,
+)
+
+
+def made(steps, passes=1000, entries=1, slots=None, **more):
+    count = len(steps) if slots is None else slots
+    return CoreLoop(
+        line=1,
+        passes=passes,
+        entries=entries,
+        operations={"slot": float(count * passes)},
+        flow=tuple(steps),
+        **more,
+    )
+
+
+def cycles(loop, timing=TIMING, between=0.0):
+    found = flow.run(
+        loop, timing, lambda kind: timing.latency.get(kind, 1.0), timing.throughput.__getitem__, between
+    )
+    assert found is not None
+    return found if loop.entries > 1 else found._replace(each=found.alone / loop.passes)
+
+
+def test_a_sum_waits_for_itself():
+    found = cycles(made([FlowStep("load", 1.0), FlowStep("fp add", 1.0, ((0, 0), (1, 1)))]))
+    assert found.each == pytest.approx(3.0)
+
+
+def test_two_sums_wait_side_by_side():
+    one = [FlowStep("load", 1.0), FlowStep("fp add", 1.0, ((0, 0), (1, 1)))]
+    other = [FlowStep("fp add", 1.0, ((0, 0), (2, 1)))]
+    assert cycles(made([*one, *other])).each == pytest.approx(3.0)
+
+
+def test_a_sum_in_memory_waits_for_the_store():
+    # load the last result, add, store: 9 + 3
+    steps = [
+        FlowStep("load", 1.0, (), (2, 1), "store forward"),
+        FlowStep("fp add", 1.0, ((0, 0),)),
+        FlowStep("store", 1.0, ((1, 0),)),
+    ]
+    assert cycles(made(steps)).each == pytest.approx(12.0)
+
+
+def test_what_waits_for_nothing_takes_its_unit():
+    # four additions on two units: two cycles; the front would need less
+    assert cycles(made([FlowStep("fp add", 1.0)] * 4)).each == pytest.approx(2.0, rel=0.02)
+    # and twelve instructions of the front for one of them two
+    assert cycles(made([FlowStep("fp add", 1.0)], slots=12)).each == pytest.approx(2.0, rel=0.02)
+
+
+def test_a_division_is_its_unit():
+    steps = [FlowStep("load", 1.0), FlowStep("divide fp64", 1.0, ((0, 0),)), FlowStep("store", 1.0, ((1, 0),))]
+    timing = replace(TIMING, latency={**TIMING.latency, "divide fp64": 13.0})
+    assert cycles(made(steps), timing).each == pytest.approx(5.0, rel=0.02)
+
+
+def test_the_scheduler_bounds_what_waits():
+    # 40 additions one after the other in each pass, which waits for no other: 120 cycles, and as many passes at
+    # once as the scheduler and the queue hold
+    steps = [FlowStep("load", 1.0)] + [FlowStep("fp add", 1.0, ((n, 0),)) for n in range(40)]
+    wide = replace(TIMING, scheduler=1000.0, window=1e4, registers=None)
+    assert cycles(made(steps), wide).each == pytest.approx(20.0, rel=0.05)  # two additions a cycle
+    narrow = replace(wide, scheduler=20.0, queue=0.0)
+    # at most 20 wait: half of a pass, and what leaves it lets the next come in
+    assert 60 < cycles(made(steps), narrow).each < 120
+
+
+@pytest.mark.parametrize("length", [40, 160, 320, 1280])
+def test_entries_overlap_as_the_window_retires_them(length):
+    # each entry a chain of its own, of 0.7 cycles an instruction: against the closed form
+    passes = length // 4
+    steps = [FlowStep("fp add", 1.0, ((0, 1),))]
+    timing = replace(
+        TIMING, scheduler=1e4, registers=None, loads=None, stores=None, latency={"fp add": 2.8}, throughput={
+            "fp add": 0.01, "slot": 0.001}
+    )  # fmt: skip
+    loop = made(steps, passes=passes * 1000, entries=1000, slots=4)
+    hidden = in_core._not_hidden(length, timing.window)
+    assert cycles(loop, timing).each / 2.8 == pytest.approx(hidden, rel=0.12)
+
+
+def test_nothing_is_known_of_a_loop_without_its_operations():
+    assert flow.run(CoreLoop(line=1, passes=10, entries=1, operations={}), TIMING, float, float, 0.0) is None
