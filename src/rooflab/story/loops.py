@@ -41,7 +41,8 @@ def loop(
 
     Args:
         fn: a function that numba compiles, with or without `njit`: loops, slices, array expressions, helpers. What
-            is decorated keeps its options. What numba cannot compile is refused by line. Or a function of C, C++
+            is decorated keeps its options; `vectorize` and `guvectorize` are the loops that NumPy runs them in.
+            What numba cannot compile is refused by line. Or a function of C, C++
             or LLVM IR: "kernel.c:triad", compiled by clang (the system's, or that of the extra `c`).
         args: its arguments, NumPy arrays and numbers; checked against the signature of a function of C.
         machine: whose caches are simulated and under whose roofs the times are placed: one measured here
@@ -68,7 +69,8 @@ def loop(
 
     from rooflab.loops import examine
     from rooflab.loops.lowered import examine as lowered
-    from rooflab.loops.read.source import BeyondSource
+    from rooflab.loops.lowered import ufuncs
+    from rooflab.loops.read.source import BeyondSource, has_no_loops
     from rooflab.machines import cache_levels
     from rooflab.machines.bench.experiments import thread_teams
     from rooflab.machines.doubts import doubts, doubts_of_timing, is_here
@@ -85,18 +87,30 @@ def loop(
     target = as_machine(machine)
     if not callable(fn):
         return _loop_of_c(os.fspath(fn), args, target, levels, cflags, timed, time_limit_s, classify)
-    understood, why = None, "it is compiled with options of its own" if lowered.has_options(fn) else ""
+    understood, why, own = None, "it is compiled with options of its own" if lowered.has_options(fn) else "", None
+    if ufuncs.is_one(fn):
+        fn, args, own = ufuncs.as_loop(fn, args)
+        why = "NumPy loops over it, and times are those of its call"
     if not why:
         try:
             understood = examine.understand(fn, args)
         except BeyondSource as beyond:
             why = str(beyond)
     caches = cache_levels.choose(target, levels)
+    loopless = understood is None and own is None and has_no_loops(fn)
     with thread_teams.at_most(threads):
         if understood is None:
-            report = lowered.report(
-                fn, args, caches, time_limit_s=time_limit_s, time=timed, classify=classify, why=why
-            )
+            try:
+                report = lowered.report(
+                    fn, args, caches, time_limit_s=time_limit_s, time=timed, classify=classify, why=why, own=own
+                )
+            except RooflabError as error:
+                if not loopless:
+                    raise
+                hint = f"it has no loops: rooflab.analyze({fn.__name__}, …) takes it apart as NumPy runs it"
+                raise RooflabError(f"{error}; {hint}") from error
+            if loopless:
+                report = replace(report, warnings=(*report.warnings, *_as_numpy_runs_it(fn, args, report)))
         else:
             report = examine.report(understood, caches, time_limit_s=time_limit_s, time=timed, classify=classify)
     if target is None:
@@ -109,6 +123,28 @@ def loop(
         helps = changes.advise(placed, understood, caches, here=is_here(target), timing=timing, team=team)
         placed = replace(placed, advice=helps)
     return replace(placed, warnings=(*placed.warnings, *doubted))
+
+
+def _as_numpy_runs_it(fn: Callable[..., Any], args: tuple[Any, ...], report: LoopReport) -> list[str]:
+    """What a function without loops of its own moves as NumPy runs it, call by call, beside numba's loops."""
+    from rooflab.story.programs import analyze
+    from rooflab.units import si
+
+    said = (
+        f"no loop of its own: counted as the loops that numba makes of it; rooflab.analyze({fn.__name__}, …) says"
+    )
+    try:
+        calls = analyze(fn, *args, advice=False)
+    except RooflabError as error:
+        return [f"{said} what NumPy's own calls take ({error})"]
+    here = report.accessed_bytes
+    if not calls.rows or not calls.coverage.complete or not here or not report.complete:
+        return [f"{said} what NumPy's own calls take"]
+    number = f"{len(calls.rows)} call{'' if len(calls.rows) == 1 else 's'}"
+    return [
+        f"{said} what NumPy's own {number} take: {si(calls.nbytes, 'B')} with their temporaries,"
+        f" {calls.nbytes / here:.1f} × the {si(here, 'B')} here"
+    ]
 
 
 def _core_timing(report: LoopReport, machine: Machine) -> CoreTiming | None:

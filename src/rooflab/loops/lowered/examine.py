@@ -76,6 +76,7 @@ def report(
     time: bool = True,
     classify: bool = False,
     why: str = "",
+    own: Callable[..., Any] | None = None,
 ) -> LoopReport:
     """Everything about the function that needs no machine.
 
@@ -87,6 +88,7 @@ def report(
         time: run the compiled function itself too.
         classify: tell compulsory, capacity and conflict misses apart.
         why: why its source alone does not do.
+        own: what is timed in its place, and must give the same.
 
     Raises:
         RooflabError: what numba cannot compile (its line, and why), an access out of bounds, arguments that do not
@@ -107,7 +109,7 @@ def report(
     if outcome.stopped:
         parallel = "not run: the count did not end"
     elif time:
-        findings, runs, parallel = _run(fn, source, given, counted, caches, bool(plan.random))
+        findings, runs, parallel = _run(fn, source, given, counted, caches, bool(plan.random), own)
         loops, more = examine.profiled(fn, given.copied(), outcome.seconds)
         said += more
         if any(each.threads > 1 for each in runs):
@@ -245,9 +247,10 @@ def _run(
     counted: counting.Counted,
     caches: Chosen,
     random: bool,
+    own: Callable[..., Any] | None = None,
 ) -> tuple[examine.Findings, list[Timed], str]:
     """How the results of the compiled function compare, its times, and over how many threads it runs."""
-    function = compiled(fn)
+    function = own or compiled(fn)
     spread = bool(lower.options(fn).get("parallel"))
     fresh = _steered_by_data(source)
     largest = max(each.capacity_bytes for each in caches.caches)
@@ -264,7 +267,7 @@ def _run(
                 findings += examine.compare(
                     "the compiled function", results, (counted.outcome.result, counted.outcome.outputs)
                 )
-                if counted.simulation.accesses <= _PLAIN_PYTHON:
+                if counted.simulation.accesses <= _PLAIN_PYTHON and own is None:
                     findings += _plain_python(fn, given, counted)
             runs = [examine.timed(timing.warm(function, given, fresh), 1, "warm")]
             runs.append(examine.timed(timing.cold(function, given, largest, fresh), 1, "cold"))

@@ -160,3 +160,15 @@ def _known_name(value: Any) -> str | None:
         if name and vars(held).get(name) is value:
             return f"{module}.{name}"
     return name if vars(builtins).get(name) is value and value is not None else None
+
+
+def has_no_loops(fn: Callable[..., Any]) -> bool:
+    """Whether a plain function has no loop of its own, so that NumPy's calls are all that works through arrays."""
+    if not inspect.isfunction(fn):
+        return False
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(fn)))
+    except (OSError, TypeError, SyntaxError):
+        # a function whose source cannot be read: whoever reads it says so
+        return False
+    return not any(isinstance(each, (ast.For, ast.While, ast.comprehension)) for each in ast.walk(tree))
