@@ -1,14 +1,15 @@
-"""rooflab.time beside a plain careful timing, in turns, and how often its interval holds the next run's median.
+"""rooflab.time beside the standard library's timeit, in turns, and how often its interval holds the next median.
 
     python benchmarks/timing.py [--only numpy.add,torch.relu] [--turns 5] [--by-block]
 
-Twelve functions of NumPy and PyTorch, from half a microsecond to tens of milliseconds. A turn is one run of
-`rooflab.time` and one of the plain timing: warm-up, then loops of at least 1 ms for 2 s without garbage
-collection, and their median. With --by-block the two take turns block by block of 0.1 s, so that what other
-processes do shifts both alike. Printed by function: the median over the turns of rooflab's median / the plain
-one, the least and the largest of these, in how many of the pairs of neighbouring runs the first one's interval
-holds the second one's median, how wide the interval is, and what others had of the CPUs' time. Run it with nothing
-beside it.
+Twelve functions of NumPy and PyTorch, from half a microsecond to tens of milliseconds. A turn is a run of
+`timeit`, one of `rooflab.time` and another of `timeit`: warm-up, then loops of at least 1 ms for 2 s, and their
+median. What the two of `timeit` differ by is the noise of the machine, which no timing can be below. With --by-
+block both ways take turns block by block of 0.1 s, so that what other processes do shifts them alike. Printed
+by function: the median over the turns of rooflab's median / the mean of both of timeit, the least and the
+largest of these; timeit's second / its first, likewise; in how many of the pairs of neighbouring runs the first
+one's interval holds the second one's median, how wide the interval is, and what others had of the CPUs' time.
+Run it with nothing beside.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import argparse
 import os
 import statistics
 import time
+import timeit
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -26,6 +28,7 @@ import torch
 import rooflab
 from rooflab.machines.bench.run.background_load import background_load, cpu_time
 from rooflab.timing import careful
+from rooflab.timing.elsewhere import Elsewhere
 from rooflab.timing.names import name_of
 
 SECONDS, LOOP_S = 2.0, 0.001
@@ -57,51 +60,47 @@ def cases() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
 
 
 def plain(fn: Callable[..., Any], args: tuple[Any, ...]) -> float:
-    """Seconds of a call as one would take them by hand, with care."""
+    """Seconds of a call by `timeit`, warmed up, as one would take them with care."""
+    timer = timeit.Timer("fn(*args)", globals={"fn": fn, "args": args})
     begun = time.perf_counter()
     while time.perf_counter() - begun < 0.2:
         fn(*args)
+    return statistics.median(loops(timer, calls_of(timer), SECONDS))
+
+
+def calls_of(timer: timeit.Timer) -> int:
+    """How many calls make a loop of 1 ms."""
     calls = 1
-    while loop(fn, args, calls) < LOOP_S:
+    while timer.timeit(calls) < LOOP_S:
         calls *= 2
-    with careful.collected():
-        return statistics.median(loops(fn, args, calls, SECONDS))
+    return calls
 
 
-def loops(fn: Callable[..., Any], args: tuple[Any, ...], calls: int, seconds: float) -> list[float]:
+def loops(timer: timeit.Timer, calls: int, seconds: float) -> list[float]:
     """Seconds of a call, by loop, for so long."""
     begun, each = time.perf_counter(), []
     while not each or time.perf_counter() - begun < seconds:
-        each.append(loop(fn, args, calls) / calls)
+        each.append(timer.timeit(calls) / calls)
     return each
 
 
-def loop(fn: Callable[..., Any], args: tuple[Any, ...], calls: int) -> float:
-    """Seconds of so many calls."""
-    start = time.perf_counter()
-    for _ in range(calls):
-        fn(*args)
-    return time.perf_counter() - start
-
-
 class Seen(NamedTuple):
-    """What the turns of one function gave: medians of both ways, rooflab's intervals, the load of others."""
+    """Of one function by turns: medians of rooflab, of timeit before and after it, intervals, the load."""
 
     medians: list[float]
     intervals: list[tuple[float, float]]
-    plain: list[float]
+    before: list[float]
+    after: list[float]
     others: float
 
 
 def by_runs(fn: Callable[..., Any], args: tuple[Any, ...], turns: int) -> Seen:
-    """Whole runs of `rooflab.time` and of the plain timing, in turns."""
-    seen = Seen([], [], [], 0.0)
-    for turn in range(turns):
-        if turn % 2:
-            seen.plain.append(plain(fn, args))
+    """Whole runs of `rooflab.time` between two of `timeit`, in turns."""
+    seen = Seen([], [], [], [], 0.0)
+    for _ in range(turns):
+        seen.before.append(plain(fn, args))
         run = rooflab.time(fn, *args)
-        if not turn % 2:
-            seen.plain.append(plain(fn, args))
+        seen.after.append(plain(fn, args))
         assert run.warm.low_s is not None
         assert run.warm.high_s is not None
         seen.medians.append(run.time_s)
@@ -111,35 +110,37 @@ def by_runs(fn: Callable[..., Any], args: tuple[Any, ...], turns: int) -> Seen:
 
 
 def by_blocks(fn: Callable[..., Any], args: tuple[Any, ...], turns: int) -> Seen:
-    """The blocks of which `rooflab.time` makes a run and those of the plain timing, in turns block by block."""
+    """The blocks of which `rooflab.time` makes a run between those of `timeit`, in turns block by block."""
     sample = careful.sampler(fn, args)
-    calls, seen = 1, Seen([], [], [], 0.0)
-    while loop(fn, args, calls) < LOOP_S:
-        calls *= 2
+    seen = Seen([], [], [], [], 0.0)
     cpus = sorted(os.sched_getaffinity(0))
     before = cpu_time(cpus)
     with careful.frozen():
         for _ in range(turns):
-            one_run(fn, args, sample, calls, seen)
+            one_run(fn, args, sample, seen)
     load = background_load(before, cpu_time(cpus), len(cpus))
     return seen._replace(others=0.0 if load is None else load.others)
 
 
-def one_run(fn: Callable[..., Any], args: tuple[Any, ...], sample: careful.Sample, calls: int, seen: Seen) -> None:
+def one_run(fn: Callable[..., Any], args: tuple[Any, ...], sample: careful.Sample, seen: Seen) -> None:
     """Twenty blocks of both ways, in turns, noted in `seen`."""
     warm = careful.warm_up(sample)
-    blocks, others = [], []
-    for turn in range(2 * careful.BLOCKS):
+    timer = timeit.Timer("fn(*args)", globals={"fn": fn, "args": args})
+    calls, move = calls_of(timer), Elsewhere(lambda: fn(*args), warm.last_s[-1])
+    blocks, before, after = [], [], []
+    for turn in range(careful.BLOCKS):
+        before.append(statistics.median(loops(timer, calls, careful.BLOCK_S)))
+        kept = move() if turn % 2 else None
         with careful.collected():
-            if turn % 2:
-                blocks.append(careful.block(sample, warm.per_sample, careful.BLOCK_S))
-            else:
-                others.append(statistics.median(loops(fn, args, calls, careful.BLOCK_S)))
+            blocks.append(careful.block(sample, warm.per_sample, careful.BLOCK_S))
+        del kept
+        after.append(statistics.median(loops(timer, calls, careful.BLOCK_S)))
     run = careful.Blocks(tuple(blocks))
     assert run.interval_s is not None
     seen.medians.append(run.median_s)
     seen.intervals.append(run.interval_s)
-    seen.plain.append(statistics.median(others))
+    seen.before.append(statistics.median(before))
+    seen.after.append(statistics.median(after))
 
 
 def main() -> None:
@@ -151,22 +152,36 @@ def main() -> None:
     given = parser.parse_args()
     known = cases()
     names = given.only.split(",") if given.only else list(known)
-    held, ratios = [], []
+    held, ratios, floors = [], [], []
     for name in names:
         assert name_of(known[name][0]) == name
         seen = (by_blocks if given.by_block else by_runs)(*known[name], given.turns)
-        each = [ours / other for ours, other in zip(seen.medians, seen.plain, strict=True)]
+        others = zip(seen.before, seen.after, strict=True)
+        each = [ours / ((one + two) / 2) for ours, (one, two) in zip(seen.medians, others, strict=True)]
+        noise = [two / one for one, two in zip(seen.before, seen.after, strict=True)]
         pairs = zip(seen.intervals, seen.medians[1:], strict=False)
         inside = [low <= median <= high for (low, high), median in pairs]
         wide = statistics.median((high - low) / low for low, high in seen.intervals)
-        held, ratios = held + inside, [*ratios, statistics.median(each)]
+        held, ratios, floors = held + inside, [*ratios, each], [*floors, noise]
         print(
-            f"{name:28} {seen.medians[0] * 1e6:10.2f} µs  rooflab / plain {ratios[-1]:.3f} ({min(each):.3f} to "
-            f"{max(each):.3f})  holds {sum(inside)}/{len(inside)}  {wide:.1%} wide  others {seen.others:.0%}",
+            f"{name:16} {seen.medians[0] * 1e6:10.2f} µs  rooflab / timeit {spread(each)}  timeit / timeit "
+            f"{spread(noise)}  holds {sum(inside)}/{len(inside)}  {wide:.1%} wide  others {seen.others:.0%}",
             flush=True,
         )
-    worst = max(abs(ratio - 1) for ratio in ratios)
-    print(f"furthest from the plain timing {worst:.1%}; the interval held {sum(held)} of {len(held)} medians")
+    for what, found in (("rooflab from timeit", ratios), ("timeit from itself", floors)):
+        medians = [abs(statistics.median(each) - 1) for each in found]
+        single = [abs(one - 1) for each in found for one in each]
+        print(
+            f"{what}: medians within 3 % {sum(one <= 0.03 for one in medians)} of {len(medians)}, furthest "
+            f"{max(medians):.1%}; single runs within 3 % {sum(one <= 0.03 for one in single)} of {len(single)}, "
+            f"median {statistics.median(single):.1%}, furthest {max(single):.1%}"
+        )
+    print(f"the interval held {sum(held)} of {len(held)} medians")
+
+
+def spread(ratios: list[float]) -> str:
+    """Median, least and largest."""
+    return f"{statistics.median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f})"
 
 
 if __name__ == "__main__":

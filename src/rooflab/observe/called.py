@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rooflab.errors import RooflabError
 from rooflab.timing import arguments, careful, device_events
+from rooflab.timing.elsewhere import Elsewhere
 from rooflab.timing.finish import Finish, leaves
 from rooflab.timing.finish import finish as finish_of
 from rooflab.types.timed_call import Surroundings
@@ -72,10 +73,11 @@ class _Call(NamedTuple):
 
 
 class _Warm(NamedTuple):
-    """How warm calls are timed: by which sampler, so many at a time."""
+    """How warm calls are timed: by which sampler, so many at a time, and what moves them between blocks."""
 
     sample: careful.Sample
     per_sample: int
+    move: Elsewhere | None
     tell: Progress
     clock: Callable[[], float]
 
@@ -86,6 +88,7 @@ class _Warm(NamedTuple):
             self.per_sample,
             count=count,
             limit_s=limit_s,
+            move=self.move,
             tell=lambda done: self.tell("timing warm calls", begins + 0.3 * done, 1.0),
             clock=self.clock,
         )
@@ -153,7 +156,10 @@ def taken(
         sample(1)
         each = arguments.changed(first.left, arguments.contents(args, kwargs))
         warm_up = careful.warm_up(sample, most_s=min(careful.WARM_S, limit.rest_s / 4), clock=clock)
-        timing = _Warm(sample, warm_up.per_sample, tell, clock)
+        move = None
+        if device is None and warm_up.last_s[-1] < careful.BLOCK_S:
+            move = Elsewhere(call, warm_up.last_s[-1], keeps=wait is None and not each)
+        timing = _Warm(sample, warm_up.per_sample, move, tell, clock)
         # Half of them after the cold ones: the longer the time that they are spread over, the more is seen of
         # what changes from run to run.
         warm = timing.blocks(careful.BLOCKS // (2 if cold else 1), limit.rest_s / (2 if cold else 1), 0.05)

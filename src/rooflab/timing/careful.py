@@ -14,6 +14,7 @@ from typing import Any
 BLOCK_S = 0.1  # of one block
 BLOCKS = 20  # two seconds: what another run's median will be shows over seconds, not within one tenth
 FEWEST = 5  # calls of something long, where the limit allows them
+UNSEEN = 0.01  # of a time: what runs differ by that show no difference within (`benchmarks/timing.py`)
 SAMPLE_S = 2e-4  # of one look at the clock and the next: a thousand times what the two looks take
 WARM_S = 2.0  # of warm-up at most
 _WARM_BLOCK_S = 0.03
@@ -64,7 +65,7 @@ class Blocks:
 
     @property
     def interval_s(self) -> tuple[float, float] | None:
-        """From the least to the largest of the blocks' medians: see `interval`."""
+        """Where another run's median will lie: see `interval`."""
         return interval(self.medians_s)
 
     @property
@@ -178,6 +179,7 @@ def blocks(
     count: int = BLOCKS,
     block_s: float = BLOCK_S,
     limit_s: float = 60.0,
+    move: Callable[[], object] | None = None,
     tell: Tell = lambda done: None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Blocks:
@@ -189,6 +191,7 @@ def blocks(
         count: of blocks.
         block_s: of one block; a call that is longer is a block by itself.
         limit_s: after which no block begins, the first excepted.
+        move: changes what runs have by chance, before every second block; what it returns is kept for that block.
         tell: called with the share that is done.
         clock: returns seconds.
     """
@@ -201,8 +204,10 @@ def blocks(
             if taken and (enough or spent + mean > limit_s):
                 break
             tell(len(taken) / count)
+            kept = move() if move is not None and len(taken) % 2 else None
             with collected():
                 taken.append(block(sample, per_sample, block_s, clock))
+            del kept
     return Blocks(tuple(taken))
 
 
@@ -241,13 +246,14 @@ def frozen() -> Iterator[None]:
 
 
 def interval(medians: Sequence[float]) -> tuple[float, float] | None:
-    """From the least to the largest of the blocks' medians; None for fewer than three.
+    """From the least to the largest of the blocks' medians and 1 % beyond; None for fewer than three.
 
-    Noise within a run averages out, so percentiles of single calls say little of another run's median; what shifts
-    one for tenths of a second (clocks, other guests, where memory lies) is seen here. What shifts it for minutes
-    is not: on a host shared with other guests 33 of 48 medians of later runs lay inside (`benchmarks/timing.py`).
+    Noise within a block averages out, so percentiles of single calls say little of another run's median; what
+    shifts one for tenths of a second (clocks, other guests, where memory lies and threads run) is seen here. The
+    steadiest calls differ by up to 1 % from run to run with none of it seen in either. What another guest of the
+    host changes after the last block is in no interval.
     """
-    return (min(medians), max(medians)) if len(medians) >= 3 else None
+    return (min(medians) * (1 - UNSEEN), max(medians) * (1 + UNSEEN)) if len(medians) >= 3 else None
 
 
 def drift(medians: Sequence[float]) -> float | None:

@@ -22,7 +22,8 @@ class CallTimes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     Attributes:
         caches: "warm" as the call before left them, "cold" emptied before each call.
         median_s: of the blocks' medians.
-        low_s, high_s: the least and the largest of the blocks' medians; None where there are fewer than 3 blocks.
+        low_s, high_s: where another run's median will lie: the least and the largest of the blocks' medians, 1 %
+            beyond; None where there are fewer than 3 blocks.
         best_s: the quickest sample: what nothing disturbed.
         calls: that were timed.
         blocks_s: the median of each block, in the order they were taken.

@@ -132,7 +132,7 @@ def _times(timed: TimedCall) -> Table:
             )
         )
     columns = ("caches", "median", "from", "to", "best", "calls", "predicted", "floor", "FLOP/s", "B/s")
-    note = "from, to: the medians of its quickest and its slowest block."
+    note = "from, to: the medians of its quickest and its slowest block, 1 % beyond."
     return without_empty("One call", columns, rows, note=note)
 
 
