@@ -130,7 +130,7 @@ def one_run(fn: Callable[..., Any], args: tuple[Any, ...], sample: careful.Sampl
     blocks, before, after = [], [], []
     for turn in range(careful.BLOCKS):
         before.append(statistics.median(loops(timer, calls, careful.BLOCK_S)))
-        kept = move() if turn % 2 else None
+        kept = move() if turn >= careful.BLOCKS - careful.MOVED else None
         with careful.collected():
             blocks.append(careful.block(sample, warm.per_sample, careful.BLOCK_S))
         del kept

@@ -36,6 +36,7 @@ class Taken(NamedTuple):
     Attributes:
         first_s: of the very first one.
         warm_up, warm, cold: of the calls; `cold` None where there was none, `no_cold` then says why.
+        moved: how many of the last warm blocks had their results elsewhere in memory.
         finish: what waits for its work; None where the call does it all.
         returns_s: until it returns, where that is before its end.
         empty_s: calling a function that does nothing; None where a device is the clock.
@@ -48,6 +49,7 @@ class Taken(NamedTuple):
     first_s: float
     warm_up: WarmUp
     warm: Blocks
+    moved: int
     cold: Blocks | None
     no_cold: str
     finish: Finish | None
@@ -77,19 +79,19 @@ class _Warm(NamedTuple):
 
     sample: careful.Sample
     per_sample: int
-    move: Elsewhere | None
+    elsewhere: Elsewhere | None
     tell: Progress
     clock: Callable[[], float]
 
-    def blocks(self, count: int, limit_s: float, begins: float) -> Blocks:
+    def blocks(self, count: int, limit_s: float, begins: float, *, moved: bool = False) -> Blocks:
         """So many blocks at most, within the limit; `begins` is the share of all that is done."""
         return careful.blocks(
             self.sample,
             self.per_sample,
             count=count,
             limit_s=limit_s,
-            move=self.move,
-            tell=lambda done: self.tell("timing warm calls", begins + 0.3 * done, 1.0),
+            move=self.elsewhere if moved else None,
+            tell=lambda done: self.tell("timing warm calls", begins + 0.35 * done, 1.0),
             clock=self.clock,
         )
 
@@ -156,22 +158,26 @@ def taken(
         sample(1)
         each = arguments.changed(first.left, arguments.contents(args, kwargs))
         warm_up = careful.warm_up(sample, most_s=min(careful.WARM_S, limit.rest_s / 4), clock=clock)
-        move = None
+        elsewhere = None
         if device is None and warm_up.last_s[-1] < careful.BLOCK_S:
-            move = Elsewhere(call, warm_up.last_s[-1], keeps=wait is None and not each)
-        timing = _Warm(sample, warm_up.per_sample, move, tell, clock)
-        # Half of them after the cold ones: the longer the time that they are spread over, the more is seen of
-        # what changes from run to run.
-        warm = timing.blocks(careful.BLOCKS // (2 if cold else 1), limit.rest_s / (2 if cold else 1), 0.05)
+            elsewhere = Elsewhere(call, warm_up.last_s[-1], keeps=wait is None and not each)
+        timing = _Warm(sample, warm_up.per_sample, elsewhere, tell, clock)
+        # Those with results elsewhere after the cold ones: the longer the time that all are spread over, the more
+        # is seen of what changes from run to run.
+        as_is = careful.BLOCKS - (careful.MOVED if cold or elsewhere is not None else 0)
+        moved = 0
+        warm = timing.blocks(as_is, limit.rest_s / (2 if cold else 1), 0.05)
         returns_s = _returns_s(call, first.finish, warm.median_s, clock)
         found, no_cold = None, ""
         if cold:
             tell("timing calls with cold caches", 0.4, 1.0)
             found, no_cold = _cold(call, wait, host, warm.median_s, limit, clock)
-            if len(warm.blocks) == careful.BLOCKS // 2 and limit.rest_s > 2 * careful.BLOCKS * careful.BLOCK_S:
+        if len(warm.blocks) == as_is < careful.BLOCKS and limit.rest_s > 2 * careful.BLOCKS * careful.BLOCK_S:
+            if found is not None:
                 careful.block(sample, warm_up.per_sample, careful.BLOCK_S / 2, clock)  # warm again
-                later = timing.blocks(careful.BLOCKS // 2, limit.rest_s, 0.65)
-                warm = careful.Blocks((*warm.blocks, *later.blocks))
+            later = timing.blocks(careful.MOVED, limit.rest_s, 0.65, moved=True)
+            warm = careful.Blocks((*warm.blocks, *later.blocks))
+            moved = 0 if elsewhere is None else len(later.blocks)
         clocks_hz.append(clock_hz())
     load = background_load.background_load(load, background_load.cpu_time(cpus), len(cpus))
     nothing = _nothing_named if kwargs else _nothing
@@ -180,6 +186,7 @@ def taken(
         first_s=first.seconds,
         warm_up=warm_up,
         warm=warm,
+        moved=moved,
         cold=found,
         no_cold=no_cold,
         finish=first.finish,

@@ -41,7 +41,7 @@ def time(
     """How long `fn(*args)` takes here, with warm and with cold caches, and whether that is good on this machine.
 
     Warmed up until it is stable; then calls for two seconds in blocks of 0.1 s, as many between two looks at the
-    clock as that one needs, every second block with results elsewhere in memory. The median is that of the blocks'
+    clock as that one needs, the last 8 of 20 with results elsewhere in memory. The median is that of the blocks'
     medians, the interval from the least to the largest of them and 1 % beyond. Work that goes on after the call
     returned is waited for, and lazy results (JAX, tinygrad, Dask, polars, generators, futures) are made to happen.
     On a GPU, events in its queue are the clock, and cold means an L2 that was written over.

@@ -13,6 +13,7 @@ from typing import Any
 
 BLOCK_S = 0.1  # of one block
 BLOCKS = 20  # two seconds: what another run's median will be shows over seconds, not within one tenth
+MOVED = 8  # of them, with what a run has by chance changed before each; the others are more: theirs is the median
 FEWEST = 5  # calls of something long, where the limit allows them
 UNSEEN = 0.01  # of a time: what runs differ by that show no difference within (`benchmarks/timing.py`)
 SAMPLE_S = 2e-4  # of one look at the clock and the next: a thousand times what the two looks take
@@ -191,7 +192,7 @@ def blocks(
         count: of blocks.
         block_s: of one block; a call that is longer is a block by itself.
         limit_s: after which no block begins, the first excepted.
-        move: changes what runs have by chance, before every second block; what it returns is kept for that block.
+        move: changes what runs have by chance, before each block; what it returns is kept for that block.
         tell: called with the share that is done.
         clock: returns seconds.
     """
@@ -204,7 +205,7 @@ def blocks(
             if taken and (enough or spent + mean > limit_s):
                 break
             tell(len(taken) / count)
-            kept = move() if move is not None and len(taken) % 2 else None
+            kept = None if move is None else move()
             with collected():
                 taken.append(block(sample, per_sample, block_s, clock))
             del kept
