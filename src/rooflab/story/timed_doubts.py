@@ -96,9 +96,9 @@ def notes(taken: Taken, report: Report | None) -> Iterator[str]:
     """How the times were taken, and what would say more."""
     moved = f", the last {taken.moved} with results elsewhere in memory" if taken.moved else ""
     yield (
-        f"median of {len(taken.warm.blocks)} blocks of calls in a row{moved}; the interval is from the least to the "
-        "largest of the blocks' medians, 1 % beyond: it holds another run's median, but not what other guests of a "
-        "host change later"
+        f"median of {len(taken.warm.blocks)} blocks of calls in a row{moved}; the interval is from the least to "
+        "the largest of the blocks' medians, 1 % beyond: it holds another run's median, but not what other guests "
+        "of a host change later"
     )
     if taken.finish is not None:
         yield taken.finish.says

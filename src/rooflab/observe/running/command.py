@@ -16,19 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from rooflab.errors import RooflabError, near_matches
+from rooflab.observe.running.started import Waiter, own_peak_bytes
 
 if TYPE_CHECKING:
+    from rooflab.observe.running.started import Child, Started
     from rooflab.types.usage import Usage
 
-HANDED_ON = tuple(
-    getattr(signal, name)
-    for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGCONT")
-    if hasattr(signal, name)
-)
-# These the terminal sends to every process in its foreground, the command too: handed on only if someone's kill
-# sent them. linux/include/uapi/asm-generic/siginfo.h: SI_KERNEL.
-_OF_A_TERMINAL = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGCONT)
-_SI_KERNEL = 0x80
 _MAXRSS_BYTES = 1 if sys.platform == "darwin" else 1024  # getrusage(2) of Linux and of macOS
 # Linux counts resident pages in batches, one for each CPU: its figure may be off by some hundred kB.
 _UNCOUNTED_BYTES = 1 << 20
@@ -143,14 +136,35 @@ def execute(
         if gated:
             begin = time.perf_counter()
             os.kill(child.pid, signal.SIGCONT)
-        waiter.until_exit()
-        wall_s = time.perf_counter() - begin
-        moved = _moved(child.pid)
-        if detach is not None:
-            detach()
-        waiter.pid = None  # its number may be given to another process from here on
-        _, status, used = os.wait4(child.pid, 0)
-        child.returncode = os.waitstatus_to_exitcode(status)  # so that Popen does not wait for it again
+        return _ended(child, waiter, begin, least, faults=before, detach=detach)
+
+
+def finish(started: Started) -> Ended:
+    """Wait for a command that runs already, as `execute` does for one that it starts."""
+    own = started.own_peak_bytes or _own_peak_bytes()
+    try:
+        return _ended(started.child, started.waiter, started.begin, own + _UNCOUNTED_BYTES)
+    finally:
+        started.waiter.give_back()
+
+
+def _ended(
+    child: Child,
+    waiter: Waiter,
+    begin: float,
+    least_bytes: int,
+    *,
+    faults: int = 0,
+    detach: Callable[[], None] | None = None,
+) -> Ended:
+    """How `child` ended, when it has; `faults` it had before it began."""
+    wall_s = waiter.until_exit() - begin
+    moved = _moved(child.pid)
+    if detach is not None:
+        detach()
+    waiter.pid = None  # its number may be given to another process from here on
+    _, status, used = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)  # so that nobody waits for it again
     from rooflab.types.usage import Usage  # now: a command does not wait for it
 
     peak = used.ru_maxrss * _MAXRSS_BYTES
@@ -158,9 +172,9 @@ def execute(
         wall_s=wall_s,
         user_s=used.ru_utime,
         system_s=used.ru_stime,
-        peak_memory_bytes=peak if peak > least else None,
-        least_memory_bytes=least,
-        minor_faults=max(used.ru_minflt - before, 0),
+        peak_memory_bytes=peak if peak > least_bytes else None,
+        least_memory_bytes=least_bytes,
+        minor_faults=max(used.ru_minflt - faults, 0),
         major_faults=used.ru_majflt,
         voluntary_switches=used.ru_nvcsw,
         involuntary_switches=used.ru_nivcsw,
@@ -170,26 +184,16 @@ def execute(
 
 
 def _own_peak_bytes() -> int:
-    """The most resident memory of this process' present image, which a child's figure begins with.
-
-    Linux' VmHWM: getrusage keeps the memory of what this process was before its exec too, and of who started that.
-    """
-    try:
-        status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
-    except OSError:
-        # macOS, or no /proc: the larger figure, which makes less known
-        status = ""
-    for line in status.splitlines():
-        name, _, value = line.partition(":")
-        if name == "VmHWM" and value.strip().endswith(" kB"):
-            return int(value.strip().removesuffix(" kB")) * 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _MAXRSS_BYTES
+    """As `started` has it; where the system does not say, getrusage's larger figure, which makes less known."""
+    return own_peak_bytes() or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _MAXRSS_BYTES
 
 
 def _start(command: list[str], env: Mapping[str, str] | None, traceable: bool) -> subprocess.Popen[bytes]:
     whole = None if env is None else {**os.environ, **env}
     try:
-        return subprocess.Popen(command, env=whole, preexec_fn=_allow_tracing() if traceable else None)
+        return subprocess.Popen(
+            command, env=whole, close_fds=False, preexec_fn=_allow_tracing() if traceable else None
+        )
     except OSError as error:
         # ENOEXEC: a script without "#!", which a shell would run; the others name what is wrong.
         raise RooflabError(f"{command[0]}: cannot be started: {error.strerror or error}") from None
@@ -239,74 +243,12 @@ def _moved(pid: int) -> dict[str, int]:
     return {_IO[key]: int(value) for key, _, value in pairs if key in _IO}
 
 
-class _Waiter:
-    """Waits for a process and hands signals on to it."""
-
-    def __init__(self) -> None:
-        self.pid: int | None = None
-        self.early: list[int] = []
-        self.blocked: set[int] = set()
-
-    def note(self, number: int, frame: object) -> None:
-        """The handler of the signals until they are blocked, and for good where they cannot be waited for."""
-        if self.pid is None:
-            self.early.append(number)
-        elif number not in _OF_A_TERMINAL or not _on_a_terminal():
-            self.send(number)
-
-    def send(self, number: int) -> None:
-        """Send signal `number` to the process, if it is still there."""
-        if self.pid is not None:
-            try:
-                os.kill(self.pid, number)
-            except ProcessLookupError:
-                return  # it has just ended
-
-    def until_exit(self) -> None:
-        """Return when the process has ended; it is not reaped."""
-        assert self.pid is not None
-        for number in self.early:
-            self.note(number, None)
-        self.early.clear()
-        if not self.blocked or not hasattr(signal, "sigwaitinfo"):
-            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
-            return
-        # Blocked only now: what is blocked when a process starts is blocked in it too.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, self.blocked)
-        try:
-            while os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
-                found = signal.sigwaitinfo(self.blocked)
-                by_terminal = found.si_signo in _OF_A_TERMINAL and found.si_code == _SI_KERNEL
-                if found.si_signo != signal.SIGCHLD and not by_terminal:
-                    self.send(found.si_signo)
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _on_a_terminal() -> bool:
-    """Whether this process is in the foreground of a terminal, whose Ctrl-C reaches the command by itself."""
-    try:
-        return os.tcgetpgrp(0) == os.getpgrp()
-    except OSError:
-        return False
-
-
 @contextmanager
-def _signals() -> Iterator[_Waiter]:
+def _signals() -> Iterator[Waiter]:
     """A waiter that has the signals of this process, until the end of the block."""
-    waiter = _Waiter()
+    waiter = Waiter()
     if threading.current_thread() is not threading.main_thread():
         yield waiter  # only the main thread may handle signals
         return
-    ignored = {one for one in HANDED_ON if signal.getsignal(one) in (signal.SIG_IGN, None)}
-    taken = [one for one in HANDED_ON if one not in ignored and one != signal.SIGCONT]
-    before = {number: signal.signal(number, waiter.note) for number in taken}
-    # Something must be done with SIGCHLD for it to be kept while it is blocked.
-    children = signal.signal(signal.SIGCHLD, lambda *_: None)
-    waiter.blocked = {*taken, signal.SIGCHLD}
-    try:
+    with waiter:
         yield waiter
-    finally:
-        signal.signal(signal.SIGCHLD, children)
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -21,10 +21,10 @@ class Moment(NamedTuple):
     throttled_s: float | None
 
 
-def moment(root: Path = Path("/")) -> Moment:
-    """The sums as they are now."""
+def moment(root: Path = Path("/"), stat: str | None = None) -> Moment:
+    """The sums as they are now; those of /proc/stat from its first line `stat`, where it was read before."""
     tree = Tree.at(root)
-    line = (tree.text("proc/stat") or "").partition("\n")[0].split()
+    line = ((tree.text("proc/stat") or "").partition("\n")[0] if stat is None else stat).split()
     if len(line) < 9 or line[0] != "cpu" or not all(word.isdigit() for word in line[1:]):
         return Moment(None, None, throttled_s(tree))
     # user nice system idle iowait irq softirq steal; guests are in user already (proc_stat(5)).

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rooflab.errors import RooflabError
 from rooflab.machines.events import Events
-from rooflab.observe.running import meanwhile
-from rooflab.observe.running.command import Ended, execute
+from rooflab.observe.running import early, meanwhile
+from rooflab.observe.running.command import Ended, execute, finish
 
 if TYPE_CHECKING:
     from rooflab.types.counted import Counters
@@ -53,8 +53,12 @@ def watched(command: Sequence[str], *, runs: int = 1, counters: bool = True, env
     for number in range(runs):
         if number:
             _rewind()
-        before, cpu_s = meanwhile.moment(), time.process_time()
-        if events.any:
+        begun = early.take(command) if env is None and not events.any else None
+        before = meanwhile.moment(stat=None if begun is None else begun.stat)
+        cpu_s = time.process_time() if begun is None else begun.own_cpu_s
+        if begun is not None:
+            one = finish(begun)
+        elif events.any:
             one, text, refused = _counted(command, events, number, runs, env)
             texts.append(text)
             if refused is not None:  # it will be the next time too
