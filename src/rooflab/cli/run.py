@@ -14,7 +14,14 @@ import click
 from rooflab.cli.options import deliver, examples, output_options, quiet
 
 _RUNS_FOR_S = 1.0  # before anything is imported beside a command
-_SHOWN_BY = ("rich.console", "rich.table", "rich.text", "rooflab.types.run", "rooflab.views.run")
+_SHOWN_BY = (
+    "rich.console",
+    "rich.table",
+    "rich.text",
+    "rooflab.observe.running.verdict",
+    "rooflab.types.run",
+    "rooflab.views.run",
+)
 
 
 @click.command(

@@ -82,8 +82,8 @@ class Waiter:
         ignored = {one for one in HANDED_ON if signal.getsignal(one) in (signal.SIG_IGN, None)}
         taken = [one for one in HANDED_ON if one not in ignored and one != signal.SIGCONT]
         self._before = {number: signal.signal(number, self.note) for number in taken}
-        # Something must be done with SIGCHLD for it to be kept while it is blocked; what began early may end before
-        # it is waited for.
+        # Something must be done with SIGCHLD for it to be kept while it is blocked; what began early may end
+        # before it is waited for.
         self._before[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda *_: self.look())
         self._blocked = {*taken, signal.SIGCHLD}
 
