@@ -49,6 +49,7 @@ def abandon() -> None:
     """End what was begun and nobody took."""
     while _begun:
         started = _begun.pop()
+        started.waiter.pid = None
         started.child.kill()
         started.child.wait()
         started.waiter.give_back()
