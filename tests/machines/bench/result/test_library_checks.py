@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import msgspec
 
-from rooflab.machines.bench.experiments.products import TimedLibrary
+from rooflab.machines.bench.experiments.products import TimedLibrary, TimedProduct
 from rooflab.machines.bench.experiments.translations import Translations
 from rooflab.machines.bench.result.library_checks import impossible, left_out, library_checks
 from rooflab.types.machine import Machine, Products, Rate, Source
@@ -49,6 +49,17 @@ def test_waits_that_fall_and_a_library_that_failed():
     failed = SimpleNamespace(libraries=[TimedLibrary("torch", "", refused="it died")], translations=[])
     (check,) = library_checks(machine, failed)  # type: ignore[arg-type]
     assert (check.ok, check.message) == (False, "Products in torch were not timed: it died.")
+
+
+def test_too_few_products_for_a_fit_are_said():
+    timed = [TimedProduct(1, 8 + n, 8, 8, dtype, 1, 1e-6) for dtype in ("fp32", "fp64") for n in range(5)]
+    timed += [TimedProduct(1, 8 + n, 8, 8, "fp32", 1, 1e-6) for n in range(5, 8)]  # eight of these are enough
+    timed += [TimedProduct(1, 8, 1, 8, "fp64", 1, 1e-6)] * 9  # with a vector: another routine
+    machine = Machine(name="box", kind="cpu", source=MEASURED)
+    found = SimpleNamespace(libraries=[TimedLibrary("numpy", "2", timed=tuple(timed))], translations=[])
+    (check,) = library_checks(machine, found)  # type: ignore[arg-type]
+    assert not check.ok
+    assert check.message.startswith("Only 5 in fp64 on 1 thread(s) of numpy's products were timed")
 
 
 def test_fits_beyond_what_the_cores_can_compute_are_noise():

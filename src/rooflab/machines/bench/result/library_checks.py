@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from rooflab.machines import products as model
+from rooflab.machines.bench.experiments.products import TimedLibrary
 from rooflab.machines.bench.experiments.translations import monotone
 from rooflab.machines.bench.findings import Findings
+from rooflab.machines.bench.result.products_fitted import LEAST_SAMPLES
 from rooflab.types.machine import Check, Machine
 from rooflab.types.measured import Products
 from rooflab.units import iec, percent, si
@@ -59,6 +62,7 @@ def library_checks(machine: Machine, findings: Findings) -> Iterator[Check]:
         if library.refused is not None:
             message = f"Products in {library.name} were not timed: {library.refused}."
             yield Check(name="products", ok=False, message=message)
+        yield from _too_few(library)
     yield from _fits(machine)
     yield from _under_peak(machine)
     for each in findings.translations:
@@ -72,6 +76,24 @@ def library_checks(machine: Machine, findings: Findings) -> Iterator[Check]:
                     "how far translations reach is not to be trusted."
                 )
             yield Check(name="translations", ok=ok, message=message)
+
+
+def _too_few(library: TimedLibrary) -> Iterator[Check]:
+    """That products of some format, by some number of threads, were too few for a fit."""
+    counted = Counter(
+        (each.dtype, each.threads)
+        for each in library.timed
+        if model.routine_of(library.name, each.batch, each.m, each.n) == model.PRODUCT
+    )
+    few = [(dtype, threads, count) for (dtype, threads), count in counted.items() if count < LEAST_SAMPLES]
+    if few:
+        named = ", ".join(f"{count} in {dtype} on {threads}" for dtype, threads, count in few)
+        message = (
+            f"Only {named} thread(s) of {library.name}'s products were timed in the time for them, and "
+            f"{LEAST_SAMPLES} make a fit: likely other work beside the timing; predictions of them use the peaks. "
+            "Measure again on a quieter machine, or with --library."
+        )
+        yield Check(name="products", ok=False, message=message)
 
 
 def _fits(machine: Machine) -> Iterator[Check]:

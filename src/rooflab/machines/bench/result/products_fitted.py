@@ -21,7 +21,7 @@ _USUAL_ROWS = 8
 # Multiply-adds above which a library may take more than one thread.
 _TEAM_FROM = (0.0, *(2.0**power for power in range(12, 23)))
 # Fewer shapes than this leave the terms open.
-_LEAST_SAMPLES = 8
+LEAST_SAMPLES = 8
 _PASSES, _QUICK_PASSES = 6, 3
 # Residuals below this share are noise of the timing: all such rows weigh the same.
 _NOISE = 0.03
@@ -79,7 +79,7 @@ def fitted(
         groups.setdefault((routine, each.dtype, each.threads), []).append(each)
     alone: dict[tuple[str, str], _Fit] = {}
     for (routine, dtype, threads), listed in sorted(groups.items(), key=lambda item: item[0][2]):
-        if len(listed) < _LEAST_SAMPLES:
+        if len(listed) < LEAST_SAMPLES:
             continue
         timed = _columns(listed, dtype)
         if threads == 1 or (routine, dtype) not in alone:
@@ -157,7 +157,7 @@ def _teamed(
     best: tuple[float, _Fit, float] | None = None
     for limit in _TEAM_FROM:
         above = work > limit
-        if above.sum() < _LEAST_SAMPLES:
+        if above.sum() < LEAST_SAMPLES:
             break
         fit = _fit(routine, timed.at(above), alone.form, _QUICK_PASSES, most, likely)
         whole = np.where(above, _predicted(routine, timed.x, fit), single)
@@ -275,7 +275,7 @@ def _judged(
         held = np.arange(len(timed.seconds)) % 2 == odd
         learned = timed.at(above & ~held)
         half = fit
-        if len(learned.seconds) >= _LEAST_SAMPLES // 2:
+        if len(learned.seconds) >= LEAST_SAMPLES // 2:
             half = _fit(routine, learned, fit.form, _QUICK_PASSES, most, fit.terms if alone else None)
         seen = timed.at(held)
         predicted = _predicted(routine, seen.x, half)
