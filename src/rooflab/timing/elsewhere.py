@@ -47,7 +47,7 @@ class Elsewhere:
         self._keeps = keeps and call_s < _QUICK_S
         self._random = random.Random(seed)
 
-    def __call__(self) -> object:
+    def __call__(self) -> list[Any]:
         """Wait until threads sleep; return what must be kept while the next calls are timed."""
         self._pause(PAUSE_S)
         kept: list[Any] = [bytearray(self._random.randint(*_PADS))]
