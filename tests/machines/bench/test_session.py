@@ -405,7 +405,7 @@ def test_interrupted_between_the_two_sweeps_keeps_the_levels(monkeypatch: pytest
         pytest.skip("one CPU is granted: there is one sweep")
     sweep = session.sweep
 
-    def first_only(bench: Any, arenas: Any, form: Any, sizes: Any, cpus: Any, scope: str, *rest: Any) -> Any:
+    def first_only(bench: Any, arenas: Any, form: Any, sizes: Any, cpus: Any, scope: Any, *rest: Any) -> Any:
         if scope == "all":
             raise KeyboardInterrupt
         return sweep(bench, arenas, form, sizes, cpus, scope, 2, 0.001, 0.5)
