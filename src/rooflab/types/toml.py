@@ -46,7 +46,7 @@ _MAY_BE_ZERO = frozenset(
     {
         *("spread", "latency_spread", "loaded_latency_spread", "flop", "first", "x", "best", "median"),
         *("team_from", "error", "cache_bytes", "terms"),
-        *("latency", "throughput", "missed_branch"),
+        *("latency", "throughput", "missed_branch", "queue"),
     }
 )
 _LONGEST_LATENCY_S = 10.0
