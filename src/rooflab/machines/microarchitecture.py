@@ -59,6 +59,8 @@ class Microarchitecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
         missed_branch_cycles: from a branch foretold wrongly to the right instructions, at best.
         scheduler_slots: of those, arithmetic that waits for its operands at most.
         queue_slots: arithmetic that waits in order until the scheduler has room, at most.
+        integer_slots: arithmetic on whole numbers that waits for its operands at most, where that has schedulers
+            of its own; `integer_queues` of them, of which a multiplication waits in one.
         load_slots, store_slots: loads and stores begun and not retired at most.
         vector_results: results in vector registers of instructions begun and not retired, at most.
         fma_pipes: FMA instructions of that width that start in a cycle.
@@ -82,6 +84,8 @@ class Microarchitecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     window_slots: int | None = None
     scheduler_slots: int | None = None
     queue_slots: int | None = None
+    integer_slots: int | None = None
+    integer_queues: int = 1
     load_slots: int | None = None
     store_slots: int | None = None
     vector_results: int | None = None

@@ -18,6 +18,8 @@ class CoreTiming(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         window: instructions that it has begun and not finished at most.
         scheduler: of those, arithmetic that waits for its operands at most.
         queue: arithmetic that waits in order for the scheduler to have room, at most.
+        integers: arithmetic on whole numbers that waits at most, in schedulers of its own; None where it waits in
+            the same one. `multiplies`: of those, multiplications.
         loads, stores: of those begun, at most; None where that is not known.
         registers: results in vector registers of instructions begun, at most; None likewise.
         measured: whether it was measured on that core, or is of its microarchitecture or of a usual one.
@@ -31,6 +33,8 @@ class CoreTiming(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     window: float = 256.0
     scheduler: float = 97.0
     queue: float = 0.0
+    integers: float | None = None
+    multiplies: float | None = None
     loads: float | None = None
     stores: float | None = None
     registers: float | None = None

@@ -88,6 +88,29 @@ def test_the_scheduler_bounds_what_waits():
     assert 60 < cycles(made(steps), narrow).each < 120
 
 
+def test_a_division_that_is_ready_goes_first():
+    # a pass has six divisions one after the other, 78 cycles; passes do not wait for one another, so that the unit
+    # never stands still: 5 cycles each
+    steps = [FlowStep("load", 1.0)] + [FlowStep("divide fp64", 1.0, ((n, 0),)) for n in range(6)]
+    timing = replace(TIMING, latency={**TIMING.latency, "divide fp64": 13.0})
+    assert cycles(made(steps), timing).each == pytest.approx(30.0, rel=0.05)
+
+
+def test_multiplications_wait_in_a_scheduler_of_their_own():
+    # entries of 32 multiplications one after the other, 3 cycles each, five instructions beside each: the window
+    # holds two more entries, a scheduler of 24 not one
+    steps = [FlowStep("integer multiply", 1.0, ((0, 1),))]
+    timing = replace(
+        TIMING,
+        latency={"integer multiply": 3.0},
+        throughput={"integer multiply": 1.0, "slot": 1 / 6},
+        integers=96.0,
+        multiplies=24.0,
+    )
+    loop = made(steps, passes=3200, entries=100, slots=5)
+    assert cycles(loop, timing).each > 1.4 * cycles(loop, replace(timing, multiplies=96.0)).each
+
+
 @pytest.mark.parametrize("length", [40, 160, 320, 1280])
 def test_entries_overlap_as_the_window_retires_them(length):
     # each entry a chain of its own, of 0.7 cycles an instruction: against the closed form

@@ -98,7 +98,8 @@ def kind_of(instruction: Instruction) -> tuple[str, float] | None:
     if opcode in _CONVERSIONS:
         return "convert", pieces
     if opcode in _SHUFFLES:
-        return "shuffle", pieces
+        # one number in or out is in one piece of the vector
+        return "shuffle", pieces if opcode == "shufflevector" else 1.0
     if opcode == "call":
         return _call(text, kind if floating else "double", lanes, pieces, vector)
     return None

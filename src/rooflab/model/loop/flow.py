@@ -33,12 +33,15 @@ class Flow(NamedTuple):
 class _Room(NamedTuple):
     """What a core holds at most: instructions, loads, stores, vector registers' values, waiting arithmetic.
 
-    `queue` is arithmetic that waits, in order, to be looked at by the scheduler.
+    `queue` is arithmetic that waits, in order, to be looked at by the scheduler; `integers` and `multiplies` those
+    on whole numbers that wait in schedulers of their own (0: in the same one).
     """
 
     window: float
     scheduler: int
     queue: int
+    integers: int
+    multiplies: int
     loads: int
     stores: int
     registers: int
@@ -56,7 +59,7 @@ class _Timed(NamedTuple):
     forward: float
 
 
-_LOADS, _STORES, _REGISTERS, _WAITS = 1, 2, 4, 8
+_LOADS, _STORES, _REGISTERS, _WAITS, _WHOLE, _MULTIPLIED = 1, 2, 4, 8, 16, 32
 
 
 def run(
@@ -89,6 +92,8 @@ def run(
         timing.window,
         round(timing.scheduler),
         round(timing.queue),
+        round(timing.integers or 0),
+        round(timing.multiplies or 0),
         round(timing.loads or 1e9),
         round(timing.stores or 1e9),
         round(timing.registers or 1e9),
@@ -112,6 +117,10 @@ def _timed(step: FlowStep, latency: Callable[[str], float], each: Callable[[str]
         holds |= _REGISTERS
     if arithmetic:
         holds |= _WAITS
+    elif plain in ("integer", "integer divide", "branch"):
+        holds |= _WHOLE
+    elif plain == "integer multiply":
+        holds |= _WHOLE | _MULTIPLIED
     return _Timed(
         0.0 if plain in ("store", "branch") else latency(kind),
         unit,
@@ -173,11 +182,13 @@ def _retired(
     entered = retired = 0.0
     place = 0.0
     used: dict[tuple[int, int], float] = {}
-    free = [0.0] * 10
     held = {_LOADS: [], _STORES: [], _REGISTERS: []}  # type: dict[int, list[float]]
     limits = {_LOADS: room.loads, _STORES: room.stores, _REGISTERS: room.registers}
-    seen: list[float] = []  # the latest of the beginnings of arithmetic, as many as the scheduler holds
-    queued: list[float] = []  # and as many as it and the queue before it hold
+    # the latest beginnings of arithmetic, as many as a scheduler holds: the first of them is when it had room
+    seen: list[float] = []
+    waiting: tuple[tuple[int, list[float], int], ...] = ((_WAITS, [], room.scheduler + room.queue),)
+    if room.integers:
+        waiting += ((_WHOLE, [], room.integers), (_MULTIPLIED, [], room.multiplies))
     ends = []
     for number in range(passes):
         trip = number % whole
@@ -201,28 +212,33 @@ def _retired(
             for what, times in held.items():
                 if step.holds & what and len(times) >= limits[what]:
                     entered = max(entered, times[-limits[what]])
+            if step.holds & _WHOLE and not room.integers:
+                waits = _WAITS
+            else:
+                waits = step.holds
+            for what, times, most in waiting:
+                if waits & what and len(times) >= most:
+                    entered = max(entered, times[0])
             ready = entered + 1.0
-            if step.holds & _WAITS:
-                if len(queued) >= room.scheduler + room.queue:
-                    entered = max(entered, queued[0])
-                if len(seen) >= room.scheduler:
-                    ready = max(ready, seen[0])
-                ready = max(ready, entered + 1.0)
+            if waits & _WAITS and len(seen) >= room.scheduler:
+                ready = max(ready, seen[0])
             for other, back in step.after:
                 if back == 0:
                     ready = max(ready, results[other])
                 elif back <= trip and back < len(done):
                     ready = max(ready, done[-1 - back][other])
-            begins = _free(step, ready, used, free)
+            begins = _free(step, ready, used)
             result = begins + step.latency
             if step.handed is not None:
                 other, back = step.handed
                 if back <= trip and back < len(done):
                     result = max(result, done[-1 - back][other] + step.forward)
             results[at] = max(result, begins)
-            if step.holds & _WAITS:
+            if waits & _WAITS:
                 _keep(seen, begins, room.scheduler)
-                _keep(queued, begins, room.scheduler + room.queue)
+            for what, times, most in waiting:
+                if waits & what:
+                    _keep(times, begins, most)
             retired = max(retired, results[at])
             left.append((place, retired))
             for what, times in held.items():
@@ -232,14 +248,21 @@ def _retired(
     return ends
 
 
-def _free(step: _Timed, ready: float, used: dict[tuple[int, int], float], free: list[float]) -> float:
+def _free(step: _Timed, ready: float, used: dict[tuple[int, int], float]) -> float:
     """The first time from `ready` on when the step's unit has room for it, which it takes."""
     if not step.busy or step.unit in (0, _CALLED):
         return ready
     if step.busy >= 1.0:
-        begins = max(ready, free[step.unit])
-        free[step.unit] = begins + step.busy
-        return begins
+        # a gap as long as that: what is ready sooner goes first, whatever its place
+        length, cycle = round(step.busy), int(ready)
+        while True:
+            taken = next((n for n in range(length) if (step.unit, cycle + n) in used), None)
+            if taken is None:
+                break
+            cycle += taken + 1
+        for n in range(length):
+            used[step.unit, cycle + n] = 1.0
+        return max(ready, float(cycle))
     cycle = int(ready)
     while used.get((step.unit, cycle), 0.0) + step.busy > 1.001:
         cycle += 1

@@ -194,6 +194,8 @@ def with_room_of(row: Microarchitecture, timing: CoreTiming) -> CoreTiming:
         window=float(row.window_slots),
         scheduler=float(row.scheduler_slots or timing.scheduler),
         queue=float(row.queue_slots or 0),
+        integers=row.integer_slots,
+        multiplies=None if row.integer_slots is None else row.integer_slots / row.integer_queues,
         loads=row.load_slots,
         stores=row.store_slots,
         registers=row.vector_results,
