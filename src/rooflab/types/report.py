@@ -141,6 +141,16 @@ class Report(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         return tuple(row for row in self.rows if row.takes_time and row.prediction is None)
 
     @property
+    def missing(self) -> str:
+        """What a prediction of the whole lacks, in words; empty where there is one, or no machine."""
+        if self.predicted_part is None:
+            return ""
+        rows, turns = len(self.unpredicted), len(self.coverage.unknown)
+        if rows:
+            return f"{rows:,} operation{'' if rows == 1 else 's'} without a prediction"
+        return f"{turns:,} part{'' if turns == 1 else 's'} of it not followed"
+
+    @property
     def low_s(self) -> float | None:
         """Lower end of the error bar of `time_s`."""
         return None if self.prediction is None else self.prediction.low_s
@@ -300,7 +310,7 @@ class Report(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     def _summary(self) -> str:
         coverage = f"{self.coverage.counted} of {self.coverage.ops} operations counted"
         if self.predicted_part is not None and self.machine is not None:
-            least = f"> {duration(self.predicted_part.time_s)}, {len(self.unpredicted)} without a prediction"
+            least = f"> {duration(self.predicted_part.time_s)}, {self.missing}"
             return f"{self.name} on {self.machine.name}: {least}; {coverage}"
         if self.prediction is None or self.machine is None:
             least = "" if self.coverage.complete else "> "

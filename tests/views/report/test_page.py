@@ -206,13 +206,28 @@ def test_the_numbers_on_the_page_are_those_of_the_report(mixed):
     assert sum(columns["memory_s"]["HBM"]) == pytest.approx(hbm, rel=1e-8)
 
 
+def test_a_total_of_what_could_be_followed_is_not_shown_as_whole():
+    followed = program().on("h200-sxm")
+    coverage = msgspec.structs.replace(followed.coverage, unknown=("the values of ids decide what runs",))
+    partial = msgspec.structs.replace(
+        followed, coverage=coverage, prediction=None, predicted_part=followed.prediction
+    )
+    (held,) = embedded([("here", partial)])["predictions"]
+    assert held["missing"] == "1 part of it not followed"
+    assert verdict.headline(partial) == "What limits it is not known: 1 part of it not followed"
+    (time, bound, floor) = tables.times(partial)
+    assert time[1].startswith("> ")
+    assert bound[1].endswith("(1 part of it not followed)")
+    assert floor[1].startswith("> ")
+
+
 def test_unknown_is_null_and_never_nought():
     held = embedded([("here", program(odd=True).on("h200-sxm"))])
     at = held["programs"][0]["lines"]["name"].index("my::sampling")
     columns = held["predictions"][0]["columns"]
     assert columns["time_s"][at] is None
     assert held["programs"][0]["lines"]["flop"][at] is None
-    assert held["predictions"][0]["unpredicted"] == 1
+    assert held["predictions"][0]["missing"] == "1 operation without a prediction"
 
 
 def test_equal_programs_are_stored_once():

@@ -92,7 +92,7 @@ def _measured(profile: Profile, lines: Sequence[Line], several: bool) -> dict[st
         "how": verdict.how(profile, several),
         "facts": verdict.facts(profile),
         "total": {"time_s": profile.time_s, "bound": profile.bound, "binds": profile.binds} if timed else None,
-        "unpredicted": 0,
+        "missing": "",
         "timeline": [_device(one, profile.name) for one in profile.timeline.devices if one.parts],
         "instructions": _instructions(profile, lines),
         "columns": _columns(profile, lines),

@@ -112,7 +112,7 @@ def _prediction(report: Report, lines: Sequence[Line]) -> dict[str, Any]:
         "total": None if known is None else _whole(known),
         # The scripts say the same of a total; without one this stands.
         "headline": verdict.headline(report) if known is None else None,
-        "unpredicted": 0 if known is None else len(report.unpredicted),
+        "missing": report.missing,
         "held": report.peak_memory_bytes,
         "binding": binding(report),
         "reach": short(verdict.reach_s(report)),

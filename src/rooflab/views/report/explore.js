@@ -22,17 +22,16 @@
   }
   const FLOOR = "arithmetic at full peak or the bytes that no cache keeps at full bandwidth, whichever is longer; nothing reaches it";
   const byId = (id) => document.getElementById(id);
-  const operations = (number) => `${number.toLocaleString("en-US")} operation${number === 1 ? "" : "s"}`;
 
   function headline(shown) {
-    const { total, unpredicted } = shown;
-    if (unpredicted) return `What limits it is not known: ${operations(unpredicted)} without a prediction`;
+    const { total, missing } = shown;
+    if (missing) return `What limits it is not known: ${missing}`;
     return total.bound !== "balanced" && LIMITS[total.binds] ? LIMITS[total.binds] : BOUNDS[total.bound](total.binds, total);
   }
 
   function distance(shown) {
-    const { total, unpredicted, machine } = shown;
-    if (unpredicted) return `More than ${duration(total.time_s)} on ${machine}: the others alone take that.`;
+    const { total, missing, machine } = shown;
+    if (missing) return `More than ${duration(total.time_s)} on ${machine}: the rest alone takes that.`;
     const takes = `${duration(total.time_s)} (${duration(total.low_s)} to ${duration(total.high_s)}) on ${machine}`;
     if (!total.floor_s) return `${takes}.`;
     return `${takes}: ${ratio(total.time_s / total.floor_s)} its floor, ${duration(total.floor_s)}: ${FLOOR}.${!Page.changed() && shown.reach ? ` With the changes below ${duration(shown.reach)} is predicted.` : ""}`;
@@ -47,17 +46,17 @@
   Page.nearest = nearest;
 
   function facts(shown) {
-    const { total, unpredicted, program } = shown;
-    const least = unpredicted ? "> " : "";
+    const { total, missing, program } = shown;
+    const least = missing ? "> " : "";
     const few = program.whole ? "" : "> ";
     const found = [];
     if (total) {
-      found.push(["time", least + duration(total.time_s), unpredicted ? "" : `${duration(total.low_s)} to ${duration(total.high_s)}`]);
-      const rest = unpredicted || !total.floor_s ? "" : `${percent(total.floor_s / total.time_s)} of the time`;
-      found.push(["floor", total.floor_s || unpredicted ? least + duration(total.floor_s) : "0 s", rest]);
-      const roof = unpredicted || !program.whole ? null : nearest(shown.roof, total.time_s);
+      found.push(["time", least + duration(total.time_s), missing ? "" : `${duration(total.low_s)} to ${duration(total.high_s)}`]);
+      const rest = missing || !total.floor_s ? "" : `${percent(total.floor_s / total.time_s)} of the time`;
+      found.push(["floor", total.floor_s || missing ? least + duration(total.floor_s) : "0 s", rest]);
+      const roof = missing || !program.whole ? null : nearest(shown.roof, total.time_s);
       if (roof) found.push(["nearest roof", percent(roof.share), `of ${roof.name}${roof.share > 1 ? ": a cache serves it" : ""}`]);
-      const speed = program.flop && total.time_s && program.whole && !unpredicted ? si(program.flop / total.time_s, "FLOP/s") : UNKNOWN;
+      const speed = program.flop && total.time_s && program.whole && !missing ? si(program.flop / total.time_s, "FLOP/s") : UNKNOWN;
       found.push(["attained", speed, "FLOP over predicted time"]);
     }
     found.push(["arithmetic", program.flop === null ? UNKNOWN : few + si(program.flop, "FLOP"), "a multiply-add is two"]);
@@ -106,7 +105,7 @@
     let words = "As it is: move a slider to see what would change.";
     if (!shown.tape) words = `The sliders work on ${Page.data.predictions.find((one) => one.tape).label}.`;
     else if (Page.changed() && base && now) {
-      const least = shown.unpredicted ? "> " : "";
+      const least = shown.missing ? "> " : "";
       const times = base.time_s / now.time_s;
       const faster = Math.abs(times - 1) < 0.0005 ? "no change" : times >= 1 ? `${ratio(times)} as fast` : `${ratio(1 / times)} as slow`;
       words = `${least}${duration(base.time_s)} becomes ${least}${duration(now.time_s)}: ${faster}. ${headline(shown)}.`;

@@ -110,9 +110,8 @@ def times(report: Report) -> tuple[tuple[str, str], ...]:
     changed = "".join(f", {name} × {factor:.4g}" for name, factor in setting.what_if.items())
     on = f"predicted on {report.machine.name}: {how}{changed}"
     if report.prediction is None:
-        without = _count(len(report.unpredicted), "operation")
-        rows = [("time", f"> {duration(prediction.time_s)}: {without} without a prediction; the others {on}")]
-        rows.append(("bound", f"{UNKNOWN} ({without} without a prediction)"))
+        rows = [("time", f"> {duration(prediction.time_s)}: {report.missing}; the rest {on}")]
+        rows.append(("bound", f"{UNKNOWN} ({report.missing})"))
         rows.append(("floor", f"> {duration(prediction.floor_s)}"))
         return tuple(rows)
     rows = [("time", f"{duration(prediction.time_s)} ({bar}), {on}")]

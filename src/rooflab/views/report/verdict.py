@@ -33,6 +33,8 @@ def headline(report: Report) -> str:
         return limit(report.prediction)
     if report.rows and not report.coverage.counted:
         return "Nothing is known of it: no operation was counted"
+    if report.machine is not None and report.missing:
+        return f"What limits it is not known: {report.missing}"
     if report.machine is not None and report.unpredicted:
         return f"What limits it is not known: {_operations(len(report.unpredicted))} without a prediction"
     if report.machine is not None and report.coverage.complete:
@@ -69,7 +71,7 @@ def distance(report: Report) -> str:
     if prediction is None or report.machine is None:
         return ""
     if report.prediction is None:
-        return f"More than {duration(prediction.time_s)} on {report.machine.name}: the others alone take that."
+        return f"More than {duration(prediction.time_s)} on {report.machine.name}: the rest alone takes that."
     bar = f"{duration(prediction.low_s)} to {duration(prediction.high_s)}"
     takes = f"{duration(prediction.time_s)} ({bar}) on {report.machine.name}"
     if not prediction.floor_s:
