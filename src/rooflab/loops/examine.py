@@ -233,6 +233,7 @@ def counts(
         gathered=count.irregular(counted, "gather"),
         chased=count.irregular(counted, "chase"),
         scattered_bytes=scattered_bytes,
+        footprint_bytes=counted.footprint_bytes,
     )
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from rooflab.remedies import PAGE, WORTH
 from rooflab.types.advice import Advice, Advices, Effort
 from rooflab.types.machine import Level, Link, Machine, Rate, is_main_memory
+from rooflab.types.measured import Tlb
 from rooflab.units import GIGA, duration, iec, si
 
 
@@ -80,6 +81,9 @@ def non_temporal(machine: Machine) -> Advice | Unasked | None:
     )
 
 
+_AS_LONG = 0.75  # of the wait in small pages: what is left in huge ones, from which on they are no remedy
+
+
 def huge_pages(machine: Machine) -> Advice | Unasked | None:
     """Larger pages, where loads at random wait for translations of addresses."""
     memory = _memory(machine)
@@ -92,6 +96,14 @@ def huge_pages(machine: Machine) -> Advice | Unasked | None:
     if memory is None or memory.latency_s is None:
         return Unasked("huge-pages", "no latency of the memory was measured")
     held, waits_s = small.entries[-1], small.miss_s[-1]
+    still_s = _still_s(machine, small, huge)
+    if still_s > _AS_LONG * waits_s:
+        return Unasked(
+            "huge-pages",
+            f"as far apart in {iec(huge.page_bytes)} pages a load still waits {duration(still_s)} of"
+            f" {duration(waits_s)} for its translation: the host keeps this guest's memory in small pages",
+        )
+    waits_s -= still_s
     reach = held * small.page_bytes
     of_huge = huge.entries[-1] if huge.entries else huge.held_pages or 0
     spread = memory.latency_s * (memory.latency_spread or 0.0)
@@ -100,8 +112,9 @@ def huge_pages(machine: Machine) -> Advice | Unasked | None:
         change=f"Lay what is read at random, beyond {iec(reach)}, in pages of {iec(huge.page_bytes)}; for a load",
         evidence=(
             f"the buffers hold {held:,} pages of {iec(small.page_bytes)}; beyond, a load waits "
-            f"{duration(waits_s)} for its translation and {duration(memory.latency_s)} for memory",
-            f"{of_huge:,} huge pages cost nothing",
+            f"{duration(small.miss_s[-1])} for its translation and {duration(memory.latency_s)} for memory",
+            f"{of_huge:,} huge pages cost nothing"
+            + (f"; spread over them a load still waits {duration(still_s)}" if still_s else ""),
             "of loads that wait for one another; independent ones wait several at once",
         ),
         before_s=memory.latency_s + waits_s,
@@ -113,6 +126,13 @@ def huge_pages(machine: Machine) -> Advice | Unasked | None:
         code="madvise(p, bytes, MADV_HUGEPAGE);   // NumPy does so by itself for arrays of 4 MiB or more",
         page=PAGE + "huge-pages",
     )
+
+
+def _still_s(machine: Machine, small: Tlb, huge: Tlb) -> float:
+    """What loads as far apart as in small pages wait for translations in huge ones, where that was measured."""
+    steps = f"{iec(small.page_bytes)} steps in {iec(huge.page_bytes)} pages"
+    curve = next((each for each in machine.curves if each.name == f"translation wait, {steps}"), None)
+    return curve.best[-1] if curve is not None else 0.0
 
 
 def near_memory(machine: Machine) -> Advice | Unasked | None:

@@ -344,6 +344,7 @@ class LoopReport(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
             innermost loop (and of the first of each row of a tile, which ends before it is foreseen), of those
             whose place data decide (x[idx[k]]), and of those that wait for the one before (i = following[i]).
         scattered_bytes: of the largest array that is gathered from or chased through.
+        footprint_bytes: that the loop touches, lines once each; 0 where that is not known.
         parallel: over which loop prange ran, or why it did not.
         regions: the loops over prange, with how their trips divide; empty where none ran.
         points: at each level, one core, warm; cache-aware at L1.
@@ -381,6 +382,7 @@ class LoopReport(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     gathered: dict[str, int] = {}
     chased: dict[str, int] = {}
     scattered_bytes: int = 0
+    footprint_bytes: int = 0
     parallel: str = ""
     regions: tuple[Region, ...] = ()
     points: tuple[Point, ...] = ()

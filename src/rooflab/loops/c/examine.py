@@ -146,6 +146,7 @@ def report(
         gathered=counts.irregular(counted, "gather"),
         chased=counts.irregular(counted, "chase"),
         scattered_bytes=_scattered_bytes(twin, counted),
+        footprint_bytes=counted.footprint_bytes,
         core_loops=done.loops,
         runs=done.runs,
         parallel=done.parallel,

@@ -215,7 +215,9 @@ def _as_written(loop: Understood, text: Text) -> tuple[Ref, ...]:
         if node is not None and isinstance(base, ast.Name) and base.id in loop.arguments.layouts:
             variable = "" if owner is None else text.loops[owner].variable
             pattern = patterns.of(node, variable, loop.arguments.layouts[base.id].unit)
-            ref = ref._replace(pattern=pattern)
+            # rows so short that the next is the next line, or in the same one, are foreseen as any stream is
+            foreseen = pattern == "stride" and ref.pattern == "stream"
+            ref = ref if foreseen else ref._replace(pattern=pattern)
         found.append(ref)
     return tuple(found)
 
@@ -275,7 +277,11 @@ def run_twin(
     refs = tuple(ref._replace(pattern=each) for ref, each in zip(twin.plan.refs, patterns, strict=True))
     kept = run.Twin(None, twin.text._replace(refs=refs))
     counted = counting.Counted(
-        kept, counting.written_back(first, left), again, outcome._replace(passes=first_passes)
+        kept,
+        counting.written_back(first, left),
+        again,
+        outcome._replace(passes=first_passes),
+        int(twin.memory.allocator[counted_access.BUMP]) - twin.memory.low,
     )
     outside: dict[int, int] = {}
     for ref, note in zip(twin.plan.refs, twin.notes, strict=False):

@@ -53,7 +53,7 @@ def analyze(loop: Understood, caches: Sequence[Cache], counted: tuple[int, int])
 
 
 def _stride_bytes(nest: Nest, arguments: Arguments, line_bytes: int) -> int:
-    """Of the strides of whole lines in innermost loops that with the largest power of two; 0 for none."""
+    """Of the strides of a line or more in innermost loops that with the largest power of two; 0 for none."""
     arrays, strides = arguments.arrays(), [0]
     for access in nest.accesses:
         if not access.loops:
@@ -64,7 +64,7 @@ def _stride_bytes(nest: Nest, arguments: Arguments, line_bytes: int) -> int:
             slope = powers[1] * loop.step if len(powers) > 1 else Polynomial.constant(0)
             if slope.symbols <= nest.sizes.keys():
                 stride += abs(int(slope.at(nest.sizes))) * nbytes
-        if abs(stride) >= line_bytes and stride % line_bytes == 0:
+        if abs(stride) >= line_bytes:
             strides.append(abs(stride))
     return max(strides, key=lambda stride: stride & -stride)
 

@@ -31,12 +31,20 @@ class Counted(NamedTuple):
         simulation: from empty caches, what is left dirty written back.
         warm: of a second run; None where the first was cut short, or took too long to be run again.
         outcome: of the first run.
+        held_bytes: of the memory that the run worked in: its arguments, and what it made.
     """
 
     twin: run.Twin
     simulation: Simulation
     warm: Simulation | None
     outcome: run.Outcome
+    held_bytes: int = 0
+
+    @property
+    def footprint_bytes(self) -> int:
+        """Bytes of the lines that the first run touched, at most: it missed each, and they lie in its memory."""
+        last = self.simulation.levels[-1]
+        return min(last.misses * last.cache.line_bytes, self.held_bytes)
 
     @property
     def passes(self) -> np.ndarray:

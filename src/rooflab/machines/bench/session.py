@@ -416,6 +416,7 @@ def _translations(session: Session) -> None:
     findings.translations.append(translations.small_pages(bench, arena, first, findings.sizes.core[-1]))
     if (findings.huge_share or 0.0) > _MOSTLY:
         findings.translations.append(translations.huge_pages(bench, arena, first))
+        findings.translations.append(translations.small_steps(bench, arena, first))
 
 
 def _numpy_products(session: Session) -> None:

@@ -6,8 +6,9 @@ binary search in a large array, a node of a tree. Lines of the source stand for 
 
 from __future__ import annotations
 
+from rooflab.model.loop import crossings
 from rooflab.types.loop import LoopReport
-from rooflab.types.machine import Level, Machine, is_main_memory
+from rooflab.types.machine import Machine
 
 # Misses an access from which a line is no stream, which prefetchers foresee: there one in eight, of 8 bytes each.
 _SCATTERED = 0.2
@@ -20,7 +21,7 @@ def cycles_by_line(report: LoopReport, machine: Machine, cycle_s: float) -> dict
     L1. Misses are those from empty caches, as far as a warm run has them too.
     """
     nearest = report.simulation.levels
-    levels = [_level(machine, each.name) for each in nearest] + [_level(machine, "memory")]
+    levels = [crossings.level(machine, each.name) for each in nearest] + [crossings.level(machine, "memory")]
     first = levels[0]
     if first is None or first.latency_s is None:
         return {}
@@ -38,9 +39,3 @@ def cycles_by_line(report: LoopReport, machine: Machine, cycle_s: float) -> dict
                 late_s += (here - further) / line.accesses * (served.latency_s - first.latency_s)
         found[line.line] = max(0.0, kept * late_s / cycle_s)
     return found
-
-
-def _level(machine: Machine, name: str) -> Level | None:
-    if name == "memory":
-        return next((each for each in machine.levels if is_main_memory(each)), None)
-    return next((each for each in machine.levels if each.name == name), None)

@@ -10,17 +10,15 @@ follows Ilic, Pratas, Sousa (cache-aware, CAL 2014) at L1 and Koskela et al. (hi
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import msgspec
-import numpy as np
 
 from rooflab.errors import RooflabError
 from rooflab.machines import microarchitecture
 from rooflab.machines.team_timing import TeamTiming
 from rooflab.model.device.constants import load_family
-from rooflab.model.loop import bars, in_core, late_branches, teams
+from rooflab.model.loop import bars, crossings, in_core, kept, late_branches, teams, waiting
 from rooflab.model.roofline.roofline import BALANCED
 from rooflab.types.constants import Constants
 from rooflab.types.core_timing import CoreTiming
@@ -37,6 +35,7 @@ _AT_L1 = (("read", 0.0, 1.0), ("triad", 1 / 3, 1.0), ("copy", 1 / 2, 1.0), ("wri
 _PAST_CACHES = _AT_L1
 
 
+_TURNS = 1
 _FAR, _SHORT_S = 2.0, 1e-5  # measured ÷ predicted that is said first; what is shorter is mostly the call itself
 
 
@@ -141,30 +140,11 @@ def bytes_per_s(
     return 1 / (below[1] + part * (above[1] - below[1]))
 
 
-def _crossing(report: LoopReport) -> list[tuple[str, float, float]]:
-    """(level that serves, bytes read, bytes written) of a warm run, L1 first."""
-    simulation = report.warm or report.simulation
-    read, write = _at_l1(report)
-    crossings = [(simulation.levels[0].name, read, write)]
-    names = [level.name for level in simulation.levels[1:]] + ["memory"]
-    for name, near in zip(names, simulation.levels, strict=True):
-        crossings.append((name, float(near.read_bytes), float(near.write_bytes)))
-    return crossings
-
-
-def _at_l1(report: LoopReport) -> tuple[float, float]:
-    code = report.code
-    if code is not None and code.read_bytes is not None and code.write_bytes is not None:
-        return code.read_bytes, code.write_bytes
-    # The source's own accesses, where the compiled loop is not known: as many or more.
-    return float(report.accessed_bytes) - report.stored_bytes, float(report.stored_bytes)
-
-
 def _points(report: LoopReport, machine: Machine, scope: Scope, run: Timed | None) -> tuple[Point, ...]:
     peak = _peak(report, machine, scope)
     points = []
-    for number, (name, read, write) in enumerate(_crossing(report)):
-        level = _level(machine, name)
+    for number, (name, read, write) in enumerate(crossings.of(report)):
+        level = crossings.level(machine, name)
         nbytes = read + write
         rate = None
         if level is not None and nbytes:
@@ -203,8 +183,8 @@ def _level_s(
     timing: CoreTiming | None = None,
 ) -> float | None:
     """Seconds of the level that serves crossing `number`; None where its rate is not known."""
-    name, read, write = _crossing(report)[number]
-    level = _level(machine, name)
+    name, read, write = crossings.of(report)[number]
+    level = crossings.level(machine, name)
     nbytes = read + write
     if nbytes == 0:
         return 0.0
@@ -216,89 +196,7 @@ def _level_s(
         return None
     if number == 0:
         return nbytes / rate
-    return nbytes / rate + _waiting_s(report, machine, level, number, rate, timing) / threads
-
-
-def _waiting_s(
-    report: LoopReport, machine: Machine, level: Level, number: int, rate: float, timing: CoreTiming | None
-) -> float:
-    """What irregular misses that `level` serves take beyond the time of their bytes."""
-    if level.latency_s is None:
-        return 0.0
-    levels = (report.warm or report.simulation).levels
-    nearer = levels[number - 1]
-    further = levels[number].name if number < len(levels) else None
-    line_s = nearer.cache.unit_bytes / rate
-    constant, meeting = load_family("cpu"), _conflicts(report, number)
-    freely = constant("loop.strided_in_flight")
-    stepping = (
-        meeting / min(freely, constant("loop.conflicting_in_flight") * _sets(report)) + (1 - meeting) / freely
-    )
-    waiting = 0.0
-    crossing = _crossing(report)
-    for misses, share in (
-        (report.gathered, 1 / _gathered_in_flight(report, report.gathered.get(nearer.name, 0), constant)),
-        (report.strided, stepping),
-        (report.chased, 1.0),
-    ):
-        # Those that miss this level too wait for the one behind it instead.
-        served = misses.get(nearer.name, 0) - (misses.get(further, 0) if further else 0)
-        latency = level.latency_s * (_slower(report, machine) if misses is report.chased else 1.0)
-        each_s = latency * share
-        if misses is report.strided and number == 1 and timing is not None and "L2 line" in timing.throughput:
-            # measured as such: lines of the second level that no prefetcher brings, some of them written back
-            back = min(1.0, crossing[number][2] / max(crossing[number][1], 1.0))
-            each = timing.throughput
-            lines = (1 - back) * each["L2 line"] + back * each["L2 line changed"]
-            kept = constant("loop.strided_hits")
-            each_s = max(each_s, (1 - kept) * lines * timing.cycle_s - back * line_s)
-        waiting += max(served, 0) * max(each_s - line_s, 0.0)
-    return waiting
-
-
-def _gathered_in_flight(report: LoopReport, misses: int, constant: Constants) -> float:
-    """How many of `misses` a core waits for at once: as many as it has buffers for, and as its window spans.
-
-    It begins no instruction that is further than the window behind the oldest one that waits.
-    """
-    most, code = constant("loop.gathered_in_flight"), report.code
-    if code is None or not (code.passes and code.instructions):
-        return most
-    spanned = constant("loop.window_instructions") * misses / (code.instructions * code.passes)
-    return min(most, max(1.0, spanned))
-
-
-def _conflicts(report: LoopReport, number: int) -> float:
-    """Share of the misses behind crossing `number` that the capacity does not explain; 0 where it is not known."""
-    traffic = report.simulation.traffic[number - 1]
-    needed = None if report.static is None else report.static.traffic_bytes.get(traffic.level)
-    return max(0.0, 1 - needed / traffic.nbytes) if needed and traffic.nbytes else 0.0
-
-
-def _sets(report: LoopReport) -> int:
-    """Sets of L1, through which all misses go, that the lines of a strided access fall into; all by default."""
-    cache = (report.warm or report.simulation).levels[0].cache
-    stride = 0 if report.static is None else report.static.stride_bytes // cache.line_bytes
-    return cache.sets // math.gcd(cache.sets, stride) if stride else cache.sets
-
-
-def _slower(report: LoopReport, machine: Machine) -> float:
-    """How much slower a chain of loads within so many bytes was measured than the simulated hits come to.
-
-    Neighbours displace from a shared cache what is used so seldom; those who load many at once keep it.
-    """
-    curve = next((each for each in machine.curves if each.name == "latency" and each.scope == "core"), None)
-    levels = (report.warm or report.simulation).levels
-    counts = [report.chased.get(each.name, 0) for each in levels] + [0]
-    if curve is None or not report.scattered_bytes or not counts[0]:
-        return 1.0
-    behind = [_level(machine, each.name) for each in levels[1:]] + [_level(machine, "memory")]
-    expected = 0.0
-    for misses, further, served in zip(counts[:-1], counts[1:], behind, strict=True):
-        if served is not None and served.latency_s is not None:
-            expected += (misses - further) * served.latency_s
-    measured = float(np.interp(report.scattered_bytes, curve.x, curve.best))
-    return max(1.0, measured * counts[0] / expected) if expected else 1.0
+    return nbytes / rate + waiting.seconds(report, machine, level, number, rate, timing) / threads
 
 
 def predict(
@@ -320,12 +218,35 @@ def predict(
         timing: how long its core's operations take; those of a usual core by default.
         team: how long its teams of threads take to start; a usual time by default.
     """
+
+    def with_kept(share: kept.Kept) -> Predicted | None:
+        counted = kept.expected(report, share)
+        return _predicted(counted, machine, threads, past_caches, timing, team)
+
+    share = kept.of_run(report, machine, 0.0, threads)
+    predicted = with_kept(share)
+    for _ in range(_TURNS if share != kept.AS_SIMULATED else 0):
+        if predicted is not None:
+            # what is kept depends on how long it is kept, and that on what is
+            predicted = with_kept(kept.of_run(report, machine, predicted.time_s, threads))
+    return predicted
+
+
+def _predicted(
+    report: LoopReport,
+    machine: Machine,
+    threads: int,
+    past_caches: bool,
+    timing: CoreTiming | None,
+    team: TeamTiming | None,
+) -> Predicted | None:
+    """The same of a report whose counts are those expected."""
     terms = []
-    for number, (name, _, _) in enumerate(_crossing(report)):
+    for number, (name, _, _) in enumerate(crossings.of(report)):
         seconds = _level_s(report, machine, number, "core", 1, past_caches, timing)
         if seconds is None:
             return None
-        level = _level(machine, name)
+        level = crossings.level(machine, name)
         terms.append(_Term(name if level is None else level.name, seconds))
     hertz = _clock_hz(machine)
     row = _microarchitecture(machine)
@@ -350,13 +271,12 @@ def predict(
     if core is None:
         return None
     busy_s = 0.0 if known is None else sum(each.throughput for each in cycles) * known.cycle_s
-    streamed = _streamed_share(report, machine, terms, "core")
-    beside = _Beside(busy_s / core.seconds if core.seconds else 0.0, streamed)
+    beside = _beside(report, machine, terms, busy_s, core.seconds)
     measured = bool(loops) and known is not None and known.measured
     if threads > 1:
         return _on_threads(report, machine, threads, terms, core, loops, team, past_caches, measured, beside)
     every = [*terms, core]
-    memory_s = _data_movement_s(report, terms)
+    memory_s = _data_movement_s(report, terms) + beside.walks_s
     time_s = _composed_s(report, core.seconds, terms, beside)
     half_s = None
     if profiled:
@@ -383,19 +303,51 @@ def predict(
 class _Beside(NamedTuple):
     """What does not go on entirely beside the other: the share of the core's time in which its units, not waiting,
     take it, and the share of the levels' time that is that of their bytes.
+
+    Attributes:
+        busy, streamed: these shares.
+        more: share of the core's time by which its units take longer than the loads and stores of a plain stream
+            of the same bytes, which bandwidths were measured with.
+        far: share of the levels' time that is that of bytes of the main memory.
+        walks_s: seconds of one core for walks of page tables.
     """
 
     busy: float
     streamed: float
+    more: float = 0.0
+    far: float = 0.0
+    walks_s: float = 0.0
+
+
+def _beside(report: LoopReport, machine: Machine, terms: list[_Term], busy_s: float, core_s: float) -> _Beside:
+    memory_s = _data_movement_s(report, terms)
+    streamed = _streamed_share(report, machine, terms, "core")
+    name, _, _ = crossings.of(report)[0]
+    _, read, written = crossings.of(report)[1] if len(terms) > 1 else ("", 0.0, 0.0)
+    nearest, plain_s = crossings.level(machine, name), 0.0
+    if nearest is not None and read + written:
+        rate = bytes_per_s(nearest, "core", written / (read + written), nearest=True)
+        plain_s = (read + written) / rate if rate else 0.0
+    more = max(0.0, busy_s - plain_s) / core_s if core_s else 0.0
+    far = min(1.0, streamed * terms[-1].seconds / memory_s) if memory_s else 0.0
+    walks_s = waiting.walks_s(report, machine)
+    return _Beside(busy_s / core_s if core_s else 0.0, streamed, more, far, walks_s)
 
 
 def _beside_s(core_s: float, memory_s: float, beside: _Beside) -> float:
-    return load_family("cpu")("loop.beside_data") * min(beside.busy * core_s, beside.streamed * memory_s)
+    """What the shorter of both adds to the longer.
+
+    Before a core that waits for the memory its window fills with what comes after, so that of what it does more
+    than a plain stream nothing goes on beside (the non-overlapping loads of the execution-cache-memory model).
+    """
+    share = load_family("cpu")("loop.beside_data")
+    added = share * min(beside.busy * core_s, beside.streamed * memory_s)
+    return added + (1 - share) * min(beside.more * core_s, beside.far * memory_s)
 
 
 def _composed_s(report: LoopReport, core_s: float, terms: list[_Term], beside: _Beside) -> float:
     """Seconds of a run from those of the core and of its levels."""
-    memory_s = _data_movement_s(report, terms)
+    memory_s = _data_movement_s(report, terms) + beside.walks_s
     return max(core_s, memory_s) + _beside_s(core_s, memory_s, beside)
 
 
@@ -417,8 +369,8 @@ def _on_threads(
     alone, together = core.seconds * (1 - split.inside), core.seconds * split.inside
     outside: list[_Term] = []
     moved: list[tuple[str, teams.Crossing]] = []
-    for number, ((name, read, write), term) in enumerate(zip(_crossing(report), terms, strict=True)):
-        nbytes, level = read + write, _level(machine, name)
+    for number, ((name, read, write), term) in enumerate(zip(crossings.of(report), terms, strict=True)):
+        nbytes, level = read + write, crossings.level(machine, name)
         near = None if number == 0 else (report.warm or report.simulation).levels[number - 1].name
         part = teams.of_level(report, near, threads)
         outside.append(term._replace(seconds=term.seconds * (1 - part.inside)))
@@ -443,9 +395,10 @@ def _on_threads(
     def inside_s(*, even: bool, limited: bool, crowd: bool) -> float:
         core_s = together * (1 / threads if even else split.largest) * (crowded if crowd else 1.0)
         parts = [_Term(name, each.seconds(threads, even=even, limited=limited)) for name, each in moved]
-        return _composed_s(report, core_s, parts, beside)
+        walked = beside._replace(walks_s=beside.walks_s * (1 / threads if even else split.largest))
+        return _composed_s(report, core_s, parts, walked)
 
-    before_s = _composed_s(report, alone, outside, beside)
+    before_s = _composed_s(report, alone, outside, beside._replace(walks_s=0.0))
     team_s = split.entries * teams.fork_s(machine, threads, team)
     shared_s = inside_s(even=False, limited=True, crowd=True)
     parts = [_Term(name, each.seconds(threads, even=False, limited=True)) for name, each in moved]
@@ -484,7 +437,7 @@ def _on_threads(
 
 def _data_movement_s(report: LoopReport, terms: list[_Term]) -> float:
     """Seconds of the data's way from memory to the registers: of each nearer level, what more it moves."""
-    crossing = [read + write for _, read, write in _crossing(report)]
+    crossing = [read + write for _, read, write in crossings.of(report)]
     total = terms[0].seconds
     for number in range(1, len(terms)):
         beyond = max(crossing[number + 1 :], default=0.0)
@@ -496,8 +449,8 @@ def _streamed_share(report: LoopReport, machine: Machine, terms: list[_Term], sc
     """The share of the levels' time that is that of their bytes alone, without waiting for irregular misses."""
     total = sum(each.seconds for each in terms[1:])
     bytes_s = 0.0
-    for number, (name, read, write) in enumerate(_crossing(report)[1:], 1):
-        level = _level(machine, name)
+    for number, (name, read, write) in enumerate(crossings.of(report)[1:], 1):
+        level = crossings.level(machine, name)
         rate = level and read + write and bytes_per_s(level, scope, write / (read + write), nearest=False)
         bytes_s += min((read + write) / rate, terms[number].seconds) if rate else 0.0
     return bytes_s / total if total else 1.0
@@ -573,12 +526,6 @@ def _peak(report: LoopReport, machine: Machine, scope: Scope) -> Rate | None:
         if rate is not None:
             return rate
     return machine.peak(dtype, scope=scope)
-
-
-def _level(machine: Machine, name: str) -> Level | None:
-    if name == "memory":
-        return next((level for level in machine.levels if is_main_memory(level)), None)
-    return next((level for level in machine.levels if level.name == name), None)
 
 
 def _clock_hz(machine: Machine) -> float | None:

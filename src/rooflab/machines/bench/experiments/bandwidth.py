@@ -14,6 +14,9 @@ from rooflab.types.machine import Scope
 
 STREAM_ROWS = (READ, *STORES)
 _PILOT_RUN_S = 0.001
+# Passes after which a cache holds what it will of a stream about as large as it: on Zen 4's L3, 4 to 8 until the
+# bandwidth changes no more. Of working sets from a quarter of the last cache to three times it.
+_SETTLING, _ABOUT_AS_LARGE = 8, (0.25, 3.0)
 # A form this far behind the best of its row after one short run is not tried again.
 _MAY_WIN = 0.85
 _PILOT_ROUNDS = 3
@@ -59,15 +62,18 @@ def stream_trial(
     key: object = None,
     tolerance: float | None = None,
     led: bool = False,
+    settled: bool = False,
 ) -> Trial:
     """The trial for `case` on `cpus`: all of them stream through memory of their own.
 
     With `led`, beyond the last cache, each sample begins in a cache that the same stream has filled; without, what
-    it drives out is what the sample before it left, which is the same where all samples only read.
+    it drives out is what the sample before it left, which is the same where all samples only read. With `settled`,
+    what is about as large as the last cache is gone through until the cache holds what it can of it.
     """
     kernel = bench.kernels[form.symbol]
     streams, places = len(form.row.expression.streams), form.variant.places
-    window = arenas.window_bytes(case.working_set, len(cpus))
+    settling = settled and _about_as_large(arenas, case.working_set, len(cpus))
+    window = case.working_set if settling else arenas.window_bytes(case.working_set, len(cpus))
     jobs = tuple(arenas.stream_job(cpu, kernel, streams, window, places) for cpu in cpus)
     per_pass = sum(job.nbytes for job in jobs) * form.row.expression.streamed_elements * places
     return Trial(
@@ -79,7 +85,14 @@ def stream_trial(
         windows=case.working_set // window,
         window_bytes=window,
         lead=arenas.lead(case.working_set, len(cpus)) if led else 0,
+        settling=_SETTLING if settling else 1,
     )
+
+
+def _about_as_large(arenas: ThreadArenas, working_set: int, cpus: int) -> bool:
+    """Whether so much of each of so many CPUs is about as large as what they have of the last cache."""
+    share = arenas.share_bytes(cpus)
+    return share is not None and _ABOUT_AS_LARGE[0] <= working_set / share <= _ABOUT_AS_LARGE[1]
 
 
 def forms_of(row: StreamRow, simds: Iterable[Simd]) -> list[StreamForm]:
@@ -142,7 +155,7 @@ def sweep(
 ) -> dict[int, Samples]:
     """Bandwidth of `form` over working-set size, the rounds interleaved over the sizes."""
     trials = [
-        stream_trial(bench, arenas, form, StreamCase(form.row, scope, size), cpus, run_s, key=size)
+        stream_trial(bench, arenas, form, StreamCase(form.row, scope, size), cpus, run_s, key=size, settled=True)
         for size in working_sets
     ]
     samples = bench.interleave(trials, rounds, budget_s=budget_s)

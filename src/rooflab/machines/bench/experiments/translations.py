@@ -24,6 +24,7 @@ _RUN_S, _ROUNDS = 0.0015, 3
 _STEP_S, _STEP_SHARE = 0.8e-9, 1.0
 _SETTLED = 1.25
 _MOST_LEVELS = 2
+_FAR_BEYOND = 8  # of small steps in huge pages: numbers from the most ÷ this on
 
 
 @dataclass(frozen=True)
@@ -34,11 +35,13 @@ class Translations:
         page_bytes: of one page.
         extra_s: by number of pages, how much longer a load takes than one in as many lines without gaps.
         granted: share of the memory that lay in pages of that size; None where the system does not say.
+        step_bytes: from one place touched to the next, where that is less than a page; None for one in each page.
     """
 
     page_bytes: int
     extra_s: dict[int, float]
     granted: float | None = None
+    step_bytes: int | None = None
 
 
 def small_pages(bench: Bench, dense: Arena, cpu: int, memory_bytes: int) -> Translations:
@@ -66,8 +69,27 @@ def huge_pages(bench: Bench, arena: Arena, cpu: int) -> Translations:
     return Translations(HUGE_PAGE_BYTES, waited, arena.huge_share())
 
 
-def _waited(bench: Bench, arena: Arena, dense: Arena, cpu: int, page_bytes: int, most: int) -> dict[int, float]:
-    counts = page_counts(most)
+def small_steps(bench: Bench, arena: Arena, cpu: int) -> Translations:
+    """In huge pages, places that ordinary pages would hold one each of, more than their buffers hold.
+
+    A huge page of a guest whose host keeps the memory in small ones is held as those: loads wait as without it.
+    """
+    most = min(_MOST_PAGES, arena.nbytes // SMALL_PAGE_BYTES)
+    counts = [count for count in page_counts(most) if count >= most // _FAR_BEYOND]
+    waited = _waited(bench, arena, arena, cpu, SMALL_PAGE_BYTES, most, counts)
+    return Translations(HUGE_PAGE_BYTES, waited, arena.huge_share(), SMALL_PAGE_BYTES)
+
+
+def _waited(
+    bench: Bench,
+    arena: Arena,
+    dense: Arena,
+    cpu: int,
+    page_bytes: int,
+    most: int,
+    counts: Sequence[int] | None = None,
+) -> dict[int, float]:
+    counts = page_counts(most) if counts is None else counts
     best: dict[tuple[int, bool], float] = {}
     for _ in range(_ROUNDS):
         for place in bench.rng.permutation(len(counts)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rooflab.machines.bench.experiments.translations import steps
+from rooflab.machines.bench.experiments.translations import Translations, steps
 from rooflab.machines.bench.findings import Findings
 from rooflab.machines.bench.result.products_fitted import fitted
 from rooflab.types.machine import Curve, Level, Source, is_main_memory, is_storage
@@ -23,7 +23,7 @@ def translation_curves(findings: Findings, source: Source) -> list[Curve]:
             waits = tuple(max(0.0, seconds) for seconds in each.extra_s.values())
             curves.append(
                 Curve(
-                    name=f"translation wait, {iec(each.page_bytes)} pages",
+                    name=f"translation wait, {_where(each)}",
                     x_unit="page",
                     y_unit="s",
                     scope="core",
@@ -37,11 +37,16 @@ def translation_curves(findings: Findings, source: Source) -> list[Curve]:
     return curves
 
 
+def _where(each: Translations) -> str:
+    pages = f"{iec(each.page_bytes)} pages"
+    return f"{iec(each.step_bytes)} steps in {pages}" if each.step_bytes else pages
+
+
 def tlbs(findings: Findings, source: Source) -> tuple[Tlb, ...]:
     """How far translations reach, by size of page; nothing of pages that the system did not grant."""
     found = []
     for each in findings.translations:
-        if not each.extra_s or (each.granted is not None and each.granted < _GRANTED):
+        if not each.extra_s or each.step_bytes or (each.granted is not None and each.granted < _GRANTED):
             continue
         levels_of = steps(each.extra_s)
         found.append(

@@ -66,7 +66,7 @@ def library_checks(machine: Machine, findings: Findings) -> Iterator[Check]:
     yield from _fits(machine)
     yield from _under_peak(machine)
     for each in findings.translations:
-        if each.extra_s:
+        if each.extra_s and not each.step_bytes:
             ok = monotone(list(each.extra_s.values()))
             pages = f"{iec(each.page_bytes)} pages"
             message = f"A load waits no less as more {pages} are touched."

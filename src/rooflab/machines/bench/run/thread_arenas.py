@@ -55,17 +55,17 @@ class ThreadArenas:
         All of it, unless it lies beyond what so many CPUs, each with such a working set, have of the last cache: a
         stretch of it is then as cold as the whole, since all else is streamed through before it comes round again.
         """
-        share = self._share_bytes(cpus)
+        share = self.share_bytes(cpus)
         if share is None or working_set < _BEYOND_CACHE * share:
             return working_set
         return min(working_set, max(_LEAST_WINDOW_BYTES, min(_MOST_WINDOW_BYTES, working_set // _WINDOWS)))
 
     def lead(self, working_set: int, cpus: int) -> int:
         """Windows of `working_set` that fill the last cache, where so many CPUs stream through theirs at once."""
-        window, share = self.window_bytes(working_set, cpus), self._share_bytes(cpus)
+        window, share = self.window_bytes(working_set, cpus), self.share_bytes(cpus)
         return 0 if window == working_set or share is None else math.ceil(share / window)
 
-    def _share_bytes(self, cpus: int) -> float | None:
+    def share_bytes(self, cpus: int) -> float | None:
         """What each of so many CPUs has of the last cache."""
         return self.last_cache_bytes / min(cpus, self.sharers) if self.last_cache_bytes else None
 

@@ -47,6 +47,9 @@ class Trial:
         lead: through how many windows it streams before those that are timed, so that the lines which it drives
             out of the caches are its own: those of stores must be written back, those of loads need not be. What
             took long to reach is then timed some times in a row.
+        settling: passes before those that are timed. A last cache that replaces by what was used again lately
+            comes to hold what it can of a stream that is larger than it only after some of them. What they reached
+            is timed some times in a row too.
     """
 
     key: object
@@ -58,6 +61,12 @@ class Trial:
     windows: int = 1
     window_bytes: int = 0
     lead: int = 0
+    settling: int = 1
+
+    @property
+    def burst(self) -> int:
+        """How many samples are taken in a row."""
+        return _BURST if self.lead or self.settling > 1 else 1
 
 
 @dataclass(frozen=True)
@@ -151,7 +160,11 @@ class Bench:
         for samples in collected:
             samples.passes = self._calibrated(samples.trial)
         for done in range((1 + _MORE_ROUNDS) * rounds):
-            wanted = [samples for samples in collected if done < rounds or not samples.settled]
+            wanted = [
+                samples
+                for samples in collected
+                if (done if samples.trial.settling == 1 else len(samples.taken)) < rounds or not samples.settled
+            ]
             if time.monotonic() - start > budget_s:
                 wanted = [samples for samples in wanted if len(samples.taken) < _FEWEST_SAMPLES]
             if not wanted:
@@ -159,8 +172,8 @@ class Bench:
             for place in self.rng.permutation(len(wanted)):
                 samples = wanted[place]
                 self._lead(samples.trial)
-                for _ in range(_BURST if samples.trial.lead else 1):
-                    samples.taken.append(self._sample(samples.trial, samples.passes, clocked))
+                for number in range(samples.trial.burst):
+                    samples.taken.append(self._sample(samples.trial, samples.passes, clocked, number > 0))
 
     def again(self, collected: Collection[Samples]) -> None:
         """One more sample of each, in an order of its own."""
@@ -169,13 +182,14 @@ class Bench:
             self._lead(listed[place].trial)
             listed[place].taken.append(self._sample(listed[place].trial, listed[place].passes, None))
 
-    def _sample(self, trial: Trial, passes: int, clocked: Arena | None) -> Sample:
+    def _sample(self, trial: Trial, passes: int, clocked: Arena | None, settled: bool = False) -> Sample:
         shift = int(self.rng.integers(JITTER_BYTES // LINE_BYTES)) * LINE_BYTES if trial.jitter else 0
         shift += self._next_window(trial)
         jobs = [_moved(job, shift, passes) for job in trial.jobs]
         if trial.jitter and trial.windows == 1 and passes < _COOLS_BELOW:
             # What the samples between left in the caches is of other sizes.
-            self.pinned.run([_moved(job, shift, 1) for job in trial.jobs])
+            again = 1 if settled else trial.settling
+            self.pinned.run([_moved(job, shift, again) for job in trial.jobs])
         before = self.clock_hz(jobs[0].cpu, clocked) if clocked else None
         seconds = self.pinned.run(jobs).seconds
         after = self.clock_hz(jobs[0].cpu, clocked) if clocked else None

@@ -1,0 +1,110 @@
+"""What crosses to the memory where the last cache keeps a part of data that are larger than it.
+
+A simulated cache has one capacity and keeps by last use: of arrays that are gone round in turn, and larger, it
+keeps nothing, and of smaller ones all, however long it takes to come round. What the real one keeps of so many
+bytes, and what neighbours put into it meanwhile, was measured (`machines/served_share.py`). All bytes that the loop
+touches lie between two uses of one, for as long as the run takes to fetch them once.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from rooflab.machines import served_share
+from rooflab.types.loop import LoopReport
+from rooflab.types.machine import Machine
+from rooflab.types.simulation import LevelCounts, Simulation
+
+_SAME = 0.05  # of the capacity that is surely kept, within which the simulated one is that
+
+
+class Kept(NamedTuple):
+    """Shares that a real last cache serves.
+
+    Attributes:
+        missed: of accesses in order that miss the simulated one.
+        scattered: of those that miss it, and whose place data decide: any byte is as likely to be kept.
+        hit: of what hits the simulated one.
+    """
+
+    missed: float
+    scattered: float
+    hit: float
+
+
+AS_SIMULATED = Kept(0.0, 0.0, 1.0)
+
+
+def of_run(report: LoopReport, machine: Machine, time_s: float = 0.0, threads: int = 1) -> Kept:
+    """What the last cache of `machine` was measured to serve of what `report` asks of it.
+
+    Args:
+        report: of a loop, with the bytes that it touches.
+        machine: a CPU; as simulated where no sweep of it shows more.
+        time_s: how long a run takes.
+        threads: that share the cache, each with a part of the bytes.
+    """
+    served = served_share.of_last_cache(machine, "core" if threads == 1 else "all")
+    served = served or served_share.of_last_cache(machine)
+    surely = served_share.surely_bytes(machine)
+    levels = (report.warm or report.simulation).levels
+    last = levels[-1]
+    if served is None or surely is None or last.name != served.level or not report.footprint_bytes:
+        return AS_SIMULATED
+    capacity, touched = float(last.cache.capacity_bytes), float(report.footprint_bytes)
+    if abs(capacity / surely - 1) > _SAME or not last.requests:
+        return AS_SIMULATED
+    asked = (last.hits + last.misses) * last.cache.line_bytes
+    round_s = time_s * min(1.0, touched / asked)
+    # of data that are larger, what hits comes round sooner: after half of the cache, in the mean
+    within = touched if touched <= capacity else capacity / 2
+    hit = served.of(within, round_s) / max(served.of(within), 1e-9)
+    if touched <= capacity:
+        return Kept(0.0, 0.0, hit)
+    missed = served.of(touched, round_s)
+    # the simulated cache hits a part of these: what is kept is counted of all
+    scattered = max(0.0, 1 - (1 - missed) / (1 - capacity / touched))
+    return Kept(missed, scattered, hit)
+
+
+def expected(report: LoopReport, kept: Kept) -> LoopReport:
+    """`report` with the misses of its last cache that the real one is expected to have."""
+    if kept == AS_SIMULATED:
+        return report
+
+    def of(simulation: Simulation) -> Simulation:
+        near, last = simulation.levels[-2:] if len(simulation.levels) > 1 else (None, simulation.levels[-1])
+        return replace(simulation, levels=(*simulation.levels[:-1], _of_level(report, near, last, kept)))
+
+    return replace(
+        report,
+        simulation=of(report.simulation),
+        warm=None if report.warm is None else of(report.warm),
+        strided=_of_misses(report, report.strided, 1 - kept.missed, kept),
+        gathered=_of_misses(report, report.gathered, 1 - kept.scattered, kept),
+        chased=_of_misses(report, report.chased, 1 - kept.scattered, kept),
+    )
+
+
+def _of_level(report: LoopReport, near: LevelCounts | None, last: LevelCounts, kept: Kept) -> LevelCounts:
+    picked = report.gathered.get(last.name, 0) + report.chased.get(last.name, 0)
+    share = min(1.0, picked / last.misses) if last.misses else 0.0
+    left = (1 - share) * (1 - kept.missed) + share * (1 - kept.scattered)
+    asked = near or last
+    read, written = (
+        left * own + (1 - kept.hit) * max(0, every - own)
+        for own, every in ((last.read_bytes, asked.read_bytes), (last.write_bytes, asked.write_bytes))
+    )
+    misses = left * last.misses + (1 - kept.hit) * last.hits
+    return replace(last, misses=round(misses), read_bytes=round(read), write_bytes=round(written))
+
+
+def _of_misses(report: LoopReport, misses: dict[str, int], left: float, kept: Kept) -> dict[str, int]:
+    levels = report.simulation.levels
+    if levels[-1].name not in misses:
+        return misses
+    own = misses[levels[-1].name]
+    asked = misses.get(levels[-2].name, own) if len(levels) > 1 else own
+    return {**misses, levels[-1].name: round(left * own + (1 - kept.hit) * max(0, asked - own))}

@@ -1,0 +1,155 @@
+"""What misses wait for beyond the time of their bytes: latencies that nothing hides, and walks of page tables."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from rooflab.model.device.constants import load_family
+from rooflab.model.loop import crossings
+from rooflab.types.constants import Constants
+from rooflab.types.core_timing import CoreTiming
+from rooflab.types.loop import LoopReport
+from rooflab.types.machine import Level, Machine
+from rooflab.units import KIB, MIB, iec
+
+_NUMPY_ASKS_BYTES = 4 * MIB  # of an array from which on NumPy asks for huge pages
+_PAGE_BYTES = 4 * KIB
+_FEW_SETS = 0.25  # of the first level's sets, which lines that meet fall into
+
+
+def seconds(
+    report: LoopReport, machine: Machine, level: Level, number: int, rate: float, timing: CoreTiming | None
+) -> float:
+    """What irregular misses that `level`, behind crossing `number`, serves take beyond the time of their bytes.
+
+    Args:
+        report: of a loop.
+        machine: a CPU.
+        level: of it.
+        number: of the crossing, from 1.
+        rate: bytes/s of the level.
+        timing: how long the core's operations take, where that was measured.
+    """
+    if level.latency_s is None:
+        return 0.0
+    levels = (report.warm or report.simulation).levels
+    nearer = levels[number - 1]
+    further = levels[number].name if number < len(levels) else None
+    line_s = nearer.cache.unit_bytes / rate
+    constant, meeting = load_family("cpu"), _conflicts(report, number)
+    freely = constant("loop.strided_in_flight")
+    stepping = (
+        meeting / min(freely, constant("loop.conflicting_in_flight") * _sets(report)) + (1 - meeting) / freely
+    )
+    waiting = 0.0
+    _, read, written = crossings.of(report)[number]
+    for misses, share in (
+        (report.gathered, 1 / _gathered_in_flight(report, report.gathered.get(nearer.name, 0), constant)),
+        (report.strided, stepping),
+        (report.chased, 1.0),
+    ):
+        # Those that miss this level too wait for the one behind it instead.
+        served = misses.get(nearer.name, 0) - (misses.get(further, 0) if further else 0)
+        latency = level.latency_s * (_slower(report, machine) if misses is report.chased else 1.0)
+        each_s = latency * share
+        if misses is report.strided and number == 1 and timing is not None and _meets(report):
+            # measured as such: lines of the second level that meet in a few sets of the first, some written back
+            back = min(1.0, written / max(read, 1.0))
+            each = timing.throughput
+            lines = (1 - back) * each.get("L2 line", 0.0) + back * each.get("L2 line changed", 0.0)
+            kept = constant("loop.strided_hits")
+            each_s = max(each_s, (1 - kept) * lines * timing.cycle_s - back * line_s)
+        waiting += max(served, 0) * max(each_s - line_s, 0.0)
+    return waiting
+
+
+def walks_s(report: LoopReport, machine: Machine) -> float:
+    """Seconds of the walks of page tables of one core: of accesses that go round more pages than are kept.
+
+    Accesses that do not wait for one another walk several at once; those of a chain one after the other.
+    """
+    first = (report.warm or report.simulation).levels[0].name
+    at_once = load_family("cpu")("loop.walks_at_once")
+    scattered = float(report.scattered_bytes)
+    touched = min(scattered, float(report.footprint_bytes or scattered))
+    taken = report.gathered.get(first, 0) * _walk_s(machine, scattered / _PAGE_BYTES, scattered) / at_once
+    in_chain = _walk_s(machine, scattered / _PAGE_BYTES, scattered)
+    # what the curve of latencies over dense memory has already
+    in_chain -= _walk_s(machine, touched / _PAGE_BYTES, touched)
+    taken += report.chased.get(first, 0) * max(0.0, in_chain)
+    code, static = report.code, report.static
+    if code is not None and code.entries and static is not None and static.stride_bytes:
+        spanned = code.trips / code.entries * static.stride_bytes
+        pages = spanned / max(static.stride_bytes, _PAGE_BYTES)
+        each_s = _walk_s(machine, pages, spanned) * min(1.0, static.stride_bytes / _PAGE_BYTES)
+        taken += report.strided.get(first, 0) * each_s / at_once
+    return taken
+
+
+def _walk_s(machine: Machine, pages: float, nbytes: float) -> float:
+    """What a load waits for translations beyond the first buffer, going round so many pages of `nbytes`."""
+    huge = nbytes >= _NUMPY_ASKS_BYTES and machine.environment.get("huge_pages") in ("madvise", "always")
+    name = f"{iec(_PAGE_BYTES)} steps in {iec(2 * MIB)} pages" if huge else f"{iec(_PAGE_BYTES)} pages"
+    curve = next((each for each in machine.curves if each.name == f"translation wait, {name}"), None)
+    if curve is None or pages <= 1:
+        return 0.0
+    small = min(machine.tlbs, key=lambda each: each.page_bytes, default=None)
+    # a miss of the first buffer alone is hidden as a hit of the second cache is
+    hidden = small.miss_s[0] if small is not None and small.miss_s else 0.0
+    return max(0.0, float(np.interp(math.log(pages), np.log(curve.x), curve.best)) - hidden)
+
+
+def _gathered_in_flight(report: LoopReport, misses: int, constant: Constants) -> float:
+    """How many of `misses` a core waits for at once: as many as it has buffers for, and as its window spans.
+
+    It begins no instruction that is further than the window behind the oldest one that waits.
+    """
+    most, code = constant("loop.gathered_in_flight"), report.code
+    if code is None or not (code.passes and code.instructions):
+        return most
+    spanned = constant("loop.window_instructions") * misses / (code.instructions * code.passes)
+    return min(most, max(1.0, spanned))
+
+
+def _conflicts(report: LoopReport, number: int) -> float:
+    """Share of the misses behind crossing `number` that the capacity does not explain; 0 where it is not known."""
+    traffic = report.simulation.traffic[number - 1]
+    needed = None if report.static is None else report.static.traffic_bytes.get(traffic.level)
+    return max(0.0, 1 - needed / traffic.nbytes) if needed and traffic.nbytes else 0.0
+
+
+def _sets(report: LoopReport) -> int:
+    """Sets of L1, through which all misses go, that the lines of a strided access fall into; all by default."""
+    cache = (report.warm or report.simulation).levels[0].cache
+    stride = 0 if report.static is None else report.static.stride_bytes
+    # after so many steps an access lies in the same set, at the same place of a line
+    round_bytes = cache.sets * cache.line_bytes
+    return min(cache.sets, round_bytes // math.gcd(round_bytes, stride)) if stride else cache.sets
+
+
+def _meets(report: LoopReport) -> bool:
+    """Whether lines of a strided access meet in a few sets of L1."""
+    cache = (report.warm or report.simulation).levels[0].cache
+    return _sets(report) <= _FEW_SETS * cache.sets
+
+
+def _slower(report: LoopReport, machine: Machine) -> float:
+    """How much slower a chain of loads within so many bytes was measured than the simulated hits come to.
+
+    Neighbours displace from a shared cache what is used so seldom; those who load many at once keep it.
+    """
+    curve = next((each for each in machine.curves if each.name == "latency" and each.scope == "core"), None)
+    levels = (report.warm or report.simulation).levels
+    counts = [report.chased.get(each.name, 0) for each in levels] + [0]
+    if curve is None or not report.scattered_bytes or not counts[0]:
+        return 1.0
+    behind = [crossings.level(machine, each.name) for each in levels[1:]] + [crossings.level(machine, "memory")]
+    expected = 0.0
+    for misses, further, served in zip(counts[:-1], counts[1:], behind, strict=True):
+        if served is not None and served.latency_s is not None:
+            expected += (misses - further) * served.latency_s
+    within = min(report.scattered_bytes, report.footprint_bytes or report.scattered_bytes)
+    measured = float(np.interp(within, curve.x, curve.best))
+    return max(1.0, measured * counts[0] / expected) if expected else 1.0
