@@ -6,10 +6,8 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-import msgspec
-
 from rooflab.errors import RooflabError
-from rooflab.machines import cache_designs, served_share
+from rooflab.machines import cache_designs
 from rooflab.machines.detect import detect
 from rooflab.machines.detect.caches import reported_cache
 from rooflab.types.machine import Level, Machine, is_main_memory, is_storage
@@ -62,11 +60,7 @@ def of_machine(machine: Machine) -> Chosen:
         return Chosen(tuple(cache_designs.gpu(machine, with_capacity, assumptions)), tuple(assumptions))
     caches: list[Cache] = []
     assumptions += [*_ASSUMED, *cache_designs.cpu(machine)]
-    surely = served_share.surely_bytes(machine)
     for level in with_capacity:
-        if level is with_capacity[-1] and surely is not None and level.shared_by not in (None, 1):
-            found = min(surely, level.reported_capacity_bytes or surely)
-            level = msgspec.structs.replace(level, capacity_bytes=found)
         caches.append(_cache(level, caches[-1] if caches else None, assumptions))
     return Chosen(tuple(caches), tuple(assumptions))
 
@@ -104,6 +98,8 @@ def given(levels: Sequence[Cache]) -> Chosen:
     Raises:
         RooflabError: a level that is to include a nearer one, and is smaller.
     """
+    import msgspec
+
     for number, each in enumerate(levels):
         if not isinstance(each, Cache):
             raise RooflabError(f"levels[{number}] is {each!r}, expected such as Cache(32 * 1024, 8)")
@@ -135,9 +131,8 @@ def _cache(level: Level, nearer: Cache | None, assumptions: list[str]) -> Cache:
         capacity = level.reported_capacity_bytes
     elif level.reported_capacity_bytes and level.reported_capacity_bytes > 1.05 * capacity:
         assumptions.append(
-            f"{level.name}: {iec(capacity)}, of which nearly all was served when measured, of"
-            f" {iec(level.reported_capacity_bytes)} reported: neighbours take the rest; of larger data it serves a"
-            " part, which predicted times count in"
+            f"{level.name}: {iec(capacity)} as found by measuring, of {iec(level.reported_capacity_bytes)}"
+            " reported: neighbours take the rest"
         )
     if level.ways is None:
         assumptions.append(f"{level.name}: {_WAYS} ways, assumed")

@@ -21,10 +21,10 @@ import numpy as np
 
 from rooflab.types.machine import Curve, Level, Machine, Scope, is_main_memory, is_storage
 
-_SURELY = 0.9
 _APART = 1.3  # the cache's bandwidth ÷ the memory's from which on a mixture of both tells their shares
 _FEWEST = 4  # points beyond the cache nearer by
 _HALF = 0.5
+_WHOLE = 0.95  # of what the cache attains: points of its plateau differ by as much, and are served whole
 _LINE_BYTES = 64
 _TAIL = 3  # points at the far end that are the memory's
 
@@ -51,16 +51,6 @@ class Served(NamedTuple):
             return 1.0
         return float(np.interp(np.log(passed), np.log(self.sizes), self.shares))
 
-    @property
-    def surely_bytes(self) -> float:
-        """The largest size of which nearly all is served."""
-        logs, shares = np.log(self.sizes), np.asarray(self.shares)
-        below = int(np.argmax(shares < _SURELY))
-        if below == 0:
-            return self.sizes[0] if shares[0] < _SURELY else self.sizes[-1]
-        rest = (shares[below - 1] - _SURELY) / (shares[below - 1] - shares[below])
-        return float(np.exp(logs[below - 1] + rest * (logs[below] - logs[below - 1])))
-
 
 def of_last_cache(machine: Machine, scope: Scope = "core") -> Served | None:
     """What the last cache of `machine` was measured to serve; None where no sweep shows it.
@@ -81,11 +71,11 @@ def of_last_cache(machine: Machine, scope: Scope = "core") -> Served | None:
         return None
     memory = statistics.median(y for _, y in points[-_TAIL:])
     within = [y for x, y in points if x <= (last.capacity_bytes or 0) / 2]
-    cache = float(np.quantile(within, 0.75)) if within else max(y for _, y in points)
+    cache = statistics.median(within) if within else max(y for _, y in points)
     if cache < _APART * memory:
         return None
     shares = [(1 / y - 1 / memory) / (1 / cache - 1 / memory) for _, y in points]
-    fitted = tuple(falling([min(1.0, max(0.0, each)) for each in shares]))
+    fitted = tuple(falling([min(1.0, max(0.0, each) / _WHOLE) for each in shares]))
     streams = Served(last.name, tuple(x for x, _ in points), fitted)
     seconds = [x / y for x, y in points]
     per_s = _neighbours(machine, last, streams, seconds)
@@ -108,12 +98,6 @@ def _neighbours(machine: Machine, last: Level, streams: Served, seconds: list[fl
     waited_s = chase.x[reached] / (last.line_bytes or _LINE_BYTES) * half_s
     more, longer_s = streams.sizes[half] - chase.x[reached], waited_s - seconds[half]
     return max(0.0, more / longer_s) if longer_s > 0 else 0.0
-
-
-def surely_bytes(machine: Machine) -> float | None:
-    """Bytes that the last cache of `machine` was measured to keep nearly whole; None where no sweep shows it."""
-    served = of_last_cache(machine)
-    return None if served is None else served.surely_bytes
 
 
 def falling(values: list[float]) -> list[float]:

@@ -10,8 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+import msgspec
+
 from rooflab.model.device.constants import load_family
-from rooflab.types.loop import LoopTime
+from rooflab.types.loop import LoopTime, Predicted
 
 _LONGEST = "results of a pass"
 
@@ -47,3 +49,17 @@ def half_width_s(
         errors.append(weight * constant("loop.error_waiting") * waiting_s)
     errors.append(beside_s)
     return max(constant("loop.error_least") * time_s, math.hypot(*errors))
+
+
+def widened(predicted: Predicted, less_s: float | None, more_s: float | None) -> Predicted:
+    """`predicted` with bars that hold what it takes where a shared cache keeps more (`less_s`) and less (`more_s`)."""
+    assert predicted.low_s is not None
+    assert predicted.high_s is not None
+    time_s = predicted.time_s
+    below = max(0.0, time_s - (time_s if less_s is None else less_s))
+    above = max(0.0, (time_s if more_s is None else more_s) - time_s)
+    return msgspec.structs.replace(
+        predicted,
+        low_s=max(0.1 * time_s, time_s - math.hypot(time_s - predicted.low_s, below)),
+        high_s=time_s + math.hypot(predicted.high_s - time_s, above),
+    )

@@ -2,8 +2,8 @@
 
 A simulated cache has one capacity and keeps by last use: of arrays that are gone round in turn, and larger, it
 keeps nothing, and of smaller ones all, however long it takes to come round. What the real one keeps of so many
-bytes, and what neighbours put into it meanwhile, was measured (`machines/served_share.py`). All bytes that the loop
-touches lie between two uses of one, for as long as the run takes to fetch them once.
+bytes, and what neighbours put into it meanwhile, was measured (`machines/served_share.py`). All bytes that the
+loop touches lie between two uses of one, for as long as the run takes to fetch them once.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from rooflab.machines import served_share
+from rooflab.model.loop import crossings
 from rooflab.types.loop import LoopReport
 from rooflab.types.machine import Machine
 from rooflab.types.simulation import LevelCounts, Simulation
 
-_SAME = 0.05  # of the capacity that is surely kept, within which the simulated one is that
+_SAME = 0.05  # of a level's capacity, within which the simulated one is that
 
 
 class Kept(NamedTuple):
@@ -37,7 +38,9 @@ class Kept(NamedTuple):
 AS_SIMULATED = Kept(0.0, 0.0, 1.0)
 
 
-def of_run(report: LoopReport, machine: Machine, time_s: float = 0.0, threads: int = 1) -> Kept:
+def of_run(
+    report: LoopReport, machine: Machine, time_s: float = 0.0, threads: int = 1, *, crowd: float = 1.0
+) -> Kept:
     """What the last cache of `machine` was measured to serve of what `report` asks of it.
 
     Args:
@@ -45,25 +48,26 @@ def of_run(report: LoopReport, machine: Machine, time_s: float = 0.0, threads: i
         machine: a CPU; as simulated where no sweep of it shows more.
         time_s: how long a run takes.
         threads: that share the cache, each with a part of the bytes.
+        crowd: how many times as many bytes come between as when the machine was measured.
     """
     served = served_share.of_last_cache(machine, "core" if threads == 1 else "all")
     served = served or served_share.of_last_cache(machine)
-    surely = served_share.surely_bytes(machine)
     levels = (report.warm or report.simulation).levels
     last = levels[-1]
-    if served is None or surely is None or last.name != served.level or not report.footprint_bytes:
+    level = crossings.level(machine, last.name)
+    if served is None or level is None or last.name != served.level or not report.footprint_bytes:
         return AS_SIMULATED
     capacity, touched = float(last.cache.capacity_bytes), float(report.footprint_bytes)
-    if abs(capacity / surely - 1) > _SAME or not last.requests:
+    if abs(capacity / (level.capacity_bytes or 1.0) - 1) > _SAME or not last.requests:
         return AS_SIMULATED
     asked = (last.hits + last.misses) * last.cache.line_bytes
     round_s = time_s * min(1.0, touched / asked)
     # of data that are larger, what hits comes round sooner: after half of the cache, in the mean
     within = touched if touched <= capacity else capacity / 2
-    hit = served.of(within, round_s) / max(served.of(within), 1e-9)
+    hit = served.of(crowd * within, crowd * round_s)
     if touched <= capacity:
         return Kept(0.0, 0.0, hit)
-    missed = served.of(touched, round_s)
+    missed = served.of(crowd * touched, crowd * round_s)
     # the simulated cache hits a part of these: what is kept is counted of all
     scattered = max(0.0, 1 - (1 - missed) / (1 - capacity / touched))
     return Kept(missed, scattered, hit)

@@ -35,7 +35,8 @@ _AT_L1 = (("read", 0.0, 1.0), ("triad", 1 / 3, 1.0), ("copy", 1 / 2, 1.0), ("wri
 _PAST_CACHES = _AT_L1
 
 
-_TURNS = 1
+_TURNS = 1  # of what is kept and how long it takes
+_CROWD = 1.4  # what a shared cache keeps changes with its neighbours: as if by so much less or more to keep
 _FAR, _SHORT_S = 2.0, 1e-5  # measured ÷ predicted that is said first; what is shorter is mostly the call itself
 
 
@@ -229,7 +230,13 @@ def predict(
         if predicted is not None:
             # what is kept depends on how long it is kept, and that on what is
             predicted = with_kept(kept.of_run(report, machine, predicted.time_s, threads))
-    return predicted
+    if predicted is None or share == kept.AS_SIMULATED or predicted.low_s is None or predicted.high_s is None:
+        return predicted
+    fewer, more = (
+        with_kept(kept.of_run(report, machine, predicted.time_s, threads, crowd=crowd))
+        for crowd in (1 / _CROWD, _CROWD)
+    )
+    return bars.widened(predicted, fewer and fewer.time_s, more and more.time_s)
 
 
 def _predicted(

@@ -243,3 +243,12 @@ def test_a_short_sample_begins_warm() -> None:
     assert found.passes == 3
     assert [jobs[0].iterations for jobs in pinned.ran][-4:] == [10, 30, 10, 30]
     assert found.series.values == pytest.approx([100 / 0.01] * 2)
+
+
+def test_a_trial_that_settles_is_passed_through_before_samples_in_a_row() -> None:
+    pinned = FakeThreads(per_iteration_s=1e-3)
+    taken = bench(pinned).interleave([trial("settling", run_s=0.02, settling=8)], rounds=2)["settling"]
+    # 10 ms a pass, so two of them a sample; one round is enough, as three samples are taken in a row
+    assert [len(taken.taken), taken.passes] == [3, 2]
+    *_, settling, first, second, third = [jobs[0].iterations // 10 for jobs in pinned.ran]
+    assert (settling, first, second, third) == (8, 2, 2, 2)

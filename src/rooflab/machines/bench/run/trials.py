@@ -186,10 +186,9 @@ class Bench:
         shift = int(self.rng.integers(JITTER_BYTES // LINE_BYTES)) * LINE_BYTES if trial.jitter else 0
         shift += self._next_window(trial)
         jobs = [_moved(job, shift, passes) for job in trial.jobs]
-        if trial.jitter and trial.windows == 1 and passes < _COOLS_BELOW:
+        if trial.jitter and trial.windows == 1 and passes < _COOLS_BELOW and not settled:
             # What the samples between left in the caches is of other sizes.
-            again = 1 if settled else trial.settling
-            self.pinned.run([_moved(job, shift, again) for job in trial.jobs])
+            self.pinned.run([_moved(job, shift, trial.settling) for job in trial.jobs])
         before = self.clock_hz(jobs[0].cpu, clocked) if clocked else None
         seconds = self.pinned.run(jobs).seconds
         after = self.clock_hz(jobs[0].cpu, clocked) if clocked else None
