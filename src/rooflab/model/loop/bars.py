@@ -52,7 +52,7 @@ def half_width_s(
 
 
 def widened(predicted: Predicted, less_s: float | None, more_s: float | None) -> Predicted:
-    """`predicted` with bars that hold what it takes where a shared cache keeps more (`less_s`) and less (`more_s`)."""
+    """`predicted`, its bars as far out as where a shared cache keeps more (`less_s`) and less (`more_s`)."""
     assert predicted.low_s is not None
     assert predicted.high_s is not None
     time_s = predicted.time_s
