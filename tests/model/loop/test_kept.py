@@ -101,4 +101,5 @@ def test_a_warm_run_is_what_is_asked_for():
     loop = report(32 * MIB, misses=1000)
     warm = report(32 * MIB, misses=400).simulation
     found = kept.expected(msgspec.structs.replace(loop, warm=warm), kept.Kept(0.5, 0.0, 1.0))
+    assert found.warm is not None
     assert found.warm.levels[-1].misses == 200

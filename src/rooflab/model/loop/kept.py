@@ -79,8 +79,9 @@ def expected(report: LoopReport, kept: Kept) -> LoopReport:
         return report
 
     def of(simulation: Simulation) -> Simulation:
-        near, last = simulation.levels[-2:] if len(simulation.levels) > 1 else (None, simulation.levels[-1])
-        return replace(simulation, levels=(*simulation.levels[:-1], _of_level(report, near, last, kept)))
+        *nearer, last = simulation.levels
+        near = nearer[-1] if nearer else None
+        return replace(simulation, levels=(*nearer, _of_level(report, near, last, kept)))
 
     return replace(
         report,
@@ -106,9 +107,9 @@ def _of_level(report: LoopReport, near: LevelCounts | None, last: LevelCounts, k
 
 
 def _of_misses(report: LoopReport, misses: dict[str, int], left: float, kept: Kept) -> dict[str, int]:
-    levels = report.simulation.levels
-    if levels[-1].name not in misses:
+    *nearer, last = (each.name for each in report.simulation.levels)
+    if last not in misses:
         return misses
-    own = misses[levels[-1].name]
-    asked = misses.get(levels[-2].name, own) if len(levels) > 1 else own
-    return {**misses, levels[-1].name: round(left * own + (1 - kept.hit) * max(0, asked - own))}
+    own = misses[last]
+    asked = misses.get(nearer[-1], own) if nearer else own
+    return {**misses, last: round(left * own + (1 - kept.hit) * max(0, asked - own))}
