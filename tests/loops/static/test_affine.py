@@ -179,11 +179,11 @@ def test_more_misses_than_the_capacity_explains_are_called_conflicts(kernels):
     [
         ("triad", [(50,)] * 3, 0),
         ("transpose", [(64, 256), (256, 64)], 512),  # down a column of b: rows of 64 numbers
-        ("transpose", [(50, 20), (20, 50)], 0),  # rows of 400 bytes begin at all places of a line
+        ("transpose", [(50, 20), (20, 50)], 400),  # rows that begin at all places of a line
         ("matmul", [(8, 16), (16, 128), (8, 128)], 1024),
     ],
 )
-def test_the_stride_of_whole_lines_is_told(kernels, small, name, shapes, stride):
+def test_the_stride_over_lines_is_told(kernels, small, name, shapes, stride):
     args = [np.ones(shape) for shape in shapes] + ([2.0] if name == "triad" else [])
     made, _ = static(kernels, name, small, tuple(args))
     assert made.stride_bytes == stride
