@@ -1,7 +1,7 @@
 """All that is claimed of loops, in one table: `python benchmarks/loops.py [--machine FILE] [--files FILE.py …]`.
 
 Runs, one after the other: the kernels of `--files` (a function NAME beside NAME_args(n); benchmarks/loop_files.py)
-on one core and over prange, innermost loops beside OSACA (in_core.py), loops changed as advised (loop_advice.py),
+on one core and over prange, loops of C (c_kernels.py), innermost loops beside OSACA (in_core.py), loops changed as advised (loop_advice.py),
 the twin beside the simulator alone (twin.py), and the simulator beside pycachesim (cachesim.py). Each prints its
 own table; the last one has a line a figure with its goal. Without a machine this one is measured first. Times are
 medians or the best of several; what else ran is said by the load at the beginning and the end: with more than 0.5
@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import c_kernels
 import in_core
 import loop_advice
 import loop_files
@@ -56,6 +57,11 @@ def main() -> None:
 def kernels(machine: Machine, files: list[Path]) -> Figures:
     """Predicted times of the kernels of files."""
     return loop_files.figures(*loop_files.table(files, machine)) if files else []
+
+
+def of_c(machine: Machine, files: list[Path]) -> Figures:
+    """Predicted times of loops of C."""
+    return c_kernels.figures(*c_kernels.table(machine))
 
 
 def innermost(machine: Machine, files: list[Path]) -> Figures:
@@ -100,6 +106,7 @@ def printed(script: str) -> str:
 
 PARTS: dict[str, Callable[[Machine, list[Path]], Figures]] = {
     "kernels": kernels,
+    "c": of_c,
     "innermost": innermost,
     "advice": advice,
     "twin": twin,

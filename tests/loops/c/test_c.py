@@ -317,3 +317,52 @@ def test_operations_are_those_of_the_users_own_build(root):
     assert not any("multiply-add" in kind for kind in done[0])
     assert "fp multiply-add vector" in done[1]
     assert plain.flop_by == wide.flop_by
+
+
+def test_constructors_have_run_before(tmp_path):
+    file = tmp_path / "f.cpp"
+    file.write_text(
+        "#include <vector>\n"
+        "static double table[8];\n"
+        "static struct Fill { Fill() { for (int i = 0; i < 8; i++) table[i] = i; } } fill;\n"
+        "static std::vector<double> weights(8, 3.0);\n"
+        "double f(const double *x, int n) {\n"
+        "  double s = 0;\n"
+        "  for (int i = 0; i < n; i++) s += table[i] * x[i];\n"
+        "  return s;\n"
+        "}\n"
+        "double g(const double *x, int n) {\n"
+        "  double s = 0;\n"
+        "  for (int i = 0; i < n; i++) s += weights[i] * x[i];\n"
+        "  return s;\n"
+        "}\n"
+    )
+    report = rooflab.loop(f"{file}:f", np.ones(8), 8, levels=CACHES)
+    assert (report.flop, report.accesses) == (16, 16)
+    # the table is full in the counted run too: 0 + 1 + … + 7
+    assert report.checks
+    assert not report.warnings
+    with pytest.raises(RooflabError, match=r"f\.cpp:7: f: table\[i\] is out of bounds: element 8 of table"):
+        rooflab.loop(f"{file}:f", np.ones(9), 9, levels=CACHES)
+    # what the vector's memory holds is right, and said not to be counted
+    report = rooflab.loop(f"{file}:g", np.ones(8), 8, levels=CACHES)
+    assert report.checks
+    assert any(
+        "line 12: 8 accesses to memory of a library's or a constructor's" in each for each in report.warnings
+    )
+
+
+def test_structures_with_pointers(tmp_path):
+    file = tmp_path / "s.c"
+    file.write_text(
+        "struct pair { double *a; long n; };\n"
+        "long f(const struct pair *p, long n) { return p->n + n; }\n"
+        "double g(struct pair p) { return p.a[0]; }\n"
+    )
+    pair = np.dtype([("a", "u8"), ("n", "i8")])
+    assert rooflab.loop(f"{file}:f", np.zeros(1, pair), 3, levels=CACHES, timed=False).accesses == 1
+    for given in ({"a": np.ones(3), "n": 3}, np.array([(1, 3)], pair)):
+        with pytest.raises(RooflabError, match=r"holds pointers \(double \*a\) .* struct pair s = \{a, n\};"):
+            rooflab.loop(f"{file}:f", given, 3, levels=CACHES)
+    with pytest.raises(RooflabError, match="passed by value: expected numbers and pointers"):
+        rooflab.loop(f"{file}:g", np.zeros(1, pair), levels=CACHES)

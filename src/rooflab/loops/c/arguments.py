@@ -124,6 +124,8 @@ def _array(where: str, kind: CType, to: CType, value: Any) -> Any:
                 " two dimensions"
             )
         return tuple(_array(f"{where}[{n}]", to, to.to, each) for n, each in enumerate(value))
+    if to.kind == "struct":
+        _check_pointers(where, kind, to, value)
     if not isinstance(value, np.ndarray):
         raise RooflabError(f"{where} is {_described(value)}, expected {_wanted(to)} for {kind.text}")
     if value.size == 0:
@@ -139,6 +141,23 @@ def _array(where: str, kind: CType, to: CType, value: Any) -> Any:
             " one without: np.ascontiguousarray"
         )
     return value
+
+
+def _check_pointers(where: str, kind: CType, to: CType, value: Any) -> None:
+    """Raise where the structures given would hold pointers: what they lead to lies elsewhere in each run."""
+    inside = [(name, each.text) for name, _, each in to.members if each.kind == "pointer"]
+    if not inside:
+        return
+    if isinstance(value, np.ndarray) and _fits(to, value.dtype):
+        named = [name for name, _ in inside if name in (value.dtype.names or ())]
+        if len(named) == len(inside) and not any(np.any(value[name].astype(bool)) for name in named):
+            return
+    listed = ", ".join(f"{text} {name}".replace("* ", "*") for name, text in inside)
+    inits = ", ".join(name for name, _, _ in to.members)
+    raise RooflabError(
+        f"{where} is {kind.text}, which holds pointers ({listed}) that Python has no memory for: add a function"
+        f" that takes them one by one and fills the structure: {to.text} s = {{{inits}}};"
+    )
 
 
 def _fits(to: CType, dtype: np.dtype) -> bool:

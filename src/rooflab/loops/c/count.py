@@ -11,7 +11,7 @@ from llvmlite import binding
 
 from rooflab.cachesim.level import hierarchy
 from rooflab.errors import RooflabError
-from rooflab.loops.c import lower, memory, support_ir, twin_ir
+from rooflab.loops.c import constructors, lower, memory, support_ir, twin_ir
 from rooflab.loops.c.arguments import Bound
 from rooflab.loops.c.call import value_of
 from rooflab.loops.c.debug_info import DebugInfo, LinesOf, Subprogram
@@ -77,7 +77,8 @@ def make(
     planner = CPlanner(
         places, instrument.Names(names.array, names.text, names.variable), known, lambda n: source.lines.get(n, "")
     )
-    plan = planner.of(lowered.functions, lowered.main)
+    chosen = constructors.set_before(ir, lowered.variables)
+    plan = planner.of(lowered.functions, lowered.main, constructed=bool(chosen))
     refs = [f"{ref.line}: {ref.text}{' =' if ref.write else ''}" for ref in plan.refs]
     low = layout.memory.low
     built = hierarchy.build(
@@ -102,7 +103,7 @@ def make(
     engine, address = _compiled(twin_ir.write(lowered, planner, plan, wiring), parts, main, library)
     function = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(address)
     result = np.zeros(4, np.int64)
-    first = _first_values(lowered, layout)
+    first = _first_values(lowered, layout, _constructed(ir, chosen, layout, main, library))
 
     def prepare() -> None:
         events[:] = 0
@@ -144,7 +145,18 @@ def _locals(lowered: lower.Lowered) -> dict[str, str]:
     return {name: names.get(name, "") or "a local array" for name in wide}
 
 
-def _first_values(lowered: lower.Lowered, layout: memory.Layout) -> Any:
+def _constructed(
+    ir: str, chosen: list[lower.Variable], layout: memory.Layout, main: Subprogram, library: ctypes.CDLL | None
+) -> dict[str, bytes]:
+    """What constructors leave in the variables `chosen` of the module."""
+    if not chosen:
+        return {}
+    module = constructors.compiled(ir)
+    check_symbols(module, main, library)
+    return constructors.values(module, {each.name: layout.objects[each.name].nbytes for each in chosen})
+
+
+def _first_values(lowered: lower.Lowered, layout: memory.Layout, constructed: dict[str, bytes]) -> Any:
     """A function that gives the variables of the module the values that they begin with."""
     low = layout.memory.low
     placed = {each.name: low + layout.objects[each.name].low for each in lowered.variables}
@@ -166,6 +178,8 @@ def _first_values(lowered: lower.Lowered, layout: memory.Layout) -> Any:
             ctypes.memmove(placed[each.name], at, layout.objects[each.name].nbytes)
         for each in zero if runs[0] else ():
             ctypes.memset(placed[each.name], 0, layout.objects[each.name].nbytes)
+        for name, held in constructed.items():
+            ctypes.memmove(placed[name], held, len(held))
         runs[0] += 1
 
     return set_back

@@ -13,7 +13,7 @@ from llvmlite import binding
 
 from rooflab.errors import FileError, RooflabError, UnknownNameError
 from rooflab.loops import examine
-from rooflab.loops.c import arguments, build, count, flags, lower, source, steering
+from rooflab.loops.c import arguments, build, constructors, count, flags, lower, source, steering
 from rooflab.loops.c.call import Callee, called, named, slots, warm
 from rooflab.loops.c.debug_info import DebugInfo, LinesOf, Subprogram
 from rooflab.loops.c.memory import STACK_BYTES
@@ -115,7 +115,14 @@ def report(
     examine.check_memory(name, nbytes)
     read = source.read(name, main.file, main.line)
     units = 2 * (nbytes // caches.caches[0].unit_bytes + len(bound.values)) + (1 << 16) if classify else None
-    twin = count.make(built.plain, main, read, bound, caches, units, built.library)
+    try:
+        twin = count.make(built.plain, main, read, bound, caches, units, built.library)
+    except RuntimeError as error:
+        # IR that was not foreseen: what LLVM says of the text that was made of it
+        why = str(error).replace("LLVM IR parsing error", "").strip().partition(chr(10))[0]
+        raise RooflabError(
+            f"{path}: {name}: LLVM does not take what was made of it to be counted: {why}"
+        ) from error
     counted, plan, outside = counting.run_twin(twin.twin, read, bound.values, caches, time_limit_s)
     outcome = counted.outcome
     if outcome.error is not None:
@@ -277,11 +284,12 @@ def _on_the_stack(twin: count.Twin) -> int:
 
 def _engine(built: build.Built, main: Subprogram) -> tuple[Any, int]:
     """Machine code of optimised IR, and the address of the function there."""
-    module = binding.parse_assembly(lower.without_exceptions(built.optimised))
+    module = binding.parse_assembly(constructors.harmless(lower.without_exceptions(built.optimised)))
     module.get_function(main.linkage).linkage = "external"
     count.check_symbols(module, main, built.library, ran=True)
     engine = binding.create_mcjit_compiler(module, target_machine())
     engine.finalize_object()
+    engine.run_static_constructors()
     return engine, engine.get_function_address(main.linkage)
 
 
@@ -292,7 +300,7 @@ def _profiled(
     plain = re.sub(
         r"^define .*$",
         lambda each: lower.bare(each[0]),
-        lower.without_exceptions(lower.for_here(built.optimised)),
+        constructors.harmless(lower.without_exceptions(lower.for_here(built.optimised))),
         flags=re.M,
     )
     lines = ["define void @rl_call(ptr %slots, ptr %result) {", *called(named(main.linkage), twin.lowered)]
@@ -312,6 +320,7 @@ def _profiled(
     result = np.zeros(4, np.int64)
 
     def call(engine: Any) -> None:
+        engine.run_static_constructors()
         function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(engine.get_function_address("rl_call"))
         function(given.ctypes.data, result.ctypes.data)
 
@@ -350,7 +359,9 @@ def _warnings(
             " counts are of what ran until then; give smaller arguments, or a longer limit"
         )
     for line, number in sorted(outside.items()):
-        said.append(f"line {line}: {number:,} accesses to memory of a library's are not counted")
+        said.append(
+            f"line {line}: {number:,} accesses to memory of a library's or a constructor's are not counted"
+        )
     if plan.unseen:
         said.append(f"what {', '.join(plan.unseen)} accesses and computes cannot be seen and is not counted")
     for line in sorted({line for line, _ in twin.planner.calls_through.values()}):

@@ -22,7 +22,11 @@ _GLOBAL = re.compile(
     rf"^(?P<name>{_NAME}) = (?P<words>(?:[\w()\"-]+ )*?)(?P<what>global|constant) (?P<rest>.*)$", re.MULTILINE
 )
 ALLOCA = re.compile(r"^\s*(?P<name>%\S+) = alloca (?P<type>.*?)(?:, i(?:32|64) (?P<count>\S+?))?, align \d+")
-_TYPES = re.compile(r"^%\S+ = type .*$", re.MULTILINE)
+_TYPES = re.compile(r"^%(?:\"[^\"]*\"|\S+) = type .*$", re.MULTILINE)
+# Not for the twin: constructors have run before (`constructors`), and nothing ends after it.
+_NOT_ITS_OWN = re.compile(
+    r"^@(?:rooflab_entry|llvm\.(?:global_ctors|global_dtors|used|compiler\.used)) = .*\n", re.MULTILINE
+)
 _SIMPLE = ("sroa",)
 _TOGETHER = (
     "lower_invoke",
@@ -90,7 +94,7 @@ def lower(ir: str, main: Subprogram) -> Lowered:
         if variable.name == "rooflab_entry":
             variable.linkage = "internal"
     _run(module, _TOGETHER)
-    text = re.sub(r"^@rooflab_entry = .*\n", "", str(module), flags=re.MULTILINE)
+    text = _NOT_ITS_OWN.sub("", str(module))
     module = binding.parse_assembly(text)
     _run(module, ("global_dead_code_eliminate", "strip_dead_prototype"))
     text = str(module)

@@ -152,10 +152,15 @@ class CPlanner(instrument.Planner):
 
     _headers: tuple[str, ...] = ()
 
-    def of(self, functions: tuple[Function, ...], main: str) -> instrument.Plan:
-        """What to count of `functions`, of which `main` is the user's own."""
+    def of(self, functions: tuple[Function, ...], main: str, constructed: bool = False) -> instrument.Plan:
+        """What to count of `functions`, of which `main` is the user's own.
+
+        `constructed`: whether constructors have filled variables, so that what these point to is theirs.
+        """
         self._headers = tuple(each.header for each in functions)
-        self.foreign = any(self._hands_out(each.text) for one in functions for each in one.instructions())
+        self.foreign = constructed or any(
+            self._hands_out(each.text) for one in functions for each in one.instructions()
+        )
         for function in functions:
             self.function(function, function.name == main)
         return self.plan()

@@ -250,6 +250,7 @@ def run_twin(
     outcome = run_once(twin, source, time_limit_s)
     first_passes = twin.passes.copy()
     seen, far = _with_hits(twin), twin.notes[:, counted_access.FAR].copy()
+    left_out = twin.notes[:, counted_access.OUTSIDE].copy()
     described: dict[str, Any] = {
         "arrays": [ref.array for ref in twin.plan.refs] or [""],
         "accesses": sum(int(first_passes[ref.block]) for ref in twin.plan.refs),
@@ -284,9 +285,9 @@ def run_twin(
         int(twin.memory.allocator[counted_access.BUMP]) - twin.memory.low,
     )
     outside: dict[int, int] = {}
-    for ref, note in zip(twin.plan.refs, twin.notes, strict=False):
-        if note[counted_access.OUTSIDE]:
-            outside[ref.line] = outside.get(ref.line, 0) + int(note[counted_access.OUTSIDE])
+    for ref, number in zip(twin.plan.refs, left_out, strict=False):
+        if number:
+            outside[ref.line] = outside.get(ref.line, 0) + int(number)
     return counted, twin.plan, outside
 
 
