@@ -3,9 +3,9 @@
 Runs, one after the other: the kernels of `--files` (a function NAME beside NAME_args(n); benchmarks/loop_files.py)
 on one core and over prange, loops of C (c_kernels.py), innermost loops beside OSACA (in_core.py), loops changed as
 advised (loop_advice.py), the twin beside the simulator alone (twin.py), and the simulator beside pycachesim
-(cachesim.py). Each prints its own table; the last one has a line a figure with its goal. Without a machine this one is measured first. Times are
-medians or the best of several; what else ran is said by the load at the beginning and the end: with more than 0.5
-besides this, they are no figures to keep.
+(cachesim.py). Each prints its own table; the last one has a line a figure with its goal. Without a machine this
+one is measured first. Times are medians or the best of several; what else ran is said by the load at the beginning
+and the end: with more than 0.5 besides this, they are no figures to keep.
 """
 
 from __future__ import annotations
