@@ -126,8 +126,20 @@ def _straight(count: int) -> Any:
             last_seen = each(view, last_seen, references, scratch, step)
         return 0
 
-    name = f"steps of {count}"
-    return callback(CALL_SIGNATURE, Named(f"{count}").name(straight), name)
+    def alone(state, references, scratch, first, last):
+        # Nobody else is there to change the note: where it is once, it is until the reference leaves its unit.
+        view, step = open_state(state), first
+        last_seen = opening(view.last_lines, scratch)
+        while step < last:
+            last_seen = each(view, last_seen, references, scratch, step)
+            leaves, slot, note, _ = last_seen[0]
+            step += 1
+            if load(slot, 0) == note:
+                step = max(step, min(leaves, last))
+        return 0
+
+    steps = alone if count == 1 else straight
+    return callback(CALL_SIGNATURE, Named(f"{count}").name(steps), f"steps of {count}")
 
 
 def _looped(state, references, scratch, first, last):
