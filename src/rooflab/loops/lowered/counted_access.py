@@ -6,7 +6,7 @@ import functools
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba
 from llvmlite import binding
@@ -22,85 +22,36 @@ NEAR_BYTES = 255  # between new lines of a stream: prefetchers follow steps of u
 VIEW = View._fields
 
 
-def _access(
-    last_lines,
-    shift,
-    slot_shift,
-    slot_mask,
-    compared_bits,
-    counts,
-    unit_call,
-    split_call,
-    state,
-    address,
-    nbytes,
-    request,
-    reference,
-    notes,
-):
+def _access(view, address, nbytes, request, reference, notes):
     """Have the simulator see an access, unless it finds its line noted; note whether it is far from the last seen.
 
     Hits are not counted (see `access_uncounted`): the twin knows how many accesses it makes.
     """
-    view = View(last_lines, shift, slot_shift, slot_mask, compared_bits, counts, unit_call, split_call, state)
-    crosses = (address + (nbytes - 1)) >> shift != address >> shift
+    crosses = (address + (nbytes - 1)) >> view.shift != address >> view.shift
     if not crosses and is_noted(view, address, request):
         return
     step = address - load(notes, PREVIOUS)
     store(notes, PREVIOUS, address)
     if step > NEAR_BYTES or step < -NEAR_BYTES:
         add(notes, FAR, 1)
-    call(split_call if crosses else unit_call, state, address, nbytes, request, reference)
+    call(view.split_call if crosses else view.unit_call, view.state, address, nbytes, request, reference)
 
 
-def _within(
-    last_lines,
-    shift,
-    slot_shift,
-    slot_mask,
-    compared_bits,
-    counts,
-    unit_call,
-    split_call,
-    state,
-    address,
-    nbytes,
-    request,
-    reference,
-    notes,
-):
+def _within(view, address, nbytes, request, reference, notes):
     """`_access` for one that is known to lie within a unit of the first level."""
-    view = View(last_lines, shift, slot_shift, slot_mask, compared_bits, counts, unit_call, split_call, state)
     if is_noted(view, address, request):
         return
     step = address - load(notes, PREVIOUS)
     store(notes, PREVIOUS, address)
     if step > NEAR_BYTES or step < -NEAR_BYTES:
         add(notes, FAR, 1)
-    call(unit_call, state, address, nbytes, request, reference)
+    call(view.unit_call, view.state, address, nbytes, request, reference)
 
 
-def _range(
-    last_lines,
-    shift,
-    slot_shift,
-    slot_mask,
-    compared_bits,
-    counts,
-    unit_call,
-    split_call,
-    state,
-    address,
-    nbytes,
-    request,
-    reference,
-    notes,
-    elements,
-):
+def _range(view, address, nbytes, request, reference, notes, elements):
     """Count accesses to so many elements of `nbytes`, one behind the other."""
-    each = last_lines, shift, slot_shift, slot_mask, compared_bits, counts, unit_call, split_call, state
     for element in range(elements):
-        _one(*each, address + element * nbytes, nbytes, request, reference, notes)
+        _one(view, address + element * nbytes, nbytes, request, reference, notes)
 
 
 _one = njit(**OPTIONS)(_access)
@@ -146,8 +97,15 @@ def _release(state, address, nbytes):
 
 
 @functools.cache
-def compiled(function: Callable[..., Any], parameters: int, result: bool) -> tuple[bytes, str]:
-    """`function` of that many whole numbers as LLVM bitcode, and its name there (in numba's own convention)."""
+def compiled(function: Callable[..., Any], parameters: int, result: bool, sees: bool = False) -> tuple[bytes, str]:
+    """`function` of that many whole numbers as LLVM bitcode, and its name there (in numba's own convention).
+
+    Args:
+        function: what to compile.
+        parameters: how many whole numbers it takes.
+        result: whether it returns a whole number.
+        sees: before them it takes a `View`, which in LLVM is as many whole numbers as it has fields.
+    """
     key = "|".join(
         [source_digest(), Path(__file__).read_text("utf-8"), numba.__version__, binding.get_host_cpu_name()]
     )
@@ -158,7 +116,8 @@ def compiled(function: Callable[..., Any], parameters: int, result: bool) -> tup
         return bitcode, name.decode()
     integer = types.int64
     dispatcher: Any = njit(**OPTIONS)(function)
-    signature = (integer if result else types.void)(*([integer] * parameters))
+    view = [types.NamedUniTuple(integer, len(VIEW), View)] if sees else []
+    signature = (integer if result else types.void)(*view, *([integer] * parameters))
     dispatcher.compile(signature)
     overload = next(iter(dispatcher.overloads.values()))
     name = overload.fndesc.llvm_func_name
@@ -167,9 +126,18 @@ def compiled(function: Callable[..., Any], parameters: int, result: bool) -> tup
     return bitcode, name
 
 
-ACCESS: tuple[Callable[..., Any], int, bool] = (_access, len(VIEW) + 5, False)
-WITHIN: tuple[Callable[..., Any], int, bool] = (_within, len(VIEW) + 5, False)
-RANGE: tuple[Callable[..., Any], int, bool] = (_range, len(VIEW) + 6, False)
-ALLOCATE: tuple[Callable[..., Any], int, bool] = (_allocate, 2, True)
-RELEASE: tuple[Callable[..., Any], int, bool] = (_release, 3, False)
+class Part(NamedTuple):
+    """What `compiled` takes."""
+
+    function: Callable[..., Any]
+    parameters: int
+    result: bool = False
+    sees: bool = False
+
+
+ACCESS = Part(_access, 5, sees=True)
+WITHIN = Part(_within, 5, sees=True)
+RANGE = Part(_range, 6, sees=True)
+ALLOCATE = Part(_allocate, 2, result=True)
+RELEASE = Part(_release, 3)
 PARTS = (ACCESS, RANGE, ALLOCATE, RELEASE)
