@@ -55,14 +55,18 @@ class _Command(click.Command):
     "--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of the stream, as order=ikj."
 )
 @click.option(
-    "--level", "levels", multiple=True, metavar="SIZE/WAYS[/LINE]", help="A cache, near to far: 32KiB/8."
+    "--level",
+    "levels",
+    multiple=True,
+    metavar="SIZE/WAYS[/LINE][,WORDS]",
+    help="A cache, near to far: 32KiB/8, or 8KiB/full/64,fifo,write-through.",
 )
 @click.option("--tlb", "tlbs", multiple=True, metavar="ENTRIES/WAYS[/PAGE]", help="A TLB, near to far: 64/full.")
 @click.option("--machine", metavar="NAME", help="Its caches: a name of `rooflab machine`, or a file.")
 @click.option(
     "--policy",
     metavar="NAME",
-    help="Applies to every --level: lru, plru, fifo, random, qlru_h11_m1_r0_u0, …",
+    help="Of every --level that names none: lru, plru, fifo, random, srrip, nru, qlru_h11_m1_r0_u0, …",
 )
 @click.option("--prefetch", multiple=True, metavar="NAME", help="First --level only: next-line, adjacent, stride.")
 @click.option("--classify", is_flag=True, help="Classify misses (compulsory, capacity, conflict).")

@@ -12,7 +12,7 @@ from rooflab.cachesim.coherence import streams as core_streams
 from rooflab.cachesim.coherence.stream import CoreStreams
 from rooflab.cachesim.streams.stream import Stream
 from rooflab.errors import RooflabError, UnknownNameError
-from rooflab.types.simulation import Cache, tlb
+from rooflab.types.simulation import POLICIES, PREFETCHERS, Cache, tlb
 
 _SIZES = ("nbytes", "stride_bytes", "item_bytes", "index_bytes")
 # Needs arrays: only Python can give them.
@@ -102,17 +102,48 @@ def _value(name: str, key: str, text: str, default: object) -> object:
         raise RooflabError(f"{name}: {key} is {text!r}, expected a number") from None
 
 
+# Words that may follow the sizes of a cache, and the field of it that each sets.
+_WORDS: dict[str, tuple[str, Any]] = {
+    "write-through": ("write_back", False),
+    "no-allocate": ("write_allocate", False),
+    "no-fetch": ("fetch_on_write", False),
+    "inclusive": ("inclusion", "inclusive"),
+    "exclusive": ("inclusion", "exclusive"),
+    "xor": ("index", "xor"),
+    **{name: ("prefetch", name) for name in PREFETCHERS},
+}
+_NUMBERS = {"sector": "sector_bytes", "ahead": "prefetch_ahead", "seed": "seed"}
+
+
 def cache(text: str, **more: Any) -> Cache:
-    """The cache written as CAPACITY/WAYS or CAPACITY/WAYS/LINE, such as "512KiB/8"; "full" for all ways.
+    """The cache written as CAPACITY/WAYS or CAPACITY/WAYS/LINE and what else it is, such as "512KiB/8,plru".
+
+    "full" stands for all ways. After the sizes, parted by commas: a policy, words as "write-through", numbers as
+    "sector=32". What is said there goes before `more`; prefetchers are added to those.
 
     Raises:
         RooflabError: not written so, or sizes that do not fit.
     """
-    parts = text.split("/")
+    sizes, *words = text.split(",")
+    parts = sizes.split("/")
     if len(parts) not in (2, 3):
         raise RooflabError(f"level {text!r} is not CAPACITY/WAYS or CAPACITY/WAYS/LINE, such as 512KiB/8")
     line = int(_number(text, parts[2])) if len(parts) == 3 else 64
-    return Cache(int(_number(text, parts[0])), _ways(text, parts[1]), line, **more)
+    fields: dict[str, Any] = {}
+    for word in words:
+        key, equals, number = word.partition("=")
+        field, value = _WORDS.get(word, ("policy", word))
+        if equals and key in _NUMBERS:
+            field, value = _NUMBERS[key], int(_number(text, number))
+        elif word not in (*_WORDS, *POLICIES) and not word.startswith("qlru_"):
+            known = (*_WORDS, *POLICIES, *(f"{each}=N" for each in _NUMBERS))
+            raise UnknownNameError(f"setting of level {text!r}", word, known)
+        if field == "prefetch":
+            value = (*fields.get(field, more.get(field, ())), value)
+        elif field in fields:
+            raise RooflabError(f"level {text!r}: {field} is said twice; leave one of them out")
+        fields[field] = value
+    return Cache(int(_number(text, parts[0])), _ways(text, parts[1]), line, **{**more, **fields})
 
 
 def buffer(text: str) -> Cache:

@@ -16,7 +16,19 @@ from rooflab.types.work import Traffic
 from rooflab.units import percent
 
 SCHEMA = 1
-POLICIES = ("lru", "plru", "fifo", "random", "qlru_h11_m1_r0_u0", "qlru_h00_m1_r2_u1", "qlru_h11_m1_r1_u2")
+# Policies that are QLRU variants: re-reference intervals predicted with two bits, hit priority (SRRIP: Jaleel and
+# others, ISCA 2010); not recently used, one bit a way (also bit-PLRU).
+NAMED_QLRU = {"srrip": "qlru_h00_m2_r0_u0_umo", "nru": "qlru_h00_m0_r0_u1"}
+POLICIES = (
+    "lru",
+    "plru",
+    "fifo",
+    "random",
+    *NAMED_QLRU,
+    "qlru_h11_m1_r0_u0",
+    "qlru_h00_m1_r2_u1",
+    "qlru_h11_m1_r1_u2",
+)
 PREFETCHERS = ("next-line", "adjacent", "stride")
 INCLUSIONS = ("non-inclusive", "inclusive", "exclusive")
 _QLRU = re.compile(r"qlru_h(?:00|10|11|20|21)_m[0-3]_r[0-2]_u[0-3](?:_umo)?")
@@ -32,7 +44,8 @@ class Cache(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         line_bytes: a power of two.
         policy: what a full set gives up: "lru", "plru" (tree), "fifo", "random", or a QLRU variant in the
             notation of Abel and Reineke (nanoBench, 2020), such as "qlru_h11_m1_r0_u0": ages after a hit,
-            age on insertion, which way is replaced, how ages are updated, "_umo" for on a miss only.
+            age on insertion, which way is replaced, how ages are updated, "_umo" for on a miss only. "srrip" and
+            "nru" are kept as the variants that they are.
         write_back: False for write-through.
         write_allocate: False where a store that misses goes on to the next level alone.
         fetch_on_write: False for write-validate (Jouppi, ISCA 1993): what a store or write-back that misses is
@@ -64,6 +77,8 @@ class Cache(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str | None = None
 
     def __post_init__(self) -> None:
+        if self.policy in NAMED_QLRU:
+            msgspec.structs.force_setattr(self, "policy", NAMED_QLRU[self.policy])
         _check_sizes(self)
         _check_policy(self)
 
