@@ -54,7 +54,8 @@ def judged(cases: Iterable[ServingCase]) -> list[Judged]:
         elif case.prefill is not None:
             found += _apart(case, case.prefill)
         else:
-            loops[id(case.step), case.prompt, case.answer, case.step_tokens].append(case)
+            alike = (case.rounds, case.wait_steps, case.wait_share)
+            loops[(id(case.step), case.prompt, case.answer, case.step_tokens, *alike)].append(case)
     for alike in loops.values():
         found += _loop(alike)
     return found
@@ -66,7 +67,7 @@ def _one(case: ServingCase, what: str, predicted: float, measured: float, bar: f
 
 
 def _loop(alike: list[ServingCase]) -> list[Judged]:
-    """Closed loops that differ in their clients alone, each simulated as measured: ten requests a client."""
+    """Closed loops that differ in their clients alone, each simulated as measured."""
     first = alike[0]
     step, prompt = first.step, round(first.prompt)
     accepted = step.speculation.accepted if step.speculation else 1.0
@@ -99,9 +100,9 @@ def _loop(alike: list[ServingCase]) -> list[Judged]:
 
 
 def _simulated(server: Server, table: Table, case: ServingCase, prompt: int, answer: int) -> tuple[float, float]:
-    """Mean TTFT and TPOT of ten requests a client, event by event, the first of all clients at once."""
+    """Mean TTFT and TPOT of all requests, event by event, the first of all clients at once."""
     clients = round(case.clients)
-    requests = closed_loop(clients, 10 * clients, prompt, answer, spread=case.spread, seed=1)
+    requests = closed_loop(clients, case.rounds * clients, prompt, answer, spread=case.spread, seed=1)
     outside_s = server.outside_s(prompt)
     rules, least = server.scheduler, math.ceil((prompt + answer) * (1.0 + case.spread)) + 1
     tokens = max(server.cache_tokens(server.kept_tokens(prompt, answer)), least)
@@ -118,6 +119,8 @@ def _simulated(server: Server, table: Table, case: ServingCase, prompt: int, ans
             clients=clients,
             between_s=outside_s,
             entry_s=float(server.step.entry_s(prompt)),
+            wait_steps=case.wait_steps,
+            wait_tokens=round(case.wait_share * server.token_budget),
         ),
     )
     several = requests.answer > 1

@@ -6,6 +6,7 @@ Where a table's own columns mislead, what they are taken to mean is said beside 
 from __future__ import annotations
 
 import csv
+import dataclasses
 import functools
 import re
 import zlib
@@ -14,9 +15,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from measured import LeftOut
+from serving_protocols import protocol
 
 import rooflab
 from rooflab.errors import RooflabError
+from rooflab.model.engines.engine import engine as engine_called
 from rooflab.model.parallel.layout import Layout
 from rooflab.model.serving.step import Speculation, StepModel
 from rooflab.work.llm import models
@@ -40,6 +43,8 @@ class ServingCase(NamedTuple):
         step_tokens: most of a step, where the row's server was told so.
         gathers: whether a prompt waits until each data-parallel rank has one, 60 steps at most.
         poll_steps: how many steps lie between two looks for new requests while all decode.
+        rounds: requests of each client.
+        wait_steps, wait_share: for how many steps that decode prompts wait until a step is as full.
         prefill: the copy that computes prompts, where others decode; `prefills` how many of them, 0 where that is
             not stated: as many as keep up; `decodes` how many decode, among which `clients` are those of one.
         part_of: what sets it apart from the others of its table; judged in lines of its own.
@@ -58,6 +63,9 @@ class ServingCase(NamedTuple):
     spread: float = 0.0
     step_tokens: int | None = None
     poll_steps: int = 1
+    rounds: int = 10
+    wait_steps: int = 0
+    wait_share: float = 0.0
     gathers: bool = False
     prefill: StepModel | None = None
     prefills: int = 0
@@ -88,11 +96,15 @@ def _step(
     words: tuple[str, ...],
     speculation: Speculation | None = None,
     stream_interval: float = 1.0,
+    memory_share: float | None = None,
 ) -> StepModel:
     weights, attention, experts, cache = words
     form = precision(weights, attention=attention, experts=experts, cache=cache)
+    how = engine_called(engine)
+    if memory_share is not None:
+        how = dataclasses.replace(how, memory_share=memory_share)
     return StepModel(
-        models.named(name), machine(card), engine=engine, layout=layout, precision=form,
+        models.named(name), machine(card), engine=how, layout=layout, precision=form,
         speculation=speculation, stream_interval=stream_interval,
     )  # fmt: skip
 
@@ -114,10 +126,10 @@ def silicon(path: Path, mode: str = "agg") -> Iterator[ServingCase | LeftOut]:
             if layout is None:
                 yield _deployed(row, model, clients)
                 continue
-            how = _protocol(row, layout)
+            how = protocol(row, layout, clients)
             step = _step(
                 model.name, CARDS[row["system"]], row["backend"], layout, _silicon_formats(row, model),
-                how.speculation, how.stream_interval,
+                how.speculation, how.stream_interval, how.memory_share,
             )  # fmt: skip
             yield ServingCase(
                 table=f"silicon, {mode}",
@@ -131,55 +143,13 @@ def silicon(path: Path, mode: str = "agg") -> Iterator[ServingCase | LeftOut]:
                 spread=how.spread,
                 gathers=how.gathers,
                 step_tokens=how.step_tokens,
-                poll_steps=how.poll_steps if clients >= 16 else (how.poll_steps + 2) // 3,
+                poll_steps=how.poll_steps,
+                rounds=how.rounds,
+                wait_steps=how.wait_steps,
+                wait_share=how.wait_share,
             )
         except (RooflabError, ValueError, KeyError) as error:
             yield LeftOut(where, re.sub(r"\d+ (tensor|heads|of)", r"n \1", str(error))[:90])
-
-
-class _Protocol(NamedTuple):
-    """How a row of the silicon sample was measured, where its columns do not say so."""
-
-    share: float = 1.0  # of the stated lengths, their mean
-    spread: float = 0.0
-    stream_interval: float = 1.0
-    step_tokens: int | None = None
-    poll_steps: int = 1
-    gathers: bool = False
-    speculation: Speculation | None = None
-
-
-# Tokens that a step of multi-token prediction gives: of one draft by DeepSeek-V3's report (80 % and more of the
-# second tokens are accepted); of three fitted on the rows of "fit" (Qwen's and DeepSeek's papers name 2 to 2.7).
-_ACCEPTED = {1: 1.8, 3: 2.3}
-
-
-def _protocol(row: dict[str, str], layout: Layout) -> _Protocol:
-    """InferenceX's scripts (SemiAnalysisAI/InferenceX, benchmarks/ and utils/bench_serving), or the sample's own.
-
-    InferenceX draws lengths evenly between 0.8 and 1 of those stated, sends ten prompts for each client, reports
-    means. TensorRT-LLM sends 10 or 20 tokens together and has 8192 or, for gpt-oss, 20000 tokens a step. SGLang
-    looks for new requests every 30 steps that decode (10 below 16 clients) and takes prompts of up to 32768 tokens
-    at once on eight devices. TensorRT-LLM 1.2.0rc6.post3 is the image of its rows with multi-token prediction:
-    three drafts, one where attention is data-parallel; there it also balances prompts over the ranks
-    (attention_dp_config: enable_balance, timeout_iters 60). The other rows have equal lengths.
-    """
-    if "aic-auto-gap" in row["silicon_data_source"]:
-        return _Protocol()
-    made = _Protocol(share=0.9, spread=1.0 / 9.0)
-    deepseek = "deepseek" in row["model_path"].lower()
-    if row["backend"] == "trtllm":
-        made = made._replace(
-            gathers=layout.data > 1,
-            stream_interval=10.0,
-            step_tokens=20000 if "gpt-oss" in row["model_path"] else None,
-        )
-        if deepseek and row["backend_version"] == "1.2.0rc6.post3":
-            drafts = 1 if layout.data > 1 else 3
-            made = made._replace(speculation=Speculation(drafts, _ACCEPTED[drafts]))
-    if row["backend"] == "sglang" and deepseek and row["system"].startswith(("b", "gb")):
-        made = made._replace(poll_steps=30, step_tokens=32768 if layout.ranks >= 8 else None)
-    return made
 
 
 def _is_deployment(row: dict[str, str]) -> bool:

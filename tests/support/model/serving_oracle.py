@@ -24,7 +24,7 @@ class Request:
 def simulate(requests, rules, step_s):
     """Run `requests` (in order of arrival) to their end; `step_s(tokens, attended, sequences, context)`."""
     coming, waiting, running, ended = deque(requests), deque(), [], []
-    free, clock = rules.blocks, 0.0
+    free, clock, held_back = rules.blocks, 0.0, 0
     for request in requests if rules.clients else ():
         request.arrival_s = 0.0 if request.number < rules.clients else inf
 
@@ -57,7 +57,11 @@ def simulate(requests, rules, step_s):
 
         decoding = [each for each in running if each.lacks == 1 and each.made]
         schedule([each for each in running if rules.mixed or each not in decoding], scheduled)
-        while calm and waiting and budget and len(running) < rules.most_sequences:
+        all_decode = 0 < len(running) == len(decoding) and waiting
+        fills = len(running) + sum(each.lacks for each in waiting) >= rules.wait_tokens
+        holds = bool(all_decode and not fills and held_back < rules.wait_steps)
+        held_back = held_back + 1 if holds else 0
+        while calm and not holds and waiting and budget and len(running) < rules.most_sequences:
             request = waiting[0]
             if request.lacks > budget and not rules.chunked:
                 break

@@ -38,6 +38,7 @@ class Engine:
     narrow_prompts: bool
     peer_all_reduce: bool
     graph_tokens: float
+    graphs_prompts: bool
     stream_rows: float
     block_products: float
     step_s: float

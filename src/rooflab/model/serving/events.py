@@ -41,6 +41,8 @@ class Rules(NamedTuple):
         clients: of a closed loop: how many send their next request as soon as the last is answered, `between_s`
             later; 0 where requests arrive at given times.
         entry_s: between the first requests of two clients of a closed loop: sent at once, tokenized in turn.
+        wait_steps: for how many steps that decode waiting prompts are held back until a step would hold
+            `wait_tokens` (TensorRT-LLM's batch_wait_timeout_iters and batch_wait_max_tokens_ratio); 0 for never.
     """
 
     token_budget: int = 8192
@@ -53,6 +55,8 @@ class Rules(NamedTuple):
     clients: int = 0
     between_s: float = 0.0
     entry_s: float = 0.0
+    wait_steps: int = 0
+    wait_tokens: int = 0
 
     @property
     def kv_tokens(self) -> int:
@@ -112,6 +116,7 @@ def run(
     blocks = min(rules.blocks, 1 << 40)
     limits = (rules.token_budget, rules.most_sequences, blocks, rules.block_tokens)
     how = (bool(rules.chunked), bool(rules.mixed), bool(rules.reserve), rules.clients, float(rules.between_s))
+    how = (*how, rules.wait_steps, rules.wait_tokens)
     kept = _steps(
         *(arrived, *whole, *there, limits, how),
         *(np.ascontiguousarray(each, float) for each in table),
@@ -223,7 +228,7 @@ def _steps_of(
 ):
     """Run all requests to their end; the number of `samples` kept. The arguments are those of `run`, as arrays."""
     budget_tokens, most_sequences, free, block_tokens = limits
-    chunked, mixed, reserve, clients, between_s = how
+    chunked, mixed, reserve, clients, between_s, wait_steps, wait_tokens = how
     blocks_in_all, count = free, len(prompt)
     computed, made = start.copy(), made_before.copy()  # tokens in the cache, of the answer
     held, now = np.zeros(count, np.int64), np.zeros(count, np.int64)  # blocks; tokens in this step
@@ -232,7 +237,7 @@ def _steps_of(
     released, done = min(clients, count), 0
     clock, busy, waiting_s, running_s, blocks_s, decoding_s = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     steps, with_prompts, new_tokens, made_tokens, preemptions, most_waiting, most_blocks = 0, 0, 0, 0, 0, 0, 0
-    kept, every, ready, blocked = 0, 1, 0, False
+    kept, every, ready, blocked, held_back = 0, 1, 0, False, 0
     phases = np.zeros(block_tokens, np.int64)
     while done < count:
         while here < count and arrived[here] <= clock:
@@ -242,6 +247,7 @@ def _steps_of(
             continue
         if 0 < ran == ready and (ran <= budget_tokens or not mixed):
             open_now = not blocked and ran < most_sequences and (ran < budget_tokens or not mixed)
+            open_now = open_now or wait_steps > 0  # each step counts
             if not (open_now and (in_front > 0 or head < here)):
                 # All decode and none is admitted: steps are alike until one ends, lacks a block, or may come.
                 least, context = 1 << 40, 0
@@ -286,6 +292,15 @@ def _steps_of(
                     made[i] += went
                     if not reserve:
                         held[i] = -(-computed[i] // block_tokens)
+        holds = False
+        if 0 < ran == ready and held_back < wait_steps and (in_front > 0 or head < here):
+            there = ran
+            for k in range(in_front):
+                there += prompt[front[k]] + made[front[k]] - computed[front[k]]
+            for k in range(head, here):
+                there += prompt[k] + made[k] - computed[k]
+            holds = there < wait_tokens
+        held_back = held_back + 1 if holds else 0
         budget, calm, some, admits = budget_tokens, True, False, False
         tokens, attended, sequences, context = 0, 0, 0, 0
         for decode in range(2):
@@ -327,7 +342,8 @@ def _steps_of(
                 budget -= part
                 some = True
                 k += 1
-            while not decode and calm and budget > 0 and ran < most_sequences and (in_front > 0 or head < here):
+            open_now = not (decode or holds) and calm
+            while open_now and budget > 0 and ran < most_sequences and (in_front > 0 or head < here):
                 i = front[in_front - 1] if in_front > 0 else head
                 part = prompt[i] + made[i] - computed[i]
                 if part > budget:
@@ -397,7 +413,7 @@ def _steps_of(
                 ready += 1
             running[left] = i
             left += 1
-        blocked = calm and not admits and tokens == 0 and waiting > 0 and left == ran
+        blocked = calm and not admits and held_back == 0 and tokens == 0 and waiting > 0 and left == ran
         ran = left
     sums[0], sums[1], sums[2], sums[3], sums[4], sums[5] = clock, busy, waiting_s, running_s, blocks_s, decoding_s
     sums[6], sums[7], sums[8], sums[9] = steps, with_prompts, new_tokens, made_tokens

@@ -212,7 +212,10 @@ class StepModel:
         e = self.engine
         each_s = e.sequence_s + e.send_s / self.stream_interval
         between = e.step_s + each_s * batch.sequences + e.ranks_s * (self.layout.ranks > 1)
-        alone = np.where(batch.new_tokens > e.graph_tokens, np.maximum(launches * e.launch_s - kernel_s, 0.0), 0.0)
+        eager = (batch.new_tokens > e.graph_tokens) | (
+            (np.asarray(batch.prefill_sequences) > 0) & (not e.graphs_prompts)
+        )
+        alone = np.where(eager, np.maximum(launches * e.launch_s - kernel_s, 0.0), 0.0)
         return between + alone
 
 

@@ -1,0 +1,114 @@
+"""How rows of the silicon sample were measured, where its columns do not say so: what server and client were told.
+
+Sources: SemiAnalysisAI/InferenceX, benchmarks/*.sh and benchmarks/single_node/*.sh as of the rows' dates, and
+utils/bench_serving; ai-dynamo/aiconfigurator, generator/rule_plugin/{benchmark/trtllm,vllm}.rule,
+eval/benchmarks/genai_perf_runner.py and config/backend_templates/benchmark/bench_run.sh.j2.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from rooflab.model.parallel.layout import Layout
+from rooflab.model.serving.step import Speculation
+
+
+class Protocol(NamedTuple):
+    """How a row of the silicon sample was measured.
+
+    Attributes:
+        share: of the stated lengths, their mean; they lie evenly within `spread` of it, both ways.
+        stream_interval: tokens that are sent together.
+        step_tokens: most of a step; None where the server was left at its default.
+        poll_steps: how many steps lie between two looks for new requests while all decode.
+        gathers: whether a prompt waits until each data-parallel rank has one, 60 steps at most.
+        wait_steps, wait_share: for how many steps that decode prompts wait until a step would hold that share of
+            its tokens (TensorRT-LLM's batch_wait_timeout_iters and batch_wait_max_tokens_ratio).
+        rounds: requests of each client.
+        memory_share: of a device that the server was told to take; None where it was left at its default.
+        speculation: drafts of each step.
+    """
+
+    share: float = 1.0
+    spread: float = 0.0
+    stream_interval: float = 1.0
+    step_tokens: int | None = None
+    poll_steps: int = 1
+    gathers: bool = False
+    wait_steps: int = 0
+    wait_share: float = 0.0
+    rounds: int = 10
+    memory_share: float | None = None
+    speculation: Speculation | None = None
+
+
+# Tokens that a step of multi-token prediction gives: of one draft by DeepSeek-V3's report (80 % and more of the
+# second tokens are accepted); of three fitted on the rows of "fit" (Qwen's and DeepSeek's papers name 2 to 2.7).
+_ACCEPTED = {1: 1.8, 3: 2.3}
+
+
+def protocol(row: dict[str, str], layout: Layout, clients: float) -> Protocol:
+    """Of one row, by its engine, model, card and version."""
+    if "aic-auto-gap" in row["silicon_data_source"]:
+        return _aiconfigurator(row, clients)
+    # InferenceX draws lengths evenly between 0.8 and 1 of those stated and reports means.
+    made = Protocol(share=0.9, spread=1.0 / 9.0)
+    if row["backend"] == "trtllm":
+        return _trtllm(made, row, layout, clients)
+    deepseek = "deepseek" in row["model_path"].lower()
+    blackwell = row["system"].startswith(("b", "gb"))
+    if row["backend"] == "sglang" and blackwell and (deepseek or "Qwen3.5" in row["model_path"]):
+        poll = 30 if clients >= 16 else 10
+        made = made._replace(poll_steps=poll, step_tokens=32768 if layout.ranks >= 8 or not deepseek else None)
+        if deepseek and row["precision"] == "fp8" and layout.ranks == 4:
+            made = made._replace(memory_share=0.95)  # else the weights leave no room for a cache
+    return made
+
+
+def _aiconfigurator(row: dict[str, str], clients: float) -> Protocol:
+    """Equal lengths; ten rounds by genai-perf, from 2026 on fifty by aiperf.
+
+    A step of TensorRT-LLM and vLLM holds one prompt, 1500 tokens more and one of each sequence that may run: as
+    many as there are clients, later at least 512.
+    """
+    version = row["backend_version"]
+    late = row["backend"] == "vllm" or version in ("0.5.6.post2",) or version.startswith(("1.2", "1.3"))
+    made = Protocol(rounds=50 if late else 10)
+    if row["backend"] == "sglang":
+        return made
+    running = max(clients, 512.0) if late else clients
+    return made._replace(step_tokens=round(running) + int(row["isl"]) + 1500)
+
+
+def _trtllm(made: Protocol, row: dict[str, str], layout: Layout, clients: float) -> Protocol:
+    """TensorRT-LLM sends 10 (gpt-oss: 20) tokens together.
+
+    A step holds 20000 tokens of gpt-oss, 16384 of Llama 70B in fp8, in NVFP4 as many as its longest context
+    (lengths and 200). DeepSeek's had one prompt, 64 tokens more and one of each client; from 1.2.0rc6 on 8192 at
+    least. 1.2.0rc6.post3 is the image of its rows with multi-token prediction: three drafts, one where attention
+    is data-parallel, and 1.8 prompts of the stated length. Data-parallel attention balances prompts over the ranks
+    (attention_dp_config: enable_balance, timeout_iters 60). Llama's prompts of 1024 tokens with answers of 1024
+    wait for fuller steps below eight devices, DeepSeek's in fp8 from 64 clients on.
+    """
+    prompt, answer = int(row["isl"]), int(row["osl"])
+    square = prompt == answer == 1024
+    made = made._replace(stream_interval=10.0)
+    if "gpt-oss" in row["model_path"]:
+        return made._replace(step_tokens=20000, stream_interval=20.0, gathers=layout.data > 1)
+    if "deepseek" not in row["model_path"].lower():
+        made = made._replace(step_tokens=16384 if row["precision"] == "fp8" else prompt + answer + 200)
+        return made._replace(wait_steps=20, wait_share=0.9) if square and layout.ranks < 8 else made
+    made = made._replace(gathers=layout.data > 1)
+    if row["backend_version"] == "1.2.0rc6.post3":
+        drafts = 1 if layout.data > 1 else 3
+        running = max(clients / layout.data, 1.0)
+        return made._replace(
+            speculation=Speculation(drafts, _ACCEPTED[drafts]),
+            step_tokens=round((drafts + 1) * running + 1.8 * prompt + 64),
+        )
+    made = made._replace(step_tokens=round(clients) + prompt + 64)
+    if row["backend_version"].startswith("1.2"):
+        made = made._replace(step_tokens=max(made.step_tokens or 0, 8192))
+        if square and row["precision"] == "fp8" and 64 <= clients < 256 and row["system"].startswith("b200"):
+            made = made._replace(wait_steps=40, wait_share=0.8)
+    return made
