@@ -85,8 +85,9 @@ def _trtllm(made: Protocol, row: dict[str, str], layout: Layout, clients: float)
 
     A step holds 20000 tokens of gpt-oss, 16384 of Llama 70B in fp8, in NVFP4 as many as its longest context
     (lengths and 200). DeepSeek's had one prompt, 64 tokens more and one of each client; from 1.2.0rc6 on 8192 at
-    least. 1.2.0rc6.post3 is the image of its rows with multi-token prediction: three drafts, one where attention
-    is data-parallel, and 1.8 prompts of the stated length. Data-parallel attention balances prompts over the ranks
+    least. 1.2.0rc6.post3 is the image of its rows with multi-token prediction, before it 1.1.0rc2.post2 in 2026
+    (the same settings of 2025 took twice as long a token): three drafts, one where attention is data-parallel, and
+    1.8 prompts of the stated length. Data-parallel attention balances prompts over the ranks
     (attention_dp_config: enable_balance, timeout_iters 60). Llama's prompts of 1024 tokens with answers of 1024
     wait for fuller steps below eight devices, DeepSeek's in fp8 from 64 clients on.
     """
@@ -99,7 +100,8 @@ def _trtllm(made: Protocol, row: dict[str, str], layout: Layout, clients: float)
         made = made._replace(step_tokens=16384 if row["precision"] == "fp8" else prompt + answer + 200)
         return made._replace(wait_steps=20, wait_share=0.9) if square and layout.ranks < 8 else made
     made = made._replace(gathers=layout.data > 1)
-    if row["backend_version"] == "1.2.0rc6.post3":
+    drafting = row["backend_version"] == "1.1.0rc2.post2" and "measured=2026" in row["silicon_data_source"]
+    if drafting or row["backend_version"] == "1.2.0rc6.post3":
         drafts = 1 if layout.data > 1 else 3
         running = max(clients / layout.data, 1.0)
         return made._replace(
@@ -111,4 +113,6 @@ def _trtllm(made: Protocol, row: dict[str, str], layout: Layout, clients: float)
         made = made._replace(step_tokens=max(made.step_tokens or 0, 8192))
         if square and row["precision"] == "fp8" and 64 <= clients < 256 and row["system"].startswith("b200"):
             made = made._replace(wait_steps=40, wait_share=0.8)
+        if row["precision"] == "fp8" and layout.ranks == 4 and prompt == 8192:
+            made = made._replace(memory_share=0.75)
     return made

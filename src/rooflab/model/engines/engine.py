@@ -59,6 +59,7 @@ class Engine:
     sorting_kernels: float
     experts_fp4: float
     memory_share: float
+    memory_of_rest: bool
     workspace_bytes: float
 
     def experts_share(self, stored: WeightFormat) -> float:

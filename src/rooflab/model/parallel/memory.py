@@ -68,16 +68,19 @@ def memory_of(
     mine = np.asarray(tokens, float) / (layout.data * layout.context)
     held = np.asarray(sequences, float) / layout.data
     widest = max((_widest(block, layout) for block in model.blocks), default=0.0)
-    has = device.memory_bytes
+    weights = weight_bytes(model, layout, precision)
+    activations = step_tokens * (2.0 * (3 * model.hidden + widest))
+    has = None if device.memory_bytes is None else float(np.ravel(device.memory_bytes)[0])
+    taken = weights + activations + engine.workspace_bytes if engine.memory_of_rest else 0.0
     return Memory(
-        weights=weight_bytes(model, layout, precision),
+        weights=weights,
         cache=mine * cache_bytes_per_token(model, layout, precision)
         if _has_no_window(model)
         else _windowed(model, layout, precision, mine, held),
         states=held * state_bytes(model, layout),
-        activations=step_tokens * (2.0 * (3 * model.hidden + widest)),
+        activations=activations,
         workspace=engine.workspace_bytes,
-        has=None if has is None else float(np.ravel(has)[0]) * engine.memory_share,
+        has=None if has is None else min(taken + engine.memory_share * (has - taken), has),
     )
 
 

@@ -224,7 +224,7 @@ class StepModel:
 _ENGINE_SPREAD = 0.08
 # Of the time to a first token beyond its steps': server, tokenizer, how arrivals meet, settings nobody states. Set
 # (fitted) so that near four of five published times of silicon_sample.csv lie within the bars.
-_REQUEST_SPREAD = 0.45
+_REQUEST_SPREAD = 0.33
 
 
 def first_token_factor(like: Step) -> float:
