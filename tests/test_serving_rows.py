@@ -9,6 +9,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
 import serving_rows
+from serving_protocols import protocol
 
 from rooflab.model.parallel.layout import Layout
 from rooflab.work.llm import models
@@ -35,3 +36,31 @@ def test_formats() -> None:
     assert serving_rows._silicon_formats(row, models.named("deepseek-v3")) == ("nvfp4", "bf16", "nvfp4", "fp8")
     assert serving_rows._silicon_formats(row, models.named("llama-3.1-70b")) == ("nvfp4", "nvfp4", "nvfp4", "fp8")
     assert serving_rows._silicon_formats(row, models.named("gpt-oss-120b"))[2] == "mxfp4_mxfp8"
+
+
+def _row(**columns: str) -> dict[str, str]:
+    usual = {
+        "backend": "trtllm", "backend_version": "1.1.0rc2.post2", "model_path": "deepseek-ai/DeepSeek-R1",
+        "system": "b200_sxm", "precision": "fp8", "isl": "1024", "osl": "1024", "silicon_data_source": "2025",
+    }  # fmt: skip
+    return usual | columns
+
+
+def test_servers_were_told_so_many_tokens_a_step() -> None:
+    eight = Layout(tensor=8)
+    assert protocol(_row(), eight, 64.0).step_tokens == 64 + 1024 + 64  # one prompt a step
+    later = protocol(_row(backend_version="1.2.0rc6.post2"), eight, 64.0)
+    assert (later.step_tokens, later.wait_steps, later.wait_share) == (8192, 40, 0.8)
+    assert protocol(_row(backend_version="1.2.0rc6.post2", precision="fp4"), eight, 64.0).wait_steps == 0
+    drafting = protocol(_row(silicon_data_source="measured=2026-01-14"), eight, 8.0)
+    assert drafting.speculation is not None
+    assert drafting.step_tokens == round(4 * 8 + 1.8 * 1024 + 64)
+    assert protocol(_row(model_path="openai/gpt-oss-120b"), eight, 8.0).step_tokens == 20000
+
+
+def test_aiconfigurators_own_runs_have_room_for_one_prompt_and_1500_tokens() -> None:
+    source = "source_file=aic-auto-gap-analysis/data"
+    early = protocol(_row(backend_version="1.0.0rc3", silicon_data_source=source), Layout(), 32.0)
+    assert (early.step_tokens, early.rounds, early.share) == (32 + 1024 + 1500, 10, 1.0)
+    late = protocol(_row(backend="vllm", backend_version="0.12.0", silicon_data_source=source), Layout(), 32.0)
+    assert (late.step_tokens, late.rounds) == (512 + 1024 + 1500, 50)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import msgspec
 import numpy as np
 import pytest
@@ -251,3 +253,28 @@ def test_sorting_tokens_for_triton_kernels_takes_many_small_ones():
 def test_the_bar_of_a_first_token_is_wider_than_that_of_its_step():
     made = step().time(Batch(1.0, 512.0))
     assert first_token_factor(made) > made.high[0] / made.seconds[0]
+
+
+def test_a_step_with_a_prompt_is_launched_kernel_by_kernel() -> None:
+    """Its host needs 1 ms a kernel, the device microseconds: of a step that decodes nothing of it is left."""
+    engine = dataclasses.replace(load_engine("tensorrt-llm"), launch_s=1e-3)
+    step = StepModel(models.named("llama-3.1-8b"), rooflab.machine("h100-sxm"), engine=engine)
+    decode = step.time(Batch(decode_sequences=1.0, decode_context=100.0))
+    prompt = step.time(Batch(prefill_sequences=1.0, prefill_tokens=100.0))
+    assert decode.seconds[0] < 0.02 < 32 * 5 * 1e-3 < prompt.seconds[0]
+    replayed = dataclasses.replace(engine, graphs_prompts=True)
+    step = StepModel(models.named("llama-3.1-8b"), rooflab.machine("h100-sxm"), engine=replayed)
+    assert step.time(Batch(prefill_sequences=1.0, prefill_tokens=100.0)).seconds[0] < 0.02
+
+
+def test_a_cache_that_takes_a_share_of_what_weights_leave_is_larger() -> None:
+    engine = load_engine("tensorrt-llm")
+    assert engine.memory_of_rest
+    assert engine.memory_share == 0.9
+    llama, h100 = models.named("llama-3.1-8b"), rooflab.machine("h100-sxm")
+    memory = StepModel(llama, h100, engine=engine).memory()
+    has = h100.level("memory").reported_capacity_bytes or 0.0
+    taken = memory.weights + memory.activations + memory.workspace
+    assert memory.has == pytest.approx(taken + 0.9 * (has - taken))
+    whole = StepModel(llama, h100, engine=dataclasses.replace(engine, memory_of_rest=False)).memory()
+    assert whole.has == pytest.approx(0.9 * has)
