@@ -6,12 +6,14 @@ import re
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 
 from rooflab.machines.bench.experiments.bandwidth import StreamCase
 from rooflab.machines.bench.findings import Findings
 from rooflab.machines.bench.kernels.rows import READ
 from rooflab.machines.bench.plan import DEFAULT, Sizes
+from rooflab.machines.bench.result import capacity_checks
 from rooflab.machines.bench.result.checks import checks
 from rooflab.machines.bench.run.background_load import BackgroundLoad
 from rooflab.machines.bench.run.trials import Sample, Samples, Trial
@@ -235,9 +237,9 @@ WRONG = [
     # What one core has to itself no other guest can share, its SMT sibling apart.
     (
         "L2 capacity",
-        replaced(GOOD, "L2", capacity_bytes=192 * KIB, shared_by=1),
+        replaced(GOOD, "L2", capacity_bytes=128 * KIB, shared_by=1),
         findings(hypervisor="KVM"),
-        ["192 KiB found, 512 KiB reported", "SMT sibling of another guest"],
+        ["128 KiB found, 512 KiB reported", "SMT sibling of another guest"],
     ),
     (
         "L3 capacity",
@@ -378,3 +380,34 @@ def test_a_cache_reported_smaller_than_found_is_told_with_both() -> None:
     message = check_named(checks(large, findings()), "L3 capacity").message
     assert "256 MiB found" in message
     assert "16 MiB reported" in message
+
+
+@pytest.mark.parametrize(("ways", "share"), [(8, 0.43), (16, 0.59), (4, 0.28)])
+def test_how_full_a_cache_may_be_where_pages_lie_at_random(ways, share):
+    # by throwing pages into colours: the share of them that find fewer than `ways` others in theirs
+    assert capacity_checks.room_share(ways) == pytest.approx(share, abs=0.02)
+    random, colours = np.random.default_rng(0), 400
+    thrown = random.integers(0, colours, round(share * ways * colours))
+    in_colour = np.bincount(thrown, minlength=colours)
+    kept = (in_colour[thrown] <= ways).mean()
+    assert kept == pytest.approx(0.97, abs=0.02)
+
+
+def test_a_guests_second_cache_that_small_pages_explain_passes():
+    half = replaced(GOOD, "L2", capacity_bytes=CAPACITY["L2"] // 2, shared_by=1, ways=8)
+    found = check_named(checks(half, findings(hypervisor="KVM")), "L2 capacity")
+    assert found.ok
+    assert "lie at random over its sets of 8 ways" in found.message
+    assert not check_named(checks(half, findings()), "L2 capacity").ok
+
+
+def test_a_few_noisy_rates_of_a_guest_are_told_and_pass():
+    guest = msgspec.structs.replace(GOOD, environment={"hypervisor": "KVM"})
+    assert check_named(checks(replaced(guest, "L1", is_core_read, spread=0.08), findings()), "spread").ok
+    one = check_named(checks(replaced(guest, "L1", is_core_read, spread=0.2), findings()), "spread")
+    assert one.ok
+    assert "20 % (bound 9 %)" in one.message
+    noisy = guest
+    for name in ("L1", "L2", "L3", "DRAM"):
+        noisy = replaced(noisy, name, lambda one: one.basis == "attained", spread=0.3)
+    assert not check_named(checks(noisy, findings()), "spread").ok

@@ -7,19 +7,21 @@ from collections.abc import Iterator
 
 from rooflab.machines.bench.findings import Findings
 from rooflab.machines.bench.plan import BEYOND_CACHE
+from rooflab.machines.bench.result.capacity_checks import capacities
 from rooflab.machines.bench.result.latency_checks import ORDER_TOLERANCE, latency_order, latency_spread
 from rooflab.machines.bench.result.library_checks import library_checks
 from rooflab.machines.bench.run.trials import spread_bound
 from rooflab.types.machine import Check, Level, Machine, Rate, is_main_memory
-from rooflab.units import iec, percent, si
+from rooflab.units import percent, si
 
 _THEORY_TOLERANCE = 0.02
-# Found over reported: the sweep has a few sizes an octave, and a cache takes a little more than it holds.
-_CAPACITY_SHARE = (0.75, 1.5)
 _CLOCK_DRIFT = 0.05
 _OTHERS_SHARE, _STOLEN_SHARE = 0.05, 0.02
 _SCALING_TOLERANCE = 0.10
 _PRIVATE = ("L1", "L2")
+# On a guest, whose host takes cores and caches away for moments, runs differ more on a quiet machine too (Zen 4
+# under KVM: medians 5 to 10 % under the best at L1): bounds are as many times as wide, and a few may lie outside.
+_ON_A_GUEST, _FEW = 3, 0.25
 
 
 def checks(machine: Machine, findings: Findings) -> tuple[Check, ...]:
@@ -32,7 +34,7 @@ def checks(machine: Machine, findings: Findings) -> tuple[Check, ...]:
         *latency_order(machine),
         *latency_spread(machine),
         *_below_theory(machine),
-        *_capacities(machine, findings),
+        *capacities(machine, findings.host.hypervisor),
         *_scaling(machine, findings),
         *_known_kernels(machine),
         *_beyond(findings),
@@ -62,14 +64,21 @@ def _spreads(machine: Machine) -> Iterator[Check]:
     """Whether the runs agreed."""
     noisy = []
     compared = 0
+    guest = machine.environment.get("hypervisor") is not None
     for label, rate in _judged(machine):
         compared += 1
-        bound = spread_bound(label)
+        bound = spread_bound(label) * (_ON_A_GUEST if guest else 1)
         if (rate.spread or 0.0) > bound:
             noisy.append(f"{_label(label, rate)} {percent(rate.spread)} (bound {percent(bound)})")
     if not compared:
         return
-    if noisy:
+    few = guest and len(noisy) <= _FEW * compared
+    if noisy and few:
+        message = (
+            f"The runs of {compared - len(noisy)} of {compared} rates agree within the bounds of a guest; the "
+            f"median fell below the best by {', '.join(noisy[:6])}. The best run is given."
+        )
+    elif noisy:
         more = f" and {len(noisy) - 6} more" if len(noisy) > 6 else ""
         message = (
             f"Noisy: the median run fell below the best by {', '.join(noisy[:6])}{more}; likely a noisy "
@@ -78,7 +87,7 @@ def _spreads(machine: Machine) -> Iterator[Check]:
         )
     else:
         message = f"The runs of all {compared} rates agree within their bounds."
-    yield Check(name="spread", ok=not noisy, message=message)
+    yield Check(name="spread", ok=few or not noisy, message=message)
 
 
 def _judged(machine: Machine) -> Iterator[tuple[str, Rate]]:
@@ -158,36 +167,6 @@ def _theory(rates: tuple[Rate, ...], attained: Rate) -> Rate | None:
         (one for one in rates if one.basis == "theoretical" and [getattr(one, key) for key in keys] == wanted),
         None,
     )
-
-
-def _capacities(machine: Machine, findings: Findings) -> Iterator[Check]:
-    """Whether each cache was found about as large as reported."""
-    for level in machine.levels:
-        reported = level.reported_capacity_bytes
-        if reported is None or is_main_memory(level) or level.name[0] != "L":
-            continue
-        if level.capacity_bytes is None:
-            message = f"{level.name}: {iec(reported)} reported, but no plateau shows it; its roof is left unknown."
-            yield Check(name=f"{level.name} capacity", ok=False, message=message)
-            continue
-        share = level.capacity_bytes / reported
-        alike = _CAPACITY_SHARE[0] <= share <= _CAPACITY_SHARE[1]
-        message = f"{level.name}: {iec(level.capacity_bytes, 3)} found, {iec(reported)} reported"
-        cause = "" if alike else f"; likely {_why_not_reported(level, share, findings.host.hypervisor)}"
-        yield Check(name=f"{level.name} capacity", ok=alike, message=f"{message}{cause}.")
-
-
-def _why_not_reported(level: Level, share: float, hypervisor: str | None) -> str:
-    """The likely cause for a cache of which `share` was found of what is reported."""
-    if share > 1:
-        under = ", or the hypervisor reports too little" if hypervisor else ""
-        return f"other work blurred the edge to the next level{under}: measure again"
-    if level.shared_by == 1:
-        owner = "of another guest " if hypervisor else ""
-        return f"an SMT sibling {owner}or other work used this core's cache during the sweep: measure again"
-    if hypervisor:
-        return "shared with other guests of this host, or capped by the hypervisor"
-    return "shared with other work, or partitioned (cache allocation)"
 
 
 def _scaling(machine: Machine, findings: Findings) -> Iterator[Check]:
