@@ -386,7 +386,7 @@ def test_a_cache_reported_smaller_than_found_is_told_with_both() -> None:
 def test_how_full_a_cache_may_be_where_pages_lie_at_random(ways, share):
     # by throwing pages into colours: the share of them that find fewer than `ways` others in theirs
     assert capacity_checks.room_share(ways) == pytest.approx(share, abs=0.02)
-    random, colours = np.random.default_rng(0), 400
+    random, colours = np.random.default_rng(0), 4000
     thrown = random.integers(0, colours, round(share * ways * colours))
     in_colour = np.bincount(thrown, minlength=colours)
     kept = (in_colour[thrown] <= ways).mean()
