@@ -20,6 +20,7 @@ _MOST = 9000  # operations that are run
 _WINDOWS = 4.0  # windows of instructions until what a pass takes is steady
 _LEAST_PASSES = 12
 _ROUNDS = 6
+_STRETCH = 40.0  # cycles, of a unit that takes several for each operation
 _CALLED_SHARE = 0.5  # of the instructions that could enter, those of a function that is called
 
 
@@ -253,16 +254,12 @@ def _free(step: _Timed, ready: float, used: dict[tuple[int, int], float]) -> flo
     if not step.busy or step.unit in (0, _CALLED):
         return ready
     if step.busy >= 1.0:
-        # a gap as long as that: what is ready sooner goes first, whatever its place
-        length, cycle = round(step.busy), int(ready)
-        while True:
-            taken = next((n for n in range(length) if (step.unit, cycle + n) in used), None)
-            if taken is None:
-                break
-            cycle += taken + 1
-        for n in range(length):
-            used[step.unit, cycle + n] = 1.0
-        return max(ready, float(cycle))
+        # by stretches of cycles: the unit takes what is ready, and never stands still for what is not yet
+        number = int(ready / _STRETCH)
+        while (taken := used.get((step.unit, number), 0.0)) and taken + step.busy > _STRETCH:
+            number += 1
+        used[step.unit, number] = taken + step.busy
+        return max(ready, number * _STRETCH)
     cycle = int(ready)
     while used.get((step.unit, cycle), 0.0) + step.busy > 1.001:
         cycle += 1
