@@ -253,6 +253,7 @@ class LoopTime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         collided_s: loads that overtook a store to their address and ran again.
         missed_share, missed_line: of the branches, and the line that most of those are on; 0 where there is none.
         chain_lines: of the chain.
+        apart_s: what the chain would take if no entry of the loop, and no piece of it, went on beside another.
     """
 
     line: int
@@ -267,6 +268,7 @@ class LoopTime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     missed_share: float = 0.0
     missed_line: int = 0
     chain_lines: tuple[int, ...] = ()
+    apart_s: float = 0.0
 
 
 class Predicted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

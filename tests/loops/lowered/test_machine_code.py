@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from llvmlite import binding
 
-from rooflab.loops.lowered import chains, core_loops, machine_code
+from rooflab.loops.lowered import chains, core_loops, machine_code, profile
 from rooflab.loops.lowered.ir_text import functions
 
 X86 = binding.get_default_triple().startswith("x86_64")
@@ -134,3 +134,29 @@ head:
     found = chains.deepest(held, 1, frozenset({"%head"}), core_loops.kind_of, core_loops.usual_latency)
     # a load, a product and an addition: the other addition waits for less
     assert found == {"load": 1.0, "fp multiply": 1.0, "fp add": 1.0}
+
+
+def distance(a, b, row):
+    for i in range(a.shape[0]):
+        before = row[0]
+        row[0] = i + 1
+        for j in range(1, b.shape[0] + 1):
+            least = before + (0 if a[i] == b[j - 1] else 1)
+            before = row[j]
+            least = min(least, row[j] + 1)
+            least = min(least, row[j - 1] + 1)
+            row[j] = least
+
+
+def test_minima_that_are_jumps_are_foretold():
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(0, 4, 200), rng.integers(0, 4, 200)
+    (taken, *_) = profile.take(distance, (a, b, np.arange(201)))
+    jumps = sum(block.jumps for block in taken.machine)
+    ends = sum(
+        block.instructions[-1].opcode == "br" and " i1 " in block.instructions[-1].text
+        for block in taken.function.blocks.values()
+    )
+    # where the code generator made more jumps than the IR has, each is simulated, and often missed
+    if jumps > ends:
+        assert sum(missed for _, _, missed in taken.selects.values()) > 1000

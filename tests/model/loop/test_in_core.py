@@ -156,6 +156,11 @@ def test_bars_of_a_chain_and_of_missed_branches():
     constant = load_family("cpu")
     wide = bars.half_width_s((chained, missed), 2.0, 2.0, 0.0, 0.0, 0.0)
     assert wide == pytest.approx(math.hypot(constant("loop.error_chain"), constant("loop.error_missed")))
+    # what goes on beside another entry is less sure
+    short = LoopTime(line=1, time_s=1.0, busiest="loads", ports_s=0.1, chain="a chain", chain_s=1.0, apart_s=1.5)
+    beside = 0.5 * constant("loop.error_beside")
+    wider = bars.half_width_s((short,), 1.0, 1.0, 0.0, 0.0, 0.0)
+    assert wider == pytest.approx(math.hypot(constant("loop.error_chain"), beside))
     # what is in no term is never better known than any time
     assert bars.half_width_s((), 1.0, 0.0, 0.0, 0.0, 0.0) == constant("loop.error_least")
 

@@ -426,4 +426,8 @@ def _as_jump(instruction: Instruction, taken: profile.Profile) -> Instruction:
     """A select that is a jump waits for none of its condition: what it chooses is foretold."""
     if instruction.result not in taken.selects:
         return instruction
+    if instruction.opcode == "call":
+        # a minimum or maximum of two whole numbers
+        operands = instruction.text.partition("(")[2].partition(")")[0]
+        return instruction._replace(text=f"{instruction.result} = select i1 true, {operands}", opcode="select")
     return instruction._replace(text=re.sub(r"(select (?:[a-z ]+ )?i1) %\S+,", r"\1 true,", instruction.text))

@@ -14,12 +14,15 @@ from typing import NamedTuple
 
 from llvmlite import binding
 
-from rooflab.loops.lowered import lower
-from rooflab.loops.lowered.ir_text import Function
+from rooflab.loops.lowered import ir_text, lower
+from rooflab.loops.lowered.ir_text import VALUE, Function
 
 _BLOCK = re.compile(r"^(?:\.LBB\d+_\d+:|# %bb\.\d+:)\s*(?:#\s*(?P<name>%(?:\"[^\"]*\"|[^\s]+)))?")
 _LABEL = re.compile(r"^(\.LBB\d+_\d+):")
 _SELECT = re.compile(r"= select (?:[a-z ]+ )?i1 (%\S+), (?:double|float|half|i(?:8|16|32|64)|ptr) ")
+_LEAST = re.compile(
+    r"= (?:tail )?call (?P<kind>i(?:8|16|32|64)) @llvm\.(?P<what>[su](?:min|max))\.i\d+\((?P<operands>[^)]*)\)"
+)
 _BOTH = re.compile(r"= (?:(?:and|or)(?: disjoint)? i1|select i1 \S+ i1) ")
 _NAMED = re.compile(r"^%(?!bb\.\d+$)")
 _FUSED = ("cmp", "test", "add", "sub", "inc", "dec", "and")  # with a jump behind it they are one
@@ -225,9 +228,49 @@ def branching(function: Function, made: tuple[Block, ...]) -> dict[str, tuple[st
             match = _SELECT.search(each.text)
             if match and each.opcode == "select":
                 by_condition.setdefault(match[1], []).append(each.result)
+            elif each.opcode == "call" and (compared := _compared(each.text)):
+                by_condition.setdefault(compared, []).append(each.result)
         made_of_two = {each.result for each in block.instructions if _BOTH.search(each.text)}
         if any(f"br i1 {each}," in ends.text for each in made_of_two):
             more -= 1
-        for condition in list(by_condition)[: max(0, more)]:
+        # the code generator makes jumps of those that keep others waiting, from pass to pass
+        waits = _carried(block)
+        ordered = sorted(by_condition, key=lambda each: not any(one in waits for one in by_condition[each]))
+        for condition in ordered[: max(0, more)]:
             found[condition] = tuple(by_condition[condition])
     return found
+
+
+def _compared(text: str) -> str:
+    """The comparison that a call of a minimum or maximum of whole numbers makes; "" of any other."""
+    match = _LEAST.search(text)
+    if match is None:
+        return ""
+    first, second = (each.split()[-1] for each in match["operands"].split(","))
+    way = {"smin": "slt", "smax": "sgt", "umin": "ult", "umax": "ugt"}[match["what"]]
+    return f"icmp {way} {match['kind']} {first}, {second}"
+
+
+def _carried(block: ir_text.Block) -> set[str]:
+    """Results of a block that its phis are computed into and that are computed from them, but through no load."""
+    from_phis: set[str] = set()
+    needs: dict[str, set[str]] = {}
+    for each in block.instructions:
+        used = set(VALUE.findall(each.text.partition(" = ")[2]))
+        needs[each.result] = used
+        if each.opcode == "phi" or (each.opcode not in ("load", "getelementptr") and used & from_phis):
+            from_phis.add(each.result)
+    todo = [
+        value
+        for each in block.instructions
+        if each.opcode == "phi"
+        for value in needs[each.result]
+        if value in from_phis and value in needs
+    ]
+    to_phis: set[str] = set()
+    while todo:
+        value = todo.pop()
+        if value in needs and value not in to_phis:
+            to_phis.add(value)
+            todo += needs[value] & from_phis
+    return to_phis

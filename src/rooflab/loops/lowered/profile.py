@@ -244,9 +244,13 @@ def _written(each: _Counters, counts: np.ndarray, split: np.ndarray) -> str:
                 place_of, size = vectors[id(one)]
                 lines += _crossing(place_of, match["pointer"], size, split.ctypes.data + 8 * place_of)
             lines.append(one.text)
-            if one.opcode == "select" and one.result in chosen:
+            if one.opcode in ("select", "call") and one.result in chosen:
                 place_of, condition = chosen[one.result]
                 row = len(counts) + each.first_select + place_of
+                if condition.startswith("icmp"):
+                    # of a minimum or maximum, which names none
+                    lines.append(f"  %rl.c{row} = {condition}")
+                    condition = f"%rl.c{row}"
                 lines += [
                     f"  %rl.s{row} = zext i1 {condition} to i64",
                     f"  call void @rl_branch(i64 {row}, i64 %rl.s{row})",

@@ -32,11 +32,12 @@ def half_width_s(
         beside_s: what the shorter of both adds to the longer.
     """
     constant = load_family("cpu")
-    by_kind = {"chain": 0.0, "ports": 0.0, "calls": 0.0, "missed": 0.0, "passes": 0.0}
+    by_kind = {"chain": 0.0, "ports": 0.0, "calls": 0.0, "missed": 0.0, "passes": 0.0, "beside": 0.0}
     for each in loops:
         called_s = sum(each.calls_s.values())
         if each.chain_s > each.ports_s + called_s:
             by_kind["chain"] += each.chain_s
+            by_kind["beside"] += min(each.apart_s - each.chain_s, each.chain_s) if each.apart_s else 0.0
         else:
             by_kind["passes" if each.busiest == _LONGEST else "ports"] += each.ports_s
             by_kind["calls"] += called_s

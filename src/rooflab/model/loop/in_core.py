@@ -65,6 +65,7 @@ class LoopCycles(NamedTuple):
         missed: of wrongly foretold branches.
         collided: of loads that were started before an older store to their address.
         hidden: of `ports`, those that a loop inside, which waits for itself, leaves free.
+        apart: of the chain, if nothing went on beside it.
     """
 
     loop: CoreLoop
@@ -75,6 +76,7 @@ class LoopCycles(NamedTuple):
     missed: float
     collided: float = 0.0
     hidden: float = 0.0
+    apart: float = 0.0
 
     @property
     def total(self) -> float:
@@ -126,6 +128,7 @@ def times_of(cycles: tuple[LoopCycles, ...], cycle_s: float, threads: int) -> tu
             missed_share=min(1.0, each.loop.missed / each.loop.branches) if each.loop.branches else 0.0,
             missed_line=each.loop.missed_line,
             chain_lines=each.loop.chain_lines,
+            apart_s=each.apart * each_s,
         )
         for each in cycles
         if each.total
@@ -315,7 +318,7 @@ def _cycles(loop: CoreLoop, timing: CoreTiming, late: float = 0.0, between: floa
     tested = sum(count * _latency(timing, kind) for kind, count in loop.missed_after.items())
     known_late = max(0.0, tested - _latency(timing, "load") - 1.0)
     missed = loop.missed * (timing.missed_branch + known_late + late)
-    return LoopCycles(loop, ports, busiest, chain, calls, missed, collided)
+    return LoopCycles(loop, ports, busiest, chain, calls, missed, collided, apart=max(raw, chain))
 
 
 def _not_hidden(entry: float, window: float) -> float:
