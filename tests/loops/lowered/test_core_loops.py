@@ -184,3 +184,18 @@ def test_a_chain_is_not_broken_where_its_loop_ends(numbers):
     loop = max(core_loops.found_in(below_two, (numbers, np.zeros(N))), key=lambda each: each.passes)
     assert loop.chain
     assert loop.chain_kept == 1.0
+
+
+def doubled(a):
+    found = []
+    for i in range(a.shape[0]):
+        found.append(2.0 * a[i])
+    return found
+
+
+def test_a_list_that_is_returned_is_made_of_objects(numbers):
+    loops = core_loops.found_in(doubled, (numbers,))
+    assert sum(each.operations.get("call boxing", 0.0) for each in loops) == N
+    # an array is handed over as it is
+    loops = core_loops.found_in(independent, (numbers, np.zeros(N)))
+    assert not any("call boxing" in each.operations for each in loops)

@@ -82,7 +82,7 @@ def test_the_scheduler_bounds_what_waits():
     # once as the scheduler and the queue hold
     steps = [FlowStep("load", 1.0)] + [FlowStep("fp add", 1.0, ((n, 0),)) for n in range(40)]
     wide = replace(TIMING, scheduler=1000.0, window=1e4, registers=None)
-    assert cycles(made(steps), wide).each == pytest.approx(20.0, rel=0.05)  # two additions a cycle
+    assert cycles(made(steps), wide).each == pytest.approx(20.0, rel=0.1)  # two additions a cycle
     narrow = replace(wide, scheduler=20.0, queue=0.0)
     # at most 20 wait: half of a pass, and what leaves it lets the next come in
     assert 60 < cycles(made(steps), narrow).each < 120

@@ -94,6 +94,7 @@ def test_operations_of_this_core(tmp_path, monkeypatch):
     assert timing.throughput["load"] < timing.latency["load"]
     assert timing.throughput["call exp fp64"] > timing.throughput["fp add"]
     assert timing.missed_branch > 3
+    assert timing.throughput["call boxing"] > timing.throughput["load"]
     assert core_operations.measure() == timing
 
 

@@ -76,6 +76,11 @@ def of_profile(taken: profile.Profile, places: Places | None = None) -> tuple[Co
         around = None if number is None else taken.loops[number].parent
         if around in where and around is not None:
             found[at] = replace(found[at], within=where[around])
+    if taken.boxed:
+        # its list becomes one of Python's, as it is handed over
+        found.append(
+            CoreLoop(line=0, passes=0, entries=0, operations={"call boxing": float(taken.boxed)}, innermost=False)
+        )
     return tuple(found)
 
 

@@ -36,6 +36,7 @@ class Profile(NamedTuple):
         machine: its machine code; empty where that is not read.
         selects: of each select that is a jump there, by result: the same as of a branch.
         split: accesses that lay across two lines of 64 bytes, by the label of their block and "load" or "store".
+        boxed: numbers in lists, sets and tuples that the call returned, each made an object of Python's.
     """
 
     function: Function
@@ -47,6 +48,7 @@ class Profile(NamedTuple):
     machine: tuple[machine_code.Block, ...] = ()
     selects: Mapping[str, tuple[int, int, int]] = {}
     split: Mapping[tuple[str, str], int] = {}
+    boxed: int = 0
 
 
 def optimised(fn: Any, types: tuple[Any, ...]) -> tuple[str, str, str, tuple[str, Any]]:
@@ -85,9 +87,19 @@ def take(fn: Any, values: tuple[Any, ...]) -> tuple[Profile, ...]:
         function: Callable[..., Any] = prototype(engine.get_function_address(wrapper))
         # What it returns may lie in memory whose destructor is the engine's.
         result = function(None, values, None)
+        boxed.append(_boxed(result))
         del result
 
-    return run(chosen, ir, call)
+    boxed: list[int] = []
+    first, *others = run(chosen, ir, call)
+    return first._replace(boxed=sum(boxed)), *others
+
+
+def _boxed(result: Any) -> int:
+    """Numbers in the lists, sets and tuples of a result: objects that were made of them one by one."""
+    if not isinstance(result, (list, set, tuple)):
+        return 0
+    return sum(_boxed(each) if isinstance(each, (list, set, tuple)) else 1 for each in result)
 
 
 class _Counters(NamedTuple):

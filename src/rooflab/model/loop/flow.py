@@ -148,26 +148,21 @@ def _run(
     many = len(steps)
     enough = max(_LEAST_PASSES, round(_WINDOWS * room.window / (slots * many)) + 1)
     whole = max(1, round(trips))
-    # some rounds of as many entries as are under way at once, or where that is too much, of one without an end
-    entries = _ROUNDS * (whole + round(room.window / (slots * many)))
-    passes = entries if max(entries, 3 * whole) * many <= _MOST else max(2, min(enough, _MOST // many))
-    passes = max(passes, 3 * whole) if max(entries, 3 * whole) * many <= _MOST else passes
-    ends = _retired(steps, room, slots, slot_cycles, whole, between, passes)
-    if passes >= 3 * whole:
+    # some rounds of as many entries as are under way at once
+    passes = max(_ROUNDS * (whole + round(room.window / (slots * many))), 3 * whole)
+    if passes * many <= _MOST:
+        ends = _retired(steps, room, slots, slot_cycles, whole, between, passes)
         # from the end of an entry to that of another, so that each is whole
         first = max(1, passes // whole // _ROUNDS) * whole - 1
         last = (passes // whole) * whole - 1
         return Flow((ends[last] - ends[first]) / (last - first), ends[whole - 1])
-    half = passes // 2 - 1
-    steady = (ends[-1] - ends[half]) / (passes - 1 - half)
-    # of an entry, the part that the next one is begun beside: what the window holds, waiting
-    units: dict[int, float] = {}
-    for step in steps:
-        units[step.unit] = units.get(step.unit, 0.0) + step.busy
-    busy = max(slots * many * slot_cycles, *units.values())
-    entry = trips * slots * many + between
-    beside = max(0.0, steady - busy) / (1 + entry / room.window)
-    return Flow(steady - beside, steady * trips)
+    # of longer ones the last passes: how much sooner an entry ends for beginning beside the one before
+    part = max(2, min(whole, enough, _MOST // (3 * many)))
+    ends = _retired(steps, room, slots, slot_cycles, part, between, 3 * part)
+    half = part // 2
+    steady = (ends[part - 1] - ends[half - 1]) / (part - half)
+    sooner = max(0.0, steady * part - (ends[3 * part - 1] - ends[2 * part - 1]))
+    return Flow(steady - min(sooner / trips, steady), steady * trips)
 
 
 def _retired(

@@ -51,6 +51,7 @@ _CALL_CYCLES = 40.0  # of a function of the maths library that was not measured
 _JUMP_CYCLES = 5.0  # of a call whose own instructions are counted, or not known
 _MOSTLY = 0.6  # of a loop's time: what its chain takes at least where that is what it waits for
 _NEARLY = 1.15  # times what its busiest resource takes: a loop that is still bound by it
+_BOXING = "call boxing"  # a number made an object of Python's
 _MATHS_END = (" fp64", " fp32")
 
 
@@ -272,7 +273,7 @@ def _cycles(loop: CoreLoop, timing: CoreTiming, late: float = 0.0, between: floa
     calls: dict[str, float] = {}
     for kind, count in loop.operations.items():
         if kind.startswith("call "):
-            usual_cycles = _CALL_CYCLES if kind.endswith(_MATHS_END) else _JUMP_CYCLES
+            usual_cycles = _CALL_CYCLES if kind.endswith(_MATHS_END) or kind == _BOXING else _JUMP_CYCLES
             cycles = timing.throughput.get(kind, usual_cycles) * count
             calls[kind.split()[1]] = calls.get(kind.split()[1], 0.0) + cycles
     resources = _resources(loop.operations, timing)

@@ -47,6 +47,7 @@ _BODY = {
     "integer multiply": "mul i64 {x}, %f|xor i64 {y}, %g",
     "integer divide": "sdiv i64 {x}, %f",
 }
+_BOXED = 1 << 14
 _COUNTED, _FEW_BINS, _MANY_BINS = 4096, 16, 256
 # Share of loads that meet one of the 32 stores before them where 16 bins are chosen at random; none does where 256
 # are taken in turn.
@@ -173,7 +174,18 @@ def _measured() -> CoreTiming:
         # where the last run ended: no branch of the random ones is seen twice
         at = np.zeros(1, np.int64)
         items[f"branch {name}"] = _Item(branches, 1, each.ctypes.data, (_NONE, at), (each,))
-    return _timing(_turns(items))
+    seconds = _turns(items)
+    return _timing({**seconds, "call boxing": _boxing_s()})
+
+
+def _boxing_s() -> float:
+    """Seconds to make a number an object in a list of Python's, and to let go of it."""
+    held, best = np.random.default_rng(0).random(_BOXED), float("inf")
+    for _ in range(_ROUNDS):
+        begun = time.perf_counter()
+        held.tolist()
+        best = min(best, time.perf_counter() - begun)
+    return best / _BOXED
 
 
 def _timing(seconds: dict[str, float]) -> CoreTiming:
