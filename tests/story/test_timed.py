@@ -33,6 +33,13 @@ def test_a_call_is_timed_warm_and_cold(added):
     assert 0 < added.empty_s < 1e-5
 
 
+def test_the_last_blocks_have_their_results_elsewhere_and_that_is_said(added):
+    assert len(added.warm.blocks_s) == 20
+    assert added.notes[0].startswith("median of 20 blocks of calls in a row, the last 8 with results elsewhere")
+    assert added.warm.low_s == pytest.approx(0.99 * min(added.warm.blocks_s))
+    assert added.warm.high_s == pytest.approx(1.01 * max(added.warm.blocks_s))
+
+
 def test_numpys_functions_are_counted_and_each_state_is_held_against_its_own_prediction(added):
     assert added.report.flop == 100_000
     assert added.report.nbytes == 2 * 800_000  # one array, which is both operands, read, and one written

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rooflab.errors import RooflabError
 from rooflab.timing import arguments, careful, device_events
-from rooflab.timing.elsewhere import Elsewhere
+from rooflab.timing.elsewhere import PAUSE_S, Elsewhere
 from rooflab.timing.finish import Finish, leaves
 from rooflab.timing.finish import finish as finish_of
 from rooflab.types.timed_call import Surroundings
@@ -172,7 +172,9 @@ def taken(
         if cold:
             tell("timing calls with cold caches", 0.4, 1.0)
             found, no_cold = _cold(call, wait, host, warm.median_s, limit, clock)
-        if len(warm.blocks) == as_is < careful.BLOCKS and limit.rest_s > 2 * careful.BLOCKS * careful.BLOCK_S:
+        if len(warm.blocks) == as_is < careful.BLOCKS and limit.rest_s > 2 * careful.MOVED * (
+            careful.BLOCK_S + PAUSE_S
+        ):
             if found is not None:
                 careful.block(sample, warm_up.per_sample, careful.BLOCK_S / 2, clock)  # warm again
             later = timing.blocks(careful.MOVED, limit.rest_s, 0.65, moved=True)
