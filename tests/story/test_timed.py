@@ -37,9 +37,7 @@ def test_a_call_is_timed_warm_and_cold(added):
 
 def test_the_last_blocks_have_their_results_elsewhere_and_that_is_said(added):
     assert 12 < len(added.warm.blocks_s) <= 20  # the last ones are fewer where other work takes the time
-    assert re.match(
-        r"median of \d+ blocks of calls in a row, the last [1-8] with results", added.notes[0]
-    )
+    assert re.match(r"median of \d+ blocks of calls in a row, the last [1-8] with results", added.notes[0])
     assert added.warm.low_s == pytest.approx(0.99 * min(added.warm.blocks_s))
     assert added.warm.high_s == pytest.approx(1.01 * max(added.warm.blocks_s))
 
