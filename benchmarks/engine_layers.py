@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import argparse
 import collections
+import contextlib
 import csv
 import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import expert_tables
 import numpy as np
@@ -97,7 +98,28 @@ def _parts(stem: str) -> tuple[str, str, str]:
     return sort, card, made_by
 
 
+_RECORDED: list[list[tuple[list[Kernel], Table]]] = []
+
+
+@contextlib.contextmanager
+def recorded() -> Iterator[list[tuple[list[Kernel], Table]]]:
+    """While it lasts, layers' kernels are kept and not timed."""
+    _RECORDED.append([])
+    try:
+        yield _RECORDED[-1]
+    finally:
+        _RECORDED.pop()
+
+
+def seconds_of(made: list[Kernel], device: Device, rows: int) -> np.ndarray:
+    """Seconds of the kernels together, row by row."""
+    return sum((each.seconds for each in timed(made, device, None, rows)), np.zeros(rows))
+
+
 def _timed(made: list[Kernel], table: Table) -> tuple[np.ndarray, np.ndarray]:
+    if _RECORDED:
+        _RECORDED[-1].append((made, table))
+        return np.ones(len(table.rows)), np.ones(len(table.rows))
     times = timed(made, table.device, None, len(table.rows))
     seconds = sum((each.seconds for each in times), np.zeros(len(table.rows)))
     spread = sum((each.seconds * each.spread for each in times), np.zeros(len(table.rows)))
@@ -105,14 +127,77 @@ def _timed(made: list[Kernel], table: Table) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _gemm(table: Table, ours: Engine) -> tuple[np.ndarray, np.ndarray]:
-    """A linear layer: activations brought to its format, the product."""
-    m, n, k = (table.column(name) for name in "mnk")
-    word = table.rows[0]["gemm_dtype"]
-    stored = weight_format(_GEMM.get(word, word))
-    made = [kernels.product("linear", "product", 1.0, m, n, k, stored)]
-    if stored.activations and word != "sq":
-        made.append(kernels.norm("linear", "scale activations", 1.0, m, k, reads=2.0, writes=1.0, warm=2.0))
-    return _timed(made, table)
+    """A linear layer: activations brought to its format, the product; rows of one library together."""
+    found, spreads = np.zeros(len(table.rows)), np.zeros(len(table.rows))
+    kinds = collections.defaultdict(list)
+    for number, row in enumerate(table.rows):
+        kinds[product_library(row, table.engine)].append(number)
+    for library, numbers in kinds.items():
+        part = table._replace(rows=[table.rows[number] for number in numbers])
+        m, n, k = (part.column(name) for name in "mnk")
+        word = table.rows[0]["gemm_dtype"]
+        stored = weight_format(_GEMM.get(word, word))
+        made = [kernels.product("linear", "product", 1.0, m, n, k, stored, library=library)]
+        if stored.activations and word != "sq":
+            made.append(kernels.norm("linear", "scale activations", 1.0, m, k, reads=2.0, writes=1.0, warm=2.0))
+            # One scale of the whole: cleared, found, inverted, before the cast.
+            if (table.engine, word) == ("trtllm", "fp8"):
+                made += [
+                    kernels.pointwise("linear", "clear", 1.0, np.ones_like(m), reads=4.0, writes=4.0),
+                    kernels.norm("linear", "largest", 1.0, m, k, reads=2.0, writes=0.0, warm=2.0),
+                    kernels.pointwise("linear", "invert", 1.0, np.ones_like(m), reads=4.0, writes=4.0),
+                ]
+        found[numbers], spreads[numbers] = _timed(made, part)
+        if (table.engine, word) == ("vllm", "fp8_block"):
+            packs = table.device.constants.family == "blackwell"
+            calls = np.array([_block_calls(row, packs) for row in part.rows])
+            found[numbers], spreads[numbers] = _launched(found[numbers], spreads[numbers], calls)
+    return found, spreads
+
+
+# Host time of an operation that Python launches by itself: between what small eager all-reduces of vLLM on an A100
+# (44 us) and on an H100 (24 us), and of SGLang on an H100 (30 us), take. A Triton kernel counts for four: its
+# launcher is Python too. Operations of each layer are counted by what the engine's code calls.
+_CALL_S = 38e-6
+_TRITON = 4.0
+_ALL_REDUCE_CALLS = 0.85
+
+
+def _launched(seconds: np.ndarray, spread: np.ndarray, calls: np.ndarray | float) -> tuple[np.ndarray, np.ndarray]:
+    """The later of the device and the host that launches it, call by call, outside a graph."""
+    host_s = calls * _CALL_S
+    return np.maximum(seconds, host_s), np.where(host_s > seconds, 0.3, spread)
+
+
+def _block_calls(row: Row, packs: bool) -> float:
+    """Operations of vLLM's block-scaled layer: rows scaled, then the product; see `_CALL_S`.
+
+    `packs`: whether DeepGEMM wants scales of two exponents packed, which a Triton kernel does.
+    """
+    source = row["kernel_source"]
+    scales = _TRITON if "Triton" in source or "Cutlass" in source or packs else 1.0
+    return scales + (_TRITON if "Triton" in source else 1.0)
+
+
+def product_library(row: Row, maker: str) -> str:
+    """Whose product ran: of `gpu_matmul.KERNELS`."""
+    word, source = row["gemm_dtype"], row["kernel_source"].lower()
+    if word in ("int8_wo", "int4_wo"):
+        return "weight_only"
+    if word == "nvfp4":
+        return "trtllm_fp4" if maker == "trtllm" else "fp4"
+    if word == "fp8_block" and "triton" in source:
+        return "triton_block"
+    if word == "fp8_block" and "cutlass" in source:
+        return "cutlass"
+    block = "sglang_block" if maker == "sglang" else "trtllm_block"
+    made_by = {
+        "bfloat16": "",
+        "sq": "smooth",
+        "fp8_block": block,
+        "fp8": "trtllm_fp8" if maker == "trtllm" else "cutlass",
+    }
+    return made_by[word]
 
 
 def _form(row: Row) -> str:
@@ -121,35 +206,86 @@ def _form(row: Row) -> str:
     return f"{dtype}, cache {row.get('kv_cache_dtype') or dtype}".replace("bfloat16", "bf16")
 
 
+def attention_kernel(row: Row, maker: str, *, decode: bool) -> str:
+    """Which attention kernel ran: of `gpu_attention.KERNELS`."""
+    heads, kv_heads = float(row["num_heads"]), float(row.get("num_key_value_heads") or 0)
+    group = heads / (kv_heads or heads)
+    if decode and not engine({"trtllm": "tensorrt-llm"}.get(maker, maker)).shares(group):
+        return "masked_decode"
+    return f"{_library(row['kernel_source'], maker)}_{'decode' if decode else 'prompts'}"
+
+
+def _library(source: str, maker: str) -> str:
+    """Whose it is."""
+    if maker == "trtllm":
+        return "flashinfer" if "flashinfer" in source else "trtllm"
+    for word, name in (("triton", "triton"), ("trtllm", "trtllm_gen"), ("flashinfer", "flashinfer")):
+        if word in source:
+            return name
+    return "vllm_fa" if maker == "vllm" else "fa"
+
+
 def _attention(table: Table, ours: Engine, *, decode: bool) -> tuple[np.ndarray, np.ndarray]:
     """RoPE where the engine's layer has it, writing of the cache, attention: rows of one size together."""
     found, spreads = np.zeros(len(table.rows)), np.zeros(len(table.rows))
     kinds = collections.defaultdict(list)
     for number, row in enumerate(table.rows):
-        kinds[tuple(int(float(row.get(name) or 0)) for name in ("num_heads", "num_key_value_heads", "head_dim",
-                                                               "window_size"))].append(number)  # fmt: skip
+        sizes = (int(float(row.get(name) or 0)) for name in _HEADS)
+        kinds[attention_kernel(row, table.engine, decode=decode), *sizes].append(number)
     item = 1.0 if table.rows[0]["kv_cache_dtype"] == "fp8" else 2.0
-    narrow = item == 1.0 and ours.narrow_prompts
-    for (heads, kv_heads, size, window), numbers in kinds.items():
+    narrow = table.rows[0]["attn_dtype"] == "fp8"
+    for (kernel, heads, kv_heads, size, window), numbers in kinds.items():
         part = table._replace(rows=[table.rows[number] for number in numbers])
         kv_heads = kv_heads or heads
         sequences, step = part.column("batch_size"), part.column("step")
         new = np.ones_like(step) if decode else part.column("isl")
         tokens, row_bytes = sequences * new, float(2 * kv_heads * size)
+        shares = kernel != "masked_decode"
         attention = kernels.attention(
             "attention", "attend", 1.0, sequences=sequences, new=new, before=step, heads=float(heads),
             kv_heads=float(kv_heads), size=size, values=size, window=window, cached_bytes=item,
-            dtype="fp8" if narrow and not decode else "bf16", planned=True, shares=ours.shares_keys,
+            dtype="fp8" if narrow else "bf16", planned=True, shares=shares, kernel=kernel,
         )  # fmt: skip
-        q = float(heads * size) if table.engine == "trtllm" else 0.0
-        write = kernels.rows_of_blocks(
-            "attention", "positions and cache", 1.0, tokens * (kv_heads if q else 1), 256.0,
-            tokens * (q + row_bytes) * 2.0, tokens * (q * 2.0 + row_bytes * item),
-        )  # fmt: skip
-        # TensorRT-LLM's decoding kernel turns and writes the one token itself.
-        made = [attention] if decode and table.engine == "trtllm" else [write, attention]
+        # The same keys again and again: they lie in the last cache, if it holds them.
+        made = [dataclasses.replace(attention, warm_bytes=attention.read_bytes)]
+        if (
+            table.engine == "sglang" and item == 1.0
+        ):  # keys and values cast before they are stored, q before it meets them
+            casts = (tokens * row_bytes / 2.0, tokens * row_bytes / 2.0, tokens * heads * size)
+            made += [
+                kernels.pointwise("attention", "cast", 1.0, each, reads=2.0, writes=1.0)
+                for each in casts[: 2 if narrow else 3]
+            ]
+        if table.engine != "trtllm":
+            made.insert(0, _write(sequences, new, float(kv_heads), size, 0.0, row_bytes, item))
+        elif not decode:  # TensorRT-LLM's decoding kernel turns and writes the one token itself
+            q = float(heads * size)
+            made.insert(0, _write(sequences, new, float(heads), size, q, row_bytes, item))
+        if table.engine == "vllm" and item == 1.0 and not decode:
+            made.insert(
+                0, kernels.norm("attention", "scale q", 1.0, tokens, float(heads * size), reads=2.0, writes=1.0)
+            )
         found[numbers], spreads[numbers] = _timed(made, part)
     return found, spreads
+
+
+_HEADS = ("num_heads", "num_key_value_heads", "head_dim", "window_size")
+
+
+def _write(
+    sequences: np.ndarray, new: np.ndarray, heads: float, size: int, q: float, kept: float, item: float
+) -> kernels.Kernel:
+    """The kernel that turns `q` elements of a token, and writes `kept` into the cache.
+
+    Where it turns q a block of 256 threads, 16 bytes each, has tokens of one head; else it has a token.
+    """
+    tokens = sequences * new
+    blocks = sequences * np.ceil(new / max(1, 2048 // size)) * heads if q else tokens
+    threads = 256.0 if q else min(512.0, kept / 2.0)
+    return kernels.rows_of_blocks(
+        "attention", "positions and cache", 1.0, blocks, threads,
+        tokens * (q + kept) * 2.0, tokens * (q * 2.0 + kept * item),
+    )  # fmt: skip
 
 
 def _latent(table: Table, ours: Engine, *, decode: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -196,10 +332,18 @@ def _experts(table: Table, ours: Engine) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _all_reduce(table: Table, ours: Engine) -> tuple[np.ndarray, np.ndarray]:
-    """By kernels that read their peers' memory; `message_size` counts elements of two bytes."""
+    """By kernels that read their peers' memory; `message_size` counts elements of two bytes.
+
+    Launched by itself it copies its input first, since only buffers of its own are known to the peers.
+    """
     network = collectives.network(rooflab.machine(_NODES[table.card]))
-    times = collectives.peer_all_reduce(table.column("message_size") * 2.0, table.column("num_gpus"), network)
-    return np.asarray(times.time_s), np.full(len(table.rows), 0.15)
+    nbytes = table.column("message_size") * 2.0
+    seconds = np.asarray(collectives.peer_all_reduce(nbytes, table.column("num_gpus"), network).time_s)
+    spread = np.full(len(table.rows), 0.15)
+    if "eager" not in (table.rows[0].get("backend") or ""):
+        return seconds, spread
+    copy = kernels.pointwise("communication", "copy", 1.0, nbytes / 2.0, reads=2.0, writes=2.0)
+    return _launched(seconds + _timed([copy], table)[0], spread, _ALL_REDUCE_CALLS)
 
 
 _SORTS = {
@@ -211,6 +355,11 @@ _SORTS = {
     "moe": (lambda row: row["moe_dtype"] + ", no gate" * ("nongated" in row["kernel_source"]), _experts),
     "allreduce": (lambda row: (row.get("backend") or "").rpartition("_")[2] or "graph", _all_reduce),
 }
+
+
+def sorts() -> dict[str, Any]:
+    """Of each sort of table: what tells its formats apart, and what times its rows."""
+    return _SORTS
 
 
 def fitted_shares(data: Path, without: str | None = None) -> dict[str, dict[str, float]]:

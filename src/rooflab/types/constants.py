@@ -61,6 +61,14 @@ class Constants(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         """Whether the family has constants for the mechanism called `topic`."""
         return f"{topic}.spread" in self.values
 
+    def specialised(self, topic: str, kernel: str) -> Constants:
+        """These constants, those of the topic `topic_kernel` in the place of `topic`'s of the same names."""
+        head = f"{topic}_{kernel}."
+        ours = {
+            f"{topic}.{name[len(head) :]}": each for name, each in self.values.items() if name.startswith(head)
+        }
+        return msgspec.structs.replace(self, values={**self.values, **ours}) if ours else self
+
     def replaced(self, values: dict[str, float]) -> Constants:
         """These constants with other numbers for some of them, each said to be "assumed: given"."""
         changed = dict(self.values)

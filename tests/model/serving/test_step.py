@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import rooflab
 from rooflab.errors import RooflabError
+from rooflab.model.engines.engine import engine, names
 from rooflab.model.engines.engine import load as load_engine
-from rooflab.model.engines.engine import names
 from rooflab.model.parallel.layout import Layout
 from rooflab.model.parallel.memory import check_fits
 from rooflab.model.serving.batch import Batch
@@ -278,3 +278,13 @@ def test_a_cache_that_takes_a_share_of_what_weights_leave_is_larger() -> None:
     assert memory.has == pytest.approx(taken + 0.9 * (has - taken))
     whole = StepModel(llama, h100, engine=dataclasses.replace(engine, memory_of_rest=False)).memory()
     assert whole.has == pytest.approx(0.9 * has)
+
+
+def test_an_engine_decodes_head_by_head_where_a_group_is_larger_than_its_kernel_takes() -> None:
+    ours = engine("tensorrt-llm")
+    assert ours.shares(32.0)
+    assert not ours.shares(64.0)
+    assert engine("vllm").shares(64.0)
+    assert ours.attention_kernel("hopper", decodes=True, shares=False) == "masked_decode"
+    assert ours.attention_kernel("hopper", decodes=False) == "trtllm_prompts"
+    assert ours.attention_kernel("cdna", decodes=True) == ""

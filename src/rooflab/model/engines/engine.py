@@ -24,17 +24,21 @@ class Engine:
     Attributes:
         name: as its makers write it; `aliases` other words for it.
         constants: each of the numbers with its meaning and source.
+        attention: whose attention kernels it calls on a card of each family (`model.kernels.gpu.attention`); on
+            others, those of the general model.
     """
 
     name: str
     aliases: tuple[str, ...]
     constants: dict[str, Constant]
+    attention: dict[str, str]
     joins_projections: bool
     joins_norm: bool
     joins_rope_and_cache: bool
     joins_scaling: bool
     joins_all_reduce: bool
     shares_keys: bool
+    shared_heads: float
     narrow_prompts: bool
     peer_all_reduce: bool
     graph_tokens: float
@@ -62,6 +66,19 @@ class Engine:
     memory_of_rest: bool
     workspace_bytes: float
 
+    def attention_kernel(self, family: str, *, decodes: bool, shares: bool = True) -> str:
+        """The kernel that it calls on a card of that family; "" where that is not known."""
+        library = self.attention.get(family)
+        if library is None:
+            return ""
+        if not decodes:
+            return f"{library}_prompts"
+        return f"{library}_decode" if shares else "masked_decode"
+
+    def shares(self, group: float) -> bool:
+        """Whether a decoding kernel reads keys and values once for all `group` heads that share them."""
+        return self.shares_keys and (not self.shared_heads or group <= self.shared_heads)
+
     def experts_share(self, stored: WeightFormat) -> float:
         """Rate of its products for groups of rows in that format, as a share of PyTorch's grouped product's."""
         if stored.bits < 8 and stored.multiplies in ("bf16", "fp16"):
@@ -72,7 +89,7 @@ class Engine:
 
 
 _FOLDER = "rooflab.model.engines"
-_HEAD = ("name", "aliases", "sources")
+_HEAD = ("name", "aliases", "sources", "attention")
 
 
 def names() -> tuple[str, ...]:
@@ -108,14 +125,22 @@ def load(file: str) -> Engine:
         name: _constant(f"{file}.toml: {name}", each, sources) for name, each in raw.items() if name not in _HEAD
     }
     wanted = {
-        each.name: str(each.type) for each in fields(Engine) if each.name not in ("name", "aliases", "constants")
+        each.name: str(each.type)
+        for each in fields(Engine)
+        if each.name not in ("name", "aliases", "constants", "attention")
     }
     if wanted.keys() != constants.keys():
         raise RooflabError(f"{file}.toml: {sorted(wanted.keys() ^ constants.keys())}, expected {sorted(wanted)}")
     values: dict[str, Any] = {
         name: bool(each.value) if wanted[name] == "bool" else each.value for name, each in constants.items()
     }
-    return Engine(name=raw["name"], aliases=tuple(raw["aliases"]), constants=constants, **values)
+    return Engine(
+        name=raw["name"],
+        aliases=tuple(raw["aliases"]),
+        constants=constants,
+        attention=raw.get("attention", {}),
+        **values,
+    )
 
 
 def _constant(where: str, entry: Any, sources: dict[str, Source]) -> Constant:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -44,6 +45,18 @@ class Columns:
     def __getitem__(self, name: str) -> np.ndarray:
         return self.extra[name]
 
+    def rows(self, keep: np.ndarray) -> Columns:
+        """Some of the rows: those whose place in `keep` (rows,) is true."""
+        whole = keep.shape[0]
+        fields = {
+            each.name: getattr(self, each.name)[keep]
+            if getattr(self, each.name).shape[0] == whole
+            else getattr(self, each.name)
+            for each in dataclasses.fields(self)
+            if each.name != "extra"
+        }
+        return Columns(**fields, extra={name: values[keep] for name, values in self.extra.items()})
+
 
 NOTHING_S = np.zeros((1, 1))
 
@@ -74,6 +87,37 @@ class KernelTimes(NamedTuple):
     kernels: np.ndarray
     link_s: np.ndarray = NOTHING_S
     floor_s: np.ndarray = NOTHING_S
+
+
+def by_library(
+    x: Columns,
+    device: Device,
+    topic: str,
+    names: tuple[str, ...],
+    time: Callable[[Columns, Device], KernelTimes],
+) -> KernelTimes:
+    """`time` of the rows of each library, whose place in `names` is the column `kernel`, with its constants.
+
+    A library's are those of the topic `topic_NAME`, where a family states any, else those of `topic`.
+    """
+    found: dict[str, np.ndarray] = {}
+    codes = np.unique(x["kernel"])
+    if not len(codes):
+        return time(x, device)
+    for code in codes:
+        name = names[int(code)]
+        ours = device.constants.specialised(topic, name) if name else device.constants
+        as_library = device if ours is device.constants else dataclasses.replace(device, constants=ours)
+        if len(codes) == 1:
+            return time(x, as_library)
+        rows = (x["kernel"] == code)[:, 0]
+        part = time(x.rows(rows), as_library)
+        for field_name, each in part._asdict().items():
+            values = np.broadcast_to(each, part.time_s.shape)
+            if field_name not in found:
+                found[field_name] = np.empty((len(rows), values.shape[1]))
+            found[field_name][rows] = values
+    return KernelTimes(**found)
 
 
 class Mechanism(NamedTuple):

@@ -64,9 +64,15 @@ def product(
     *,
     out_bytes: float = HALF_BYTES,
     share: float = 0.0,
+    library: str = "",
 ) -> Kernel:
-    """M rows of k numbers times a matrix of k x n weights; `share` as of `grouped`, 0 for a library's product."""
-    return _product(layer, name, count, m, n, k, stored, 1.0, out_bytes, share)
+    """M rows of k numbers times a matrix of k x n weights.
+
+    `share` as of `grouped`, 0 for a library's product; `library` of `model.kernels.gpu.matmul.KERNELS`.
+    """
+    made = _product(layer, name, count, m, n, k, stored, 1.0, out_bytes, share)
+    made.columns["kernel"] = float(gpu_matmul.KERNELS.index(library))
+    return made
 
 
 def streamed(
@@ -154,6 +160,7 @@ def _product(
             "b_along_k": 1.0,
             "pipe": pipe,
             "grouped": grouped,
+            "kernel": 0.0,
         },
         read_bytes=into + weights,
         write_bytes=out,
@@ -190,6 +197,7 @@ def attention(
     causal: bool = True,
     limit: int = 0,
     shares: bool = True,
+    kernel: str = "",
 ) -> Kernel:
     """Attention of `new` tokens of each sequence to the `before` ones in the cache and to each other.
 
@@ -197,6 +205,7 @@ def attention(
         window: keys that a query sees; `limit` the most that a sparse kernel picks for it; 0 for no bound.
         cached_bytes: of an element of keys and values.
         shares: whether the heads of a group read their keys and values together; else each through the cache.
+        kernel: of `model.kernels.gpu.attention.KERNELS`.
         v_in_k: whether values are a part of the keys' vectors, read once (latent attention).
     """
     keys = before + new
@@ -236,6 +245,7 @@ def attention(
             "resident": resident,
             "mask_loads": 0.0,
             "planned": float(planned),
+            "kernel": float(gpu_attention.KERNELS.index(kernel)),
         },
         read_bytes=q + kv + again,
         write_bytes=sequences * new * heads * values * HALF_BYTES,

@@ -176,6 +176,7 @@ def _attend(
         "window": window,
         "planned": True,
     }
+    shares = run.engine.shares(heads / kv_heads)
     narrow = run.precision.cache == "fp8" and run.engine.narrow_prompts
     prefill = attention(
         LAYER,
@@ -186,6 +187,7 @@ def _attend(
         before=batch.prefill_context,
         cached_bytes=item,
         dtype="fp8" if narrow else "bf16",
+        kernel=run.engine.attention_kernel(run.family, decodes=False),
         **common,
     )
     decode = attention(
@@ -197,7 +199,8 @@ def _attend(
         before=np.maximum(batch.decode_context - 1.0, 0.0),
         cached_bytes=item,
         dtype="bf16",
-        shares=run.engine.shares_keys,
+        shares=shares,
+        kernel=run.engine.attention_kernel(run.family, decodes=True, shares=shares),
         **common,
     )
     return [prefill, decode]

@@ -23,6 +23,7 @@ class Run:
     Attributes:
         batch: sequences of the fullest group of ranks that takes sequences of its own.
         tokens: new tokens of that group; `all_tokens` of all groups, which experts share.
+        family: of the card, by which engines choose libraries; "" where it does not matter.
     """
 
     model: Architecture
@@ -32,9 +33,12 @@ class Run:
     batch: Batch
     tokens: Number
     all_tokens: Number
+    family: str = ""
 
 
-def run_of(model: Architecture, layout: Layout, engine: Engine, precision: Precision, batch: Batch) -> Run:
+def run_of(
+    model: Architecture, layout: Layout, engine: Engine, precision: Precision, batch: Batch, family: str = ""
+) -> Run:
     """`batch`, of all ranks of a copy of the model, divided over the groups that take sequences of their own."""
     mine = batch
     if layout.data > 1:
@@ -60,6 +64,7 @@ def run_of(model: Architecture, layout: Layout, engine: Engine, precision: Preci
         batch=mine,
         tokens=mine.new_tokens,
         all_tokens=np.maximum(batch.new_tokens, mine.new_tokens),
+        family=family,
     )
 
 

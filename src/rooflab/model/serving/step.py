@@ -172,7 +172,7 @@ class StepModel:
         batch, drafts = batch.arrays(), self.speculation.drafts if self.speculation else 0
         if drafts:
             batch = batch._replace(decode_tokens=batch.decode_tokens + drafts)
-        run = run_of(self.model, self.layout, self.engine, self.precision, batch)
+        run = run_of(self.model, self.layout, self.engine, self.precision, batch, self.device.constants.family)
         return kernels_of(run) + (draft_kernels(run, drafts) if drafts else [])
 
     def time(self, batch: Batch) -> Step:

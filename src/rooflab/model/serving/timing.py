@@ -97,7 +97,7 @@ def _by_mechanism(
         extra={name: flat([k.columns[name] for k in kernels]) for name in mechanism.columns},
     )
     keep = works[:, 0]
-    times = mechanism.time(_some(columns, keep), device)
+    times = mechanism.time(columns.rows(keep), device)
     # Every kernel follows another program: its instructions come from the last cache, or, where a layer's traffic
     # has pushed them out of it, from memory.
     far = np.broadcast_to(missing, shape).reshape(-1, 1)[keep]
@@ -134,11 +134,6 @@ def _by_mechanism(
 def _work(kernel: Kernel) -> Number:
     """Above 0 where there is anything to do: rows, sequences, elements."""
     return kernel.write_bytes if kernel.sort in ("matmul", "attention") else kernel.read_bytes
-
-
-def _some(x: Columns, keep: np.ndarray) -> Columns:
-    fields = {name: getattr(x, name)[keep] for name in Columns.__slots__ if name != "extra"}
-    return Columns(**fields, extra={name: values[keep] for name, values in x.extra.items()})
 
 
 def _spread_out(keep: np.ndarray, shape: tuple[int, int], values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import msgspec
@@ -235,3 +235,22 @@ def test_a_mask_is_loaded_pair_by_pair_where_its_rows_are_not_aligned() -> None:
 def test_head_sizes_between_those_of_the_kernels_are_padded(size: int, computed: int) -> None:
     columns = _columns_of(attend(2, (4, 4), 128, 128, size))
     assert columns["size"] == columns["values"] == computed
+
+
+def test_a_librarys_kernel_takes_its_own_constants_and_no_other_row_does() -> None:
+    x = _columns_of(attend(4, (16, 2), 64, 64, 128, causal=True))
+    general = attention.time(x, DEVICE).time_s
+    slower = "attention_triton_prompts.launch_s"
+    given = DEVICE.constants.values["attention.launch_s"]
+    values = {**DEVICE.constants.values, slower: msgspec.structs.replace(given, value=1.0)}
+    device = replace(DEVICE, constants=msgspec.structs.replace(DEVICE.constants, values=values))
+    both = Columns(
+        **{each.name: np.vstack([getattr(x, each.name)] * 2) for each in fields(Columns) if each.name != "extra"},
+        extra={name: np.vstack([column] * 2) for name, column in x.extra.items()},
+    )
+    # Its tiles were planned before: of what starts it, `launch_s` alone is left.
+    both.extra["planned"][:] = 1.0
+    both.extra["kernel"][1] = attention.KERNELS.index("triton_prompts")
+    found = attention.time(both, device).time_s[:, 0]
+    assert found[0] <= general[0, 0]
+    assert found[1] - found[0] == pytest.approx(1.0 - DEVICE.constants("attention.launch_s"))

@@ -14,7 +14,7 @@ import math
 import numpy as np
 
 from rooflab.model.device.device import Device, Number
-from rooflab.model.kernels.common import Columns, Features, KernelTimes, Mechanism, Specs
+from rooflab.model.kernels.common import Columns, Features, KernelTimes, Mechanism, Specs, by_library
 from rooflab.types.work import Cost, Op, TensorSpec
 from rooflab.work.formulas.attention import visible_pairs
 from rooflab.work.formulas.cost_terms import item_bytes
@@ -38,9 +38,28 @@ COLUMNS: tuple[str, ...] = (
     "resident",
     "mask_loads",
     "planned",
+    "kernel",
 )
 # The place of a number format's name in this tuple is the column `format`; any other counts as the last.
 FORMATS: tuple[str, ...] = ("fp16", "bf16", "fp8", "fp32", "tf32", "fp64", "")
+# Libraries' kernels whose constants may differ (topics `attention_NAME` of a family's data), by the column
+# `kernel`; the first is the one that the family's topic `attention` tells of.
+KERNELS: tuple[str, ...] = (
+    "",
+    "vllm_fa_prompts",
+    "vllm_fa_decode",
+    "fa_prompts",
+    "fa_decode",
+    "trtllm_prompts",
+    "trtllm_decode",
+    "trtllm_gen_prompts",
+    "trtllm_gen_decode",
+    "flashinfer_prompts",
+    "flashinfer_decode",
+    "triton_prompts",
+    "triton_decode",
+    "masked_decode",
+)
 
 
 # That FlashAttention has kernels for (Dao-AILab/flash-attention, csrc/flash_attn/src); longer heads stay.
@@ -56,7 +75,8 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
     heads to each; visible, longest, shortest: keys that a query sees, in the mean, at most, at least;
     slides: 1 with a window; format: of the products; packs, resident: the constants of these names where the
     operation says that its kernel differs, -1 and 0 where it does not; mask_loads: see `_mask_loads`;
-    planned: 1 where the tiles of a batch were assigned before, so that no kernel does it now.
+    planned: 1 where the tiles of a batch were assigned before, so that no kernel does it now; kernel: a place in
+    `KERNELS`.
     """
     if not op.attrs.get("fused", True) or not cost.total_flop:
         return None
@@ -100,6 +120,7 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
         float(op.attrs.get("resident", 0)),
         _mask_loads(op, inputs),
         float(op.attrs.get("planned", False)),
+        0.0,
     )
 
 
@@ -131,13 +152,22 @@ def _sizes(spec: TensorSpec, layout: str) -> tuple[int, int, int]:
 
 
 def time(x: Columns, device: Device) -> KernelTimes:
-    """Launch, then the slower of the tiles' walk and the traffic, then the join of split keys."""
+    """Launch, then the slower of the tiles' walk and the traffic, then the join of split keys.
+
+    Rows of each library's kernel are timed together, with its constants.
+    """
+    return by_library(x, device, "attention", KERNELS, _time)
+
+
+def _time(x: Columns, device: Device) -> KernelTimes:
     c = device.constants
     packs = np.where(x["packs"] >= 0, x["packs"], c("attention.packs"))
-    tiles, rows = _tiles(x, c("attention.tile_queries"), packs)
+    # One query head a tile, even of one query: by what the operation says, or as the library does.
+    alone = (x["packs"] == 0) | ((x["packs"] < 0) & (c("attention.packs_single") == 0))
+    tiles, rows = _tiles(x, c("attention.tile_queries"), packs, alone)
     blocks, longest, shortest = _blocks(x, rows, c("attention.tile_keys"))
     resident = np.where(x["resident"] > 0, x["resident"], c("attention.resident"))
-    splits = _splits(x, tiles, longest, resident, device)
+    splits = _splits(x, tiles, longest, resident, alone, device)
     tile_rows = x["sequences"] * x["heads"] * x["group"] * x["queries"] / tiles
     block_s = _block_s(x, tile_rows, device)
     fixed_s = _tile_s(x, tile_rows, device)
@@ -170,10 +200,11 @@ def time(x: Columns, device: Device) -> KernelTimes:
     )
 
 
-def _tiles(x: Columns, tile_queries: float, packs: Number) -> tuple[np.ndarray, np.ndarray]:
+def _tiles(
+    x: Columns, tile_queries: float, packs: Number, alone: np.ndarray | bool = False
+) -> tuple[np.ndarray, np.ndarray]:
     """How many tiles of queries there are, and at how many positions the rows of one stand."""
-    alone = x["packs"] == 0  # by what the operation says: one query head a tile, even of one query
-    packed = np.where(((x["serving"] * packs > 0) | (x["queries"] == 1)) & ~alone, x["group"], 1.0)
+    packed = np.where(((x["serving"] * packs > 0) | (x["queries"] == 1)) & np.logical_not(alone), x["group"], 1.0)
     rows = x["queries"] * packed
     tiles = x["sequences"] * x["heads"] * (x["group"] / packed) * np.ceil(rows / tile_queries)
     return tiles, np.minimum(x["queries"], tile_queries / packed)
@@ -198,7 +229,7 @@ def _blocks(x: Columns, rows: np.ndarray, tile_keys: float) -> tuple[np.ndarray,
 
 
 def _splits(
-    x: Columns, tiles: np.ndarray, longest: np.ndarray, resident: np.ndarray, device: Device
+    x: Columns, tiles: np.ndarray, longest: np.ndarray, resident: np.ndarray, alone: np.ndarray, device: Device
 ) -> np.ndarray:
     """Into how many parts of whole blocks the keys of each tile are split, so that the units have work."""
     most = np.minimum(
@@ -206,7 +237,7 @@ def _splits(
         device.constants("attention.split_most"),
     )
     # PyTorch's kernels for many queries don't split.
-    splits = (x["backward"] == 0) & ((x["serving"] > 0) | (x["queries"] == 1)) & (x["packs"] != 0)
+    splits = (x["backward"] == 0) & ((x["serving"] > 0) | (x["queries"] == 1)) & np.logical_not(alone)
     return np.where(splits, np.maximum(1.0, np.minimum(most, longest)), 1.0)
 
 
@@ -224,7 +255,10 @@ def _block_s(x: Columns, rows: np.ndarray, device: Device) -> np.ndarray:
         c("attention.backward_factor") * matrix_s + c("attention.backward_exp_factor") * special_s + masked_s
     )
     long = np.where(_long(x), c("attention.long_factor"), 1.0)
-    return np.where(x["backward"] > 0, backward, forward) * long
+    widened = np.where(
+        (x["item_bytes"] < 2) & (x["format"] < FORMATS.index("fp8")), c("attention.widen_factor"), 1.0
+    )
+    return np.where(x["backward"] > 0, backward, forward) * long * widened
 
 
 def _long(x: Columns) -> np.ndarray:

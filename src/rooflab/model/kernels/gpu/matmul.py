@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rooflab.model.device.device import Device, Number
-from rooflab.model.kernels.common import Columns, Features, KernelTimes, Mechanism, Specs
+from rooflab.model.kernels.common import Columns, Features, KernelTimes, Mechanism, Specs, by_library
 from rooflab.types.constants import Constants
 from rooflab.types.work import Cost, Op, TensorSpec
 from rooflab.work.formulas.cost_terms import item_bytes
@@ -39,6 +39,21 @@ _COLUMNS = (
     "b_along_k",
     "pipe",
     "grouped",
+    "kernel",
+)
+# Libraries whose constants may differ (topics `matmul_NAME` of a family's data), by the column `kernel`; of the
+# first, cuBLAS, the family's topic `matmul` tells.
+KERNELS: tuple[str, ...] = (
+    "",
+    "cutlass",
+    "sglang_block",
+    "trtllm_fp8",
+    "trtllm_block",
+    "weight_only",
+    "smooth",
+    "triton_block",
+    "fp4",
+    "trtllm_fp4",
 )
 
 
@@ -47,7 +62,7 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
 
     A row of a batch of matrices that meet one matrix b counts in m. `aligned_bytes` is what the starts of
     all rows of a, b and out are a multiple of, 16 at most. `grouped` is 0 for one product, else the share that a
-    kernel for groups attains of what PyTorch's does.
+    kernel for groups attains of what PyTorch's does; `kernel` a place in `KERNELS`.
     """
     if len(inputs) < 2 or not outputs or not outputs[0].elements:
         return None
@@ -75,6 +90,7 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
         float(not _last_is_contiguous(b)),
         float(PIPES.index(_pipe(str(op.attrs.get("compute") or a.dtype), item_bytes(a)))),
         float(op.kind == "grouped_matmul"),
+        0.0,
     )
 
 
@@ -134,7 +150,11 @@ class _Choice(NamedTuple):
 
 
 def time(x: Columns, device: Device) -> KernelTimes:
-    """The fastest of a family's tiles for each row and setting."""
+    """The fastest of a family's tiles for each row and setting; rows of each library with its constants."""
+    return by_library(x, device, "matmul", KERNELS, _time)
+
+
+def _time(x: Columns, device: Device) -> KernelTimes:
     c = device.constants
     rates = _rates(x, device)
     flat = c.many("matmul.tiles")
@@ -231,7 +251,8 @@ def _tiled(x: Columns, device: Device, rates: _Rates, tm: Number, tn: Number) ->
     work_s, chain_s = k * (tm * tn) * rates.fma_s, k * rates.step_s
     if np.ndim(rates.load_a_s):
         work_s = _beside(work_s, k * (tm * rates.load_a_s + tn * rates.load_b_s))
-    parts, fixed_s = _split(np.maximum(work_s, chain_s), np.floor(device.units / tiles), rates)
+    idle = np.minimum(np.floor(device.units / tiles), device.constants("matmul.split_most"))
+    parts, fixed_s = _split(np.maximum(work_s, chain_s), idle, rates)
     blocks = np.ceil(tiles * parts / device.units)
     turns = np.ceil(blocks * (tm * tn / device.constants("matmul.unit_elements")))
     busy_s = blocks * work_s / parts

@@ -1,0 +1,230 @@
+"""Fits constants of libraries' kernels (`model/data`, topics `attention_NAME`, `matmul_NAME`) to engines' tables.
+
+    python benchmarks/library_kernels.py [gen/h100_sxm/trtllm/trtllm_decode …]
+
+A job is the sort of table (`ctx`, `gen`, `gemm`), the card, the engines and the kernel. Half of its rows, by a sum
+of what they state, fit the constants; the other half is printed beside it as "aside". The mechanisms are those of
+`model/kernels/gpu`; a constant stays within what it can physically be. Needs SciPy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import dataclasses
+import itertools
+import zlib
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import engine_layers
+import msgspec
+import numpy as np
+from engine_layers import Row, Table
+from measured import SHARED
+from scipy.optimize import minimize
+
+from rooflab.model.device.device import Device
+from rooflab.model.engines.engine import engine
+from rooflab.model.serving.kernels import Kernel
+
+JOBS = [
+    "gen/h100_sxm/trtllm/trtllm_decode",
+    "ctx/h100_sxm/trtllm/trtllm_prompts",
+    "gen/h100_sxm/trtllm/masked_decode",
+    "ctx/h100_sxm/vllm/vllm_fa_prompts",
+    "gen/h100_sxm/vllm/vllm_fa_decode",
+    "ctx/h100_sxm/sglang/fa_prompts",
+    "gen/h100_sxm/sglang/fa_decode",
+    "gen/a100_sxm/trtllm/trtllm_decode",
+    "ctx/a100_sxm/trtllm/trtllm_prompts",
+    "gen/a100_sxm/trtllm/masked_decode",
+    "ctx/a100_sxm/vllm/vllm_fa_prompts",
+    "gen/a100_sxm/vllm/vllm_fa_decode",
+    "ctx/b200_sxm/trtllm/trtllm_prompts",
+    "gen/b200_sxm/trtllm/trtllm_decode",
+    "gen/b200_sxm/trtllm/masked_decode",
+    "ctx/b200_sxm/vllm+sglang/trtllm_gen_prompts",
+    "gen/b200_sxm/vllm+sglang/trtllm_gen_decode",
+    "gen/b200_sxm/sglang+vllm/triton_decode",
+    "gen/b200_sxm/sglang+trtllm/flashinfer_decode",
+    "ctx/b200_sxm/sglang+vllm/triton_prompts",
+    "gen/l40s/vllm+sglang/flashinfer_decode",
+    "gen/l40s/sglang+vllm/triton_decode",
+    "ctx/l40s/vllm+sglang/flashinfer_prompts",
+    "ctx/l40s/vllm/vllm_fa_prompts",
+    "ctx/l40s/sglang+vllm/triton_prompts",
+    "gen/l40s/vllm/vllm_fa_decode",
+    "gemm/h100_sxm/vllm+sglang/cutlass",
+    "gemm/h100_sxm/trtllm/trtllm_fp8",
+    "gemm/h100_sxm/sglang/sglang_block",
+    "gemm/h100_sxm/trtllm/trtllm_block",
+    "gemm/a100_sxm/trtllm/weight_only",
+    "gemm/a100_sxm/trtllm/smooth",
+    "gemm/l40s/vllm+sglang/cutlass",
+    "gemm/b200_sxm/vllm+sglang/cutlass",
+    "gemm/b200_sxm/trtllm/trtllm_fp8",
+    "gemm/b200_sxm/sglang/sglang_block",
+    "gemm/b200_sxm/trtllm/trtllm_block",
+    "gemm/b200_sxm/vllm+sglang/fp4",
+    "gemm/b200_sxm/trtllm/trtllm_fp4",
+]
+# What a constant can be: seconds, clocks, shares, factors of the theoretical time.
+BOUNDS = {
+    "launch_s": (1e-6, 15e-6), "serving_tile_clocks": (300, 15000), "matrix_factor": (0.9, 6),
+    "exp_factor": (0.2, 3),
+    "row_factor": (0.3, 10), "widen_factor": (0.5, 4), "paged_share": (0.5, 0.95), "cache_share": (0.2, 1.2),
+    "join_s": (0.3e-6, 8e-6), "edge_clocks": (50, 6000), "memory_share": (0.3, 0.97), "step_clocks": (100, 2500),
+    "store_bytes_per_clock": (2, 100), "share_fp8": (0.3, 1), "share_int8": (0.3, 1), "share_half": (0.3, 1),
+    "older_step_clocks": (100, 2500), "older_store_bytes_per_clock": (2, 100),
+}  # fmt: skip
+PROMPTS = [
+    "launch_s",
+    "serving_tile_clocks",
+    "matrix_factor",
+    "exp_factor",
+    "row_factor",
+    "widen_factor",
+    "edge_clocks",
+]
+DECODE = (
+    "launch_s serving_tile_clocks matrix_factor exp_factor paged_share join_s widen_factor row_factor cache_share"
+)
+MASKED = ["launch_s", "serving_tile_clocks", "matrix_factor", "row_factor", "cache_share"]
+PRODUCT = ("launch_s", "memory_share", "cache_share")
+TILES = (
+    [256, 128, 128, 256, 128, 128, 128, 64, 64, 128, 64, 64, 32, 64, 64, 32, 16, 64, 64, 16],
+    [128, 128, 64, 128, 64, 64],
+    [128, 128],
+)
+
+
+class Part(NamedTuple):
+    """Rows of one table that one kernel ran: their kernels, which of them fit, what was measured."""
+
+    table: Table
+    kernels: list[Kernel]
+    fits: np.ndarray
+    measured_s: np.ndarray
+
+
+def parts_of(sort: str, card: str, makers: list[str], kernel: str, data: Path) -> list[Part]:
+    """The rows of those tables that ran the kernel, by number format."""
+    found = []
+    apart, layer = engine_layers.sorts()[sort]
+    for maker in makers:
+        with (data / f"{sort}_{card}_{maker}.csv").open(newline="") as file:
+            rows = [row for row in csv.DictReader(file) if _kernel(sort, row, maker) == kernel]
+        # Not replayed as a graph: the host's time.
+        rows = [row for row in rows if (maker, row.get("gemm_dtype")) != ("vllm", "fp8_block")]
+        for form in sorted({apart(row) for row in rows}):
+            table = Table(card, maker, [row for row in rows if apart(row) == form])
+            fits = [zlib.crc32(repr(sorted(row.items())).encode()) % 2 == 0 for row in table.rows]
+            with engine_layers.recorded() as calls:
+                layer(table, engine({"trtllm": "tensorrt-llm"}.get(maker, maker)))
+            found.append(Part(table, _merged(calls, table), np.array(fits), table.column("latency_ms") / 1e3))
+    return found
+
+
+def _kernel(sort: str, row: Row, maker: str) -> str:
+    if sort == "gemm":
+        return engine_layers.product_library(row, maker)
+    return engine_layers.attention_kernel(row, maker, decode=sort == "gen")
+
+
+def _merged(calls: list[tuple[list[Kernel], Table]], table: Table) -> list[Kernel]:
+    """The kernels of all calls as columns over the table's rows, in their order."""
+    places = {id(row): number for number, row in enumerate(table.rows)}
+    order = np.argsort([places[id(row)] for _, part in calls for row in part.rows])
+
+    def joined(values: list[Any]) -> np.ndarray:
+        whole = [np.broadcast_to(each, (len(part.rows),)) for each, (_, part) in zip(values, calls, strict=True)]
+        return np.concatenate(whole).astype(float)[order]
+
+    numbers = ("count", "read_bytes", "write_bytes", "warm_bytes", "again_bytes", "weight_bytes", "flop")
+    made = []
+    for place, first in enumerate(calls[0][0]):
+        ours = [kernels[place] for kernels, _ in calls]
+        columns = {name: joined([each.columns[name] for each in ours]) for name in first.columns}
+        whole = {name: joined([getattr(each, name) for each in ours]) for name in numbers}
+        made.append(dataclasses.replace(first, columns=columns, **whole))
+    return made
+
+
+def errors(parts: list[Part], device: Device, values: dict[str, Any]) -> np.ndarray:
+    """ln(predicted / measured) of all rows, with other constants."""
+    known = dict(device.constants.values)
+    like = next(iter(known.values()))
+    known |= {name: msgspec.structs.replace(like, value=value) for name, value in values.items()}
+    changed = dataclasses.replace(device, constants=msgspec.structs.replace(device.constants, values=known))
+    seconds = [engine_layers.seconds_of(part.kernels, changed, len(part.fits)) for part in parts]
+    return np.concatenate([np.log(each / part.measured_s) for each, part in zip(seconds, parts, strict=True)])
+
+
+def fitted(
+    parts: list[Part], topic: str, kernel: str, names: list[str], choices: dict[str, Any]
+) -> dict[str, Any]:
+    """The constants of the least mean error, about |ln| beyond a tenth, for the best of `choices`."""
+    device = parts[0].table.device
+    fits = np.concatenate([part.fits for part in parts])
+    start = [device.constants(f"{topic}.{name}") for name in names]
+    low, high = (np.log([BOUNDS[name][side] for name in names]) for side in (0, 1))
+    first = np.clip(np.log(start), low, high)
+    head, best, least = f"{topic}_{kernel}.", {}, np.inf
+    for chosen in itertools.product(*choices.values()):
+        fixed = {head + name: value for name, value in zip(choices, chosen, strict=True)}
+
+        def values(x: np.ndarray, fixed: dict[str, Any] = fixed) -> dict[str, Any]:
+            return fixed | {head + n: float(v) for n, v in zip(names, np.exp(np.clip(x, low, high)), strict=True)}
+
+        def loss(x: np.ndarray, values: Any = values) -> float:
+            error = errors(parts, device, values(x))[fits]
+            return float(np.mean(np.sqrt(1 + (error / 0.1) ** 2)) + 0.002 * np.sum((x - first) ** 2))
+
+        found = minimize(loss, first, method="Powell", options={"maxfev": 250, "xtol": 0.02, "ftol": 1e-3})
+        if found.fun < least:
+            least, best = found.fun, values(found.x)
+    after = np.abs(errors(parts, device, best))
+    told = (
+        f"{np.expm1(np.median(e)):.1%} / {np.expm1(np.quantile(e, 0.9)):.1%}" for e in (after[fits], after[~fits])
+    )
+    print(parts[0].table.card, kernel, len(fits), "rows: fitted {}, aside {}".format(*told))
+    return best
+
+
+def _asked(sort: str, kernel: str) -> tuple[str, list[str], dict[str, Any]]:
+    """Topic, what is fitted, and what is chosen, of a kernel."""
+    if sort == "ctx":
+        alone = {"packs": [0], "packs_single": [0]}
+        return (
+            "attention",
+            PROMPTS,
+            (alone if kernel.startswith("trtllm") else {"packs": [0, 1]}) | {"resident": [1, 2]},
+        )
+    if kernel == "masked_decode":
+        return "attention", MASKED, {"packs_single": [0], "resident": [1, 4], "tile_least": [16]}
+    if sort == "gen":
+        return "attention", DECODE.split(), {"resident": [1, 2], "tile_keys": [64, 128]}
+    older = "older_" if kernel == "smooth" else ""
+    share = {"smooth": "share_int8", "weight_only": "share_half"}.get(kernel, "share_fp8")
+    tiles = {} if kernel == "weight_only" else {"tiles": TILES}
+    names = [*PRODUCT, f"{older}step_clocks", f"{older}store_bytes_per_clock", share]
+    return "matmul", names, {"split_most": [1, 64], **tiles}
+
+
+def main() -> None:
+    """Print each constant of the asked kernels."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("jobs", nargs="*", default=JOBS)
+    parser.add_argument("--data", type=Path, default=SHARED / "data" / "engines")
+    asked = parser.parse_args()
+    for job in asked.jobs:
+        sort, card, makers, kernel = job.split("/")
+        parts = parts_of(sort, card, makers.split("+"), kernel, asked.data)
+        topic, names, choices = _asked(sort, kernel)
+        for name, value in fitted(parts, topic, kernel, names, choices).items():
+            print(f"    {name} = {value if isinstance(value, list) else format(value, '.3g')}")
+
+
+if __name__ == "__main__":
+    main()
