@@ -318,7 +318,7 @@ def _experts(table: Table, ours: Engine) -> tuple[np.ndarray, np.ndarray]:
     names = ("num_tokens", "hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size")
     loads = [
         expert_tables.load(
-            expert_tables.Layer(*(int(row[name]) for name in names), row["distribution"], not plain)
+            expert_tables.Layer._make([*(int(row[name]) for name in names), row["distribution"], not plain])
         )
         for row in table.rows
     ]

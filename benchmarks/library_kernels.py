@@ -14,6 +14,7 @@ import csv
 import dataclasses
 import itertools
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -162,7 +163,7 @@ def errors(parts: list[Part], device: Device, values: dict[str, Any]) -> np.ndar
 
 
 def fitted(
-    parts: list[Part], topic: str, kernel: str, names: list[str], choices: dict[str, Any]
+    parts: list[Part], topic: str, kernel: str, names: Sequence[str], choices: dict[str, Any]
 ) -> dict[str, Any]:
     """The constants of the least mean error, about |ln| beyond a tenth, for the best of `choices`."""
     device = parts[0].table.device
@@ -192,7 +193,7 @@ def fitted(
     return best
 
 
-def _asked(sort: str, kernel: str) -> tuple[str, list[str], dict[str, Any]]:
+def _asked(sort: str, kernel: str) -> tuple[str, Sequence[str], dict[str, Any]]:
     """Topic, what is fitted, and what is chosen, of a kernel."""
     if sort == "ctx":
         alone = {"packs": [0], "packs_single": [0]}
