@@ -314,7 +314,29 @@ def _latent(table: Table, ours: Engine, *, decode: bool) -> tuple[np.ndarray, np
 
 
 def _experts(table: Table, ours: Engine) -> tuple[np.ndarray, np.ndarray]:
-    word, _, plain = table.rows[0]["moe_dtype"], None, "nongated" in table.rows[0]["kernel_source"]
+    """A layer of experts; rows of one library together."""
+    found, spreads = np.zeros(len(table.rows)), np.zeros(len(table.rows))
+    kinds = collections.defaultdict(list)
+    for number, row in enumerate(table.rows):
+        kinds[group_library(row)].append(number)
+    for library, numbers in kinds.items():
+        part = table._replace(rows=[table.rows[number] for number in numbers])
+        found[numbers], spreads[numbers] = _timed(_routed(part, ours, library), part)
+    return found, spreads
+
+
+def group_library(row: Row) -> str:
+    """Whose products for groups of rows ran: of `gpu_matmul.KERNELS`."""
+    source = row["kernel_source"]
+    if "flashinfer" in source:
+        return "flashinfer_groups"
+    if row["framework"].upper() == "TRTLLM":
+        return "cutlass_groups"
+    return "" if "marlin" in source or "oai" in source else "triton_groups"
+
+
+def _routed(table: Table, ours: Engine, library: str) -> list[Kernel]:
+    word, plain = table.rows[0]["moe_dtype"], "nongated" in table.rows[0]["kernel_source"]
     names = ("num_tokens", "hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size")
     loads = [
         expert_tables.load(
@@ -326,9 +348,9 @@ def _experts(table: Table, ours: Engine) -> tuple[np.ndarray, np.ndarray]:
     routed = Routed(
         tokens=tokens, rows=np.array([rows for rows, _ in loads], float),
         active=np.array([active for _, active in loads], float), chosen=chosen, experts=experts, hidden=hidden,
-        inner=np.maximum(inner / ways, 1.0), ways=ranks,
+        inner=np.maximum(inner / ways, 1.0), ways=ranks, all_rows=library == "triton_groups", library=library,
     )  # fmt: skip
-    return _timed(expert_kernels(ours, weight_format(_MOE.get(word, word)), routed, 1.0, gated=not plain), table)
+    return expert_kernels(ours, weight_format(_MOE.get(word, word)), routed, 1.0, gated=not plain)
 
 
 def _all_reduce(table: Table, ours: Engine) -> tuple[np.ndarray, np.ndarray]:

@@ -2,9 +2,9 @@
 
     python benchmarks/library_kernels.py [gen/h100_sxm/trtllm/trtllm_decode …]
 
-A job is the sort of table (`ctx`, `gen`, `gemm`), the card, the engines and the kernel. Half of its rows, by a sum
-of what they state, fit the constants; the other half is printed beside it as "aside". The mechanisms are those of
-`model/kernels/gpu`; a constant stays within what it can physically be. Needs SciPy.
+A job is the sort of table (`ctx`, `gen`, `gemm`, `moe`), the card, the engines and the kernel. Half of its rows, by
+a sum of what they state, fit the constants; the other half is printed beside it as "aside". The mechanisms are those
+of `model/kernels/gpu`; a constant stays within what it can physically be. Needs SciPy.
 """
 
 from __future__ import annotations
@@ -69,6 +69,12 @@ JOBS = [
     "gemm/b200_sxm/trtllm/trtllm_block",
     "gemm/b200_sxm/vllm+sglang/fp4",
     "gemm/b200_sxm/trtllm/trtllm_fp4",
+    "moe/h100_sxm/vllm+sglang/triton_groups",
+    "moe/h100_sxm/trtllm/cutlass_groups",
+    "moe/h100_sxm/vllm+sglang/flashinfer_groups",
+    "moe/a100_sxm/vllm/triton_groups",
+    "moe/a100_sxm/trtllm/cutlass_groups",
+    "moe/b200_sxm/trtllm/cutlass_groups",
 ]
 # What a constant can be: seconds, clocks, shares, factors of the theoretical time.
 BOUNDS = {
@@ -77,6 +83,7 @@ BOUNDS = {
     "row_factor": (0.3, 10), "widen_factor": (0.5, 4), "paged_share": (0.5, 0.95), "cache_share": (0.2, 1.2),
     "join_s": (0.3e-6, 8e-6), "edge_clocks": (50, 6000), "memory_share": (0.3, 0.97), "step_clocks": (100, 2500),
     "store_bytes_per_clock": (2, 100), "share_fp8": (0.3, 1), "share_int8": (0.3, 1), "share_half": (0.3, 1),
+    "grouped_share": (0.1, 1.5),
     "older_step_clocks": (100, 2500), "older_store_bytes_per_clock": (2, 100),
 }  # fmt: skip
 PROMPTS = [
@@ -130,6 +137,8 @@ def parts_of(sort: str, card: str, makers: list[str], kernel: str, data: Path) -
 def _kernel(sort: str, row: Row, maker: str) -> str:
     if sort == "gemm":
         return engine_layers.product_library(row, maker)
+    if sort == "moe":
+        return engine_layers.group_library(row)
     return engine_layers.attention_kernel(row, maker, decode=sort == "gen")
 
 
@@ -206,6 +215,12 @@ def _asked(sort: str, kernel: str) -> tuple[str, Sequence[str], dict[str, Any]]:
         return "attention", MASKED, {"packs_single": [0], "resident": [1, 4], "tile_least": [16]}
     if sort == "gen":
         return "attention", DECODE.split(), {"resident": [1, 2], "tile_keys": [64, 128]}
+    if sort == "moe":
+        return (
+            "matmul",
+            [*PRODUCT, "step_clocks", "store_bytes_per_clock", "grouped_share"],
+            {"split_most": [1, 64]},
+        )
     older = "older_" if kernel == "smooth" else ""
     share = {"smooth": "share_int8", "weight_only": "share_half"}.get(kernel, "share_fp8")
     tiles = {} if kernel == "weight_only" else {"tiles": TILES}

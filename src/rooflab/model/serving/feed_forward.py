@@ -102,6 +102,9 @@ class Routed(NamedTuple):
         chosen, experts: experts that a token meets, of how many.
         hidden, inner: sizes; `inner` of one rank's share of an expert.
         ways: ranks among which experts are divided.
+        all_rows: whether the kernels between and after the products pass over the rows of all ranks' experts, and
+            the products write zeros for those of others (Triton's; vllm-project/vllm, fused_moe.py).
+        library: whose products they are (`model.kernels.gpu.matmul.KERNELS`).
     """
 
     tokens: Number
@@ -112,6 +115,8 @@ class Routed(NamedTuple):
     hidden: Number
     inner: Number
     ways: Number
+    all_rows: bool = False
+    library: str = ""
 
 
 def expert_kernels(engine: Engine, stored: WeightFormat, x: Routed, count: float, *, gated: bool) -> list[Kernel]:
@@ -130,9 +135,13 @@ def expert_kernels(engine: Engine, stored: WeightFormat, x: Routed, count: float
     up = (1.0 + gated) * x.inner
     made += _groups(engine, "up", count, x, up, x.hidden, stored)
     writes = 1.0 if narrow else 2.0
-    made.append(pointwise(layer, "activate", count, x.rows * x.inner, reads=2.0 * (1 + gated), writes=writes))
+    passed = x.tokens * x.chosen if x.all_rows else x.rows
+    if x.all_rows:
+        zeros = np.maximum(passed - x.rows, 0.0) * (up + x.hidden)
+        made.append(pointwise(layer, "zeros", count, zeros, reads=0.0, writes=2.0))
+    made.append(pointwise(layer, "activate", count, passed * x.inner, reads=2.0 * (1 + gated), writes=writes))
     made += _groups(engine, "down", count, x, x.hidden, x.inner, stored)
-    reads = 2.0 * np.maximum(x.chosen / x.ways, 1.0)
+    reads = 2.0 * (x.chosen if x.all_rows else np.maximum(x.chosen / x.ways, 1.0))
     made.append(norm(layer, "add up", count, x.tokens, x.hidden, reads=reads, writes=2.0, warm=2.0))
     return made
 
@@ -143,7 +152,7 @@ def _groups(
     """The product of each expert with its rows; few rows by a kernel that streams weights, where there is one."""
     share, few = engine.experts_share(stored), engine.stream_rows
     if not few:
-        return [grouped("experts", name, count, x.rows, n, k, x.active, stored, share=share)]
+        return [grouped("experts", name, count, x.rows, n, k, x.active, stored, share=share, library=x.library)]
     rows = np.asarray(x.rows)
     many = rows > few * np.asarray(x.chosen)
     return [

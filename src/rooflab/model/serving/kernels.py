@@ -111,15 +111,18 @@ def grouped(
     *,
     share: float = 1.0,
     even: bool = False,
+    library: str = "",
 ) -> Kernel:
     """`rows` rows of k numbers, each times one of `active` matrices of k x n weights, in one kernel.
 
     Args:
         share: of the matrix engine's rate in such kernels, how much this engine's attains.
         even: whether all groups have as many rows: a plain batch of products.
+        library: of `model.kernels.gpu.matmul.KERNELS`.
     """
     active = np.maximum(np.minimum(active, rows), 1e-9)
     made = _product(layer, name, count, rows / active, n, k, stored, active, HALF_BYTES, 0.0 if even else share)
+    made.columns["kernel"] = float(gpu_matmul.KERNELS.index(library))
     if not even:
         mean = rows / active
         made.columns["m"] = np.maximum(mean + _RAGGED_ROWS * -np.expm1(-mean / 256.0), 1.0)

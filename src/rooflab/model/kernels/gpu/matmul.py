@@ -54,6 +54,9 @@ KERNELS: tuple[str, ...] = (
     "triton_block",
     "fp4",
     "trtllm_fp4",
+    "triton_groups",
+    "cutlass_groups",
+    "flashinfer_groups",
 )
 
 
