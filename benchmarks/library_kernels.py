@@ -2,9 +2,9 @@
 
     python benchmarks/library_kernels.py [gen/h100_sxm/trtllm/trtllm_decode …]
 
-A job is the sort of table (`ctx`, `gen`, `gemm`, `moe`), the card, the engines and the kernel. Half of its rows, by
-a sum of what they state, fit the constants; the other half is printed beside it as "aside". The mechanisms are those
-of `model/kernels/gpu`; a constant stays within what it can physically be. Needs SciPy.
+A job is the sort of table (`ctx`, `gen`, `gemm`, `moe`), the card, the engines and the kernel. Half of its rows,
+by a sum of what they state, fit the constants; the other half is printed beside it as "aside". The mechanisms are
+those of `model/kernels/gpu`; a constant stays within what it can physically be. Needs SciPy.
 """
 
 from __future__ import annotations
