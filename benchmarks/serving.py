@@ -12,6 +12,7 @@ import collections
 import copy
 import dataclasses
 import functools
+import itertools
 import math
 from collections.abc import Iterable
 from pathlib import Path
@@ -102,7 +103,7 @@ def _loop(alike: list[ServingCase]) -> list[Judged]:
 def _simulated(server: Server, table: Table, case: ServingCase, prompt: int, answer: int) -> tuple[float, float]:
     """Mean TTFT and TPOT of all requests, event by event, the first of all clients at once."""
     clients = round(case.clients)
-    requests = closed_loop(clients, case.rounds * clients, prompt, answer, spread=case.spread, seed=1)
+    requests = closed_loop(clients, round(case.rounds * clients), prompt, answer, spread=case.spread, seed=1)
     outside_s = server.outside_s(prompt)
     rules, least = server.scheduler, math.ceil((prompt + answer) * (1.0 + case.spread)) + 1
     tokens = max(server.cache_tokens(server.kept_tokens(prompt, answer)), least)
@@ -132,7 +133,7 @@ def _simulated(server: Server, table: Table, case: ServingCase, prompt: int, ans
 
 
 def _apart(case: ServingCase, prompts: StepModel) -> list[Judged]:
-    """Prompts on devices of their own: the closed loop over both, and its first wave, a tenth of the requests."""
+    """Prompts on devices of their own: the closed loop over both, and its first wave."""
     prompt, answer = round(case.prompt), max(round(case.answer), 2)
     memory_bytes = case.step.machine.level("memory").capacity_bytes
     rules = scheduler(_file(case.step), memory_bytes)
@@ -160,7 +161,7 @@ def _apart(case: ServingCase, prompts: StepModel) -> list[Judged]:
     )
     at = steady_apart(of, np.array([clients])).at
     wave_s = max((clients / prefills - 1) / 2 * alone_s / prompts.layout.data, 0.0)
-    ttft_s = float(at.ttft_s[0]) + outside_s + 0.1 * wave_s
+    ttft_s = float(at.ttft_s[0]) + outside_s + wave_s / case.rounds
     found = [
         _one(case, "TPOT", float(at.tpot_s[0]), case.tpot_s or np.nan, float((decode.high / decode.seconds)[0]))
     ]
@@ -201,38 +202,65 @@ def _static(case: ServingCase) -> list[Judged]:
 def refitted(cases: list[ServingCase], without: str, engines: Path) -> list[ServingCase]:
     """The cases of one card ("none": of all), with all that is fitted for engines fitted on the other cards alone.
 
-    Shares of experts by the engines' tables (`engine_layers.fitted_shares`), then what a request costs the host
-    (`request_s`, `prompt_token_s`) on the rows of "fit": the least median error of the TTFT on a grid.
+    Shares of experts by the engines' tables (`engine_layers.fitted_shares`), then what a request costs the host,
+    on the rows of "fit".
     """
     card = None if without == "none" else rooflab.machine(serving_rows.CARDS[without]).name
     left_out = [case for case in cases if card in (None, case.step.machine.name)]
     others = [case for case in cases if case.step.machine.name != card and case.part == "fit"]
     shares = engine_layers.fitted_shares(engines, without)
-    found = []
-    for name in {_file(case.step) for case in left_out}:
+    found: list[ServingCase] = []
+    for name in sorted({_file(case.step) for case in left_out}):
         mine = [case for case in others if _file(case.step) == name]
         changes: dict[str, float] = dict(shares.get(name, {}))
         if mine:
-            figures = [each for each in judged(mine) if each.what == "TTFT"]
-            seconds = np.array([each.case.ttft_s or np.nan for each in figures])
-            prompts = np.array([each.case.prompt for each in figures])
-            ours, before = seconds * np.exp([each.error for each in figures]), figures[0].case.step.engine
-            # What the host takes is added to the rest, so that no row is simulated again.
-            rest = ours - before.request_s - before.prompt_token_s * prompts
-            grid = [(a, b) for a in np.arange(0.0, 0.201, 0.005) for b in np.arange(0.0, 2.1e-5, 1e-6)]
-            best = min(
-                grid, key=lambda ab: float(np.median(np.abs(np.log((rest + ab[0] + ab[1] * prompts) / seconds))))
-            )
-            changes |= {"request_s": float(best[0]), "prompt_token_s": float(best[1])}
+            changes |= _host(mine)
         print(f"{name} without {without}: { {key: round(value, 7) for key, value in changes.items()} }")
-        known: dict[int, StepModel] = {}
-        for case in left_out:
-            if _file(case.step) == name:
-                if id(case.step) not in known:
-                    known[id(case.step)] = copy.copy(case.step)
-                    known[id(case.step)].engine = dataclasses.replace(case.step.engine, **changes)
-                found.append(case._replace(step=known[id(case.step)]))
+        found += changed([case for case in left_out if _file(case.step) == name], changes)
     return found
+
+
+_LAUNCH_S = (20e-6, 30e-6, 40e-6, 50e-6)
+
+
+def _host(mine: list[ServingCase]) -> dict[str, float]:
+    """What a request costs an engine's host: the least median error of the TTFT on a grid.
+
+    `request_s`, `prompt_token_s`, `latent_s`, and `launch_s` where the engine's is fitted.
+    """
+    engine = mine[0].step.engine
+    launches = _LAUNCH_S if engine.constants["launch_s"].fitted else (engine.launch_s,)
+    best, changes = math.inf, {}
+    for launch_s in launches:
+        cases = changed(mine, {"launch_s": launch_s})
+        figures = [each for each in judged(cases) if each.what == "TTFT"]
+        seconds = np.array([each.case.ttft_s or np.nan for each in figures])
+        prompts = np.array([each.case.prompt for each in figures])
+        ours = seconds * np.exp([each.error for each in figures])
+        # What the host takes is added to the rest, so that no row is simulated again.
+        rest = ours - np.array([each.case.step.request_s(each.case.prompt) for each in figures])
+        latent = np.array([each.case.step.request_s(0.0) > engine.request_s for each in figures])
+        waits = np.arange(0.0, 0.151, 0.01) if latent.any() else np.zeros(1)
+        for request_s, token_s, latent_s in itertools.product(
+            np.arange(0.0, 0.151, 0.005), np.arange(0.0, 1.6e-5, 1e-6), waits
+        ):
+            predicted = np.maximum(rest + request_s + token_s * prompts + latent_s * latent, 1e-6)
+            error = float(np.median(np.abs(np.log(predicted / seconds))))
+            if error < best:
+                best = error
+                changes = {"request_s": float(request_s), "prompt_token_s": float(token_s), "launch_s": launch_s}
+                changes |= {"latent_s": float(latent_s)} if latent.any() else {}
+    return changes
+
+
+def changed(cases: list[ServingCase], changes: dict[str, float]) -> list[ServingCase]:
+    """The same with other constants of their engines."""
+    known: dict[int, StepModel] = {}
+    for case in cases:
+        if id(case.step) not in known:
+            known[id(case.step)] = copy.copy(case.step)
+            known[id(case.step)].engine = dataclasses.replace(case.step.engine, **changes)
+    return [case._replace(step=known[id(case.step)]) for case in cases]
 
 
 def summary(name: str, figures: list[Judged]) -> str:

@@ -63,7 +63,7 @@ class ServingCase(NamedTuple):
     spread: float = 0.0
     step_tokens: int | None = None
     poll_steps: int = 1
-    rounds: int = 10
+    rounds: float = 10.0
     wait_steps: int = 0
     wait_share: float = 0.0
     gathers: bool = False
@@ -335,8 +335,19 @@ def bench(path: Path) -> Iterator[ServingCase | LeftOut]:
 
 
 def dstack(path: Path) -> Iterator[ServingCase | LeftOut]:
-    """`serve_dstack`: batches of vLLM 0.6 on H100, and gpt-oss with prompts apart on H200, a device a worker."""
-    for row in _rows(path):
+    """`serve_dstack`: batches of vLLM 0.6 on H100, and gpt-oss with prompts apart on a node of eight H200.
+
+    dstackai/benchmarks, comparison/pd_ratio: four workers of two devices each (`gpus` counts workers; two of them
+    are taken to have four each), 500 prompts, answers that may end by themselves: 815 tokens in the mean of 2048
+    (raw_data/3p1d_conc128_in2048_out2048_*.json).
+    """
+
+    def _alike(row: dict[str, str]) -> tuple[str, ...]:
+        return tuple(row[name] for name in ("framework", "note", "batch", "prompt_len", "output_len"))
+
+    rows = _rows(path)
+    first_s = {_alike(row): float(row["value"]) / 1e3 for row in rows if row["metric"] == "mean_ttft_ms"}
+    for row in rows:
         if row["metric"] == "elapsed" and "H100" in row["hardware"]:
             step = _step(models.named("meta-llama/Llama-3.1-405B").name, "h100-sxm", "vllm-0",
                          Layout(tensor=int(row["gpus"])), ("fp8", "bf16", "fp8", "bf16"))  # fmt: skip
@@ -349,11 +360,15 @@ def dstack(path: Path) -> Iterator[ServingCase | LeftOut]:
         elif row["metric"] == "mean_tpot_ms" and row["framework"].startswith("SGLang PD"):
             found = re.search(r"prefill workers (\d+), decode workers (\d+)", row["note"])
             assert found is not None
-            step = _step("gpt-oss-120b", "h200", "sglang", Layout(), ("bf16", "bf16", "mxfp4", "bf16"))
+            prefills, decodes = int(found[1]), int(found[2])
+            ways = Layout(tensor=8 // (prefills + decodes))
+            step = _step("gpt-oss-120b", "h200", "sglang", ways, ("bf16", "bf16", "mxfp4", "bf16"))
+            clients = float(row["batch"].partition("=")[2])
             yield ServingCase(
-                table="dstack", group="gpt-oss-120b H200 apart", step=step, prefill=step, prefills=int(found[1]),
-                decodes=int(found[2]), clients=float(row["batch"].partition("=")[2]) / int(found[2]),
-                prompt=float(row["prompt_len"]), answer=float(row["output_len"]), tpot_s=float(row["value"]) / 1e3,
+                table="dstack", group="gpt-oss-120b H200 apart", step=step, prefill=step, prefills=prefills,
+                decodes=decodes, clients=clients / decodes, rounds=500.0 / clients,
+                prompt=float(row["prompt_len"]), answer=min(float(row["output_len"]), 815.0),
+                tpot_s=float(row["value"]) / 1e3, ttft_s=first_s[_alike(row)],
             )  # fmt: skip
         elif row["metric"] == "elapsed":
             yield LeftOut(path.name, "MI300X: an AMD node, no NVIDIA row")
