@@ -288,6 +288,9 @@ class Predicted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         core_measured: whether its operations were timed on this core, or are those of a usual one.
         team_s: of it, starting and joining teams of threads.
         lost_s: seconds beyond one core's time ÷ threads, by what takes them; empty for one core.
+        levels_s: seconds of each level behind L1 by name, of the bytes that are expected to cross there.
+        kept_share: of what misses the simulated last cache, the share that the real one is expected to serve
+            still: it keeps a part of larger data, as a sweep of the machine showed; 0 where that is not known.
     """
 
     threads: int
@@ -304,6 +307,8 @@ class Predicted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     lost_s: dict[str, float] = {}
     low_s: float | None = None
     high_s: float | None = None
+    levels_s: dict[str, float] = {}
+    kept_share: float = 0.0
 
 
 class Static(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

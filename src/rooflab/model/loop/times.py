@@ -222,7 +222,8 @@ def predict(
 
     def with_kept(share: kept.Kept) -> Predicted | None:
         counted = kept.expected(report, share)
-        return _predicted(counted, machine, threads, past_caches, timing, team)
+        found = _predicted(counted, machine, threads, past_caches, timing, team)
+        return None if found is None else msgspec.structs.replace(found, kept_share=share.missed)
 
     share = kept.of_run(report, machine, 0.0, threads)
     predicted = with_kept(share)
@@ -304,6 +305,7 @@ def _predicted(
         binds=(core if core.seconds > memory_s else max(terms, key=lambda each: each.seconds)).name,
         loops=loops,
         core_measured=measured,
+        levels_s={each.name: each.seconds for each in terms[1:]},
     )
 
 
@@ -431,6 +433,7 @@ def _on_threads(
         binds=binds,
         loops=teams.divided(report, loops, threads, crowded),
         core_measured=measured,
+        levels_s={each.name: each.seconds for each in levels[1:]},
         team_s=team_s,
         lost_s={
             "fork and join": team_s,

@@ -44,13 +44,24 @@ def bound(report: LoopReport) -> str:
         if report.machine is None:
             return "No bound without a machine: give machine= (or --machine), as rooflab measure writes it."
         return f"No bound: {report.machine.name} does not state the rates of every level and of the core."
-    timed = [each for each in report.points if each.time_s is not None]
-    slowest = max(timed, key=lambda each: each.time_s or 0.0)
+    # of the bytes that are expected to cross, not of those of a cache that keeps all or nothing
+    levels_s = {
+        each.level: prediction.levels_s.get(each.level, each.time_s)
+        for each in report.points
+        if each.time_s is not None
+    }
+    slowest = max(
+        (each for each in report.points if each.level in levels_s), key=lambda each: levels_s[each.level]
+    )
+    slowest_s = levels_s[slowest.level]
     run = report.run()
     measured = "" if run is None else f" ({si(run.median_s, 's')} measured)"
     whole = f"of {si(prediction.time_s, 's')} predicted on one core{measured}"
-    core, level = si(prediction.core_s, "s"), f"{si(slowest.time_s, 's')} for {si(slowest.nbytes, 'B')}"
-    if prediction.binds == slowest.level and prediction.core_s > (slowest.time_s or 0.0):
+    core, level = si(prediction.core_s, "s"), f"{si(slowest_s, 's')} for {si(slowest.nbytes, 'B')}"
+    if prediction.kept_share and slowest is report.points[-1]:
+        nearer = report.points[-2].level if len(report.points) > 1 else "the cache"
+        level += f", {percent(prediction.kept_share)} of which {nearer} is expected to serve still"
+    if prediction.binds == slowest.level and prediction.core_s > slowest_s:
         why = f"data movement dominates, mostly {slowest.level} ({level})"
         return f"{prediction.bound}: {why}, {whole}; the core takes {core} ({prediction.core_why})"
     if prediction.binds == slowest.level:
