@@ -30,6 +30,8 @@ pytestmark = pytest.mark.skipif(not X86, reason="only x86's machine code is read
         ("vfmadd231pd\t(%rax), %ymm1, %ymm2", {"slot": 1, "load vector": 1, "fp multiply-add vector": 1}),
         ("vgatherqpd\t(%rax,%ymm1,8), %ymm2 {%k1}", {"slot": 4, "gather": 4}),
         ("vbroadcastsd\t(%rax), %ymm1", {"slot": 1, "load vector": 1}),
+        ("vcvtps2pd\t%ymm0, %zmm1", {"slot": 1, "convert wide": 1}),
+        ("vcvtsi2sd\t%rax, %xmm1, %xmm0", {"slot": 1, "convert": 1}),
         ("vpermpd\t$1, %ymm0, %ymm1", {"slot": 1, "shuffle": 1}),
     ],
 )

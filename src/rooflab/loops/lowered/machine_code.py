@@ -197,7 +197,7 @@ def _arithmetic(mnemonic: str, operands: list[str], width: str, memory: bool) ->
     if mnemonic.startswith(_ADDS):
         return f"fp add{width}"
     if mnemonic.startswith("vcvt"):
-        return "convert"
+        return f"convert{width}"
     if mnemonic.startswith(_SHUFFLES):
         broadcast = memory and mnemonic.startswith(("vbroadcast", "vpbroadcast"))
         return "" if broadcast else "shuffle"

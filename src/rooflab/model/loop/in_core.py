@@ -36,6 +36,7 @@ USUAL_LATENCY = {
 }  # fmt: skip
 USUAL_EACH = {
     "fp add": 0.5, "fp multiply": 0.5, "fp multiply-add": 0.5, "fp select": 0.5, "convert": 1.0, "shuffle": 1.0,
+    "convert vector": 1.0, "convert wide": 2.0,
     "vector integer": 0.5, "fp compare": 0.5, "load": 0.5, "load vector": 0.5, "store": 1.0,
     "store vector": 1.0, "integer": 0.25, "integer multiply": 1.0,
     "integer divide": 8.0, "divide fp64": 5.0, "divide fp64 vector": 12.0, "divide fp32": 3.5,

@@ -142,6 +142,11 @@ def _measured() -> CoreTiming:
     items["latency fp compare"] = _item(_function(_LEAST, "double", _CHAIN, 1), _CHAIN)
     items["latency convert"] = _item(_function(_ROUND_TRIP, "double", 4, 1), 4)
     items["convert"] = _item(_function(_ROUND_TRIP, "double", 2, _APART), 4 * _APART)
+    for width, suffix in _WIDTHS[1:]:
+        if width <= vector_bytes():
+            lanes = width // 8
+            text, kind = _LESS_EXACT.replace("*", f"{lanes} x"), f"<{lanes} x double>"
+            items[f"convert{suffix}"] = _item(_function(text, kind, 2, _APART), 4 * _APART)
     items["integer"] = _item(_function("add i64 {x}, %f|xor i64 {y}, %g", "i64", 4, 9), 72)
     items["fp mixed"] = _item(_function("fadd double {x}, %g|fmul double {y}, %f", "double", 2, 12), 48)
     items["slot"] = _item(_nothing(), _SLOTS)
@@ -247,6 +252,7 @@ def vector_bytes() -> int:
 
 
 _LEAST = "fcmp olt double {x}, %f|select i1 {y}, double {x}, double %f"
+_LESS_EXACT = "fptrunc <* double> {x} to <* float>|fpext <* float> {y} to <* double>"
 _ROUND_TRIP = "fptosi double {x} to i64|sitofp i64 {y} to double"
 
 
