@@ -1,0 +1,107 @@
+"""What binds small loops, derived by hand from the published latencies of two cores, against what is found.
+
+Latencies in cycles (AMD's and Intel's guides, as in microarchitectures.toml): additions 3 and 4, products 4 and 4,
+on Zen 4 and Skylake-SP; a store that a load finds 6, a division 13 (usual ones).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from rooflab.loops.lowered import core_loops, lower
+from rooflab.machines import microarchitecture
+from rooflab.model.loop import in_core
+
+pytestmark = pytest.mark.skipif(
+    not lower.target_machine().triple.startswith(("x86_64", "amd64")),
+    reason="chains are named as x86's code has them",
+)
+N = 2000
+ADD = {"Zen 4": 3.0, "Skylake-SP": 4.0}
+MULTIPLY, FORWARD, DIVIDE = 4.0, 6.0, 13.0
+
+
+def filtered(x, y):
+    # y[i] waits for y[i-1]: a product, and two subtractions behind it; y[i-2] is there sooner
+    before = older = 0.0
+    for i in range(x.shape[0]):
+        value = 0.2 * x[i] - 0.4 * before - 0.2 * older
+        older = before
+        before = value
+        y[i] = value
+
+
+def averaged(x, y):
+    # s waits for itself: a subtraction, a product, an addition
+    s = 0.0
+    for i in range(x.shape[0]):
+        s = s + 0.1 * (x[i] - s)
+        y[i] = s
+
+
+def summed(x, y):
+    s = 0.0
+    for i in range(x.shape[0]):
+        s += x[i]
+    y[0] = s
+
+
+def in_memory(x, y):
+    # y[i] may be y[0], which goes through memory therefore: an addition and a store that the next load finds
+    for i in range(x.shape[0]):
+        y[i] = 2.0 * x[i]
+        y[0] = y[0] + x[i]
+
+
+def continued(x, y):
+    # a division of what the division before has given, and an addition
+    s = 1.0
+    for i in range(x.shape[0]):
+        s = 1.0 / (s + x[i])
+        y[i] = s
+
+
+def hashed(x, y):
+    # whole numbers: an exclusive or (1) and a product (3), whatever the core
+    h = 1469598103
+    for i in range(x.shape[0]):
+        h = (h ^ int(x[i] > 0.5)) * 1099511627
+    y[0] = h & 255
+
+
+def logged(x, y):
+    # a call for each element, which nothing else of the loop takes as long as
+    for i in range(x.shape[0]):
+        y[i] = math.log(x[i])
+
+
+CASES = (
+    (filtered, "a chain of products, additions", lambda add: MULTIPLY + 2 * add),
+    (averaged, "a chain of additions, products", lambda add: MULTIPLY + 2 * add),
+    (summed, "a chain of additions", lambda add: add),
+    (in_memory, "a chain of additions, store to load", lambda add: add + FORWARD),
+    (continued, "a chain of additions, divide fp64", lambda add: add + DIVIDE),
+    (hashed, "a chain of integer multiply", lambda _: 1.0 + 3.0),
+    (logged, "calls of log", None),
+)
+
+
+@pytest.fixture(scope="module")
+def profiled():
+    x = np.random.default_rng(0).random(N) + 0.5
+    return {fn: core_loops.found_in(fn, (x.copy(), np.zeros(N))) for fn, _, _ in CASES}
+
+
+@pytest.mark.parametrize("core", ["Zen 4", "Skylake-SP"])
+@pytest.mark.parametrize(("fn", "bound", "by_hand"), CASES, ids=[fn.__name__ for fn, _, _ in CASES])
+def test_what_binds_a_loop_is_what_follows_by_hand(profiled, core, fn, bound, by_hand):
+    row = microarchitecture.named(core)
+    timing = in_core.with_room_of(row, in_core.of_microarchitecture(row, 0.3e-9))
+    cycles = in_core.of_loops(profiled[fn], timing)
+    longest = max(cycles, key=lambda each: each.total)
+    assert longest.why.startswith(bound)
+    if by_hand is not None:
+        assert sum(each.total for each in cycles) / N == pytest.approx(by_hand(ADD[core]), rel=0.1)
