@@ -366,3 +366,27 @@ def test_structures_with_pointers(tmp_path):
             rooflab.loop(f"{file}:f", given, 3, levels=CACHES)
     with pytest.raises(RooflabError, match="passed by value: expected numbers and pointers"):
         rooflab.loop(f"{file}:g", np.zeros(1, pair), levels=CACHES)
+
+
+def test_addresses_that_are_written_out(tmp_path):
+    file = tmp_path / "a.c"
+    file.write_text(
+        "#include <stdlib.h>\n"
+        "static double t[9];\n"
+        "double fixed(const double *a) { t[3] = 2; return t[3] + a[0]; }\n"
+        "void wild(double x) { *(double *)0x1234 = x; }\n"
+        "double null(void) { return *(double *)0; }\n"
+        "void over(void) { abort(); }\n"
+        'void assembly(double *a) { __asm__ volatile("nop"); a[0] = 1; }\n'
+    )
+    # a place in a variable of the file is an access as any other
+    assert rooflab.loop(f"{file}:fixed", np.ones(1), levels=CACHES, timed=False).accesses == 3
+    for name, args, said in (
+        ("wild", (1.0,), "a.c:4: wild: .* is out of bounds: written through address 0x1234"),
+        ("null", (), "a.c:5: null: .* is out of bounds: read through a null pointer"),
+        ("over", (), "a.c:6: over calls abort"),
+    ):
+        with pytest.raises(RooflabError, match=said):
+            rooflab.loop(f"{file}:{name}", *args, levels=CACHES)
+    report = rooflab.loop(f"{file}:assembly", np.zeros(1), levels=CACHES, timed=False)
+    assert any("assembly in line 7" in each for each in report.warnings)

@@ -27,6 +27,13 @@ _TYPES = re.compile(r"^%(?:\"[^\"]*\"|\S+) = type .*$", re.MULTILINE)
 _NOT_ITS_OWN = re.compile(
     r"^@(?:rooflab_entry|llvm\.(?:global_ctors|global_dtors|used|compiler\.used)) = .*\n", re.MULTILINE
 )
+# An access through an address that is written out: a number, nothing, a fixed place in a variable.
+_WRITTEN_OUT = re.compile(
+    r"^(?P<indent>\s+)(?P<before>(?:%\S+ = )?(?:load|store|atomicrmw|cmpxchg) .*?)"
+    r"ptr (?:null|inttoptr \(i64 (?P<place>-?\d+) to ptr\)|getelementptr (?P<how>[a-z ]*)\((?P<step>[^()]*)\))"
+    r"(?P<after>, .*)$",
+    re.MULTILINE,
+)
 _SIMPLE = ("sroa",)
 _TOGETHER = (
     "lower_invoke",
@@ -97,7 +104,7 @@ def lower(ir: str, main: Subprogram) -> Lowered:
     text = _NOT_ITS_OWN.sub("", str(module))
     module = binding.parse_assembly(text)
     _run(module, ("global_dead_code_eliminate", "strip_dead_prototype"))
-    text = str(module)
+    text = _named_addresses(str(module))
     found = functions(text)
     own = next(each for each in found if each.name == main.linkage)
     _check(found, text, main)
@@ -122,6 +129,23 @@ def lower(ir: str, main: Subprogram) -> Lowered:
         arrays,
         "\n".join(_TYPES.findall(text)),
     )
+
+
+def _named_addresses(ir: str) -> str:
+    """`ir` where an access through an address that is written out goes through a name, as all others do."""
+    number = 0
+
+    def named(match: re.Match[str]) -> str:
+        nonlocal number
+        number += 1
+        name = f"%rl.address{number}"
+        step = f"getelementptr {match['how']}{match['step']}"
+        place = step if match["step"] else f"inttoptr i64 {match['place'] or '0'} to ptr"
+        debug = re.search(r", !dbg !\d+", match["after"])
+        made = f"{match['indent']}{name} = {place}{debug[0] if debug else ''}\n"
+        return f"{made}{match['indent']}{match['before']}ptr {name}{match['after']}"
+
+    return _WRITTEN_OUT.sub(named, ir)
 
 
 def _widened(function: Function) -> tuple[str, ...]:

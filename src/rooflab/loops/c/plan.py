@@ -77,9 +77,6 @@ class CPlanner(instrument.Planner):
 
     def pointers_of(self, function: Function, main: bool) -> CPointers:
         """Where the pointers of a function come from."""
-        for index, each in enumerate(function.instructions()):
-            if each.opcode in ("call", "invoke") and called(each.text) in ENDS:
-                self.ends[function.name, index] = ENDS[called(each.text)], self.places.line(each.debug)
         return CPointers(function, main, self.places, self.known)
 
     def counts(self, roots: frozenset[Root]) -> bool:
@@ -162,6 +159,9 @@ class CPlanner(instrument.Planner):
             self._hands_out(each.text) for one in functions for each in one.instructions()
         )
         for function in functions:
+            for index, each in enumerate(function.instructions()):
+                if each.opcode in ("call", "invoke") and called(each.text) in ENDS:
+                    self.ends[function.name, index] = ENDS[called(each.text)], self.places.line(each.debug)
             self.function(function, function.name == main)
         return self.plan()
 
