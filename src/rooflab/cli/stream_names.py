@@ -15,8 +15,8 @@ from rooflab.errors import RooflabError, UnknownNameError
 from rooflab.types.simulation import POLICIES, PREFETCHERS, Cache, tlb
 
 _SIZES = ("nbytes", "stride_bytes", "item_bytes", "index_bytes")
-# Needs arrays: only Python can give them.
-NAMES = tuple(name for name in streams.__all__ if name != "spmv_csr")
+_OF_ARRAYS = ("recorded", "spmv_csr")  # which only Python can give
+NAMES = tuple(name for name in streams.__all__ if name not in _OF_ARRAYS)
 CORE_NAMES = tuple(core_streams.__all__)
 
 

@@ -166,10 +166,21 @@ def _pagerank(state, table):
             access(view, fresh + vertex * 8, 8, STORE, 5 + flip)
 
 
+def _recorded(state, table):
+    # count, then the addresses of three arrays: where, how many bytes, and LOAD or STORE
+    view, last_level = open_state(state), open_last_level(state)
+    count, where, sizes, requests = load(table, 0), load(table, 1), load(table, 2), load(table, 3)
+    for i in range(count):
+        fetch_ahead(last_level, load(where, min(i + 4, count - 1)))
+        request = load(requests, i)
+        access(view, load(where, i), load(sizes, i), request, request)
+
+
 KERNELS: dict[str, Any] = {
     "random": kernel(_random),
     "chase": kernel(_chase),
     "spmv": kernel(_spmv),
     "spmv csr": kernel(_spmv_csr),
     "pagerank": kernel(_pagerank),
+    "recorded": kernel(_recorded),
 }

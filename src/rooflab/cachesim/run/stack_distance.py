@@ -213,8 +213,7 @@ def curve_of(stream: Stream, line_bytes: int = 64) -> MissCurve:
         RooflabError: a line that is not a power of two.
     """
     check_line(line_bytes)
-    units = stream.footprint_bytes // line_bytes + 2 * len(stream.spans)
-    counted = Distances(units, len(stream.references), line_bytes)
+    counted = Distances(stream.most_units(line_bytes), len(stream.references), line_bytes)
     if stream.program is not None:
         scratch_words = scratch()
         for loop in stream.program.loops:

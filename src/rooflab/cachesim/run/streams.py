@@ -35,7 +35,7 @@ def simulate_stream(
     """
     check_time_limit(time_limit_s)
     unit = levels[0].unit_bytes if levels else 1
-    units = stream.footprint_bytes // unit + 2 * len(stream.spans) if classify else None
+    units = stream.most_units(unit) if classify else None
     built = hierarchy.build(
         levels, tlbs=tlbs, references=stream.references, units=units, address_end=_address_end(stream)
     )

@@ -171,7 +171,14 @@ def _run_irregular(
 
 
 # Accesses, rows, iterations that the shortest piece makes.
-_STEP = {"random": 1 << 16, "chase": 1 << 16, "spmv": 1 << 12, "spmv csr": 1 << 12, "pagerank": 2}
+_STEP = {
+    "random": 1 << 16,
+    "chase": 1 << 16,
+    "recorded": 1 << 16,
+    "spmv": 1 << 12,
+    "spmv csr": 1 << 12,
+    "pagerank": 2,
+}
 
 
 def _steps(name: str, numbers: tuple[int, ...]) -> int:
@@ -186,6 +193,8 @@ def _table_of_steps(name: str, numbers: tuple[int, ...], first: int, stop: int) 
         table[1], table[2] = stop - first, table[2] + first
     elif name == "chase":
         table[1] = stop - first
+    elif name == "recorded":
+        table = [stop - first, *(each + first * 8 for each in numbers[1:])]
     elif name == "pagerank":
         # Two iterations at a time: ranks are read from one array and written to the other in turns.
         table[3] = stop - first

@@ -13,6 +13,7 @@ from rooflab.cachesim.streams.dense import (
     transpose,
     triad,
 )
+from rooflab.cachesim.streams.recorded import recorded
 from rooflab.cachesim.streams.sparse import pagerank, spmv, spmv_csr
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "pagerank",
     "pointer_chase",
     "random",
+    "recorded",
     "sequential",
     "spmv",
     "spmv_csr",

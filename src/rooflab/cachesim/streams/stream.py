@@ -45,6 +45,13 @@ class Stream:
         """Bytes of all arrays together."""
         return sum(end - first for first, end in self.spans)
 
+    def most_units(self, unit_bytes: int) -> int:
+        """The most different units of `unit_bytes` that it can touch: those of its arrays, or of its accesses."""
+        return min(
+            self.footprint_bytes // unit_bytes + 2 * len(self.spans),
+            2 * self.accesses + self.accessed_bytes // unit_bytes,
+        )
+
 
 @dataclass
 class Arena:
