@@ -50,6 +50,30 @@ def test_huge_pages_save_the_wait_for_a_translation(guest):
     assert the(msgspec.structs.replace(guest, tlbs=(small, huge), environment=always), "huge-pages") is None
 
 
+def test_huge_pages_that_a_host_keeps_in_small_ones_save_what_is_left(guest):
+    small = Tlb(page_bytes=4096, source=SOURCE, entries=(64, 1536), miss_s=(2e-9, 20e-9), held_pages=8192)
+    huge = Tlb(page_bytes=2**21, source=SOURCE, held_pages=512)
+
+    def with_wait(seconds: float) -> Machine:
+        waits = (0.0, seconds)
+        steps = Curve(
+            name="translation wait, 4 KiB steps in 2 MiB pages",
+            x_unit="page",
+            y_unit="s",
+            scope="core",
+            x=(1024.0, 8192.0),
+            best=waits,
+            median=waits,
+            source=SOURCE,
+        )
+        return msgspec.structs.replace(guest, tlbs=(small, huge), curves=(steps,))
+
+    one = the(with_wait(8e-9), "huge-pages")
+    assert one.before_s - one.after_s == pytest.approx(12e-9)  # 20 − 8
+    assert the(with_wait(18e-9), "huge-pages") is None
+    assert any("the host keeps this guest's memory" in line for line in rooflab.advise(with_wait(18e-9)).unasked)
+
+
 def test_memory_of_another_node_where_it_was_measured(guest):
     assert the(guest, "near-memory") is None
     links = tuple(
