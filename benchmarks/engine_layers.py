@@ -34,8 +34,15 @@ from rooflab.model.serving.kernels import Kernel
 from rooflab.model.serving.timing import timed
 from rooflab.work.llm.formats import weight_format
 
-_CARDS = {"a100_sxm": "a100-sxm-80gb", "h100_sxm": "h100-sxm", "b200_sxm": "b200", "l40s": "l40s"}
-_NODES = {"a100_sxm": "dgx-a100", "h100_sxm": "dgx-h100", "b200_sxm": "b200-8"}
+_CARDS = {
+    "a100_sxm": "a100-sxm-80gb", "h100_sxm": "h100-sxm", "h200_sxm": "h200", "b200_sxm": "b200",
+    "b300_sxm": "b300", "gb200": "gb200", "gb300": "gb300", "l40s": "l40s",
+    "rtx_pro_6000_server": "rtx-pro-6000-server",
+}  # fmt: skip
+_NODES = {
+    "a100_sxm": "dgx-a100", "h100_sxm": "dgx-h100", "h200_sxm": "h200-8", "b200_sxm": "b200-8",
+    "b300_sxm": "b200-8", "gb200": "gb200-nvl72", "gb300": "gb200-nvl72",
+}  # fmt: skip
 _GEMM = {"bfloat16": "bf16", "sq": "int8"}
 _MOE = {"bfloat16": "bf16", "w4a16_mxfp4": "mxfp4", "w4a8_mxfp4_mxfp8": "mxfp4_mxfp8"}
 _SHARES = {"bfloat16": "half", "fp8": "fp8", "fp8_block": "block", "int4_wo": "widened", "w4a16_mxfp4": "widened",
@@ -288,10 +295,17 @@ def _write(
     )  # fmt: skip
 
 
+_LATENT_PROMPTS = {"trtllm": "trtllm_prompts", "sglang": "fa_prompts"}
+
+
 def _latent(table: Table, ours: Engine, *, decode: bool) -> tuple[np.ndarray, np.ndarray]:
-    """DeepSeek's attention without its projections: 512 + 64 numbers a token, 128 + 64 a head in a prompt."""
+    """DeepSeek's attention without its projections: 512 + 64 numbers a token, 128 + 64 a head in a prompt.
+
+    SGLang's FlashAttention meets the latent vector itself in prompts too. vLLM's layer was launched by Python.
+    """
     item = 1.0 if table.rows[0]["kv_cache_dtype"] == "fp8" else 2.0
     found, spreads = np.zeros(len(table.rows)), np.zeros(len(table.rows))
+    absorbed = decode or table.engine == "sglang"
     kinds = collections.defaultdict(list)
     for number, row in enumerate(table.rows):
         kinds[int(row["num_heads"])].append(number)
@@ -302,14 +316,27 @@ def _latent(table: Table, ours: Engine, *, decode: bool) -> tuple[np.ndarray, np
         tokens = sequences * new
         attention = kernels.attention(
             "attention", "attend", 1.0, sequences=sequences, new=new, before=step, heads=float(heads),
-            kv_heads=1.0 if decode else float(heads), size=576 if decode else 192, values=512 if decode else 128,
-            cached_bytes=item if decode else 2.0, v_in_k=decode, planned=True,
+            kv_heads=1.0 if absorbed else float(heads), size=576 if absorbed else 192,
+            values=512 if absorbed else 128,
+            cached_bytes=item if decode else 2.0, v_in_k=absorbed, planned=True,
+            dtype="fp8" if item == 1.0 and decode and table.engine == "trtllm" else "bf16",
+            kernel="" if decode else _LATENT_PROMPTS.get(table.engine, ""),
         )  # fmt: skip
         write = kernels.rows_of_blocks(
             "attention", "positions and cache", 1.0, tokens, 512.0, tokens * (heads * 64 + 576.0) * 2.0,
             tokens * (heads * 128.0 + 576.0 * item),
         )  # fmt: skip
-        found[numbers], spreads[numbers] = _timed([write, attention], part)
+        made = [write, attention]
+        if item == 1.0 and table.engine == "sglang":  # the cache is widened to the queries' format first
+            made.append(
+                kernels.pointwise(
+                    "attention", "widen", 1.0, sequences * (step + new) * 576.0, reads=1.0, writes=2.0
+                )
+            )
+        found[numbers], spreads[numbers] = _timed(made, part)
+    if table.engine == "vllm":
+        # The cache, q into the latent space or keys out of it, attention, the result; with fp8 q is scaled too.
+        return _launched(found, spreads, 5.0 if item == 1.0 else 4.0)
     return found, spreads
 
 
@@ -329,7 +356,7 @@ def group_library(row: Row) -> str:
     """Whose products for groups of rows ran: of `gpu_matmul.KERNELS`."""
     source = row["kernel_source"]
     if "flashinfer" in source:
-        return "flashinfer_groups"
+        return "" if row["moe_dtype"] == "fp8_block" else "flashinfer_groups"
     if row["framework"].upper() == "TRTLLM":
         return "cutlass_groups"
     return "" if "marlin" in source or "oai" in source else "triton_groups"
