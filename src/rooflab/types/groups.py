@@ -62,7 +62,7 @@ def grouped(rows: Sequence[Row], key: GroupBy) -> tuple[Group, ...]:
         raise UnknownNameError("grouping", key, ("module", "kind", "op"))
     members_of: dict[str, list[_Numbers]] = {}
     for name, row in zip(names_of(rows, key), rows, strict=True):
-        members_of.setdefault(name, []).append(_numbers(row))
+        members_of.setdefault(name, []).append(_numbers(row, _counted(row)))
     groups = [_sum(name, 0, members) for name, members in members_of.items()]
     return tuple(sorted(groups, key=lambda group: (-(group.time_s or 0.0), -group.flop, -group.nbytes)))
 
@@ -77,8 +77,12 @@ def _tree(rows: Sequence[Row]) -> tuple[Group, ...]:
     members: dict[str, list[_Numbers]] = {"": []}
     children: dict[str, list[str]] = {"": []}
     own: dict[str, list[_Numbers]] = {}
+    counted: dict[tuple[int, int], tuple[float, ...] | None] = {}  # rows of a repeated block share one cost
     for row in rows:
-        path, numbers = row.op.module, _numbers(row)
+        key = id(row.cost), row.op.count
+        if key not in counted:
+            counted[key] = _counted(row)
+        path, numbers = row.op.module, _numbers(row, counted[key])
         own.setdefault(path, []).append(numbers)
         members[""].append(numbers)
         parts = path.split(".") if path else []
@@ -110,8 +114,11 @@ class _Numbers(NamedTuple):
     lacks_time: bool
 
 
-def _numbers(row: Row) -> _Numbers:
-    counted = None if row.cost is None else tuple([getattr(row, field) for field in _FIELDS])
+def _counted(row: Row) -> tuple[float, ...] | None:
+    return None if row.cost is None else tuple([getattr(row, field) for field in _FIELDS])
+
+
+def _numbers(row: Row, counted: tuple[float, ...] | None) -> _Numbers:
     if row.prediction is not None:
         return _Numbers(counted, row.prediction.time_s, False)
     return _Numbers(counted, None, row.takes_time)

@@ -377,7 +377,7 @@ _HELD = ("parameters", "parameter_bytes", "peak_memory_bytes")  # known without 
 
 def _total(values: Iterable[float | None]) -> float:
     # Whole numbers stay exact where they are beyond a float's 2**53.
-    return sum(value for value in values if value is not None)
+    return sum([value for value in values if value is not None])
 
 
 def _plain(op: Op) -> Op:

@@ -52,7 +52,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         """FLOP of products of matrices, convolution and attention included; None where unknown."""
         if self.cost is None:
             return None
-        return self.op.count * sum(one.count for one in self.cost.flop if one.engine == "matrix")
+        return self.op.count * sum([one.count for one in self.cost.flop if one.engine == "matrix"])
 
     @property
     def macs(self) -> float | None:

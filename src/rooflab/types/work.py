@@ -100,7 +100,8 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     @property
     def total_flop(self) -> float:
         """FLOP of all engines and formats."""
-        return sum(one.count for one in self.flop)
+        flop = self.flop
+        return flop[0].count if len(flop) == 1 else sum([one.count for one in flop])
 
 
 class Op(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

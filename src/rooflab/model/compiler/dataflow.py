@@ -101,8 +101,8 @@ def _look_through(
 
 def _comes_from(index: int, outputs: Sequence[int], whole: list[int], source: dict[int, int]) -> bool:
     """Whether a tensor is one of `outputs`, or a view of one."""
-    written = {whole[each] for each in outputs}
-    return any(whole[each] in written for each in _chain(index, source))
+    written = [whole[each] for each in outputs]
+    return whole[index] in written or any(whole[each] in written for each in _chain(index, source))
 
 
 def _chain(index: int, source: dict[int, int]) -> Iterator[int]:

@@ -119,15 +119,19 @@ def elsewhere(report: Report) -> list[tuple[str, Report]]:
 
 def _small(report: Report) -> bool:
     """Whether other predictions of `report` fit into its page: equal operations share their columns."""
-    return len(report.rows) <= MOST_ROWS_ELSEWHERE and len(tables.lines_of(report)) <= MOST_LINES_ELSEWHERE
+    return _fits(len(report.rows), len(tables.lines_of(report)))
 
 
-def _alone(named: Sequence[tuple[str, Report]]) -> str:
-    """Why a page has no other machine to choose; empty where it has, or where nothing was predicted."""
+def _fits(rows: int, lines: int) -> bool:
+    return rows <= MOST_ROWS_ELSEWHERE and lines <= MOST_LINES_ELSEWHERE
+
+
+def _alone(named: Sequence[tuple[str, Report]], lines: int) -> str:
+    """Why a page of so many lines has no other machine to choose; empty where it has, or nothing was predicted."""
     first = named[0][1]
-    if len(named) > 1 or first.prediction is None or _small(first):
+    if len(named) > 1 or first.prediction is None or _fits(len(first.rows), lines):
         return ""
-    count = f"{len(tables.lines_of(first)):,} distinct operations on {len(first.rows):,} rows"
+    count = f"{lines:,} distinct operations on {len(first.rows):,} rows"
     return (
         f"No other machine to choose in this file: {count} are too many. rooflab analyze … --machine A,B has both."
     )
@@ -175,7 +179,7 @@ def pages(named: Sequence[tuple[str, Report]], first_tables: Sequence[Table] = (
             one
             for one in (
                 own_times.sentence(first),
-                _alone(named),
+                _alone(named, len(data["programs"][0]["lines"]["name"])),
                 *(tables.coverage(first) if first.coverage.complete else ()),
             )
             if one
