@@ -164,18 +164,17 @@ def _work(door: str, whole: dict[str, bytes], number: int, end: int, folder: Pat
     told = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):  # libraries print by themselves
         os.dup2(told, stream)
+    for name, content in whole.items():  # after these everything is imported, compiled and has its memory
+        path = folder / name
+        path.write_bytes(content)
+        mutations.outcome(door, path)
     with open("/proc/self/statm", encoding="ascii") as file:
         held = int(file.read().split()[0]) * resource.getpagesize()
-    limited = False
+    resource.setrlimit(resource.RLIMIT_AS, (held + MORE_BYTES, held + MORE_BYTES))
     for at in range(number, end):
         name, content = damaged(whole, at)
         path = folder / name
         path.write_bytes(content)
-        if limited is False and at > number:  # after the first file everything is imported and compiled
-            with open("/proc/self/statm", encoding="ascii") as file:
-                held = int(file.read().split()[0]) * resource.getpagesize()
-            resource.setrlimit(resource.RLIMIT_AS, (held + MORE_BYTES, held + MORE_BYTES))
-            limited = True
         found = mutations.outcome(door, path)
         words = found.words.encode("utf-8", "replace").replace(b"\n", b" | ").replace(b"\t", b" ")
         os.write(writing, b"%s\t%s\n" % (found.what.encode(), words[:1000]))

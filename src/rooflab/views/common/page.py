@@ -101,6 +101,7 @@ def render(
     name: str,
     what: str,
     *,
+    heading: str = "",
     facts: Sequence[str] = (),
     charts: Sequence[dict[str, object]] = (),
     pictures: Sequence[Picture] = (),
@@ -117,8 +118,9 @@ def render(
     Vega is inlined and nothing is loaded from elsewhere. All text of the result is escaped.
 
     Args:
-        name: the heading.
+        name: of the result.
         what: kind of result, for the window's title.
+        heading: what the page says, where a bare name does not; else the name.
         facts: sentences under the heading.
         charts: see `charts`.
         pictures: drawings after the charts.
@@ -134,6 +136,7 @@ def render(
     return _template(template).render(
         name=name,
         what=what,
+        heading=heading,
         facts=facts,
         ridge=ridge,
         tables=[table for table in tables if table.rows],

@@ -31,6 +31,7 @@ def html(report: LoopReport) -> str:
     return page.render(
         report.name,
         "a loop",
+        heading=f"Loop {report.name}" + ("" if report.machine is None else f" on {report.machine.name}"),
         facts=(f"{bound[0].upper()}{bound[1:]}.", report.where),
         charts=page.charts(report, _DRAWINGS),
         tables=every(report),

@@ -111,4 +111,5 @@ def as_dict(machine: Machine, rungs: Sequence[Rung]) -> dict[str, object]:
 def html(machine: Machine, rungs: Sequence[Rung]) -> str:
     """The page of the `rungs` of `machine`: the picture, then the table."""
     drawings = (Drawing("Latency and time of each step away", functools.partial(chart, machine)),)
-    return sheets.html(sheet_of(machine, rungs), charts(rungs, drawings))
+    shown = sheet_of(machine, rungs)._replace(name=f"Memory ladder of {machine.name}")
+    return sheets.html(shown, charts(rungs, drawings))

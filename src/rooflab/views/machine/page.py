@@ -24,6 +24,7 @@ def html(machine: Machine) -> str:
     return page.render(
         machine.name,
         "roofs",
+        heading=f"What {machine.name} can do",
         facts=tables.facts(machine),
         charts=page.charts(machine, _DRAWINGS),
         pictures=topology.pictures(machine),

@@ -19,7 +19,9 @@ show, _, _WRITERS = sheet.room(sheet_of, lines, picture=_CHART)
 
 def html(simulation: Simulation) -> str:
     """The page of `simulation`: hits and misses, its first accesses where they are kept, tables."""
-    return sheet.html(sheet_of(simulation), charts(simulation, (_CHART,)), steps.pictures(simulation))
+    shown = sheet_of(simulation)
+    shown = shown._replace(name=f"Caches under {shown.name}")
+    return sheet.html(shown, charts(simulation, (_CHART,)), steps.pictures(simulation))
 
 
 WRITERS: dict[str, Writer] = {**_WRITERS, ".html": lambda simulation: html(simulation).encode()}

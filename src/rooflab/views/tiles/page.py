@@ -18,6 +18,7 @@ def html(sweep: TileSweep) -> str:
     return page.render(
         sweep.name,
         "tile sizes",
+        heading=f"Tile sizes of {sweep.name}" + ("" if sweep.machine is None else f" on {sweep.machine.name}"),
         facts=(tables.advice(sweep), *sweep.warnings),
         charts=page.charts(sweep, _DRAWINGS),
         tables=(tables.tiles(sweep, most=len(sweep.tiles))._replace(title="Every configuration"), failed),
