@@ -534,7 +534,7 @@ class TileSweep(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
                 "a sweep of tile sizes: expected tiles that name the same sizes and the same levels"
             )
         if not any(each.sizes == self.best for each in self.tiles):
-            raise RooflabError(f"a sweep of tile sizes: best: got {self.best}, expected the sizes of one of its tiles")
+            raise RooflabError(f"a sweep of tile sizes: best: got {self.best}, expected one of its tiles")
 
     def _summary(self) -> str:
         best = ", ".join(f"{name}={size}" for name, size in self.best.items())

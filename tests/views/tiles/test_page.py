@@ -118,6 +118,7 @@ def test_a_sweep_survives_json(matmul):
         ({"schema": 99}, "schema 99 is newer"),
         ({"tiles": 3}, "not a sweep of tile sizes"),
         ({"x": 1}, "not a sweep"),
+        ({"best": {"t": 3}}, "best: got {'t': 3}, expected one of its tiles"),
     ],
 )
 def test_json_that_is_no_sweep(matmul, change, said):
@@ -126,8 +127,7 @@ def test_json_that_is_no_sweep(matmul, change, said):
 
 
 def test_many_configurations_are_thinned_in_the_terminal_alone(matmul):
-    many = msgspec.structs.replace(
-        matmul, tiles=tuple(msgspec.structs.replace(matmul.tiles[0], measured_s=None) for _ in range(60))
-    )
+    first = msgspec.structs.replace(matmul.tiles[0], measured_s=None)
+    many = msgspec.structs.replace(matmul, tiles=(first,) * 60, best=first.sizes)
     assert "One in 3 of the 60" in tables.tiles(many).note
     assert len(tables.tiles(many, most=60).rows) == 60

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 from rooflab.model.program.tape import tape_of
-from rooflab.model.roofline.per_operation import Peaks, compute_terms, memory_bandwidth, report_roofs
-from rooflab.types.machine import Rate
+from rooflab.model.roofline.per_operation import report_roofs
 from rooflab.types.prediction import Prediction
-from rooflab.types.report import Report, Row
-from rooflab.types.work import Flop
+from rooflab.types.report import Report
 from rooflab.views.common import explore
 from rooflab.views.common.explore import short
 from rooflab.views.report import verdict
+from rooflab.views.report.nearest import Roofs, at_roofs, factors
 from rooflab.views.report.tables import Line, coverage, lines_of
 
 MOST_ROWS_TAPED = 500
@@ -95,7 +93,7 @@ def _prediction(report: Report, lines: Sequence[Line]) -> dict[str, Any]:
     known = report.prediction or report.predicted_part
     members = [[report.rows[number] for number in line.rows] for line in lines]
     levels = list(dict.fromkeys(name for row in report.rows if row.prediction for name in row.prediction.memory_s))
-    roofs = _Roofs.of(report)
+    roofs = Roofs.of(report)
     columns: dict[str, Any] = {name: [] for name in _SUMS}
     memory: dict[str, list[float | None]] = {name: [] for name in levels}
     for rows in members:
@@ -116,7 +114,7 @@ def _prediction(report: Report, lines: Sequence[Line]) -> dict[str, Any]:
         "held": report.peak_memory_bytes,
         "binding": binding(report),
         "reach": short(verdict.reach_s(report)),
-        "roof": _at_roofs(roofs, report.rows, 1),
+        "roof": at_roofs(roofs, report.rows, 1),
         "columns": {
             **columns,
             "memory_s": memory,
@@ -124,7 +122,7 @@ def _prediction(report: Report, lines: Sequence[Line]) -> dict[str, Any]:
             "binds": [line.row.binds for line in lines],
             "ridge": [short(line.row.ridge) for line in lines],
             "unbound": [line.row.unbound for line in lines],
-            "roof": [_at_roofs(roofs, (line.row,), len(line.rows)) for line in lines],
+            "roof": [at_roofs(roofs, (line.row,), len(line.rows)) for line in lines],
             "measured_s": [short(line.measured_s) for line in lines],
         },
     }
@@ -146,42 +144,6 @@ def binding(report: Report) -> dict[str, float]:
     return sums
 
 
-class _Roofs(NamedTuple):
-    """What `_at_roofs` holds rows against: memory's name and bandwidth, peaks, and by what each was changed."""
-
-    memory: str
-    bandwidth: Rate
-    peaks: Peaks
-    wider: float
-    faster: float
-
-    @staticmethod
-    def of(report: Report) -> _Roofs | None:
-        """Those of a report's machine; None without one, or where it states no bandwidth of its memory."""
-        known = None if report.machine is None else memory_bandwidth(report.machine)
-        if report.machine is None or known is None:
-            return None
-        changed = _factors(report)
-        return _Roofs(*known, Peaks(report.machine), changed("bandwidth"), changed("compute", "clock", "units"))
-
-
-def _at_roofs(roofs: _Roofs | None, rows: Sequence[Row], times: int) -> list[tuple[str, float, str]]:
-    """Each roof with the seconds that `rows`, `times` over, take there at least, and the knob that turns it.
-
-    Compulsory bytes over the theoretical bandwidth of the memory; FLOP over the peak of the unit that they run on.
-    None where the machine states no bandwidth, or a row is not counted.
-    """
-    if roofs is None or any(row.cost is None for row in rows):
-        return []
-    nbytes = sum(row.nbytes or 0.0 for row in rows)
-    found = [(roofs.memory, nbytes / roofs.bandwidth.value / roofs.wider, "bandwidth")]
-    work = [(one, row.op.count) for row in rows if row.cost for one in row.cost.flop]
-    flop = tuple(Flop(one.engine, one.dtype, one.count * count) for one, count in work)
-    terms, _ = compute_terms(flop, roofs.peaks)
-    found += [(term.name, term.seconds / roofs.faster, "compute") for term in terms]
-    return [(name, times * float(f"{seconds:.9g}"), knob) for name, seconds, knob in found if seconds]
-
-
 def _whole(one: Prediction) -> dict[str, Any]:
     return {
         **{name: getattr(one, name) for name in _SUMS},
@@ -198,10 +160,4 @@ def _roofs(report: Report) -> dict[str, Any]:
         return {"levels": [], "peaks": []}
     found = report_roofs(report, machine)
     used = {} if found is None else dict(found.peaks)
-    return explore.roofs(machine, used, _factors(report))
-
-
-def _factors(report: Report) -> Callable[..., float]:
-    """The product of the what-ifs of those names that the report was predicted under."""
-    changed = {} if report.setting is None else report.setting.what_if
-    return lambda *names: math.prod(changed.get(name, 1.0) for name in names)
+    return explore.roofs(machine, used, factors(report))

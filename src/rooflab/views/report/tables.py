@@ -14,6 +14,7 @@ from rooflab.types.report import Report, Row
 from rooflab.units import duration, percent, si
 from rooflab.views.common.table import UNKNOWN, Table
 from rooflab.views.report import own_times
+from rooflab.views.report.nearest import nearest
 from rooflab.work.peak_memory import fits_sentence
 
 SORTS = ("order", "time", "flop", "bytes", "intensity")
@@ -123,6 +124,10 @@ def times(report: Report) -> tuple[tuple[str, str], ...]:
         rows.append(("", f"{_INSTRUCTIONS}."))
     share = UNKNOWN if not prediction.time_s else _share(prediction.floor_s / prediction.time_s)
     rows.append(("floor", f"{duration(prediction.floor_s)}, {share} of the time"))
+    roof = nearest(report)
+    if roof is not None:
+        cached = "; a cache serves it" if roof[1] > 1 else ""
+        rows.append(("roof", f"{_share(roof[1])} of {roof[0]}, the nearest{cached}"))
     joules, limit_w = most_joules(report), power_limit_w(report.machine)
     if joules is not None and limit_w is not None:
         each = least_flop_per_joule(report)
