@@ -24,7 +24,7 @@ from rooflab.comparing.fleet import judged
 from rooflab.errors import FileError, RooflabError
 from rooflab.types.fleet import FleetNode
 from rooflab.types.hotspots import Hotspots, Spot
-from rooflab.types.result import RESULTS, Result
+from rooflab.types.result import RESULTS, Result, read
 from rooflab.types.run import Run
 from rooflab.types.timed_call import CallTimes, Surroundings, TimedCall
 from rooflab.types.usage import Usage
@@ -338,3 +338,9 @@ def test_numbers_that_are_divided_by_are_not_nought(makers, kind, change, said):
     change(raw)
     with pytest.raises(RooflabError, match=rf"{said}"):
         type(made if kind == "Transfer" else makers[kind]()).from_dict(raw)
+
+
+@pytest.mark.parametrize("kind", ["Ladder", "Topology", "Years", "Graph"])
+def test_the_data_of_a_picture_says_which_command_draws_it_again(kind):
+    with pytest.raises(RooflabError, match="not a result; rooflab .* makes it again"):
+        read({"type": kind, "schema": 1})

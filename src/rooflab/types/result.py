@@ -152,6 +152,15 @@ def convert(cls: type[Any], raw: object) -> Any:
         raise RooflabError(f"not {cls.WHAT}: {error}") from None
 
 
+# Documents that commands write beside results: each holds only what was drawn.
+_PICTURES = {
+    "Ladder": "rooflab machine NAME --ladder",
+    "Topology": "rooflab machine NAME --topology",
+    "Years": "rooflab machine --years",
+    "Graph": "rooflab analyze FILE --graph",
+}
+
+
 def read(raw: object) -> Result:
     """The result in `raw`, a JSON document of any type of `RESULTS`.
 
@@ -160,6 +169,8 @@ def read(raw: object) -> Result:
     """
     if not isinstance(raw, dict) or not isinstance(raw.get("type"), str):
         raise RooflabError('expected an object with a "type", as rooflab writes them')
+    if raw["type"] in _PICTURES:
+        raise RooflabError(f"holds the data of a picture, not a result; {_PICTURES[raw['type']]} makes it again")
     if raw["type"] not in RESULTS:
         raise UnknownNameError("type of result", raw["type"], RESULTS)
     return getattr(import_module(RESULTS[raw["type"]]), raw["type"]).from_dict(raw)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+import io
 
-from rooflab.views.common.console import paragraph
+import pytest
+from rich.text import Text
+
+from rooflab.views.common.console import console, drawn_table, paragraph
+from rooflab.views.common.table import Table
 
 
 @pytest.mark.parametrize(
@@ -19,3 +23,15 @@ from rooflab.views.common.console import paragraph
 )
 def test_a_number_is_not_parted_from_its_unit(text, width, lines):
     assert paragraph(text, width) == lines
+
+
+def test_a_name_with_control_characters_does_not_steer_the_terminal():
+    file = io.StringIO()
+    out = console(file)
+    out.print(Text("a\x1b[31mb\u202ec"))
+    for part in drawn_table(Table("Names", ("na\x07me",), (("d\x1b]0;e",),), words=1), 80):
+        out.print(part)
+    assert "a\ufffd[31mb\ufffdc" in file.getvalue()
+    assert "na\ufffdme" in file.getvalue()
+    assert "d\ufffd]0;e" in file.getvalue()
+    assert all(each in "\n\ufffd" or each.isprintable() for each in file.getvalue())

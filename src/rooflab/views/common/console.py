@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import textwrap
-from typing import TYPE_CHECKING, TextIO, cast
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from rooflab.views.common.table import Table, only
 
@@ -37,9 +37,17 @@ class _Spelled:
 def console(file: TextIO | None = None) -> Console:
     """A console on `file` (stdout): colours on a terminal unless NO_COLOR is set, none in a pipe."""
     from rich.console import Console
+    from rich.text import Text
 
     class Plain(Console):
-        """rich's console, which leaves a broken pipe to the command line."""
+        """rich's console, which leaves a broken pipe to the command line, and no control to names of programs."""
+
+        def print(self, *objects: Any, **how: Any) -> None:
+            """Print `objects`, with what would steer the terminal in their text made visible."""
+            for each in objects:
+                if isinstance(each, Text):
+                    each.plain = visible(each.plain)
+            super().print(*objects, **how)
 
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError
@@ -49,6 +57,14 @@ def console(file: TextIO | None = None) -> Console:
     if file is not None and not speaks_unicode(file):
         file = cast("TextIO", _Spelled(file))
     return Plain(file=file, width=width, highlight=False, emoji=False, markup=False)
+
+
+def visible(text: str) -> str:
+    """`text` with every control character but tab and newline, and marks of writing direction, as U+FFFD."""
+    return text if text.isprintable() else _STEERING.sub("\ufffd", text)
+
+
+_STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def paragraph(text: str, width: int, indent: str = "") -> list[str]:
@@ -107,7 +123,7 @@ def _drawn(table: Table) -> RichTable:
         box=box.SIMPLE_HEAD, header_style="dim", padding=(0, 1, 0, 0), pad_edge=False, show_edge=False
     )
     for i, name in enumerate(table.columns):
-        drawn.add_column(Text(name), justify="left" if i < table.words else "right", overflow="fold")
+        drawn.add_column(Text(visible(name)), justify="left" if i < table.words else "right", overflow="fold")
     for row in table.rows:
-        drawn.add_row(*(Text(cell) for cell in row))
+        drawn.add_row(*(Text(visible(cell)) for cell in row))
     return drawn
