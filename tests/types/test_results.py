@@ -24,7 +24,8 @@ from rooflab.comparing.fleet import judged
 from rooflab.errors import FileError, RooflabError
 from rooflab.types.fleet import FleetNode
 from rooflab.types.hotspots import Hotspots, Spot
-from rooflab.types.result import RESULTS, Result, read
+from rooflab.types.result import RESULTS, Result
+from rooflab.types.result import read as read_result
 from rooflab.types.run import Run
 from rooflab.types.timed_call import CallTimes, Surroundings, TimedCall
 from rooflab.types.usage import Usage
@@ -342,5 +343,5 @@ def test_numbers_that_are_divided_by_are_not_nought(makers, kind, change, said):
 
 @pytest.mark.parametrize("kind", ["Ladder", "Topology", "Years", "Graph"])
 def test_the_data_of_a_picture_says_which_command_draws_it_again(kind):
-    with pytest.raises(RooflabError, match="not a result; rooflab .* makes it again"):
-        read({"type": kind, "schema": 1})
+    with pytest.raises(RooflabError, match=r"not a result; rooflab .* makes it again"):
+        read_result({"type": kind, "schema": 1})
