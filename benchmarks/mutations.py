@@ -31,8 +31,8 @@ from rooflab.types.fleet import FleetNode
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-from support import mutations
-from support.mutations import Outcome
+from support import mutations  # pyright: ignore[reportMissingImports] (found by the line above)
+from support.mutations import Outcome  # pyright: ignore[reportMissingImports]
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 MOST_S, MORE_BYTES = 10.0, 2_000_000_000

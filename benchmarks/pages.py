@@ -81,7 +81,7 @@ def pages(rows: int, folder: Path, rounds: int) -> None:
 
 def llama(folder: Path, rounds: int) -> None:
     """Print the times of an 8-billion Llama's decode step: five formats, and shown again."""
-    from support.model.torch_models import build
+    from support.model.torch_models import build  # pyright: ignore[reportMissingImports] (tests, put on the path above)
 
     module, inputs = build("llama8b-b1-t1-c1024")
     paths = [folder / f"llama.{suffix}" for suffix in ("json", "csv", "html", "svg", "png")]
@@ -124,7 +124,7 @@ def _chromium() -> str:
 
 def main() -> None:
     """Print all of it."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--rows", type=int, nargs="+", default=[1000, 10_000])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", choices=("llama", "distinct", "pages"), help="one part alone")
