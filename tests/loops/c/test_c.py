@@ -390,3 +390,15 @@ def test_addresses_that_are_written_out(tmp_path):
             rooflab.loop(f"{file}:{name}", *args, levels=CACHES)
     report = rooflab.loop(f"{file}:assembly", np.zeros(1), levels=CACHES, timed=False)
     assert any("assembly in line 7" in each for each in report.warnings)
+
+
+def test_long_jumps_and_missing_libraries(tmp_path):
+    file = tmp_path / "j.c"
+    file.write_text(
+        "#include <setjmp.h>\nvoid f(double *a) { jmp_buf b; if (!setjmp(b)) longjmp(b, 1); a[0] = 1; }\n"
+        "void g(double *a) { a[0] = 1; }\n"
+    )
+    with pytest.raises(RooflabError, match=r"j\.c:2: f: .*jumps from function to function are not followed"):
+        rooflab.loop(f"{file}:f", np.ones(1), levels=CACHES)
+    with pytest.raises(RooflabError, match=r"find.*nope_at_all"):
+        rooflab.loop(f"{file}:g", np.ones(1), levels=CACHES, cflags="-O2 -lnope_at_all")

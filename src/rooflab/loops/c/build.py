@@ -144,7 +144,10 @@ def _refused(path: Path, errors: str, compiler: Compiler, flags: Flags) -> Roofl
     undefined = _UNDEFINED.search(errors)
     if undefined:
         return _missing(path, undefined[1] or undefined[2])
-    line = next((each for each in errors.splitlines() if "error" in each), errors.strip().partition("\n")[0])
+    lines = errors.splitlines()
+    line = next((each for each in lines if "cannot find" in each or "unable to find" in each), "") or next(
+        (each for each in lines if "error" in each), errors.strip().partition("\n")[0]
+    )
     return RooflabError(f"{path}: {compiler.name} cannot compile it ({flags.said}): {line}")
 
 

@@ -34,6 +34,7 @@ _WRITTEN_OUT = re.compile(
     r"(?P<after>, .*)$",
     re.MULTILINE,
 )
+_LONG_JUMPS = ("setjmp", "_setjmp", "__sigsetjmp", "longjmp", "_longjmp", "siglongjmp", "__longjmp_chk")
 _SIMPLE = ("sroa",)
 _TOGETHER = (
     "lower_invoke",
@@ -199,6 +200,11 @@ def _check(found: Sequence[Function], ir: str, main: Subprogram) -> None:
             line = places.line(each.debug)
             if each.opcode in ("indirectbr", "callbr"):
                 raise RooflabError(f"{main.file}:{line}: {main.name}: a jump to a computed label is not read")
+            if each.opcode == "call" and called(each.text) in _LONG_JUMPS:
+                raise RooflabError(
+                    f"{main.file}:{line}: {main.name}: {called(each.text)}: jumps from function to function are"
+                    " not followed: expected loops and returns"
+                )
             if each.opcode == "call" and called(each.text) in seen and function.name in seen:
                 raise RooflabError(
                     f"{main.file}:{line}: {main.name}: {called(each.text)} calls itself, and recursion is not"
