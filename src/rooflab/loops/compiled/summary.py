@@ -159,8 +159,9 @@ def _trips(counted: Counted) -> tuple[int, int]:
     if len(text.innermost) != 1:
         return 0, 0
     inner = text.innermost[0]
-    around = 0 if inner.parent is None else text.loops[inner.parent].block
-    return int(passes[inner.block]), int(passes[around])
+    # A loop that lies in no other is entered once; no block around it need be counted.
+    entries = 1 if inner.parent is None else int(passes[text.loops[inner.parent].block])
+    return int(passes[inner.block]), entries
 
 
 def _passes(counted: Counted, main: llvm_ir.InnerLoop) -> float | None:

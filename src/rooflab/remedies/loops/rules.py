@@ -373,10 +373,15 @@ def _conflicting(case: Case) -> tuple[str, ...]:
 def _stepping_arrays(case: Case, *, records: bool) -> list[str]:
     """Arrays, read only, through which the innermost loop steps by rows; those of `records`, or the others."""
     # What only moves data, as a transpose does, would be left with nothing to do.
-    if not (sum(_first(case.report.strided)) and case.report.flop) or dependence.shared(case.loop.arguments):
+    if not case.report.flop or dependence.shared(case.loop.arguments):
+        return []
+    # Records of a line each are foreseen as any stream is, and yet most of each line is moved for nothing.
+    if not records and not sum(_first(case.report.strided)):
         return []
     found = []
-    worst = max(_levels(case.report), key=lambda level: case.report.strided.get(level.name, 0))
+    worst = max(
+        _levels(case.report), key=lambda level: (case.report.strided.get(level.name, 0), level.misses * records)
+    )
     for name, value in case.loop.arguments.arrays().items():
         if value.ndim != 2 or not value.flags.c_contiguous or (value.shape[-1] <= _RECORD) != records:
             continue
@@ -384,6 +389,8 @@ def _stepping_arrays(case: Case, *, records: bool) -> list[str]:
         if any(each.name.endswith(" =") for each in own):
             continue  # others rely on how results lie
         misses, hits = sum(each.misses for each in own), sum(each.hits for each in own)
+        if records and misses + hits >= misses * worst.cache.line_bytes / value.itemsize:
+            continue  # all of each line is used
         # As many misses as accesses: nothing of a line is used but one element.
         if misses * 4 >= worst.misses and (records or misses > hits):
             found.append(name)
