@@ -177,6 +177,8 @@ def size(kernel: Kernel, run_s: float) -> int:
             if time.perf_counter() - begun > run_s / 2:
                 break
             n *= 2
+    except MemoryError:
+        n //= 2  # the largest whose arguments can be made
     except Exception as error:  # noqa: BLE001
         # numba's own refusal: the report says it better
         print(f"{kernel.name:<16} {type(error).__name__} at n = {n}")
