@@ -180,7 +180,7 @@ def test_arrays_that_share_memory_share_it_in_the_simulation(kernels, small):
 
 def test_ways_of_access(kernels, small):
     ways = {}
-    wide = np.ones((20, 20)), np.zeros((20, 20))  # rows of 160 bytes: the next element down lies on another line
+    wide = np.ones((40, 40)), np.zeros((40, 40))  # rows of 320 bytes: further than prefetchers follow
     for name in ("spmv", "chased", "transpose", "triad"):
         args = wide if name == "transpose" else kernels.made(name)
         for ref in counted(getattr(kernels, name), args, small).twin.text.refs:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+import rooflab
 from rooflab.observe.running import early, watched
 from rooflab.observe.running.command import finish
 
@@ -136,7 +138,8 @@ def test_nothing_large_is_imported_before_it():
         "import sys\nfrom rooflab.observe.running import early\n"
         "print(*sorted({'typing', 'click', 'subprocess', 'pathlib', 're', 'msgspec'} & set(sys.modules)))"
     )
+    where = {**os.environ, "PYTHONPATH": str(Path(rooflab.__file__).parents[1])}  # -S: no site-packages
     done = subprocess.run(
-        [sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True, timeout=50
+        [sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True, timeout=50, env=where
     )
     assert done.stdout.split() == []

@@ -26,7 +26,7 @@ const Page = (() => {
     let known = 0;
     for (const each of time) known += each || 0;
     // Of a time that leaves something out nothing is a known part.
-    const share = time.map((each) => (each === null || at().unpredicted || !known ? null : each / known));
+    const share = time.map((each) => (each === null || at().missing || !known ? null : each / known));
     return { ...at(), lines, count, columns: found, total, share, summed: known, program: program() };
   }
 

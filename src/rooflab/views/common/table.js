@@ -99,7 +99,7 @@
     }
     let share = 0;
     for (const i of found) share += shown.share[i] || 0;
-    const part = shown.total && !shown.unpredicted ? `, ${percent(share)} of their time` : "";
+    const part = shown.total && !shown.missing ? `, ${percent(share)} of their time` : "";
     count.textContent = found.length === shown.count
       ? `${shown.count.toLocaleString("en-US")} line${shown.count === 1 ? "" : "s"}`
       : `${found.length.toLocaleString("en-US")} of ${shown.count.toLocaleString("en-US")} lines${part}`;

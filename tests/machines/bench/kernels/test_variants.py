@@ -91,7 +91,7 @@ class Slowed(Bench):
     def _calibrated(self, trial: Trial) -> int:
         return 1
 
-    def _sample(self, trial, passes, clocked):
+    def _sample(self, trial, passes, clocked, again=False):
         from rooflab.machines.bench.run.trials import Sample
 
         assert isinstance(trial.key, StreamForm)
