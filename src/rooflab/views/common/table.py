@@ -22,6 +22,9 @@ _UNITS = {
 }
 
 
+LONGEST_NUMBER = 30  # characters: "1,234 µs (1,200 µs to 1,300 µs)"
+
+
 class Table(NamedTuple):
     """Rows of text under named columns. The first `words` columns are words, the others numbers."""
 
@@ -30,6 +33,12 @@ class Table(NamedTuple):
     rows: tuple[tuple[str, ...], ...]
     words: int = 1
     note: str = ""
+
+    @property
+    def texts(self) -> frozenset[int]:
+        """Columns behind the words whose cells are sentences or code, not numbers: they are set as text is."""
+        behind = range(self.words, len(self.columns))
+        return frozenset(at for at in behind if max((len(row[at]) for row in self.rows), default=0) > LONGEST_NUMBER)
 
 
 def rate_text(rate: Rate | None) -> str:
