@@ -38,7 +38,9 @@ class Table(NamedTuple):
     def texts(self) -> frozenset[int]:
         """Columns behind the words whose cells are sentences or code, not numbers: they are set as text is."""
         behind = range(self.words, len(self.columns))
-        return frozenset(at for at in behind if max((len(row[at]) for row in self.rows), default=0) > LONGEST_NUMBER)
+        return frozenset(
+            at for at in behind if max((len(row[at]) for row in self.rows), default=0) > LONGEST_NUMBER
+        )
 
 
 def rate_text(rate: Rate | None) -> str:
