@@ -158,3 +158,9 @@ def test_unknown_names_list_near_ones(made, said):
     with pytest.raises(UnknownNameError) as error:
         made()
     assert str(error.value).startswith(said)
+
+
+def test_one_stage_may_be_given_by_itself():
+    alone = rooflab.transfer("10 GB", "PCIe", rates={"PCIe": "50 GB/s"})
+    assert [passed.stage.name for passed in alone.stages] == ["PCIe"]
+    assert alone.time_s == rooflab.transfer("10 GB", ["PCIe"], rates={"PCIe": "50 GB/s"}).time_s

@@ -348,7 +348,7 @@ def _check_report(report: Report, machine: Machine, cache: CacheState, path: str
 
 def transfer(
     nbytes: float | str,
-    stages: Sequence[str],
+    stages: Sequence[str] | str,
     *,
     machine: Machine | str | PathLike[str] | None = None,
     host: Machine | str | PathLike[str] | None = None,
@@ -367,8 +367,8 @@ def transfer(
 
     Args:
         nbytes: to move, or text with a unit ("150 GB").
-        stages: in order: "network", "disk", "DRAM", "PCIe", "HBM", "internet", a level or link of the
-            machine or host, or any name with a rate of its own ("decompress").
+        stages: one, or several in order: "network", "disk", "DRAM", "PCIe", "HBM", "internet", a level or link of
+            the machine or host, or any name with a rate of its own ("decompress").
         machine: the device at the end: a `Machine`, or a name or file of one.
         host: the computer it sits in, such as one that `rooflab measure` saved.
         rates: bytes/s, or text ("10 Gbit/s"), by stage.
@@ -397,9 +397,11 @@ def transfer(
     def bytes_of(amount: float | str) -> float:
         return units.parse(amount, "byte") if isinstance(amount, str) else amount
 
+    named = [stages] if isinstance(stages, str) else stages
+
     def stages_from(memory: HostMemory | None) -> tuple[Stage, ...]:
         return model.stages(
-            stages,
+            named,
             machine=as_machine(machine),
             host=as_machine(host),
             rates=rates,
