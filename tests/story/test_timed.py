@@ -37,10 +37,11 @@ def test_a_call_is_timed_warm_and_cold(added):
 
 def test_the_last_blocks_have_their_results_elsewhere_and_that_is_said(added):
     # Up to 12 as they are and 8 more: fewer where other work takes the time.
-    said = re.match(r"median of (\d+) blocks of calls in a row, the last ([1-8]) with results", added.notes[0])
-    assert said is not None
+    pattern = r"median of (\d+) blocks of calls in a row(?:, the last ([1-8]) with results)?"
+    said = next(filter(None, (re.match(pattern, note) for note in added.notes)))
     assert int(said[1]) == len(added.warm.blocks_s) <= 20
-    assert int(said[2]) < int(said[1])
+    assert int(said[2] or 0) < int(said[1])
+    assert said[2] == "8" or len(added.warm.blocks_s) < 20
     assert added.warm.low_s == pytest.approx(0.99 * min(added.warm.blocks_s))
     assert added.warm.high_s == pytest.approx(1.01 * max(added.warm.blocks_s))
 
