@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import textwrap
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -18,7 +17,7 @@ from rooflab.cachesim.run import final_write_back
 from rooflab.errors import RooflabError
 from rooflab.loops.lowered import built, counted_access, failures, from_source, instrument, lower, memory
 from rooflab.loops.read.access_patterns import Patterns
-from rooflab.loops.read.source import Source, SourceLines
+from rooflab.loops.read.source import Source, SourceLines, definition
 from rooflab.loops.read.twin_text import Ref, Text
 from rooflab.loops.read.understood import Understood
 from rooflab.loops.read.value_types import root
@@ -135,16 +134,7 @@ def read_source(fn: Callable[..., Any]) -> Source:
     function = inspect.unwrap(lower.python_function(fn))
     if not inspect.isfunction(function):
         raise RooflabError(f"got a {type(function).__name__}, expected a Python function over arrays")
-    try:
-        lines, first = inspect.getsourcelines(function)
-        tree = ast.parse(textwrap.dedent("".join(lines))).body[0]
-    except (OSError, TypeError, SyntaxError) as error:
-        raise RooflabError(
-            f"{function.__name__}: its source cannot be read ({error}); write it in a file, with def"
-        ) from None
-    if not isinstance(tree, ast.FunctionDef):
-        raise RooflabError(f"{function.__name__}: expected a function written with def, on lines of its own")
-    ast.increment_lineno(tree, first - 1)
+    tree, lines, first = definition(function)
     numbered = {first + n: line.rstrip() for n, line in enumerate(lines)}
     return Source(tree.name, inspect.getsourcefile(function) or "<source>", tree, {}, {}, numbered)
 

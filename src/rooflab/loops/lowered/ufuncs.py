@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-import textwrap
 import types as python_types
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -20,6 +19,7 @@ from numba.np.ufunc.dufunc import DUFunc
 from numba.np.ufunc.gufunc import GUFunc
 
 from rooflab.errors import RooflabError
+from rooflab.loops.read.source import definition
 
 _OPTIONS = ("fastmath", "boundscheck", "error_model")
 _CORE = re.compile(r"\(([^()]*)\)")
@@ -188,16 +188,7 @@ def _flat(operand: _Operand, outer: tuple[int, ...]) -> Any:
 
 def _written(body: Any, operands: Sequence[_Operand], outer: tuple[int, ...], returns: bool) -> Any:
     """The loop, as a function that stands where the user's stands."""
-    try:
-        lines, first = inspect.getsourcelines(body)
-        tree = ast.parse(textwrap.dedent("".join(lines))).body[0]
-    except (OSError, TypeError, SyntaxError) as error:
-        raise RooflabError(
-            f"{body.__name__}: its source cannot be read ({error}); write it in a file, with def"
-        ) from None
-    if not isinstance(tree, ast.FunctionDef):
-        raise RooflabError(f"{body.__name__}: expected a function written with def, on lines of its own")
-    ast.increment_lineno(tree, first - 1)
+    tree, _, _ = definition(body)
     scope = {**body.__globals__, **inspect.getclosurevars(body).nonlocals}
     taken = {each.id for each in ast.walk(tree) if isinstance(each, ast.Name)} | set(scope)
     around = [_free(f"i{n}" if len(outer) > 1 else "i", sorted(taken)) for n in range(len(outer))]

@@ -92,6 +92,25 @@ def read(fn: Callable[..., Any]) -> Source:
     return _source(fn, tree, path, {first + i: line.rstrip() for i, line in enumerate(lines)})
 
 
+def definition(function: Callable[..., Any]) -> tuple[ast.FunctionDef, list[str], int]:
+    """The tree of `function`, numbered as its file is; its lines, and the number of the first.
+
+    Raises:
+        RooflabError: its source cannot be read, or is no definition on lines of its own.
+    """
+    try:
+        lines, first = inspect.getsourcelines(function)
+        tree = ast.parse(textwrap.dedent("".join(lines))).body[0]
+    except (OSError, TypeError, SyntaxError) as error:
+        raise RooflabError(
+            f"{function.__name__}: its source cannot be read ({error}); write it in a file, with def"
+        ) from None
+    if not isinstance(tree, ast.FunctionDef):
+        raise RooflabError(f"{function.__name__}: expected a function written with def, on lines of its own")
+    ast.increment_lineno(tree, first - 1)
+    return tree, lines, first
+
+
 def _source(fn: Callable[..., Any], tree: ast.FunctionDef, path: str, lines: dict[int, str]) -> Source:
     parameters = tree.args
     if parameters.vararg or parameters.kwarg or parameters.kwonlyargs or parameters.posonlyargs:

@@ -257,7 +257,7 @@ def _predicted(
         level = crossings.level(machine, name)
         terms.append(_Term(name if level is None else level.name, seconds))
     hertz = _clock_hz(machine)
-    row = _microarchitecture(machine)
+    row = microarchitecture.stated(machine.environment)
     known = timing or machine.core
     if known is None and hertz is not None:
         known = in_core.usual(1 / hertz) if row is None else in_core.of_microarchitecture(row, 1 / hertz)
@@ -543,12 +543,7 @@ def _clock_hz(machine: Machine) -> float | None:
     return max((each.value for each in rates), default=None)
 
 
-def _microarchitecture(machine: Machine) -> microarchitecture.Microarchitecture | None:
-    name = machine.environment.get("microarchitecture")
-    return next((row for row in microarchitecture.table() if row.name == name), None)
-
-
 def _add_latency(machine: Machine) -> float:
-    row_of_table = _microarchitecture(machine)
+    row_of_table = microarchitecture.stated(machine.environment)
     latency = None if row_of_table is None else row_of_table.add_latency_cycles
     return load_family("cpu")("loop.add_latency_cycles") if latency is None else float(latency)
