@@ -82,7 +82,6 @@ def run(
     if not loop.flow or not loop.passes:
         return None
     slots = (loop.operations.get("slot") or sum(step.count for step in loop.flow) * loop.passes) / loop.passes
-    shifts = sum(1.0 for step in loop.flow)
     restarts = max(1, loop.restarts or loop.entries)
     trips = loop.passes / restarts
     if restarts < loop.entries:
@@ -99,7 +98,9 @@ def run(
         round(timing.stores or 1e9),
         round(timing.registers or 1e9),
     )
-    return _run(steps, room, slots / shifts, timing.throughput.get("slot", 1 / 6), round(trips, 3), round(between))
+    return _run(
+        steps, room, slots / len(loop.flow), timing.throughput.get("slot", 1 / 6), round(trips, 3), round(between)
+    )
 
 
 def _timed(step: FlowStep, latency: Callable[[str], float], each: Callable[[str], float]) -> _Timed:
