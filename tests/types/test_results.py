@@ -19,7 +19,7 @@ import pytest
 
 import rooflab
 from rooflab import views
-from rooflab.cli.options import SUFFIXES
+from rooflab.cli.delivery import SUFFIXES
 from rooflab.comparing.fleet import judged
 from rooflab.errors import FileError, RooflabError
 from rooflab.types.fleet import FleetNode

@@ -12,7 +12,8 @@ from typing import NoReturn
 import click
 
 from rooflab import __version__
-from rooflab.cli.options import INTERRUPTED, examples
+from rooflab.cli.delivery import INTERRUPTED
+from rooflab.cli.options import examples
 from rooflab.errors import RooflabError
 
 BAD_INPUT = 2

@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from rooflab.cli.options import CACHE_STATES, deliver, examples, output_options
+from rooflab.cli.delivery import deliver, output_options
+from rooflab.cli.options import CACHE_STATES, examples
 
 _MACHINE = "The machine that was timed: a name of `rooflab machine`, or a file such as `rooflab measure` writes."
 

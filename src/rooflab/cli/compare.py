@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from rooflab.cli.options import deliver, examples, held_by, output_options
+from rooflab.cli.delivery import deliver, held_by, output_options
+from rooflab.cli.options import examples
 
 GATE_FAILED = 1
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from rooflab.cli.options import deliver, examples, output_options, over_options
+from rooflab.cli.delivery import deliver, output_options
+from rooflab.cli.options import examples, over_options
 
 
 @click.group(short_help="Measure every node of a fleet: which one is slow?")

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rooflab.cli.options import deliver, examples, output_options
+from rooflab.cli.delivery import deliver, output_options
+from rooflab.cli.options import examples
 from rooflab.errors import RooflabError
 
 if TYPE_CHECKING:

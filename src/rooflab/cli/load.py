@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from rooflab.cli.options import advice_option, deliver, examples, output_options, over_options
+from rooflab.cli.delivery import deliver, output_options
+from rooflab.cli.options import advice_option, examples, over_options
 from rooflab.errors import RooflabError
 
 SUFFIXES = (".json", ".toml", ".csv", ".parquet", ".md", ".html", ".svg", ".png", ".pdf")

@@ -7,15 +7,8 @@ from contextlib import contextmanager
 
 import click
 
-from rooflab.cli.options import (
-    advice_option,
-    deliver,
-    examples,
-    needs_machine,
-    output_options,
-    picture_in,
-    whole_numbers,
-)
+from rooflab.cli.delivery import deliver, needs_machine, output_options, picture_in
+from rooflab.cli.options import advice_option, examples, whole_numbers
 from rooflab.errors import RooflabError
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from rooflab.cli.options import deliver, echo_json, examples, output_options, quiet, write_views
+from rooflab.cli.delivery import deliver, echo_json, output_options, quiet, write_views
+from rooflab.cli.options import examples
 
 
 @click.command(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from rooflab.cli.options import INTERRUPTED, deliver, examples, output_options
+from rooflab.cli.delivery import INTERRUPTED, deliver, output_options
+from rooflab.cli.options import examples
 
 
 @click.command(

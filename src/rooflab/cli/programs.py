@@ -9,23 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rooflab.cli.delivery import deliver, echo_json, needs_machine, output_options, quiet, show_graph, stage
 from rooflab.cli.options import (
     GROUPS,
     SORTS,
     Wanted,
     advice_option,
-    deliver,
-    echo_json,
     examples,
-    needs_machine,
-    output_options,
     own_time_option,
     pairs,
     prediction_options,
-    quiet,
     selection_options,
-    show_graph,
-    stage,
     whole_numbers,
 )
 from rooflab.errors import RooflabError

@@ -11,7 +11,8 @@ from contextlib import contextmanager
 
 import click
 
-from rooflab.cli.options import deliver, examples, output_options, quiet
+from rooflab.cli.delivery import deliver, output_options, quiet
+from rooflab.cli.options import examples
 
 _RUNS_FOR_S = 1.0  # before anything is imported beside a command
 _SHOWN_BY = (

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from rooflab.cli.options import deliver, examples, machine_names, output_options, pairs, stage
+from rooflab.cli.delivery import deliver, output_options, stage
+from rooflab.cli.options import examples, machine_names, pairs
 from rooflab.errors import RooflabError
 
 _LENGTHS = (

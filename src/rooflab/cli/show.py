@@ -6,17 +6,9 @@ from typing import Any
 
 import click
 
+from rooflab.cli.delivery import deliver, held_by, output_options
 from rooflab.cli.load import SUFFIXES
-from rooflab.cli.options import (
-    GROUPS,
-    SORTS,
-    advice_option,
-    deliver,
-    examples,
-    held_by,
-    output_options,
-    selection_options,
-)
+from rooflab.cli.options import GROUPS, SORTS, advice_option, examples, selection_options
 from rooflab.errors import RooflabError
 
 
@@ -77,7 +69,7 @@ def show(
 
 
 def _show_graph(file: str, paths: tuple[str, ...], as_json: bool) -> int:
-    from rooflab.cli.options import show_graph
+    from rooflab.cli.delivery import show_graph
     from rooflab.story.files import saved
     from rooflab.types.report import Report
     from rooflab.views import graph

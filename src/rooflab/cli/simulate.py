@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from rooflab.cli import cores as of_cores
-from rooflab.cli.options import deliver, echo_json, examples, output_options, pairs, write_views
+from rooflab.cli.delivery import deliver, echo_json, output_options, write_views
+from rooflab.cli.options import examples, pairs
 from rooflab.errors import RooflabError
 
 if TYPE_CHECKING:

@@ -6,15 +6,8 @@ from typing import Any
 
 import click
 
-from rooflab.cli.options import (
-    Wanted,
-    deliver,
-    examples,
-    output_options,
-    prediction_options,
-    quiet,
-    whole_numbers,
-)
+from rooflab.cli.delivery import deliver, output_options, quiet
+from rooflab.cli.options import Wanted, examples, prediction_options, whole_numbers
 from rooflab.errors import RooflabError
 
 

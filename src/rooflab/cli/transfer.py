@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from rooflab.cli.options import deliver, examples, output_options, pairs
+from rooflab.cli.delivery import deliver, output_options
+from rooflab.cli.options import examples, pairs
 from rooflab.errors import RooflabError
 
 _FORM = "STAGE=VALUE"

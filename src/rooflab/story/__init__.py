@@ -7,6 +7,7 @@ import typing as _typing
 
 if _typing.TYPE_CHECKING:
     from rooflab.story.advice import advise
+    from rooflab.story.calibrating import calibrate
     from rooflab.story.comparing import compare
     from rooflab.story.environment import doctor
     from rooflab.story.files import load
@@ -14,17 +15,18 @@ if _typing.TYPE_CHECKING:
     from rooflab.story.loops import loop, miss_curve, simulate, simulate_cores, sweep_tiles
     from rooflab.story.machines import machine, measure
     from rooflab.story.own_times import with_times as with_times
-    from rooflab.story.programs import analyze, calibrate, op, predict, transfer, variants
+    from rooflab.story.programs import analyze, op, predict, variants
     from rooflab.story.running import run
     from rooflab.story.sampling import hotspots
     from rooflab.story.serving import serve, serve_plan
     from rooflab.story.timed import time
+    from rooflab.story.transfers import transfer
 
 # The file that each function lives in: imported when it is asked for, so that a command waits for its own alone.
 _HOMES = {
     "advise": "advice",
     "analyze": "programs",
-    "calibrate": "programs",
+    "calibrate": "calibrating",
     "compare": "comparing",
     "doctor": "environment",
     "fleet_measure": "fleets",
@@ -43,7 +45,7 @@ _HOMES = {
     "simulate_cores": "loops",
     "sweep_tiles": "loops",
     "time": "timed",
-    "transfer": "programs",
+    "transfer": "transfers",
     "variants": "programs",
     "with_times": "own_times",
 }

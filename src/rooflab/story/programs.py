@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import datetime
-import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from rooflab.errors import RooflabError
@@ -17,13 +14,8 @@ from rooflab.types.setting import SettingChanges
 if TYPE_CHECKING:
     from os import PathLike
 
-    from rooflab.model.transfer import HostMemory
-    from rooflab.types.calibration import Calibration
-    from rooflab.types.constants import Constants
     from rooflab.types.machine import Machine
     from rooflab.types.report import Report
-    from rooflab.types.setting import CacheState
-    from rooflab.types.transfer import Stage, Transfer
     from rooflab.types.variants import Variants
 
 
@@ -283,150 +275,3 @@ def _what_if_text(what_if: Mapping[str, Any] | str) -> str:
     if isinstance(what_if, str):
         return what_if
     return ",".join(f"{name}={value}" for name, value in what_if.items())
-
-
-def calibrate(
-    timings: str | PathLike[str],
-    machine: Machine | str | PathLike[str],
-    *,
-    cache: CacheState = "warm",
-    constants: Constants | str | PathLike[str] | None = None,
-    progress: Callable[[str, float, float], None] | None = None,
-) -> Calibration:
-    """The fitted constants of a machine's family refitted to your own timings; what changed, whether it helps.
-
-    Args:
-        timings: a CSV or JSON file of operations with their times (`rooflab calibrate --help` shows one), or a
-            report's JSON whose rows carry observed times.
-        machine: the one that was timed: a `Machine`, or a name or file of one.
-        cache: "warm" where the operations were run again and again, or "cold".
-        constants: to start from and to stay near; those of the machine's family by default.
-        progress: called with what is done, how far, and the total.
-
-    Returns:
-        Errors on rows not used in fitting before and after, each constant that moved, those that stayed. Its
-        `constants` go to `analyze`, `op`, `predict` and `variants`.
-
-    Raises:
-        FileError: a file that cannot be read, or without a row that can be used.
-        RooflabError: fewer than 8 times.
-    """
-    import msgspec
-
-    from rooflab.model.calibrate import fit
-    from rooflab.model.calibrate import timings as files
-    from rooflab.model.device import constants_file
-    from rooflab.model.program.setting import check
-    from rooflab.types.constants import Constants
-
-    target = as_machine(machine)
-    assert target is not None
-    base = check({"cache": cache, "constants": constants}).get("constants")
-    assert base is None or isinstance(base, Constants)  # a path has been read
-    rows = files.read(os.fspath(timings))
-    _check_report(rows.timed[0].report, target, cache, os.fspath(timings))
-    calibration = fit.fit(
-        rows.timed,
-        target,
-        cache=cache,
-        constants=None if base is None else constants_file.checked_for(base, target),
-        dropped=rows.dropped,
-        progress=progress,
-    )
-    today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    return msgspec.structs.replace(calibration, timings=Path(timings).name, date=today)
-
-
-def _check_report(report: Report, machine: Machine, cache: CacheState, path: str) -> None:
-    """Return where a saved report's times were taken on `machine` with such caches; other files say neither."""
-    if report.setting is not None and report.setting.cache != cache:
-        taken = report.setting.cache
-        raise RooflabError(f"{path}: its times were taken with {taken} caches, got {cache}: --cache {taken}")
-    if report.machine is not None and report.machine.name != machine.name:
-        raise RooflabError(f"{path}: its times are of {report.machine.name}, got {machine.name} to calibrate")
-
-
-def transfer(
-    nbytes: float | str,
-    stages: Sequence[str] | str,
-    *,
-    machine: Machine | str | PathLike[str] | None = None,
-    host: Machine | str | PathLike[str] | None = None,
-    rates: Mapping[str, str | float] | None = None,
-    latencies: Mapping[str, str | float] | None = None,
-    expands: Mapping[str, float] | None = None,
-    threads: int | Mapping[str, int] = 1,
-    chunk: float | str = "8 MB",
-    overlap: bool = True,
-    sample: float | str | None = None,
-    device_samples_per_s: float | None = None,
-    host_memory: HostMemory | None = None,
-    advice: bool = True,
-) -> Transfer:
-    """How long data is on its way from stage to stage, which stage binds, and how long a device waits for it.
-
-    Args:
-        nbytes: to move, or text with a unit ("150 GB").
-        stages: one, or several in order: "network", "disk", "DRAM", "PCIe", "HBM", "internet", a level or link of
-            the machine or host, or any name with a rate of its own ("decompress").
-        machine: the device at the end: a `Machine`, or a name or file of one.
-        host: the computer it sits in, such as one that `rooflab measure` saved.
-        rates: bytes/s, or text ("10 Gbit/s"), by stage.
-        latencies: seconds, or text ("1 ms"), of a request, by stage.
-        expands: bytes that leave a stage per byte that enters it: {"decompress": 3}.
-        threads: requests at once, of every stage or by stage.
-        chunk: bytes of one request at the start of the way.
-        overlap: whether the stages work side by side, or one after the other.
-        sample: bytes of one training sample at the start of the way.
-        device_samples_per_s: how many the device could compute; the result's `feed` says how long it waits.
-        host_memory: "pinned" or "pageable": what a link to the host attains from such memory.
-        advice: also say what would help, each change computed again.
-
-    Raises:
-        UnknownNameError: an unknown stage or machine, with near matches.
-        RooflabError: no bytes, no known rate, a sample without the device's pace.
-
-    >>> transfer("90 GB", ["network", "PCIe"], rates={"network": "10 Gbit/s", "PCIe": "63 GB/s"}).binds
-    'network'
-    """
-    import msgspec
-
-    from rooflab import units
-    from rooflab.model import transfer as model
-
-    def bytes_of(amount: float | str) -> float:
-        return units.parse(amount, "byte") if isinstance(amount, str) else amount
-
-    named = [stages] if isinstance(stages, str) else stages
-
-    def stages_from(memory: HostMemory | None) -> tuple[Stage, ...]:
-        return model.stages(
-            named,
-            machine=as_machine(machine),
-            host=as_machine(host),
-            rates=rates,
-            latencies=latencies,
-            expands=expands,
-            threads=threads,
-            host_memory=memory,
-        )
-
-    resolved = stages_from(host_memory)
-    way = model.through(bytes_of(nbytes), resolved, chunk_bytes=bytes_of(chunk), overlap=overlap)
-    arriving = way.nbytes * math.prod(stage.expands for stage in resolved)
-    way = msgspec.structs.replace(
-        way, homes=model.homes(way.nbytes, arriving, as_machine(machine), as_machine(host))
-    )
-    if (sample is None) != (device_samples_per_s is None):
-        raise RooflabError("a feed needs both: sample, such as '150 kB', and device_samples_per_s, such as 2500")
-    of_sample = None if sample is None else bytes_of(sample)
-    if of_sample is not None and device_samples_per_s is not None:
-        way = msgspec.structs.replace(way, feed=model.feed(way, of_sample, device_samples_per_s))
-    if not advice:
-        return way
-    from rooflab.remedies import transfers
-
-    pinned = None if host_memory != "pageable" else stages_from("pinned")
-    unsaid = host_memory is None and model.crosses_link(stages, as_machine(machine), as_machine(host), rates)
-    asked = transfers.Way(way.nbytes, resolved, bytes_of(chunk), overlap, pinned, unsaid)
-    return msgspec.structs.replace(way, advice=transfers.advise(way, asked, of_sample, device_samples_per_s))
