@@ -9,7 +9,7 @@ import numpy as np
 
 from rooflab.errors import RooflabError
 from rooflab.loops.c.debug_info import CType, Parameter, Subprogram
-from rooflab.loops.read.arguments import copied_in_place
+from rooflab.loops.read.arguments import copies_of
 
 _KINDS = {"float": "f", "complex": "c", "int": "i", "uint": "u", "bool": "b"}
 _FORMATS = {"double": ("float", 8), "float": ("float", 4), "half": ("float", 2), "i1": ("bool", 1)}
@@ -30,16 +30,7 @@ class Bound(NamedTuple):
 
     def copied(self) -> tuple[Any, ...]:
         """Them in order, with every array copied to the same place in a line; those that were one stay one."""
-        held: dict[int, np.ndarray] = {}
-        return tuple(_copied(value, held) for value in self.values.values())
-
-
-def _copied(value: Any, held: dict[int, np.ndarray]) -> Any:
-    if isinstance(value, np.ndarray):
-        if id(value) not in held:
-            held[id(value)] = copied_in_place(value)
-        return held[id(value)]
-    return tuple(_copied(each, held) for each in value) if isinstance(value, tuple) else value
+        return copies_of(self.values.values())
 
 
 def from_ir(name: str, file: str, header: Sequence[str]) -> Subprogram:

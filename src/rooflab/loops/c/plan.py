@@ -64,16 +64,7 @@ class CPlanner(instrument.Planner):
             for label, block in function.blocks.items()
             if any(each.opcode in ("unreachable", "resume") for each in block.instructions)
         }
-        changed = True
-        while changed:
-            fresh = {
-                label
-                for label, block in function.blocks.items()
-                if label not in cold and block.following and all(each in cold for each in block.following)
-            }
-            cold |= fresh
-            changed = bool(fresh)
-        return cold
+        return instrument.and_before(function, cold)
 
     def pointers_of(self, function: Function, main: bool) -> CPointers:
         """Where the pointers of a function come from."""
@@ -101,42 +92,28 @@ class CPlanner(instrument.Planner):
         """Note that an access to `element` is left out."""
         self.types.setdefault(element, line)
 
-    def _instruction(
-        self,
-        each: Instruction,
-        key: tuple[str, int],
-        where: tuple[str, str, int | None],
-        line: int,
-        around: tuple[Function, frozenset[str]],
-    ) -> None:
+    def _instruction(self, each: Instruction, site: instrument.Site) -> None:
         if (division := _DIVISION.search(each.text)) and not division["by"].lstrip("-").isdigit():
-            self.divisions[key] = line, division["kind"], division["value"], division["by"]
+            self.divisions[site.key] = site.line, division["kind"], division["value"], division["by"]
         long = _LONG_DOUBLE.search(each.text)
         if long:
-            self.computed.setdefault(long[1], line)
+            self.computed.setdefault(long[1], site.line)
         if each.opcode in _ACCESSES and not instrument.is_access(each.text):
-            self.types.setdefault("a structure as a whole", line)
-        super()._instruction(each, key, where, line, around)
+            self.types.setdefault("a structure as a whole", site.line)
+        super()._instruction(each, site)
 
-    def called(
-        self,
-        text: str,
-        key: tuple[str, int],
-        where: tuple[str, str, int | None],
-        line: int,
-        around: tuple[Function, frozenset[str]],
-    ) -> None:
+    def called(self, text: str, site: instrument.Site) -> None:
         """Gather what the call in `text` does."""
         name = called(text)
         self.random |= name in _RANDOM
         own = f" @{name}(" in "".join(self._headers)
         if not name:
             if "asm" in text:
-                self.unseen.add(f"assembly in line {line}")
+                self.unseen.add(f"assembly in line {site.line}")
             elif through := re.search(r"call [^@]*?(%(?:[\w.$-]+|\"[^\"]*\"))\(", text):
-                self.calls_through[key] = line, through[1]
+                self.calls_through[site.key] = site.line, through[1]
         elif name.startswith(("llvm.x86", "llvm.masked")):
-            self.unseen.add(f"{name} (line {line})")
+            self.unseen.add(f"{name} (line {site.line})")
         elif not (
             own
             or name.startswith("llvm.")
@@ -145,7 +122,7 @@ class CPlanner(instrument.Planner):
             or name in ENDS
             or name in _HARMLESS
         ):
-            self.library(name, where, line)
+            self.library(name, site)
 
     _headers: tuple[str, ...] = ()
 
@@ -172,24 +149,11 @@ class CPlanner(instrument.Planner):
             return name not in ALLOCATIONS and not any(f" @{name}(" in each for each in self._headers)
         return any(each not in self.known.variables for each in re.findall(r"load ptr, ptr (@[\w.$]+)", text))
 
-    def _access(
-        self,
-        key: tuple[str, int],
-        where: tuple[str, str, int | None],
-        line: int,
-        roots: frozenset[Root],
-        pointer: str,
-        size: int,
-        lanes: int,
-        write: bool,
-        elements: tuple[str, ...],
-        around: tuple[Function, frozenset[str]],
-        whole: bool = False,
-    ) -> None:
+    def _access(self, site: instrument.Site, reach: instrument.Reach, write: bool) -> None:
         # a vector is accessed as a whole
-        aligned = whole and lanes == 1
-        super()._access(key, where, line, roots, pointer, size * lanes, 1, write, elements, around, aligned)
-        self.allowed[len(self.refs) - 1] = roots
+        reach = reach._replace(nbytes=reach.nbytes * reach.lanes, lanes=1, whole=reach.whole and reach.lanes == 1)
+        super()._access(site, reach, write)
+        self.allowed[len(self.refs) - 1] = reach.roots
 
 
 def subscript(text: str, column: int) -> str:

@@ -18,7 +18,7 @@ from rooflab.loops.compiled import regions
 from rooflab.loops.compiled import time as timing
 from rooflab.loops.lowered import count, lower
 from rooflab.loops.lowered.memory import arrays_in
-from rooflab.loops.read.arguments import check_array, copied_in_place
+from rooflab.loops.read.arguments import check_array, copies_of
 from rooflab.loops.read.source import Source
 from rooflab.loops.twin import count as counting
 from rooflab.machines.cache_levels import Chosen
@@ -46,20 +46,7 @@ class Given(NamedTuple):
 
     def copied(self) -> tuple[Any, ...]:
         """Them in order, with every array copied."""
-        held: dict[int, np.ndarray] = {}
-        return tuple(_copied(value, held) for value in self.values.values())
-
-
-def _copied(value: Any, held: dict[int, np.ndarray]) -> Any:
-    if isinstance(value, np.ndarray):
-        if id(value) not in held:
-            held[id(value)] = copied_in_place(value)
-            held[id(value)].flags.writeable = value.flags.writeable
-        return held[id(value)]
-    if isinstance(value, tuple):
-        parts = [_copied(each, held) for each in value]
-        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
-    return value
+        return copies_of(self.values.values())
 
 
 def has_options(fn: Callable[..., Any]) -> bool:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-from rooflab.loops.lowered import bounds, control_flow, source_loops
+from rooflab.loops.lowered import blas, bounds, control_flow, source_loops
 from rooflab.loops.lowered.bounds import Raised
 from rooflab.loops.lowered.flop import computed, function_flop, power
 from rooflab.loops.lowered.ir_text import Function, Instruction, Places
@@ -38,9 +39,49 @@ _SIZES = {
 }  # fmt: skip
 _ALIGNED = re.compile(r", align (\d+)")
 WORDS = "words of 8 bytes"  # the first factor, where the other is a number of bytes
-_BLAS = ("numba_xxdot", "numba_xxgemv", "numba_xxgemm")
-# By BLAS's letter: bytes of an element, its number format, FLOP of a multiply-add.
-_KINDS = {"s": (4, "fp32", 2), "d": (8, "fp64", 2), "c": (8, "complex64", 8), "z": (16, "complex128", 8)}
+
+
+class Site(NamedTuple):
+    """Where an instruction stands.
+
+    Attributes:
+        function: the function that it is of.
+        number: which of its instructions it is.
+        block: label of the block whose counter counts it.
+        loop: number of the innermost loop around it; None outside of all.
+        body: labels of that loop's blocks.
+        line: of the source.
+    """
+
+    function: Function
+    number: int
+    block: str
+    loop: int | None
+    body: frozenset[str]
+    line: int
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """The function's name and the number of the instruction."""
+        return self.function.name, self.number
+
+
+class Reach(NamedTuple):
+    """What memory an instruction reads or writes.
+
+    Attributes:
+        pointer: the text of the pointer; `roots` says what it may point into.
+        nbytes: of one element; `lanes` are accessed one after the other.
+        elements: of a whole range: factors of how many there are, as text; none of a single access.
+        whole: whether it is known to lie on a multiple of its size.
+    """
+
+    pointer: str
+    roots: frozenset[Root]
+    nbytes: int
+    lanes: int = 1
+    elements: tuple[str, ...] = ()
+    whole: bool = False
 
 
 def plan(functions: tuple[Function, ...], main: str, places: Places, names: Names) -> Plan:
@@ -87,15 +128,19 @@ def cold_blocks(function: Function) -> set[str]:
             for each in block.instructions
         )
     }
-    changed = True
-    while changed:
+    return and_before(function, cold)
+
+
+def and_before(function: Function, cold: set[str]) -> set[str]:
+    """The blocks `cold`, and those that only lead to some of them."""
+    fresh = cold
+    while fresh:
         fresh = {
             label
             for label, block in function.blocks.items()
             if label not in cold and block.following and all(each in cold for each in block.following)
         }
-        cold |= fresh
-        changed = bool(fresh)
+        cold = cold | fresh
     return cold
 
 
@@ -182,10 +227,8 @@ class Planner:
                     waiting.append((function.name, index))
                 if label in together:
                     line = self.places.line(each.debug) or line
-                    key = (function.name, index)
-                    counter = (function.name, together[label], owner)
                     counted = len(self.refs)
-                    self._instruction(each, key, counter, line, (function, bodies))
+                    self._instruction(each, Site(function, index, together[label], owner, bodies, line))
                     if len(self.refs) > counted:
                         for one in waiting:
                             self.raises[one] = self.raises[one]._replace(access=counted)
@@ -228,164 +271,114 @@ class Planner:
             if value := bounds.before(function, loop.trips, value):
                 self.variables[number] = value
 
+    def _counter(self, site: Site) -> int:
+        return self._own_counter(site.function.name, site.block, site.loop)
+
     def _own_counter(self, function: str, label: str, owner: int | None) -> int:
         if (function, label) not in self.counters:
             self.counters[function, label] = len(self.owners)
             self.owners.append(owner)
         return self.counters[function, label]
 
-    def _instruction(
-        self,
-        each: Instruction,
-        key: tuple[str, int],
-        where: tuple[str, str, int | None],
-        line: int,
-        around: tuple[Function, frozenset[str]],
-    ) -> None:
+    def _instruction(self, each: Instruction, site: Site) -> None:
         text = each.text
         match = _LOAD.search(text) or _STORE.search(text) or _ATOMIC.search(text)
         if match:
-            element = match["vector"] or match["complex"] or match["scalar"]
-            roots = self.pointers.roots(match["pointer"])
-            size = _SIZES.get(element or "")
-            half = _HALF.search(self.pointers.text(match["pointer"]))
-            if half and half["part"] == "1" and half["base"] in self.whole:
-                return
-            if size is not None and (half or match["complex"]):
-                size *= 2
-            if not self.counts(roots):
-                return
-            if size is None:
-                self.unsized(element or "", line)
-                return
-            lanes = int(match["lanes"] or 1)
-            write = each.opcode != "load"
-            kinds = (False, True) if each.opcode in ("atomicrmw", "cmpxchg") else (write,)
-            aligned = _ALIGNED.search(text)
-            whole = aligned is not None and int(aligned[1]) >= size
-            for kind in kinds:
-                self._access(key, where, line, roots, match["pointer"], size, lanes, kind, (), around, whole)
-            return
-        if (moved := _MEMORY.search(text)) is not None:
-            self._moved(moved, key, where, line, around)
-            return
-        counted = computed(text)
-        if counted:
-            counter = self._own_counter(*where)
-            self.flop.setdefault((counter, line), Counter()).update(counted)
+            self._accessed(each, match, site)
+        elif (moved := _MEMORY.search(text)) is not None:
+            self._moved(moved, site)
+        elif counted := computed(text):
+            self._computed(counted, site)
         elif each.opcode == "call":
-            self.called(text, key, where, line, around)
+            self.called(text, site)
 
-    def called(
-        self,
-        text: str,
-        key: tuple[str, int],
-        where: tuple[str, str, int | None],
-        line: int,
-        around: tuple[Function, frozenset[str]],
-    ) -> None:
+    def _computed(self, counted: Mapping[tuple[str, str], int], site: Site) -> None:
+        self.flop.setdefault((self._counter(site), site.line), Counter()).update(counted)
+
+    def _accessed(self, each: Instruction, match: re.Match[str], site: Site) -> None:
+        """Gather a load, a store, or both where it is atomic."""
+        element = match["vector"] or match["complex"] or match["scalar"]
+        roots = self.pointers.roots(match["pointer"])
+        size = _SIZES.get(element or "")
+        half = _HALF.search(self.pointers.text(match["pointer"]))
+        if half and half["part"] == "1" and half["base"] in self.whole:
+            return
+        if size is not None and (half or match["complex"]):
+            size *= 2
+        if not self.counts(roots):
+            return
+        if size is None:
+            self.unsized(element or "", site.line)
+            return
+        aligned = _ALIGNED.search(each.text)
+        whole = aligned is not None and int(aligned[1]) >= size
+        reach = Reach(match["pointer"], roots, size, int(match["lanes"] or 1), whole=whole)
+        for write in (False, True) if each.opcode in ("atomicrmw", "cmpxchg") else (each.opcode != "load",):
+            self._access(site, reach, write)
+
+    def called(self, text: str, site: Site) -> None:
         """Gather what the call in `text` does."""
         name = called(text)
         self.random |= "random_state" in name
         if APART in name:
-            counted = power(text)
-            self.flop.setdefault((self._own_counter(*where), line), Counter()).update(counted)
-        elif name in _BLAS:
-            self._blas(name, text, key, where, line, around)
+            self._computed(power(text), site)
+        elif name in blas.NAMES:
+            self._product(name, text, site)
         elif name and not name.startswith(("llvm.", "_ZN", "NRT_", "nrt_", "numba_", "Py", "_Py")):
-            self.library(name, where, line)
+            self.library(name, site)
 
-    def library(self, name: str, where: tuple[str, str, int | None], line: int) -> None:
+    def library(self, name: str, site: Site) -> None:
         """Gather the FLOP of a function of a library, or note that what it does cannot be seen."""
         counted = function_flop(name)
         if counted:
-            self.flop.setdefault((self._own_counter(*where), line), Counter()).update(counted)
+            self._computed(counted, site)
         else:
             self.unseen.add(name)
 
-    def _access(
-        self,
-        key: tuple[str, int],
-        where: tuple[str, str, int | None],
-        line: int,
-        roots: frozenset[Root],
-        pointer: str,
-        size: int,
-        lanes: int,
-        write: bool,
-        elements: tuple[str, ...],
-        around: tuple[Function, frozenset[str]],
-        whole: bool = False,
-    ) -> None:
-        named = frozenset(each for each in roots if each.kind not in ("stack", "meminfo"))
-        array = self.names.array(line, named)
-        constant = next((each.name for each in named if each.kind == "global"), "")
-        constant = constant if len(named) == 1 else ""
-        known = (self.certain(roots) or bool(constant)) and lanes == 1
-        whole = size & (size - 1) == 0 and (whole or (known and self.names.whole(named, size)))
-        counter = self._own_counter(*where) if known and not elements else self._range_counter(where[2])
+    def _access(self, site: Site, reach: Reach, write: bool) -> None:
+        named = frozenset(each for each in reach.roots if each.kind not in ("stack", "meminfo"))
+        array = self.names.array(site.line, named)
+        constant = next((each.name for each in named if each.kind == "global"), "") if len(named) == 1 else ""
+        known = (self.certain(reach.roots) or bool(constant)) and reach.lanes == 1
+        power_of_two = reach.nbytes & (reach.nbytes - 1) == 0
+        whole = power_of_two and (reach.whole or (known and self.names.whole(named, reach.nbytes)))
+        counter = self._counter(site) if known and not reach.elements else self._range_counter(site.loop)
         pattern = "stream"
-        if not elements:
-            pattern = pattern_of(*around, pointer, lambda value: self.counts(self.pointers.roots(value)))
-        self.refs.append(
-            Ref(
-                len(self.refs), array, line, self.named(line, array, write, pointer), write, size, counter, pattern
-            )
+        if not reach.elements:
+            is_data = lambda value: self.counts(self.pointers.roots(value))  # noqa: E731
+            pattern = pattern_of(site.function, site.body, reach.pointer, is_data)
+        text = self.named(site.line, array, write, reach.pointer)
+        number = len(self.refs)
+        self.refs.append(Ref(number, array, site.line, text, write, reach.nbytes, counter, pattern))
+        access = Access(
+            number, reach.pointer, reach.nbytes, reach.lanes, write, constant, not known, whole, reach.elements
         )
-        access = Access(len(self.refs) - 1, pointer, size, lanes, write, constant, not known, whole, elements)
-        self.accesses.setdefault(key, []).append(access)
+        self.accesses.setdefault(site.key, []).append(access)
 
     def _range_counter(self, owner: int | None) -> int:
         """A counter of its own: of what is only known at run time."""
         self.owners.append(owner)
         return len(self.owners) - 1
 
-    def _moved(
-        self,
-        match: re.Match[str],
-        key: tuple[str, int],
-        where: tuple[str, str, int | None],
-        line: int,
-        around: tuple[Function, frozenset[str]],
-    ) -> None:
+    def _moved(self, match: re.Match[str], site: Site) -> None:
         """Bytes that are copied or set as a whole, counted as elements of 8."""
         target, source, extent = [each.split()[-1] for each in match["arguments"].split(", ")][:3]
-        if match["op"] != "memset" and self.counts(roots := self.pointers.roots(source)):
-            self._access(key, where, line, roots, source, 8, 1, False, (WORDS, extent), around)
-        if self.counts(roots := self.pointers.roots(target)):
-            self._access(key, where, line, roots, target, 8, 1, True, (WORDS, extent), around)
+        if match["op"] != "memset":
+            self._range(site, source, 8, False, (WORDS, extent))
+        self._range(site, target, 8, True, (WORDS, extent))
 
-    def _blas(
-        self,
-        name: str,
-        text: str,
-        key: tuple[str, int],
-        where: tuple[str, str, int | None],
-        line: int,
-        around: tuple[Function, frozenset[str]],
-    ) -> None:
+    def _range(self, site: Site, pointer: str, nbytes: int, write: bool, elements: tuple[str, ...]) -> None:
+        if self.counts(roots := self.pointers.roots(pointer)):
+            self._access(site, Reach(pointer, roots, nbytes, elements=elements), write)
+
+    def _product(self, name: str, text: str, site: Site) -> None:
         """A product by BLAS, which cannot be seen: its operands are read, its result written, once."""
-        given = [each.split()[-1] for each in text[text.index("(") + 1 : text.rindex(")")].split(", ")]
-        letter = chr(int(given[0])) if given[0].lstrip("-").isdigit() else "d"
-        size, dtype, mults = _KINDS[letter]
-        if name == "numba_xxdot":
-            n = given[2]
-            moved = [(given[3], False, (n,)), (given[4], False, (n,))]
-            work = (n,)
-        elif name == "numba_xxgemv":
-            m, n = given[2:4]
-            moved = [(given[5], False, (m, n)), (given[7], False, (n,)), (given[9], True, (m,))]
-            work = (m, n)
-        else:
-            m, n, k = given[3:6]
-            moved = [(given[7], False, (m, k)), (given[9], False, (k, n)), (given[12], True, (m, n))]
-            work = (m, n, k)
-        for pointer, write, elements in moved:
-            if self.counts(roots := self.pointers.roots(pointer)):
-                self._access(key, where, line, roots, pointer, size, 1, write, elements, around)
-        counter = self._range_counter(where[2])
-        self.products.setdefault(key, []).append((counter, work))
-        self.flop[counter, line] = Counter({("vector", dtype): mults})
+        made = blas.product(name, text)
+        for pointer, write, elements in made.moved:
+            self._range(site, pointer, made.nbytes, write, elements)
+        counter = self._range_counter(site.loop)
+        self.products.setdefault(site.key, []).append((counter, made.work))
+        self.flop[counter, site.line] = made.flop
         self.modelled.add(name.removeprefix("numba_xx"))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -186,6 +186,24 @@ def copied_in_place(array: np.ndarray) -> np.ndarray:
     copy = np.ndarray(array.shape, array.dtype, room.data, start, array.strides, order)
     copy[...] = array
     return copy
+
+
+def copies_of(values: Iterable[Any]) -> tuple[Any, ...]:
+    """`values` in order, each array in them copied in place: read-only where it is, one copy where it is one."""
+    held: dict[int, np.ndarray] = {}
+    return tuple(_copy_of(value, held) for value in values)
+
+
+def _copy_of(value: Any, held: dict[int, np.ndarray]) -> Any:
+    if isinstance(value, np.ndarray):
+        if id(value) not in held:
+            held[id(value)] = copied_in_place(value)
+            held[id(value)].flags.writeable = value.flags.writeable
+        return held[id(value)]
+    if isinstance(value, tuple):
+        parts = [_copy_of(each, held) for each in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+    return value
 
 
 def _copied(value: np.ndarray, held: dict[int, np.ndarray]) -> np.ndarray:
