@@ -18,7 +18,7 @@ _SORTS: dict[str, str] = {
     **dict.fromkeys(("matmul", "conv", "grouped_matmul"), "matmul"),
     **dict.fromkeys(("attention",), "attention"),
     **dict.fromkeys(("norm", "softmax", "loss"), "norm"),
-    **dict.fromkeys(("copy", "layout"), "copy"),
+    **dict.fromkeys(("copy", "layout", "fold"), "copy"),
 }
 _FEW = 8  # operands that an ordinary call has at most; more are lists of tensors (foreach, fused optimizers)
 

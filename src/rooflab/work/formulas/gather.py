@@ -21,19 +21,37 @@ def gather(inputs: Specs, outputs: Specs, attrs: Attrs) -> Cost:
     Read: the elements that arrive in the output, and the indices; a row looked up twice is read twice, as
     indices are not known here. Written: the output.
 
+    Bags: the rows of each bag are added up, or their largest kept: one operation per element looked up, a
+    multiplication more where it has a weight; a mean also multiplies each result.
+
     Args:
         inputs: table, indices …. outputs: out.
+        attrs: reduce: "sum", "mean" or "max" of the rows in a bag, and weighted (False).
     """
     table = inputs[0]
-    touched = sum(spec.elements for spec in outputs) * item_bytes(table)
+    found = looked_up(inputs, outputs, attrs)
+    touched = found * item_bytes(table)
     indices = total_bytes(inputs[1:])
+    flop = 0
+    if "reduce" in attrs:
+        flop = found * (2 if attrs.get("weighted") else 1) + (
+            outputs[0].elements if attrs["reduce"] == "mean" else 0
+        )
     return cost_of(
+        scalar_flop(compute_dtype((table,)), flop),
         read=touched + indices,
         write=total_bytes(outputs),
         loaded=touched + indices,
         access="gather",
         note="rows touched, not the table; a row looked up twice is read twice",
     )
+
+
+def looked_up(inputs: Specs, outputs: Specs, attrs: Attrs) -> int:
+    """Elements of the table that a gather reads: those that arrive, or all that go into bags."""
+    if "reduce" in attrs:
+        return inputs[1].elements * outputs[0].shape[-1]
+    return sum(spec.elements for spec in outputs)
 
 
 @formula("scatter")

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from rooflab.types.work import Cost
-from rooflab.work.formulas.cost_terms import cost_of, load_bytes, total_bytes
+from rooflab.work.formulas.cost_terms import (
+    compute_dtype,
+    cost_of,
+    is_complex,
+    load_bytes,
+    scalar_flop,
+    total_bytes,
+)
 from rooflab.work.formulas.registry import Attrs, Specs, formula
 
 
@@ -13,8 +20,34 @@ def copy(inputs: Specs, outputs: Specs, attrs: Attrs) -> Cost:
 
     Read once (an expanded tensor: its storage), written once; no FLOP, as a conversion is none.
     Accessed: a load and a store per output element.
+
+    Args:
+        inputs: what is copied. outputs: the copies.
+        attrs: whole (False): all of the input is looked at, however little of it arrives (nonzero).
     """
+    if attrs.get("whole"):
+        read = total_bytes(inputs)
+        return cost_of(
+            read=read, write=total_bytes(outputs), loaded=read, note="all of it read, what is found written"
+        )
     return _moved(inputs, outputs, "stream", "copy: read once, written once")
+
+
+@formula("fold")
+def fold(inputs: Specs, outputs: Specs, attrs: Attrs) -> Cost:
+    """The cost of adding each element to its place (col2im, the gradient of unfold and of padding).
+
+    Every input element is read and added once: one addition for each, as a sum begins at 0.
+    """
+    elements = inputs[0].elements * (2 if is_complex(inputs[0]) else 1)
+    return cost_of(
+        scalar_flop(compute_dtype(inputs, outputs), elements),
+        read=total_bytes(inputs),
+        write=total_bytes(outputs),
+        loaded=sum(load_bytes(spec, spec.elements) for spec in inputs),
+        access="strided",
+        note="one addition per input element: places overlap",
+    )
 
 
 @formula("layout")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from rooflab.errors import UnknownNameError
 from rooflab.types.work import Cost
 from rooflab.work.formulas.cost_terms import compute_dtype, cost_of, item_bytes, scalar_flop, total_bytes
@@ -77,9 +79,12 @@ def pool_backward(inputs: Specs, outputs: Specs, attrs: Attrs) -> Cost:
 def interpolate(inputs: Specs, outputs: Specs, attrs: Attrs) -> Cost:
     """The cost of resampling: taps combined per output element as in the table `MODES`.
 
+    Against aliasing a result weighs all the input that it stands for: rows of taps are summed, then their sums,
+    a multiply-add each.
+
     Args:
         inputs: x[, grid: read once]. outputs: y.
-        attrs: mode.
+        attrs: mode; taps: by dimension, against aliasing.
     """
     arithmetic, taps = _mode(attrs)
     x, y = inputs[0], outputs[0]
@@ -127,4 +132,7 @@ def _ratio(large, small) -> int:
 def _mode(attrs: Attrs) -> tuple[int, int]:
     if attrs["mode"] not in MODES:
         raise UnknownNameError("interpolation", attrs["mode"], MODES)
+    if "taps" in attrs:
+        rows, taps = math.prod(attrs["taps"][:-1]), math.prod(attrs["taps"])
+        return 2 * (taps + rows), taps
     return MODES[attrs["mode"]]

@@ -81,7 +81,7 @@ def reduction(inputs: Specs, outputs: Specs, attrs: Attrs) -> Cost:
     Args:
         inputs: x. outputs: y[, indices].
         attrs: function, a name of the table; foreach: each input has its own output (default: several
-            inputs and as many outputs).
+            inputs and as many outputs); elements: of the input that are reduced, where not all (a trace).
 
     Raises:
         UnknownNameError: a function that the table does not have.
@@ -93,6 +93,8 @@ def reduction(inputs: Specs, outputs: Specs, attrs: Attrs) -> Cost:
     apart = attrs.get("foreach", len(inputs) > 1 and len(outputs) == len(inputs))
     before, after = inputs[: len(inputs) if apart else 1], outputs[: len(outputs) if apart else 1]
     elements, results = (sum(spec.elements for spec in specs) for specs in (before, after))
+    part = attrs.get("elements")
+    elements = elements if part is None else part
     vector_in, special_in, vector_out, special_out = table[name]
     flop = scalar_flop(
         compute_dtype((x,), ()),
@@ -100,6 +102,11 @@ def reduction(inputs: Specs, outputs: Specs, attrs: Attrs) -> Cost:
         special_in * elements + special_out * results,
     )
     passes = 2 if name.startswith(("var", "std", "logsumexp")) else 1
+    if part is not None:
+        read = part * item_bytes(x)
+        return cost_of(
+            flop, read=read, write=total_bytes(outputs), loaded=read, access="strided", note="a part reduced"
+        )
     return cost_of(
         flop,
         read=total_bytes(inputs),

@@ -10,6 +10,7 @@ from rooflab.model.kernels.gpu.passes import CODE, Pass
 from rooflab.model.kernels.gpu.strides import BURST_BYTES, SECTOR_BYTES
 from rooflab.types.work import Cost, Op
 from rooflab.work.formulas.cost_terms import item_bytes
+from rooflab.work.formulas.gather import looked_up
 
 KINDS = ("gather", "scatter", "sparse_matmul")
 _COUNT = 2
@@ -30,7 +31,7 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
         return passes.flat(_COUNT, *_scatter(op, inputs, outputs, cost))
     if inputs[1].elements <= _FEW and op.name in _BY_INDEX_SELECT:
         return passes.flat(_COUNT, _few("gather_few", inputs[1].elements, cost))
-    return passes.flat(_COUNT, _gather(inputs, outputs, cost))
+    return passes.flat(_COUNT, _gather(op, inputs, outputs, cost))
 
 
 def _few(code: str, indices: int, cost: Cost) -> Pass:
@@ -44,10 +45,11 @@ def _few(code: str, indices: int, cost: Cost) -> Pass:
     )
 
 
-def _gather(inputs: Specs, outputs: Specs, cost: Cost) -> Pass:
+def _gather(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Pass:
     """Rows of 16 bytes and more get a block of their own; single elements share one, 4 to a thread."""
-    table, out, index = inputs[0], outputs[0], inputs[1]
-    touched = float(out.elements * item_bytes(table))
+    table, index = inputs[0], inputs[1]
+    count = float(looked_up(inputs, outputs, op.attrs))
+    touched = count * item_bytes(table)
     row_bytes = touched / index.elements if index.elements else 0.0
     common = {
         "read_bytes": max(cost.compulsory.read_bytes - touched, 0.0),
@@ -55,7 +57,6 @@ def _gather(inputs: Specs, outputs: Specs, cost: Cost) -> Pass:
         "table_bytes": table.nbytes,
     }
     if row_bytes < _LOAD_BYTES:
-        count = float(out.elements)
         return Pass(
             code=CODE["gather_scalars"],
             elements=count,
@@ -68,7 +69,7 @@ def _gather(inputs: Specs, outputs: Specs, cost: Cost) -> Pass:
     threads = min(max(math.ceil(row_bytes / _LOAD_BYTES / _WARP) * _WARP, _WARP), 1024.0)
     return Pass(
         code=CODE["gather_rows"],
-        elements=float(out.elements),
+        elements=count,
         rows=float(index.elements),
         blocks=index.elements / min(32.0, _THREADS // threads),
         steps=math.ceil(row_bytes / _LOAD_BYTES / threads),

@@ -11,7 +11,7 @@ from rooflab.model.kernels.gpu import passes, strides
 from rooflab.model.kernels.gpu.passes import CODE, Pass
 from rooflab.types.work import Cost, Op, TensorSpec
 
-KINDS = ("pointwise", "cast", "copy", "layout", "create", "random", "dropout", "kernel")
+KINDS = ("pointwise", "cast", "copy", "layout", "fold", "create", "random", "dropout", "kernel")
 
 _BLOCK_ELEMENTS = 1024.0  # of one block of 128 threads with 16-byte loads
 _BLOCKS = 16.0  # that an SM holds of them

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from rooflab.work.capture.onnx.node import Node, NodeOp, Operand, on_chip, reshaped, slice_of
+from rooflab.work.capture.onnx.node import Node, NodeOp, Operand, on_chip, slice_of
 from rooflab.work.einsum import contraction
 
 _INT8_INPUTS = 4  # accuracy_level of MatMulNBits at which A is quantised to int8 before the product
@@ -147,6 +147,4 @@ def affine_grid(node: Node) -> list[NodeOp]:
 
 def image_columns(node: Node) -> list[NodeOp]:
     """Col2Im: overlapping columns added into an image."""
-    return [
-        NodeOp("pointwise", node.present(0, 1), (reshaped(node.y(), node.spec(0).shape),), {"function": "add"})
-    ]
+    return [NodeOp("fold", node.present(0, 1), node.results(), {})]

@@ -208,7 +208,43 @@ def adaptive_window(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
 @recipe
 def bag(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
     """Rows of a bag are added up (or their largest taken)."""
-    return {"reduce": {0: "sum", 1: "mean", 2: "max"}[call("mode")]}
+    weighted = call("per_sample_weights") is not None
+    return {"reduce": {0: "sum", 1: "mean", 2: "max"}[call("mode")], "weighted": weighted}
+
+
+@recipe
+def bag_gradient(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
+    """Elements that a bag's gradient is added to: those of each row in it; a maximum's came from one row."""
+    grad = call("grad")
+    return {"elements": grad.numel() if call("mode") == 2 else call("indices").numel() * grad.shape[-1]}
+
+
+@recipe
+def diagonal(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
+    """Of a matrix, its diagonal alone is read."""
+    return {"elements": min(call("self").shape)}
+
+
+@recipe
+def sampled(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
+    """How values between points are found: 0 linear in each dimension (the row's mode), 1 nearest, 2 cubic."""
+    mode = (None, "nearest", "bicubic")[call("interpolation_mode")]
+    return {} if mode is None else {"mode": mode}
+
+
+@recipe
+def affine(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
+    """Each coordinate of the grid is a row of the matrix times a point: a multiply-add per column."""
+    return {"vector": 2 * call("theta").shape[-1], "special": 0}
+
+
+@recipe
+def antialiased(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
+    """Taps by dimension: a filter of twice its reach, 1 or 2 elements, stretched where the image shrinks."""
+    large, small = call("input_size") or call("self").shape, call("output_size")
+    reach = 2 if attrs["mode"] == "bicubic" else 1
+    scales = [max(before / max(after, 1), 1.0) for before, after in zip(large[-2:], small[-2:], strict=True)]
+    return {"taps": tuple(min(math.ceil(2 * reach * s), n) for s, n in zip(scales, large[-2:], strict=True))}
 
 
 @recipe
