@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from rooflab.types.fleet import Fleet
     from rooflab.types.hotspots import Hotspots
     from rooflab.types.lab import Sweep
-    from rooflab.types.loop import LoopReport, TileSweep
+    from rooflab.types.loop import LoopReport
     from rooflab.types.machine import Level, Link, Machine, Rate
     from rooflab.types.report import Report
     from rooflab.types.run import Run
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from rooflab.types.setting import Setting
     from rooflab.types.simulation import Cache, MissCurve, Simulation, tlb
     from rooflab.types.source import Source
+    from rooflab.types.tile_sweep import TileSweep
     from rooflab.types.timed_call import TimedCall
     from rooflab.types.transfer import Transfer
     from rooflab.types.variants import Variants
@@ -87,7 +88,7 @@ _HOMES = {
     "Simulation": "rooflab.types.simulation",
     "Source": "rooflab.types.source",
     "Sweep": "rooflab.types.lab",
-    "TileSweep": "rooflab.types.loop",
+    "TileSweep": "rooflab.types.tile_sweep",
     "TimedCall": "rooflab.types.timed_call",
     "Transfer": "rooflab.types.transfer",
     "Variants": "rooflab.types.variants",

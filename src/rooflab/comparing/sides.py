@@ -16,11 +16,12 @@ from rooflab.model.program import pauses
 from rooflab.model.program.forecast import predict_on
 from rooflab.model.roofline.per_operation import NEGLIGIBLE_SHARE, compute_terms, memory_bandwidth
 from rooflab.types.comparison import Measure, Side
-from rooflab.types.loop import LoopReport, TileSweep
+from rooflab.types.loop import LoopReport
 from rooflab.types.machine import Engine, Machine
 from rooflab.types.profile import Profile, ProfileRow
 from rooflab.types.report import Report, Row
 from rooflab.types.simulation import Simulation
+from rooflab.types.tile_sweep import TileSweep
 from rooflab.types.transfer import Transfer
 from rooflab.types.work import Flop
 

@@ -7,12 +7,13 @@ import typing as _typing
 
 if _typing.TYPE_CHECKING:
     from rooflab.story.advice import advise
+    from rooflab.story.caches import miss_curve, simulate, simulate_cores
     from rooflab.story.calibrating import calibrate
     from rooflab.story.comparing import compare
     from rooflab.story.environment import doctor
     from rooflab.story.files import load
     from rooflab.story.fleets import fleet_measure
-    from rooflab.story.loops import loop, miss_curve, simulate, simulate_cores, sweep_tiles
+    from rooflab.story.loops import loop, sweep_tiles
     from rooflab.story.machines import machine, measure
     from rooflab.story.own_times import with_times as with_times
     from rooflab.story.programs import analyze, op, predict, variants
@@ -35,14 +36,14 @@ _HOMES = {
     "loop": "loops",
     "machine": "machines",
     "measure": "machines",
-    "miss_curve": "loops",
+    "miss_curve": "caches",
     "op": "programs",
     "predict": "programs",
     "run": "running",
     "serve": "serving",
     "serve_plan": "serving",
-    "simulate": "loops",
-    "simulate_cores": "loops",
+    "simulate": "caches",
+    "simulate_cores": "caches",
     "sweep_tiles": "loops",
     "time": "timed",
     "transfer": "transfers",

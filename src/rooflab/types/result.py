@@ -21,7 +21,7 @@ RESULTS = {
     "Report": "rooflab.types.report",
     "Variants": "rooflab.types.variants",
     "LoopReport": "rooflab.types.loop",
-    "TileSweep": "rooflab.types.loop",
+    "TileSweep": "rooflab.types.tile_sweep",
     "Simulation": "rooflab.types.simulation",
     "MissCurve": "rooflab.types.simulation",
     "CoreSimulation": "rooflab.types.core_simulation",

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from rooflab.errors import RooflabError
-from rooflab.types.loop import Tile, TileSweep
+from rooflab.types.tile_sweep import Tile, TileSweep
 from rooflab.views.common.lines import csv_text
 from rooflab.views.tiles import chart, files, tables
 

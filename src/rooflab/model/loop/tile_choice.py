@@ -9,8 +9,9 @@ from rooflab.loops import tiles
 from rooflab.machines.cache_levels import Chosen
 from rooflab.model.loop import times
 from rooflab.timing import Timing
-from rooflab.types.loop import LoopReport, Tile, TileSweep
+from rooflab.types.loop import LoopReport
 from rooflab.types.machine import Machine
+from rooflab.types.tile_sweep import Tile, TileSweep
 from rooflab.units import si
 
 TURNS = 3  # that each of the most promising sizes gets

@@ -6,7 +6,7 @@ import itertools
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rooflab.types.loop import Tile, TileSweep
+from rooflab.types.tile_sweep import Tile, TileSweep
 from rooflab.units import iec, si
 from rooflab.views.common import axes
 from rooflab.views.common.theme import LIGHT, Theme, config

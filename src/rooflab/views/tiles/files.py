@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rooflab.types.loop import TileSweep
+from rooflab.types.tile_sweep import TileSweep
 from rooflab.views.common import files
 from rooflab.views.common import markdown as texts
 from rooflab.views.common.lines import Lines

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rooflab.types.loop import TileSweep
+from rooflab.types.tile_sweep import TileSweep
 from rooflab.views.common import page
 from rooflab.views.common.table import Table
 from rooflab.views.tiles import tables

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rooflab.types.loop import Tile, TileSweep
+from rooflab.types.tile_sweep import Tile, TileSweep
 from rooflab.units import iec, si
 from rooflab.views.common.table import Table, lasting
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TextIO
 
-from rooflab.types.loop import TileSweep
+from rooflab.types.tile_sweep import TileSweep
 from rooflab.views.common.console import console, drawn_table
 from rooflab.views.tiles import tables
 
