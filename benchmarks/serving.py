@@ -19,15 +19,20 @@ from pathlib import Path
 from typing import NamedTuple
 
 import engine_layers
+import local_rows
 import numpy as np
+import serving_protocols
 import serving_rows
 from measured import SHARED, LeftOut
 from serving_rows import ServingCase
 
 import rooflab
 from rooflab.model.serving import events
+from rooflab.model.serving import replay as replays
+from rooflab.model.serving.answer import Asked, pool_of
 from rooflab.model.serving.apart import Apart, steady_apart
 from rooflab.model.serving.batch import Batch
+from rooflab.model.serving.replay import Served
 from rooflab.model.serving.requests import closed_loop
 from rooflab.model.serving.schedulers import scheduler
 from rooflab.model.serving.server import Server
@@ -52,6 +57,8 @@ def judged(cases: Iterable[ServingCase]) -> list[Judged]:
     for case in cases:
         if case.static:
             found += _static(case)
+        elif case.figure:
+            found.append(_of_a_stream(case))
         elif case.prefill is not None:
             found += _apart(case, case.prefill)
         else:
@@ -130,6 +137,37 @@ def _simulated(server: Server, table: Table, case: ServingCase, prompt: int, ans
     arrival_s[:clients] = 0.0  # sent at once
     waited_s = found.first_s - arrival_s
     return float(waited_s.mean()) + outside_s, float(tpot_s.mean())
+
+
+@functools.cache
+def _streamed(step: StepModel, most_sequences: int) -> Served:
+    """300 requests of ShareGPT, 10 a second."""
+    requests = serving_protocols.sharegpt(300, 10.0)
+    rules = scheduler(_file(step), step.machine.level("memory").capacity_bytes)
+    server = Server(step=step, scheduler=rules._replace(most_sequences=most_sequences))
+    asked = Asked(prompt=float(requests.prompt.mean()), answer=float(requests.answer.mean()), requests=requests)
+    return replays.serve_together(requests, pool_of(server, asked, requests, 0.0))
+
+
+_PERCENTILES = {"Median": 50.0, "P90": 90.0, "P95": 95.0, "P99": 99.0}
+
+
+def _of_a_stream(case: ServingCase) -> Judged:
+    """One figure of a stream."""
+    served = _streamed(case.step, case.most_sequences)
+    what, _, which = case.figure.partition(" ")
+    outside_s = float(case.step.request_s(float(served.requests.prompt.mean())))
+    values = {
+        "TTFT": served.first_s - served.arrival_s + outside_s,
+        "TPOT": (served.end_s - served.first_s) / (served.requests.answer - 1),
+        "Latency": served.end_s - served.arrival_s + outside_s,
+    }[what]
+    predicted = float(values.mean() if which == "Mean" else np.percentile(values, _PERCENTILES[which]))
+    decode = case.step.time(Batch(decode_sequences=32.0, decode_context=1200.0))
+    bar = float(decode.high[0] / decode.seconds[0])
+    if what == "TTFT":
+        bar = first_token_factor(case.step.time(Batch(prefill_sequences=1.0, prefill_tokens=900.0)))
+    return _one(case, what, predicted, case.ttft_s or np.nan, bar)
 
 
 def _apart(case: ServingCase, prompts: StepModel) -> list[Judged]:
@@ -293,8 +331,8 @@ def main() -> None:
         "dstack": lambda: serving_rows.dstack(asked.data / "serve_dstack_h100_mi300x.csv"),
         "premai": lambda: serving_rows.premai(asked.data / "serve_premai_engines_a100.csv"),
         "servingsim": lambda: serving_rows.servingsim(asked.data / "serve_llmservingsim_vllm.csv"),
-        "cuda": lambda: serving_rows.local(asked.data / "local_llamacpp_cuda_vulkan_gptoss.csv"),
-        "apple": lambda: serving_rows.local(asked.data / "local_llamacpp_apple_4167.csv"),
+        "cuda": lambda: local_rows.local(asked.data / "local_llamacpp_cuda_vulkan_gptoss.csv"),
+        "apple": lambda: local_rows.local(asked.data / "local_llamacpp_apple_4167.csv"),
         "bench": lambda: serving_rows.bench(asked.data / "serve_llm_inference_bench_all.csv"),
     }
     for name in asked.table or (["silicon"] if asked.without else tables):

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from rooflab.model.parallel.layout import Layout
+from rooflab.model.serving.requests import Requests, at_random
 from rooflab.model.serving.step import Speculation
 
 
@@ -116,3 +119,22 @@ def _trtllm(made: Protocol, row: dict[str, str], layout: Layout, clients: float)
         if row["precision"] == "fp8" and layout.ranks == 4 and prompt == 8192:
             made = made._replace(memory_share=0.75)
     return made
+
+
+# Quantiles (0, 10, … 100 %) of the tokens of LLMServingSim's streams of ShareGPT, answers made long: of the first
+# 68 of 300 requests of casys-kaist/LLMServingSim 5daddb21 (MIT),
+# bench/examples/RTX4090/Llama-3.1-8B/vllm/requests.jsonl.
+SHAREGPT_PROMPTS = (268, 319, 363, 455, 605, 835, 1034, 1236, 1355, 1479, 3452)
+SHAREGPT_ANSWERS = (519, 531, 574, 681, 717, 739, 760, 767, 769, 772, 784)
+
+
+def sharegpt(requests: int, rate_per_s: float) -> Requests:
+    """A stream of as many requests at random times, with lengths drawn from these quantiles."""
+    random = np.random.default_rng(1)
+    made = at_random(rate_per_s, requests, 900, 700, seed=1)
+    deciles = np.linspace(0.0, 1.0, 11)
+    prompt, answer = (
+        np.interp(random.random(requests), deciles, each).round().astype(np.int64)
+        for each in (SHAREGPT_PROMPTS, SHAREGPT_ANSWERS)
+    )
+    return made._replace(name="ShareGPT", prompt=prompt, answer=answer, cached=np.zeros_like(prompt))

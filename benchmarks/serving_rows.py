@@ -47,6 +47,8 @@ class ServingCase(NamedTuple):
         wait_steps, wait_share: for how many steps that decode prompts wait until a step is as full.
         prefill: the copy that computes prompts, where others decode; `prefills` how many of them, 0 where that is
             not stated: as many as keep up; `decodes` how many decode, among which `clients` are those of one.
+        most_sequences, figure: of a stream of requests: as its server was told; which figure `ttft_s` is, such as
+            "TTFT P90".
         part_of: what sets it apart from the others of its table; judged in lines of its own.
     """
 
@@ -71,6 +73,8 @@ class ServingCase(NamedTuple):
     prefills: int = 0
     decodes: int = 1
     part_of: str = ""
+    most_sequences: int = 0
+    figure: str = ""
 
     @property
     def part(self) -> str:
@@ -88,7 +92,7 @@ CARDS = {
 
 
 @functools.cache
-def _step(
+def step_of(
     name: str,
     card: str,
     engine: str,
@@ -97,10 +101,14 @@ def _step(
     speculation: Speculation | None = None,
     stream_interval: float = 1.0,
     memory_share: float | None = None,
+    flash: bool = True,
+    joined: bool = True,
 ) -> StepModel:
     weights, attention, experts, cache = words
     form = precision(weights, attention=attention, experts=experts, cache=cache)
-    how = engine_called(engine)
+    how = dataclasses.replace(engine_called(engine), flash_attention=flash)
+    if not joined:
+        how = dataclasses.replace(how, joins_operations=False)
     if memory_share is not None:
         how = dataclasses.replace(how, memory_share=memory_share)
     return StepModel(
@@ -111,7 +119,7 @@ def _step(
 
 def silicon(path: Path, mode: str = "agg") -> Iterator[ServingCase | LeftOut]:
     """`serve_aiconfigurator_silicon`: closed loops of `silicon_concurrency` clients."""
-    for number, row in enumerate(_rows(path)):
+    for number, row in enumerate(table(path)):
         if row["mode"] != mode:
             continue
         where = f"{path.name}: {row['id'] or number}"
@@ -127,7 +135,7 @@ def silicon(path: Path, mode: str = "agg") -> Iterator[ServingCase | LeftOut]:
                 yield _deployed(row, model, clients)
                 continue
             how = protocol(row, layout, clients)
-            step = _step(
+            step = step_of(
                 model.name, CARDS[row["system"]], row["backend"], layout, _silicon_formats(row, model),
                 how.speculation, how.stream_interval, how.memory_share,
             )  # fmt: skip
@@ -169,7 +177,7 @@ def _deployed(row: dict[str, str], model: Architecture, clients: float) -> Servi
     decodes = 1 if sglang else max((devices - 4) // 8, 1)
     formats = _silicon_formats(row, model)
     steps = [
-        _step(model.name, CARDS[row["system"]], row["backend"], layout, formats)
+        step_of(model.name, CARDS[row["system"]], row["backend"], layout, formats)
         for layout in (Layout(data=4, experts=4), decoding)
     ]
     return ServingCase(
@@ -189,7 +197,7 @@ def _deployed(row: dict[str, str], model: Architecture, clients: float) -> Servi
 
 def apart(path: Path) -> Iterator[ServingCase | LeftOut]:
     """Rows of `serve_aiconfigurator_silicon` with prompts on other devices than what decodes."""
-    for number, row in enumerate(_rows(path)):
+    for number, row in enumerate(table(path)):
         if row["mode"] == "agg":
             continue
         where = f"{path.name}: {row['id'] or number}"
@@ -203,7 +211,7 @@ def apart(path: Path) -> Iterator[ServingCase | LeftOut]:
                 layout = _silicon_layout({**row, **columns})
                 if _is_deployment({**row, **columns}):  # at such sizes attention is data-parallel
                     layout = Layout(data=layout.ranks, experts=layout.ranks)
-                halves.append(_step(model.name, CARDS[row["system"]], row["backend"], layout, formats))
+                halves.append(step_of(model.name, CARDS[row["system"]], row["backend"], layout, formats))
             found = re.search(r"concurrency=(\d+)", row["silicon_data_source"])
             decodes = int(row["decode_num_workers"] or 1)
             clients = (
@@ -276,12 +284,12 @@ def static(path: Path) -> Iterator[ServingCase | LeftOut]:
     "out tok/s" of the earlier table is of one device too: its 70B and 180B rows, and one of 7B on two devices,
     agree with the later table's per device, and not otherwise.
     """
-    for row in _rows(path):
+    for row in table(path):
         word = {"FP8": "fp8", "FP16": "fp16"}[row["dtype"]]
         cache = "fp8" if word == "fp8" else "fp16"
         name = models.named(row["model"]).name
         try:
-            step = _step(name, CARDS[row["hardware"]], "tensorrt-llm-0", Layout(tensor=int(row["tp"])),
+            step = step_of(name, CARDS[row["hardware"]], "tensorrt-llm-0", Layout(tensor=int(row["tp"])),
                          (word, word, word, cache))  # fmt: skip
         except RooflabError as error:
             yield LeftOut(path.name, str(error)[:90])
@@ -305,7 +313,7 @@ _ENGINES = {"vLLM": "vllm-0", "TensorRT-LLM": "tensorrt-llm-0"}
 def bench(path: Path) -> Iterator[ServingCase | LeftOut]:
     """`serve_llm_inference_bench_*`: one batch from start to end; NVIDIA's cards, vLLM and TensorRT-LLM alone."""
     seen: set[tuple[str, ...]] = set()
-    for row in _rows(path):
+    for row in table(path):
         if row["hardware"] not in CARDS or row["framework"] not in _ENGINES or not row["output_len"]:
             continue
         key = tuple(
@@ -316,7 +324,7 @@ def bench(path: Path) -> Iterator[ServingCase | LeftOut]:
         seen.add(key)
         try:
             name = models.named(row["model"]).name
-            step = _step(name, CARDS[row["hardware"]], _ENGINES[row["framework"]],
+            step = step_of(name, CARDS[row["hardware"]], _ENGINES[row["framework"]],
                          Layout(tensor=int(row["tp"] or row["gpus"] or 1)), ("fp16",) * 4)  # fmt: skip
         except (RooflabError, ValueError) as error:
             yield LeftOut(path.name, str(error)[:90])
@@ -345,11 +353,11 @@ def dstack(path: Path) -> Iterator[ServingCase | LeftOut]:
     def _alike(row: dict[str, str]) -> tuple[str, ...]:
         return tuple(row[name] for name in ("framework", "note", "batch", "prompt_len", "output_len"))
 
-    rows = _rows(path)
+    rows = table(path)
     first_s = {_alike(row): float(row["value"]) / 1e3 for row in rows if row["metric"] == "mean_ttft_ms"}
     for row in rows:
         if row["metric"] == "elapsed" and "H100" in row["hardware"]:
-            step = _step(models.named("meta-llama/Llama-3.1-405B").name, "h100-sxm", "vllm-0",
+            step = step_of(models.named("meta-llama/Llama-3.1-405B").name, "h100-sxm", "vllm-0",
                          Layout(tensor=int(row["gpus"])), ("fp8", "bf16", "fp8", "bf16"))  # fmt: skip
             batch, answer = float(row["batch"]), float(row["output_len"])
             yield ServingCase(
@@ -362,7 +370,7 @@ def dstack(path: Path) -> Iterator[ServingCase | LeftOut]:
             assert found is not None
             prefills, decodes = int(found[1]), int(found[2])
             ways = Layout(tensor=8 // (prefills + decodes))
-            step = _step("gpt-oss-120b", "h200", "sglang", ways, ("bf16", "bf16", "mxfp4", "bf16"))
+            step = step_of("gpt-oss-120b", "h200", "sglang", ways, ("bf16", "bf16", "mxfp4", "bf16"))
             clients = float(row["batch"].partition("=")[2])
             yield ServingCase(
                 table="dstack", group="gpt-oss-120b H200 apart", step=step, prefill=step, prefills=prefills,
@@ -387,7 +395,7 @@ def premai(path: Path) -> Iterator[ServingCase | LeftOut]:
     Engines load "float32" of these weights as they are published, in 16 bits, where nothing else is said (vLLM's
     two rows agree within 0.1 %).
     """
-    for row in _rows(path):
+    for row in table(path):
         engine, dtype = row["framework"], row["dtype"]
         floor_s = 6.7e9 * {"float16": 2.0, "float32": 2.0, "int8": 1.0, "int4": 0.5}[dtype] / 2.04e12
         word = _PREMAI_FORMATS.get(engine, {}).get(dtype) or ("fp16" if "16" in dtype else "")
@@ -399,7 +407,7 @@ def premai(path: Path) -> Iterator[ServingCase | LeftOut]:
         elif not word:
             yield LeftOut(path.name, f"{engine} {dtype}: which kernels, is not stated")
         else:
-            step = _step("llama-2-7b", "a100-sxm-80gb", _PREMAI[engine], Layout(), (word, word, word, "fp16"))
+            step = step_of("llama-2-7b", "a100-sxm-80gb", _PREMAI[engine], Layout(), (word, word, word, "fp16"))
             yield ServingCase(
                 table="premai", group=f"llama-2-7b A100 {engine}", step=step, clients=1.0, prompt=32.0,
                 answer=512.0,
@@ -408,50 +416,28 @@ def premai(path: Path) -> Iterator[ServingCase | LeftOut]:
 
 
 def servingsim(path: Path) -> Iterator[ServingCase | LeftOut]:
-    """`serve_llmservingsim_vllm`: a stream whose arrivals and lengths lie in a file that the table only names."""
-    for row in _rows(path):
-        yield LeftOut(path.name, f"{row['hardware']}: the stream's arrivals and lengths are not in the table")
+    """`serve_llmservingsim_vllm`: 300 requests of ShareGPT, 10 a second, by vLLM 0.19; a figure a row.
 
-
-_LOCAL = {
-    "RTX 5090": "rtx-5090", "RTX 5090 32GB": "rtx-5090", "RTX 4090": "rtx-4090", "RTX 3090": "rtx-3090",
-    "RTX 3090 24GB": "rtx-3090", "RTX PRO 6000 96GB": "rtx-pro-6000-workstation", "DGX Spark GB10": "gb10",
-    "M2 Ultra 76c 192GB": "m2-ultra-76-core", "Apple M2 Ultra": "m2-ultra-76-core",
-    "Apple M4 Max 40-core GPU": "m4-max-40-core", "Apple M1 Max 32-core GPU": "m1-max-32-core",
-    "Apple M1 Ultra 64-core GPU": "m1-ultra-64-core", "Apple M2 Pro 16-core GPU": "m2-pro-16-core",
-    "Apple M2 Max 38-core GPU": "m2-max-38-core", "Apple M1 Pro 16-core GPU": "m1-pro",
-}  # fmt: skip
-
-
-def local(path: Path) -> Iterator[ServingCase | LeftOut]:
-    """`local_llamacpp_*`: tg, single tokens at batch 1; pp, prompts in batches of 512 (n_ubatch)."""
-    for row in _rows(path):
-        card = _LOCAL.get(row["hardware"])
-        if card is None or ("tg" not in row["metric"] and "pp" not in row["metric"]):
+    The stream's file is not in the table: ours has its rate and the quantiles of its lengths, in another order.
+    """
+    for row in table(path):
+        most = re.search(r"max_num_seqs (\d+)", row["batch"])
+        card = {"RTX4090": "rtx-4090", "RTXPRO6000": "rtx-pro-6000-workstation"}.get(row["hardware"])
+        if card is None or most is None:
             yield LeftOut(path.name, f"{row['hardware']}: not in the catalogue")
             continue
         try:
-            model = models.named(row["model"])
-            word = row["dtype"].split()[0].lower()
-            word, experts = ("q8_0", "mxfp4") if word == "mxfp4" else (word, word)
-            step = _step(model.name, card, "llama.cpp", Layout(), (word, word, experts, "fp16"))
+            name = models.named(row["model"]).name
+            step = step_of(name, card, "vllm", Layout(tensor=int(row["tp"])), ("bf16",) * 4)
         except RooflabError as error:
             yield LeftOut(path.name, str(error)[:90])
             continue
-        found = re.match(r"(tg|pp)(\d+)", row["metric"])
-        assert found is not None
-        before = float(row["context"] or 0)
-        case = ServingCase(
-            table=f"llama.cpp, {found[1]}", group=f"{model.name} {card}", step=step, clients=1.0, prompt=512.0,
-            answer=1.0, static=True,
+        yield ServingCase(
+            table="LLMServingSim", group=f"{name} {card}", step=step, clients=0.0, prompt=0.0, answer=0.0,
+            most_sequences=int(most[1]), figure=row["metric"], ttft_s=float(row["value"]) / 1e3,
         )  # fmt: skip
-        value = float(row["value"])
-        if found[1] == "pp":
-            yield case._replace(ttft_s=512.0 / value)
-        else:
-            yield case._replace(prompt=before, answer=float(found[2]), tpot_s=1.0 / value)
 
 
-def _rows(path: Path) -> list[dict[str, str]]:
+def table(path: Path) -> list[dict[str, str]]:
     with path.open(newline="") as file:
         return list(csv.DictReader(file))

@@ -181,14 +181,6 @@ def test_machines_whose_kernels_nobody_measured_have_a_roofline_and_wide_bars(ma
     assert made.high[0] / made.low[0] > 1.2
 
 
-def test_few_rows_stream_the_weights_where_an_engine_has_such_kernels() -> None:
-    model = step(engine="llama.cpp", precision="q4_0")
-    few, many = (model.kernels(Batch(decode_sequences=n, decode_context=64.0)) for n in (8.0, 9.0))
-    for kernels, sort in ((few, "stream"), (many, "matmul")):
-        working = [each for each in kernels if each.name == "down" and np.sum(each.flop)]
-        assert [each.sort for each in working] == [sort]
-
-
 def test_memory_is_what_the_driver_reports_and_the_engine_takes():
     """81,079 MiB of an H100, of which vLLM takes 0.92; 24,576 MiB of a 3090, of which llama.cpp takes all."""
     h100 = StepModel(LLAMA, rooflab.machine("h100-sxm"), engine="vllm").memory()

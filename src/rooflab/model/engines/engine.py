@@ -44,7 +44,9 @@ class Engine:
     graph_tokens: float
     graphs_prompts: bool
     stream_rows: float
-    block_products: float
+    one_by_one: bool
+    flash_attention: bool
+    joins_operations: bool
     step_s: float
     sequence_s: float
     send_s: float

@@ -232,15 +232,16 @@ def _replay(server: Server, first: Server | None, asked: Asked) -> Replay:
     requests = asked.requests
     assert requests is not None
     outside_s = server.outside_s(asked.prompt - asked.cached)
-    pool = _pool(server, asked, requests, outside_s)
+    pool = pool_of(server, asked, requests, outside_s)
     if first is None:
         served = replays.serve_together(requests, pool)
     else:
-        served = replays.serve_apart(requests, _pool(first, asked, requests, 0.0), pool, server.transfer_s)
+        served = replays.serve_apart(requests, pool_of(first, asked, requests, 0.0), pool, server.transfer_s)
     return replays.summary(served, outside_s)
 
 
-def _pool(server: Server, asked: Asked, requests: Requests, outside_s: float) -> replays.Pool:
+def pool_of(server: Server, asked: Asked, requests: Requests, outside_s: float) -> replays.Pool:
+    """The copies of `server` as a stream is run through them; `outside_s` lie between a client's requests."""
     from rooflab.model.serving.events import Rules
 
     longest = int((requests.prompt + requests.answer).max())

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from rooflab.model.engines.engine import Engine
+from rooflab.model.serving import ggml
 from rooflab.model.serving.batch import Number
 from rooflab.model.serving.kernels import (
     HALF_BYTES,
@@ -16,7 +17,6 @@ from rooflab.model.serving.kernels import (
     norm,
     pointwise,
     product,
-    streamed,
 )
 from rooflab.model.serving.mixers import linear
 from rooflab.work.llm.architecture import Experts, Mlp
@@ -33,6 +33,11 @@ def is_routed(feed: Mlp | Experts) -> bool:
 
 def kernels(run: Run, feed: Mlp | Experts, count: float) -> list[Kernel]:
     """What one layer's feed-forward part runs, `count` times."""
+    if run.engine.one_by_one:
+        if isinstance(feed, Mlp):
+            return ggml.dense(run, "mlp", feed, count)
+        exchanged = _exchanged(run, feed, count) if run.layout.stage_ranks > run.layout.tensor else []
+        return exchanged + ggml.experts(run, feed, count, *load(feed, run.layout.experts, run.all_tokens))
     if isinstance(feed, Mlp):
         return _dense(run, "mlp", feed.inner, feed.gated, count, run.tokens, run.precision.linear)
     return _experts(run, feed, count)
@@ -149,16 +154,9 @@ def expert_kernels(engine: Engine, stored: WeightFormat, x: Routed, count: float
 def _groups(
     engine: Engine, name: str, count: float, x: Routed, n: Number, k: Number, stored: WeightFormat
 ) -> list[Kernel]:
-    """The product of each expert with its rows; few rows by a kernel that streams weights, where there is one."""
-    share, few = engine.experts_share(stored), engine.stream_rows
-    if not few:
-        return [grouped("experts", name, count, x.rows, n, k, x.active, stored, share=share, library=x.library)]
-    rows = np.asarray(x.rows)
-    many = rows > few * np.asarray(x.chosen)
-    return [
-        grouped("experts", name, count, np.where(many, rows, 0.0), n, k, x.active, stored, share=share),
-        streamed("experts", name, count, np.where(many, 0.0, rows), n, k, x.active, stored),
-    ]
+    """The product of each expert with its rows."""
+    share = engine.experts_share(stored)
+    return [grouped("experts", name, count, x.rows, n, k, x.active, stored, share=share, library=x.library)]
 
 
 def load(feed: Experts, ways: int, tokens: Number) -> tuple[Number, Number]:

@@ -5,7 +5,6 @@ Each kernel says how often the step runs it and what it moves and computes; noth
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from dataclasses import dataclass, field
 
@@ -73,25 +72,6 @@ def product(
     made = _product(layer, name, count, m, n, k, stored, 1.0, out_bytes, share)
     made.columns["kernel"] = float(gpu_matmul.KERNELS.index(library))
     return made
-
-
-def streamed(
-    layer: str, name: str, count: Number, rows: Number, n: Number, k: Number, active: Number, stored: WeightFormat
-) -> Kernel:
-    """Few rows times each of `active` matrices of k x n weights, by a kernel that streams the weights."""
-    weights = n * k * active
-    some = np.where(np.asarray(rows) > 0, 1.0, 0.0)
-    into = rows * k * HALF_BYTES
-    main = Pass(
-        code=CODE["vectorized"],
-        elements=some * weights,
-        blocks=some * weights / 16384.0,
-        read_bytes=some * weights * stored.nbytes + into,
-        write_bytes=rows * n * HALF_BYTES,
-    )
-    kernel = _of_one_pass(layer, name, count, main, warm_bytes=into)
-    weight_bytes, flop = some * weights * stored.nbytes, 2.0 * rows * n * k
-    return dataclasses.replace(kernel, weight_bytes=weight_bytes, flop=flop, dtype=stored.multiplies)
 
 
 # Rows of the last tile of each group that have nothing in them, in the mean: half of a tile of 128 (Triton's and

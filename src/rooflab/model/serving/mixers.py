@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rooflab.model.parallel.layout import share
+from rooflab.model.serving import ggml
 from rooflab.model.serving.batch import Number
 from rooflab.model.serving.kernels import (
     HALF_BYTES,
@@ -19,7 +20,6 @@ from rooflab.model.serving.kernels import (
     pointwise,
     product,
     rows_of_blocks,
-    streamed,
 )
 from rooflab.work.llm.architecture import Attention, Delta, Latent, Mixer, StateSpace
 from rooflab.work.llm.formats import WeightFormat
@@ -33,7 +33,7 @@ LAYER = "attention"
 def kernels(run: Run, mixer: Mixer, count: float) -> list[Kernel]:
     """What one layer's mixer runs, `count` times."""
     if isinstance(mixer, Attention):
-        return _attention(run, mixer, count)
+        return ggml.attention(run, mixer, count) if run.engine.one_by_one else _attention(run, mixer, count)
     if isinstance(mixer, Latent):
         return _latent(run, mixer, count)
     return _delta(run, mixer, count) if isinstance(mixer, Delta) else _state_space(run, mixer, count)
@@ -56,6 +56,8 @@ def linear(
     `scaled` says that the kernel before has left the rows in the product's format already.
     """
     made: list[Kernel] = []
+    if run.engine.one_by_one:
+        return ggml.linear(run, layer, name, count, m, widths, k, stored)
     narrow = stored.activations and not (scaled and run.engine.joins_scaling)
     if narrow:
         made += scaling(run, layer, count, m, k, stored)
@@ -66,16 +68,10 @@ def linear(
 def products(
     run: Run, layer: str, name: str, count: float, m: Number, n: float, k: float, stored: WeightFormat
 ) -> list[Kernel]:
-    """One product as the engine runs it: few rows by a kernel that streams the weights, where it has one."""
-    few = run.engine.stream_rows
-    if not few:
-        return [product(layer, name, count, m, n, k, stored)]
-    share = run.engine.block_products if "llama.cpp" in stored.source.ref else 0.0
-    rows = np.asarray(m)
-    return [
-        product(layer, name, count, np.where(rows > few, rows, 0.0), n, k, stored, share=share),
-        streamed(layer, name, count, np.where(rows > few, 0.0, rows), n, k, 1.0, stored),
-    ]
+    """One product as the engine runs it."""
+    if run.engine.one_by_one:
+        return ggml.product(run, layer, name, count, m, n, k, stored)
+    return [product(layer, name, count, m, n, k, stored)]
 
 
 def scaling(run: Run, layer: str, count: float, m: Number, k: float, stored: WeightFormat) -> list[Kernel]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from rooflab.model.engines.engine import Engine
 from rooflab.model.parallel.layout import Layout
-from rooflab.model.serving import feed_forward, mixers
+from rooflab.model.serving import feed_forward, ggml, mixers
 from rooflab.model.serving.batch import Batch, Number
 from rooflab.model.serving.kernels import HALF_BYTES, Kernel, collective, lookup, norm, pointwise
 from rooflab.work.llm.architecture import Architecture, Block
@@ -131,6 +131,8 @@ def _joined(run: Run, block: Block) -> int:
 
 def normalised(run: Run, count: float) -> list[Kernel]:
     """Adding the residual and normalising: one kernel, or PyTorch's operations one by one."""
+    if run.engine.one_by_one:
+        return ggml.normalised(run, count)
     rows = run.tokens / (run.layout.tensor if run.layout.sequence else 1.0)
     width = float(run.model.hidden)
     if run.engine.joins_norm:

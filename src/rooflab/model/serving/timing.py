@@ -12,7 +12,7 @@ from rooflab.model.device import cache_residency
 from rooflab.model.device.device import Device
 from rooflab.model.kernels import generic
 from rooflab.model.kernels.common import Columns, Mechanism
-from rooflab.model.kernels.gpu import attention, blocks, gather, matmul, normalization, stream
+from rooflab.model.kernels.gpu import attention, blocks, gather, ggml, matmul, normalization, stream
 from rooflab.model.serving.kernels import Kernel, Number, peak_s
 
 _MECHANISMS: dict[str, Mechanism] = {
@@ -22,6 +22,7 @@ _MECHANISMS: dict[str, Mechanism] = {
     "normalization": normalization.MECHANISM,
     "gather": gather.MECHANISM,
     "blocks": blocks.MECHANISM,
+    "ggml": ggml.MECHANISM,
 }
 
 
@@ -63,7 +64,9 @@ def timed(
 def _mechanism(sort: str, device: Device) -> Mechanism:
     """What times kernels of that sort: a roofline at usual shares where the machine's family has no constants."""
     ours = _MECHANISMS[sort]
-    fits = device.machine.kind in ours.machines and device.constants.models(ours.name)
+    # A chip whose GPU is of a family of cards (GB10) runs its kernels.
+    kind = device.constants.kind if device.machine.kind == "soc" else device.machine.kind
+    fits = (not ours.machines or kind in ours.machines) and device.constants.models(ours.name)
     return ours if fits else generic.MECHANISM
 
 
@@ -103,6 +106,8 @@ def _by_mechanism(
     far = np.broadcast_to(missing, shape).reshape(-1, 1)[keep]
     start = device.constants("residency.switch_s") + far * device.constants("residency.cold_start_s")
     start = start * times.kernels * device.factor["overhead"]
+    if mechanism is ggml.MECHANISM:  # its starts have all of it
+        start = 0.0 * start
     weights = flat([k.weight_bytes for k in kernels])
     # Weights pass once a step. Everything else may be found in a cache, of which a floor allows for any use.
     floor = np.maximum(least_s, weights / device.memory_bytes_per_s)[keep]

@@ -1,0 +1,61 @@
+"""llama.cpp's published rates on Apple's GPUs and consumer cards, as cases of `serving.py`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from measured import LeftOut
+from serving_rows import ServingCase, step_of, table
+
+from rooflab.errors import RooflabError
+from rooflab.model.parallel.layout import Layout
+from rooflab.work.llm import models
+
+_LOCAL = {
+    "RTX 5090": "rtx-5090", "RTX 5090 32GB": "rtx-5090", "RTX 4090": "rtx-4090", "RTX 3090": "rtx-3090",
+    "RTX 3090 24GB": "rtx-3090", "RTX PRO 6000 96GB": "rtx-pro-6000-workstation", "DGX Spark GB10": "gb10",
+    "M2 Ultra 76c 192GB": "m2-ultra-76-core", "Apple M2 Ultra": "m2-ultra-76-core",
+    "Apple M4 Max 40-core GPU": "m4-max-40-core", "Apple M1 Max 32-core GPU": "m1-max-32-core",
+    "Apple M1 Ultra 64-core GPU": "m1-ultra-64-core", "Apple M2 Pro 16-core GPU": "m2-pro-16-core",
+    "Apple M2 Max 38-core GPU": "m2-max-38-core", "Apple M1 Pro 16-core GPU": "m1-pro",
+}  # fmt: skip
+
+
+def local(path: Path) -> Iterator[ServingCase | LeftOut]:
+    """`local_llamacpp_*`: tg, single tokens at batch 1; pp, prompts, by llama-bench.
+
+    Flash attention is on from August 2025 on (-fa 1 in these discussions: 15396, 16578), off where a row says so
+    and in the earlier ones on Apple's (4167). Prompts go in batches of 512 (n_ubatch), but for those two,
+    whose commands say -ub 2048.
+    """
+    for row in table(path):
+        card = _LOCAL.get(row["hardware"])
+        if card is None or ("tg" not in row["metric"] and "pp" not in row["metric"]):
+            yield LeftOut(path.name, f"{row['hardware']}: not in the catalogue")
+            continue
+        august = "Aug 2025" in row["note"]
+        flash = "FA on" in row["framework"] or august
+        early = august or "Metal build 8e672ef" in row["framework"]  # before backends joined operations
+        try:
+            model = models.named(row["model"])
+            word = row["dtype"].split()[0].lower()
+            word, experts = ("q8_0", "mxfp4") if word == "mxfp4" else (word, word)
+            step = step_of(model.name, card, "llama.cpp", Layout(), (word, word, experts, "fp16"), flash=flash,
+                         joined=not early)  # fmt: skip
+        except RooflabError as error:
+            yield LeftOut(path.name, str(error)[:90])
+            continue
+        found = re.match(r"(tg|pp)(\d+)", row["metric"])
+        assert found is not None
+        before, tokens = float(row["context"] or 0), float(found[2])
+        case = ServingCase(
+            table=f"llama.cpp, {found[1]}", group=f"{model.name} {card}", step=step, clients=1.0, prompt=tokens,
+            answer=1.0, static=True,
+        )  # fmt: skip
+        value = float(row["value"])
+        if found[1] == "pp":
+            yield case._replace(ttft_s=tokens / value)
+        else:
+            yield case._replace(prompt=before, answer=tokens, tpot_s=1.0 / value)

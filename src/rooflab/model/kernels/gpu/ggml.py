@@ -1,0 +1,51 @@
+"""Kernels of ggml, the library of llama.cpp: blocks of narrow integers with a scale each, one operation a kernel.
+
+A product of few rows streams the weights past them (mul_mat_vec_q). One of more rows multiplies 8-bit integers on
+the matrix engine and, for each block of weights and each element of the result, converts the sum, multiplies it by
+both scales and adds it on ordinary lanes (ggml-cuda/mmq.cuh): one waits for the other.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rooflab.model.device.device import Device
+from rooflab.model.kernels.common import Columns, Features, KernelTimes, Mechanism, Specs
+from rooflab.types.work import Cost, Op
+
+COLUMNS = ("starts", "scalings", "blocks")
+
+
+def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | None:
+    """Of no captured operation: programs of ggml are made in `model.serving.ggml`."""
+    return None
+
+
+def time(x: Columns, device: Device) -> KernelTimes:
+    """Starts, then the slowest of arithmetic with its scaling, cache and memory."""
+    c = device.constants
+    starts = x["starts"] * (c("ggml.start_s") + c("ggml.start_clocks") / device.clock_hz)
+    starts = starts * device.factor["overhead"]
+    peak, _ = device.peak("vector", "fp32")
+    lanes = x["scalings"] * c("ggml.scaling_lanes")
+    lanes_s = 0.0 * lanes if peak is None else lanes / (peak / 2.0)
+    share = np.where(x["blocks"] > 0, c("ggml.blocks_share"), c("ggml.half_share"))
+    compute = (x.flop_floor_s + lanes_s) / share
+    traffic = x.read_bytes + x.write_bytes
+    cache = traffic / (device.cache_bytes_per_s * c("generic.cache_share"))
+    missed = traffic - x.hot_read_bytes - x.hot_write_bytes
+    memory = missed / (device.memory_bytes_per_s * c("ggml.memory_share"))
+    zero = np.zeros_like(memory + compute)
+    return KernelTimes(
+        time_s=np.maximum(np.maximum(compute, cache), memory) + starts,
+        compute_s=compute + zero,
+        near_s=zero,
+        cache_s=cache + zero,
+        memory_s=memory + zero,
+        overhead_s=starts + zero,
+        spread=c("ggml.spread") + zero,
+        kernels=x["starts"] + zero,
+    )
+
+
+MECHANISM = Mechanism("ggml", (), (), COLUMNS, features, time)

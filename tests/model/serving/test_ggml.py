@@ -1,0 +1,113 @@
+"""llama.cpp's graph: its kernels counted by hand, their time against a plain sum."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import rooflab
+from rooflab.model.engines.engine import engine
+from rooflab.model.serving.batch import Batch
+from rooflab.model.serving.kernels import Kernel
+from rooflab.model.serving.step import StepModel
+from rooflab.work.llm.architecture import Architecture, Attention, Block, Experts, Mlp
+
+LLAMA = Architecture("llama-7b", 4096, 32000, (Block(32, Attention(32, 32, 128, 128), Mlp(11008)),))
+SPARSE = Architecture("sparse", 2048, 32000, (Block(8, Attention(16, 4, 128, 128), Experts(64, 4, 1024)),))
+TOKEN = Batch(decode_sequences=1.0, decode_context=64.0)
+PROMPT = Batch(prefill_sequences=1.0, prefill_tokens=512.0)
+
+
+def step(model: Architecture = LLAMA, machine: str = "rtx-4090", precision: str = "q4_0", **changes) -> StepModel:
+    how = dataclasses.replace(engine("llama.cpp"), **changes)
+    return StepModel(model, rooflab.machine(machine), engine=how, precision=precision)
+
+
+def working(model: StepModel, batch: Batch) -> list[Kernel]:
+    """The kernels that this batch gives anything to do."""
+    return [k for k in model.kernels(batch) if float(np.max(np.asarray(k.read_bytes))) > 0]
+
+
+def starts(model: StepModel, batch: Batch) -> float:
+    """Kernels of a step."""
+    made = [k for k in working(model, batch) if k.sort == "ggml"]
+    return float(sum(np.max(np.asarray(k.count * k.columns["starts"])) for k in made))
+
+
+def test_a_token_takes_the_kernels_that_its_graph_has() -> None:
+    # A layer: q, k, v, the result and down each with blocks of their input (5 x 2), gate and up together with
+    # theirs (2), positions of q and k (2), values into the cache (1), attention and its join (2), two norms and
+    # sums (2 x 2).
+    layer = 10 + 2 + 2 + 1 + 2 + 4
+    # At the end: a sum and a norm, blocks and the head.
+    assert starts(step(), TOKEN) == 32 * layer + 2 + 2
+    # Operations by themselves: gate and up apart (2 more), the activation (1), keys into the cache (1).
+    assert starts(step(joins_operations=False), TOKEN) == 32 * (layer + 4) + 4
+
+
+def test_weights_are_read_once_a_step() -> None:
+    for batch in (TOKEN, PROMPT):
+        read = sum(float(np.max(np.asarray(k.weight_bytes * k.count))) for k in working(step(), batch))
+        # All but the table of tokens and norms, in 4.5 bits.
+        assert read == (LLAMA.parameters - 32000 * 4096 - 65 * 4096) * 4.5 / 8
+
+
+def test_products_of_a_prompt_are_two_flop_a_weight_and_token() -> None:
+    made = [k for k in working(step(), PROMPT) if float(np.max(np.asarray(k.weight_bytes))) > 0]
+    flop = sum(float(np.max(np.asarray(k.flop * k.count))) for k in made)
+    layers = LLAMA.parameters - 2 * 32000 * 4096 - 65 * 4096
+    assert flop == 2.0 * (512 * layers + 32000 * 4096)  # the head sees one token
+
+
+def test_few_rows_stream_the_weights_and_more_go_to_the_matrix_engine() -> None:
+    model = step()
+    for sequences, scaled in ((8.0, False), (9.0, True)):
+        made = working(model, Batch(decode_sequences=sequences, decode_context=64.0))
+        down = [k for k in made if k.name == "down" and float(np.max(np.asarray(k.weight_bytes))) > 0]
+        assert [bool(np.max(np.asarray(k.columns["scalings"])) > 0) for k in down] == [scaled]
+
+
+def test_a_block_product_takes_the_matrix_engine_and_the_lanes_in_turn() -> None:
+    model = step()
+    part = next(p for p in model.time(PROMPT).parts if p.name == "down" and p.compute_s[0] > 0)
+    # 2 x 512 x 4096 x 11008 operations at 660.6 T/s; a scaling for each 32 of them, 4 lane-cycles at 41.3 T/s.
+    products = 512 * 4096 * 11008
+    by_hand = (2 * products / 660.6e12 + 4 * products / 32 / 41.2875e12) / 0.66
+    assert part.compute_s[0] / 32 == pytest.approx(by_hand, rel=1e-3)
+
+
+def test_formats_with_more_scales_take_longer() -> None:
+    seconds = [step(precision=name).time(PROMPT).seconds[0] for name in ("q4_0", "q4_k", "q6_k")]
+    assert seconds == sorted(seconds)
+    assert len(set(seconds)) == 3
+
+
+def test_without_flash_attention_prompts_take_longer_by_their_scores() -> None:
+    fused, apart = (step(flash_attention=each).time(PROMPT).seconds[0] for each in (True, False))
+    # 32 heads x 512 x 512 scores of 24 bytes in each of 32 layers at most 1 TB/s, some of them in the cache.
+    assert 0 < apart - fused < 32 * 32 * 512 * 512 * 24 / 0.5e12
+
+
+@pytest.mark.parametrize("machine", ["rtx-3090", "m2-max-38-core", "gb10", "epyc-9654", "mi300x"])
+@pytest.mark.parametrize("model", [LLAMA, SPARSE])
+def test_it_runs_wherever_llama_cpp_does(machine: str, model: Architecture) -> None:
+    for batch in (TOKEN, PROMPT):
+        made = step(model, machine).time(batch)
+        assert made.floor_s[0] <= made.low[0] < made.seconds[0] < made.high[0]
+
+
+def test_experts_that_nobody_chose_are_not_read() -> None:
+    made = working(step(SPARSE), TOKEN)
+    read = sum(float(np.max(np.asarray(k.weight_bytes * k.count))) for k in made if k.layer == "experts")
+    router = 8 * 64 * 2048 * step(SPARSE).precision.embedding.nbytes
+    assert read - router == pytest.approx(8 * 4 * 3 * 2048 * 1024 * 4.5 / 8, rel=1e-6)
+
+
+def test_many_settings_are_the_same_as_each_alone() -> None:
+    counts = np.array([1.0, 2.0, 8.0, 9.0, 300.0])
+    for model in (step(), step(SPARSE), step(SPARSE, joins_operations=False)):
+        together = model.time(Batch(decode_sequences=counts, decode_context=100.0)).seconds
+        alone = [model.time(Batch(decode_sequences=n, decode_context=100.0)).seconds[0] for n in counts]
+        assert together == pytest.approx(alone, rel=1e-12)
