@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from rooflab.errors import FileError, RooflabError, UnknownNameError, near_matches, squash
 from rooflab.machines.consistency import contradictions
+from rooflab.machines.meant import doubtful, first_of
 from rooflab.types import toml
 from rooflab.types.machine import Machine
 
@@ -111,10 +112,10 @@ def read(path: Path) -> Machine:
         raise FileError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
     is_json = path.suffix.lower() == ".json" or (path.suffix.lower() != ".toml" and text.lstrip().startswith("{"))
     machine = _from_json(text, path) if is_json else toml.loads(text, str(path))
-    faults = contradictions(machine)
-    for first in faults[:1]:
-        more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-        raise FileError(f"{path}: contradicts itself: {first}{more}")
+    if (doubt := first_of(doubtful(machine))) is not None:
+        raise FileError(f"{path}: {doubt}")
+    if (fault := first_of(contradictions(machine))) is not None:
+        raise FileError(f"{path}: contradicts itself: {fault}")
     return machine
 
 

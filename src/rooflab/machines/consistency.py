@@ -49,7 +49,7 @@ def contradictions(machine: Machine) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-def _rates(machine: Machine) -> Iterator[tuple[str, Rate]]:
+def rates(machine: Machine) -> Iterator[tuple[str, Rate]]:
     """Every rate of `machine` and its field path."""
     for index, level in enumerate(machine.levels):
         yield from ((f"levels[{index}].rates[{at}]", rate) for at, rate in enumerate(level.rates))
@@ -58,7 +58,7 @@ def _rates(machine: Machine) -> Iterator[tuple[str, Rate]]:
 
 
 def _products(machine: Machine) -> Iterator[str]:
-    for at, rate in _rates(machine):
+    for at, rate in rates(machine):
         if rate.units is None or rate.per_unit_per_clock is None or rate.clock_hz is None:
             continue
         expected = rate.units * rate.per_unit_per_clock * rate.clock_hz
