@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import rooflab
-from rooflab.types.machine import Link, Machine, Rate
+from rooflab.types.machine import Level, Link, Machine, Rate
 from rooflab.types.measured import Curve, Tlb
 from rooflab.types.source import Source
 
@@ -83,7 +85,7 @@ def test_memory_of_another_node_where_it_was_measured(guest):
     one = the(msgspec.structs.replace(guest, links=links), "near-memory")
     assert (one.before_s, one.after_s) == (0.1, 0.05)  # 1 GB at 10 and at 20 GB/s
     assert one.gain_low_s == pytest.approx(0.1 - 1 / 18)  # local 10 % less
-    assert one.gain_high_s == pytest.approx(1 / 9 - 0.05)  # remote 10 % less
+    assert one.gain_high_s == pytest.approx(0.1 * (1 - 9 / 20))  # remote 10 % less: 55 % of its time
 
 
 def test_threads_that_read_less_together(guest):
@@ -95,6 +97,34 @@ def test_threads_that_read_less_together(guest):
     assert one.gain_share == pytest.approx(1 - 16 / 20)
     rising = msgspec.structs.replace(curve, best=(10e9, 20e9, 20e9))
     assert the(msgspec.structs.replace(guest, curves=(rising,)), "fewer-threads") is None
+
+
+@given(st.lists(st.tuples(st.floats(1e9, 1e12), st.floats(0.01, 1.0)), min_size=4, max_size=4))
+def test_nothing_saves_more_than_all_of_the_time(found):
+    def rate(place: int, what: str, **more) -> Rate:
+        best, share = found[place]
+        return Rate(
+            value=best, median=best * share, per_s="byte", what=what, basis="attained", source=SOURCE, **more
+        )
+
+    rates = (
+        rate(0, "read", scope="core"),
+        rate(1, "read", scope="all", threads=2),
+        rate(2, "copy", scope="all", stores="ordinary"),
+        rate(3, "copy", scope="all", stores="nontemporal"),
+    )
+    curve = Curve(
+        name="thread scaling", x_unit="thread", y_unit="byte/s", scope="all", x=(1.0, 2.0),
+        best=tuple(best for best, _ in found[2:]), median=tuple(best * share for best, share in found[2:]),
+        source=SOURCE,
+    )  # fmt: skip
+    memory = Level(name="DRAM", source=SOURCE, rates=rates)
+    machine = Machine(name="made up", kind="cpu", source=SOURCE, levels=(memory,), curves=(curve,))
+    for one in rooflab.advise(machine).each:
+        assert one.gain_low_s <= one.gain_s * (1 + 1e-9)
+        assert one.gain_s <= one.gain_high_s * (1 + 1e-9) <= one.before_s * (1 + 1e-9)
+    rules = {one.rule for one in rooflab.advise(machine).each}
+    assert not {"saturating-threads", "fewer-threads"} <= rules  # two threads cannot be both more and less
 
 
 def test_a_governor_gains_at_most_the_clock_that_is_stated(guest):
