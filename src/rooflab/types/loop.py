@@ -116,7 +116,7 @@ class CoreLoop(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             waits for a store before it. Empty where nothing is carried round.
         chain_lines: lines of those.
         branches: conditional branches that ran; `missed` those that a simulated predictor foretold wrongly, most
-            of them in `missed_line`.
+            of them in `missed_line`, where `missed_share` of the branches were.
         innermost: whether it holds no other loop.
         collided: loads that a core started before an older store to the same address was done, and had to undo:
             those that seldom find what was stored a few passes before.
@@ -137,6 +137,7 @@ class CoreLoop(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     branches: int = 0
     missed: int = 0
     missed_line: int = 0
+    missed_share: float = 0.0
     innermost: bool = True
     collided: float = 0.0
     restarts: int = 0
@@ -251,7 +252,7 @@ class LoopTime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         calls_s: functions that it calls, by name.
         missed_s: branches that were foretold wrongly.
         collided_s: loads that overtook a store to their address and ran again.
-        missed_share, missed_line: of the branches, and the line that most of those are on; 0 where there is none.
+        missed_line, missed_share: the line that most of those are on, 0 where there is none; of its branches.
         chain_lines: of the chain.
         apart_s: what the chain would take if no entry of the loop, and no piece of it, went on beside another.
     """

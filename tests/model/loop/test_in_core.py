@@ -16,7 +16,7 @@ from rooflab.types.loop import CoreLoop, LoopTime
 
 TIMING = CoreTiming(
     cycle_s=0.5e-9,
-    latency={"fp add": 4.0, "divide fp64": 13.0, "store forward": 6.0, "integer": 1.0},
+    latency={"fp add": 4.0, "divide fp64": 13.0, "store forward": 6.0, "integer": 1.0, "call exp fp32": 29.0},
     throughput={"fp add": 0.5, "divide fp64": 4.0, "load": 0.5, "store": 1.0, "call exp fp64": 12.0},
     missed_branch=18.0,
 )
@@ -48,9 +48,21 @@ def loop(operations, chain=None, **more):
             "calls of exp (line 3)",
         ),
         (
-            loop({"load": 100.0}, missed=500, missed_line=4),
+            loop({"load": 100.0}, missed=500, missed_line=4, missed_share=0.4),
             50 + 9000,
-            "branches foretold wrongly (line 4)",
+            "branches foretold wrongly (line 4, 40 % of them)",
+        ),
+        # a chain that runs over several lines names them all
+        (
+            loop({"fp add": 2000.0}, {"fp add": 2.0}, chain_lines=(5, 7)),
+            8000,
+            "a chain of additions (lines 5, 7)",
+        ),
+        # where a function's own way from argument to result is known, a chain through it takes that
+        (
+            loop({"call exp fp32": 10.0}, {"call exp fp32": 1.0}),
+            1000 * 29,
+            "a chain of exp (line 3)",
         ),
     ],
 )

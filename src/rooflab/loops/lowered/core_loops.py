@@ -96,6 +96,7 @@ def _loop(
     fused |= _addresses([each for label in labels for each in blocks[label].instructions])
     operations: dict[str, float] = {}
     missed: Counter[int] = Counter()
+    branches: Counter[int] = Counter()
     line = 0
     read = _of_machine_code(taken)
     for label in labels:
@@ -114,10 +115,13 @@ def _loop(
                 operations[kind[0]] = operations.get(kind[0], 0.0) + kind[1] * passes
             if (chosen := taken.selects.get(each.result)) is not None and chosen[0] and each.result:
                 missed[places.line(each.debug) or line] += round(chosen[2] * passes / chosen[0])
+                # of several selects that one jump makes, the first has its misses
+                branches[places.line(each.debug) or line] += passes if chosen[2] else 0
         if (branch := taken.branches.get(label)) is not None:
             simulated, _, wrong = branch
             last = blocks[label].instructions[-1]
             missed[places.line(last.debug) or line] += round(wrong * passes / simulated)
+            branches[places.line(last.debug) or line] += passes
     if not operations:
         return None
     passes = entries = 0
@@ -148,6 +152,7 @@ def _loop(
         branches=sum(taken.passes[label] for label in labels if label in taken.branches),
         missed=sum(missed.values()),
         missed_line=worst if missed[worst] else 0,
+        missed_share=min(1.0, missed[worst] / branches[worst]) if branches[worst] else 0.0,
         innermost=number is not None and not any(other.parent == number for other in taken.loops),
         collided=collided,
         chain_kept=waits.kept,

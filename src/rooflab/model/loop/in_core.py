@@ -21,6 +21,7 @@ from rooflab.model.device.constants import load_family
 from rooflab.model.loop import flow
 from rooflab.types.core_timing import CoreTiming
 from rooflab.types.loop import CoreLoop, LoopTime
+from rooflab.units import percent
 
 _FLOATING = (
     "fp add", "fp multiply", "fp multiply-add", "fp select", "convert", "shuffle", "vector integer",
@@ -107,9 +108,12 @@ class LoopCycles(NamedTuple):
         if self.occupied >= self.chain:
             terms |= {f"calls of {name}": cycles for name, cycles in self.calls.items()}
         name = max(terms, key=lambda each: terms[each])
-        line = self.loop.missed_line if name.startswith("branches") else self.loop.line
-        if name == _chain_text(self.loop) and self.loop.chain_lines:
-            line = self.loop.chain_lines[0]
+        if name.startswith("branches") and self.loop.missed_line:
+            return f"{name} (line {self.loop.missed_line}, {percent(self.loop.missed_share)} of them)"
+        lines = self.loop.chain_lines if name == _chain_text(self.loop) else ()
+        if len(lines) > 1:
+            return f"{name} (lines {', '.join(str(each) for each in lines)})"
+        line = lines[0] if lines else self.loop.line
         return f"{name} (line {line})" if line else name
 
 
@@ -127,7 +131,7 @@ def times_of(cycles: tuple[LoopCycles, ...], cycle_s: float, threads: int) -> tu
             calls_s={name: count * each_s for name, count in each.calls.items()},
             missed_s=each.missed * each_s,
             collided_s=each.collided * each_s,
-            missed_share=min(1.0, each.loop.missed / each.loop.branches) if each.loop.branches else 0.0,
+            missed_share=each.loop.missed_share,
             missed_line=each.loop.missed_line,
             chain_lines=each.loop.chain_lines,
             apart_s=each.apart * each_s,
@@ -146,7 +150,8 @@ def _chain_text(loop: CoreLoop) -> str:
         "fp add": "additions",
         "fp multiply": "products",
     }
-    return f"a chain of {', '.join(words.get(each, each) for each in parts)}"
+    named = [each.split()[1] if each.startswith("call ") else words.get(each, each) for each in parts]
+    return f"a chain of {', '.join(named)}"
 
 
 def usual(cycle_s: float) -> CoreTiming:
@@ -266,7 +271,7 @@ def _each(timing: CoreTiming, kind: str) -> float:
 def _latency(timing: CoreTiming, kind: str) -> float:
     plain = kind.removesuffix(" vector")
     if kind.startswith("call "):
-        return 2 * timing.throughput.get(kind, _CALL_CYCLES)
+        return timing.latency.get(kind, 2 * timing.throughput.get(kind, _CALL_CYCLES))
     return timing.latency.get(plain, USUAL_LATENCY.get(plain, 1.0))
 
 

@@ -122,7 +122,7 @@ def select(case: Case) -> Found:
         rule="select",
         text=f"Compute both ways and choose one, instead of branching in line {lines_changed[0]}",
         evidence=(
-            f"line {worst.missed_line}: {percent(worst.missed / max(1, worst.branches))} of the branches there are"
+            f"line {worst.missed_line}: {percent(worst.missed_share)} of the branches there are"
             " foretold wrongly, by a predictor simulated on these data:"
             f" {duration(cost_s)}",
         ),

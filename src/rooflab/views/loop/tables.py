@@ -119,7 +119,7 @@ def core_loops(report: LoopReport) -> Table | None:
     for each in prediction.loops[:_MOST_LOOPS]:
         more = [f"{name} {lasting(seconds)}" for name, seconds in each.calls_s.items()]
         if each.missed_s:
-            where = f" of those on line {each.missed_line}" if each.missed_line not in (0, each.line) else ""
+            where = f" of those on line {each.missed_line}" if each.missed_line else ""
             more.append(f"branches foretold wrongly {lasting(each.missed_s)}, {percent(each.missed_share)}{where}")
         if each.collided_s:
             more.append(f"loads that overtake stores {lasting(each.collided_s)}")
@@ -128,7 +128,7 @@ def core_loops(report: LoopReport) -> Table | None:
                 f"line {each.line}" if each.line else "no loop",
                 lasting(each.time_s),
                 f"{each.busiest} {lasting(each.ports_s)}",
-                f"{each.chain} {lasting(each.chain_s)}" if each.chain else UNKNOWN,
+                f"{each.chain}{_lines(each.chain_lines)} {lasting(each.chain_s)}" if each.chain else UNKNOWN,
                 "; ".join(more) or UNKNOWN,
             )
         )
@@ -140,6 +140,12 @@ def core_loops(report: LoopReport) -> Table | None:
     if len(prediction.loops) > _MOST_LOOPS:
         note += f" {len(prediction.loops) - _MOST_LOOPS} more take less."
     return Table("In the core", ("loop", "takes", "busiest", "chain", "on top"), tuple(rows), note=note)
+
+
+def _lines(lines: tuple[int, ...]) -> str:
+    if not lines:
+        return ""
+    return f" (line{'s' if len(lines) > 1 else ''} {', '.join(str(each) for each in lines)})"
 
 
 def scaling(report: LoopReport) -> Table | None:

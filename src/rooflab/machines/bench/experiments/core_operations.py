@@ -135,6 +135,7 @@ def _measured() -> CoreTiming:
             more = f", {kind} %g" if name in ("pow", "hypot", "atan2") else ""
             symbol = f"llvm.{name}.{suffix}" if name in _MATHS else name if kind == "double" else f"{name}f"
             items[f"call {name} {format}"] = _calls(kind, symbol, more)
+            items[f"latency call {name} {format}"] = _calls(kind, symbol, more, chained=True)
     items["latency fp add beside"] = _item(_function(_BODY["fp add"], "double", 4, 3), 4)
     items["latency load"] = _pointers(_CHAIN)
     items["latency store forward"] = _item(_store_chain("double", "fadd"), _CHAIN)
@@ -216,6 +217,9 @@ def _timing(seconds: dict[str, float]) -> CoreTiming:
     latency["store forward integer"] = max(0.0, latency["store forward integer"] - 1.0)
     latency["fp compare"] = max(1.0, latency["fp compare"] - 1.0)  # the choice is the rest
     latency["convert"] /= 2  # there and back
+    for name in latency:
+        if name.startswith("call "):
+            latency[name] -= latency["fp multiply"] + latency["fp add"]  # between two of a chain
     return CoreTiming(cycle_s=cycle_s, latency=latency, throughput=each, missed_branch=missed)
 
 
@@ -390,8 +394,11 @@ def _roots(text: str, kind: str) -> _Item:
     return _Item(_compiled(declared + _looped(lines)), _APART, held.ctypes.data, (held, held), (held,))
 
 
-def _calls(kind: str, symbol: str, more: str) -> _Item:
-    """Calls of a function on numbers at random, so that its own branches are foretold as seldom as on data."""
+def _calls(kind: str, symbol: str, more: str, *, chained: bool = False) -> _Item:
+    """Calls of a function on numbers at random, so that its own branches are foretold as seldom as on data.
+
+    `chained`: each waits for the one before, whose result times 0 is added to its argument.
+    """
     size = 8 if kind == "double" else 4
     lines = [f"  %first = mul i64 %i, {4 * size}", f"  %at = and i64 %first, {_ARGUMENTS * size - 1}"]
     for n in range(4):
@@ -399,15 +406,29 @@ def _calls(kind: str, symbol: str, more: str) -> _Item:
             f"  %o{n} = add i64 %at, {n * size}",
             f"  %p{n} = getelementptr i8, ptr %startp, i64 %o{n}",
             f"  %x{n} = load {kind}, ptr %p{n}, align {size}",
-            f"  %y{n} = call {kind} @{symbol}({kind} %x{n}{more})",
-            f"  store volatile {kind} %y{n}, ptr %out, align {size}",
         ]
+        if chained:
+            before = f"%y{n - 1}" if n else "%last"
+            lines += [
+                f"  %m{n} = fmul {kind} {before}, %f",
+                f"  %s{n} = fadd {kind} %x{n}, %m{n}",
+                f"  %y{n} = call {kind} @{symbol}({kind} %s{n}{more})",
+            ]
+        else:
+            lines += [
+                f"  %y{n} = call {kind} @{symbol}({kind} %x{n}{more})",
+                f"  store volatile {kind} %y{n}, ptr %out, align {size}",
+            ]
     declared = "\n".join(_declarations(f"call {kind} @{symbol}({kind} %x{more})"))
-    text = declared + _looped(lines).replace("entry:", f"entry:\n  %g = load {kind}, ptr %gp", 1)
+    loads = f"entry:\n  %f = load {kind}, ptr %fp\n  %g = load {kind}, ptr %gp"
+    text = declared + _looped(lines).replace("entry:", loads, 1)
+    if chained:
+        text = text.replace("  %first =", f"  %last = phi {kind} [ %g, %entry ], [ %y3, %loop ]\n  %first =", 1)
+        text = text.replace("  ret void", f"  store {kind} %y3, ptr %out\n  ret void")
     low, high = _RANGE
     held = np.random.default_rng(0).uniform(low, high, _ARGUMENTS).astype(np.float64 if size == 8 else np.float32)
-    other = np.full(64, _OTHER_ARGUMENT, held.dtype)
-    return _Item(_compiled(text), 4, held.ctypes.data, (other, other), (held,))
+    nothing, other = np.zeros(64, held.dtype), np.full(64, _OTHER_ARGUMENT, held.dtype)
+    return _Item(_compiled(text), 4, held.ctypes.data, (nothing, other), (held,))
 
 
 def _pointers(length: int) -> _Item:
