@@ -39,6 +39,7 @@ def _cache_folder(request, tmp_path_factory):
     folder = cache.mkdir("rooflab") if cache else tmp_path_factory.mktemp("cache")
     patch = pytest.MonkeyPatch()
     patch.setenv("XDG_CACHE_HOME", str(folder))
+    patch.setenv("ROOFLAB_KEEP", "0")  # each test takes its loop apart itself
     yield
     patch.undo()
 

@@ -261,9 +261,7 @@ def _run(loop: Understood, counted: count.Counted, caches: Chosen) -> _Run:
     if counted.simulation.accesses <= _PLAIN_PYTHON:
         findings += _check_python(read, arguments, wanted)
     fresh = steered_by_data(read, types)
-    largest = max(each.capacity_bytes for each in caches.caches)
-    runs = [timed(warm(compiled.serial, arguments, fresh), 1, "warm")]
-    runs.append(timed(cold(compiled.serial, arguments, largest, fresh), 1, "cold"))
+    runs = on_one_core(compiled.serial, arguments, caches, fresh)
     parallel, spread = compiled.verdict.reason, ()
     if compiled.parallel is not None:
         several, refused, compared = _spread(compiled.parallel, arguments, wanted, fresh)
@@ -339,6 +337,21 @@ def _spread(
     if findings.warnings:
         return [], "left out: its result differs from that of one core", findings
     return on_threads(function, arguments, fresh), "", findings
+
+
+def on_one_core(function: Callable[..., Any], arguments: Copies, caches: Chosen, fresh: bool) -> list[Timed]:
+    """Runs on one core, warm and cold; `fresh`: each needs its inputs anew."""
+    largest = max(each.capacity_bytes for each in caches.caches)
+    runs = [timed(warm(function, arguments, fresh), 1, "warm")]
+    runs.append(timed(cold(function, arguments, largest, fresh), 1, "cold"))
+    return runs
+
+
+def threads_here() -> int:
+    """How many threads numba may use."""
+    import numba
+
+    return numba.get_num_threads()
 
 
 def on_threads(function: Callable[..., Any], arguments: Copies, fresh: bool) -> list[Timed]:

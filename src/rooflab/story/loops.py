@@ -66,7 +66,7 @@ def loop(
     """
     from msgspec.structs import replace
 
-    from rooflab.loops import examine
+    from rooflab.loops import again, examine
     from rooflab.loops.lowered import examine as lowered
     from rooflab.loops.lowered import ufuncs
     from rooflab.loops.read.source import BeyondSource, has_no_loops
@@ -111,7 +111,7 @@ def loop(
             if loopless:
                 report = replace(report, warnings=(*report.warnings, *_as_numpy_runs_it(fn, args, report)))
         else:
-            report = examine.report(understood, caches, time_limit_s=time_limit_s, time=timed, classify=classify)
+            report = again.report(understood, caches, time_limit_s=time_limit_s, time=timed, classify=classify)
     if target is None:
         return report
     timing = _core_timing(report, target)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+import shutil
 import subprocess
 import tempfile
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import NamedTuple
 from llvmlite import binding
 
 from rooflab.errors import FileError, RooflabError, UnknownNameError
+from rooflab.loops import kept
 from rooflab.loops.c import compilers
 from rooflab.loops.c.compilers import Compiler
 from rooflab.loops.c.debug_info import DebugInfo
@@ -26,7 +28,11 @@ _UNDEFINED = re.compile(r"undefined symbol: (\S+)|undefined reference to [`']([^
 _COUNTED = ("-O1", "-g", "-Xclang", "-disable-llvm-passes", "-fno-math-errno")
 _QUIET = ("-w", "-fno-sanitize=all", "-fno-stack-protector", "-fno-color-diagnostics")
 _NAMED = ("-fno-discard-value-names",)  # by which blocks of machine code are found again
-_ASSEMBLY = "optimised.s"
+_PLAIN, _OPTIMISED, _LIBRARY, _ASSEMBLY = "plain.bc", "optimised.bc", "library.so", "optimised.s"
+# Flags and files whose content no preprocessor shows; so are what it names to be taken in later.
+_UNSEEN = ("-l", "-L", "-Wl,", "-fprofile", "-fplugin", "-fpass-plugin", "-load", "-include-pch", "-fuse-ld", "@")
+_LINKED, _TAKEN_IN = (".a", ".o", ".so", ".bc", ".ll"), (".incbin", "#embed", ".include")
+_RANDOM = re.compile(r'"?-dependency-file"? \S+')  # zig's has a name by chance
 # Of the user's flags, those that machine code depends on once IR is optimised.
 _OF_CODE, _NOT_OF_CODE = ("-O", "-m", "-f", "--target"), ("-flto", "-fsanitize", "-fprofile", "-fcoverage")
 _SUFFIX = {False: ".c", True: ".cpp"}
@@ -42,6 +48,7 @@ class Built(NamedTuple):
         said: which compiler and flags.
         library: the user's own build, where there is one.
         assembly: that of the compiler for `optimised`, with the names of its blocks; "" where there is none.
+        key: a digest of all that they follow from; "" where it is not known.
     """
 
     plain: str
@@ -50,6 +57,7 @@ class Built(NamedTuple):
     said: str
     library: ctypes.CDLL | None
     assembly: str = ""
+    key: str = ""
 
 
 def build(path: Path, name: str, flags: Flags) -> Built:
@@ -64,35 +72,70 @@ def build(path: Path, name: str, flags: Flags) -> Built:
     with tempfile.TemporaryDirectory(prefix="rooflab-c-") as folder:
         entry = Path(folder) / f"entry{_SUFFIX[cxx]}"
         entry.write_text(_entry(path, name, cxx), "utf-8")
-        made = {
-            "plain.bc": [*flags.counted, *_COUNTED, "-c", "-emit-llvm"],
-            "optimised.bc": [*flags.given, *_NAMED, "-g", "-fPIC", "-c", "-emit-llvm"],
-            "library.so": [*flags.given, "-shared", "-fPIC"],
-        }
-        running = {
-            out: compilers.run(
-                compiler,
-                [*words, *_QUIET, str(entry), *_libraries(words), "-o", str(Path(folder) / out)],
-                flags.folder,
-            )
-            for out, words in made.items()
-        }
-        errors = {"optimised.bc": running["optimised.bc"].communicate()[1]}
-        assembling = None
-        if not running["optimised.bc"].returncode:
-            assembling = _assembling(compiler, flags, Path(folder))
-        errors |= {out: process.communicate()[1] for out, process in running.items() if out not in errors}
-        if assembling is not None:
-            assembling.communicate()
-        for out, process in running.items():
-            if process.returncode:
-                raise _failed(path, name, errors[out], compiler, flags, entry)
-        plain, optimised = (_read(Path(folder) / out, compiler.name) for out in ("plain.bc", "optimised.bc"))
-        library = _loaded(Path(folder) / "library.so", path)
-        made_here = Path(folder) / _ASSEMBLY
-        assembly = made_here.read_text("utf-8", "replace") if made_here.is_file() else ""
-    address = ctypes.c_void_p.in_dll(library, _ENTRY).value
-    return Built(plain, optimised, address or 0, f"{compiler.name}, {flags.said}", library, assembly)
+        key = _key(compiler, flags, entry) if kept.is_on() else None
+        made = None if key is None else kept.find(key)
+        if made is None:
+            made = _compiled(path, name, flags, compiler, entry)
+            if key is not None:
+                kept.keep(key, made)
+        library = Path(folder) / _LIBRARY
+        library.write_bytes(made[_LIBRARY])
+        loaded = _loaded(library, path)
+    address = ctypes.c_void_p.in_dll(loaded, _ENTRY).value
+    plain, optimised, assembly = (made[each].decode() for each in (_PLAIN, _OPTIMISED, _ASSEMBLY))
+    said = f"{compiler.name}, {flags.said}"
+    return Built(plain, optimised, address or 0, said, loaded, assembly, key or "")
+
+
+def _compiled(path: Path, name: str, flags: Flags, compiler: Compiler, entry: Path) -> dict[str, bytes]:
+    """What the compiler makes of `entry`: the texts of both modules, the assembly of the second, the library."""
+    folder = entry.parent
+    words = {
+        _PLAIN: [*flags.counted, *_COUNTED, "-c", "-emit-llvm"],
+        _OPTIMISED: [*flags.given, *_NAMED, "-g", "-fPIC", "-c", "-emit-llvm"],
+        _LIBRARY: [*flags.given, "-shared", "-fPIC"],
+    }
+    running = {
+        out: compilers.run(
+            compiler, [*each, *_QUIET, str(entry), *_libraries(each), "-o", str(folder / out)], flags.folder
+        )
+        for out, each in words.items()
+    }
+    errors = {_OPTIMISED: running[_OPTIMISED].communicate()[1]}
+    assembling = None
+    if not running[_OPTIMISED].returncode:
+        assembling = _assembling(compiler, flags, folder)
+    errors |= {out: process.communicate()[1] for out, process in running.items() if out not in errors}
+    if assembling is not None:
+        assembling.communicate()
+    for out, process in running.items():
+        if process.returncode:
+            raise _failed(path, name, errors[out], compiler, flags, entry)
+    assembly = folder / _ASSEMBLY
+    made = {out: _read(folder / out, compiler.name).encode() for out in (_PLAIN, _OPTIMISED)}
+    made[_ASSEMBLY] = assembly.read_bytes() if assembly.is_file() else b""
+    made[_LIBRARY] = (folder / _LIBRARY).read_bytes()
+    return made
+
+
+def _key(compiler: Compiler, flags: Flags, entry: Path) -> str | None:
+    """A digest of all that the compiler's work on `entry` follows from; None where not all of it can be seen.
+
+    What the preprocessor makes of it is asked for each time: no header can have changed, or appeared, unseen. With
+    that the compiler says its version, and how it calls itself.
+    """
+    if any(each.startswith(_UNSEEN) or each.endswith(_LINKED) for each in flags.given):
+        return None
+    process = compilers.run(compiler, [*flags.given, "-v", "-E", str(entry)], flags.folder, read=True)
+    text, said = process.communicate()
+    if process.returncode or any(each in text for each in _TAKEN_IN):
+        return None
+    called = _RANDOM.sub("", said)
+    place = str(entry.parent)
+    seen = [each.replace(place, "") for each in (text, called)]
+    program = shutil.which(compiler.command[0]) or compiler.command[0]
+    stated = Path(program).stat()
+    return kept.key("c", seen, flags, compiler, Path(program).resolve(), stated.st_size, stated.st_mtime_ns)
 
 
 def _assembling(compiler: Compiler, flags: Flags, folder: Path) -> subprocess.Popen[str]:

@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import binding
@@ -38,6 +38,19 @@ done:
 """
 
 
+class Signature(NamedTuple):
+    """What a call of a function needs: the types of its parameters and of its result, as `Lowered` has them."""
+
+    header: tuple[str, ...]
+    wide: tuple[str, ...]
+    result: str
+
+
+def signature(lowered: Lowered) -> Signature:
+    """That of a function."""
+    return Signature(lowered.header, lowered.wide, lowered.result)
+
+
 def loads(header: Sequence[str], wide: Sequence[str]) -> tuple[list[str], str]:
     """Lines that load arguments of the types `header` from %slots, and how a call names them."""
     lines, given = [], []
@@ -51,15 +64,15 @@ def loads(header: Sequence[str], wide: Sequence[str]) -> tuple[list[str], str]:
     return lines, ", ".join(given)
 
 
-def called(callee: str, lowered: Lowered) -> list[str]:
+def called(callee: str, of: Signature) -> list[str]:
     """Lines that call `callee` with the arguments in %slots, and store what it returns in %result."""
-    lines, given = loads(lowered.header, lowered.wide)
-    if lowered.result == "void":
+    lines, given = loads(of.header, of.wide)
+    if of.result == "void":
         return [*lines, f"  call void {callee}({given})"]
-    lines.append(f"  %r = call {lowered.result} {callee}({given})")
-    if lowered.result == "i1":
+    lines.append(f"  %r = call {of.result} {callee}({given})")
+    if of.result == "i1":
         return [*lines, "  %w = zext i1 %r to i8", "  store i8 %w, ptr %result"]
-    return [*lines, f"  store {lowered.result} %r, ptr %result"]
+    return [*lines, f"  store {of.result} %r, ptr %result"]
 
 
 def value_of(kind: str, words: np.ndarray) -> Any:
@@ -76,9 +89,9 @@ def named(name: str) -> str:
 class Callee:
     """A function of C as a function of Python: of arrays, whose addresses it is given, and numbers."""
 
-    def __init__(self, address: int, lowered: Lowered) -> None:
+    def __init__(self, address: int, of: Signature) -> None:
         """`address`: of the function."""
-        lines = called(f"inttoptr (i64 {address} to ptr)", lowered)
+        lines = called(f"inttoptr (i64 {address} to ptr)", of)
         text = "\n".join(["define void @rl_call(ptr %slots, ptr %result) {", *lines, "  ret void", "}", _REPEATED])
         self._engine = binding.create_mcjit_compiler(binding.parse_assembly(text), target_machine())
         self._engine.finalize_object()
@@ -86,7 +99,7 @@ class Callee:
         self._call: Callable[..., Any] = prototype(self._engine.get_function_address("rl_call"))
         many = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
         self._many: Callable[..., Any] = many(self._engine.get_function_address("rl_repeat"))
-        self._lowered = lowered
+        self._of = of
         self._result = np.zeros(4, np.int64)
         self._key: tuple[int, ...] = ()
         self._held: Any = None
@@ -96,7 +109,7 @@ class Callee:
         """What it returns."""
         self._hand_over(values)
         self._call(*self._at)
-        return value_of(self._lowered.result, self._result)
+        return value_of(self._of.result, self._result)
 
     def repeat(self, times: int, values: Sequence[Any]) -> None:
         """Call it so many times, one after the other, with nothing of Python between."""
@@ -106,7 +119,7 @@ class Callee:
     def _hand_over(self, values: Sequence[Any]) -> None:
         key = tuple(map(id, values))
         if key != self._key:
-            self._held = values, *slots(values, self._lowered.header)
+            self._held = values, *slots(values, self._of.header)
             self._key, self._at = key, (self._held[1].ctypes.data, self._result.ctypes.data)
 
 

@@ -80,14 +80,15 @@ def _clang(command: tuple[str, ...]) -> Compiler | None:
     return Compiler(command, f"clang {match[1]}{match[2] or ''}{' of ziglang' if zig else ''}", int(match[1]))
 
 
-def run(compiler: Compiler, arguments: list[str], folder: str) -> subprocess.Popen[str]:
-    """The compiler at work in `folder`."""
+def run(compiler: Compiler, arguments: list[str], folder: str, read: bool = False) -> subprocess.Popen[str]:
+    """The compiler at work in `folder`; `read`: what it prints is wanted, beside its errors."""
     environment = dict(os.environ, LC_ALL="C")
     return subprocess.Popen(
         [*compiler.command, *arguments],
-        stdout=subprocess.DEVNULL,
+        stdout=subprocess.PIPE if read else subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
+        errors="replace",
         cwd=folder or None,
         env=environment,
     )

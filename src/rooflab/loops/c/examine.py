@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import ctypes
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
+import msgspec
 from llvmlite import binding
 
 from rooflab.errors import FileError, RooflabError, UnknownNameError
-from rooflab.loops import examine
-from rooflab.loops.c import arguments, build, constructors, count, flags, lower, source, steering
-from rooflab.loops.c.call import Callee, called, named, slots, warm
-from rooflab.loops.c.debug_info import DebugInfo, LinesOf, Subprogram
-from rooflab.loops.c.memory import STACK_BYTES
-from rooflab.loops.compiled import time as timing
-from rooflab.loops.lowered import core_loops, profile
+from rooflab.loops import examine, kept
+from rooflab.loops.c import arguments, build, count, flags, lower, own_build, source
+from rooflab.loops.c.debug_info import DebugInfo, Subprogram
 from rooflab.loops.lowered import count as counting
 from rooflab.loops.lowered.examine import described
 from rooflab.loops.lowered.ir_text import functions
@@ -26,11 +21,8 @@ from rooflab.loops.lowered.lower import target_machine
 from rooflab.loops.lowered.memory import arrays_in
 from rooflab.loops.twin import count as counts
 from rooflab.machines.cache_levels import Chosen
-from rooflab.types.loop import CoreLoop, LoopReport, Static, Timed
-from rooflab.units import iec
+from rooflab.types.loop import LoopReport, Static
 
-_PROFILED_S = 10.0  # a count that took longer is not followed by a profile, which takes some times as long
-_DEEP_BYTES = 4 << 20  # on the stack, beyond which the compiled function is not run: threads here have 8 MiB
 _PRAGMA = re.compile(r"^\s*#\s*pragma\s+omp\b")
 _CONVENTIONS = (
     "counted from the LLVM IR of clang before it is optimised: every load and store of arrays and structures in"
@@ -114,14 +106,68 @@ def report(
     nbytes = sum(array.nbytes for each, value in bound.values.items() for _, array in arrays_in(each, value))
     examine.check_memory(name, nbytes)
     read = source.read(name, main.file, main.line)
+    key = _key(built, main, read, bound, caches, time, classify)
+    again = None if key is None else kept.find(key)
+    if again is not None:
+        known = msgspec.msgpack.decode(again["known"], type=own_build.Known)
+        found = LoopReport.from_dict(msgspec.msgpack.decode(again["report"]))
+        return msgspec.structs.replace(
+            found, runs=own_build.timed_again(built, main, bound, caches, known) if time else ()
+        )
     units = 2 * (nbytes // caches.caches[0].unit_bytes + len(bound.values)) + (1 << 16) if classify else None
+    fresh = _examined(path, built, main, read, bound, caches, given, units, time_limit_s, time)
+    if key is not None and fresh.lasting:
+        report = msgspec.structs.replace(fresh.report, runs=())
+        known = own_build.known(fresh.twin)
+        kept.keep(
+            key, {"known": msgspec.msgpack.encode(known), "report": msgspec.msgpack.encode(report.to_dict())}
+        )
+    return fresh.report
+
+
+class _Examined(NamedTuple):
+    """A report, the twin that it comes from, and whether another run would come to the same but for its times."""
+
+    report: LoopReport
+    twin: count.Twin
+    lasting: bool
+
+
+def _key(
+    built: build.Built,
+    main: Subprogram,
+    read: source.CSource,
+    bound: arguments.Bound,
+    caches: Chosen,
+    time: bool,
+    classify: bool,
+) -> str | None:
+    """A digest of all that a report but for its times follows from; None where that is not known."""
+    values = kept.of_values(bound.values) if built.key and kept.is_on() else None
+    if values is None:
+        return None
+    return kept.key("report of C", built.key, main.linkage, read, values, caches, time, classify)
+
+
+def _examined(
+    path: Path,
+    built: build.Built,
+    main: Subprogram,
+    read: source.CSource,
+    bound: arguments.Bound,
+    caches: Chosen,
+    given: flags.Flags,
+    units: int | None,
+    time_limit_s: float | None,
+    time: bool,
+) -> _Examined:
     try:
         twin = count.make(built.plain, main, read, bound, caches, units, built.library)
     except RuntimeError as error:
         # IR that was not foreseen: what LLVM says of the text that was made of it
         why = str(error).replace("LLVM IR parsing error", "").strip().partition(chr(10))[0]
         raise RooflabError(
-            f"{path}: {name}: LLVM does not take what was made of it to be counted: {why}"
+            f"{path}: {read.name}: LLVM does not take what was made of it to be counted: {why}"
         ) from error
     counted, plan, outside = counting.run_twin(twin.twin, read, bound.values, caches, time_limit_s)
     outcome = counted.outcome
@@ -130,13 +176,13 @@ def report(
     shown = source.cut(read, [*(ref.line for ref in plan.refs), *(loop.line for loop in plan.loops)])
     said = _warnings(twin, plan, counted, outside, time_limit_s)
     said += [*bound.warnings, *_openmp(given, shown)]
-    done = _Run()
+    done = own_build.Run()
     if outcome.stopped:
         done = done._replace(parallel="not run: the count did not end")
     elif time:
-        done = _run(built, twin, main, bound, counted, caches, bool(plan.random))
+        done = own_build.examined(built, twin, main, bound, counted, caches, bool(plan.random))
     simulation = counted.simulation
-    return LoopReport(
+    made = LoopReport(
         name=main.name,
         where=f"{read.path}:{main.line}" if main.line else read.path,
         arguments={each: described(value) for each, value in bound.values.items()},
@@ -165,6 +211,9 @@ def report(
         warnings=(*said, *done.findings.warnings, *examine.classified_conflicts(simulation)),
         conventions=(f"compiled by {built.said}", *_CONVENTIONS, *simulation.assumptions),
     )
+    hidden = bool(plan.random or plan.unseen or outside or twin.planner.calls_through)
+    whole = not outcome.stopped and counted.warm is not None and (bool(done.loops) or not time)
+    return _Examined(made, twin, whole and not hidden)
 
 
 def _from_ir(path: Path) -> build.Built:
@@ -180,7 +229,9 @@ def _from_ir(path: Path) -> build.Built:
     version = ".".join(map(str, binding.llvm_version_info))
     producer = DebugInfo(ir).producer()
     said = f"LLVM {version} of llvmlite at O3 for this processor, from {path.name}"
-    return build.Built(ir, optimised, 0, said + (f" ({producer})" if producer else ""), None)
+    return build.Built(
+        ir, optimised, 0, said + (f" ({producer})" if producer else ""), None, "", kept.key("ir", ir)
+    )
 
 
 def _subprogram(path: Path, name: str, ir: str, arguments_given: int) -> Subprogram:
@@ -212,122 +263,6 @@ def _subprogram(path: Path, name: str, ir: str, arguments_given: int) -> Subprog
     if re.search(r"\b(?:byval|sret)\(", plain.header):
         raise RooflabError(f"{path}: {name} takes or returns a structure by value: expected numbers and pointers")
     return arguments.from_ir(name, str(path), tuple(plain.parameters.values()))
-
-
-class _Run(NamedTuple):
-    """What running the compiled function showed."""
-
-    runs: tuple[Timed, ...] = ()
-    loops: tuple[CoreLoop, ...] = ()
-    findings: examine.Findings = examine.Findings()
-    parallel: str = "not run"
-
-
-def _run(
-    built: build.Built,
-    twin: count.Twin,
-    main: Subprogram,
-    bound: arguments.Bound,
-    counted: counts.Counted,
-    caches: Chosen,
-    random: bool,
-) -> _Run:
-    deep = _on_the_stack(twin)
-    sequential = "not tried: C is counted and timed on one core"
-    if deep > _DEEP_BYTES:
-        why = f"its local arrays take {iec(deep)} of the stack, more than a thread surely has: not run, not timed"
-        return _Run(findings=examine.Findings(warnings=(why,)), parallel=sequential)
-    engine, address = _engine(built, main) if not built.address else (None, built.address)
-    function = Callee(address, twin.lowered)
-    own = next(each for each in twin.lowered.functions if each.name == twin.lowered.main)
-    fresh = steering.steered(own, twin.planner.pointers_of(own, True))
-    largest = max(each.capacity_bytes for each in caches.caches)
-    findings = examine.Findings()
-    if not random:
-        results = timing.run_once(function, bound)
-        wanted = counted.outcome.result, counted.outcome.outputs
-        findings += _compared(results, wanted)
-    runs = [examine.timed(warm(function, bound, fresh), 1, "warm")]
-    runs.append(examine.timed(timing.cold(function, bound, largest, fresh), 1, "cold"))
-    loops: tuple[CoreLoop, ...] = ()
-    if counted.outcome.seconds <= _PROFILED_S:
-        try:
-            loops = _profiled(built, twin, main, bound)
-        except Exception as error:  # noqa: BLE001
-            # IR that was not foreseen: the counts stand without a profile, and the report says that there is none
-            why = f"{type(error).__name__}: {str(error).partition(chr(10))[0]:.100}"
-            said = f"its compiled code could not be profiled ({why}): times follow its source"
-            findings += examine.Findings(warnings=(said,))
-    del engine
-    return _Run(tuple(runs), loops, findings, sequential)
-
-
-def _compared(results: tuple[Any, tuple], wanted: tuple[Any, tuple]) -> examine.Findings:
-    """How results compare, with the rows of each argument one by one."""
-    flat = [tuple(part for value in each[1] for part in _parts(value)) for each in (results, wanted)]
-    return examine.compare("the compiled function", (results[0], flat[0]), (wanted[0], flat[1]))
-
-
-def _parts(value: Any) -> tuple[Any, ...]:
-    if isinstance(value, tuple):
-        return tuple(part for each in value for part in _parts(each))
-    if isinstance(value, np.ndarray) and value.dtype.names:
-        return tuple(value[name] for name in value.dtype.names)
-    return (value,)
-
-
-def _on_the_stack(twin: count.Twin) -> int:
-    fixed = sum(twin.layout.objects[name].nbytes for name in twin.lowered.arrays)
-    begun = int(twin.stack[1]) - STACK_BYTES
-    return fixed + max(0, int(twin.stack[2]) - begun)
-
-
-def _engine(built: build.Built, main: Subprogram) -> tuple[Any, int]:
-    """Machine code of optimised IR, and the address of the function there."""
-    module = binding.parse_assembly(constructors.harmless(lower.without_exceptions(built.optimised)))
-    module.get_function(main.linkage).linkage = "external"
-    count.check_symbols(module, main, built.library, ran=True)
-    engine = binding.create_mcjit_compiler(module, target_machine())
-    engine.finalize_object()
-    engine.run_static_constructors()
-    return engine, engine.get_function_address(main.linkage)
-
-
-def _profiled(
-    built: build.Built, twin: count.Twin, main: Subprogram, bound: arguments.Bound
-) -> tuple[CoreLoop, ...]:
-    """The loops of the optimised code as a core sees them, of one run."""
-    plain = re.sub(
-        r"^define .*$",
-        lambda each: lower.bare(each[0]),
-        constructors.harmless(lower.without_exceptions(lower.for_here(built.optimised))),
-        flags=re.M,
-    )
-    lines = ["define void @rl_call(ptr %slots, ptr %result) {", *called(named(main.linkage), twin.lowered)]
-    ir = "\n".join([plain, *lines, "  ret void", "}", ""])
-    count.check_symbols(binding.parse_assembly(ir), main, built.library, ran=True)
-    defined = {each.name: each for each in functions(ir)}
-    chosen, todo = [], [main.linkage]
-    while todo:
-        each = defined.pop(todo.pop(), None)
-        if each is not None:
-            chosen.append(each)
-            todo += re.findall(
-                r"@([\w.$]+)", " ".join(one.text for one in each.instructions() if one.opcode == "call")
-            )
-    copies = bound.copied()
-    given, tables = slots(copies, twin.lowered.header)
-    result = np.zeros(4, np.int64)
-
-    def call(engine: Any) -> None:
-        engine.run_static_constructors()
-        function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(engine.get_function_address("rl_call"))
-        function(given.ctypes.data, result.ctypes.data)
-
-    taken = profile.run(chosen, ir, call, built.assembly)
-    del copies, tables
-    places = LinesOf(DebugInfo(ir), main.file)
-    return core_loops.of_profiles(taken, places)
 
 
 def _scattered_bytes(twin: count.Twin, counted: counts.Counted) -> int:

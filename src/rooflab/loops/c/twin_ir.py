@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from rooflab.cachesim.native.layout import LOAD, STORE
-from rooflab.loops.c.call import called, named
+from rooflab.loops.c.call import called, named, signature
 from rooflab.loops.c.lower import Lowered, bare
 from rooflab.loops.c.memory import Object
 from rooflab.loops.c.plan import RELEASES, CPlanner
@@ -225,6 +225,6 @@ def _main(lowered: Lowered) -> str:
         "  %first = icmp eq i32 %back, 0",
         "  br i1 %first, label %go, label %left",
         "go:",
-        *called(named(lowered.main), lowered),
+        *called(named(lowered.main), signature(lowered)),
     ]
     return "\n".join([*lines, "  ret i32 0", "left:", "  ret i32 1", "}", ""])

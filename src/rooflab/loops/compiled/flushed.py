@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import platform
 from collections.abc import Iterator
@@ -25,7 +26,8 @@ def flush(values: tuple[Any, ...]) -> None:
     memory need be read.
     """
     for each in _arrays(values):
-        _compiled()(*np.lib.array_utils.byte_bounds(each))
+        if each.nbytes:
+            _compiled()(*np.lib.array_utils.byte_bounds(each))
 
 
 def _arrays(values: tuple[Any, ...]) -> Iterator[np.ndarray]:
@@ -38,40 +40,42 @@ def _arrays(values: tuple[Any, ...]) -> Iterator[np.ndarray]:
 
 @functools.cache
 def _compiled() -> Any:
-    from llvmlite import binding, ir
-    from numba import njit, types
-    from numba.extending import intrinsic
+    """A function of the addresses of the first byte and of the one behind the last, in machine code."""
+    from llvmlite import binding
 
-    declared: Any = intrinsic
+    features = binding.get_host_cpu_features()
     # unordered among each other, several times as fast
-    quick = binding.get_host_cpu_features().get("clflushopt", False)
-    name = "llvm.x86.clflushopt" if quick else "llvm.x86.sse2.clflush"
-    byte = ir.PointerType(ir.IntType(8))
-
-    @declared
-    def line_out(typing_context, address):
-        def generate(context, builder, signature, args):
-            kind = ir.FunctionType(ir.VoidType(), [byte])
-            out = builder.module.declare_intrinsic(name, (), kind)
-            builder.call(out, [builder.inttoptr(args[0], byte)])
-            return context.get_dummy_value()
-
-        return types.void(types.int64), generate
-
-    @declared
-    def fence(typing_context):
-        def generate(context, builder, signature, args):
-            kind = ir.FunctionType(ir.VoidType(), [])
-            builder.call(builder.module.declare_intrinsic("llvm.x86.sse2.mfence", (), kind), [])
-            return context.get_dummy_value()
-
-        return types.void(), generate
-
-    def flush(low, high):
-        for address in range(low, high, _LINE_BYTES):
-            line_out(address)
-        line_out(high - 1)
-        fence()
-
-    function: Any = njit("void(int64, int64)", nogil=True)(flush)
+    out = "llvm.x86.clflushopt" if features.get("clflushopt", False) else "llvm.x86.sse2.clflush"
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    target = binding.Target.from_default_triple()
+    machine = target.create_target_machine(cpu=binding.get_host_cpu_name(), features=features.flatten(), jit=True)
+    module = binding.parse_assembly(_FLUSH.format(out=out, line=_LINE_BYTES))
+    engine = binding.create_mcjit_compiler(module, machine)
+    engine.finalize_object()
+    function = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)(engine.get_function_address("flush"))
+    _ENGINES.append(engine)
     return function
+
+
+_ENGINES: list[Any] = []  # what owns the code
+_FLUSH = """
+declare void @{out}(ptr)
+declare void @llvm.x86.sse2.mfence()
+define void @flush(i64 %low, i64 %high) {{
+  br label %lines
+lines:
+  %at = phi i64 [ %low, %0 ], [ %next, %lines ]
+  %place = inttoptr i64 %at to ptr
+  call void @{out}(ptr %place)
+  %next = add i64 %at, {line}
+  %more = icmp ult i64 %next, %high
+  br i1 %more, label %lines, label %done
+done:
+  %end = add i64 %high, -1
+  %last = inttoptr i64 %end to ptr
+  call void @{out}(ptr %last)
+  call void @llvm.x86.sse2.mfence()
+  ret void
+}}
+"""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from rooflab.errors import RooflabError
-from rooflab.loops import examine
+from rooflab.loops import again
 from rooflab.loops.read.understood import Understood
 from rooflab.machines.cache_levels import Chosen
 from rooflab.machines.team_timing import TeamTiming
@@ -121,7 +121,7 @@ def _counted(state: State, case: Case) -> LoopReport | str:
         if loop is state.loop and fastmath == state.fastmath:
             return held
     try:
-        report: LoopReport | str = examine.report(
+        report: LoopReport | str = again.report(
             state.loop,
             case.caches,
             time_limit_s=case.limit_s,

@@ -1,0 +1,73 @@
+"""A Python loop that was taken apart before: what follows from it is found on disk, its times are taken anew."""
+
+from __future__ import annotations
+
+import ast
+
+import msgspec
+
+from rooflab.loops import examine, kept
+from rooflab.loops.compiled import time as timing
+from rooflab.loops.read.understood import Understood
+from rooflab.machines.cache_levels import Chosen
+from rooflab.types.loop import LoopReport, Timed
+
+
+def report(
+    loop: Understood,
+    caches: Chosen,
+    *,
+    time_limit_s: float | None = examine.TIME_LIMIT_S,
+    time: bool = True,
+    code: bool = False,
+    classify: bool = False,
+    fastmath: bool = False,
+    profile: bool = False,
+) -> LoopReport:
+    """As `examine.report`, which it asks where nothing was found.
+
+    What was left out for the time that it took, a count that did not end or was not repeated, is not kept.
+
+    Raises:
+        RooflabError: as `examine.report`.
+    """
+    options = {"time": time, "code": code, "classify": classify, "fastmath": fastmath, "profile": profile}
+    key = _key(loop, caches, options)
+    entry = None if key is None else kept.find(key)
+    if entry is not None:
+        found = LoopReport.from_dict(msgspec.msgpack.decode(entry["report"]))
+        spread = entry["spread"] == b"1"
+        return msgspec.structs.replace(found, runs=_timed(loop, caches, spread) if time else ())
+    made = examine.report(loop, caches, time_limit_s=time_limit_s, **options)
+    profiled = bool(made.core_loops) or not (time or profile)
+    if key is not None and made.complete and made.warm is not None and profiled:
+        plain = msgspec.structs.replace(made, runs=()).to_dict()
+        spread = any(each.threads > 1 for each in made.runs)
+        kept.keep(key, {"report": msgspec.msgpack.encode(plain), "spread": b"1" if spread else b"0"})
+    return made
+
+
+def _key(loop: Understood, caches: Chosen, options: dict[str, bool]) -> str | None:
+    """A digest of all that such a report follows from but its times; None where that is not known."""
+    if not kept.is_on():
+        return None
+    source = loop.source
+    values = kept.of_values(dict(zip(source.parameters, loop.arguments.values, strict=True)))
+    if values is None:
+        return None
+    constants = sorted((name, type(value).__name__, repr(value)) for name, value in source.constants.items())
+    tree = ast.dump(source.tree, include_attributes=True)
+    # over how many threads it may run decides whether loops over prange are looked at
+    several = examine.threads_here() > 1
+    modules = sorted(source.modules.items())
+    said = source.name, source.path, tree, constants, modules, sorted(source.lines.items())
+    return kept.key("report of Python", said, values, caches, sorted(options.items()), several)
+
+
+def _timed(loop: Understood, caches: Chosen, spread: bool) -> tuple[Timed, ...]:
+    compiled = timing.build(loop)
+    fresh = timing.steered_by_data(loop.source, loop.value_types)
+    runs = examine.on_one_core(compiled.serial, loop.arguments, caches, fresh)
+    if spread and compiled.parallel is not None:
+        runs += examine.on_threads(compiled.parallel, loop.arguments, fresh)
+    return tuple(runs)

@@ -1,0 +1,189 @@
+"""The user's own build of a function of C: run once and compared, timed warm and cold, its loops profiled."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from typing import Any, NamedTuple
+
+import numpy as np
+from llvmlite import binding
+
+from rooflab.loops import examine
+from rooflab.loops.c import arguments, build, constructors, count, lower, steering
+from rooflab.loops.c.call import Callee, Signature, called, named, signature, slots, warm
+from rooflab.loops.c.debug_info import DebugInfo, LinesOf, Subprogram
+from rooflab.loops.c.memory import STACK_BYTES
+from rooflab.loops.compiled import time as timing
+from rooflab.loops.lowered import core_loops, profile
+from rooflab.loops.lowered.ir_text import functions
+from rooflab.loops.lowered.lower import target_machine
+from rooflab.loops.twin import count as counts
+from rooflab.machines.cache_levels import Chosen
+from rooflab.types.loop import CoreLoop, Timed
+from rooflab.units import iec
+
+_PROFILED_S = 10.0  # a count that took longer is not followed by a profile, which takes some times as long
+_DEEP_BYTES = 4 << 20  # on the stack, beyond which the compiled function is not run: threads here have 8 MiB
+_SEQUENTIAL = "not tried: C is counted and timed on one core"
+
+
+class Known(NamedTuple):
+    """What is to be known of a function to time it.
+
+    Attributes:
+        signature: of it.
+        fresh: whether each run needs its inputs anew.
+        stack_bytes: that its local arrays take.
+    """
+
+    signature: Signature
+    fresh: bool
+    stack_bytes: int
+
+
+class Run(NamedTuple):
+    """What running the compiled function showed."""
+
+    runs: tuple[Timed, ...] = ()
+    loops: tuple[CoreLoop, ...] = ()
+    findings: examine.Findings = examine.Findings()
+    parallel: str = "not run"
+
+
+def known(twin: count.Twin) -> Known:
+    """What a twin that has run says of its function."""
+    own = next(each for each in twin.lowered.functions if each.name == twin.lowered.main)
+    fresh = steering.steered(own, twin.planner.pointers_of(own, True))
+    return Known(signature(twin.lowered), fresh, _on_the_stack(twin))
+
+
+def examined(
+    built: build.Built,
+    twin: count.Twin,
+    main: Subprogram,
+    bound: arguments.Bound,
+    counted: counts.Counted,
+    caches: Chosen,
+    random: bool,
+) -> Run:
+    """All that the compiled function shows; `random`: its results may differ from the twin's."""
+    of = known(twin)
+    if of.stack_bytes > _DEEP_BYTES:
+        why = (
+            f"its local arrays take {iec(of.stack_bytes)} of the stack, more than a thread surely has: not run,"
+            " not timed"
+        )
+        return Run(findings=examine.Findings(warnings=(why,)), parallel=_SEQUENTIAL)
+    engine, function = _callable(built, main, of)
+    findings = examine.Findings()
+    if not random:
+        results = timing.run_once(function, bound)
+        wanted = counted.outcome.result, counted.outcome.outputs
+        findings += _compared(results, wanted)
+    runs = _timed(function, bound, of, caches)
+    loops: tuple[CoreLoop, ...] = ()
+    if counted.outcome.seconds <= _PROFILED_S:
+        try:
+            loops = _profiled(built, twin, main, bound)
+        except Exception as error:  # noqa: BLE001
+            # IR that was not foreseen: the counts stand without a profile, and the report says that there is none
+            why = f"{type(error).__name__}: {str(error).partition(chr(10))[0]:.100}"
+            said = f"its compiled code could not be profiled ({why}): times follow its source"
+            findings += examine.Findings(warnings=(said,))
+    del engine
+    return Run(runs, loops, findings, _SEQUENTIAL)
+
+
+def timed_again(
+    built: build.Built, main: Subprogram, bound: arguments.Bound, caches: Chosen, of: Known
+) -> tuple[Timed, ...]:
+    """Times of a function that was examined before."""
+    if of.stack_bytes > _DEEP_BYTES:
+        return ()
+    engine, function = _callable(built, main, of)
+    runs = _timed(function, bound, of, caches)
+    del engine
+    return runs
+
+
+def _callable(built: build.Built, main: Subprogram, of: Known) -> tuple[Any, Callee]:
+    """The compiled function, and what must live as long."""
+    engine, address = _engine(built, main) if not built.address else (None, built.address)
+    return engine, Callee(address, of.signature)
+
+
+def _timed(function: Callee, bound: arguments.Bound, of: Known, caches: Chosen) -> tuple[Timed, ...]:
+    largest = max(each.capacity_bytes for each in caches.caches)
+    runs = [examine.timed(warm(function, bound, of.fresh), 1, "warm")]
+    runs.append(examine.timed(timing.cold(function, bound, largest, of.fresh), 1, "cold"))
+    return tuple(runs)
+
+
+def _compared(results: tuple[Any, tuple], wanted: tuple[Any, tuple]) -> examine.Findings:
+    """How results compare, with the rows of each argument one by one."""
+    flat = [tuple(part for value in each[1] for part in _parts(value)) for each in (results, wanted)]
+    return examine.compare("the compiled function", (results[0], flat[0]), (wanted[0], flat[1]))
+
+
+def _parts(value: Any) -> tuple[Any, ...]:
+    if isinstance(value, tuple):
+        return tuple(part for each in value for part in _parts(each))
+    if isinstance(value, np.ndarray) and value.dtype.names:
+        return tuple(value[name] for name in value.dtype.names)
+    return (value,)
+
+
+def _on_the_stack(twin: count.Twin) -> int:
+    fixed = sum(twin.layout.objects[name].nbytes for name in twin.lowered.arrays)
+    begun = int(twin.stack[1]) - STACK_BYTES
+    return fixed + max(0, int(twin.stack[2]) - begun)
+
+
+def _engine(built: build.Built, main: Subprogram) -> tuple[Any, int]:
+    """Machine code of optimised IR, and the address of the function there."""
+    module = binding.parse_assembly(constructors.harmless(lower.without_exceptions(built.optimised)))
+    module.get_function(main.linkage).linkage = "external"
+    count.check_symbols(module, main, built.library, ran=True)
+    engine = binding.create_mcjit_compiler(module, target_machine())
+    engine.finalize_object()
+    engine.run_static_constructors()
+    return engine, engine.get_function_address(main.linkage)
+
+
+def _profiled(
+    built: build.Built, twin: count.Twin, main: Subprogram, bound: arguments.Bound
+) -> tuple[CoreLoop, ...]:
+    """The loops of the optimised code as a core sees them, of one run."""
+    of = signature(twin.lowered)
+    plain = re.sub(
+        r"^define .*$",
+        lambda each: lower.bare(each[0]),
+        constructors.harmless(lower.without_exceptions(lower.for_here(built.optimised))),
+        flags=re.M,
+    )
+    lines = ["define void @rl_call(ptr %slots, ptr %result) {", *called(named(main.linkage), of)]
+    ir = "\n".join([plain, *lines, "  ret void", "}", ""])
+    count.check_symbols(binding.parse_assembly(ir), main, built.library, ran=True)
+    defined = {each.name: each for each in functions(ir)}
+    chosen, todo = [], [main.linkage]
+    while todo:
+        each = defined.pop(todo.pop(), None)
+        if each is not None:
+            chosen.append(each)
+            todo += re.findall(
+                r"@([\w.$]+)", " ".join(one.text for one in each.instructions() if one.opcode == "call")
+            )
+    copies = bound.copied()
+    given, tables = slots(copies, of.header)
+    result = np.zeros(4, np.int64)
+
+    def call(engine: Any) -> None:
+        engine.run_static_constructors()
+        function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(engine.get_function_address("rl_call"))
+        function(given.ctypes.data, result.ctypes.data)
+
+    taken = profile.run(chosen, ir, call, built.assembly)
+    del copies, tables
+    places = LinesOf(DebugInfo(ir), main.file)
+    return core_loops.of_profiles(taken, places)
