@@ -232,6 +232,7 @@ def counts(
         strided=strided,
         gathered=count.irregular(counted, "gather"),
         chased=count.irregular(counted, "chase"),
+        walks=count.walks(counted),
         scattered_bytes=scattered_bytes,
         footprint_bytes=counted.footprint_bytes,
     )

@@ -48,6 +48,24 @@ class Trips(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     depth: int
 
 
+class Walk(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An access of a loop that steps over lines by a constant, as down a column of a matrix.
+
+    Attributes:
+        line: of the source.
+        loop: the innermost loop that it stands in, as the number of one of `loops`; None outside of all.
+        stride_bytes: of its steps.
+        misses: in the first level, of a warm run.
+        kind: what becomes of its lines: "read" only, "changed" after they were read, or "stored" into unread.
+    """
+
+    line: int
+    loop: int | None
+    stride_bytes: int
+    misses: int
+    kind: Literal["read", "changed", "stored"]
+
+
 class Code(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the compiler left of the innermost loop after keeping values in registers.
 
@@ -351,6 +369,7 @@ class LoopReport(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
         strided, gathered, chased: misses of a warm run, by cache level, of accesses that step over lines in the
             innermost loop (and of the first of each row of a tile, which ends before it is foreseen), of those
             whose place data decide (x[idx[k]]), and of those that wait for the one before (i = following[i]).
+        walks: the accesses that step over lines one by one, with their strides.
         scattered_bytes: of the largest array that is gathered from or chased through.
         footprint_bytes: that the loop touches, lines once each; 0 where that is not known.
         parallel: over which loop prange ran, or why it did not.
@@ -389,6 +408,7 @@ class LoopReport(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     strided: dict[str, int] = {}
     gathered: dict[str, int] = {}
     chased: dict[str, int] = {}
+    walks: tuple[Walk, ...] = ()
     scattered_bytes: int = 0
     footprint_bytes: int = 0
     parallel: str = ""

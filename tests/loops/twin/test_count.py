@@ -248,3 +248,29 @@ def test_arrays_that_are_only_read_are_handed_over_as_they_are(kernels):
     b[0] = -1
     assert whole[10] == 10
     assert a.base is b.base
+
+
+def steps_down(a, b, c):
+    n = a.shape[0]
+    for j in range(n):
+        for i in range(n):
+            b[i, j] = b[i, j] + a[i, j]
+    for j in range(n):
+        for i in range(j, n):
+            c[i, j] = a[j, i]
+
+
+@pytest.mark.slow
+def test_walks_down_columns_are_told_by_stride_and_by_what_becomes_of_their_lines():
+    a, b, c = (np.ones((64, 64)) for _ in range(3))
+    made = counted(steps_down, (a, b, c), (Cache(4096, 8, name="L1"),))
+    level = made.simulation.levels[0]
+    found = count.walks(made)
+    # rows of 512 bytes; c is filled below its diagonal, where most steps go down a row too
+    assert [(each.kind, each.stride_bytes, each.loop) for each in found] == [
+        ("changed", 512, 1),
+        ("read", 512, 1),
+        ("stored", 512, 3),
+    ]
+    missed = {ref.text: level.references[ref.number].misses for ref in made.twin.text.refs if not ref.write}
+    assert [each.misses for each in found[:2]] == [missed["b[i, j]"], missed["a[i, j]"]]

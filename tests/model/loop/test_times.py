@@ -9,7 +9,7 @@ import rooflab
 from rooflab.errors import RooflabError
 from rooflab.model.device.constants import load_family
 from rooflab.model.loop import late_branches, times
-from rooflab.types.loop import Code, LineCounts, LoopReport, Static, Timed
+from rooflab.types.loop import Code, LineCounts, LoopReport, Timed, Walk
 from rooflab.types.simulation import Cache, LevelCounts, Simulation
 from rooflab.types.work import Flop
 
@@ -212,14 +212,13 @@ def test_accesses_that_wait_for_each_other_take_the_latency(guest):
     [
         (4096, 2.5),  # 64 lines: one of L1's 64 sets
         (512, 20.0),  # 8 sets; 20 without conflicts is the most
-        (0, 20.0),
+        (4096 + 64, 20.0),
     ],
 )
 def test_what_meets_in_few_sets_waits_longer(guest, stride_bytes, in_flight):
     misses = {"L1": 10_000, "L2": 10_000, "L3": 10_000}
-    # The capacity explains nothing of what memory serves: all are conflicts.
-    static = Static(traffic_bytes={"memory": 1e-6}, stride_bytes=stride_bytes)
-    made = times.place_on(report(640_000, 0, strided=misses, static=static), guest).point("DRAM").time_s
+    walk = Walk(line=1, loop=0, stride_bytes=stride_bytes, misses=10_000, kind="read")
+    made = times.place_on(report(640_000, 0, strided=misses, walks=(walk,)), guest).point("DRAM").time_s
     assert made == pytest.approx(10_000 * guest.level("memory").latency_s / in_flight, rel=0.01)
 
 

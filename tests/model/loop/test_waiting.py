@@ -1,4 +1,4 @@
-"""What misses wait for: sets that strided lines meet in, walks of page tables; by hand."""
+"""What misses wait for: walks of page tables; by hand."""
 
 from __future__ import annotations
 
@@ -40,22 +40,6 @@ def report(stride=0, trips=0, entries=1, **more):
         code=msgspec.structs.replace(code, trips=trips, entries=entries),
         **more,
     )
-
-
-@pytest.mark.parametrize(
-    ("stride", "sets"),
-    [
-        (0, 64),
-        (64, 64),  # each line the next set
-        (1024, 4),  # every sixteenth of 64 sets
-        (4096, 1),
-        (5792, 64),  # 90.5 lines: 128 places before one comes again
-        (8192 + 64, 64),
-    ],
-)
-def test_sets_that_a_stride_falls_into(stride, sets):
-    lines = {place * stride // 64 % 64 for place in range(4096)} if stride else set(range(64))
-    assert waiting._sets(report(stride)) == sets == len(lines)
 
 
 def machine(huge="never", steps=True):

@@ -198,6 +198,7 @@ def _examined(
         strided=counts.irregular(counted, "stride"),
         gathered=counts.irregular(counted, "gather"),
         chased=counts.irregular(counted, "chase"),
+        walks=counts.walks(counted),
         scattered_bytes=_scattered_bytes(twin, counted),
         footprint_bytes=counted.footprint_bytes,
         core_loops=done.loops,

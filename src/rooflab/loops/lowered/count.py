@@ -240,6 +240,7 @@ def run_twin(
     outcome = run_once(twin, source, time_limit_s)
     first_passes = twin.passes.copy()
     seen, far = _with_hits(twin), twin.notes[:, counted_access.FAR].copy()
+    steps = np.abs(twin.notes[:, counted_access.STEP])
     left_out = twin.notes[:, counted_access.OUTSIDE].copy()
     described: dict[str, Any] = {
         "arrays": [ref.array for ref in twin.plan.refs] or [""],
@@ -265,7 +266,10 @@ def run_twin(
         "stride" if ref.pattern == "stream" and far - 1 > _MOST_STRIDED * max(1, new) else ref.pattern
         for ref, far, new in zip(twin.plan.refs, far, seen, strict=False)
     ]
-    refs = tuple(ref._replace(pattern=each) for ref, each in zip(twin.plan.refs, patterns, strict=True))
+    refs = tuple(
+        ref._replace(pattern=each, step_bytes=int(step))
+        for ref, each, step in zip(twin.plan.refs, patterns, steps, strict=False)
+    )
     kept = run.Twin(None, twin.text._replace(refs=refs))
     counted = counting.Counted(
         kept,

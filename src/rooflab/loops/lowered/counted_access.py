@@ -17,7 +17,7 @@ from rooflab.cachesim.native.compile import OPTIONS, source_digest
 from rooflab.cachesim.native.words import add, call, load, store
 from rooflab.loops.twin import generated_files
 
-PREVIOUS, FAR, OUTSIDE, NOTE_WORDS = 0, 1, 2, 4  # words of a reference's notes
+PREVIOUS, FAR, OUTSIDE, STEP, SAME, NOTE_WORDS = 0, 1, 2, 3, 4, 5  # words of a reference's notes
 NEAR_BYTES = 255  # between new lines of a stream: prefetchers follow steps of up to three lines
 VIEW = View._fields
 
@@ -34,6 +34,13 @@ def _access(view, address, nbytes, request, reference, notes):
     store(notes, PREVIOUS, address)
     if step > NEAR_BYTES or step < -NEAR_BYTES:
         add(notes, FAR, 1)
+        # the step that most are, if any is (Boyer and Moore's majority vote)
+        if step == load(notes, STEP):
+            add(notes, SAME, 1)
+        elif load(notes, SAME) > 0:
+            add(notes, SAME, -1)
+        else:
+            store(notes, STEP, step)
     call(view.split_call if crosses else view.unit_call, view.state, address, nbytes, request, reference)
 
 
@@ -45,6 +52,13 @@ def _within(view, address, nbytes, request, reference, notes):
     store(notes, PREVIOUS, address)
     if step > NEAR_BYTES or step < -NEAR_BYTES:
         add(notes, FAR, 1)
+        # the step that most are, if any is (Boyer and Moore's majority vote)
+        if step == load(notes, STEP):
+            add(notes, SAME, 1)
+        elif load(notes, SAME) > 0:
+            add(notes, SAME, -1)
+        else:
+            store(notes, STEP, step)
     call(view.unit_call, view.state, address, nbytes, request, reference)
 
 

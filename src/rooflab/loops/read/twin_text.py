@@ -15,6 +15,7 @@ class Ref(NamedTuple):
     Attributes:
         number: what the simulator knows it by.
         pattern: how its place moves (`access_patterns`).
+        step_bytes: between most of its new lines that lay far apart; 0 where none did.
     """
 
     number: int
@@ -25,6 +26,7 @@ class Ref(NamedTuple):
     itemsize: int
     block: int
     pattern: AccessPattern
+    step_bytes: int = 0
 
 
 class Loop(NamedTuple):

@@ -14,12 +14,13 @@ from rooflab.loops.read.access_patterns import AccessPattern
 from rooflab.loops.read.arguments import Arguments
 from rooflab.loops.read.source import Source, SourceLines
 from rooflab.loops.twin import run
-from rooflab.types.loop import LineCounts, Trips
+from rooflab.types.loop import LineCounts, Trips, Walk
 from rooflab.types.simulation import Simulation
 from rooflab.types.work import Flop
 
 _KINDS = ("compulsory", "capacity", "conflict")
 _TOTALS = ("hits", "misses", "evictions", "writebacks", "read_bytes", "write_bytes", "invalidations", "prefetches")
+_MOSTLY = 0.1  # of its runs: a store that misses as seldom comes after a load of its line
 _LINES_TO_FORESEE = 2  # misses of consecutive lines before a prefetcher runs ahead of them, on Zen 4
 
 
@@ -154,6 +155,30 @@ def strided(counted: Counted, source: Source) -> dict[str, int]:
                 lines = trips * ref.itemsize / counted.simulation.levels[0].cache.line_bytes
                 shares[ref.number] = min(1.0, _LINES_TO_FORESEE / max(lines, 1.0))
     return _by_level(counted, shares)
+
+
+def walks(counted: Counted) -> tuple[Walk, ...]:
+    """The accesses that step over lines and miss in the first level of a warm run (else of the first)."""
+    first, text = (counted.warm or counted.simulation).levels[0], counted.twin.text
+    stepping = [ref for ref in text.refs if ref.pattern == "stride" and ref.step_bytes]
+    missed = {ref.number: first.references[ref.number].misses for ref in stepping}
+    # a store behind a load of the same place finds its line there
+    stored = {
+        (ref.text, text.owners[ref.block])
+        for ref in stepping
+        if ref.write and missed[ref.number] < _MOSTLY * int(counted.passes[ref.block])
+    }
+    return tuple(
+        Walk(
+            line=ref.line,
+            loop=text.owners[ref.block],
+            stride_bytes=ref.step_bytes,
+            misses=missed[ref.number],
+            kind="stored" if ref.write else "changed" if (ref.text, text.owners[ref.block]) in stored else "read",
+        )
+        for ref in stepping
+        if missed[ref.number]
+    )
 
 
 def _within_tiles(source: Source) -> set[int]:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from rooflab.model.device.constants import load_family
-from rooflab.model.loop import crossings
+from rooflab.model.loop import crossings, meeting
 from rooflab.types.constants import Constants
 from rooflab.types.core_timing import CoreTiming
 from rooflab.types.loop import LoopReport
@@ -16,7 +16,6 @@ from rooflab.units import KIB, MIB, iec
 
 _NUMPY_ASKS_BYTES = 4 * MIB  # of an array from which on NumPy asks for huge pages
 _PAGE_BYTES = 4 * KIB
-_FEW_SETS = 0.25  # of the first level's sets, which lines that meet fall into
 
 
 def seconds(
@@ -38,29 +37,19 @@ def seconds(
     nearer = levels[number - 1]
     further = levels[number].name if number < len(levels) else None
     line_s = nearer.cache.unit_bytes / rate
-    constant, meeting = load_family("cpu"), _conflicts(report, number)
-    freely = constant("loop.strided_in_flight")
-    stepping = (
-        meeting / min(freely, constant("loop.conflicting_in_flight") * _sets(report)) + (1 - meeting) / freely
-    )
+    constant = load_family("cpu")
+    met = meeting.line_of(report, level.latency_s, timing)
+    # what is written back of such a line is among the bytes already
+    stepping = max(level.latency_s / constant("loop.strided_in_flight"), met.seconds - met.written * line_s)
+    in_flight = _gathered_in_flight(report, report.gathered.get(nearer.name, 0), constant)
     waiting = 0.0
-    _, read, written = crossings.of(report)[number]
-    for misses, share in (
-        (report.gathered, 1 / _gathered_in_flight(report, report.gathered.get(nearer.name, 0), constant)),
+    for misses, each_s in (
+        (report.gathered, level.latency_s / in_flight),
         (report.strided, stepping),
-        (report.chased, 1.0),
+        (report.chased, level.latency_s * _slower(report, machine)),
     ):
         # Those that miss this level too wait for the one behind it instead.
         served = misses.get(nearer.name, 0) - (misses.get(further, 0) if further else 0)
-        latency = level.latency_s * (_slower(report, machine) if misses is report.chased else 1.0)
-        each_s = latency * share
-        if misses is report.strided and number == 1 and timing is not None and _meets(report):
-            # measured as such: lines of the second level that meet in a few sets of the first, some written back
-            back = min(1.0, written / max(read, 1.0))
-            each = timing.throughput
-            lines = (1 - back) * each.get("L2 line", 0.0) + back * each.get("L2 line changed", 0.0)
-            kept = constant("loop.strided_hits")
-            each_s = max(each_s, (1 - kept) * lines * timing.cycle_s - back * line_s)
         waiting += max(served, 0) * max(each_s - line_s, 0.0)
     return waiting
 
@@ -111,28 +100,6 @@ def _gathered_in_flight(report: LoopReport, misses: int, constant: Constants) ->
         return most
     spanned = constant("loop.window_instructions") * misses / (code.instructions * code.passes)
     return min(most, max(1.0, spanned))
-
-
-def _conflicts(report: LoopReport, number: int) -> float:
-    """Share of the misses behind crossing `number` that the capacity does not explain; 0 where it is not known."""
-    traffic = report.simulation.traffic[number - 1]
-    needed = None if report.static is None else report.static.traffic_bytes.get(traffic.level)
-    return max(0.0, 1 - needed / traffic.nbytes) if needed and traffic.nbytes else 0.0
-
-
-def _sets(report: LoopReport) -> int:
-    """Sets of L1, through which all misses go, that the lines of a strided access fall into; all by default."""
-    cache = (report.warm or report.simulation).levels[0].cache
-    stride = 0 if report.static is None else report.static.stride_bytes
-    # after so many steps an access lies in the same set, at the same place of a line
-    round_bytes = cache.sets * cache.line_bytes
-    return min(cache.sets, round_bytes // math.gcd(round_bytes, stride)) if stride else cache.sets
-
-
-def _meets(report: LoopReport) -> bool:
-    """Whether lines of a strided access meet in a few sets of L1."""
-    cache = (report.warm or report.simulation).levels[0].cache
-    return _sets(report) <= _FEW_SETS * cache.sets
 
 
 def _slower(report: LoopReport, machine: Machine) -> float:
