@@ -58,3 +58,98 @@ def test_a_file_that_imports_what_is_not_installed(refused, tmp_path, monkeypatc
     line = refused(words[0], f"{path}:f", *words[1:])
     assert said in line
     assert f"{path}" in line
+
+
+def halves(a, low, high):
+    if high - low < 2:
+        return a[low]
+    middle = (low + high) // 2
+    return halves(a, low, middle) + halves(a, middle, high)
+
+
+def calls_halves(a):
+    return halves(a, 0, a.size)
+
+
+def yields(a):
+    for x in a:
+        yield 2.0 * x
+
+
+def starred(*arrays):
+    for i in range(arrays[0].size):
+        arrays[1][i] = arrays[0][i]
+
+
+def opens(a):
+    for i in range(a.size):
+        with open("x") as file:
+            a[i] = len(file.read())
+
+
+def without_body(x):
+    return x.nothing()
+
+
+def calls_without_body(a):
+    for i in range(a.size):
+        a[i] = without_body(a[i])
+
+
+@pytest.mark.parametrize(
+    ("fn", "args", "said"),
+    [
+        (halves, (np.ones(4), 0, 4), "halves: calls itself: recursion is not counted; write it as a loop"),
+        (calls_halves, (np.ones(4),), "halves: calls itself"),
+        (yields, (np.ones(4),), "yields: it is a generator"),
+        (starred, (np.ones(4), np.ones(4)), r"starred: \*arrays is starred, expected arguments by name"),
+        (opens, (np.ones(4),), "opens: numba cannot compile it at .*construct is not supported "),
+        (calls_without_body, (np.ones(4),), "Unknown attribute 'nothing' of type float64$"),
+        (5, (np.ones(4),), 'got a int, expected a Python function, or one of C in a file: "kernel.c:triad"'),
+    ],
+)
+def test_what_can_never_be_counted_is_refused_in_a_line(small, fn, args, said):
+    with pytest.raises(RooflabError, match=said) as caught:
+        rooflab.loop(fn, *args, levels=small)
+    assert "\n" not in str(caught.value)
+
+
+def picked(a, k):
+    return a[k]
+
+
+def picks(a):
+    total = 0.0
+    for i in range(a.size):
+        total += picked(a, 2 * i)
+    return total
+
+
+def short_row(a, b):
+    for i in range(a.shape[0]):
+        b[i, 1:] = a[i, :]
+
+
+def test_an_access_out_of_bounds_in_a_helper_names_the_line_that_calls_it(small):
+    line = inspect.getsourcelines(picks)[1] + 3
+    said = r"total \+= picked\(a, 2 \* i\) at i = 2"
+    with pytest.raises(RooflabError, match=rf":{line}: picks: out of bounds in what it calls: {said}"):
+        rooflab.loop(picks, np.ones(4), levels=small)
+
+
+def test_rows_that_do_not_fit_name_their_line_and_trip(small):
+    line = inspect.getsourcelines(short_row)[1] + 2
+    with pytest.raises(RooflabError, match=rf":{line}: short_row stops with .*b\[i, 1:\] = a\[i, :\] at i = 0"):
+        rooflab.loop(short_row, np.ones((4, 5)), np.ones((4, 5)), levels=small)
+
+
+def two_results(a):
+    total = 0.0
+    for x in a:
+        total += x
+    return total, 2.0 * a
+
+
+def test_results_of_different_shapes_are_compared_one_by_one(small):
+    report = rooflab.loop(two_results, np.ones(4), levels=small)
+    assert "the compiled function gives the counted run's results" in report.checks

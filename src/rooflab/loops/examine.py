@@ -18,6 +18,7 @@ from rooflab.loops.compiled.time import (
     compile_error,
     plain_python,
     reason,
+    refusals,
     run_once,
     steered_by_data,
     verify,
@@ -293,7 +294,10 @@ def profiled(
         counted_s: what the count took; where that is long, this takes longer still and is left out.
     """
     if counted_s > _PROFILED_S:
-        return (), ()
+        return (), (
+            f"counting took {counted_s:.0f} s, and a profile of its compiled code would take longer still: it is"
+            " left out, and times follow its source; smaller arguments are profiled",
+        )
     try:
         return core_loops.found_in(function, values), ()
     except Exception as error:  # noqa: BLE001
@@ -408,10 +412,7 @@ def timed(timing: Timing, threads: int, cache: Any) -> Timed:
 
 def _readable(error: Exception, read: source.Source) -> Exception:
     """Errors of numba in one line that names the source's; others as they are."""
-    from numba.core.errors import NumbaError
-
-    # What its lowering does not know, numba says with Python's own error.
-    return compile_error(error, read) if isinstance(error, (NumbaError, NotImplementedError)) else error
+    return compile_error(error, read) if isinstance(error, refusals()) else error
 
 
 def _named(loop: Understood) -> list[tuple[str, Any]]:

@@ -67,9 +67,10 @@ def loop(
     from msgspec.structs import replace
 
     from rooflab.loops import again, examine
+    from rooflab.loops.compiled.time import refusals
     from rooflab.loops.lowered import examine as lowered
     from rooflab.loops.lowered import ufuncs
-    from rooflab.loops.read.source import BeyondSource, has_no_loops
+    from rooflab.loops.read.source import BeyondSource, Unseen, has_no_loops
     from rooflab.machines import cache_levels
     from rooflab.machines.bench.experiments import thread_teams
     from rooflab.machines.doubts import doubts, doubts_of_timing, is_here
@@ -84,9 +85,13 @@ def loop(
     if threads is not None and not callable(fn):
         raise RooflabError("threads are of loops over prange: a function of C is counted and timed on one core")
     target = as_machine(machine)
+    if not callable(fn) and not isinstance(fn, (str, os.PathLike)):
+        kind = type(fn).__name__
+        raise RooflabError(f'got a {kind}, expected a Python function, or one of C in a file: "kernel.c:triad"')
     if not callable(fn):
         return _loop_of_c(os.fspath(fn), args, target, levels, cflags, timed, time_limit_s, classify)
-    understood, why, own = None, "it is compiled with options of its own" if lowered.has_options(fn) else "", None
+    understood, hint, own = None, "", None
+    why = "it is compiled with options of its own" if lowered.has_options(fn) else ""
     if ufuncs.is_one(fn):
         fn, args, own = ufuncs.as_loop(fn, args)
         why = "NumPy loops over it, and times are those of its call"
@@ -95,16 +100,26 @@ def loop(
             understood = examine.understand(fn, args)
         except BeyondSource as beyond:
             why = str(beyond)
+            # what only the source does not show is no reason of numba's
+            hint = "" if isinstance(beyond, Unseen) else why
     caches = cache_levels.choose(target, levels)
     loopless = understood is None and own is None and has_no_loops(fn)
     with thread_teams.at_most(threads):
         if understood is None:
             try:
                 report = lowered.report(
-                    fn, args, caches, time_limit_s=time_limit_s, time=timed, classify=classify, why=why, own=own
+                    fn,
+                    args,
+                    caches,
+                    time_limit_s=time_limit_s,
+                    time=timed,
+                    classify=classify,
+                    why=why,
+                    hint=hint,
+                    own=own,
                 )
             except RooflabError as error:
-                if not loopless:
+                if not loopless or not isinstance(error.__cause__, refusals()):
                     raise
                 hint = f"it has no loops: rooflab.analyze({fn.__name__}, …) takes it apart as NumPy runs it"
                 raise RooflabError(f"{error}; {hint}") from error

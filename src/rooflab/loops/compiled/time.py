@@ -7,7 +7,7 @@ import copy
 import re
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -27,6 +27,7 @@ COLD_ROUNDS, WARM_ROUNDS, PATIENCE_S = 3, 5, 1.0
 # How numba writes the types of a store that it cannot do.
 _STORED = re.compile(r"setitem\(array\((?P<item>\w+), .*\), .*, (?P<value>\w+)\)")
 _UNKNOWN = re.compile(r"(?P<what>\w+)\((?P<types>.*)\)")
+_RAISED = re.compile(r"\.*\s*Raised from .*?(?:\((?P<line>\d+)\))?$")  # what it adds where bytecode is unknown
 _SAME = {4: 1e-4, 8: 1e-9}  # relative; sums of parallel loops are added in another order
 
 
@@ -90,9 +91,23 @@ def compile_error(error: Exception, source: Source) -> RooflabError:
     )
 
 
+def refusals() -> tuple[type[Exception], ...]:
+    """The errors with which numba refuses a function."""
+    from numba.core.errors import NumbaError, UnsupportedBytecodeError
+
+    # what its lowering does not know, numba says with Python's own error
+    return NumbaError, UnsupportedBytecodeError, NotImplementedError
+
+
+def line_of(error: Exception) -> int | None:
+    """The line of the source that numba refused; None where it does not say."""
+    said = _RAISED.search(str(error))
+    return getattr(getattr(error, "loc", None), "line", int(said["line"]) if said and said["line"] else None)
+
+
 def reason(error: Exception) -> str:
     """Why numba refused, in one line."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    lines = [line.strip() for line in _RAISED.sub("", str(error)).splitlines() if line.strip()]
     first = next((line for line in lines if not line.startswith(("Failed in", "-", "During:"))), "unknown")
     signature = next((line.removeprefix(">>> ") for line in lines if line.startswith(">>> ")), "")
     stored = _STORED.fullmatch(signature)
@@ -121,8 +136,9 @@ def _place(source: Source, text: str) -> str:
 
 def verify(name: str, results: tuple[Any, tuple[Any, ...]], wanted: tuple[Any, tuple[Any, ...]]) -> str | None:
     """What differs between a (result, arguments after the run) and what is `wanted`; None where nothing does."""
-    pairs = [("its result", results[0], wanted[0])]
-    pairs += [(f"argument {n}", a, b) for n, (a, b) in enumerate(zip(results[1], wanted[1], strict=True), 1)]
+    pairs = [*_parts("its result", results[0], wanted[0])]
+    for n, (a, b) in enumerate(zip(results[1], wanted[1], strict=True), 1):
+        pairs += _parts(f"argument {n}", a, b)
     for what, got, expected in pairs:
         if got is None and expected is None:
             continue
@@ -139,6 +155,16 @@ def verify(name: str, results: tuple[Any, tuple[Any, ...]], wanted: tuple[Any, t
         if not same:
             return f"{name}: {what} differs from the counted run"
     return None
+
+
+def _parts(what: str, got: Any, expected: Any) -> Iterator[tuple[str, Any, Any]]:
+    """What is compared, with its name: tuples and lists by their parts, which may be of any shapes."""
+    several = (tuple, list)
+    if isinstance(got, several) and isinstance(expected, several) and len(got) == len(expected):
+        for a, b in zip(got, expected, strict=True):
+            yield from _parts(what, a, b)
+    else:
+        yield what, got, expected
 
 
 def run_once(function: Callable[..., Any], arguments: Copies) -> tuple[Any, tuple[Any, ...]]:

@@ -26,6 +26,7 @@ class Raised(NamedTuple):
         loops: numbers of the loops around it, with the value of each one's variable, where it has one.
         access: the reference that the check stands before; None where none follows.
         tests: the loop, a while, whose test this is, if it is one.
+        passed_on: whether what is called there has set it.
     """
 
     line: int
@@ -36,6 +37,7 @@ class Raised(NamedTuple):
     loops: tuple[tuple[int, str], ...]
     access: int | None
     tests: int | None
+    passed_on: bool = False
 
 
 def index_of(function: Function, label: str) -> tuple[str, str, str, int | None]:

@@ -229,7 +229,8 @@ def operands(
     if instruction.opcode == "phi":
         if number < head:
             return []
-        return [numbers[v] for v, label in INCOMING.findall(instruction.text) if v in numbers and label in inside]
+        came = (numbers[v] for v, label in INCOMING.findall(instruction.text) if v in numbers and label in inside)
+        return [each for each in came if each < number]  # blocks may stand before those that lead to them
     body = instruction.text.partition(" = ")[2] or instruction.text
     if instruction.opcode == "store":
         # What waits is the value that is stored, not where.

@@ -16,7 +16,7 @@ from rooflab.errors import RooflabError
 from rooflab.loops import examine
 from rooflab.loops.compiled import regions
 from rooflab.loops.compiled import time as timing
-from rooflab.loops.lowered import count, lower
+from rooflab.loops.lowered import count, lower, refused
 from rooflab.loops.lowered.memory import arrays_in
 from rooflab.loops.read.arguments import check_array, copies_of
 from rooflab.loops.read.source import Source
@@ -63,6 +63,7 @@ def report(
     time: bool = True,
     classify: bool = False,
     why: str = "",
+    hint: str = "",
     own: Callable[..., Any] | None = None,
 ) -> LoopReport:
     """Everything about the function that needs no machine.
@@ -75,6 +76,7 @@ def report(
         time: run the compiled function itself too.
         classify: tell compulsory, capacity and conflict misses apart.
         why: why its source alone does not do.
+        hint: what else is to be said where numba refuses it.
         own: what is timed in its place, and must give the same.
 
     Raises:
@@ -82,12 +84,13 @@ def report(
             fit.
     """
     source = count.read_source(fn)
+    refused.check(fn, source)
     given = _bound(fn, source, args)
     units = _units(given, caches) if classify else None
     try:
         counted, plan, outside = count.count(fn, source, given.values, caches, time_limit_s, units=units)
     except Exception as error:
-        raise _readable(error, source, why) from error
+        raise _readable(error, source, hint) from error
     outcome = counted.outcome
     if outcome.error is not None:
         raise RooflabError(outcome.error)
@@ -170,16 +173,13 @@ def _units(given: Given, caches: Chosen) -> int:
     return 2 * sum(-(-each.nbytes // unit) + 1 for each in arrays) + (1 << 16)
 
 
-def _readable(error: Exception, source: Source, why: str) -> Exception:
-    """Errors of numba in one line that names the source's; others as they are."""
-    from numba.core.errors import NumbaError
-
-    if not isinstance(error, (NumbaError, NotImplementedError)):
+def _readable(error: Exception, source: Source, hint: str) -> Exception:
+    """Errors of numba in one line that names the source's, with the `hint`; others as they are."""
+    if not isinstance(error, timing.refusals()):
         return error
-    line = getattr(getattr(error, "loc", None), "line", source.tree.lineno)
-    text = source.lines.get(line, "").strip()
-    refused = f"numba cannot compile it at {text!r}: {timing.reason(error)}"
-    return RooflabError(f"{source.path}:{line}: {source.name}: {refused}" + (f" (and {why})" if why else ""))
+    line = timing.line_of(error) or source.tree.lineno
+    said = f"numba cannot compile it at {source.lines.get(line, '').strip()!r}: {timing.reason(error)}"
+    return RooflabError(f"{source.path}:{line}: {source.name}: {said}{f' (and {hint})' if hint else ''}")
 
 
 def _warnings(
@@ -192,8 +192,9 @@ def _warnings(
             " counts are of what ran until then; give smaller arguments, or a longer limit"
         )
     for line, number in sorted(outside.items()):
+        where = f"line {line}" if line else "outside of its own lines"
         said.append(
-            f"line {line}: {number:,} accesses to memory that numba keeps itself (lists, strings) are not counted"
+            f"{where}: {number:,} accesses to memory that numba keeps itself (lists, strings) are not counted"
         )
     if plan.modelled:
         said.append(

@@ -13,6 +13,8 @@ from rooflab.loops.read.source import SourceLines
 from rooflab.loops.twin import hooks
 from rooflab.units import iec
 
+_UNTOLD = "Error creating Python tuple from runtime exception arguments"  # its values were made by the twin
+
 
 class Ended(NamedTuple):
     """What a run left.
@@ -60,15 +62,26 @@ def said(failed: BaseException, source: SourceLines, run: Ended) -> str:
     text = source.lines.get(line, "").strip()
     if isinstance(failed, IndexError):
         return f"{source.path}:{line}: {source.name}: {_outside(raised, text, run)}"
-    reason = f": {failed}" if str(failed).strip() else ""
-    return f"{source.path}:{line}: {source.name} stops with {type(failed).__name__}{reason}: {text}"
+    place = _place(raised, run)
+    if _UNTOLD in str(failed):
+        reason = "an exception of numba's, as where shapes do not fit"
+    else:
+        said = str(failed).partition("\n")[0].strip()  # numba adds where in itself it is set
+        reason = f"{type(failed).__name__}{f': {said}' if said else ''}"
+    return f"{source.path}:{line}: {source.name} stops with {reason}: {text}{place}"
+
+
+def _place(raised: Raised | None, run: Ended) -> str:
+    """Where in its loops that was, as "at i = 3, trip 2 of while (line 7)" after a space; "" outside of loops."""
+    place = "" if raised is None else where(run, raised.loops[0][0] if raised.loops else None, raised.tests)
+    return f" at {place}" if place else ""
 
 
 def _outside(raised: Raised | None, text: str, run: Ended) -> str:
     """An access out of bounds: which one, in which trips, which index, of how many."""
+    place = _place(raised, run)
     if raised is None or not raised.asked:
-        return f"out of bounds: {text}"
-    place = where(run, raised.loops[0][0] if raised.loops else None, raised.tests)
+        return f"out of bounds{' in what it calls' if raised is None or raised.passed_on else ''}: {text}{place}"
     ref = None if raised.access is None else run.plan.refs[raised.access]
     if ref is None or ref.line != raised.line:
         ref = None
@@ -76,8 +89,7 @@ def _outside(raised: Raised | None, text: str, run: Ended) -> str:
     index, length = int(run.events[hooks.INDEX]), int(run.events[hooks.LENGTH])
     axis = "" if raised.axis is None else f" of axis {raised.axis}"
     of = f" of {array}, which has {length} elements" if array else f", of {length} elements"
-    at = f" at {place}" if place else ""
     return (
-        f"{text if ref is None else ref.text} is out of bounds{at}: index {index}{axis}{of}"
+        f"{text if ref is None else ref.text} is out of bounds{place}: index {index}{axis}{of}"
         f"{' there' if axis else ''} (0 to {length - 1})"
     )

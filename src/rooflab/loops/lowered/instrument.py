@@ -37,6 +37,7 @@ _SIZES = {
     "double": 8, "float": 4, "half": 2, "i64": 8, "i32": 4, "i16": 2, "i8": 1, "i1": 1, "ptr": 8, "i128": 16,
     "x86_fp80": 16, "fp128": 16, "bfloat": 2,
 }  # fmt: skip
+_PASSED_ON = re.compile(r"^\s*store ptr \S+, ptr %excinfo\b")  # an exception that what is called has set
 _ALIGNED = re.compile(r", align (\d+)")
 WORDS = "words of 8 bytes"  # the first factor, where the other is a number of bytes
 
@@ -221,7 +222,7 @@ class Planner:
             owner = first + inside[label] if label in inside else None
             bodies = found[inside[label]].blocks if label in inside else frozenset()
             for each in block.instructions:
-                if "!numba_exception_output" in each.text:
+                if "!numba_exception_output" in each.text or _PASSED_ON.search(each.text):
                     around = inside.get(before.get(label, label))
                     self._raised(function, label, (function.name, index), each, found, first, around)
                     waiting.append((function.name, index))
@@ -254,7 +255,14 @@ class Planner:
         while around is not None:
             loops.append((first + around, self.variables.get(first + around, "")))
             around = found[around].parent
-        self.raises[key] = Raised(line, *bounds.index_of(function, label), tuple(loops), None, tests)
+        self.raises[key] = Raised(
+            line,
+            *bounds.index_of(function, label),
+            tuple(loops),
+            None,
+            tests,
+            _PASSED_ON.search(each.text) is not None,
+        )
 
     def _count_trips(self, function: Function, found: Sequence[source_loops.SourceLoop], first: int) -> None:
         for place, loop in enumerate(found):

@@ -145,7 +145,8 @@ def _afresh(function: Any, made: dict[int, Any], keep: bool = False) -> Any:
         if plain or (isinstance(value, Dispatcher) and not keep):
             helper: Any = value
             kept = {key: each for key, each in options(helper).items() if key in _VALUED}
-            chosen: dict[str, Any] = {"error_model": "numpy", **kept, "nogil": True}
+            # a helper's accesses are checked as the function's own are where it is lowered
+            chosen: dict[str, Any] = {"error_model": "numpy", **kept, "nogil": True, "boundscheck": not keep}
             # numba calls only what is compiled itself
             scope[name] = numba.njit(**chosen)(_afresh(python_function(helper), made, keep))
     return copy

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import NoReturn
 
-from rooflab.loops.read.source import BeyondSource, Source
+from rooflab.loops.read.source import BeyondSource, Source, Unseen
 from rooflab.loops.read.value_types import Array, ValueTypes, indices, known_function, root
 
 RESERVED = "_rl"  # names of the rewriter's own
@@ -165,12 +165,14 @@ def _check_call(node: ast.Call, source: Source, types: ValueTypes) -> None:
                 node,
                 f"{text}: the accesses of {short} cannot be seen; write its loop, or give the"
                 " array as an argument",
+                Unseen,
             )
         refuse(
             source,
             node,
             f"{text}: {ast.unparse(node.func)} is not known, so its accesses and FLOP cannot be"
             " counted; write its body in the loop (functions of math and scalar ones of NumPy are known)",
+            Unseen,
         )
     if arrays or node.keywords:
         refuse(source, node, f"{text}: a whole array in {short} is a loop that cannot be seen; write that loop")
@@ -257,6 +259,6 @@ def _check_names(source: Source, types: ValueTypes) -> None:
             refuse(source, node, f"{node.id} is neither an argument, a local name nor a number of the module")
 
 
-def refuse(source: Source, node: ast.AST, reason: str) -> NoReturn:
+def refuse(source: Source, node: ast.AST, reason: str, kind: type[BeyondSource] = BeyondSource) -> NoReturn:
     """Raise the error that names the line of `node` and the reason."""
-    raise BeyondSource(f"{source.at(node)}: {source.name}: {reason}")
+    raise kind(f"{source.at(node)}: {source.name}: {reason}")

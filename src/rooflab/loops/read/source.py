@@ -21,6 +21,10 @@ class BeyondSource(RooflabError):
     """What cannot be counted from the source; the function as numba lowers it may be (`loops.lowered`)."""
 
 
+class Unseen(BeyondSource):
+    """A call whose accesses its source does not show: where numba refuses it, this is not why."""
+
+
 class SourceLines(Protocol):
     """The text of a function, in whatever language: its name, its file, the line it begins in, all lines of it."""
 
