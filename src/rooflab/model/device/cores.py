@@ -62,6 +62,8 @@ class Cores(NamedTuple):
         latency: (bytes, seconds) of a random access within so many bytes, ascending.
         threads: how many a program was given; None where nobody said.
         products: what was measured of the program's library, by routine and number format.
+        shares: of all cores' arithmetic, of their last cache's bandwidth and of the main memory's, what so many
+            threads have.
     """
 
     units: float
@@ -73,6 +75,7 @@ class Cores(NamedTuple):
     latency: tuple[tuple[float, float], ...]
     threads: int | None = None
     products: Mapping[tuple[str, str], Fits] = {}
+    shares: tuple[float, Number, Number] = (1.0, 1.0, 1.0)
 
 
 def cores_of(
@@ -94,8 +97,12 @@ def cores_of(
         return None
     count = float(machine.compute_units or 1)
     tiers = tuple(_tier(level, machine, factor, constants, count, clock_hz) for level in levels)
+    shares: tuple[float, Number, Number] = (1.0, 1.0, 1.0)
     if threads is not None and threads < count:
+        full = tiers
         tiers = tuple(_for_threads(tier, machine, threads, count) for tier in tiers)
+        cache, memory = (tiers[at].all_read / full[at].all_read for at in (max(len(tiers) - 2, 0), -1))
+        shares = (threads / count, cache, memory)
     private = [tier.name for tier in tiers[:-1] if tier.shared_by == 1]
     last = levels[-2] if len(levels) > 1 else levels[-1]
     whole = whole_capacity_bytes(last, machine) or constants("device.cache_bytes")
@@ -112,6 +119,7 @@ def cores_of(
         latency=_latency(machine, tiers),
         threads=threads,
         products=_products(machine, library),
+        shares=shares,
     )
 
 

@@ -15,13 +15,17 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features:
 
 
 def time(x: Columns, device: Device) -> KernelTimes:
-    """The slowest of arithmetic, cache and memory, each at its usual share of theory, after a launch."""
+    """The slowest of arithmetic, cache and memory, each at its usual share of theory, after a launch.
+
+    Of a CPU's, a program of few threads has what these reach.
+    """
     c = device.constants
-    compute = x.flop_floor_s / c("generic.compute_share")
+    of_units, of_cache, of_memory = (1.0, 1.0, 1.0) if device.cores is None else device.cores.shares
+    compute = x.flop_floor_s / (c("generic.compute_share") * of_units)
     traffic = x.read_bytes + x.write_bytes
-    cache = traffic / (device.cache_bytes_per_s * c("generic.cache_share"))
+    cache = traffic / (device.cache_bytes_per_s * c("generic.cache_share") * of_cache)
     cold = traffic - x.hot_read_bytes - x.hot_write_bytes
-    memory = cold / (device.memory_bytes_per_s * c("generic.memory_share"))
+    memory = cold / (device.memory_bytes_per_s * c("generic.memory_share") * of_memory)
     launch = c("generic.launch_s") * device.factor["overhead"]
     body = np.maximum(np.maximum(compute, cache), memory)
     zero = np.zeros_like(body)

@@ -34,7 +34,7 @@ def _library(report: Report, setting: Setting) -> str | None:
     return (setting.library or "numpy") if framework == "hand" else framework if framework in LIBRARIES else None
 
 
-NOTES = ("floor: ", "caches: ", "constants: ", "host: ", "products: ", "cores: ")
+NOTES = ("floor: ", "caches: ", "constants: ", "host: ", "products: ", "cores: ", "threads: ")
 
 
 def notes(report: Report, device: Device, setting: Setting) -> list[str]:
@@ -47,8 +47,11 @@ def notes(report: Report, device: Device, setting: Setting) -> list[str]:
             f"caches: {device.machine.name} states none; a last cache of {size} is assumed, as its like have"
         )
     said += _library_notes(report, device, setting)
-    if report.graph.framework == "numpy" and setting.mode != "compiled":
-        said.append(_of_numpy(device))
+    framework = report.graph.framework
+    if setting.mode != "compiled" and (framework == "numpy" or (framework == "hand" and device.cores is not None)):
+        said.append(_of_numpy(device, framework))
+    if setting.threads is not None and device.cores is None:
+        said.append(f"threads: {setting.threads} were asked for; those are of CPUs and change nothing here")
     if setting.constants is not None:
         said.append(f"constants: {setting.constants.family}'s as given, not as the family's file has them")
     if setting.mode == "eager" and not host_dispatch.is_known(report.graph.ops, device.machine, setting):
@@ -59,12 +62,16 @@ def notes(report: Report, device: Device, setting: Setting) -> list[str]:
     return said
 
 
-def _of_numpy(device: Device) -> str:
-    """How many cores NumPy's calls have."""
+def _of_numpy(device: Device, framework: str) -> str:
+    """How many cores NumPy's calls have, which an operation by hand stands for."""
     if device.cores is None:
         return "cores: NumPy runs on CPUs; here each call is one kernel, as CuPy would launch it"
-    units = int(np.max(device.cores.units))
-    return f"cores: NumPy's calls run on one core of {units}, products of matrices alone on more"
+    calls = "NumPy's calls run" if framework == "numpy" else "taken as a call of NumPy: these run"
+    return f"cores: {calls} on one core of {_count(device)}, products of matrices alone on more"
+
+
+def _count(device: Device) -> int:
+    return int(device.machine.compute_units or 1)
 
 
 def _library_notes(report: Report, device: Device, setting: Setting) -> list[str]:

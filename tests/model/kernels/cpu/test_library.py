@@ -142,6 +142,28 @@ def test_fewer_threads_have_the_memory_that_was_measured_for_them():
     assert at[1] == at[4]  # NumPy copies on one core, however many there are
 
 
+def test_a_compilers_kernels_too_have_the_memory_and_the_cores_of_their_threads():
+    # 1.6 GB copied: all of it goes through memory, of which 1 and 2 threads have 10 and 18 of 30 GB/s
+    big, flop = rooflab.op("copy", "20000x20000"), rooflab.op("mul", "20000x20000")
+    for threads, of_memory, of_cores in ((1, 10 / 30, 1 / 4), (2, 18 / 30, 2 / 4)):
+        for report, share, term in (
+            (big, of_memory, lambda p: p.memory_s["DRAM"]),
+            (flop, of_cores, lambda p: p.compute_s),
+        ):
+            few, every = (report.on(box(), mode="compiled", threads=n).prediction for n in (threads, 4))
+            assert term(few) == pytest.approx(term(every) / share)
+            assert few.floor_s <= few.time_s
+
+
+def test_what_changes_nothing_is_said():
+    report = rooflab.op("add", "64", "64")
+    assert any(
+        "threads: 3 were asked for; those are of CPUs" in line for line in report.on("h200", threads=3).conventions
+    )
+    assert any("cores: taken as a call of NumPy" in line for line in report.on(box()).conventions)
+    assert not any(line.startswith(("cores: ", "threads: ")) for line in report.on("h200").conventions)
+
+
 def test_what_ifs_move_their_own_terms():
     machine, shapes = box(fit()), ("100x80", "80x50")
     assert seconds(machine, *shapes, what_if="compute=2x") == pytest.approx(3e-6 + 20e-6 + 8e-6)

@@ -46,6 +46,17 @@ def test_megabytes_stay_decimal_where_the_intensity_says_so(tmp_path):
     assert not any("1024" in note for note in found.notes)
 
 
+def test_predicted_times_of_a_report_are_no_measurement(tmp_path):
+    path = tmp_path / "report.csv"
+    report = rooflab.op("matmul", (64, 32), (32, 48), machine="h200")
+    report.save(path)
+    with pytest.raises(FileError, match=r"1 have no name and measured time \(a report's CSV holds predictions"):
+        points.load(path)
+    report.with_times(3e-6).save(path)
+    (row,) = points.load(path).rows
+    assert (row.time_s, row.total_flop) == (3e-6, 2 * 64 * 32 * 48)
+
+
 def test_columns_that_disagree_are_said(tmp_path):
     found = read(tmp_path, "kernel,time_ms,FLOPs,bytes,AI", "triad,1.0,2000000,16000000,0.08333333333")
     assert any("do not agree" in note for note in found.notes)

@@ -82,7 +82,10 @@ def load(path: Path) -> Counters:
         if columns.form is None and (columns.flop or columns.rate):
             notes["the table names no number format: FLOP are taken for fp32 of vector units"] = None
     if not any(one.flop is not None or one.traffic for one in rows):
-        raise FileError(f"{path}: a table of kernels without a usable line; {unusable} have no name and time")
+        raise FileError(
+            f"{path}: a table of kernels without a usable line; {unusable} have no name and measured time "
+            "(a report's CSV holds predictions; its JSON is read back)"
+        )
     return Counters(
         source=SOURCE,
         rows=tuple(rows),
