@@ -14,11 +14,28 @@ _LENGTHS = (
     click.option("--cached", type=int, default=0, metavar="N", help="Tokens of a prompt that are in the cache."),
     click.option("--cache", default="bf16", show_default=True, metavar="NAME", help="Format of keys and values."),
 )
+_BESIDE = (
+    click.option(
+        "--cached-on", default="device", metavar="PLACE", help="Where they lie: device or host.  [device]"
+    ),
+    click.option(
+        "--lora-rank", type=int, default=0, metavar="R", help="LoRA adapters of that rank.  [default: none]"
+    ),
+    click.option("--loras", type=int, default=1, metavar="N", help="How many, which requests take alike.  [1]"),
+    click.option(
+        "--drafts", type=int, default=0, metavar="N", help="Tokens that a step drafts by its last layer."
+    ),
+    click.option("--accepted", type=float, default=1.0, metavar="X", help="With them, tokens a step in the mean."),
+    click.option("--imbalance", type=float, metavar="X", help="Busiest rank of experts over the mean.  [chance]"),
+    click.option("--image-tokens", type=int, default=0, metavar="N", help="Of a prompt, those of pictures."),
+    click.option("--images", type=int, default=1, metavar="N", help="How many pictures they are.  [1]"),
+    click.option("--overlap", is_flag=True, help="Half batches compute and communicate in turn."),
+)
 _RATE = "10/s, 600/min"
 
 
 def _lengths(command):
-    for option in reversed(_LENGTHS):
+    for option in reversed((*_LENGTHS, *_BESIDE)):
         command = option(command)
     return command
 
@@ -57,6 +74,8 @@ def _lengths(command):
 @click.option("--seed", type=int, default=0, metavar="N", help="Of the random numbers.")
 @click.option("--step-tokens", type=int, metavar="N", help="Most tokens of a step.  [default: the engine's]")
 @click.option("--sequences", type=int, metavar="N", help="Most sequences of a step.  [default: the engine's]")
+@click.option("--wait-steps", type=int, default=0, metavar="N", help="Steps that prompts wait for fuller ones.")
+@click.option("--wait-share", type=float, default=0.5, metavar="X", help="How full, of a step's tokens.  [0.5]")
 @click.option("--disagg", metavar="P:D", help="P copies compute prompts for D others, which decode.")
 @click.option("--prefill-tp", type=int, metavar="N", help="With --disagg: ways of the former.  [default: --tp]")
 @click.option("--links", metavar="FILE", help="What nccl-tests measured of the machine's links.")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from rooflab.errors import RooflabError
 
 if TYPE_CHECKING:
+    from rooflab.model.serving.extras import Extras
     from rooflab.types.machine import Machine
     from rooflab.types.serving import Serving
     from rooflab.types.serving_plan import ServingPlan
@@ -44,6 +45,9 @@ def serve(
     disagg: str | tuple[int, int] | None = None,
     prefill_tp: int | None = None,
     price: float | None = None,
+    wait_steps: int = 0,
+    wait_share: float = 0.5,
+    **beside: Unpack[Beside],
 ) -> Serving:
     """What `model` does on `machine`: time to first token, time per token, throughput, memory.
 
@@ -70,6 +74,9 @@ def serve(
             which decode; a copy for prompts has `prefill_tp` tensor-parallel ways where not as many as the others.
         links: nccl-tests' output, whose times stand for the links' in place of the family's constants.
         price: of a device for an hour.
+        wait_steps: for how many steps that decode new prompts are held back until a step would hold `wait_share`
+            of its tokens (TensorRT-LLM's batch_wait_timeout_iters); of a rate or a stream.
+        beside: adapters, drafts, pictures and what else is served beside: see `Beside`.
 
     Raises:
         UnknownNameError: an unknown model, machine, engine or format, with near matches.
@@ -89,6 +96,13 @@ def serve(
             raise RooflabError(f"{name}: got {value:g}, expected a number above 0")
     if len(asked_for) > 1:
         raise RooflabError(f"{' and '.join(asked_for)}: expected one of them")
+    if wait_steps < 0 or not 0 < wait_share <= 1:
+        raise RooflabError(
+            f"wait_steps: got {wait_steps} steps for {wait_share:g} of a step's tokens, expected 0 or more, and a "
+            "share above 0 up to 1"
+        )
+    if wait_steps and rate is None and stream is None:
+        raise RooflabError("wait_steps: a closed loop's steady state has no waiting for fuller steps; say --rate")
     streams.check_lengths(isl, osl, cached)
     if stream is not None:
         coming = request_files.read_requests(str(stream))
@@ -123,9 +137,56 @@ def serve(
         links=measured_links(links),
         step_tokens=step_tokens,
         sequences=sequences,
+        wait_steps=wait_steps,
+        wait_share=wait_share,
+        extras=extras_of(beside, asked.cached),
     )
     server, first, node = choose.server_for(model, machine, wanted, asked)
     return answer.answer(server, asked, first=first, node=node, price_per_hour=price)
+
+
+class Beside(TypedDict, total=False):
+    """What is served beside plain requests.
+
+    Keys:
+        lora_rank, loras: of LoRA adapters beside each projection of the layers; how many there are, which requests
+            take alike.
+        drafts, accepted: tokens that a step drafts for each sequence by the model's last layer (multi-token
+            prediction), and how many a step gives each in the mean, which depends on the text: your number.
+        imbalance: rows of the busiest rank of experts in multiples of the mean; by default what chance makes.
+        image_tokens, images: of a prompt, tokens of pictures, and how many pictures they are.
+        overlap: two half batches a step, one of which computes while the other communicates.
+        cached_on: "device", or "host": where the cached tokens of a prompt lie.
+    """
+
+    lora_rank: int
+    loras: int
+    drafts: int
+    accepted: float
+    imbalance: float | None
+    image_tokens: int
+    images: int
+    overlap: bool
+    cached_on: str
+
+
+def extras_of(beside: Beside, cached: float) -> Extras:
+    """What they say, checked as far as they go by themselves.
+
+    Raises:
+        UnknownNameError: another place of cached tokens.
+        RooflabError: cached tokens on the host where there are none.
+    """
+    from rooflab.errors import UnknownNameError
+    from rooflab.model.serving.extras import Extras
+
+    given = dict(beside)
+    place = str(given.pop("cached_on", "device"))
+    if place not in ("device", "host"):
+        raise UnknownNameError("place of cached tokens", place, ("device", "host"))
+    if place == "host" and not cached:
+        raise RooflabError("cached_on host: no tokens of a prompt are cached; say how many (--cached)")
+    return Extras(on_host=place == "host", **given)  # type: ignore[arg-type]
 
 
 def measured_links(path: str | PathLike[str] | None) -> Machine | None:
@@ -182,6 +243,7 @@ def serve_plan(
     osl: int = 1024,
     cached: int = 0,
     links: str | PathLike[str] | None = None,
+    **beside: Unpack[Beside],
 ) -> ServingPlan:
     """Which setup to take for `model`: layouts, formats and batches on each machine, held against a goal.
 
@@ -195,7 +257,7 @@ def serve_plan(
         gpus: most devices of one copy; by default a node's, eight of a device.
         precision: formats of weights; by default the published one, and the narrower ones that the device
             multiplies.
-        engine, cache, isl, osl, cached: as of `serve`; `links` too, of a single machine.
+        engine, cache, isl, osl, cached, beside: as of `serve`; `links` too, of a single machine.
 
     Raises:
         UnknownNameError: an unknown model, machine, engine or format, with near matches.
@@ -232,6 +294,7 @@ def serve_plan(
         prices=table,
         currency=currency,
         links=measured_links(links),
+        extras=extras_of(beside, cached),
     )
     if links is not None and len(found) > 1:
         raise RooflabError(f"links {links}: of one machine, got {len(found)}; plan them one by one")

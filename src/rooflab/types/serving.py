@@ -33,6 +33,10 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         tensor, pipeline, experts, data, context: ways in which one copy is laid out; `layout` in words.
         prefill_copies: of them, those that compute prompts alone and hand the KV cache on; 0 where every copy does
             both; `prefill_layout` is theirs, `layout` and its ways those of the copies that decode.
+        lora_rank, loras: of adapters beside the projections, and how many are held; 0 for none.
+        drafts, accepted: tokens that a step drafts for each sequence, and what it gives each in the mean.
+        imbalance: rows of the busiest rank of experts over the mean; None for what chance makes of it.
+        overlap: whether two half batches compute and communicate in turn.
     """
 
     machine: str
@@ -50,13 +54,21 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     prefill_copies: int = 0
     prefill_layout: str = ""
     context: int = 1
+    lora_rank: int = 0
+    loras: int = 0
+    drafts: int = 0
+    accepted: float = 1.0
+    imbalance: float | None = None
+    overlap: bool = False
 
 
 class Demand(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is asked of it: a closed loop of so many clients, or a stream of requests.
 
     Attributes:
-        prompt_tokens, answer_tokens: of a request, in the mean; `cached_tokens` of the prompt are there already.
+        prompt_tokens, answer_tokens: of a request, in the mean; `cached_tokens` of the prompt are there already,
+            in the host's memory where `cached_on_host`.
+        image_tokens: of a prompt, those of its `images` pictures.
         concurrency: clients that have a request out at all times, over all copies; None for a stream.
         rate_per_s: requests of a stream; None for a closed loop.
         name: in words.
@@ -68,6 +80,9 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     concurrency: int | None = None
     rate_per_s: float | None = None
     name: str = ""
+    image_tokens: int = 0
+    images: int = 0
+    cached_on_host: bool = False
 
 
 class DeviceMemory(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -60,15 +60,17 @@ def memory_of(
     tokens: Number,
     sequences: Number,
     step_tokens: float = STEP_TOKENS,
+    adapters: float = 0.0,
 ) -> Memory:
     """Bytes of one rank with `tokens` in the cache of the whole copy of the model, of so many sequences.
 
-    `step_tokens` are those of the largest step, on one rank, which activations are held for.
+    `step_tokens` are those of the largest step, on one rank, which activations are held for;
+    `adapters` bytes held beside the weights.
     """
     mine = np.asarray(tokens, float) / (layout.data * layout.context)
     held = np.asarray(sequences, float) / layout.data
     widest = max((_widest(block, layout) for block in model.blocks), default=0.0)
-    weights = weight_bytes(model, layout, precision)
+    weights = weight_bytes(model, layout, precision) + adapters
     activations = step_tokens * (2.0 * (3 * model.hidden + widest))
     has = None if device.memory_bytes is None else float(np.ravel(device.memory_bytes)[0])
     taken = weights + activations + engine.workspace_bytes if engine.memory_of_rest else 0.0

@@ -87,9 +87,9 @@ def answer(
         parameters=server.step.model.parameters,
         active_parameters=server.step.model.active_parameters,
         deployment=deployment(server, node, first),
-        demand=_demand(asked),
+        demand=_demand(server, asked),
         ttft=_estimate(ttft_s, prompt, float(ttft_floor), first_token_factor(prompt)),
-        tpot=None if asked.answer <= 1 else _estimate(tpot_s, decode, float(alone.floor_s[0])),
+        tpot=None if asked.answer <= 1 else _estimate(tpot_s, decode, float(alone.floor_s[0]) / server.accepted),
         queue_s=queue_s,
         requests_per_s=requests_per_s,
         output_tokens_per_s=tokens_per_s,
@@ -114,7 +114,7 @@ def _devices(server: Server, first: Server | None) -> int:
 
 def deployment(server: Server, node: str | None = None, first: Server | None = None) -> Deployment:
     """Where and how it runs, in plain values; `first` computes prompts for it."""
-    layout, precision = server.layout, server.step.precision
+    layout, precision, step = server.layout, server.step.precision, server.step
     return Deployment(
         machine=server.step.machine.name,
         node=node,
@@ -131,10 +131,17 @@ def deployment(server: Server, node: str | None = None, first: Server | None = N
         context=layout.context,
         prefill_copies=0 if first is None else first.copies,
         prefill_layout="" if first is None else first.layout.name,
+        lora_rank=step.extras.lora_rank,
+        loras=step.extras.loras if step.extras.lora_rank else 0,
+        drafts=step.extras.drafts,
+        accepted=step.extras.accepted,
+        imbalance=step.extras.imbalance,
+        overlap=step.extras.overlap,
     )
 
 
-def _demand(asked: Asked) -> Demand:
+def _demand(server: Server, asked: Asked) -> Demand:
+    extras = server.step.extras
     if asked.requests is not None:
         name = asked.requests.name
     else:
@@ -144,6 +151,9 @@ def _demand(asked: Asked) -> Demand:
         prompt_tokens=asked.prompt,
         answer_tokens=asked.answer,
         cached_tokens=asked.cached,
+        image_tokens=extras.image_tokens,
+        images=extras.images if extras.image_tokens else 0,
+        cached_on_host=extras.on_host,
         concurrency=asked.concurrency,
         rate_per_s=asked.rate_per_s,
         name=name,
@@ -168,7 +178,7 @@ def _load_of(server: Server, first: Server | None, asked: Asked) -> Callable[[np
 
         def apart(clients: np.ndarray) -> Steady:
             at = steady_apart(both, clients).at
-            return at._replace(ttft_s=at.ttft_s + outside_s)
+            return at._replace(ttft_s=at.ttft_s + outside_s, tpot_s=at.tpot_s / server.accepted)
 
         return apart
 
@@ -198,7 +208,7 @@ def pools(
         prefills=float(first.engines),
         decodes=float(decode.engines),
         prompt=prompt,
-        answer=answer,
+        answer=float(decode.steps_of(answer)),
         cached=cached,
         token_budget=float(first.token_budget),
         most_running=max(decode.most_running(prompt, answer), 1.0),
@@ -232,12 +242,15 @@ def _replay(server: Server, first: Server | None, asked: Asked) -> Replay:
     requests = asked.requests
     assert requests is not None
     outside_s = server.outside_s(asked.prompt - asked.cached)
+    accepted = server.accepted
+    if accepted > 1.0:  # so many steps like plain ones
+        requests = requests._replace(answer=np.ceil(server.steps_of(requests.answer)).astype(np.int64))
     pool = pool_of(server, asked, requests, outside_s)
     if first is None:
         served = replays.serve_together(requests, pool)
     else:
         served = replays.serve_apart(requests, pool_of(first, asked, requests, 0.0), pool, server.transfer_s)
-    return replays.summary(served, outside_s)
+    return replays.summary(served, outside_s, accepted)
 
 
 def pool_of(server: Server, asked: Asked, requests: Requests, outside_s: float) -> replays.Pool:
@@ -256,6 +269,8 @@ def pool_of(server: Server, asked: Asked, requests: Requests, outside_s: float) 
         mixed=server.mixed,
         reserve=scheduler.reserve,
         between_s=outside_s if requests.clients else 0.0,
+        wait_steps=scheduler.wait_steps,
+        wait_tokens=scheduler.wait_tokens,
     )
     return replays.Pool(server.wide_table(longest, kept), rules, server.engines)
 
@@ -338,18 +353,10 @@ def _warnings(server: Server, asked: Asked, loads: tuple[LoadPoint, ...], replay
     if context is not None and tokens > context:
         said.append(f"{tokens:,.0f} tokens of a request: {server.step.model.name} is made for {context:,}.")
     model = server.step.model
-    if model.encoder is not None:
-        said.append(
-            f"{model.name} has an encoder of {model.encoder.sort}: its weights are counted and its time is not: a "
-            "first token comes later by one pass of it."
-        )
     if model.left_out:
         said.append(f"{model.name}: {', '.join(model.left_out)} are not read: weights and time are without them.")
-    if model.tower is not None:
-        said.append(
-            f"{model.name} takes images: a prompt is all tokens here (give --isl with theirs); the time "
-            "of its tower is not counted."
-        )
+    if model.tower is not None and not server.step.extras.image_tokens:
+        said.append(f"{model.name} takes pictures: a prompt is all text here; say --image-tokens for theirs.")
     if (
         server.step.engine.name.startswith(("vLLM", "SGLang", "TensorRT"))
         and server.step.machine.vendor == "Apple"
@@ -381,6 +388,12 @@ def _warnings(server: Server, asked: Asked, loads: tuple[LoadPoint, ...], replay
 
 def _notes(server: Server, first: Server | None, asked: Asked) -> list[str]:
     scheduler, step = server.scheduler, server.step
+    beside = step.extras.notes(step.model)
+    if step.extras.on_host:
+        beside.append(
+            f"{asked.cached:,.0f} cached tokens of a prompt lie on the host: {duration(server.before_s)} until "
+            "they are there, before the scheduler takes the request"
+        )
     how = "prompts and sequences that decode share a step" if server.mixed else "prompts have steps of their own"
     lines = [
         f"scheduler of {step.engine.name}: at most {server.token_budget:,} tokens and {server.most_sequences:,} "
@@ -389,6 +402,7 @@ def _notes(server: Server, first: Server | None, asked: Asked) -> list[str]:
         "the bar of the TPOT is that of a step alike: what kernels and engines differ by, not what requests "
         "differ by; that of the TTFT is wider by what servers, tokenizers and arrivals differ by",
     ]
+    lines += beside
     if asked.requests is None:
         lines.append(
             "a closed loop in its steady state, lengths a little apart so that requests end at different steps"

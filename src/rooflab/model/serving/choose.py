@@ -14,6 +14,7 @@ from rooflab.model.engines.engine import engine as engine_called
 from rooflab.model.engines.engine import names as engines
 from rooflab.model.parallel.layout import Layout, check
 from rooflab.model.serving.answer import Asked
+from rooflab.model.serving.extras import NONE, Extras
 from rooflab.model.serving.schedulers import Scheduler, scheduler
 from rooflab.model.serving.server import Server, server, tensor_ways
 from rooflab.types.machine import Machine, is_main_memory
@@ -29,7 +30,8 @@ class Wanted:
     """What a user says of a setting; None for what is to be chosen.
 
     `disagg` are copies that compute prompts and copies that decode; the former have `prefill_tensor` ways each.
-    `links` are as nccl-tests measured them.
+    `links` are as nccl-tests measured them, `extras` what is served beside; `wait_steps` and
+    `wait_share` of a step's tokens, as of `events.Rules`.
     """
 
     engine: str = "vllm"
@@ -47,6 +49,9 @@ class Wanted:
     links: Machine | None = None
     step_tokens: int | None = None
     sequences: int | None = None
+    wait_steps: int = 0
+    wait_share: float = 0.5
+    extras: Extras = NONE
 
 
 class Chosen(NamedTuple):
@@ -112,7 +117,9 @@ def _fewest(
     """So many `copies`, or what `devices` hold, of `tensor` ways, or of the fewest that hold what is asked."""
 
     def made_of(layout: Layout) -> Server:
-        return server(*kind, layout, copies * layout.ranks if copies else devices or layout.ranks, wanted.links)
+        many = copies * layout.ranks if copies else devices or layout.ranks
+        lengths = {"prompt": asked.prompt - asked.cached, "cached": asked.cached}
+        return server(*kind, layout, many, wanted.links, wanted.extras, **lengths)
 
     if tensor is not None:
         layout = _layout(wanted, tensor)
@@ -175,4 +182,5 @@ def rules_of(engine: str, device: Machine, wanted: Wanted) -> Scheduler:
     memory = next((level for level in device.levels if is_main_memory(level)), None)
     held = None if memory is None else memory.reported_capacity_bytes or memory.capacity_bytes
     file = next(each for each in engines() if engine_called(each).name == engine_called(engine).name)
-    return scheduler(file, held, device.name, token_budget=wanted.step_tokens, most_sequences=wanted.sequences)
+    rules = scheduler(file, held, device.name, token_budget=wanted.step_tokens, most_sequences=wanted.sequences)
+    return rules._replace(wait_steps=wanted.wait_steps, wait_tokens=round(wanted.wait_share * rules.token_budget))

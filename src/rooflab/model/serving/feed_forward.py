@@ -37,7 +37,9 @@ def kernels(run: Run, feed: Mlp | Experts, count: float) -> list[Kernel]:
         if isinstance(feed, Mlp):
             return ggml.dense(run, "mlp", feed, count)
         exchanged = _exchanged(run, feed, count) if run.layout.stage_ranks > run.layout.tensor else []
-        return exchanged + ggml.experts(run, feed, count, *load(feed, run.layout.experts, run.all_tokens))
+        return exchanged + ggml.experts(
+            run, feed, count, *load(feed, run.layout.experts, run.all_tokens, run.extras.imbalance)
+        )
     if isinstance(feed, Mlp):
         return _dense(run, "mlp", feed.inner, feed.gated, count, run.tokens, run.precision.linear)
     return _experts(run, feed, count)
@@ -62,7 +64,7 @@ def _experts(run: Run, feed: Experts, count: float) -> list[Kernel]:
     made.append(product(layer, "route", count, mine, float(feed.count), hidden, run.precision.embedding))
     if layout.stage_ranks > layout.tensor:
         made += _exchanged(run, feed, count)
-    rows, active = load(feed, layout.experts, tokens)
+    rows, active = load(feed, layout.experts, tokens, run.extras.imbalance)
     routed = Routed(
         tokens=tokens,
         rows=rows,
@@ -159,19 +161,18 @@ def _groups(
     return [grouped("experts", name, count, x.rows, n, k, x.active, stored, share=share, library=x.library)]
 
 
-def load(feed: Experts, ways: int, tokens: Number) -> tuple[Number, Number]:
+def load(feed: Experts, ways: int, tokens: Number, imbalance: float | None = None) -> tuple[Number, Number]:
     """Rows of the busiest rank of `ways`, and how many of its experts they meet, in the mean.
 
     Tokens choose as if at random: of R rows over w ranks the busiest has about R/w + √(2 ln w · R/w) (the
     largest of w binomial counts), and an expert is met with probability 1 − (1 − chosen/count)^tokens, of the
-    tokens that do not choose as others do.
+    tokens that do not choose as others do. With `imbalance` the busiest has that many times R/w.
     """
     mean = tokens * feed.chosen / ways
-    rows = (
-        np.minimum(mean + np.sqrt(2.0 * np.log(ways) * mean), tokens * min(feed.chosen, feed.count / ways))
-        if ways > 1
-        else mean
-    )
+    rows = mean
+    if ways > 1:
+        busiest = mean + np.sqrt(2.0 * np.log(ways) * mean) if imbalance is None else imbalance * mean
+        rows = np.minimum(busiest, tokens * min(feed.chosen, feed.count / ways))
     here = feed.count / ways
     met = here * -np.expm1(tokens * (1.0 - feed.repeated) * np.log1p(-min(feed.chosen / feed.count, 1.0 - 1e-9)))
     return np.maximum(rows, 1.0), np.clip(met, 1.0, here)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rooflab.model.parallel.layout import share
+from rooflab.model.serving import beside
 from rooflab.model.serving import kernels as made_by
 from rooflab.model.serving.batch import Number
 from rooflab.model.serving.kernels import Kernel
@@ -194,8 +195,9 @@ def linear(
     k: float,
     stored: WeightFormat,
 ) -> list[Kernel]:
-    """Products of the same rows with several matrices, each by itself."""
-    return [each for n in widths if n for each in product(run, layer, name, count, rows, float(n), k, stored)]
+    """Products of the same rows with several matrices, each by itself, and their adapters."""
+    made = [each for n in widths if n for each in product(run, layer, name, count, rows, float(n), k, stored)]
+    return made + beside.adapters(run, layer, name, count, rows, [float(each) for each in widths], k)
 
 
 def normalised(run: Run, count: float) -> list[Kernel]:
@@ -283,7 +285,8 @@ def dense(run: Run, layer: str, feed: Mlp, count: float) -> list[Kernel]:
     made = _gated(run, layer, count, tokens, tokens, mine, hidden, stored, feed.gated)
     if feed.bias:
         made += biased(run, layer, count, tokens * (mine * (1 + feed.gated) + hidden), 2.0 + feed.gated)
-    return [*made, *product(run, layer, "down", count, tokens, hidden, mine, stored)]
+    made += beside.adapters(run, layer, "up", count, tokens, (mine,) * (1 + feed.gated), hidden)
+    return made + linear(run, layer, "down", count, tokens, (hidden,), mine, stored)
 
 
 def _gated(

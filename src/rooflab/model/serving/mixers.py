@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rooflab.model.parallel.layout import share
-from rooflab.model.serving import ggml
+from rooflab.model.serving import beside, ggml
 from rooflab.model.serving.batch import Number
 from rooflab.model.serving.kernels import (
     HALF_BYTES,
@@ -61,6 +61,7 @@ def linear(
     narrow = stored.activations and not (scaled and run.engine.joins_scaling)
     if narrow:
         made += scaling(run, layer, count, m, k, stored)
+    made += beside.adapters(run, layer, name, count, m, [float(each) for each in widths], k)
     joined = [float(sum(widths))] if run.engine.joins_projections else [float(each) for each in widths]
     return made + [kernel for each in joined for kernel in products(run, layer, name, count, m, each, k, stored)]
 
@@ -101,7 +102,7 @@ def _attention(run: Run, a: Attention, count: float) -> list[Kernel]:
             )
         )
     made += _positions_and_cache(run, count, q if a.rotates else 0.0, kv, kv_heads)
-    made += _attend(run, count, heads, kv_heads, a.size, a.values, a.window)
+    made += _attend(run, count, heads, kv_heads, a)
     made += passed_on(run, count, float(kv), float(heads * a.values))
     if a.gate:
         made.append(pointwise(LAYER, "gate the result", count, tokens * heads * a.values, reads=4.0, writes=2.0))
@@ -160,16 +161,15 @@ def _positions_and_cache(run: Run, count: float, q: float, kv: float, kv_heads: 
     return made
 
 
-def _attend(
-    run: Run, count: float, heads: float, kv_heads: float, size: int, values: int, window: int
-) -> list[Kernel]:
+def _attend(run: Run, count: float, heads: float, kv_heads: float, a: Attention) -> list[Kernel]:
     batch, item = run.batch, run.precision.cache_bytes
     common = {
         "heads": heads,
         "kv_heads": kv_heads,
-        "size": size,
-        "values": values,
-        "window": window,
+        "size": a.size,
+        "values": a.values,
+        "window": a.window,
+        "causal": a.causal,
         "planned": True,
     }
     shares = run.engine.shares(heads / kv_heads)

@@ -18,6 +18,7 @@ from rooflab.model.serving import answer
 from rooflab.model.serving.apart import Apart, by_decoding, most_prompts
 from rooflab.model.serving.batch import Batch
 from rooflab.model.serving.choose import Wanted, formats_of, rules_of
+from rooflab.model.serving.extras import NONE, Extras
 from rooflab.model.serving.server import Server, server
 from rooflab.model.serving.steady import Steady
 from rooflab.model.serving.table import Table
@@ -44,6 +45,7 @@ class Search:
         devices: most of one copy; None for a node's.
         prices: of an hour of a device, by the name of the device.
         links: as nccl-tests measured them.
+        extras: what is served beside.
     """
 
     machines: Sequence[Machine]
@@ -58,6 +60,7 @@ class Search:
     prices: Mapping[str, float] | None = None
     currency: str = ""
     links: Machine | None = None
+    extras: Extras = NONE
 
 
 class Tried(NamedTuple):
@@ -118,7 +121,7 @@ def plan(architecture: Architecture, search: Search) -> ServingPlan:
         currency=search.currency,
         sources=tuple(sources),
         warnings=tuple(missed),
-        notes=tuple(_notes(search)),
+        notes=tuple(_notes(search, architecture)),
     )
 
 
@@ -145,6 +148,9 @@ def _on(architecture: Architecture, machine: Machine, search: Search, refused: d
                 made = server(
                     *(architecture, device, engine_called(search.engine), formats, rules, layout, layout.ranks),
                     links=search.links,
+                    extras=search.extras,
+                    prompt=search.prompt - search.cached,
+                    cached=search.cached,
                 )
                 made.check(search.prompt, search.answer)
             except RooflabError as error:
@@ -191,7 +197,9 @@ def _apart(alike: Sequence[Tried], search: Search, most: int) -> Iterator[Tried]
                 replace(decode.server, copies=copies[1]),
                 decode.node,
                 clients,
-                found.at._replace(ttft_s=found.at.ttft_s + outside_s),
+                found.at._replace(
+                    ttft_s=found.at.ttft_s + outside_s, tpot_s=found.at.tpot_s / decode.server.accepted
+                ),
                 decode.tables,
                 replace(first.server, copies=copies[0]),
                 first.tables,
@@ -408,8 +416,9 @@ def _fits_nowhere(architecture: Architecture, search: Search, refused: Mapping[s
     return f"{architecture.name} fits in none of {len(refused)} layouts on {names}; the last: {reasons[-1]}"
 
 
-def _notes(search: Search) -> list[str]:
+def _notes(search: Search, architecture: Architecture) -> list[str]:
     lines = [
+        *search.extras.notes(architecture),
         "each layout at the most clients that keep the goal, in the mean of a closed loop's steady state; what a "
         "stream at random times does to it: rooflab serve --rate",
         "narrower weights may answer worse: what they do to a model's answers is not judged",

@@ -9,8 +9,9 @@ import numpy as np
 
 from rooflab.model.engines.engine import Engine
 from rooflab.model.parallel.layout import Layout
-from rooflab.model.serving import feed_forward, ggml, mixers
+from rooflab.model.serving import beside, feed_forward, ggml, mixers
 from rooflab.model.serving.batch import Batch, Number
+from rooflab.model.serving.extras import NONE, Extras
 from rooflab.model.serving.kernels import HALF_BYTES, Kernel, collective, lookup, norm, pointwise
 from rooflab.work.llm.architecture import Architecture, Block
 from rooflab.work.llm.precision import Precision
@@ -24,6 +25,7 @@ class Run:
         batch: sequences of the fullest group of ranks that takes sequences of its own.
         tokens: new tokens of that group; `all_tokens` of all groups, which experts share.
         family: of the card, by which engines choose libraries; "" where it does not matter.
+        extras: what is served beside; `prompt` are tokens of a whole prompt that are not cached.
     """
 
     model: Architecture
@@ -34,10 +36,19 @@ class Run:
     tokens: Number
     all_tokens: Number
     family: str = ""
+    extras: Extras = NONE
+    prompt: Number = 1.0
 
 
 def run_of(
-    model: Architecture, layout: Layout, engine: Engine, precision: Precision, batch: Batch, family: str = ""
+    model: Architecture,
+    layout: Layout,
+    engine: Engine,
+    precision: Precision,
+    batch: Batch,
+    family: str = "",
+    extras: Extras | None = None,
+    prompt: float = 1.0,
 ) -> Run:
     """`batch`, of all ranks of a copy of the model, divided over the groups that take sequences of their own."""
     mine = batch
@@ -65,6 +76,8 @@ def run_of(
         tokens=mine.new_tokens,
         all_tokens=np.maximum(batch.new_tokens, mine.new_tokens),
         family=family,
+        extras=extras or NONE,
+        prompt=prompt,
     )
 
 
@@ -80,8 +93,9 @@ def kernels_of(run: Run) -> list[Kernel]:
             run.model.vocabulary * run.model.hidden * run.precision.embedding.nbytes,
         ),
     ]
+    kernels += beside.towers(run)
     for block in run.model.blocks:
-        kernels += _block(run, block)
+        kernels += block_kernels(run, block)
     kernels += _head(run)
     stages = run.layout.pipeline - 1
     if stages:
@@ -99,11 +113,12 @@ def draft_kernels(run: Run, drafts: int) -> list[Kernel]:
     one = Batch(0.0 * batch.decode_sequences, 0.0, 0.0, batch.decode_sequences, batch.decode_context).arrays()
     draft = dataclasses.replace(run, batch=one, tokens=one.new_tokens, all_tokens=one.new_tokens * run.layout.data)
     last = dataclasses.replace(run.model.blocks[-1], count=1)
-    made = [*_block(draft, last), *_head(draft)]
+    made = [*block_kernels(draft, last), *_head(draft)]
     return [dataclasses.replace(kernel, count=drafts * kernel.count) for kernel in made]
 
 
-def _block(run: Run, block: Block) -> list[Kernel]:
+def block_kernels(run: Run, block: Block) -> list[Kernel]:
+    """Of one group of layers that are alike."""
     made: list[Kernel] = []
     if block.mixer is not None:
         made += mixers.kernels(run, block.mixer, block.count)

@@ -125,16 +125,18 @@ def _that_fit(requests: Requests, pool: Pool) -> tuple[Requests, int]:
     return requests.only(fits), int((~fits).sum())
 
 
-def summary(served: Served, outside_s: float = 0.0) -> Replay:
+def summary(served: Served, outside_s: float = 0.0, accepted: float = 1.0) -> Replay:
     """What is said of it: quantiles over requests, means over time, sums over copies.
 
-    `outside_s` lie between client and scheduler, and come on top of the scheduler's times.
+    `outside_s` lie between client and scheduler, and come on top of the scheduler's times; each token after the
+    first that `served` has stands for `accepted`.
     """
     asked, sums = served.requests, [each.sums for each in served.outcomes]
     start_s, last_s = float(served.arrival_s.min()), float(served.end_s.max())
     span_s = last_s - start_s
     several = asked.answer > 1
-    tpot_s = (served.end_s - served.first_s)[several] / (asked.answer[several] - 1)
+    tpot_s = (served.end_s - served.first_s)[several] / (asked.answer[several] - 1) / accepted
+    tokens = len(asked.answer) + accepted * float((asked.answer - 1).sum())
     figures = {
         "TTFT": served.first_s - served.arrival_s + outside_s,
         "TPOT": tpot_s,
@@ -154,7 +156,7 @@ def summary(served: Served, outside_s: float = 0.0) -> Replay:
         dropped=asked.dropped,
         span_s=span_s,
         requests_per_s=len(asked.prompt) / span_s,
-        output_tokens_per_s=float(asked.answer.sum()) / span_s,
+        output_tokens_per_s=tokens / span_s,
         quantiles=tuple(_quantiles(name, values) for name, values in figures.items() if len(values)),
         utilisation=total("busy_s") / span_s / len(sums),
         mean_waiting=total("waiting_s") / span_s,
@@ -166,7 +168,7 @@ def summary(served: Served, outside_s: float = 0.0) -> Replay:
         mixed_steps=int(total("mixed_steps")),
         preemptions=int(total("preemptions")),
         computed_tokens=int(total("computed_tokens")),
-        output_tokens=int(asked.answer.sum()),
+        output_tokens=round(tokens),
         moments=_moments(served.outcomes[0].samples, served.blocks[0]),
     )
 

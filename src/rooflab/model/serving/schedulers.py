@@ -22,6 +22,8 @@ class Scheduler(NamedTuple):
     chunked: bool
     reserve: bool
     source: Source
+    wait_steps: int = 0
+    wait_tokens: int = 0
 
 
 def scheduler(

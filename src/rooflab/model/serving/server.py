@@ -12,6 +12,8 @@ from rooflab.model.engines.engine import Engine
 from rooflab.model.parallel import layout as layouts
 from rooflab.model.parallel.layout import Layout
 from rooflab.model.parallel.memory import check_fits
+from rooflab.model.serving.batch import Number
+from rooflab.model.serving.extras import Extras, from_host_s
 from rooflab.model.serving.schedulers import Scheduler
 from rooflab.model.serving.steady import Load, Steady, steady
 from rooflab.model.serving.step import StepModel
@@ -30,12 +32,24 @@ class Server:
     Attributes:
         step: one copy, ready to be asked for the time of any step.
         scheduler: of its engine.
+        before_s: what a request waits for before the scheduler sees it, beside the engine's part: cached tokens on
+            their way from the host.
         copies: of the model; a copy in stages works on as many batches at once (`engines`).
     """
 
     step: StepModel
     scheduler: Scheduler
     copies: int = 1
+    before_s: float = 0.0
+
+    @property
+    def accepted(self) -> float:
+        """Tokens that a step gives a sequence that decodes, in the mean."""
+        return self.step.speculation.accepted if self.step.speculation else 1.0
+
+    def steps_of(self, answer: Number) -> Number:
+        """Tokens of an answer that steps like plain ones would give: the first, and the others several at once."""
+        return 1.0 + (np.maximum(answer, 1.0) - 1.0) / self.accepted
 
     @property
     def layout(self) -> Layout:
@@ -64,7 +78,7 @@ class Server:
 
     def outside_s(self, prompt: float) -> float:
         """From a request's sending to the scheduler and from its first token to the client."""
-        return float(self.step.request_s(prompt))
+        return float(self.step.request_s(prompt)) + self.before_s
 
     def transfer_s(self, tokens: np.ndarray) -> np.ndarray:
         """Seconds until the KV cache of so many tokens is on another copy: each rank sends its share."""
@@ -149,7 +163,7 @@ class Server:
             Load(
                 clients=clients,
                 prompt=prompt,
-                answer=answer,
+                answer=self.steps_of(answer),
                 cached=cached,
                 token_budget=self.token_budget,
                 most_running=max(self.most_running(prompt, answer), 1.0),
@@ -157,7 +171,7 @@ class Server:
                 mixed=self.mixed,
             ),
         )
-        return at._replace(ttft_s=at.ttft_s + outside_s)
+        return at._replace(ttft_s=at.ttft_s + outside_s, tpot_s=at.tpot_s / self.accepted)
 
 
 def server(
@@ -169,8 +183,13 @@ def server(
     layout: Layout,
     devices: int,
     links: Machine | None = None,
+    extras: Extras | None = None,
+    prompt: float = 1.0,
+    cached: float = 0.0,
 ) -> Server:
     """A server with as many copies in `layout` as `devices` hold; `links` as nccl-tests measured them.
+
+    `extras` are served beside, with prompts of `prompt` tokens after `cached` ones.
 
     Raises:
         RooflabError: devices that a copy's do not divide; a layout that the model cannot have.
@@ -186,8 +205,14 @@ def server(
         precision=precision,
         step_tokens=scheduler.token_budget,
         links=links,
+        extras=extras,
+        prompt=prompt,
     )
-    return Server(step=step, scheduler=scheduler, copies=devices // layout.ranks)
+    before_s = 0.0
+    if extras is not None and extras.on_host:
+        none, one = step.memory(0.0, 0.0), step.memory(cached, 0.0)
+        before_s = from_host_s(float(np.max(one.cache - none.cache)), machine)
+    return Server(step=step, scheduler=scheduler, copies=devices // layout.ranks, before_s=before_s)
 
 
 def tensor_ways(model: Architecture, most: int) -> list[int]:

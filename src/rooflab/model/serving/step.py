@@ -8,6 +8,8 @@ The kernels of a rank (`program`) are timed by the mechanisms of `model.kernels`
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -22,6 +24,9 @@ from rooflab.model.measured_links import with_measured
 from rooflab.model.parallel.layout import Layout, check
 from rooflab.model.parallel.memory import STEP_TOKENS, Memory, memory_of
 from rooflab.model.serving.batch import Batch
+from rooflab.model.serving.beside import ADAPTER
+from rooflab.model.serving.extras import Extras
+from rooflab.model.serving.extras import check as check_extras
 from rooflab.model.serving.kernels import Kernel
 from rooflab.model.serving.program import draft_kernels, kernels_of, run_of
 from rooflab.model.serving.timing import KernelSeconds, timed
@@ -120,11 +125,15 @@ class StepModel:
         speculation: Speculation | None = None,
         stream_interval: float = 1.0,
         links: Machine | None = None,
+        extras: Extras | None = None,
+        prompt: float = 1.0,
     ) -> None:
         """Check that it can run so.
 
         `step_tokens` are those of the largest step, which activations are held for; `links` as nccl-tests measured
         them.
+
+        `extras` are what is served beside, with prompts of so many tokens that are not cached.
 
         With `speculation` a step gives each sequence that decodes several tokens; `stream_interval` is how many of
         them are sent to a client together.
@@ -138,6 +147,10 @@ class StepModel:
         self.precision = precision if isinstance(precision, Precision) else precision_called(precision)
         self.step_tokens = step_tokens
         check(model, self.layout)
+        self.extras, self.prompt = extras or Extras(), prompt
+        check_extras(self.extras, model, self.layout, prompt)
+        if self.extras.drafts:
+            speculation = Speculation(self.extras.drafts, self.extras.accepted)
         self.device: Device = device_of(machine, power="sustained", knobs=what_if)
         self.speculation, self.stream_interval = speculation, stream_interval
         self.links = links
@@ -155,7 +168,19 @@ class StepModel:
     def memory(self, tokens: float | np.ndarray = 0.0, sequences: float | np.ndarray = 1.0) -> Memory:
         """Bytes of one rank by kind with `tokens` in the cache (of the whole copy), and what it has."""
         of = (self.model, self.layout, self.precision, self.device, self.engine)
-        return memory_of(*of, tokens, sequences, self.step_tokens)
+        return memory_of(*of, tokens, sequences, self.step_tokens, self.adapter_bytes)
+
+    @functools.cached_property
+    def adapter_bytes(self) -> float:
+        """Of all adapters that a rank holds: its share of each projection's two matrices."""
+        if not self.extras.lora_rank:
+            return 0.0
+        one = dataclasses.replace(self.extras, loras=1)
+        how = (self.model, self.layout, self.engine, self.precision, Batch(1.0, 1.0).arrays())
+        kernels = kernels_of(run_of(*how, self.device.constants.family, one, self.prompt))
+        ours = [each for each in kernels if ADAPTER in each.name]
+        whole = sum(float(np.max(np.asarray(each.weight_bytes * each.count))) for each in ours)
+        return whole * self.extras.loras / self.layout.pipeline
 
     def request_s(self, prompt: float | np.ndarray) -> float | np.ndarray:
         """Seconds of a request of `prompt` tokens outside the steps: server, tokenizer, queues, both ways."""
@@ -172,7 +197,8 @@ class StepModel:
         batch, drafts = batch.arrays(), self.speculation.drafts if self.speculation else 0
         if drafts:
             batch = batch._replace(decode_tokens=batch.decode_tokens + drafts)
-        run = run_of(self.model, self.layout, self.engine, self.precision, batch, self.device.constants.family)
+        how = (self.model, self.layout, self.engine, self.precision, batch, self.device.constants.family)
+        run = run_of(*how, self.extras, self.prompt)
         return kernels_of(run) + (draft_kernels(run, drafts) if drafts else [])
 
     def time(self, batch: Batch) -> Step:
@@ -186,11 +212,16 @@ class StepModel:
         settings = len(np.atleast_1d(batch.new_tokens))
         times = timed(kernels, self.device, self.network, settings, self.model.layers)
         parts = tuple(_part(kernel, each) for kernel, each in zip(kernels, times, strict=True))
-        kernel_s = sum((part.seconds for part in parts), np.zeros(1))
         launches = sum((each.kernels for each in times), np.zeros(1))
+        if self.extras.overlap:
+            parts, launches = self._halved(batch, parts, launches, settings)
+        kernel_s = sum((part.seconds for part in parts), np.zeros(1))
         host_s = self._host_s(batch, launches, kernel_s)
         seconds = kernel_s + host_s
         floor_s = sum((each.floor_s for each in times), np.zeros(1))
+        if self.extras.overlap:  # two at once: what computes or what is sent
+            sent = sum((t.floor_s for t, p in zip(times, parts, strict=True) if p.layer == _SENT), np.zeros(1))
+            floor_s = np.maximum(sent, floor_s - sent)
         seconds = np.maximum(seconds, floor_s)
         spread = sum(part.seconds * each.spread for part, each in zip(parts, times, strict=True)) / np.maximum(
             kernel_s, 1e-12
@@ -206,6 +237,24 @@ class StepModel:
             floor_s=floor_s,
             parts=parts,
         )
+
+    def _halved(
+        self, batch: Batch, whole: tuple[PartTime, ...], launches: np.ndarray, settings: int
+    ) -> tuple[tuple[PartTime, ...], np.ndarray]:
+        """Parts and launches of two half batches side by side, where there are two sequences to divide."""
+        half = self.kernels(batch._replace(
+            prefill_sequences=batch.prefill_sequences / 2.0, decode_sequences=batch.decode_sequences / 2.0
+        ))  # fmt: skip
+        times = timed(half, self.device, self.network, settings, self.model.layers)
+        parts = tuple(_part(kernel, each) for kernel, each in zip(half, times, strict=True))
+        two = np.asarray(batch.sequences) >= 2.0
+        made = side_by_side(parts, _sends(half))
+        chosen = tuple(
+            PartTime(one.layer, one.name, *(np.where(two, a, b) for a, b in zip(one[2:], other[2:], strict=True)))
+            for one, other in zip(made, whole, strict=True)
+        )
+        twice = 2.0 * sum((each.kernels for each in times), np.zeros(1))
+        return chosen, np.where(two, twice, launches)
 
     def _host_s(self, batch: Batch, launches: np.ndarray, kernel_s: np.ndarray) -> np.ndarray:
         """What the host adds: between steps, and where it launches kernels more slowly than they run."""
@@ -231,6 +280,35 @@ def first_token_factor(like: Step) -> float:
     """How far up and down the bar of a time to the first token goes whose prompt is computed by steps `like`."""
     steps = float(np.log(like.high[0] / like.seconds[0]))
     return float(np.exp(np.hypot(steps, BAR_SIGMAS * _REQUEST_SPREAD)))
+
+
+_SENT = "communication"
+
+
+def _sends(kernels: list[Kernel]) -> np.ndarray:
+    """How often a step communicates."""
+    ours = [np.asarray(each.count, float) for each in kernels if each.layer == _SENT]
+    return np.maximum(sum(ours, np.zeros(1)), 1.0)
+
+
+def side_by_side(parts: tuple[PartTime, ...], sends: np.ndarray) -> tuple[PartTime, ...]:
+    """What two half batches add to a step, of which `parts` are one's: one computes while the other communicates.
+
+    With c and m seconds of computing and communicating of a half, in n turns each, both together take
+    2 max(c, m) + min(c, m) / n: the slower is never idle, and the first or last turn of the other is alone
+    (DeepSeek-V3, arXiv:2412.19437, section 3.4; SGLang's two-batch overlap, vLLM's dual batch overlap).
+    """
+    sent = sum((each.seconds for each in parts if each.layer == _SENT), np.zeros(1))
+    computed = sum((each.seconds for each in parts if each.layer != _SENT), np.zeros(1))
+    edge = np.minimum(sent, computed) / sends
+    # What is longer is seen whole; of the other, what stands alone.
+    shown_sent = np.where(computed >= sent, edge, 2.0 * sent) / np.maximum(sent, 1e-300)
+    shown_computed = np.where(computed >= sent, 2.0 * computed, edge) / np.maximum(computed, 1e-300)
+    made = []
+    for each in parts:
+        seconds = each.seconds * (shown_sent if each.layer == _SENT else shown_computed)
+        made.append(PartTime(each.layer, each.name, seconds, *(2.0 * one for one in each[3:])))
+    return tuple(made)
 
 
 def _part(kernel: Kernel, times: KernelSeconds) -> PartTime:

@@ -1,0 +1,86 @@
+"""Kernels beside those of a model's layers: LoRA adapters, towers that make tokens of pictures and sound."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rooflab.model.serving.batch import Batch, Number
+from rooflab.model.serving.kernels import Kernel, grouped, norm, product
+from rooflab.work.llm.architecture import Architecture, Tower
+
+if TYPE_CHECKING:
+    from rooflab.model.serving.program import Run
+
+ADAPTER = "adapter"
+
+
+def adapters(
+    run: Run, layer: str, name: str, count: float, m: Number, widths: Sequence[float], k: float
+) -> list[Kernel]:
+    """The two products of LoRA beside a projection: rows of k numbers to the rank, and from it to the result.
+
+    As many adapters are read as S sequences that take one of N alike meet, N (1 − (1 − 1/N)^S): one grouped
+    product for all of them (Punica, arXiv:2310.18547; vllm-project/vllm, lora/ops/triton_ops).
+    """
+    rank, held = run.extras.lora_rank, run.extras.loras
+    if not rank:
+        return []
+    sequences = np.asarray(run.batch.sequences, float)
+    met = held * -np.expm1(sequences * np.log1p(-1.0 / held)) if held > 1 else np.minimum(sequences, 1.0)
+    met = np.maximum(met, 1e-9)
+    half, parts = run.precision.embedding, float(sum(1 for each in widths if each))
+    share = run.engine.experts_half
+    down, up, mean = f"{name}: {ADAPTER}, down", f"{name}: {ADAPTER}, up", sum(widths) / parts
+    return [
+        grouped(layer, down, count, m, rank * parts, k, met, half, share=share),
+        grouped(layer, up, count, m * parts, mean, float(rank), met * parts, half, share=share),
+    ]
+
+
+def towers(run: Run) -> list[Kernel]:
+    """What makes a prompt's tokens of pictures, or the encoder's of sound or text, for the prompts of this step.
+
+    Each new token of a prompt has its share of the request's: a prompt in two chunks has half of it in each.
+    """
+    model, extras = run.model, run.extras
+    made: list[Kernel] = []
+    prompt = np.maximum(run.prompt, 1.0)
+    share = run.batch.prefill_sequences * run.batch.prefill_tokens / prompt  # requests' worth of prompts
+    if extras.image_tokens and model.tower is not None:
+        each = extras.image_tokens * model.tower.merge / extras.images
+        made += _tower(run, model.tower, share * extras.images, each)
+    if model.encoder is not None:
+        made += _tower(run, model.encoder, share, float(model.encoder.positions or prompt))
+    return made
+
+
+def _tower(run: Run, tower: Tower, inputs: Number, length: float) -> list[Kernel]:
+    """So many inputs of `length` tokens each through a tower's layers."""
+    from rooflab.model.serving.program import block_kernels
+
+    inputs = np.asarray(inputs, float)
+    batch = Batch(inputs, np.where(inputs > 0, length, 0.0), 0.0, 0.0, 0.0).arrays()
+    model = Architecture(tower.sort, tower.hidden, 1, tower.blocks)
+    layout = dataclasses.replace(run.layout, experts=1, data=1, context=1, pipeline=1, sequence=False)
+    plain = dataclasses.replace(run.extras, lora_rank=0, image_tokens=0)
+    inside = dataclasses.replace(
+        run, model=model, layout=layout, batch=batch, tokens=batch.new_tokens, all_tokens=batch.new_tokens,
+        extras=plain,
+    )  # fmt: skip
+    layer, half, tokens = f"{tower.sort} tower", run.precision.embedding, batch.new_tokens
+    made: list[Kernel] = []
+    if tower.patch_inputs:
+        width = float(tower.hidden)
+        made.append(product(layer, "patches", 1.0, tokens, width, float(tower.patch_inputs), half))
+    for block in tower.blocks:
+        made += block_kernels(inside, block)
+    made.append(norm(layer, "normalise", 1.0, tokens, float(tower.hidden), reads=2.0, writes=2.0, warm=2.0))
+    for k, n in zip(tower.project, tower.project[1:], strict=False):
+        made.append(product(layer, "project", 1.0, tokens / tower.merge, float(n), float(k), half))
+    return [
+        kernel if kernel.layer == "communication" else dataclasses.replace(kernel, layer=layer) for kernel in made
+    ]
