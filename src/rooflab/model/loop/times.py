@@ -18,7 +18,7 @@ from rooflab.errors import RooflabError
 from rooflab.machines import microarchitecture
 from rooflab.machines.team_timing import TeamTiming
 from rooflab.model.device.constants import load_family
-from rooflab.model.loop import bars, crossings, in_core, kept, late_branches, teams, waiting
+from rooflab.model.loop import bars, composed, crossings, in_core, kept, late_branches, teams, waiting
 from rooflab.model.roofline.roofline import BALANCED
 from rooflab.types.constants import Constants
 from rooflab.types.core_timing import CoreTiming
@@ -285,13 +285,12 @@ def _predicted(
         return _on_threads(report, machine, threads, terms, core, loops, team, past_caches, measured, beside)
     every = [*terms, core]
     memory_s = _data_movement_s(report, terms) + beside.walks_s
-    time_s = _composed_s(report, core.seconds, terms, beside)
+    parts = composed.parts_of(report, loops)
+    time_s, beside_s = composed.of(core.seconds, _moved_s(report, terms), beside, parts)
     half_s = None
     if profiled:
         waiting_s = memory_s * (1 - beside.streamed)
-        half_s = bars.half_width_s(
-            loops, time_s, core.seconds, memory_s, waiting_s, _beside_s(core.seconds, memory_s, beside)
-        )
+        half_s = bars.half_width_s(loops, time_s, core.seconds, memory_s, waiting_s, beside_s)
     return Predicted(
         threads=1,
         core_s=core.seconds,
@@ -309,26 +308,9 @@ def _predicted(
     )
 
 
-class _Beside(NamedTuple):
-    """What does not go on entirely beside the other: the share of the core's time in which its units, not waiting,
-    take it, and the share of the levels' time that is that of their bytes.
-
-    Attributes:
-        busy, streamed: these shares.
-        more: share of the core's time by which its units take longer than the loads and stores of a plain stream
-            of the same bytes, which bandwidths were measured with.
-        far: share of the levels' time that is that of bytes of the main memory.
-        walks_s: seconds of one core for walks of page tables.
-    """
-
-    busy: float
-    streamed: float
-    more: float = 0.0
-    far: float = 0.0
-    walks_s: float = 0.0
-
-
-def _beside(report: LoopReport, machine: Machine, terms: list[_Term], busy_s: float, core_s: float) -> _Beside:
+def _beside(
+    report: LoopReport, machine: Machine, terms: list[_Term], busy_s: float, core_s: float
+) -> composed.Beside:
     memory_s = _data_movement_s(report, terms)
     streamed = _streamed_share(report, machine, terms, "core")
     name, _, _ = crossings.of(report)[0]
@@ -340,24 +322,7 @@ def _beside(report: LoopReport, machine: Machine, terms: list[_Term], busy_s: fl
     more = max(0.0, busy_s - plain_s) / core_s if core_s else 0.0
     far = min(1.0, streamed * terms[-1].seconds / memory_s) if memory_s else 0.0
     walks_s = waiting.walks_s(report, machine)
-    return _Beside(busy_s / core_s if core_s else 0.0, streamed, more, far, walks_s)
-
-
-def _beside_s(core_s: float, memory_s: float, beside: _Beside) -> float:
-    """What the shorter of both adds to the longer.
-
-    Before a core that waits for the memory its window fills with what comes after, so that of what it does more
-    than a plain stream nothing goes on beside (the non-overlapping loads of the execution-cache-memory model).
-    """
-    share = load_family("cpu")("loop.beside_data")
-    added = share * min(beside.busy * core_s, beside.streamed * memory_s)
-    return added + (1 - share) * min(beside.more * core_s, beside.far * memory_s)
-
-
-def _composed_s(report: LoopReport, core_s: float, terms: list[_Term], beside: _Beside) -> float:
-    """Seconds of a run from those of the core and of its levels."""
-    memory_s = _data_movement_s(report, terms) + beside.walks_s
-    return max(core_s, memory_s) + _beside_s(core_s, memory_s, beside)
+    return composed.Beside(busy_s / core_s if core_s else 0.0, streamed, more, far, walks_s)
 
 
 def _on_threads(
@@ -370,12 +335,13 @@ def _on_threads(
     team: TeamTiming | None,
     past_caches: bool,
     measured: bool,
-    beside: _Beside,
+    beside: composed.Beside,
 ) -> Predicted | None:
     """The same on so many threads, from what one core takes for its loops and each level."""
     split = teams.of_core(report, loops, threads)
     crowded = teams.slowed_by(loops, teams.crowding(machine, threads))
     alone, together = core.seconds * (1 - split.inside), core.seconds * split.inside
+    in_turn = composed.parts_of(report, loops)
     outside: list[_Term] = []
     moved: list[tuple[str, teams.Crossing]] = []
     for number, ((name, read, write), term) in enumerate(zip(crossings.of(report), terms, strict=True)):
@@ -405,9 +371,9 @@ def _on_threads(
         core_s = together * (1 / threads if even else split.largest) * (crowded if crowd else 1.0)
         parts = [_Term(name, each.seconds(threads, even=even, limited=limited)) for name, each in moved]
         walked = beside._replace(walks_s=beside.walks_s * (1 / threads if even else split.largest))
-        return _composed_s(report, core_s, parts, walked)
+        return composed.of(core_s, _moved_s(report, parts), walked, in_turn).time_s
 
-    before_s = _composed_s(report, alone, outside, beside._replace(walks_s=0.0))
+    before_s = composed.of(alone, _moved_s(report, outside), beside._replace(walks_s=0.0), in_turn).time_s
     team_s = split.entries * teams.fork_s(machine, threads, team)
     shared_s = inside_s(even=False, limited=True, crowd=True)
     parts = [_Term(name, each.seconds(threads, even=False, limited=True)) for name, each in moved]
@@ -446,13 +412,19 @@ def _on_threads(
 
 
 def _data_movement_s(report: LoopReport, terms: list[_Term]) -> float:
-    """Seconds of the data's way from memory to the registers: of each nearer level, what more it moves."""
+    """Seconds of the data's way from memory to the registers."""
+    return sum(_moved_s(report, terms))
+
+
+def _moved_s(report: LoopReport, terms: list[_Term]) -> list[float]:
+    """Of them those of each crossing: of each nearer level, what more it moves."""
     crossing = [read + write for _, read, write in crossings.of(report)]
-    total = terms[0].seconds
+    found = [terms[0].seconds]
     for number in range(1, len(terms)):
         beyond = max(crossing[number + 1 :], default=0.0)
-        total += terms[number].seconds * max(0.0, 1 - beyond / crossing[number]) if crossing[number] else 0.0
-    return total
+        more = max(0.0, 1 - beyond / crossing[number]) if crossing[number] else 0.0
+        found.append(terms[number].seconds * more)
+    return found
 
 
 def _streamed_share(report: LoopReport, machine: Machine, terms: list[_Term], scope: Scope) -> float:
