@@ -16,6 +16,7 @@ import collections
 import contextlib
 import csv
 import dataclasses
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -75,7 +76,12 @@ class Table(NamedTuple):
     @property
     def device(self) -> Device:
         """The card at its lasting clock: rows are repeated for long."""
-        return device_of(rooflab.machine(_CARDS[self.card]), power="sustained")
+        return _device(self.card)
+
+
+@functools.cache
+def _device(card: str) -> Device:
+    return device_of(rooflab.machine(_CARDS[card]), power="sustained")
 
 
 def judged(
@@ -213,23 +219,22 @@ def _form(row: Row) -> str:
     return f"{dtype}, cache {row.get('kv_cache_dtype') or dtype}".replace("bfloat16", "bf16")
 
 
-def attention_kernel(row: Row, maker: str, *, decode: bool) -> str:
-    """Which attention kernel ran: of `gpu_attention.KERNELS`."""
-    heads, kv_heads = float(row["num_heads"]), float(row.get("num_key_value_heads") or 0)
-    group = heads / (kv_heads or heads)
-    if decode and not engine({"trtllm": "tensorrt-llm"}.get(maker, maker)).shares(group):
-        return "masked_decode"
-    return f"{_library(row['kernel_source'], maker)}_{'decode' if decode else 'prompts'}"
+def attention_kernel(row: Row, table: Table, *, decode: bool) -> str:
+    """Which library's attention ran: of `gpu_attention.KERNELS`, before `gpu_attention.chosen`."""
+    return f"{_library(row['kernel_source'], table)}_{'decode' if decode else 'prompts'}"
 
 
-def _library(source: str, maker: str) -> str:
+def _library(source: str, table: Table) -> str:
     """Whose it is."""
+    maker = table.engine
     if maker == "trtllm":
         return "flashinfer" if "flashinfer" in source else "trtllm"
     for word, name in (("triton", "triton"), ("trtllm", "trtllm_gen"), ("flashinfer", "flashinfer")):
         if word in source:
-            return name
-    return "vllm_fa" if maker == "vllm" else "fa"
+            return "vllm_flashinfer" if (name, maker) == ("flashinfer", "vllm") else name
+    # FlashAttention 3 is Hopper's.
+    older = table.device.constants.family != "hopper"
+    return "fa2" if older else "vllm_fa" if maker == "vllm" else "fa"
 
 
 def _attention(table: Table, ours: Engine, *, decode: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -238,7 +243,7 @@ def _attention(table: Table, ours: Engine, *, decode: bool) -> tuple[np.ndarray,
     kinds = collections.defaultdict(list)
     for number, row in enumerate(table.rows):
         sizes = (int(float(row.get(name) or 0)) for name in _HEADS)
-        kinds[attention_kernel(row, table.engine, decode=decode), *sizes].append(number)
+        kinds[attention_kernel(row, table, decode=decode), *sizes].append(number)
     item = 1.0 if table.rows[0]["kv_cache_dtype"] == "fp8" else 2.0
     narrow = table.rows[0]["attn_dtype"] == "fp8"
     for (kernel, heads, kv_heads, size, window), numbers in kinds.items():
@@ -247,24 +252,23 @@ def _attention(table: Table, ours: Engine, *, decode: bool) -> tuple[np.ndarray,
         sequences, step = part.column("batch_size"), part.column("step")
         new = np.ones_like(step) if decode else part.column("isl")
         tokens, row_bytes = sequences * new, float(2 * kv_heads * size)
-        shares = kernel != "masked_decode"
         attention = kernels.attention(
             "attention", "attend", 1.0, sequences=sequences, new=new, before=step, heads=float(heads),
             kv_heads=float(kv_heads), size=size, values=size, window=window, cached_bytes=item,
-            dtype="fp8" if narrow else "bf16", planned=True, shares=shares, kernel=kernel,
+            dtype="fp8" if narrow else "bf16", planned=True, kernel=kernel,
+            skips=table.engine != "sglang",
         )  # fmt: skip
         # The same keys again and again: they lie in the last cache, if it holds them.
         made = [dataclasses.replace(attention, warm_bytes=attention.read_bytes)]
-        if (
-            table.engine == "sglang" and item == 1.0
-        ):  # keys and values cast before they are stored, q before it meets them
-            casts = (tokens * row_bytes / 2.0, tokens * row_bytes / 2.0, tokens * heads * size)
-            made += [
-                kernels.pointwise("attention", "cast", 1.0, each, reads=2.0, writes=1.0)
-                for each in casts[: 2 if narrow else 3]
-            ]
+        if table.engine == "sglang" and item == 1.0:
+            q, kept = tokens * heads * size, tokens * row_bytes / 2.0
+            # Keys and values cast before they are stored, q before it meets them; with products of 8 bits the
+            # layer gets all three so, but on Blackwell, where q is cast and the rest as it is stored.
+            casts = [kept, kept, q] if not narrow else [q] if kernel.startswith("trtllm_gen") else []
+            made += [kernels.pointwise("attention", "cast", 1.0, each, reads=2.0, writes=1.0) for each in casts]
+        given = 1.0 if narrow and table.engine == "sglang" and not kernel.startswith("trtllm_gen") else 2.0
         if table.engine != "trtllm":
-            made.insert(0, _write(sequences, new, float(kv_heads), size, 0.0, row_bytes, item))
+            made.insert(0, _write(sequences, new, float(kv_heads), size, 0.0, row_bytes, item, given))
         elif not decode:  # TensorRT-LLM's decoding kernel turns and writes the one token itself
             q = float(heads * size)
             made.insert(0, _write(sequences, new, float(heads), size, q, row_bytes, item))
@@ -280,9 +284,16 @@ _HEADS = ("num_heads", "num_key_value_heads", "head_dim", "window_size")
 
 
 def _write(
-    sequences: np.ndarray, new: np.ndarray, heads: float, size: int, q: float, kept: float, item: float
+    sequences: np.ndarray,
+    new: np.ndarray,
+    heads: float,
+    size: int,
+    q: float,
+    kept: float,
+    item: float,
+    given: float = 2.0,
 ) -> kernels.Kernel:
-    """The kernel that turns `q` elements of a token, and writes `kept` into the cache.
+    """The kernel that turns `q` elements of a token, and writes `kept`, of `given` bytes each, into the cache.
 
     Where it turns q a block of 256 threads, 16 bytes each, has tokens of one head; else it has a token.
     """
@@ -291,7 +302,7 @@ def _write(
     threads = 256.0 if q else min(512.0, kept / 2.0)
     return kernels.rows_of_blocks(
         "attention", "positions and cache", 1.0, blocks, threads,
-        tokens * (q + kept) * 2.0, tokens * (q * 2.0 + kept * item),
+        tokens * (q * 2.0 + kept * given), tokens * (q * 2.0 + kept * item),
     )  # fmt: skip
 
 

@@ -1,10 +1,11 @@
 """Fits constants of libraries' kernels (`model/data`, topics `attention_NAME`, `matmul_NAME`) to engines' tables.
 
-    python benchmarks/library_kernels.py [gen/h100_sxm/trtllm/trtllm_decode …]
+    python benchmarks/library_kernels.py [gen/h100_sxm/trtllm/trtllm_decode …] [--write]
 
 A job is the sort of table (`ctx`, `gen`, `gemm`, `moe`), the card, the engines and the kernel. Half of its rows,
-by a sum of what they state, fit the constants; the other half is printed beside it as "aside". The mechanisms are
-those of `model/kernels/gpu`; a constant stays within what it can physically be. Needs SciPy.
+by a sum of what they state, fit the constants, the width of the bars too; the other half is printed beside it as
+"aside". The mechanisms are those of `model/kernels/gpu`; a constant stays within what it can physically be. With
+`--write` the numbers replace those in the families' files. Needs SciPy.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import argparse
 import csv
 import dataclasses
 import itertools
+import re
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,23 +27,29 @@ from engine_layers import Row, Table
 from measured import SHARED
 from scipy.optimize import minimize
 
+import rooflab
+from rooflab.model.device.constants import load_family
 from rooflab.model.device.device import Device
 from rooflab.model.engines.engine import engine
+from rooflab.model.kernels.gpu import attention
 from rooflab.model.serving.kernels import Kernel
 
 JOBS = [
     "gen/h100_sxm/trtllm/trtllm_decode",
     "ctx/h100_sxm/trtllm/trtllm_prompts",
+    "gen/h100_sxm/trtllm/trtllm_narrow_decode",
     "gen/h100_sxm/trtllm/masked_decode",
     "ctx/h100_sxm/vllm/vllm_fa_prompts",
     "gen/h100_sxm/vllm/vllm_fa_decode",
     "ctx/h100_sxm/sglang/fa_prompts",
+    "ctx/h100_sxm/sglang/triton_prompts",
+    "gen/h100_sxm/sglang/triton_decode",
     "gen/h100_sxm/sglang/fa_decode",
     "gen/a100_sxm/trtllm/trtllm_decode",
     "ctx/a100_sxm/trtllm/trtllm_prompts",
     "gen/a100_sxm/trtllm/masked_decode",
-    "ctx/a100_sxm/vllm/vllm_fa_prompts",
-    "gen/a100_sxm/vllm/vllm_fa_decode",
+    "ctx/a100_sxm/vllm/fa2_prompts",
+    "gen/a100_sxm/vllm/fa2_decode",
     "ctx/b200_sxm/trtllm/trtllm_prompts",
     "gen/b200_sxm/trtllm/trtllm_decode",
     "gen/b200_sxm/trtllm/masked_decode",
@@ -50,12 +58,15 @@ JOBS = [
     "gen/b200_sxm/sglang+vllm/triton_decode",
     "gen/b200_sxm/sglang+trtllm/flashinfer_decode",
     "ctx/b200_sxm/sglang+vllm/triton_prompts",
-    "gen/l40s/vllm+sglang/flashinfer_decode",
+    "gen/l40s/vllm/vllm_flashinfer_decode",
+    "gen/l40s/sglang/flashinfer_decode",
+    "gen/l40s/sglang/flashinfer_plain_decode",
     "gen/l40s/sglang+vllm/triton_decode",
-    "ctx/l40s/vllm+sglang/flashinfer_prompts",
-    "ctx/l40s/vllm/vllm_fa_prompts",
+    "ctx/l40s/vllm/vllm_flashinfer_prompts",
+    "ctx/l40s/sglang/flashinfer_prompts",
+    "ctx/l40s/vllm/fa2_prompts",
     "ctx/l40s/sglang+vllm/triton_prompts",
-    "gen/l40s/vllm/vllm_fa_decode",
+    "gen/l40s/vllm/fa2_decode",
     "gemm/h100_sxm/vllm+sglang/cutlass",
     "gemm/h100_sxm/trtllm/trtllm_fp8",
     "gemm/h100_sxm/sglang/sglang_block",
@@ -84,6 +95,7 @@ BOUNDS = {
     "join_s": (0.3e-6, 8e-6), "edge_clocks": (50, 6000), "memory_share": (0.3, 0.97), "step_clocks": (100, 2500),
     "store_bytes_per_clock": (2, 100), "share_fp8": (0.3, 1), "share_int8": (0.3, 1), "share_half": (0.3, 1),
     "grouped_share": (0.1, 1.5),
+    "turn_s": (0.5e-6, 6e-6), "masked_clocks": (300, 10000), "masked_fma_per_clock": (8, 128),
     "older_step_clocks": (100, 2500), "older_store_bytes_per_clock": (2, 100),
 }  # fmt: skip
 PROMPTS = [
@@ -98,13 +110,50 @@ PROMPTS = [
 DECODE = (
     "launch_s serving_tile_clocks matrix_factor exp_factor paged_share join_s widen_factor row_factor cache_share"
 )
-MASKED = ["launch_s", "serving_tile_clocks", "matrix_factor", "row_factor", "cache_share"]
+MASKED = "launch_s serving_tile_clocks masked_clocks masked_fma_per_clock paged_share join_s cache_share"
 PRODUCT = ("launch_s", "memory_share", "cache_share")
 TILES = (
     [256, 128, 128, 256, 128, 128, 128, 64, 64, 128, 64, 64, 32, 64, 64, 32, 16, 64, 64, 16],
     [128, 128, 64, 128, 64, 64],
     [128, 128],
 )
+
+
+# Bars: of attention one; of products one for each sort of number.
+SPREADS = {"attention": ("spread", "long_spread"), "matmul": ("spread", "spread_fp8", "spread_older")}
+WORDS = {
+    "trtllm_decode": "TensorRT-LLM's kernels for single tokens",
+    "trtllm_narrow_decode": "TensorRT-LLM's kernels for single tokens and an 8-bit cache on Hopper",
+    "masked_decode": "TensorRT-LLM's masked kernel, a block for each head for single tokens",
+    "trtllm_prompts": "TensorRT-LLM's kernels for prompts",
+    "vllm_fa_prompts": "vLLM's FlashAttention for prompts",
+    "vllm_fa_decode": "vLLM's FlashAttention for single tokens",
+    "fa_prompts": "SGLang's FlashAttention for prompts",
+    "fa_decode": "SGLang's FlashAttention for single tokens",
+    "fa2_prompts": "FlashAttention 2 for prompts",
+    "fa2_decode": "FlashAttention 2 for single tokens",
+    "trtllm_gen_prompts": "TensorRT-LLM's kernels for prompts as FlashInfer calls them",
+    "trtllm_gen_decode": "TensorRT-LLM's kernels for single tokens as FlashInfer calls them",
+    "vllm_flashinfer_prompts": "FlashInfer's kernels for prompts in vLLM",
+    "vllm_flashinfer_decode": "FlashInfer's kernels for single tokens in vLLM",
+    "flashinfer_prompts": "FlashInfer's kernels for prompts",
+    "flashinfer_decode": "FlashInfer's kernels for single tokens",
+    "flashinfer_plain_decode": "FlashInfer's kernels for single tokens without the matrix engine",
+    "triton_prompts": "Triton's kernels for prompts",
+    "triton_decode": "Triton's kernels for single tokens",
+    "cutlass": "CUTLASS's fp8 products",
+    "trtllm_fp8": "TensorRT-LLM's fp8 products",
+    "sglang_block": "SGLang's products of scaled blocks",
+    "trtllm_block": "TensorRT-LLM's products of scaled blocks",
+    "weight_only": "TensorRT-LLM's products with narrow weights",
+    "smooth": "TensorRT-LLM's int8 products",
+    "triton_block": "Triton's products of scaled blocks",
+    "fp4": "CUTLASS's fp4 products",
+    "trtllm_fp4": "TensorRT-LLM's fp4 products",
+    "triton_groups": "Triton's products for groups of rows",
+    "cutlass_groups": "CUTLASS's products for groups of rows",
+    "flashinfer_groups": "FlashInfer's products for groups of rows",
+}
 
 
 class Part(NamedTuple):
@@ -122,7 +171,8 @@ def parts_of(sort: str, card: str, makers: list[str], kernel: str, data: Path) -
     apart, layer = engine_layers.sorts()[sort]
     for maker in makers:
         with (data / f"{sort}_{card}_{maker}.csv").open(newline="") as file:
-            rows = [row for row in csv.DictReader(file) if _kernel(sort, row, maker) == kernel]
+            whole = Table(card, maker, list(csv.DictReader(file)))
+        rows = [row for row in whole.rows if _kernel(sort, row, whole) == kernel]
         # Not replayed as a graph: the host's time.
         rows = [row for row in rows if (maker, row.get("gemm_dtype")) != ("vllm", "fp8_block")]
         for form in sorted({apart(row) for row in rows}):
@@ -134,12 +184,21 @@ def parts_of(sort: str, card: str, makers: list[str], kernel: str, data: Path) -
     return found
 
 
-def _kernel(sort: str, row: Row, maker: str) -> str:
+def _kernel(sort: str, row: Row, table: Table) -> str:
     if sort == "gemm":
-        return engine_layers.product_library(row, maker)
+        return engine_layers.product_library(row, table.engine)
     if sort == "moe":
         return engine_layers.group_library(row)
-    return engine_layers.attention_kernel(row, maker, decode=sort == "gen")
+    name = engine_layers.attention_kernel(row, table, decode=sort == "gen")
+    heads = float(row["num_heads"])
+    kv_heads = float(row.get("num_key_value_heads") or 0) or heads
+    keys = float(row["step"]) + 1.0
+    if window := float(row.get("window_size") or 0):
+        keys = min(keys, window)
+    item = np.array(1.0 if row["kv_cache_dtype"] == "fp8" else 2.0)
+    code = np.array(float(attention.KERNELS.index(name)))
+    blocks = float(row["batch_size"]) * kv_heads
+    return attention.KERNELS[int(attention.chosen(code, heads / kv_heads, blocks, keys, item, table.device))]
 
 
 def _merged(calls: list[tuple[list[Kernel], Table]], table: Table) -> list[Kernel]:
@@ -177,9 +236,13 @@ def fitted(
     """The constants of the least mean error, about |ln| beyond a tenth, for the best of `choices`."""
     device = parts[0].table.device
     fits = np.concatenate([part.fits for part in parts])
-    start = [device.constants(f"{topic}.{name}") for name in names]
     low, high = (np.log([BOUNDS[name][side] for name in names]) for side in (0, 1))
-    first = np.clip(np.log(start), low, high)
+    # From what the family's own kernel has; from the middle where it has none of that.
+    own = [device.constants(f"{topic}.{name}") for name in names]
+    start = [
+        np.log(value) if value else (least + most) / 2 for value, least, most in zip(own, low, high, strict=True)
+    ]
+    first = np.clip(start, low, high)
     head, best, least = f"{topic}_{kernel}.", {}, np.inf
     for chosen in itertools.product(*choices.values()):
         fixed = {head + name: value for name, value in zip(choices, chosen, strict=True)}
@@ -195,24 +258,32 @@ def fitted(
         if found.fun < least:
             least, best = found.fun, values(found.x)
     after = np.abs(errors(parts, device, best))
-    told = (
+    told = [
         f"{np.expm1(np.median(e)):.1%} / {np.expm1(np.quantile(e, 0.9)):.1%}" for e in (after[fits], after[~fits])
+    ]
+    # Four of five of the rows that fit shall lie within 1.28 deviations; those are a little closer than others.
+    spread = max(1.05 * float(np.quantile(after[fits], 0.8)) / 1.28, 0.04)
+    inside = np.mean(after[~fits] <= 1.28 * spread)
+    print(
+        parts[0].table.card, kernel, len(fits), "rows: fitted {}, aside {}".format(*told), f"inside {inside:.0%}"
     )
-    print(parts[0].table.card, kernel, len(fits), "rows: fitted {}, aside {}".format(*told))
-    return best
+    return best | {head + name: spread for name in SPREADS[topic]}
 
 
 def _asked(sort: str, kernel: str) -> tuple[str, Sequence[str], dict[str, Any]]:
     """Topic, what is fitted, and what is chosen, of a kernel."""
     if sort == "ctx":
-        alone = {"packs": [0], "packs_single": [0]}
-        return (
-            "attention",
-            PROMPTS,
-            (alone if kernel.startswith("trtllm") else {"packs": [0, 1]}) | {"resident": [1, 2]},
-        )
+        packs = {"packs": [0], "packs_single": [0]} if kernel.startswith("trtllm") else {"packs": [0, 1]}
+        tiles = {"tile_keys": [32, 64, 128], "tile_queries": [64, 128]}
+        return "attention", PROMPTS, packs | {"resident": [1, 2]} | tiles
     if kernel == "masked_decode":
-        return "attention", MASKED, {"packs_single": [0], "resident": [1, 4], "tile_least": [16]}
+        return "attention", MASKED.split(), {}
+    if kernel.startswith("trtllm") and sort == "gen":
+        return "attention", DECODE.split(), {"resident": [1, 2], "tile_keys": [64, 128, 256]}
+    if kernel == "fa2_decode":
+        return "attention", [*DECODE.split(), "turn_s"], {"resident": [1, 2], "tile_keys": [64, 128]}
+    if kernel == "flashinfer_plain_decode":
+        return "attention", DECODE.split(), {"resident": [2, 4, 8], "tile_keys": [64], "tile_least": [1, 4]}
     if sort == "gen":
         return "attention", DECODE.split(), {"resident": [1, 2], "tile_keys": [64, 128]}
     if sort == "moe":
@@ -228,18 +299,52 @@ def _asked(sort: str, kernel: str) -> tuple[str, Sequence[str], dict[str, Any]]:
     return "matmul", names, {"split_most": [1, 64], **tiles}
 
 
+def write(family: str, values: dict[str, Any], kernel: str) -> None:
+    """The constants put into the family's file: in their place, or after the last of their topic."""
+    path = FOLDER / f"{family}.toml"
+    text = path.read_text(encoding="utf-8")
+    general = load_family("any").values
+    for name, value in values.items():
+        topic, _, short = name.partition(".")
+        shown = _shown(short, value)
+        place = re.compile(rf"(?m)^\[{re.escape(name)}\]\nvalue = .*$")
+        if place.search(text):
+            text = place.sub(f"[{name}]\nvalue = {shown}", text)
+            continue
+        like = general[f"{topic.partition('_')[0]}.{short}"]
+        meaning = f"of {WORDS[kernel]}: {like.meaning}"
+        entry = f'[{name}]\nvalue = {shown}\nmeaning = "{meaning}"\nsource = "library_tables"\nfitted = true\n'
+        last = [*re.finditer(rf"(?m)^\[{re.escape(topic)}\.[^\]]*\]\n(?:.+\n)*", text)]
+        end = last[-1].end() if last else len(text)
+        text = text[:end] + "\n" + entry + text[end:]
+    path.write_text(text, encoding="utf-8")
+
+
+def _shown(short: str, value: Any) -> str:
+    if isinstance(value, list):
+        return str(value)
+    return f'"{value * 1e6:.3g} us"' if short.endswith("_s") else format(float(value), ".3g")
+
+
+FOLDER = Path(rooflab.__file__).parent / "model" / "data"
+
+
 def main() -> None:
     """Print each constant of the asked kernels."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("jobs", nargs="*", default=JOBS)
     parser.add_argument("--data", type=Path, default=SHARED / "data" / "engines")
+    parser.add_argument("--write", action="store_true", help="into the families' files")
     asked = parser.parse_args()
     for job in asked.jobs:
         sort, card, makers, kernel = job.split("/")
         parts = parts_of(sort, card, makers.split("+"), kernel, asked.data)
         topic, names, choices = _asked(sort, kernel)
-        for name, value in fitted(parts, topic, kernel, names, choices).items():
-            print(f"    {name} = {value if isinstance(value, list) else format(value, '.3g')}")
+        values = fitted(parts, topic, kernel, names, choices)
+        for name, value in values.items():
+            print(f"    {name} = {value if isinstance(value, list) else format(value, '.3g')}", flush=True)
+        if asked.write:
+            write(parts[0].table.device.constants.family, values, kernel)
 
 
 if __name__ == "__main__":

@@ -181,6 +181,7 @@ def attention(
     limit: int = 0,
     shares: bool = True,
     kernel: str = "",
+    skips: bool = True,
 ) -> Kernel:
     """Attention of `new` tokens of each sequence to the `before` ones in the cache and to each other.
 
@@ -189,18 +190,20 @@ def attention(
         cached_bytes: of an element of keys and values.
         shares: whether the heads of a group read their keys and values together; else each through the cache.
         kernel: of `model.kernels.gpu.attention.KERNELS`.
+        skips: whether tiles before the window are skipped by one of `WALKS_ALL`, as all others do.
         v_in_k: whether values are a part of the keys' vectors, read once (latent attention).
     """
     keys = before + new
     bound = min(each for each in (window, limit) if each) if window or limit else np.inf
+    pairs = sequences * new * (_visible(new, before, bound) if causal else keys + 0.0 * new)
+    if not skips and kernel in gpu_attention.WALKS_ALL:
+        bound = limit or np.inf
     visible = _visible(new, before, bound) if causal else keys + 0.0 * new
     longest = np.minimum(keys, bound)
     shortest = np.minimum(before + 1.0, bound) if causal else keys
-    pairs = sequences * new * visible
     touched = np.minimum(keys, bound + new) if limit == 0 else np.minimum(keys, bound * new)
     kv = sequences * kv_heads * touched * (size + (0 if v_in_k else values)) * cached_bytes
     item = _ITEM_BYTES[dtype]
-    again = 0.0 if shares else kv * (heads / kv_heads - 1.0)
     q = sequences * new * heads * size * item
     padded = next((each for each in (32, 64, 96, 128, 192, 256) if each >= size), size)
     padded_values = next((each for each in (32, 64, 96, 128, 192, 256) if each >= values), values)
@@ -218,7 +221,8 @@ def attention(
             "visible": np.maximum(visible, 1.0),
             "longest": np.maximum(longest, 1.0),
             "shortest": np.maximum(shortest, 1.0),
-            "slides": np.where((window > 0) & (keys > window), 1.0, 0.0),
+            "slides": np.where((window > 0) & (keys > bound), 1.0, 0.0),
+            "window": float(window),
             "size": padded,
             "values": padded_values,
             "item_bytes": cached_bytes,
@@ -230,10 +234,9 @@ def attention(
             "planned": float(planned),
             "kernel": float(gpu_attention.KERNELS.index(kernel)),
         },
-        read_bytes=q + kv + again,
+        read_bytes=q + kv,
         write_bytes=sequences * new * heads * values * HALF_BYTES,
         warm_bytes=q,
-        again_bytes=again,
         flop=2.0 * pairs * heads * (size + values),
         dtype=dtype,
     )

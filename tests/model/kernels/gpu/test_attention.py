@@ -17,6 +17,7 @@ from rooflab.model.kernels.common import Columns
 from rooflab.model.kernels.gpu import attention
 from rooflab.model.program import op_times
 from rooflab.model.program.op_times import OpTimes
+from rooflab.model.serving import kernels, timing
 from rooflab.types.report import Report
 from rooflab.types.work import Graph, Op, TensorSpec
 from rooflab.work import counting
@@ -240,7 +241,7 @@ def test_head_sizes_between_those_of_the_kernels_are_padded(size: int, computed:
 def test_a_librarys_kernel_takes_its_own_constants_and_no_other_row_does() -> None:
     x = _columns_of(attend(4, (16, 2), 64, 64, 128, causal=True))
     general = attention.time(x, DEVICE).time_s
-    slower = "attention_triton_prompts.launch_s"
+    slower = "attention_vllm_flashinfer_prompts.launch_s"
     given = DEVICE.constants.values["attention.launch_s"]
     values = {**DEVICE.constants.values, slower: msgspec.structs.replace(given, value=1.0)}
     device = replace(DEVICE, constants=msgspec.structs.replace(DEVICE.constants, values=values))
@@ -250,7 +251,94 @@ def test_a_librarys_kernel_takes_its_own_constants_and_no_other_row_does() -> No
     )
     # Its tiles were planned before: of what starts it, `launch_s` alone is left.
     both.extra["planned"][:] = 1.0
-    both.extra["kernel"][1] = attention.KERNELS.index("triton_prompts")
+    both.extra["kernel"][1] = attention.KERNELS.index("vllm_flashinfer_prompts")
     found = attention.time(both, device).time_s[:, 0]
     assert found[0] <= general[0, 0]
     assert found[1] - found[0] == pytest.approx(1.0 - DEVICE.constants("attention.launch_s"))
+
+
+# Heads of keys times sequences, and their keys, on 132 units: XQA runs where 4 blocks of it meet a unit's share.
+CHOICES = [
+    ("h200-sxm", 8.0, 2.0, 32.0, 100.0, "masked_decode"),  # 32 blocks of 4 are fewer than 132
+    ("h200-sxm", 8.0, 2.0, 33.0, 100.0, "trtllm_decode"),
+    ("h200-sxm", 8.0, 2.0, 16.0, 300.0, "masked_decode"),  # 300 keys are two parts: 32
+    ("h200-sxm", 8.0, 2.0, 16.0, 400.0, "trtllm_decode"),  # three: 48
+    ("h200-sxm", 1.0, 2.0, 4096.0, 100.0, "masked_decode"),
+    ("h200-sxm", 33.0, 2.0, 4096.0, 100.0, "masked_decode"),
+    ("h200-sxm", 8.0, 1.0, 1.0, 100.0, "trtllm_narrow_decode"),
+    ("h200-sxm", 1.0, 1.0, 1.0, 100.0, "masked_decode"),
+    ("a100-sxm-80gb", 8.0, 1.0, 1.0, 100.0, "trtllm_decode"),
+    ("a100-sxm-80gb", 8.0, 2.0, 27.0, 100.0, "trtllm_decode"),  # of 108
+    ("b200", 1.0, 2.0, 1.0, 1.0, "trtllm_decode"),
+    ("b200", 8.0, 1.0, 1.0, 1.0, "trtllm_decode"),
+    ("b200", 64.0, 2.0, 4096.0, 100.0, "masked_decode"),
+]
+
+
+@pytest.mark.parametrize(("machine", "group", "item", "blocks", "keys", "expected"), CHOICES)
+def test_tensorrt_llm_leaves_groups_that_do_not_pay_to_the_masked_kernel(
+    machine: str, group: float, item: float, blocks: float, keys: float, expected: str
+) -> None:
+    code = np.array([[float(attention.KERNELS.index("trtllm_decode"))]])
+    device = device_of(rooflab.machine(machine))
+    found = attention.chosen(code, group, blocks, keys, item, device)
+    assert attention.KERNELS[int(found[0, 0])] == expected
+
+
+def test_flashinfer_decodes_small_groups_without_matrix_engines_where_that_kernel_is_known() -> None:
+    code = np.array([[float(attention.KERNELS.index("flashinfer_decode"))]] * 3)
+    group, item = np.array([[1.0], [4.0], [1.0]]), np.array([[2.0], [2.0], [1.0]])
+    found = attention.chosen(code, group, 1.0, 1.0, item, device_of(rooflab.machine("l40s")))[:, 0]
+    expected = ["flashinfer_plain_decode", "flashinfer_decode", "flashinfer_decode"]
+    assert [attention.KERNELS[int(each)] for each in found] == expected
+
+
+def _served(kernel: str, *, machine: str = "a100-sxm-80gb", **sizes: float) -> float:
+    """Seconds of a serving engine's attention for single tokens."""
+    given = {"sequences": 1.0, "before": 1000.0, "heads": 8.0, "kv_heads": 8.0, "window": 0} | sizes
+    window = int(given.pop("window"))
+    made = kernels.attention(
+        "attention",
+        "attend",
+        1.0,
+        new=1.0,
+        size=128,
+        values=128,
+        planned=True,
+        kernel=kernel,
+        window=window,
+        **given,
+    )
+    return float(timing.timed([made], device_of(rooflab.machine(machine)), None, 1)[0].seconds[0])
+
+
+def test_the_masked_kernel_takes_a_wave_more_where_large_blocks_outnumber_the_units() -> None:
+    # 108 units, 4 blocks of 256 threads each: 96 heads get blocks of 1024, one a unit; 128 need a second wave;
+    # 160 get blocks of 512, two a unit, in one wave.
+    few, many, more = (_served("trtllm_decode", heads=n, kv_heads=n, before=60.0) for n in (96.0, 128.0, 160.0))
+    assert many > 1.5 * few
+    assert more < 0.8 * many
+
+
+def test_flashattention_2_splits_no_keys_of_ungrouped_heads() -> None:
+    alone = _served("fa2_decode", before=64000.0)
+    grouped = _served("fa2_decode", before=64000.0, heads=16.0)
+    assert alone > 5.0 * grouped  # twice the heads, but all units have work
+
+
+def test_flashattention_2_gives_each_head_a_tile_where_a_window_is_set() -> None:
+    sizes = {"sequences": 512.0, "heads": 64.0, "before": 30.0}
+    assert _served("fa2_decode", window=8192, **sizes) > 3.0 * _served("fa2_decode", **sizes)
+
+
+def test_prompts_in_sglangs_triton_walk_over_all_keys_before_the_window() -> None:
+    def prompt(window: int, skips: bool) -> float:
+        made = kernels.attention(
+            "attention", "attend", 1.0, sequences=4.0, new=8192.0, before=0.0, heads=16.0, kv_heads=4.0, size=128,
+            values=128, planned=True, kernel="triton_prompts", window=window, skips=skips,
+        )  # fmt: skip
+        return float(timing.timed([made], device_of(rooflab.machine("l40s")), None, 1)[0].seconds[0])
+
+    whole = prompt(0, True)
+    assert prompt(128, False) == pytest.approx(whole, rel=0.02)
+    assert prompt(128, True) < 0.2 * whole

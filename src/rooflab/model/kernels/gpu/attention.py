@@ -9,12 +9,14 @@ kernel joins the parts. What is left is traffic: keys and values cross memory on
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
 
 from rooflab.model.device.device import Device, Number
 from rooflab.model.kernels.common import Columns, Features, KernelTimes, Mechanism, Specs, by_library
+from rooflab.model.kernels.gpu import masked_attention
 from rooflab.types.work import Cost, Op, TensorSpec
 from rooflab.work.formulas.attention import visible_pairs
 from rooflab.work.formulas.cost_terms import item_bytes
@@ -29,6 +31,7 @@ COLUMNS: tuple[str, ...] = (
     "longest",
     "shortest",
     "slides",
+    "window",
     "size",
     "values",
     "item_bytes",
@@ -59,7 +62,20 @@ KERNELS: tuple[str, ...] = (
     "triton_prompts",
     "triton_decode",
     "masked_decode",
+    "trtllm_narrow_decode",
+    "fa2_prompts",
+    "fa2_decode",
+    "flashinfer_plain_decode",
+    "vllm_flashinfer_prompts",
+    "vllm_flashinfer_decode",
 )
+# Whose tiles of one query hold one head where a window slides, and whose keys are split only where a tile holds
+# several heads; q and the result are then turned by kernels of their own, but for one head of keys, where that is
+# only another view (Dao-AILab/flash-attention, csrc/flash_attn/flash_api.cpp: `seqlenq_ngroups_swapped`).
+_PACKS_UNLESS_SLIDING = ("fa2_decode",)
+# Whose tiles walk over the keys before the window too, and mask them, as SGLang calls them (sgl-project/sglang,
+# layers/attention/triton_ops/extend_attention.py; FlashInfer's 0.2 prefill.cuh; vLLM's of both skip them).
+WALKS_ALL = ("flashinfer_prompts", "triton_prompts")
 
 
 # That FlashAttention has kernels for (Dao-AILab/flash-attention, csrc/flash_attn/src); longer heads stay.
@@ -73,7 +89,8 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
     serving: 1 where a serving engine runs it (queries of one group of heads packed into a tile, a paged
     cache), as is taken for an operation given by hand, 0 where PyTorch does; heads: of k and v; group: query
     heads to each; visible, longest, shortest: keys that a query sees, in the mean, at most, at least;
-    slides: 1 with a window; format: of the products; packs, resident: the constants of these names where the
+    slides: 1 with a window that is shorter than the keys; window: its keys, 0 for none;
+    format: of the products; packs, resident: the constants of these names where the
     operation says that its kernel differs, -1 and 0 where it does not; mask_loads: see `_mask_loads`;
     planned: 1 where the tiles of a batch were assigned before, so that no kernel does it now; kernel: a place in
     `KERNELS`.
@@ -111,6 +128,7 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
         max(1, min(longest, window or longest)),
         max(1, min(first, window or first)),
         1.0 if window is not None and window < keys else 0.0,
+        float(window or 0),
         _padded(q.shape[-1], op),
         _padded(v.shape[-1], op),
         item_bytes(k),
@@ -156,18 +174,64 @@ def time(x: Columns, device: Device) -> KernelTimes:
 
     Rows of each library's kernel are timed together, with its constants.
     """
-    return by_library(x, device, "attention", KERNELS, _time)
+    codes = chosen(x["kernel"], x["group"], x["sequences"] * x["heads"], x["longest"], x["item_bytes"], device)
+    return by_library(
+        dataclasses.replace(x, extra=x.extra | {"kernel": codes}), device, "attention", KERNELS, _time
+    )
+
+
+def chosen(
+    codes: np.ndarray, group: Number, blocks: Number, keys: Number, item_bytes: Number, device: Device
+) -> np.ndarray:
+    """The kernel of each row, where a layer has several for single tokens.
+
+    TensorRT-LLM's XQA kernel shares keys and values between the heads of a group of up to 32. Larger ones have the
+    masked kernel, which before Blackwell (`masked_below` of the topic `attention_trtllm_decode`) takes ungrouped
+    heads, and few `blocks` (sequences times heads of keys) of 16 bits, too (NVIDIA/TensorRT-LLM, kernelUtils.cpp:
+    supportConfigHMMA; decoderXQAImplJIT.cpp: mayHavePerfGain). On Hopper 8 bits have an XQA kernel of their own.
+    FlashInfer has one without matrix engines, which SGLang takes for groups of fewer than 4 heads and 16 bits
+    (flashinfer_backend.py: should_use_tensor_core).
+    """
+    first, masked, narrow, library, plain = (float(KERNELS.index(each)) for each in _SINGLE_TOKENS)
+    if device.constants.specialised("attention", _SINGLE_TOKENS[-1]) is not device.constants:
+        codes = np.where((codes == library) & (group < _MATRIX_GROUP) & (item_bytes >= 2.0), plain, codes)
+    ours = codes == first
+    if not ours.any():
+        return codes
+    c = device.constants.specialised("attention", _SINGLE_TOKENS[0])
+    least = c("attention.masked_below") * device.units
+    worth = blocks * np.maximum(np.floor(keys / _SPLIT_KEYS), 1.0) >= least
+    eight = item_bytes < 2.0
+    grouped = ((group > 1.0) | (least == 0.0)) & (group <= _XQA_GROUP)
+    codes = np.where(ours & ~(grouped & (worth | eight)), masked, codes)
+    return np.where(ours & grouped & eight & (c("attention.narrow_apart") > 0), narrow, codes)
+
+
+_SINGLE_TOKENS = (
+    *("trtllm_decode", "masked_decode", "trtllm_narrow_decode"),
+    *("flashinfer_decode", "flashinfer_plain_decode"),
+)
+_MATRIX_GROUP = 4.0  # heads of a group from which on FlashInfer's products are the matrix engine's
+_SPLIT_KEYS = 128.0  # fewest keys of a part (decoderXQAConstants.h: kMinHistoryTokensPerBlock)
+_XQA_GROUP = 32.0  # most heads of a group
 
 
 def _time(x: Columns, device: Device) -> KernelTimes:
     c = device.constants
+    kernel = KERNELS[int(x["kernel"].flat[0])] if x["kernel"].size else ""
+    if kernel == "masked_decode" and c("attention.masked_clocks"):
+        return masked_attention.time(x, device)
     packs = np.where(x["packs"] >= 0, x["packs"], c("attention.packs"))
     # One query head a tile, even of one query: by what the operation says, or as the library does.
     alone = (x["packs"] == 0) | ((x["packs"] < 0) & (c("attention.packs_single") == 0))
+    single, turned = np.zeros_like(alone), np.zeros_like(alone)
+    if kernel in _PACKS_UNLESS_SLIDING:
+        alone = alone | (x["window"] > 0)
+        single, turned = x["group"] == 1.0, (x["group"] > 1.0) & (x["heads"] > 1.0) & ~alone
     tiles, rows = _tiles(x, c("attention.tile_queries"), packs, alone)
     blocks, longest, shortest = _blocks(x, rows, c("attention.tile_keys"))
     resident = np.where(x["resident"] > 0, x["resident"], c("attention.resident"))
-    splits = _splits(x, tiles, longest, resident, alone, device)
+    splits = _splits(x, tiles, longest, resident, alone | single, device)
     tile_rows = x["sequences"] * x["heads"] * x["group"] * x["queries"] / tiles
     block_s = _block_s(x, tile_rows, device)
     fixed_s = _tile_s(x, tile_rows, device)
@@ -182,8 +246,12 @@ def _time(x: Columns, device: Device) -> KernelTimes:
     traffic = x.read_bytes + x.write_bytes
     share = np.where(x["serving"] > 0, c("attention.paged_share"), c("attention.memory_share"))
     memory_s = (traffic - x.hot_read_bytes - x.hot_write_bytes) / (device.memory_bytes_per_s * share)
-    cache_s = traffic / (device.cache_bytes_per_s * c("attention.cache_share"))
+    # Query heads that have tiles of their own read their group's keys and values each.
+    keys = x["sequences"] * x["heads"] * x["longest"] * (x["size"] + x["values"]) * x["item_bytes"]
+    again = np.where(alone & (x["queries"] == 1), keys * (x["group"] - 1.0), 0.0)
+    cache_s = (traffic + again) / (device.cache_bytes_per_s * c("attention.cache_share"))
     overhead_s = _overhead_s(x, splits, device)
+    overhead_s = overhead_s + turned * (2.0 * c("attention.turn_s") * device.factor["overhead"])
     time_s = (
         overhead_s + _around_backward_s(x, device) + np.maximum(walk_s, fixed_s + np.maximum(cache_s, memory_s))
     )
@@ -232,10 +300,15 @@ def _splits(
     x: Columns, tiles: np.ndarray, longest: np.ndarray, resident: np.ndarray, alone: np.ndarray, device: Device
 ) -> np.ndarray:
     """Into how many parts of whole blocks the keys of each tile are split, so that the units have work."""
-    most = np.minimum(
-        np.floor(device.units * resident / tiles),
-        device.constants("attention.split_most"),
-    )
+    c = device.constants
+    if c("attention.split_keys"):
+        # By keys alone, the root of eight times as many at most, up to some waves (decoderXQAImplCommon.h:
+        # computeMultiBlockCount).
+        parts = np.floor(x["longest"] / c("attention.split_keys"))
+        parts = np.minimum(parts, np.round(np.sqrt(8.0 * parts)))
+        waves = np.floor(c("attention.split_waves") * device.units / tiles)
+        return np.where(alone, 1.0, np.maximum(np.minimum(parts, waves), 1.0))
+    most = np.minimum(np.floor(device.units * resident / tiles), c("attention.split_most"))
     # PyTorch's kernels for many queries don't split.
     splits = (x["backward"] == 0) & ((x["serving"] > 0) | (x["queries"] == 1)) & np.logical_not(alone)
     return np.where(splits, np.maximum(1.0, np.minimum(most, longest)), 1.0)
