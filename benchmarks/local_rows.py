@@ -9,18 +9,29 @@ from pathlib import Path
 from measured import LeftOut
 from serving_rows import ServingCase, step_of, table
 
+import rooflab
 from rooflab.errors import RooflabError
 from rooflab.model.parallel.layout import Layout
 from rooflab.work.llm import models
 
+# Words of rows that the catalogue has otherwise.
 _LOCAL = {
-    "RTX 5090": "rtx-5090", "RTX 5090 32GB": "rtx-5090", "RTX 4090": "rtx-4090", "RTX 3090": "rtx-3090",
-    "RTX 3090 24GB": "rtx-3090", "RTX PRO 6000 96GB": "rtx-pro-6000-workstation", "DGX Spark GB10": "gb10",
+    "RTX 5090 32GB": "rtx-5090", "RTX 3090 24GB": "rtx-3090", "RTX 5080 16GB": "rtx-5080",
+    "RTX 5070 Ti 16GB": "rtx-5070-ti", "RTX PRO 6000 96GB": "rtx-pro-6000-workstation", "DGX Spark GB10": "gb10",
     "M2 Ultra 76c 192GB": "m2-ultra-76-core", "Apple M2 Ultra": "m2-ultra-76-core",
-    "Apple M4 Max 40-core GPU": "m4-max-40-core", "Apple M1 Max 32-core GPU": "m1-max-32-core",
-    "Apple M1 Ultra 64-core GPU": "m1-ultra-64-core", "Apple M2 Pro 16-core GPU": "m2-pro-16-core",
-    "Apple M2 Max 38-core GPU": "m2-max-38-core", "Apple M1 Pro 16-core GPU": "m1-pro",
+    "M2 Ultra 192GB": "m2-ultra-76-core", "M4 Max 36GB": "m4-max-32-core", "M1 Max 64GB": "m1-max-32-core",
+    "M1 Pro 32GB": "m1-pro", "Apple M1 Pro 16-core GPU": "m1-pro",
 }  # fmt: skip
+
+
+def card_of(hardware: str) -> str | None:
+    """The machine that a row's words mean; None where the catalogue or the engine has none."""
+    if "(Vulkan)" in hardware:
+        return None
+    try:
+        return _LOCAL.get(hardware) or (rooflab.machine(hardware) and hardware)
+    except RooflabError:
+        return None
 
 
 def local(path: Path) -> Iterator[ServingCase | LeftOut]:
@@ -31,7 +42,7 @@ def local(path: Path) -> Iterator[ServingCase | LeftOut]:
     whose commands say -ub 2048.
     """
     for row in table(path):
-        card = _LOCAL.get(row["hardware"])
+        card = card_of(row["hardware"])
         if card is None or ("tg" not in row["metric"] and "pp" not in row["metric"]):
             yield LeftOut(path.name, f"{row['hardware']}: not in the catalogue")
             continue

@@ -102,6 +102,17 @@ BANDWIDTH = [
     ("l40", 384 / 8 * 18e9),
     ("h20", 4e12),
     ("rtx-pro-6000-server", 512 / 8 * 12.48e9 * 2),  # 1597 GB/s, not the Workstation Edition's 1792
+    ("rtx-3080", 320 / 8 * 19e9),  # of 10 GB
+    ("rtx-4070-ti-super", 256 / 8 * 21e9),  # not the 504 GB/s of the 4070 Ti
+    ("rtx-4080", 256 / 8 * 22.4e9),
+    ("rtx-5080", 256 / 8 * 30e9),
+    ("rtx-5060-ti", 128 / 8 * 28e9),
+    ("rtx-a4000", 448e9),
+    ("rx-7900-xtx", 384 / 8 * 20e9),  # not the 3.5 TB/s of its Infinity Cache
+    ("radeon-ai-pro-r9700", 256 / 8 * 20e9),
+    ("m3-ultra-80-core", 6.4e9 * 1024 / 8),
+    ("m4-pro-20-core", 8.533e9 * 256 / 8),
+    ("m4-max-32-core", 8.533e9 * 384 / 8),  # not 546, of 40 cores
     ("arc-pro-b60", 192 / 8 * 2.375e9 * 8),  # GDDR6 moves eight bits a clock of its command bus
 ]
 
@@ -127,6 +138,11 @@ PEAKS = [  # machine, dtype, engine, accumulate, per second
     ("rtx-3070-ti", "bf16", "vector", None, 21.75e12),
     ("rtx-2080-ti", "fp32", "vector", None, 2 * 4352 * 1545e6),  # 13,447.68 GFLOP/s
     ("rtx-5070", "fp32", "vector", None, 48 * 128 * 2 * 2.625e9),  # 32.256 TFLOP/s
+    ("rtx-4080", "bf16", "matrix", "fp32", 97.5e12),  # not 195, of fp16 sums
+    ("rtx-5080", "fp32", "vector", None, 84 * 128 * 2 * 2.617e9),
+    ("rtx-3060", "fp32", "vector", None, 12.74e12),
+    ("rx-7900-xtx", "fp16", "matrix", None, 122.8e12),
+    ("m3-max-40-core", "fp32", "vector", None, 14.13e12),
     ("m1-pro", "fp32", "vector", None, 5.3e12),
     ("mi300x", "bf16", "matrix", None, 1307.4e12),
     ("tpu-v7", "fp8", "matrix", None, 4614e12),
