@@ -36,6 +36,7 @@ DELTA = {
     "linear_key_head_dim": 16, "linear_value_head_dim": 16, "num_experts": 8, "num_experts_per_tok": 2,
     "moe_intermediate_size": 32, "shared_expert_intermediate_size": 32,
 }  # fmt: skip
+HYBRID = {"mamba_n_heads": 8, "mamba_d_head": 16, "mamba_d_state": 16, "mamba_n_groups": 2}
 T5 = {
     "d_model": 64, "d_kv": 16, "d_ff": 128, "num_layers": 2, "num_decoder_layers": 2, "num_heads": 4,
     "vocab_size": 1000,
@@ -67,6 +68,14 @@ EVERYTHING: list[tuple[str, dict[str, Any], bool, int]] = [
     ("qwen3_moe", {"head_dim": 16, "moe_intermediate_size": 32, "num_experts": 8, "num_experts_per_tok": 2}, False,
      2 * 8 * ENDS),
     ("deepseek_v3", LATENT, False, 8 * ENDS + ROUTER),
+    ("qwen2_moe", {"num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32,
+                   "shared_expert_intermediate_size": 64}, False, 2 * 8 * ENDS),
+    ("flex_olmo", {"num_experts": 4, "num_experts_per_tok": 2}, False, 2 * 4 * ENDS),
+    ("minicpm3", {"q_lora_rank": 32, "kv_lora_rank": 16, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8,
+                  "v_head_dim": 16, "num_key_value_heads": 4}, False, 0),
+    ("hunyuan_v1_dense", {"head_dim": 16}, False, 0),
+    ("ernie4_5", {"head_dim": 16}, False, 0),
+    ("arcee", {}, False, 0),
 ]  # fmt: skip
 # Of these transformers computes attention otherwise (masks over the full square): products alone.
 PRODUCTS: list[tuple[str, dict[str, Any]]] = [
@@ -83,6 +92,11 @@ PARAMETERS: list[tuple[str, dict[str, Any]]] = [
     ("qwen3_next", DELTA),
     ("mamba", {"state_size": 8, "time_step_rank": 4}),
     ("mamba2", {"state_size": 16, "num_heads": 8, "head_dim": 16, "n_groups": 2, "expand": 2}),
+    ("granitemoehybrid", HYBRID),
+    ("bamba", {**HYBRID, "attn_layer_indices": [1]}),
+    ("dots1", {"head_dim": 16, "n_routed_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32,
+               "first_k_dense_replace": 1, "n_shared_experts": 1}),
+    ("hunyuan_v1_moe", {"head_dim": 16, "num_experts": 4, "moe_topk": 2}),
     ("llama4_text", {"head_dim": 16, "intermediate_size_mlp": 96, "num_local_experts": 4, "num_experts_per_tok": 1,
                      "interleave_moe_layer_step": 1}),
 ]  # fmt: skip

@@ -288,6 +288,8 @@ def _feed(make: Maker, hidden: int, feed: Mlp | Experts, x: int, rows: int, modu
     out = make.tensor((rows, hidden), "bf16")
     if feed.shared:
         other = _dense(make, hidden, Mlp(feed.shared, feed.gated), x, rows, f"{module}.shared")
+        if feed.shared_gate:
+            make.linear(x, rows, (1,), hidden, f"{module}.shared gate", make.precision.embedding)
         out = make.pointwise("add", (out, other), module)
     return out
 

@@ -30,6 +30,9 @@ def mixer_of(family: Family, word: str, fields: Fields, number: int) -> Mixer | 
                 fields.size("mamba_num_heads"), bias=fields.flag("mamba_proj_bias"),
             )  # fmt: skip
         return attention_of(family, word, fields, number) if kind == "attention" else None
+    if family.mixer == "bamba" and not _attends(fields, number):
+        inner = fields.size("mamba_expand", 2) * fields.size("hidden_size")
+        return _mamba2(fields, inner, fields.size("mamba_n_heads"), bias=fields.flag("mamba_proj_bias"))
     if family.mixer == "jamba" and number % fields.size("attn_layer_period", 8) != fields.count(
         "attn_layer_offset", 4
     ):
@@ -67,7 +70,7 @@ def attention_of(family: Family, word: str, fields: Fields, number: int) -> Atte
         out_bias=out if family.out_bias is None else family.out_bias,
         gate=word in ("qwen3_next", "qwen3_5", "qwen3_5_moe"),
         qk_norm=family.qk_norm if not (word == "cohere" and fields.flag("use_qk_norm")) else "head",
-        rotates=family.rotates,
+        rotates=family.rotates and fields.get("position_embedding_type") not in ("nope", "none"),
         sinks=word == "gpt_oss",
     )
 
@@ -103,6 +106,15 @@ def _is_linear(fields: Fields, number: int) -> bool:
     if kind is not None:
         return kind == "linear_attention"
     return (number + 1) % fields.size("full_attention_interval", 4) != 0
+
+
+def _attends(fields: Fields, number: int) -> bool:
+    """Whether a layer beside Mamba-2's attends: by its kind, or among those listed."""
+    kind = fields.kind(number)
+    if kind is not None:
+        return "attention" in kind and "linear" not in kind
+    listed = fields.get("attn_layer_indices")
+    return isinstance(listed, list) and number in listed
 
 
 def _latent(fields: Fields) -> Latent:
@@ -141,12 +153,12 @@ def _mamba(word: str, fields: Fields) -> StateSpace:
 def _mamba2(fields: Fields, inner: int, heads: int, *, bias: bool) -> StateSpace:
     return StateSpace(
         inner=inner,
-        state=fields.size("ssm_state_size", fields.size("state_size", 128)),
-        taps=fields.size("conv_kernel", 4),
+        state=fields.size("ssm_state_size", fields.size("state_size", fields.size("mamba_d_state", 128))),
+        taps=fields.size("conv_kernel", fields.size("mamba_d_conv", 4)),
         heads=heads,
-        groups=fields.size("n_groups", 1),
+        groups=fields.size("n_groups", fields.size("mamba_n_groups", 1)),
         bias=bias,
-        conv_bias=fields.flag("use_conv_bias", True),
+        conv_bias=fields.flag("use_conv_bias", fields.flag("mamba_conv_bias", True)),
     )
 
 
@@ -168,7 +180,8 @@ def feed_of(family: Family, word: str, fields: Fields, number: int) -> Mlp | Exp
     """The feed-forward part of layer `number`; None where it has none."""
     readers = {
         "mixtral": _mixtral, "qwen": _qwen, "deepseek": _deepseek, "minimax": _mixtral, "gpt_oss": _gpt_oss,
-        "llama4": _llama4, "nemotron_h": _nemotron, "jamba": _jamba,
+        "llama4": _llama4, "nemotron_h": _nemotron, "jamba": _jamba, "granite": _granite, "ernie": _ernie,
+        "hunyuan": _hunyuan,
     }  # fmt: skip
     if family.feed == "none":
         return None
@@ -276,6 +289,47 @@ def _jamba(family: Family, fields: Fields, number: int) -> Mlp | Experts:
         count=fields.size("num_local_experts", 16),
         chosen=fields.size("num_experts_per_tok", 2),
         inner=fields.size("intermediate_size"),
+    )
+
+
+def _granite(family: Family, fields: Fields, number: int) -> Mlp | Experts:
+    shared = fields.size("shared_intermediate_size", 1024)
+    if not fields.count("num_local_experts"):
+        return Mlp(shared)
+    return Experts(
+        count=fields.size("num_local_experts"),
+        chosen=fields.size("num_experts_per_tok"),
+        inner=fields.size("intermediate_size"),
+        shared=shared,
+    )
+
+
+def _ernie(family: Family, fields: Fields, number: int) -> Mlp | Experts:
+    first, last = fields.count("moe_layer_start_index", 1), fields.get("moe_layer_end_index")
+    past = isinstance(last, int) and 0 <= last < number
+    if number < first or past or (number + 1) % fields.size("moe_layer_interval", 1):
+        return Mlp(fields.size("intermediate_size"), bias=fields.flag("use_bias"))
+    inner = fields.size("moe_intermediate_size")
+    return Experts(
+        count=fields.size("num_local_experts"),
+        chosen=fields.size("num_experts_per_tok", fields.size("moe_k", 6)),
+        inner=inner,
+        shared=inner * fields.count("moe_num_shared_experts"),
+    )
+
+
+def _hunyuan(family: Family, fields: Fields, number: int) -> Experts:
+    def one(name: str, default: int) -> int:
+        """A number, or the layer's of a list."""
+        found = fields.get(name)
+        return int(found[number] if isinstance(found, list) else found or default)
+
+    inner = fields.size("intermediate_size")
+    return Experts(
+        count=one("num_local_experts", 1),
+        chosen=one("num_experts_per_tok", 1),
+        inner=one("moe_intermediate_size", inner),
+        shared=inner * one("num_shared_expert", 1),
     )
 
 
