@@ -335,3 +335,16 @@ def test_a_picture_that_cannot_be_drawn_does_not_lose_the_other_files(command, r
     assert [path.exists() for path in paths] == [True, False, True]
     assert "a.svg not written: " in done.err
     assert "a picture needs --machine" in refused("op", "matmul", "64x64", "64x64", "-o", paths[1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("closed", [(1,), (2,), (0, 1, 2)])
+def test_closed_streams_are_no_error_and_no_file_gets_what_is_printed(tmp_path, closed):
+    path = tmp_path / "op.json"
+    words = ["op", "matmul", "64x64", "64x64", "--machine", "h200", "-o", str(path)]
+    shell = f'exec "$0" -m rooflab "$@" {" ".join(f"{number}>&-" for number in closed)}'
+    done = subprocess.run(
+        ["sh", "-c", shell, sys.executable, *words], capture_output=True, check=False, timeout=60
+    )
+    assert (done.returncode, b"Traceback" in done.stderr) == (0, False)
+    assert rooflab.load(path).flop == 2 * 64**3

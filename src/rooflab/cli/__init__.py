@@ -28,6 +28,7 @@ def main() -> NoReturn:
     """Run the command that `sys.argv` holds, and exit: 0, 1 for a failed gate, 2 for bad input, 130 for Ctrl-C."""
     # A report is made of many small objects that last: Python would look through all of them again and again.
     gc.set_threshold(_ALLOCATIONS)
+    _open_what_is_closed()
     try:
         code = cli.main(prog_name="rooflab", standalone_mode=False)
         sys.stdout.flush()
@@ -64,6 +65,13 @@ def main() -> NoReturn:
         )
         code = BAD_INPUT
     sys.exit(code)
+
+
+def _open_what_is_closed() -> None:
+    """Give nowhere to streams that the caller closed (`>&-`), before a file takes their place and their output."""
+    for name, how in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, how, encoding="utf-8"))  # noqa: SIM115  for as long as we run
 
 
 def _drop_stdout() -> None:
