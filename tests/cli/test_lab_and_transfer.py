@@ -83,12 +83,26 @@ def test_transfer_says_what_binds_and_how_long_the_device_waits(command):
     given = ("--rate", "network=10 Gbit/s", "--threads", "4", "--sample", "150 kB", "--samples-per-s", "10000")
     code, out, err = command(*FEEDING, *given)
     assert (code, err) == (0, "")
-    # 150 GB / 1.25 GB/s
-    assert out.startswith("150 GB through 5 stages: 2.00 min, 1.25 GB/s, bound by network\n")
-    assert (
-        "8,333 samples/s arrive, the device computes 10,000: bound by network, it is idle 17 % of the time." in out
+    # 150 GB / 1.25 GB/s; nobody states the rate of DRAM, which may be slower
+    assert out.startswith(
+        "150 GB through 5 stages: > 2.00 min, < 1.25 GB/s, bound by network, the slowest of those k"
     )
+    assert "at most 8,333 samples/s arrive, the device computes 10,000: bound by network" in out
+    assert "it is idle at least 17 % of the time." in out
     assert "Left out, no rate known: DRAM" in out
+    code, out, _ = command(*FEEDING, *given, "--rate", "DRAM=100 GB/s")
+    assert out.startswith("150 GB through 5 stages: 2.00 min, 1.25 GB/s, bound by network\n")
+    said = "8,333 samples/s arrive, the device computes 10,000: bound by network, it is idle 17 % of the time."
+    assert said in out
+
+
+def test_a_way_with_a_stage_of_unknown_rate_takes_longer_than_the_sum(command):
+    code, out, _ = command("transfer", "10 GB", "a", "DRAM", "--rate", "a=1 GB/s", "--serial", "--json")
+    assert (code, json.loads(out)["complete"], json.loads(out)["unknown"]) == (0, False, ["DRAM"])
+    code, out, _ = command("transfer", "10 GB", "a", "DRAM", "--rate", "a=1 GB/s", "--serial")
+    assert out.startswith(
+        "10.0 GB through 2 stages: > 10.0 s, < 1.00 GB/s, bound by a, the slowest of those known\n"
+    )
 
 
 def test_transfer_json_in_turn(command):

@@ -91,7 +91,7 @@ class Transfer(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
         nbytes: at the start of the way.
         overlap: whether the stages work side by side.
         stages: in order, each by itself.
-        time_s: until all has arrived; `fill_s` of it until the first chunk has.
+        time_s: until all has arrived, at least (`complete`); `fill_s` of it until the first chunk has.
         bytes_per_s: `nbytes` / `time_s`.
         steady_bytes_per_s: of an endless transfer, counted at the start of the way.
         binds: the slowest stage.
@@ -101,7 +101,7 @@ class Transfer(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     """
 
     WHAT = "a transfer"
-    DERIVED = ("unknown",)
+    DERIVED = ("unknown", "complete")
 
     nbytes: float
     overlap: bool
@@ -122,16 +122,22 @@ class Transfer(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
         return tuple(each.stage.name for each in self.stages if each.time_s is None)
 
     @property
+    def complete(self) -> bool:
+        """Whether every stage's rate is known: else the time is a least one, and every rate a highest one."""
+        return not self.unknown
+
+    @property
     def name(self) -> str:
         """What goes where."""
         return f"{si(self.nbytes, 'B')} through {', '.join(each.stage.name for each in self.stages)}"
 
     def _summary(self) -> str:
-        return f"{si(self.nbytes, 'B')}: {duration(self.time_s)}, bound by {self.binds}"
+        least = "" if self.complete else "> "
+        return f"{si(self.nbytes, 'B')}: {least}{duration(self.time_s)}, bound by {self.binds}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain dictionaries, lists and numbers; `unknown`, which follows from the stages, is said too."""
-        return {**super().to_dict(), "unknown": list(self.unknown)}
+        """Plain dictionaries, lists and numbers; `unknown` and `complete` follow from the stages."""
+        return {**super().to_dict(), "unknown": list(self.unknown), "complete": self.complete}
 
     @classmethod
     def from_dict(cls, raw: dict[str, Any]) -> Transfer:

@@ -36,7 +36,7 @@ def chart(transfer: Transfer, *, theme: Theme = LIGHT, width: int = 720) -> Any:
         texts[name] = duration(each.time_s)
         start += (each.first_s or 0.0) if transfer.overlap else each.time_s
     times.append(bars.Part(WHOLE, 0.0, transfer.time_s, WHOLE, duration(transfer.time_s)))
-    texts[WHOLE] = duration(transfer.time_s)
+    texts[WHOLE] = f"{'' if transfer.complete else '> '}{duration(transfer.time_s)}"
     rates = [
         bars.Part(name, 0.0, each.bytes_per_s, _group(each, transfer), f"{si(each.bytes_per_s, 'B/s')} attained")
         for name, each in zip(names, transfer.stages, strict=True)

@@ -24,9 +24,11 @@ def sheet_of(transfer: Transfer) -> Sheet:
 
 def headline(transfer: Transfer) -> str:
     """What was moved, how long it took, at which pace."""
-    took = f"{units.duration(transfer.time_s)}, {units.si(transfer.bytes_per_s, 'B/s')}"
+    least, most = ("", "") if transfer.complete else ("> ", "< ")
+    took = f"{least}{units.duration(transfer.time_s)}, {most}{units.si(transfer.bytes_per_s, 'B/s')}"
     way = f"{units.si(transfer.nbytes, 'B')} through {len(transfer.stages)} stages"
-    return f"{way}: {took}, bound by {transfer.binds}"
+    of = "" if transfer.complete else ", the slowest of those known"
+    return f"{way}: {took}, bound by {transfer.binds}{of}"
 
 
 def sentences(transfer: Transfer) -> list[str]:
@@ -38,14 +40,17 @@ def sentences(transfer: Transfer) -> list[str]:
         lines = ["Serial: each stage moves everything before the next begins."]
     if transfer.feed is not None:
         feed = transfer.feed
-        arriving, computed = _count(feed.supply_per_s), _count(feed.device_samples_per_s)
+        most = "" if transfer.complete else "at most "
+        arriving, computed = most + _count(feed.supply_per_s), _count(feed.device_samples_per_s)
         pace = f"{arriving} samples/s arrive, the device computes {computed}"
         if feed.binds == "device":
+            never = "it never waits" if transfer.complete else "what is known of the way does not keep it waiting"
             lines.append(
-                f"{pace}: it never waits; the way has {feed.supply_per_s / feed.device_samples_per_s:.3g} × that."
+                f"{pace}: {never}; the way has {feed.supply_per_s / feed.device_samples_per_s:.3g} × that."
             )
         else:
-            lines.append(f"{pace}: bound by {feed.binds}, it is idle {units.percent(feed.idle)} of the time.")
+            idle = f"{'' if transfer.complete else 'at least '}{units.percent(feed.idle)}"
+            lines.append(f"{pace}: bound by {feed.binds}, it is idle {idle} of the time.")
     if transfer.unknown:
         names = ", ".join(transfer.unknown)
         lines.append(
