@@ -56,6 +56,9 @@ def optimised(fn: Any, types: tuple[Any, ...]) -> tuple[str, str, str, tuple[str
     given = lower.options(fn)
     chosen: dict[str, Any] = dict(given) if given else {"error_model": "numpy"}
     chosen.pop("nopython", None)
+    if given.get("parallel"):
+        # so does numba with the bodies of its parallel loops, whatever the rest is compiled with
+        chosen["error_model"] = "numpy"
     # One core's code, with the lines of the source and nothing else of debugging.
     chosen |= {"nogil": True, "cache": False, "parallel": False, "debug": True, "_dbg_optnone": False}
     chosen |= {"_dbg_extend_lifetimes": False, "boundscheck": bool(given.get("boundscheck"))}
