@@ -27,6 +27,8 @@ class LineCounts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         accesses: loads and stores as written.
         misses: by cache level.
         compulsory, capacity, conflict: kinds of those misses, by cache level; None unless classified.
+        decided: of the misses, those of accesses whose place what their loop found decides, by cache level: nobody
+            can begin them ahead. None where that is not known.
     """
 
     line: int
@@ -37,6 +39,7 @@ class LineCounts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     compulsory: dict[str, int] | None = None
     capacity: dict[str, int] | None = None
     conflict: dict[str, int] | None = None
+    decided: dict[str, int] | None = None
 
 
 class Trips(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -16,7 +16,7 @@ from rooflab.loops.lowered.bounds import Raised
 from rooflab.loops.lowered.flop import computed, function_flop, power
 from rooflab.loops.lowered.ir_text import Function, Instruction, Places
 from rooflab.loops.lowered.lower import APART
-from rooflab.loops.lowered.patterns import pattern_of
+from rooflab.loops.lowered.patterns import decided, pattern_of
 from rooflab.loops.lowered.planned import Access, Names, Plan
 from rooflab.loops.lowered.pointers import Pointers, Root, called
 from rooflab.loops.read.twin_text import Loop, Ref
@@ -351,13 +351,14 @@ class Planner:
         power_of_two = reach.nbytes & (reach.nbytes - 1) == 0
         whole = power_of_two and (reach.whole or (known and self.names.whole(named, reach.nbytes)))
         counter = self._counter(site) if known and not reach.elements else self._range_counter(site.loop)
-        pattern = "stream"
+        pattern, waits = "stream", False
         if not reach.elements:
             is_data = lambda value: self.counts(self.pointers.roots(value))  # noqa: E731
             pattern = pattern_of(site.function, site.body, reach.pointer, is_data)
+            waits = decided(site.function, site.body, reach.pointer, is_data)
         text = self.named(site.line, array, write, reach.pointer)
         number = len(self.refs)
-        self.refs.append(Ref(number, array, site.line, text, write, reach.nbytes, counter, pattern))
+        self.refs.append(Ref(number, array, site.line, text, write, reach.nbytes, counter, pattern, decided=waits))
         access = Access(
             number, reach.pointer, reach.nbytes, reach.lanes, write, constant, not known, whole, reach.elements
         )

@@ -16,6 +16,7 @@ class Ref(NamedTuple):
         number: what the simulator knows it by.
         pattern: how its place moves (`access_patterns`).
         step_bytes: between most of its new lines that lay far apart; 0 where none did.
+        decided: whether what its loop has found decides its place: nobody can begin it ahead.
     """
 
     number: int
@@ -27,6 +28,7 @@ class Ref(NamedTuple):
     block: int
     pattern: AccessPattern
     step_bytes: int = 0
+    decided: bool = False
 
 
 class Loop(NamedTuple):

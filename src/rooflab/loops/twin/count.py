@@ -117,14 +117,16 @@ def lines(counted: Counted, source: SourceLines) -> tuple[LineCounts, ...]:
             compulsory=_by_kind(counted, number, "compulsory") if classified else None,
             capacity=_by_kind(counted, number, "capacity") if classified else None,
             conflict=_by_kind(counted, number, "conflict") if classified else None,
+            decided=_by_kind(counted, number, "misses", decided=True),
         )
         for number in numbers
     )
 
 
-def _by_kind(counted: Counted, line: int, kind: str) -> dict[str, int]:
-    """Misses of a line ("misses"), or one kind of them, by cache level."""
-    numbers = [ref.number for ref in counted.twin.text.refs if ref.line == line]
+def _by_kind(counted: Counted, line: int, kind: str, *, decided: bool = False) -> dict[str, int]:
+    """Misses of a line ("misses"), or one kind of them, by cache level; `decided`: only of such accesses."""
+    refs = (ref for ref in counted.twin.text.refs if ref.line == line)
+    numbers = [ref.number for ref in refs if ref.decided or not decided]
     return {
         level.name: sum(getattr(level.references[number], kind) for number in numbers)
         for level in counted.simulation.levels

@@ -1,7 +1,9 @@
 """How much later a branch is known to be foretold wrongly where what it tests comes from beyond L1.
 
-Nothing that comes after such a branch is begun rightly before, so that these loads wait one after the other: a
-binary search in a large array, a node of a tree. Lines of the source stand for loads: those of the branch's line.
+Where what the loop found decides the place of the next load, nothing of it is begun rightly before, so that
+these loads wait one after the other: a binary search in a large array, a node of a tree. Loads in order, or by an
+index that is read in order, are under way long before, whichever way the branches go. Lines of the source stand
+for loads: those of the branch's line.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ def cycles_by_line(report: LoopReport, machine: Machine, cycle_s: float) -> dict
     """Cycles that a missed branch waits for the data that it tests, in the mean, by line of the source.
 
     Of each execution of the line: the share of its accesses that a level serves, times what that takes longer than
-    L1. Misses are those from empty caches, as far as a warm run has them too.
+    L1, of loads that cannot be begun ahead. Misses are those from empty caches, as far as a warm run has them too.
     """
     nearest = report.simulation.levels
     levels = [crossings.level(machine, each.name) for each in nearest] + [crossings.level(machine, "memory")]
@@ -30,7 +32,8 @@ def cycles_by_line(report: LoopReport, machine: Machine, cycle_s: float) -> dict
     found = {}
     for line in report.lines:
         names = [each.name for each in nearest]
-        misses = [line.misses.get(name, 0) for name in names] + [0]
+        waiting = line.misses if line.decided is None else line.decided
+        misses = [waiting.get(name, 0) for name in names] + [0]
         if not line.accesses or misses[0] < _SCATTERED * line.accesses:
             continue
         late_s = 0.0
