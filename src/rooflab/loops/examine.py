@@ -215,7 +215,7 @@ def counts(
         described: the arguments by name, in words.
         counted: by its twin.
         strided: misses of accesses that step over lines, by level.
-        scattered_bytes: of the largest array whose elements are picked by data.
+        scattered_bytes: of the arrays whose elements are picked by data.
     """
     return LoopReport(
         name=read.name,

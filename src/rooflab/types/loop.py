@@ -373,7 +373,7 @@ class LoopReport(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
             innermost loop (and of the first of each row of a tile, which ends before it is foreseen), of those
             whose place data decide (x[idx[k]]), and of those that wait for the one before (i = following[i]).
         walks: the accesses that step over lines one by one, with their strides.
-        scattered_bytes: of the largest array that is gathered from or chased through.
+        scattered_bytes: of the arrays that are gathered from or chased through.
         footprint_bytes: that the loop touches, lines once each; 0 where that is not known.
         parallel: over which loop prange ran, or why it did not.
         regions: the loops over prange, with how their trips divide; empty where none ran.

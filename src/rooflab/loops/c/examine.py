@@ -267,13 +267,10 @@ def _subprogram(path: Path, name: str, ir: str, arguments_given: int) -> Subprog
 
 
 def _scattered_bytes(twin: count.Twin, counted: counts.Counted) -> int:
-    """Bytes of the largest array whose elements are picked by data."""
+    """Bytes of the arrays whose elements are picked by data."""
     names = {ref.array for ref in counted.twin.text.refs if ref.pattern in ("gather", "chase")}
     said = {each.name: each.said for each in twin.lowered.variables}
-    return max(
-        (each.nbytes for each in twin.layout.objects.values() if said.get(each.name, each.name) in names),
-        default=0,
-    )
+    return sum(each.nbytes for each in twin.layout.objects.values() if said.get(each.name, each.name) in names)
 
 
 def _openmp(given: flags.Flags, shown: source.CSource) -> list[str]:

@@ -207,10 +207,10 @@ def _warnings(
 
 
 def _scattered_bytes(given: Given, counted: counting.Counted) -> int:
-    """Bytes of the largest array argument whose elements are picked by data."""
+    """Bytes of the array arguments whose elements are picked by data."""
     names = {ref.array for ref in counted.twin.text.refs if ref.pattern in ("gather", "chase")}
     arrays = dict(each for name, value in given.values.items() for each in arrays_in(name, value))
-    return max((array.nbytes for name, array in arrays.items() if name in names), default=0)
+    return sum(array.nbytes for name, array in arrays.items() if name in names)
 
 
 def described(value: Any) -> str:

@@ -209,9 +209,9 @@ def _by_level(counted: Counted, shares: Mapping[int, float]) -> dict[str, int]:
 
 
 def scattered_bytes(counted: Counted, arguments: Arguments) -> int:
-    """Bytes of the largest array whose elements are picked by data: what random accesses lie within."""
+    """Bytes of the arrays whose elements are picked by data: what random accesses lie within."""
     names = {ref.array for ref in counted.twin.text.refs if ref.pattern in ("gather", "chase")}
-    return max((each.nbytes for each in arguments.placed if each.name in names), default=0)
+    return sum(each.nbytes for each in arguments.placed if each.name in names)
 
 
 def loops(counted: Counted) -> tuple[Trips, ...]:
