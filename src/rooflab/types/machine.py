@@ -13,6 +13,7 @@ from rooflab.types.measured import Check, Curve, Point, Products, Runtime, Tlb
 from rooflab.types.measured import Plateau as Plateau  # asked for here, with all that a machine is made of
 from rooflab.types.result import Positive, Result
 from rooflab.types.source import Scope, Source
+from rooflab.types.team_timing import TeamTiming
 from rooflab.units import si
 
 SCHEMA = 1
@@ -195,6 +196,7 @@ class Machine(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         runtimes: call overheads.
         products: how long the installed libraries' products of matrices take.
         core: how long the operations of one core take.
+        team: how long teams of threads take to start and join.
         tlbs: how far translations of addresses reach, by size of page.
         points: known kernels run on it.
         checks: self-checks of a measurement; those that failed say why.
@@ -224,6 +226,7 @@ class Machine(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     runtimes: tuple[Runtime, ...] = ()
     products: tuple[Products, ...] = ()
     core: CoreTiming | None = None
+    team: TeamTiming | None = None
     tlbs: tuple[Tlb, ...] = ()
     points: tuple[Point, ...] = ()
     checks: tuple[Check, ...] = ()

@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 import rooflab
-from rooflab.machines.team_timing import TeamTiming
 from rooflab.model.loop import teams, times
 from rooflab.types.loop import CoreLoop, LineCounts, LoopReport, Region, Timed
 from rooflab.types.simulation import Cache, LevelCounts, Simulation
+from rooflab.types.team_timing import TeamTiming
 
 TEAM = TeamTiming(layer="omp", threads=(2, 4), pinned_s=(2e-6, 3e-6))
 
@@ -105,9 +105,16 @@ def test_curves_say_what_is_lost_and_to_what(guest):
     assert uneven.limit == "uneven shares"
 
 
-def test_a_barrier_hands_a_line_to_each_further_thread():
+def test_a_barrier_hands_a_line_to_each_further_thread(guest):
     # measured up to 4; beyond, 1e-7 s each
-    assert [TEAM.fork_s(n, 1e-7) for n in (1, 2, 3, 4, 8)] == pytest.approx([0, 2e-6, 2.5e-6, 3e-6, 3.4e-6])
+    alone = msgspec.structs.replace(guest, links=(), team=None)
+    wanted = pytest.approx([0, 2e-6, 2.5e-6, 3e-6, 3.4e-6])
+    assert [teams.fork_s(alone, n, TEAM) for n in (1, 2, 3, 4, 8)] == wanted
+    # what the machine's file says stands in where nothing was measured now
+    filed = msgspec.structs.replace(alone, team=TEAM)
+    assert [teams.fork_s(filed, n, None) for n in (1, 2, 3, 4, 8)] == wanted
+    slower = TeamTiming(layer="omp", threads=(2,), pinned_s=(9e-6,))
+    assert teams.fork_s(filed, 2, slower) == 9e-6
 
 
 def test_siblings_of_one_core_are_found_by_their_peaks(guest):

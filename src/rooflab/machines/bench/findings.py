@@ -20,6 +20,7 @@ from rooflab.machines.microarchitecture import Microarchitecture
 from rooflab.timing import Series
 from rooflab.types.core_timing import CoreTiming
 from rooflab.types.machine import Scope
+from rooflab.types.team_timing import TeamTiming
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ class Findings:
     known_kernels: list[KnownKernel] = field(default_factory=list)
     disk: Disk | str | None = None
     core: CoreTiming | None = None
+    team: TeamTiming | None = None
     call_overheads: list[CallOverhead] = field(default_factory=list)
     translations: list[Translations] = field(default_factory=list)
     libraries: list[TimedLibrary] = field(default_factory=list)

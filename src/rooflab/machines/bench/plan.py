@@ -39,7 +39,8 @@ class Plan:
         finalists: how many ways to write a loop are measured whole at each cache, of those that a pilot tried.
         piloted_caches: at how many of the nearest caches; farther ones take what the last of these found.
         memory_variants: whether all ways to write a loop are tried at main memory too.
-        core_operations: whether single operations of a core are timed; else they are when a loop first needs them.
+        core_operations: whether single operations of a core, and the start of teams of threads, are timed; else
+            they are when a loop first needs them.
         numba_overhead, translations: whether these are measured: a function must be compiled for the one, pages of
             the other touched one by one.
         products_s, torch_products_s: time for products of matrices in NumPy and in PyTorch; 0 leaves them out.

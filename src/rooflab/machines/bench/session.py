@@ -16,6 +16,7 @@ from rooflab.machines.bench.experiments import (
     known_kernels,
     latency,
     products,
+    thread_teams,
     torch_products,
     translations,
 )
@@ -402,6 +403,12 @@ def _core_operations(session: Session) -> None:
     session.findings.core = core_operations.afresh()
 
 
+def _teams(session: Session) -> None:
+    """Teams of numba's threads, which are kept on the granted CPUs and let go of."""
+    session.bench.tick()
+    session.findings.team = thread_teams.afresh()
+
+
 def _call_overhead(session: Session) -> None:
     rounds = session.findings.plan.overhead_rounds
     session.findings.call_overheads = [call_overhead.numpy_overhead(rounds)]
@@ -462,6 +469,7 @@ STAGES = (
     Stage("known kernels", 0.8, _known_kernels),
     Stage("disk", 1.6, _disk, lambda plan: plan.disk_s > 0),
     Stage("operations of a core", 1.5, _core_operations, lambda plan: plan.core_operations),
+    Stage("teams of threads", 0.4, _teams, lambda plan: plan.core_operations),
     Stage("call overhead", 1.0, _call_overhead),
     Stage("products in libraries", 1.6, _products),
     Stage("sustained peak", 0.0, _sustained, lambda plan: plan.sustained_s > 0),

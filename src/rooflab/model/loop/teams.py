@@ -13,10 +13,10 @@ from typing import NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
-from rooflab.machines.team_timing import TeamTiming
 from rooflab.model.device.constants import load_family
 from rooflab.types.loop import LoopReport, LoopTime, Predicted, Region, Scaled
 from rooflab.types.machine import Level, Machine, is_main_memory
+from rooflab.types.team_timing import TeamTiming
 from rooflab.units import duration
 
 _WORTH_SAYING = 0.1  # of the time on so many threads, from which on what is lost is named
@@ -173,13 +173,18 @@ def divided(report: LoopReport, loops: Sequence[LoopTime], threads: int, crowded
 
 
 def fork_s(machine: Machine, threads: int, team: TeamTiming | None) -> float:
-    """Seconds of starting and joining a team once: measured here, or of a usual machine."""
+    """Seconds of starting and joining a team once: measured now, else those of the machine, else usual ones.
+
+    A thread more than were measured adds what a barrier takes to hand one line to it.
+    """
     if threads == 1:
         return 0.0
+    team = team or machine.team
     links = [each for each in machine.links if each.name == "core to core" and each.latency_s]
     further = min((each.latency_s or _HANDED_OVER_S for each in links), default=_HANDED_OVER_S)
     if team is not None:
-        return team.fork_s(threads, further)
+        known = float(np.interp(threads, team.threads, team.pinned_s))
+        return known + max(0, threads - team.threads[-1]) * further
     return load_family("cpu")("cpu.team_s") + (threads - 2) * further
 
 

@@ -16,7 +16,6 @@ import msgspec
 
 from rooflab.errors import RooflabError
 from rooflab.machines import microarchitecture
-from rooflab.machines.team_timing import TeamTiming
 from rooflab.model.device.constants import load_family
 from rooflab.model.loop import bars, composed, crossings, in_core, kept, late_branches, teams, waiting
 from rooflab.model.roofline.roofline import BALANCED
@@ -25,6 +24,7 @@ from rooflab.types.core_timing import CoreTiming
 from rooflab.types.loop import Code, LoopReport, LoopTime, Point, Predicted, Timed
 from rooflab.types.machine import Level, Machine, Rate, Scope, is_main_memory
 from rooflab.types.prediction import Bound
+from rooflab.types.team_timing import TeamTiming
 from rooflab.units import si
 
 # Share of writes in all bytes that cross, and bytes that cross per byte named. Beyond L1 an ordinary store

@@ -13,7 +13,6 @@ from rooflab.errors import RooflabError
 from rooflab.loops.compiled import time
 from rooflab.loops.read.understood import Understood
 from rooflab.machines.cache_levels import Chosen
-from rooflab.machines.team_timing import TeamTiming
 from rooflab.remedies import PAGE, WORTH
 from rooflab.remedies.loops.case import Case, Change, State, Unasked, examined
 from rooflab.remedies.loops.rules import RULES
@@ -21,6 +20,7 @@ from rooflab.types.advice import Advice, Advices
 from rooflab.types.core_timing import CoreTiming
 from rooflab.types.loop import LoopReport, Predicted
 from rooflab.types.machine import Machine
+from rooflab.types.team_timing import TeamTiming
 from rooflab.units import duration
 
 PATIENCE_S = 30.0

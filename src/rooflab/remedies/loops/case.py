@@ -11,13 +11,13 @@ from rooflab.errors import RooflabError
 from rooflab.loops import again
 from rooflab.loops.read.understood import Understood
 from rooflab.machines.cache_levels import Chosen
-from rooflab.machines.team_timing import TeamTiming
 from rooflab.model.loop import times
 from rooflab.types.advice import Effort, Price
 from rooflab.types.core_timing import CoreTiming
 from rooflab.types.loop import LoopReport, Predicted
 from rooflab.types.machine import Machine
 from rooflab.types.simulation import Simulation
+from rooflab.types.team_timing import TeamTiming
 
 
 class State(NamedTuple):

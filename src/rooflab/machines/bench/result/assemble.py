@@ -61,6 +61,7 @@ def assemble(findings: Findings, date: str) -> Machine:
         links=links(findings, source),
         runtimes=runtimes(findings, source),
         core=None if findings.core is None else msgspec.structs.replace(findings.core, source=source),
+        team=None if findings.team is None else msgspec.structs.replace(findings.team, source=source),
         tlbs=tlbs(findings, source),
         products=products(findings, memory, source),
         points=points(findings, source),
