@@ -70,3 +70,31 @@ def local(path: Path) -> Iterator[ServingCase | LeftOut]:
             yield case._replace(ttft_s=tokens / value)
         else:
             yield case._replace(prompt=before, answer=tokens, tpot_s=1.0 / value)
+
+
+def cores(path: Path) -> Iterator[ServingCase | LeftOut]:
+    """`local_ikllama_cpu`: llama.cpp and its fork ik_llama.cpp on CPUs, all their cores, Llama 3.1 8B."""
+    for row in table(path):
+        card = card_of(row["hardware"])
+        engine = "ik_llama.cpp" if "ik_llama" in row["framework"] else "llama.cpp"
+        word = row["dtype"].split(" - ")[0].lower().replace(" ", "_")
+        word += "_s" if "Small" in row["dtype"] else ""
+        found = re.match(r"(tg|pp)(\d+)", row["metric"])
+        if card is None or found is None:
+            yield LeftOut(path.name, f"{row['hardware']}: not in the catalogue")
+            continue
+        try:
+            words = (word, word, word, "fp16")
+            step = step_of("llama-3.1-8b", card, engine, Layout(), words, flash=False, joined=False)
+        except RooflabError as error:
+            yield LeftOut(path.name, str(error)[:90])
+            continue
+        tokens, value = float(found[2]), float(row["value"])
+        case = ServingCase(
+            table=f"{engine} on CPUs, {found[1]}", group=f"{row['hardware']} {engine} {word}", step=step,
+            clients=1.0, prompt=tokens, answer=1.0, static=True,
+        )  # fmt: skip
+        if found[1] == "pp":
+            yield case._replace(ttft_s=tokens / value)
+        else:
+            yield case._replace(prompt=0.0, answer=tokens, tpot_s=1.0 / value)

@@ -111,3 +111,22 @@ def test_many_settings_are_the_same_as_each_alone() -> None:
         together = model.time(Batch(decode_sequences=counts, decode_context=100.0)).seconds
         alone = [model.time(Batch(decode_sequences=n, decode_context=100.0)).seconds[0] for n in counts]
         assert together == pytest.approx(alone, rel=1e-12)
+
+
+def test_a_core_widens_blocks_multiplies_and_scales_by_instructions() -> None:
+    model = step(machine="epyc-9654", precision="q6_k")
+    part = next(p for p in model.time(PROMPT).parts if p.name == "down" and p.compute_s[0] > 0)
+    # Of 32 products: 8 instructions to widen, 1 dot product (VNNI), 4 to scale; of 32 bytes, 96 cores x 32 FLOP a
+    # clock are 2 such instructions, half as many again for integers, 0.7 of them.
+    blocks = 512 * 4096 * 11008 / 32
+    assert part.compute_s[0] / 32 == pytest.approx(blocks * 13 / (96 * 2 * 2.4e9 * 1.5 * 0.7), rel=1e-3)
+
+
+def test_blocks_that_are_widened_for_several_rows_at_once_take_less() -> None:
+    def seconds(name: str, precision: str) -> float:
+        how = {"engine": name, "precision": precision}
+        return StepModel(LLAMA, rooflab.machine("epyc-7763"), **how).time(PROMPT).seconds[0]
+
+    for precision in ("q6_k", "iq3_s", "q4_0"):
+        assert seconds("ik-llama-cpp", precision) <= seconds("llama-cpp", precision)
+    assert seconds("ik-llama-cpp", "iq3_s") < 0.5 * seconds("llama-cpp", "iq3_s")

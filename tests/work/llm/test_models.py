@@ -178,6 +178,8 @@ def test_formats() -> None:
     assert formats.weight_format("nvfp4").bits == 4 + 8 / 16
     with pytest.raises(RooflabError, match="unknown weight format 'fp5'"):
         formats.weight_format("fp5")
+    with pytest.raises(UnknownNameError):  # no letters behind a known name but the sizes of mixtures
+        formats.weight_format("q4_k_mm")
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,8 @@ def constants_of(machine: Machine) -> Constants:
     families = [load_family(name) for name in family_names()]
     best, length = None, 0
     for family in families:
+        if machine.kind == "cpu" and family.kind != "cpu":  # the cores of a chip whose GPU is of that family
+            continue
         for member in map(squash, family.members):
             # The longest member wins: "rtx5070ti" before "rtx".
             if len(member) > length and any(member in name for name in names):

@@ -47,6 +47,7 @@ class Engine:
     one_by_one: bool
     flash_attention: bool
     joins_operations: bool
+    unpack_rows: float
     step_s: float
     sequence_s: float
     send_s: float

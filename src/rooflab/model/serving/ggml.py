@@ -46,17 +46,29 @@ def operation(
     dtype: str = "fp32",
     scalings: Number = 0.0,
     blocks: Number = 0.0,
+    unpacks: Number = 0.0,
+    dots: Number = 0.0,
+    sums: Number = 0.0,
 ) -> Kernel:
     """One of ggml's operations: bytes, of them warm ones (all, where not given) and weights; how many kernels.
 
     `scalings` are sums of a block of products that ordinary lanes scale; `blocks` is 1 where operands are blocks.
+    On a CPU: `unpacks` are instructions that widen weights, `dots` products of 32 numbers, `sums` vectors of such
+    products' sums that are scaled.
     """
     return Kernel(
         layer=layer,
         name=name,
         sort="ggml",
         count=count,
-        columns={"starts": starts, "scalings": scalings, "blocks": blocks},
+        columns={
+            "starts": starts,
+            "scalings": scalings,
+            "blocks": blocks,
+            "unpacks": unpacks,
+            "dots": dots,
+            "sums": sums,
+        },
         read_bytes=reads,
         write_bytes=writes,
         warm_bytes=reads if warm is None else warm,
@@ -123,6 +135,7 @@ def product(
             reads=some * weights + few * k * item, writes=few * n * _ITEM, warm=few * k * item,
             weights=some * weights, flop=2.0 * few * n * k * (1.0 + beside),
             dtype="int8" if is_blocks(stored) else stored.multiplies,
+            **_on_cores(run, few * (1.0 + beside), n, k, stored),
         )
     )  # fmt: skip
     if not beside:
@@ -144,7 +157,7 @@ def _many(
     some = np.where(rows > 0, 1.0, 0.0)
     weights = some * n * k * active * stored.nbytes
     if not is_blocks(stored):
-        if run.family == "apple":  # its kernels read fp32 and multiply 16 bits
+        if run.family in ("apple", "cpu"):  # their kernels read fp32 and multiply 16 bits
             reads, out = weights + rows * k * _ITEM, rows * n * _ITEM
             warm, flop = rows * k * _ITEM, 2.0 * rows * n * k
             return [
@@ -158,6 +171,7 @@ def _many(
                     weights=weights,
                     flop=flop,
                     dtype="fp16",
+                    **_on_cores(run, rows, n, k, stored),
                 )
             ]
         halves = operation(layer, "to 16 bits", count, reads=rows * k * _ITEM, writes=rows * k * 2.0)
@@ -172,9 +186,35 @@ def _many(
             layer, name, count,
             reads=weights + rows * k * _Q8, writes=rows * n * _ITEM, warm=rows * k * _Q8, weights=weights,
             starts=2.0, flop=2.0 * padded * n * k, dtype="int8",
-            scalings=padded * n * k / _BLOCK * _scales(stored), blocks=1.0,
+            scalings=padded * n * k / _BLOCK * _scales(stored), blocks=1.0, **_on_cores(run, rows, n, k, stored),
         )
     ]  # fmt: skip
+
+
+# Vector instructions of 32 bytes that widen 32 weights to 8 bits (16-bit weights: to fp32, four at a time): loads,
+# masks, shifts, high bits, and for iq formats entries of their tables and signs; counted in
+# ggml/src/ggml-cpu/arch/x86/quants.c of ggml-org/llama.cpp.
+_UNPACK = {
+    "q8_0": 1.0, "q4_0": 5.0, "q4_1": 4.0, "iq4_nl": 6.0, "iq4_xs": 6.0, "q5_0": 10.0, "q5_1": 10.0, "q4_k": 5.0,
+    "q5_k": 7.0, "q6_k": 8.0, "q3_k": 9.0, "q2_k": 5.0, "iq3": 24.0, "iq2": 18.0, "iq1": 14.0, "mxfp4": 6.0,
+}  # fmt: skip
+_HALVES = 8.0
+# Formats that llama.cpp lays out anew for several rows at a time (ggml-cpu/repack.cpp).
+_REPACKED, _REPACKED_ROWS = ("q4_0", "iq4_nl", "q4_k"), 4.0
+_SUMS_OF_A_VECTOR = 4.0
+
+
+def _on_cores(run: Run, rows: Number, n: float, k: float, stored: WeightFormat) -> dict[str, Number]:
+    """Instructions of a product on a CPU: weights are widened for each row anew, or once for several."""
+    rows = np.asarray(rows, float)
+    each = next((count for name, count in _UNPACK.items() if stored.name.startswith(name)), _HALVES)
+    repacked = stored.name.startswith(_REPACKED)
+    together = max(run.engine.unpack_rows, _REPACKED_ROWS if repacked else 1.0)
+    times = np.where(rows > 0, np.maximum(rows / together, 1.0), 0.0)
+    dots = rows * n * k / _BLOCK
+    # Sums of four blocks or rows lie side by side in one vector where the layout or the program has it so.
+    beside = _SUMS_OF_A_VECTOR if repacked or run.engine.unpack_rows > 1 else 1.0
+    return {"unpacks": times * n * k / _BLOCK * each, "dots": dots, "sums": dots / beside * is_blocks(stored)}
 
 
 def _scales(stored: WeightFormat) -> float:

@@ -66,6 +66,9 @@ _ALSO = {
 }
 
 
+_SIZES = ("xxs", "xs", "s", "m", "l", "xl")  # of GGUF's mixtures
+
+
 def weight_format(name: str) -> WeightFormat:
     """The format called `name`.
 
@@ -75,7 +78,8 @@ def weight_format(name: str) -> WeightFormat:
     known = table()
     key = name.casefold()
     # GGUF's mixtures (Q4_K_M) are named after what most of their tensors have.
-    for each in (key, _ALSO.get(key, ""), key.rsplit("_", 1)[0]):
+    stem, _, size = key.rpartition("_")
+    for each in (key, _ALSO.get(key, ""), stem if size in _SIZES else ""):
         if each in known:
             return known[each]
     raise UnknownNameError("weight format", name, [*known, *_ALSO])

@@ -13,7 +13,8 @@ from rooflab.model.device.device import Device
 from rooflab.model.kernels.common import Columns, Features, KernelTimes, Mechanism, Specs
 from rooflab.types.work import Cost, Op
 
-COLUMNS = ("starts", "scalings", "blocks")
+COLUMNS = ("starts", "scalings", "blocks", "unpacks", "dots", "sums")
+_VECTOR_BYTES = 32.0  # that instructions of a CPU are counted in
 
 
 def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | None:
@@ -31,10 +32,15 @@ def time(x: Columns, device: Device) -> KernelTimes:
     lanes_s = 0.0 * lanes if peak is None else lanes / (peak / 2.0)
     share = np.where(x["blocks"] > 0, c("ggml.blocks_share"), c("ggml.half_share"))
     compute = (x.flop_floor_s + lanes_s) / share
+    if device.machine.kind == "cpu":
+        compute = _on_cores_s(x, device)
     traffic = x.read_bytes + x.write_bytes
     cache = traffic / (device.cache_bytes_per_s * c("generic.cache_share"))
     missed = traffic - x.hot_read_bytes - x.hot_write_bytes
-    memory = missed / (device.memory_bytes_per_s * c("ggml.memory_share"))
+    rate = device.memory_bytes_per_s * c("ggml.memory_share")
+    if device.cores is not None:  # what all cores were seen to draw, where that is stated, else a share of theory
+        rate = np.minimum(rate, device.cores.tiers[-1].all_read)
+    memory = missed / rate
     zero = np.zeros_like(memory + compute)
     return KernelTimes(
         time_s=np.maximum(np.maximum(compute, cache), memory) + starts,
@@ -46,6 +52,28 @@ def time(x: Columns, device: Device) -> KernelTimes:
         spread=c("ggml.spread") + zero,
         kernels=x["starts"] + zero,
     )
+
+
+def _on_cores_s(x: Columns, device: Device) -> np.ndarray:
+    """Seconds of a CPU's vector instructions: what unpacks blocks, dot products of 32 numbers, sums to scale.
+
+    Pipes that multiply and add floats give the peak; integers have some more. 32 products of 8 bits are
+    one instruction where the cores have dot products (VNNI, sdot), else four (signs, vpmaddubsw, vpmaddwd).
+    """
+    c = device.constants
+    peak, _ = device.peak("vector", "fp32")
+    if peak is None:
+        return x.flop_floor_s / c("ggml.half_share")
+    whole = device.machine.peak("int8", engine="vector") or device.machine.peak("int8", engine="matrix")
+    each = 1.0 if whole is not None else 4.0
+    # Arm's vectors are of 16 bytes, a sum's too: half an instruction of those counted here.
+    x86 = device.machine.vendor in ("AMD", "Intel")
+    scale, pipes = (
+        ("ggml.scale_instructions", "ggml.pipes") if x86 else ("ggml.arm_scale_instructions", "ggml.arm_pipes")
+    )
+    instructions = x["unpacks"] + x["dots"] * each + x["sums"] * c(scale)
+    per_s = peak / 2.0 * 4.0 / _VECTOR_BYTES * c(pipes) * c("ggml.issue_share")
+    return np.where(x["dots"] > 0, instructions / per_s, x.flop_floor_s / c("ggml.half_share"))
 
 
 MECHANISM = Mechanism("ggml", (), (), COLUMNS, features, time)
