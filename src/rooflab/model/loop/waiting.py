@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from msgspec.structs import replace
 
 from rooflab.model.device.constants import load_family
 from rooflab.model.loop import crossings, meeting
@@ -16,6 +17,7 @@ from rooflab.units import KIB, MIB, iec
 
 _NUMPY_ASKS_BYTES = 4 * MIB  # of an array from which on NumPy asks for huge pages
 _PAGE_BYTES = 4 * KIB
+_IN_HUGE_PAGES = f"translation wait, {iec(_PAGE_BYTES)} steps in {iec(2 * MIB)} pages"
 
 
 def seconds(
@@ -80,14 +82,21 @@ def walks_s(report: LoopReport, machine: Machine) -> float:
 def _walk_s(machine: Machine, pages: float, nbytes: float) -> float:
     """What a load waits for translations beyond the first buffer, going round so many pages of `nbytes`."""
     huge = nbytes >= _NUMPY_ASKS_BYTES and machine.environment.get("huge_pages") in ("madvise", "always")
-    name = f"{iec(_PAGE_BYTES)} steps in {iec(2 * MIB)} pages" if huge else f"{iec(_PAGE_BYTES)} pages"
-    curve = next((each for each in machine.curves if each.name == f"translation wait, {name}"), None)
+    name = _IN_HUGE_PAGES if huge else f"translation wait, {iec(_PAGE_BYTES)} pages"
+    curve = next((each for each in machine.curves if each.name == name), None)
     if curve is None or pages <= 1:
         return 0.0
     small = min(machine.tlbs, key=lambda each: each.page_bytes, default=None)
     # a miss of the first buffer alone is hidden as a hit of the second cache is
     hidden = small.miss_s[0] if small is not None and small.miss_s else 0.0
     return max(0.0, float(np.interp(math.log(pages), np.log(curve.x), curve.best)) - hidden)
+
+
+def with_huge_pages(machine: Machine) -> Machine | None:
+    """`machine` as if NumPy's large arrays lay in huge pages; None where what they save was not measured on it."""
+    if not any(each.name == _IN_HUGE_PAGES for each in machine.curves):
+        return None
+    return replace(machine, environment={**machine.environment, "huge_pages": "madvise"})
 
 
 def _gathered_in_flight(report: LoopReport, misses: int, constant: Constants) -> float:

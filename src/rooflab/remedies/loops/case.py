@@ -11,7 +11,7 @@ from rooflab.errors import RooflabError
 from rooflab.loops import again
 from rooflab.loops.read.understood import Understood
 from rooflab.machines.cache_levels import Chosen
-from rooflab.model.loop import times
+from rooflab.model.loop import times, waiting
 from rooflab.types.advice import Effort, Price
 from rooflab.types.core_timing import CoreTiming
 from rooflab.types.loop import LoopReport, Predicted
@@ -28,12 +28,14 @@ class State(NamedTuple):
         fastmath: whether sums may be added up in another order.
         threads: that share its trips.
         past_caches: arrays that are written by non-temporal stores.
+        huge_pages: whether its arrays lie in huge pages, which the system did not grant so far.
     """
 
     loop: Understood
     fastmath: bool = False
     threads: int = 1
     past_caches: tuple[str, ...] = ()
+    huge_pages: bool = False
 
 
 class Case(NamedTuple):
@@ -103,10 +105,11 @@ def examined(state: State, case: Case) -> LoopReport | str:
         return report
     if state.past_caches:
         report = past_caches(report, state.past_caches)
-    placed = times.place_on(report, case.machine, case.timing, case.team)
+    machine = (waiting.with_huge_pages(case.machine) if state.huge_pages else None) or case.machine
+    placed = times.place_on(report, machine, case.timing, case.team)
     predicted = times.predict(
         report,
-        case.machine,
+        machine,
         state.threads,
         past_caches=bool(state.past_caches),
         timing=case.timing,

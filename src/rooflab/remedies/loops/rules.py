@@ -10,6 +10,7 @@ from rooflab.loops.change import arrays, branches, order
 from rooflab.loops.read.understood import Understood
 from rooflab.loops.read.value_types import ValueTypes
 from rooflab.loops.static import dependence
+from rooflab.model.loop import waiting
 from rooflab.remedies.loops.case import Case, Change, State, Unasked
 from rooflab.types.loop import LoopReport, LoopTime
 from rooflab.types.machine import is_main_memory
@@ -20,7 +21,6 @@ Found = Iterator[Change | Unasked]
 _TILES = (32, 128)  # trips of a tile that are tried
 _FEW = 0.1  # of the time: what takes less is not looked at
 _MORE = 1.5  # times the bytes that are there: from then on something is moved again
-_NUMPY_ASKS_BYTES = 1 << 22  # of an array from which on NumPy asks for huge pages
 _RECORD = 16  # elements of the last index up to which an array is one of records
 
 
@@ -132,24 +132,26 @@ def select(case: Case) -> Found:
 
 
 def huge_pages(case: Case) -> Found:
-    """Larger pages, where loads at random wait for translations of addresses."""
-    small = min(case.machine.tlbs, key=lambda each: each.page_bytes, default=None)
-    first = _levels(case.report)[0].name
-    scattered = case.report.gathered.get(first, 0) + case.report.chased.get(first, 0)
-    if small is None or not small.entries or not scattered:
-        return
-    reach = small.entries[-1] * small.page_bytes
-    if case.report.scattered_bytes <= reach:
-        return
+    """Larger pages, where accesses wait for translations of addresses that larger pages make fewer."""
     state = case.machine.environment.get("huge_pages")
-    size = iec(case.report.scattered_bytes)
-    if state in ("always", "madvise") and case.report.scattered_bytes >= _NUMPY_ASKS_BYTES:
-        yield Unasked("huge-pages", f"NumPy lays {size} in huge pages by itself, as this system lets it ({state})")
+    waits_s = waiting.walks_s(case.report, case.machine)
+    if waits_s < _FEW * case.predicted.time_s or state in ("always", "madvise"):
+        # NumPy asks for huge pages of what is large by itself, where the system lets it
         return
-    yield Unasked(
-        "huge-pages",
-        f"{size} are read at random, more than the {iec(reach)} that translations are held for; what a loop waits"
-        " for them is not simulated: rooflab simulate, of such a stream, says what larger pages save",
+    small = min(case.machine.tlbs, key=lambda each: each.page_bytes)
+    reach = small.entries[-1] * small.page_bytes
+    said = f"{duration(waits_s)} of waiting for translations: more pages than those of {iec(reach)} are gone round"
+    huge = waiting.with_huge_pages(case.machine)
+    if huge is None:
+        yield Unasked("huge-pages", f"{said}; what larger pages save was not measured here")
+        return
+    yield Change(
+        rule="huge-pages",
+        text="Lay the arrays in huge pages: transparent_hugepage at madvise, for which NumPy asks by itself",
+        evidence=(said, f"{duration(waiting.walks_s(case.report, huge))} in pages of 2 MiB, as measured here"),
+        apply=lambda state: state._replace(huge_pages=True),
+        effort="setting",
+        runnable=False,
     )
 
 
