@@ -62,6 +62,7 @@ class Microarchitecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
         integer_slots: arithmetic on whole numbers that waits for its operands at most, where that has schedulers
             of its own; `integer_queues` of them, of which a multiplication waits in one.
         load_slots, store_slots: loads and stores begun and not retired at most.
+        vector_load_more_cycles: by which a load into a vector register takes longer than one into another.
         vector_results: results in vector registers of instructions begun and not retired, at most.
         fma_pipes: FMA instructions of that width that start in a cycle.
         add_pipes: FP adds of that width that start beside all those FMAs.
@@ -89,6 +90,7 @@ class Microarchitecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     load_slots: int | None = None
     store_slots: int | None = None
     vector_results: int | None = None
+    vector_load_more_cycles: int | None = None
     width_slots: int | None = None
     missed_branch_cycles: int | None = None
     fma_pipes: int | None = None

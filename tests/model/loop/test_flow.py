@@ -129,6 +129,15 @@ def test_nothing_is_known_of_a_loop_without_its_operations():
     assert flow.run(CoreLoop(line=1, passes=10, entries=1, operations={}), TIMING, float, float, 0.0) is None
 
 
+def test_which_adder_takes_an_addition_is_settled_as_it_enters():
+    # two adders in turn: the third addition is the first one's, taken at 10, though the other is free then
+    add = flow._timed(FlowStep("fp add", 1.0), lambda _: 3.0, lambda _: 0.5)
+    used, turns = {}, {}
+    assert [flow._free(add, ready, used, turns) for ready in (10.0, 5.0, 10.0, 10.0)] == [10.0, 5.0, 11.0, 10.0]
+    # many that wait for nothing keep both busy
+    assert cycles(made([FlowStep("fp add", 1.0)] * 8)).each == pytest.approx(4.0, abs=0.1)
+
+
 def test_a_function_called_holds_registers():
     # a pass: a call of 36 cycles and 90 from argument to result, and 60 products of that. Of the call's
     # instructions, 0.5 · 36 · 6 = 108, 59 leave a number; with the products 119, so that 160 registers hold 1.34

@@ -213,3 +213,46 @@ def test_loads_that_overtake_stores_as_measured():
     timing = replace(TIMING, throughput={**TIMING.throughput, "load overtaken": 2.0})
     (found,) = in_core.of_loops((loop({"load": 1000.0}, collided=100.0),), timing)
     assert found.collided == pytest.approx(200.0)
+
+
+def test_whole_numbers_share_their_queues_with_addresses():
+    # 3 loads, a store and 3 operations of whole numbers, 0.25 cycles each where such a mixture was timed: 1.75. Of
+    # their own units none is busy as long: a cycle of the loads, half of the store, 0.75 of the three
+    timing = replace(
+        TIMING,
+        throughput={
+            "load integer": 1 / 3,
+            "store integer": 0.5,
+            "integer": 0.25,
+            "integer mixed": 0.25,
+            "slot": 0.2,
+        },
+    )
+    given = loop({"slot": 6000.0, "load integer": 3000.0, "store integer": 1000.0, "integer": 3000.0})
+    (found,) = in_core.of_loops((given,), timing)
+    assert (found.busiest, found.ports) == ("whole numbers", pytest.approx(1750))
+    # where it was not, the front takes longest
+    plain = {name: each for name, each in timing.throughput.items() if name != "integer mixed"}
+    (found,) = in_core.of_loops((given,), replace(timing, throughput=plain))
+    assert (found.busiest, found.ports) == ("instructions", pytest.approx(1200))
+
+
+def test_a_branch_on_a_floating_point_number_is_known_later():
+    timing = replace(TIMING, latency={"load": 4.0, "load indexed": 5.0, "load vector": 7.0, "fp branch": 10.0})
+    missed = {"load": 1.0, "fp compare": 1.0}
+    (floating,) = in_core.of_loops((loop({"load": 1000.0}, missed=100, missed_after=missed),), timing)
+    assert floating.missed == pytest.approx(100 * (18.0 + 10.0 + 2.0))  # a comparison takes 3 here, 1 is in the 18
+    whole = {"load integer": 1.0, "integer": 1.0}
+    (other,) = in_core.of_loops((loop({"load": 1000.0}, missed=100, missed_after=whole),), timing)
+    assert other.missed == pytest.approx(100 * 18.0)
+
+
+def test_loads_take_as_long_as_their_registers_and_addresses_need():
+    timing = replace(TIMING, latency={"load": 4.0, "load indexed": 5.0, "integer": 1.0})
+    zen = in_core.with_room_of(microarchitecture.named("Zen 4"), timing)
+    assert zen.latency["load vector"] == 7.0
+    # a table that says where it is looked at next: an index, so 5 cycles, and an exclusive or
+    given = loop({"load integer": 1000.0}, {"load integer": 1.0, "integer": 1.0})
+    (found,) = in_core.of_loops((given,), zen)
+    assert found.chain == pytest.approx(6000)
+    assert found.why == "a chain of loads (line 3)"

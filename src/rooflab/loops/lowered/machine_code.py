@@ -139,10 +139,12 @@ def _kinds(mnemonic: str, operands: list[str]) -> list[tuple[str, float]]:
     vector = mnemonic.startswith(("v", "k")) and not mnemonic.startswith("vmovs")
     scalar = mnemonic.endswith(("sd", "ss")) or "sd" in mnemonic[-4:] or "ss" in mnemonic[-4:]
     width = " wide" if "zmm" in whole else " vector" if "ymm" in whole or (vector and not scalar) else ""
+    if not mnemonic.startswith(("v", "k")) and "mm" not in whole:
+        width = " integer"
     if mnemonic.startswith("call"):
         return [("slot", 3.0)]
     if mnemonic.startswith(("push", "pop", "ret")):
-        return [("slot", 1.0), ("store" if mnemonic.startswith("push") else "load", 1.0)]
+        return [("slot", 1.0), ("store integer" if mnemonic.startswith("push") else "load integer", 1.0)]
     if mnemonic.startswith("lea"):
         return [("slot", 1.0), ("integer", 1.0)]
     if mnemonic.startswith(("vgather", "vpgather")):
@@ -173,10 +175,11 @@ def _kinds(mnemonic: str, operands: list[str]) -> list[tuple[str, float]]:
         reads_only = mnemonic.startswith(("cmp", "test", "vucomi", "vcomi", "bt", "vptest", "vtest", "vcmp"))
         if memory[0] == last and not reads_only and len(operands) > 0:
             plain = mnemonic.startswith(("vextract", "vpextr", "vpmov", "vcvtps2ph", "vcompress", "vmovhpd"))
-            found += [(f"store{width}", 1.0)] if plain else [("load", 1.0), ("store", 1.0), ("slot", 1.0)]
+            both = [("load integer", 1.0), ("store integer", 1.0), ("slot", 1.0)]
+            found += [(f"store{width}", 1.0)] if plain else both
         else:
             found.append((f"load{width}", 1.0))
-    kind = _arithmetic(mnemonic, operands, width, bool(memory))
+    kind = _arithmetic(mnemonic, operands, "" if width == " integer" else width, bool(memory))
     return [*found, (kind, 1.0)] if kind else found
 
 

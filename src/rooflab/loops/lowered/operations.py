@@ -66,7 +66,8 @@ def kind_of(instruction: Instruction) -> tuple[str, float] | None:
     floating = kind in _FP
     vector = " vector" if lanes > 1 else ""
     if opcode in ("load", "store"):
-        return f"{opcode}{vector}", pieces
+        whole = opcode == "load" and lanes == 1 and not floating
+        return ("load integer" if whole else f"{opcode}{vector}"), pieces
     if opcode in _ADDS:
         return "fp add", pieces
     if opcode == "fcmp":

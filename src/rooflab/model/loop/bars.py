@@ -37,6 +37,8 @@ def half_width_s(
         called_s = sum(each.calls_s.values())
         if each.chain_s > each.ports_s + called_s:
             by_kind["chain"] += each.chain_s
+            # of what it calls beside, the room that it takes in the core is known as ill as its time
+            by_kind["calls"] += called_s
             by_kind["beside"] += min(each.apart_s - each.chain_s, each.chain_s) if each.apart_s else 0.0
         else:
             by_kind["passes" if each.busiest == _LONGEST else "ports"] += each.ports_s

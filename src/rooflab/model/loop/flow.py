@@ -20,6 +20,8 @@ _MOST = 9000  # operations that are run
 _WINDOWS = 4.0  # windows of instructions until what a pass takes is steady
 _LEAST_PASSES = 12
 _ROUNDS = 6
+_PIPES = 100  # more than there are units: pipes of a unit are numbered in steps of it
+_FULL = 1.05  # of a cycle of a pipe: times are measured
 _STRETCH = 40.0  # cycles, of a unit that takes several for each operation
 _CALLED_SHARE = 0.5  # of the instructions that could enter, those of a function that is called
 _CALLED_RESULTS = (
@@ -118,8 +120,8 @@ def _timed(step: FlowStep, latency: Callable[[str], float], each: Callable[[str]
         unit = _CALLED
     arithmetic = unit in (_ADD, _MULTIPLY, _OTHER, _DIVISION)
     maths = unit == _CALLED and kind.endswith((" fp64", " fp32"))
-    holds = _LOADS if plain == "load" else _STORES if plain == "store" else 0
-    if arithmetic or maths or kind == "load vector" or (plain == "load" and step.how != "store forward integer"):
+    holds = _LOADS if plain in ("load", "load integer") else _STORES if plain == "store" else 0
+    if arithmetic or maths or plain == "load":
         holds |= _REGISTERS
     if arithmetic:
         holds |= _WAITS
@@ -141,7 +143,8 @@ def _timed(step: FlowStep, latency: Callable[[str], float], each: Callable[[str]
 _ADD, _MULTIPLY, _OTHER, _DIVISION, _LOAD, _STORE, _WHOLE_DIVISION, _CALLED = range(1, 9)
 _UNITS = {
     "fp add": _ADD, "fp compare": _ADD, "fp multiply": _MULTIPLY, "fp multiply-add": _MULTIPLY, "convert": _OTHER,
-    "shuffle": _OTHER, "vector integer": _OTHER, "load": _LOAD, "gather": _LOAD, "store": _STORE,
+    "shuffle": _OTHER, "vector integer": _OTHER, "load": _LOAD, "load integer": _LOAD, "gather": _LOAD,
+    "store": _STORE,
 }  # fmt: skip
 
 
@@ -183,6 +186,7 @@ def _retired(
     entered = retired = 0.0
     place = 0.0
     used: dict[tuple[int, int], float] = {}
+    turns: dict[int, int] = {}  # of each unit: which of its pipes is next
     held = {_LOADS: [], _STORES: [], _REGISTERS: []}  # type: dict[int, list[float]]
     limits = {_LOADS: room.loads, _STORES: room.stores, _REGISTERS: room.registers}
     # the latest beginnings of arithmetic, as many as a scheduler holds: the first of them is when it had room
@@ -231,7 +235,7 @@ def _retired(
                     ready = max(ready, results[other])
                 elif back <= trip and back < len(done):
                     ready = max(ready, done[-1 - back][other])
-            begins = _free(step, ready, used)
+            begins = _free(step, ready, used, turns)
             result = begins + step.latency
             if step.handed is not None:
                 other, back = step.handed
@@ -252,7 +256,7 @@ def _retired(
     return ends
 
 
-def _free(step: _Timed, ready: float, used: dict[tuple[int, int], float]) -> float:
+def _free(step: _Timed, ready: float, used: dict[tuple[int, int], float], turns: dict[int, int]) -> float:
     """The first time from `ready` on when the step's unit has room for it, which it takes."""
     if not step.busy or step.unit in (0, _CALLED):
         return ready
@@ -263,10 +267,15 @@ def _free(step: _Timed, ready: float, used: dict[tuple[int, int], float]) -> flo
             number += 1
         used[step.unit, number] = taken + step.busy
         return max(ready, number * _STRETCH)
+    # which of several alike it is was settled when it entered, in turn: what is ready waits for its own
+    count = max(1, int(1 / step.busy + 0.05))
+    pipe = turns.get(step.unit, 0) % count
+    turns[step.unit] = pipe + 1
     cycle = int(ready)
-    while used.get((step.unit, cycle), 0.0) + step.busy > 1.001:
+    while used.get((step.unit + _PIPES * pipe, cycle), 0.0) + step.busy * count > _FULL:
         cycle += 1
-    used[step.unit, cycle] = used.get((step.unit, cycle), 0.0) + step.busy
+    place = step.unit + _PIPES * pipe, cycle
+    used[place] = used.get(place, 0.0) + step.busy * count
     return max(ready, float(cycle))
 
 

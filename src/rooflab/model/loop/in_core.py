@@ -149,6 +149,8 @@ def _chain_text(loop: CoreLoop) -> str:
         "store forward integer": "store to load",
         "fp add": "additions",
         "fp multiply": "products",
+        "load": "loads",
+        "load integer": "loads",
     }
     named = [each.split()[1] if each.startswith("call ") else words.get(each, each) for each in parts]
     return f"a chain of {', '.join(named)}"
@@ -197,6 +199,9 @@ def of_microarchitecture(row: Microarchitecture, cycle_s: float) -> CoreTiming:
 
 def with_room_of(row: Microarchitecture, timing: CoreTiming) -> CoreTiming:
     """`timing` with what a core of that microarchitecture holds at once, as far as its row says it."""
+    if row.vector_load_more_cycles and "load" in timing.latency:
+        later = timing.latency["load"] + row.vector_load_more_cycles
+        timing = replace(timing, latency={**timing.latency, "load vector": later})
     if row.window_slots is None:
         return timing
     return replace(
@@ -265,11 +270,19 @@ def _around(loops: tuple[CoreLoop, ...], at: int) -> float:
 
 
 def _each(timing: CoreTiming, kind: str) -> float:
+    if kind in ("load integer", "store integer") and kind not in timing.throughput:
+        kind = kind.removesuffix(" integer")
     return timing.throughput.get(kind, USUAL_EACH.get(kind, 1.0))
 
 
 def _latency(timing: CoreTiming, kind: str) -> float:
     plain = kind.removesuffix(" vector")
+    if plain == "load":
+        # into a vector register, a single number too
+        return timing.latency.get("load vector", timing.latency.get("load", USUAL_LATENCY["load"]))
+    if kind == "load integer":
+        # at a place that is computed from an index, as those of an array are
+        return timing.latency.get("load indexed", timing.latency.get("load", USUAL_LATENCY["load"]))
     if kind.startswith("call "):
         return timing.latency.get(kind, 2 * timing.throughput.get(kind, _CALL_CYCLES))
     return timing.latency.get(plain, USUAL_LATENCY.get(plain, 1.0))
@@ -323,7 +336,9 @@ def _cycles(loop: CoreLoop, timing: CoreTiming, late: float = 0.0, between: floa
     collided = loop.collided * again
     # until it is known that it was: what the measured branch waits for too, a load and a comparison, left out
     tested = sum(count * _latency(timing, kind) for kind, count in loop.missed_after.items())
-    known_late = max(0.0, tested - _latency(timing, "load") - 1.0)
+    compared = min(1.0, loop.missed_after.get("fp compare", 0.0))
+    loaded = _latency(timing, "load" if "load" in loop.missed_after else "load integer")
+    known_late = max(0.0, tested - loaded - 1.0) + compared * timing.latency.get("fp branch", 0.0)
     missed = loop.missed * (timing.missed_branch + known_late + late)
     return LoopCycles(loop, ports, busiest, chain, calls, missed, collided, apart=max(raw, chain))
 
@@ -351,13 +366,15 @@ def _resources(operations: Mapping[str, float], timing: CoreTiming) -> dict[str,
     names = ("loads", "stores", "division", "division of whole numbers")
     found: dict[str, float] = dict.fromkeys(names, 0.0)
     units: dict[str, float] = {}
-    computed = whole = 0.0
+    computed = whole = moved = 0.0
     for kind, count in _plain(operations).items():
         cycles = count * _each(timing, kind)
         name = kind.removesuffix(" vector").removesuffix(" wide")
-        if name in ("load", "gather", "load split"):
+        if name in ("load", "load integer", "store", "store integer"):
+            moved += count
+        if name in ("load", "load integer", "gather", "load split"):
             found["loads"] += cycles
-        elif name in ("store", "store split"):
+        elif name in ("store", "store integer", "store split"):
             found["stores"] += cycles
         elif name.startswith(("divide", "sqrt")):
             found["division"] += cycles
@@ -371,6 +388,10 @@ def _resources(operations: Mapping[str, float], timing: CoreTiming) -> dict[str,
             whole += count
     found["arithmetic"] = max([computed * _each(timing, "fp mixed"), *units.values()])
     found["whole numbers"] = (whole + computed) * _each(timing, "integer")
+    if "integer mixed" in timing.throughput:
+        # what computes whole numbers also makes addresses, and its queues are seldom filled evenly
+        mixed = (whole + moved) * timing.throughput["integer mixed"]
+        found["whole numbers"] = max(found["whole numbers"], mixed)
     slots = operations.get("slot")
     if slots is None:
         per_cycle = load_family("cpu")("loop.instructions_per_cycle")

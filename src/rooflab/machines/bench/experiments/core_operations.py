@@ -50,6 +50,7 @@ _BODY = {
     "integer divide": "sdiv i64 {x}, %f",
 }
 _BOXED = 1 << 14
+_LEAST_OPERATIONS = 7  # of each of its choices: three loads, a sum, a comparison, a choice, a store
 _COUNTED, _FEW_BINS, _MANY_BINS = 4096, 16, 256
 # Share of loads that meet one of the 32 stores before them where 16 bins are chosen at random; none does where 256
 # are taken in turn.
@@ -140,6 +141,7 @@ def _measured() -> CoreTiming:
             items[f"latency call {name} {format}"] = _calls(kind, symbol, more, chained=True)
     items["latency fp add beside"] = _item(_function(_BODY["fp add"], "double", 4, 3), 4)
     items["latency load"] = _pointers(_CHAIN)
+    items["latency load indexed"] = _indices(_CHAIN)
     items["latency store forward"] = _item(_store_chain("double", "fadd"), _CHAIN)
     items["latency store forward integer"] = _item(_store_chain("i64", "add"), _CHAIN)
     items["latency fp compare"] = _item(_function(_LEAST, "double", _CHAIN, 1), _CHAIN)
@@ -151,6 +153,9 @@ def _measured() -> CoreTiming:
             text, kind = _LESS_EXACT.replace("*", f"{lanes} x"), f"<{lanes} x double>"
             items[f"convert{suffix}"] = _item(_function(text, kind, 2, _APART), 4 * _APART)
     items["integer"] = _item(_function("add i64 {x}, %f|xor i64 {y}, %g", "i64", 4, 9), 72)
+    items["integer mixed"] = _item(_least_of_sums(), 4 * _LEAST_OPERATIONS)
+    for what in ("load", "store"):
+        items[f"{what} integer"] = _item(_accesses(what, 0, 0, 16).replace("double", "i64"), 16)
     items["fp mixed"] = _item(_function("fadd double {x}, %g|fmul double {y}, %f", "double", 2, 12), 48)
     items["slot"] = _item(_nothing(), _SLOTS)
     lanes = min(32, vector_bytes()) // 8
@@ -176,11 +181,12 @@ def _measured() -> CoreTiming:
     items |= _columns()
     random = np.random.default_rng(0).integers(0, 2, _RANDOM_BYTES).astype(np.uint8)
     same = np.ones(_RANDOM_BYTES, np.uint8)
-    branches = _compiled(_BRANCHES)
+    branches = _compiled(_BRANCHES), _compiled(_BRANCHES_OF_FLOATS)
     for name, each in (("random", random), ("same", same)):
-        # where the last run ended: no branch of the random ones is seen twice
-        at = np.zeros(1, np.int64)
-        items[f"branch {name}"] = _Item(branches, 1, each.ctypes.data, (_NONE, at), (each,))
+        for kind, code, held in (("", branches[0], each), (" fp", branches[1], each.astype(np.float32))):
+            # where the last run ended: no branch of the random ones is seen twice
+            at = np.zeros(1, np.int64)
+            items[f"branch {name}{kind}"] = _Item(code, 1, held.ctypes.data, (_NONE, at), (held,))
     seconds = _turns(items)
     return _timing({**seconds, "call boxing": _boxing_s()})
 
@@ -198,7 +204,10 @@ def _boxing_s() -> float:
 def _timing(seconds: dict[str, float]) -> CoreTiming:
     """What the seconds of each item come to, in cycles."""
     cycle_s = seconds.pop("cycle")
-    missed = max(0.0, 2 * (seconds.pop("branch random") - seconds.pop("branch same"))) / cycle_s
+    missed, floating = (
+        max(0.0, 2 * (seconds.pop(f"branch random{kind}") - seconds.pop(f"branch same{kind}"))) / cycle_s
+        for kind in ("", " fp")
+    )
     each = {name: value / cycle_s for name, value in seconds.items() if not name.startswith("latency ")}
     latency = {
         name.removeprefix("latency "): value / cycle_s
@@ -215,6 +224,7 @@ def _timing(seconds: dict[str, float]) -> CoreTiming:
         # a sum waits for itself; where lines come sooner than that, two do not
         plain = name.removesuffix(_TWO_SUMS)
         each[plain] = min(each[plain], each.pop(name))
+    latency["fp branch"] = max(0.0, floating - missed)  # how much later one on a floating-point number is known
     latency["integer"] = 1.0
     latency["integer multiply"] -= 1.0  # an exclusive or stands between two
     latency["store forward"] -= latency["fp add"]
@@ -450,6 +460,25 @@ def _pointers(length: int) -> _Item:
     return _Item(_compiled(text), length, held.ctypes.data, (_NONE, _NONE), (held,))
 
 
+def _indices(length: int) -> _Item:
+    """Loads that each say which number of an array the next one is: addresses are computed on the way."""
+    order = np.random.default_rng(0).permutation(256)
+    held = np.zeros(256, np.int64)
+    held[order] = np.roll(order, -1)
+    steps = []
+    for n in range(length):
+        steps += [
+            f"  %p{n + 1} = getelementptr i64, ptr %startp, i64 %x{n}",
+            f"  %x{n + 1} = load i64, ptr %p{n + 1}, align 8",
+        ]
+    text = (
+        _looped(steps)
+        .replace("  %p1 =", f"  %x0 = phi i64 [ 0, %entry ], [ %x{length}, %loop ]\n  %p1 =", 1)
+        .replace("  ret void", f"  store i64 %x{length}, ptr %out\n  ret void")
+    )
+    return _Item(_compiled(text), length, held.ctypes.data, (_NONE, _NONE), (held,))
+
+
 def _columns() -> dict[str, _Item]:
     """Numbers in more lines than their sets of L1 hold, by how far apart they lie: added up, changed, stored."""
     held = np.ones(_COLUMN * APART_BYTES[-1] // 8)
@@ -521,6 +550,26 @@ def _counted(bins: int) -> _Item:
     return _Item(_compiled(text), 4, values.ctypes.data, (ones, ones), (values,))
 
 
+def _least_of_sums() -> str:
+    """Ordinary code on whole numbers: three loads, a sum, a comparison and choice, a store; four times."""
+    # in turn through a page, so that none waits for the store of the pass before
+    lines = ["  %at = and i64 %i, 15", "  %row = mul i64 %at, 256"]
+    for n in range(4):
+        lines += [
+            f"  %o{n} = add i64 %row, {64 * n}",
+            f"  %p{n} = getelementptr i8, ptr %out, i64 %o{n}",
+            f"  %q{n} = getelementptr i8, ptr %startp, i64 {64 * n}",
+            f"  %x{n} = load volatile i64, ptr %p{n}, align 8",
+            f"  %y{n} = load volatile i64, ptr %q{n}, align 8",
+            f"  %z{n} = load volatile i64, ptr %fp, align 8",
+            f"  %s{n} = add i64 %y{n}, %z{n}",
+            f"  %l{n} = icmp slt i64 %x{n}, %s{n}",
+            f"  %m{n} = select i1 %l{n}, i64 %x{n}, i64 %s{n}",
+            f"  store volatile i64 %m{n}, ptr %p{n}, align 8",
+        ]
+    return _looped(lines)
+
+
 def _store_chain(kind: str, add: str) -> str:
     """A number added to in memory: load, add, store, and the load of the next waits for the store."""
     lines = []
@@ -576,6 +625,13 @@ done:
   store i64 %last, ptr %gp
   ret void
 }}"""
+
+
+_BRANCHES_OF_FLOATS = (
+    _BRANCHES.replace("getelementptr i8, ptr %bytes", "getelementptr float, ptr %bytes")
+    .replace("load i8, ptr %where", "load float, ptr %where")
+    .replace("icmp eq i8 %byte, 0", "fcmp olt float %byte, 5.000000e-01")
+)
 
 
 def _compiled(text: str) -> Callable[..., Any]:
