@@ -29,7 +29,7 @@ def conv(inputs: Specs, outputs: Specs, attrs: Attrs) -> Cost:
     Args:
         inputs: x (N, C, spatial…), w as PyTorch lays it out (C_out, C_in/groups, kernel…; transposed: C_in,
             C_out/groups, kernel…)[, bias].
-        outputs: y.
+        outputs: y[, the state that a causal one hands on].
         attrs: groups (1), transposed (False), bias (False); kernel (default: w's last sizes); or fma
             (multiply-adds, for other layouts); compute (number format of the products, where not x's).
     """
@@ -44,7 +44,11 @@ def conv(inputs: Specs, outputs: Specs, attrs: Attrs) -> Cost:
     else:
         loaded += total_bytes(inputs[2:])
     return cost_of(
-        flop, read=total_bytes(inputs), write=y.nbytes, loaded=loaded, note="direct: padding multiplied too"
+        flop,
+        read=total_bytes(inputs),
+        write=total_bytes(outputs),
+        loaded=loaded,
+        note="direct: padding multiplied too",
     )
 
 

@@ -9,6 +9,7 @@ onnx = pytest.importorskip("onnx")
 
 from rooflab.work import formulas, vocabulary  # noqa: E402
 from rooflab.work.capture.onnx.recipes import RECIPES  # noqa: E402
+from rooflab.work.costs import costs  # noqa: E402
 
 node = onnx.helper.make_node
 MS = "com.microsoft"
@@ -206,3 +207,26 @@ def test_weights_of_a_quantised_model_stay_packed(counted, moved):
     # 128 weights in int8, their scale, unpacked (written, read); x and y
     assert moved(graph) == 128 + 4 + 2 * 512 + 4 * (4 * 8 + 4 * 16)
     assert any("DequantizeLinear runs as written" in line for line in graph.conventions)
+
+
+def test_a_smaller_image_against_aliasing_is_read_whole(counted):
+    made = node("Resize", ["x", "", "", "n"], ["y"], mode="linear", antialias=1)
+    graph = counted([made], {"x": [1, 2, 24, 24]}, weights={"n": whole(1, 2, 6, 4)}, opset=18)
+    (cost,) = costs(graph)
+    # by 4 and by 6: 8 × 12 taps a result and 8 sums of rows, a multiply-add each
+    assert cost.total_flop == 2 * (8 * 12 + 8) * 2 * 6 * 4
+    assert (cost.compulsory.read_bytes, cost.compulsory.write_bytes) == (4 * 2 * 24 * 24, 4 * 2 * 6 * 4)
+
+
+def test_columns_folded_into_an_image_are_all_read_and_added(counted):
+    made = node("Col2Im", ["x", "n", "b"], ["y"])
+    graph = counted([made], {"x": [1, 8, 4]}, weights={"n": whole(3, 3), "b": whole(2, 2)}, opset=18)
+    (cost,) = costs(graph)
+    assert (cost.total_flop, cost.compulsory.read_bytes, cost.compulsory.write_bytes) == (32, 128, 4 * 2 * 9)
+
+
+def test_a_causal_convolution_writes_its_state_too(counted):
+    made = node("CausalConvWithState", ["x", "w"], ["y", "state"])
+    graph = counted([made], {"x": [2, 4, 8]}, weights={"w": zeros(4, 1, 4)}, outputs=("y", "state"), opset=27)
+    (cost,) = costs(graph)
+    assert cost.compulsory.write_bytes == 4 * (2 * 4 * 8 + 2 * 4 * 3)

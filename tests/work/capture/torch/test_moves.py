@@ -10,7 +10,7 @@ import rooflab  # noqa: E402
 
 
 def meta(*shape, grad=False, dtype=torch.float32):
-    return torch.empty(*shape, device="meta", requires_grad=grad, dtype=dtype)
+    return torch.empty(shape, device="meta", requires_grad=grad, dtype=dtype)
 
 
 def ids(*shape):
@@ -42,6 +42,7 @@ CALLS = [
     # by 4: 8 × 8 taps a result, 8 rows of them; all of the image is read
     ("antialiased", lambda: shrunk(4), "aten._upsample_bilinear2d_aa", 2 * 72 * 54, 4 * 864, 4 * 54),
     ("not zero", lambda: (torch.arange(500) % 100 == 0).nonzero(), "aten.nonzero", 0, 500, 5 * 8),
+    ("fill one number", lambda: meta().index_fill(0, ids(1), 2.0), "aten.index_fill", 0, 4 + 8, 4),
     ("unpool", lambda: F.max_unpool2d(meta(1, 2, 4, 4), ids(1, 2, 4, 4), 2), "aten.max_unpool2d", 0, 384, 512),
     (
         "grid",

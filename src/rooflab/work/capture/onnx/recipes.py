@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 from rooflab.types.work import TensorSpec
 from rooflab.work.capture.onnx import attention, products
@@ -163,7 +164,13 @@ def resize(node: Node) -> list[NodeOp]:
     elif mode in ("cubic", "bicubic"):
         mode = "bicubic"
     takes = 2 if node.op == "GridSample" else 1
-    return [NodeOp("interpolate", node.present(0, takes), node.results(), {"mode": mode})]
+    attrs: dict[str, Any] = {"mode": mode}
+    if node.attrs.get("antialias") and mode != "nearest":
+        # The filter of 2 (cubic: 4) elements is stretched where the image shrinks, and ends with it.
+        reach = 4 if mode == "bicubic" else 2
+        changed = [(a, b) for a, b in zip(x.shape, y.shape, strict=True) if a != b]
+        attrs["taps"] = tuple(min(math.ceil(reach * max(a / max(b, 1), 1.0)), a) for a, b in changed)
+    return [NodeOp("interpolate", node.present(0, takes), node.results(), attrs)]
 
 
 def dropout(node: Node) -> list[NodeOp]:

@@ -255,7 +255,8 @@ def in_place(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
     if not is_tensor(values):  # a number, held in a register
         derived |= {"base": True, "elements": call("index").numel()}
         if name.startswith("aten.index_fill"):
-            derived["elements"] *= call("self").numel() // max(1, call("self").shape[call("dim")])
+            x = call("self")
+            derived["elements"] *= x.numel() // max(1, x.shape[call("dim")]) if x.dim() else 1
     return derived
 
 
