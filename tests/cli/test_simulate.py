@@ -278,7 +278,7 @@ def test_ctrl_c_ends_a_simulation_at_once_and_leaves_no_file(tmp_path):
             None,
             "numba cannot compile it at 'a[i] = int(a[i]) << a[i]': it knows no lshift of int64, float64",
         ),
-        ("listing", 26, "unknown is not known, so its accesses and FLOP cannot be counted"),
+        ("listing", 26, "NameError: name 'unknown' is not defined"),
         ("boxed", None, "argument a is an array of Python objects, expected one of numbers"),
     ],
 )

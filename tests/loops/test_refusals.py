@@ -153,3 +153,21 @@ def two_results(a):
 def test_results_of_different_shapes_are_compared_one_by_one(small):
     report = rooflab.loop(two_results, np.ones(4), levels=small)
     assert "the compiled function gives the counted run's results" in report.checks
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("    raise ValueError('no data')\n", "ValueError: no data"),
+        ("    raise SystemExit(3)\n", "SystemExit: 3"),
+        ("    return None\n", "f_args returned nothing, expected the arguments of f in order: a tuple"),
+        ("    return {'a': 1.0}\n", "f_args returned a dict, expected the arguments of f in order: a tuple"),
+        ("    yield 1.0\n", "f_args returned a generator, expected the arguments of f in order: a tuple"),
+    ],
+)
+def test_a_function_that_makes_no_arguments_is_named(refused, tmp_path, body, said):
+    path = tmp_path / "makes.py"
+    path.write_text(f"def f(a):\n    a[0] = 1.0\n\ndef f_args(n=9):\n{body}", "utf-8")
+    line = refused("loop", f"{path}:f")
+    assert said in line
+    assert f"{path}" in line

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from rooflab.cli import program_target as targets
@@ -108,4 +108,9 @@ def _made(
         raise RooflabError(f"{place}: {error}: --n is the first argument of {wanted}, --dim a named one") from None
     with targets.located(text):
         made = maker(*sizes, **keywords)
+    if made is None or isinstance(made, (Mapping, set, Iterator)):
+        kind = "nothing" if made is None else f"a {type(made).__name__}"
+        raise RooflabError(
+            f"{place}: {maker.__name__} returned {kind}, expected the arguments of {name} in order: a tuple"
+        )
     return tuple(made) if isinstance(made, (tuple, list)) else (made,)

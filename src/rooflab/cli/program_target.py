@@ -129,7 +129,8 @@ def located(text: str) -> Iterator[None]:
                 f"{text}: {_first_line(error)}{_where(error)}; install it, then try again"
             ) from error
         raise MissingExtraError(library, library, f"{text}{_where(error)}") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
+        # a script without `if __name__ == "__main__":` may end Python as it is imported
         raise RooflabError(f"{text}: {type(error).__name__}: {_first_line(error)}{_where(error)}") from error
 
 
@@ -236,12 +237,12 @@ def _attribute(module: Any, place: str, name: str) -> Any:
     return value
 
 
-def _first_line(error: Exception) -> str:
+def _first_line(error: BaseException) -> str:
     lines = str(error).strip().splitlines()
     return lines[0] if lines else "no message"
 
 
-def _where(error: Exception) -> str:
+def _where(error: BaseException) -> str:
     """` (FILE:LINE)` of the innermost frame that is neither rooflab's nor of an installed package."""
     if isinstance(error, SyntaxError):
         return f" ({error.filename}:{error.lineno})"

@@ -136,6 +136,15 @@ def test_a_change_that_a_run_disproves_is_no_advice(guest, monkeypatch):
     assert any("run here it takes 1.20 ms instead of 1.00 ms" in each for each in advice.unasked)
 
 
+def test_what_may_as_well_save_nothing_is_not_advice(guest, monkeypatch):
+    args = (np.ones((200, 200)), np.zeros(200))
+    assert advised(column_sums, args, guest)[0].each
+    monkeypatch.setattr(advising, "_ends", lambda before, after: (0.5, 1.0))
+    advice, _ = advised(column_sums, args, guest)
+    assert advice.each == advice.trades == ()
+    assert any("or nothing, by how much of it is hidden" in each for each in advice.unasked)
+
+
 @pytest.mark.slow
 def test_the_public_function_gives_it_and_a_file_keeps_it(guest, tmp_path):
     args = (np.ones((300, 300)), np.zeros(300))
@@ -153,7 +162,7 @@ def test_a_changed_loop_that_was_counted_from_empty_caches_alone_is_not_compared
     assert report.warm is not None
     held = case.Case(report, case.State(loop), caches, guest, 5.0, [])
     cold = msgspec.structs.replace(report, warm=None)
-    monkeypatch.setattr(case.examine, "report", lambda *args, **how: cold)
+    monkeypatch.setattr(case.again, "report", lambda *args, **how: cold)
     assert case.examined(held.state, held) == "counting the changed loop twice takes more than 5 s"
 
 

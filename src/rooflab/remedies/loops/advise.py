@@ -21,7 +21,7 @@ from rooflab.types.core_timing import CoreTiming
 from rooflab.types.loop import LoopReport, Predicted
 from rooflab.types.machine import Machine
 from rooflab.types.team_timing import TeamTiming
-from rooflab.units import duration
+from rooflab.units import duration, percent
 
 PATIENCE_S = 30.0
 
@@ -137,7 +137,7 @@ class Ratio(NamedTuple):
 def ratios(
     report: LoopReport, loop: Understood, caches: Chosen, timing: CoreTiming | None = None
 ) -> Iterator[Ratio]:
-    """Each change that can be run and should help; `timing` is how long this core's operations take.
+    """Each change that can be run and helps at both ends; `timing` is how long this core's operations take.
 
     Raises:
         RooflabError: a report without a predicted time.
@@ -153,9 +153,10 @@ def ratios(
                 continue
             after = found.predictions[0]
             predicted = after.time_s / case.predicted.time_s
-            ran = _run(change, state, case) if predicted < 1 - WORTH else None
+            low, high = _ends(case.predicted, after)
+            ran = _run(change, state, case) if predicted < 1 - WORTH and high < 1 else None
             if ran is not None and ran.same:
-                yield Ratio(rule.name, predicted, *_ends(case.predicted, after), ran.after_s / ran.before_s)
+                yield Ratio(rule.name, predicted, low, high, ran.after_s / ran.before_s)
 
 
 def _ends(before: Predicted, after: Predicted) -> tuple[float, float]:
@@ -195,6 +196,12 @@ def _each(case: Case, here: bool, until: float) -> tuple[list[_Tried], list[str]
                     unasked.append(
                         f"{rule.name}: predicted to help, which is said only where a run bears it out: timed, on "
                         "the machine itself"
+                    )
+                elif one.ran is None and _ends(case.predicted, one.after)[1] >= 1:
+                    unasked.append(
+                        f"{rule.name}: predicted to save {percent(1 - one.after_s / case.predicted.time_s)} or"
+                        " nothing, by how much of it is hidden: said only where a run bears it out, on the machine"
+                        " itself"
                     )
                 elif disproved is None:
                     tried.append(one)
