@@ -57,6 +57,8 @@ def judged(cases: Iterable[ServingCase]) -> list[Judged]:
     for case in cases:
         if case.static:
             found += _static(case)
+        elif case.offline:
+            found.append(_offline(case))
         elif case.figure:
             found.append(_of_a_stream(case))
         elif case.prefill is not None:
@@ -137,6 +139,22 @@ def _simulated(server: Server, table: Table, case: ServingCase, prompt: int, ans
     arrival_s[:clients] = 0.0  # sent at once
     waited_s = found.first_s - arrival_s
     return float(waited_s.mean()) + outside_s, float(tpot_s.mean())
+
+
+def _offline(case: ServingCase) -> Judged:
+    """All requests at once, through the scheduler until the last is answered."""
+    count, prompt, answer = round(case.clients), round(case.prompt), round(case.answer)
+    requests = closed_loop(count, count, prompt, answer)._replace(clients=0)
+    rules = scheduler(_file(case.step), case.step.machine.level("memory").capacity_bytes)
+    if not rules.chunked:  # it ran, so its server was told of so many tokens
+        rules = rules._replace(token_budget=max(rules.token_budget, prompt + answer))
+    server = Server(step=case.step, scheduler=rules)
+    pool = pool_of(server, Asked(prompt=case.prompt, answer=case.answer, requests=requests), requests, 0.0)
+    served = replays.serve_together(requests, pool)
+    rate = count * answer / float(served.end_s.max()) / case.step.layout.ranks
+    decode = case.step.time(Batch(decode_sequences=case.clients, decode_context=prompt + answer / 2))
+    assert case.throughput is not None
+    return _one(case, "time", case.throughput, rate, float(decode.high[0] / decode.seconds[0]))
 
 
 @functools.cache

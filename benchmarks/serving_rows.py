@@ -38,7 +38,7 @@ class ServingCase(NamedTuple):
         step: the copy of the model.
         clients: at all times, or sequences of a static batch.
         tpot_s, ttft_s, throughput: as measured: seconds, or tokens a second and device; None where not.
-        static: whether all sequences start and end together, without a scheduler.
+        static: whether all sequences start and end together, `offline` whether all come at once.
         spread: lengths lie evenly within that share of their mean, both ways.
         step_tokens: most of a step, where the row's server was told so.
         gathers: whether a prompt waits until each data-parallel rank has one, 60 steps at most.
@@ -62,6 +62,7 @@ class ServingCase(NamedTuple):
     ttft_s: float | None = None
     throughput: float | None = None
     static: bool = False
+    offline: bool = False
     spread: float = 0.0
     step_tokens: int | None = None
     poll_steps: int = 1
@@ -361,7 +362,7 @@ def dstack(path: Path) -> Iterator[ServingCase | LeftOut]:
                          Layout(tensor=int(row["gpus"])), ("fp8", "bf16", "fp8", "bf16"))  # fmt: skip
             batch, answer = float(row["batch"]), float(row["output_len"])
             yield ServingCase(
-                table="dstack", group="llama-3.1-405b H100", step=step, clients=batch, static=True,
+                table="dstack", group="llama-3.1-405b H100", step=step, clients=batch, offline=True,
                 prompt=float(row["prompt_len"]), answer=answer,
                 throughput=batch * answer / float(row["value"]) / step.layout.ranks,
             )  # fmt: skip
@@ -378,8 +379,16 @@ def dstack(path: Path) -> Iterator[ServingCase | LeftOut]:
                 prompt=float(row["prompt_len"]), answer=min(float(row["output_len"]), 815.0),
                 tpot_s=float(row["value"]) / 1e3, ttft_s=first_s[_alike(row)],
             )  # fmt: skip
+        elif row["metric"] == "elapsed" and row["hardware"].startswith("4xMi300x"):
+            step = step_of(models.named("meta-llama/Llama-3.1-405B").name, "mi300x", "vllm-0",
+                           Layout(tensor=4), ("fp8", "bf16", "fp8", "bf16"))  # fmt: skip
+            batch, prompt, answer = (float(row[name]) for name in ("batch", "prompt_len", "output_len"))
+            yield ServingCase(
+                table="dstack", group="llama-3.1-405b MI300X", step=step, clients=batch, offline=True,
+                prompt=prompt, answer=answer, throughput=batch * answer / float(row["value"]) / 4.0,
+            )  # fmt: skip
         elif row["metric"] == "elapsed":
-            yield LeftOut(path.name, "MI300X: an AMD node, no NVIDIA row")
+            yield LeftOut(path.name, "MI300X: two copies of a setting that stands by itself, the same times")
         elif row["metric"] == "output_throughput" and "online" in row["framework"]:
             yield LeftOut(path.name, "online: lengths of ShareGPT, of which the mean alone is stated")
 
