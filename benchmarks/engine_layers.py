@@ -21,12 +21,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import engine_tables
 import expert_tables
 import numpy as np
 from measured import SHARED
 
 import rooflab
 from rooflab.model import collectives
+from rooflab.model.device import cache_residency
 from rooflab.model.device.device import Device, device_of
 from rooflab.model.engines.engine import Engine, engine
 from rooflab.model.serving import kernels
@@ -150,7 +152,7 @@ def _gemm(table: Table, ours: Engine) -> tuple[np.ndarray, np.ndarray]:
         m, n, k = (part.column(name) for name in "mnk")
         word = table.rows[0]["gemm_dtype"]
         stored = weight_format(_GEMM.get(word, word))
-        made = [kernels.product("linear", "product", 1.0, m, n, k, stored, library=library)]
+        made = [_turned(kernels.product("linear", "product", 1.0, m, n, k, stored, library=library), word, part)]
         if stored.activations and word != "sq":
             made.append(kernels.norm("linear", "scale activations", 1.0, m, k, reads=2.0, writes=1.0, warm=2.0))
             # One scale of the whole: cleared, found, inverted, before the cast.
@@ -166,6 +168,13 @@ def _gemm(table: Table, ours: Engine) -> tuple[np.ndarray, np.ndarray]:
             calls = np.array([_block_calls(row, packs) for row in part.rows])
             found[numbers], spreads[numbers] = _launched(found[numbers], spreads[numbers], calls)
     return found, spreads
+
+
+def _turned(product: Kernel, word: str, table: Table) -> Kernel:
+    """The product with weights of copies that take turns: what the last cache holds of them all is found there."""
+    copies = 1.0 if word in engine_tables.ONE_COPY else float(engine_tables.COPIES)
+    share = cache_residency.cached_share(product.weight_bytes * copies, table.device)
+    return dataclasses.replace(product, again_bytes=product.weight_bytes * share)
 
 
 # Host time of an operation that Python launches by itself: between what small eager all-reduces of vLLM on an A100
@@ -367,7 +376,8 @@ def group_library(row: Row) -> str:
     """Whose products for groups of rows ran: of `gpu_matmul.KERNELS`."""
     source = row["kernel_source"]
     if "flashinfer" in source:
-        return "" if row["moe_dtype"] == "fp8_block" else "flashinfer_groups"
+        own = {"fp8_block": "", "fp8": "flashinfer_fp8_groups"}
+        return own.get(row["moe_dtype"], "flashinfer_groups")
     if row["framework"].upper() == "TRTLLM":
         return "cutlass_groups"
     return "" if "marlin" in source or "oai" in source else "triton_groups"
@@ -378,7 +388,9 @@ def _routed(table: Table, ours: Engine, library: str) -> list[Kernel]:
     names = ("num_tokens", "hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size")
     loads = [
         expert_tables.load(
-            expert_tables.Layer._make([*(int(row[name]) for name in names), row["distribution"], not plain])
+            expert_tables.Layer._make(
+                [*(int(row[name]) for name in names), row["distribution"], not plain, row["version"] in _EARLY]
+            )
         )
         for row in table.rows
     ]
@@ -389,6 +401,9 @@ def _routed(table: Table, ours: Engine, library: str) -> list[Kernel]:
         inner=np.maximum(inner / ways, 1.0), ways=ranks, all_rows=library == "triton_groups", library=library,
     )  # fmt: skip
     return expert_kernels(ours, weight_format(_MOE.get(word, word)), routed, 1.0, gated=not plain)
+
+
+_EARLY = ("1.0.0", "0.14.0")  # of TensorRT-LLM and vLLM: see `expert_tables.load`
 
 
 def _all_reduce(table: Table, ours: Engine) -> tuple[np.ndarray, np.ndarray]:

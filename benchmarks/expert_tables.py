@@ -37,6 +37,7 @@ class Layer(NamedTuple):
     expert_ranks: int
     distribution: str
     gated: bool = True  # two matrices lead to the inner size, one of them to a gate
+    early: bool = False  # drawn by the collector's first form: see `load`
 
 
 @functools.cache
@@ -44,7 +45,10 @@ def load(layer: Layer) -> tuple[int, int]:
     """Rows of the busiest rank, and how many of its experts get any: the mean of some draws.
 
     "power_law_A": each expert's share is drawn from x^-A between 1 and 0.8 of the tokens (between 0.01 and 2
-    where there are fewer rows than experts), as aiconfigurator's collector does; the rank with most is timed.
+    where there are fewer rows than experts), as aiconfigurator's collector does; the rank with most is timed. A
+    token chooses an expert once: draws that give one more rows than there are tokens are drawn again. The first
+    form of the collector (1.0 of TensorRT-LLM, 0.14 of vLLM) rounded shares and gave what was left over to experts
+    in the order of their numbers: with few tokens all of it to the first rank's.
     """
     rows, ranks = layer.tokens * layer.chosen, layer.expert_ranks
     here = max(layer.experts // ranks, 1)
@@ -53,16 +57,45 @@ def load(layer: Layer) -> tuple[int, int]:
         return mine, min(mine, here)
     alpha = float(layer.distribution.rpartition("_")[2])
     low, high = (1.0, layer.tokens * 0.8) if rows > layer.experts else (0.01, 2.0)
-    drawn = np.random.default_rng(0).random((_DRAWS, layer.experts))
+    drawn = np.random.default_rng(0).random((16 * _DRAWS, layer.experts))
     shares = ((high ** (1 - alpha) - low ** (1 - alpha)) * drawn + low ** (1 - alpha)) ** (1 / (1 - alpha))
     wanted = shares / shares.sum(axis=1, keepdims=True) * rows
-    whole = np.floor(wanted)
-    # What rounding down leaves goes to the largest remainders, so that every row has an expert.
-    places = np.argsort(np.argsort(whole - wanted, axis=1), axis=1)
-    each = (whole + (places < rows - whole.sum(axis=1, keepdims=True))).reshape(_DRAWS, ranks, -1)
-    busiest = each[np.arange(_DRAWS), each.sum(axis=2).argmax(axis=1)]
+    # Where all draws give some expert too many, what is too many goes to those that have room.
+    fits = wanted.max(axis=1) <= layer.tokens
+    wanted = wanted[fits][:_DRAWS] if fits.any() else _within(wanted[:_DRAWS], layer.tokens)
+    each = _in_order(wanted, rows) if layer.early else _largest_rest(wanted, rows)
+    each = each.reshape(len(each), ranks, -1)
+    busiest = each[np.arange(len(each)), each.sum(axis=2).argmax(axis=1)]
     mine = max(round(float(busiest.sum(axis=1).mean())), 1)
     return mine, min(max(round(float((busiest > 0).sum(axis=1).mean())), 1), mine)
+
+
+def _within(wanted: np.ndarray, most: float) -> np.ndarray:
+    """The same with no expert above `most` rows: what is above goes to the others by their room."""
+    excess = np.maximum(wanted - most, 0.0).sum(axis=1, keepdims=True)
+    kept = np.minimum(wanted, most)
+    room = most - kept
+    return kept + excess * room / np.maximum(room.sum(axis=1, keepdims=True), 1e-9)
+
+
+def _largest_rest(wanted: np.ndarray, rows: int) -> np.ndarray:
+    """Whole rows: what rounding down leaves goes to the largest remainders, so that every row has an expert."""
+    whole = np.floor(wanted)
+    places = np.argsort(np.argsort(whole - wanted, axis=1), axis=1)
+    return whole + (places < rows - whole.sum(axis=1, keepdims=True))
+
+
+def _in_order(wanted: np.ndarray, rows: int) -> np.ndarray:
+    """Whole rows: rounded, what is left over given to the experts with most, the first of those with as many."""
+    whole = np.round(wanted)
+    places = np.argsort(np.argsort(-whole, axis=1, kind="stable"), axis=1, kind="stable")
+    left = rows - whole.sum(axis=1, keepdims=True)
+    whole += np.where(left > 0, np.floor((left - 1 - places) / whole.shape[1]) + 1, 0.0).clip(0)
+    # Too many: one less each from those with fewest that have any.
+    for each, over in zip(whole, -left[:, 0], strict=True):
+        some = np.flatnonzero(each)
+        each[some[np.argsort(each[some], kind="stable")][: int(max(over, 0))]] -= 1
+    return whole
 
 
 def experts(engine: str, word: str, layer: Layer) -> Run:

@@ -82,7 +82,8 @@ JOBS = [
     "gemm/b200_sxm/trtllm/trtllm_fp4",
     "moe/h100_sxm/vllm+sglang/triton_groups",
     "moe/h100_sxm/trtllm/cutlass_groups",
-    "moe/h100_sxm/vllm+sglang/flashinfer_groups",
+    "moe/h100_sxm/sglang/flashinfer_groups",
+    "moe/h100_sxm/vllm/flashinfer_fp8_groups",
     "moe/a100_sxm/vllm/triton_groups",
     "moe/a100_sxm/trtllm/cutlass_groups",
     "moe/b200_sxm/trtllm/cutlass_groups",
@@ -92,7 +93,8 @@ BOUNDS = {
     "launch_s": (1e-6, 15e-6), "serving_tile_clocks": (300, 15000), "matrix_factor": (0.9, 6),
     "exp_factor": (0.2, 3),
     "row_factor": (0.3, 10), "widen_factor": (0.5, 4), "paged_share": (0.5, 0.95), "cache_share": (0.2, 1.2),
-    "join_s": (0.3e-6, 8e-6), "edge_clocks": (50, 6000), "memory_share": (0.3, 0.97), "step_clocks": (100, 2500),
+    "join_s": (0.3e-6, 8e-6), "edge_clocks": (50, 6000), "memory_share": (0.1, 0.97),
+    "tile_clocks": (20, 10000), "step_clocks": (100, 2500),
     "store_bytes_per_clock": (2, 100), "share_fp8": (0.3, 1), "share_int8": (0.3, 1), "share_half": (0.3, 1),
     "grouped_share": (0.1, 1.5),
     "turn_s": (0.5e-6, 6e-6), "masked_clocks": (300, 10000), "masked_fma_per_clock": (8, 128),
@@ -153,6 +155,7 @@ WORDS = {
     "triton_groups": "Triton's products for groups of rows",
     "cutlass_groups": "CUTLASS's products for groups of rows",
     "flashinfer_groups": "FlashInfer's products for groups of rows",
+    "flashinfer_fp8_groups": "FlashInfer's fp8 products for groups of rows",
 }
 
 
@@ -270,7 +273,7 @@ def fitted(
     return best | {head + name: spread for name in SPREADS[topic]}
 
 
-def _asked(sort: str, kernel: str) -> tuple[str, Sequence[str], dict[str, Any]]:
+def _asked(sort: str, kernel: str, by_rows: bool) -> tuple[str, Sequence[str], dict[str, Any]]:
     """Topic, what is fitted, and what is chosen, of a kernel."""
     if sort == "ctx":
         packs = {"packs": [0], "packs_single": [0]} if kernel.startswith("trtllm") else {"packs": [0, 1]}
@@ -289,12 +292,12 @@ def _asked(sort: str, kernel: str) -> tuple[str, Sequence[str], dict[str, Any]]:
     if sort == "moe":
         return (
             "matmul",
-            [*PRODUCT, "step_clocks", "store_bytes_per_clock", "grouped_share"],
+            [*PRODUCT, "step_clocks", "store_bytes_per_clock", "grouped_share", "tile_clocks"],
             {"split_most": [1, 64]},
         )
     older = "older_" if kernel == "smooth" else ""
     share = {"smooth": "share_int8", "weight_only": "share_half"}.get(kernel, "share_fp8")
-    tiles = {} if kernel == "weight_only" else {"tiles": TILES}
+    tiles = {} if kernel == "weight_only" or by_rows else {"tiles": TILES}
     names = [*PRODUCT, f"{older}step_clocks", f"{older}store_bytes_per_clock", share]
     return "matmul", names, {"split_most": [1, 64], **tiles}
 
@@ -339,7 +342,9 @@ def main() -> None:
     for job in asked.jobs:
         sort, card, makers, kernel = job.split("/")
         parts = parts_of(sort, card, makers.split("+"), kernel, asked.data)
-        topic, names, choices = _asked(sort, kernel)
+        known = parts[0].table.device.constants.specialised("matmul", kernel)
+        by_rows = len(known.many("matmul.tiles_by_rows")) > 1
+        topic, names, choices = _asked(sort, kernel, by_rows)
         values = fitted(parts, topic, kernel, names, choices)
         for name, value in values.items():
             print(f"    {name} = {value if isinstance(value, list) else format(value, '.3g')}", flush=True)

@@ -87,6 +87,19 @@ def test_the_load_of_the_busiest_rank() -> None:
     assert 8 <= met <= 16
 
 
+def test_no_expert_gets_more_rows_than_there_are_tokens() -> None:
+    # Two of 8 experts for each of 100 tokens, 8 ranks of one expert: a share of 0.8 would be 160 rows.
+    layer = expert_tables.Layer(100, 64, 64, 2, 8, 1, 8, "power_law_1.2")
+    assert expert_tables.load(layer)[0] <= 100
+
+
+def test_the_first_form_of_the_tables_gave_few_tokens_to_the_first_experts() -> None:
+    # One token, 8 of 384 experts: shares are rounded to none, the 8 rows go to experts 0 to 7; 6 are a rank's.
+    layer = expert_tables.Layer(1, 64, 64, 8, 384, 1, 64, "power_law_1.01", early=True)
+    assert expert_tables.load(layer) == (6, 6)
+    assert expert_tables.load(layer._replace(early=False))[0] < 4
+
+
 def test_the_kernels_of_a_layer_of_experts() -> None:
     layer = expert_tables.Layer(64, 512, 256, 2, 8, 2, 4, "balanced")
     run = expert_tables.experts("trtllm", "fp8", layer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,10 @@ from rooflab.model.device.constants import family_names, load_family
 from rooflab.model.device.device import Device, device_of
 from rooflab.model.kernels.gpu import matmul
 from rooflab.model.program.op_times import OpTimes
+from rooflab.model.serving import kernels, timing
 from rooflab.types.work import Op, TensorSpec
 from rooflab.work.formulas import cost
+from rooflab.work.llm.formats import weight_format
 from support.model.measured import measured
 from support.model.one_op import COLD, H200, WARM, tensor
 from support.model.one_op import timed as timed_op
@@ -289,3 +292,39 @@ def test_fp4_is_multiplied_by_the_newest_kernels_at_its_own_peak() -> None:
     # 2250, 4500 and 9000 TFLOP/s: each format is faster than the one before, by no more than its peak
     assert 1 < times["bf16"] / times["fp8"] < 2.2
     assert 1 < times["fp8"] / times["fp4"] < 2.2
+
+
+def _products(rows: list[float], kernel: str, machine: str = "h100-sxm", *, groups: float = 1.0) -> np.ndarray:
+    """Seconds of fp8 products of so many rows with 4096 x 1024 weights, by that library's kernels."""
+    stored = weight_format("fp8")
+    m = np.array(rows)
+    if groups > 1.0:
+        made = kernels.grouped("l", "p", 1.0, m, 1024.0, 4096.0, groups, stored, library=kernel)
+    else:
+        made = kernels.product("l", "p", 1.0, m, 1024.0, 4096.0, stored, library=kernel)
+    return timing.timed([made], device_of(rooflab.machine(machine)), None, len(rows))[0].seconds
+
+
+def test_a_library_that_goes_by_rows_alone_takes_as_long_for_all_rows_of_a_tile() -> None:
+    # vLLM's CUTLASS on Hopper: tiles of 64 rows up to 128, of 128 beyond; 1024 columns never fill 132 units.
+    seconds = _products([65.0, 128.0, 129.0, 256.0], "cutlass")
+    assert seconds[1] == pytest.approx(seconds[0], rel=0.1)
+    assert seconds[3] == pytest.approx(seconds[2], rel=0.1)
+    assert seconds[2] > 1.15 * seconds[1]
+
+
+def test_tiles_of_groups_cost_beside_what_they_multiply() -> None:
+    device = device_of(rooflab.machine("h100-sxm"))
+    known = device.constants.values
+    free = {
+        **known,
+        "matmul_cutlass_groups.tile_clocks": msgspec.structs.replace(known["matmul.launch_s"], value=0.0),
+    }
+    without = dataclasses.replace(device, constants=msgspec.structs.replace(device.constants, values=free))
+    made = kernels.grouped(
+        "l", "p", 1.0, np.array([512.0]), 8192.0, 64.0, 256.0, weight_format("bf16"), library="cutlass_groups"
+    )
+    ours, cheaper = (timing.timed([made], each, None, 1)[0].seconds[0] for each in (device, without))
+    # 256 groups of 8192 columns, at most 256 in a tile: 256 · 32 / 132 tiles a unit, of `tile_clocks` each.
+    clocks = known["matmul_cutlass_groups.tile_clocks"].value
+    assert ours - cheaper > 0.7 * 256 * 32 / 132 * clocks / float(device.clock_hz)

@@ -57,6 +57,7 @@ KERNELS: tuple[str, ...] = (
     "triton_groups",
     "cutlass_groups",
     "flashinfer_groups",
+    "flashinfer_fp8_groups",
 )
 
 
@@ -121,7 +122,7 @@ class _Rates(NamedTuple):
     Attributes:
         fma_s: a multiply-add on one unit.
         step_s: a step over one k in one tile, when nothing but latency limits it.
-        store_s: an element of the result, stored by one unit.
+        store_s: an element of the result, stored by one unit; `tile_s` what a tile takes beside all.
         load_a_s, load_b_s: an element of a or b, loaded by one unit one by one; 0 where rows are aligned.
         once_s: all operands and results once through the shared cache, apart from `reused_s`.
         reused_s: a byte that a block loads through it, shared by the blocks of a cluster.
@@ -132,6 +133,7 @@ class _Rates(NamedTuple):
     fma_s: np.ndarray
     step_s: np.ndarray
     store_s: np.ndarray
+    tile_s: Number
     load_a_s: Number
     load_b_s: Number
     once_s: Number
@@ -160,18 +162,9 @@ def time(x: Columns, device: Device) -> KernelTimes:
 def _time(x: Columns, device: Device) -> KernelTimes:
     c = device.constants
     rates = _rates(x, device)
-    flat = c.many("matmul.tiles")
-    tiles = list(zip(flat[::2], flat[1::2], strict=True))
-    times = [_tiled(x, device, rates, tm, tn).time_s for tm, tn in tiles]
-    fastest = times[0]
-    best_tm, best_tn = (size + np.zeros_like(fastest) for size in tiles[0])
-    for (tm, tn), each in zip(tiles[1:], times[1:], strict=True):
-        faster = each < fastest
-        best_tm, best_tn = np.where(faster, tm, best_tm), np.where(faster, tn, best_tn)
-        fastest = np.minimum(fastest, each)
-    choice = _tiled(x, device, rates, best_tm, best_tn)
+    choice = _tiled(x, device, rates, *_chosen_tile(x, device, rates))
     launch = c("matmul.launch_s") * device.factor["overhead"]
-    zero = np.zeros_like(fastest)
+    zero = np.zeros_like(choice.time_s)
     return KernelTimes(
         time_s=choice.time_s + launch + zero,
         compute_s=choice.compute_s + zero,
@@ -182,6 +175,25 @@ def _time(x: Columns, device: Device) -> KernelTimes:
         spread=_spread(x, c) + zero,
         kernels=choice.kernels + zero,
     )
+
+
+def _chosen_tile(x: Columns, device: Device, rates: _Rates) -> tuple[Number, Number]:
+    """Rows and columns of the tile: by the product's rows where a library goes by them alone, else the fastest."""
+    c = device.constants
+    if len(by_rows := c.many("matmul.tiles_by_rows")) > 1:
+        most, tall, wide = (by_rows[place::3] for place in range(3))
+        below = [x["m"] <= each for each in most]
+        return np.select(below, tall[: len(most)], tall[-1]), np.select(below, wide[: len(most)], wide[-1])
+    flat = c.many("matmul.tiles")
+    tiles = list(zip(flat[::2], flat[1::2], strict=True))
+    times = [_tiled(x, device, rates, tm, tn).time_s for tm, tn in tiles]
+    fastest = times[0]
+    best_tm, best_tn = (size + np.zeros_like(fastest) for size in tiles[0])
+    for (tm, tn), each in zip(tiles[1:], times[1:], strict=True):
+        faster = each < fastest
+        best_tm, best_tn = np.where(faster, tm, best_tm), np.where(faster, tn, best_tn)
+        fastest = np.minimum(fastest, each)
+    return best_tm, best_tn
 
 
 def _rates(x: Columns, device: Device) -> _Rates:
@@ -216,6 +228,7 @@ def _rates(x: Columns, device: Device) -> _Rates:
         fma_s=fma_s,
         step_s=x["item_bytes"] * step * (tick / 128.0),
         store_s=x["out_item_bytes"] * tick / store,
+        tile_s=c("matmul.tile_clocks") * tick,
         load_a_s=load_a,
         load_b_s=load_b,
         once_s=(x.read_bytes + x.write_bytes) * (cache_s - reused_s),
@@ -261,7 +274,7 @@ def _tiled(x: Columns, device: Device, rates: _Rates, tm: Number, tn: Number) ->
     busy_s = blocks * work_s / parts
     loaded_bytes = (across * m * x["item_bytes"] + down * n * x["b_item_bytes"]) * k * batch
     cache_s = loaded_bytes * rates.reused_s + rates.once_s
-    store_s = blocks * (np.minimum(tm, m) * np.minimum(tn, n)) * rates.store_s
+    store_s = blocks * (np.minimum(tm, m) * np.minimum(tn, n) * rates.store_s + rates.tile_s)
     body_s = _beside(busy_s, cache_s, turns * chain_s / parts) + store_s
     return _Choice(
         time_s=_beside(body_s, rates.limit_s) + fixed_s,
