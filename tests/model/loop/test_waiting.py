@@ -7,7 +7,7 @@ import pytest
 
 from rooflab.model.loop import waiting
 from rooflab.types.loop import Code, LoopReport, Static
-from rooflab.types.machine import Curve, Machine, Source
+from rooflab.types.machine import Curve, Level, Machine, Source
 from rooflab.types.measured import Tlb
 from rooflab.types.simulation import Cache, LevelCounts, Simulation
 from rooflab.units import MIB
@@ -100,3 +100,21 @@ def test_a_chain_waits_for_what_its_latency_over_dense_memory_has_not():
 def test_a_machine_without_measured_walks_has_none():
     loop = report(gathered={"L1": 1000}, scattered_bytes=16 * MIB)
     assert waiting.walks_s(loop, msgspec.structs.replace(machine(), curves=())) == 0.0
+
+
+def test_one_disturbed_point_of_the_sweep_makes_no_chain_slower():
+    # 2 MiB: 12 ns at 1 MiB, 14 at 4; a neighbour came in between
+    curve = Curve(
+        name="latency",
+        x_unit="byte",
+        y_unit="s",
+        scope="core",
+        x=(1.0 * MIB, 2.0 * MIB, 4.0 * MIB),
+        best=(12e-9, 60e-9, 14e-9),
+        median=(12e-9, 60e-9, 14e-9),
+        source=HERE,
+    )
+    memory = Level(name="DRAM", source=HERE, latency_s=10e-9)
+    chased = report(chased={"L1": 1000}, scattered_bytes=2 * MIB)
+    guest = msgspec.structs.replace(machine(), curves=(curve,), levels=(memory,))
+    assert waiting._slower(chased, guest) == pytest.approx(1.4)

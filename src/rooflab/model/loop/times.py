@@ -17,7 +17,7 @@ import msgspec
 from rooflab.errors import RooflabError
 from rooflab.machines import microarchitecture
 from rooflab.model.device.constants import load_family
-from rooflab.model.loop import bars, composed, crossings, in_core, kept, late_branches, teams, waiting
+from rooflab.model.loop import bars, blas_calls, composed, crossings, in_core, kept, late_branches, teams, waiting
 from rooflab.model.roofline.roofline import BALANCED
 from rooflab.types.constants import Constants
 from rooflab.types.core_timing import CoreTiming
@@ -263,6 +263,8 @@ def _predicted(
         known = in_core.usual(1 / hertz) if row is None else in_core.of_microarchitecture(row, 1 / hertz)
     if known is not None and row is not None:
         known = in_core.with_room_of(row, known)
+    if known is not None:
+        known = blas_calls.with_calls(report, machine, known)
     profiled = report.core_loops and known is not None
     loops: tuple[LoopTime, ...] = ()
     cycles: tuple[in_core.LoopCycles, ...] = ()
@@ -278,7 +280,8 @@ def _predicted(
         core = _in_core(report, machine, 1)
     if core is None:
         return None
-    busy_s = 0.0 if known is None else sum(each.throughput for each in cycles) * known.cycle_s
+    busy = sum(each.throughput + blas_calls.busy_cycles(each.calls) for each in cycles)
+    busy_s = 0.0 if known is None else busy * known.cycle_s
     beside = _beside(report, machine, terms, busy_s, core.seconds)
     measured = bool(loops) and known is not None and known.measured
     if threads > 1:

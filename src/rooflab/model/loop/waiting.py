@@ -127,5 +127,7 @@ def _slower(report: LoopReport, machine: Machine) -> float:
         if served is not None and served.latency_s is not None:
             expected += (misses - further) * served.latency_s
     within = min(report.scattered_bytes, report.footprint_bytes or report.scattered_bytes)
-    measured = float(np.interp(within, curve.x, curve.best))
+    # neighbours only slow what is measured, and more bytes are never faster
+    least = np.minimum.accumulate(curve.best[::-1])[::-1]
+    measured = float(np.interp(within, curve.x, least))
     return max(1.0, measured * counts[0] / expected) if expected else 1.0
