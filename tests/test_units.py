@@ -225,3 +225,10 @@ def test_percent_is_written_in_one_place():
         if re.search(r":[+,]*\.\d%\}", line)
     ]
     assert found == []
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"), [("1,2", (1, 2)), ("0,-1,3", (0, -1, 3)), ("1,", "1,"), ("1,x", "1,x"), ("1.5,2", "1.5,2")]
+)
+def test_several_whole_numbers_are_read_as_such(text, meant):
+    assert number_or_text(text) == meant

@@ -191,12 +191,16 @@ def percent(share: float | None, decimals: int = 0) -> str:
     return "unknown" if share is None else f"{share * 100:.{decimals}f} %".replace("-", "−")
 
 
-def number_or_text(text: str) -> bool | float | str:
-    """What `text` says: a whole number, a number, "true" or "false" as a bool, else the text itself.
+def number_or_text(text: str) -> bool | float | str | tuple[int, ...]:
+    """What `text` says: a whole number or several, a number, "true" or "false" as a bool, else the text itself.
 
     >>> number_or_text("3"), number_or_text("0.5"), number_or_text("True"), number_or_text("same")
     (3, 0.5, True, 'same')
+    >>> number_or_text("0,-1")
+    (0, -1)
     """
+    if re.fullmatch(r"-?\d+(,-?\d+)+", text):
+        return tuple(int(one) for one in text.split(","))
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     for read in (int, float):

@@ -6,6 +6,7 @@ import pytest
 
 from rooflab.errors import RooflabError, UnknownNameError
 from rooflab.work import by_hand, counting
+from rooflab.work.costs import costs
 from rooflab.work.formulas.functions import REAL
 
 # kind, shapes, settings, dtype, matrix FLOP, compulsory bytes
@@ -173,6 +174,17 @@ REFUSED = (
     ("lstm", ["2x3x4"], {"hidden": 4, "layers": 0}, r"layers is 0, expected a whole number of at least 1"),
     ("matmul", [None, "2x2"], {}, r"shape None is not of whole numbers"),
     ("lstm", ["2x3x4"], {}, r"lstm needs its hidden, expected such as hidden=8"),
+    ("lstm", ["2x3x4"], {"hidden": 8, "projection": 8}, r"projection is 8, expected fewer than the 8 hidden"),
+    ("cast", ["8"], {}, r"cast needs its to, expected such as to=bf16 \(--set to=bf16\)"),
+    ("dropout", ["8"], {"p": 1.5}, r"dropout: p is 1.5, expected a share from 0 to 1"),
+    ("dropout", ["8"], {"p": float("nan")}, r"dropout: p is nan, expected a share from 0 to 1"),
+    ("group_norm", ["2x6x4"], {"groups": 4}, r"groups is 4, expected a divisor of the 6 channels of x"),
+    (
+        "avg_pool2d",
+        ["1x1x8x8"],
+        {"kernel": 3, "padding": 2},
+        r"padding is 2, expected at most half of the kernel, 1",
+    ),
     ("add", ["2x3", "4"], {}, r"add: 2x3 and 4 do not broadcast: sizes \[3, 4\] at dimension -1"),
     ("reduce_scatter", ["9"], {"ranks": 2}, r"x 9 does not split over 2 ranks"),
 )
@@ -182,6 +194,25 @@ REFUSED = (
 def test_bad_input_says_what_to_write(kind, shapes, settings, said):
     with pytest.raises(RooflabError, match=said):
         by_hand.graph(kind, shapes, **settings)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "computed", "result"),
+    [
+        ("bf16", "int4", "bf16", "bf16"),  # weights are unpacked
+        ("fp8", "bf16", "bf16", "bf16"),
+        ("int8", "fp16", "fp16", "fp16"),
+        ("fp32", "fp64", "fp64", "fp64"),
+        ("int8", "int8", "int8", "int32"),
+        ("fp8", "fp8", "fp8", "bf16"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["matmul", "linear"])
+def test_products_of_mixed_operands_run_in_the_wider_format(kind, a, b, computed, result):
+    graph = by_hand.graph(kind, [f"4x4:{a}", f"4x4:{b}"])
+    (cost,) = costs(graph)
+    assert [(one.engine, one.dtype, one.count) for one in cost.flop] == [("matrix", computed, 128)]
+    assert graph.tensors[graph.ops[0].outputs[0]].dtype == result
 
 
 def test_an_unknown_kind_is_an_unknown_name():

@@ -46,7 +46,8 @@ def graph(kind: str, shapes: Iterable[Shape], *, dtype: str = "fp32", **attrs: A
             raise UnknownNameError(f"setting of {name}", attr, defaults, _takes(name, defaults))
     for attr, default in defaults.items():
         if default is inspect.Parameter.empty and attr not in attrs:
-            raise RooflabError(f"{name} needs its {attr}, expected such as {attr}=8 (--{attr} 8)")
+            such = f"{attr}=bf16 (--set {attr}=bf16)" if attr == "to" else f"{attr}=8 (--{attr} 8)"
+            raise RooflabError(f"{name} needs its {attr}, expected such as {such}")
         if isinstance(default, bool) and not isinstance(attrs.get(attr, default), bool):
             raise RooflabError(f"{name}: {attr} is {attrs[attr]!r}, expected True or False")
     try:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from rooflab.dtypes import dtype as number_format
 from rooflab.errors import RooflabError
 from rooflab.work.by_hand.operands import (
     Operand,
@@ -35,7 +36,8 @@ def matmul(operands: tuple[Operand, ...], *, bias: bool = False, out: str | None
     k, other = a.shape[-1], b.shape[max(len(b.shape) - 2, 0)]
     if k != other:
         raise RooflabError(f"a {a.text} has {k} columns but b {b.text} has {other} rows, expected the same number")
-    result = Operand(broadcast([a.shape[:-2], b.shape[:-2]]) + rows + columns, out or _result(a))
+    shape = broadcast([a.shape[:-2], b.shape[:-2]]) + rows + columns
+    result = Operand(shape, out or _result(_computed(a, b)))
     return _product(a, b, result, k, bias, columns)
 
 
@@ -47,20 +49,31 @@ def linear(operands: tuple[Operand, ...], *, bias: bool = False, out: str | None
     expect_rank(x, "x", range(1, 99), "… × in")
     if x.shape[-1] != w.shape[1]:
         raise RooflabError(f"x {x.text} has {x.shape[-1]} features but w {w.text} takes {w.shape[1]} (out × in)")
-    result = Operand((*x.shape[:-1], w.shape[0]), out or _result(x))
+    result = Operand((*x.shape[:-1], w.shape[0]), out or _result(_computed(x, w)))
     return _product(x, w, result, w.shape[1], bias, w.shape[:1])
 
 
 def _product(a: Operand, b: Operand, result: Operand, k: int, bias: bool, width: tuple[int, ...]) -> Operation:
     added = [(Operand(width or (1,), result.dtype), "parameter")] if bias else []
-    attrs = {"k": k, "bias": True} if bias else {"k": k}
+    attrs: dict[str, Any] = {"k": k, "bias": True} if bias else {"k": k}
+    if (computed := _computed(a, b)) != a.dtype:
+        attrs["compute"] = computed
     if b.dtype in ("int4", "fp4") and a.dtype != b.dtype:
         attrs["weight_bits"] = 4
     return operation("matmul", [(a, "input"), (b, "input"), *added], [result], attrs)
 
 
-def _result(a: Operand) -> str:
-    return _WIDER.get(a.dtype, a.dtype)
+def _computed(a: Operand, b: Operand) -> str:
+    """The format of the products of mixed operands: the wider one, a floating one before an integer."""
+
+    def width(one: Operand) -> tuple[bool, int]:
+        return one.dtype.startswith(("fp", "bf", "tf", "complex")), number_format(one.dtype).bits
+
+    return b.dtype if width(b) > width(a) else a.dtype
+
+
+def _result(dtype: str) -> str:
+    return _WIDER.get(dtype, dtype)
 
 
 def conv(
@@ -92,7 +105,7 @@ def conv(
         sizes = tuple((n + p - r) // s + 1 for n, s, p, r in zip(spatial, strides, pads, reach, strict=True))
     if any(size < 1 for size in sizes):
         raise RooflabError(f"x {x.text} is smaller than the kernel {w.text} reaches, expected more padding")
-    y = Operand((x.shape[0], channels, *sizes), _result(x))
+    y = Operand((x.shape[0], channels, *sizes), _result(x.dtype))
     attrs = {"kernel": kernel, "groups": groups, "transposed": transposed, "bias": bias}
     added = [(Operand((channels,), y.dtype), "parameter")] if bias else []
     return operation("conv", [(x, "input"), (w, "parameter"), *added], [y], attrs)
@@ -217,6 +230,8 @@ def _recurrent(
     at_least(hidden, "hidden", 1)
     at_least(layers, "layers", 1)
     at_least(projection, "projection", 0)
+    if projection >= hidden:
+        raise RooflabError(f"projection is {projection}, expected fewer than the {hidden} hidden")
     steps, batch, features = x.shape
     ways, out = 2 if bidirectional else 1, projection or hidden
     weights = []

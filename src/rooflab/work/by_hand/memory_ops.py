@@ -41,6 +41,9 @@ def batch_norm(operands: tuple[Operand, ...], *, affine: bool = True) -> Operati
 
 def group_norm(operands: tuple[Operand, ...], *, groups: int, affine: bool = True) -> Operation:
     """Group normalisation of x (N × C × …), C in so many groups."""
+    at_least(groups, "groups", 1)
+    if operands and len(operands[0].shape) > 1 and operands[0].shape[1] % groups:
+        raise RooflabError(f"groups is {groups}, expected a divisor of the {operands[0].shape[1]} channels of x")
     return _norm(operands, "group", 1, 2 if affine else 0, groups=groups)
 
 
@@ -79,6 +82,8 @@ def _pool(
         added = kernel - 1
     elif isinstance(padding, int):
         at_least(padding, "padding", 0)
+        if 2 * padding > kernel:
+            raise RooflabError(f"padding is {padding}, expected at most half of the kernel, {kernel // 2}")
         added = 2 * padding
     else:
         raise RooflabError(f"padding is {padding!r}, expected a number or 'same'")
@@ -152,6 +157,8 @@ def cumsum(operands: tuple[Operand, ...]) -> Operation:
 def dropout(operands: tuple[Operand, ...], *, p: float = 0.5) -> Operation:
     """The operand with a share p of it zeroed; the mask is written too, a byte an element."""
     expect(operands, 1, 1, "x")
+    if not 0 <= p <= 1:
+        raise RooflabError(f"p is {p:g}, expected a share from 0 to 1")
     x = operands[0]
     return operation("dropout", [(x, "input")], [x, x._replace(dtype="bool")], {"p": p})
 
