@@ -104,10 +104,13 @@ def step_of(
     memory_share: float | None = None,
     flash: bool = True,
     joined: bool = True,
+    graphs: bool = True,
 ) -> StepModel:
     weights, attention, experts, cache = words
     form = precision(weights, attention=attention, experts=experts, cache=cache)
     how = dataclasses.replace(engine_called(engine), flash_attention=flash)
+    if not graphs:
+        how = dataclasses.replace(how, graph_tokens=0.0)
     if not joined:
         how = dataclasses.replace(how, joins_operations=False)
     if memory_share is not None:
@@ -394,8 +397,12 @@ def dstack(path: Path) -> Iterator[ServingCase | LeftOut]:
 
 
 _PREMAI = {"vllm": "vllm-0", "transformers (pytorch)": "transformers", "Nvidia TensorRT-LLM": "tensorrt-llm-0",
-           "llama.cpp": "llama.cpp"}  # fmt: skip
-_PREMAI_FORMATS = {"llama.cpp": {"int8": "q8_0", "int4": "q4_k"}, "vllm": {"int4": "int4_wo"}}
+           "llama.cpp": "llama.cpp", "ctransformers": "llama.cpp"}  # fmt: skip
+_PREMAI_FORMATS = {
+    "llama.cpp": {"int8": "q8_0", "int4": "q4_k"},
+    "ctransformers": {"int8": "q8_0", "int4": "q4_k"},
+    "vllm": {"int4": "int4_wo"},
+}
 
 
 def premai(path: Path) -> Iterator[ServingCase | LeftOut]:
@@ -409,6 +416,7 @@ def premai(path: Path) -> Iterator[ServingCase | LeftOut]:
         floor_s = 6.7e9 * {"float16": 2.0, "float32": 2.0, "int8": 1.0, "int4": 0.5}[dtype] / 2.04e12
         word = _PREMAI_FORMATS.get(engine, {}).get(dtype) or ("fp16" if "16" in dtype else "")
         word = word or ("fp16" if engine == "vllm" and dtype == "float32" else "")
+        word = word or ("fp32" if engine.startswith("transformers") and dtype == "float32" else "")
         if engine not in _PREMAI:
             yield LeftOut(path.name, f"{engine}: no engine of rooflab")
         elif 1.0 / float(row["value"]) < floor_s:
@@ -416,7 +424,10 @@ def premai(path: Path) -> Iterator[ServingCase | LeftOut]:
         elif not word:
             yield LeftOut(path.name, f"{engine} {dtype}: which kernels, is not stated")
         else:
-            step = step_of("llama-2-7b", "a100-sxm-80gb", _PREMAI[engine], Layout(), (word, word, word, "fp16"))
+            words = (word, word, word, "fp16")
+            early = _PREMAI[engine] == "llama.cpp"  # before May 2024: graphs came with pull request 6766
+            step = step_of("llama-2-7b", "a100-sxm-80gb", _PREMAI[engine], Layout(), words, flash=not early,
+                           joined=not early, graphs=not early)  # fmt: skip
             yield ServingCase(
                 table="premai", group=f"llama-2-7b A100 {engine}", step=step, clients=1.0, prompt=32.0,
                 answer=512.0,
