@@ -50,6 +50,11 @@ def bind(function: Subprogram, args: Sequence[Any]) -> Bound:
     Raises:
         RooflabError: too few or too many; one of another type than the signature has.
     """
+    if any(each.type.kind == "more" for each in function.parameters):
+        raise RooflabError(
+            f"{function.name} takes any number of arguments ({function.signature}), expected a function of a fixed"
+            " number: add one that calls it"
+        )
     if len(args) != len(function.parameters):
         raise RooflabError(
             f"{function.name}: got {len(args)} argument{'' if len(args) == 1 else 's'}, expected"
@@ -124,7 +129,10 @@ def _array(where: str, kind: CType, to: CType, value: Any) -> Any:
     if isinstance(value, np.ma.MaskedArray):
         raise RooflabError(f"{where} is masked, expected a plain array: .filled(0)")
     if not _fits(to, value.dtype):
-        hint = f": .astype(np.{_dtype(to)})" if to.kind in _KINDS else ""
+        known = to.kind in _KINDS and hasattr(np, _dtype(to))
+        if to.kind in _KINDS and not known:
+            raise RooflabError(f"{where} is of type {kind.text}, which NumPy has no type of elements for")
+        hint = f": .astype(np.{_dtype(to)})" if known else ""
         raise RooflabError(f"{where} is {_described(value)}, expected {_wanted(to)} for {kind.text}{hint}")
     if not (value.flags.c_contiguous or value.flags.f_contiguous):
         raise RooflabError(

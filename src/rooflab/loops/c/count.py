@@ -26,6 +26,7 @@ from rooflab.loops.twin import hooks
 from rooflab.machines.cache_levels import Chosen
 from rooflab.units import iec
 
+_DEBUG = re.compile(r",? !(?:dbg|llvm\.loop) !\d+|^\s*#dbg_\w+\(.*$|^!llvm\.dbg\.cu = .*$", re.MULTILINE)
 _DECLARED = re.compile(r"#dbg_declare\(ptr (%\S+), (!\d+)")
 
 
@@ -188,7 +189,9 @@ def _first_values(lowered: lower.Lowered, layout: memory.Layout, constructed: di
 def _compiled(
     text: str, parts: list[tuple[bytes, str]], main: Subprogram, library: ctypes.CDLL | None
 ) -> tuple[Any, int]:
-    module = binding.parse_assembly(text)
+    # Of a module with lines LLVM ends this process where it is broken; without them it is asked.
+    module = binding.parse_assembly(_DEBUG.sub("", text))
+    module.verify()
     for bitcode, name in parts:
         linked = binding.parse_bitcode(bitcode)
         linked.get_function(name).linkage = "linkonce_odr"
@@ -227,6 +230,9 @@ def check_symbols(module: Any, main: Subprogram, library: ctypes.CDLL | None, ra
         RooflabError: which name is nowhere.
     """
     for each in (*module.functions, *module.global_variables):
+        if each.linkage == binding.Linkage.available_externally:
+            # a body to be put in place, which a library may have too: it has one here now
+            each.linkage = "linkonce_odr"
         if not each.is_declaration or each.name.startswith("llvm.") or binding.address_of_symbol(each.name):
             continue
         if each.name in _HERE:
@@ -235,7 +241,7 @@ def check_symbols(module: Any, main: Subprogram, library: ctypes.CDLL | None, ra
             found: Any = None if library is None else getattr(library, each.name)
         except AttributeError:
             # nor there
-            found = None
+            found = _of_the_compiler(each.name)
         address = None if found is None else ctypes.cast(found, ctypes.c_void_p).value
         if address is None and ran:
             address = binding.address_of_symbol("abort")
@@ -245,6 +251,17 @@ def check_symbols(module: Any, main: Subprogram, library: ctypes.CDLL | None, ra
                 " library that is loaded: give the library by --cflags -lNAME, or count a file that has it"
             )
         binding.add_symbol(each.name, address)
+
+
+def _of_the_compiler(name: str) -> Any:
+    """A function that compilers call where the source has an operation, such as a division of complex numbers."""
+    if not name.startswith("__"):
+        return None
+    try:
+        return getattr(ctypes.CDLL("libgcc_s.so.1"), name)
+    except (OSError, AttributeError):
+        # none here
+        return None
 
 
 def _ended(
@@ -285,6 +302,12 @@ def _ended(
         offset = where - within.low
         if abs(offset) < 1 << 40:
             count = within.nbytes // size
+            if nbytes > size and nbytes > ref.itemsize:
+                last = (offset + nbytes - 1) // size
+                return (
+                    f"{at} is out of bounds: elements {offset // size:,} to {last:,} of {said} are {doing}, which"
+                    f" has {count:,} (0 to {count - 1:,})"
+                )
             return (
                 f"{at} is out of bounds: element {offset // size:,} of {said} is {doing}, which has {count:,}"
                 f" (0 to {count - 1:,})"

@@ -58,6 +58,9 @@ class CType(NamedTuple):
     reference: bool = False
 
 
+_MORE = CType("more", "...", 0)  # of a variable number of arguments
+
+
 class Parameter(NamedTuple):
     """A parameter of a function of C."""
 
@@ -125,7 +128,8 @@ class DebugInfo:
             if kind == "DILocalVariable" and variable.get("scope") == reference and "arg" in variable:
                 names[int(variable["arg"])] = variable.get("name", "")
         parameters = tuple(
-            Parameter(names.get(n) or f"arg{n}", self.type(each)) for n, each in enumerate(types[1:], 1)
+            Parameter(names.get(n) or f"arg{n}", _MORE if each == "null" else self.type(each))
+            for n, each in enumerate(types[1:], 1)
         )
         return Subprogram(
             fields.get("name", ""),

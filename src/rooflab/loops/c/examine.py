@@ -12,7 +12,7 @@ from llvmlite import binding
 
 from rooflab.errors import FileError, RooflabError, UnknownNameError
 from rooflab.loops import examine, kept
-from rooflab.loops.c import arguments, build, count, flags, lower, own_build, source
+from rooflab.loops.c import arguments, build, count, flags, lower, own_build, rehearsal, source
 from rooflab.loops.c.debug_info import DebugInfo, Subprogram
 from rooflab.loops.lowered import count as counting
 from rooflab.loops.lowered.examine import described
@@ -169,6 +169,7 @@ def _examined(
         raise RooflabError(
             f"{path}: {read.name}: LLVM does not take what was made of it to be counted: {why}"
         ) from error
+    _rehearse(path, twin, read, time_limit_s)
     counted, plan, outside = counting.run_twin(twin.twin, read, bound.values, caches, time_limit_s)
     outcome = counted.outcome
     if outcome.error is not None:
@@ -215,6 +216,27 @@ def _examined(
     hidden = bool(plan.random or plan.unseen or outside or twin.planner.calls_through)
     whole = not outcome.stopped and counted.warm is not None and (bool(done.loops) or not time)
     return _Examined(made, twin, whole and not hidden)
+
+
+def _rehearse(path: Path, twin: count.Twin, read: source.CSource, time_limit_s: float | None) -> None:
+    """See that a run whose every step cannot be checked leaves this process as it is.
+
+    Raises:
+        RooflabError: it does not: how it ends, and what may be why.
+    """
+    beyond = twin.planner.beyond(twin.twin.plan)
+    if not beyond:
+        return
+
+    def run() -> None:
+        twin.twin.prepare()
+        twin.twin.call()
+
+    if how := rehearsal.ended(run, time_limit_s):
+        raise RooflabError(
+            f"{path}: {read.name} {how} when it is run: no check before it knows what all of this does:"
+            f" {', '.join(beyond)}"
+        )
 
 
 def _from_ir(path: Path) -> build.Built:

@@ -35,6 +35,14 @@ _WRITTEN_OUT = re.compile(
     re.MULTILINE,
 )
 _LONG_JUMPS = ("setjmp", "_setjmp", "__sigsetjmp", "longjmp", "_longjmp", "siglongjmp", "__longjmp_chk")
+# Functions that do more than one thread of a process does, and what.
+_PROCESSES = {
+    **dict.fromkeys(("pthread_create", "thrd_create"), "starts a thread, which is not counted"),
+    **dict.fromkeys(("fork", "vfork", "posix_spawn", "posix_spawnp", "system", "popen"), "starts a process"),
+    **dict.fromkeys(("execl", "execle", "execlp", "execv", "execve", "execvp"), "starts another program"),
+    **dict.fromkeys(("kill", "raise", "pthread_kill", "pthread_exit"), "ends the process"),
+}
+_THREAD = "_ZNSt6thread15_M_start_thread"  # how std::thread's begins
 _SIMPLE = ("sroa",)
 _TOGETHER = (
     "lower_invoke",
@@ -96,6 +104,9 @@ def lower(ir: str, main: Subprogram) -> Lowered:
             for argument, parameter in zip(function.arguments, main.parameters, strict=False):
                 argument.name = f"arg.{parameter.name}"
         else:
+            for number, argument in enumerate(function.arguments):
+                # without a name it takes a number, and the first block another
+                argument.name = argument.name or f"arg{number}"
             function.linkage = "internal"
             function.add_function_attribute("alwaysinline")
     for variable in module.global_variables:
@@ -198,8 +209,16 @@ def _check(found: Sequence[Function], ir: str, main: Subprogram) -> None:
                 todo.append(each)
         for each in function.instructions():
             line = places.line(each.debug)
+            at = f":{line}" if line else ""
             if each.opcode in ("indirectbr", "callbr"):
-                raise RooflabError(f"{main.file}:{line}: {main.name}: a jump to a computed label is not read")
+                raise RooflabError(
+                    f"{main.file}{at}: {main.name}: a jump to a computed label is not read: expected switch"
+                )
+            if each.opcode in ("call", "invoke") and (why := _beyond(called(each.text))):
+                raise RooflabError(
+                    f"{main.file}{at}: {main.name}: {called(each.text)} {why}: expected what one thread of this"
+                    " process does"
+                )
             if each.opcode == "call" and called(each.text) in _LONG_JUMPS:
                 raise RooflabError(
                     f"{main.file}:{line}: {main.name}: {called(each.text)}: jumps from function to function are"
@@ -210,6 +229,11 @@ def _check(found: Sequence[Function], ir: str, main: Subprogram) -> None:
                     f"{main.file}:{line}: {main.name}: {called(each.text)} calls itself, and recursion is not"
                     " counted: expected loops, with a stack of your own where one is needed"
                 )
+
+
+def _beyond(name: str) -> str:
+    """What a function does that one thread of a process does not; "" of any other."""
+    return _PROCESSES["pthread_create"] if name.startswith(_THREAD) else _PROCESSES.get(name, "")
 
 
 def _variables(ir: str, known: dict[str, str] | Any) -> list[Variable]:

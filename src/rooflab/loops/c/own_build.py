@@ -10,7 +10,7 @@ import numpy as np
 from llvmlite import binding
 
 from rooflab.loops import examine
-from rooflab.loops.c import arguments, build, constructors, count, lower, steering
+from rooflab.loops.c import arguments, build, constructors, count, lower, rehearsal, steering
 from rooflab.loops.c.call import Callee, Signature, called, named, signature, slots, warm
 from rooflab.loops.c.debug_info import DebugInfo, LinesOf, Subprogram
 from rooflab.loops.c.memory import STACK_BYTES
@@ -25,6 +25,7 @@ from rooflab.units import iec
 
 _PROFILED_S = 10.0  # a count that took longer is not followed by a profile, which takes some times as long
 _DEEP_BYTES = 4 << 20  # on the stack, beyond which the compiled function is not run: threads here have 8 MiB
+_PATIENCE_S = 10.0  # for a run of what was counted in less: checked accesses take several times as long
 _SEQUENTIAL = "not tried: C is counted and timed on one core"
 
 
@@ -77,6 +78,13 @@ def examined(
         return Run(findings=examine.Findings(warnings=(why,)), parallel=_SEQUENTIAL)
     engine, function = _callable(built, main, of)
     findings = examine.Findings()
+    limit_s = max(_PATIENCE_S, counted.outcome.seconds)
+    if how := rehearsal.ended(lambda: function(*bound.copied()), limit_s):
+        why = (
+            f"compiled with its flags it {how}: not run here, not timed; look for vectors in"
+            " arrays that are not aligned to them, and for what the language leaves undefined"
+        )
+        return Run(findings=examine.Findings(warnings=(why,)), parallel=_SEQUENTIAL)
     if not random:
         results = timing.run_once(function, bound)
         wanted = counted.outcome.result, counted.outcome.outputs

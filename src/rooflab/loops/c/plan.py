@@ -88,6 +88,21 @@ class CPlanner(instrument.Planner):
         at, column = self.lines.place(self.pointers.place_of(pointer))
         return subscript(self.text_of(at), column) or array
 
+    def beyond(self, plan: instrument.Plan) -> list[str]:
+        """What is run of which no check says that it leaves the process as it is, in words."""
+        through = sorted({line for line, _ in self.calls_through.values()})
+        lines = {
+            plan.refs[each.ref].line
+            for accesses in plan.accesses.values()
+            for each in accesses
+            if each.checked and self.lenient(self.allowed[each.ref])
+        }
+        return [
+            *plan.unseen,
+            *(f"the call through a pointer in line {line}" for line in through),
+            *(f"the access in line {line}, which may be to memory of a library's" for line in sorted(lines)),
+        ]
+
     def unsized(self, element: str, line: int) -> None:
         """Note that an access to `element` is left out."""
         self.types.setdefault(element, line)

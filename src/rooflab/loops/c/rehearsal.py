@@ -1,0 +1,71 @@
+"""A run in a copy of this process first: what ends it there, a signal or no end, is said instead of suffered."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import signal
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from rooflab.units import duration
+
+LIMIT_S = 60.0  # of a rehearsal, where the caller knows none
+_SHORTEST_S, _LONGEST_S = 2e-4, 2e-2  # between looks at whether it has ended
+
+
+def ended(run: Callable[[], Any], limit_s: float | None) -> str:
+    """How `run` ended a copy of this process: "is ended by SIGILL", "has no end within 60 s"; "" where it returns.
+
+    What it prints goes nowhere, what it reads is empty, what it writes to memory stays in the copy. Where no
+    process can be copied, nothing is run.
+    """
+    if not hasattr(os, "fork"):
+        return ""
+    with warnings.catch_warnings():
+        # that threads are not copied: the copy runs compiled code, and nothing of Python's beside it
+        warnings.simplefilter("ignore", DeprecationWarning)
+        pid = os.fork()
+    if not pid:
+        _play(run)
+    limit = LIMIT_S if limit_s is None else limit_s
+    until, wait = time.perf_counter() + limit, _SHORTEST_S
+    try:
+        while time.perf_counter() < until:
+            done, status = os.waitpid(pid, os.WNOHANG)
+            if done:
+                pid = 0
+                return _said(status)
+            time.sleep(wait)
+            wait = min(2 * wait, _LONGEST_S)
+        return f"has no end within {duration(limit)}"
+    finally:
+        if pid:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+
+
+def _play(run: Callable[[], Any]) -> None:
+    """`run` in the copy, which then ends."""
+    try:
+        faulthandler.disable()
+        null = os.open(os.devnull, os.O_RDWR)
+        for each in (0, 1, 2):
+            os.dup2(null, each)
+        run()
+    except BaseException:  # noqa: BLE001, S110
+        # what it refuses, the run that counts refuses again, in words
+        pass
+    finally:
+        os._exit(0)
+
+
+def _said(status: int) -> str:
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        named = {each.value: each.name for each in signal.Signals}
+        return f"is ended by {named.get(number, f'signal {number}')}"
+    code = os.WEXITSTATUS(status)
+    return f"ends the process with code {code}" if code else ""
