@@ -16,6 +16,7 @@ from rooflab.remedies import transfers as of_transfers
 from rooflab.remedies.caches import cores as of_cores
 from rooflab.remedies.caches import one_core as of_one_core
 from rooflab.remedies.caches import pages as of_pages
+from rooflab.remedies.loops import of_c
 from rooflab.remedies.loops import rules as of_loops
 from rooflab.remedies.profiles import rules as of_profiles
 
@@ -27,6 +28,7 @@ _PRICES = ("none: same work, same results", "yes")
 TABLES = {
     "<!-- table -->\n": [(rule, price) for price, kind in enumerate((rules.FREE, rules.TRADES)) for rule in kind],
     "<!-- table of loops -->\n": [(rule, int(rule.price)) for rule in of_loops.RULES],
+    "<!-- table of loops of C -->\n": [(rule, int(rule.price)) for rule in of_c.RULES],
     "<!-- table of one core -->\n": [(rule, 0) for rule in (*of_one_core.RULES, of_pages.RULE)],
     "<!-- table of cores -->\n": [(rule, price) for rule, price in zip(of_cores.RULES, (0, 0), strict=True)],
     "<!-- table of transfers -->\n": [(rule, int(rule.price)) for rule in of_transfers.RULES],

@@ -129,6 +129,7 @@ def loop(
                 classify=classify,
                 threads=threads,
                 cflags=cflags,
+                advise=advice != 0,
             )
         return deliver(report, paths, as_json, advice=advice)
     if args_text is not None or cflags is not None:

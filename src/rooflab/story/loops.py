@@ -55,7 +55,7 @@ def loop(
         threads: up to how many of them a loop over prange is predicted, each on a core of its own, and as far as
             there are cores here run; as many as the machine has cores by default.
         advise: with a machine, also look for what would help: changed loops, simulated again, and run where the
-            loop itself was timed on that machine. Of Python.
+            loop itself was timed on that machine. Of C: other flags.
         cflags: flags that C is compiled with. By default those of a compile_commands.json beside the file or above
             it, else -O3 -march=native. Counts are those of the source whatever they are; times are not.
 
@@ -89,7 +89,7 @@ def loop(
         kind = type(fn).__name__
         raise RooflabError(f'got a {kind}, expected a Python function, or one of C in a file: "kernel.c:triad"')
     if not callable(fn):
-        return _loop_of_c(os.fspath(fn), args, target, levels, cflags, timed, time_limit_s, classify)
+        return _loop_of_c(os.fspath(fn), args, target, levels, cflags, timed, time_limit_s, classify, advise)
     understood, hint, own = None, "", None
     why = "it is compiled with options of its own" if lowered.has_options(fn) else ""
     if ufuncs.is_one(fn):
@@ -183,13 +183,15 @@ def _loop_of_c(
     timed: bool,
     time_limit_s: float | None,
     classify: bool,
+    advise: bool,
 ) -> LoopReport:
     from msgspec.structs import replace
 
     from rooflab.loops.c import examine
     from rooflab.machines import cache_levels
-    from rooflab.machines.doubts import doubts, doubts_of_timing
+    from rooflab.machines.doubts import doubts, doubts_of_timing, is_here
     from rooflab.model.loop import times
+    from rooflab.remedies.loops import of_c
 
     function = examine.target(text, cflags)
     caches = cache_levels.choose(target, levels)
@@ -198,8 +200,11 @@ def _loop_of_c(
     )
     if target is None:
         return report
-    placed = times.place_on(report, target, _core_timing(report, target))
+    timing = _core_timing(report, target)
+    placed = times.place_on(report, target, timing)
     doubted = doubts_of_timing(target) if placed.runs else doubts(target)
+    if advise and placed.runs and is_here(target):
+        placed = replace(placed, advice=of_c.advise(placed, function, args, caches, cflags, timing))
     return replace(placed, warnings=(*placed.warnings, *doubted))
 
 

@@ -148,7 +148,7 @@ def test_the_compiled_function_gives_the_same(request, python_forms, root):
         ("after", (8,), "read beyond the end of m, or after it was freed"),
         ("twice", (8,), "twice: frees what malloc did not hand out, or what was freed already"),
         ("null", (None,), "null: x[0] is out of bounds"),
-        ("copied", (np.zeros(9), np.ones(10), 10), "copied: a is out of bounds: element 0 of a is written"),
+        ("copied", (np.zeros(9), np.ones(10), 10), "copied: a is out of bounds: elements 0 to 9 of a are written"),
         ("rows_over", ((np.ones(512), np.ones(3)), 3), "rows_over: a[1][n] is out of bounds"),
         ("asserts", (2,), "asserts stops, as an assertion fails: void asserts(int n) { assert(n > 3); }"),
         ("divided", (5, 0), "divided divides a whole number by 0, or the least one by -1: int divided"),

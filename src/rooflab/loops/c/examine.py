@@ -78,6 +78,7 @@ def report(
     caches: Chosen,
     *,
     cflags: str | None = None,
+    more: tuple[str, ...] = (),
     time_limit_s: float | None = examine.TIME_LIMIT_S,
     time: bool = True,
     classify: bool = False,
@@ -90,6 +91,7 @@ def report(
         caches: to simulate.
         cflags: flags of the compiler; None: those of a compile_commands.json beside or above the file, else
             `flags.DEFAULT`.
+        more: flags behind those.
         time_limit_s: bound on the counting; after it, counts are partial.
         time: run the compiled function itself too.
         classify: tell compulsory, capacity and conflict misses apart.
@@ -99,7 +101,7 @@ def report(
             bounds.
     """
     path, name = function
-    given = flags.of(path, cflags)
+    given = flags.of(path, cflags).with_more(more)
     built = _from_ir(path) if path.suffix in flags.IR else build.build(path, name, given)
     main = _subprogram(path, name, built.plain, len(args))
     bound = arguments.bind(main, args)

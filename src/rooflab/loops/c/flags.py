@@ -45,6 +45,10 @@ class Flags(NamedTuple):
         """Those that the twin is compiled with: of optimisation, debugging and sanitizers none."""
         return tuple(each for each in self.given if not each.startswith(_NOT_COUNTED))
 
+    def with_more(self, more: tuple[str, ...]) -> Flags:
+        """These with others behind them."""
+        return self._replace(given=(*self.given, *more), said=f"{self.said} {' '.join(more)}") if more else self
+
 
 def is_ours(path: str) -> bool:
     """Whether a file is of C, C++ or LLVM IR by its name."""
