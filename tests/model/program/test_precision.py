@@ -8,6 +8,7 @@ from rooflab.errors import RooflabError
 from rooflab.model.program.precision import change_dtype
 from rooflab.types.work import Graph, Op, TensorSpec
 from rooflab.work.costs import costs
+from rooflab.work.peak_memory import peak_memory
 
 
 def layer():
@@ -52,6 +53,34 @@ def test_a_narrow_format_is_for_the_operands_of_products():
     # 8·64 and 64·32 bytes read, 8·32 results of 2 bytes
     cost = costs(made)[0]
     assert (cost.compulsory.read_bytes, cost.compulsory.write_bytes) == (8 * 64 + 64 * 32, 8 * 32 * 2)
+
+
+def seen_transposed(also_read: bool):
+    """x·wᵀ as PyTorch writes it: the product reads a transposed view of the parameter; a gather may too."""
+    tensors = (
+        TensorSpec((8, 64), "bf16", 8 * 64 * 2, 0, role="input"),
+        TensorSpec((32, 64), "bf16", 32 * 64 * 2, 1, role="parameter", name="w"),
+        TensorSpec((64, 32), "bf16", 32 * 64 * 2, 1, strides=(1, 64), role="parameter"),
+        TensorSpec((8, 32), "bf16", 8 * 32 * 2, 2),
+        TensorSpec((8, 64), "bf16", 8 * 64 * 2, 3),
+        TensorSpec((8,), "int64", 64, 4, role="input"),
+    )
+    ops = (
+        Op(name="t", kind="view", inputs=(1,), outputs=(2,)),
+        Op(name="mm", kind="matmul", inputs=(0, 2), outputs=(3,), attrs={"k": 64}),
+        *([Op(name="embedding", kind="gather", inputs=(1, 5), outputs=(4,))] if also_read else []),
+    )
+    return Graph(framework="torch", tensors=tensors, ops=ops)
+
+
+@pytest.mark.parametrize(("also_read", "held"), [(False, 32 * 64 / 2), (True, 32 * 64 * 2)])
+def test_a_parameter_is_stored_narrow_whatever_view_of_it_is_multiplied(also_read, held):
+    graph = seen_transposed(also_read)
+    made = change_dtype(graph, "int4")
+    assert [spec.nbytes for spec in made.held("parameter")] == [held]
+    operand = made.tensors[made.ops[1].inputs[1]]
+    assert (operand.dtype, operand.nbytes) == ("int4", 32 * 64 / 2)
+    assert peak_memory(made).parameters_bytes == held
 
 
 def test_four_bits_are_half_a_byte():

@@ -50,17 +50,25 @@ def _main_format(graph: Graph) -> str:
 def _narrow_products(graph: Graph, main: str, name: str) -> Graph:
     tensors = list(graph.tensors)
     narrow: dict[int, int] = {}
-    # A parameter that only products read is stored in the narrow format; others are read in it.
-    readers = Counter(index for op in graph.ops if op.kind != "view" for index in op.inputs)
-    read = Counter(index for op in graph.ops for index in _operands(op, graph, main))
+    # A parameter that only products read is stored in the narrow format, however it is looked at (a transpose);
+    # others are read in it.
+    readers, read = Counter[int](), Counter[int]()
+    for op in graph.ops:
+        readers.update(_memory(graph, index) for index in op.inputs if op.kind != "view")
+        read.update(_memory(graph, index) for index in op.inputs if index in _operands(op, graph, main))
+    for index, spec in enumerate(graph.tensors):
+        place = _memory(graph, index)
+        if spec.role == "parameter" and spec.dtype == main and read[place] and readers[place] == read[place]:
+            tensors[index] = _as(spec, name)
+            narrow[index] = index
     ops = []
     for op in graph.ops:
         inputs = list(op.inputs)
         for index in _operands(op, graph, main):
             if index not in narrow:
                 spec = _as(graph.tensors[index], name)
-                own = spec.role == "parameter" or (spec.role == "input" and spec.storage < 0)
-                if own and readers[index] == read[index]:
+                place = _memory(graph, index)
+                if spec.role == "input" and spec.storage < 0 and readers[place] == read[place]:
                     tensors[index] = spec
                     narrow[index] = index
                 else:
@@ -73,6 +81,12 @@ def _narrow_products(graph: Graph, main: str, name: str) -> Graph:
     return msgspec.structs.replace(
         graph, tensors=tuple(tensors), ops=tuple(ops), conventions=(*graph.conventions, note)
     )
+
+
+def _memory(graph: Graph, index: int) -> int:
+    """The storage of that tensor, or a number below zero of its own where none is known."""
+    storage = graph.tensors[index].storage
+    return storage if storage >= 0 else -1 - index
 
 
 def _operands(op: Op, graph: Graph, main: str) -> list[int]:
