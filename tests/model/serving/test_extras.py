@@ -95,6 +95,22 @@ def test_a_text_encoder_runs_with_every_prompt() -> None:
     assert not any(np.sum(each.flop) for each in model.kernels(TOKEN) if each.layer == "text tower")
 
 
+def test_layers_attend_to_an_encoder_whose_keys_are_made_once() -> None:
+    sound = Tower(
+        "sound", 512, (Block(2, Attention(8, 8, 64, 64, causal=False), Mlp(2048, False)),), positions=1500
+    )
+    across = Attention(8, 8, 64, 64, rotates=False, causal=False, cross=True)
+    block = Block(2, Attention(8, 8, 64, 64), Mlp(2048, False), cross=across)
+    model = step(Architecture("hears", 512, 32000, (block,), encoder=sound), prompt=4.0)
+    single = [each for each in model.kernels(TOKEN) if "encoder" in each.name or "cross" in each.name]
+    # 8 tokens: 2 layers x (512² for q, 4 FLOP for each of 1500 keys and 512 elements); no keys are made again.
+    assert total(single, "flop") == pytest.approx(2 * (2 * 8 * 512**2 + 4 * 8 * 1500 * 512))
+    first = [each for each in model.kernels(Batch(1.0, 4.0)) if each.name.startswith("project to k, v (cross)")]
+    assert total(first, "flop") == pytest.approx(2 * 2 * 1500 * 512 * 1024)
+    none, one = model.memory(0.0, 0.0), model.memory(0.0, 1.0)
+    assert one.states - none.states == 2 * 1500 * 1024 * 2
+
+
 def in_turns(computing: float, sending: float, turns: int) -> float:
     """Two halves that each compute and send so often, one of both at a time: event by event."""
     free = {"compute": 0.0, "send": 0.0}
@@ -219,6 +235,11 @@ def test_bad_input_is_one_line(model: str, machine: str, how: dict, said: str) -
         rooflab.serve(model, machine, **how)
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_plan_says_what_no_layout_can_have() -> None:
+    with pytest.raises(RooflabError, match=r"^image_tokens: llama-3\.1-8b has no tower"):
+        rooflab.serve_plan("llama-3.1-8b", "h100-sxm", gpus=2, image_tokens=5)
 
 
 def test_a_plan_takes_them_too() -> None:

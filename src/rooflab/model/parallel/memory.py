@@ -61,11 +61,12 @@ def memory_of(
     sequences: Number,
     step_tokens: float = STEP_TOKENS,
     adapters: float = 0.0,
+    prompt: float = 0.0,
 ) -> Memory:
     """Bytes of one rank with `tokens` in the cache of the whole copy of the model, of so many sequences.
 
     `step_tokens` are those of the largest step, on one rank, which activations are held for;
-    `adapters` bytes held beside the weights.
+    `adapters` bytes held beside the weights. An encoder of text has `prompt` tokens.
     """
     mine = np.asarray(tokens, float) / (layout.data * layout.context)
     held = np.asarray(sequences, float) / layout.data
@@ -79,7 +80,7 @@ def memory_of(
         cache=mine * cache_bytes_per_token(model, layout, precision)
         if _has_no_window(model)
         else _windowed(model, layout, precision, mine, held),
-        states=held * state_bytes(model, layout),
+        states=held * (state_bytes(model, layout) + encoded_bytes(model, layout, precision, prompt)),
         activations=activations,
         workspace=engine.workspace_bytes,
         has=None if has is None else min(taken + engine.memory_share * (has - taken), has),
@@ -147,6 +148,19 @@ def state_bytes(model: Architecture, layout: Layout) -> float:
         if isinstance(block.mixer, Delta | StateSpace)
     )
     return 4.0 * total / layout.tensor / layout.pipeline
+
+
+def encoded_bytes(model: Architecture, layout: Layout, precision: Precision, prompt: float) -> float:
+    """Bytes of one sequence's keys and values of an encoder's tokens on a rank, in layers that attend to them."""
+    if model.encoder is None:
+        return 0.0
+    tokens = float(model.encoder.positions) if model.encoder.positions else prompt
+    each = sum(
+        block.count * share(block.cross.kv_heads, layout.tensor) * (block.cross.size + block.cross.values)
+        for block in model.blocks
+        if block.cross is not None
+    )
+    return tokens * each * precision.cache_bytes / layout.pipeline
 
 
 def _has_no_window(model: Architecture) -> bool:

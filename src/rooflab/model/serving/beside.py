@@ -41,6 +41,13 @@ def adapters(
     ]
 
 
+def encoded_tokens(model: Architecture, prompt: Number) -> Number:
+    """Tokens of an encoder: as many positions as it has (of sound), else those of the prompt; 0 without one."""
+    if model.encoder is None:
+        return 0.0
+    return float(model.encoder.positions) if model.encoder.positions else prompt
+
+
 def towers(run: Run) -> list[Kernel]:
     """What makes a prompt's tokens of pictures, or the encoder's of sound or text, for the prompts of this step.
 
@@ -54,7 +61,7 @@ def towers(run: Run) -> list[Kernel]:
         each = extras.image_tokens * model.tower.merge / extras.images
         made += _tower(run, model.tower, share * extras.images, each)
     if model.encoder is not None:
-        made += _tower(run, model.encoder, share, float(model.encoder.positions or prompt))
+        made += _tower(run, model.encoder, share, float(np.max(encoded_tokens(model, prompt))))
     return made
 
 

@@ -110,6 +110,39 @@ def _attention(run: Run, a: Attention, count: float) -> list[Kernel]:
     return made
 
 
+def cross(run: Run, a: Attention, count: float) -> list[Kernel]:
+    """Attention to an encoder's tokens, whose keys and values are made once, with the prompt."""
+    batch, hidden, stored = run.batch, float(run.model.hidden), run.precision.attention
+    heads, kv_heads = share(a.heads, run.layout.tensor), share(a.kv_heads, run.layout.tensor)
+    length = beside.encoded_tokens(run.model, run.prompt)
+    prompts = batch.prefill_sequences * batch.prefill_tokens / np.maximum(run.prompt, 1.0)
+    widths = (kv_heads * a.size, kv_heads * a.values)
+    made = linear(run, LAYER, "project to q (cross)", count, run.tokens, (heads * a.size,), hidden, stored)
+    made += linear(run, LAYER, "project to k, v (cross)", count, prompts * length, widths, hidden, stored)
+    for name, sequences, new in (
+        ("prompts", batch.prefill_sequences, batch.prefill_tokens),
+        ("one token each", batch.decode_sequences, batch.decode_tokens),
+    ):
+        made.append(
+            attention(
+                LAYER,
+                f"attend to the encoder ({name})",
+                count,
+                sequences=sequences,
+                new=new,
+                before=np.maximum(length - new, 0.0),
+                heads=heads,
+                kv_heads=kv_heads,
+                size=a.size,
+                values=a.values,
+                cached_bytes=run.precision.cache_bytes,
+                causal=False,
+                planned=True,
+            )
+        )
+    return made + linear(run, LAYER, "project the result", count, run.tokens, (hidden,), heads * a.values, stored)
+
+
 def passed_on(run: Run, count: float, kept: float, out: float) -> list[Kernel]:
     """Where ranks share a sequence's tokens: a prompt's keys and values to all, and partial results put together.
 

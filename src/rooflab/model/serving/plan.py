@@ -410,7 +410,9 @@ def _check_floors(tried: Sequence[Tried], search: Search) -> None:
 
 
 def _fits_nowhere(architecture: Architecture, search: Search, refused: Mapping[str, str]) -> str:
-    """Why there is no setting: the layout with the most devices says by how much."""
+    """Why there is no setting: what all say alike, else the layout with the most devices, by how much."""
+    if len(set(refused.values())) == 1 and len(refused) > 1:
+        return next(iter(refused.values()))
     reasons = [reason for reason in refused.values() if "too much" in reason] or list(refused.values())
     names = ", ".join(machine.name for machine in search.machines)
     return f"{architecture.name} fits in none of {len(refused)} layouts on {names}; the last: {reasons[-1]}"

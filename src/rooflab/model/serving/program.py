@@ -124,7 +124,7 @@ def block_kernels(run: Run, block: Block) -> list[Kernel]:
         made += mixers.kernels(run, block.mixer, block.count)
         made += reduced(run, "attention", block.count)
     if block.cross is not None:
-        made += mixers.kernels(run, block.cross, block.count)
+        made += mixers.cross(run, block.cross, block.count)
         made += reduced(run, "attention", block.count)
     if block.feed is not None:
         made += feed_forward.kernels(run, block.feed, block.count)

@@ -168,7 +168,7 @@ class StepModel:
     def memory(self, tokens: float | np.ndarray = 0.0, sequences: float | np.ndarray = 1.0) -> Memory:
         """Bytes of one rank by kind with `tokens` in the cache (of the whole copy), and what it has."""
         of = (self.model, self.layout, self.precision, self.device, self.engine)
-        return memory_of(*of, tokens, sequences, self.step_tokens, self.adapter_bytes)
+        return memory_of(*of, tokens, sequences, self.step_tokens, self.adapter_bytes, self.prompt)
 
     @functools.cached_property
     def adapter_bytes(self) -> float:
