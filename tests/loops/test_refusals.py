@@ -139,7 +139,9 @@ def test_an_access_out_of_bounds_in_a_helper_names_the_line_that_calls_it(small)
 
 def test_rows_that_do_not_fit_name_their_line_and_trip(small):
     line = inspect.getsourcelines(short_row)[1] + 2
-    with pytest.raises(RooflabError, match=rf":{line}: short_row stops with .*b\[i, 1:\] = a\[i, :\] at i = 0"):
+    with pytest.raises(
+        RooflabError, match=rf":{line}: short_row stops with ValueError: shapes differ: b\[i, 1:\] = "
+    ):
         rooflab.loop(short_row, np.ones((4, 5)), np.ones((4, 5)), levels=small)
 
 

@@ -218,6 +218,18 @@ def test_a_run_that_does_not_end_is_stopped():
     assert report.parallel == "not run: the count did not end"
 
 
+def short_row(a):
+    a[1:] = a[:3]
+
+
+def test_numbas_own_error_of_shapes_that_differ_is_there_again():
+    with pytest.raises(RooflabError, match="short_row stops with ValueError: shapes differ"):
+        counted(short_row, np.ones(6), timed=False)
+    # its text takes seconds to compile
+    with pytest.raises(ValueError, match=r"cannot assign slice of shape \(5,\) from input of shape \(3,\)"):
+        njit(short_row)(np.ones(6))
+
+
 def test_lowering_leaves_numba_as_it_was():
     from numba.core import codegen
 

@@ -21,6 +21,7 @@ from numba.core import codegen, compiler, cpu
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.dispatcher import Dispatcher
 
+from rooflab.loops.lowered import short_errors
 from rooflab.loops.lowered.folding import fold
 
 _LARGEST_INLINED = 4000  # instructions; what is longer makes text of errors
@@ -112,7 +113,8 @@ def compiled(function: Any, types: tuple[Any, ...], chosen: dict[str, Any], only
     flags.no_cfunc_wrapper = True
     flags.dbg_directives_only = only_lines
     contexts = description.typing_context, description.target_context
-    done = compiler.compile_extra(*contexts, dispatcher.py_func, types, None, flags, {})
+    with short_errors.used():
+        done = compiler.compile_extra(*contexts, dispatcher.py_func, types, None, flags, {})
     done.library._ensure_finalized()
     return done
 
