@@ -82,3 +82,11 @@ def test_the_compiled_scheduler_is_the_plain_one(stream):
     again_s = got.sums["computed_tokens"] - least
     assert again_s >= 0
     assert again_s == 0 or got.sums["preemptions"] > 0
+
+
+def test_a_step_has_to_hold_what_was_made_too_only_where_a_request_may_come_again():
+    prompt, answer = np.array([100, 100, 101]), np.array([1, 50, 1])
+    whole = Rules(token_budget=100, chunked=False)
+    assert events.fits(prompt, answer, whole).tolist() == [True, False, False]
+    assert events.fits(prompt, answer, whole._replace(reserve=True)).tolist() == [True, True, False]
+    assert events.fits(prompt, answer, whole._replace(chunked=True)).all()

@@ -89,6 +89,23 @@ def test_attention_with_sequences_of_its_own_and_experts_of_all():
     assert sent(made, "sum what experts give") == [(LAYERS, "all_to_all", 4 * 2 * HIDDEN * 2)]
 
 
+def test_a_prompt_is_all_one_group_of_ranks():
+    """One of eight groups computes the only prompt; the attention of eight prompts takes no longer."""
+    deepseek = StepModel(models.named("deepseek-v3"), rooflab.machine("h200"), layout=Layout(data=8, experts=8))
+    step = deepseek.time(Batch(prefill_sequences=np.array([1.0, 8.0, 16.0]), prefill_tokens=4096.0))
+    one, eight, sixteen = step.by_layer()["attention"]
+    assert one == pytest.approx(eight)
+    assert sixteen > 1.9 * eight
+
+
+def test_a_group_of_ranks_has_a_process_of_its_own_for_its_sequences():
+    model, machine = models.named("deepseek-v3"), rooflab.machine("h200")
+    alone = StepModel(model, machine, engine="tensorrt-llm", layout=Layout(tensor=8, experts=8))
+    apart = StepModel(model, machine, engine="tensorrt-llm", layout=Layout(data=8, experts=8))
+    few, many = (Batch(decode_sequences=count, decode_context=1000.0) for count in (64.0, 512.0))
+    assert apart.time(many).host_s == pytest.approx(alone.time(few).host_s)
+
+
 @pytest.mark.parametrize(
     ("how", "said"),
     [

@@ -109,9 +109,29 @@ def test_apart_is_the_plain_scheduler_on_either_side(seed, prefills, decodes, bl
     assert served.end_s.tolist() == end_s.tolist()
 
 
-def test_a_closed_loop_cannot_be_served_apart():
-    with pytest.raises(RooflabError, match="closed loop has no simulation"):
-        serve_apart(requests.closed_loop(4, 20, 10, 5), POOL, POOL, lambda tokens: 0.0 * tokens)
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 100), st.integers(1, 3), st.integers(1, 3), st.integers(1, 12), st.integers(1, 5))
+def test_apart_each_client_sends_its_next_request_after_an_answer(seed, prefills, decodes, clients, rounds):
+    loop = requests.closed_loop(clients, rounds * clients, 300, 20, spread=0.9, seed=seed)
+    rules = Rules(token_budget=700, most_sequences=4, blocks=400, between_s=0.01)
+    prefill, decode = Pool(table(), rules, prefills), Pool(table(), rules, decodes)
+    served = serve_apart(loop, prefill, decode, lambda tokens: 1e-6 * tokens)
+    assert (served.arrival_s[:clients] == 0).all()
+    answers = np.sort(served.end_s)[: len(loop.prompt) - clients]
+    takes = (served.end_s - served.arrival_s).mean()
+    assert np.abs(served.arrival_s[clients:] - answers - 0.01).sum() <= 1e-3 * takes * len(loop.prompt)
+    # Whatever the arrivals are, what comes of them is what comes of an open stream of the same.
+    stream = loop._replace(arrival_s=served.arrival_s, clients=0)
+    again = serve_apart(stream, prefill, decode, lambda tokens: 1e-6 * tokens)
+    assert again.end_s == pytest.approx(served.end_s, rel=1e-9)
+
+
+def test_apart_the_second_token_follows_the_transfer_and_a_step():
+    served = serve_apart(
+        requests.at_random(1e-3, 10, 800, 60), POOL, POOL._replace(copies=1), lambda tokens: 0.5 + 0.0 * tokens
+    )
+    step_s = events.seconds(POOL.table, 0, 0, 1, 801)
+    assert served.second_s == pytest.approx(served.first_s + 0.5 + step_s)
 
 
 def test_a_closed_loop_has_as_many_clients_as_are_asked_over_its_copies():

@@ -127,10 +127,14 @@ def run(
 
 
 def fits(prompt: np.ndarray, answer: np.ndarray, rules: Rules) -> np.ndarray:
-    """Which requests can run alone: within the KV cache, and the token budget where none is cut in chunks."""
+    """Which requests can run alone: within the KV cache, and the token budget where none is cut in chunks.
+
+    A step has to hold the prompt, and all that was made too where a preempted request is computed again.
+    """
     # The last token is made and not kept.
     blocks = -(-(prompt + answer - 1) // rules.block_tokens)
-    return (blocks <= rules.blocks) & (rules.chunked | (prompt + answer - 1 <= rules.token_budget))
+    at_once = prompt if rules.reserve else prompt + answer - 1
+    return (blocks <= rules.blocks) & (rules.chunked | (at_once <= rules.token_budget))
 
 
 def seconds(table: Table, tokens: int, attended: int, sequences: int, context: int) -> float:

@@ -40,6 +40,20 @@ class Run:
     prompt: Number = 1.0
 
 
+def of_one_group(batch: Batch, layout: Layout) -> Batch:
+    """What of it the fullest group of ranks has that takes sequences of its own.
+
+    A prompt is all one group's: of fewer prompts than groups some have one, and the step lasts as long as theirs.
+    """
+    if layout.data == 1:
+        return batch
+    prompts = np.asarray(batch.prefill_sequences)
+    return batch._replace(
+        prefill_sequences=np.maximum(prompts / layout.data, np.minimum(prompts, 1.0)),
+        decode_sequences=np.ceil(batch.decode_sequences / layout.data),
+    )
+
+
 def run_of(
     model: Architecture,
     layout: Layout,
@@ -51,12 +65,7 @@ def run_of(
     prompt: float = 1.0,
 ) -> Run:
     """`batch`, of all ranks of a copy of the model, divided over the groups that take sequences of their own."""
-    mine = batch
-    if layout.data > 1:
-        mine = batch._replace(
-            prefill_sequences=batch.prefill_sequences / layout.data,
-            decode_sequences=np.ceil(batch.decode_sequences / layout.data),
-        )
+    mine = of_one_group(batch, layout)
     if layout.context > 1:
         # Each rank takes its part of the new tokens of a prompt, some early and some late ones, so that in the
         # mean they see as many keys as all do: before + (all + 1) / 2. Of a sequence that decodes it holds a part

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rooflab.model.serving.table import Table
 
 _MOMENTS = 240
+_PASSES = 100  # of a closed loop over two pools, beyond those that find its requests
 
 
 class Pool(NamedTuple):
@@ -29,7 +30,8 @@ class Pool(NamedTuple):
 class Served(NamedTuple):
     """What became of each request, arrays in the order of the requests that fit; and of each copy.
 
-    `decoding_from_s` is when a request's second token is on its way: its first, or the end of the KV's transfer.
+    `second_s` is when a request had its second token (its only one, if it has no other): where prompts are
+    computed apart, a server whose decoding copies answer the client sends the first no earlier.
     """
 
     requests: Requests
@@ -40,6 +42,7 @@ class Served(NamedTuple):
     end_s: np.ndarray
     outcomes: tuple[Outcome, ...]
     blocks: tuple[int, ...]
+    second_s: np.ndarray | None = None
 
 
 def serve_together(requests: Requests, pool: Pool) -> Served:
@@ -78,23 +81,58 @@ def serve_apart(
 ) -> Served:
     """Prompts on one pool, which gives the first token; `transfer_s` later a request decodes on another.
 
+    In a closed loop a client sends its next request `between_s` (of the decoding copies' rules) after an answer.
+
     Raises:
-        RooflabError: a closed loop; no request fits into the KV cache of a decoding copy alone.
+        RooflabError: no request fits into the KV cache of a decoding copy alone; a closed loop does not settle.
     """
     from rooflab.model.serving import events
 
-    if requests.clients:
-        raise RooflabError(
-            "a closed loop has no simulation with prefill and decode apart; give a rate or a stream"
-        )
     kept, refused = _that_fit(requests, decode)
     fits = events.fits(kept.prompt, np.ones_like(kept.answer), prefill.rules)
     refused += int((~fits).sum())
     kept = kept.only(fits)
+    if not kept.clients:
+        return _apart(kept, prefill, decode, transfer_s)._replace(refused=refused)
+    return _apart_in_rounds(kept, prefill, decode, transfer_s)._replace(refused=refused)
+
+
+def _apart_in_rounds(
+    loop: Requests, prefill: Pool, decode: Pool, transfer_s: Callable[[np.ndarray], np.ndarray]
+) -> Served:
+    """A closed loop over both pools: the request after the first of all clients comes with the first answer.
+
+    Whether it does is not known before the answers are, which it may hold up. Each pass over a longer part of the
+    stream has the times that the one before found, until they move by less than a thousandth of the time that a
+    request takes, in the mean.
+    """
+    count, clients = len(loop.prompt), min(loop.clients, len(loop.prompt))
+    coming = loop._replace(clients=0)
+    arrival_s, known = prefill.rules.entry_s * np.arange(clients), clients
+    for _ in range(_PASSES + -(-count // clients)):
+        part = coming.only(np.arange(known))._replace(arrival_s=arrival_s)
+        served = _apart(part, prefill, decode, transfer_s)
+        longer = min(known + clients, count)
+        answers_s = np.sort(served.end_s)[: longer - clients] + decode.rules.between_s
+        after_s = np.sort(np.concatenate((arrival_s[:clients], answers_s)))
+        takes_s = float((served.end_s - served.arrival_s).mean())
+        if known == count and np.abs(after_s - arrival_s).mean() <= 1e-3 * takes_s:
+            return served._replace(requests=loop._replace(arrival_s=arrival_s))
+        arrival_s, known = after_s, longer
+    raise RooflabError(
+        f"{loop.name}, prefill and decode apart: the times did not settle in {_PASSES} passes; give a rate instead"
+    )
+
+
+def _apart(kept: Requests, prefill: Pool, decode: Pool, transfer_s: Callable[[np.ndarray], np.ndarray]) -> Served:
+    """Requests that come at given times."""
+    from rooflab.model.serving import events
+
     one = kept._replace(answer=np.ones_like(kept.answer))
     first = serve_together(one, prefill)
     there_s = first.first_s + transfer_s(kept.prompt)
-    end_s, outcomes = first.first_s.copy(), list(first.outcomes)
+    end_s, second_s, outcomes = first.first_s.copy(), first.first_s.copy(), list(first.outcomes)
+    rules = decode.rules._replace(mixed=True)  # who has its cache joins those that decode
     order = np.argsort(there_s, kind="stable")
     order = order[kept.answer[order] > 1]
     for copy in range(decode.copies):
@@ -102,14 +140,15 @@ def serve_apart(
         if not len(mine):
             continue
         found = events.run(
-            *(there_s[mine], kept.prompt[mine], kept.answer[mine], decode.table, decode.rules),
+            *(there_s[mine], kept.prompt[mine], kept.answer[mine], decode.table, rules),
             start=kept.prompt[mine],
             made=1,
         )
-        end_s[mine] = found.end_s
+        end_s[mine], second_s[mine] = found.end_s, found.first_s
         outcomes.append(found)
     blocks = (prefill.rules.blocks,) * len(first.outcomes) + (decode.rules.blocks,) * decode.copies
-    return Served(kept, refused, first.arrival_s, first.admitted_s, first.first_s, end_s, tuple(outcomes), blocks)
+    times = (first.arrival_s, first.admitted_s, first.first_s, end_s)
+    return Served(kept, 0, *times, tuple(outcomes), blocks, second_s)
 
 
 def _that_fit(requests: Requests, pool: Pool) -> tuple[Requests, int]:

@@ -124,11 +124,16 @@ class Server:
         """
         tokens = prompt + answer
         check_fits(self.step.model, self.step.machine, self.layout, self.step.memory(tokens, 1.0))
-        if not self.scheduler.chunked and tokens > self.token_budget:
+        at_once = self.at_once(prompt, answer)
+        if not self.scheduler.chunked and at_once > self.token_budget:
             raise RooflabError(
                 f"{self.step.engine.name} computes a prompt in one step of at most {self.token_budget:,} tokens: "
-                f"a request of {tokens:,.0f} does not fit; give more step tokens"
+                f"a request of {at_once:,.0f} does not fit; give more step tokens"
             )
+
+    def at_once(self, prompt: float, answer: float) -> float:
+        """Tokens of a request that a step must hold where none is cut: with what was made, if it may come again."""
+        return prompt if self.scheduler.reserve else prompt + answer
 
     def table(self, prompt: float, answer: float, cached: float = 0.0) -> Table:
         """Seconds of the steps that requests of that length make."""

@@ -28,7 +28,7 @@ from rooflab.model.serving.beside import ADAPTER
 from rooflab.model.serving.extras import Extras
 from rooflab.model.serving.extras import check as check_extras
 from rooflab.model.serving.kernels import Kernel
-from rooflab.model.serving.program import draft_kernels, kernels_of, run_of
+from rooflab.model.serving.program import draft_kernels, kernels_of, of_one_group, run_of
 from rooflab.model.serving.timing import KernelSeconds, timed
 from rooflab.types.machine import Machine
 from rooflab.work.llm.architecture import Architecture, Latent
@@ -257,11 +257,14 @@ class StepModel:
         return chosen, np.where(two, twice, launches)
 
     def _host_s(self, batch: Batch, launches: np.ndarray, kernel_s: np.ndarray) -> np.ndarray:
-        """What the host adds: between steps, and where it launches kernels more slowly than they run."""
-        e = self.engine
+        """What the host adds: between steps, and where it launches kernels more slowly than they run.
+
+        A group of ranks that takes sequences of its own has a process of its own for them.
+        """
+        e, mine = self.engine, of_one_group(batch, self.layout)
         each_s = e.sequence_s + e.send_s / self.stream_interval
-        between = e.step_s + each_s * batch.sequences + e.ranks_s * (self.layout.ranks > 1)
-        eager = (batch.new_tokens > e.graph_tokens) | (
+        between = e.step_s + each_s * mine.sequences + e.ranks_s * (self.layout.ranks > 1)
+        eager = (mine.new_tokens > e.graph_tokens) | (
             (np.asarray(batch.prefill_sequences) > 0) & (not e.graphs_prompts)
         )
         alone = np.where(eager, np.maximum(launches * e.launch_s - kernel_s, 0.0), 0.0)
