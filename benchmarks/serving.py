@@ -9,30 +9,25 @@ from __future__ import annotations
 
 import argparse
 import collections
-import copy
-import dataclasses
 import functools
-import itertools
 import math
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-import engine_layers
 import local_rows
 import numpy as np
 import serving_protocols
 import serving_rows
 from measured import SHARED, LeftOut
+from serving_host import engine_file, folded, refitted
 from serving_rows import ServingCase
 
-import rooflab
 from rooflab.model.serving import events
 from rooflab.model.serving import replay as replays
 from rooflab.model.serving.answer import Asked, pool_of
-from rooflab.model.serving.apart import Apart, steady_apart
 from rooflab.model.serving.batch import Batch
-from rooflab.model.serving.replay import Served
+from rooflab.model.serving.replay import Pool, Served, serve_apart
 from rooflab.model.serving.requests import closed_loop
 from rooflab.model.serving.schedulers import scheduler
 from rooflab.model.serving.server import Server
@@ -83,11 +78,12 @@ def _loop(alike: list[ServingCase]) -> list[Judged]:
     accepted = step.speculation.accepted if step.speculation else 1.0
     answer = max(round(first.answer / accepted), 1)
     memory_bytes = step.machine.level("memory").capacity_bytes
-    rules = scheduler(_file(step), memory_bytes, token_budget=first.step_tokens)
-    longest = math.ceil((prompt + answer) * (1.0 + first.spread))
-    if not rules.chunked:  # it ran, so its server was told of so many tokens
-        rules = rules._replace(token_budget=max(rules.token_budget, longest))
+    rules = scheduler(engine_file(step), memory_bytes, token_budget=first.step_tokens)
     server = Server(step=step, scheduler=rules)
+    if not rules.chunked:  # it ran, so its server was told of so many tokens
+        longest = math.ceil(server.at_once(prompt, answer) * (1.0 + first.spread))
+        rules = rules._replace(token_budget=max(rules.token_budget, longest))
+        server = Server(step=step, scheduler=rules)
     table = server.table(prompt, answer)
     context = first.prompt + first.answer / 2
     clients = np.array([case.clients for case in alike])
@@ -145,7 +141,7 @@ def _offline(case: ServingCase) -> Judged:
     """All requests at once, through the scheduler until the last is answered."""
     count, prompt, answer = round(case.clients), round(case.prompt), round(case.answer)
     requests = closed_loop(count, count, prompt, answer)._replace(clients=0)
-    rules = scheduler(_file(case.step), case.step.machine.level("memory").capacity_bytes)
+    rules = scheduler(engine_file(case.step), case.step.machine.level("memory").capacity_bytes)
     if not rules.chunked:  # it ran, so its server was told of so many tokens
         rules = rules._replace(token_budget=max(rules.token_budget, prompt + answer))
     server = Server(step=case.step, scheduler=rules)
@@ -161,7 +157,7 @@ def _offline(case: ServingCase) -> Judged:
 def _streamed(step: StepModel, most_sequences: int) -> Served:
     """300 requests of ShareGPT, 10 a second."""
     requests = serving_protocols.sharegpt(300, 10.0)
-    rules = scheduler(_file(step), step.machine.level("memory").capacity_bytes)
+    rules = scheduler(engine_file(step), step.machine.level("memory").capacity_bytes)
     server = Server(step=step, scheduler=rules._replace(most_sequences=most_sequences))
     asked = Asked(prompt=float(requests.prompt.mean()), answer=float(requests.answer.mean()), requests=requests)
     return replays.serve_together(requests, pool_of(server, asked, requests, 0.0))
@@ -189,52 +185,81 @@ def _of_a_stream(case: ServingCase) -> Judged:
 
 
 def _apart(case: ServingCase, prompts: StepModel) -> list[Judged]:
-    """Prompts on devices of their own: the closed loop over both, and its first wave."""
-    prompt, answer = round(case.prompt), max(round(case.answer), 2)
-    memory_bytes = case.step.machine.level("memory").capacity_bytes
-    rules = scheduler(_file(case.step), memory_bytes)
+    """Prompts on devices of their own: where several copies may have run it, the middle of what they would do."""
+    all_of = [_served_apart(each) for each in (case, *case.others)]
+    found = []
+    for number, (what, measured) in enumerate((("TPOT", case.tpot_s), ("TTFT", case.ttft_s))):
+        if measured is None:
+            continue
+        low, high = (pick(each[number] for each in all_of) for pick in (min, max))
+        bar = math.sqrt(high / low) * all_of[0][2 + number]
+        found.append(_one(case, what, math.sqrt(low * high), measured, bar))
+    return found
+
+
+_KNOWN: dict[tuple, tuple[float, float, float, float]] = {}
+
+
+def _served_apart(case: ServingCase) -> tuple[float, float, float, float]:
+    """TPOT, TTFT and the bars of both: the closed loop over both pools, event by event.
+
+    A client's first token is sent by the copy that decodes, once it has the KV cache and made one more; Dynamo's
+    front end takes prompts apart on many threads, so that none waits for others' (ai-dynamo/dynamo, lib/llm).
+    """
+    prompts = case.prefill
+    assert prompts is not None
+    key = tuple(case._replace(table="", group="", part_of="", tpot_s=None, ttft_s=None, others=()))
+    if key in _KNOWN:
+        return _KNOWN[key]
+    accepted = case.step.speculation.accepted if case.step.speculation else 1.0
+    prompt, answer = round(case.prompt), max(round(case.answer / accepted), 2)
+    longest = math.ceil((prompt + answer) * (1.0 + case.spread)) + 1
+    rules = scheduler(engine_file(case.step), case.step.machine.level("memory").capacity_bytes)
+    of_prompts = rules._replace(token_budget=case.prefill_tokens or rules.token_budget)
     if not rules.chunked:
-        rules = rules._replace(token_budget=max(rules.token_budget, prompt + answer))
-    first, second = Server(step=prompts, scheduler=rules), Server(step=case.step, scheduler=rules)
+        whole = math.ceil(prompt * (1.0 + case.spread)) if rules.reserve else longest
+        of_prompts = of_prompts._replace(token_budget=max(of_prompts.token_budget, whole))
+    first, second = Server(step=prompts, scheduler=of_prompts), Server(step=case.step, scheduler=rules)
     decode = case.step.time(Batch(decode_sequences=max(case.clients, 1.0), decode_context=prompt + answer / 2))
     prefill = prompts.time(Batch(prefill_sequences=1.0, prefill_tokens=prompt))
-    alone_s, outside_s = float(prefill.seconds[0]), first.outside_s(prompt)
-    clients = max(case.clients * case.decodes, 1.0)
+    clients = max(round(case.clients * case.decodes), 1)
     # Not stated: so many copies as keep up with what decodes.
-    busy = clients / (float(decode.seconds[0]) * answer) * alone_s / prompts.layout.data
-    prefills = case.prefills or math.ceil(busy / 0.8)
-    of = Apart(
-        prefill=_table(first, prompt, 1),
-        decode=_table(second, prompt, answer),
-        prefills=prefills,
-        decodes=case.decodes,
-        prompt=prompt,
-        answer=answer,
-        token_budget=first.token_budget,
-        most_running=max(second.most_running(prompt, answer), 1.0),
-        transfer_s=float(second.transfer_s(np.array(float(prompt)))),
-        between_s=outside_s,
-    )
-    at = steady_apart(of, np.array([clients])).at
-    wave_s = max((clients / prefills - 1) / 2 * alone_s / prompts.layout.data, 0.0)
-    ttft_s = float(at.ttft_s[0]) + outside_s + wave_s / case.rounds
-    found = [
-        _one(case, "TPOT", float(at.tpot_s[0]), case.tpot_s or np.nan, float((decode.high / decode.seconds)[0]))
+    busy = clients / (float(decode.seconds[0]) * answer) * float(prefill.seconds[0]) / prompts.layout.data
+    outside_s = first.outside_s(prompt)
+    loop = closed_loop(clients, round(case.rounds * clients), prompt, answer, spread=case.spread, seed=1)
+    pools = [
+        Pool(
+            _table(server, prompt, tokens),
+            events.Rules(
+                token_budget=server.token_budget,
+                most_sequences=min(server.most_sequences, most or server.most_sequences),
+                blocks=-(-max(server.cache_tokens(server.kept_tokens(prompt, tokens)), longest) // blocks),
+                block_tokens=blocks,
+                chunked=server.scheduler.chunked or server is second,
+                mixed=server.mixed,
+                reserve=rules.reserve,
+                between_s=outside_s,
+            ),
+            copies,
+        )
+        for server, tokens, most, copies, blocks in (
+            (first, 1, None, case.prefills or math.ceil(busy / 0.8), rules.block_tokens),
+            (second, answer, (case.places or 0) * case.step.layout.data, case.decodes, rules.block_tokens),
+        )
     ]
-    if case.ttft_s is not None:
-        found.append(_one(case, "TTFT", ttft_s, case.ttft_s, first_token_factor(prefill)))
-    return found
+    served = serve_apart(loop, pools[0], pools[1], second.transfer_s)
+    assert served.second_s is not None
+    ttft_s = float((served.second_s - served.arrival_s).mean()) + outside_s
+    tokens = np.maximum(served.requests.answer - 2, 1)
+    tpot_s = float(((served.end_s - served.second_s) / tokens).mean()) / accepted
+    bars = float((decode.high / decode.seconds)[0]), first_token_factor(prefill)
+    _KNOWN[key] = tpot_s, ttft_s, *bars
+    return _KNOWN[key]
 
 
 @functools.cache
 def _table(server: Server, prompt: int, answer: int) -> Table:
     return server.table(prompt, answer)
-
-
-def _file(step: object) -> str:
-    from rooflab.model.engines.engine import load, names
-
-    return next(name for name in names() if load(name).name == step.engine.name)  # type: ignore[attr-defined]
 
 
 def _static(case: ServingCase) -> list[Judged]:
@@ -253,70 +278,6 @@ def _static(case: ServingCase) -> list[Judged]:
     rate = case.clients * case.answer / total_s / case.step.layout.ranks
     assert case.throughput is not None
     return [_one(case, "time", case.throughput, rate, float((decode.high / decode.seconds).mean()))]
-
-
-def refitted(cases: list[ServingCase], without: str, engines: Path) -> list[ServingCase]:
-    """The cases of one card ("none": of all), with all that is fitted for engines fitted on the other cards alone.
-
-    Shares of experts by the engines' tables (`engine_layers.fitted_shares`), then what a request costs the host,
-    on the rows of "fit".
-    """
-    card = None if without == "none" else rooflab.machine(serving_rows.CARDS[without]).name
-    left_out = [case for case in cases if card in (None, case.step.machine.name)]
-    others = [case for case in cases if case.step.machine.name != card and case.part == "fit"]
-    shares = engine_layers.fitted_shares(engines, without)
-    found: list[ServingCase] = []
-    for name in sorted({_file(case.step) for case in left_out}):
-        mine = [case for case in others if _file(case.step) == name]
-        changes: dict[str, float] = dict(shares.get(name, {}))
-        if mine:
-            changes |= _host(mine)
-        print(f"{name} without {without}: { {key: round(value, 7) for key, value in changes.items()} }")
-        found += changed([case for case in left_out if _file(case.step) == name], changes)
-    return found
-
-
-_LAUNCH_S = (20e-6, 30e-6, 40e-6, 50e-6)
-
-
-def _host(mine: list[ServingCase]) -> dict[str, float]:
-    """What a request costs an engine's host: the least median error of the TTFT on a grid.
-
-    `request_s`, `prompt_token_s`, `latent_s`, and `launch_s` where the engine's is fitted.
-    """
-    engine = mine[0].step.engine
-    launches = _LAUNCH_S if engine.constants["launch_s"].fitted else (engine.launch_s,)
-    best, changes = math.inf, {}
-    for launch_s in launches:
-        cases = changed(mine, {"launch_s": launch_s})
-        figures = [each for each in judged(cases) if each.what == "TTFT"]
-        seconds = np.array([each.case.ttft_s or np.nan for each in figures])
-        prompts = np.array([each.case.prompt for each in figures])
-        ours = seconds * np.exp([each.error for each in figures])
-        # What the host takes is added to the rest, so that no row is simulated again.
-        rest = ours - np.array([each.case.step.request_s(each.case.prompt) for each in figures])
-        latent = np.array([each.case.step.request_s(0.0) > engine.request_s for each in figures])
-        waits = np.arange(0.0, 0.151, 0.01) if latent.any() else np.zeros(1)
-        for request_s, token_s, latent_s in itertools.product(
-            np.arange(0.0, 0.151, 0.005), np.arange(0.0, 1.6e-5, 1e-6), waits
-        ):
-            predicted = np.maximum(rest + request_s + token_s * prompts + latent_s * latent, 1e-6)
-            error = float(np.median(np.abs(np.log(predicted / seconds))))
-            if error < best:
-                best = error
-                changes = {"request_s": float(request_s), "prompt_token_s": float(token_s), "launch_s": launch_s}
-                changes |= {"latent_s": float(latent_s)} if latent.any() else {}
-    return changes
-
-
-def changed(cases: list[ServingCase], changes: dict[str, float]) -> list[ServingCase]:
-    """The same with other constants of their engines."""
-    known: dict[int, StepModel] = {}
-    for case in cases:
-        if id(case.step) not in known:
-            known[id(case.step)] = copy.copy(case.step)
-            known[id(case.step)].engine = dataclasses.replace(case.step.engine, **changes)
-    return [case._replace(step=known[id(case.step)]) for case in cases]
 
 
 def summary(name: str, figures: list[Judged]) -> str:
@@ -340,6 +301,9 @@ def main() -> None:
     parser.add_argument(
         "--without", metavar="SYSTEM", help="silicon: fit without this card (h100_sxm, …), judge it"
     )
+    parser.add_argument(
+        "--folds", action="store_true", help="silicon: constants of each third of models fitted on the others"
+    )
     parser.add_argument("--table", action="append", help="silicon, apart, static, bench, dstack, premai, …")
     asked = parser.parse_args()
     tables = {
@@ -354,12 +318,14 @@ def main() -> None:
         "cores": lambda: local_rows.cores(asked.data / "local_ikllama_cpu.csv"),
         "bench": lambda: serving_rows.bench(asked.data / "serve_llm_inference_bench_all.csv"),
     }
-    for name in asked.table or (["silicon"] if asked.without else tables):
+    for name in asked.table or (["silicon"] if asked.without or asked.folds else tables):
         rows = list(tables[name]())
         cases = [row for row in rows if isinstance(row, ServingCase)]
         left = collections.Counter(row.why for row in rows if isinstance(row, LeftOut))
         if asked.without:
-            cases = refitted(cases, asked.without, asked.data.parent / "engines")
+            cases = refitted(cases, asked.without, asked.data.parent / "engines", judged)
+        if asked.folds:
+            cases = folded(cases, judged)
         figures = judged(cases)
         print(f"\n{name}: {len(cases)} cases, {sum(left.values())} left out")
         for why, count in left.most_common():

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from measured import LeftOut
-from serving_protocols import protocol
+from serving_pools import Pools, pools
+from serving_protocols import ACCEPTED, protocol
 
 import rooflab
 from rooflab.errors import RooflabError
@@ -49,6 +50,8 @@ class ServingCase(NamedTuple):
             not stated: as many as keep up; `decodes` how many decode, among which `clients` are those of one.
         most_sequences, figure: of a stream of requests: as its server was told; which figure `ttft_s` is, such as
             "TTFT P90".
+        prefill_tokens: most of a step of `prefill`; `places` of a decoding copy; None where not stated.
+        others: the same with other copies, where a row does not say which of several it ran on.
         part_of: what sets it apart from the others of its table; judged in lines of its own.
     """
 
@@ -73,6 +76,9 @@ class ServingCase(NamedTuple):
     prefill: StepModel | None = None
     prefills: int = 0
     decodes: int = 1
+    prefill_tokens: int | None = None
+    places: int | None = None
+    others: tuple[ServingCase, ...] = ()
     part_of: str = ""
     most_sequences: int = 0
     figure: str = ""
@@ -173,73 +179,115 @@ def _is_deployment(row: dict[str, str]) -> bool:
 def _deployed(row: dict[str, str], model: Architecture, clients: float) -> ServingCase:
     """A row whose `tp_size` counts the devices of a deployment in which prompts have devices of their own.
 
-    InferenceX's of GB200 compute prompts on copies of four devices with attention data-parallel. TensorRT-LLM's
-    have one of them and decode on copies of eight; SGLang's decode on 48 of 72 as one copy.
+    Where the list of runs has none with so many: InferenceX's of GB200 compute prompts on copies of four devices
+    with attention data-parallel. TensorRT-LLM's have one of them and decode on copies of eight; SGLang's decode on
+    48 of 72 as one copy.
     """
+    listed = pools(row, clients)
+    if listed:
+        cases = [_apart_on(row, each, clients)._replace(table="silicon, agg") for each in listed]
+        return cases[0]._replace(others=tuple(cases[1:]))
     devices, sglang = int(row["tp_size"]), row["backend"] == "sglang"
     decoding = Layout(data=48, experts=48) if sglang else Layout(tensor=8)
     decodes = 1 if sglang else max((devices - 4) // 8, 1)
-    formats = _silicon_formats(row, model)
-    steps = [
-        step_of(model.name, CARDS[row["system"]], row["backend"], layout, formats)
-        for layout in (Layout(data=4, experts=4), decoding)
-    ]
-    return ServingCase(
-        table="silicon, agg",
-        group=f"{model.name} {row['system']} {row['backend']}",
-        step=steps[1],
-        clients=clients / decodes,
-        prompt=float(row["isl"]) * 0.9,
-        answer=float(row["osl"]) * 0.9,
-        tpot_s=float(row["silicon_tpot_ms"]) / 1e3,
-        ttft_s=float(row["silicon_ttft_ms"]) / 1e3,
-        prefill=steps[0],
-        prefills=(devices - decodes * decoding.ranks) // 4 if sglang else 1,
-        decodes=decodes,
-    )
+    return _apart_on(
+        row,
+        Pools(
+            prefills=(devices - decodes * decoding.ranks) // 4 if sglang else 1,
+            prefill=Layout(data=4, experts=4),
+            decodes=decodes,
+            decode=decoding,
+            places=None,
+            drafts=0,
+            step_tokens=8448,
+        ),
+        clients,
+    )._replace(table="silicon, agg")
 
 
 def apart(path: Path) -> Iterator[ServingCase | LeftOut]:
-    """Rows of `serve_aiconfigurator_silicon` with prompts on other devices than what decodes."""
+    """Rows of `serve_aiconfigurator_silicon` with prompts on other devices than what decodes.
+
+    Which copies, what a row states or else the list of runs does (`serving_pools`).
+    """
     for number, row in enumerate(table(path)):
         if row["mode"] == "agg":
             continue
         where = f"{path.name}: {row['id'] or number}"
         try:
-            model = models.named(row["model_path"])
-            halves = []
-            for half in ("prefill", "decode"):
-                columns = {name: row[f"{half}_{name}"] for name in
-                           ("tp_size", "attention_dp_size", "moe_tp_size", "moe_ep_size")}  # fmt: skip
-                formats = _silicon_formats(row, model)
-                layout = _silicon_layout({**row, **columns})
-                if _is_deployment({**row, **columns}):  # at such sizes attention is data-parallel
-                    layout = Layout(data=layout.ranks, experts=layout.ranks)
-                halves.append(step_of(model.name, CARDS[row["system"]], row["backend"], layout, formats))
             found = re.search(r"concurrency=(\d+)", row["silicon_data_source"])
-            decodes = int(row["decode_num_workers"] or 1)
-            clients = (
-                float(found[1])
-                if found
-                else float(row["decode_batch_size"] or 1) * halves[1].layout.data * decodes
-            )
-            share = 1.0 if "aic-auto-gap" in row["silicon_data_source"] else 0.9
-            yield ServingCase(
-                table="silicon, apart",
-                part_of="" if row["decode_num_workers"] else "workers not stated",
-                group=f"{model.name} {row['system']} {row['backend']}",
-                step=halves[1],
-                clients=clients / decodes,
-                prompt=float(row["isl"]) * share,
-                answer=float(row["osl"]) * share,
-                tpot_s=float(row["silicon_tpot_ms"]) / 1e3,
-                ttft_s=float(row["silicon_ttft_ms"]) / 1e3,
-                prefill=halves[0],
-                decodes=decodes,
-                prefills=int(row["prefill_num_workers"] or 0),
-            )
+            clients = float(found[1]) if found else 0.0
+            listed = pools(row, clients)
+            if not listed:
+                yield _apart_as_stated(row, clients)
+                continue
+            cases = [_apart_on(row, each, clients) for each in listed]
+            part_of = "" if row["decode_num_workers"] else "workers by the list of runs"
+            if len(cases) > 1:
+                part_of = "several workers fit"
+            yield cases[0]._replace(others=tuple(cases[1:]), part_of=part_of)
         except (RooflabError, ValueError, KeyError) as error:
             yield LeftOut(where, re.sub(r"\d+ (tensor|heads|of)", r"n \1", str(error))[:90])
+
+
+def _apart_on(row: dict[str, str], of: Pools, clients: float) -> ServingCase:
+    """A row on the copies that the list of runs has: five rounds by srt-slurm's sa-bench, after a warm-up."""
+    model = models.named(row["model_path"])
+    formats, drafts = _silicon_formats(row, model), of.drafts
+    speculation = Speculation(drafts, ACCEPTED[drafts]) if drafts else None
+    prefill, decode = (
+        step_of(model.name, CARDS[row["system"]], row["backend"], layout, formats, how, 20.0)
+        for layout, how in ((of.prefill, None), (of.decode, speculation))
+    )
+    return ServingCase(
+        table="silicon, apart",
+        group=f"{model.name} {row['system']} {row['backend']}",
+        step=decode,
+        clients=clients / of.decodes,
+        prompt=float(row["isl"]) * 0.9,
+        answer=float(row["osl"]) * 0.9,
+        spread=1.0 / 9.0,
+        rounds=5.0,
+        tpot_s=float(row["silicon_tpot_ms"]) / 1e3,
+        ttft_s=float(row["silicon_ttft_ms"]) / 1e3,
+        prefill=prefill,
+        prefills=of.prefills,
+        decodes=of.decodes,
+        prefill_tokens=of.step_tokens,
+        places=of.places,
+    )
+
+
+def _apart_as_stated(row: dict[str, str], clients: float) -> ServingCase:
+    """A row that no list of runs has; of 0 clients, as many as its copies' batches."""
+    model = models.named(row["model_path"])
+    halves = []
+    for half in ("prefill", "decode"):
+        columns = {name: row[f"{half}_{name}"] for name in
+                   ("tp_size", "attention_dp_size", "moe_tp_size", "moe_ep_size")}  # fmt: skip
+        formats = _silicon_formats(row, model)
+        layout = _silicon_layout({**row, **columns})
+        if _is_deployment({**row, **columns}):  # at such sizes attention is data-parallel
+            layout = Layout(data=layout.ranks, experts=layout.ranks)
+        halves.append(step_of(model.name, CARDS[row["system"]], row["backend"], layout, formats))
+    decodes = int(row["decode_num_workers"] or 1)
+    if not clients:
+        clients = float(row["decode_batch_size"] or 1) * halves[1].layout.data * decodes
+    share = 1.0 if "aic-auto-gap" in row["silicon_data_source"] else 0.9
+    return ServingCase(
+        table="silicon, apart",
+        part_of="" if row["decode_num_workers"] else "workers not stated",
+        group=f"{model.name} {row['system']} {row['backend']}",
+        step=halves[1],
+        clients=clients / decodes,
+        prompt=float(row["isl"]) * share,
+        answer=float(row["osl"]) * share,
+        tpot_s=float(row["silicon_tpot_ms"]) / 1e3,
+        ttft_s=float(row["silicon_ttft_ms"]) / 1e3,
+        prefill=halves[0],
+        decodes=decodes,
+        prefills=int(row["prefill_num_workers"] or 0),
+    )
 
 
 def _silicon_layout(row: dict[str, str]) -> Layout:

@@ -132,7 +132,7 @@ class Server:
             )
 
     def at_once(self, prompt: float, answer: float) -> float:
-        """Tokens of a request that a step must hold where none is cut: with what was made, if it may come again."""
+        """Tokens of a request that a step must hold where none is cut: with those made, if it may come again."""
         return prompt if self.scheduler.reserve else prompt + answer
 
     def table(self, prompt: float, answer: float, cached: float = 0.0) -> Table:
