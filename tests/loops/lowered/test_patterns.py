@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import rooflab
 from rooflab.loops.lowered import count
 from rooflab.machines import cache_levels
 
@@ -86,3 +87,24 @@ def test_a_place_is_decided_where_the_loop_must_have_loaded_something_first(fn, 
     # the first test of a while stands before its loop
     assert found
     assert any(found) == expected
+
+
+def ends(a, starts):
+    found = 0
+    for start in starts:
+        at = start
+        while a[at] != at:
+            at = a[at]
+        found += at
+    return found
+
+
+def test_the_first_step_of_a_chase_is_one_of_it(small):
+    rng = np.random.default_rng(0)
+    parents = np.minimum(rng.integers(0, 4096, 4096), np.arange(4096))
+    report = rooflab.loop(ends, parents, rng.integers(0, 4096, 200), levels=small, timed=False)
+    line = next(each for each in report.lines if each.text.startswith("while"))
+    assert line.misses["L1"] > 0
+    assert line.decided == line.misses
+    in_order = next(each for each in report.lines if each.text.startswith("for start"))
+    assert in_order.decided == {"L1": 0, "L2": 0, "L3": 0}

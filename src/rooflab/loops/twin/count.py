@@ -125,8 +125,12 @@ def lines(counted: Counted, source: SourceLines) -> tuple[LineCounts, ...]:
 
 def _by_kind(counted: Counted, line: int, kind: str, *, decided: bool = False) -> dict[str, int]:
     """Misses of a line ("misses"), or one kind of them, by cache level; `decided`: only of such accesses."""
-    refs = (ref for ref in counted.twin.text.refs if ref.line == line)
-    numbers = [ref.number for ref in refs if ref.decided or not decided]
+    refs = [ref for ref in counted.twin.text.refs if ref.line == line]
+    if decided:
+        # the first step of a chase, by an index, is one of it: none begins before the end of the last is known
+        chased = {ref.array for ref in refs if ref.decided}
+        refs = [ref for ref in refs if ref.decided or (ref.array in chased and ref.pattern == "gather")]
+    numbers = [ref.number for ref in refs]
     return {
         level.name: sum(getattr(level.references[number], kind) for number in numbers)
         for level in counted.simulation.levels
