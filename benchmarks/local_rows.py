@@ -98,3 +98,29 @@ def cores(path: Path) -> Iterator[ServingCase | LeftOut]:
             yield case._replace(ttft_s=tokens / value)
         else:
             yield case._replace(prompt=0.0, answer=tokens, tpot_s=1.0 / value)
+
+
+_OLLAMA = {"DeepSeek R1 14b": "qwen2.5-14b", "Llama 3.2:3b": "llama-3.2-3b", "Llama 3.1:70b": "llama-3.1-70b",
+           "gpt-oss 20b": "gpt-oss-20b"}  # fmt: skip
+
+
+def ollama(path: Path) -> Iterator[ServingCase | LeftOut]:
+    """`local_geerling_ai`: single tokens of Ollama or llama.cpp after short prompts, cards in usual PCs."""
+    for row in table(path):
+        found = re.search(r"\((?:Nvidia|AMD) (?:RTX )?([^<()]+)\)", row["hardware"])
+        plain = re.sub(r"^(RX|Radeon|Pro|AI) ?", "", found[1]) if found else ""
+        card = next(
+            (each for name in (f"RTX {plain}", found[1] if found else "", plain) if (each := card_of(name))), None
+        ) or (card_of("gb10") if "GB10" in row["hardware"] else None)  # fmt: skip
+        model = _OLLAMA.get(row["model"])
+        if "Pi " in row["hardware"] or "Premier" in row["hardware"]:
+            yield LeftOut(path.name, "a card behind one PCIe lane of a small host")
+        elif card is None or model is None or "CPU" in row["framework"]:
+            yield LeftOut(path.name, f"{row['hardware']}: not in the catalogue")
+        else:
+            word, experts = ("q8_0", "mxfp4") if model.startswith("gpt-oss") else ("q4_k_m", "q4_k_m")
+            step = step_of(model, card, "llama.cpp", Layout(), (word, word, experts, "fp16"))
+            yield ServingCase(
+                table="Ollama", group=f"{model} {card}", step=step, clients=1.0, prompt=64.0, answer=256.0,
+                static=True, tpot_s=1.0 / float(row["value"]),
+            )  # fmt: skip

@@ -316,6 +316,7 @@ def main() -> None:
         "cuda": lambda: local_rows.local(asked.data / "local_llamacpp_cuda_vulkan_gptoss.csv"),
         "apple": lambda: local_rows.local(asked.data / "local_llamacpp_apple_4167.csv"),
         "cores": lambda: local_rows.cores(asked.data / "local_ikllama_cpu.csv"),
+        "ollama": lambda: local_rows.ollama(asked.data / "local_geerling_ai.csv"),
         "bench": lambda: serving_rows.bench(asked.data / "serve_llm_inference_bench_all.csv"),
     }
     for name in asked.table or (["silicon"] if asked.without or asked.folds else tables):

@@ -130,3 +130,13 @@ def test_blocks_that_are_widened_for_several_rows_at_once_take_less() -> None:
     for precision in ("q6_k", "iq3_s", "q4_0"):
         assert seconds("ik-llama-cpp", precision) <= seconds("llama-cpp", precision)
     assert seconds("ik-llama-cpp", "iq3_s") < 0.5 * seconds("llama-cpp", "iq3_s")
+
+
+def test_several_cards_have_some_of_the_layers_each() -> None:
+    asked = {"precision": "q4_k_m", "concurrency": 1, "isl": 512, "osl": 512}
+    found = rooflab.serve("llama-3.1-70b", "pc-2x-rtx-3090", engine="llama-cpp", **asked)
+    assert (found.deployment.tensor, found.deployment.pipeline) == (1, 2)
+    # 16.57 tokens a second: XiongjieDai/GPU-Benchmarks-on-LLM-Inference, May 2024, which set no constant of cards.
+    assert found.output_tokens_per_s_per_user == pytest.approx(16.57, rel=0.15)
+    other = rooflab.serve("llama-3.1-70b", "pc-2x-rtx-3090", engine="vllm", **asked | {"precision": "int4_wo"})
+    assert (other.deployment.tensor, other.deployment.pipeline) == (2, 1)

@@ -48,6 +48,7 @@ class Engine:
     flash_attention: bool
     joins_operations: bool
     unpack_rows: float
+    splits_layers: bool
     step_s: float
     sequence_s: float
     send_s: float

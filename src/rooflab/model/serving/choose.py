@@ -126,7 +126,11 @@ def _fewest(
         check(kind.model, layout)
         return made_of(layout)
     most = devices or _MOST_DEVICES
-    ways = [each for each in tensor_ways(kind.model, most) if copies or most % _layout(wanted, each).ranks == 0]
+    by_layer = kind.engine.splits_layers
+    several = (
+        [2**n for n in range(most.bit_length()) if 2**n <= most] if by_layer else tensor_ways(kind.model, most)
+    )
+    ways = [each for each in several if copies or most % _layout(wanted, each, by_layer).ranks == 0]
     if not ways:
         raise RooflabError(
             f"{kind.model.name}: {most} devices: no number of tensor-parallel ways that divides its heads and "
@@ -135,7 +139,7 @@ def _fewest(
     made: Server | None = None
     for each in ways:
         # The fewest ways that hold the model and the requests that it would have at once; the most if none does.
-        made = made_of(_layout(wanted, each))
+        made = made_of(_layout(wanted, each, by_layer))
         held = made.cache_requests(made.kept_tokens(asked.prompt, asked.answer))
         if held is None or held >= max((asked.concurrency or 1) / made.engines, 1.0):
             break
@@ -161,10 +165,11 @@ def _node(whole: Machine, count: int | None, devices: int) -> str | None:
     return whole.name if devices <= count else f"{-(-devices // count)} x {whole.name}"
 
 
-def _layout(wanted: Wanted, tensor: int) -> Layout:
+def _layout(wanted: Wanted, ways: int, by_layer: bool = False) -> Layout:
+    """In so many tensor-parallel ways, or, of an engine that splits a model by layer, stages."""
     return Layout(
-        tensor=tensor,
-        pipeline=wanted.pipeline,
+        tensor=1 if by_layer else ways,
+        pipeline=wanted.pipeline * ways if by_layer else wanted.pipeline,
         experts=wanted.experts,
         data=wanted.data,
         context=wanted.context,
