@@ -17,7 +17,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from rooflab.types.work import RECORDING, Graph
-from rooflab.work.capture.torch import autocast, failures, overrides, ranks, recording, training
+from rooflab.work.capture.torch import autocast, failures, outside, overrides, ranks, recording, training
 from rooflab.work.capture.torch.exported import followed, is_exported
 from rooflab.work.capture.torch.kept import Keeper
 from rooflab.work.capture.torch.places import ModuleStack, modules_of, paths
@@ -49,6 +49,7 @@ def run(
     inputs = names_of(_bound(fn, args, kwargs), objects=True)
     unfused: Counter[str] = Counter()
     asked: list[str] = []
+    left: list[str] = []
     attention = overrides.attention_on(device, unfused) if fused else None
     instead = overrides.instead(attention, device != "cpu")
     names = paths(modules)
@@ -64,7 +65,9 @@ def run(
         _name(recorder, modules, inputs)
         unfused.clear()
         asked.clear()
-        with recorder.modules, steps(recorder.stepping), recording.answered(recorded, asked):
+        left.clear()
+        leaving = outside.watched(left, recorder.unknown)
+        with recorder.modules, steps(recorder.stepping), recording.answered(recorded, asked), leaving:
             try:
                 with recorder:
                     out = fn(*args, **kwargs)
@@ -88,7 +91,12 @@ def run(
             if "is incompatible with .grad()" not in str(error.__cause__):
                 raise
             recorder = record(training.backward_into_leaves)
-        told = (*_conventions(fused, device, backward), *_unfused(unfused), *_recording(asked, recorded))
+        told = (
+            *_conventions(fused, device, backward),
+            *_unfused(unfused),
+            *_recording(asked, recorded),
+            *outside.told(left),
+        )
         graph = recorder.graph(told)
         graph = msgspec.structs.replace(graph, conventions=(*graph.conventions, *_masked(graph)))
         return ranks.told(graph, hooks if backward else None)
