@@ -56,6 +56,7 @@ class Walk(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     Attributes:
         line: of the source.
+        text: of the access there, as "A[i, j]".
         loop: the innermost loop that it stands in, as the number of one of `loops`; None outside of all.
         stride_bytes: of its steps.
         misses: in the first level, of a warm run.
@@ -63,6 +64,7 @@ class Walk(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """
 
     line: int
+    text: str
     loop: int | None
     stride_bytes: int
     misses: int

@@ -28,7 +28,7 @@ TIMING = CoreTiming(
 
 
 def line_of(*walks, timing=TIMING):
-    """`walks`: (loop, stride, misses, kind) each."""
+    """`walks`: (loop, stride, misses, kind) each, and where it stands unless each is at a place of its own."""
     level = LevelCounts(
         name="L1", cache=L1, hits=0, misses=1000, evictions=0, writebacks=0, read_bytes=64_000, write_bytes=0
     )
@@ -42,8 +42,9 @@ def line_of(*walks, timing=TIMING):
         stored_bytes=0,
         simulation=Simulation(name="t", levels=(level,), accesses=1000),
         walks=tuple(
-            Walk(line=1, loop=loop, stride_bytes=stride, misses=misses, kind=kind)
-            for loop, stride, misses, kind in walks
+            Walk(line=1, text=text, loop=loop, stride_bytes=stride, misses=misses, kind=kind)
+            for at, (loop, stride, misses, kind, *given) in enumerate(walks)
+            for text in (given or [f"A[k, {at}]"])
         ),
     )
     return meeting.line_of(report, LATENCY_S, timing)
@@ -86,6 +87,15 @@ def test_two_walks_of_a_loop_go_on_side_by_side():
     assert line_of((0, 4096, 1000, "read"), (0, 4096, 1000, "read")).seconds == pytest.approx(8e-9)
     # a changed one takes 12 cycles a line by itself, both 2 + 4 through 8 sets: 9 for a line of each
     assert line_of((0, 1024, 1000, "changed"), (0, 1024, 1000, "read")).seconds == pytest.approx(4.5e-9)
+
+
+def test_the_same_place_of_two_arrays_lies_in_the_same_sets():
+    # one set for both: each line of both takes what one alone does
+    both = line_of((0, 4096, 1000, "read", "A[k, j]"), (0, 4096, 1000, "read", "B[k, j]"))
+    assert both.seconds == pytest.approx(10e-9)
+    # 4 sets, a changed line in 12 cycles and one read in 4
+    changed = line_of((0, 1024, 1000, "changed", "A[k, j]"), (0, 1024, 1000, "read", "B[k, j]"))
+    assert changed.seconds == pytest.approx(8e-9)
 
 
 def test_walks_of_loops_that_follow_each_other_add_up():

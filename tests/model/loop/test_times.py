@@ -217,7 +217,7 @@ def test_accesses_that_wait_for_each_other_take_the_latency(guest):
 )
 def test_what_meets_in_few_sets_waits_longer(guest, stride_bytes, in_flight):
     misses = {"L1": 10_000, "L2": 10_000, "L3": 10_000}
-    walk = Walk(line=1, loop=0, stride_bytes=stride_bytes, misses=10_000, kind="read")
+    walk = Walk(line=1, text="A[i, j]", loop=0, stride_bytes=stride_bytes, misses=10_000, kind="read")
     made = times.place_on(report(640_000, 0, strided=misses, walks=(walk,)), guest).point("DRAM").time_s
     assert made == pytest.approx(10_000 * guest.level("memory").latency_s / in_flight, rel=0.01)
 

@@ -177,6 +177,7 @@ def walks(counted: Counted) -> tuple[Walk, ...]:
     return tuple(
         Walk(
             line=ref.line,
+            text=ref.text,
             loop=text.owners[ref.block],
             stride_bytes=ref.step_bytes,
             misses=missed[ref.number],

@@ -66,7 +66,7 @@ def line_of(report: LoopReport, latency_s: float, timing: CoreTiming | None) -> 
     taken = 0.0
     for walks in by_loop.values():
         found = [sets(cache, walk.stride_bytes) for walk in walks]
-        together = min(cache.sets, sum(found))
+        together = min(cache.sets, _sets_of_all(walks, found))
         longest_s = max(walk.misses * each_s(walk.kind, among) for walk, among in zip(walks, found, strict=True))
         through_s = sum(walk.misses * each_s(walk.kind, together) for walk in walks)
         if any(walk.kind != "read" for walk in walks):
@@ -75,6 +75,20 @@ def line_of(report: LoopReport, latency_s: float, timing: CoreTiming | None) -> 
         taken += max(longest_s, through_s)
     written = sum(walk.misses for walk in report.walks if walk.kind != "read")
     return Line(taken / missed, written / missed)
+
+
+def _sets_of_all(walks: Sequence[Walk], found: Sequence[int]) -> int:
+    """Sets that the walks of a loop go through: `found` of each, once where they are at the same place of arrays.
+
+    Large arrays begin at the same place of a page, so that what stands at the same index of several, as far apart,
+    lies in the same sets.
+    """
+    apart: dict[tuple[str, int], int] = {}
+    for walk, among in zip(walks, found, strict=True):
+        _, bracket, index = walk.text.partition("[")
+        place = index if bracket else f"{walk.text} of line {walk.line}"
+        apart[place, walk.stride_bytes] = among
+    return sum(apart.values())
 
 
 def _measured(kind: str, timing: CoreTiming | None) -> tuple[Sequence[float], Sequence[float]] | None:
