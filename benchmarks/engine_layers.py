@@ -274,7 +274,10 @@ def _attention(table: Table, ours: Engine, *, decode: bool) -> tuple[np.ndarray,
             # Keys and values cast before they are stored, q before it meets them; with products of 8 bits the
             # layer gets all three so, but on Blackwell, where q is cast and the rest as it is stored.
             casts = [kept, kept, q] if not narrow else [q] if kernel.startswith("trtllm_gen") else []
-            made += [kernels.pointwise("attention", "cast", 1.0, each, reads=2.0, writes=1.0) for each in casts]
+            made += [
+                kernels.pointwise("attention", "cast", 1.0, each, reads=2.0, writes=1.0, casts=narrow)
+                for each in casts
+            ]
         given = 1.0 if narrow and table.engine == "sglang" and not kernel.startswith("trtllm_gen") else 2.0
         if table.engine != "trtllm":
             made.insert(0, _write(sequences, new, float(kv_heads), size, 0.0, row_bytes, item, given))
@@ -315,44 +318,52 @@ def _write(
     )  # fmt: skip
 
 
-_LATENT_PROMPTS = {"trtllm": "trtllm_prompts", "sglang": "fa_prompts"}
+def latent_kernel(maker: str, *, absorbed: bool, decode: bool) -> str:
+    """Whose attention to latent vectors ran: of `gpu_attention.KERNELS`; of vLLM's what TensorRT-LLM's is like."""
+    if maker == "vllm" and not decode:
+        return ""
+    return f"{'fa' if maker == 'sglang' else 'trtllm'}_latent_{'decode' if decode else 'prompts'}"
+
+
+# Up to how many new tokens of a sequence vLLM's backends meet the latent vector itself, as in decoding
+# (v1/attention/backends/mla: reorder_batch_threshold).
+_ABSORBED_TOKENS = {"vllm_flash_attn_mla": 512.0, "vllm_flashmla": 128.0}
 
 
 def _latent(table: Table, ours: Engine, *, decode: bool) -> tuple[np.ndarray, np.ndarray]:
     """DeepSeek's attention without its projections: 512 + 64 numbers a token, 128 + 64 a head in a prompt.
 
-    SGLang's FlashAttention meets the latent vector itself in prompts too. vLLM's layer was launched by Python.
+    SGLang's FlashAttention meets the latent vector itself in prompts too, after an 8-bit cache was widened by
+    PyTorch. vLLM's layer was launched by Python.
     """
     item = 1.0 if table.rows[0]["kv_cache_dtype"] == "fp8" else 2.0
     found, spreads = np.zeros(len(table.rows)), np.zeros(len(table.rows))
-    absorbed = decode or table.engine == "sglang"
     kinds = collections.defaultdict(list)
     for number, row in enumerate(table.rows):
-        kinds[int(row["num_heads"])].append(number)
-    for heads, numbers in kinds.items():
+        short = float(row["isl"]) <= _ABSORBED_TOKENS.get(row["kernel_source"], 0.0)
+        kinds[int(row["num_heads"]), decode or short or table.engine == "sglang"].append(number)
+    for (heads, absorbed), numbers in kinds.items():
         part = table._replace(rows=[table.rows[number] for number in numbers])
         sequences, step = part.column("batch_size"), part.column("step")
         new = np.ones_like(step) if decode else part.column("isl")
         tokens = sequences * new
+        widened = item == 1.0 and table.engine == "sglang"
         attention = kernels.attention(
             "attention", "attend", 1.0, sequences=sequences, new=new, before=step, heads=float(heads),
             kv_heads=1.0 if absorbed else float(heads), size=576 if absorbed else 192,
             values=512 if absorbed else 128,
-            cached_bytes=item if decode else 2.0, v_in_k=absorbed, planned=True,
+            cached_bytes=item if decode and not widened else 2.0, v_in_k=absorbed, planned=True,
             dtype="fp8" if item == 1.0 and decode and table.engine == "trtllm" else "bf16",
-            kernel="" if decode else _LATENT_PROMPTS.get(table.engine, ""),
+            kernel=latent_kernel(table.engine, absorbed=absorbed, decode=decode),
         )  # fmt: skip
         write = kernels.rows_of_blocks(
             "attention", "positions and cache", 1.0, tokens, 512.0, tokens * (heads * 64 + 576.0) * 2.0,
             tokens * (heads * 128.0 + 576.0 * item),
         )  # fmt: skip
         made = [write, attention]
-        if item == 1.0 and table.engine == "sglang":  # the cache is widened to the queries' format first
-            made.append(
-                kernels.pointwise(
-                    "attention", "widen", 1.0, sequences * (step + new) * 576.0, reads=1.0, writes=2.0
-                )
-            )
+        if widened:
+            kept = sequences * (step + new) * 576.0
+            made.append(kernels.pointwise("attention", "widen", 1.0, kept, reads=1.0, writes=2.0, casts=True))
         found[numbers], spreads[numbers] = _timed(made, part)
     if table.engine == "vllm":
         # The cache, q into the latent space or keys out of it, attention, the result; with fp8 q is scaled too.

@@ -35,6 +35,10 @@ from rooflab.model.kernels.gpu import attention
 from rooflab.model.serving.kernels import Kernel
 
 JOBS = [
+    "mlagen/h100_sxm/sglang/fa_latent_decode",
+    "mlagen/h100_sxm/trtllm/trtllm_latent_decode",
+    "mlactx/h100_sxm/sglang/fa_latent_prompts",
+    "mlactx/h100_sxm/trtllm/trtllm_latent_prompts",
     "gen/h100_sxm/trtllm/trtllm_decode",
     "ctx/h100_sxm/trtllm/trtllm_prompts",
     "gen/h100_sxm/trtllm/trtllm_narrow_decode",
@@ -97,7 +101,8 @@ BOUNDS = {
     "tile_clocks": (20, 10000), "step_clocks": (100, 2500),
     "store_bytes_per_clock": (2, 100), "share_fp8": (0.3, 1), "share_int8": (0.3, 1), "share_half": (0.3, 1),
     "grouped_share": (0.1, 1.5),
-    "turn_s": (0.5e-6, 6e-6), "masked_clocks": (300, 10000), "masked_fma_per_clock": (8, 128),
+    "turn_s": (0.5e-6, 6e-6), "long_factor": (0.3, 3), "masked_clocks": (300, 10000),
+    "masked_fma_per_clock": (8, 128),
     "older_step_clocks": (100, 2500), "older_store_bytes_per_clock": (2, 100),
 }  # fmt: skip
 PROMPTS = [
@@ -124,6 +129,10 @@ TILES = (
 # Bars: of attention one; of products one for each sort of number.
 SPREADS = {"attention": ("spread", "long_spread"), "matmul": ("spread", "spread_fp8", "spread_older")}
 WORDS = {
+    "fa_latent_decode": "SGLang's FlashAttention for single tokens and latent vectors",
+    "fa_latent_prompts": "SGLang's FlashAttention for prompts and latent vectors",
+    "trtllm_latent_decode": "TensorRT-LLM's kernels for single tokens and latent vectors",
+    "trtllm_latent_prompts": "TensorRT-LLM's kernels for prompts expanded from latent vectors",
     "trtllm_decode": "TensorRT-LLM's kernels for single tokens",
     "trtllm_narrow_decode": "TensorRT-LLM's kernels for single tokens and an 8-bit cache on Hopper",
     "masked_decode": "TensorRT-LLM's masked kernel, a block for each head for single tokens",
@@ -192,6 +201,8 @@ def _kernel(sort: str, row: Row, table: Table) -> str:
         return engine_layers.product_library(row, table.engine)
     if sort == "moe":
         return engine_layers.group_library(row)
+    if sort.startswith("mla"):
+        return engine_layers.latent_kernel(table.engine, absorbed=False, decode=sort == "mlagen")
     name = engine_layers.attention_kernel(row, table, decode=sort == "gen")
     heads = float(row["num_heads"])
     kv_heads = float(row.get("num_key_value_heads") or 0) or heads
@@ -275,6 +286,11 @@ def fitted(
 
 def _asked(sort: str, kernel: str, by_rows: bool) -> tuple[str, Sequence[str], dict[str, Any]]:
     """Topic, what is fitted, and what is chosen, of a kernel."""
+    if sort == "mlagen":
+        tiles = {"tile_keys": [64, 128], "tile_queries": [64, 128], "tile_least": [16, 64]}
+        return "attention", [*DECODE.split(), "long_factor"], {"resident": [1], **tiles}
+    if sort == "mlactx":
+        return "attention", [*PROMPTS, "long_factor"], {"tile_keys": [64, 128], "tile_queries": [64, 128]}
     if sort == "ctx":
         packs = {"packs": [0], "packs_single": [0]} if kernel.startswith("trtllm") else {"packs": [0, 1]}
         tiles = {"tile_keys": [32, 64, 128], "tile_queries": [64, 128]}

@@ -280,3 +280,15 @@ def test_an_engine_decodes_head_by_head_where_a_group_is_larger_than_its_kernel_
     assert ours.attention_kernel("hopper", decodes=True, shares=False) == "masked_decode"
     assert ours.attention_kernel("hopper", decodes=False) == "trtllm_prompts"
     assert ours.attention_kernel("cdna", decodes=True) == ""
+
+
+def test_latent_vectors_are_decoded_by_the_kernels_of_the_engine_where_they_are_known() -> None:
+    sglang, trtllm, vllm = engine("sglang"), engine("tensorrt-llm"), engine("vllm")
+    assert [each.latent_kernel("hopper", decodes=True) for each in (sglang, trtllm, vllm)] == [
+        "fa_latent_decode",
+        "trtllm_latent_decode",
+        "trtllm_latent_decode",
+    ]
+    assert sglang.latent_kernel("hopper", decodes=False) == ""  # its FlashAttention expands no keys there
+    assert trtllm.latent_kernel("hopper", decodes=False) == "trtllm_latent_prompts"
+    assert trtllm.latent_kernel("blackwell", decodes=True) == ""

@@ -79,6 +79,12 @@ class Engine:
             return f"{library}_prompts"
         return f"{library}_decode" if shares else "masked_decode"
 
+    def latent_kernel(self, family: str, *, decodes: bool) -> str:
+        """The same of latent vectors: of prompts only where their keys and values are expanded first."""
+        of = {"fa": ("", "fa"), "trtllm": ("trtllm", "trtllm"), "vllm_fa": ("", "trtllm")}
+        library = of.get(self.attention.get(family, ""), ("", ""))[decodes] if family == "hopper" else ""
+        return f"{library}_latent_{'decode' if decodes else 'prompts'}" if library else ""
+
     def shares(self, group: float) -> bool:
         """Whether a decoding kernel reads keys and values once for all `group` heads that share them."""
         return self.shares_keys and (not self.shared_heads or group <= self.shared_heads)

@@ -305,12 +305,16 @@ def pointwise(
     reads: float,
     writes: float,
     instructions: float = 10.0,
+    casts: bool = False,
 ) -> Kernel:
-    """An element-wise kernel that reads and writes so many bytes for an element of its result."""
+    """An element-wise kernel that reads and writes so many bytes for an element of its result.
+
+    `casts`: whether PyTorch casts by it between formats that it has no vectorised kernel for.
+    """
     main = Pass(
-        code=CODE["vectorized"],
+        code=CODE["casting" if casts else "vectorized"],
         elements=elements,
-        instructions=instructions,
+        instructions=0.0 if casts else instructions,
         blocks=elements / 16384.0,
         read_bytes=elements * reads,
         write_bytes=elements * writes,

@@ -289,6 +289,7 @@ def _latent(run: Run, a: Latent, count: float) -> list[Kernel]:
             values=a.values,
             planned=True,
             limit=a.index_top,
+            kernel=run.engine.latent_kernel(run.family, decodes=False),
         )
     )
     single = batch.decode_sequences
@@ -322,6 +323,7 @@ def _latent(run: Run, a: Latent, count: float) -> list[Kernel]:
             v_in_k=True,
             planned=True,
             limit=a.index_top,
+            kernel=run.engine.latent_kernel(run.family, decodes=True),
         )
     )
     made.append(

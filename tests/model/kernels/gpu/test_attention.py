@@ -342,3 +342,13 @@ def test_prompts_in_sglangs_triton_walk_over_all_keys_before_the_window() -> Non
     whole = prompt(0, True)
     assert prompt(128, False) == pytest.approx(whole, rel=0.02)
     assert prompt(128, True) < 0.2 * whole
+
+
+def test_pytorchs_cast_from_8_bits_issues_more_than_it_moves() -> None:
+    def cast(casts: bool) -> float:
+        made = kernels.pointwise(
+            "attention", "widen", 1.0, np.array([2.0**28]), reads=1.0, writes=2.0, casts=casts
+        )
+        return float(timing.timed([made], DEVICE, None, 1)[0].seconds[0])
+
+    assert cast(True) > 1.5 * cast(False)

@@ -68,6 +68,10 @@ KERNELS: tuple[str, ...] = (
     "flashinfer_plain_decode",
     "vllm_flashinfer_prompts",
     "vllm_flashinfer_decode",
+    "fa_latent_decode",
+    "fa_latent_prompts",
+    "trtllm_latent_decode",
+    "trtllm_latent_prompts",
 )
 # Whose tiles of one query hold one head where a window slides, and whose keys are split only where a tile holds
 # several heads; q and the result are then turned by kernels of their own, but for one head of keys, where that is
