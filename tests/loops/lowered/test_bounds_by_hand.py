@@ -78,6 +78,82 @@ def logged(x, y):
         y[i] = math.log(x[i])
 
 
+def circled(x, y):
+    # three numbers that turn round one another: from r to the next q a difference, a product, a difference, a
+    # product and a sum, from q to the next r a product, a difference, a product and a sum
+    p = q = r = 1.0
+    for i in range(x.shape[0]):
+        dp = 10.0 * (q - p)
+        dq = p * (28.0 - r) - q
+        dr = p * q - 2.5 * r
+        p += 0.001 * dp
+        q += 0.001 * dq
+        r += 0.001 * dr
+        y[i] = p
+
+
+def followed(x, y):
+    # a table says where it is looked at next: a load at an index (6 cycles: 5, and 1 for the index), a mask
+    at = 0
+    for i in range(x.shape[0]):
+        at = (NEXT[at] + i) & 255
+    y[0] = at
+
+
+def eliminated(x, y):
+    # a division by what the division before has left, a product and a difference behind it
+    b = 4.0
+    for i in range(x.shape[0]):
+        b = 4.0 - 1.5 * (x[i] / b)
+        y[i] = b
+
+
+def parted(x, y):
+    # a fair coin at each element, on a floating-point number: half is foretold wrongly
+    low, high = 0, x.shape[0] - 1
+    for i in range(x.shape[0]):
+        if x[i] < 1.0:
+            y[low] = x[i]
+            low += 1
+        else:
+            y[high] = x[i]
+            high -= 1
+
+
+def common(x, y):
+    # whole numbers whose remainder waits for the one before: a division of them, and nothing else as long
+    a, b = 832040, 514229
+    for _ in range(x.shape[0]):
+        a, b = b, a % b
+        if b == 0:
+            a, b = 832040, 514229
+    y[0] = a
+
+
+def digits(x, y):
+    # a number's digits one after the other: a division by 10, which is a product, a shift and a sign: 3 + 2
+    left = 1 << 62
+    for i in range(x.shape[0]):
+        y[i] = left % 10
+        left = left // 10 + i
+
+
+def cosines(x, y):
+    # a call waits for the one before: all of the way through cos
+    s = 0.5
+    for i in range(x.shape[0]):
+        s = math.cos(s + x[i])
+        y[i] = s
+
+
+def powers(x, y):
+    # calls that wait for nothing
+    for i in range(x.shape[0]):
+        y[i] = x[i] ** -1.5
+
+
+NEXT = np.random.default_rng(0).permutation(256)
+
 CASES = (
     (filtered, "a chain of products, additions", lambda add: MULTIPLY + 2 * add),
     (averaged, "a chain of additions, products", lambda add: MULTIPLY + 2 * add),
@@ -86,6 +162,14 @@ CASES = (
     (continued, "a chain of additions, divide fp64", lambda add: add + DIVIDE),
     (hashed, "a chain of integer multiply", lambda _: 1.0 + 3.0),
     (logged, "calls of log", None),
+    (circled, "a chain of additions, products", lambda add: (5 * add + 4 * MULTIPLY) / 2),
+    (followed, "a chain of loads", None),
+    (eliminated, "a chain of divide fp64, products, additions", lambda add: DIVIDE + MULTIPLY + add),
+    (parted, "branches foretold wrongly", None),
+    (common, "a chain of integer divide", None),
+    (digits, "a chain of division by a constant", None),
+    (cosines, "a chain of additions, cos", None),
+    (powers, "calls of pow", None),
 )
 
 
@@ -103,5 +187,7 @@ def test_what_binds_a_loop_is_what_follows_by_hand(profiled, core, fn, bound, by
     cycles = in_core.of_loops(profiled[fn], timing)
     longest = max(cycles, key=lambda each: each.total)
     assert longest.why.startswith(bound)
+    if bound.startswith("branches"):
+        assert longest.loop.missed_share == pytest.approx(0.5, abs=0.05)
     if by_hand is not None:
         assert sum(each.total for each in cycles) / N == pytest.approx(by_hand(ADD[core]), rel=0.1)

@@ -160,6 +160,8 @@ def test_a_core_by_its_microarchitecture():
     assert (timing.latency["fp add"], timing.latency["fp multiply"]) == (3.0, 4.0)
     assert (timing.throughput["fp add"], timing.throughput["fp mixed"]) == (0.5, 0.25)
     assert timing.throughput["slot"] == pytest.approx(1 / 6)
+    # 13 from the branch on, and before it the load of what it tests, and the comparison
+    assert timing.missed_branch == 13.0 + in_core.USUAL_LATENCY["load"] + 1.0
     assert not timing.measured
 
 

@@ -27,7 +27,7 @@ _SELDOM_CALLED = ("%call.sqrt",)
 # Cycles by which the longest chain is chosen; how long it takes is for the machine to say.
 _USUAL = {
     "fp add": 4.0, "fp multiply": 4.0, "fp multiply-add": 4.0, "fp select": 1.0, "integer": 1.0, "load": 5.0,
-    "load integer": 5.0,
+    "load integer": 5.0, "integer divide constant": 5.0,
     "fp compare": 2.0,
     "vector integer": 1.0, "integer multiply": 3.0, "integer divide": 15.0, "convert": 5.0, "shuffle": 2.0,
     "store forward": 6.0, "store forward integer": 5.0, "branch": 0.0, "store": 0.0, "gather": 20.0,
@@ -332,7 +332,9 @@ def _waits(taken: profile.Profile, loop: control_flow.NaturalLoop, labels: list[
         for block in held
         for each in block
     )
-    if calls and taken.machine and any(kind.startswith("fp ") for kind in found.operations):
+    # what a call is given and gives back stays in registers
+    calls -= round(sum(count for kind, count in found.operations.items() if _called(kind)))
+    if calls > 0 and taken.machine and any(kind.startswith("fp ") for kind in found.operations):
         # x86 keeps no floating-point number in a register over a call: it goes through memory
         found = found._replace(operations={**found.operations, "store forward": float(calls)})
     return _Waits(found, kept, depth, steps, after)

@@ -93,7 +93,11 @@ def kind_of(instruction: Instruction) -> tuple[str, float] | None:
             return "integer", 1.0
         return "integer multiply", pieces
     if opcode in ("sdiv", "udiv", "srem", "urem"):
-        return "integer divide", float(lanes)
+        by = _TIMES.search(body)
+        if by is None:
+            return "integer divide", float(lanes)
+        # the code generator shifts, or takes the upper half of a product (Granlund and Montgomery, 1994)
+        return ("integer" if int(by[1]).bit_count() == 1 else "integer divide constant"), float(lanes)
     if opcode in _INTEGER:
         return ("vector integer" if lanes > 1 else "integer"), pieces
     if opcode in _CONVERSIONS:

@@ -127,7 +127,7 @@ def _timed(step: FlowStep, latency: Callable[[str], float], each: Callable[[str]
         holds |= _WAITS
     elif plain in ("integer", "integer divide", "branch"):
         holds |= _WHOLE
-    elif plain == "integer multiply":
+    elif plain in ("integer multiply", "integer divide constant"):
         holds |= _WHOLE | _MULTIPLIED
     return _Timed(
         0.0 if plain in ("store", "branch") else latency(kind),

@@ -151,6 +151,7 @@ def _chain_text(loop: CoreLoop) -> str:
         "fp multiply": "products",
         "load": "loads",
         "load integer": "loads",
+        "integer divide constant": "division by a constant",
     }
     named = [each.split()[1] if each.startswith("call ") else words.get(each, each) for each in parts]
     return f"a chain of {', '.join(named)}"
@@ -192,7 +193,8 @@ def of_microarchitecture(row: Microarchitecture, cycle_s: float) -> CoreTiming:
         cycle_s=cycle_s,
         latency=latency,
         throughput=each,
-        missed_branch=float(row.missed_branch_cycles or USUAL_MISS),
+        # of one that tests what is loaded, as all that are measured do: the load and the comparison come first
+        missed_branch=row.missed_branch_cycles + latency["load"] + 1.0 if row.missed_branch_cycles else USUAL_MISS,
         measured=False,
     )
 
@@ -280,6 +282,9 @@ def _latency(timing: CoreTiming, kind: str) -> float:
     if plain == "load":
         # into a vector register, a single number too
         return timing.latency.get("load vector", timing.latency.get("load", USUAL_LATENCY["load"]))
+    if kind == "integer divide constant":
+        # a product, of whose upper half the rest is shifted out, and a sign that is added
+        return timing.latency.get("integer multiply", USUAL_LATENCY["integer multiply"]) + 2.0
     if kind == "load integer":
         # at a place that is computed from an index, as those of an array are
         return timing.latency.get("load indexed", timing.latency.get("load", USUAL_LATENCY["load"]))
@@ -384,7 +389,7 @@ def _resources(operations: Mapping[str, float], timing: CoreTiming) -> dict[str,
             unit = "multiply" if "multiply" in name else name
             units[unit] = units.get(unit, 0.0) + cycles
             computed += count * (2.0 if kind.endswith(" wide") else 1.0)
-        elif name in ("integer", "integer multiply", "branch"):
+        elif name in ("integer", "integer multiply", "integer divide constant", "branch"):
             whole += count
     found["arithmetic"] = max([computed * _each(timing, "fp mixed"), *units.values()])
     found["whole numbers"] = (whole + computed) * _each(timing, "integer")
