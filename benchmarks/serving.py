@@ -20,7 +20,7 @@ import numpy as np
 import serving_protocols
 import serving_rows
 from measured import SHARED, LeftOut
-from serving_host import engine_file, folded, refitted
+from serving_host import engine_file, folded, left_out_spreads, refitted
 from serving_rows import ServingCase
 
 from rooflab.model.serving import events
@@ -334,6 +334,8 @@ def main() -> None:
         for what in dict.fromkeys(each.what for each in figures):
             ours = [each for each in figures if each.what == what]
             print(summary(f"{what}, all", ours))
+            if asked.folds and what == "TTFT":
+                print(left_out_spreads(ours))
             for part in sorted({each.case.part for each in ours}, reverse=True):
                 some = [each for each in ours if each.case.part == part]
                 if some:
