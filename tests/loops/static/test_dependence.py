@@ -91,3 +91,19 @@ def test_a_wrong_result_is_said():
     assert time.verify("prange", (3, wanted[1]), (4, wanted[1])) == (
         "prange: its result differs from the counted run"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "steered"),
+    [
+        ("for i in range(len(a)): a[i] += 1.0", False),
+        ("n = len(a)\nfor i in range(n // 2): a[i] = a[n - 1 - i]", False),
+        ("for i in range(a.size): a[i] += 1.0", False),
+        ("for i in range(int(a[0])): a[i] += 1.0", True),
+        ("while a[0] > 0: a[0] -= 1.0", True),
+    ],
+)
+def test_how_long_an_array_is_does_not_steer(text, steered):
+    body = "\n".join("    " + line for line in text.splitlines())
+    tree = ast.parse(f"def f(a):\n{body}").body[0]
+    assert time.steered(tree, lambda node: isinstance(node, (ast.Name, ast.Subscript))) is steered

@@ -215,8 +215,10 @@ def steered(tree: ast.FunctionDef, is_array: Callable[[ast.expr], bool]) -> bool
 
 
 def _named_values(node: ast.AST) -> set[str]:
-    """Names whose values `node` takes: of `a.shape[0]` none, as no run changes it."""
+    """Names whose values `node` takes: of `a.shape[0]` and `len(a)` none, as no run changes them."""
     if isinstance(node, ast.Attribute):
+        return set()
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len":
         return set()
     if isinstance(node, ast.Name):
         return {node.id}
