@@ -1,8 +1,8 @@
 """What binds fifty kernels as scientists write them, by hand from code and size, against the report.
 
 The kernels lie beside the checkout, in shared/kernels; without them the tests are skipped. The machine is a Zen 4
-whose caches are 32 KiB, 1 MiB and 14 MiB; latencies are those of its row in microarchitectures.toml: additions 3
-cycles, products 4, and the usual divisions 13 and stores handed on 6. Lines are those of the files.
+whose caches are 32 KiB, 1 MiB and 14 MiB; latencies are those of its row in microarchitectures.toml: additions and
+products 3 cycles, and the usual divisions 13 and stores handed on 6. Lines are those of the files.
 """
 
 from __future__ import annotations

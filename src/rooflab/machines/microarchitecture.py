@@ -68,6 +68,7 @@ class Microarchitecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
         add_pipes: FP adds of that width that start beside all those FMAs.
         adds: FP adds of that width that start in a cycle with no FMA among them.
         fma_latency_cycles, add_latency_cycles: chains needed = latency × pipes.
+        multiply_latency_cycles: of a product alone; that of an FMA where None.
         load_bytes, store_bytes: L1 bytes per cycle, each alone.
         l2_bytes, l3_bytes: bytes per cycle from there to the core.
         compress_store_cycles: from one compressing store of a 512-bit vector to the next, where many.
@@ -97,6 +98,7 @@ class Microarchitecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     add_pipes: int | None = None
     adds: int | None = None
     fma_latency_cycles: int | None = None
+    multiply_latency_cycles: int | None = None
     add_latency_cycles: int | None = None
     load_bytes: int | None = None
     store_bytes: int | None = None

@@ -176,6 +176,8 @@ def of_microarchitecture(row: Microarchitecture, cycle_s: float) -> CoreTiming:
         latency |= dict.fromkeys(("fp add", "fp add beside"), float(row.add_latency_cycles))
     if row.fma_latency_cycles is not None:
         latency |= dict.fromkeys(("fp multiply", "fp multiply-add"), float(row.fma_latency_cycles))
+    if row.multiply_latency_cycles is not None:
+        latency["fp multiply"] = float(row.multiply_latency_cycles)
     if row.adds:
         each |= {"fp add": 1 / row.adds, "fp add vector": halves / row.adds}
     if row.fma_pipes:
