@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import textwrap
 
@@ -166,3 +167,15 @@ def test_without_a_framework_it_says_what_to_pass(monkeypatch):
 def test_settings_of_another_framework_are_refused():
     with pytest.raises(RooflabError, match=r"backward: not for ONNX programs, leave it out"):
         front_end.capture("x.onnx", (), {}, front_end.CaptureOptions(backward=True))
+
+
+@pytest.mark.parametrize("sizes", [(), ("--dim", "tokens=16"), ("--dim", "context=64", "--batch", "2")])
+def test_a_language_model_by_name_is_predicted_whatever_sizes_are_given(command, sizes):
+    code, out, err = command("analyze", "llama-3.2-1b", *sizes, "--machine", "h100-sxm", "--json")
+    assert (code, err) == (0, "")
+    found = json.loads(out)
+    tokens, before, batch = {0: (1, 0, 1), 2: (16, 0, 1), 4: (1, 64, 2)}[len(sizes)]
+    # 16 layers, 8 heads of 64 for keys and for values, two bytes each; every token so far is kept
+    assert found["memory"]["kv_cache_bytes"] == batch * (before + tokens) * 16 * 2 * 8 * 64 * 2
+    assert found["memory"]["buffers_bytes"] == 0
+    assert found["totals"]["time_s"] > 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import rooflab
+from rooflab.types.machine import program_memory_bytes
 from rooflab.types.work import Graph, Op, TensorSpec
 from rooflab.work.peak_memory import fits, fits_sentence, peak_memory
 
@@ -134,12 +135,28 @@ def test_an_empty_program_holds_nothing():
 
 
 def test_whether_it_fits():
-    h200 = rooflab.machine("h200")  # 141 GB
+    h200 = rooflab.machine("h200")  # 141 GB on its label, 150 GB by its driver
     small = peak_memory(graph([spec(14.1e9, 0, "parameter")], []))
     large = peak_memory(graph([spec(282e9, 0, "parameter")], []))
     assert (fits(small, h200), fits(large, h200)) == (True, False)
-    assert fits_sentence(small, h200) == "Fits: 14.1 GB is 10.0 % of the 141 GB of NVIDIA H200 SXM 141GB"
-    assert fits_sentence(large, h200) == "Does not fit: 282 GB is 2 × the 141 GB of NVIDIA H200 SXM 141GB"
+    assert fits_sentence(small, h200) == "Fits: 14.1 GB is 9.4 % of the 150 GB of NVIDIA H200 SXM 141GB"
+    assert fits_sentence(large, h200) == "Does not fit: 282 GB is 1.88 × the 150 GB of NVIDIA H200 SXM 141GB"
+
+
+def test_a_system_holds_what_all_its_parts_do():
+    dgx = rooflab.machine("dgx-h100")  # 8 × 80 GB
+    large = peak_memory(graph([spec(320e9, 0, "parameter")], []))
+    assert fits(large, dgx)
+    assert fits_sentence(large, dgx) == "Fits: 320 GB is 50.0 % of the 640 GB of NVIDIA DGX H100"
+
+
+@pytest.mark.parametrize("name", ["h200", "dgx-h100", "m1-pro", "9950x", "mi300x"])
+def test_the_warning_and_the_sentence_mean_the_same_memory(name):
+    capacity = program_memory_bytes(rooflab.machine(name))
+    for share, said in ((0.999, False), (1.001, True)):
+        report = rooflab.op("copy", (int(capacity * share / 2),), dtype="int8", machine=name)
+        assert any(line.startswith("out of memory") for line in report.warnings) is said
+        assert fits(report.memory, report.machine) is not said
 
 
 def test_a_machine_without_a_capacity_says_so():

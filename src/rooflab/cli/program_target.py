@@ -99,9 +99,11 @@ def named(text: str) -> tuple[Any, Callable[..., Any]]:
 
 
 def default_batch(text: str) -> int | None:
-    """The samples that the function called `text` takes by itself: its keyword `batch`; None without one."""
+    """The samples that the program called `text` takes by itself, its keyword `batch`; None without one."""
     if text.lower().endswith(".onnx"):
         return None
+    if front_end.is_model(text):
+        return 1
     _, function = named(text)
     try:
         keyword = inspect.signature(function).parameters.get("batch")

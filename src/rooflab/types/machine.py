@@ -336,6 +336,21 @@ def whole_capacity_bytes(level: Level, machine: Machine) -> float | None:
     return level.capacity_bytes * -(-machine.compute_units // level.shared_by)
 
 
+def program_memory_bytes(machine: Machine) -> float | None:
+    """Bytes that a program can have of the main memory of `machine`; None where nobody states them.
+
+    Of an accelerator what its driver reports, which its label rounds; of a system that of all its parts, as its
+    work is taken to be split over them.
+    """
+    memory = next((level for level in machine.levels if is_main_memory(level)), None)
+    if memory is None:
+        return None
+    if machine.kind == "system":
+        return whole_capacity_bytes(memory, machine)
+    reported = None if machine.kind == "cpu" else memory.reported_capacity_bytes
+    return reported or memory.capacity_bytes
+
+
 def is_storage(level: Level) -> bool:
     """Whether `level` holds files: no stream of a kernel in memory is bound by it."""
     return level.name in STORAGE

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple, get_args
 
 from rooflab.errors import RooflabError
-from rooflab.types.machine import Machine, is_main_memory
+from rooflab.types.machine import Machine, program_memory_bytes
 from rooflab.types.report import PeakMemory
 from rooflab.types.work import Graph, TensorSpec
 from rooflab.units import percent, si
@@ -77,13 +77,13 @@ def peak_memory(graph: Graph) -> PeakMemory:
 
 def fits(memory: PeakMemory, machine: Machine) -> bool | None:
     """Whether the most held at once fits the main memory of `machine`; None where its capacity is unknown."""
-    capacity = _capacity(machine)
+    capacity = program_memory_bytes(machine)
     return None if capacity is None else memory.most_bytes <= capacity
 
 
 def fits_sentence(memory: PeakMemory, machine: Machine) -> str:
     """`fits` in words, with the share of the capacity."""
-    capacity, need = _capacity(machine), si(memory.most_bytes, "B")
+    capacity, need = program_memory_bytes(machine), si(memory.most_bytes, "B")
     if capacity is None:
         return f"Needs {need}; the memory capacity of {machine.name} is not stated"
     share = memory.most_bytes / capacity
@@ -91,10 +91,6 @@ def fits_sentence(memory: PeakMemory, machine: Machine) -> str:
         return f"Does not fit: {need} is {share:.3g} × the {si(capacity, 'B')} of {machine.name}"
     part = percent(share, 1) if share >= 0.001 else "under 0.1 %"
     return f"Fits: {need} is {part} of the {si(capacity, 'B')} of {machine.name}"
-
-
-def _capacity(machine: Machine) -> float | None:
-    return next((level.capacity_bytes for level in machine.levels if is_main_memory(level)), None)
 
 
 def _lives(graph: Graph) -> Iterator[_Life]:

@@ -16,7 +16,16 @@ from rooflab.model.device.constants import constants_of
 from rooflab.model.device.cores import Cores, cores_of
 from rooflab.model.roofline.per_operation import peak_of
 from rooflab.types.constants import Constants
-from rooflab.types.machine import Engine, Level, Machine, Rate, is_main_memory, is_storage, whole_capacity_bytes
+from rooflab.types.machine import (
+    Engine,
+    Level,
+    Machine,
+    Rate,
+    is_main_memory,
+    is_storage,
+    program_memory_bytes,
+    whole_capacity_bytes,
+)
 from rooflab.types.setting import CacheState, Power
 
 Number = float | np.ndarray
@@ -136,7 +145,7 @@ def device_of(
         clock_hz=clock * factor["clock"],
         memory_bytes_per_s=rate.value * factor["bandwidth"],
         memory_basis=rate.basis,
-        memory_bytes=_memory_bytes(machine, memory, factor["capacity"]),
+        memory_bytes=_memory_bytes(machine, factor["capacity"]),
         cache_bytes=cores.cache_bytes if cores else _capacity(last, machine, constants) * factor["cache_capacity"],
         cache_bytes_per_s=_speed(last, "device.cache_bytes_per_unit_clock", units, clock, constants, least)
         * factor["cache_bandwidth"]
@@ -209,10 +218,8 @@ def _kept_bytes(caches: list[Level], machine: Machine, constants: Constants) -> 
     return sum(_capacity(level, machine, constants) for level in kept)
 
 
-def _memory_bytes(machine: Machine, memory: Level, factor: Number) -> Number | None:
-    """What programs can have of its memory: of an accelerator what its driver reports, which its label rounds."""
-    reported = None if machine.kind == "cpu" else memory.reported_capacity_bytes
-    held = reported or memory.capacity_bytes
+def _memory_bytes(machine: Machine, factor: Number) -> Number | None:
+    held = program_memory_bytes(machine)
     return None if held is None else held * factor
 
 

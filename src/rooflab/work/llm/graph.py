@@ -157,13 +157,15 @@ def attend(
     causal: bool,
     module: str,
     keys: int | None = None,
+    kept: bool = True,
 ) -> int:
-    """Fused attention of the new tokens to all before them, or to `keys` of an encoder."""
+    """Fused attention of the new tokens to all before them, or to `keys` of an encoder; `kept`: in the cache."""
     cached = "fp8" if make.precision.cache in ("fp8", "int8") and make.before else "bf16"
     count = make.before + make.new if keys is None else keys
     q = make.tensor((make.sequences, heads, make.new, size), "bf16")
-    k = make.tensor((make.sequences, kv_heads, count, size), cached, role="buffer")
-    v = make.tensor((make.sequences, kv_heads, count, values), cached, role="buffer")
+    names = (f"{module}.k_cache", f"{module}.v_cache") if kept else (None, None)
+    k = make.tensor((make.sequences, kv_heads, count, size), cached, role="buffer", name=names[0])
+    v = make.tensor((make.sequences, kv_heads, count, values), cached, role="buffer", name=names[1])
     out = make.tensor((make.sequences, heads, make.new, values), "bf16")
     attrs: dict[str, Any] = {"causal": True, "causal_from": "bottom_right"} if causal and keys is None else {}
     if window and window < count:
@@ -188,9 +190,9 @@ def _latent(make: Maker, hidden: int, a: Latent, x: int, module: str) -> int:
         # One token: q meets the latent vectors themselves, by way of the same weights.
         return _absorbed(make, hidden, a, rows, module)
     if make.before:
-        latent = make.tensor((seen, a.kv_rank), "bf16", role="buffer")
+        latent = make.tensor((seen, a.kv_rank), "bf16", role="buffer", name=f"{module}.latent_cache")
     make.linear(latent, seen, (a.heads * (a.plain + a.values),), a.kv_rank, f"{module}.kv_b", form)
-    out = attend(make, a.heads, a.heads, size, a.values, 0, True, module)
+    out = attend(make, a.heads, a.heads, size, a.values, 0, True, module, kept=False)
     flat = make.tensor((rows, a.heads * a.values), "bf16", storage=make.tensors[out].storage)
     return make.linear(flat, rows, (hidden,), a.heads * a.values, f"{module}.out", form)[0]
 
@@ -201,7 +203,8 @@ def _absorbed(make: Maker, hidden: int, a: Latent, rows: int, module: str) -> in
     keys = make.weight((a.heads, a.plain, a.kv_rank), half, f"{module}.kv_b.k")
     out = make.tensor((a.heads, rows, a.kv_rank), "bf16")
     make.op("bmm", "matmul", (q, keys), (out,), module=f"{module}.kv_b", k=a.plain)
-    kept = make.tensor((make.sequences, 1, make.before + 1, a.kv_rank + a.rotary), "bf16", role="buffer")
+    shape = (make.sequences, 1, make.before + 1, a.kv_rank + a.rotary)
+    kept = make.tensor(shape, "bf16", role="buffer", name=f"{module}.latent_cache")
     met = make.tensor((make.sequences, a.heads, 1, a.kv_rank + a.rotary), "bf16")
     values = make.tensor(
         (make.sequences, 1, make.before + 1, a.kv_rank), "bf16", storage=make.tensors[kept].storage, role="buffer"
