@@ -71,6 +71,19 @@ def calls_halves(a):
     return halves(a, 0, a.size)
 
 
+def even(n):
+    return True if n == 0 else odd(n - 1)
+
+
+def odd(n):
+    return False if n == 0 else even(n - 1)
+
+
+def calls_even(a):
+    for i in range(a.size):
+        a[i] = even(i)
+
+
 def yields(a):
     for x in a:
         yield 2.0 * x
@@ -101,6 +114,7 @@ def calls_without_body(a):
     [
         (halves, (np.ones(4), 0, 4), "halves: calls itself: recursion is not counted; write it as a loop"),
         (calls_halves, (np.ones(4),), "halves: calls itself"),
+        (calls_even, (np.ones(4),), "odd: calls even, which called it: recursion is not counted"),
         (yields, (np.ones(4),), "yields: it is a generator"),
         (starred, (np.ones(4), np.ones(4)), r"starred: \*arrays is starred, expected arguments by name"),
         (opens, (np.ones(4),), "opens: numba cannot compile it at .*construct is not supported "),

@@ -31,11 +31,11 @@ def check(fn: Callable[..., Any], source: Source) -> None:
     if starred:
         stars = "*" if source.tree.args.vararg is not None else "**"
         _refuse(function, source.line, f"{stars}{starred[0].arg} is starred, expected arguments by name")
-    _check_calls(function, [])
+    _check_calls(function, [], set())
 
 
-def _check_calls(function: Any, around: list[Any]) -> None:
-    """Raise where what `function` calls comes back to it or to one of those `around` it."""
+def _check_calls(function: Any, around: list[Any], seen: set[Any]) -> None:
+    """Raise where what `function` calls comes back to it or to one of those `around` it; `seen` are all right."""
     for called, line in _called(function):
         if called is function or called in around:
             itself = "itself" if called is function else f"{called.__name__}, which called it"
@@ -44,7 +44,9 @@ def _check_calls(function: Any, around: list[Any]) -> None:
                 line,
                 f"calls {itself}: recursion is not counted; write it as a loop with an array as its stack",
             )
-        _check_calls(called, [*around, function])
+        if called not in seen:
+            _check_calls(called, [*around, function], seen)
+    seen.add(function)
 
 
 def _called(function: Any) -> Iterator[tuple[Any, int]]:
