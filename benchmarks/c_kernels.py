@@ -64,7 +64,7 @@ def table(
         values = maker(n, name)
         begun = time.perf_counter()
         try:
-            report = rooflab.loop(f"{path}:{name}", *values, machine=machine, cflags=cflags)
+            report = rooflab.loop(f"{path}:{name}", *values, machine=machine, cflags=cflags, advise=False)
         except RooflabError as error:
             refused.append(name)
             print(f"{name:<16} refused: {error!s:.90}")
