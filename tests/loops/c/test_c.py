@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import platform
 import shutil
 import sys
 
@@ -11,7 +12,7 @@ import pytest
 
 import rooflab
 from rooflab.errors import RooflabError
-from rooflab.loops.c import compilers, flags
+from rooflab.loops.c import compilers, flags, lower
 from rooflab.loops.lowered import examine as lowered
 from rooflab.machines import cache_levels
 from rooflab.types.simulation import Cache
@@ -402,3 +403,29 @@ def test_long_jumps_and_missing_libraries(tmp_path):
         rooflab.loop(f"{file}:f", np.ones(1), levels=CACHES)
     with pytest.raises(RooflabError, match=r"find.*nope_at_all"):
         rooflab.loop(f"{file}:g", np.ones(1), levels=CACHES, cflags="-O2 -lnope_at_all")
+
+
+def test_products_are_joined_with_sums_only_where_the_target_has_it():
+    call = "  %3 = tail call double @llvm.fmuladd.f64(double %1, double %2, double 1.000000e+00) #4, !dbg !7"
+    target = 'target triple = "x86_64-pc-linux-gnu"\n'
+    plain = f'{target}{call}\nattributes #0 = {{ "target-features"="+cx8,+sse2" }}'
+    assert lower.as_instructions(plain).splitlines()[1:3] == [
+        "  %rl.product1 = fmul double %1, %2, !dbg !7",
+        "  %3 = fadd double %rl.product1, 1.000000e+00, !dbg !7",
+    ]
+    joined = plain.replace("+sse2", "+sse2,+fma")
+    assert lower.as_instructions(joined) == joined
+
+
+def test_a_build_without_fma_has_no_chain_of_multiply_adds(root):
+    if platform.machine() not in ("x86_64", "AMD64"):
+        pytest.skip("of x86: others join everywhere")
+    source = root / "benchmarks" / "c_kernels.c"
+    args = np.ones(2000), np.ones(2000), 2000
+    chains = {
+        flags: [each.chain for each in rooflab.loop(f"{source}:dot", *args, cflags=flags).core_loops]
+        for flags in ("-O2", "-O2 -mfma")
+    }
+    assert any("fp add" in each for each in chains["-O2"])
+    assert not any("fp multiply-add" in each for each in chains["-O2"])
+    assert any("fp multiply-add" in each for each in chains["-O2 -mfma"])

@@ -34,6 +34,12 @@ _WRITTEN_OUT = re.compile(
     r"(?P<after>, .*)$",
     re.MULTILINE,
 )
+_VALUE = r"(?:noundef )?(%(?:[\w.$-]+|\"[^\"]*\")|-?[\d.e+]+)"
+_MULTIPLY_ADD = re.compile(
+    r"^(\s*)(%\S+) = (?:tail |notail )?call ((?:(?:fast|nnan|ninf|nsz|arcp|contract|afn|reassoc) )*)"
+    rf"(double|float|<\d+ x (?:double|float)>) @llvm\.fmuladd\.\w+\(\4 {_VALUE}, \4 {_VALUE}, \4 {_VALUE}\)(.*)$",
+    re.MULTILINE,
+)
 _LONG_JUMPS = ("setjmp", "_setjmp", "__sigsetjmp", "longjmp", "_longjmp", "siglongjmp", "__longjmp_chk")
 # Functions that do more than one thread of a process does, and what.
 _PROCESSES = {
@@ -184,6 +190,28 @@ def without_exceptions(ir: str) -> str:
         _run(module, ("lower_invoke", "simplify_cfg", "strip_dead_prototype"))
     _run(module, ("instruction_namer",))
     return re.sub(r" personality ptr @[\w.$]+", "", str(module))
+
+
+def as_instructions(ir: str) -> str:
+    """`ir` where a product that is added to is two instructions, if it is compiled for a processor without FMA.
+
+    clang leaves what C lets it join to the code generator, which joins where the target's features have it.
+    """
+    features = re.findall(r"\"target-features\"=\"([^\"]*)\"", ir)
+    if 'target triple = "x86_64' not in ir or not features or any("+fma" in each.split(",") for each in features):
+        return ir
+    count = 0
+
+    def apart(match: re.Match[str]) -> str:
+        nonlocal count
+        count += 1
+        indent, result, how, kind, a, b, c, rest = match.groups()
+        rest = re.sub(r"^ #\d+", "", rest)
+        product = f"%rl.product{count}"
+        made = f"{indent}{product} = fmul {how}{kind} {a}, {b}{rest}\n"
+        return f"{made}{indent}{result} = fadd {how}{kind} {product}, {c}{rest}"
+
+    return _MULTIPLY_ADD.sub(apart, ir)
 
 
 def _quoted(name: str) -> str:

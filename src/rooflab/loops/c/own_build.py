@@ -167,7 +167,7 @@ def _profiled(
     plain = re.sub(
         r"^define .*$",
         lambda each: lower.bare(each[0]),
-        constructors.harmless(lower.without_exceptions(lower.for_here(built.optimised))),
+        constructors.harmless(lower.without_exceptions(lower.for_here(lower.as_instructions(built.optimised)))),
         flags=re.M,
     )
     lines = ["define void @rl_call(ptr %slots, ptr %result) {", *called(named(main.linkage), of)]
