@@ -113,4 +113,6 @@ def _made(
         raise RooflabError(
             f"{place}: {maker.__name__} returned {kind}, expected the arguments of {name} in order: a tuple"
         )
-    return tuple(made) if isinstance(made, (tuple, list)) else (made,)
+    from rooflab.cli.settled import settled
+
+    return settled(tuple(made) if isinstance(made, (tuple, list)) else (made,))
