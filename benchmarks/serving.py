@@ -334,7 +334,7 @@ def main() -> None:
         for what in dict.fromkeys(each.what for each in figures):
             ours = [each for each in figures if each.what == what]
             print(summary(f"{what}, all", ours))
-            if asked.folds and what == "TTFT":
+            if name == "silicon" and what == "TTFT" and not asked.without:
                 print(left_out_spreads(ours))
             for part in sorted({each.case.part for each in ours}, reverse=True):
                 some = [each for each in ours if each.case.part == part]

@@ -276,7 +276,7 @@ class StepModel:
 _ENGINE_SPREAD = 0.08
 # Of the time to a first token beyond its steps': server, tokenizer, how arrivals meet, settings nobody states.
 # Fitted on silicon_sample.csv so that four of five lie within the bars, models alike; each model left out in turn
-# it is 0.31 to 0.35, and 80 % of those left out are inside (benchmarks/serving.py --folds).
+# it is 0.29 to 0.34, and 80 % of those left out are inside (benchmarks/serving.py --table silicon).
 REQUEST_SPREAD = 0.33
 
 
