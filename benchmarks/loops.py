@@ -46,8 +46,11 @@ def main() -> None:
     for name in given.part or PARTS:
         begun = time.perf_counter()
         print(f"\n== {name}", flush=True)
-        figures += PARTS[name](machine, given.files)
-        print(f"({time.perf_counter() - begun:.0f} s)")
+        found = PARTS[name](machine, given.files)
+        for what, goal, here in found:
+            print(f"{what}: {here} (goal {goal})")  # here too: the table comes last, and a part takes minutes
+        print(f"({time.perf_counter() - begun:.0f} s)", flush=True)
+        figures += found
     print(f"\n{machine.name}; load {load:.1f} before, {os.getloadavg()[0]:.1f} after")
     print(f"{'figure':44}{'goal':>20}{'here':>20}")
     for what, goal, here in figures:
