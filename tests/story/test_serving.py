@@ -29,6 +29,11 @@ def test_an_answer_adds_up():
     assert found.memory.weights == pytest.approx(2 * 8.03e9, rel=0.01)
     assert found.memory.cache == pytest.approx(16 * (1024 + 512) * 2 * 32 * 8 * 128 * 2, rel=0.01)
     assert found.running == pytest.approx(16, rel=0.01)
+    held, kept = found.memory.most_running, found.memory.kept_tokens
+    assert kept == 1024 + 512  # half of the answer is there in the mean
+    alone = rooflab.serve(MODEL, DEVICE, concurrency=1).memory
+    full = alone.total + (held - 1) * alone.cache
+    assert full == pytest.approx(found.memory.usable, rel=0.01)
     assert "memory" in {part.binds for part in decode.parts if part.layer == "mlp"}
     flow = [each.requests_per_s for each in found.loads]
     assert all(later > 0.97 * before for before, later in itertools.pairwise(flow))  # a tile more costs a little

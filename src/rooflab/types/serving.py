@@ -91,7 +91,8 @@ class DeviceMemory(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     Attributes:
         weights, cache, states, activations, workspace: by kind, with the requests that run in the mean.
         usable: what an engine may use of it; `capacity` what it has. None where the machine does not say.
-        most_running: requests of that length that a copy's KV cache holds; None likewise.
+        kept_tokens: of a running request in the KV cache: in the mean, or all where the engine reserves them.
+        most_running: such requests that a copy's KV cache holds; None where nobody states the memory.
     """
 
     weights: float
@@ -101,6 +102,7 @@ class DeviceMemory(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     workspace: float
     usable: float | None = None
     capacity: float | None = None
+    kept_tokens: float | None = None
     most_running: float | None = None
 
     @property

@@ -223,8 +223,7 @@ def without_flop(profile: Profile) -> Iterator[Finding]:
         yield _finding(
             "no FLOP",
             rows,
-            f"{len(rows)} rows do no FLOP ({percent(seconds / profile.time_s)} of the time): their bytes place "
-            "them",
+            f"{percent(seconds / profile.time_s)} of the time does no FLOP (rows: {len(rows)}): bytes place it",
             "",
             {"kernels": float(len(rows))},
         )

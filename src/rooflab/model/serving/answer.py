@@ -343,6 +343,7 @@ def _memory(server: Server, asked: Asked, running: float) -> DeviceMemory:
         workspace=float(np.max(used.workspace)),
         usable=used.has,
         capacity=None if whole is None else float(np.ravel(whole)[0]),
+        kept_tokens=kept,
         most_running=None if held is None else held * server.layout.pipeline,
     )
 

@@ -107,7 +107,8 @@ def _memory(serving: Serving) -> Table:
     rows += [("of", quantity(used.capacity, "B"))]
     note = ""
     if used.most_running is not None:
-        note = f"The KV cache of a copy holds {used.most_running:,.3g} requests of that length."
+        each = "" if used.kept_tokens is None else f" that keep {used.kept_tokens:,.0f} tokens each"
+        note = f"The KV cache of a copy holds {used.most_running:,.3g} requests{each}."
     return Table("Memory of the fullest device", ("kind", "bytes"), tuple(rows), note=note)
 
 
