@@ -105,8 +105,8 @@ def _statistics(machine: Machine) -> Iterator[str]:
     spreads += [(f"links[{at}]", link.spread) for at, link in enumerate(machine.links)]
     spreads += [(f"runtimes[{at}]", runtime.spread) for at, runtime in enumerate(machine.runtimes)]
     for at, spread in spreads:
-        if spread is not None and not 0 <= spread < 1:
-            yield _sentence(f"{at}.spread", f"{spread:g}", "a share of the best or the median, from 0 to below 1")
+        if spread is not None and not 0 <= spread <= 1:
+            yield _sentence(f"{at}.spread", f"{spread:g}", "a share of the best or the median, from 0 to 1")
 
 
 def _speed(value: float, rate: Rate) -> str:
