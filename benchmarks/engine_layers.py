@@ -5,8 +5,9 @@ kernels that `rooflab serve` makes of such a layer, all rows in one pass; for ea
 percentile of the error as a factor, bias, share inside the bars. `--cards` adds a line for each card and engine.
 
 Constants of the kernel models are a family's (`model/data`), of experts an engine's (`model/engines`); no constant
-is of one card, so what a card that is left out loses is judged by `--without CARD`, which fits the engines' shares
-of experts (`experts_*`) on the others' tables alone and judges that card.
+is of one card, so what a card that is left out loses is judged by `--without CARD`: its family's constants of
+libraries' kernels are those of the family it is like (Ada's Ampere's, Ampere's and Blackwell's Hopper's, Hopper's
+none), the engines' shares of experts (`experts_*`) are fitted on the others' tables alone; that card is judged.
 """
 
 from __future__ import annotations
@@ -17,24 +18,28 @@ import contextlib
 import csv
 import dataclasses
 import functools
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import engine_tables
 import expert_tables
+import msgspec
 import numpy as np
 from measured import SHARED
 
 import rooflab
 from rooflab.model import collectives
 from rooflab.model.device import cache_residency
+from rooflab.model.device.constants import load_family
 from rooflab.model.device.device import Device, device_of
 from rooflab.model.engines.engine import Engine, engine
 from rooflab.model.serving import kernels
 from rooflab.model.serving.feed_forward import Routed, expert_kernels
 from rooflab.model.serving.kernels import Kernel
 from rooflab.model.serving.timing import timed
+from rooflab.types.constants import Constants
 from rooflab.work.llm.formats import weight_format
 
 _CARDS = {
@@ -70,6 +75,7 @@ class Table(NamedTuple):
     card: str
     engine: str
     rows: list[Row]
+    left_out: bool = False
 
     def column(self, name: str) -> np.ndarray:
         """Of all rows, as numbers; 0 where a row leaves it empty."""
@@ -78,18 +84,43 @@ class Table(NamedTuple):
     @property
     def device(self) -> Device:
         """The card at its lasting clock: rows are repeated for long."""
-        return _device(self.card)
+        return _device(self.card, self.left_out)
 
 
 @functools.cache
-def _device(card: str) -> Device:
-    return device_of(rooflab.machine(_CARDS[card]), power="sustained")
+def _device(card: str, left_out: bool = False) -> Device:
+    device = device_of(rooflab.machine(_CARDS[card]), power="sustained")
+    return dataclasses.replace(device, constants=_of_others(device.constants)) if left_out else device
+
+
+def _of_others(constants: Constants) -> Constants:
+    """A family's constants without what was fitted to tables of its card: those of the family that it is like."""
+    raw = tomllib.loads((FOLDER / f"{constants.family}.toml").read_text(encoding="utf-8"))
+    own = {
+        f"{topic}.{name}"
+        for topic, entries in raw.items()
+        if isinstance(entries, dict) and topic != "sources"
+        for name, entry in entries.items()
+        if entry.get("source") == "library_tables"
+    }
+    like = load_family(raw["like"]).values if raw.get("like") else {}
+    kept = {name: each for name, each in constants.values.items() if name not in own}
+    return msgspec.structs.replace(constants, values=kept | {name: like[name] for name in own & like.keys()})
+
+
+FOLDER = Path(rooflab.__file__).parent / "model" / "data"
 
 
 def judged(
-    data: Path, shares: dict[str, dict[str, float]] | None = None, sorts: tuple[str, ...] = ()
+    data: Path,
+    shares: dict[str, dict[str, float]] | None = None,
+    sorts: tuple[str, ...] = (),
+    without: str | None = None,
 ) -> Iterator[Judged]:
-    """All rows, or those of some sorts; `shares` replaces numbers of engines, by their files' names."""
+    """All rows, or those of some sorts; `shares` replaces numbers of engines, by their files' names.
+
+    The rows of the card `without` are timed with constants of libraries' kernels of the families it is like.
+    """
     for path in sorted(data.glob("*_*.csv")):
         sort, card, made_by = _parts(path.stem)
         maker = {"trtllm": "tensorrt-llm"}.get(made_by, made_by)
@@ -100,7 +131,7 @@ def judged(
             rows = list(csv.DictReader(file))
         apart, layers = _SORTS[sort]
         for form in sorted({apart(row) for row in rows}):
-            table = Table(card, made_by, [row for row in rows if apart(row) == form])
+            table = Table(card, made_by, [row for row in rows if apart(row) == form], card == without)
             seconds, spread = layers(table, ours)
             errors = np.log(seconds * 1e3 / table.column("latency_ms"))
             for error, each in zip(errors, np.broadcast_to(spread, errors.shape), strict=True):
@@ -493,7 +524,7 @@ def main() -> None:
     shares = fitted_shares(asked.data, asked.without) if asked.without else None
     if shares is not None:
         print(f"fitted without {asked.without}: { {name: dict(each) for name, each in shares.items()} }")
-    rows = [each for each in judged(asked.data, shares) if asked.without in (None, each.card)]
+    rows = [each for each in judged(asked.data, shares, (), asked.without) if asked.without in (None, each.card)]
     for sort in dict.fromkeys(row.sort for row in rows):
         print(summary(sort, [row for row in rows if row.sort == sort]))
         for form in sorted({row.form for row in rows if row.sort == sort}):
