@@ -2,7 +2,7 @@
 
 A level takes in a line for one of its sets while it gives up another of that set, so that lines that follow each
 other into few sets come one by one, whatever could be under way at once. By how far apart they lie this was
-measured (`machines/bench/experiments/core_operations.py`): of lines only read, changed
+measured (`machines/bench/experiments/core_accesses.py`): of lines only read, changed
 after that, and stored into.
 """
 
