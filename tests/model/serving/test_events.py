@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rooflab.model.serving import events
@@ -65,8 +65,16 @@ def streams(draw):
     return np.cumsum(gaps), prompt, answer, start, cached, int(elsewhere), rules
 
 
+# A prompt that is under way is preempted beside sequences that decode: no step of decoding alone began.
+PREEMPTED = Rules(
+    token_budget=2, most_sequences=3, blocks=6, block_tokens=1, mixed=False, wait_steps=2, wait_tokens=10
+)
+TEN = [1, 1, 1, 1, 3, 3, 1, 1, 1, 1], [1, 1, 1, 4, 2, 1, 1, 1, 1, 1]
+
+
 @settings(max_examples=300, deadline=None)
 @given(streams())
+@example((np.zeros(10), *TEN, [0] * 10, [0] * 10, 0, PREEMPTED))
 def test_the_compiled_scheduler_is_the_plain_one(stream):
     arrival_s, prompt, answer, start, again, made, rules = stream
     rows = zip(range(len(prompt)), arrival_s, prompt, answer, start, again, [made] * len(prompt), strict=True)

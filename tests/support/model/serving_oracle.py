@@ -56,11 +56,11 @@ def simulate(requests, rules, step_s):
                     scheduled.append(request)
 
         decoding = [each for each in running if each.lacks == 1 and each.made]
-        schedule([each for each in running if rules.mixed or each not in decoding], scheduled)
         all_decode = 0 < len(running) == len(decoding) and waiting
         fills = len(running) + sum(each.lacks for each in waiting) >= rules.wait_tokens
         holds = bool(all_decode and not fills and held_back < rules.wait_steps)
         held_back = held_back + 1 if holds else 0
+        schedule([each for each in running if rules.mixed or each not in decoding], scheduled)
         while calm and not holds and waiting and budget and len(running) < rules.most_sequences:
             request = waiting[0]
             if request.lacks > budget and not rules.chunked:

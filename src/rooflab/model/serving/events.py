@@ -43,6 +43,7 @@ class Rules(NamedTuple):
         entry_s: between the first requests of two clients of a closed loop: sent at once, tokenized in turn.
         wait_steps: for how many steps that decode waiting prompts are held back until a step would hold
             `wait_tokens` (TensorRT-LLM's batch_wait_timeout_iters and batch_wait_max_tokens_ratio); 0 for never.
+            Whether all that run decode is asked as a step begins, before any of them may be preempted.
     """
 
     token_budget: int = 8192
