@@ -27,7 +27,7 @@ from rooflab.loops.compiled.time import build, steered_by_data
 from rooflab.loops.compiled.time import warm as warm_run
 from rooflab.loops.read.arguments import Arguments
 from rooflab.machines import cache_levels
-from rooflab.model.loop import times as loop_times
+from rooflab.model.loop import placement
 from rooflab.types.loop import LoopReport, Predicted
 from rooflab.types.machine import Machine
 
@@ -96,7 +96,7 @@ def table(group: str, cases: Sequence[Case], machine: Machine, rounds: int) -> N
 def prepare(case: Case, machine: Machine) -> list[Runner]:
     """The loop counted, predicted and compiled: on one core, and on all where it is for all."""
     known = examine.understand(case.fn, case.make())
-    report = loop_times.place_on(examine.report(known, cache_levels.of_machine(machine)), machine)
+    report = placement.place_on(examine.report(known, cache_levels.of_machine(machine)), machine)
     compiled = build(known)
     fresh = steered_by_data(known.source, known.value_types)
     made = []
@@ -130,7 +130,7 @@ def rank(name: str, machine: Machine, rounds: int) -> None:
     given = make()
     sizes = [{parameter: each} for each in SIZES]
     start = time.perf_counter()
-    reports = tiles.simulate(fn, given, sizes, cache_levels.of_machine(machine), examine.LIMIT_S)
+    reports = tiles.simulate(fn, given, sizes, cache_levels.of_machine(machine), examine.TIME_LIMIT_S)
     predicted = [prediction_of(each, machine) for each in reports]
     took = time.perf_counter() - start
     measured: list[list[float]] = [[] for _ in sizes]
@@ -151,7 +151,7 @@ def prediction_of(report: LoopReport | RooflabError, machine: Machine) -> Predic
     """The prediction for one core; an error where the loop could not be counted or the machine states no rates."""
     if isinstance(report, RooflabError):
         raise report
-    found = loop_times.place_on(report, machine).prediction
+    found = placement.place_on(report, machine).prediction
     if found is None:
         raise RooflabError(f"{machine.name} states too few rates to predict {report.name}")
     return found

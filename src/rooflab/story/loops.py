@@ -74,7 +74,7 @@ def loop(
     from rooflab.machines import cache_levels
     from rooflab.machines.bench.experiments import thread_teams
     from rooflab.machines.doubts import doubts, doubts_of_timing, is_here
-    from rooflab.model.loop import times
+    from rooflab.model.loop import placement
     from rooflab.remedies.loops import advise as changes
 
     check_time_limit(time_limit_s)
@@ -131,7 +131,7 @@ def loop(
         return report
     timing = _core_timing(report, target)
     team = thread_teams.measure() if report.regions and is_here(target) else None
-    placed = times.place_on(report, target, timing, team, most_threads=threads)
+    placed = placement.place_on(report, target, timing, team, most_threads=threads)
     doubted = doubts_of_timing(target) if placed.runs else doubts(target)
     if advise and understood is not None:
         helps = changes.advise(placed, understood, caches, here=is_here(target), timing=timing, team=team)
@@ -190,7 +190,7 @@ def _loop_of_c(
     from rooflab.loops.c import examine
     from rooflab.machines import cache_levels
     from rooflab.machines.doubts import doubts, doubts_of_timing, is_here
-    from rooflab.model.loop import times
+    from rooflab.model.loop import placement
     from rooflab.remedies.loops import of_c
 
     function = examine.target(text, cflags)
@@ -201,7 +201,7 @@ def _loop_of_c(
     if target is None:
         return report
     timing = _core_timing(report, target)
-    placed = times.place_on(report, target, timing)
+    placed = placement.place_on(report, target, timing)
     doubted = doubts_of_timing(target) if placed.runs else doubts(target)
     if advise and placed.runs and is_here(target):
         placed = replace(placed, advice=of_c.advise(placed, function, args, caches, cflags, timing))

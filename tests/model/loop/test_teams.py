@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 import rooflab
-from rooflab.model.loop import teams, times
+from rooflab.model.loop import placement, teams, times
 from rooflab.types.loop import CoreLoop, LineCounts, LoopReport, Region, Timed
 from rooflab.types.simulation import Cache, LevelCounts, Simulation
 from rooflab.types.team_timing import TeamTiming
@@ -95,13 +95,13 @@ def test_memory_gives_all_what_all_attain(guest):
 
 
 def test_curves_say_what_is_lost_and_to_what(guest):
-    made = times.place_on(report((region(entries=10_000),)), guest, None, TEAM)
+    made = placement.place_on(report((region(entries=10_000),)), guest, None, TEAM)
     one, two = made.scaling
     assert (one.threads, one.speedup, two.threads) == (1, 1.0, 2)
     assert two.limit == "fork and join"
     assert two.lost_s["fork and join"] == pytest.approx(0.02)
     assert two.measured_s == 0.005
-    uneven = times.place_on(report((region(shares=(0.9, 0.8)),)), guest, None, TEAM).scaling[-1]
+    uneven = placement.place_on(report((region(shares=(0.9, 0.8)),)), guest, None, TEAM).scaling[-1]
     assert uneven.limit == "uneven shares"
 
 
@@ -131,6 +131,8 @@ def test_siblings_of_one_core_are_found_by_their_peaks(guest):
 
 def test_threads_that_wait_for_the_scheduler_are_told_of(guest):
     slow = msgspec.structs.replace(TEAM, free_s=8e-3)
-    said = times.place_on(report((region(),)), guest, None, slow).warnings
+    said = placement.place_on(report((region(),)), guest, None, slow).warnings
     assert any("8.00 ms" in each and "OMP_PROC_BIND" in each for each in said)
-    assert not any("scheduler" in each for each in times.place_on(report((region(),)), guest, None, TEAM).warnings)
+    assert not any(
+        "scheduler" in each for each in placement.place_on(report((region(),)), guest, None, TEAM).warnings
+    )

@@ -8,7 +8,7 @@ import pytest
 import rooflab
 from rooflab.errors import RooflabError
 from rooflab.model.device.constants import load_family
-from rooflab.model.loop import late_branches, times
+from rooflab.model.loop import late_branches, placement, rates
 from rooflab.types.loop import Code, LineCounts, LoopReport, Timed, Walk
 from rooflab.types.simulation import Cache, LevelCounts, Simulation
 from rooflab.types.work import Flop
@@ -68,13 +68,13 @@ def report(read, write, *, flop=0, code=None, **more):
     ],
 )
 def test_a_mix_of_reads_and_writes_gets_its_own_bandwidth(guest, share, gigabytes_per_s):
-    rate = times.bytes_per_s(guest.level("memory"), "core", share, nearest=False)
+    rate = rates.bytes_per_s(guest.level("memory"), "core", share, nearest=False)
     assert rate == pytest.approx(gigabytes_per_s * 1e9, rel=2e-3)
 
 
 def test_at_l1_no_line_is_read_first(guest):
     # triad: 16 bytes read and 8 written, as named
-    rate = times.bytes_per_s(guest.level("L1"), "core", 1 / 3, nearest=True)
+    rate = rates.bytes_per_s(guest.level("L1"), "core", 1 / 3, nearest=True)
     assert rate == guest.level("L1").rate("triad", scope="core", basis="attained", stores="ordinary").value
 
 
@@ -82,11 +82,11 @@ def test_theory_stands_in_where_nothing_was_measured():
     level = rooflab.machine("epyc-7763").level("L1")
     theory = level.rate(scope="core") or level.rate()
     assert theory is not None
-    assert times.bytes_per_s(level, theory.scope, 0.3, nearest=True) == theory.value
+    assert rates.bytes_per_s(level, theory.scope, 0.3, nearest=True) == theory.value
 
 
 def test_bytes_from_memory_take_the_longest_and_bind(guest):
-    made = times.place_on(report(96_000_000, 32_000_000, flop=8_000_000), guest)
+    made = placement.place_on(report(96_000_000, 32_000_000, flop=8_000_000), guest)
     assert [point.level for point in made.points] == ["L1", "L2", "L3", "DRAM"]
     memory = made.point("dram")
     assert memory.intensity == 8 / 128
@@ -101,7 +101,7 @@ def test_bytes_from_memory_take_the_longest_and_bind(guest):
 
 
 def test_many_flop_bind_the_core(guest):
-    made = times.place_on(report(640, 64, flop=10**9), guest)
+    made = placement.place_on(report(640, 64, flop=10**9), guest)
     assert (made.bound, made.binds) == ("compute-bound", "fp64 vector")
     # Products and sums are instructions of their own: half of the FMA rate.
     peak = guest.peak("fp64", scope="core", basis="attained")
@@ -114,7 +114,7 @@ def code(**given):
 
 
 def test_a_chain_of_additions_takes_its_latency(guest):
-    made = times.place_on(report(640, 64, flop=2_000_000, code=code(chain=1_000_000)), guest)
+    made = placement.place_on(report(640, 64, flop=2_000_000, code=code(chain=1_000_000)), guest)
     # Zen 4: an addition takes 3 cycles; the clock under load stands in the file.
     clock = max(rate.value for rate in guest.clocks if rate.basis == "attained")
     assert made.prediction.core_s == pytest.approx(3e6 / clock)
@@ -124,7 +124,7 @@ def test_a_chain_of_additions_takes_its_latency(guest):
 def test_short_chains_go_on_beside_each_other(guest):
     def core_s(trips):
         given = code(chain=10**6, instructions=8, passes=1e6, trips=10**6, entries=10**6 // trips)
-        return times.place_on(report(640, 64, flop=10**6, code=given), guest).prediction.core_s
+        return placement.place_on(report(640, 64, flop=10**6, code=given), guest).prediction.core_s
 
     clock = max(rate.value for rate in guest.clocks if rate.basis == "attained")
     assert core_s(1000) == pytest.approx(3e6 / clock, rel=1e-6)
@@ -137,7 +137,7 @@ def test_work_between_gathers_leaves_room_for_fewer_at_once(guest):
         # A miss a pass: of 180 instructions begun, those of 180 / instructions passes.
         given = code(instructions=instructions, passes=1e6, trips=10**6, entries=1)
         missed = report(64 * 10**6, 0, code=given, gathered={"L1": 10**6, "L2": 10**6, "L3": 10**6})
-        return times.place_on(missed, guest).points[-1].time_s
+        return placement.place_on(missed, guest).points[-1].time_s
 
     latency = next(level.latency_s for level in guest.levels if level.name == "DRAM")
     assert memory_s(60) == pytest.approx(1e6 * latency / 3, rel=1e-6)
@@ -150,7 +150,7 @@ def test_short_loops_pay_for_entries_and_for_what_fills_no_pass(guest):
         entries = 1_000_000 // trips_each
         passes = 1_000_000 / 32
         given = code(lanes=8, instructions=20, passes=passes, trips=1_000_000, entries=entries, why_not=None)
-        return times.place_on(report(640, 64, flop=1, code=given), guest).prediction.core_s
+        return placement.place_on(report(640, 64, flop=1, code=given), guest).prediction.core_s
 
     assert core_s(10_000) < core_s(1_000) < core_s(100) < core_s(10)
 
@@ -165,7 +165,7 @@ def test_short_loops_pay_for_entries_and_for_what_fills_no_pass(guest):
 )
 def test_a_pass_takes_as_long_as_what_it_has_most_of(guest, loads, stores, instructions, cycles):
     given = code(loads=loads, stores=stores, instructions=instructions, passes=1e6, trips=1_000_000, entries=1)
-    made = times.place_on(report(640, 64, flop=1, code=given), guest)
+    made = placement.place_on(report(640, 64, flop=1, code=given), guest)
     clock = max(rate.value for rate in guest.clocks if rate.basis == "attained")
     assert made.prediction.core_s == pytest.approx(1e6 * cycles / clock, rel=1e-4)
     assert made.prediction.core_why == "instructions"
@@ -179,7 +179,7 @@ def test_nearer_levels_add_what_more_they_move_and_the_core_goes_on_beside(guest
         ]
         given = report(64_000_000, 0, **more)
         simulation = msgspec.structs.replace(given.simulation, levels=tuple(levels))
-        return times.place_on(msgspec.structs.replace(given, simulation=simulation), guest)
+        return placement.place_on(msgspec.structs.replace(given, simulation=simulation), guest)
 
     same = moved(64_000_000, 64_000_000, 64_000_000)
     # What streams from memory passes the nearer levels within the time that was measured for it.
@@ -198,9 +198,9 @@ def test_nearer_levels_add_what_more_they_move_and_the_core_goes_on_beside(guest
 
 def test_accesses_that_wait_for_each_other_take_the_latency(guest):
     misses = {"L1": 10_000, "L2": 10_000, "L3": 10_000}
-    streamed = times.place_on(report(640_000, 0), guest).point("DRAM").time_s
-    gathered = times.place_on(report(640_000, 0, gathered=misses), guest).point("DRAM").time_s
-    chased = times.place_on(report(640_000, 0, chased=misses), guest).point("DRAM").time_s
+    streamed = placement.place_on(report(640_000, 0), guest).point("DRAM").time_s
+    gathered = placement.place_on(report(640_000, 0, gathered=misses), guest).point("DRAM").time_s
+    chased = placement.place_on(report(640_000, 0, chased=misses), guest).point("DRAM").time_s
     latency = guest.level("memory").latency_s
     assert streamed < gathered < chased
     assert chased == pytest.approx(10_000 * latency, rel=0.01)
@@ -218,24 +218,24 @@ def test_accesses_that_wait_for_each_other_take_the_latency(guest):
 def test_what_meets_in_few_sets_waits_longer(guest, stride_bytes, in_flight):
     misses = {"L1": 10_000, "L2": 10_000, "L3": 10_000}
     walk = Walk(line=1, text="A[i, j]", loop=0, stride_bytes=stride_bytes, misses=10_000, kind="read")
-    made = times.place_on(report(640_000, 0, strided=misses, walks=(walk,)), guest).point("DRAM").time_s
+    made = placement.place_on(report(640_000, 0, strided=misses, walks=(walk,)), guest).point("DRAM").time_s
     assert made == pytest.approx(10_000 * guest.level("memory").latency_s / in_flight, rel=0.01)
 
 
 def test_without_flop_the_share_is_of_the_bandwidth(guest):
-    memory = times.place_on(report(64_000_000, 64_000_000), guest).point("DRAM")
+    memory = placement.place_on(report(64_000_000, 64_000_000), guest).point("DRAM")
     assert memory.roof_flop_per_s is None
     assert memory.share == pytest.approx(128e6 / 0.01 / memory.bytes_per_s)
 
 
 def test_a_graphics_card_is_refused():
     with pytest.raises(RooflabError, match="is a gpu; a Python loop runs on a CPU"):
-        times.place_on(report(640, 64), rooflab.machine("h200-sxm"))
+        placement.place_on(report(640, 64), rooflab.machine("h200-sxm"))
 
 
 def test_a_machine_without_rates_predicts_nothing(guest):
     levels = tuple(msgspec.structs.replace(level, rates=()) for level in guest.levels)
-    made = times.place_on(report(640, 64, flop=1), msgspec.structs.replace(guest, levels=levels))
+    made = placement.place_on(report(640, 64, flop=1), msgspec.structs.replace(guest, levels=levels))
     assert made.predictions == ()
     assert made.bound is None
     assert made.point("L1").bytes_per_s is None

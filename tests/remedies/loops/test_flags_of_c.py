@@ -84,16 +84,16 @@ def test_a_sum_that_waits_is_asked_with_fast_math(report):
 def test_advice_is_told_where_a_run_bears_it_out_and_else_is_not(monkeypatch, report, dot, guest):
     # without a profile of the changed build nothing is predicted to be faster: give it the times of one that is
     fast = replace(report.predictions[0], time_s=report.predictions[0].time_s / 4)
-    placed = of_c.times.place_on
+    placed = of_c.placement.place_on
     monkeypatch.setattr(
-        of_c.times, "place_on", lambda other, *rest: replace(placed(other, *rest), predictions=(fast,))
+        of_c.placement, "place_on", lambda other, *rest: replace(placed(other, *rest), predictions=(fast,))
     )
     told = advised(monkeypatch, report, dot, guest, 3e-7)
     assert [each.rule for each in told.trades] == ["accumulators"]
     assert told.trades[0].gain_low_s < told.trades[0].gain_high_s
     monkeypatch.undo()
     monkeypatch.setattr(
-        of_c.times, "place_on", lambda other, *rest: replace(placed(other, *rest), predictions=(fast,))
+        of_c.placement, "place_on", lambda other, *rest: replace(placed(other, *rest), predictions=(fast,))
     )
     held = advised(monkeypatch, report, dot, guest, 2e-6)
     assert not held.each

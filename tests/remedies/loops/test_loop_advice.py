@@ -9,7 +9,7 @@ import pytest
 import rooflab
 from rooflab.loops import examine
 from rooflab.machines import cache_levels
-from rooflab.model.loop import times, waiting
+from rooflab.model.loop import placement, waiting
 from rooflab.remedies.loops import advise as advising
 from rooflab.remedies.loops import case, rules
 from rooflab.types.machine import Curve, Source
@@ -59,7 +59,7 @@ def advised(fn, args, machine, caches=None):
     """The advice on `fn`, not run; and its report."""
     loop = examine.understand(fn, args)
     chosen = cache_levels.choose(machine, caches)
-    report = times.place_on(examine.report(loop, chosen, time=False, code=True), machine)
+    report = placement.place_on(examine.report(loop, chosen, time=False, code=True), machine)
     return advising.advise(report, loop, chosen, here=False), report
 
 
@@ -74,7 +74,7 @@ def test_a_column_by_column_sum_is_told_to_go_along_rows(guest):
     # The time is that of the exchanged loop, predicted as if it had been written so.
     exchanged = examine.understand(row_sums, (rng.random((700, 700)), np.zeros(700)))
     caches = cache_levels.choose(guest, None)
-    as_written = times.place_on(examine.report(exchanged, caches, time=False, code=True), guest)
+    as_written = placement.place_on(examine.report(exchanged, caches, time=False, code=True), guest)
     assert best.after_s == pytest.approx(as_written.prediction.time_s, rel=1e-9)
     assert best.gain_low_s < best.gain_s < best.gain_high_s < best.before_s
     # Tiles mend the same: they are named, not advised beside it.
@@ -119,7 +119,7 @@ def test_a_count_that_was_stopped_gives_no_advice(guest):
     loop = examine.understand(row_sums, (np.ones((400, 400)), np.zeros(400)))
     caches = cache_levels.choose(guest, None)
     report = examine.report(loop, caches, time=False)
-    stopped = msgspec.structs.replace(times.place_on(report, guest), complete=False)
+    stopped = msgspec.structs.replace(placement.place_on(report, guest), complete=False)
     advice = advising.advise(stopped, loop, caches)
     assert advice.each == ()
     assert advice.unasked[0].startswith("all: its count was stopped")
@@ -158,7 +158,7 @@ def test_the_public_function_gives_it_and_a_file_keeps_it(guest, tmp_path):
 def test_a_changed_loop_that_was_counted_from_empty_caches_alone_is_not_compared(guest, monkeypatch):
     loop = examine.understand(row_sums, (np.ones((40, 40)), np.zeros(40)))
     caches = cache_levels.choose(guest, None)
-    report = times.place_on(examine.report(loop, caches, time=False), guest)
+    report = placement.place_on(examine.report(loop, caches, time=False), guest)
     assert report.warm is not None
     held = case.Case(report, case.State(loop), caches, guest, 5.0, [])
     cold = msgspec.structs.replace(report, warm=None)
@@ -224,7 +224,7 @@ def picked(a, b, s):
 def test_a_branch_that_a_coin_decides_is_told_to_be_a_select(guest):
     loop = examine.understand(picked, (*np.random.default_rng(0).random((2, 20_000)), np.zeros(1)))
     chosen = cache_levels.choose(guest, None)
-    report = times.place_on(examine.report(loop, chosen, time=False, code=True, profile=True), guest)
+    report = placement.place_on(examine.report(loop, chosen, time=False, code=True, profile=True), guest)
     # half of 20,000 branches fall by chance: a predictor misses about as many of them as it guesses right
     assert 8_000 < sum(each.missed for each in report.core_loops) < 12_000
     advice = advising.advise(report, loop, chosen, here=False)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from rooflab.loops import tiles
 from rooflab.machines.cache_levels import Chosen
-from rooflab.model.loop import times
+from rooflab.model.loop import placement
 from rooflab.timing import Timing
 from rooflab.types.loop import LoopReport
 from rooflab.types.machine import Machine
@@ -64,7 +64,7 @@ def sweep(
 
 def _tile(sizes: dict[str, int], report: LoopReport, machine: Machine | None) -> Tile:
     traffic = {each.level: float(each.read_bytes + each.write_bytes) for each in report.traffic}
-    prediction = None if machine is None else times.place_on(report, machine).prediction
+    prediction = None if machine is None else placement.place_on(report, machine).prediction
     return Tile(sizes=sizes, traffic_bytes=traffic, predicted_s=None if prediction is None else prediction.time_s)
 
 

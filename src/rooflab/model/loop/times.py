@@ -1,203 +1,39 @@
-"""Where a loop lies under a machine's roofs, and how long a run of it would take there.
+"""How long a run of a loop would take on a machine, one core or several.
 
 Traffic by level comes from the simulation, rates from the machine. The time is that of the execution-cache-memory
 model (Stengel, Treibig, Hager, Wellein, "Quantifying performance bottlenecks of stencil computations using the
 ECM model", ICS 2015): what the core computes goes on beside the data; the data's way takes the sum of its steps.
 Bandwidths of a level are measured with all nearer ones in the way, so that those add what more they move. Accesses
-that no prefetcher foresees wait for the latency of what serves them, several at once. The roofline at every level
-follows Ilic, Pratas, Sousa (cache-aware, CAL 2014) at L1 and Koskela et al. (hierarchical, ISC 2018) beyond.
+that no prefetcher foresees wait for the latency of what serves them, several at once.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import msgspec
 
-from rooflab.errors import RooflabError
 from rooflab.machines import microarchitecture
-from rooflab.model.device.constants import load_family
-from rooflab.model.loop import bars, blas_calls, composed, crossings, in_core, kept, late_branches, teams, waiting
+from rooflab.model.loop import (
+    bars,
+    blas_calls,
+    composed,
+    crossings,
+    in_core,
+    kept,
+    late_branches,
+    main_loop,
+    rates,
+    teams,
+    waiting,
+)
 from rooflab.model.roofline.roofline import BALANCED
-from rooflab.types.constants import Constants
 from rooflab.types.core_timing import CoreTiming
-from rooflab.types.loop import Code, LoopReport, LoopTime, Point, Predicted, Timed
-from rooflab.types.machine import Level, Machine, Rate, Scope, is_main_memory
+from rooflab.types.loop import LoopReport, LoopTime, Predicted
+from rooflab.types.machine import Machine, Scope, is_main_memory
 from rooflab.types.prediction import Bound
 from rooflab.types.team_timing import TeamTiming
-from rooflab.units import si
-
-# Share of writes in all bytes that cross, and bytes that cross per byte named. Beyond L1 an ordinary store
-# reads its line first: triad names 24 bytes and moves 32, copy 16 and 24, write 8 and 16.
-_BEYOND = (("read", 0.0, 1.0), ("triad", 1 / 4, 4 / 3), ("copy", 1 / 3, 3 / 2), ("write", 1 / 2, 2.0))
-_AT_L1 = (("read", 0.0, 1.0), ("triad", 1 / 3, 1.0), ("copy", 1 / 2, 1.0), ("write", 1.0, 1.0))
-# Non-temporal stores read nothing: beyond L1 too each kernel moves the bytes that it names.
-_PAST_CACHES = _AT_L1
-
 
 _TURNS = 1  # of what is kept and how long it takes
 _CROWD = 1.4  # what a shared cache keeps changes with its neighbours: as if by so much less or more to keep
-_FAR, _SHORT_S = 2.0, 1e-5  # measured ÷ predicted that is said first; what is shorter is mostly the call itself
-
-
-class _Term(NamedTuple):
-    """A part of the time: `seconds`, and what it is called."""
-
-    name: str
-    seconds: float
-
-
-def place_on(
-    report: LoopReport,
-    machine: Machine,
-    timing: CoreTiming | None = None,
-    team: TeamTiming | None = None,
-    *,
-    most_threads: int | None = None,
-) -> LoopReport:
-    """`report` with its points under the roofs of `machine` and the predicted times of a warm run.
-
-    Args:
-        report: of a loop.
-        machine: a CPU.
-        timing: how long its core's operations take, where that was measured.
-        team: how long its teams of threads take to start, where that was measured.
-        most_threads: up to how many prange is predicted; as many as the machine has cores by default.
-
-    Raises:
-        RooflabError: a machine that is not a CPU.
-    """
-    if machine.kind != "cpu":
-        raise RooflabError(
-            f"{machine.name} is a {machine.kind}; a Python loop runs on a CPU: measure one, or give"
-            " the name of one"
-        )
-    points = _points(report, machine, "core", report.run())
-    predictions = []
-    for run in (report.run(), report.run(threads=2)):
-        threads = 1 if run is None else run.threads
-        predicted = predict(report, machine, threads, timing=timing, team=team)
-        if predicted is not None and threads not in [each.threads for each in predictions]:
-            predictions.append(predicted)
-    # of another machine than the one that ran it, that is no surprise
-    far = () if timing is None else _far_off(predictions, report.run())
-    warnings = (*far, *teams.left_to_the_scheduler(report, team), *report.warnings)
-    scaling = teams.scaling(
-        report,
-        machine,
-        lambda threads: predict(report, machine, threads, timing=timing, team=team),
-        most_threads,
-    )
-    return msgspec.structs.replace(
-        report,
-        machine=machine,
-        points=points,
-        predictions=tuple(predictions),
-        scaling=scaling,
-        warnings=warnings,
-    )
-
-
-def _far_off(predictions: list[Predicted], run: Timed | None) -> tuple[str, ...]:
-    """A sentence where the measured time lies so far from the predicted that the bound cannot be trusted."""
-    one = next((each for each in predictions if each.threads == 1), None)
-    if one is None or run is None or not run.median_s:
-        return ()
-    ratio = run.median_s / one.time_s if one.time_s else 0.0
-    low, high = one.low_s or one.time_s / _FAR, one.high_s or one.time_s * _FAR
-    if not one.time_s or run.median_s < _SHORT_S or (run.best_s <= high and run.median_s >= low):
-        return ()
-    bar = f"{si(run.median_s, 's')} measured, {si(low, 's')} to {si(high, 's')} predicted"
-    if ratio > 1:
-        return (
-            f"{bar}: something outside of the model takes the rest. That {one.binds} limits it is not shown,"
-            " and what would help that may not help",
-        )
-    return (f"{bar}: it runs faster than {one.binds} allows by the model, which that rules out as its limit",)
-
-
-def bytes_per_s(
-    level: Level, scope: Scope, write_share: float, *, nearest: bool, past_caches: bool = False
-) -> float | None:
-    """What `level` attains where `write_share` of the bytes that cross are written; None where not known.
-
-    Between the measured mixes the seconds per byte are interpolated; theory stands in where nothing was
-    measured, for any mix. `past_caches`: with non-temporal stores.
-    """
-    mixes = []
-    for what, share, factor in _PAST_CACHES if past_caches else _AT_L1 if nearest else _BEYOND:
-        stores = None if what == "read" else "nontemporal" if past_caches else "ordinary"
-        rate = level.rate(what, scope=scope, basis="attained", stores=stores)
-        if rate is not None:
-            mixes.append((share, 1 / (rate.value * factor)))
-    if not mixes:
-        theory = level.rate(scope=scope) or level.rate("any", scope=scope)
-        return None if theory is None else theory.value
-    below = max((each for each in mixes if each[0] <= write_share), default=mixes[0])
-    above = min((each for each in mixes if each[0] >= write_share), default=mixes[-1])
-    if above[0] == below[0]:
-        return 1 / below[1]
-    part = (write_share - below[0]) / (above[0] - below[0])
-    return 1 / (below[1] + part * (above[1] - below[1]))
-
-
-def _points(report: LoopReport, machine: Machine, scope: Scope, run: Timed | None) -> tuple[Point, ...]:
-    peak = _peak(report, machine, scope)
-    points = []
-    for number, (name, read, write) in enumerate(crossings.of(report)):
-        level = crossings.level(machine, name)
-        nbytes = read + write
-        rate = None
-        if level is not None and nbytes:
-            rate = bytes_per_s(level, scope, write / nbytes, nearest=number == 0)
-        intensity = report.flop / nbytes if nbytes else None
-        roof = share = None
-        if rate is not None and intensity is not None and report.flop and peak is not None:
-            roof = min(intensity * rate, peak.value)
-        if run is not None and run.median_s:
-            if roof:
-                share = report.flop / run.median_s / roof
-            elif rate and not report.flop:
-                share = nbytes / run.median_s / rate
-        points.append(
-            Point(
-                level=name if level is None else level.name,
-                read_bytes=read,
-                write_bytes=write,
-                bytes_per_s=rate,
-                time_s=_level_s(report, machine, number, scope, 1),
-                intensity=intensity,
-                roof_flop_per_s=roof,
-                share=share,
-            )
-        )
-    return tuple(points)
-
-
-def _level_s(
-    report: LoopReport,
-    machine: Machine,
-    number: int,
-    scope: Scope,
-    threads: int,
-    past_caches: bool = False,
-    timing: CoreTiming | None = None,
-) -> float | None:
-    """Seconds of the level that serves crossing `number`; None where its rate is not known."""
-    name, read, write = crossings.of(report)[number]
-    level = crossings.level(machine, name)
-    nbytes = read + write
-    if nbytes == 0:
-        return 0.0
-    if level is None:
-        return None
-    past = past_caches and is_main_memory(level)
-    rate = bytes_per_s(level, scope, write / nbytes, nearest=number == 0, past_caches=past)
-    if rate is None:
-        return None
-    if number == 0:
-        return nbytes / rate
-    return nbytes / rate + waiting.seconds(report, machine, level, number, rate, timing) / threads
 
 
 def predict(
@@ -251,12 +87,12 @@ def _predicted(
     """The same of a report whose counts are those expected."""
     terms = []
     for number, (name, _, _) in enumerate(crossings.of(report)):
-        seconds = _level_s(report, machine, number, "core", 1, past_caches, timing)
+        seconds = rates.level_s(report, machine, number, "core", 1, past_caches, timing)
         if seconds is None:
             return None
         level = crossings.level(machine, name)
-        terms.append(_Term(name if level is None else level.name, seconds))
-    hertz = _clock_hz(machine)
+        terms.append(main_loop.Term(name if level is None else level.name, seconds))
+    hertz = main_loop.clock_hz(machine)
     row = microarchitecture.stated(machine.environment)
     known = timing or machine.core
     if known is None and hertz is not None:
@@ -273,11 +109,11 @@ def _predicted(
         cycles = in_core.of_loops(report.core_loops, known, late)
         loops = in_core.times_of(cycles, known.cycle_s, 1)
         why = max(cycles, key=lambda each: each.total).why
-        core: _Term | None = _Term(why, sum(each.time_s for each in loops))
+        core: main_loop.Term | None = main_loop.Term(why, sum(each.time_s for each in loops))
         # its loads and stores are among the core's resources
         terms[0] = terms[0]._replace(seconds=0.0)
     else:
-        core = _in_core(report, machine, 1)
+        core = main_loop.in_core(report, machine, 1)
     if core is None:
         return None
     busy = sum(each.throughput + blas_calls.busy_cycles(each.calls) for each in cycles)
@@ -312,7 +148,7 @@ def _predicted(
 
 
 def _beside(
-    report: LoopReport, machine: Machine, terms: list[_Term], busy_s: float, core_s: float
+    report: LoopReport, machine: Machine, terms: list[main_loop.Term], busy_s: float, core_s: float
 ) -> composed.Beside:
     memory_s = _data_movement_s(report, terms)
     streamed = _streamed_share(report, machine, terms, "core")
@@ -320,7 +156,7 @@ def _beside(
     _, read, written = crossings.of(report)[1] if len(terms) > 1 else ("", 0.0, 0.0)
     nearest, plain_s = crossings.level(machine, name), 0.0
     if nearest is not None and read + written:
-        rate = bytes_per_s(nearest, "core", written / (read + written), nearest=True)
+        rate = rates.bytes_per_s(nearest, "core", written / (read + written), nearest=True)
         plain_s = (read + written) / rate if rate else 0.0
     more = max(0.0, busy_s - plain_s) / core_s if core_s else 0.0
     far = min(1.0, streamed * terms[-1].seconds / memory_s) if memory_s else 0.0
@@ -332,8 +168,8 @@ def _on_threads(
     report: LoopReport,
     machine: Machine,
     threads: int,
-    terms: list[_Term],
-    core: _Term,
+    terms: list[main_loop.Term],
+    core: main_loop.Term,
     loops: tuple[LoopTime, ...],
     team: TeamTiming | None,
     past_caches: bool,
@@ -345,7 +181,7 @@ def _on_threads(
     crowded = teams.slowed_by(loops, teams.crowding(machine, threads))
     alone, together = core.seconds * (1 - split.inside), core.seconds * split.inside
     in_turn = composed.parts_of(report, loops)
-    outside: list[_Term] = []
+    outside: list[main_loop.Term] = []
     moved: list[tuple[str, teams.Crossing]] = []
     for number, ((name, read, write), term) in enumerate(zip(crossings.of(report), terms, strict=True)):
         nbytes, level = read + write, crossings.level(machine, name)
@@ -357,10 +193,12 @@ def _on_threads(
             continue
         past = past_caches and is_main_memory(level)
         mix = {"nearest": number == 0, "past_caches": past}
-        one = bytes_per_s(level, "core", write / nbytes, **mix)
+        one = rates.bytes_per_s(level, "core", write / nbytes, **mix)
         if one is None:
             return None
-        several = teams.rate_of(level, machine, threads, one, bytes_per_s(level, "all", write / nbytes, **mix))
+        several = teams.rate_of(
+            level, machine, threads, one, rates.bytes_per_s(level, "all", write / nbytes, **mix)
+        )
         waiting = max(0.0, term.seconds - nbytes / one)
         share = part.inside
         moved.append(
@@ -372,14 +210,14 @@ def _on_threads(
 
     def inside_s(*, even: bool, limited: bool, crowd: bool) -> float:
         core_s = together * (1 / threads if even else split.largest) * (crowded if crowd else 1.0)
-        parts = [_Term(name, each.seconds(threads, even=even, limited=limited)) for name, each in moved]
+        parts = [main_loop.Term(name, each.seconds(threads, even=even, limited=limited)) for name, each in moved]
         walked = beside._replace(walks_s=beside.walks_s * (1 / threads if even else split.largest))
         return composed.of(core_s, _moved_s(report, parts), walked, in_turn).time_s
 
     before_s = composed.of(alone, _moved_s(report, outside), beside._replace(walks_s=0.0), in_turn).time_s
     team_s = split.entries * teams.fork_s(machine, threads, team)
     shared_s = inside_s(even=False, limited=True, crowd=True)
-    parts = [_Term(name, each.seconds(threads, even=False, limited=True)) for name, each in moved]
+    parts = [main_loop.Term(name, each.seconds(threads, even=False, limited=True)) for name, each in moved]
     core_s = alone + together * split.largest * crowded
     levels = [a._replace(seconds=a.seconds + b.seconds) for a, b in zip(outside, parts, strict=True)]
     memory_s = _data_movement_s(report, levels)
@@ -414,12 +252,12 @@ def _on_threads(
     )
 
 
-def _data_movement_s(report: LoopReport, terms: list[_Term]) -> float:
+def _data_movement_s(report: LoopReport, terms: list[main_loop.Term]) -> float:
     """Seconds of the data's way from memory to the registers."""
     return sum(_moved_s(report, terms))
 
 
-def _moved_s(report: LoopReport, terms: list[_Term]) -> list[float]:
+def _moved_s(report: LoopReport, terms: list[main_loop.Term]) -> list[float]:
     """Of them those of each crossing: of each nearer level, what more it moves."""
     crossing = [read + write for _, read, write in crossings.of(report)]
     found = [terms[0].seconds]
@@ -430,13 +268,13 @@ def _moved_s(report: LoopReport, terms: list[_Term]) -> list[float]:
     return found
 
 
-def _streamed_share(report: LoopReport, machine: Machine, terms: list[_Term], scope: Scope) -> float:
+def _streamed_share(report: LoopReport, machine: Machine, terms: list[main_loop.Term], scope: Scope) -> float:
     """The share of the levels' time that is that of their bytes alone, without waiting for irregular misses."""
     total = sum(each.seconds for each in terms[1:])
     bytes_s = 0.0
     for number, (name, read, write) in enumerate(crossings.of(report)[1:], 1):
         level = crossings.level(machine, name)
-        rate = level and read + write and bytes_per_s(level, scope, write / (read + write), nearest=False)
+        rate = level and read + write and rates.bytes_per_s(level, scope, write / (read + write), nearest=False)
         bytes_s += min((read + write) / rate, terms[number].seconds) if rate else 0.0
     return bytes_s / total if total else 1.0
 
@@ -445,80 +283,3 @@ def _bound(memory_s: float, core_s: float) -> Bound:
     if min(memory_s, core_s) >= BALANCED * max(memory_s, core_s):
         return "balanced"
     return "memory-bound" if memory_s > core_s else "compute-bound"
-
-
-def _in_core(report: LoopReport, machine: Machine, threads: int) -> _Term | None:
-    """What the arithmetic, the loads and the chains of one iteration after the other take, from the main loop."""
-    hertz = _clock_hz(machine)
-    peak = _peak(report, machine, "core" if threads == 1 else "all")
-    code = report.code
-    terms = [_Term("nothing to compute", 0.0)]
-    vector = sum(each.count for each in report.flop_by if each.engine == "vector")
-    special = sum(each.count for each in report.flop_by if each.engine == "special")
-    if peak is not None and report.flop:
-        # numba joins no product and sum without fastmath: half of the FMA rate, as each is one instruction.
-        terms.append(_Term(f"{peak.dtype} {peak.engine or 'vector'}", vector / (peak.value / 2)))
-    elif report.flop and hertz is None:
-        return None
-    if hertz is not None:
-        constant = load_family("cpu")
-        lanes = 1 if code is None else code.lanes
-        called = code is not None and any(name != "sqrt" for name in code.calls)
-        cycles = constant("loop.call_cycles") if called else constant("loop.special_cycles") / lanes
-        terms.append(_Term("division and functions", special * cycles / hertz / threads))
-        if code is not None and code.chain:
-            latency = code.chain * _add_latency(machine) / _chains_at_once(code, constant) / hertz / threads
-            terms.append(_Term("a chain of additions", latency))
-        if code is not None and code.passes:
-            cycles = _instruction_cycles(code, code.passes, constant)
-            terms.append(_Term("instructions", cycles / hertz / threads))
-    return max(terms, key=lambda each: each.seconds)
-
-
-def _chains_at_once(code: Code, constant: Constants) -> float:
-    """How many entries of a short loop a core works on at once: each begins a chain of its own."""
-    if not (code.passes and code.entries and code.instructions):
-        return 1.0
-    return max(1.0, constant("loop.window_instructions") / (code.instructions * code.passes / code.entries))
-
-
-def _instruction_cycles(code: Code, passes: float, constant: Constants) -> float:
-    """Cycles to issue the instructions of the innermost loop: whole passes, what each entry leaves, entries."""
-    cycles = max(
-        code.instructions / constant("loop.instructions_per_cycle"),
-        code.loads / constant("loop.loads_per_cycle"),
-        code.stores / constant("loop.stores_per_cycle"),
-    )
-    if not code.entries or not code.trips:
-        return passes * cycles
-    each, unrolled = code.trips / code.entries, code.trips / passes
-    whole = each // unrolled
-    # What no pass holds runs element by element.
-    single = (each - whole * unrolled) * cycles * min(code.lanes / unrolled, 1.0)
-    return code.entries * (whole * cycles + single + constant("loop.entry_cycles"))
-
-
-def _peak(report: LoopReport, machine: Machine, scope: Scope) -> Rate | None:
-    """The peak of the number format that most FLOP are in, on the unit that the compiled loop uses."""
-    if not report.flop_by:
-        return None
-    dtype = {"complex64": "fp32", "complex128": "fp64"}.get(report.flop_by[0].dtype, report.flop_by[0].dtype)
-    scalar = report.code is not None and not report.code.vectorised
-    for engine in ("scalar", "vector") if scalar else ("vector",):
-        same = [each for each in machine.peaks if each.engine == engine and each.what in ("fma", "fma+add", "any")]
-        chosen = msgspec.structs.replace(machine, peaks=tuple(same))
-        rate = chosen.peak(dtype, scope=scope, basis="attained") or chosen.peak(dtype, scope=scope)
-        if rate is not None:
-            return rate
-    return machine.peak(dtype, scope=scope)
-
-
-def _clock_hz(machine: Machine) -> float | None:
-    rates = [each for each in machine.clocks if each.basis == "attained"] or list(machine.clocks)
-    return max((each.value for each in rates), default=None)
-
-
-def _add_latency(machine: Machine) -> float:
-    row_of_table = microarchitecture.stated(machine.environment)
-    latency = None if row_of_table is None else row_of_table.add_latency_cycles
-    return load_family("cpu")("loop.add_latency_cycles") if latency is None else float(latency)

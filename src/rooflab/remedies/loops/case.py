@@ -11,7 +11,7 @@ from rooflab.errors import RooflabError
 from rooflab.loops import again
 from rooflab.loops.read.understood import Understood
 from rooflab.machines.cache_levels import Chosen
-from rooflab.model.loop import times, waiting
+from rooflab.model.loop import placement, times, waiting
 from rooflab.types.advice import Effort, Price
 from rooflab.types.core_timing import CoreTiming
 from rooflab.types.loop import LoopReport, Predicted
@@ -106,7 +106,7 @@ def examined(state: State, case: Case) -> LoopReport | str:
     if state.past_caches:
         report = past_caches(report, state.past_caches)
     machine = (waiting.with_huge_pages(case.machine) if state.huge_pages else None) or case.machine
-    placed = times.place_on(report, machine, case.timing, case.team)
+    placed = placement.place_on(report, machine, case.timing, case.team)
     predicted = times.predict(
         report,
         machine,

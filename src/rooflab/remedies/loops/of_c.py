@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from rooflab.errors import RooflabError
 from rooflab.loops.c import examine, flags
 from rooflab.machines.cache_levels import Chosen
-from rooflab.model.loop import times
+from rooflab.model.loop import placement
 from rooflab.remedies import PAGE, WORTH
 from rooflab.types.advice import Advice, Advices, Effort, Price
 from rooflab.types.core_timing import CoreTiming
@@ -118,7 +118,7 @@ def advise(
         except RooflabError as error:
             unasked.append(f"{rule.name}: {error}")
             continue
-        after = times.place_on(other, report.machine, timing).predictions
+        after = placement.place_on(other, report.machine, timing).predictions
         # in turns: a busy moment of the host then spoils not one of them alone
         once_more = [
             examine.report(function, args, caches, cflags=cflags, more=each) for each in ((), change.more)

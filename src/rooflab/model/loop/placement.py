@@ -1,0 +1,121 @@
+"""Where a loop lies under a machine's roofs, with the predicted times of a warm run beside them.
+
+The roofline at every level follows Ilic, Pratas, Sousa (cache-aware, CAL 2014) at L1 and Koskela et al.
+(hierarchical, ISC 2018) beyond.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from rooflab.errors import RooflabError
+from rooflab.model.loop import crossings, main_loop, rates, teams, times
+from rooflab.types.core_timing import CoreTiming
+from rooflab.types.loop import LoopReport, Point, Predicted, Timed
+from rooflab.types.machine import Machine, Scope
+from rooflab.types.team_timing import TeamTiming
+from rooflab.units import si
+
+_FAR, _SHORT_S = 2.0, 1e-5  # measured ÷ predicted that is said first; what is shorter is mostly the call itself
+
+
+def place_on(
+    report: LoopReport,
+    machine: Machine,
+    timing: CoreTiming | None = None,
+    team: TeamTiming | None = None,
+    *,
+    most_threads: int | None = None,
+) -> LoopReport:
+    """`report` with its points under the roofs of `machine` and the predicted times of a warm run.
+
+    Args:
+        report: of a loop.
+        machine: a CPU.
+        timing: how long its core's operations take, where that was measured.
+        team: how long its teams of threads take to start, where that was measured.
+        most_threads: up to how many prange is predicted; as many as the machine has cores by default.
+
+    Raises:
+        RooflabError: a machine that is not a CPU.
+    """
+    if machine.kind != "cpu":
+        raise RooflabError(
+            f"{machine.name} is a {machine.kind}; a Python loop runs on a CPU: measure one, or give"
+            " the name of one"
+        )
+    points = _points(report, machine, "core", report.run())
+    predictions = []
+    for run in (report.run(), report.run(threads=2)):
+        threads = 1 if run is None else run.threads
+        predicted = times.predict(report, machine, threads, timing=timing, team=team)
+        if predicted is not None and threads not in [each.threads for each in predictions]:
+            predictions.append(predicted)
+    # of another machine than the one that ran it, that is no surprise
+    far = () if timing is None else _far_off(predictions, report.run())
+    warnings = (*far, *teams.left_to_the_scheduler(report, team), *report.warnings)
+    scaling = teams.scaling(
+        report,
+        machine,
+        lambda threads: times.predict(report, machine, threads, timing=timing, team=team),
+        most_threads,
+    )
+    return msgspec.structs.replace(
+        report,
+        machine=machine,
+        points=points,
+        predictions=tuple(predictions),
+        scaling=scaling,
+        warnings=warnings,
+    )
+
+
+def _far_off(predictions: list[Predicted], run: Timed | None) -> tuple[str, ...]:
+    """A sentence where the measured time lies so far from the predicted that the bound cannot be trusted."""
+    one = next((each for each in predictions if each.threads == 1), None)
+    if one is None or run is None or not run.median_s:
+        return ()
+    ratio = run.median_s / one.time_s if one.time_s else 0.0
+    low, high = one.low_s or one.time_s / _FAR, one.high_s or one.time_s * _FAR
+    if not one.time_s or run.median_s < _SHORT_S or (run.best_s <= high and run.median_s >= low):
+        return ()
+    bar = f"{si(run.median_s, 's')} measured, {si(low, 's')} to {si(high, 's')} predicted"
+    if ratio > 1:
+        return (
+            f"{bar}: something outside of the model takes the rest. That {one.binds} limits it is not shown,"
+            " and what would help that may not help",
+        )
+    return (f"{bar}: it runs faster than {one.binds} allows by the model, which that rules out as its limit",)
+
+
+def _points(report: LoopReport, machine: Machine, scope: Scope, run: Timed | None) -> tuple[Point, ...]:
+    peak = main_loop.peak_of(report, machine, scope)
+    points = []
+    for number, (name, read, write) in enumerate(crossings.of(report)):
+        level = crossings.level(machine, name)
+        nbytes = read + write
+        rate = None
+        if level is not None and nbytes:
+            rate = rates.bytes_per_s(level, scope, write / nbytes, nearest=number == 0)
+        intensity = report.flop / nbytes if nbytes else None
+        roof = share = None
+        if rate is not None and intensity is not None and report.flop and peak is not None:
+            roof = min(intensity * rate, peak.value)
+        if run is not None and run.median_s:
+            if roof:
+                share = report.flop / run.median_s / roof
+            elif rate and not report.flop:
+                share = nbytes / run.median_s / rate
+        points.append(
+            Point(
+                level=name if level is None else level.name,
+                read_bytes=read,
+                write_bytes=write,
+                bytes_per_s=rate,
+                time_s=rates.level_s(report, machine, number, scope, 1),
+                intensity=intensity,
+                roof_flop_per_s=roof,
+                share=share,
+            )
+        )
+    return tuple(points)
