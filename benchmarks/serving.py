@@ -248,10 +248,10 @@ def _served_apart(case: ServingCase) -> tuple[float, float, float, float]:
         )
     ]
     served = serve_apart(loop, pools[0], pools[1], second.transfer_s)
-    assert served.second_s is not None
-    ttft_s = float((served.second_s - served.arrival_s).mean()) + outside_s
-    tokens = np.maximum(served.requests.answer - 2, 1)
-    tpot_s = float(((served.end_s - served.second_s) / tokens).mean()) / accepted
+    assert served.taken_s is not None
+    ttft_s = float((served.taken_s - served.arrival_s).mean()) + outside_s
+    tokens = np.maximum(served.requests.answer - 1, 1)
+    tpot_s = float(((served.end_s - served.taken_s) / tokens).mean()) / accepted
     bars = float((decode.high / decode.seconds)[0]), first_token_factor(prefill)
     _KNOWN[key] = tpot_s, ttft_s, *bars
     return _KNOWN[key]

@@ -44,6 +44,8 @@ def plain(x: Apart, clients: int, count: int):
 
     def step(at, n):
         going[n] = bool(batches[n])
+        for one in batches[n]:
+            first[one] = first[one] or at  # the copy that decodes answers the client
         if going[n]:
             push(at + seconds(0, len(batches[n]), x.prompt + x.answer / 2), "made", (n, *batches[n]))
 
@@ -57,7 +59,6 @@ def plain(x: Apart, clients: int, count: int):
                 prompts(at, n)
         elif what == "given":
             for one in whom[1:]:
-                first[one] = at
                 push(at + x.transfer_s, "there", one)
             prompts(at, whom[0])
         elif what == "there":
@@ -114,9 +115,8 @@ def test_clients_are_their_flow_times_their_time():
 def test_a_lonely_client_has_the_times_of_its_own_steps():
     x = Apart(table(), table(), 1, 1, 1000, 100, transfer_s=0.01)
     at = steady_apart(x, np.array([1.0])).at
-    assert at.ttft_s[0] == pytest.approx(float(x.prefill.at(1000, 500.5, 0, 0)), rel=1e-6)
-    one_s = float(x.decode.at(0, 0, 1, 1050))
-    assert at.tpot_s[0] == pytest.approx(one_s + (0.01 + one_s / 2) / 99, rel=1e-6)
+    assert at.ttft_s[0] == pytest.approx(float(x.prefill.at(1000, 500.5, 0, 0)) + 0.01, rel=1e-6)
+    assert at.tpot_s[0] == pytest.approx(float(x.decode.at(0, 0, 1, 1050)), rel=1e-6)
 
 
 def test_more_copies_for_prompts_help_until_decoding_binds():

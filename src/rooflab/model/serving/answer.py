@@ -420,8 +420,8 @@ def _notes(server: Server, first: Server | None, asked: Asked) -> list[str]:
     if first is not None:
         moved = duration(float(server.transfer_s(np.array([asked.prompt]))[0]))
         lines.append(
-            f"prefill on {first.copies} x {first.layout.name}, which gives the first token; decoding on "
-            f"{server.copies} x {server.layout.name}; the KV cache of a mean prompt is on its way for {moved}"
+            f"prefill on {first.copies} x {first.layout.name}; {server.copies} x {server.layout.name} decode and "
+            f"answer the client, where the TTFT ends; the KV cache of a mean prompt is on its way for {moved}"
         )
     elif server.copies > 1:
         lines.append(f"{server.copies} copies, requests to each in turn")

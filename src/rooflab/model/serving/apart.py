@@ -2,7 +2,7 @@
 
 A client's request goes round (P engines compute prompts, D decode; a = tokens of an answer):
 
-    clients = X (between + R + T + s_d/2 + (a − 1) s_d(b))     (Little's law; X requests a second)
+    clients = X (between + R + T + J + (a − 1) s_d(b))         (Little's law; X requests a second)
     decoding of an engine: b = X/D (a − 1) s_d(b)
     prompts: a step of k of them takes s_p(k), k = what came meanwhile, as far as a step holds it;
     U = X/P s_p(k)/k, ρ the same at the most prompts m that a step holds, θ = (n − 1)/n of an engine's n clients
@@ -10,9 +10,10 @@ A client's request goes round (P engines compute prompts, D decode; a = tokens o
 
 R is what one finds who comes to a line: half of the step under way, and, where those before fill more than a step,
 theirs (for m = 1 that of an M/D/1 queue, s (1 + ρ/2 / (1 − ρ)), seen by one of n clients: Reiser and Lavenberg's
-arrival theorem, J. ACM 27(2), 1980, in Schweitzer's form). T is the KV cache on its way. Where all engines for
-prompts are busy, clients wait for them; where decoding copies hold no more, they wait between the two, which a
-client sees between its first tokens.
+arrival theorem, J. ACM 27(2), 1980, in Schweitzer's form). T is the KV cache on its way, J half of the step that
+others have under way where it comes, s_d/2 (n − 1)/n b up to s_d/2. Where all engines for prompts are busy,
+clients wait for them; where decoding copies hold no more, they wait between the two. The client is answered by the
+copy that decodes, so that the time to its first token is all that: R + T + J and what it waits.
 """
 
 from __future__ import annotations
@@ -104,15 +105,15 @@ def most_prompts(x: Apart) -> float:
 def _both(x: Apart, prompts: _Prompts, decoding: Array, clients: Array) -> Both:
     step_s, flow = _decode_s(x, decoding), _flow(x, decoding)
     first_s, busy = prompts.times(flow, clients)
-    rest_s = x.transfer_s + step_s / 2.0
+    rest_s = x.transfer_s + _joins_s(decoding, step_s, clients)
     there_s = x.between_s + first_s + rest_s + (x.answer - 1.0) * step_s
     left_s = np.maximum(clients / flow - there_s, 0.0)
     full = decoding > 0.999 * x.most_running  # all places taken: who is left over waits for one
     waits_s, line_s = np.where(full, left_s, 0.0), np.where(full, 0.0, left_s)
     at = Steady(
-        ttft_s=first_s + line_s,
-        queue_s=first_s + line_s - prompts.step_s(prompts.held(flow)),
-        tpot_s=step_s + (rest_s + waits_s) / (x.answer - 1.0),
+        ttft_s=first_s + line_s + rest_s + waits_s,
+        queue_s=first_s + line_s + waits_s - prompts.step_s(prompts.held(flow)),
+        tpot_s=step_s,
         requests_per_s=flow,
         running=flow * (first_s + (x.answer - 1.0) * step_s),
         decoding=decoding,
@@ -135,7 +136,14 @@ def _clients(x: Apart, prompts: _Prompts, decoding: Array, about: Array) -> Arra
     """Clients that have so many sequences decoding on each engine, where there are `about` so many."""
     flow, step_s = _flow(x, decoding), _decode_s(x, decoding)
     first_s, _ = prompts.times(flow, about)
-    return flow * (x.between_s + first_s + x.transfer_s + step_s / 2.0 + (x.answer - 1.0) * step_s)
+    joins_s = _joins_s(decoding, step_s, about)
+    return flow * (x.between_s + first_s + x.transfer_s + joins_s + (x.answer - 1.0) * step_s)
+
+
+def _joins_s(decoding: Array, step_s: Array, clients: Array) -> Array:
+    """Until the step ends that is under way where a request comes to, if others have one."""
+    others = decoding * (1.0 - 1.0 / np.maximum(clients, 1.0))
+    return np.minimum(others, 1.0) * step_s / 2.0
 
 
 class _Prompts:

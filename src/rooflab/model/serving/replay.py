@@ -30,8 +30,8 @@ class Pool(NamedTuple):
 class Served(NamedTuple):
     """What became of each request, arrays in the order of the requests that fit; and of each copy.
 
-    `second_s` is when a request had its second token (its only one, if it has no other): where prompts are
-    computed apart, a server whose decoding copies answer the client sends the first no earlier.
+    `taken_s` is when the copy that decodes took a request over, where prompts are computed apart: it answers the
+    client, and sends the first token no earlier. Of an answer of one token, when that was there.
     """
 
     requests: Requests
@@ -42,7 +42,7 @@ class Served(NamedTuple):
     end_s: np.ndarray
     outcomes: tuple[Outcome, ...]
     blocks: tuple[int, ...]
-    second_s: np.ndarray | None = None
+    taken_s: np.ndarray | None = None
 
 
 def serve_together(requests: Requests, pool: Pool) -> Served:
@@ -79,7 +79,7 @@ def serve_together(requests: Requests, pool: Pool) -> Served:
 def serve_apart(
     requests: Requests, prefill: Pool, decode: Pool, transfer_s: Callable[[np.ndarray], np.ndarray]
 ) -> Served:
-    """Prompts on one pool, which gives the first token; `transfer_s` later a request decodes on another.
+    """Prompts on one pool; `transfer_s` after its first token a request decodes on another, which answers.
 
     In a closed loop a client sends its next request `between_s` (of the decoding copies' rules) after an answer.
 
@@ -131,7 +131,7 @@ def _apart(kept: Requests, prefill: Pool, decode: Pool, transfer_s: Callable[[np
     one = kept._replace(answer=np.ones_like(kept.answer))
     first = serve_together(one, prefill)
     there_s = first.first_s + transfer_s(kept.prompt)
-    end_s, second_s, outcomes = first.first_s.copy(), first.first_s.copy(), list(first.outcomes)
+    end_s, taken_s, outcomes = first.first_s.copy(), first.first_s.copy(), list(first.outcomes)
     rules = decode.rules._replace(mixed=True)  # who has its cache joins those that decode
     order = np.argsort(there_s, kind="stable")
     order = order[kept.answer[order] > 1]
@@ -144,11 +144,11 @@ def _apart(kept: Requests, prefill: Pool, decode: Pool, transfer_s: Callable[[np
             start=kept.prompt[mine],
             made=1,
         )
-        end_s[mine], second_s[mine] = found.end_s, found.first_s
+        end_s[mine], taken_s[mine] = found.end_s, found.admitted_s
         outcomes.append(found)
     blocks = (prefill.rules.blocks,) * len(first.outcomes) + (decode.rules.blocks,) * decode.copies
     times = (first.arrival_s, first.admitted_s, first.first_s, end_s)
-    return Served(kept, 0, *times, tuple(outcomes), blocks, second_s)
+    return Served(kept, 0, *times, tuple(outcomes), blocks, taken_s)
 
 
 def _that_fit(requests: Requests, pool: Pool) -> tuple[Requests, int]:
@@ -174,10 +174,11 @@ def summary(served: Served, outside_s: float = 0.0, accepted: float = 1.0) -> Re
     start_s, last_s = float(served.arrival_s.min()), float(served.end_s.max())
     span_s = last_s - start_s
     several = asked.answer > 1
-    tpot_s = (served.end_s - served.first_s)[several] / (asked.answer[several] - 1) / accepted
+    first_s = served.first_s if served.taken_s is None else served.taken_s
+    tpot_s = (served.end_s - first_s)[several] / (asked.answer[several] - 1) / accepted
     tokens = len(asked.answer) + accepted * float((asked.answer - 1).sum())
     figures = {
-        "TTFT": served.first_s - served.arrival_s + outside_s,
+        "TTFT": first_s - served.arrival_s + outside_s,
         "TPOT": tpot_s,
         "end to end": served.end_s - served.arrival_s + outside_s,
         "waiting": served.admitted_s - served.arrival_s,
