@@ -175,7 +175,7 @@ def test_results_of_different_shapes_are_compared_one_by_one(small):
     ("body", "said"),
     [
         ("    raise ValueError('no data')\n", "ValueError: no data"),
-        ("    raise SystemExit(3)\n", "SystemExit: 3"),
+        ("    raise SystemExit(3)\n", "it ended the program by sys.exit(3)"),
         ("    return None\n", "f_args returned nothing, expected the arguments of f in order: a tuple"),
         ("    return {'a': 1.0}\n", "f_args returned a dict, expected the arguments of f in order: a tuple"),
         ("    yield 1.0\n", "f_args returned a generator, expected the arguments of f in order: a tuple"),

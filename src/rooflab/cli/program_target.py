@@ -131,8 +131,11 @@ def located(text: str) -> Iterator[None]:
                 f"{text}: {_first_line(error)}{_where(error)}; install it, then try again"
             ) from error
         raise MissingExtraError(library, library, f"{text}{_where(error)}") from error
-    except (Exception, SystemExit) as error:
+    except SystemExit as error:
         # a script without `if __name__ == "__main__":` may end Python as it is imported
+        said = f"it ended the program by sys.exit({error.code!r})"
+        raise RooflabError(f"{text}: {said}{_where(error)}; let it return") from None
+    except Exception as error:
         raise RooflabError(f"{text}: {type(error).__name__}: {_first_line(error)}{_where(error)}") from error
 
 

@@ -180,7 +180,5 @@ def watched(text: str, limit_s: float) -> Iterator[Watch]:
     try:
         with targets.located(text):
             yield watch
-    except SystemExit as error:
-        raise RooflabError(f"{text}: it ended the program by sys.exit({error.code!r}); let it return") from None
     finally:
         watch.end()

@@ -31,7 +31,7 @@ def doubtful(machine: Machine) -> tuple[str, ...]:
     """One sentence for each word or number of `machine` that cannot be meant: field, got, expected.
 
     - a number format is one of `rooflab.dtypes`, under its short name, by which peaks are found;
-    - a level's rate is of a known stream, an arithmetic peak of a known instruction;
+    - a level's rate is of a known stream, an arithmetic peak of a known instruction: unless another tool's;
     - no speed, size or latency is beyond any machine's;
     - a cache holds no more than main memory;
     - the median of runs is above zero and no more than their best, and a spread is what both say.
@@ -45,6 +45,8 @@ def _words(machine: Machine) -> Iterator[str]:
             if name is not None and name != (known := _format(name)):
                 yield _sentence(f"{at}.{field}", repr(name), known)
         known_words = STREAMS if rate.per_s == "byte" else INSTRUCTIONS
+        if rate.source.kind == "reported":
+            continue  # another tool's own name of what it ran
         if rate.per_s in ("byte", "flop", "op") and rate.what not in known_words:
             near = near_matches(rate.what, known_words, 1)
             expected = repr(near[0]) if near else f"one of {', '.join(known_words)}"

@@ -302,8 +302,8 @@ class Predicted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         threads: 1, or those of prange.
         core_s: arithmetic and dependence in the core.
         core_why: what of it binds: "fp64 vector", "a chain of additions", …
-        overlapped_s: the longest of the core and all levels: everything overlaps.
-        serial_s: their sum: nothing overlaps.
+        overlapped_s: the longest of the core and all levels, with its walks of page tables: everything overlaps.
+        serial_s: the sum of all of them: nothing overlaps.
         time_s: the best guess between these.
         low_s, high_s: where a measured time should lie, from the errors of what takes the time; None where the
             compiled code was not profiled.

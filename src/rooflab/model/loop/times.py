@@ -122,7 +122,7 @@ def _predicted(
     measured = bool(loops) and known is not None and known.measured
     if threads > 1:
         return _on_threads(report, machine, threads, terms, core, loops, team, past_caches, measured, beside)
-    every = [*terms, core]
+    overlapped_s, serial_s = _ends(terms, core.seconds, beside.walks_s)
     memory_s = _data_movement_s(report, terms) + beside.walks_s
     parts = composed.parts_of(report, loops)
     time_s, beside_s = composed.of(core.seconds, _moved_s(report, terms), beside, parts)
@@ -134,8 +134,8 @@ def _predicted(
         threads=1,
         core_s=core.seconds,
         core_why=core.name,
-        overlapped_s=max(each.seconds for each in every),
-        serial_s=sum(each.seconds for each in every),
+        overlapped_s=overlapped_s,
+        serial_s=serial_s,
         time_s=time_s,
         low_s=None if half_s is None else max(time_s - half_s, 0.1 * time_s),
         high_s=None if half_s is None else time_s + half_s,
@@ -222,7 +222,7 @@ def _on_threads(
     levels = [a._replace(seconds=a.seconds + b.seconds) for a, b in zip(outside, parts, strict=True)]
     memory_s = _data_movement_s(report, levels)
     slowest = max(levels, key=lambda each: each.seconds)
-    every = [*levels, core._replace(seconds=core_s)]
+    overlapped_s, serial_s = _ends(levels, core_s, beside.walks_s * split.largest)
     ideal = inside_s(even=True, limited=False, crowd=False)
     crowd_s, even_s = (
         inside_s(even=True, limited=False, crowd=True),
@@ -233,8 +233,8 @@ def _on_threads(
         threads=threads,
         core_s=core_s,
         core_why=core.name,
-        overlapped_s=max(each.seconds for each in every) + team_s,
-        serial_s=sum(each.seconds for each in every) + team_s,
+        overlapped_s=overlapped_s + team_s,
+        serial_s=serial_s + team_s,
         time_s=before_s + shared_s + team_s,
         bound="overhead-bound" if team_s > max(core_s, memory_s) else _bound(memory_s, core_s),
         binds=binds,
@@ -250,6 +250,12 @@ def _on_threads(
             "uneven shares": shared_s - even_s,
         },
     )
+
+
+def _ends(levels: list[main_loop.Term], core_s: float, walks_s: float) -> tuple[float, float]:
+    """The time where core and levels all overlap, and where nothing does; walks of page tables are in both."""
+    longest_s = max((each.seconds for each in levels), default=0.0)
+    return max(core_s, longest_s + walks_s), core_s + walks_s + sum(each.seconds for each in levels)
 
 
 def _data_movement_s(report: LoopReport, terms: list[main_loop.Term]) -> float:
