@@ -6,6 +6,9 @@ import msgspec
 
 from rooflab.types.source import Source
 
+# The throughput of a line that comes from L2, where lines so many bytes apart are read, changed or stored into.
+LINE_ROW = "L2 line {kind}, {apart} apart"
+
 
 class CoreTiming(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Times of a core's operations, in cycles.

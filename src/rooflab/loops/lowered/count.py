@@ -240,7 +240,7 @@ def run_twin(
     outcome = run_once(twin, source, time_limit_s)
     first_passes = twin.passes.copy()
     seen, far = _with_hits(twin), twin.notes[:, counted_access.FAR].copy()
-    steps = np.abs(twin.notes[:, counted_access.STEP])
+    steps = np.abs(twin.notes[: len(twin.plan.refs), counted_access.STEP])  # without any there is a row too
     left_out = twin.notes[:, counted_access.OUTSIDE].copy()
     described: dict[str, Any] = {
         "arrays": [ref.array for ref in twin.plan.refs] or [""],
@@ -268,7 +268,7 @@ def run_twin(
     ]
     refs = tuple(
         ref._replace(pattern=each, step_bytes=int(step))
-        for ref, each, step in zip(twin.plan.refs, patterns, steps, strict=False)
+        for ref, each, step in zip(twin.plan.refs, patterns, steps, strict=True)
     )
     kept = run.Twin(None, twin.text._replace(refs=refs))
     counted = counting.Counted(

@@ -13,13 +13,29 @@ from llvmlite import binding
 from numba import njit, types
 
 from rooflab.cachesim.level.access import View, is_noted
-from rooflab.cachesim.native.compile import OPTIONS, source_digest
+from rooflab.cachesim.native.compile import INLINED, OPTIONS, source_digest
 from rooflab.cachesim.native.words import add, call, load, store
 from rooflab.loops.twin import generated_files
 
 PREVIOUS, FAR, OUTSIDE, STEP, SAME, NOTE_WORDS = 0, 1, 2, 3, 4, 5  # words of a reference's notes
 NEAR_BYTES = 255  # between new lines of a stream: prefetchers follow steps of up to three lines
 VIEW = View._fields
+
+
+@njit(**INLINED)
+def _note_step(notes, address):
+    """Note whether a new line is far from the last one, and the step that most of the far ones are."""
+    step = address - load(notes, PREVIOUS)
+    store(notes, PREVIOUS, address)
+    if step > NEAR_BYTES or step < -NEAR_BYTES:
+        add(notes, FAR, 1)
+        # the step that most are, if any is (Boyer and Moore's majority vote)
+        if step == load(notes, STEP):
+            add(notes, SAME, 1)
+        elif load(notes, SAME) > 0:
+            add(notes, SAME, -1)
+        else:
+            store(notes, STEP, step)
 
 
 def _access(view, address, nbytes, request, reference, notes):
@@ -30,17 +46,7 @@ def _access(view, address, nbytes, request, reference, notes):
     crosses = (address + (nbytes - 1)) >> view.shift != address >> view.shift
     if not crosses and is_noted(view, address, request):
         return
-    step = address - load(notes, PREVIOUS)
-    store(notes, PREVIOUS, address)
-    if step > NEAR_BYTES or step < -NEAR_BYTES:
-        add(notes, FAR, 1)
-        # the step that most are, if any is (Boyer and Moore's majority vote)
-        if step == load(notes, STEP):
-            add(notes, SAME, 1)
-        elif load(notes, SAME) > 0:
-            add(notes, SAME, -1)
-        else:
-            store(notes, STEP, step)
+    _note_step(notes, address)
     call(view.split_call if crosses else view.unit_call, view.state, address, nbytes, request, reference)
 
 
@@ -48,17 +54,7 @@ def _within(view, address, nbytes, request, reference, notes):
     """`_access` for one that is known to lie within a unit of the first level."""
     if is_noted(view, address, request):
         return
-    step = address - load(notes, PREVIOUS)
-    store(notes, PREVIOUS, address)
-    if step > NEAR_BYTES or step < -NEAR_BYTES:
-        add(notes, FAR, 1)
-        # the step that most are, if any is (Boyer and Moore's majority vote)
-        if step == load(notes, STEP):
-            add(notes, SAME, 1)
-        elif load(notes, SAME) > 0:
-            add(notes, SAME, -1)
-        else:
-            store(notes, STEP, step)
+    _note_step(notes, address)
     call(view.unit_call, view.state, address, nbytes, request, reference)
 
 

@@ -6,13 +6,11 @@ many of it there are. Nothing here knows how long they take.
 
 from __future__ import annotations
 
-import functools
 import re
-
-from llvmlite import binding
 
 from rooflab.loops.lowered.ir_text import Instruction
 from rooflab.loops.lowered.pointers import called
+from rooflab.machines.bench.experiments.core_programs import vector_bytes
 from rooflab.work.formulas.functions import REAL
 
 _TYPE = re.compile(
@@ -40,17 +38,6 @@ _ADD_LIKE = (
 _COMPARES = ("maxnum", "minnum", "maximum", "minimum")
 _OF_LIBRARY = ("powi", "ldexp", "frexp", "lround", "llround", "lrint", "llrint")
 _INTEGER_LIKE = ("smax", "smin", "umax", "umin", "abs", "ctpop", "ctlz", "cttz", "bswap", "fshl")
-
-
-@functools.cache
-def vector_bytes() -> int:
-    """Bytes of the widest vectors that LLVM makes code for here."""
-    features = binding.get_host_cpu_features()
-    if features.get("avx512f"):
-        return 64
-    if features.get("avx2") or features.get("avx"):
-        return 32
-    return 16
 
 
 def kind_of(instruction: Instruction) -> tuple[str, float] | None:

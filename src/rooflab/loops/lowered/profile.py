@@ -14,7 +14,7 @@ from llvmlite import binding
 
 from rooflab.loops.lowered import control_flow, counted_access, lower, machine_code, predictor
 from rooflab.loops.lowered.ir_text import Function, Instruction, functions
-from rooflab.loops.lowered.operations import vector_bytes
+from rooflab.machines.bench.experiments.core_programs import vector_bytes
 
 _CONDITIONAL = re.compile(r"^\s*br i1 (?P<test>%\S+|true|false), label (?P<yes>%\S+), label (?P<no>%\S+?)(?:,|$)")
 _POINTER = re.compile(r"(?:load|store) .*?ptr (?P<pointer>%(?:[\w.$-]+|\"[^\"]*\")|@\S+?),")

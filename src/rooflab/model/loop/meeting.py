@@ -16,11 +16,10 @@ from typing import NamedTuple
 import numpy as np
 
 from rooflab.model.device.constants import load_family
-from rooflab.types.core_timing import CoreTiming
+from rooflab.types.core_timing import LINE_ROW, CoreTiming
 from rooflab.types.loop import LoopReport, Walk
 from rooflab.types.simulation import Cache
 
-_ROW = "L2 line {kind}, {apart} apart"
 _FEW = 1 / 8  # of the sets of L1: into more of them lines come as fast as the next level gives them
 
 
@@ -95,7 +94,7 @@ def _measured(kind: str, timing: CoreTiming | None) -> tuple[Sequence[float], Se
     """(logarithms of bytes apart, ascending; seconds of a line) as `timing` has them; None where it has none."""
     if timing is None:
         return None
-    before, _, behind = _ROW.format(kind=kind, apart="|").partition("|")
+    before, _, behind = LINE_ROW.format(kind=kind, apart="|").partition("|")
     rows = sorted(
         (math.log(float(name.removeprefix(before).removesuffix(behind))), cycles * timing.cycle_s)
         for name, cycles in timing.throughput.items()

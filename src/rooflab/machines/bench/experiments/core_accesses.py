@@ -5,23 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from rooflab.machines.bench.experiments.core_programs import CHAIN, NONE, Item, compiled, looped
+from rooflab.types.core_timing import LINE_ROW
 
 # A column of a matrix: its lines so far apart that an L1 of 64 sets, or of a few more, has 1 to 8 of them for it.
 # It lies in so few pages that their translations are at hand.
 _COLUMN_BYTES, APART_BYTES = 1 << 18, (512, 1024, 2048, 4096)
-
-
 TWO_SUMS, ELSEWHERE = " into two sums", " elsewhere"
-
-
 _COUNTED, FEW_BINS, MANY_BINS = 4096, 16, 256
-
-
 # Share of loads that meet one of the 32 stores before them where 16 bins are chosen at random; none does where 256
 # are taken in turn.
 MEETING = 1 - (1 - 1 / FEW_BINS) ** 32
-
-
 RANDOM_BYTES = 1 << 20  # more branches than any predictor learns by heart
 
 
@@ -93,16 +86,11 @@ def columns() -> dict[str, Item]:
     ):
         run, held = compiled(_column(kind, sums)), places[place]
         for apart in APART_BYTES:
-            name = column_row(kind, apart) + (TWO_SUMS if sums > 1 else ELSEWHERE if place else "")
+            name = LINE_ROW.format(kind=kind, apart=apart) + (TWO_SUMS if sums > 1 else ELSEWHERE if place else "")
             step = np.full(1, apart, np.int64)
             turns = np.full(1, _COLUMN_BYTES // apart // 4 - 1, np.int64)
             items[name] = Item(run, 4, held.ctypes.data, (step, turns), (held,))
     return items
-
-
-def column_row(kind: str, apart_bytes: int) -> str:
-    """The name of the cycles that a line takes where lines so far apart are walked."""
-    return f"L2 line {kind}, {apart_bytes} apart"
 
 
 def _column(kind: str, sums: int) -> str:

@@ -11,24 +11,12 @@ import numpy as np
 from llvmlite import binding
 
 CHAIN, APART = 16, 10  # operations of a chain a pass; chains side by side where throughput is asked for
-
-
 _ARGUMENT, _OTHER_ARGUMENT = 0.7, 1.3
-
-
 _RANGE, _ARGUMENTS = (0.05, 3.0), 4096  # of what functions are called with
-
-
 SLOTS, PAGE_BYTES = 48, 4096
-
-
 # What a core renames and never executes, so that its front alone is timed: of nops some fuse two to one.
 _RENAMED = {"x86_64": ("xorl %eax, %eax", "xorl %ecx, %ecx", "xorl %edx, %edx", "xorl %esi, %esi")}
-
-
 _CLOBBERED = "~{rax},~{rcx},~{rdx},~{rsi}"
-
-
 BODY = {
     "fp add": "fadd double {x}, %f",
     "fp multiply": "fmul double {x}, %f",
@@ -40,8 +28,6 @@ BODY = {
     "integer multiply": "mul i64 {x}, %f|xor i64 {y}, %g",
     "integer divide": "sdiv i64 {x}, %f",
 }
-
-
 LEAST_OPERATIONS = 7  # of each of its choices: three loads, a sum, a comparison, a choice, a store
 
 
