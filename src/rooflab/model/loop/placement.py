@@ -44,7 +44,7 @@ def place_on(
             f"{machine.name} is a {machine.kind}; a Python loop runs on a CPU: measure one, or give"
             " the name of one"
         )
-    points = _points(report, machine, "core", report.run())
+    points = _points(report, machine, "core", report.run(), timing)
     predictions = []
     for run in (report.run(), report.run(threads=2)):
         threads = 1 if run is None else run.threads
@@ -88,7 +88,9 @@ def _far_off(predictions: list[Predicted], run: Timed | None) -> tuple[str, ...]
     return (f"{bar}: it runs faster than {one.binds} allows by the model, which that rules out as its limit",)
 
 
-def _points(report: LoopReport, machine: Machine, scope: Scope, run: Timed | None) -> tuple[Point, ...]:
+def _points(
+    report: LoopReport, machine: Machine, scope: Scope, run: Timed | None, timing: CoreTiming | None
+) -> tuple[Point, ...]:
     peak = main_loop.peak_of(report, machine, scope)
     points = []
     for number, (name, read, write) in enumerate(crossings.of(report)):
@@ -112,7 +114,7 @@ def _points(report: LoopReport, machine: Machine, scope: Scope, run: Timed | Non
                 read_bytes=read,
                 write_bytes=write,
                 bytes_per_s=rate,
-                time_s=rates.level_s(report, machine, number, scope, 1),
+                time_s=rates.level_s(report, machine, number, scope, 1, timing=timing),
                 intensity=intensity,
                 roof_flop_per_s=roof,
                 share=share,
