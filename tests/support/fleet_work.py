@@ -48,11 +48,11 @@ def _first(folder) -> bool:
 
 
 def copying(name="a machine") -> Machine:
-    """This machine's speed of copying, the best of eight blocks of five milliseconds: a real measurement, if short.
+    """This machine's speed of copying, the best of eight blocks of five milliseconds: measured, if shortly.
 
-    By the process' CPU time, which other work beside the tests does not lengthen; in L1, which no other core shares;
-    the best, as what a hypervisor takes from one block leaves another alone. Where the environment says OVER, each
-    copy is made so many times over and counted once: a worker that is slowed.
+    By the process' CPU time, which other work beside the tests does not lengthen; in L1, which no other core
+    shares; the best, as what a hypervisor takes from one block leaves another alone. Where the environment says
+    OVER, each copy is made so many times over and counted once: a worker that is slowed.
     """
     source = Source(kind="measured", ref="np.copyto of 8 KiB, again and again")
     a, b, over = np.ones(1 << 10), np.empty(1 << 10), int(os.environ.get("OVER", "1"))

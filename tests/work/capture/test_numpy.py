@@ -114,13 +114,94 @@ def test_arguments_keep_what_they_hold():
 
 
 def test_what_is_not_seen_lowers_coverage():
-    report = rooflab.analyze(lambda a: np.interp(a, a, a) + np.cov(a), X)
-    assert report.coverage.uncounted == {"numpy.interp": 1, "numpy.cov": 1}
+    report = rooflab.analyze(lambda a: np.apply_over_axes(np.sum, a, 0) + np.array_equiv(a, a), X)
+    assert report.coverage.uncounted == {"numpy.apply_over_axes": 1, "numpy.array_equiv": 1}
     made = memoryview(bytearray(8000))
     report = rooflab.analyze(lambda a: a[0] * type(a).__base__(1000, buffer=made), X)
     assert "what made it is not seen" in report.coverage.unknown[0]
     strings = rooflab.analyze(lambda a: np.sort(a), np.array(["b", "a"]))
     assert strings.coverage.counted == 0
+
+
+V = np.ones((50, 3))
+POINTS = np.linspace(0, 3, 16)
+
+
+@pytest.mark.parametrize(
+    ("fn", "args", "flop"),
+    [
+        # mean 200 + 10, centred 200, product 2·10·10·20, scaled 100; then √10, two quotients and a clip of 2 each
+        (np.cov, (M,), 210 + 200 + 4000 + 100),
+        (np.corrcoef, (M + np.eye(10, 20),), 4510 + 10 + 100 + 100 + 200),
+        (np.cov, (M, None, False), 220 + 200 + 2 * 20 * 20 * 10 + 400),  # variables in columns
+        (np.cross, (V, V), 50 * 9),  # two products and a difference a component
+        (np.linalg.cross, (V, V), 50 * 9),
+        (np.vander, (X, 4), 3 * 100),  # a product for each column but the ones
+        (np.polymul, (X[:8], Y[:8]), 2 * 8 * 8),  # each coefficient by each other
+        (np.convolve, (X, Y[:7]), 2 * 100 * 7),  # the same
+        (lambda x, y: np.convolve(x, y, "valid"), (X, Y[:7]), 2 * 94 * 7),
+        (
+            lambda x, y: np.convolve(x, y, "same"),
+            (X, Y[:4]),
+            2 * (97 * 4 + 3 + 2 + 3),
+        ),  # two ends before, one after
+        (np.polyder, (X,), 99),
+        # 5 comparisons, 3 FLOP a value, 15 slopes of 3; with fewer values than points each has a slope of its own
+        (np.interp, (X, POINTS, POINTS), 100 * 8 + 15 * 3),
+        (np.interp, (X[:10], POINTS, POINTS), 10 * (8 + 3)),
+        (np.union1d, (X, X), 200 * 8),  # sorts both
+        (np.fft.ihfft, (X[:64],), 960 + 33),  # that of the real transform, and 33 conjugates
+        (lambda m: np.linalg.matrix_norm(m), (M,), 401),  # squares, sums, a root
+        (np.linalg.vecdot, (V, V), 300),
+    ],
+)
+def test_functions_made_of_others_are_counted_by_what_they_are_made_of(fn, args, flop):
+    graph = front_end.capture(fn, args)
+    report = counting.report(graph, "it")
+    assert report.coverage.counted == report.coverage.ops
+    assert not graph.unknown
+    assert report.flop == pytest.approx(flop)
+
+
+@pytest.mark.parametrize(
+    ("fn", "args"),
+    [
+        (np.cross, (V, V[0])),
+        (lambda m: np.cross(m, m, axis=0), (V.T.copy(),)),
+        (lambda x: np.polyfit(x, x, 2, full=True)[0], (X,)),
+        (lambda x: np.interp(x, POINTS, POINTS, period=2.0), (X,)),
+        (lambda m: np.linalg.cond(m, 1), (np.eye(10),)),
+        (lambda x: np.unwrap(x, period=1.0), (X,)),
+    ],
+)
+def test_options_that_no_count_is_known_for_have_none(fn, args):
+    report = counting.report(front_end.capture(fn, args), "it")
+    assert report.coverage.counted < report.coverage.ops
+
+
+@pytest.mark.parametrize(
+    ("fn", "args"),
+    [
+        (np.cov, (RANDOM.random((5, 40)),)),
+        (np.corrcoef, (RANDOM.random(40), RANDOM.random(40))),
+        (np.cross, (RANDOM.random((50, 3)), RANDOM.random((50, 3)))),
+        (np.vander, (X,)),
+        (np.polyfit, (X, RANDOM.random(100), 3)),
+        (np.polymul, ([1.0, 2.0], [3.0, 1.0])),
+        (np.unwrap, (RANDOM.random((4, 50)) * 9,)),
+        (np.interp, (RANDOM.random(100) * 3, POINTS, POINTS**2)),
+        (np.histogram, (X, 50)),
+        (np.fft.hfft, (X + 1j,)),
+        (np.isin, (X, Y)),
+        (np.piecewise, (X, [X < 1.5, X >= 1.5], [np.negative, np.sqrt])),
+    ],
+)
+def test_functions_made_of_others_give_what_numpy_gives(fn, args):
+    seen = []
+    front_end.capture(lambda *each: seen.append(fn(*each)), args)
+    mine, numpys = (one if isinstance(one, tuple) else (one,) for one in (seen[0], fn(*args)))
+    for one, other in zip(mine, numpys, strict=True):
+        np.testing.assert_array_equal(np.asarray(one), other)
 
 
 def test_results_are_those_of_numpy():

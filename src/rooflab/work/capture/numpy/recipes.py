@@ -116,6 +116,17 @@ def _digitized(call: Call, kind: str, attrs: Attrs) -> Derived:
     return Derived(kind, {**attrs, "n": int(np.size(call.args[1]))}, swapped=True)
 
 
+def _interpolated(call: Call, kind: str, attrs: Attrs) -> Derived:
+    if len(call.args) < 3 or call.kwargs.get("period") is not None or np.iscomplexobj(call.args[2]):
+        return _UNKNOWN
+    return Derived(kind, {**attrs, "n": int(np.size(call.args[1]))}, swapped=True)
+
+
+def _condition(call: Call, kind: str, attrs: Attrs) -> Derived:
+    """The ratio of the largest and the smallest singular value; by other norms two norms and an inverse."""
+    return Derived(kind, {"vectors": False}) if call.argument(1, "p") in (None, 2, -2) else _UNKNOWN
+
+
 def _reduced(call: Call, kind: str, attrs: Attrs) -> Derived:
     ndim = np.ndim(call.args[0])
     return Derived(kind, {**attrs, "dims": axes_of(call.argument(1, "axis"), ndim)})
@@ -168,9 +179,14 @@ def _picks(kth: Any) -> int:
 
 
 def _convolved(call: Call, kind: str, attrs: Attrs) -> Derived:
-    taps = min(np.size(call.args[0]), np.size(call.args[1]))
+    """Over either end the products are of what overlaps alone (NumPy's multiarraymodule.c, _pyarray_correlate)."""
+    taps, longer = sorted((int(np.size(call.args[0])), int(np.size(call.args[1]))))
     outputs = call.outputs[0].size if call.outputs else 0
-    return Derived(kind, {"fma": outputs * taps, "kernel": (int(taps),)})
+    inside = longer - taps + 1
+    over = outputs - inside  # results at both ends whose window is not full
+    ends = (over - over // 2, over // 2)
+    fma = inside * taps + sum(end * taps - end * (end + 1) // 2 for end in ends)
+    return Derived(kind, {"fma": fma, "kernel": (taps,)})
 
 
 def _qr(call: Call, kind: str, attrs: Attrs) -> Derived:
@@ -216,6 +232,8 @@ RECIPES: dict[str, Callable[[Call, str, Attrs], Derived]] = {
     "rounded": _rounded,
     "compared": _compared,
     "digitized": _digitized,
+    "interpolated": _interpolated,
+    "condition": _condition,
     "reduced": _reduced,
     "where": _where,
     "into": _into,

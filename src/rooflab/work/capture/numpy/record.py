@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 import sysconfig
@@ -18,6 +19,7 @@ from rooflab.types.work import Op, Role, TensorSpec
 from rooflab.work import vocabulary
 from rooflab.work.capture.numpy import recipes
 from rooflab.work.capture.numpy.noted import Noted, noted, plain
+from rooflab.work.capture.numpy.steps import STEPS
 
 MOST_OPERATIONS = 50_000
 MOST_ELEMENTS = 100_000  # read or written one by one
@@ -98,6 +100,8 @@ class Recorder:
         """A function of NumPy: followed into, or run on plain arrays and noted as one operation."""
         name = name_of(func)
         entry = self._entries.get(name)
+        if name in STEPS:
+            return self._by_steps(name, func, args, kwargs)
         if entry is None or entry.kind not in ("follow", "view", "free"):
             with self.muted():
                 result = func(*plain(tuple(args)), **plain(dict(kwargs)))
@@ -115,6 +119,24 @@ class Recorder:
             # Its Python went on with plain arrays, unseen.
             return self.called(name, args, kwargs, result, result, entry=_Found(None, {}))
         return result
+
+    def _by_steps(self, name: str, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """A function noted by the steps that it takes; one operation without a cost where they do not hold."""
+        with self.muted():
+            result = func(*plain(tuple(args)), **plain(dict(kwargs)))
+        try:
+            inspect.signature(STEPS[name]).bind(*args, **kwargs)
+        except TypeError:  # an option that the steps do not know
+            return self.called(name, args, kwargs, result, result, entry=_Found(None, {}))
+        before = len(self.ops)
+        found = STEPS[name](
+            *(np.asarray(one) if isinstance(one, (list, tuple)) else one for one in args), **kwargs
+        )
+        if not isinstance(found, np.ndarray) or found.shape != result.shape or found.dtype != result.dtype:
+            del self.ops[before:]
+            return self.called(name, args, kwargs, result, result, entry=_Found(None, {}))
+        plain(found)[...] = result
+        return found
 
     def called(
         self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], seen: Any, result: Any,
