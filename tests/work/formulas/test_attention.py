@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -265,6 +266,15 @@ def test_latent_attention_has_another_size_of_value(by_hand):
     found = cost("attention", (q, latent, value), (spec(1, 128, 1, 512, dtype="bf16"),), {"v_in_k": True})
     assert found.compulsory.read_bytes == q.nbytes + latent.nbytes
     assert by_hand.flop(found, "matrix") == 2 * 128 * 64 * (576 + 512)
+
+
+def test_one_tensor_given_as_several_operands_is_read_once(by_hand):
+    x, other = (msgspec.structs.replace(by_hand.spec(1, 2, 8, 4), storage=number) for number in (0, 1))
+    reads = {
+        given: cost("attention", given, (other,), {}).compulsory.read_bytes
+        for given in ((x, x, x), (other, x, x), (x, other, x))
+    }
+    assert list(reads.values()) == [x.nbytes, 2 * x.nbytes, 2 * x.nbytes]
 
 
 def test_layouts_differ_in_name_only(by_hand):

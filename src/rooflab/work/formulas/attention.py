@@ -248,10 +248,15 @@ def _sizes(spec: TensorSpec, layout: str) -> tuple[int, int, int]:
 
 
 def _operand_bytes(q: TensorSpec, k: TensorSpec, v: TensorSpec, met: Meeting, attrs: Attrs) -> float:
-    """Bytes of q, k and v that are read: of keys and values, what any query sees."""
+    """Bytes of q, k and v that are read: of keys and values, what any query sees; one tensor given twice once."""
     share = met.key_share if attrs.get("fused", True) else 1.0
-    values = 0.0 if attrs.get("v_in_k") else v.nbytes
-    return q.nbytes * met.query_share + (k.nbytes + values) * share
+    parts = [(q, met.query_share), (k, share), (v, 0.0 if attrs.get("v_in_k") else share)]
+    largest: dict[int, tuple[TensorSpec, float]] = {}
+    for place, (spec, part) in enumerate(parts):
+        key = id(spec) if spec.storage >= 0 else -place
+        if key not in largest or part > largest[key][1]:
+            largest[key] = (spec, part)
+    return sum(spec.nbytes * part for spec, part in largest.values())
 
 
 def _softmax_dtype(q: TensorSpec) -> str:
