@@ -327,6 +327,15 @@ def test_the_costliest_branch_counts_and_the_others_are_stated():
     assert any(line.startswith("cond: the costliest branch counts") for line in graph.conventions)
     # a branch that is known is the one that runs
     assert flop(capture(fn, (False, f32(8, 8)))) == 64
+    # of branches by platform the one for this one counts, else the default
+    assert jax.default_backend() == "cpu"
+
+    def by_platform(x, **others):
+        return lax.platform_dependent(x, cuda=lambda x: x @ x, **others)
+
+    graph = capture(lambda x: by_platform(x, cpu=lambda x: x + 1, default=lambda x: x @ x), (f32(8, 8),))
+    assert flop(graph) == 64
+    assert flop(capture(lambda x: by_platform(x, default=lambda x: x * 2), (f32(8, 8),))) == 64
     # all branches run where vmap makes a selection of them
     many = jax.vmap(fn)
     graph = capture(many, (jax.ShapeDtypeStruct((3,), jnp.bool_), f32(3, 8, 8)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -176,10 +177,13 @@ def _step(body: Any, var: Any, result: Any) -> int | None:
 def cond(rec: Recorder, eqn: Any, frame: Frame) -> list[Value]:
     """Follow every branch of lax.cond or lax.switch; the costliest counts, the others have a count of 0.
 
-    Costliest: most FLOP, then most bytes. A branch whose number is known is the only one that counts.
+    Costliest: most FLOP, then most bytes. A branch whose number is known is the only one that counts: of
+    lax.platform_dependent, that of the platform JAX runs on here.
     """
     branches = eqn.params["branches"]
     chosen = frame.read(eqn.invars[0]).number
+    if chosen is None:
+        chosen = _of_platform(eqn.params.get("branches_platforms"))
     atoms = eqn.invars[1:]
     values = [frame.read(atom) for atom in atoms]
     outputs = [rec.tensor(var.aval, storage=frame.placed.get(var)) for var in eqn.outvars]
@@ -214,6 +218,16 @@ def cond(rec: Recorder, eqn: Any, frame: Frame) -> list[Value]:
             for index in span:
                 rec.unrun(index)
     return [Value(output) for output in outputs]
+
+
+def _of_platform(platforms: Sequence[Sequence[str] | None] | None) -> int | None:
+    """The branch for the platform that JAX runs on here, else the default one; None where no platform chooses."""
+    if not platforms:
+        return None
+    here = importlib.import_module("jax").default_backend()
+    names = {here, *(("cuda", "rocm") if here == "gpu" else ())}
+    ours = [number for number, of in enumerate(platforms) if of is not None and names & set(of)]
+    return next(iter([*ours, *(number for number, of in enumerate(platforms) if of is None)]), None)
 
 
 def weight(rec: Recorder, span: range) -> tuple[float, float]:

@@ -24,7 +24,8 @@ CONVENTIONS = (
     "bytes: as the program is written, before a backend widens number formats or fuses",
     "broadcasts, transposes, reshapes, slices and counters are read where they are used: no bytes of their own,"
     " unless they are a result that must be written",
-    "cond: the costliest branch counts, the others have a count of 0",
+    "cond: the costliest branch counts, the others have a count of 0; lax.platform_dependent: that of the platform"
+    " JAX runs on here",
     "jax.nn.dot_product_attention: its products and softmax each apart, a causal mask computed in full",
 )
 
