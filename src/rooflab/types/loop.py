@@ -119,6 +119,7 @@ class FlowStep(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_li
         after: operations whose results it takes: their places in the pass, and how many passes before they ran.
         handed: the store whose value a load finds, likewise; None where it finds none that is recent.
         how: the kind of that way from a store to a load.
+        crossed: pieces of it that lie across two lines of a cache, in the mean.
     """
 
     kind: str
@@ -126,6 +127,7 @@ class FlowStep(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_li
     after: tuple[tuple[int, int], ...] = ()
     handed: tuple[int, int] | None = None
     how: str = ""
+    crossed: float = 0.0
 
 
 class CoreLoop(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -64,6 +64,29 @@ def test_a_sum_in_memory_waits_for_the_store():
     assert cycles(made(steps)).each == pytest.approx(12.0)
 
 
+def row(how, vectors=4):
+    """Of each entry a pass: numbers loaded, added to and stored, all of them then found by the next entry."""
+    loads = [FlowStep("load", 1.0, (), (2 * vectors + n, 1), how) for n in range(vectors)]
+    adds = [FlowStep("fp add", 1.0, ((n, 0),)) for n in range(vectors)]
+    stores = [FlowStep("store", 1.0, ((vectors + n, 0),)) for n in range(vectors)]
+    return made([*loads, *adds, *stores], entries=1000)
+
+
+def test_what_is_handed_on_through_memory_is_to_the_next_entry_too():
+    # 9 + 3 for an entry of one pass
+    assert cycles(row("store forward")).each == pytest.approx(12.0, abs=1.0)
+
+
+def test_what_a_store_cannot_hand_on_waits_until_all_before_are_written():
+    latency = {**TIMING.latency, "store forward split": 22.0}
+    timing = replace(TIMING, latency=latency)
+    # 22 + 3, and of four stores, which are written one a cycle in order, the last three cycles later
+    assert cycles(row("store forward split"), timing).each == pytest.approx(22 + 3 + 3, abs=1.0)
+    # where it takes little longer, it is handed on: 10 + 3
+    timing = replace(TIMING, latency={**latency, "store forward split": 10.0})
+    assert cycles(row("store forward split"), timing).each == pytest.approx(13.0, abs=1.0)
+
+
 def test_what_waits_for_nothing_takes_its_unit():
     # four additions on two units: two cycles; the front would need less
     assert cycles(made([FlowStep("fp add", 1.0)] * 4)).each == pytest.approx(2.0, rel=0.02)

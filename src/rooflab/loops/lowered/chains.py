@@ -12,18 +12,25 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from rooflab.loops.lowered.ir_text import VALUE, Instruction
+from rooflab.loops.lowered.operations import vector_access_bytes, width_of
 
 INCOMING = re.compile(r"\[ ([^,\]]+), (%[^\s\]]+) \]")
 _FLOATING = re.compile(r"= load (?:volatile )?(?:double|float|half|<)")
+_STORES = ("store", "store vector", "store wide")
+_ONE_REGISTER = 16  # bytes: what is no longer is handed on as a number is
 _LONGEST_ROUND = 4  # values that change places in turn: s, t = t, s + x
 
 
 class Link(NamedTuple):
-    """A store whose value a load finds: `passes` before, or in the same one."""
+    """A store whose value a load finds: `passes` before, or in the same one.
+
+    `crosses`: the load lies across two lines of a cache, most often.
+    """
 
     store: str
     load: str
     passes: int
+    crosses: bool = False
 
 
 class Chain(NamedTuple):
@@ -43,6 +50,14 @@ class _Path(NamedTuple):
     cycles: float
     steps: tuple[int, ...]
     forwarded: tuple[str, ...]
+
+
+class _Found(NamedTuple):
+    """What a load finds: a store, so many passes before, and the kind of the way between."""
+
+    store: int
+    passes: int
+    how: str
 
 
 # cycles so far, the ways taken, how many passes they span, the sources reached
@@ -76,18 +91,20 @@ def longest(
         for value, label in INCOMING.findall(nodes[n].text):
             if label in inside and value in numbers:
                 carried[n] = numbers[value]
-    through: dict[int, tuple[int, int]] = {}  # load → the store that it finds, passes before
+    through: dict[int, _Found] = {}
     for link in links:
         if link.store in stores and link.load in numbers:
-            through[numbers[link.load]] = stores[link.store], link.passes
+            load = numbers[link.load]
+            through[load] = _Found(stores[link.store], link.passes, handed_on(nodes[load], link.crosses))
     needs = [operands(each, n, numbers, head, inside) for n, each in enumerate(nodes)]
-    sources = [*carried, *(n for n, (_, passes) in through.items() if passes > 0)]
+    sources = [*carried, *(n for n, each in through.items() if each.passes > 0)]
     if not sources:
         return None
     reached = [
         _paths(source, nodes, needs, kinds, through, latency, starts_at_load=source in through)
         for source in sources
     ]
+    leads = [_leads(each, sources, through, carried, latency) for each in reached]
     best: _Round | None = None
     through_first = -1
     # A round: from each source to the next, until the first is reached again.
@@ -96,16 +113,7 @@ def longest(
         for _ in range(_LONGEST_ROUND):
             following: dict[int, _Round] = {}
             for at, (cycles, paths, passes, way) in rounds.items():
-                for to, target in enumerate(sources):
-                    if target in through:
-                        store, distance = through[target]
-                        path = reached[at].get(store)
-                        extra = latency(handed_on(nodes[target]))
-                    else:
-                        store, distance, extra = carried[target], 1, 0.0
-                        path = reached[at].get(store)
-                    if path is None:
-                        continue
+                for to, path, distance, extra in leads[at]:
                     total = cycles + path.cycles + extra
                     if to not in following or total > following[to][0]:
                         following[to] = total, [*paths, path], passes + distance, [*way, to]
@@ -123,8 +131,9 @@ def longest(
     for path, target in zip(paths, [*targets[1:], through_first], strict=True):
         counted.update(path.forwarded)
         if path.steps and nodes[path.steps[-1]].opcode == "store":
-            counted[handed_on(nodes[sources[target]])] += 1
-    counted["store"] = 0
+            counted[through[sources[target]].how] += 1
+    for kind in [each for each in counted if each in _STORES]:
+        del counted[kind]
     debug = tuple(dict.fromkeys(nodes[step].debug for step in steps if nodes[step].debug >= 0))
     owners = [number for number, block in enumerate(blocks) for _ in block]
     return Chain(
@@ -212,9 +221,29 @@ def _ways(
     return found
 
 
-def handed_on(load: Instruction) -> str:
-    """The kind of what `load` finds in a store before it."""
-    return "store forward" if _FLOATING.search(load.text) else "store forward integer"
+def handed_on(load: Instruction, crosses: bool = False) -> str:
+    """The kind of what `load` finds in a store before it; `crosses`: it lies across two lines of a cache."""
+    if not _FLOATING.search(load.text):
+        return "store forward integer"
+    nbytes = vector_access_bytes(load)
+    return f"store forward{width_of(nbytes) if nbytes > _ONE_REGISTER else ''}{' split' if crosses else ''}"
+
+
+def _leads(
+    reached: Mapping[int, _Path],
+    sources: Sequence[int],
+    through: Mapping[int, _Found],
+    carried: Mapping[int, int],
+    latency: Callable[[str], float],
+) -> list[tuple[int, _Path, int, float]]:
+    """From a source to which others, of their numbers: the way, passes between, cycles of what hands it on."""
+    found = []
+    for to, target in enumerate(sources):
+        at = through.get(target)
+        path = reached.get(carried[target] if at is None else at.store)
+        if path is not None:
+            found.append((to, path, 1 if at is None else at.passes, 0.0 if at is None else latency(at.how)))
+    return found
 
 
 def _kind(instruction: Instruction, kind_of: Callable[[Instruction], tuple[str, float] | None]) -> str:
@@ -244,7 +273,7 @@ def _paths(
     nodes: Sequence[Instruction],
     needs: Sequence[Sequence[int]],
     kinds: Sequence[str],
-    through: Mapping[int, tuple[int, int]],
+    through: Mapping[int, _Found],
     latency: Callable[[str], float],
     *,
     starts_at_load: bool,
@@ -258,11 +287,11 @@ def _paths(
         best = max(ways, key=lambda each: each.cycles, default=None)
         own = latency(kinds[number]) if kinds[number] and nodes[number].opcode != "store" else 0.0
         way = None if best is None else _Path(best.cycles + own, (*best.steps, number), best.forwarded)
-        store, passes = through.get(number, (-1, 1))
-        if passes == 0 and store in found:
-            before = found[store]
-            kind = handed_on(nodes[number])
-            other = _Path(before.cycles + latency(kind), (*before.steps, number), (*before.forwarded, kind))
+        handed = through.get(number)
+        if handed is not None and handed.passes == 0 and handed.store in found:
+            before = found[handed.store]
+            cycles = before.cycles + latency(handed.how)
+            other = _Path(cycles, (*before.steps, number), (*before.forwarded, handed.how))
             way = other if way is None or other.cycles > way.cycles else way
         if way is not None:
             found[number] = way

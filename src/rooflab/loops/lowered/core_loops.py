@@ -37,6 +37,7 @@ _LONG = {"divide": 13.0, "sqrt": 18.0, "call": 40.0}
 
 def usual_latency(kind: str) -> float:
     """Cycles from an operation's operands to its result, on cores of about 2020."""
+    kind = kind.removesuffix(" split").removesuffix(" vector").removesuffix(" wide")
     if kind in _USUAL:
         return _USUAL[kind]
     return _LONG.get(kind.partition(" ")[0], 4.0)
@@ -312,14 +313,14 @@ def _waits(taken: profile.Profile, loop: control_flow.NaturalLoop, labels: list[
     held = [[_as_jump(each, taken) for each in taken.function.blocks[label].instructions] for label in ordered]
     head = sum(each.opcode == "phi" for each in held[0])
     links = [
-        chains.Link(store, load, round(passes))
+        chains.Link(store, load, round(passes), taken.crossed.get(load, 0.0) >= _OFTEN)
         for load, (store, share, passes) in taken.forwarded.items()
         if share >= _OFTEN
     ]
     depth = chains.deepest(held, head, loop.blocks, kind_of, usual_latency)
     after = _missed_after(taken, ordered, held, head, loop.blocks)
     alike = all(taken.passes[label] >= _NEARLY_ALL * goes_on for label in ordered)
-    steps = flow.steps(held, head, loop.blocks, links, kind_of) if alike else ()
+    steps = flow.steps(held, head, loop.blocks, links, kind_of, taken.crossed) if alike else ()
     found = chains.longest(held, head, loop.blocks, links, kind_of, usual_latency)
     if found is None:
         return _Waits(depth=depth, flow=steps, missed_after=after)

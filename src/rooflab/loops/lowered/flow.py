@@ -10,6 +10,7 @@ from rooflab.types.loop import FlowStep
 
 _MOST_STEPS = 600  # of a pass: what is longer is bound by what it issues
 _FURTHEST = 8  # values that change places: so many passes back are followed
+NOTHING: Mapping[str, float] = {}
 _Need = tuple[int, int]  # a node, and how many passes before
 
 
@@ -19,6 +20,7 @@ def steps(
     inside: frozenset[str],
     links: Sequence[Link],
     kind_of: Callable[[Instruction], tuple[str, float] | None],
+    crossed: Mapping[str, float] = NOTHING,
 ) -> tuple[FlowStep, ...]:
     """The operations of a pass in order; empty where there are none, or too many.
 
@@ -28,6 +30,7 @@ def steps(
         inside: labels of the blocks.
         links: stores that loads find.
         kind_of: of an instruction.
+        crossed: of accesses, by result or text of a store, how many pieces of one lie across two lines of a cache.
     """
     nodes = [each for block in blocks for each in block]
     numbers = {each.result: n for n, each in enumerate(nodes) if each.result}
@@ -46,7 +49,7 @@ def steps(
     place = {n: at for at, n in enumerate(kept)}
     reached = _Reached(needs, carried, place)
     handed = {
-        numbers[link.load]: (stores[link.store], link.passes)
+        numbers[link.load]: (stores[link.store], link.passes, link.crosses)
         for link in links
         if link.store in stores and link.load in numbers
     }
@@ -63,7 +66,8 @@ def steps(
                 count,
                 tuple((place[node], passes) for node, passes in after),
                 (place[store[0]], store[1]) if store is not None and before else None,
-                handed_on(nodes[n]) if before else "",
+                handed_on(nodes[n], store[2]) if store is not None and before else "",
+                crossed.get(nodes[n].result or nodes[n].text, 0.0),
             )
         )
     return tuple(found)

@@ -22,6 +22,7 @@ _NAMES = {"double": "fp64", "float": "fp32", "half": "fp16"}
 _INTRINSIC = re.compile(r"@llvm\.(?P<name>[a-z_.]+?)\.(?:v\d+)?[fip]")
 _ADDS = ("fadd", "fsub", "fneg")
 _INTEGER = ("add", "sub", "and", "or", "xor", "shl", "lshr", "ashr", "icmp")
+_VECTOR = re.compile(r"(?:= load|^\s*store) <(?P<lanes>\d+) x (?P<kind>double|float|half|ptr|i\d+)>")
 _CONVERSIONS = ("sitofp", "uitofp", "fptosi", "fptoui", "fpext", "fptrunc")
 _SHUFFLES = ("shufflevector", "insertelement", "extractelement")
 _TIMES = re.compile(r", (\d+)(?:,|$)")
@@ -51,16 +52,17 @@ def kind_of(instruction: Instruction) -> tuple[str, float] | None:
     lanes = int(match["lanes"] or 1) if match else 1
     pieces = float(max(1, -(-lanes * _width(kind) // vector_bytes())))
     floating = kind in _FP
-    vector = " vector" if lanes > 1 else ""
+    vector = width_of(lanes * _width(kind)) if lanes > 1 else ""
+    wide = " wide" if vector == " wide" else ""
     if opcode in ("load", "store"):
         whole = opcode == "load" and lanes == 1 and not floating
         return ("load integer" if whole else f"{opcode}{vector}"), pieces
     if opcode in _ADDS:
-        return "fp add", pieces
+        return f"fp add{wide}", pieces
     if opcode == "fcmp":
         return "fp compare", pieces
     if opcode == "fmul":
-        return "fp multiply", pieces
+        return f"fp multiply{wide}", pieces
     if opcode == "fdiv":
         return f"divide {_NAMES[kind]}{vector}", pieces
     if opcode == "frem":
@@ -97,6 +99,17 @@ def kind_of(instruction: Instruction) -> tuple[str, float] | None:
     return None
 
 
+def vector_access_bytes(instruction: Instruction) -> int:
+    """Bytes that a load or store of a vector touches; 0 of any other instruction."""
+    match = _VECTOR.search(instruction.text) if instruction.opcode in ("load", "store") else None
+    return int(match["lanes"]) * _width(match["kind"]) if match else 0
+
+
+def width_of(nbytes: int) -> str:
+    """What a kind's name ends with, of vectors of so many bytes: wider than 32 they are those of 64."""
+    return " wide" if min(nbytes, vector_bytes()) > 32 else " vector"
+
+
 def _call(text: str, kind: str, lanes: int, pieces: float, vector: str) -> tuple[str, float] | None:
     match = _INTRINSIC.search(text)
     if match is None:
@@ -112,7 +125,7 @@ def _call(text: str, kind: str, lanes: int, pieces: float, vector: str) -> tuple
         return f"call {_plain(name)}", 1.0
     name = match["name"]
     if name in ("fma", "fmuladd"):
-        return "fp multiply-add", pieces
+        return f"fp multiply-add{' wide' if vector == ' wide' else ''}", pieces
     if name == "sqrt":
         return f"sqrt {_NAMES[kind]}{vector}", pieces
     if name in _COMPARES:
@@ -124,7 +137,7 @@ def _call(text: str, kind: str, lanes: int, pieces: float, vector: str) -> tuple
     if name.startswith("masked.gather"):
         return "gather", float(lanes)
     if name.startswith(("masked.load", "masked.store")):
-        return ("load vector" if "load" in name else "store vector"), pieces
+        return f"{'load' if 'load' in name else 'store'}{vector or ' vector'}", pieces
     if name.startswith("vector.reduce"):
         return "shuffle", 4.0
     if name in ("dbg", "lifetime.start", "lifetime.end", "assume", "experimental.noalias.scope.decl", "prefetch"):

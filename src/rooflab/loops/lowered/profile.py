@@ -14,12 +14,12 @@ from llvmlite import binding
 
 from rooflab.loops.lowered import control_flow, counted_access, lower, machine_code, predictor
 from rooflab.loops.lowered.ir_text import Function, Instruction, functions
+from rooflab.loops.lowered.operations import vector_access_bytes
 from rooflab.machines.bench.experiments.core_programs import vector_bytes
 
 _CONDITIONAL = re.compile(r"^\s*br i1 (?P<test>%\S+|true|false), label (?P<yes>%\S+), label (?P<no>%\S+?)(?:,|$)")
 _POINTER = re.compile(r"(?:load|store) .*?ptr (?P<pointer>%(?:[\w.$-]+|\"[^\"]*\")|@\S+?),")
-_VECTOR = re.compile(r"(?:= load|^\s*store) <(?P<lanes>\d+) x (?P<kind>double|float|half|ptr|i\d+)>")
-_SCALAR = re.compile(r"(?:= load|^\s*store) (?:double|float|i64|i32)\b")
+_HANDED = re.compile(r"(?:= load|^\s*store) (?:double\b|float\b|i64\b|i32\b|<)")
 
 
 class Profile(NamedTuple):
@@ -36,6 +36,8 @@ class Profile(NamedTuple):
         machine: its machine code; empty where that is not read.
         selects: of each select that is a jump there, by result: the same as of a branch.
         split: accesses that lay across two lines of 64 bytes, by the label of their block and "load" or "store".
+        crossed: of each access to vectors, by its result or the text of a store: pieces of one that did, in the
+            mean.
         boxed: numbers in lists, sets and tuples that the call returned, each made an object of Python's.
     """
 
@@ -49,6 +51,7 @@ class Profile(NamedTuple):
     selects: Mapping[str, tuple[int, int, int]] = {}
     split: Mapping[tuple[str, str], int] = {}
     boxed: int = 0
+    crossed: Mapping[str, float] = {}
 
 
 def optimised(fn: Any, types: tuple[Any, ...]) -> tuple[str, str, str, tuple[str, Any]]:
@@ -134,7 +137,7 @@ def _counters(chosen: list[Function], ir: str, assembly: str) -> list[_Counters]
             for label, block in function.blocks.items()
             if label in inside
             for each in block.instructions
-            if _SCALAR.search(each.text)
+            if _HANDED.search(each.text)
         ]
         code = machine.get(function.name, ())
         jumping = machine_code.branching(function, code)
@@ -142,7 +145,7 @@ def _counters(chosen: list[Function], ir: str, assembly: str) -> list[_Counters]
             (label, each, size)
             for label, block in function.blocks.items()
             for each in block.instructions
-            if (size := _wide(each))
+            if (size := vector_access_bytes(each))
         ]
         made.append(
             _Counters(function, found, inside, blocks, held, accesses, code, jumping, selects, wide, vectors)
@@ -189,18 +192,6 @@ def run(chosen: list[Function], ir: str, call: Callable[[Any], None], assembly: 
     call(engine)
     stored = [each.text for each in accesses]
     return tuple(_profile(each, ir, passes, branches, notes, stored, split) for each in counted)
-
-
-_SIZES = {"double": 8, "float": 4, "half": 2, "ptr": 8}
-
-
-def _wide(instruction: Instruction) -> int:
-    """Bytes that a load or store of a vector touches; 0 of any other instruction."""
-    match = _VECTOR.search(instruction.text) if instruction.opcode in ("load", "store") else None
-    if match is None:
-        return 0
-    kind = match["kind"]
-    return int(match["lanes"]) * (_SIZES[kind] if kind in _SIZES else max(8, int(kind[1:])) // 8)
 
 
 def _crossing(number: int, pointer: str, size: int, where: int) -> list[str]:
@@ -303,6 +294,7 @@ def _profile(
         each.machine,
         _selects(each, branches[len(passes) + each.first_select :].tolist()),
         _split(each, split[each.first_vector :].tolist()),
+        crossed=_crossed(each, split[each.first_vector :].tolist(), passes[span].tolist()),
     )
 
 
@@ -320,6 +312,16 @@ def _split(each: _Counters, counts: list[int]) -> dict[tuple[str, str], int]:
     for (label, access, _), count in zip(each.vectors, counts, strict=False):
         found[label, access.opcode] = found.get((label, access.opcode), 0) + count
     return found
+
+
+def _crossed(each: _Counters, counts: list[int], passes: list[int]) -> dict[str, float]:
+    """Of each access to vectors, how many pieces of one lay across two lines."""
+    ran = dict(zip(each.function.blocks, passes, strict=True))
+    return {
+        access.result or access.text: count / ran[label]
+        for (label, access, _), count in zip(each.vectors, counts, strict=False)
+        if count and ran[label]
+    }
 
 
 def _helpers(names: list[str], state: Any, branches: Any, table: Any, notes: Any) -> str:

@@ -23,6 +23,8 @@ _ROUNDS = 6
 _PIPES = 100  # more than there are units: pipes of a unit are numbered in steps of it
 _FULL = 1.05  # of a cycle of a pipe: times are measured
 _STRETCH = 40.0  # cycles, of a unit that takes several for each operation
+_CROSSES = " split"  # the end of a kind's name: across two lines
+_NOT_HANDED = 1.5  # times what a store hands on within a line takes: so much longer, it does not hand on
 _CALLED_SHARE = 0.5  # of the instructions that could enter, those of a function that is called
 _CALLED_RESULTS = (
     0.55  # of those of a mathematical one, that leave a number in a vector register: glibc's pow, exp
@@ -54,7 +56,10 @@ class _Room(NamedTuple):
 
 
 class _Timed(NamedTuple):
-    """A step with what it takes: cycles to its result, unit (0: none), cycles of it; what it holds, a bit each."""
+    """A step with what it takes: cycles to its result, unit (0: none), cycles of it; what it holds, a bit each.
+
+    `late`: what a load finds in a store it is not handed: it waits until that is written to the cache.
+    """
 
     latency: float
     unit: int
@@ -63,6 +68,7 @@ class _Timed(NamedTuple):
     after: tuple[tuple[int, int], ...]
     handed: tuple[int, int] | None
     forward: float
+    late: bool
 
 
 _LOADS, _STORES, _REGISTERS, _WAITS, _WHOLE, _MULTIPLIED = 1, 2, 4, 8, 16, 32
@@ -129,14 +135,16 @@ def _timed(step: FlowStep, latency: Callable[[str], float], each: Callable[[str]
         holds |= _WHOLE
     elif plain in ("integer multiply", "integer divide constant"):
         holds |= _WHOLE | _MULTIPLIED
+    crossed = step.crossed * each(f"{plain}{_CROSSES}") if step.crossed else 0.0
     return _Timed(
         0.0 if plain in ("store", "branch") else latency(kind),
         unit,
-        each(kind) * step.count if unit else 0.0,
+        each(kind) * step.count + crossed if unit else 0.0,
         holds,
         step.after,
         step.handed,
         latency(step.how) if step.how else 0.0,
+        step.how.endswith(_CROSSES) and latency(step.how) > _NOT_HANDED * latency(step.how.removesuffix(_CROSSES)),
     )
 
 
@@ -181,6 +189,8 @@ def _retired(
     behind = max((back for step in steps for _, back in step.after), default=0)
     behind = max(behind, *(step.handed[1] for step in steps if step.handed), 1) if steps else 1
     done: list[list[float]] = []  # results of the passes, the newest last
+    wrote: list[list[float]] = []  # of the same passes: when a store begins to be written to the cache, in order
+    to_write = 0.0
     left: list[tuple[float, float]] = []  # place of each instruction among all, and when it left
     oldest = 0
     entered = retired = 0.0
@@ -200,10 +210,12 @@ def _retired(
         if trip == 0 and number:
             place += between
             entered += between * slot_cycles
-        results = [0.0] * many
+        results, written = [0.0] * many, [0.0] * many
         done.append(results)
+        wrote.append(written)
         if len(done) > behind + 1:
             done.pop(0)
+            wrote.pop(0)
         for at, step in enumerate(steps):
             place += slots
             entered += slots * slot_cycles
@@ -239,8 +251,9 @@ def _retired(
             result = begins + step.latency
             if step.handed is not None:
                 other, back = step.handed
-                if back <= trip and back < len(done):
-                    result = max(result, done[-1 - back][other] + step.forward)
+                # through memory from an entry to the next as well
+                if back < len(done):
+                    result = max(result, (wrote if step.late else done)[-1 - back][other] + step.forward)
             results[at] = max(result, begins)
             if waits & _WAITS:
                 _keep(seen, begins, room.scheduler)
@@ -248,6 +261,9 @@ def _retired(
                 if waits & what:
                     _keep(times, begins, most)
             retired = max(retired, results[at])
+            if step.holds & _STORES:
+                written[at] = max(to_write, retired)
+                to_write = written[at] + step.busy
             left.append((place, retired))
             for what, times in held.items():
                 if step.holds & what:

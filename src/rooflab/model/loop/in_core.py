@@ -144,16 +144,16 @@ def times_of(cycles: tuple[LoopCycles, ...], cycle_s: float, threads: int) -> tu
 
 def _chain_text(loop: CoreLoop) -> str:
     parts = [each for each in loop.chain if each not in ("integer", "branch")] or list(loop.chain)
+    plain = [each.removesuffix(" vector").removesuffix(" wide") for each in parts]
     words = {
-        "store forward": "store to load",
-        "store forward integer": "store to load",
+        **{each: "store to load" for each in plain if each.startswith("store forward")},
         "fp add": "additions",
         "fp multiply": "products",
         "load": "loads",
         "load integer": "loads",
         "integer divide constant": "division by a constant",
     }
-    named = [each.split()[1] if each.startswith("call ") else words.get(each, each) for each in parts]
+    named = [each.split()[1] if each.startswith("call ") else words.get(each, each) for each in plain]
     return f"a chain of {', '.join(named)}"
 
 
@@ -280,7 +280,9 @@ def _each(timing: CoreTiming, kind: str) -> float:
 
 
 def _latency(timing: CoreTiming, kind: str) -> float:
-    plain = kind.removesuffix(" vector")
+    if kind.startswith("store forward "):
+        return _handed_on(timing, kind)
+    plain = kind.removesuffix(" vector").removesuffix(" wide")
     if plain == "load":
         # into a vector register, a single number too
         return timing.latency.get("load vector", timing.latency.get("load", USUAL_LATENCY["load"]))
@@ -293,6 +295,14 @@ def _latency(timing: CoreTiming, kind: str) -> float:
     if kind.startswith("call "):
         return timing.latency.get(kind, 2 * timing.throughput.get(kind, _CALL_CYCLES))
     return timing.latency.get(plain, USUAL_LATENCY.get(plain, 1.0))
+
+
+def _handed_on(timing: CoreTiming, kind: str) -> float:
+    """Cycles from a store to a load that finds its value; of vectors as of numbers where that was not measured."""
+    if kind in USUAL_LATENCY:
+        return timing.latency.get(kind, USUAL_LATENCY[kind])
+    known = (timing.latency.get(name) for name in (kind, kind.removesuffix(" split"), "store forward"))
+    return next((each for each in known if each is not None), USUAL_LATENCY["store forward"])
 
 
 def _cycles(loop: CoreLoop, timing: CoreTiming, late: float = 0.0, between: float = 0.0) -> LoopCycles:

@@ -148,16 +148,19 @@ def counted(bins: int) -> Item:
     return Item(compiled(text), 4, values.ctypes.data, (ones, ones), (values,))
 
 
-def store_chain(kind: str, add: str) -> str:
-    """A number added to in memory: load, add, store, and the load of the next waits for the store."""
-    lines = []
+def store_chain(kind: str, add: str, offset: int = 0) -> str:
+    """A number added to in memory: load, add, store, and the load of the next waits for the store.
+
+    `offset`: bytes from where a line of a cache begins.
+    """
+    lines = [f"  %place = getelementptr i8, ptr %out, i64 {offset}"]
     for n in range(CHAIN):
         lines += [
-            f"  %x{n} = load volatile {kind}, ptr %out, align 8",
+            f"  %x{n} = load volatile {kind}, ptr %place, align 8",
             f"  %y{n} = {add} {kind} %x{n}, %f",
-            f"  store volatile {kind} %y{n}, ptr %out, align 8",
+            f"  store volatile {kind} %y{n}, ptr %place, align 8",
         ]
-    return looped(lines).replace("entry:", f"entry:\n  %f = load {kind}, ptr %fp", 1)
+    return looped(lines).replace("entry:", f"entry:\n  %f = load {kind}, ptr %fp, align 8", 1)
 
 
 def side_by_side(what: str, width: int, offset: int, count: int) -> str:

@@ -115,6 +115,13 @@ def _measured() -> CoreTiming:
     items["latency load"] = reach.pointers(ir.CHAIN)
     items["latency load indexed"] = reach.indices(ir.CHAIN)
     items["latency store forward"] = ir.item(reach.store_chain("double", "fadd"), ir.CHAIN)
+    for width, suffix in _WIDTHS[1:]:
+        if width <= ir.vector_bytes():
+            kind = f"<{width // 8} x double>"
+            # within a line, and with a half of 32 bytes or less across two
+            for where, offset in (("", 0), (" split", 48 if width == 32 else 16)):
+                text = reach.store_chain(kind, "fadd", offset)
+                items[f"latency store forward{suffix}{where}"] = ir.item(text, ir.CHAIN)
     items["latency store forward integer"] = ir.item(reach.store_chain("i64", "add"), ir.CHAIN)
     items["latency fp compare"] = ir.item(ir.chains(_LEAST, "double", ir.CHAIN, 1), ir.CHAIN)
     items["latency convert"] = ir.item(ir.chains(_ROUND_TRIP, "double", 4, 1), 4)
@@ -203,7 +210,9 @@ def _timing(seconds: dict[str, float]) -> CoreTiming:
     latency["fp branch"] = max(0.0, floating - missed)  # how much later one on a floating-point number is known
     latency["integer"] = 1.0
     latency["integer multiply"] -= 1.0  # an exclusive or stands between two
-    latency["store forward"] -= latency["fp add"]
+    for name in latency:
+        if name.startswith("store forward") and name != "store forward integer":
+            latency[name] -= latency["fp add"]
     # some cores hand whole numbers on without going through memory
     latency["store forward integer"] = max(0.0, latency["store forward integer"] - 1.0)
     latency["fp compare"] = max(1.0, latency["fp compare"] - 1.0)  # the choice is the rest
