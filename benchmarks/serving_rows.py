@@ -111,12 +111,18 @@ def step_of(
     flash: bool = True,
     joined: bool = True,
     graphs: bool = True,
+    sorting_s: float | None = None,
+    mask_s: float | None = None,
 ) -> StepModel:
     weights, attention, experts, cache = words
     form = precision(weights, attention=attention, experts=experts, cache=cache)
     how = dataclasses.replace(engine_called(engine), flash_attention=flash)
     if not graphs:
         how = dataclasses.replace(how, graph_tokens=0.0)
+    if sorting_s is not None:
+        how = dataclasses.replace(how, sorting_s=sorting_s)
+    if mask_s is not None:
+        how = dataclasses.replace(how, mask_s=mask_s)
     if not joined:
         how = dataclasses.replace(how, joins_operations=False)
     if memory_share is not None:

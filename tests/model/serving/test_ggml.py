@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import numpy as np
 import pytest
 
 import rooflab
 from rooflab.model.engines.engine import engine
+from rooflab.model.serving import ggml, ggml_products
 from rooflab.model.serving.batch import Batch
 from rooflab.model.serving.kernels import Kernel
 from rooflab.model.serving.step import StepModel
@@ -74,8 +76,61 @@ def test_a_block_product_takes_the_matrix_engine_and_the_lanes_in_turn() -> None
     part = next(p for p in model.time(PROMPT).parts if p.name == "down" and p.compute_s[0] > 0)
     # 2 x 512 x 4096 x 11008 operations at 660.6 T/s; a scaling for each 32 of them, 4 lane-cycles at 41.3 T/s.
     products = 512 * 4096 * 11008
-    by_hand = (2 * products / 660.6e12 + 4 * products / 32 / 41.2875e12) / 0.66
+    by_hand = (2 * products / 660.6e12 + 4 * products / 32 / 41.2875e12) / 0.76
     assert part.compute_s[0] / 32 == pytest.approx(by_hand, rel=1e-3)
+
+
+def test_a_block_product_waits_for_its_weights_and_multiplies_in_turn() -> None:
+    part = next(p for p in step().time(PROMPT).parts if p.name == "down" and p.compute_s[0] > 0)
+    waits = 2 * 32 * 4160 / 2.52e9  # two starts in each of 32 layers
+    assert part.seconds[0] == pytest.approx(part.compute_s[0] + part.memory_s[0] + waits, rel=1e-3)
+
+
+def by_tiles(rows: list[int], tokens: int, largest: int) -> int:
+    """Rows that are computed for experts with so many rows each, one tile after another."""
+    tall = min(8 * math.ceil(math.ceil(tokens / math.ceil(tokens / largest)) / 8), largest)
+    return sum(tall * math.ceil(each / tall) for each in rows)
+
+
+def test_products_of_experts_are_computed_in_whole_tiles() -> None:
+    rng = np.random.default_rng(1)
+    for tokens, experts, chosen in ((512, 64, 4), (2048, 32, 4), (100, 64, 8), (4096, 8, 2)):
+        mean = tokens * chosen / experts
+        rows = np.ceil(rng.exponential(mean, size=4000)).astype(int)  # each expert has some
+        plain = by_tiles(rows.tolist(), tokens, 128) / 4000
+        ours = ggml_products._whole_tiles(np.asarray(mean * experts), experts, chosen, 128.0) / experts
+        assert ours == pytest.approx(plain, rel=0.06)
+
+
+def test_rows_of_a_dense_product_are_padded_to_eight() -> None:
+    for rows, padded in ((9, 16), (128, 128), (129, 144), (300, 312), (2048, 2048)):
+        assert ggml_products._whole_tiles(np.asarray(float(rows)), 1.0, 1.0, 128.0) == padded
+
+
+def test_a_layer_with_a_window_is_walked_by_micro_batches() -> None:
+    # The cache holds 128 keys before a micro-batch of 512, half of whose keys a query sees in the mean.
+    assert ggml._kept_keys(128, np.asarray(2048.0)) == 128 + 256
+    assert ggml._kept_keys(128, np.asarray(100.0)) == 128 + 50
+    assert ggml._kept_keys(0, np.asarray(2048.0)) == 0
+
+
+def test_the_host_writes_masks_and_used_to_sort_tokens() -> None:
+    def host_s(model: Architecture, batch: Batch, **changes) -> float:
+        return float(np.max(step(model, **changes).time(batch).host_s))
+
+    new = host_s(SPARSE, PROMPT, mask_s=0.0, sorting_s=0.0)
+    assert host_s(SPARSE, PROMPT, mask_s=1e-9, sorting_s=0.0) - new == pytest.approx(512 * 512 * 1e-9)
+    # 8 layers of three products each, 64 experts, 4 choices of each token.
+    sorting = 8 * 3 * 64 * 512 * 4 * 1e-9
+    assert host_s(SPARSE, PROMPT, mask_s=0.0, sorting_s=1e-9) - new == pytest.approx(sorting)
+    assert host_s(SPARSE, TOKEN, mask_s=0.0, sorting_s=1e-9) == host_s(SPARSE, TOKEN, mask_s=0.0, sorting_s=0.0)
+    assert host_s(LLAMA, PROMPT, mask_s=0.0, sorting_s=1e-9) == host_s(LLAMA, PROMPT, mask_s=0.0, sorting_s=0.0)
+
+
+def test_single_tokens_stream_weights_of_experts_more_slowly() -> None:
+    parts = {p.name: p for p in step(SPARSE).time(TOKEN).parts if p.layer == "experts" and p.seconds[0] > 0}
+    nbytes = 8 * 4 * 2048 * 1024 * 4.5 / 8
+    assert parts["down"].memory_s[0] == pytest.approx(nbytes / (1.008e12 * 0.9 * 0.65), rel=1e-3)
 
 
 def test_formats_with_more_scales_take_longer() -> None:

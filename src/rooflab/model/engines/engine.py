@@ -49,6 +49,8 @@ class Engine:
     joins_operations: bool
     unpack_rows: float
     splits_layers: bool
+    sorting_s: float
+    mask_s: float
     step_s: float
     sequence_s: float
     send_s: float

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rooflab.model.parallel.layout import share
-from rooflab.model.serving import beside, ggml
+from rooflab.model.serving import beside, ggml, ggml_products
 from rooflab.model.serving.batch import Number
 from rooflab.model.serving.kernels import (
     HALF_BYTES,
@@ -57,7 +57,7 @@ def linear(
     """
     made: list[Kernel] = []
     if run.engine.one_by_one:
-        return ggml.linear(run, layer, name, count, m, widths, k, stored)
+        return ggml_products.linear(run, layer, name, count, m, widths, k, stored)
     narrow = stored.activations and not (scaled and run.engine.joins_scaling)
     if narrow:
         made += scaling(run, layer, count, m, k, stored)
@@ -71,7 +71,7 @@ def products(
 ) -> list[Kernel]:
     """One product as the engine runs it."""
     if run.engine.one_by_one:
-        return ggml.product(run, layer, name, count, m, n, k, stored)
+        return ggml_products.product(run, layer, name, count, m, n, k, stored)
     return [product(layer, name, count, m, n, k, stored)]
 
 

@@ -23,6 +23,7 @@ from rooflab.model.engines.engine import engine as engine_called
 from rooflab.model.measured_links import with_measured
 from rooflab.model.parallel.layout import Layout, check
 from rooflab.model.parallel.memory import STEP_TOKENS, Memory, memory_of
+from rooflab.model.serving import ggml
 from rooflab.model.serving.batch import Batch
 from rooflab.model.serving.beside import ADAPTER
 from rooflab.model.serving.extras import Extras
@@ -264,6 +265,7 @@ class StepModel:
         e, mine = self.engine, of_one_group(batch, self.layout)
         each_s = e.sequence_s + e.send_s / self.stream_interval
         between = e.step_s + each_s * mine.sequences + e.ranks_s * (self.layout.ranks > 1)
+        between = between + ggml.host_s(self.model, e, mine)
         eager = (mine.new_tokens > e.graph_tokens) | (
             (np.asarray(batch.prefill_sequences) > 0) & (not e.graphs_prompts)
         )

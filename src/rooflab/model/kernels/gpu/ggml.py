@@ -13,7 +13,7 @@ from rooflab.model.device.device import Device
 from rooflab.model.kernels.common import Columns, Features, KernelTimes, Mechanism, Specs
 from rooflab.types.work import Cost, Op
 
-COLUMNS = ("starts", "scalings", "blocks", "unpacks", "dots", "sums")
+COLUMNS = ("starts", "scalings", "blocks", "unpacks", "dots", "sums", "clocks", "routed")
 _VECTOR_BYTES = 32.0  # that instructions of a CPU are counted in
 
 
@@ -26,7 +26,7 @@ def time(x: Columns, device: Device) -> KernelTimes:
     """Starts, then the slowest of arithmetic with its scaling, cache and memory."""
     c = device.constants
     starts = x["starts"] * (c("ggml.start_s") + c("ggml.start_clocks") / device.clock_hz)
-    starts = starts * device.factor["overhead"]
+    starts = starts * device.factor["overhead"] + x["clocks"] / device.clock_hz
     peak, _ = device.peak("vector", "fp32")
     lanes = x["scalings"] * c("ggml.scaling_lanes")
     lanes_s = 0.0 * lanes if peak is None else lanes / (peak / 2.0)
@@ -40,10 +40,13 @@ def time(x: Columns, device: Device) -> KernelTimes:
     rate = device.memory_bytes_per_s * c("ggml.memory_share")
     if device.cores is not None:  # what all cores were seen to draw, where that is stated, else a share of theory
         rate = np.minimum(rate, device.cores.tiers[-1].all_read)
-    memory = missed / rate
+    memory = missed / rate / np.where(x["routed"] > 0, c("ggml.routed_share"), 1.0)
     zero = np.zeros_like(memory + compute)
+    bound = np.maximum(np.maximum(compute, cache), memory)
+    # A block of threads loads a tile, waits, multiplies it and waits: alone on its unit, neither hides the other.
+    bound = bound + np.where(x["blocks"] > 0, c("ggml.loads_apart"), 0.0) * np.minimum(compute, memory)
     return KernelTimes(
-        time_s=np.maximum(np.maximum(compute, cache), memory) + starts,
+        time_s=bound + starts,
         compute_s=compute + zero,
         near_s=zero,
         cache_s=cache + zero,
