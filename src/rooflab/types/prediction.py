@@ -17,7 +17,8 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         floor_s: what no run on that machine can beat: theoretical rates at the highest clock.
         compute_s: seconds that its arithmetic keeps the busiest engine.
         memory_s: seconds of traffic by memory level ("L2", "HBM", …), near to far.
-        overhead_s: starting, filling and draining its kernels; in eager mode the wait for the host too.
+        overhead_s: starting, filling and draining its kernels, and what of the time is in no other term: steps
+            of a small kernel that wait for one another; in eager mode the wait for the host too.
         host_s: host time to dispatch it, in eager mode; it overlaps with the device's.
         kernels: how many the device starts for it.
         bound: what binds it: the largest of compute, slowest level and overhead; "balanced" where the

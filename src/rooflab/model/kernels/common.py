@@ -70,7 +70,8 @@ class KernelTimes(NamedTuple):
         compute_s: what the busiest engine needs at the rate that this kernel attains on it.
         cache_s, memory_s: what the last cache and the main memory need for its traffic at attained rates;
             `near_s` the caches next to the units.
-        overhead_s: starting, filling, draining, synchronising; what no wider pipe would help.
+        overhead_s: starting, filling, draining, synchronising; what no wider pipe would help. Where all terms
+            together are less than the time, `op_times` adds the rest to it.
         spread: standard deviation of ln(measured / time_s) that is expected.
         kernels: how many the device starts.
         link_s: what the link to other devices needs, where the kernel sends something over it.

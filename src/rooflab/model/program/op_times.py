@@ -126,12 +126,16 @@ def predict_times(work: PreparedRows, device: Device) -> OpTimes:
     start = cache_residency.program_fetch_s(work.switches, device) * fields["kernels"] * device.factor["overhead"]
     fields["time_s"] += start
     fields["overhead_s"] += start
+    # What is in no term is waiting: loads and products of a small kernel that follow one from another.
+    named = sum(fields[name] for name in _TERMS)
+    fields["overhead_s"] += np.maximum(fields["time_s"] - named, 0.0)
     kernels = KernelTimes(**fields)
     floor = np.maximum(_floor(work, device, flop_floor), kernels.floor_s)
     issuing = kernels.compute_s > _ISSUE * flop_floor
     return OpTimes(kernels._replace(time_s=np.maximum(kernels.time_s, floor)), floor, engines, issuing)
 
 
+_TERMS = ("compute_s", "near_s", "cache_s", "memory_s", "link_s", "overhead_s")
 # Arithmetic that takes this many times its theoretical time waits for the other instructions around it:
 # addresses, loads, conversions.
 _ISSUE = 2.0
