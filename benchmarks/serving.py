@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import local_rows
 import numpy as np
+import premai_rows
 import serving_protocols
 import serving_rows
 from measured import SHARED, LeftOut
@@ -269,7 +270,7 @@ def _static(case: ServingCase) -> list[Judged]:
     if case.tpot_s is not None:
         decode = case.step.time(Batch(decode_sequences=1.0, decode_context=case.prompt + case.answer / 2))
         wide = float(decode.high[0] / decode.seconds[0])
-        return [_one(case, "TPOT", float(decode.seconds[0]), case.tpot_s, wide)]
+        return [_one(case, "TPOT", float(decode.seconds[0]) + case.outside_s, case.tpot_s, wide)]
     if case.ttft_s is not None:
         return [_one(case, "TTFT", float(prefill.seconds[0]), case.ttft_s, bar)]
     context = case.prompt + np.linspace(1.0, max(case.answer - 1.0, 1.0), 9)
@@ -311,7 +312,7 @@ def main() -> None:
         "apart": lambda: serving_rows.apart(asked.data / "serve_aiconfigurator_silicon.csv"),
         "static": lambda: serving_rows.static(asked.data / "serve_trtllm_static_v05_v09.csv"),
         "dstack": lambda: serving_rows.dstack(asked.data / "serve_dstack_h100_mi300x.csv"),
-        "premai": lambda: serving_rows.premai(asked.data / "serve_premai_engines_a100.csv"),
+        "premai": lambda: premai_rows.premai(asked.data / "serve_premai_engines_a100.csv"),
         "servingsim": lambda: serving_rows.servingsim(asked.data / "serve_llmservingsim_vllm.csv"),
         "cuda": lambda: local_rows.local(asked.data / "local_llamacpp_cuda_vulkan_gptoss.csv"),
         "apple": lambda: local_rows.local(asked.data / "local_llamacpp_apple_4167.csv"),

@@ -48,6 +48,7 @@ class ServingCase(NamedTuple):
         wait_steps, wait_share: for how many steps that decode prompts wait until a step is as full.
         prefill: the copy that computes prompts, where others decode; `prefills` how many of them, 0 where that is
             not stated: as many as keep up; `decodes` how many decode, among which `clients` are those of one.
+        outside_s: what the measuring program adds to each token of a static batch.
         most_sequences, figure: of a stream of requests: as its server was told; which figure `ttft_s` is, such as
             "TTFT P90".
         prefill_tokens: most of a step of `prefill`; `places` of a decoding copy; None where not stated.
@@ -82,6 +83,7 @@ class ServingCase(NamedTuple):
     part_of: str = ""
     most_sequences: int = 0
     figure: str = ""
+    outside_s: float = 0.0
 
     @property
     def part(self) -> str:
@@ -448,45 +450,6 @@ def dstack(path: Path) -> Iterator[ServingCase | LeftOut]:
             yield LeftOut(path.name, "MI300X: two copies of a setting that stands by itself, the same times")
         elif row["metric"] == "output_throughput" and "online" in row["framework"]:
             yield LeftOut(path.name, "online: lengths of ShareGPT, of which the mean alone is stated")
-
-
-_PREMAI = {"vllm": "vllm-0", "transformers (pytorch)": "transformers", "Nvidia TensorRT-LLM": "tensorrt-llm-0",
-           "llama.cpp": "llama.cpp", "ctransformers": "llama.cpp"}  # fmt: skip
-_PREMAI_FORMATS = {
-    "llama.cpp": {"int8": "q8_0", "int4": "q4_k"},
-    "ctransformers": {"int8": "q8_0", "int4": "q4_k"},
-    "vllm": {"int4": "int4_wo"},
-}
-
-
-def premai(path: Path) -> Iterator[ServingCase | LeftOut]:
-    """`serve_premai_engines_a100`: one sequence of 512 tokens after a short question on an A100.
-
-    Engines load "float32" of these weights as they are published, in 16 bits, where nothing else is said (vLLM's
-    two rows agree within 0.1 %).
-    """
-    for row in table(path):
-        engine, dtype = row["framework"], row["dtype"]
-        floor_s = 6.7e9 * {"float16": 2.0, "float32": 2.0, "int8": 1.0, "int4": 0.5}[dtype] / 2.04e12
-        word = _PREMAI_FORMATS.get(engine, {}).get(dtype) or ("fp16" if "16" in dtype else "")
-        word = word or ("fp16" if engine == "vllm" and dtype == "float32" else "")
-        word = word or ("fp32" if engine.startswith("transformers") and dtype == "float32" else "")
-        if engine not in _PREMAI:
-            yield LeftOut(path.name, f"{engine}: no engine of rooflab")
-        elif 1.0 / float(row["value"]) < floor_s:
-            yield LeftOut(path.name, f"{engine}: faster than the weights can be read")
-        elif not word:
-            yield LeftOut(path.name, f"{engine} {dtype}: which kernels, is not stated")
-        else:
-            words = (word, word, word, "fp16")
-            early = _PREMAI[engine] == "llama.cpp"  # before May 2024: graphs came with pull request 6766
-            step = step_of("llama-2-7b", "a100-sxm-80gb", _PREMAI[engine], Layout(), words, flash=not early,
-                           joined=not early, graphs=not early)  # fmt: skip
-            yield ServingCase(
-                table="premai", group=f"llama-2-7b A100 {engine}", step=step, clients=1.0, prompt=32.0,
-                answer=512.0,
-                static=True, tpot_s=1.0 / float(row["value"]),
-            )  # fmt: skip
 
 
 def servingsim(path: Path) -> Iterator[ServingCase | LeftOut]:

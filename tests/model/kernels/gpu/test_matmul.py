@@ -328,3 +328,15 @@ def test_tiles_of_groups_cost_beside_what_they_multiply() -> None:
     # 256 groups of 8192 columns, at most 256 in a tile: 256 · 32 / 132 tiles a unit, of `tile_clocks` each.
     clocks = known["matmul_cutlass_groups.tile_clocks"].value
     assert ours - cheaper > 0.7 * 256 * 32 / 132 * clocks / float(device.clock_hz)
+
+
+def test_one_row_in_fp32_is_a_pass_over_the_matrix() -> None:
+    device = device_of(rooflab.machine("a100-sxm-80gb"), cache="cold")
+    share = device.constants("matmul.memory_share")
+    for m, n in ((1, 11008), (4096, 1)):
+        passes = 4 * (m * 4096 + n * 4096 + m * n) / (device.memory_bytes_per_s * share)
+        assert seconds(m, n, 4096, of="fp32", device=device) == pytest.approx(passes, rel=0.12)
+    # Of two rows cuBLAS runs a product with tiles, whose blocks wait for their steps over k.
+    assert seconds(2, 11008, 4096, of="fp32", device=device) > 1.1 * seconds(
+        1, 11008, 4096, of="fp32", device=device
+    )

@@ -162,7 +162,7 @@ def time(x: Columns, device: Device) -> KernelTimes:
 def _time(x: Columns, device: Device) -> KernelTimes:
     c = device.constants
     rates = _rates(x, device)
-    choice = _tiled(x, device, rates, *_chosen_tile(x, device, rates))
+    choice = _by_vector(x, rates, _tiled(x, device, rates, *_chosen_tile(x, device, rates)))
     launch = c("matmul.launch_s") * device.factor["overhead"]
     zero = np.zeros_like(choice.time_s)
     return KernelTimes(
@@ -175,6 +175,20 @@ def _time(x: Columns, device: Device) -> KernelTimes:
         spread=_spread(x, c) + zero,
         kernels=choice.kernels + zero,
     )
+
+
+def _by_vector(x: Columns, rates: _Rates, choice: _Choice) -> _Choice:
+    """A matrix times one vector in fp32: cuBLAS's gemv kernels pass over the matrix once, without tiles.
+
+    Such kernels are what profiles show for a linear layer of one row in fp32; 16-bit ones are products with tiles.
+    """
+    one = np.minimum(x["m"], x["n"]) * x["batch"] <= 1.0
+    vector = one & (x["pipe"].astype(int) == PIPES.index("fp32")) & (x["grouped"] <= 0)
+    if not vector.any():
+        return choice
+    cache_s = rates.once_s + (x.read_bytes + x.write_bytes) * rates.reused_s
+    made = _Choice(_beside(rates.memory_s, cache_s), x.flop_floor_s, cache_s, 0.0, 1.0)
+    return _Choice(*(np.where(vector, ours, tiled) for ours, tiled in zip(made, choice, strict=True)))
 
 
 def _chosen_tile(x: Columns, device: Device, rates: _Rates) -> tuple[Number, Number]:

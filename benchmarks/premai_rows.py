@@ -1,0 +1,61 @@
+"""premAI's comparison of engines on an A100, as cases of `serving.py`, and why others of its rows are none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from measured import LeftOut
+from serving_rows import ServingCase, step_of, table
+
+from rooflab.model.parallel.layout import Layout
+
+_PREMAI = {
+    "vllm": "vllm-0", "transformers (pytorch)": "transformers", "AutoGPTQ": "transformers",
+    "PyTorch Lightning": "transformers", "llama.cpp": "llama.cpp", "ctransformers": "llama.cpp",
+}  # fmt: skip
+# Why others are not answered, by that repository's own scripts (bench_*/bench.py) and these engines' sources.
+_PREMAI_NOT = {
+    "Nvidia TensorRT-LLM": "counts all places of a padded result: faster than weights can be read",
+    "Optimum Nvidia": "TensorRT-LLM's kernels behind generate() of transformers, whose host time nobody states",
+    "onnx": "ONNX Runtime's kernels, and copies of the cache between host and device, of which there is no model",
+    "ctranslate": "CTranslate2's kernels: no engine of rooflab; its script counts words, not tokens",
+    "exllamav2": "EXL2's mixed formats and kernels: no engine of rooflab",
+    "DeepSpeed": "DeepSpeed-MII's kernels and scheduler: no engine of rooflab",
+    "AutoAWQ": "AutoAWQ's fused modules, launched by a host of unknown speed: no engine of rooflab",
+}
+# llama-cpp-python copies all logits into a list and from it into an array (Llama.eval, spring 2024), 1.0 ms
+# for 32,000 on a Zen 4, and turns all tokens of the answer into text again at each of them.
+_BINDING_S = 2e-3
+_PREMAI_FORMATS = {
+    "llama.cpp": {"int8": "q8_0", "int4": "q4_k"},
+    "ctransformers": {"int8": "q8_0", "int4": "q4_k"},
+    "vllm": {"int4": "int4_wo"},
+}
+
+
+def premai(path: Path) -> Iterator[ServingCase | LeftOut]:
+    """`serve_premai_engines_a100`: one sequence of 512 tokens after a short question on an A100.
+
+    vLLM's "float32" sets an attribute that nothing reads: 16 bits, as its two rows agree within 0.1 %. AutoGPTQ's
+    wide rows are transformers' model as it is; Lightning's is PyTorch run eagerly too.
+    """
+    for row in table(path):
+        engine, dtype = row["framework"], row["dtype"]
+        word = _PREMAI_FORMATS.get(engine, {}).get(dtype) or ("fp16" if "16" in dtype else "")
+        word = word or ("fp16" if engine == "vllm" and dtype == "float32" else "")
+        word = word or ("fp32" if _PREMAI.get(engine) == "transformers" and dtype == "float32" else "")
+        if engine not in _PREMAI:
+            yield LeftOut(path.name, f"{engine}: {_PREMAI_NOT.get(engine, 'no engine of rooflab')}")
+        elif not word:
+            yield LeftOut(path.name, f"{engine} {dtype}: bitsandbytes' kernels, eagerly; no format of rooflab")
+        else:
+            words = (word, word, word, "fp16")
+            early = _PREMAI[engine] == "llama.cpp"  # before May 2024: graphs came with pull request 6766
+            step = step_of("llama-2-7b", "a100-sxm-80gb", _PREMAI[engine], Layout(), words, flash=not early,
+                           joined=not early, graphs=not early)  # fmt: skip
+            yield ServingCase(
+                table="premai", group=f"llama-2-7b A100 {engine}", step=step, clients=1.0, prompt=32.0,
+                answer=512.0,
+                static=True, tpot_s=1.0 / float(row["value"]), outside_s=_BINDING_S * (engine == "llama.cpp"),
+            )  # fmt: skip
