@@ -59,11 +59,24 @@ def judged(cases: Iterable[ServingCase]) -> list[Judged]:
             found.append(_of_a_stream(case))
         elif case.prefill is not None:
             found += _apart(case, case.prefill)
+        elif case.others:
+            found += _several(case)
         else:
             alike = (case.rounds, case.wait_steps, case.wait_share)
             loops[(id(case.step), case.prompt, case.answer, case.step_tokens, *alike)].append(case)
     for alike in loops.values():
         found += _loop(alike)
+    return found
+
+
+def _several(case: ServingCase) -> list[Judged]:
+    """A row that does not say which of several servers it is of: the middle of what they would do."""
+    found = []
+    for alike in zip(*(_loop([each._replace(others=())]) for each in (case, *case.others)), strict=True):
+        errors = [each.error for each in alike]
+        middle, apart = (min(errors) + max(errors)) / 2.0, (max(errors) - min(errors)) / 2.0
+        bar = math.exp(apart) * alike[0].bar
+        found.append(Judged(case, alike[0].what, middle, abs(middle) <= math.log(bar), bar))
     return found
 
 
@@ -97,8 +110,6 @@ def _loop(alike: list[ServingCase]) -> list[Judged]:
         ttft_s, tpot_s = known[case.clients]
         step_s = float(decode.seconds[number])
         ttft_s += (case.poll_steps - 1) / 2 * step_s
-        if case.gathers:  # the first of them waits for the last, in the mean half of that or of the time-out
-            ttft_s += min(step.layout.data / (case.clients / answer), 60.0) / 2 * step_s
         bar = float((decode.high / decode.seconds)[number])
         found.append(_one(case, "TPOT", tpot_s / accepted, case.tpot_s or np.nan, bar))
         bar = first_token_factor(prefill)
@@ -106,11 +117,21 @@ def _loop(alike: list[ServingCase]) -> list[Judged]:
     return found
 
 
+# TensorRT-LLM's attention_dp_config of the measured servers: enable_balance, with timeout_iters. A prompt goes to
+# the rank with the fewest requests, where one has ended: n ranks have one each after n (1 + 1/2 + … + 1/n).
+_GATHERS_STEPS = 60
+
+
 def _simulated(server: Server, table: Table, case: ServingCase, prompt: int, answer: int) -> tuple[float, float]:
     """Mean TTFT and TPOT of all requests, event by event, the first of all clients at once."""
     clients = round(case.clients)
     requests = closed_loop(clients, round(case.rounds * clients), prompt, answer, spread=case.spread, seed=1)
     outside_s = server.outside_s(prompt)
+    wait_steps, wait_tokens = case.wait_steps, round(case.wait_share * server.token_budget)
+    if case.gathers:
+        wait_steps, ranks = _GATHERS_STEPS, server.layout.data
+        prompts = min(ranks * sum(1.0 / (1 + rank) for rank in range(ranks)), clients) - 0.5
+        wait_tokens = round(clients + prompts * prompt * (1.0 - case.spread))
     rules, least = server.scheduler, math.ceil((prompt + answer) * (1.0 + case.spread)) + 1
     tokens = max(server.cache_tokens(server.kept_tokens(prompt, answer)), least)
     found = events.run(
@@ -126,8 +147,8 @@ def _simulated(server: Server, table: Table, case: ServingCase, prompt: int, ans
             clients=clients,
             between_s=outside_s,
             entry_s=float(server.step.entry_s(prompt)),
-            wait_steps=case.wait_steps,
-            wait_tokens=round(case.wait_share * server.token_budget),
+            wait_steps=wait_steps,
+            wait_tokens=wait_tokens,
         ),
     )
     several = requests.answer > 1

@@ -29,7 +29,9 @@ class Protocol(NamedTuple):
             its tokens (TensorRT-LLM's batch_wait_timeout_iters and batch_wait_max_tokens_ratio).
         rounds: requests of each client.
         memory_share: of a device that the server was told to take; None where it was left at its default.
+        cache: format of the KV cache where it is not that of the formats (`serving_rows`); "" where it is.
         speculation: drafts of each step.
+        drafting: the same server with drafts, where both are measured and a row does not say which it is.
     """
 
     share: float = 1.0
@@ -42,7 +44,9 @@ class Protocol(NamedTuple):
     wait_share: float = 0.0
     rounds: int = 10
     memory_share: float | None = None
+    cache: str = ""
     speculation: Speculation | None = None
+    drafting: Protocol | None = None
 
 
 # Tokens that a step of multi-token prediction gives: of one draft by DeepSeek-V3's report (80 % and more of the
@@ -59,14 +63,56 @@ def protocol(row: dict[str, str], layout: Layout, clients: float) -> Protocol:
     made = Protocol(share=0.9, spread=1.0 / 9.0)
     if row["backend"] == "trtllm":
         return _trtllm(made, row, layout, clients)
-    deepseek = "deepseek" in row["model_path"].lower()
-    blackwell = row["system"].startswith(("b", "gb"))
-    if row["backend"] == "sglang" and blackwell and (deepseek or "Qwen3.5" in row["model_path"]):
-        poll = 30 if clients >= 16 else 10
-        made = made._replace(poll_steps=poll, step_tokens=32768 if layout.ranks >= 8 or not deepseek else None)
-        if deepseek and row["precision"] == "fp8" and layout.ranks == 4:
-            made = made._replace(memory_share=0.95)  # else the weights leave no room for a cache
-    return made
+    return (_sglang if row["backend"] == "sglang" else _vllm)(made, row, layout, clients)
+
+
+def _sglang(made: Protocol, row: dict[str, str], layout: Layout, clients: float) -> Protocol:
+    """SGLang: chunks, memory and how often it looks for requests, by its scripts (dsr1_*, glm5_*, qwen3.5_*.sh).
+
+    DeepSeek in fp8 on eight B200 is measured without drafts up to 64 clients and with them up to 512 (.github/
+    configs), Qwen3.5 on four B300 both ways. GLM-5 on the H200 is left at its defaults, with a cache in 16 bits.
+    """
+    form, wide, blackwell = row["precision"], layout.ranks >= 8, row["system"].startswith(("b", "gb"))
+    often = 30 if clients >= 16 else 10
+    if "GLM" in row["model_path"]:
+        if not blackwell:
+            return made._replace(memory_share=0.85, cache="bf16", rounds=5)
+        told = {"step_tokens": 32768, "memory_share": 0.9 if form == "fp4" else 0.85}
+        return made._replace(**told, poll_steps=10 if form == "fp4" else 1)
+    if "Qwen3.5" in row["model_path"] and blackwell:
+        made = made._replace(step_tokens=32768, memory_share=0.82, poll_steps=often)
+        if form == "fp8" and row["backend_version"] != "0.5.9":
+            made = made._replace(step_tokens=16384, memory_share=0.8, poll_steps=10)
+        drafts = form == "fp8" and row["backend_version"] == "0.5.9" and layout == Layout(tensor=4)
+        return made._replace(drafting=_with(made, 3)) if drafts else made
+    if "deepseek" not in row["model_path"].lower():
+        return made
+    if not blackwell:
+        return made._replace(step_tokens=32768, memory_share=0.82)
+    if form == "fp4":
+        return made._replace(step_tokens=16384, memory_share=0.85, poll_steps=often)
+    if not wide:
+        return made._replace(step_tokens=8192, memory_share=0.95, poll_steps=10)
+    plain = made._replace(step_tokens=32768, memory_share=0.82, poll_steps=often)
+    if row["backend_version"] != "0.5.9" or layout.experts > 1 or not row["system"].startswith("b200"):
+        return plain
+    drafting = _with(plain._replace(step_tokens=16384), 2)
+    return plain._replace(drafting=drafting) if clients <= 64 else drafting
+
+
+def _with(made: Protocol, drafts: int) -> Protocol:
+    return made._replace(speculation=Speculation(drafts, ACCEPTED[drafts]))
+
+
+def _vllm(made: Protocol, row: dict[str, str], layout: Layout, clients: float) -> Protocol:
+    """vLLM: MiniMax's steps hold two prompts (H200: 16384 tokens or 32768); its cache had 16 bits before 0.18."""
+    if "MiniMax" not in row["model_path"] or row["precision"] != "fp8":
+        return made._replace(memory_share=0.9)
+    if row["backend_version"] in ("0.16.0", "0.17.0"):
+        return made._replace(memory_share=0.95, cache="bf16")
+    if row["system"].startswith("h200"):
+        return made._replace(memory_share=0.95, step_tokens=16384 if clients < 64 else 32768)
+    return made._replace(memory_share=0.9, step_tokens=2 * int(row["isl"]))
 
 
 def _aiconfigurator(row: dict[str, str], clients: float) -> Protocol:
@@ -103,7 +149,7 @@ def _trtllm(made: Protocol, row: dict[str, str], layout: Layout, clients: float)
     if "deepseek" not in row["model_path"].lower():
         made = made._replace(step_tokens=16384 if row["precision"] == "fp8" else prompt + answer + 200)
         return made._replace(wait_steps=20, wait_share=0.9) if square and layout.ranks < 8 else made
-    made = made._replace(gathers=layout.data > 1)
+    made = made._replace(gathers=layout.data > 1, memory_share=_trtllm_memory(row, layout))
     drafting = row["backend_version"] == "1.1.0rc2.post2" and "measured=2026" in row["silicon_data_source"]
     if drafting or row["backend_version"] == "1.2.0rc6.post3":
         drafts = 1 if layout.data > 1 else 3
@@ -117,9 +163,16 @@ def _trtllm(made: Protocol, row: dict[str, str], layout: Layout, clients: float)
         made = made._replace(step_tokens=max(made.step_tokens or 0, 8192))
         if square and row["precision"] == "fp8" and 64 <= clients < 256 and row["system"].startswith("b200"):
             made = made._replace(wait_steps=40, wait_share=0.8)
-        if row["precision"] == "fp8" and layout.ranks == 4 and prompt == 8192:
-            made = made._replace(memory_share=0.75)
     return made
+
+
+def _trtllm_memory(row: dict[str, str], layout: Layout) -> float:
+    """Of what weights leave, for DeepSeek's cache (dsr1_*_trt*.sh)."""
+    if row["precision"] != "fp8":
+        return 0.8
+    if row["system"].startswith("h") or (layout.ranks == 4 and row["isl"] == "8192"):
+        return 0.75
+    return 0.7 if layout.data > 1 else 0.8
 
 
 # Quantiles (0, 10, … 100 %) of the tokens of LLMServingSim's streams of ShareGPT, answers made long: of the first

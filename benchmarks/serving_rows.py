@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from measured import LeftOut
 from serving_pools import Pools, pools
-from serving_protocols import ACCEPTED, protocol
+from serving_protocols import ACCEPTED, Protocol, protocol
 
 import rooflab
 from rooflab.errors import RooflabError
@@ -153,29 +153,38 @@ def silicon(path: Path, mode: str = "agg") -> Iterator[ServingCase | LeftOut]:
                 yield _deployed(row, model, clients)
                 continue
             how = protocol(row, layout, clients)
-            step = step_of(
-                model.name, CARDS[row["system"]], row["backend"], layout, _silicon_formats(row, model),
-                how.speculation, how.stream_interval, how.memory_share,
-            )  # fmt: skip
-            yield ServingCase(
-                table=f"silicon, {mode}",
-                group=f"{model.name} {row['system']} {row['backend']}",
-                step=step,
-                clients=clients,
-                prompt=float(row["isl"]) * how.share,
-                answer=float(row["osl"]) * how.share,
-                tpot_s=float(row["silicon_tpot_ms"]) / 1e3,
-                ttft_s=float(row["silicon_ttft_ms"]) / 1e3,
-                spread=how.spread,
-                gathers=how.gathers,
-                step_tokens=how.step_tokens,
-                poll_steps=how.poll_steps,
-                rounds=how.rounds,
-                wait_steps=how.wait_steps,
-                wait_share=how.wait_share,
-            )
+            cases = [_on_one(row, model, layout, clients, each) for each in (how, how.drafting) if each]
+            yield cases[0]._replace(others=tuple(cases[1:]))
         except (RooflabError, ValueError, KeyError) as error:
             yield LeftOut(where, re.sub(r"\d+ (tensor|heads|of)", r"n \1", str(error))[:90])
+
+
+def _on_one(
+    row: dict[str, str], model: Architecture, layout: Layout, clients: float, how: Protocol
+) -> ServingCase:
+    """A row of one copy that was measured so."""
+    formats = _silicon_formats(row, model)
+    step = step_of(
+        model.name, CARDS[row["system"]], row["backend"], layout, (*formats[:3], how.cache or formats[3]),
+        how.speculation, how.stream_interval, how.memory_share,
+    )  # fmt: skip
+    return ServingCase(
+        table=f"silicon, {row['mode']}",
+        group=f"{model.name} {row['system']} {row['backend']}",
+        step=step,
+        clients=clients,
+        prompt=float(row["isl"]) * how.share,
+        answer=float(row["osl"]) * how.share,
+        tpot_s=float(row["silicon_tpot_ms"]) / 1e3,
+        ttft_s=float(row["silicon_ttft_ms"]) / 1e3,
+        spread=how.spread,
+        gathers=how.gathers,
+        step_tokens=how.step_tokens,
+        poll_steps=how.poll_steps,
+        rounds=how.rounds,
+        wait_steps=how.wait_steps,
+        wait_share=how.wait_share,
+    )
 
 
 def _is_deployment(row: dict[str, str]) -> bool:

@@ -64,3 +64,31 @@ def test_aiconfigurators_own_runs_have_room_for_one_prompt_and_1500_tokens() -> 
     assert (early.step_tokens, early.rounds, early.share) == (32 + 1024 + 1500, 10, 1.0)
     late = protocol(_row(backend="vllm", backend_version="0.12.0", silicon_data_source=source), Layout(), 32.0)
     assert (late.step_tokens, late.rounds) == (512 + 1024 + 1500, 50)
+
+
+def test_sglang_was_told_what_its_scripts_say() -> None:
+    eight = Layout(tensor=8)
+    row = _row(backend="sglang", backend_version="0.5.9")
+    plain = protocol(row, eight, 64.0)
+    assert (plain.step_tokens, plain.memory_share, plain.poll_steps) == (32768, 0.82, 30)
+    assert plain.speculation is None
+    assert plain.drafting is not None  # measured with drafts too: a row does not say which it is
+    assert plain.drafting.step_tokens == 16384
+    above = protocol(row, eight, 128.0)  # without drafts up to 64 clients only
+    assert above.speculation is not None
+    assert above.drafting is None
+    four = protocol(row, Layout(tensor=4), 64.0)
+    assert (four.step_tokens, four.poll_steps, four.drafting) == (8192, 10, None)
+    glm = protocol(_row(backend="sglang", model_path="zhipuai/GLM-5", system="h200_sxm"), eight, 64.0)
+    assert (glm.cache, glm.rounds) == ("bf16", 5)
+
+
+def test_vllm_and_tensorrt_llm_took_the_memory_that_they_were_told() -> None:
+    minimax = {"backend": "vllm", "model_path": "MiniMaxAI/MiniMax-M2.5"}
+    assert protocol(_row(**minimax, backend_version="0.17.0"), Layout(tensor=4), 64.0).cache == "bf16"
+    later = protocol(_row(**minimax, backend_version="0.19.0"), Layout(tensor=4), 64.0)
+    assert (later.cache, later.step_tokens) == ("", 2048)
+    data = Layout(data=8, experts=8)
+    assert protocol(_row(), data, 64.0).memory_share == 0.7
+    assert protocol(_row(precision="fp4"), data, 64.0).memory_share == 0.8
+    assert protocol(_row(), data, 64.0).gathers
