@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rooflab.loops import examine
-from rooflab.loops.lowered import chains, core_loops, machine_code
+from rooflab.loops.lowered import chains, choices, core_loops, machine_code
 from rooflab.loops.lowered.ir_text import functions
 from rooflab.loops.lowered.operations import kind_of
 from rooflab.machines.bench.experiments.core_programs import vector_bytes
@@ -163,7 +163,11 @@ def test_a_row_of_vectors_waits_for_what_the_loop_around_stored_before():
         ("  %x = call double @llvm.exp.f64(double %a)", ("call exp fp64", 1)),
         ("  %x = call float @hypotf(float %a, float %b)", ("call hypot fp32", 1)),
         ("  %x = select i1 %c, double %a, double %b", ("fp select", 8)),
-        ("  %x = sitofp i64 %a to double", ("convert", 8)),
+        ("  %x = sitofp i64 %a to double", ("convert from whole", 8)),
+        ("  %x = fptoui float %a to i8", ("convert to whole", 8)),
+        ("  %x = sitofp <4 x i32> %a to <4 x double>", ("convert", 32)),
+        ("  %x = call ptr @NRT_Allocate(i64 %n)", ("call allocation", 1)),
+        ("  %x = call ptr @numba_get_np_random_state()", ("call random_state", 1)),
         ("  br i1 %c, label %a, label %b", ("branch", 1)),
     ],
 )
@@ -175,6 +179,22 @@ def test_kinds_of_operations(text, kind):
     assert name.endswith(" wide") == (kind[1] == 64 and vector_bytes() == 64)
     # vectors in pieces of those of this machine, of 16 bytes at least
     assert 1 <= count <= max(1, kind[1] / 16)
+
+
+def test_the_lesser_of_two_is_one_instruction_and_another_choice_waits():
+    text = """
+  %c = fcmp olt double %x, %best
+  %least = select i1 %c, double %x, double %best
+  %d = fcmp olt double %x, %limit
+  %other = select i1 %d, double %y, double %z
+  %e = fcmp olt double %x, %limit
+  br i1 %e, label %a, label %b"""
+    (function,) = functions(f"define void @f() {{{text}\n}}")
+    instructions = function.blocks["%0"].instructions
+    kind_in = choices.kinds(instructions)
+    kinds = {each.result: kind_in(each)[0] for each in instructions}
+    assert kinds["%c"] == kinds["%e"] == "fp compare"
+    assert kinds["%d"] == "fp compare apart"
 
 
 def test_what_cannot_be_profiled_is_said(monkeypatch, numbers):

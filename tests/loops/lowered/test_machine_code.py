@@ -32,7 +32,13 @@ pytestmark = pytest.mark.skipif(not X86, reason="only x86's machine code is read
         ("vgatherqpd\t(%rax,%ymm1,8), %ymm2 {%k1}", {"slot": 4, "gather": 4}),
         ("vbroadcastsd\t(%rax), %ymm1", {"slot": 1, "load vector": 1}),
         ("vcvtps2pd\t%ymm0, %zmm1", {"slot": 1, "convert wide": 1}),
-        ("vcvtsi2sd\t%rax, %xmm1, %xmm0", {"slot": 1, "convert": 1}),
+        # between registers of vectors and of whole numbers: two micro-operations; one that is loaded, one
+        ("vcvtsi2sd\t%rax, %xmm1, %xmm0", {"slot": 2, "convert from whole": 1}),
+        ("vcvtsi2sdl\t(%rax), %xmm1, %xmm0", {"slot": 1, "load": 1, "convert": 1}),
+        ("vcvttsd2si\t%xmm0, %rax", {"slot": 2, "convert to whole": 1, "to whole": 1}),
+        ("vucomisd\t(%rax), %xmm0", {"slot": 1, "fp add": 1, "to whole": 1, "load": 1}),
+        ("vmovq\t%xmm0, %rax", {"slot": 1, "to whole": 1}),
+        ("vgatherqpd\t(%rax,%zmm1,8), %zmm2 {%k1}", {"slot": 8, "gather wide": 8}),
         ("vpermpd\t$1, %ymm0, %ymm1", {"slot": 1, "shuffle": 1}),
     ],
 )
@@ -95,9 +101,15 @@ def test_accesses_across_two_lines_are_counted():
     for shift in (0, 2):  # on a line's border, and 16 bytes behind it
         b = room[start + shift : start + shift + 1024]
         loops = core_loops.found_in(numba.njit(rounded), (1, b))
-        counted[shift] = sum(each.operations.get("load split", 0.0) for each in loops)
-    assert counted[0] == 0
-    assert counted[2] > 0
+        counted[shift] = [
+            sum(each.operations.get(f"load{what}", 0.0) for each in loops)
+            for what in (" split", " split wide", " wide")
+        ]
+    assert counted[0][:2] == [0, 0]
+    narrow, wide, loads = counted[2]
+    # a register as wide as a line lies across two wherever it does not begin with one
+    assert wide == pytest.approx(loads, rel=0.05)
+    assert narrow + wide > 0
 
 
 def steps(n, p):

@@ -72,6 +72,33 @@ def test_cycles_of_a_loop(given, cycles, why):
     assert found.why == why
 
 
+def test_conversions_take_the_units_that_add():
+    # 1000 additions at 0.5, 1000 numbers of whole ones at 1.25, 1000 whole ones of numbers at 0.5
+    each = {**TIMING.throughput, "convert from whole": 1.25, "convert to whole": 0.5, "to whole": 1.0}
+    timing = replace(TIMING, throughput=each)
+    given = loop({"fp add": 1000.0, "convert from whole": 1000.0, "convert to whole": 1000.0, "to whole": 1000.0})
+    (found,) = in_core.of_loops((given,), timing)
+    assert found.total == pytest.approx(2250)
+    # comparisons alone are bound by the way to the other registers: 1000 at 1.0, not at 0.5
+    (found,) = in_core.of_loops((loop({"fp add": 1000.0, "to whole": 1000.0}),), timing)
+    assert found.total == pytest.approx(1000)
+    assert found.busiest == "results moved to whole numbers"
+
+
+def test_a_gather_is_as_many_instructions_as_were_measured():
+    # 100 vectors of 8: 800 numbers of 6 instructions each, of which 6 enter a cycle, at 1.0 a number in their unit
+    timing = replace(
+        TIMING, throughput={**TIMING.throughput, "gather wide": 0.5, "gather slots wide": 6.0, "slot": 1 / 6}
+    )
+    (found,) = in_core.of_loops((loop({"gather wide": 800.0, "slot": 1000.0}),), timing)
+    assert found.total == pytest.approx((1000 + 5 * 800) / 6)
+
+
+def test_calls_of_numbas_own_functions_have_a_price_where_none_was_measured():
+    (found,) = in_core.of_loops((loop({"call allocation": 10.0, "call random_state": 10.0}),), TIMING)
+    assert found.calls == {"allocation": 400.0, "random_state": 150.0}
+
+
 def test_short_loops_overlap():
     # 100 entries of 10 additions: the window of 256 instructions holds 25.6 entries, and one leaves as one comes
     # in; after the last nothing comes
@@ -106,6 +133,11 @@ def test_operations_of_this_core(tmp_path, monkeypatch):
     assert timing.throughput["load"] < timing.latency["load"]
     assert timing.throughput["call exp fp64"] > timing.throughput["fp add"]
     assert timing.missed_branch > 3
+    # memory for an array and a state that is filled anew take many operations each
+    assert timing.throughput["call random_refill"] > timing.throughput["call allocation"] > 1
+    assert timing.throughput["gather slots"] >= 1
+    assert timing.latency["convert from whole"] > timing.latency["integer"]
+    assert timing.latency["fp compare apart"] >= 1
     assert timing.throughput["call boxing"] > timing.throughput["load"]
     assert core_operations.measure() == timing
 

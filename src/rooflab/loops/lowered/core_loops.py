@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from rooflab.loops.lowered import chains, control_flow, flow, profile
+from rooflab.loops.lowered import chains, choices, control_flow, flow, profile
 from rooflab.loops.lowered.ir_text import VALUE, Instruction, Places
 from rooflab.loops.lowered.machine_code import Block
 from rooflab.loops.lowered.operations import kind_of
@@ -24,6 +24,9 @@ _FLOW_ROUNDS = 20  # blocks of the code generator's own in a row
 # The function of the library behind an instruction, for arguments outside its domain: a block that LLVM's code
 # generator (its pass "partially inline libcalls") names so.
 _SELDOM_CALLED = ("%call.sqrt",)
+_SPLIT = {
+    "load": "load split", "store": "store split", "load wide": "load split wide", "store wide": "store split wide",
+}  # fmt: skip
 # Cycles by which the longest chain is chosen; how long it takes is for the machine to say.
 _USUAL = {
     "fp add": 4.0, "fp multiply": 4.0, "fp multiply-add": 4.0, "fp select": 1.0, "integer": 1.0, "load": 5.0,
@@ -106,9 +109,9 @@ def _loop(
         counted = read.get(label.replace('"', ""), {})
         for kind_name, count in counted.items():
             operations[kind_name] = operations.get(kind_name, 0.0) + count
-        for what in ("load", "store"):
+        for what, kind_name in _SPLIT.items():
             if split := taken.split.get((label, what)):
-                operations[f"{what} split"] = operations.get(f"{what} split", 0.0) + split
+                operations[kind_name] = operations.get(kind_name, 0.0) + split
         for each in _once(blocks[label].instructions):
             line = line or (places.line(each.debug) if number is not None else 0)
             kind = None if each.result in fused else kind_of(each)
@@ -312,16 +315,17 @@ def _waits(taken: profile.Profile, loop: control_flow.NaturalLoop, labels: list[
     ordered = [loop.head, *run]
     held = [[_as_jump(each, taken) for each in taken.function.blocks[label].instructions] for label in ordered]
     head = sum(each.opcode == "phi" for each in held[0])
+    kind_in = choices.kinds([each for block in held for each in block])
     links = [
         chains.Link(store, load, round(passes), taken.crossed.get(load, 0.0) >= _OFTEN)
         for load, (store, share, passes) in taken.forwarded.items()
         if share >= _OFTEN
     ]
-    depth = chains.deepest(held, head, loop.blocks, kind_of, usual_latency)
-    after = _missed_after(taken, ordered, held, head, loop.blocks)
+    depth = chains.deepest(held, head, loop.blocks, kind_in, usual_latency)
+    after = _missed_after(taken, ordered, held, head, loop.blocks, kind_in)
     alike = all(taken.passes[label] >= _NEARLY_ALL * goes_on for label in ordered)
-    steps = flow.steps(held, head, loop.blocks, links, kind_of, taken.crossed) if alike else ()
-    found = chains.longest(held, head, loop.blocks, links, kind_of, usual_latency)
+    steps = flow.steps(held, head, loop.blocks, links, kind_in, taken.crossed) if alike else ()
+    found = chains.longest(held, head, loop.blocks, links, kind_in, usual_latency)
     if found is None:
         return _Waits(depth=depth, flow=steps, missed_after=after)
     kept = 1.0
@@ -347,6 +351,7 @@ def _missed_after(
     held: Sequence[Sequence[Instruction]],
     head: int,
     inside: frozenset[str],
+    kind_in: Callable[[Instruction], tuple[str, float] | None],
 ) -> dict[str, float]:
     """What the missed branches of the blocks `labels` wait for in their pass, in the mean: operations by kind."""
     wrong = {}
@@ -355,7 +360,7 @@ def _missed_after(
         if missed:
             wrong[number] = missed * taken.passes[label] / simulated
     found: dict[str, float] = {}
-    ways = chains.deepest_to(held, head, inside, kind_of, usual_latency, wrong)
+    ways = chains.deepest_to(held, head, inside, kind_in, usual_latency, wrong)
     for number, way in ways.items():
         for kind, count in way.items():
             found[kind] = found.get(kind, 0.0) + count * wrong[number] / sum(wrong.values())

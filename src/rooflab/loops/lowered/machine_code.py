@@ -145,13 +145,15 @@ def _kinds(mnemonic: str, operands: list[str]) -> list[tuple[str, float]]:
         return [("slot", 3.0)]
     if mnemonic.startswith(("push", "pop", "ret")):
         return [("slot", 1.0), ("store integer" if mnemonic.startswith("push") else "load integer", 1.0)]
+    if between := _between_registers(mnemonic, operands, memory):
+        return between
     if mnemonic.startswith("lea"):
         return [("slot", 1.0), ("integer", 1.0)]
     if mnemonic.startswith(("vgather", "vpgather")):
         lanes = float(
             (8 if "zmm" in whole else 4 if "ymm" in whole else 2) * (2 if mnemonic.endswith("dps") else 1)
         )
-        return [("slot", lanes), ("gather", lanes)]
+        return [("slot", lanes), ("gather wide" if "zmm" in whole else "gather", lanes)]
     if mnemonic.startswith(("vscatter", "vpscatter")):
         lanes = 8.0 if "zmm" in whole else 4.0 if "ymm" in whole else 2.0
         return [("slot", 3 * lanes), ("store", lanes)]
@@ -181,6 +183,20 @@ def _kinds(mnemonic: str, operands: list[str]) -> list[tuple[str, float]]:
             found.append((f"load{width}", 1.0))
     kind = _arithmetic(mnemonic, operands, "" if width == " integer" else width, bool(memory))
     return [*found, (kind, 1.0)] if kind else found
+
+
+def _between_registers(mnemonic: str, operands: list[str], memory: list[int]) -> list[tuple[str, float]]:
+    """Of what goes between the registers of vectors and those of whole numbers: its kinds; empty of all else."""
+    if mnemonic.startswith(("vcvtsi2s", "vcvtusi2s")) and not memory:
+        return [("slot", 2.0), ("convert from whole", 1.0)]
+    loads = [("load", 1.0)] if memory else []
+    if mnemonic.startswith("vcvt") and mnemonic.rstrip("lq").endswith("si"):
+        return [("slot", 2.0), ("convert to whole", 1.0), ("to whole", 1.0), *loads]
+    if mnemonic.startswith(("vucomis", "vcomis")):
+        return [("slot", 1.0), ("fp add", 1.0), ("to whole", 1.0), *loads]
+    if mnemonic in ("vmovd", "vmovq") and not memory and "mm" not in operands[-1]:
+        return [("slot", 1.0), ("to whole", 1.0)]
+    return []
 
 
 def _arithmetic(mnemonic: str, operands: list[str], width: str, memory: bool) -> str:

@@ -24,6 +24,15 @@ _ADDS = ("fadd", "fsub", "fneg")
 _INTEGER = ("add", "sub", "and", "or", "xor", "shl", "lshr", "ashr", "icmp")
 _VECTOR = re.compile(r"(?:= load|^\s*store) <(?P<lanes>\d+) x (?P<kind>double|float|half|ptr|i\d+)>")
 _CONVERSIONS = ("sitofp", "uitofp", "fptosi", "fptoui", "fpext", "fptrunc")
+# Of single numbers, which go to other registers.
+_BETWEEN = {"sitofp": "from", "uitofp": "from", "fptosi": "to", "fptoui": "to"}
+# Functions of numba's own that have a price; what frees memory is in that of what allocates it.
+_OF_NUMBA = {
+    "NRT_Allocate": "allocation", "NRT_MemInfo_alloc": "allocation", "NRT_MemInfo_alloc_safe": "allocation",
+    "NRT_MemInfo_alloc_aligned": "allocation", "NRT_MemInfo_alloc_safe_aligned": "allocation",
+    "NRT_incref": "reference", "NRT_decref": "reference", "numba_get_np_random_state": "random_state",
+    "numba_rnd_shuffle": "random_refill",
+}  # fmt: skip
 _SHUFFLES = ("shufflevector", "insertelement", "extractelement")
 _TIMES = re.compile(r", (\d+)(?:,|$)")
 _BY_ADDRESS = (2, 3, 4, 5, 8, 9, 16, 32, 64)
@@ -89,6 +98,8 @@ def kind_of(instruction: Instruction) -> tuple[str, float] | None:
         return ("integer" if int(by[1]).bit_count() == 1 else "integer divide constant"), float(lanes)
     if opcode in _INTEGER:
         return ("vector integer" if lanes > 1 else "integer"), pieces
+    if opcode in _BETWEEN and lanes == 1:
+        return f"convert {_BETWEEN[opcode]} whole", 1.0
     if opcode in _CONVERSIONS:
         return "convert", pieces
     if opcode in _SHUFFLES:
@@ -114,6 +125,8 @@ def _call(text: str, kind: str, lanes: int, pieces: float, vector: str) -> tuple
     match = _INTRINSIC.search(text)
     if match is None:
         name = called(text)
+        if name in _OF_NUMBA:
+            return f"call {_OF_NUMBA[name]}", 1.0
         if not name or name.startswith(("llvm.", "NRT_", "nrt_")):
             return None
         short = name if name in REAL else name.removesuffix("f")
@@ -135,7 +148,7 @@ def _call(text: str, kind: str, lanes: int, pieces: float, vector: str) -> tuple
     if name in _INTEGER_LIKE:
         return "integer", pieces
     if name.startswith("masked.gather"):
-        return "gather", float(lanes)
+        return ("gather wide" if width_of(lanes * _width(kind)) == " wide" else "gather"), float(lanes)
     if name.startswith(("masked.load", "masked.store")):
         return f"{'load' if 'load' in name else 'store'}{vector or ' vector'}", pieces
     if name.startswith("vector.reduce"):

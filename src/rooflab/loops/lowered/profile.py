@@ -35,7 +35,8 @@ class Profile(NamedTuple):
         loops: of the function.
         machine: its machine code; empty where that is not read.
         selects: of each select that is a jump there, by result: the same as of a branch.
-        split: accesses that lay across two lines of 64 bytes, by the label of their block and "load" or "store".
+        split: accesses that lay across two lines of 64 bytes, by the label of their block and "load", "store",
+            "load wide" or "store wide".
         crossed: of each access to vectors, by its result or the text of a store: pieces of one that did, in the
             mean.
         boxed: numbers in lists, sets and tuples that the call returned, each made an object of Python's.
@@ -120,7 +121,7 @@ class _Counters(NamedTuple):
     machine: tuple[machine_code.Block, ...]
     selects: Mapping[str, tuple[str, ...]]
     first_select: int
-    vectors: list[tuple[str, Instruction, int]]  # block, access, its bytes
+    vectors: list[tuple[str, Instruction, int, int]]  # block, access, its bytes, those of a register
     first_vector: int
 
 
@@ -141,8 +142,9 @@ def _counters(chosen: list[Function], ir: str, assembly: str) -> list[_Counters]
         ]
         code = machine.get(function.name, ())
         jumping = machine_code.branching(function, code)
+        registers, usual = _registers(code), min(32, vector_bytes())
         wide = [
-            (label, each, size)
+            (label, each, size, min(size, registers.get((label.replace('"', ""), each.opcode), usual)))
             for label, block in function.blocks.items()
             for each in block.instructions
             if (size := vector_access_bytes(each))
@@ -194,9 +196,21 @@ def run(chosen: list[Function], ir: str, call: Callable[[Any], None], assembly: 
     return tuple(_profile(each, ir, passes, branches, notes, stored, split) for each in counted)
 
 
-def _crossing(number: int, pointer: str, size: int, where: int) -> list[str]:
+_LINE_BYTES = 64  # of a cache; a register so wide always lies across two but where it begins with one
+
+
+def _registers(code: tuple[machine_code.Block, ...]) -> dict[tuple[str, str], int]:
+    """Bytes of the registers that blocks load and store whole lines with, by label and opcode."""
+    return {
+        (each.name, opcode): _LINE_BYTES
+        for each in code
+        for opcode in ("load", "store")
+        if each.operations.get(f"{opcode} wide")
+    }
+
+
+def _crossing(number: int, pointer: str, size: int, piece: int, where: int) -> list[str]:
     """Lines that count how many pieces of an access, each of a register, lie across two lines of a cache."""
-    piece = min(size, 32, vector_bytes())
     made = []
     for part in range(size // piece):
         name = f"%rl.v{number}.{part}"
@@ -217,7 +231,7 @@ def _written(each: _Counters, counts: np.ndarray, split: np.ndarray) -> str:
     """The function with all that counts it."""
     function, labels, passes = each.function, list(each.function.blocks), counts.ctypes.data
     chosen = {results[-1]: (n, condition) for n, (condition, results) in enumerate(each.selects.items())}
-    vectors = {id(access): (each.first_vector + n, size) for n, (_, access, size) in enumerate(each.vectors)}
+    vectors = {id(one): (each.first_vector + n, *sizes) for n, (_, one, *sizes) in enumerate(each.vectors)}
     numbers = {id(access): each.first_access + n for n, access in enumerate(each.accesses)}
     lines = [function.header]
     for place, (label, block) in enumerate(function.blocks.items()):
@@ -247,8 +261,8 @@ def _written(each: _Counters, counts: np.ndarray, split: np.ndarray) -> str:
                     f"  call void @rl_{what}(i64 {access}, i64 %rl.a{access}, i64 {clock})",
                 ]
             if id(one) in vectors and (match := _POINTER.search(one.text)):
-                place_of, size = vectors[id(one)]
-                lines += _crossing(place_of, match["pointer"], size, split.ctypes.data + 8 * place_of)
+                place_of, size, piece = vectors[id(one)]
+                lines += _crossing(place_of, match["pointer"], size, piece, split.ctypes.data + 8 * place_of)
             lines.append(one.text)
             if one.opcode in ("select", "call") and one.result in chosen:
                 place_of, condition = chosen[one.result]
@@ -309,8 +323,9 @@ def _selects(each: _Counters, rows: list[list[int]]) -> dict[str, tuple[int, int
 
 def _split(each: _Counters, counts: list[int]) -> dict[tuple[str, str], int]:
     found: dict[tuple[str, str], int] = {}
-    for (label, access, _), count in zip(each.vectors, counts, strict=False):
-        found[label, access.opcode] = found.get((label, access.opcode), 0) + count
+    for (label, access, _, piece), count in zip(each.vectors, counts, strict=False):
+        what = f"{access.opcode} wide" if piece == _LINE_BYTES else access.opcode
+        found[label, what] = found.get((label, what), 0) + count
     return found
 
 
@@ -319,7 +334,7 @@ def _crossed(each: _Counters, counts: list[int], passes: list[int]) -> dict[str,
     ran = dict(zip(each.function.blocks, passes, strict=True))
     return {
         access.result or access.text: count / ran[label]
-        for (label, access, _), count in zip(each.vectors, counts, strict=False)
+        for (label, access, *_), count in zip(each.vectors, counts, strict=False)
         if count and ran[label]
     }
 

@@ -135,7 +135,8 @@ def _timed(step: FlowStep, latency: Callable[[str], float], each: Callable[[str]
         holds |= _WHOLE
     elif plain in ("integer multiply", "integer divide constant"):
         holds |= _WHOLE | _MULTIPLIED
-    crossed = step.crossed * each(f"{plain}{_CROSSES}") if step.crossed else 0.0
+    wide = " wide" if kind.endswith(" wide") else ""
+    crossed = step.crossed * each(f"{plain}{_CROSSES}{wide}") if step.crossed else 0.0
     return _Timed(
         0.0 if plain in ("store", "branch") else latency(kind),
         unit,
@@ -151,6 +152,7 @@ def _timed(step: FlowStep, latency: Callable[[str], float], each: Callable[[str]
 _ADD, _MULTIPLY, _OTHER, _DIVISION, _LOAD, _STORE, _WHOLE_DIVISION, _CALLED = range(1, 9)
 _UNITS = {
     "fp add": _ADD, "fp compare": _ADD, "fp multiply": _MULTIPLY, "fp multiply-add": _MULTIPLY, "convert": _OTHER,
+    "convert from whole": _ADD, "convert to whole": _ADD, "fp compare apart": _ADD,
     "shuffle": _OTHER, "vector integer": _OTHER, "load": _LOAD, "load integer": _LOAD, "gather": _LOAD,
     "store": _STORE,
 }  # fmt: skip

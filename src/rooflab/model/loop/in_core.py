@@ -25,13 +25,17 @@ from rooflab.units import percent
 
 _FLOATING = (
     "fp add", "fp multiply", "fp multiply-add", "fp select", "convert", "shuffle", "vector integer",
-    "vector multiply", "fp compare",
+    "vector multiply", "fp compare", "fp compare apart", "convert from whole", "convert to whole",
 )  # fmt: skip
+# Numbers become whole ones, and these numbers, on the units that add.
+_ADDS_TOO = {"convert from whole": "fp add", "convert to whole": "fp add", "fp compare apart": "fp compare"}
 # Cycles of a usual core of about 2020, where none was measured.
 USUAL_LATENCY = {
     "fp add": 4.0, "fp add beside": 4.0, "fp multiply": 4.0, "fp multiply-add": 4.0, "fp select": 1.0,
     "integer": 1.0, "load": 5.0,
-    "fp compare": 3.0, "vector integer": 1.0, "integer multiply": 3.0, "integer divide": 15.0, "convert": 5.0,
+    "fp compare": 3.0, "fp compare apart": 3.0, "convert from whole": 6.0, "convert to whole": 6.0,
+    "gather": 18.0, "gather wide": 24.0,
+    "vector integer": 1.0, "integer multiply": 3.0, "integer divide": 15.0, "convert": 5.0,
     "shuffle": 2.0, "store forward": 6.0, "store forward integer": 5.0, "divide fp64": 13.0,
     "divide fp32": 11.0, "sqrt fp64": 18.0, "sqrt fp32": 12.0,
 }  # fmt: skip
@@ -46,7 +50,9 @@ USUAL_EACH = {
     "load split": 0.5, "store split": 1.5, "load wide": 0.5, "store wide": 1.0, "fp add vector": 0.5,
     "fp multiply vector": 0.5, "fp multiply-add vector": 0.5, "fp add wide": 0.5, "fp multiply wide": 0.5,
     "fp multiply-add wide": 0.5, "divide fp64 wide": 16.0, "divide fp32 wide": 10.0, "sqrt fp64 wide": 24.0,
-    "sqrt fp32 wide": 20.0, "branch": 0.5,
+    "sqrt fp32 wide": 20.0, "branch": 0.5, "convert from whole": 1.0, "convert to whole": 0.5, "to whole": 1.0,
+    "gather slots": 4.0, "gather slots wide": 4.0, "call allocation": 40.0, "call reference": 6.0,
+    "call random_state": 15.0, "call random_refill": 1200.0,
 }  # fmt: skip
 USUAL_MISS = 16.0
 _CALL_CYCLES = 40.0  # of a function of the maths library that was not measured
@@ -229,6 +235,7 @@ def of_loops(
     What is around a loop goes on beside one that waits for itself: a loop around takes only what the chains of
     those inside leave no room for.
     """
+    loops = tuple(_with_gathers(each, timing) for each in loops)
     found = [
         _cycles(each, timing, (late or {}).get(each.missed_line, 0.0), _around(loops, at))
         for at, each in enumerate(loops)
@@ -240,6 +247,17 @@ def of_loops(
             found[above] = found[above]._replace(hidden=found[above].hidden + hidden)
             room -= hidden
     return tuple(found)
+
+
+def _with_gathers(loop: CoreLoop, timing: CoreTiming) -> CoreLoop:
+    """`loop` with the instructions that its gathers really are, not one of each number."""
+    more = sum(
+        loop.operations.get(f"gather{width}", 0.0) * (_each(timing, f"gather slots{width}") - 1.0)
+        for width in ("", " wide")
+    )
+    if not more or "slot" not in loop.operations:
+        return loop
+    return replace(loop, operations={**loop.operations, "slot": loop.operations["slot"] + more})
 
 
 def _left_over(loop: CoreLoop, cycles: LoopCycles, timing: CoreTiming) -> float:
@@ -276,12 +294,16 @@ def _around(loops: tuple[CoreLoop, ...], at: int) -> float:
 def _each(timing: CoreTiming, kind: str) -> float:
     if kind in ("load integer", "store integer") and kind not in timing.throughput:
         kind = kind.removesuffix(" integer")
+    if kind.endswith(" split wide") and kind not in timing.throughput:
+        kind = kind.removesuffix(" wide")
     return timing.throughput.get(kind, USUAL_EACH.get(kind, 1.0))
 
 
 def _latency(timing: CoreTiming, kind: str) -> float:
     if kind.startswith("store forward "):
         return _handed_on(timing, kind)
+    if kind == "gather wide":
+        return timing.latency.get(kind, USUAL_LATENCY[kind])
     plain = kind.removesuffix(" vector").removesuffix(" wide")
     if plain == "load":
         # into a vector register, a single number too
@@ -310,7 +332,7 @@ def _cycles(loop: CoreLoop, timing: CoreTiming, late: float = 0.0, between: floa
     for kind, count in loop.operations.items():
         if kind.startswith("call "):
             usual_cycles = _CALL_CYCLES if kind.endswith(_MATHS_END) or kind == _BOXING else _JUMP_CYCLES
-            cycles = timing.throughput.get(kind, usual_cycles) * count
+            cycles = timing.throughput.get(kind, USUAL_EACH.get(kind, usual_cycles)) * count
             calls[kind.split()[1]] = calls.get(kind.split()[1], 0.0) + cycles
     resources = _resources(loop.operations, timing)
     total = loop.operations.get("slot") or sum(_plain(loop.operations).values())
@@ -353,7 +375,8 @@ def _cycles(loop: CoreLoop, timing: CoreTiming, late: float = 0.0, between: floa
     collided = loop.collided * again
     # until it is known that it was: what the measured branch waits for too, a load and a comparison, left out
     tested = sum(count * _latency(timing, kind) for kind, count in loop.missed_after.items())
-    compared = min(1.0, loop.missed_after.get("fp compare", 0.0))
+    compared = sum(loop.missed_after.get(kind, 0.0) for kind in ("fp compare", "fp compare apart"))
+    compared = min(1.0, compared)
     loaded = _latency(timing, "load" if "load" in loop.missed_after else "load integer")
     known_late = max(0.0, tested - loaded - 1.0) + compared * timing.latency.get("fp branch", 0.0)
     missed = loop.missed * (timing.missed_branch + known_late + late)
@@ -380,7 +403,7 @@ def _resources(operations: Mapping[str, float], timing: CoreTiming) -> dict[str,
     "slot" is what passes through the front of the core, where the machine code was read; else all operations.
     Arithmetic takes the longest of its kinds apart and of all together, as some units do several kinds.
     """
-    names = ("loads", "stores", "division", "division of whole numbers")
+    names = ("loads", "stores", "division", "division of whole numbers", "results moved to whole numbers")
     found: dict[str, float] = dict.fromkeys(names, 0.0)
     units: dict[str, float] = {}
     computed = whole = moved = 0.0
@@ -398,9 +421,11 @@ def _resources(operations: Mapping[str, float], timing: CoreTiming) -> dict[str,
         elif name == "integer divide":
             found["division of whole numbers"] += cycles
         elif name in _FLOATING:
-            unit = "multiply" if "multiply" in name else name
+            unit = "multiply" if "multiply" in name else _ADDS_TOO.get(name, name)
             units[unit] = units.get(unit, 0.0) + cycles
             computed += count * (2.0 if kind.endswith(" wide") else 1.0)
+        elif name == "to whole":
+            found["results moved to whole numbers"] += cycles
         elif name in ("integer", "integer multiply", "integer divide constant", "branch"):
             whole += count
     found["arithmetic"] = max([computed * _each(timing, "fp mixed"), *units.values()])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rooflab.machines.bench.experiments.core_programs import CHAIN, NONE, Item, compiled, looped
+from rooflab.machines.bench.experiments.core_programs import CHAIN, NONE, Item, compiled, looped, renamed
 from rooflab.types.core_timing import LINE_ROW
 
 # A column of a matrix: its lines so far apart that an L1 of 64 sets, or of a few more, has 1 to 8 of them for it.
@@ -18,8 +18,8 @@ MEETING = 1 - (1 - 1 / FEW_BINS) ** 32
 RANDOM_BYTES = 1 << 20  # more branches than any predictor learns by heart
 
 
-def gather(lanes: int) -> str:
-    """Four gathers a pass from L1, each of a whole vector."""
+def gather(lanes: int, beside: int = 0) -> str:
+    """Four gathers a pass from L1, each of a whole vector; `beside` each instructions that are only renamed."""
     kind = f"<{lanes} x double>"
     order = ", ".join(f"i64 {3 * n + 1}" for n in range(lanes))
     mask = ", ".join(["i1 true"] * lanes)
@@ -33,11 +33,29 @@ def gather(lanes: int) -> str:
             f"  %v{n} = call {kind} @llvm.masked.gather.v{lanes}f64.v{lanes}p0(<{lanes} x ptr> %p{n}, i32 8,"
             f" <{lanes} x i1> <{mask}>, {kind} zeroinitializer)",
             f"  store volatile {kind} %v{n}, ptr %gp, align 8",
+            *renamed(beside),
         ]
     declared = (
         f"declare {kind} @llvm.masked.gather.v{lanes}f64.v{lanes}p0(<{lanes} x ptr>, i32, <{lanes} x i1>, {kind})"
     )
     return declared + looped(lines)
+
+
+def gathers_in_chain(lanes: int) -> Item:
+    """Four gathers a pass, each of which says where the next finds its numbers."""
+    kind, mask = f"<{lanes} x i64>", ", ".join(["i1 true"] * lanes)
+    name = f"@llvm.masked.gather.v{lanes}i64.v{lanes}p0"
+    lines = [f"  %v0 = phi {kind} [ zeroinitializer, %entry ], [ %v4, %loop ]"]
+    for n in range(4):
+        lines += [
+            f"  %p{n} = getelementptr i64, ptr %startp, {kind} %v{n}",
+            f"  %v{n + 1} = call {kind} {name}(<{lanes} x ptr> %p{n}, i32 8, <{lanes} x i1> <{mask}>,"
+            f" {kind} zeroinitializer)",
+        ]
+    text = looped(lines).replace("  ret void", f"  store {kind} %v4, ptr %out, align 8\n  ret void")
+    declared = f"declare {kind} {name}(<{lanes} x ptr>, i32, <{lanes} x i1>, {kind})"
+    held = np.arange(64)
+    return Item(compiled(declared + text), 4, held.ctypes.data, (NONE, NONE), (held,))
 
 
 def pointers(length: int) -> Item:

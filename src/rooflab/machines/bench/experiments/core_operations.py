@@ -18,10 +18,11 @@ import numpy as np
 from llvmlite import binding
 
 from rooflab.machines.bench.experiments import core_accesses as reach
+from rooflab.machines.bench.experiments import core_calls, core_conversions
 from rooflab.machines.bench.experiments import core_programs as ir
 from rooflab.types.core_timing import CoreTiming
 
-_VERSION = 5
+_VERSION = 6
 _ROUNDS, _LEAST_S = 10, 2e-4
 _MATHS = ("exp", "log", "sin", "cos", "pow", "tan", "tanh", "exp2", "log2", "log10", "atan", "sinh", "cosh")
 _LIBRARY = ("hypot", "atan2", "expm1", "log1p", "erf")  # without an instruction of the IR: called by name
@@ -66,7 +67,7 @@ def _path() -> Path:
             binding.get_host_cpu_name(),
             features,
             model,
-            *map(_source, (__file__, ir.__file__, reach.__file__)),
+            *map(_source, (__file__, ir.__file__, reach.__file__, core_calls.__file__, core_conversions.__file__)),
         )
     )
     return Path(home) / "rooflab" / f"core-{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
@@ -124,6 +125,8 @@ def _measured() -> CoreTiming:
                 items[f"latency store forward{suffix}{where}"] = ir.item(text, ir.CHAIN)
     items["latency store forward integer"] = ir.item(reach.store_chain("i64", "add"), ir.CHAIN)
     items["latency fp compare"] = ir.item(ir.chains(_LEAST, "double", ir.CHAIN, 1), ir.CHAIN)
+    items["latency fp compare apart"] = ir.item(ir.chains(_OTHER_CHOSEN, "double", ir.CHAIN, 1), ir.CHAIN)
+    items |= _conversions()
     items["latency convert"] = ir.item(ir.chains(_ROUND_TRIP, "double", 4, 1), 4)
     items["convert"] = ir.item(ir.chains(_ROUND_TRIP, "double", 2, ir.APART), 4 * ir.APART)
     for width, suffix in _WIDTHS[1:]:
@@ -143,7 +146,7 @@ def _measured() -> CoreTiming:
     items["vector integer"] = ir.item(
         ir.chains(f"add {pair} {{x}}, %f|xor {pair} {{y}}, %g", pair, 2, ir.APART), 4 * ir.APART
     )
-    items["gather"] = ir.item(reach.gather(lanes), 4 * lanes)
+    items |= _gathers()
     for width, suffix in _WIDTHS:
         if width <= ir.vector_bytes():
             for what in ("load", "store"):
@@ -151,10 +154,12 @@ def _measured() -> CoreTiming:
     for what in ("load", "store"):
         # half a vector beside where it belongs: some of them lie across two lines, and of a page's one across two
         # pages, which takes some cores much longer
-        width = min(32, ir.vector_bytes())
-        items[f"{what} unaligned"] = ir.item(
-            reach.side_by_side(what, width, width // 2, ir.PAGE_BYTES // width), ir.PAGE_BYTES // width
-        )
+        for width, suffix in ((min(32, ir.vector_bytes()), ""), (64, " wide")):
+            if width <= ir.vector_bytes():
+                count = ir.PAGE_BYTES // width
+                items[f"{what} unaligned{suffix}"] = ir.item(
+                    reach.side_by_side(what, width, min(16, width // 2), count), count
+                )
     for bins in (reach.FEW_BINS, reach.MANY_BINS):
         items[f"counted in {bins}"] = reach.counted(bins)
     items |= reach.columns()
@@ -166,8 +171,32 @@ def _measured() -> CoreTiming:
             # where the last run ended: no branch of the random ones is seen twice
             at = np.zeros(1, np.int64)
             items[f"branch {name}{kind}"] = ir.Item(code, 1, held.ctypes.data, (ir.NONE, at), (held,))
+    items |= core_calls.items()
     seconds = _turns(items)
     return _timing({**seconds, "call boxing": _boxing_s()})
+
+
+def _conversions() -> dict[str, ir.Item]:
+    """Between numbers and whole numbers, which lie in other registers."""
+    trips, each = core_conversions.ROUND_TRIPS, core_conversions.APART
+    return {
+        "latency convert whole": ir.item(core_conversions.round_trips(), trips),
+        "convert from whole": ir.item(core_conversions.from_bytes(), each),
+        "convert to whole": ir.item(core_conversions.to_whole(), each),
+        "to whole": ir.item(core_conversions.to_whole_alone(), each),
+    }
+
+
+def _gathers() -> dict[str, ir.Item]:
+    """Of numbers within L1, by the width of the vectors: side by side, in a chain, and as instructions alone."""
+    items = {}
+    for width, suffix in ((min(32, ir.vector_bytes()), ""), (64, " wide")):
+        if width <= ir.vector_bytes():
+            lanes = width // 8
+            items[f"gather{suffix}"] = ir.item(reach.gather(lanes), 4 * lanes)
+            items[f"gather slots{suffix}"] = ir.item(reach.gather(lanes, ir.SLOTS), 4)
+            items[f"latency gather{suffix}"] = reach.gathers_in_chain(lanes)
+    return items
 
 
 def _boxing_s() -> float:
@@ -193,10 +222,19 @@ def _timing(seconds: dict[str, float]) -> CoreTiming:
         for name, value in seconds.items()
         if name.startswith("latency ")
     }
-    crossing = min(32, ir.vector_bytes()) / 64
-    for what in ("load", "store"):
-        beside = each.pop(f"{what} unaligned")
-        each[f"{what} split"] = max(0.0, (beside - each[f"{what} vector"]) / crossing)
+    for suffix, plain, width in (("", " vector", min(32, ir.vector_bytes())), (" wide", " wide", 64)):
+        for what in ("load", "store"):
+            if f"{what} unaligned{suffix}" in each:
+                more = each.pop(f"{what} unaligned{suffix}") - each[f"{what}{plain}"]
+                each[f"{what} split{suffix}"] = max(0.0, more * 64 / width)
+        if f"gather slots{suffix}" in each:
+            # what passes through the front of the core beside instructions that only do that, of each number
+            passed = each[f"gather slots{suffix}"] / each["slot"] - ir.SLOTS
+            each[f"gather slots{suffix}"] = max(1.0, passed / (width / 8))
+    for name in ("convert from whole", "convert to whole"):
+        # a product and an addition go beside, on units that do both
+        each[name] = max(0.0, each[name] - 2 * each["fp mixed"])
+    each[core_calls.RANDOM_STATE] = max(1.0, each[core_calls.RANDOM_STATE] - core_calls.BESIDE * each["slot"])
     few, many = each.pop(f"counted in {reach.FEW_BINS}"), each.pop(f"counted in {reach.MANY_BINS}")
     each["load overtaken"] = max(0.0, few - many) / reach.MEETING
     for name in [name for name in each if name.endswith(reach.TWO_SUMS)]:
@@ -216,10 +254,14 @@ def _timing(seconds: dict[str, float]) -> CoreTiming:
     # some cores hand whole numbers on without going through memory
     latency["store forward integer"] = max(0.0, latency["store forward integer"] - 1.0)
     latency["fp compare"] = max(1.0, latency["fp compare"] - 1.0)  # the choice is the rest
+    latency["fp compare apart"] = max(1.0, latency["fp compare apart"] - 1.0)
     latency["convert"] /= 2  # there and back
+    whole = (latency.pop("convert whole") - 2.0) / 2  # two operations on the whole number stand between
+    latency |= {"convert from whole": whole, "convert to whole": whole}
     for name in latency:
         if name.startswith("call "):
             latency[name] -= latency["fp multiply"] + latency["fp add"]  # between two of a chain
+    latency |= {name: each[name] for name in core_calls.ROWS}
     return CoreTiming(cycle_s=cycle_s, latency=latency, throughput=each, missed_branch=missed)
 
 
@@ -249,5 +291,6 @@ def _turns(items: dict[str, ir.Item]) -> dict[str, float]:
 
 
 _LEAST = "fcmp olt double {x}, %f|select i1 {y}, double {x}, double %f"
+_OTHER_CHOSEN = "fcmp olt double {x}, %f|select i1 {y}, double %g, double {x}"
 _LESS_EXACT = "fptrunc <* double> {x} to <* float>|fpext <* float> {y} to <* double>"
 _ROUND_TRIP = "fptosi double {x} to i64|sitofp i64 {y} to double"

@@ -72,10 +72,15 @@ def shuffle(lanes: int) -> str:
 
 def renamed_only() -> str:
     """Instructions that do nothing but pass through the front of the core."""
+    return looped(renamed(SLOTS))
+
+
+def renamed(count: int) -> list[str]:
+    """So many of them."""
     architecture = binding.get_default_triple().partition("-")[0]
     texts = _RENAMED.get(architecture, ("nop",))
     clobbered = _CLOBBERED if architecture in _RENAMED else ""
-    return looped([f'  call void asm sideeffect "{texts[n % len(texts)]}", "{clobbered}"()' for n in range(SLOTS)])
+    return [f'  call void asm sideeffect "{texts[n % len(texts)]}", "{clobbered}"()' for n in range(count)]
 
 
 def looped(lines: list[str]) -> str:
