@@ -22,7 +22,7 @@ from rooflab.machines.bench.experiments import core_calls, core_conversions
 from rooflab.machines.bench.experiments import core_programs as ir
 from rooflab.types.core_timing import CoreTiming
 
-_VERSION = 6
+_VERSION = 7
 _ROUNDS, _LEAST_S = 10, 2e-4
 _MATHS = ("exp", "log", "sin", "cos", "pow", "tan", "tanh", "exp2", "log2", "log10", "atan", "sinh", "cosh")
 _LIBRARY = ("hypot", "atan2", "expm1", "log1p", "erf")  # without an instruction of the IR: called by name
