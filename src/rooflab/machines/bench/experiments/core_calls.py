@@ -5,6 +5,8 @@ They are the same code as in every compiled function, called by their addresses.
 
 from __future__ import annotations
 
+import importlib
+
 import numpy as np
 
 from rooflab.machines.bench.experiments.core_programs import NONE, SLOTS, Item, compiled, looped, renamed
@@ -19,10 +21,9 @@ _STATE_WORDS = 1024  # a Mersenne twister has 624, and numba keeps some before a
 
 def items() -> dict[str, Item]:
     """Loops over one call each (an allocation and what frees it) by the name of its row."""
-    from numba import _helperlib  # slow to import
-    from numba.core.runtime import _nrt_python
-
-    memory, helpers = _nrt_python.c_helpers, _helperlib.c_helpers
+    # slow to import, and without types
+    memory = importlib.import_module("numba.core.runtime._nrt_python").c_helpers
+    helpers = importlib.import_module("numba._helperlib").c_helpers
     allocated = [
         f"  %r = call ptr {_at(memory['Allocate'])}(i64 {_SMALL_BYTES})",
         f"  call void {_at(memory['Free'])}(ptr %r)",
