@@ -197,6 +197,18 @@ def test_the_command_writes_a_file(called, root, tmp_path):
     assert LoopReport.from_dict(json.loads(path.read_text("utf-8"))).name == "spmv"
 
 
+def test_arguments_may_come_from_another_function_or_file(called, tmp_path):
+    (tmp_path / "library.py").write_text(
+        "def total(x):\n    s = 0.0\n    for v in x:\n        s += v\n    return s\n"
+        "def other(n):\n    import numpy as np\n    return (np.ones(2 * n),)\n"
+    )
+    (tmp_path / "data.py").write_text("import numpy as np\ndef args(n):\n    return (np.ones(3 * n),)\n")
+    for given, flop in (("other", 20), (tmp_path / "data.py", 30), (f"{tmp_path / 'data.py'}:args", 30)):
+        path = tmp_path / "report.json"
+        called("loop", f"{tmp_path / 'library.py'}:total", "--args", given, "--n", 10, "--untimed", "-o", path)
+        assert LoopReport.from_dict(json.loads(path.read_text("utf-8"))).flop == flop
+
+
 @pytest.mark.parametrize(
     ("target", "more", "said"),
     [
@@ -236,6 +248,9 @@ def test_the_command_writes_a_file(called, root, tmp_path):
         ("loops.py:triad", ("--n", 5, "--threads", 4), "--threads 4 predicts loops over prange from a timed run"),
         ("loops.py:triad", ("--n", 5, "--threads", 0), "not in the range x>=1"),
         ("loops.py:triad", ("--n", 5, "-o", "/nowhere/x.json"), "there is no folder /nowhere"),
+        ("loops.py:triad", ("--n", 5, "--cflags", "-O2"), "--cflags -O2 are of functions of C; numba compiles"),
+        ("loops.py:triad", ("--n", 5, "--args", "nothing"), "nothing"),
+        ("loops.py:triad", ("--n", 5, "--args", "/nowhere.py"), "/nowhere.py: no such file"),
         ("ladder.py:main", ("--n", 5), "no function args, expected one that makes the arguments of main"),
     ],
 )

@@ -27,8 +27,8 @@ from rooflab.errors import RooflabError
 @click.option(
     "--args",
     "args_text",
-    metavar="FILE.py[:NAME]",
-    help="Of C: what makes the arguments; by itself the file's TARGET_args(n) or args(n).",
+    metavar="[FILE.py:]NAME",
+    help="The function that makes the arguments; FILE.py alone: its TARGET_args(n) or args(n). C needs one.",
 )
 @click.option(
     "--cflags", metavar="FLAGS", help="Of C: the compiler's flags [default: compile_commands.json, or -O3 …]."
@@ -75,7 +75,8 @@ def loop(
     Of C, TARGET is FILE.c:NAME (or .cpp, .cc, .cxx; or LLVM IR in .ll or .bc), compiled by clang, and its
     arguments come from a file of Python (--args).
 
-    The arguments come from a function in the same file, NAME_args(n) or args(n), which returns them.
+    The arguments come from the function that --args names, else from NAME_args(n) or args(n) of the same file,
+    which returns them.
 
     \b
       def triad(a, b, c, s):                 # rooflab loop FILE.py:triad --n 4000000
@@ -132,11 +133,12 @@ def loop(
                 advise=advice != 0,
             )
         return deliver(report, paths, as_json, advice=advice)
-    if args_text is not None or cflags is not None:
+    if cflags is not None:
         raise RooflabError(
-            f"{text}: --args and --cflags are of functions of C; one of Python makes its own arguments"
+            f"{text}: --cflags {cflags} are of functions of C; numba compiles one of Python, as its decorator says:"
+            " @njit(fastmath=True)"
         )
-    fn, args = loop_target.load(text, n, named)
+    fn, args = loop_target.load(text, n, named, args_text)
     if tried:
         with _waiting(f"simulating every tile size of {fn.__name__}"):
             sweep = story.sweep_tiles(fn, tried, *args, machine=target, time_limit_s=time_limit_s)

@@ -17,11 +17,12 @@ class LoopTarget(NamedTuple):
     args: tuple[Any, ...]
 
 
-def load(text: str, n: int | None, dims: Mapping[str, int]) -> LoopTarget:
-    """The function that `text` names, with the arguments that its file makes.
+def load(text: str, n: int | None, dims: Mapping[str, int], args: str | None = None) -> LoopTarget:
+    """The function that `text` names, with the arguments that `args`, else its own file, makes.
 
-    The file's `NAME_args(n)`, else its `args(n)`, returns them as a tuple. Where that function has a
-    parameter `loop`, it is told NAME; `dims` are its other keywords.
+    The file's `NAME_args(n)`, else its `args(n)`, returns them as a tuple; `args` is another function of that
+    file, "FILE.py:NAME", or "FILE.py" for that file's. Where the maker has a parameter `loop`, it is told NAME;
+    `dims` are its other keywords.
 
     Raises:
         FileError: no such file, or one that cannot be imported.
@@ -30,7 +31,10 @@ def load(text: str, n: int | None, dims: Mapping[str, int]) -> LoopTarget:
     """
     module, fn = targets.named(text)
     place, _, name = text.rpartition(":")
-    return LoopTarget(fn, _made(module, text, place, name, n, dims))
+    if args is None:
+        return LoopTarget(fn, _made(module, text, place, name, n, dims))
+    other = args if ":" in args or args.endswith(".py") else f"{place}:{args}"
+    return LoopTarget(fn, _made_elsewhere(other, name, n, dims))
 
 
 def is_of_c(text: str) -> bool:
@@ -61,6 +65,11 @@ def load_c(text: str, args: str | None, n: int | None, dims: Mapping[str, int]) 
             f"{text}: expected --args FILE.py:NAME, a function of Python that returns the arguments of {function}:"
             " arrays and numbers: def args(n): return np.zeros(n), n"
         )
+    return _made_elsewhere(args, function, n, dims)
+
+
+def _made_elsewhere(args: str, function: str, n: int | None, dims: Mapping[str, int]) -> tuple[Any, ...]:
+    """What "FILE.py:NAME", or of "FILE.py" its maker for `function`, returns."""
     if args.endswith(".py"):
         return _made(targets.imported(args), args, args, function, n, dims)
     module, maker = targets.named(args)
