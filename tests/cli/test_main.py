@@ -348,3 +348,32 @@ def test_closed_streams_are_no_error_and_no_file_gets_what_is_printed(tmp_path, 
     )
     assert (done.returncode, b"Traceback" in done.stderr) == (0, False)
     assert rooflab.load(path).flop == 2 * 64**3
+
+
+PRINTING = """
+import ctypes
+import numpy as np
+print("as it is imported")
+def speak(x):
+    print("by Python")
+    ctypes.CDLL(None).puts(b"by compiled code")
+    return x * 2
+def args(n=10):
+    return (np.ones(n),)
+"""
+
+
+@pytest.mark.parametrize("command", [("time", "--limit", "0.5"), ("analyze", "--dim", "n=10")])
+def test_json_is_alone_on_stdout_whatever_the_program_prints(tmp_path, command):
+    (tmp_path / "printing.py").write_text(PRINTING + "def program(n):\n    return speak, args(n)\n")
+    name, *options = command
+    target = f"{tmp_path / 'printing.py'}:{'speak' if name == 'time' else 'program'}"
+    done = subprocess.run(
+        [sys.executable, "-m", "rooflab", name, target, *options, "--json"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert json.loads(done.stdout)["type"] == ("TimedCall" if name == "time" else "Report")
+    for said in ("as it is imported", "by Python", "by compiled code"):
+        assert said in done.stderr

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
@@ -59,9 +60,53 @@ def output_options(kind: str, stream: str = "stdout") -> Callable[[Command], Com
             _QUIET,
         ):
             command = option(command)
-        return command
+        return _json_alone(command) if stream == "stdout" else command
 
     return add
+
+
+_late: list[bytes] | None = None  # the JSON of the command that runs, printed when stdout is its own again
+
+
+def _json_alone(command: Command) -> Command:
+    """`command`, to which --json leaves stdout alone: what a program prints there goes to stderr."""
+
+    @functools.wraps(command)
+    def run(*args: Any, **options: Any) -> Any:
+        if not options["as_json"]:
+            return command(*args, **options)
+        global _late
+        _late = []
+        try:
+            with _stdout_to_stderr():
+                code = command(*args, **options)
+            for text in _late:
+                click.echo(text, nl=False)
+        finally:
+            _late = None
+        return code
+
+    return cast("Command", run)
+
+
+@contextmanager
+def _stdout_to_stderr() -> Iterator[None]:
+    """What is printed to stdout meanwhile, by Python or by compiled code, goes to stderr."""
+    shown = sys.stdout
+    shown.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr
+    try:
+        yield
+    finally:
+        shown.flush()
+        sys.stderr.flush()
+        if "ctypes" in sys.modules:  # compiled code may have printed: what C holds back is its
+            sys.modules["ctypes"].CDLL(None).fflush(None)
+        os.dup2(kept, 1)
+        os.close(kept)
+        sys.stdout = shown
 
 
 def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> None:
@@ -230,4 +275,8 @@ def echo_json(value: object, err: bool = False) -> None:
     """Print `value` as JSON to stdout, or to stderr."""
     from rooflab.views.common.files import json_text
 
-    click.echo(json_text(value).encode(), nl=False, err=err)
+    text = json_text(value).encode()
+    if _late is not None and not err:
+        _late.append(text)
+    else:
+        click.echo(text, nl=False, err=err)

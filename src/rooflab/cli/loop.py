@@ -135,7 +135,7 @@ def loop(
         return deliver(report, paths, as_json, advice=advice)
     if cflags is not None:
         raise RooflabError(
-            f"{text}: --cflags {cflags} are of functions of C; numba compiles one of Python, as its decorator says:"
+            f"{text}: --cflags {cflags} are of functions of C; numba compiles Python, as a decorator says:"
             " @njit(fastmath=True)"
         )
     fn, args = loop_target.load(text, n, named, args_text)

@@ -120,6 +120,17 @@ def test_what_the_source_alone_does_not_say(fn, args, accesses, flop, memory_rea
         assert report.run().median_s > 0
 
 
+def named_alone(x, shift=3, *, scale=2.0):
+    for i in range(shift, len(x)):
+        x[i] = x[i - shift] * scale
+
+
+def test_plain_python_is_given_what_must_be_named_by_name():
+    report = counted(named_alone, np.ones(N), timed=True)
+    assert report.flop == N - 3
+    assert "plain Python gives the counted run's results" in report.checks
+
+
 def not_used(a, b):
     for i in range(len(b)):
         _t = a[i] * 3.0

@@ -278,7 +278,13 @@ def _plain_python(fn: Callable[..., Any], given: Given, counted: counting.Counte
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             copies = given.copied()
-            results = lower.python_function(fn)(*copies), copies
+            python = lower.python_function(fn)
+            named = {
+                name: value
+                for (name, each), value in zip(inspect.signature(python).parameters.items(), copies, strict=True)
+                if each.kind is each.KEYWORD_ONLY
+            }
+            results = python(*copies[: len(copies) - len(named)], **named), copies
     except Exception as error:  # noqa: BLE001
         # whatever the user's own lines raise is theirs to know
         why = f"{type(error).__name__} ({error})"
