@@ -75,7 +75,7 @@ def local(path: Path) -> Iterator[ServingCase | LeftOut]:
 
 
 def cores(path: Path) -> Iterator[ServingCase | LeftOut]:
-    """`local_ikllama_cpu`: llama.cpp and its fork ik_llama.cpp on CPUs, all their cores, Llama 3.1 8B."""
+    """`local_ikllama_cpu`: llama.cpp and its fork ik_llama.cpp on CPUs by threads, Llama 3.1 8B."""
     for row in table(path):
         card = card_of(row["hardware"])
         engine = "ik_llama.cpp" if "ik_llama" in row["framework"] else "llama.cpp"
@@ -87,7 +87,11 @@ def cores(path: Path) -> Iterator[ServingCase | LeftOut]:
             continue
         try:
             words = (word, word, word, "fp16")
-            step = step_of("llama-3.1-8b", card, engine, Layout(), words, flash=False, joined=False)
+            # December 2024: only the fork widened blocks of every format once for several rows.
+            threads = re.search(r"threads (\d+)", row["note"])
+            step = step_of("llama-3.1-8b", card, engine, Layout(), words, flash=False, joined=False,
+                         widens_once="ik_llama" in row["framework"],
+                         threads=int(threads[1]) if threads else None)  # fmt: skip
         except RooflabError as error:
             yield LeftOut(path.name, str(error)[:90])
             continue

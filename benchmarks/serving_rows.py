@@ -115,6 +115,8 @@ def step_of(
     graphs: bool = True,
     sorting_s: float | None = None,
     mask_s: float | None = None,
+    widens_once: bool = True,
+    threads: int | None = None,
 ) -> StepModel:
     weights, attention, experts, cache = words
     form = precision(weights, attention=attention, experts=experts, cache=cache)
@@ -125,13 +127,15 @@ def step_of(
         how = dataclasses.replace(how, sorting_s=sorting_s)
     if mask_s is not None:
         how = dataclasses.replace(how, mask_s=mask_s)
+    if not widens_once:
+        how = dataclasses.replace(how, widens_once=False)
     if not joined:
         how = dataclasses.replace(how, joins_operations=False)
     if memory_share is not None:
         how = dataclasses.replace(how, memory_share=memory_share)
     return StepModel(
         models.named(name), machine(card), engine=how, layout=layout, precision=form,
-        speculation=speculation, stream_interval=stream_interval,
+        speculation=speculation, stream_interval=stream_interval, threads=threads,
     )  # fmt: skip
 
 

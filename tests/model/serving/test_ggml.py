@@ -168,23 +168,38 @@ def test_many_settings_are_the_same_as_each_alone() -> None:
         assert together == pytest.approx(alone, rel=1e-12)
 
 
-def test_a_core_widens_blocks_multiplies_and_scales_by_instructions() -> None:
+def test_a_core_takes_its_clocks_for_each_block() -> None:
     model = step(machine="epyc-9654", precision="q6_k")
     part = next(p for p in model.time(PROMPT).parts if p.name == "down" and p.compute_s[0] > 0)
-    # Of 32 products: 8 instructions to widen, 1 dot product (VNNI), 4 to scale; of 32 bytes, 96 cores x 32 FLOP a
-    # clock are 2 such instructions, half as many again for integers, 0.7 of them.
+    # 2.65 clocks for 32 weights and a row, an eighth of what one row by itself takes more; 96 cores at 2.4 GHz.
     blocks = 512 * 4096 * 11008 / 32
-    assert part.compute_s[0] / 32 == pytest.approx(blocks * 13 / (96 * 2 * 2.4e9 * 1.5 * 0.7), rel=1e-3)
+    clocks = 2.65 + (4.36 - 2.65) / 8
+    assert part.compute_s[0] / 32 == pytest.approx(blocks * clocks / (96 * 2.4e9), rel=1e-3)
+
+
+def test_a_core_of_arm_takes_its_instructions() -> None:
+    model = step(machine="m2-max-cpu", precision="q8_0")
+    part = next(p for p in model.time(TOKEN).parts if p.name == "down" and p.compute_s[0] > 0)
+    # 7 instructions of 16 bytes for 32 weights, four pipes in each of 8 cores at 3.49 GHz, 0.75 of them.
+    assert part.compute_s[0] / 32 == pytest.approx(4096 * 11008 / 32 * 7 / (8 * 4 * 3.49e9 * 0.75), rel=1e-3)
+
+
+def test_so_many_threads_are_so_many_cores() -> None:
+    def down(threads: int) -> float:
+        how = {"engine": "llama-cpp", "precision": "q8_0", "threads": threads}
+        parts = StepModel(LLAMA, rooflab.machine("m2-max-cpu"), **how).time(PROMPT).parts
+        return next(p.compute_s[0] for p in parts if p.name == "down" and p.compute_s[0] > 0)
+
+    assert down(2) == pytest.approx(4 * down(8))
 
 
 def test_blocks_that_are_widened_for_several_rows_at_once_take_less() -> None:
-    def seconds(name: str, precision: str) -> float:
-        how = {"engine": name, "precision": precision}
-        return StepModel(LLAMA, rooflab.machine("epyc-7763"), **how).time(PROMPT).seconds[0]
+    def seconds(once: bool, precision: str) -> float:
+        return step(machine="epyc-7763", precision=precision, widens_once=once).time(PROMPT).seconds[0]
 
     for precision in ("q6_k", "iq3_s", "q4_0"):
-        assert seconds("ik-llama-cpp", precision) <= seconds("llama-cpp", precision)
-    assert seconds("ik-llama-cpp", "iq3_s") < 0.5 * seconds("llama-cpp", "iq3_s")
+        assert seconds(True, precision) <= seconds(False, precision)
+    assert seconds(True, "iq3_s") < 0.5 * seconds(False, "iq3_s")
 
 
 def test_several_cards_have_some_of_the_layers_each() -> None:

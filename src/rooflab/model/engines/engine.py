@@ -47,7 +47,7 @@ class Engine:
     one_by_one: bool
     flash_attention: bool
     joins_operations: bool
-    unpack_rows: float
+    widens_once: bool
     splits_layers: bool
     sorting_s: float
     mask_s: float

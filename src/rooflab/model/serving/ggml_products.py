@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rooflab.model.serving import beside
+from rooflab.model.serving import beside, ggml_cores
 from rooflab.model.serving import kernels as made_by
 from rooflab.model.serving.batch import Number
 from rooflab.model.serving.kernels import Kernel
@@ -38,9 +38,8 @@ def operation(
     dtype: str = "fp32",
     scalings: Number = 0.0,
     blocks: Number = 0.0,
-    unpacks: Number = 0.0,
-    dots: Number = 0.0,
-    sums: Number = 0.0,
+    core_clocks: Number = 0.0,
+    arm_instructions: Number = 0.0,
     clocks: Number = 0.0,
     routed: Number = 0.0,
 ) -> Kernel:
@@ -49,8 +48,7 @@ def operation(
     `scalings` are sums of a block of products that ordinary lanes scale; `blocks` is 1 where operands are blocks;
     `clocks` are those of loads and answers of one thread block that wait for each other; `routed` is 1 where
     weights are those of experts that a router chose.
-    On a CPU: `unpacks` are instructions that widen weights, `dots` products of 32 numbers, `sums` vectors of such
-    products' sums that are scaled.
+    On a CPU: `core_clocks` and `arm_instructions`, see `ggml_cores`.
     """
     return Kernel(
         layer=layer,
@@ -61,9 +59,8 @@ def operation(
             "starts": starts,
             "scalings": scalings,
             "blocks": blocks,
-            "unpacks": unpacks,
-            "dots": dots,
-            "sums": sums,
+            "core_clocks": core_clocks,
+            "arm_instructions": arm_instructions,
             "clocks": clocks,
             "routed": routed,
         },
@@ -123,7 +120,7 @@ def product(
             reads=some * weights + few * k * item, writes=few * n * ITEM_BYTES, warm=few * k * item,
             weights=some * weights, flop=2.0 * few * n * k * (1.0 + beside),
             dtype="int8" if is_blocks(stored) else stored.multiplies, routed=float(chosen > 1),
-            **_on_cores(run, few * (1.0 + beside), n, k, stored),
+            **_on_cores(run, few * (1.0 + beside), n, k, stored, active),
         )
     )  # fmt: skip
     if not beside:
@@ -160,7 +157,7 @@ def _many(
                     weights=weights,
                     flop=flop,
                     dtype="fp16",
-                    **_on_cores(run, rows, n, k, stored),
+                    **_on_cores(run, rows, n, k, stored, active),
                 )
             ]
         halves = operation(layer, "to 16 bits", count, reads=rows * k * ITEM_BYTES, writes=rows * k * 2.0)
@@ -175,7 +172,8 @@ def _many(
             layer, name, count,
             reads=weights + rows * k * _Q8, writes=rows * n * ITEM_BYTES, warm=rows * k * _Q8, weights=weights,
             starts=2.0, flop=2.0 * multiplied, dtype="int8",
-            scalings=multiplied / _BLOCK * _scales(stored), blocks=1.0, **_on_cores(run, rows, n, k, stored),
+            scalings=multiplied / _BLOCK * _scales(stored), blocks=1.0,
+            **_on_cores(run, rows, n, k, stored, active),
         )
     ]  # fmt: skip
 
@@ -204,30 +202,10 @@ def _whole_tiles(rows: np.ndarray, active: Number, chosen: float, largest: float
     return np.where(rows > 0, tiles * tall, 0.0)
 
 
-# Vector instructions of 32 bytes that widen 32 weights to 8 bits (16-bit weights: to fp32, four at a time): loads,
-# masks, shifts, high bits, and for iq formats entries of their tables and signs; counted in
-# ggml/src/ggml-cpu/arch/x86/quants.c of ggml-org/llama.cpp.
-_UNPACK = {
-    "q8_0": 1.0, "q4_0": 5.0, "q4_1": 4.0, "iq4_nl": 6.0, "iq4_xs": 6.0, "q5_0": 10.0, "q5_1": 10.0, "q4_k": 5.0,
-    "q5_k": 7.0, "q6_k": 8.0, "q3_k": 9.0, "q2_k": 5.0, "iq3": 24.0, "iq2": 18.0, "iq1": 14.0, "mxfp4": 6.0,
-}  # fmt: skip
-_HALVES = 8.0
-# Formats that llama.cpp lays out anew for several rows at a time (ggml-cpu/repack.cpp).
-_REPACKED, _REPACKED_ROWS = ("q4_0", "iq4_nl", "q4_k"), 4.0
-_SUMS_OF_A_VECTOR = 4.0
-
-
-def _on_cores(run: Run, rows: Number, n: float, k: float, stored: WeightFormat) -> dict[str, Number]:
-    """Instructions of a product on a CPU: weights are widened for each row anew, or once for several."""
-    rows = np.asarray(rows, float)
-    each = next((count for name, count in _UNPACK.items() if stored.name.startswith(name)), _HALVES)
-    repacked = stored.name.startswith(_REPACKED)
-    together = max(run.engine.unpack_rows, _REPACKED_ROWS if repacked else 1.0)
-    times = np.where(rows > 0, np.maximum(rows / together, 1.0), 0.0)
-    dots = rows * n * k / _BLOCK
-    # Sums of four blocks or rows lie side by side in one vector where the layout or the program has it so.
-    beside = _SUMS_OF_A_VECTOR if repacked or run.engine.unpack_rows > 1 else 1.0
-    return {"unpacks": times * n * k / _BLOCK * each, "dots": dots, "sums": dots / beside * is_blocks(stored)}
+def _on_cores(
+    run: Run, rows: Number, n: float, k: float, stored: WeightFormat, active: Number
+) -> dict[str, Number]:
+    return ggml_cores.taken(rows, n, k, stored, active, run.engine.widens_once)
 
 
 def _scales(stored: WeightFormat) -> float:

@@ -128,11 +128,14 @@ class StepModel:
         links: Machine | None = None,
         extras: Extras | None = None,
         prompt: float = 1.0,
+        threads: int | None = None,
     ) -> None:
         """Check that it can run so.
 
         `step_tokens` are those of the largest step, which activations are held for; `links` as nccl-tests measured
         them.
+
+        `threads` are those of an engine on a CPU, all of its cores if None.
 
         `extras` are what is served beside, with prompts of so many tokens that are not cached.
 
@@ -152,7 +155,7 @@ class StepModel:
         check_extras(self.extras, model, self.layout, prompt)
         if self.extras.drafts:
             speculation = Speculation(self.extras.drafts, self.extras.accepted)
-        self.device: Device = device_of(machine, power="sustained", knobs=what_if)
+        self.device: Device = device_of(machine, power="sustained", knobs=what_if, threads=threads)
         self.speculation, self.stream_interval = speculation, stream_interval
         self.links = links
         self.network = self.joined() if self.layout.ranks > 1 else None

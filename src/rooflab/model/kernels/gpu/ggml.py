@@ -13,8 +13,8 @@ from rooflab.model.device.device import Device
 from rooflab.model.kernels.common import Columns, Features, KernelTimes, Mechanism, Specs
 from rooflab.types.work import Cost, Op
 
-COLUMNS = ("starts", "scalings", "blocks", "unpacks", "dots", "sums", "clocks", "routed")
-_VECTOR_BYTES = 32.0  # that instructions of a CPU are counted in
+COLUMNS = ("starts", "scalings", "blocks", "core_clocks", "arm_instructions", "clocks", "routed")
+_ZEN_FLOP, _ARM_FLOP = 32.0, 8.0  # of a core of Zen 4 in a clock; of a vector instruction of Arm
 
 
 def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | None:
@@ -58,25 +58,23 @@ def time(x: Columns, device: Device) -> KernelTimes:
 
 
 def _on_cores_s(x: Columns, device: Device) -> np.ndarray:
-    """Seconds of a CPU's vector instructions: what unpacks blocks, dot products of 32 numbers, sums to scale.
+    """Seconds of a CPU's cores: clocks of Zen 4's, or Arm's vector instructions.
 
-    Pipes that multiply and add floats give the peak; integers have some more. 32 products of 8 bits are
-    one instruction where the cores have dot products (VNNI, sdot), else four (signs, vpmaddubsw, vpmaddwd).
+    A core of x86 is Zen 4's by its clock and by its multiply-adds a clock, where they are fewer: wider vectors are
+    not used. Arm's pipes of 16 bytes each do eight FLOP a clock; instructions keep a share of them busy.
     """
     c = device.constants
     peak, _ = device.peak("vector", "fp32")
     if peak is None:
         return x.flop_floor_s / c("ggml.half_share")
-    whole = device.machine.peak("int8", engine="vector") or device.machine.peak("int8", engine="matrix")
-    each = 1.0 if whole is not None else 4.0
-    # Arm's vectors are of 16 bytes, a sum's too: half an instruction of those counted here.
-    x86 = device.machine.vendor in ("AMD", "Intel")
-    scale, pipes = (
-        ("ggml.scale_instructions", "ggml.pipes") if x86 else ("ggml.arm_scale_instructions", "ggml.arm_pipes")
-    )
-    instructions = x["unpacks"] + x["dots"] * each + x["sums"] * c(scale)
-    per_s = peak / 2.0 * 4.0 / _VECTOR_BYTES * c(pipes) * c("ggml.issue_share")
-    return np.where(x["dots"] > 0, instructions / per_s, x.flop_floor_s / c("ggml.half_share"))
+    a_clock = peak / (device.units * device.clock_hz)
+    cores = device.units if device.cores is None else device.cores.units
+    per_s = cores * device.clock_hz * np.minimum(a_clock / _ZEN_FLOP, 1.0)
+    clocks = x["core_clocks"]
+    if device.machine.vendor not in ("AMD", "Intel"):
+        clocks, per_s = x["arm_instructions"], cores * device.clock_hz * a_clock / _ARM_FLOP
+        per_s = per_s * c("ggml.arm_issue_share")
+    return np.where(clocks > 0, clocks / per_s, x.flop_floor_s / c("ggml.half_share"))
 
 
 MECHANISM = Mechanism("ggml", (), (), COLUMNS, features, time)
