@@ -417,12 +417,17 @@ def _experts(table: Table, ours: Engine) -> tuple[np.ndarray, np.ndarray]:
 def group_library(row: Row) -> str:
     """Whose products for groups of rows ran: of `gpu_matmul.KERNELS`."""
     source = row["kernel_source"]
+    blackwell = any(each in row["device"] for each in ("B200", "B300"))
+    if "trtllm" in source or "min_latency" in source or (blackwell and "mxfp4" in row["moe_dtype"]):
+        return "trtllm_gen_groups"
     if "flashinfer" in source:
-        own = {"fp8_block": "", "fp8": "flashinfer_fp8_groups"}
+        own = {"fp8_block": "block_groups", "fp8": "flashinfer_fp8_groups"}
         return own.get(row["moe_dtype"], "flashinfer_groups")
     if row["framework"].upper() == "TRTLLM":
-        return "cutlass_groups"
-    return "" if "marlin" in source or "oai" in source else "triton_groups"
+        return "block_groups" if row["moe_dtype"] == "fp8_block" else "cutlass_groups"
+    if "marlin" in source or "oai" in source:
+        return ""
+    return "triton_default_groups" if expert_tables.default_tiles(row) else "triton_groups"
 
 
 def _routed(table: Table, ours: Engine, library: str) -> list[Kernel]:
@@ -440,7 +445,8 @@ def _routed(table: Table, ours: Engine, library: str) -> list[Kernel]:
     routed = Routed(
         tokens=tokens, rows=np.array([rows for rows, _ in loads], float),
         active=np.array([active for _, active in loads], float), chosen=chosen, experts=experts, hidden=hidden,
-        inner=np.maximum(inner / ways, 1.0), ways=ranks, all_rows=library == "triton_groups", library=library,
+        inner=np.maximum(inner / ways, 1.0), ways=ranks, all_rows=library.startswith("triton"), library=library,
+        tile_rows=np.array([expert_tables.tile_rows(row) for row in table.rows]),
     )  # fmt: skip
     return expert_kernels(ours, weight_format(_MOE.get(word, word)), routed, 1.0, gated=not plain)
 

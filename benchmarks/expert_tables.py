@@ -8,6 +8,8 @@ tables drew the load: see `load`.
 from __future__ import annotations
 
 import functools
+import re
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -138,3 +140,56 @@ def _route(program: Program, layer: Layer) -> None:
 def _gather(program: Program, layer: Layer, rows: int) -> None:
     """Each token's rows added up; a token without any here is zero."""
     program.add_move("down out", (rows, layer.hidden), "out", (layer.tokens, layer.hidden))
+
+
+@functools.cache
+def _tuned() -> dict[tuple[str, str, str, str], frozenset[str]]:
+    """Sizes with tuned tiles, by engine, version, card and number format."""
+    found = {}
+    for line in (Path(__file__).parent / "tuned_tiles.txt").read_text(encoding="utf-8").splitlines():
+        if not line.startswith("#"):
+            maker, version, card, form, *sizes = line.split()
+            found[maker, version, card, form] = frozenset(sizes)
+    return found
+
+
+def is_tuned(row: dict[str, str]) -> bool:
+    """Whether the engine ships tiles for these experts of a rank on that card, by its latest version known."""
+    maker, card = row["framework"].lower(), row["device"].replace(" ", "_")
+    versions = sorted({version for name, version, *_ in _tuned() if name == maker}, key=_order)
+    known = [each for each in versions if _order(each) <= _order(row["version"])] or versions[:1]
+    size = "{}x{}".format(
+        int(row["num_experts"]) // int(row["moe_ep_size"]), int(row["inter_size"]) // int(row["moe_tp_size"])
+    )
+    return bool(known) and size in _tuned().get((maker, known[-1], card, row["moe_dtype"]), frozenset())
+
+
+def _order(version: str) -> tuple[int, ...]:
+    return tuple(int(each) for each in re.findall(r"\d+", version)[:3])
+
+
+def default_tiles(row: dict[str, str]) -> bool:
+    """Whether Triton's products take the small tiles of 64 x 64 x 32 that engines had for sizes not tuned.
+
+    vllm-project/vllm, fused_moe.py, and sgl-project/sglang, fused_moe_triton_config.py: `get_default_config`; vLLM
+    has had larger ones since, and both have for scaled blocks.
+    """
+    if row["moe_dtype"] == "fp8_block" or is_tuned(row):
+        return False
+    return row["framework"].upper() == "SGLANG" or _order(row["version"]) < _LARGER
+
+
+_LARGER = (0, 16)  # of vLLM; 0.14 has the small ones, 0.24 the larger
+
+
+def tile_rows(row: dict[str, str]) -> float:
+    """Rows of the tiles of Triton's products by those rules; 0 where they are tuned, or another library's."""
+    if row["framework"].upper() == "TRTLLM" or "flashinfer" in row["kernel_source"] or is_tuned(row):
+        return 0.0
+    tokens = int(row["num_tokens"])
+    if default_tiles(row):
+        return 16.0 if tokens <= int(row["num_experts"]) // int(row["moe_ep_size"]) else 64.0
+    if row["moe_dtype"] == "fp8_block":
+        small = row["framework"].upper() == "VLLM" and _order(row["version"]) >= _LARGER
+        return 16.0 if small and tokens <= 64 else 64.0
+    return next((size for most, size in ((32, 16.0), (96, 32.0), (512, 64.0)) if tokens <= most), 128.0)

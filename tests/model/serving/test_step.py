@@ -12,16 +12,19 @@ from hypothesis import strategies as st
 
 import rooflab
 from rooflab.errors import RooflabError
+from rooflab.model.device.device import device_of
 from rooflab.model.engines.engine import engine, names
 from rooflab.model.engines.engine import load as load_engine
 from rooflab.model.parallel.layout import Layout
 from rooflab.model.parallel.memory import check_fits
+from rooflab.model.serving import kernels, timing
 from rooflab.model.serving.batch import Batch
 from rooflab.model.serving.choose import Wanted, rules_of
-from rooflab.model.serving.feed_forward import load
+from rooflab.model.serving.feed_forward import Routed, expert_kernels, load
 from rooflab.model.serving.step import Speculation, StepModel, first_token_factor
 from rooflab.work.llm import models
 from rooflab.work.llm.architecture import Architecture, Attention, Block, Experts, Mlp
+from rooflab.work.llm.formats import weight_format
 
 LLAMA = Architecture("llama-8b", 4096, 128256, (Block(32, Attention(32, 8, 128, 128), Mlp(14336)),))
 SPARSE = Architecture("sparse", 2048, 32000, (Block(8, Attention(16, 4, 128, 128), Experts(64, 4, 1024)),))
@@ -36,6 +39,26 @@ def test_products_of_a_step_are_two_flop_a_weight_and_token() -> None:
     flop = sum(float(np.sum(each.flop * each.count)) for each in kernels if each.sort == "matmul")
     # All weights but the table of tokens (and norms): 8.03e9 - 128256 x 4096 - 65 x 4096
     assert flop == 2 * 4 * (LLAMA.parameters - 128256 * 4096 - 65 * 4096)
+
+
+def test_what_only_writes_takes_its_time() -> None:
+    # 1 GB of zeros at less than 3.352 TB/s.
+    zeros = kernels.pointwise("l", "zeros", 1.0, 5e8, reads=0.0, writes=2.0)
+    none = kernels.pointwise("l", "zeros", 1.0, 0.0, reads=0.0, writes=2.0)
+    some, nothing = timing.timed([zeros, none], device_of(rooflab.machine("h100-sxm")), None, 1)
+    assert some.seconds[0] > 1e9 / 3.352e12
+    assert nothing.seconds[0] == 0.0
+
+
+def test_generated_products_pad_to_what_a_rank_would_get_of_all_rows() -> None:
+    # 1024 tokens, 6 of 256 experts each, over 64 ranks: 6144 rows over 4 experts are 1536 each, cut to 256; of 8
+    # tokens 12, the next power of two is 16; of one 1.5, at least 8.
+    tokens = np.array([1024.0, 8.0, 1.0])
+    routed = Routed(tokens, tokens * 6 / 64, 4.0, 6.0, 256.0, 4096.0, 2048.0, 64.0, library="trtllm_gen_groups")
+    made = expert_kernels(engine("tensorrt-llm"), weight_format("mxfp4_mxfp8"), routed, 1.0, gated=True)
+    products = [each for each in made if each.sort == "matmul"]
+    assert [list(each.columns["tile_rows"]) for each in products] == [[256.0, 16.0, 8.0]] * 2
+    assert "activate" not in [each.name for each in made]
 
 
 def test_a_token_alone_waits_for_its_weights() -> None:

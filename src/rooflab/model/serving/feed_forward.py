@@ -112,6 +112,7 @@ class Routed(NamedTuple):
         all_rows: whether the kernels between and after the products pass over the rows of all ranks' experts, and
             the products write zeros for those of others (Triton's; vllm-project/vllm, fused_moe.py).
         library: whose products they are (`model.kernels.gpu.matmul.KERNELS`).
+        tile_rows: rows of the products' tiles where a configuration says them; 0 where it does not.
     """
 
     tokens: Number
@@ -124,6 +125,7 @@ class Routed(NamedTuple):
     ways: Number
     all_rows: bool = False
     library: str = ""
+    tile_rows: Number = 0.0
 
 
 def expert_kernels(engine: Engine, stored: WeightFormat, x: Routed, count: float, *, gated: bool) -> list[Kernel]:
@@ -146,7 +148,8 @@ def expert_kernels(engine: Engine, stored: WeightFormat, x: Routed, count: float
     if x.all_rows:
         zeros = np.maximum(passed - x.rows, 0.0) * (up + x.hidden)
         made.append(pointwise(layer, "zeros", count, zeros, reads=0.0, writes=2.0))
-    made.append(pointwise(layer, "activate", count, passed * x.inner, reads=2.0 * (1 + gated), writes=writes))
+    if x.library not in _ACTIVATES:
+        made.append(pointwise(layer, "activate", count, passed * x.inner, reads=2.0 * (1 + gated), writes=writes))
     made += _groups(engine, "down", count, x, x.hidden, x.inner, stored)
     reads = 2.0 * (x.chosen if x.all_rows else np.maximum(x.chosen / x.ways, 1.0))
     made.append(norm(layer, "add up", count, x.tokens, x.hidden, reads=reads, writes=2.0, warm=2.0))
@@ -157,8 +160,29 @@ def _groups(
     engine: Engine, name: str, count: float, x: Routed, n: Number, k: Number, stored: WeightFormat
 ) -> list[Kernel]:
     """The product of each expert with its rows."""
-    share = engine.experts_share(stored)
-    return [grouped("experts", name, count, x.rows, n, k, x.active, stored, share=share, library=x.library)]
+    return [
+        grouped(
+            "experts", name, count, x.rows, n, k, x.active, stored, share=engine.experts_share(stored),
+            library=x.library, tile_rows=_tile_rows(x, stored),
+        )
+    ]  # fmt: skip
+
+
+# Products that activate their results themselves before they store them.
+_ACTIVATES = ("trtllm_gen_groups",)
+
+
+def _tile_rows(x: Routed, stored: WeightFormat) -> Number:
+    """Rows of the products' tiles where the engine chooses them; 0 where the library does.
+
+    TensorRT-LLM's generated kernels pad each expert's rows to tiles of the next power of two of what an expert of
+    this rank would get if it got all rows, 8 to 256, to 64 with activations of 16 bits (NVIDIA/TensorRT-LLM,
+    thop/mxFp4BlockScaleMoe.cpp: the tokens of all ranks over the experts of one).
+    """
+    if x.library != "trtllm_gen_groups":
+        return x.tile_rows
+    guessed = x.tokens * x.chosen * x.ways / x.experts
+    return np.clip(2.0 ** np.ceil(np.log2(np.maximum(guessed, 1e-9))), 8.0, 256.0 if stored.activations else 64.0)
 
 
 def load(feed: Experts, ways: int, tokens: Number, imbalance: float | None = None) -> tuple[Number, Number]:

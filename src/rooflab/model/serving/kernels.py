@@ -92,6 +92,7 @@ def grouped(
     share: float = 1.0,
     even: bool = False,
     library: str = "",
+    tile_rows: Number = 0.0,
 ) -> Kernel:
     """`rows` rows of k numbers, each times one of `active` matrices of k x n weights, in one kernel.
 
@@ -99,11 +100,14 @@ def grouped(
         share: of the matrix engine's rate in such kernels, how much this engine's attains.
         even: whether all groups have as many rows: a plain batch of products.
         library: of `model.kernels.gpu.matmul.KERNELS`.
+        tile_rows: rows of a tile, where the engine chooses them; 0 where the library does.
     """
     active = np.maximum(np.minimum(active, rows), 1e-9)
     made = _product(layer, name, count, rows / active, n, k, stored, active, HALF_BYTES, 0.0 if even else share)
     made.columns["kernel"] = float(gpu_matmul.KERNELS.index(library))
-    if not even:
+    if not even and library:
+        made.columns.update(uneven=1.0, tile_rows=tile_rows)
+    elif not even:
         mean = rows / active
         made.columns["m"] = np.maximum(mean + _RAGGED_ROWS * -np.expm1(-mean / 256.0), 1.0)
     return made
@@ -143,6 +147,8 @@ def _product(
             "b_along_k": 1.0,
             "pipe": pipe,
             "grouped": grouped,
+            "uneven": 0.0,
+            "tile_rows": 0.0,
             "kernel": 0.0,
         },
         read_bytes=into + weights,

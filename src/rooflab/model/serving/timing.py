@@ -138,7 +138,9 @@ def _by_mechanism(
 
 def _work(kernel: Kernel) -> Number:
     """Above 0 where there is anything to do: rows, sequences, elements."""
-    return kernel.write_bytes if kernel.sort in ("matmul", "attention") else kernel.read_bytes
+    if kernel.sort in ("matmul", "attention"):
+        return kernel.write_bytes
+    return kernel.read_bytes + kernel.write_bytes
 
 
 def _spread_out(keep: np.ndarray, shape: tuple[int, int], values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -313,6 +313,36 @@ def test_a_library_that_goes_by_rows_alone_takes_as_long_for_all_rows_of_a_tile(
     assert seconds[2] > 1.15 * seconds[1]
 
 
+def test_groups_of_any_size_fill_half_a_tile_more_than_their_rows() -> None:
+    def tiles(m: float, tm: float, *, uneven: float) -> float:
+        columns = {"m": np.array([[m]]), "uneven": np.array([[uneven]])}
+        return float(matmul._tiles_down(columns, tm)[0, 0])  # type: ignore[arg-type]
+
+    # Sizes that fall off exponentially: their ⌈rows / 128⌉ in the mean, drawn.
+    drawn = np.random.default_rng(0).exponential(300.0, 200_000)
+    assert tiles(300.0, 128.0, uneven=1.0) == pytest.approx(np.ceil(drawn / 128.0).mean(), rel=0.01)
+    assert tiles(1280.0, 128.0, uneven=1.0) == pytest.approx(10.5, rel=0.01)
+    assert tiles(1.0, 128.0, uneven=1.0) == 1.0
+    assert tiles(129.0, 128.0, uneven=0.0) == 2.0
+
+
+def test_a_tile_that_the_engine_chose_is_padded() -> None:
+    # 64 groups of 8 rows on a B200: in tiles of 8 rows the weights bind, in tiles of 256 the matrix engine, which
+    # multiplies 64 · 256 · 4096 · 4096 · 2 FLOP at less than 4.5e15 a second: 122 us at least.
+    stored = weight_format("mxfp4_mxfp8")
+    device = device_of(rooflab.machine("b200"))
+
+    def seconds(rows: float) -> float:
+        made = kernels.grouped(
+            "l", "p", 1.0, 512.0, 4096.0, 4096.0, 64.0, stored, library="trtllm_gen_groups", tile_rows=rows
+        )
+        return float(timing.timed([made], device, None, 1)[0].seconds[0])
+
+    assert seconds(256.0) > 122e-6
+    assert seconds(256.0) > 1.5 * seconds(8.0)
+    assert seconds(0.0) <= seconds(8.0)
+
+
 def test_tiles_of_groups_cost_beside_what_they_multiply() -> None:
     device = device_of(rooflab.machine("h100-sxm"))
     known = device.constants.values

@@ -39,6 +39,8 @@ _COLUMNS = (
     "b_along_k",
     "pipe",
     "grouped",
+    "uneven",
+    "tile_rows",
     "kernel",
 )
 # Libraries whose constants may differ (topics `matmul_NAME` of a family's data), by the column `kernel`; of the
@@ -58,6 +60,9 @@ KERNELS: tuple[str, ...] = (
     "cutlass_groups",
     "flashinfer_groups",
     "flashinfer_fp8_groups",
+    "trtllm_gen_groups",
+    "triton_default_groups",
+    "block_groups",
 )
 
 
@@ -66,7 +71,8 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
 
     A row of a batch of matrices that meet one matrix b counts in m. `aligned_bytes` is what the starts of
     all rows of a, b and out are a multiple of, 16 at most. `grouped` is 0 for one product, else the share that a
-    kernel for groups attains of what PyTorch's does; `kernel` a place in `KERNELS`.
+    kernel for groups attains of what PyTorch's does; `uneven` 1 where groups have rows of any number, `m` in the
+    mean; `tile_rows` those of the tile where the caller chooses it, else 0; `kernel` a place in `KERNELS`.
     """
     if len(inputs) < 2 or not outputs or not outputs[0].elements:
         return None
@@ -94,6 +100,8 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
         float(not _last_is_contiguous(b)),
         float(PIPES.index(_pipe(str(op.attrs.get("compute") or a.dtype), item_bytes(a)))),
         float(op.kind == "grouped_matmul"),
+        0.0,
+        0.0,
         0.0,
     )
 
@@ -201,6 +209,12 @@ def _chosen_tile(x: Columns, device: Device, rates: _Rates) -> tuple[Number, Num
     flat = c.many("matmul.tiles")
     tiles = list(zip(flat[::2], flat[1::2], strict=True))
     times = [_tiled(x, device, rates, tm, tn).time_s for tm, tn in tiles]
+    # A tile that the caller did not choose is none of those that may run.
+    given = x["tile_rows"]
+    if np.any(given):
+        times = [
+            np.where((given > 0) & (given != tm), np.inf, each) for (tm, _), each in zip(tiles, times, strict=True)
+        ]
     fastest = times[0]
     best_tm, best_tn = (size + np.zeros_like(fastest) for size in tiles[0])
     for (tm, tn), each in zip(tiles[1:], times[1:], strict=True):
@@ -276,7 +290,7 @@ def _tiled(x: Columns, device: Device, rates: _Rates, tm: Number, tn: Number) ->
     Where tiles leave units idle, k is split, if that saves more than joining the parts costs.
     """
     m, n, k, batch = x["m"], x["n"], x["k"], x["batch"]
-    down, across = np.ceil(m / tm), np.ceil(n / tn)
+    down, across = _tiles_down(x, tm), np.ceil(n / tn)
     tiles = down * across * batch
     work_s, chain_s = k * (tm * tn) * rates.fma_s, k * rates.step_s
     if np.ndim(rates.load_a_s):
@@ -297,6 +311,18 @@ def _tiled(x: Columns, device: Device, rates: _Rates, tm: Number, tn: Number) ->
         fixed_s=fixed_s + store_s,
         kernels=1.0 + (parts > 1.0),
     )
+
+
+def _tiles_down(x: Columns, tm: Number) -> np.ndarray:
+    """Tiles that cover the rows of a group.
+
+    Of groups whose sizes fall off about exponentially, with the mean m, the mean of ⌈rows / tm⌉ is
+    1 / (1 − e^(−tm / m)): one where groups are small, half a tile more than their rows where they are large.
+    """
+    even = np.ceil(x["m"] / tm)
+    if not np.any(x["uneven"]):
+        return even
+    return np.where(x["uneven"] > 0, -1.0 / np.expm1(-tm / x["m"]), even)
 
 
 def _split(alone_s: np.ndarray, idle: Number, rates: _Rates) -> tuple[Number, Number]:
