@@ -52,8 +52,8 @@ def loop(
             limit.
         classify: also tell compulsory, capacity and conflict misses apart, by level, array, access and line;
             counting takes several times as long.
-        threads: up to how many of them a loop over prange is predicted, each on a core of its own, and as far as
-            there are cores here run; as many as the machine has cores by default.
+        threads: up to how many of them a loop over prange, or of OpenMP's in C, is predicted, each on a core of
+            its own, and as far as there are cores here run; as many as the machine has cores by default.
         advise: with a machine, also look for what would help: changed loops, simulated again, and run where the
             loop itself was timed on that machine. Of C: other flags.
         cflags: flags that C is compiled with. By default those of a compile_commands.json beside the file or above
@@ -82,14 +82,14 @@ def loop(
         raise RooflabError(f"threads is {threads}, expected 1 or more, or None for all cores")
     if cflags is not None and callable(fn):
         raise RooflabError("cflags are for a function of C, got one of Python: its options are those of njit")
-    if threads is not None and not callable(fn):
-        raise RooflabError("threads are of loops over prange: a function of C is counted and timed on one core")
     target = as_machine(machine)
     if not callable(fn) and not isinstance(fn, (str, os.PathLike)):
         kind = type(fn).__name__
         raise RooflabError(f'got a {kind}, expected a Python function, or one of C in a file: "kernel.c:triad"')
     if not callable(fn):
-        return _loop_of_c(os.fspath(fn), args, target, levels, cflags, timed, time_limit_s, classify, advise)
+        return _loop_of_c(
+            os.fspath(fn), args, target, levels, cflags, timed, time_limit_s, classify, advise, threads
+        )
     understood, hint, own = None, "", None
     why = "it is compiled with options of its own" if lowered.has_options(fn) else ""
     if ufuncs.is_one(fn):
@@ -184,10 +184,12 @@ def _loop_of_c(
     time_limit_s: float | None,
     classify: bool,
     advise: bool,
+    threads: int | None,
 ) -> LoopReport:
     from msgspec.structs import replace
 
     from rooflab.loops.c import examine
+    from rooflab.loops.c.openmp import followed
     from rooflab.machines import cache_levels
     from rooflab.machines.doubts import doubts, doubts_of_timing, is_here
     from rooflab.model.loop import placement
@@ -196,12 +198,20 @@ def _loop_of_c(
     function = examine.target(text, cflags)
     caches = cache_levels.choose(target, levels)
     report = examine.report(
-        function, args, caches, cflags=cflags, time_limit_s=time_limit_s, time=timed, classify=classify
+        function,
+        args,
+        caches,
+        cflags=cflags,
+        time_limit_s=time_limit_s,
+        time=timed,
+        classify=classify,
+        threads=threads,
     )
     if target is None:
         return report
     timing = _core_timing(report, target)
-    placed = placement.place_on(report, target, timing)
+    team = followed.team_timing(report) if is_here(target) else None
+    placed = placement.place_on(report, target, timing, team, most_threads=threads)
     doubted = doubts_of_timing(target) if placed.runs else doubts(target)
     if advise and placed.runs and is_here(target):
         placed = replace(placed, advice=of_c.advise(placed, function, args, caches, cflags, timing))

@@ -191,14 +191,16 @@ class Timed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Region(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A loop over prange, and how its trips divide among threads.
+    """A loop over prange, or a parallel region of OpenMP's, and how its work divides among threads.
 
     Attributes:
         line, last_line: of it in the source.
         variable: its own.
         entries, trips: how often it was entered, each time a team starts and joins; trips of all entries.
         threads, shares: numbers of threads, and the share of its work that the thread with the most has, where
-            each gets one block of as many trips: 1 / threads where all trips are alike.
+            each gets one block of as many trips, or what OpenMP's schedule gives it: 1 / threads where all trips
+            are alike.
+        chunks: pieces that threads ask for one by one (OpenMP's dynamic and guided schedules).
     """
 
     line: int
@@ -208,6 +210,7 @@ class Region(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     trips: int
     threads: tuple[int, ...] = ()
     shares: tuple[float, ...] = ()
+    chunks: int = 0
 
     def share(self, threads: int) -> float:
         """The largest share of so many threads; between the numbers that were counted, its imbalance is theirs."""
@@ -379,7 +382,7 @@ class LoopReport(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
         walks: the accesses that step over lines one by one, with their strides.
         scattered_bytes: of the arrays that are gathered from or chased through.
         footprint_bytes: that the loop touches, lines once each; 0 where that is not known.
-        parallel: over which loop prange ran, or why it did not.
+        parallel: over which loop prange or OpenMP ran, or why it did not.
         regions: the loops over prange, with how their trips divide; empty where none ran.
         points: at each level, one core, warm; cache-aware at L1.
         predictions: for one core, and for all where prange ran.
@@ -476,6 +479,11 @@ class LoopReport(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
         """Measured seconds of a warm run on one core, the median; None where it was not run."""
         run = self.run()
         return None if run is None else run.median_s
+
+    @property
+    def spread_by(self) -> str:
+        """What spreads it over threads: "OpenMP" in C, else "prange"."""
+        return "OpenMP" if "OpenMP" in self.parallel else "prange"
 
     def run(self, threads: int = 1, cache: str = "warm") -> Timed | None:
         """The measured time of that way of running; any number of threads above 1 means prange."""

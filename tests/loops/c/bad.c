@@ -57,3 +57,9 @@ double through(const double *x, int n) {
 #if defined(__x86_64__)
 void forbidden(double *a, int n) { __asm__ volatile("cli"); }
 #endif
+
+static long at;
+void astray_later(double *a, int n) {
+  a[at] = n;
+  at += 1L << 40;
+}

@@ -69,8 +69,30 @@ def test_vectors_in_an_array_that_is_not_aligned_to_them_are_counted_and_not_tim
     assert any("is ended by SIGSEGV: not run here" in each for each in report.warnings)
 
 
+def test_a_second_call_that_goes_astray_is_said_and_ends_nothing(count):
+    report = count("astray_later", np.zeros(16), 16, timed=True)
+    assert report.complete
+    assert not report.runs
+    said = next(each for each in report.warnings if "called again" in each)
+    assert (
+        "called again and again on what the last call left it is ended by SIGSEGV, where a first call does not"
+        in said
+    )
+
+
 def test_a_loop_behind_a_pointer_to_a_function_is_counted(count):
     assert count("through", np.ones(10), 10).accesses == 10
+
+
+def test_a_copy_brings_its_result_its_error_or_how_it_ended():
+    assert rehearsal.brought(lambda: [1, 2], 5.0) == ([1, 2], "")
+    assert rehearsal.brought(os.abort, 5.0) == (None, "is ended by SIGABRT")
+    with pytest.raises(RooflabError, match="no such"):
+        rehearsal.brought(lambda: _refuse(), 5.0)
+
+
+def _refuse():
+    raise RooflabError("no such thing")
 
 
 def test_a_rehearsal_says_how_it_ended_and_leaves_this_process():

@@ -8,6 +8,7 @@ import pytest
 import rooflab
 from rooflab.model.loop import placement, teams, times
 from rooflab.types.loop import CoreLoop, LineCounts, LoopReport, Region, Timed
+from rooflab.types.machine import Check
 from rooflab.types.simulation import Cache, LevelCounts, Simulation
 from rooflab.types.team_timing import TeamTiming
 
@@ -136,3 +137,31 @@ def test_threads_that_wait_for_the_scheduler_are_told_of(guest):
     assert not any(
         "scheduler" in each for each in placement.place_on(report((region(),)), guest, None, TEAM).warnings
     )
+
+
+def test_pieces_handed_out_one_by_one_take_a_line_from_core_to_core_each(guest):
+    (alone,) = [each.latency_s for each in guest.links if each.name == "core to core"]
+    one = report((msgspec.structs.replace(region(), chunks=1000),))
+    # of two threads each takes half of them, beside much else to do; all in turn, where there is little
+    assert teams.handed_out_s(one, guest, 2, inside_s=1.0) == pytest.approx(500 * alone)
+    assert teams.handed_out_s(one, guest, 2, inside_s=0.0) == pytest.approx(1000 * alone)
+    assert teams.handed_out_s(one, guest, 1, inside_s=0.0) == 0.0
+    plain, dealt = (times.predict(each, guest, 2, team=TEAM) for each in (report((region(),)), one))
+    assert dealt.time_s - plain.time_s == pytest.approx(500 * alone)
+    assert dealt.lost_s["pieces handed out"] == pytest.approx(500 * alone)
+
+
+def test_a_machine_whose_check_of_threads_failed_predicts_several_between_all_and_nothing(guest):
+    failed = Check(name="thread scaling", ok=False, message="On 2 cores, triad at L1 0.6 ×.")
+    doubted = msgspec.structs.replace(guest, checks=(failed,))
+    placed = placement.place_on(report((region(),)), doubted, team=TEAM)
+    one, two = placed.predictions
+    assert two.low_s == pytest.approx(min(two.time_s, one.time_s / 2))
+    assert two.high_s == pytest.approx(max(two.time_s, one.time_s))
+    assert (
+        "several threads: between perfect scaling and none, as the self-check 'thread scaling'"
+        in placed.warnings[0]
+    )
+    trusted = placement.place_on(report((region(),)), msgspec.structs.replace(guest, checks=()), team=TEAM)
+    assert trusted.predictions[1].low_s is None
+    assert not any("several threads" in each for each in trusted.warnings)

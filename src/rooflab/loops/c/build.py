@@ -18,6 +18,8 @@ from rooflab.loops.c import compilers
 from rooflab.loops.c.compilers import Compiler
 from rooflab.loops.c.debug_info import DebugInfo
 from rooflab.loops.c.flags import CXX, Flags
+from rooflab.loops.c.openmp import runtime, stubs
+from rooflab.loops.c.openmp.runtime import Runtime
 
 _ENTRY = "rooflab_entry"
 _WHERE = re.compile(
@@ -29,6 +31,7 @@ _COUNTED = ("-O1", "-g", "-Xclang", "-disable-llvm-passes", "-fno-math-errno")
 _QUIET = ("-w", "-fno-sanitize=all", "-fno-stack-protector", "-fno-color-diagnostics")
 _NAMED = ("-fno-discard-value-names",)  # by which blocks of machine code are found again
 _PLAIN, _OPTIMISED, _LIBRARY, _ASSEMBLY = "plain.bc", "optimised.bc", "library.so", "optimised.s"
+_TEAM, _IN_TURN = "team.bc", "in_turn.bc"  # pragmas followed, not optimised; the runtime that it is run with
 # Flags and files whose content no preprocessor shows; so are what it names to be taken in later.
 _UNSEEN = ("-l", "-L", "-Wl,", "-fprofile", "-fplugin", "-fpass-plugin", "-load", "-include-pch", "-fuse-ld", "@")
 _LINKED, _TAKEN_IN = (".a", ".o", ".so", ".bc", ".ll"), (".incbin", "#embed", ".include")
@@ -49,6 +52,10 @@ class Built(NamedTuple):
         library: the user's own build, where there is one.
         assembly: that of the compiler for `optimised`, with the names of its blocks; "" where there is none.
         key: a digest of all that they follow from; "" where it is not known.
+        team: the text of the module where OpenMP's pragmas are followed, to be counted thread by thread; "" where
+            they are not.
+        in_turn: the bitcode of what runs such a team in turn.
+        runtime: of OpenMP, with which the user's own build runs; None where it is in sequence.
     """
 
     plain: str
@@ -58,6 +65,9 @@ class Built(NamedTuple):
     library: ctypes.CDLL | None
     assembly: str = ""
     key: str = ""
+    team: str = ""
+    in_turn: bytes = b""
+    runtime: Runtime | None = None
 
 
 def build(path: Path, name: str, flags: Flags) -> Built:
@@ -69,13 +79,14 @@ def build(path: Path, name: str, flags: Flags) -> Built:
     """
     cxx = path.suffix in CXX
     compiler = compilers.find(cxx, flags.compiler)
+    teams = runtime.find() if flags.openmp else None
     with tempfile.TemporaryDirectory(prefix="rooflab-c-") as folder:
         entry = Path(folder) / f"entry{_SUFFIX[cxx]}"
-        entry.write_text(_entry(path, name, cxx), "utf-8")
+        entry.write_text(_entry(path, name, cxx) + _behind(path, flags, teams, cxx), "utf-8")
         key = _key(compiler, flags, entry) if kept.is_on() else None
         made = None if key is None else kept.find(key)
         if made is None:
-            made = _compiled(path, name, flags, compiler, entry)
+            made = _compiled(path, name, flags, compiler, entry, teams is not None)
             if key is not None:
                 kept.keep(key, made)
         library = Path(folder) / _LIBRARY
@@ -84,17 +95,38 @@ def build(path: Path, name: str, flags: Flags) -> Built:
     address = ctypes.c_void_p.in_dll(loaded, _ENTRY).value
     plain, optimised, assembly = (made[each].decode() for each in (_PLAIN, _OPTIMISED, _ASSEMBLY))
     said = f"{compiler.name}, {flags.said}"
-    return Built(plain, optimised, address or 0, said, loaded, assembly, key or "")
+    return Built(
+        plain,
+        optimised,
+        address or 0,
+        said,
+        loaded,
+        assembly,
+        key or "",
+        made.get(_TEAM, b"").decode(),
+        made.get(_IN_TURN, b""),
+        teams,
+    )
 
 
-def _compiled(path: Path, name: str, flags: Flags, compiler: Compiler, entry: Path) -> dict[str, bytes]:
-    """What the compiler makes of `entry`: the texts of both modules, the assembly of the second, the library."""
+def _compiled(
+    path: Path, name: str, flags: Flags, compiler: Compiler, entry: Path, teams: bool
+) -> dict[str, bytes]:
+    """What the compiler makes of `entry`: the texts of both modules, the assembly of the second, the library.
+
+    Where OpenMP was asked for, also the module with its pragmas followed; `teams`: and so in the user's own build.
+    """
     folder = entry.parent
+    headers = ["-idirafter", str(stubs.HEADERS)]
+    own = [*flags.given, *headers, *(stubs.FOLLOWED if teams else stubs.IN_SEQUENCE if flags.openmp else ())]
+    counted = [*flags.counted, *headers]
     words = {
-        _PLAIN: [*flags.counted, *_COUNTED, "-c", "-emit-llvm"],
-        _OPTIMISED: [*flags.given, *_NAMED, "-g", "-fPIC", "-c", "-emit-llvm"],
-        _LIBRARY: [*flags.given, "-shared", "-fPIC"],
+        _PLAIN: [*counted, *(stubs.IN_SEQUENCE if flags.openmp else ()), *_COUNTED, "-c", "-emit-llvm"],
+        _OPTIMISED: [*own, *_NAMED, "-g", "-fPIC", "-c", "-emit-llvm"],
+        _LIBRARY: [*own, "-shared", "-fPIC"],
     }
+    if flags.openmp:
+        words[_TEAM] = [*counted, *stubs.FOLLOWED, stubs.IN_TURN, *_COUNTED, "-c", "-emit-llvm"]
     running = {
         out: compilers.run(
             compiler, [*each, *_QUIET, str(entry), *_libraries(each), "-o", str(folder / out)], flags.folder
@@ -112,7 +144,10 @@ def _compiled(path: Path, name: str, flags: Flags, compiler: Compiler, entry: Pa
         if process.returncode:
             raise _failed(path, name, errors[out], compiler, flags, entry)
     assembly = folder / _ASSEMBLY
-    made = {out: _read(folder / out, compiler.name).encode() for out in (_PLAIN, _OPTIMISED)}
+    modules = (_PLAIN, _OPTIMISED, *((_TEAM,) if flags.openmp else ()))
+    made = {out: _read(folder / out, compiler.name).encode() for out in modules}
+    if flags.openmp:
+        made[_IN_TURN] = _in_turn(compiler, folder)
     made[_ASSEMBLY] = assembly.read_bytes() if assembly.is_file() else b""
     made[_LIBRARY] = (folder / _LIBRARY).read_bytes()
     return made
@@ -126,7 +161,11 @@ def _key(compiler: Compiler, flags: Flags, entry: Path) -> str | None:
     """
     if any(each.startswith(_UNSEEN) or each.endswith(_LINKED) for each in flags.given):
         return None
-    process = compilers.run(compiler, [*flags.given, "-v", "-E", str(entry)], flags.folder, read=True)
+    openmp = stubs.FOLLOWED if flags.openmp else ()
+    headers = ("-idirafter", str(stubs.HEADERS))
+    process = compilers.run(
+        compiler, [*flags.given, *openmp, *headers, "-v", "-E", str(entry)], flags.folder, read=True
+    )
     text, said = process.communicate()
     if process.returncode or any(each in text for each in _TAKEN_IN):
         return None
@@ -135,7 +174,24 @@ def _key(compiler: Compiler, flags: Flags, entry: Path) -> str | None:
     seen = [each.replace(place, "") for each in (text, called)]
     program = shutil.which(compiler.command[0]) or compiler.command[0]
     stated = Path(program).stat()
+    if flags.openmp:
+        seen.append((stubs.HEADERS / "team.c").read_text("utf-8"))
     return kept.key("c", seen, flags, compiler, Path(program).resolve(), stated.st_size, stated.st_mtime_ns)
+
+
+def _in_turn(compiler: Compiler, folder: Path) -> bytes:
+    """The bitcode of what runs a team in turn.
+
+    Raises:
+        RooflabError: the compiler does not take it.
+    """
+    out = folder / _IN_TURN
+    words = ["-O2", "-x", "c", "-c", "-emit-llvm", *_QUIET, str(stubs.HEADERS / "team.c"), "-o", str(out)]
+    process = compilers.run(compiler, words, str(folder))
+    errors = process.communicate()[1]
+    if process.returncode:
+        raise RooflabError(f"{compiler.name} cannot compile what runs teams in turn: {errors.strip():.200}")
+    return out.read_bytes()
 
 
 def _assembling(compiler: Compiler, flags: Flags, folder: Path) -> subprocess.Popen[str]:
@@ -153,6 +209,13 @@ def _assembling(compiler: Compiler, flags: Flags, folder: Path) -> subprocess.Po
 def _libraries(words: list[str]) -> list[str]:
     """Libraries once more behind the file, as linkers want them."""
     return [each for each in words if each.startswith("-l")] + ["-lm"]
+
+
+def _behind(path: Path, flags: Flags, teams: Runtime | None, cxx: bool) -> str:
+    """What goes behind the file where OpenMP was asked for, or its functions may be called."""
+    if teams is not None:
+        return stubs.of_a_team(cxx)
+    return stubs.of_one(cxx) if flags.openmp or stubs.takes_header(path) else ""
 
 
 def _entry(path: Path, name: str, cxx: bool) -> str:
@@ -204,7 +267,17 @@ def names(path: Path, flags: Flags) -> list[str]:
     compiler = compilers.find(cxx, flags.compiler)
     with tempfile.TemporaryDirectory(prefix="rooflab-c-") as folder:
         out = Path(folder) / "names.bc"
-        words = [*flags.counted, *_COUNTED, "-Xclang", "-femit-all-decls", *_QUIET, "-c", "-emit-llvm"]
+        words = [
+            *flags.counted,
+            "-idirafter",
+            str(stubs.HEADERS),
+            *_COUNTED,
+            "-Xclang",
+            "-femit-all-decls",
+            *_QUIET,
+            "-c",
+            "-emit-llvm",
+        ]
         process = compilers.run(compiler, [*words, str(path.resolve()), "-o", str(out)], flags.folder)
         errors = process.communicate()[1]
         if process.returncode:

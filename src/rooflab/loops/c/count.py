@@ -15,6 +15,7 @@ from rooflab.loops.c import constructors, lower, memory, support_ir, twin_ir
 from rooflab.loops.c.arguments import Bound
 from rooflab.loops.c.call import value_of
 from rooflab.loops.c.debug_info import DebugInfo, LinesOf, Subprogram
+from rooflab.loops.c.openmp import stubs
 from rooflab.loops.c.plan import CPlanner
 from rooflab.loops.c.pointers import Known
 from rooflab.loops.c.source import CNames, CSource
@@ -57,7 +58,7 @@ def make(
     Raises:
         RooflabError: what cannot be counted, by line; a function that it calls and that is nowhere.
     """
-    lowered = lower.lower(ir, main)
+    lowered = lower.lower(stubs.answered(ir), main)
     if len(lowered.header) != len(main.parameters):
         raise RooflabError(
             f"{main.file}:{main.line}: {main.name}: its arguments are not handed over one by one"
@@ -68,7 +69,7 @@ def make(
     kinds = {each.name: each.kind for each in lowered.variables} | dict(lowered.arrays)
     types = [*kinds.values(), *_stack_types(lowered)]
     sizes = lower.sizes(lowered.types, list(dict.fromkeys(types)), lower.data_layout(lowered.ir))
-    known = Known(_locals(lowered), variables)
+    known = Known(local_names(lowered), variables)
     layout = memory.lay_out(
         bound.values,
         dict(zip(bound.values, lowered.header, strict=True)),
@@ -104,7 +105,7 @@ def make(
     engine, address = _compiled(twin_ir.write(lowered, planner, plan, wiring), parts, main, library)
     function = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(address)
     result = np.zeros(4, np.int64)
-    first = _first_values(lowered, layout, _constructed(ir, chosen, layout, main, library))
+    first = first_values(lowered, layout, constructed(ir, chosen, layout, main, library))
 
     def prepare() -> None:
         events[:] = 0
@@ -133,7 +134,7 @@ def _stack_types(lowered: lower.Lowered) -> list[str]:
     return found
 
 
-def _locals(lowered: lower.Lowered) -> dict[str, str]:
+def local_names(lowered: lower.Lowered) -> dict[str, str]:
     """Names in the source of the arrays and structures on the stack of the function, by alloca."""
     variables = DebugInfo(lowered.ir).variables()
     main = next(each for each in lowered.functions if each.name == lowered.main)
@@ -146,7 +147,7 @@ def _locals(lowered: lower.Lowered) -> dict[str, str]:
     return {name: names.get(name, "") or "a local array" for name in wide}
 
 
-def _constructed(
+def constructed(
     ir: str, chosen: list[lower.Variable], layout: memory.Layout, main: Subprogram, library: ctypes.CDLL | None
 ) -> dict[str, bytes]:
     """What constructors leave in the variables `chosen` of the module."""
@@ -157,7 +158,7 @@ def _constructed(
     return constructors.values(module, {each.name: layout.objects[each.name].nbytes for each in chosen})
 
 
-def _first_values(lowered: lower.Lowered, layout: memory.Layout, constructed: dict[str, bytes]) -> Any:
+def first_values(lowered: lower.Lowered, layout: memory.Layout, made: dict[str, bytes]) -> Any:
     """A function that gives the variables of the module the values that they begin with."""
     low = layout.memory.low
     placed = {each.name: low + layout.objects[each.name].low for each in lowered.variables}
@@ -179,18 +180,23 @@ def _first_values(lowered: lower.Lowered, layout: memory.Layout, constructed: di
             ctypes.memmove(placed[each.name], at, layout.objects[each.name].nbytes)
         for each in zero if runs[0] else ():
             ctypes.memset(placed[each.name], 0, layout.objects[each.name].nbytes)
-        for name, held in constructed.items():
+        for name, held in made.items():
             ctypes.memmove(placed[name], held, len(held))
         runs[0] += 1
 
     return set_back
 
 
+def without_debug(text: str) -> str:
+    """The text of a module without lines and names of the source."""
+    return _DEBUG.sub("", text)
+
+
 def _compiled(
     text: str, parts: list[tuple[bytes, str]], main: Subprogram, library: ctypes.CDLL | None
 ) -> tuple[Any, int]:
     # Of a module with lines LLVM ends this process where it is broken; without them it is asked.
-    module = binding.parse_assembly(_DEBUG.sub("", text))
+    module = binding.parse_assembly(without_debug(text))
     module.verify()
     for bitcode, name in parts:
         linked = binding.parse_bitcode(bitcode)

@@ -14,6 +14,7 @@ from rooflab.errors import FileError, RooflabError, UnknownNameError
 from rooflab.loops import examine, kept
 from rooflab.loops.c import arguments, build, count, flags, lower, own_build, rehearsal, source
 from rooflab.loops.c.debug_info import DebugInfo, Subprogram
+from rooflab.loops.c.openmp import followed
 from rooflab.loops.lowered import count as counting
 from rooflab.loops.lowered.examine import described
 from rooflab.loops.lowered.ir_text import functions
@@ -23,7 +24,6 @@ from rooflab.loops.twin import count as counts
 from rooflab.machines.cache_levels import Chosen
 from rooflab.types.loop import LoopReport, Static
 
-_PRAGMA = re.compile(r"^\s*#\s*pragma\s+omp\b")
 _CONVENTIONS = (
     "counted from the LLVM IR of clang before it is optimised: every load and store of arrays and structures in"
     " the source's order; local variables, and local arrays of which only fixed places are used, are registers",
@@ -82,6 +82,7 @@ def report(
     time_limit_s: float | None = examine.TIME_LIMIT_S,
     time: bool = True,
     classify: bool = False,
+    threads: int | None = None,
 ) -> LoopReport:
     """Everything about the function that needs no machine.
 
@@ -95,6 +96,7 @@ def report(
         time_limit_s: bound on the counting; after it, counts are partial.
         time: run the compiled function itself too.
         classify: tell compulsory, capacity and conflict misses apart.
+        threads: the most that OpenMP's teams have.
 
     Raises:
         RooflabError: no compiler; what does not compile; arguments that do not fit the signature; an access out of
@@ -102,22 +104,29 @@ def report(
     """
     path, name = function
     given = flags.of(path, cflags).with_more(more)
+    if threads is not None and not given.openmp:
+        raise RooflabError(
+            f"{path}: {name}: threads are of loops over prange and of OpenMP: expected -fopenmp among the flags"
+            f" ({given.said})"
+        )
     built = _from_ir(path) if path.suffix in flags.IR else build.build(path, name, given)
-    main = _subprogram(path, name, built.plain, len(args))
+    main = subprogram(path, name, built.plain, len(args))
     bound = arguments.bind(main, args)
     nbytes = sum(array.nbytes for each, value in bound.values.items() for _, array in arrays_in(each, value))
     examine.check_memory(name, nbytes)
     read = source.read(name, main.file, main.line)
-    key = _key(built, main, read, bound, caches, time, classify)
+    key = _key(built, main, read, bound, caches, time, classify, threads)
     again = None if key is None else kept.find(key)
     if again is not None:
         known = msgspec.msgpack.decode(again["known"], type=own_build.Known)
         found = LoopReport.from_dict(msgspec.msgpack.decode(again["report"]))
-        return msgspec.structs.replace(
-            found, runs=own_build.timed_again(built, main, bound, caches, known) if time else ()
-        )
+        if not time:
+            return found
+        done = own_build.timed_again(built, main, bound, caches, known, threads)
+        warnings = (*found.warnings, *done.findings.warnings)
+        return msgspec.structs.replace(found, runs=done.runs, parallel=done.parallel, warnings=warnings)
     units = 2 * (nbytes // caches.caches[0].unit_bytes + len(bound.values)) + (1 << 16) if classify else None
-    fresh = _examined(path, built, main, read, bound, caches, given, units, time_limit_s, time)
+    fresh = _examined(path, built, main, read, bound, caches, given, units, time_limit_s, time, threads)
     if key is not None and fresh.lasting:
         report = msgspec.structs.replace(fresh.report, runs=())
         known = own_build.known(fresh.twin)
@@ -143,12 +152,13 @@ def _key(
     caches: Chosen,
     time: bool,
     classify: bool,
+    threads: int | None,
 ) -> str | None:
     """A digest of all that a report but for its times follows from; None where that is not known."""
     values = kept.of_values(bound.values) if built.key and kept.is_on() else None
     if values is None:
         return None
-    return kept.key("report of C", built.key, main.linkage, read, values, caches, time, classify)
+    return kept.key("report of C", built.key, main.linkage, read, values, caches, time, classify, threads)
 
 
 def _examined(
@@ -162,6 +172,7 @@ def _examined(
     units: int | None,
     time_limit_s: float | None,
     time: bool,
+    threads: int | None,
 ) -> _Examined:
     try:
         twin = count.make(built.plain, main, read, bound, caches, units, built.library)
@@ -178,12 +189,15 @@ def _examined(
         raise RooflabError(outcome.error)
     shown = source.cut(read, [*(ref.line for ref in plan.refs), *(loop.line for loop in plan.loops)])
     said = _warnings(twin, plan, counted, outside, time_limit_s)
-    said += [*bound.warnings, *_openmp(given, shown)]
-    done = own_build.Run()
+    said += [*bound.warnings, *followed.left_out(given, shown)]
+    done, shared = own_build.Run(), followed.Shared()
     if outcome.stopped:
         done = done._replace(parallel="not run: the count did not end")
     elif time:
-        done = own_build.examined(built, twin, main, bound, counted, caches, bool(plan.random))
+        done = own_build.examined(built, twin, main, bound, counted, caches, bool(plan.random), read, threads)
+    if built.team and not outcome.stopped:
+        shared = followed.by_teams(built, main, bound, read, threads, outcome.seconds)
+        said += shared.said
     simulation = counted.simulation
     made = LoopReport(
         name=main.name,
@@ -206,6 +220,7 @@ def _examined(
         footprint_bytes=counted.footprint_bytes,
         core_loops=done.loops,
         runs=done.runs,
+        regions=shared.regions,
         parallel=done.parallel,
         static=Static(reason="counted from its LLVM IR"),
         checks=done.findings.checks,
@@ -259,7 +274,7 @@ def _from_ir(path: Path) -> build.Built:
     )
 
 
-def _subprogram(path: Path, name: str, ir: str, arguments_given: int) -> Subprogram:
+def subprogram(path: Path, name: str, ir: str, arguments_given: int) -> Subprogram:
     """The function `name` of a module, by its own name or that in the IR.
 
     Raises:
@@ -295,15 +310,6 @@ def _scattered_bytes(twin: count.Twin, counted: counts.Counted) -> int:
     names = {ref.array for ref in counted.twin.text.refs if ref.pattern in ("gather", "chase")}
     said = {each.name: each.said for each in twin.lowered.variables}
     return sum(each.nbytes for each in twin.layout.objects.values() if said.get(each.name, each.name) in names)
-
-
-def _openmp(given: flags.Flags, shown: source.CSource) -> list[str]:
-    lines = [str(n) for n, text in shown.lines.items() if _PRAGMA.match(text)]
-    if not lines and not given.openmp:
-        return []
-    where = f" (line{'s' if len(lines) > 1 else ''} {', '.join(lines)})" if lines else ""
-    left = "; -fopenmp is left out of the flags" if given.openmp else ""
-    return [f"OpenMP pragmas{where} are not followed: counted and timed in sequence, on one core{left}"]
 
 
 def _warnings(

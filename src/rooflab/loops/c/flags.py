@@ -18,20 +18,21 @@ DATABASE = "compile_commands.json"
 # With another word behind them: what is made and where, which is ours to say.
 _DROPPED_WITH_VALUE = ("-o", "-MF", "-MT", "-MQ", "-MJ")
 _DROPPED = ("-c", "-S", "-E", "-MD", "-MMD", "-MP", "-M", "-MM", "-MG", "-Werror", "-pipe")
-_FREE_OF_THREADS = ("-fopenmp", "-qopenmp", "-fopenmp-simd")
+_OPENMP, SIMD = ("-fopenmp", "-qopenmp"), "-fopenmp-simd"
 # Not for the twin: it is not optimised, and looks at each access itself.
-_NOT_COUNTED = ("-O", "-flto", "-fsanitize", "-fprofile", "-fcoverage", "-g", "-fvectorize", "-funroll", "-Rpass")
+_NOT_COUNTED = ("-O", "-flto", "-fsanitize", "-fprofile", "-fcoverage", "-g", "-fvectorize", "-funroll", "-Rpass",
+                SIMD)  # fmt: skip
 
 
 class Flags(NamedTuple):
     """Flags.
 
     Attributes:
-        given: the user's, without those that say what is made, and without OpenMP's.
+        given: the user's, without those that say what is made; of OpenMP's what is for vectors.
         folder: in which they hold.
         compiler: what the database names, "" where none does.
         said: in words, where they come from.
-        openmp: whether OpenMP was asked for.
+        openmp: whether OpenMP's threads were asked for.
     """
 
     given: tuple[str, ...]
@@ -105,8 +106,10 @@ def _made(words: list[str], folder: str, compiler: str, said: str) -> Flags:
             skip = False
         elif word in _DROPPED_WITH_VALUE:
             skip = True
-        elif word.startswith(_FREE_OF_THREADS):
-            openmp = openmp or word != "-fopenmp-simd"
+        elif word.startswith(_OPENMP) and word != SIMD:
+            openmp = True
         elif word not in _DROPPED and not word.startswith(("-Werror=", "-MF", "-o/")):
             kept.append(word)
+    if openmp and SIMD not in kept:
+        kept.append(SIMD)
     return Flags(tuple(kept), folder, compiler, said, openmp)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import re
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 from llvmlite import binding
 
@@ -14,6 +16,8 @@ from rooflab.loops.c import arguments, build, constructors, count, lower, rehear
 from rooflab.loops.c.call import Callee, Signature, called, named, signature, slots, warm
 from rooflab.loops.c.debug_info import DebugInfo, LinesOf, Subprogram
 from rooflab.loops.c.memory import STACK_BYTES
+from rooflab.loops.c.openmp import runtime
+from rooflab.loops.c.source import CSource, openmp_loops
 from rooflab.loops.compiled import time as timing
 from rooflab.loops.lowered import core_loops, profile
 from rooflab.loops.lowered.ir_text import functions
@@ -26,6 +30,7 @@ from rooflab.units import iec
 _PROFILED_S = 10.0  # a count that took longer is not followed by a profile, which takes some times as long
 _DEEP_BYTES = 4 << 20  # on the stack, beyond which the compiled function is not run: threads here have 8 MiB
 _PATIENCE_S = 10.0  # for a run of what was counted in less: checked accesses take several times as long
+_TIMED_S = 600.0  # for all timed runs together
 _SEQUENTIAL = "not tried: C is counted and timed on one core"
 
 
@@ -67,8 +72,19 @@ def examined(
     counted: counts.Counted,
     caches: Chosen,
     random: bool,
+    read: CSource,
+    threads: int | None = None,
 ) -> Run:
-    """All that the compiled function shows; `random`: its results may differ from the twin's."""
+    """All that the compiled function shows.
+
+    Args:
+        built, twin, main, bound: the function, compiled and counted, and its arguments.
+        counted: by the twin.
+        caches: of this machine.
+        random: its results may differ from the twin's.
+        read: the source.
+        threads: the most that OpenMP's teams have; as many as there are by default.
+    """
     of = known(twin)
     if of.stack_bytes > _DEEP_BYTES:
         why = (
@@ -86,33 +102,46 @@ def examined(
         )
         return Run(findings=examine.Findings(warnings=(why,)), parallel=_SEQUENTIAL)
     if not random:
-        results = timing.run_once(function, bound)
+        with _team(built, 1):
+            results = timing.run_once(function, bound)
         wanted = counted.outcome.result, counted.outcome.outputs
         findings += _compared(results, wanted)
-    runs = _timed(function, bound, of, caches)
+    timed = _timed(built, function, bound, of, caches, threads, random)
+    runs, findings = timed.runs, findings + timed.findings
     loops: tuple[CoreLoop, ...] = ()
     if counted.outcome.seconds <= _PROFILED_S:
         try:
-            loops = _profiled(built, twin, main, bound)
+            with _team(built, 1):
+                loops = _profiled(built, twin, main, bound, read)
         except Exception as error:  # noqa: BLE001
             # IR that was not foreseen: the counts stand without a profile, and the report says that there is none
             why = f"{type(error).__name__}: {str(error).partition(chr(10))[0]:.100}"
             said = f"its compiled code could not be profiled ({why}): times follow its source"
             findings += examine.Findings(warnings=(said,))
     del engine
-    return Run(runs, loops, findings, _SEQUENTIAL)
+    return Run(runs, loops, findings, timed.parallel)
 
 
 def timed_again(
-    built: build.Built, main: Subprogram, bound: arguments.Bound, caches: Chosen, of: Known
-) -> tuple[Timed, ...]:
+    built: build.Built,
+    main: Subprogram,
+    bound: arguments.Bound,
+    caches: Chosen,
+    of: Known,
+    threads: int | None = None,
+) -> Run:
     """Times of a function that was examined before."""
     if of.stack_bytes > _DEEP_BYTES:
-        return ()
+        return Run(parallel=_SEQUENTIAL)
     engine, function = _callable(built, main, of)
-    runs = _timed(function, bound, of, caches)
+    run = _timed(built, function, bound, of, caches, threads, False)
     del engine
-    return runs
+    return run
+
+
+def _team(built: build.Built, threads: int) -> contextlib.AbstractContextManager[None]:
+    """Within it, OpenMP's teams have so many threads."""
+    return contextlib.nullcontext() if built.runtime is None else runtime.team(built.runtime, threads)
 
 
 def _callable(built: build.Built, main: Subprogram, of: Known) -> tuple[Any, Callee]:
@@ -121,11 +150,68 @@ def _callable(built: build.Built, main: Subprogram, of: Known) -> tuple[Any, Cal
     return engine, Callee(address, of.signature)
 
 
-def _timed(function: Callee, bound: arguments.Bound, of: Known, caches: Chosen) -> tuple[Timed, ...]:
+def _timed(
+    built: build.Built,
+    function: Callee,
+    bound: arguments.Bound,
+    of: Known,
+    caches: Chosen,
+    threads: int | None,
+    random: bool,
+) -> Run:
+    """Times on one core, and of OpenMP's teams: in a copy of this process, which a later run may end."""
     largest = max(each.capacity_bytes for each in caches.caches)
-    runs = [examine.timed(warm(function, bound, of.fresh), 1, "warm")]
-    runs.append(examine.timed(timing.cold(function, bound, largest, of.fresh), 1, "cold"))
-    return tuple(runs)
+
+    def on_one_core() -> tuple[Timed, ...]:
+        with _team(built, 1):
+            first = examine.timed(warm(function, bound, of.fresh), 1, "warm")
+            return first, examine.timed(timing.cold(function, bound, largest, of.fresh), 1, "cold")
+
+    found, how = rehearsal.brought(on_one_core, _TIMED_S)
+    if how:
+        why = (
+            f"called again and again on what the last call left it {how}, where a first call does not: not timed;"
+            " look for what it leaves in its arguments and uses as an index"
+        )
+        return Run((), (), examine.Findings(warnings=(why,)), _SEQUENTIAL)
+    several = _on_threads(built, function, bound, of, threads, random)
+    return several._replace(runs=(*found, *several.runs))
+
+
+def _on_threads(
+    built: build.Built, function: Callee, bound: arguments.Bound, of: Known, threads: int | None, random: bool
+) -> Run:
+    """Warm times of teams of 2, 4, … threads, each on a CPU of its own, whose results are those of one thread."""
+    if built.runtime is None:
+        why = f"left out: no runtime of OpenMP is here: {runtime.WAYS}" if built.team else _SEQUENTIAL
+        return Run(parallel=why)
+    teams = built.runtime
+    most = min(threads or teams.most, teams.most)
+    numbers = runtime.counts(most)
+    if not numbers:
+        return Run(parallel=f"left out: teams of {teams.name} have one thread here")
+
+    def on_several() -> tuple[tuple[Timed, ...], tuple[str, ...]]:
+        with runtime.team(teams, 1):
+            alone = timing.run_once(function, bound)
+        runs = []
+        for each in reversed(numbers):
+            with runtime.team(teams, each):
+                compared = () if random else _compared(timing.run_once(function, bound), alone).warnings
+                if compared:
+                    return (), compared
+                runs.append(examine.timed(timing.warm(function, bound, of.fresh), each, "warm"))
+        return tuple(runs), ()
+
+    found, how = rehearsal.brought(on_several, _TIMED_S)
+    if how:
+        why = f"run by teams of OpenMP's it {how}, where one thread runs it to its end: threads may race"
+        return Run(findings=examine.Findings(warnings=(why,)), parallel="left out: it did not end")
+    runs, differs = found
+    if differs:
+        why = "run by teams of OpenMP's its result differs from that of one thread: threads may race"
+        return Run(findings=examine.Findings(warnings=(why,)), parallel="left out: its result differs")
+    return Run(runs, parallel=f"as compiled, by OpenMP teams of {teams.name}")
 
 
 def _compared(results: tuple[Any, tuple], wanted: tuple[Any, tuple]) -> examine.Findings:
@@ -160,7 +246,7 @@ def _engine(built: build.Built, main: Subprogram) -> tuple[Any, int]:
 
 
 def _profiled(
-    built: build.Built, twin: count.Twin, main: Subprogram, bound: arguments.Bound
+    built: build.Built, twin: count.Twin, main: Subprogram, bound: arguments.Bound, read: CSource
 ) -> tuple[CoreLoop, ...]:
     """The loops of the optimised code as a core sees them, of one run."""
     of = signature(twin.lowered)
@@ -194,4 +280,8 @@ def _profiled(
     taken = profile.run(chosen, ir, call, built.assembly)
     del copies, tables
     places = LinesOf(DebugInfo(ir), main.file)
-    return core_loops.of_profiles(taken, places)
+    loops = openmp_loops(read.lines)
+    return tuple(
+        msgspec.structs.replace(each, line=loops.get(each.line, each.line))
+        for each in core_loops.of_profiles(taken, places)
+    )

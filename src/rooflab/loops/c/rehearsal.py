@@ -1,14 +1,17 @@
-"""A run in a copy of this process first: what ends it there, a signal or no end, is said instead of suffered."""
+"""A run in a copy of this process: what ends it there, a signal or no end, is said instead of suffered."""
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import os
+import pickle
 import signal
+import tempfile
 import time
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from rooflab.units import duration
 
@@ -45,6 +48,47 @@ def ended(run: Callable[[], Any], limit_s: float | None) -> str:
         if pid:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
+
+
+class Brought(NamedTuple):
+    """What a copy of this process came to: its result, or how it ended."""
+
+    result: Any = None
+    how: str = ""
+
+
+def brought(run: Callable[[], Any], limit_s: float | None) -> Brought:
+    """What `run` returns in a copy of this process, or how that ended, as `ended` says it.
+
+    What it returns is handed over by `pickle`. Where no process can be copied, it runs here.
+
+    Raises:
+        Exception: what `run` raises.
+    """
+    if not hasattr(os, "fork"):
+        return Brought(run())
+    with tempfile.TemporaryFile() as held:
+
+        def told() -> None:
+            try:
+                answer: tuple[Any, Exception | None] = run(), None
+            except Exception as error:  # noqa: BLE001
+                # raised again where it can be handled
+                answer = None, error
+            with contextlib.suppress(OSError):
+                held.write(pickle.dumps(answer))
+                held.flush()
+
+        if how := ended(told, limit_s):
+            return Brought(how=how)
+        held.seek(0)
+        content = held.read()
+    if not content:
+        return Brought(how="ends without an answer")
+    result, error = pickle.loads(content)
+    if error is not None:
+        raise error
+    return Brought(result)
 
 
 def _play(run: Callable[[], Any]) -> None:

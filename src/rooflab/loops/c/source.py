@@ -12,6 +12,10 @@ from rooflab.loops.lowered.pointers import Root
 _COUNTED = re.compile(r"\b(?:for)\s*\(\s*(?:[A-Za-z_][\w\s*]*?[\s*])?([A-Za-z_]\w*)\s*=")
 
 
+PRAGMA = re.compile(r"^\s*#\s*pragma\s+omp\b")
+_FOR, _NEAR = re.compile(r"\bfor\s*\("), 4  # lines behind a pragma within which its loop begins
+
+
 class CSource(NamedTuple):
     """A function of C, as `rooflab.loops.read.source.SourceLines`: its name, its file, its line, its lines."""
 
@@ -39,6 +43,24 @@ def cut(source: CSource, used: Iterable[int]) -> CSource:
         first, last = next((each for each in bodies if each[0] <= number <= each[1]), (number, number))
         kept.update({n: source.lines[n] for n in range(first, last + 1) if n in source.lines})
     return source._replace(lines=dict(sorted(kept.items())))
+
+
+def openmp_loops(lines: Mapping[int, str]) -> dict[int, int]:
+    """The line of the loop behind each pragma of OpenMP's, by those of the pragma: clang gives the loop these."""
+    found: dict[int, int] = {}
+    ordered = sorted(lines)
+    for number in ordered:
+        if not PRAGMA.match(lines[number]):
+            continue
+        last = number
+        while lines.get(last, "").rstrip().endswith("\\"):
+            last += 1
+        loop = next((each for each in ordered if last < each <= last + _NEAR and _FOR.search(lines[each])), None)
+        if loop is not None and re.search(
+            r"\b(?:for|simd|taskloop|loop)\b", " ".join(lines.get(n, "") for n in range(number, last + 1))
+        ):
+            found |= dict.fromkeys(range(number, last + 1), loop)
+    return found
 
 
 def _bodies(lines: Mapping[int, str]) -> list[tuple[int, int]]:

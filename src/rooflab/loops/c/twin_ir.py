@@ -168,14 +168,23 @@ def _instruction(text: str, main: bool, lowered: Lowered, wiring: Wiring) -> lis
             f"  {name} = call ptr @rl_stack(i64 %rl.b.{plain})",
         ]
     if "call " in text:
-        if _CALL.search(text):
-            text = re.sub(
-                r" #\d+", "", _CALL.sub(lambda match: f"@{_TAKEN.get(match[1], 'rl_' + match[1])}(", text)
-            )
+        text = on_our_heap(text)
         text = _SAVES.sub(r"@rl_stack\1(", text)
         if "@llvm.lifetime." in text:
             return []
     return [text]
+
+
+def is_heap(text: str) -> bool:
+    """Whether a line names malloc or its like."""
+    return _CALL.search(text) is not None
+
+
+def on_our_heap(text: str) -> str:
+    """A call with what stands here for malloc and its like in their place."""
+    if not _CALL.search(text):
+        return text
+    return re.sub(r" #\d+", "", _CALL.sub(lambda match: f"@{_TAKEN.get(match[1], 'rl_' + match[1])}(", text))
 
 
 def span(roots: frozenset[Root], objects: Mapping[str, Object]) -> Object | None:

@@ -16,6 +16,7 @@ from rooflab.types.machine import Machine, Scope
 from rooflab.types.team_timing import TeamTiming
 from rooflab.units import si
 
+_SCALING = "thread scaling"  # the self-check that holds rates on all cores against those on one
 _FAR, _SHORT_S = 2.0, 1e-5  # measured ÷ predicted that is said first; what is shorter is mostly the call itself
 
 
@@ -51,9 +52,17 @@ def place_on(
         predicted = times.predict(report, machine, threads, timing=timing, team=team)
         if predicted is not None and threads not in [each.threads for each in predictions]:
             predictions.append(predicted)
+    doubted = _scaling_doubt(machine) if any(each.threads > 1 for each in predictions) else ""
+    if doubted:
+        predictions = [_between(each, predictions[0]) for each in predictions]
     # of another machine than the one that ran it, that is no surprise
     far = () if timing is None else _far_off(predictions, report.run())
-    warnings = (*far, *teams.left_to_the_scheduler(report, team), *report.warnings)
+    warnings = (
+        *far,
+        *((doubted,) if doubted else ()),
+        *teams.left_to_the_scheduler(report, team),
+        *report.warnings,
+    )
     scaling = teams.scaling(
         report,
         machine,
@@ -68,6 +77,24 @@ def place_on(
         scaling=scaling,
         warnings=warnings,
     )
+
+
+def _scaling_doubt(machine: Machine) -> str:
+    """A sentence where a measured machine's rates on all cores do not fit those on one; "" elsewhere."""
+    if all(each.ok for each in machine.checks if each.name == _SCALING):
+        return ""
+    return (
+        f"several threads: between perfect scaling and none, as the self-check {_SCALING!r} of {machine.name}"
+        " failed: rooflab measure on a quiet machine, where its cores are not siblings"
+    )
+
+
+def _between(predicted: Predicted, one: Predicted) -> Predicted:
+    """A prediction of several threads with bars from perfect scaling to none."""
+    if predicted.threads == 1:
+        return predicted
+    low_s = min(predicted.time_s, one.time_s / predicted.threads)
+    return msgspec.structs.replace(predicted, low_s=low_s, high_s=max(predicted.time_s, one.time_s))
 
 
 def _far_off(predictions: list[Predicted], run: Timed | None) -> tuple[str, ...]:

@@ -180,12 +180,30 @@ def fork_s(machine: Machine, threads: int, team: TeamTiming | None) -> float:
     if threads == 1:
         return 0.0
     team = team or machine.team
-    links = [each for each in machine.links if each.name == "core to core" and each.latency_s]
-    further = min((each.latency_s or _HANDED_OVER_S for each in links), default=_HANDED_OVER_S)
+    further = _handed_over_s(machine)
     if team is not None:
         known = float(np.interp(threads, team.threads, team.pinned_s))
         return known + max(0, threads - team.threads[-1]) * further
     return load_family("cpu")("cpu.team_s") + (threads - 2) * further
+
+
+def handed_out_s(report: LoopReport, machine: Machine, threads: int, inside_s: float) -> float:
+    """Seconds that threads wait for the pieces of loops that are handed out one by one, as OpenMP's dynamic ones.
+
+    A piece is taken by changing one word that all share: its line goes from core to core, one after the other.
+    They take the longer of all of them in turn, and of a thread's own beside `inside_s`, what it has to do.
+    """
+    chunks = sum(each.chunks for each in report.regions)
+    if threads == 1 or not chunks:
+        return 0.0
+    own_s = chunks / threads * _handed_over_s(machine)
+    return max(own_s, chunks * _handed_over_s(machine) - inside_s)
+
+
+def _handed_over_s(machine: Machine) -> float:
+    """A line from core to core, one way."""
+    links = [each for each in machine.links if each.name == "core to core" and each.latency_s]
+    return min((each.latency_s or _HANDED_OVER_S for each in links), default=_HANDED_OVER_S)
 
 
 def left_to_the_scheduler(report: LoopReport, team: TeamTiming | None) -> tuple[str, ...]:

@@ -35,7 +35,9 @@ def times(report: LoopReport) -> Table:
             for each in report.predictions
         ]
     columns = ("run", "caches", "best", "median", "spread", "predicted", "all overlaps", "nothing does", "ratio")
-    note = f"Ratio: measured median ÷ predicted. A cold run is not predicted. prange: {report.parallel}."
+    note = (
+        f"Ratio: measured median ÷ predicted. A cold run is not predicted. {report.spread_by}: {report.parallel}."
+    )
     return Table("Measured and predicted", columns, tuple(rows), words=2, note=note)
 
 

@@ -46,7 +46,7 @@ def html(report: LoopReport) -> str:
 
 def every(report: LoopReport) -> tuple[Table, ...]:
     """All tables of `report` in reading order."""
-    left_out = ("Bound", "Measured", "Predicted", "prange", "Compiled")
+    left_out = ("Bound", "Measured", "Predicted", "prange", "OpenMP", "Compiled")
     facts = [fact for fact in tables.facts(report) if fact[0] not in left_out]
     totals = Table("Totals", ("", ""), tuple(facts), words=2)
     first = (totals, tables.levels(report), tables.core_loops(report), tables.scaling(report))

@@ -21,7 +21,7 @@ def facts(report: LoopReport) -> list[tuple[str, str]]:
     ]
     if report.runs:
         rows.append(("Measured", "; ".join(_timed(each) for each in report.runs)))
-    rows.append(("prange", report.parallel))
+    rows.append((report.spread_by, report.parallel))
     rows += [("Predicted", _predicted(report, each)) for each in report.predictions]
     if report.prediction is not None:
         rows.append(("Bound", bound(report)))
@@ -169,8 +169,8 @@ def scaling(report: LoopReport) -> Table | None:
         )
     entries = sum(each.entries for each in report.regions)
     best = max(report.scaling, key=lambda each: each.speedup)
-    note = f"prange: {report.parallel}; teams of threads start {entries:,} times a run. Each thread on a core of"
-    note += " its own. Lost: beyond one thread's time ÷ threads."
+    note = f"{report.spread_by}: {report.parallel}; teams of threads start {entries:,} times a run."
+    note += " Each thread on a core of its own. Lost: beyond one thread's time ÷ threads."
     if best.threads < report.scaling[-1].threads:
         note += f" No faster beyond {best.threads} threads."
     columns = ("threads", "predicted", "measured", "speed-up", "measured", "most is lost to")

@@ -49,23 +49,31 @@ def pinned(threads: int) -> Iterator[None]:
 
     Where there are fewer CPUs than threads, or none can be chosen, they are left as they are.
     """
-    cpus = sorted(os.sched_getaffinity(0)) if can_pin() else []
-    if threads < 2 or len(cpus) < threads:
+    found = masks(threads)
+    if found is None:
         yield
         return
+    from rooflab.machines.bench.kernels import teams
+
+    teams.pin(found[0])
+    try:
+        yield
+    finally:
+        teams.pin(found[1])
+
+
+def masks(threads: int) -> tuple[np.ndarray, np.ndarray] | None:
+    """Bits of the CPUs that each of `threads` is to stay on, and those of all; None where they are left free."""
+    cpus = sorted(os.sched_getaffinity(0)) if can_pin() else []
+    if threads < 2 or len(cpus) < threads:
+        return None
     alone = np.zeros((threads, max(cpus) // 64 + 1), np.uint64)
     for thread, cpu in enumerate(_spread(cpus, threads)):
         alone[thread, cpu // 64] = np.uint64(1) << np.uint64(cpu % 64)
     all_of_them = np.zeros_like(alone)
     for cpu in cpus:
         all_of_them[:, cpu // 64] |= np.uint64(1) << np.uint64(cpu % 64)
-    from rooflab.machines.bench.kernels import teams
-
-    teams.pin(alone)
-    try:
-        yield
-    finally:
-        teams.pin(all_of_them)
+    return alone, all_of_them
 
 
 def _spread(cpus: list[int], threads: int) -> list[int]:
