@@ -12,7 +12,7 @@ from rooflab.machines.bench.experiments import core_operations
 from rooflab.model.device.constants import load_family
 from rooflab.model.loop import bars, in_core
 from rooflab.types.core_timing import CoreTiming
-from rooflab.types.loop import CoreLoop, LoopTime
+from rooflab.types.loop import CoreLoop, FlowStep, LoopTime
 
 TIMING = CoreTiming(
     cycle_s=0.5e-9,
@@ -70,6 +70,29 @@ def test_cycles_of_a_loop(given, cycles, why):
     (found,) = in_core.of_loops((given,), TIMING)
     assert found.total == pytest.approx(cycles)
     assert found.why == why
+
+
+def test_an_end_that_a_count_decides_is_known_before_the_sums_are():
+    # 100 rows of 8 sums that wait for one another: 8 × 4 cycles a row, one row beside the other where ends
+    # are foreseen. A missed end costs 18: by itself where the count says it, after the sums where they decide it.
+    def missed(after, count=99):
+        row = CoreLoop(
+            line=1,
+            passes=800,
+            entries=100,
+            operations={"slot": 1600.0},
+            chain={"fp add": 1.0},
+            missed=count,
+            missed_after=after,
+            flow=(FlowStep("fp add", 1.0, ((0, 1),)),),
+        )
+        (found,) = in_core.of_loops((row,), TIMING)
+        return found.total
+
+    foreseen, counted, summed = missed({}, 0), missed({"integer": 1.0}), missed({"fp add": 1.0, "fp compare": 1.0})
+    assert summed > 100 * (8 * 4 + 18)
+    assert 99 * 18 <= counted < summed - 100 * 18
+    assert counted >= foreseen
 
 
 def test_conversions_take_the_units_that_add():

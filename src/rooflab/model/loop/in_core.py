@@ -59,6 +59,7 @@ _CALL_CYCLES = 40.0  # of a function of the maths library that was not measured
 _JUMP_CYCLES = 5.0  # of a call whose own instructions are counted, or not known
 _MOSTLY = 0.6  # of a loop's time: what its chain takes at least where that is what it waits for
 _NEARLY = 1.15  # times what its busiest resource takes: a loop that is still bound by it
+_COUNTED = {"integer", "branch"}  # what a branch waits for that a count decides, not what was loaded or computed
 _BOXING = "call boxing"  # a number made an object of Python's
 _MATHS_END = (" fp64", " fp32")
 
@@ -355,14 +356,27 @@ def _cycles(loop: CoreLoop, timing: CoreTiming, late: float = 0.0, between: floa
         longest = max(heads, passes_at_once / (1 + breaks))
         chain *= min(1.0, longest / passes_at_once)
     restarts = loop.restarts or loop.entries
+    # until it is known that it was: what the measured branch waits for too, a load and a comparison, left out
+    tested = sum(count * _latency(timing, kind) for kind, count in loop.missed_after.items())
+    compared = sum(loop.missed_after.get(kind, 0.0) for kind in ("fp compare", "fp compare apart"))
+    compared = min(1.0, compared)
+    loaded = _latency(timing, "load" if "load" in loop.missed_after else "load integer")
+    known_late = max(0.0, tested - loaded - 1.0) + compared * timing.latency.get("fp branch", 0.0)
+    each_missed = timing.missed_branch + known_late + late
     # the last one, and those whose end was not foreseen: nothing after them is begun before
     unforeseen = min(1.0, (loop.missed + 1) / restarts) if restarts else 0.0
+    known_ahead = unforeseen if loop.missed_after and loop.missed_after.keys() <= _COUNTED else 0.0
+    unforeseen -= known_ahead
     if restarts and total:
         instructions = total / restarts + between * loop.entries / restarts
         chain *= unforeseen + (1 - unforeseen) * _not_hidden(instructions, timing.window)
     ran = flow.run(loop, timing, partial(_latency, timing), partial(_each, timing), between)
     if ran is not None:
         cycles = unforeseen * ran.alone * restarts + (1 - unforeseen) * ran.each * loop.passes
+        # an end that a count decides is known as soon as it is read: meanwhile, and while what follows is fetched,
+        # the core goes on with what it has begun
+        entered = min(ran.each * loop.passes, total * _each(timing, "slot"))
+        cycles -= known_ahead * min(ran.each * loop.passes - entered, restarts * each_missed)
         if raw >= _MOSTLY * cycles:
             chain = cycles
         elif cycles - sum(calls.values()) > ports:
@@ -373,13 +387,7 @@ def _cycles(loop: CoreLoop, timing: CoreTiming, late: float = 0.0, between: floa
     if again is None:
         again = timing.missed_branch * load_family("cpu")("loop.overtaking")
     collided = loop.collided * again
-    # until it is known that it was: what the measured branch waits for too, a load and a comparison, left out
-    tested = sum(count * _latency(timing, kind) for kind, count in loop.missed_after.items())
-    compared = sum(loop.missed_after.get(kind, 0.0) for kind in ("fp compare", "fp compare apart"))
-    compared = min(1.0, compared)
-    loaded = _latency(timing, "load" if "load" in loop.missed_after else "load integer")
-    known_late = max(0.0, tested - loaded - 1.0) + compared * timing.latency.get("fp branch", 0.0)
-    missed = loop.missed * (timing.missed_branch + known_late + late)
+    missed = loop.missed * each_missed
     return LoopCycles(loop, ports, busiest, chain, calls, missed, collided, apart=max(raw, chain))
 
 
