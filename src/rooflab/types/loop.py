@@ -61,6 +61,7 @@ class Walk(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         stride_bytes: of its steps.
         misses: in the first level, of a warm run.
         kind: what becomes of its lines: "read" only, "changed" after they were read, or "stored" into unread.
+        stage: of those of one access whose steps change in the course of a run, which; 0 of all others.
     """
 
     line: int
@@ -69,6 +70,7 @@ class Walk(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     stride_bytes: int
     misses: int
     kind: Literal["read", "changed", "stored"]
+    stage: int = 0
 
 
 class Code(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

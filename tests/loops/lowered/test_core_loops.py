@@ -169,6 +169,9 @@ def test_a_row_of_vectors_waits_for_what_the_loop_around_stored_before():
         ("  %x = call ptr @NRT_Allocate(i64 %n)", ("call allocation", 1)),
         ("  %x = call ptr @numba_get_np_random_state()", ("call random_state", 1)),
         ("  br i1 %c, label %a, label %b", ("branch", 1)),
+        ("  %x = udiv i64 %a, 10", ("integer divide constant", 1)),
+        ("  %x = srem i32 %a, 65521", ("integer remainder constant", 1)),
+        ("  %x = urem i64 %a, 64", ("integer", 1)),
     ],
 )
 def test_kinds_of_operations(text, kind):
@@ -195,6 +198,22 @@ def test_the_lesser_of_two_is_one_instruction_and_another_choice_waits():
     kinds = {each.result: kind_in(each)[0] for each in instructions}
     assert kinds["%c"] == kinds["%e"] == "fp compare"
     assert kinds["%d"] == "fp compare apart"
+
+
+def binned(x, counts):
+    for i in range(x.shape[0]):
+        counts[int(x[i] * 300.0)] += 1
+
+
+def indexed(k, counts):
+    for i in range(k.shape[0]):
+        counts[k[i]] += 1
+
+
+def test_an_address_that_is_loaded_comes_in_time_one_that_is_converted_does_not(numbers):
+    # of 300 bins at random some meet one that was stored to a few passes before
+    assert main(binned, numbers, np.zeros(300, np.int64)).collided > 0
+    assert main(indexed, (numbers * 300).astype(np.int64), np.zeros(300, np.int64)).collided == 0
 
 
 def test_what_cannot_be_profiled_is_said(monkeypatch, numbers):

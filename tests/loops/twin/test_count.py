@@ -12,6 +12,7 @@ from rooflab.cachesim.native.layout import LOAD, STORE
 from rooflab.cachesim.run.replay import replay
 from rooflab.loops import examine
 from rooflab.loops.lowered import count as lowered_count
+from rooflab.loops.lowered import examine as lowered_examine
 from rooflab.loops.twin import count
 from rooflab.machines.cache_levels import given as chosen
 from rooflab.types.simulation import Cache
@@ -274,3 +275,30 @@ def test_walks_down_columns_are_told_by_stride_and_by_what_becomes_of_their_line
     ]
     missed = {ref.text: level.references[ref.number].misses for ref in made.twin.text.refs if not ref.write}
     assert [each.misses for each in found[:2]] == [missed["b[i, j]"], missed["a[i, j]"]]
+
+
+def butterflies(a, total):
+    n = a.shape[0]
+    step = 64
+    while step < n:
+        for again in range(8):
+            for i in range(again % 2, n, step):
+                total[0] += a[i]
+        step *= 2
+
+
+@pytest.mark.slow
+def test_steps_that_change_in_the_course_of_a_run_are_stages():
+    caches = chosen((Cache(512, 1, name="L1"),))
+    report = lowered_examine.report(butterflies, (np.ones(4096), np.zeros(1)), caches, time=False)
+    found = [each for each in report.walks if each.text == "a[i]"]
+    # of 512 bytes, then of 1024, 2048, and of 4096 and more
+    assert [(each.stage, each.stride_bytes) for each in found if each.stage > 3] == [
+        (4, 512),
+        (5, 1024),
+        (6, 2048),
+        (7, 4096),
+    ]
+    # each as long a share as it has steps: twice as many at half the step
+    by_stage = {each.stage: each.misses for each in found}
+    assert by_stage[4] == pytest.approx(2 * by_stage[5], rel=0.2)

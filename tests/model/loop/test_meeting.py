@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from rooflab.model.loop import meeting
 from rooflab.types.core_timing import CoreTiming
@@ -32,6 +33,15 @@ def line_of(*walks, timing=TIMING):
     level = LevelCounts(
         name="L1", cache=L1, hits=0, misses=1000, evictions=0, writebacks=0, read_bytes=64_000, write_bytes=0
     )
+    made = (
+        Walk(line=1, text=text, loop=loop, stride_bytes=stride, misses=misses, kind=kind)
+        for at, (loop, stride, misses, kind, *given) in enumerate(walks)
+        for text in (given or [f"A[k, {at}]"])
+    )
+    return of_walks(level, *made, timing=timing)
+
+
+def of_walks(level, *walks, timing=TIMING):
     report = LoopReport(
         name="t",
         where="t.py:1",
@@ -41,11 +51,7 @@ def line_of(*walks, timing=TIMING):
         accessed_bytes=8000,
         stored_bytes=0,
         simulation=Simulation(name="t", levels=(level,), accesses=1000),
-        walks=tuple(
-            Walk(line=1, text=text, loop=loop, stride_bytes=stride, misses=misses, kind=kind)
-            for at, (loop, stride, misses, kind, *given) in enumerate(walks)
-            for text in (given or [f"A[k, {at}]"])
-        ),
+        walks=walks,
     )
     return meeting.line_of(report, LATENCY_S, timing)
 
@@ -107,3 +113,13 @@ def test_walks_of_loops_that_follow_each_other_add_up():
 def test_where_nothing_was_measured_a_set_has_a_few_under_way():
     # 2.5 for each set (cpu.toml)
     assert line_of((0, 1024, 1000, "read"), timing=None).seconds == pytest.approx(LATENCY_S / (2.5 * 4))
+
+
+def test_stages_of_a_run_follow_each_other():
+    # half of the lines step by 4096, which one set takes: 10 cycles; half by 1024, beside nothing else: 4
+    first = Walk(line=1, text="A[k]", loop=0, stride_bytes=4096, misses=500, kind="read", stage=7)
+    then = replace(first, stride_bytes=1024, stage=5)
+    level = LevelCounts(
+        name="L1", cache=L1, hits=0, misses=1000, evictions=0, writebacks=0, read_bytes=64_000, write_bytes=0
+    )
+    assert of_walks(level, first, then).seconds == pytest.approx(7e-9)

@@ -30,7 +30,7 @@ _SPLIT = {
 # Cycles by which the longest chain is chosen; how long it takes is for the machine to say.
 _USUAL = {
     "fp add": 4.0, "fp multiply": 4.0, "fp multiply-add": 4.0, "fp select": 1.0, "integer": 1.0, "load": 5.0,
-    "load integer": 5.0, "integer divide constant": 5.0,
+    "load integer": 5.0, "integer divide constant": 5.0, "integer remainder constant": 9.0,
     "fp compare": 2.0,
     "vector integer": 1.0, "integer multiply": 3.0, "integer divide": 15.0, "convert": 5.0, "shuffle": 2.0,
     "store forward": 6.0, "store forward integer": 5.0, "branch": 0.0, "store": 0.0, "gather": 20.0,
@@ -143,7 +143,7 @@ def _loop(
     for label in labels if number is not None else ():
         for each in blocks[label].instructions:
             share = taken.forwarded[each.result][1] if each.result in taken.forwarded else 0.0
-            if 0 < share < _OFTEN and _placed_by_data(taken, each, taken.loops[number or 0].blocks):
+            if 0 < share < _OFTEN and _placed_late(taken, each, taken.loops[number or 0].blocks):
                 collided += share * taken.passes[label]
     chain = waits.chain
     worst = max(missed, key=lambda each: missed[each], default=0)
@@ -426,8 +426,11 @@ def _made_of(values: set[str], instructions: list[Instruction]) -> set[str]:
     return found
 
 
-def _placed_by_data(taken: profile.Profile, load: Instruction, inside: frozenset[str]) -> bool:
-    """Whether what is loaded or converted in the loop decides the address of `load`: no core foretells it."""
+def _placed_late(taken: profile.Profile, load: Instruction, inside: frozenset[str]) -> bool:
+    """Whether the address of `load` is converted in the loop from a floating-point number.
+
+    So late an address is known, that loads behind it have begun; one that is itself loaded comes in time.
+    """
     made = {each.result: each for label in inside for each in taken.function.blocks[label].instructions}
     todo, seen = VALUE.findall(load.text.partition(" = ")[2]), set[str]()
     while todo:
@@ -435,8 +438,10 @@ def _placed_by_data(taken: profile.Profile, load: Instruction, inside: frozenset
         if value in seen or value not in made:
             continue
         seen.add(value)
-        if made[value].opcode in ("load", "fptosi", "fptoui"):
+        if made[value].opcode in ("fptosi", "fptoui"):
             return True
+        if made[value].opcode == "load":
+            continue
         todo += VALUE.findall(made[value].text.partition(" = ")[2])
     return False
 

@@ -241,6 +241,7 @@ def run_twin(
     first_passes = twin.passes.copy()
     seen, far = _with_hits(twin), twin.notes[:, counted_access.FAR].copy()
     steps = np.abs(twin.notes[: len(twin.plan.refs), counted_access.STEP])  # without any there is a row too
+    multiples = twin.notes[: len(twin.plan.refs), counted_access.MULTIPLES :].tolist()
     left_out = twin.notes[:, counted_access.OUTSIDE].copy()
     described: dict[str, Any] = {
         "arrays": [ref.array for ref in twin.plan.refs] or [""],
@@ -267,8 +268,11 @@ def run_twin(
         for ref, far, new in zip(twin.plan.refs, far, seen, strict=False)
     ]
     refs = tuple(
-        ref._replace(pattern=each, step_bytes=int(step))
-        for ref, each, step in zip(twin.plan.refs, patterns, steps, strict=True)
+        # what is near goes through all sets in turn, as the least power does
+        ref._replace(pattern=each, step_bytes=int(step), multiples=(max(0, int(near)) + least, *more))
+        for ref, each, step, near, (least, *more) in zip(
+            twin.plan.refs, patterns, steps, seen - far, multiples, strict=False
+        )
     )
     kept = run.Twin(None, twin.text._replace(refs=refs))
     counted = counting.Counted(

@@ -15,9 +15,12 @@ from numba import njit, types
 from rooflab.cachesim.level.access import View, is_noted
 from rooflab.cachesim.native.compile import INLINED, OPTIONS, source_digest
 from rooflab.cachesim.native.words import add, call, load, store
+from rooflab.loops.read.twin_text import LEAST_POWER, POWERS
 from rooflab.loops.twin import generated_files
 
-PREVIOUS, FAR, OUTSIDE, STEP, SAME, NOTE_WORDS = 0, 1, 2, 3, 4, 5  # words of a reference's notes
+PREVIOUS, FAR, OUTSIDE, STEP, SAME, MULTIPLES = 0, 1, 2, 3, 4, 5  # words of a reference's notes
+# From MULTIPLES on: far steps by the power of two that they are multiples of, up to 64 bytes, 128, … 4 KiB.
+NOTE_WORDS = MULTIPLES + POWERS
 NEAR_BYTES = 255  # between new lines of a stream: prefetchers follow steps of up to three lines
 VIEW = View._fields
 
@@ -36,6 +39,11 @@ def _note_step(notes, address):
             add(notes, SAME, -1)
         else:
             store(notes, STEP, step)
+        power, place = step & -step, MULTIPLES
+        while power > LEAST_POWER and place < NOTE_WORDS - 1:
+            power >>= 1
+            place += 1
+        add(notes, place, 1)
 
 
 def _access(view, address, nbytes, request, reference, notes):

@@ -95,7 +95,10 @@ def kind_of(instruction: Instruction) -> tuple[str, float] | None:
         if by is None:
             return "integer divide", float(lanes)
         # the code generator shifts, or takes the upper half of a product (Granlund and Montgomery, 1994)
-        return ("integer" if int(by[1]).bit_count() == 1 else "integer divide constant"), float(lanes)
+        if int(by[1]).bit_count() == 1:
+            return "integer", float(lanes)
+        # the rest is what is left of it after another product
+        return f"integer {'divide' if opcode.endswith('div') else 'remainder'} constant", float(lanes)
     if opcode in _INTEGER:
         return ("vector integer" if lanes > 1 else "integer"), pieces
     if opcode in _BETWEEN and lanes == 1:

@@ -9,6 +9,9 @@ from rooflab.loops.read.access_patterns import AccessPattern
 from rooflab.loops.read.value_types import Flop
 
 
+LEAST_POWER, POWERS = 64, 7  # bytes, of `Ref.multiples`: up to 64, then 128 and so on
+
+
 class Ref(NamedTuple):
     """One access as it stands in the source.
 
@@ -16,6 +19,8 @@ class Ref(NamedTuple):
         number: what the simulator knows it by.
         pattern: how its place moves (`access_patterns`).
         step_bytes: between most of its new lines that lay far apart; 0 where none did.
+        multiples: steps to new lines that are near or multiples of 64 bytes or less, of 128, … of 4 KiB, each
+            counted once.
         decided: whether what its loop has found decides its place: nobody can begin it ahead.
     """
 
@@ -28,6 +33,7 @@ class Ref(NamedTuple):
     block: int
     pattern: AccessPattern
     step_bytes: int = 0
+    multiples: tuple[int, ...] = ()
     decided: bool = False
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -13,6 +13,7 @@ import numpy as np
 from rooflab.loops.read.access_patterns import AccessPattern
 from rooflab.loops.read.arguments import Arguments
 from rooflab.loops.read.source import Source, SourceLines
+from rooflab.loops.read.twin_text import LEAST_POWER, Ref
 from rooflab.loops.twin import run
 from rooflab.types.loop import LineCounts, Trips, Walk
 from rooflab.types.simulation import Simulation
@@ -21,6 +22,7 @@ from rooflab.types.work import Flop
 _KINDS = ("compulsory", "capacity", "conflict")
 _TOTALS = ("hits", "misses", "evictions", "writebacks", "read_bytes", "write_bytes", "invalidations", "prefetches")
 _MOSTLY = 0.1  # of its runs: a store that misses as seldom comes after a load of its line
+_NEARLY_ALL = 0.9  # of a walk's steps, that are multiples of the same power of two
 _LINES_TO_FORESEE = 2  # misses of consecutive lines before a prefetcher runs ahead of them, on Zen 4
 
 
@@ -179,13 +181,30 @@ def walks(counted: Counted) -> tuple[Walk, ...]:
             line=ref.line,
             text=ref.text,
             loop=text.owners[ref.block],
-            stride_bytes=ref.step_bytes,
-            misses=missed[ref.number],
+            stride_bytes=stride,
+            misses=round(share * missed[ref.number]),
             kind="stored" if ref.write else "changed" if (ref.text, text.owners[ref.block]) in stored else "read",
+            stage=stage,
         )
         for ref in stepping
-        if missed[ref.number]
+        for stage, stride, share in _stages(ref)
+        if round(share * missed[ref.number])
     )
+
+
+def _stages(ref: Ref) -> Iterator[tuple[int, int, float]]:
+    """(number, stride in bytes, share) of the stages of a walk whose steps become longer or shorter, as of an FFT's.
+
+    By the power of two that steps are multiples of, which decides how many sets of a cache they go through; one
+    alone where nearly all are multiples of the same.
+    """
+    total = sum(ref.multiples)
+    if not total or max(ref.multiples) >= _NEARLY_ALL * total:
+        yield 0, ref.step_bytes, 1.0
+        return
+    for number, count in enumerate(ref.multiples):
+        if count:
+            yield number + 1, LEAST_POWER << number, count / total
 
 
 def _within_tiles(source: Source) -> set[int]:

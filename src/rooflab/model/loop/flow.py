@@ -133,7 +133,7 @@ def _timed(step: FlowStep, latency: Callable[[str], float], each: Callable[[str]
         holds |= _WAITS
     elif plain in ("integer", "integer divide", "branch"):
         holds |= _WHOLE
-    elif plain in ("integer multiply", "integer divide constant"):
+    elif plain in ("integer multiply", "integer divide constant", "integer remainder constant"):
         holds |= _WHOLE | _MULTIPLIED
     wide = " wide" if kind.endswith(" wide") else ""
     crossed = step.crossed * each(f"{plain}{_CROSSES}{wide}") if step.crossed else 0.0

@@ -23,6 +23,7 @@ from rooflab.types.core_timing import CoreTiming
 from rooflab.types.loop import CoreLoop, LoopTime
 from rooflab.units import percent
 
+_WHOLE = ("integer", "integer multiply", "integer divide constant", "integer remainder constant", "branch")
 _FLOATING = (
     "fp add", "fp multiply", "fp multiply-add", "fp select", "convert", "shuffle", "vector integer",
     "vector multiply", "fp compare", "fp compare apart", "convert from whole", "convert to whole",
@@ -159,6 +160,7 @@ def _chain_text(loop: CoreLoop) -> str:
         "load": "loads",
         "load integer": "loads",
         "integer divide constant": "division by a constant",
+        "integer remainder constant": "remainder of a constant",
     }
     named = [each.split()[1] if each.startswith("call ") else words.get(each, each) for each in plain]
     return f"a chain of {', '.join(named)}"
@@ -309,9 +311,11 @@ def _latency(timing: CoreTiming, kind: str) -> float:
     if plain == "load":
         # into a vector register, a single number too
         return timing.latency.get("load vector", timing.latency.get("load", USUAL_LATENCY["load"]))
-    if kind == "integer divide constant":
-        # a product, of whose upper half the rest is shifted out, and a sign that is added
-        return timing.latency.get("integer multiply", USUAL_LATENCY["integer multiply"]) + 2.0
+    if kind in ("integer divide constant", "integer remainder constant"):
+        # a product, of whose upper half the rest is shifted out, and a sign that is added; what remains is the
+        # difference of another product
+        product = timing.latency.get("integer multiply", USUAL_LATENCY["integer multiply"])
+        return product + 2.0 if kind == "integer divide constant" else 2 * product + 3.0
     if kind == "load integer":
         # at a place that is computed from an index, as those of an array are
         return timing.latency.get("load indexed", timing.latency.get("load", USUAL_LATENCY["load"]))
@@ -434,7 +438,7 @@ def _resources(operations: Mapping[str, float], timing: CoreTiming) -> dict[str,
             computed += count * (2.0 if kind.endswith(" wide") else 1.0)
         elif name == "to whole":
             found["results moved to whole numbers"] += cycles
-        elif name in ("integer", "integer multiply", "integer divide constant", "branch"):
+        elif name in _WHOLE:
             whole += count
     found["arithmetic"] = max([computed * _each(timing, "fp mixed"), *units.values()])
     found["whole numbers"] = (whole + computed) * _each(timing, "integer")

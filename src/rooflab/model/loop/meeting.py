@@ -38,7 +38,8 @@ class Line(NamedTuple):
 def line_of(report: LoopReport, latency_s: float, timing: CoreTiming | None) -> Line:
     """What a line takes that accesses stepping over lines ask for, in the mean.
 
-    The walks of one loop go on side by side: each through sets of its own, and all through the same door.
+    The walks of one loop go on side by side: each through sets of its own, and all through the same door; stages
+    of a run follow each other.
 
     Args:
         report: of a loop.
@@ -46,9 +47,9 @@ def line_of(report: LoopReport, latency_s: float, timing: CoreTiming | None) -> 
         timing: how long the core's operations take, where that was measured.
     """
     cache = (report.warm or report.simulation).levels[0].cache
-    by_loop: dict[int | None, list[Walk]] = defaultdict(list)
+    by_loop: dict[tuple[int | None, int], list[Walk]] = defaultdict(list)
     for walk in report.walks:
-        by_loop[walk.loop].append(walk)
+        by_loop[walk.loop, walk.stage].append(walk)
     missed = sum(walk.misses for walk in report.walks)
     if not missed:
         return Line(0.0, 0.0)
