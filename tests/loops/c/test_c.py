@@ -429,3 +429,21 @@ def test_a_build_without_fma_has_no_chain_of_multiply_adds(root):
     assert any("fp add" in each for each in chains["-O2"])
     assert not any("fp multiply-add" in each for each in chains["-O2"])
     assert any("fp multiply-add" in each for each in chains["-O2 -mfma"])
+
+
+def test_constants_whose_bytes_are_no_text(tmp_path):
+    source = tmp_path / "least.c"
+    # 1e30f is ca f2 49 71: clang writes such bytes as they are into comments of its assembly
+    source.write_text(
+        "float least(const float *x, int n) {\n"
+        "  float best = 1e30f;\n"
+        "  for (int i = 0; i < n; i++)\n"
+        "    if (x[i] < best)\n"
+        "      best = x[i];\n"
+        "  return best;\n"
+        "}\n"
+    )
+    x = np.linspace(2.0, 1.0, 100, dtype=np.float32)
+    report = rooflab.loop(f"{source}:least", x, 100, levels=CACHES)
+    assert report.flop == 100
+    assert report.core_loops

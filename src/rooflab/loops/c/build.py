@@ -93,7 +93,9 @@ def build(path: Path, name: str, flags: Flags) -> Built:
         library.write_bytes(made[_LIBRARY])
         loaded = _loaded(library, path)
     address = ctypes.c_void_p.in_dll(loaded, _ENTRY).value
-    plain, optimised, assembly = (made[each].decode() for each in (_PLAIN, _OPTIMISED, _ASSEMBLY))
+    plain, optimised = (made[each].decode() for each in (_PLAIN, _OPTIMISED))
+    # data of the file may stand in it, as bytes of any kind
+    assembly = made[_ASSEMBLY].decode("utf-8", "replace")
     said = f"{compiler.name}, {flags.said}"
     return Built(
         plain,

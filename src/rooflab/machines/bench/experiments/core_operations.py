@@ -25,7 +25,15 @@ from rooflab.types.core_timing import CoreTiming
 _VERSION = 7
 _ROUNDS, _LEAST_S = 10, 2e-4
 _MATHS = ("exp", "log", "sin", "cos", "pow", "tan", "tanh", "exp2", "log2", "log10", "atan", "sinh", "cosh")
-_LIBRARY = ("hypot", "atan2", "expm1", "log1p", "erf", "erfc", "cbrt")  # without an instruction of the IR: called by name
+_LIBRARY = (
+    "hypot",
+    "atan2",
+    "expm1",
+    "log1p",
+    "erf",
+    "erfc",
+    "cbrt",
+)  # without an instruction of the IR: called by name
 _WIDTHS = ((0, ""), (32, " vector"), (64, " wide"))  # bytes of a vector, 0: a single number
 _BOXED = 1 << 14
 
