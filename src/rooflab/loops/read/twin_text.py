@@ -8,7 +8,6 @@ from typing import NamedTuple
 from rooflab.loops.read.access_patterns import AccessPattern
 from rooflab.loops.read.value_types import Flop
 
-
 LEAST_POWER, POWERS = 64, 7  # bytes, of `Ref.multiples`: up to 64, then 128 and so on
 
 

@@ -193,7 +193,7 @@ def walks(counted: Counted) -> tuple[Walk, ...]:
 
 
 def _stages(ref: Ref) -> Iterator[tuple[int, int, float]]:
-    """(number, stride in bytes, share) of the stages of a walk whose steps become longer or shorter, as of an FFT's.
+    """(number, stride in bytes, share) of the stages of a walk whose steps change in a run, as an FFT's do.
 
     By the power of two that steps are multiples of, which decides how many sets of a cache they go through; one
     alone where nearly all are multiples of the same.
