@@ -37,8 +37,8 @@ class Profile(NamedTuple):
         selects: of each select that is a jump there, by result: the same as of a branch.
         split: accesses that lay across two lines of 64 bytes, by the label of their block and "load", "store",
             "load wide" or "store wide".
-        crossed: of each access to vectors, by its result or the text of a store: pieces of one that did, in the
-            mean.
+        crossed: of each access to vectors, by its result or the text of a store: pieces of 32 bytes that did, in
+            the mean.
         boxed: numbers in lists, sets and tuples that the call returned, each made an object of Python's.
     """
 
@@ -172,7 +172,7 @@ def run(chosen: list[Function], ir: str, call: Callable[[Any], None], assembly: 
     passes = np.zeros(sum(len(each.function.blocks) for each in counted), np.int64)
     jumping = sum(len(each.selects) for each in counted)
     branches = np.zeros((len(passes) + jumping, predictor.BRANCH_WORDS), np.int64)
-    split = np.zeros(1 + sum(len(each.vectors) for each in counted), np.int64)
+    split = np.zeros((1 + sum(len(each.vectors) for each in counted), SPLIT_WORDS), np.int64)
     state = np.zeros(predictor.STATE_WORDS, np.int64)
     table = np.zeros(predictor.STORE_WORDS, np.int64)
     accesses = [each for one in counted for each in one.accesses]
@@ -196,6 +196,8 @@ def run(chosen: list[Function], ir: str, call: Callable[[Any], None], assembly: 
     return tuple(_profile(each, ir, passes, branches, notes, stored, split) for each in counted)
 
 
+SPLIT_WORDS = 2  # of an access: its registers that lay across two lines, its halves that did
+_HALF_BYTES = 32  # in pieces of which a store hands on what a load finds, of wider registers too
 _LINE_BYTES = 64  # of a cache; a register so wide always lies across two but where it begins with one
 
 
@@ -209,11 +211,11 @@ def _registers(code: tuple[machine_code.Block, ...]) -> dict[tuple[str, str], in
     }
 
 
-def _crossing(number: int, pointer: str, size: int, piece: int, where: int) -> list[str]:
-    """Lines that count how many pieces of an access, each of a register, lie across two lines of a cache."""
+def _crossing(begin: str, pointer: str, size: int, piece: int, where: int) -> list[str]:
+    """Lines that count at `where` how many pieces of an access lie across two lines of a cache."""
     made = []
     for part in range(size // piece):
-        name = f"%rl.v{number}.{part}"
+        name = f"{begin}.{part}"
         made += [
             f"  {name}a = ptrtoint ptr {pointer} to i64",
             f"  {name}b = add i64 {name}a, {part * piece}",
@@ -262,7 +264,10 @@ def _written(each: _Counters, counts: np.ndarray, split: np.ndarray) -> str:
                 ]
             if id(one) in vectors and (match := _POINTER.search(one.text)):
                 place_of, size, piece = vectors[id(one)]
-                lines += _crossing(place_of, match["pointer"], size, piece, split.ctypes.data + 8 * place_of)
+                where = split.ctypes.data + 8 * SPLIT_WORDS * place_of
+                lines += _crossing(f"%rl.v{place_of}", match["pointer"], size, piece, where)
+                half = min(size, _HALF_BYTES)
+                lines += _crossing(f"%rl.h{place_of}", match["pointer"], size, half, where + 8)
             lines.append(one.text)
             if one.opcode in ("select", "call") and one.result in chosen:
                 place_of, condition = chosen[one.result]
@@ -307,8 +312,8 @@ def _profile(
         each.loops,
         each.machine,
         _selects(each, branches[len(passes) + each.first_select :].tolist()),
-        _split(each, split[each.first_vector :].tolist()),
-        crossed=_crossed(each, split[each.first_vector :].tolist(), passes[span].tolist()),
+        _split(each, split[each.first_vector :, 0].tolist()),
+        crossed=_crossed(each, split[each.first_vector :, 1].tolist(), passes[span].tolist()),
     )
 
 
@@ -330,7 +335,7 @@ def _split(each: _Counters, counts: list[int]) -> dict[tuple[str, str], int]:
 
 
 def _crossed(each: _Counters, counts: list[int], passes: list[int]) -> dict[str, float]:
-    """Of each access to vectors, how many pieces of one lay across two lines."""
+    """Of each access to vectors, how many pieces of 32 bytes of one lay across two lines."""
     ran = dict(zip(each.function.blocks, passes, strict=True))
     return {
         access.result or access.text: count / ran[label]
