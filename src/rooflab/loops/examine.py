@@ -322,6 +322,7 @@ def _in_lines(loops: tuple[CoreLoop, ...], lines: Mapping[int, int]) -> tuple[Co
             line=lines.get(each.line, 0),
             chain_lines=tuple(sorted({lines[n] for n in each.chain_lines if n in lines})),
             missed_line=lines.get(each.missed_line, 0),
+            tested_lines=tuple(sorted({lines[n] for n in each.tested_lines if n in lines})),
         )
         for each in loops
     )

@@ -88,6 +88,39 @@ def test_what_the_code_generator_made_of_selects_is_what_is_simulated():
         assert missed < 0.3 * 512 * 12
 
 
+def test_what_a_missed_branch_waits_for_is_what_it_tests():
+    random = np.random.default_rng(0)
+    args = np.sort(random.random(4096)), random.random(512), np.zeros(512, np.int64)
+    function, made = blocks_of(bisection, *args)
+    worst = max(core_loops.found_in(numba.njit(bisection), args), key=lambda each: each.missed)
+    line = bisection.__code__.co_firstlineno + 5  # if a[mid] < q[i]
+    assert worst.tested_lines == (line,)
+    if machine_code.branching(function, made):
+        # a choice that became a jump tests a comparison of a loaded number too, not the end of the loop alone
+        assert worst.missed_after["fp compare"] > 0.5
+        assert worst.missed_after["load"] > 0.5
+
+
+def probing(keys, table, found):
+    for i in range(keys.shape[0]):
+        h = keys[i] & (table.shape[0] - 1)
+        while table[h] != keys[i] and table[h] != 0:
+            h = (h + 1) & (table.shape[0] - 1)
+        if table[h] == keys[i]:
+            found[0] += 1
+
+
+def test_what_was_loaded_on_another_line_is_tested_there():
+    random = np.random.default_rng(0)
+    table = np.where(random.random(1024) < 0.4, np.arange(1024), 0)
+    keys = random.integers(1, 1024, 2000)
+    loops = core_loops.found_in(numba.njit(probing), (keys, table, np.zeros(1, np.int64)))
+    first = probing.__code__.co_firstlineno
+    ends = [each for each in loops if each.missed_line == first + 5]
+    assert ends
+    assert all(first + 3 in each.tested_lines for each in ends)
+
+
 def rounded(n, b):
     for _ in range(n):
         for j in range(b.shape[0]):

@@ -260,3 +260,8 @@ def test_branches_on_what_lies_beyond_l1_are_known_late(guest):
     # two of five accesses wait for L2, one of ten for L3; what streams or is picked in order is begun ahead
     expected = (0.4 * (l2 - l1) + 0.1 * (l3 - l1)) / cycle_s
     assert late_branches.cycles_by_line(given, guest, cycle_s) == {5: pytest.approx(expected)}
+    # where all that misses is scattered, a missed branch shows a part of what was begun ahead too
+    missed = given.simulation.levels[0].misses
+    shown = late_branches.cycles_by_line(msgspec.structs.replace(given, gathered={"L1": missed}), guest, cycle_s)
+    assert shown[5] == pytest.approx(expected)
+    assert shown[7] == pytest.approx(load_family("cpu")("loop.late_ahead") * expected)

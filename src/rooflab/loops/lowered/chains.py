@@ -171,13 +171,17 @@ def deepest_to(
     inside: frozenset[str],
     kind_of: Callable[[Instruction], tuple[str, float] | None],
     latency: Callable[[str], float],
-    ends: Collection[int],
-) -> dict[int, dict[str, float]]:
-    """The same of the ways that end at the last instructions of the blocks numbered `ends`, by that number."""
+    ends: Collection[int | str],
+) -> dict[int | str, dict[str, float]]:
+    """The same of the ways to the last instructions of the blocks numbered `ends`, or to results named so."""
     ways = _ways(blocks, head, inside, kind_of, latency)
-    last, found = -1, {}
+    found: dict[int | str, dict[str, float]] = {}
+    last = -1
     for number, block in enumerate(blocks):
-        last += len(block)
+        for each in block:
+            last += 1
+            if each.result and each.result in ends:
+                found[each.result] = ways.to(last)
         if number in ends:
             found[number] = ways.to(last)
     return found

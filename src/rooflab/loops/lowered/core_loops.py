@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from rooflab.loops.lowered import chains, choices, control_flow, flow, profile
+from rooflab.loops.lowered import chains, choices, control_flow, flow, profile, tested
 from rooflab.loops.lowered.ir_text import VALUE, Instruction, Places
 from rooflab.loops.lowered.machine_code import Block
 from rooflab.loops.lowered.operations import kind_of
@@ -21,6 +21,7 @@ _OFTEN = 0.5  # of a load's runs, in which it finds a recent store, to be a link
 _NEARLY_ALL = 0.9  # of a loop's passes: a block that runs so often is taken as always run
 _SELDOM = 0.1  # of a loop's passes: blocks that run less are no part of its chain
 _FLOW_ROUNDS = 20  # blocks of the code generator's own in a row
+_TESTED = re.compile(r"= select (?:[a-z ]+ )?i1 (%\S+),")  # what a choice that became a jump tests
 # The function of the library behind an instruction, for arguments outside its domain: a block that LLVM's code
 # generator (its pass "partially inline libcalls") names so.
 _SELDOM_CALLED = ("%call.sqrt",)
@@ -157,6 +158,7 @@ def _loop(
         branches=sum(taken.passes[label] for label in labels if label in taken.branches),
         missed=sum(missed.values()),
         missed_line=worst if missed[worst] else 0,
+        tested_lines=tested.lines(taken, labels, places) if missed[worst] else (),
         missed_share=min(1.0, missed[worst] / branches[worst]) if branches[worst] else 0.0,
         innermost=number is not None and not any(other.parent == number for other in taken.loops),
         collided=collided,
@@ -354,16 +356,20 @@ def _missed_after(
     kind_in: Callable[[Instruction], tuple[str, float] | None],
 ) -> dict[str, float]:
     """What the missed branches of the blocks `labels` wait for in their pass, in the mean: operations by kind."""
-    wrong = {}
+    wrong: dict[int | str, float] = {}
     for number, label in enumerate(labels):
         simulated, _, missed = taken.branches.get(label, (0, 0, 0))
         if missed:
             wrong[number] = missed * taken.passes[label] / simulated
+        for each in taken.function.blocks[label].instructions:
+            simulated, _, missed = taken.selects.get(each.result, (0, 0, 0))
+            if missed and (tests := _TESTED.search(each.text)):
+                wrong[tests[1]] = missed * taken.passes[label] / simulated
     found: dict[str, float] = {}
     ways = chains.deepest_to(held, head, inside, kind_in, usual_latency, wrong)
-    for number, way in ways.items():
+    for end, way in ways.items():
         for kind, count in way.items():
-            found[kind] = found.get(kind, 0.0) + count * wrong[number] / sum(wrong.values())
+            found[kind] = found.get(kind, 0.0) + count * wrong[end] / sum(wrong.values())
     return found
 
 

@@ -239,10 +239,7 @@ def of_loops(
     those inside leave no room for.
     """
     loops = tuple(_with_gathers(each, timing) for each in loops)
-    found = [
-        _cycles(each, timing, (late or {}).get(each.missed_line, 0.0), _around(loops, at))
-        for at, each in enumerate(loops)
-    ]
+    found = [_cycles(each, timing, _late(each, late or {}), _around(loops, at)) for at, each in enumerate(loops)]
     for at, each in enumerate(loops):
         room = _left_over(each, found[at], timing) if each.innermost else 0.0
         for above in _above(loops, at):
@@ -250,6 +247,11 @@ def of_loops(
             found[above] = found[above]._replace(hidden=found[above].hidden + hidden)
             room -= hidden
     return tuple(found)
+
+
+def _late(loop: CoreLoop, late: Mapping[int, float]) -> float:
+    """Cycles that its missed branches wait for what they test: that of the loads, or of their own line."""
+    return max((late.get(line, 0.0) for line in (loop.missed_line, *loop.tested_lines)), default=0.0)
 
 
 def _with_gathers(loop: CoreLoop, timing: CoreTiming) -> CoreLoop:

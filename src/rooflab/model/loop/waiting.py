@@ -81,15 +81,24 @@ def walks_s(report: LoopReport, machine: Machine) -> float:
 
 def _walk_s(machine: Machine, pages: float, nbytes: float) -> float:
     """What a load waits for translations beyond the first buffer, going round so many pages of `nbytes`."""
+    small = min(machine.tlbs, key=lambda each: each.page_bytes, default=None)
+    # a miss of the first buffer alone is hidden as a hit of the second cache is
+    hidden = small.miss_s[0] if small is not None and small.miss_s else 0.0
+    return max(0.0, _translation_s(machine, pages, nbytes) - hidden)
+
+
+def translation_s(machine: Machine, nbytes: float) -> float:
+    """What a load that nothing hides waits for the translation of its page, going round the pages of `nbytes`."""
+    return _translation_s(machine, nbytes / _PAGE_BYTES, nbytes)
+
+
+def _translation_s(machine: Machine, pages: float, nbytes: float) -> float:
     huge = nbytes >= _NUMPY_ASKS_BYTES and machine.environment.get("huge_pages") in ("madvise", "always")
     name = _IN_HUGE_PAGES if huge else f"translation wait, {iec(_PAGE_BYTES)} pages"
     curve = next((each for each in machine.curves if each.name == name), None)
     if curve is None or pages <= 1:
         return 0.0
-    small = min(machine.tlbs, key=lambda each: each.page_bytes, default=None)
-    # a miss of the first buffer alone is hidden as a hit of the second cache is
-    hidden = small.miss_s[0] if small is not None and small.miss_s else 0.0
-    return max(0.0, float(np.interp(math.log(pages), np.log(curve.x), curve.best)) - hidden)
+    return float(np.interp(math.log(pages), np.log(curve.x), curve.best))
 
 
 def with_huge_pages(machine: Machine) -> Machine | None:
