@@ -16,7 +16,7 @@ import os
 import numpy as np
 
 import rooflab
-from rooflab.loops import examine
+from rooflab.loops import understanding
 from rooflab.machines import cache_levels
 from rooflab.machines.bench.experiments import core_operations
 from rooflab.remedies.loops import advise
@@ -137,7 +137,7 @@ def table(machine: Machine, only: str | None = None) -> tuple[list[tuple[float, 
         if only not in (None, fn.__name__):
             continue
         report = rooflab.loop(fn, *args, machine=machine, advise=False)
-        for one in advise.ratios(report, examine.understand(fn, args), caches, timing):
+        for one in advise.ratios(report, understanding.understand(fn, args), caches, timing):
             off.append((abs(math.log(one.run / one.predicted)), one.beyond))
             sign = "none" if abs(one.run - 1) < NOISE else "right" if one.run < 1 else "WRONG"
             sign = "run first" if one.rule in RUN_FIRST else sign

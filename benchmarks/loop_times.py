@@ -22,7 +22,7 @@ from loop_kernels import Case
 
 import rooflab
 from rooflab.errors import RooflabError
-from rooflab.loops import examine, tiles
+from rooflab.loops import examine, tiles, understanding
 from rooflab.loops.compiled.time import build, steered_by_data
 from rooflab.loops.compiled.time import warm as warm_run
 from rooflab.loops.read.arguments import Arguments
@@ -95,7 +95,7 @@ def table(group: str, cases: Sequence[Case], machine: Machine, rounds: int) -> N
 
 def prepare(case: Case, machine: Machine) -> list[Runner]:
     """The loop counted, predicted and compiled: on one core, and on all where it is for all."""
-    known = examine.understand(case.fn, case.make())
+    known = understanding.understand(case.fn, case.make())
     report = placement.place_on(examine.report(known, cache_levels.of_machine(machine)), machine)
     compiled = build(known)
     fresh = steered_by_data(known.source, known.value_types)

@@ -21,7 +21,7 @@ from numba import njit
 from rooflab.cachesim.level import hierarchy
 from rooflab.cachesim.level.access import access_within, open_state
 from rooflab.cachesim.native.layout import LOAD, STORE
-from rooflab.loops import examine
+from rooflab.loops import understanding
 from rooflab.loops.lowered import count, from_source
 from rooflab.machines import cache_levels
 from rooflab.types.simulation import Cache
@@ -178,7 +178,7 @@ def compare(
     fn: Callable[..., Any], n: int, args: tuple[Any, ...], alone: Callable[..., Any], too: Callable[..., Any]
 ) -> tuple[float, float, float, int]:
     """Least seconds of the twin, of the simulator alone and with the function's work, and their accesses."""
-    known = examine.understand(fn, args)
+    known = understanding.understand(fn, args)
     values = dict(zip(known.source.parameters, args, strict=True))
     made = from_source.function(known.source)
     chosen = cache_levels.given(CACHES)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pytest
 
 import rooflab
-from rooflab.loops.lowered import lower
+from rooflab.loops.compiled.target import target_machine
 from rooflab.machines import microarchitecture
 from rooflab.model.loop import in_core, times
 
@@ -27,7 +27,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not KERNELS.is_dir(), reason=f"the kernels are not beside the checkout: {KERNELS}"),
     pytest.mark.skipif(
-        not lower.target_machine().triple.startswith(("x86_64", "amd64")),
+        not target_machine().triple.startswith(("x86_64", "amd64")),
         reason="chains and resources are named as x86's code has them",
     ),
 ]

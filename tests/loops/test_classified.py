@@ -13,7 +13,7 @@ from rooflab.cachesim.level import hierarchy
 from rooflab.cachesim.native.layout import LOAD, STORE
 from rooflab.cachesim.run.replay import replay
 from rooflab.errors import RooflabError
-from rooflab.loops import examine
+from rooflab.loops import understanding
 from rooflab.loops.lowered import count as lowered_count
 from rooflab.machines.cache_levels import given as caches_given
 from rooflab.types.simulation import Cache
@@ -136,6 +136,6 @@ def test_classify_goes_with_one_loop(refused, root, more, said):
 
 
 def test_more_lines_than_can_be_kept_apart_are_refused(kernels):
-    loop = examine.understand(kernels.transpose, padded(64))
+    loop = understanding.understand(kernels.transpose, padded(64))
     with pytest.raises(RooflabError, match="the arrays have 1,026 units of 64 bytes, expected at most 100"):
         lowered_count.of_loop(loop, caches_given(L1), None, classify=True, most_units=100)

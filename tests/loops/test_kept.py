@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import rooflab
-from rooflab.loops import again, examine, kept
+from rooflab.loops import again, examine, kept, understanding
 from rooflab.loops.c import build, compilers
 from rooflab.loops.compiled import flushed
 from rooflab.machines import cache_levels
@@ -179,7 +179,7 @@ def test_a_loop_of_python_is_found_and_timed_anew(store, monkeypatch, kernels):
     args = np.zeros(1000), np.ones(1000), np.ones(1000), 3.0
     found = []
     for _ in range(2):
-        loop = examine.understand(kernels.triad, args)
+        loop = understanding.understand(kernels.triad, args)
         found.append(again.report(loop, cache_levels.choose(None, CACHES)))
     assert len(calls) == 1
     first, second = found
@@ -189,7 +189,7 @@ def test_a_loop_of_python_is_found_and_timed_anew(store, monkeypatch, kernels):
         (each.threads, each.cache) for each in first.runs
     ]
     args[1][3] = 7.0
-    again.report(examine.understand(kernels.triad, args), cache_levels.choose(None, CACHES))
+    again.report(understanding.understand(kernels.triad, args), cache_levels.choose(None, CACHES))
     assert len(calls) == 2
 
 

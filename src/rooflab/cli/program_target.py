@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 from rooflab.cli import target_hints
 from rooflab.errors import FileError, MissingExtraError, RooflabError, UnknownNameError
-from rooflab.work import front_end
 
 _EXTRAS = ("torch", "jax", "onnx", "tinygrad")  # libraries that an extra of the same name brings
 
@@ -46,6 +45,8 @@ def load(text: str, dims: Mapping[str, int] | None = None) -> Target:
         UnknownNameError: no such name in it, with near matches.
         RooflabError: an error inside the target, with its file and line.
     """
+    from rooflab.work import front_end
+
     sizes = dict(dims or {})
     if text.lower().endswith(".onnx"):
         if not os.path.isfile(text):
@@ -100,6 +101,8 @@ def named(text: str) -> tuple[Any, Callable[..., Any]]:
 
 def default_batch(text: str) -> int | None:
     """The samples that the program called `text` takes by itself, its keyword `batch`; None without one."""
+    from rooflab.work import front_end
+
     if text.lower().endswith(".onnx"):
         return None
     if front_end.is_model(text):

@@ -7,7 +7,6 @@ import os
 import re
 
 from rooflab.errors import near_matches
-from rooflab.work.llm import models
 
 FORMS = (
     "expected FILE.py:NAME, package.module:NAME, a file that ends in .onnx, .gguf or .json, or the name of a "
@@ -25,6 +24,8 @@ def names_no_function(text: str) -> str:
         return f"{refused}; {f'such as {text}:{names[0]}' if names else 'and it defines no function'}"
     if os.path.exists(text) or text.endswith(".py") or not _HUB_NAME.fullmatch(text):
         return refused
+    from rooflab.work.llm import models
+
     near = near_matches(text.rpartition("/")[2], models.names())
     if near:
         refused += f"; did you mean {', '.join(near)}?"

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
-from rooflab.loops import examine, kept
+from rooflab.loops import kept
+from rooflab.loops.compiled import kept_code, runs
 from rooflab.loops.compiled import time as timing
 from rooflab.loops.read.understood import Understood
+from rooflab.loops.understanding import TIME_LIMIT_S
+from rooflab.machines.bench.experiments import thread_teams
 from rooflab.machines.cache_levels import Chosen
 from rooflab.types.loop import LoopReport, Timed
 
@@ -17,7 +22,7 @@ def report(
     loop: Understood,
     caches: Chosen,
     *,
-    time_limit_s: float | None = examine.TIME_LIMIT_S,
+    time_limit_s: float | None = TIME_LIMIT_S,
     time: bool = True,
     code: bool = False,
     classify: bool = False,
@@ -38,6 +43,9 @@ def report(
         found = LoopReport.from_dict(msgspec.msgpack.decode(entry["report"]))
         spread = entry["spread"] == b"1"
         return msgspec.structs.replace(found, runs=_timed(loop, caches, spread) if time else ())
+    # what takes a loop apart compiles: its imports take longer than all that is left to do where it was found
+    from rooflab.loops import examine
+
     made = examine.report(loop, caches, time_limit_s=time_limit_s, **options)
     profiled = bool(made.core_loops) or not (time or profile)
     if key is not None and made.complete and made.warm is not None and profiled:
@@ -58,16 +66,45 @@ def _key(loop: Understood, caches: Chosen, options: dict[str, bool]) -> str | No
     constants = sorted((name, type(value).__name__, repr(value)) for name, value in source.constants.items())
     tree = ast.dump(source.tree, include_attributes=True)
     # over how many threads it may run decides whether loops over prange are looked at
-    several = examine.threads_here() > 1
+    several = thread_teams.most() > 1
     modules = sorted(source.modules.items())
     said = source.name, source.path, tree, constants, modules, sorted(source.lines.items())
     return kept.key("report of Python", said, values, caches, sorted(options.items()), several)
 
 
 def _timed(loop: Understood, caches: Chosen, spread: bool) -> tuple[Timed, ...]:
-    compiled = timing.build(loop)
+    text = timing.texts(loop)
     fresh = timing.steered_by_data(loop.source, loop.value_types)
-    runs = examine.on_one_core(compiled.serial, loop.arguments, caches, fresh)
-    if spread and compiled.parallel is not None:
-        runs += examine.on_threads(compiled.parallel, loop.arguments, fresh)
-    return tuple(runs)
+    arguments = loop.arguments
+    found = runs.on_one_core(kept_code.ready(text.serial, arguments.values), arguments, caches, fresh)
+    if spread and text.parallel is not None:
+        found += runs.on_threads(kept_code.ready(text.parallel, arguments.values), arguments, fresh)
+    return tuple(found)
+
+
+def compiled(loop: Understood, fastmath: bool = False) -> Callable[..., Any]:
+    """The loop for one core, in machine code."""
+    return kept_code.ready(timing.texts(loop, fastmath=fastmath).serial, loop.arguments.values)
+
+
+def same_results(one: tuple[Understood, bool], other: tuple[Understood, bool]) -> bool:
+    """Whether two loops, each with whether sums are added up in any order, leave the same; found or tried."""
+    keys = [_values_key(*each) for each in (one, other)]
+    key = None if None in keys else kept.key("same results", *keys)
+    entry = None if key is None else kept.find(key)
+    if entry is not None:
+        return entry["same"] == b"1"
+    results = [
+        timing.run_once(timing.build(loop, fastmath=fastmath).serial, loop.arguments)
+        for loop, fastmath in (one, other)
+    ]
+    same = timing.verify(one[0].source.name, results[1], results[0]) is None
+    if key is not None:
+        kept.keep(key, {"same": b"1" if same else b"0"})
+    return same
+
+
+def _values_key(loop: Understood, fastmath: bool) -> tuple[Any, ...] | None:
+    """What a loop computes on: its text and its arguments; None where those are not known."""
+    values = kept.of_values(dict(zip(loop.source.parameters, loop.arguments.values, strict=True)))
+    return None if values is None else (*timing.texts(loop, fastmath=fastmath).serial, values)

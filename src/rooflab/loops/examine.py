@@ -10,41 +10,36 @@ from typing import Any, NamedTuple
 import msgspec
 
 from rooflab.errors import RooflabError
-from rooflab.loops.compiled import regions, remarks, summary
+from rooflab.loops.compiled import kept_code, regions, remarks, summary
+from rooflab.loops.compiled.runs import on_one_core, on_threads
 from rooflab.loops.compiled.time import (
-    Copies,
     build,
-    cold,
     compile_error,
     plain_python,
     reason,
     refusals,
     run_once,
     steered_by_data,
+    texts,
     verify,
-    warm,
 )
 from rooflab.loops.lowered import core_loops
 from rooflab.loops.lowered import count as lowered_count
-from rooflab.loops.read import language, source
-from rooflab.loops.read.arguments import Arguments, bind
+from rooflab.loops.read import source
+from rooflab.loops.read.arguments import Arguments
 from rooflab.loops.read.understood import Understood
-from rooflab.loops.read.value_types import Array, ValueTypes
+from rooflab.loops.read.value_types import Array
 from rooflab.loops.static import affine
 from rooflab.loops.twin import count, generated_files
-from rooflab.machines.bench.experiments import thread_teams
+from rooflab.loops.understanding import TIME_LIMIT_S
 from rooflab.machines.cache_levels import Chosen
-from rooflab.machines.detect import detect
-from rooflab.timing import Timing
 from rooflab.types.loop import Code, CoreLoop, LoopReport, Region, Static, Timed
 from rooflab.types.simulation import Simulation
-from rooflab.units import iec, percent
+from rooflab.units import percent
 
-TIME_LIMIT_S = 60.0  # of counting, unless the caller says otherwise
 _CONFLICTS, _SHARE = 1.5, 1 / 3  # misses ÷ those that capacity explains; conflicts among a level's misses
 _SAME_SETS = "lines map to the same sets, as with a power-of-two row stride; pad rows by one cache line"
 _ENDS = 16  # lines that the ends of arrays and rows may share with nothing: no conflicts
-_COPIES, _LOOKED_UP_BYTES = 3, 1 << 30  # of less memory than that, there is enough anywhere
 _PROFILED_S = 10.0  # a count that took longer is not followed by a profile, which takes some times as long
 _PLAIN_PYTHON = 200_000  # accesses up to which the loop is run by Python itself too, to compare results
 CONVENTIONS = (
@@ -54,37 +49,6 @@ CONVENTIONS = (
     " it and the nearer one, in whole lines",
     "simulated, not counted by hardware: arrays lie one behind the other, each on pages of its own",
 )
-
-
-def understand(fn: Callable[..., Any], args: tuple[Any, ...], *, granted_bytes: int | None = None) -> Understood:
-    """`fn` on the arguments `args`.
-
-    Args:
-        fn: as `rooflab.loop` takes it.
-        args: in order.
-        granted_bytes: memory that this process may use; None: looked up where the arguments are large.
-
-    Raises:
-        RooflabError: what cannot be counted, by line; arguments that do not fit in memory with two copies.
-    """
-    read = source.read(fn)
-    arguments = bind(fn, read, args)
-    check_memory(read.name, sum(each.nbytes for each in arguments.arrays().values()), granted_bytes)
-    types = ValueTypes(read, arguments.types)
-    language.check(read, types)
-    return Understood(read, types, arguments)
-
-
-def check_memory(name: str, nbytes: int, granted_bytes: int | None = None) -> None:
-    """Raise where arrays of `nbytes`, and copies of them for a counted and a compiled run, do not fit."""
-    nbytes *= _COPIES
-    if granted_bytes is None and nbytes >= _LOOKED_UP_BYTES:
-        granted_bytes = detect(gpus=False).memory_granted_bytes
-    if granted_bytes is not None and nbytes > granted_bytes:
-        raise RooflabError(
-            f"{name}: its arrays and two copies take {iec(nbytes)}, and {iec(granted_bytes)} of memory are"
-            " granted: give smaller arguments; a few times the largest cache is enough"
-        )
 
 
 def report(
@@ -263,10 +227,11 @@ def _run(loop: Understood, counted: count.Counted, caches: Chosen) -> _Run:
     if counted.simulation.accesses <= _PLAIN_PYTHON:
         findings += _check_python(read, arguments, wanted)
     fresh = steered_by_data(read, types)
-    runs = on_one_core(compiled.serial, arguments, caches, fresh)
+    text = texts(loop)
+    runs = on_one_core(kept_code.ready(text.serial, arguments.values), arguments, caches, fresh)
     parallel, spread = compiled.verdict.reason, ()
-    if compiled.parallel is not None:
-        several, refused, compared = _spread(compiled.parallel, arguments, wanted, fresh)
+    if compiled.parallel is not None and text.parallel is not None:
+        several, refused, compared = _spread(compiled.parallel, text.parallel, arguments, wanted, fresh)
         findings += compared
         runs += several
         parallel = refused or parallel
@@ -329,7 +294,11 @@ def _in_lines(loops: tuple[CoreLoop, ...], lines: Mapping[int, int]) -> tuple[Co
 
 
 def _spread(
-    function: Callable[..., Any], arguments: Arguments, wanted: tuple[Any, tuple], fresh: bool
+    function: Callable[..., Any],
+    text: kept_code.Text,
+    arguments: Arguments,
+    wanted: tuple[Any, tuple],
+    fresh: bool,
 ) -> tuple[list[Timed], str, Findings]:
     """Warm runs of the loop over prange, and ""; or none and why; and how its results compare."""
     from numba.core.errors import NumbaError
@@ -342,40 +311,7 @@ def _spread(
     findings = compare("prange", results, wanted)
     if findings.warnings:
         return [], "left out: its result differs from that of one core", findings
-    return on_threads(function, arguments, fresh), "", findings
-
-
-def on_one_core(function: Callable[..., Any], arguments: Copies, caches: Chosen, fresh: bool) -> list[Timed]:
-    """Runs on one core, warm and cold; `fresh`: each needs its inputs anew."""
-    largest = max(each.capacity_bytes for each in caches.caches)
-    runs = [timed(warm(function, arguments, fresh), 1, "warm")]
-    runs.append(timed(cold(function, arguments, largest, fresh), 1, "cold"))
-    return runs
-
-
-def threads_here() -> int:
-    """How many threads numba may use."""
-    import numba
-
-    return numba.get_num_threads()
-
-
-def on_threads(function: Callable[..., Any], arguments: Copies, fresh: bool) -> list[Timed]:
-    """Warm runs on as many threads as numba may use, first, and on 2, 4, …: each thread on a core of its own."""
-    import numba
-
-    most = numba.get_num_threads()
-    found = []
-    try:
-        for threads in sorted({most, *(2**n for n in range(1, most.bit_length()))}, reverse=True):
-            if threads < 2:
-                continue
-            numba.set_num_threads(threads)
-            with thread_teams.pinned(threads):
-                found.append(timed(warm(function, arguments, fresh), threads, "warm"))
-    finally:
-        numba.set_num_threads(most)
-    return found
+    return on_threads(kept_code.ready(text, arguments.values), arguments, fresh), "", findings
 
 
 def _check_python(read: source.Source, arguments: Arguments, wanted: tuple[Any, tuple]) -> Findings:
@@ -397,18 +333,6 @@ def compare(name: str, results: tuple[Any, tuple], wanted: tuple[Any, tuple]) ->
     if differs is None:
         return Findings(checks=(f"{name} gives the counted run's results",))
     return Findings(warnings=(differs,))
-
-
-def timed(timing: Timing, threads: int, cache: Any) -> Timed:
-    """A timing as a report holds it."""
-    return Timed(
-        threads=threads,
-        cache=cache,
-        best_s=timing.best_s,
-        median_s=timing.median_s,
-        spread=timing.spread,
-        runs=timing.runs,
-    )
 
 
 def _readable(error: Exception, read: source.Source) -> Exception:

@@ -94,11 +94,15 @@ def _versions() -> tuple[Any, ...]:
     return rooflab.__version__, stated, sys.version, np.__version__, __version__, _numba(), host
 
 
-def _numba() -> str:
-    """The version of numba, which is not imported for that."""
-    from importlib.metadata import version
+def _numba() -> tuple[object, ...]:
+    """Where numba is, and the size and time of its file of the version: neither is imported for that."""
+    from importlib.util import find_spec
 
-    return version("numba")
+    spec = find_spec("numba")
+    if spec is None or spec.origin is None:
+        return ()
+    stated = Path(spec.origin).with_name("_version.py").stat()
+    return spec.origin, stated.st_size, stated.st_mtime_ns
 
 
 def find(digest: str) -> dict[str, bytes] | None:

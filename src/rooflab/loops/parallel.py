@@ -19,11 +19,11 @@ from rooflab.cachesim.native import layout
 from rooflab.cachesim.native.compile import callback, native_address
 from rooflab.cachesim.native.words import CALL_SIGNATURE, load, store
 from rooflab.errors import RooflabError
-from rooflab.loops import examine
 from rooflab.loops.lowered import built, count, from_source, memory
 from rooflab.loops.read.arguments import Arguments
 from rooflab.loops.read.source import Source
 from rooflab.loops.read.value_types import ValueTypes
+from rooflab.loops.understanding import understand
 
 MOST_ACCESSES = _ROOM = 1 << 25
 ASSUMPTIONS = (
@@ -54,7 +54,7 @@ def streams(
         RooflabError: no prange in it, what cannot be counted, an access out of bounds, too many accesses.
     """
     check_cores(cores)
-    loop = examine.understand(fn, args)
+    loop = understand(fn, args)
     source, marks = _marked(loop.source, loop.value_types), np.zeros(3, np.int64)
     values = {**dict(zip(loop.source.parameters, loop.arguments.values, strict=True)), _MARKS: marks}
     state, records = _recorder()

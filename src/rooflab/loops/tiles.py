@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from rooflab.errors import RooflabError, UnknownNameError
-from rooflab.loops import examine
 from rooflab.loops.compiled import time
 from rooflab.loops.read import source
+from rooflab.loops.understanding import understand
 from rooflab.machines.cache_levels import Chosen
 from rooflab.types.loop import LoopReport
 
@@ -90,10 +90,11 @@ def simulate(
     time_limit_s: float | None,
 ) -> list[LoopReport | RooflabError]:
     """A report without times for each configuration, several at once: each twin runs without Python's lock."""
+    from rooflab.loops import examine
 
     def one(sizes: dict[str, int]) -> LoopReport | RooflabError:
         try:
-            loop = examine.understand(fn, arguments(fn, args, sizes))
+            loop = understand(fn, arguments(fn, args, sizes))
             return examine.report(loop, caches, time_limit_s=time_limit_s, time=False, code=True)
         except RooflabError as error:
             return error
@@ -107,6 +108,6 @@ def simulate(
 
 def timed(fn: Callable[..., Any], args: Sequence[Any], sizes: dict[str, int]) -> time.Timing:
     """Seconds of a warm run of the compiled loop on one core, with these tile sizes."""
-    loop = examine.understand(fn, arguments(fn, args, sizes))
+    loop = understand(fn, arguments(fn, args, sizes))
     compiled = time.build(loop)
     return time.warm(compiled.serial, loop.arguments, time.steered_by_data(loop.source, loop.value_types))

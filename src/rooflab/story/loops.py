@@ -66,10 +66,9 @@ def loop(
     """
     from msgspec.structs import replace
 
-    from rooflab.loops import again, examine
+    from rooflab.loops import again, understanding
     from rooflab.loops.compiled.time import refusals
-    from rooflab.loops.lowered import examine as lowered
-    from rooflab.loops.lowered import ufuncs
+    from rooflab.loops.read import decorated
     from rooflab.loops.read.source import BeyondSource, Unseen, has_no_loops
     from rooflab.machines import cache_levels
     from rooflab.machines.bench.experiments import thread_teams
@@ -91,13 +90,15 @@ def loop(
             os.fspath(fn), args, target, levels, cflags, timed, time_limit_s, classify, advise, threads
         )
     understood, hint, own = None, "", None
-    why = "it is compiled with options of its own" if lowered.has_options(fn) else ""
-    if ufuncs.is_one(fn):
+    why = "it is compiled with options of its own" if decorated.has_options(fn) else ""
+    if decorated.is_ufunc(fn):
+        from rooflab.loops.lowered import ufuncs
+
         fn, args, own = ufuncs.as_loop(fn, args)
         why = "NumPy loops over it, and times are those of its call"
     if not why:
         try:
-            understood = examine.understand(fn, args)
+            understood = understanding.understand(fn, args)
         except BeyondSource as beyond:
             why = str(beyond)
             # what only the source does not show is no reason of numba's
@@ -106,6 +107,9 @@ def loop(
     loopless = understood is None and own is None and has_no_loops(fn)
     with thread_teams.at_most(threads):
         if understood is None:
+            # numba is imported where it is needed: that takes longer than all of an answer that was kept
+            from rooflab.loops.lowered import examine as lowered
+
             try:
                 report = lowered.report(
                     fn,

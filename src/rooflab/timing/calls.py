@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from rooflab.errors import RooflabError
 
 CALIBRATED_RUN_S = 0.02
+_ALIKE = 1.02  # rounds that differ by less took equally long
 
 
 def check_time_limit(time_limit_s: object) -> None:
@@ -76,6 +77,7 @@ def time_call(
     *,
     rounds: int = 5,
     run_s: float = CALIBRATED_RUN_S,
+    more: int = 0,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Timing:
     """Seconds per call of `call`, with the cost of a loop over an empty Python function taken off.
@@ -87,6 +89,7 @@ def time_call(
     Args:
         rounds: timed rounds, at least 1.
         run_s: shortest round, in seconds.
+        more: rounds that may follow until a second one comes near the best: that one was no lucky moment.
         clock: returns seconds; an argument so that tests can decide what time it is.
     """
     call()
@@ -95,8 +98,16 @@ def time_call(
         calls *= 2 if elapsed <= 0 else max(2, min(16, round(1.1 * run_s / elapsed)))
     empty = min(_elapsed(_nothing, calls, clock) for _ in range(3)) / calls
     each = [max(0.0, _elapsed(call, calls, clock) / calls - empty) for _ in range(rounds)]
+    while len(each) < rounds + more and not _confirmed(each):
+        each.append(max(0.0, _elapsed(call, calls, clock) / calls - empty))
     best, median = min(each), statistics.median(each)
-    return Timing(best, median, (median - best) / median if median else 0.0, rounds, calls)
+    return Timing(best, median, (median - best) / median if median else 0.0, len(each), calls)
+
+
+def _confirmed(each: Sequence[float]) -> bool:
+    """Whether the two shortest rounds are alike."""
+    best, *others = sorted(each)
+    return bool(others) and others[0] <= _ALIKE * best
 
 
 def best_of(series: Sequence[Series]) -> Series:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rooflab.errors import RooflabError
-from rooflab.loops import examine
+from rooflab.loops import examine, understanding
 from rooflab.loops.change import branches
 from rooflab.machines import cache_levels
 from rooflab.types.simulation import Cache
@@ -62,7 +62,7 @@ def run(loop):
 
 
 def test_results_stay_the_same():
-    loop = examine.understand(picked, arrays())
+    loop = understanding.understand(picked, arrays())
     changed, lines = branches.selected(loop, ANY)
     assert len(lines) == 3
     assert not any(isinstance(node, ast.If) for node in ast.walk(changed.source.tree))
@@ -71,7 +71,7 @@ def test_results_stay_the_same():
 
 
 def test_only_the_branches_that_were_asked_for():
-    loop = examine.understand(picked, arrays())
+    loop = understanding.understand(picked, arrays())
     first = next(node.lineno for node in ast.walk(loop.source.tree) if isinstance(node, ast.If))
     _, lines = branches.selected(loop, frozenset({first}))
     assert lines == (first,)
@@ -80,12 +80,12 @@ def test_only_the_branches_that_were_asked_for():
 
 def test_calls_are_left_where_they_are():
     # exp is no single operation: both ways would cost more
-    assert branches.selected(examine.understand(called, arrays()), ANY) is None
+    assert branches.selected(understanding.understand(called, arrays()), ANY) is None
 
 
 def test_what_a_branch_guards_is_found_by_the_count():
     # a[50] would be read in the last trip
-    changed, _ = branches.selected(examine.understand(guarded, arrays()), ANY)
+    changed, _ = branches.selected(understanding.understand(guarded, arrays()), ANY)
     caches = cache_levels.choose(None, (Cache(1024, 8, 64, name="L1"),))
     with pytest.raises(RooflabError, match=r"a\[50\]|out of bounds"):
         examine.report(changed, caches, time=False)

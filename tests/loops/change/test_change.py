@@ -7,7 +7,7 @@ import ast
 import numpy as np
 import pytest
 
-from rooflab.loops import examine
+from rooflab.loops import understanding
 from rooflab.loops.change import arrays, order
 from rooflab.loops.compiled import time
 
@@ -81,7 +81,7 @@ CASES = {
 
 
 def known(fn, args):
-    return examine.understand(fn, args)
+    return understanding.understand(fn, args)
 
 
 def results(loop):

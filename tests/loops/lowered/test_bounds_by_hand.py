@@ -11,12 +11,13 @@ import math
 import numpy as np
 import pytest
 
-from rooflab.loops.lowered import core_loops, lower
+from rooflab.loops.compiled.target import target_machine
+from rooflab.loops.lowered import core_loops
 from rooflab.machines import microarchitecture
 from rooflab.model.loop import in_core
 
 pytestmark = pytest.mark.skipif(
-    not lower.target_machine().triple.startswith(("x86_64", "amd64")),
+    not target_machine().triple.startswith(("x86_64", "amd64")),
     reason="chains are named as x86's code has them",
 )
 N = 2000

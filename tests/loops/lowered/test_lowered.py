@@ -12,6 +12,7 @@ import rooflab
 from rooflab.errors import RooflabError
 from rooflab.loops.lowered import examine as lowered
 from rooflab.loops.lowered import lower
+from rooflab.loops.read import decorated
 
 TABLE = np.array([1.0, 2.0, 4.0])
 RECORD = np.dtype([("x", "f8"), ("v", "f8"), ("id", "i4")])
@@ -177,8 +178,8 @@ def quick_sum(a):
 
 
 def test_options_are_kept():
-    assert lowered.has_options(quick_sum)
-    assert not lowered.has_options(njit(cache=False, nogil=True)(plain))
+    assert decorated.has_options(quick_sum)
+    assert not decorated.has_options(njit(cache=False, nogil=True)(plain))
     assert lowered.compiled(quick_sum) is quick_sum
     report = counted(quick_sum, np.ones(N))
     assert report.accesses == report.flop == N

@@ -10,7 +10,7 @@ import pytest
 
 import rooflab
 from rooflab.errors import RooflabError
-from rooflab.loops import examine
+from rooflab.loops import examine, understanding
 from rooflab.machines import cache_levels
 
 _NUMBERS = itertools.count()
@@ -36,7 +36,7 @@ HEAD = "def loop(a, b):\n"  # line 5 of the file
 
 def from_source(fn, *args):
     """What is counted from the source alone: where that fails, `rooflab.loop` takes what numba lowers it to."""
-    return examine.report(examine.understand(fn, args), cache_levels.choose(None, None))
+    return examine.report(understanding.understand(fn, args), cache_levels.choose(None, None))
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_options_that_make_no_sense(written, options, said):
 def test_arguments_beyond_the_memory_are_refused_before_they_are_copied(written):
     fn = written("def loop(a):\n    a[0] = 1.0\n")
     with pytest.raises(RooflabError, match="its arrays and two copies take 72 B, and 40 B of memory are granted"):
-        examine.understand(fn, (np.ones(3),), granted_bytes=40)
+        understanding.understand(fn, (np.ones(3),), granted_bytes=40)
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rooflab.loops import examine
+from rooflab.loops import examine, understanding
 from rooflab.loops.lowered import count as lowered_count
 from rooflab.loops.static import affine
 from rooflab.loops.static.polynomial import Polynomial
@@ -55,7 +55,7 @@ def test_arithmetic_agrees_with_numbers(a, b, n, m):
 
 
 def static(kernels, name, caches, args=None):
-    known = examine.understand(getattr(kernels, name), kernels.made(name) if args is None else args)
+    known = understanding.understand(getattr(kernels, name), kernels.made(name) if args is None else args)
     made = lowered_count.of_loop(known, chosen(caches), 60.0, warm=False)
     totals = (int(sum(each.count for each in count.flop(made))), made.simulation.accessed_bytes)
     return affine.analyze(known, caches, totals), made.simulation

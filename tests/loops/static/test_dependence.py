@@ -7,13 +7,13 @@ import ast
 import numpy as np
 import pytest
 
-from rooflab.loops import examine
+from rooflab.loops import understanding
 from rooflab.loops.compiled import time
 from rooflab.loops.static import dependence
 
 
 def verdict(kernels, name, args=None):
-    known = examine.understand(getattr(kernels, name), kernels.made(name) if args is None else args)
+    known = understanding.understand(getattr(kernels, name), kernels.made(name) if args is None else args)
     return dependence.parallel(known)
 
 
@@ -66,7 +66,7 @@ def test_arrays_that_share_memory_stay_in_order(kernels):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["matmul", "blocked", "spmv", "change_places"])
 def test_prange_gives_the_same_results(kernels, name):
-    known = examine.understand(getattr(kernels, name), kernels.made(name))
+    known = understanding.understand(getattr(kernels, name), kernels.made(name))
     compiled = time.build(known)
     serial = time.run_once(compiled.serial, known.arguments)
     spread = time.run_once(compiled.parallel, known.arguments)
@@ -78,7 +78,7 @@ def test_prange_gives_the_same_results(kernels, name):
     [("triad", False), ("spmv", False), ("decided_by_data", True), ("chased", False), ("leaves_early", True)],
 )
 def test_runs_that_steer_themselves_get_fresh_inputs(kernels, name, steered):
-    known = examine.understand(getattr(kernels, name), kernels.made(name))
+    known = understanding.understand(getattr(kernels, name), kernels.made(name))
     assert time.steered_by_data(known.source, known.value_types) is steered
 
 

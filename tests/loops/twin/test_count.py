@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rooflab.cachesim.level import hierarchy
 from rooflab.cachesim.native.layout import LOAD, STORE
 from rooflab.cachesim.run.replay import replay
-from rooflab.loops import examine
+from rooflab.loops import understanding
 from rooflab.loops.lowered import count as lowered_count
 from rooflab.loops.lowered import examine as lowered_examine
 from rooflab.loops.twin import count
@@ -22,7 +22,7 @@ ROOMY = (Cache(32 << 10, 8, name="L1"), Cache(512 << 10, 8, name="L2"), Cache(16
 
 
 def counted(fn, args, levels, warm=False):
-    return lowered_count.of_loop(examine.understand(fn, args), chosen(levels), 60.0, warm=warm)
+    return lowered_count.of_loop(understanding.understand(fn, args), chosen(levels), 60.0, warm=warm)
 
 
 def replayed(accesses, levels):
@@ -91,7 +91,8 @@ def test_strided_views_and_both_orders_are_addressed_as_they_lie(
     # The log's copies are contiguous: the addresses are taken from the views themselves.
     log = []
     addresses = {
-        each.name: each.address for each in examine.understand(kernels.transpose, (view, out)).arguments.placed
+        each.name: each.address
+        for each in understanding.understand(kernels.transpose, (view, out)).arguments.placed
     }
     for i in range(rows):
         for j in range(columns):
@@ -154,7 +155,7 @@ def test_a_run_after_a_run_finds_what_fits(kernels):
 
 
 def test_counts_by_line_add_up(kernels, small):
-    known = examine.understand(kernels.decided_by_data, kernels.made("decided_by_data"))
+    known = understanding.understand(kernels.decided_by_data, kernels.made("decided_by_data"))
     made = lowered_count.of_loop(known, chosen(small), 60.0)
     lines = count.lines(made, known.source)
     assert sum(each.accesses for each in lines) == made.simulation.accesses
@@ -228,7 +229,7 @@ def test_rows_of_tiles_end_before_they_are_foreseen(kernels):
     caches = chosen((Cache(4096, 8, name="L1"),))
 
     def misses(t):
-        known = examine.understand(kernels.transpose_tiled, (np.ones((64, 64)), np.zeros((64, 64)), t))
+        known = understanding.understand(kernels.transpose_tiled, (np.ones((64, 64)), np.zeros((64, 64)), t))
         counted = lowered_count.of_loop(known, caches, 60.0, warm=False)
         level = counted.simulation.level("L1")
         read, write = (level.references[ref.number].misses for ref in counted.twin.text.refs)
@@ -242,7 +243,7 @@ def test_rows_of_tiles_end_before_they_are_foreseen(kernels):
 def test_arrays_that_are_only_read_are_handed_over_as_they_are(kernels):
     # A copy of every array took a fifth of the time of a triad's twin.
     whole = np.arange(20.0)
-    known = examine.understand(kernels.triad, (whole[:10], whole[10:], np.zeros(10), 2.0))
+    known = understanding.understand(kernels.triad, (whole[:10], whole[10:], np.zeros(10), 2.0))
     a, b, c, _ = known.arguments.copied({"b"})
     assert c is known.arguments.values[2]
     # a is a view of what b is a view of: both are views of one copy.

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import rooflab
-from rooflab.loops import examine
+from rooflab.loops import examine, understanding
 from rooflab.machines import cache_levels
 from rooflab.model.loop import placement, waiting
 from rooflab.remedies.loops import advise as advising
@@ -57,7 +57,7 @@ def one_field(p, s):
 
 def advised(fn, args, machine, caches=None):
     """The advice on `fn`, not run; and its report."""
-    loop = examine.understand(fn, args)
+    loop = understanding.understand(fn, args)
     chosen = cache_levels.choose(machine, caches)
     report = placement.place_on(examine.report(loop, chosen, time=False, code=True), machine)
     return advising.advise(report, loop, chosen, here=False), report
@@ -72,7 +72,7 @@ def test_a_column_by_column_sum_is_told_to_go_along_rows(guest):
     assert "for i in range(a.shape[0]):\n        for j in range(a.shape[1]):" in best.code
     assert best.before_s == report.prediction.time_s
     # The time is that of the exchanged loop, predicted as if it had been written so.
-    exchanged = examine.understand(row_sums, (rng.random((700, 700)), np.zeros(700)))
+    exchanged = understanding.understand(row_sums, (rng.random((700, 700)), np.zeros(700)))
     caches = cache_levels.choose(guest, None)
     as_written = placement.place_on(examine.report(exchanged, caches, time=False, code=True), guest)
     assert best.after_s == pytest.approx(as_written.prediction.time_s, rel=1e-9)
@@ -99,7 +99,7 @@ def test_fields_of_records_are_told_to_lie_side_by_side(guest):
 def test_stores_past_the_caches_cross_to_the_memory_once(small):
     # 2,000 elements, 16,000 B an array = 250 lines of 64 B; caches of 1 KiB to 4 KiB hold none of it.
     n, line = 2000, 64
-    loop = examine.understand(triad, (np.zeros(n), np.ones(n), np.ones(n), 2.0))
+    loop = understanding.understand(triad, (np.zeros(n), np.ones(n), np.ones(n), 2.0))
     report = examine.report(loop, cache_levels.choose(None, small), time=False)
     last = report.warm.levels[-1]
     assert (last.read_bytes, last.write_bytes) == (3 * 250 * line, 250 * line)  # a is read before it is written
@@ -110,13 +110,13 @@ def test_stores_past_the_caches_cross_to_the_memory_once(small):
 
 
 def test_what_is_read_back_is_not_written_past_the_caches(small):
-    loop = examine.understand(prefix, (np.ones(2000),))
+    loop = understanding.understand(prefix, (np.ones(2000),))
     report = examine.report(loop, cache_levels.choose(None, small), time=False)
     assert rules._written_once(report) == ()
 
 
 def test_a_count_that_was_stopped_gives_no_advice(guest):
-    loop = examine.understand(row_sums, (np.ones((400, 400)), np.zeros(400)))
+    loop = understanding.understand(row_sums, (np.ones((400, 400)), np.zeros(400)))
     caches = cache_levels.choose(guest, None)
     report = examine.report(loop, caches, time=False)
     stopped = msgspec.structs.replace(placement.place_on(report, guest), complete=False)
@@ -129,7 +129,7 @@ def test_a_count_that_was_stopped_gives_no_advice(guest):
 def test_a_change_that_a_run_disproves_is_no_advice(guest, monkeypatch):
     args = (np.ones((700, 700)), np.zeros(700))
     report = rooflab.loop(column_sums, *args, machine=guest, advise=False)
-    loop, caches = examine.understand(column_sums, args), cache_levels.choose(guest, None)
+    loop, caches = understanding.understand(column_sums, args), cache_levels.choose(guest, None)
     monkeypatch.setattr(advising, "_run", lambda change, state, case: advising._Runs(1e-3, 1.2e-3))
     advice = advising.advise(report, loop, caches, here=True)
     assert [each.rule for each in (*advice.each, *advice.trades) if each.rule != "threads"] == []
@@ -156,7 +156,7 @@ def test_the_public_function_gives_it_and_a_file_keeps_it(guest, tmp_path):
 
 
 def test_a_changed_loop_that_was_counted_from_empty_caches_alone_is_not_compared(guest, monkeypatch):
-    loop = examine.understand(row_sums, (np.ones((40, 40)), np.zeros(40)))
+    loop = understanding.understand(row_sums, (np.ones((40, 40)), np.zeros(40)))
     caches = cache_levels.choose(guest, None)
     report = placement.place_on(examine.report(loop, caches, time=False), guest)
     assert report.warm is not None
@@ -222,7 +222,7 @@ def picked(a, b, s):
 
 @pytest.mark.slow
 def test_a_branch_that_a_coin_decides_is_told_to_be_a_select(guest):
-    loop = examine.understand(picked, (*np.random.default_rng(0).random((2, 20_000)), np.zeros(1)))
+    loop = understanding.understand(picked, (*np.random.default_rng(0).random((2, 20_000)), np.zeros(1)))
     chosen = cache_levels.choose(guest, None)
     report = placement.place_on(examine.report(loop, chosen, time=False, code=True, profile=True), guest)
     # half of 20,000 branches fall by chance: a predictor misses about as many of them as it guesses right

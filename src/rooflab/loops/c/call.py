@@ -15,7 +15,7 @@ from llvmlite import binding
 from rooflab.loops.c.lower import Lowered
 from rooflab.loops.c.memory import word
 from rooflab.loops.compiled import time as timing
-from rooflab.loops.lowered.lower import target_machine
+from rooflab.loops.compiled.target import target_machine
 from rooflab.timing import Timing, time_call
 
 _RESULTS: dict[str, Any] = {

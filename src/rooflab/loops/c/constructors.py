@@ -10,8 +10,8 @@ from typing import Any
 from llvmlite import binding
 
 from rooflab.loops.c.lower import Variable, for_here, without_exceptions
+from rooflab.loops.compiled.target import target_machine
 from rooflab.loops.lowered.ir_text import functions
-from rooflab.loops.lowered.lower import target_machine
 from rooflab.loops.lowered.pointers import called
 
 _LIST = re.compile(r"^@llvm\.global_ctors = .*$", re.MULTILINE)

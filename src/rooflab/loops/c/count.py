@@ -19,9 +19,9 @@ from rooflab.loops.c.openmp import stubs
 from rooflab.loops.c.plan import CPlanner
 from rooflab.loops.c.pointers import Known
 from rooflab.loops.c.source import CNames, CSource
+from rooflab.loops.compiled.target import target_machine
 from rooflab.loops.lowered import count as counting
 from rooflab.loops.lowered import counted_access, instrument
-from rooflab.loops.lowered.lower import target_machine
 from rooflab.loops.read.twin_text import Text
 from rooflab.loops.twin import hooks
 from rooflab.machines.cache_levels import Chosen

@@ -11,14 +11,14 @@ import msgspec
 from llvmlite import binding
 
 from rooflab.errors import FileError, RooflabError, UnknownNameError
-from rooflab.loops import examine, kept
+from rooflab.loops import examine, kept, understanding
 from rooflab.loops.c import arguments, build, count, flags, lower, own_build, rehearsal, source
 from rooflab.loops.c.debug_info import DebugInfo, Subprogram
 from rooflab.loops.c.openmp import followed
+from rooflab.loops.compiled.target import target_machine
 from rooflab.loops.lowered import count as counting
 from rooflab.loops.lowered.examine import described
 from rooflab.loops.lowered.ir_text import functions
-from rooflab.loops.lowered.lower import target_machine
 from rooflab.loops.lowered.memory import arrays_in
 from rooflab.loops.twin import count as counts
 from rooflab.machines.cache_levels import Chosen
@@ -79,7 +79,7 @@ def report(
     *,
     cflags: str | None = None,
     more: tuple[str, ...] = (),
-    time_limit_s: float | None = examine.TIME_LIMIT_S,
+    time_limit_s: float | None = understanding.TIME_LIMIT_S,
     time: bool = True,
     classify: bool = False,
     threads: int | None = None,
@@ -113,7 +113,7 @@ def report(
     main = subprogram(path, name, built.plain, len(args))
     bound = arguments.bind(main, args)
     nbytes = sum(array.nbytes for each, value in bound.values.items() for _, array in arrays_in(each, value))
-    examine.check_memory(name, nbytes)
+    understanding.check_memory(name, nbytes)
     read = source.read(name, main.file, main.line)
     key = _key(built, main, read, bound, caches, time, classify, threads)
     again = None if key is None else kept.find(key)

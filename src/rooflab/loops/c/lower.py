@@ -10,8 +10,8 @@ from llvmlite import binding
 
 from rooflab.errors import RooflabError
 from rooflab.loops.c.debug_info import DebugInfo, LinesOf, Subprogram
+from rooflab.loops.compiled.target import target_machine
 from rooflab.loops.lowered.ir_text import Function, functions
-from rooflab.loops.lowered.lower import target_machine
 from rooflab.loops.lowered.pointers import called
 
 _NAME = r"@(?:[\w.$-]+|\"[^\"]*\")"

@@ -18,10 +18,11 @@ from rooflab.loops.c.debug_info import DebugInfo, LinesOf, Subprogram
 from rooflab.loops.c.memory import STACK_BYTES
 from rooflab.loops.c.openmp import runtime
 from rooflab.loops.c.source import CSource, openmp_loops
+from rooflab.loops.compiled import runs as runs_of
 from rooflab.loops.compiled import time as timing
+from rooflab.loops.compiled.target import target_machine
 from rooflab.loops.lowered import core_loops, profile
 from rooflab.loops.lowered.ir_text import functions
-from rooflab.loops.lowered.lower import target_machine
 from rooflab.loops.twin import count as counts
 from rooflab.machines.cache_levels import Chosen
 from rooflab.types.loop import CoreLoop, Timed
@@ -164,8 +165,8 @@ def _timed(
 
     def on_one_core() -> tuple[Timed, ...]:
         with _team(built, 1):
-            first = examine.timed(warm(function, bound, of.fresh), 1, "warm")
-            return first, examine.timed(timing.cold(function, bound, largest, of.fresh), 1, "cold")
+            first = runs_of.timed(warm(function, bound, of.fresh), 1, "warm")
+            return first, runs_of.timed(timing.cold(function, bound, largest, of.fresh), 1, "cold")
 
     found, how = rehearsal.brought(on_one_core, _TIMED_S)
     if how:
@@ -200,7 +201,7 @@ def _on_threads(
                 compared = () if random else _compared(timing.run_once(function, bound), alone).warnings
                 if compared:
                     return (), compared
-                runs.append(examine.timed(timing.warm(function, bound, of.fresh), each, "warm"))
+                runs.append(runs_of.timed(timing.warm(function, bound, of.fresh), each, "warm"))
         return tuple(runs), ()
 
     found, how = rehearsal.brought(on_several, _TIMED_S)

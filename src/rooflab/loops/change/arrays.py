@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rooflab.loops.read.arguments import Arguments, laid_out
+from rooflab.loops.read.arguments import Arguments, laid_out, placed_as
 from rooflab.loops.read.understood import Understood
 from rooflab.loops.read.value_types import ValueTypes
 
@@ -25,13 +25,14 @@ def with_arrays(loop: Understood, arrays: Mapping[str, np.ndarray]) -> Understoo
 def padded(array: np.ndarray, nbytes: int) -> np.ndarray:
     """A copy whose rows lie `nbytes` further apart."""
     room = np.zeros((*array.shape[:-1], array.shape[-1] + max(1, nbytes // array.itemsize)), array.dtype)
+    room = placed_as(room, array)
     room[..., : array.shape[-1]] = array
     return room[..., : array.shape[-1]]
 
 
 def by_columns(array: np.ndarray) -> np.ndarray:
     """A copy whose first index moves by one element."""
-    return np.asfortranarray(array)
+    return placed_as(np.asfortranarray(array), array)
 
 
 def halved(loop: Understood) -> Understood | None:
@@ -42,7 +43,7 @@ def halved(loop: Understood) -> Understood | None:
         if isinstance(value, np.ndarray) and value.dtype == np.float64:
             with np.errstate(over="ignore"):
                 order = "F" if value.flags.f_contiguous and not value.flags.c_contiguous else "C"
-                values[name] = value.astype(np.float32, order=order)
+                values[name] = placed_as(value.astype(np.float32, order=order), value)
         else:
             values[name] = np.float32(value) if isinstance(value, (float, np.float64)) else value
     if not any(value.dtype == np.float64 for value in arguments.arrays().values()):

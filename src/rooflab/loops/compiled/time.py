@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import functools
 import re
 import time
 import warnings
@@ -14,6 +15,7 @@ import numpy as np
 
 from rooflab.errors import RooflabError
 from rooflab.loops.compiled import flushed
+from rooflab.loops.compiled.kept_code import Code, Text
 from rooflab.loops.read.arguments import Arguments
 from rooflab.loops.read.source import Source
 from rooflab.loops.read.understood import Understood
@@ -24,6 +26,7 @@ from rooflab.timing import Timing, time_call
 
 _OPTIONS = 'nogil=True, error_model="numpy"'
 COLD_ROUNDS, WARM_ROUNDS, PATIENCE_S = 3, 5, 1.0
+WARM_RUN_S = 0.01  # of a round
 # How numba writes the types of a store that it cannot do.
 _STORED = re.compile(r"setitem\(array\((?P<item>\w+), .*\), .*, (?P<value>\w+)\)")
 _UNKNOWN = re.compile(r"(?P<what>\w+)\((?P<types>.*)\)")
@@ -53,19 +56,39 @@ class Compiled(NamedTuple):
     module: Any
 
 
-def build(loop: Understood, *, fastmath: bool = False) -> Compiled:
-    """`loop` compiled by numba on its first call, or found compiled on disk; `fastmath`: sums in any order."""
+class Texts(NamedTuple):
+    """A loop as modules that numba compiles: for one core, and for all where it may be.
+
+    Attributes:
+        serial, parallel: modules; `parallel` is None where `verdict` says why.
+    """
+
+    serial: Text
+    parallel: Text | None
+    verdict: dependence.Verdict
+
+
+def texts(loop: Understood, *, fastmath: bool = False) -> Texts:
+    """`loop` as modules that numba compiles; `fastmath`: sums in any order."""
     source = loop.source
     serial = _function(source.tree, "serial", loop.value_types)
     options = f"{_OPTIONS}, fastmath=True" if fastmath else _OPTIONS
-    text = f"{generated_files.preamble(source)}\n\n@njit(cache=True, {options})\n{serial}\n"
-    module = generated_files.module(f"loop_{source.name}", text)
+    preamble = generated_files.preamble(source)
+    own = Text(f"loop_{source.name}", f"{preamble}\n\n@njit(cache=True, {options})\n{serial}\n", "serial")
     verdict = dependence.parallel(loop)
     if verdict.tree is None:
-        return Compiled(module.serial, None, verdict, module)
+        return Texts(own, None, verdict)
     spread = ast.unparse(_named(verdict.tree, "parallel"))
-    text = f"{generated_files.preamble(source)}\n\n@njit(cache=True, parallel=True, {_OPTIONS})\n{spread}\n"
-    return Compiled(module.serial, generated_files.module(f"prange_{source.name}", text).parallel, verdict, module)
+    text = f"{preamble}\n\n@njit(cache=True, parallel=True, {_OPTIONS})\n{spread}\n"
+    return Texts(own, Text(f"prange_{source.name}", text, "parallel"), verdict)
+
+
+def build(loop: Understood, *, fastmath: bool = False) -> Compiled:
+    """`loop` compiled by numba on its first call, or found compiled on disk; `fastmath`: sums in any order."""
+    found = texts(loop, fastmath=fastmath)
+    serial, parallel = found.serial.compiled(), None if found.parallel is None else found.parallel.compiled()
+    module = generated_files.module(found.serial.stem, found.serial.text)
+    return Compiled(serial, parallel, found.verdict, module)
 
 
 def _named(tree: ast.FunctionDef, name: str) -> ast.FunctionDef:
@@ -225,26 +248,40 @@ def _named_values(node: ast.AST) -> set[str]:
     return {name for child in ast.iter_child_nodes(node) for name in _named_values(child)}
 
 
-def warm(function: Callable[..., Any], arguments: Copies, fresh: bool) -> Timing:
+def warm(
+    function: Callable[..., Any],
+    arguments: Copies,
+    fresh: bool,
+    rounds: int = WARM_ROUNDS,
+    run_s: float = WARM_RUN_S,
+) -> Timing:
     """Seconds of a call that finds in the caches what the last one left there.
 
     Args:
         function: compiled.
         arguments: of the loop.
         fresh: give each run the inputs anew (copied before the clock starts, so warm as well).
+        rounds: of runs; fewer where one takes long.
+        run_s: the shortest round.
     """
     copies = arguments.copied()
+    call = calling(function, copies)
     start = time.perf_counter()
-    function(*copies)
+    call()
     once = time.perf_counter() - start
-    rounds = max(2, min(WARM_ROUNDS, int(PATIENCE_S / max(once, 1e-9))))
+    rounds = max(2, min(rounds, int(PATIENCE_S / max(once, 1e-9))))
     if fresh:
         return _each([lambda _: None] * rounds, function, arguments)
     if once > PATIENCE_S / WARM_ROUNDS:
         # A call of that length needs neither calibration nor repetition within a round.
-        seconds = sorted(_seconds(function, copies) for _ in range(rounds))
+        seconds = sorted(_seconds(call) for _ in range(rounds))
         return _timing(seconds)
-    return time_call(lambda: function(*copies), rounds=rounds)
+    return time_call(lambda: call(), rounds=rounds, run_s=run_s, more=2 * rounds)
+
+
+def calling(function: Callable[..., Any], values: tuple[Any, ...]) -> Callable[[], Any]:
+    """What calls `function` with `values`, prepared where it can be: that then is not timed."""
+    return function.bound(values) if isinstance(function, Code) else functools.partial(function, *values)
 
 
 def cold(function: Callable[..., Any], arguments: Copies, cache_bytes: int, fresh: bool) -> Timing:
@@ -278,14 +315,15 @@ def _each(
     seconds = []
     for prepare in before:
         values = arguments.copied() if kept is None else kept
+        call = calling(function, values)
         prepare(values)
-        seconds.append(_seconds(function, values))
+        seconds.append(_seconds(call))
     return _timing(sorted(seconds))
 
 
-def _seconds(function: Callable[..., Any], values: tuple[Any, ...]) -> float:
+def _seconds(call: Callable[[], Any]) -> float:
     start = time.perf_counter()
-    function(*values)
+    call()
     return time.perf_counter() - start
 
 

@@ -20,6 +20,7 @@ from numba.core import registry
 from rooflab.cachesim.level.access import View
 from rooflab.cachesim.native import layout
 from rooflab.cachesim.native.compile import source_digest
+from rooflab.loops.compiled.target import target_machine
 from rooflab.loops.lowered import counted_access, instrument, lower, memory, source_loops, twin_ir
 from rooflab.loops.lowered.ir_text import Places, functions
 from rooflab.loops.lowered.source_names import SourceNames
@@ -213,7 +214,7 @@ def _compiled(module: Any, lowered: lower.Lowered, inlined: set[str]) -> bytes:
         function.linkage = "internal"
         if function.name in inlined:
             function.add_function_attribute("alwaysinline")
-    machine = lower.target_machine()
+    machine = target_machine()
     tuning = binding.create_pipeline_tuning_options(speed_level=2)
     tuning.loop_vectorization = tuning.slp_vectorization = tuning.loop_unrolling = False
     builder = binding.create_pass_builder(machine, tuning)
@@ -225,7 +226,7 @@ def open_built(built: Built, view: View, placed: memory.Memory) -> Opened:
     """A twin that works on the first level of `view` and in memory `placed`."""
     # numba's own functions are found by name once its context is there
     assert registry.cpu_target.target_context is not None
-    engine = binding.create_mcjit_compiler(binding.parse_assembly(""), lower.target_machine())
+    engine = binding.create_mcjit_compiler(binding.parse_assembly(""), target_machine())
     engine.add_object_file(binding.ObjectFileRef.from_data(built.code))
     engine.finalize_object()
     name, environment = built.environment

@@ -14,8 +14,9 @@ import numba
 import numpy as np
 
 from rooflab.errors import RooflabError
-from rooflab.loops import examine
+from rooflab.loops import examine, understanding
 from rooflab.loops.compiled import regions
+from rooflab.loops.compiled import runs as runs_of
 from rooflab.loops.compiled import time as timing
 from rooflab.loops.lowered import count, lower, refused, short_errors
 from rooflab.loops.lowered.memory import arrays_in
@@ -26,8 +27,6 @@ from rooflab.machines.cache_levels import Chosen
 from rooflab.types.loop import LoopReport, Static, Timed
 
 _PLAIN_PYTHON = 200_000  # accesses up to which Python itself runs it too, to compare results
-# Options of numba that leave what is counted and timed as it is.
-_HARMLESS = frozenset({"nopython", "nogil", "cache", "_nrt", "no_cpython_wrapper", "no_cfunc_wrapper", "looplift"})
 _AS_PLAIN: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 _CONVENTIONS = (
     "counted from the LLVM IR of numba before it is optimised: every load and store of the function and of what it"
@@ -50,17 +49,12 @@ class Given(NamedTuple):
         return copies_of(self.values.values())
 
 
-def has_options(fn: Callable[..., Any]) -> bool:
-    """Whether `fn` is compiled with options that change what it does: its source alone does not say all then."""
-    return any(value for name, value in lower.options(fn).items() if name not in _HARMLESS)
-
-
 def report(
     fn: Callable[..., Any],
     args: tuple[Any, ...],
     caches: Chosen,
     *,
-    time_limit_s: float | None = examine.TIME_LIMIT_S,
+    time_limit_s: float | None = understanding.TIME_LIMIT_S,
     time: bool = True,
     classify: bool = False,
     why: str = "",
@@ -146,7 +140,7 @@ def _bound(fn: Callable[..., Any], source: Source, args: tuple[Any, ...]) -> Giv
             nbytes += array.nbytes
         if not isinstance(value, np.ndarray):
             _check_plain(source, name, value)
-    examine.check_memory(source.name, nbytes)
+    understanding.check_memory(source.name, nbytes)
     return Given(dict(bound.arguments))
 
 
@@ -261,13 +255,13 @@ def _run(
                 )
                 if counted.simulation.accesses <= _PLAIN_PYTHON and own is None:
                     findings += _plain_python(fn, given, counted)
-            runs = [examine.timed(timing.warm(function, given, fresh), 1, "warm")]
-            runs.append(examine.timed(timing.cold(function, given, largest, fresh), 1, "cold"))
+            runs = [runs_of.timed(timing.warm(function, given, fresh), 1, "warm")]
+            runs.append(runs_of.timed(timing.cold(function, given, largest, fresh), 1, "cold"))
         finally:
             if spread:
                 numba.set_num_threads(threads)
         if threads > 1:
-            runs += examine.on_threads(function, given, fresh)
+            runs += runs_of.on_threads(function, given, fresh)
     said = "as decorated: parallel=True" if spread else "not tried: counted from its LLVM IR, on one core"
     return findings, runs, said
 

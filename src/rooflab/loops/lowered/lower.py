@@ -21,8 +21,10 @@ from numba.core import codegen, compiler, cpu
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.dispatcher import Dispatcher
 
+from rooflab.loops.compiled.target import target_machine
 from rooflab.loops.lowered import short_errors
 from rooflab.loops.lowered.folding import fold
+from rooflab.loops.read.decorated import options, python_function
 
 _LARGEST_INLINED = 4000  # instructions; what is longer makes text of errors
 APART = "int_power_impl"  # numba's loop for whole powers: what it costs follows from the exponent
@@ -64,16 +66,6 @@ class Lowered(NamedTuple):
     main: str
     wrapper: str
     environment: tuple[str, Any]
-
-
-def options(fn: Callable[..., Any]) -> dict[str, Any]:
-    """The options that `fn` was decorated with, where numba compiles it; none of a plain function."""
-    return dict(fn.targetoptions) if isinstance(fn, Dispatcher) else {}
-
-
-def python_function(fn: Callable[..., Any]) -> Any:
-    """The Python function behind `fn`."""
-    return getattr(fn, "py_func", fn)
 
 
 def lower(fn: Callable[..., Any], types: tuple[Any, ...]) -> Lowered:
@@ -238,13 +230,3 @@ def _run(module: Any, passes: tuple[str, ...]) -> None:
     for name in passes:
         getattr(manager, f"add_{name}_pass")()
     manager.run(module, binding.create_pass_builder(target_machine(), binding.create_pipeline_tuning_options()))
-
-
-def target_machine() -> Any:
-    """LLVM's description of this machine, as numba takes it."""
-    binding.initialize_native_target()
-    binding.initialize_native_asmprinter()
-    binding.initialize_native_asmparser()  # without it LLVM ends the process at assembly in the user's code
-    features = binding.get_host_cpu_features().flatten()
-    target = binding.Target.from_default_triple()
-    return target.create_target_machine(cpu=binding.get_host_cpu_name(), features=features, opt=3, jit=True)

@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 from llvmlite import binding
 
-from rooflab.loops.lowered import ir_text, lower
+from rooflab.loops.compiled.target import target_machine
+from rooflab.loops.lowered import ir_text
 from rooflab.loops.lowered.ir_text import VALUE, Function
 
 _BLOCK = re.compile(r"^(?:\.LBB\d+_\d+:|# %bb\.\d+:)\s*(?:#\s*(?P<name>%(?:\"[^\"]*\"|[^\s]+)))?")
@@ -57,7 +58,7 @@ def blocks(ir: str, assembly: str = "") -> dict[str, tuple[Block, ...]]:
         ir: the text of the optimised module.
         assembly: what the user's compiler made of it, where that is known; else LLVM makes it here.
     """
-    target = lower.target_machine()
+    target = target_machine()
     if not target.triple.startswith(("x86_64", "i686", "amd64")):
         return {}
     text = assembly

@@ -12,6 +12,7 @@ import numba
 import numpy as np
 from llvmlite import binding
 
+from rooflab.loops.compiled.target import target_machine
 from rooflab.loops.lowered import control_flow, counted_access, lower, machine_code, predictor
 from rooflab.loops.lowered.ir_text import Function, Instruction, functions
 from rooflab.loops.lowered.operations import vector_access_bytes
@@ -189,7 +190,7 @@ def run(chosen: list[Function], ir: str, call: Callable[[Any], None], assembly: 
         linked = binding.parse_bitcode(bitcode)
         linked.get_function(name).linkage = "linkonce_odr"
         module.link_in(linked)
-    engine = binding.create_mcjit_compiler(module, lower.target_machine())
+    engine = binding.create_mcjit_compiler(module, target_machine())
     engine.finalize_object()
     call(engine)
     stored = [each.text for each in accesses]

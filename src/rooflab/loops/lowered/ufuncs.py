@@ -43,11 +43,6 @@ class _Operand(NamedTuple):
     one: bool = False  # the body sees an array of one element
 
 
-def is_one(fn: Any) -> bool:
-    """Whether `fn` is of `vectorize` or `guvectorize`, or a function of NumPy's kind."""
-    return isinstance(fn, (DUFunc, GUFunc, np.ufunc))
-
-
 def as_loop(fn: Any, args: Sequence[Any]) -> AsLoop:
     """`fn` on `args` as a loop; results that are not given are made.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -142,7 +143,8 @@ def _check_stores(source: Source, arrays: dict[str, np.ndarray]) -> None:
 
 def check_array(source: Source, name: str, value: np.ndarray) -> None:
     """Raise where a loop cannot run on `value`: masked, without elements, in another machine's order of bytes."""
-    if isinstance(value, np.ma.MaskedArray):
+    masked = sys.modules.get("numpy.ma")  # until it is imported there is no masked array
+    if masked is not None and isinstance(value, masked.MaskedArray):
         raise RooflabError(f"{source.name}: argument {name} is masked, expected a plain array: {name}.filled(0)")
     if value.ndim == 0:
         raise RooflabError(f"{source.name}: argument {name} is an array of no dimension, expected a plain number")
@@ -178,10 +180,15 @@ def copied_in_place(array: np.ndarray) -> np.ndarray:
 
     Of what is not contiguous, a copy wherever NumPy puts it.
     """
+    return placed_as(array, array)
+
+
+def placed_as(array: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """A copy of `array` that begins as far into a page of memory as `other` does: alike in every process."""
     if array.dtype.hasobject or not (array.flags.c_contiguous or array.flags.f_contiguous) or not array.nbytes:
         return array.copy(order="K")
     room = np.empty(array.nbytes + _PAGE_BYTES, np.uint8)
-    start = (array.ctypes.data - room.ctypes.data) % _PAGE_BYTES
+    start = (other.ctypes.data - room.ctypes.data) % _PAGE_BYTES
     order = "C" if array.flags.c_contiguous else "F"
     copy = np.ndarray(array.shape, array.dtype, room.data, start, array.strides, order)
     copy[...] = array

@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from rooflab.errors import FileError, MeasureError
-from rooflab.machines.detect.darwin import detect_darwin
 from rooflab.machines.detect.files import Tree
 from rooflab.machines.detect.gpus import read_gpus
 from rooflab.machines.detect.host import Host
@@ -40,6 +39,8 @@ def detect(
     tree = Tree.at(root.resolve())
     system = system or (platform.system() if tree.is_live else "Linux")
     if system == "Darwin":
+        from rooflab.machines.detect.darwin import detect_darwin
+
         host = detect_darwin(tree)
     elif system == "Linux":
         host = detect_linux(tree)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from llvmlite import binding
 
-from rooflab.loops.lowered.lower import target_machine
+from rooflab.loops.compiled.target import target_machine
 from rooflab.machines.bench.experiments import thread_teams
 from rooflab.types.team_timing import TeamTiming
 

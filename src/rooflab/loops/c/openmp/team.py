@@ -22,9 +22,9 @@ from rooflab.loops.c.build import Built
 from rooflab.loops.c.call import called as call_lines
 from rooflab.loops.c.call import named, signature
 from rooflab.loops.c.debug_info import DebugInfo, LinesOf, Subprogram
+from rooflab.loops.compiled.target import target_machine
 from rooflab.loops.lowered.counted_access import BUMP, END
 from rooflab.loops.lowered.ir_text import Function
-from rooflab.loops.lowered.lower import target_machine
 
 COLUMNS = ENTRIES, TRIPS, CHUNKS, WORK, LONGEST = range(5)  # of what is told of a region
 MOST = 64  # threads of a team

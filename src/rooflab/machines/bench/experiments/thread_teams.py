@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -21,8 +22,20 @@ import numpy as np
 from rooflab.types.team_timing import TeamTiming
 
 _VERSION = 1
+SETTINGS_FILE = ".numba_config.yaml"  # numba's, in the folder that a process runs in
 _CALLS, _REGIONS, _STRETCHES, _FREE_CALLS = 41, 10, 3, 9
 _APART = 16  # words from one thread's word to the next: two lines
+
+
+def most() -> int:
+    """How many threads numba's teams may have; numba is imported where only it knows."""
+    asked = os.environ.get("NUMBA_NUM_THREADS", "")
+    if "numba" in sys.modules or Path(SETTINGS_FILE).is_file() or (asked and not asked.isdigit()):
+        import numba
+
+        return numba.get_num_threads()
+    here = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return int(asked or max(1, here))
 
 
 def can_pin() -> bool:
@@ -33,10 +46,13 @@ def can_pin() -> bool:
 @contextmanager
 def at_most(threads: int | None) -> Iterator[None]:
     """Within it, numba's teams have so many threads, or as many as there are where those are fewer; None: all."""
+    if threads is None:
+        yield
+        return
     import numba
 
     before = numba.get_num_threads()
-    numba.set_num_threads(min(threads or before, before))
+    numba.set_num_threads(min(threads, before))
     try:
         yield
     finally:
@@ -44,22 +60,25 @@ def at_most(threads: int | None) -> Iterator[None]:
 
 
 @contextmanager
-def pinned(threads: int) -> Iterator[None]:
+def pinned(threads: int, pin: Callable[[np.ndarray], Any] | None = None) -> Iterator[None]:
     """Within it, each of numba's `threads` threads stays on a CPU of its own, of those that this process may use.
 
-    Where there are fewer CPUs than threads, or none can be chosen, they are left as they are.
+    Where there are fewer CPUs than threads, or none can be chosen, they are left as they are. `pin` does it: given
+    sets of CPUs by thread, as words of 64 bits; by default the one of `bench.kernels.teams`.
     """
     found = masks(threads)
     if found is None:
         yield
         return
-    from rooflab.machines.bench.kernels import teams
+    if pin is None:
+        from rooflab.machines.bench.kernels import teams
 
-    teams.pin(found[0])
+        pin = teams.pin
+    pin(found[0])
     try:
         yield
     finally:
-        teams.pin(found[1])
+        pin(found[1])
 
 
 def masks(threads: int) -> tuple[np.ndarray, np.ndarray] | None:
@@ -92,12 +111,10 @@ def _spread(cpus: list[int], threads: int) -> list[int]:
 
 def measure() -> TeamTiming | None:
     """What numba's teams take here, by number of threads; from disk where it is there. None with one thread."""
-    import numba
-
-    most = numba.get_num_threads()
-    if most < 2:
+    count = most()
+    if count < 2:
         return None
-    path = _path(most)
+    path = _path(count)
     if path.exists():
         try:
             return msgspec.json.decode(path.read_bytes(), type=TeamTiming)
@@ -109,12 +126,10 @@ def measure() -> TeamTiming | None:
 
 def afresh() -> TeamTiming | None:
     """The same measured now, and kept on disk where that can be written to."""
-    import numba
-
-    most = numba.get_num_threads()
-    if most < 2:
+    count = most()
+    if count < 2:
         return None
-    found, path = _measured(most), _path(most)
+    found, path = _measured(count), _path(count)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(msgspec.json.encode(found))
@@ -133,13 +148,15 @@ def _path(threads: int) -> Path:
     return Path(home) / "rooflab" / f"team-{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
 
 
-def _measured(most: int) -> TeamTiming:
+def _measured(most_threads: int) -> TeamTiming:
     import numba
     from numba.np.ufunc.parallel import threading_layer
 
     from rooflab.machines.bench.kernels.teams import empty
 
-    counts = tuple(sorted({2, *(2**n for n in range(1, most.bit_length()) if 2**n <= most), most}))
+    counts = tuple(
+        sorted({2, *(2**n for n in range(1, most_threads.bit_length()) if 2**n <= most_threads), most_threads})
+    )
     times = []
     try:
         for count in counts:
@@ -149,13 +166,13 @@ def _measured(most: int) -> TeamTiming:
                 empty(words, 1)
                 seconds = [_seconds(empty, words, _REGIONS) / _REGIONS for _ in range(_CALLS)]
             times.append(statistics.median(seconds))
-        words = np.zeros((most, _APART), np.int64)
+        words = np.zeros((most_threads, _APART), np.int64)
         # one call after the other, as a program makes them that does something else in between
         free = max(
             statistics.median(_seconds(empty, words, 1) for _ in range(_FREE_CALLS)) for _ in range(_STRETCHES)
         )
     finally:
-        numba.set_num_threads(most)
+        numba.set_num_threads(most_threads)
     return TeamTiming(layer=threading_layer(), threads=counts, pinned_s=tuple(times), free_s=free)
 
 

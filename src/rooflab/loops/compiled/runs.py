@@ -1,0 +1,85 @@
+"""Timed runs of a compiled loop as a report holds them: on one core, and on several."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rooflab.loops.compiled import kept_code, numba_symbols
+from rooflab.loops.compiled.kept_code import Code, Text
+from rooflab.loops.compiled.time import Copies, cold, warm
+from rooflab.machines.bench.experiments import thread_teams
+from rooflab.machines.cache_levels import Chosen
+from rooflab.timing import Timing
+from rooflab.types.loop import Timed
+
+_TEAMS = "rooflab.machines.bench.kernels.teams"
+
+
+def on_one_core(function: Callable[..., Any], arguments: Copies, caches: Chosen, fresh: bool) -> list[Timed]:
+    """Runs on one core, warm and cold; `fresh`: each needs its inputs anew."""
+    largest = max(each.capacity_bytes for each in caches.caches)
+    runs = [timed(warm(function, arguments, fresh), 1, "warm")]
+    runs.append(timed(cold(function, arguments, largest, fresh), 1, "cold"))
+    return runs
+
+
+def on_threads(function: Callable[..., Any], arguments: Copies, fresh: bool) -> list[Timed]:
+    """Warm runs on as many threads as numba may use, first, and on 2, 4, …: each thread on a core of its own."""
+    most = thread_teams.most()
+    found = []
+    if isinstance(function, Code):
+        set_threads = functools.partial(numba_symbols.set_threads, function.layer)
+        pin: Callable[..., Any] | None = _pin()
+    else:
+        set_threads, pin = _numba_threads(), None
+    try:
+        for threads in sorted({most, *(2**n for n in range(1, most.bit_length()))}, reverse=True):
+            if threads < 2:
+                continue
+            set_threads(threads)
+            with thread_teams.pinned(threads, pin):
+                found.append(timed(warm(function, arguments, fresh), threads, "warm"))
+    finally:
+        set_threads(most)
+    return found
+
+
+def _numba_threads() -> Callable[[int], None]:
+    import numba
+
+    return numba.set_num_threads
+
+
+class _Module(Text):
+    """A module of rooflab's own instead of a generated one; `stem` is its name."""
+
+    __slots__ = ()
+
+    def compiled(self) -> Any:
+        """The function, as numba's `njit` makes it."""
+        return getattr(importlib.import_module(self.stem), self.function)
+
+
+def _pin() -> Callable[..., Any]:
+    """What keeps threads on CPUs, without numba where its code is kept."""
+    spec = importlib.util.find_spec(_TEAMS)
+    text = "" if spec is None or spec.origin is None else Path(spec.origin).read_text("utf-8")
+    return kept_code.ready(_Module(_TEAMS, text, "pin"), (np.zeros((2, 1), np.uint64),))
+
+
+def timed(timing: Timing, threads: int, cache: Any) -> Timed:
+    """A timing as a report holds it."""
+    return Timed(
+        threads=threads,
+        cache=cache,
+        best_s=timing.best_s,
+        median_s=timing.median_s,
+        spread=timing.spread,
+        runs=timing.runs,
+    )

@@ -1,0 +1,17 @@
+"""LLVM's description of the processor that this runs on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import binding
+
+
+def target_machine() -> Any:
+    """LLVM's description of this machine, as numba takes it."""
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    binding.initialize_native_asmparser()  # without it LLVM ends the process at assembly in the user's code
+    features = binding.get_host_cpu_features().flatten()
+    target = binding.Target.from_default_triple()
+    return target.create_target_machine(cpu=binding.get_host_cpu_name(), features=features, opt=3, jit=True)
