@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rooflab.timing import Series, best_of, time_call
+from rooflab.timing import Series, best_of, time_call, time_once
 
 
 class FakeClock:
@@ -105,3 +105,32 @@ def test_a_spread_lies_between_0_and_1(values):
 def test_the_best_series_is_that_with_the_best_run():
     slow, quick = Series((5.0, 5.0, 5.0)), Series((1.0, 6.0, 1.0))
     assert best_of([slow, quick]) is quick
+
+
+def test_rounds_go_on_until_a_second_one_comes_near_the_best():
+    def timed(lengths, more):
+        now, left = [0.0], list(lengths)
+
+        def clock():
+            return now[0]
+
+        def call():
+            now[0] += left.pop(0) if left else 1.0
+
+        return time_call(call, rounds=2, run_s=0.5, more=more, clock=clock)
+
+    # a first call, one that calibrates, then rounds of a call each
+    assert timed([1, 1, 3, 2, 2.5, 2.03], 5).runs == 4
+    assert timed([1, 1, 3, 2, 2.5, 2.03], 1).runs == 3
+    assert timed([1, 1, 2, 2], 5).runs == 2
+    assert timed([1, 1, 3, 2], 0).runs == 2
+
+
+def test_time_once_takes_the_cost_of_a_call_off():
+    now = [0.0]
+
+    def call():
+        now[0] += 0.25
+
+    # a clock on which only this call takes time
+    assert time_once(call, 4, lambda: now[0]) == 0.25

@@ -73,7 +73,7 @@ def loop(
     from rooflab.machines import cache_levels
     from rooflab.machines.bench.experiments import thread_teams
     from rooflab.machines.doubts import doubts, doubts_of_timing, is_here
-    from rooflab.model.loop import placement
+    from rooflab.model.loop import known_flows, placement
     from rooflab.remedies.loops import advise as changes
 
     check_time_limit(time_limit_s)
@@ -135,11 +135,12 @@ def loop(
         return report
     timing = _core_timing(report, target)
     team = thread_teams.measure() if report.regions and is_here(target) else None
-    placed = placement.place_on(report, target, timing, team, most_threads=threads)
-    doubted = doubts_of_timing(target) if placed.runs else doubts(target)
-    if advise and understood is not None:
-        helps = changes.advise(placed, understood, caches, here=is_here(target), timing=timing, team=team)
-        placed = replace(placed, advice=helps)
+    with known_flows.of_loop(report.where):
+        placed = placement.place_on(report, target, timing, team, most_threads=threads)
+        doubted = doubts_of_timing(target) if placed.runs else doubts(target)
+        if advise and understood is not None:
+            helps = changes.advise(placed, understood, caches, here=is_here(target), timing=timing, team=team)
+            placed = replace(placed, advice=helps)
     return replace(placed, warnings=(*placed.warnings, *doubted))
 
 
@@ -196,7 +197,7 @@ def _loop_of_c(
     from rooflab.loops.c.openmp import followed
     from rooflab.machines import cache_levels
     from rooflab.machines.doubts import doubts, doubts_of_timing, is_here
-    from rooflab.model.loop import placement
+    from rooflab.model.loop import known_flows, placement
     from rooflab.remedies.loops import of_c
 
     function = examine.target(text, cflags)
@@ -215,10 +216,11 @@ def _loop_of_c(
         return report
     timing = _core_timing(report, target)
     team = followed.team_timing(report) if is_here(target) else None
-    placed = placement.place_on(report, target, timing, team, most_threads=threads)
-    doubted = doubts_of_timing(target) if placed.runs else doubts(target)
-    if advise and placed.runs and is_here(target):
-        placed = replace(placed, advice=of_c.advise(placed, function, args, caches, cflags, timing))
+    with known_flows.of_loop(report.where):
+        placed = placement.place_on(report, target, timing, team, most_threads=threads)
+        doubted = doubts_of_timing(target) if placed.runs else doubts(target)
+        if advise and placed.runs and is_here(target):
+            placed = replace(placed, advice=of_c.advise(placed, function, args, caches, cflags, timing))
     return replace(placed, warnings=(*placed.warnings, *doubted))
 
 

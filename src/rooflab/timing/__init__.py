@@ -7,6 +7,7 @@ from rooflab.timing.calls import (
     best_of,
     check_time_limit,
     time_call,
+    time_once,
 )
 
-__all__ = ["CALIBRATED_RUN_S", "Series", "Timing", "best_of", "check_time_limit", "time_call"]
+__all__ = ["CALIBRATED_RUN_S", "Series", "Timing", "best_of", "check_time_limit", "time_call", "time_once"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import copy
 import functools
+import math
 import re
 import time
 import warnings
@@ -22,11 +23,14 @@ from rooflab.loops.read.understood import Understood
 from rooflab.loops.read.value_types import ValueTypes, root
 from rooflab.loops.static import dependence
 from rooflab.loops.twin import generated_files
-from rooflab.timing import Timing, time_call
+from rooflab.timing import Timing, time_call, time_once
 
 _OPTIONS = 'nogil=True, error_model="numpy"'
 COLD_ROUNDS, WARM_ROUNDS, PATIENCE_S = 3, 5, 1.0
 WARM_RUN_S = 0.01  # of a round
+LEAST_TURNS, MOST_TURNS, TURN_S = 3, 10, 0.003
+LONG_S = 0.05  # of a call beside which the filling of caches is nothing
+_ALIKE = 1.02  # turns that differ by less took equally long
 # How numba writes the types of a store that it cannot do.
 _STORED = re.compile(r"setitem\(array\((?P<item>\w+), .*\), .*, (?P<value>\w+)\)")
 _UNKNOWN = re.compile(r"(?P<what>\w+)\((?P<types>.*)\)")
@@ -252,8 +256,6 @@ def warm(
     function: Callable[..., Any],
     arguments: Copies,
     fresh: bool,
-    rounds: int = WARM_ROUNDS,
-    run_s: float = WARM_RUN_S,
 ) -> Timing:
     """Seconds of a call that finds in the caches what the last one left there.
 
@@ -261,22 +263,65 @@ def warm(
         function: compiled.
         arguments: of the loop.
         fresh: give each run the inputs anew (copied before the clock starts, so warm as well).
-        rounds: of runs; fewer where one takes long.
-        run_s: the shortest round.
     """
     copies = arguments.copied()
     call = calling(function, copies)
     start = time.perf_counter()
     call()
     once = time.perf_counter() - start
-    rounds = max(2, min(rounds, int(PATIENCE_S / max(once, 1e-9))))
+    rounds = max(2, min(WARM_ROUNDS, int(PATIENCE_S / max(once, 1e-9))))
     if fresh:
         return _each([lambda _: None] * rounds, function, arguments)
     if once > PATIENCE_S / WARM_ROUNDS:
         # A call of that length needs neither calibration nor repetition within a round.
         seconds = sorted(_seconds(call) for _ in range(rounds))
         return _timing(seconds)
-    return time_call(lambda: call(), rounds=rounds, run_s=run_s, more=2 * rounds)
+    return time_call(lambda: call(), rounds=rounds, run_s=WARM_RUN_S, more=2 * rounds)
+
+
+def in_turns(loops: Sequence[tuple[Callable[..., Any], Copies, bool]]) -> list[float]:
+    """Least seconds of a warm call of each of several functions, called in turns.
+
+    A busy moment then spoils not one of them alone. There are as many turns as it takes for each to come near its
+    best a second time, and two where they take long.
+
+    Args:
+        loops: compiled functions, their arguments, and whether each run needs its inputs anew.
+    """
+    timed = [_turn(*each) for each in loops]
+    seconds: list[list[float]] = [[] for _ in loops]
+    until = time.perf_counter() + PATIENCE_S
+    while len(seconds[0]) < 2 or (
+        time.perf_counter() < until
+        and (len(seconds[0]) < LEAST_TURNS or (len(seconds[0]) < MOST_TURNS and not all(map(_confirmed, seconds))))
+    ):
+        for held, once in zip(seconds, timed, strict=True):
+            held.append(once())
+    return [min(each) for each in seconds]
+
+
+def _turn(function: Callable[..., Any], arguments: Copies, fresh: bool) -> Callable[[], float]:
+    """What runs a function for `TURN_S` or once, and says how many seconds a call took."""
+    if fresh:
+        return lambda: _seconds(calling(function, arguments.copied()))
+    call = calling(function, arguments.copied())
+    call()
+    once_s = _seconds(call)
+    calls = max(1, math.ceil(TURN_S / max(once_s, 1e-7)))
+
+    def once() -> float:
+        if once_s < LONG_S:
+            # the other functions have taken its data out of the caches since
+            call()
+        return time_once(lambda: call(), calls)
+
+    return once
+
+
+def _confirmed(seconds: list[float]) -> bool:
+    """Whether the two shortest are alike."""
+    best, second, *_ = sorted(seconds)
+    return second <= _ALIKE * best
 
 
 def calling(function: Callable[..., Any], values: tuple[Any, ...]) -> Callable[[], Any]:

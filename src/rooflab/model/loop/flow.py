@@ -13,6 +13,7 @@ import heapq
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from rooflab.model.loop import known_flows
 from rooflab.types.core_timing import CoreTiming
 from rooflab.types.loop import CoreLoop, FlowStep
 
@@ -160,6 +161,14 @@ _UNITS = {
 
 @functools.lru_cache(256)
 def _run(
+    steps: tuple[_Timed, ...], room: _Room, slots: float, slot_cycles: float, trips: float, between: int
+) -> Flow:
+    """As `_simulated`; found where it was simulated before."""
+    asked = steps, room, slots, slot_cycles, trips, between
+    return Flow(*known_flows.known(asked, lambda: _simulated(*asked)))
+
+
+def _simulated(
     steps: tuple[_Timed, ...], room: _Room, slots: float, slot_cycles: float, trips: float, between: int
 ) -> Flow:
     """The same of timed steps: `slots` instructions stand for each, `trips` passes are an entry."""

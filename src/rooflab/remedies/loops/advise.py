@@ -25,8 +25,6 @@ from rooflab.types.team_timing import TeamTiming
 from rooflab.units import duration, percent
 
 PATIENCE_S = 30.0
-_TURNS, _ROUNDS, _ROUND_S = 5, 2, 0.004  # at most, of a run; rounds in each, and the shortest one
-_ALIKE = 1.03  # runs that differ by less took equally long
 
 
 # Changes that mend the same: of these the best is advice, another only where it helps beside it.
@@ -235,20 +233,10 @@ def _run(change: Change, state: State, case: Case) -> _Runs | None:
     if change.price == "nothing" and not again.same_results(*pairs):
         return _Runs(0.0, 0.0, same=False)
     functions = [again.compiled(*each) for each in pairs]
-    seconds: tuple[list[float], ...] = ([], [])
-    # In turns: a busy moment of the host then spoils not one of them alone. As many as it takes for each to come
-    # near its best a second time.
-    while len(seconds[0]) < 2 or (len(seconds[0]) < _TURNS and not all(_confirmed(each) for each in seconds)):
-        for held, function, (loop, _) in zip(seconds, functions, pairs, strict=True):
-            held.append(time.warm(function, loop.arguments, _fresh(loop), _ROUNDS, _ROUND_S).best_s)
-    before_s, after_s = (min(each) for each in seconds)
+    before_s, after_s = time.in_turns(
+        [(function, loop.arguments, _fresh(loop)) for function, (loop, _) in zip(functions, pairs, strict=True)]
+    )
     return _Runs(before_s, after_s)
-
-
-def _confirmed(seconds: list[float]) -> bool:
-    """Whether the two shortest are alike."""
-    best, second, *_ = sorted(seconds)
-    return second <= _ALIKE * best
 
 
 def _fresh(loop: Understood) -> bool:
