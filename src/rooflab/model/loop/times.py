@@ -22,6 +22,7 @@ from rooflab.model.loop import (
     late_branches,
     main_loop,
     rates,
+    reordered,
     teams,
     waiting,
 )
@@ -55,6 +56,7 @@ def predict(
         timing: how long its core's operations take; those of a usual core by default.
         team: how long its teams of threads take to start; a usual time by default.
     """
+    report = reordered.as_compiled(report)
 
     def with_kept(share: kept.Kept) -> Predicted | None:
         counted = kept.expected(report, share)
