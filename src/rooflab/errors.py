@@ -65,6 +65,11 @@ def near_matches(got: str, known: Iterable[str], count: int = 4) -> list[str]:
     wanted = squash(got)
     close = difflib.get_close_matches(wanted, plain, n=count, cutoff=0.6 if len(wanted) > 4 else 0.5)
     within = [key for key in plain if wanted and len(wanted) > 1 and wanted in key and key not in close]
+    if not close and not within:  # two or three of its words: "mac studio m3 ultra" holds "m3 ultra"
+        words = "".join(char if char.isalnum() else " " for char in got.casefold()).split()
+        runs = ("".join(words[at : at + size]) for size in (3, 2) for at in range(len(words) - size + 1))
+        run = next((each for each in runs if len(each) > 3 and any(each in key for key in plain)), None)
+        within = [key for key in plain if run is not None and run in key]
     return [plain[key] for key in (close + sorted(within, key=len))[:count]]
 
 

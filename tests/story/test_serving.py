@@ -161,7 +161,7 @@ def test_broken_lines_of_a_stream_are_said(tmp_path):
         ({"tp": 3}, "32 heads over 3 tensor-parallel ranks"),
         ({"step_tokens": 0}, "step tokens: got 0, expected a whole number above 0"),
         ({"engine": "tensorrt-llm", "isl": 20_000}, "a request of 20,000 does not fit; give more step tokens"),
-        ({"isl": 2_000_000, "gpus": 1}, "too much; more devices, a narrower format"),
+        ({"isl": 2_000_000, "gpus": 1}, "too much; more devices or fewer tokens"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(asked, said):

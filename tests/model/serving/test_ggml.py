@@ -10,7 +10,7 @@ import pytest
 
 import rooflab
 from rooflab.model.engines.engine import engine
-from rooflab.model.serving import ggml, ggml_products
+from rooflab.model.serving import feed_forward, ggml, ggml_products
 from rooflab.model.serving.batch import Batch
 from rooflab.model.serving.kernels import Kernel
 from rooflab.model.serving.step import StepModel
@@ -127,10 +127,21 @@ def test_the_host_writes_masks_and_used_to_sort_tokens() -> None:
     assert host_s(LLAMA, PROMPT, mask_s=0.0, sorting_s=1e-9) == host_s(LLAMA, PROMPT, mask_s=0.0, sorting_s=0.0)
 
 
-def test_single_tokens_stream_weights_of_experts_more_slowly() -> None:
-    parts = {p.name: p for p in step(SPARSE).time(TOKEN).parts if p.layer == "experts" and p.seconds[0] > 0}
-    nbytes = 8 * 4 * 2048 * 1024 * 4.5 / 8
-    assert parts["down"].memory_s[0] == pytest.approx(nbytes / (1.008e12 * 0.9 * 0.65), rel=1e-3)
+def test_one_token_meets_as_many_experts_as_it_chooses() -> None:
+    # However alike others choose: the first has nobody to choose as.
+    alike = dataclasses.replace(SPARSE.blocks[0].feed, repeated=0.5)
+    for tokens, most, least in ((1.0, 4.0, 4.0), (2.0, 8.0, 4.0), (100.0, 64.0, 4.0)):
+        met = float(feed_forward.load(alike, 1, np.asarray(tokens))[1])
+        assert least - 1e-9 <= met <= most
+    assert float(feed_forward.load(alike, 1, np.asarray(1.0))[1]) == pytest.approx(4.0)
+
+
+def test_on_metal_few_tokens_stream_the_weights_of_each_row() -> None:
+    for tokens, rows in ((8.0, 32.0), (31.0, 124.0)):
+        made = working(step(SPARSE, "m2-max-38-core"), Batch(decode_sequences=tokens, decode_context=64.0))
+        down = [k for k in made if k.layer == "experts" and k.name == "down"]
+        read = sum(float(np.max(np.asarray(k.weight_bytes))) for k in down)
+        assert read == pytest.approx(rows * 2048 * 1024 * 4.5 / 8)
 
 
 def test_formats_with_more_scales_take_longer() -> None:

@@ -169,8 +169,10 @@ def test_every_sort_of_layer_is_timed(name: str) -> None:
 
 def test_a_model_that_does_not_fit_says_by_how_much() -> None:
     model = step(models.named("llama-3.1-70b"))
-    with pytest.raises(RooflabError, match=r"as 1 device: 1\d\d GiB a device .* too much; more devices"):
-        check_fits(model.model, model.machine, model.layout, model.memory(1000.0))
+    with pytest.raises(
+        RooflabError, match=r"as 1 device: 1\d\d GiB a device .* too much; --precision fp8, more devices"
+    ):
+        check_fits(model.model, model.machine, model.layout, model.memory(1000.0), model.precision)
 
 
 def test_ranks_without_a_link_are_refused() -> None:

@@ -14,6 +14,7 @@ from rooflab.types.machine import Machine
 from rooflab.units import iec
 from rooflab.work.llm.architecture import Architecture, Attention, Block, Delta, Experts, Latent, Mlp, StateSpace
 from rooflab.work.llm.precision import Precision
+from rooflab.work.llm.precision import precision as named
 
 Number = float | np.ndarray
 
@@ -188,8 +189,15 @@ def _widest(block: Block, layout: Layout) -> float:
     return 0.0
 
 
-def check_fits(model: Architecture, machine: Machine, layout: Layout, memory: Memory) -> None:
-    """Whether one rank holds it.
+def check_fits(
+    model: Architecture,
+    machine: Machine,
+    layout: Layout,
+    memory: Memory,
+    precision: Precision,
+    blocks: bool = False,
+) -> None:
+    """Whether one rank holds it; of narrower formats (GGUF's `blocks`, if so) the widest that would is named.
 
     Raises:
         RooflabError: it does not, by how much.
@@ -199,6 +207,17 @@ def check_fits(model: Architecture, machine: Machine, layout: Layout, memory: Me
         raise RooflabError(
             f"{model.name} on {machine.name} as {layout.name}: {iec(least, 3)} a device (weights "
             f"{iec(float(np.max(memory.weights)), 3)}, cache {iec(float(np.max(memory.cache)), 3)}) and "
-            f"{iec(memory.has, 3)} to use: {iec(least - memory.has, 3)} too much; more devices, a narrower "
-            "format or fewer tokens in the cache would fit"
+            f"{iec(memory.has, 3)} to use: {iec(least - memory.has, 3)} too much; "
+            f"{_narrower(memory, precision, blocks)}more devices or fewer tokens in the cache would fit"
         )
+
+
+def _narrower(memory: Memory, precision: Precision, blocks: bool) -> str:
+    """The widest of usual formats in which the weights would leave room for the rest."""
+    weights, rest = float(np.max(memory.weights)), float(np.max(memory.total - memory.weights))
+    now = precision.experts.bits if precision.experts.bits < precision.linear.bits else precision.linear.bits
+    for name in ("q8_0", "q6_k", "q4_k_m", "q3_k_m", "q2_k") if blocks else ("fp8", "int4_wo"):
+        bits = named(name).linear.bits
+        if bits < now and memory.has is not None and weights * bits / now + rest <= memory.has:
+            return f"--precision {name}, "
+    return ""

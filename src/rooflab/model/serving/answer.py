@@ -146,7 +146,9 @@ def _demand(server: Server, asked: Asked) -> Demand:
         name = asked.requests.name
     else:
         cached = f" ({asked.cached:,.0f} of them cached)" if asked.cached else ""
-        name = f"{asked.concurrency:,} clients, {asked.prompt:,.0f} tokens in{cached} and {asked.answer:,.0f} out"
+        many = "" if asked.concurrency == 1 else "s"
+        lengths = f"{asked.prompt:,.0f} tokens in{cached} and {asked.answer:,.0f} out"
+        name = f"{asked.concurrency:,} client{many}, {lengths}"
     return Demand(
         prompt_tokens=asked.prompt,
         answer_tokens=asked.answer,

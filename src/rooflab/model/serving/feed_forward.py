@@ -198,5 +198,7 @@ def load(feed: Experts, ways: int, tokens: Number, imbalance: float | None = Non
         busiest = mean + np.sqrt(2.0 * np.log(ways) * mean) if imbalance is None else imbalance * mean
         rows = np.minimum(busiest, tokens * min(feed.chosen, feed.count / ways))
     here = feed.count / ways
-    met = here * -np.expm1(tokens * (1.0 - feed.repeated) * np.log1p(-min(feed.chosen / feed.count, 1.0 - 1e-9)))
+    # The first token has nobody to choose as.
+    alone = np.minimum(tokens, 1.0) + np.maximum(tokens - 1.0, 0.0) * (1.0 - feed.repeated)
+    met = here * -np.expm1(alone * np.log1p(-min(feed.chosen / feed.count, 1.0 - 1e-9)))
     return np.maximum(rows, 1.0), np.clip(met, 1.0, here)

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 ITEM_BYTES = 4.0  # bytes of an activation
 _Q8 = 1.125  # bytes of an activation in blocks of 32 numbers of 8 bits with a scale and a sum (block_q8_1)
 _BLOCK = 32.0  # numbers that share a scale
+# Tokens up to which each row of a routed product streams its expert's weights by itself (ggml-metal:
+# kernel_mul_mm_id from 32 tokens on).
+_BY_ROW = {"apple": 31.0}
 
 
 def operation(
@@ -41,13 +44,11 @@ def operation(
     core_clocks: Number = 0.0,
     arm_instructions: Number = 0.0,
     clocks: Number = 0.0,
-    routed: Number = 0.0,
 ) -> Kernel:
     """One of ggml's operations: bytes, of them warm ones (all, where not given) and weights; how many kernels.
 
     `scalings` are sums of a block of products that ordinary lanes scale; `blocks` is 1 where operands are blocks;
-    `clocks` are those of loads and answers of one thread block that wait for each other; `routed` is 1 where
-    weights are those of experts that a router chose.
+    `clocks` are those of loads and answers of one thread block that wait for each other.
     On a CPU: `core_clocks` and `arm_instructions`, see `ggml_cores`.
     """
     return Kernel(
@@ -62,7 +63,6 @@ def operation(
             "core_clocks": core_clocks,
             "arm_instructions": arm_instructions,
             "clocks": clocks,
-            "routed": routed,
         },
         read_bytes=reads,
         write_bytes=writes,
@@ -106,20 +106,23 @@ def product(
     Of rows of `chosen` experts each the bound of few is that many times higher.
     """
     rows = np.asarray(rows, float)
-    few = np.where(rows <= run.engine.stream_rows * chosen, rows, 0.0)
+    most, of_rows = run.engine.stream_rows, active
+    if chosen > 1 and run.family in _BY_ROW:
+        most, of_rows = _BY_ROW[run.family], np.maximum(active, rows)
+    few = np.where(rows <= most * chosen, rows, 0.0)
     some, many = np.where(few > 0, 1.0, 0.0), rows - few
     into = rows * k
     made = []
     if is_blocks(stored):
         made.append(operation(layer, "to blocks", count, reads=into * ITEM_BYTES, writes=into * _Q8))
     item = _Q8 if is_blocks(stored) else ITEM_BYTES
-    weights = n * k * active * stored.nbytes * (1.0 + beside)
+    weights = n * k * of_rows * stored.nbytes * (1.0 + beside)
     made.append(
         operation(
             layer, name, count,
             reads=some * weights + few * k * item, writes=few * n * ITEM_BYTES, warm=few * k * item,
             weights=some * weights, flop=2.0 * few * n * k * (1.0 + beside),
-            dtype="int8" if is_blocks(stored) else stored.multiplies, routed=float(chosen > 1),
+            dtype="int8" if is_blocks(stored) else stored.multiplies,
             **_on_cores(run, few * (1.0 + beside), n, k, stored, active),
         )
     )  # fmt: skip

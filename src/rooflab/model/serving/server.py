@@ -123,7 +123,8 @@ class Server:
             RooflabError: it does not, by how much.
         """
         tokens = prompt + answer
-        check_fits(self.step.model, self.step.machine, self.layout, self.step.memory(tokens, 1.0))
+        check_fits(self.step.model, self.step.machine, self.layout, self.step.memory(tokens, 1.0),
+                   self.step.precision, self.step.engine.one_by_one)  # fmt: skip
         at_once = self.at_once(prompt, answer)
         if not self.scheduler.chunked and at_once > self.token_budget:
             raise RooflabError(

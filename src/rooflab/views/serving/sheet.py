@@ -36,14 +36,21 @@ def _sentences(serving: Serving) -> list[str]:
         decode = where.copies - where.prefill_copies
         copies = f"{where.prefill_copies} for prompts as {where.prefill_layout}, {decode} to decode"
     node = f" in {where.node}" if where.node else ""
+    layout = f" as {where.layout}" if where.devices > 1 else ""
     lines = [
-        f"{where.engine}, weights {where.weights}, cache {where.cache}; {copies} as {where.layout} on "
+        f"{where.engine}, weights {where.weights}, cache {where.cache}; {copies}{layout} on "
         f"{where.devices} device{'s' if where.devices > 1 else ''}{node}.",
         f"Asked: {serving.demand.name}.",
     ]
     decode = next((each for each in serving.steps if each.name == "decode"), None)
     if decode is not None:
         lines.append(f"A step that decodes: {_goes(decode)}.")
+    if serving.tpot is not None and _held_up_s(serving) > 0.5 * serving.tpot.time_s:
+        share = percent(_held_up_s(serving) / serving.tpot.time_s)
+        lines.append(
+            f"Steps with prompts are {share} of the time for a token: copies of their own for these "
+            "(--disagg P:D), fewer clients or shorter steps (--step-tokens) lessen that."
+        )
     if serving.price_per_million_tokens is not None:
         price = f"{serving.price_per_hour:.2f} an hour"
         lines.append(f"{price}: {serving.price_per_million_tokens:.3g} for a million tokens given out.")
@@ -65,19 +72,41 @@ def _times(serving: Serving) -> Table:
         line("time to first token (TTFT)", serving.ttft),
         *([] if serving.tpot is None else [line("time per token after it (TPOT)", serving.tpot)]),
         ("of the TTFT, waiting for a place", duration(serving.queue_s), UNKNOWN, UNKNOWN),
+        *_held_up(serving),
         ("tokens a second, all", si(serving.output_tokens_per_s, "token/s"), UNKNOWN, UNKNOWN),
         ("for each device", si(serving.output_tokens_per_s_per_device, "token/s"), UNKNOWN, UNKNOWN),
         ("for each user", quantity(serving.output_tokens_per_s_per_user, "token/s"), UNKNOWN, UNKNOWN),
         ("requests a second", f"{serving.requests_per_s:.3g}", UNKNOWN, UNKNOWN),
-        ("requests that run at once", f"{serving.running:.3g}", UNKNOWN, UNKNOWN),
+        ("requests that run at once", _count(serving.running), UNKNOWN, UNKNOWN),
     ]
     note = "Floor: weights, cache, products and links at theoretical rates, of one request alone."
     return Table("Predicted", ("figure", "mean", "error bar", "floor"), tuple(rows), note=note)
 
 
+def _count(number: float) -> str:
+    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
+
+
+def _held_up_s(serving: Serving) -> float:
+    """What steps with prompts add to each token; 0 where these have copies of their own or tokens are drafted."""
+    decode = next((each for each in serving.steps if each.name == "decode"), None)
+    if serving.tpot is None or decode is None or serving.deployment.drafts or serving.deployment.prefill_copies:
+        return 0.0
+    return max(serving.tpot.time_s - decode.time.time_s, 0.0)
+
+
+def _held_up(serving: Serving) -> list[tuple[str, ...]]:
+    """A row of it where it is worth one."""
+    more_s = _held_up_s(serving)
+    if serving.tpot is None or more_s < 0.1 * serving.tpot.time_s:
+        return []
+    return [("of the TPOT, steps with prompts", duration(more_s), UNKNOWN, UNKNOWN)]
+
+
 def _step(step: StepTime) -> Table:
     if step.name == "decode":
-        title = f"A step that decodes {step.sequences:.3g} sequences of {step.context_tokens:,.0f} tokens"
+        many = "" if step.sequences == 1 else "s"
+        title = f"A step that decodes {_count(step.sequences)} sequence{many} of {step.context_tokens:,.0f} tokens"
     else:
         title = f"A step of {step.prompt_tokens:,.0f} tokens of one prompt"
     rows = [
@@ -108,7 +137,7 @@ def _memory(serving: Serving) -> Table:
     note = ""
     if used.most_running is not None:
         each = "" if used.kept_tokens is None else f" that keep {used.kept_tokens:,.0f} tokens each"
-        note = f"The KV cache of a copy holds {used.most_running:,.3g} requests{each}."
+        note = f"The KV cache of a copy holds {_count(used.most_running)} requests{each}."
     return Table("Memory of the fullest device", ("kind", "bytes"), tuple(rows), note=note)
 
 
@@ -146,7 +175,7 @@ def _load(each: LoadPoint) -> tuple[str, ...]:
         *(duration(one) for one in (each.ttft_s, each.tpot_s, each.queue_s)),
         f"{each.requests_per_s:.3g}",
         si(each.tokens_per_s, "token/s"),
-        f"{each.running:,.3g}",
+        _count(each.running),
     )
 
 

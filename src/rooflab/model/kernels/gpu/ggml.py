@@ -13,7 +13,7 @@ from rooflab.model.device.device import Device
 from rooflab.model.kernels.common import Columns, Features, KernelTimes, Mechanism, Specs
 from rooflab.types.work import Cost, Op
 
-COLUMNS = ("starts", "scalings", "blocks", "core_clocks", "arm_instructions", "clocks", "routed")
+COLUMNS = ("starts", "scalings", "blocks", "core_clocks", "arm_instructions", "clocks")
 _ZEN_FLOP, _ARM_FLOP = 32.0, 8.0  # of a core of Zen 4 in a clock; of a vector instruction of Arm
 
 
@@ -40,7 +40,7 @@ def time(x: Columns, device: Device) -> KernelTimes:
     rate = device.memory_bytes_per_s * c("ggml.memory_share")
     if device.cores is not None:  # what all cores were seen to draw, where that is stated, else a share of theory
         rate = np.minimum(rate, device.cores.tiers[-1].all_read)
-    memory = missed / rate / np.where(x["routed"] > 0, c("ggml.routed_share"), 1.0)
+    memory = missed / rate
     zero = np.zeros_like(memory + compute)
     bound = np.maximum(np.maximum(compute, cache), memory)
     # A block of threads loads a tile, waits, multiplies it and waits: alone on its unit, neither hides the other.
