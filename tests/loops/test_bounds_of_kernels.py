@@ -107,8 +107,9 @@ BOUNDS = (
     # a permutation of 4 MiB: beyond L2, within L3
     Bound("misc", "gather", 524288, "level", ("L3",)),
     Bound("misc", "scatter", 524288, "level", ("L3",)),
-    # rows of about 16 elements, whose ends no predictor foresees: sums of one row alone, 3 cycles each
-    Bound("misc", "spmv", 4096, "chain", ADD, (70,)),
+    # rows of about 16 elements, whose ends no predictor foresees; but a count decides them, and the sums of a row,
+    # 3 cycles each, go on beside the next row's: 16 instructions an element
+    Bound("misc", "spmv", 4096, "units", ISSUE, (69, 70)),
     # nine directions unrolled: 141 operations whose sums wait for one another, and no more than two cells at once
     Bound("misc", "lbm", 64, "units", ("results of a pass", "arithmetic"), (85, 90)),
     # directions are data: 34 conversions and products of whole numbers a cell: 535 instructions

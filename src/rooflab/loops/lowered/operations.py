@@ -30,8 +30,7 @@ _BETWEEN = {"sitofp": "from", "uitofp": "from", "fptosi": "to", "fptoui": "to"}
 _OF_NUMBA = {
     "NRT_Allocate": "allocation", "NRT_MemInfo_alloc": "allocation", "NRT_MemInfo_alloc_safe": "allocation",
     "NRT_MemInfo_alloc_aligned": "allocation", "NRT_MemInfo_alloc_safe_aligned": "allocation",
-    "NRT_incref": "reference", "NRT_decref": "reference", "numba_get_np_random_state": "random_state",
-    "numba_rnd_shuffle": "random_refill",
+    "numba_get_np_random_state": "random_state", "numba_rnd_shuffle": "random_refill",
 }  # fmt: skip
 _SHUFFLES = ("shufflevector", "insertelement", "extractelement")
 _TIMES = re.compile(r", (\d+)(?:,|$)")

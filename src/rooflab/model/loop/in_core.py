@@ -52,8 +52,8 @@ USUAL_EACH = {
     "fp multiply vector": 0.5, "fp multiply-add vector": 0.5, "fp add wide": 0.5, "fp multiply wide": 0.5,
     "fp multiply-add wide": 0.5, "divide fp64 wide": 16.0, "divide fp32 wide": 10.0, "sqrt fp64 wide": 24.0,
     "sqrt fp32 wide": 20.0, "branch": 0.5, "convert from whole": 1.0, "convert to whole": 0.5, "to whole": 1.0,
-    "gather slots": 4.0, "gather slots wide": 4.0, "call allocation": 40.0, "call reference": 6.0,
-    "call random_state": 15.0, "call random_refill": 1200.0,
+    "gather slots": 4.0, "gather slots wide": 4.0, "call allocation": 40.0,
+    "call random_state": 8.0, "call random_refill": 1200.0,
 }  # fmt: skip
 USUAL_MISS = 16.0
 _CALL_CYCLES = 40.0  # of a function of the maths library that was not measured
