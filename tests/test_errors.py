@@ -74,3 +74,11 @@ def test_a_message_of_a_file_full_of_one_name_is_cut_in_the_middle():
     assert text.startswith("begin xxx")
     assert text.endswith("xxx end")
     assert len(text) <= 800
+
+
+def test_words_of_a_longer_name_find_what_holds_two_of_them() -> None:
+    assert near_matches("mac studio m3 ultra", ["m3-ultra-60-core", "m3-ultra-80-core", "m3-max"]) == [
+        "m3-ultra-60-core",
+        "m3-ultra-80-core",
+    ]
+    assert near_matches("a machine of mine", ["m3-ultra-60-core", "h100-sxm"]) == []
