@@ -147,6 +147,7 @@ def _simulated(server: Server, table: Table, case: ServingCase, prompt: int, ans
             clients=clients,
             between_s=outside_s,
             entry_s=float(server.step.entry_s(prompt)),
+            ahead=server.ahead,
             wait_steps=wait_steps,
             wait_tokens=wait_tokens,
         ),
@@ -261,6 +262,7 @@ def _served_apart(case: ServingCase) -> tuple[float, float, float, float]:
                 mixed=server.mixed,
                 reserve=rules.reserve,
                 between_s=outside_s,
+                ahead=server.ahead,
             ),
             copies,
         )

@@ -259,8 +259,10 @@ def _apart_on(row: dict[str, str], of: Pools, clients: float) -> ServingCase:
     prefill, decode = (
         step_of(
             *(model.name, CARDS[row["system"]], row["backend"], layout, formats, how, 20.0),
-            # DeepSeek's weights in fp8 leave four devices little else: SGLang's are told of 0.95 there (dsr1_fp8_*).
-            memory_share=0.95 if (row["backend"], row["precision"], layout.ranks) == ("sglang", "fp8", 4) else None,
+            # DeepSeek in fp8 leaves four devices little else: SGLang is told of 0.95 there (dsr1_fp8_*).
+            memory_share=0.95
+            if (row["backend"], row["precision"], layout.ranks) == ("sglang", "fp8", 4)
+            else None,
         )
         for layout, how in ((of.prefill, None), (of.decode, speculation))
     )

@@ -112,6 +112,13 @@ def test_clients_are_their_flow_times_their_time():
     assert (both.prefill_busy <= 1.0).all()
 
 
+def test_a_step_that_is_planned_ahead_is_waited_for_where_others_decode():
+    x = Apart(table(), table(), 4, 1, 1000, 400, transfer_s=0.01)
+    plain, ahead = (steady_apart(each, np.array([1.0, 64.0])).at for each in (x, x._replace(ahead=True)))
+    assert ahead.ttft_s[0] == pytest.approx(plain.ttft_s[0])
+    assert ahead.ttft_s[1] - plain.ttft_s[1] == pytest.approx(ahead.tpot_s[1], rel=0.05)
+
+
 def test_a_lonely_client_has_the_times_of_its_own_steps():
     x = Apart(table(), table(), 1, 1, 1000, 100, transfer_s=0.01)
     at = steady_apart(x, np.array([1.0])).at

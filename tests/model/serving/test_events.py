@@ -55,6 +55,7 @@ def streams(draw):
         between_s=draw(st.sampled_from([0.0, 0.003])),
         wait_steps=draw(st.sampled_from([0, 0, 2, 5])),
         wait_tokens=draw(st.integers(1, 24)),
+        ahead=draw(st.booleans()),
     )
     gaps = draw(st.lists(st.sampled_from([0.0, 0.0, 0.001, 0.004, 0.1]), min_size=count, max_size=count))
     elsewhere = draw(st.booleans())

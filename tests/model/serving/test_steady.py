@@ -42,6 +42,26 @@ def test_the_steady_state_is_that_of_the_events(table, clients, prompt, answer, 
     assert at.requests_per_s[0] == pytest.approx((len(ends) - 1) / (ends[-1] - ends[0]), rel=0.06)
 
 
+@pytest.mark.parametrize("between_s", [0.0, 0.04])
+@pytest.mark.parametrize(("clients", "prompt", "answer"), [(1, 1000, 200), (16, 1000, 500), (64, 1000, 500)])
+def test_steps_that_are_planned_ahead_are_those_of_the_events(table, clients, prompt, answer, between_s):
+    count = 15 * clients + 150
+    random = np.random.default_rng(0)
+    prompts = random.integers(int(0.8 * prompt), prompt + 1, count)
+    answers = random.integers(int(0.8 * answer), answer + 1, count)
+    middle = slice(3 * clients, count - clients)
+    ttft_s, steady_s = [], []
+    for ahead in (False, True):
+        got = events.run(None, prompts, answers, table, Rules(clients=clients, between_s=between_s, ahead=ahead))
+        ttft_s.append((got.first_s - got.arrival_s)[middle].mean())
+        load = Load(clients, prompts.mean(), answers.mean(), between_s=between_s, ahead=ahead)
+        steady_s.append(float(steady(table, load).ttft_s[0]))
+    assert steady_s[1] == pytest.approx(ttft_s[1], rel=0.2)
+    assert ttft_s[1] >= ttft_s[0]
+    if clients == 1:
+        assert ttft_s[1] == ttft_s[0]  # nothing runs that could have been planned
+
+
 @pytest.mark.parametrize("between_s", [0.0, 0.035])
 @pytest.mark.parametrize(("clients", "prompt"), [(1, 100), (1, 12_000), (64, 100), (32, 1000), (200, 1000)])
 def test_answers_of_one_token_are_those_of_the_events(table, clients, prompt, between_s):

@@ -24,7 +24,7 @@ class Request:
 def simulate(requests, rules, step_s):
     """Run `requests` (in order of arrival) to their end; `step_s(tokens, attended, sequences, context)`."""
     coming, waiting, running, ended = deque(requests), deque(), [], []
-    free, clock, held_back = rules.blocks, 0.0, 0
+    free, clock, planned, held_back = rules.blocks, 0.0, 0.0, 0
     for request in requests if rules.clients else ():
         request.arrival_s = 0.0 if request.number < rules.clients else inf
 
@@ -32,7 +32,8 @@ def simulate(requests, rules, step_s):
         return ceil(tokens / rules.block_tokens)
 
     while len(ended) < len(requests):
-        while coming and coming[0].arrival_s <= clock:
+        planned = planned if running else clock
+        while coming and coming[0].arrival_s <= planned:
             waiting.append(coming.popleft())
         if not running and not waiting:
             clock = coming[0].arrival_s
@@ -81,7 +82,9 @@ def simulate(requests, rules, step_s):
         prefill = [each for each in scheduled if each.tokens and each not in decode]
         attended = sum(each.computed + t for each in prefill for t in range(1, each.tokens + 1))
         context = sum(each.computed + 1 for each in decode)
+        began = clock
         clock += step_s(sum(each.tokens for each in prefill), attended, len(decode), context)
+        planned = began if rules.ahead else clock
         for request in scheduled:
             request.computed += request.tokens
             if request.lacks == 0:

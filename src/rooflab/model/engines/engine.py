@@ -57,6 +57,7 @@ class Engine:
     ranks_s: float
     launch_s: float
     mixes_prompts: bool
+    plans_ahead: bool
     request_s: float
     serial_s: float
     prompt_token_s: float

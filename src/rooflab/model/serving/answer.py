@@ -216,6 +216,7 @@ def pools(
         most_running=max(decode.most_running(prompt, answer), 1.0),
         transfer_s=float(decode.transfer_s(np.array([prompt]))[0]),
         between_s=decode.outside_s(prompt - cached),
+        ahead=decode.ahead,
     )
 
 
@@ -269,6 +270,7 @@ def pool_of(server: Server, asked: Asked, requests: Requests, outside_s: float) 
         block_tokens=scheduler.block_tokens,
         chunked=scheduler.chunked,
         mixed=server.mixed,
+        ahead=server.ahead,
         reserve=scheduler.reserve,
         between_s=outside_s if requests.clients else 0.0,
         wait_steps=scheduler.wait_steps,

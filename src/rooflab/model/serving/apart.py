@@ -11,9 +11,10 @@ A client's request goes round (P engines compute prompts, D decode; a = tokens o
 R is what one finds who comes to a line: half of the step under way, and, where those before fill more than a step,
 theirs (for m = 1 that of an M/D/1 queue, s (1 + ρ/2 / (1 − ρ)), seen by one of n clients: Reiser and Lavenberg's
 arrival theorem, J. ACM 27(2), 1980, in Schweitzer's form). T is the KV cache on its way, J half of the step that
-others have under way where it comes, s_d/2 (n − 1)/n b up to s_d/2. Where all engines for prompts are busy,
-clients wait for them; where decoding copies hold no more, they wait between the two. The client is answered by the
-copy that decodes, so that the time to its first token is all that: R + T + J and what it waits.
+others have under way where it comes, s_d/2 (n − 1)/n b up to s_d/2, or three times that where steps are planned
+ahead. Where all engines for prompts are busy, clients wait for them; where decoding copies hold no more, they wait
+between the two. The client is answered by the copy that decodes, so that the time to its first token is all that:
+R + T + J and what it waits.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ class Apart(NamedTuple):
         most_running: requests that a decoding engine holds at once.
         transfer_s: from the end of a prompt to its KV cache being there.
         between_s: from an answer to the next request of its client.
+        ahead: whether a step that decodes is planned as the one before it begins (`events.Rules`).
     """
 
     prefill: Table
@@ -54,6 +56,7 @@ class Apart(NamedTuple):
     most_running: float = np.inf
     transfer_s: float = 0.0
     between_s: float = 0.0
+    ahead: bool = False
 
 
 class Both(NamedTuple):
@@ -105,7 +108,7 @@ def most_prompts(x: Apart) -> float:
 def _both(x: Apart, prompts: _Prompts, decoding: Array, clients: Array) -> Both:
     step_s, flow = _decode_s(x, decoding), _flow(x, decoding)
     first_s, busy = prompts.times(flow, clients)
-    rest_s = x.transfer_s + _joins_s(decoding, step_s, clients)
+    rest_s = x.transfer_s + _joins_s(x, decoding, step_s, clients)
     there_s = x.between_s + first_s + rest_s + (x.answer - 1.0) * step_s
     left_s = np.maximum(clients / flow - there_s, 0.0)
     full = decoding > 0.999 * x.most_running  # all places taken: who is left over waits for one
@@ -136,14 +139,14 @@ def _clients(x: Apart, prompts: _Prompts, decoding: Array, about: Array) -> Arra
     """Clients that have so many sequences decoding on each engine, where there are `about` so many."""
     flow, step_s = _flow(x, decoding), _decode_s(x, decoding)
     first_s, _ = prompts.times(flow, about)
-    joins_s = _joins_s(decoding, step_s, about)
+    joins_s = _joins_s(x, decoding, step_s, about)
     return flow * (x.between_s + first_s + x.transfer_s + joins_s + (x.answer - 1.0) * step_s)
 
 
-def _joins_s(decoding: Array, step_s: Array, clients: Array) -> Array:
-    """Until the step ends that is under way where a request comes to, if others have one."""
+def _joins_s(x: Apart, decoding: Array, step_s: Array, clients: Array) -> Array:
+    """Until the step ends that is under way where a request comes to, if others have one, and what is planned."""
     others = decoding * (1.0 - 1.0 / np.maximum(clients, 1.0))
-    return np.minimum(others, 1.0) * step_s / 2.0
+    return np.minimum(others, 1.0) * step_s * (0.5 + x.ahead)
 
 
 class _Prompts:

@@ -44,6 +44,8 @@ class Rules(NamedTuple):
         wait_steps: for how many steps that decode waiting prompts are held back until a step would hold
             `wait_tokens` (TensorRT-LLM's batch_wait_timeout_iters and batch_wait_max_tokens_ratio); 0 for never.
             Whether all that run decode is asked as a step begins, before any of them may be preempted.
+        ahead: whether a step is planned as the one before it begins, so that what comes meanwhile has to wait for
+            the one after it (overlap or asynchronous scheduling).
     """
 
     token_budget: int = 8192
@@ -58,6 +60,7 @@ class Rules(NamedTuple):
     entry_s: float = 0.0
     wait_steps: int = 0
     wait_tokens: int = 0
+    ahead: bool = False
 
     @property
     def kv_tokens(self) -> int:
@@ -117,7 +120,7 @@ def run(
     blocks = min(rules.blocks, 1 << 40)
     limits = (rules.token_budget, rules.most_sequences, blocks, rules.block_tokens)
     how = (bool(rules.chunked), bool(rules.mixed), bool(rules.reserve), rules.clients, float(rules.between_s))
-    how = (*how, rules.wait_steps, rules.wait_tokens)
+    how = (*how, rules.wait_steps, rules.wait_tokens, bool(rules.ahead))
     kept = _steps(
         *(arrived, *whole, *there, limits, how),
         *(np.ascontiguousarray(each, float) for each in table),
@@ -233,7 +236,7 @@ def _steps_of(
 ):
     """Run all requests to their end; the number of `samples` kept. The arguments are those of `run`, as arrays."""
     budget_tokens, most_sequences, free, block_tokens = limits
-    chunked, mixed, reserve, clients, between_s, wait_steps, wait_tokens = how
+    chunked, mixed, reserve, clients, between_s, wait_steps, wait_tokens, ahead = how
     blocks_in_all, count = free, len(prompt)
     computed, made = start.copy(), made_before.copy()  # tokens in the cache, of the answer
     held, now = np.zeros(count, np.int64), np.zeros(count, np.int64)  # blocks; tokens in this step
@@ -243,9 +246,12 @@ def _steps_of(
     clock, busy, waiting_s, running_s, blocks_s, decoding_s = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     steps, with_prompts, new_tokens, made_tokens, preemptions, most_waiting, most_blocks = 0, 0, 0, 0, 0, 0, 0
     kept, every, ready, blocked, held_back = 0, 1, 0, False, 0
+    planned = 0.0  # when the step that is next was: what had come by then may be in it
     phases = np.zeros(block_tokens, np.int64)
     while done < count:
-        while here < count and arrived[here] <= clock:
+        if ran == 0:
+            planned = clock
+        while here < count and arrived[here] <= planned:
             here += 1
         if ran == 0 and in_front == 0 and head == here:
             clock = arrived[here]  # nothing to do until then
@@ -274,6 +280,7 @@ def _steps_of(
                         tokens_axis, attended_axis, sequences_axis, context_axis, grid, 0, 0, ran, context
                     )
                     kept, every = _sample(samples, kept, every, steps, clock, waiting, ran, blocks_in_all - free)
+                    planned = clock if ahead else clock + step_s
                     clock += step_s
                     busy += step_s
                     waiting_s += waiting * step_s
@@ -287,7 +294,7 @@ def _steps_of(
                     most_blocks = max(most_blocks, blocks_in_all - free)
                     context += ran
                     went += 1
-                    while here < count and arrived[here] <= clock:
+                    while here < count and arrived[here] <= planned:
                         here += 1
                     if open_now and head < here:
                         break
@@ -384,6 +391,7 @@ def _steps_of(
         )
         waiting = in_front + here - head
         kept, every = _sample(samples, kept, every, steps, clock, waiting, ran, blocks_in_all - free)
+        planned = clock if ahead else clock + step_s
         clock += step_s
         busy += step_s
         waiting_s += waiting * step_s

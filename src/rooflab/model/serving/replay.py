@@ -129,7 +129,8 @@ def _apart(kept: Requests, prefill: Pool, decode: Pool, transfer_s: Callable[[np
     from rooflab.model.serving import events
 
     one = kept._replace(answer=np.ones_like(kept.answer))
-    first = serve_together(one, prefill)
+    # Copies that only compute prompts plan no step ahead (TensorRT-LLM's context servers run without overlap).
+    first = serve_together(one, prefill._replace(rules=prefill.rules._replace(ahead=False)))
     there_s = first.first_s + transfer_s(kept.prompt)
     end_s, taken_s, outcomes = first.first_s.copy(), first.first_s.copy(), list(first.outcomes)
     rules = decode.rules._replace(mixed=True)  # who has its cache joins those that decode

@@ -93,6 +93,11 @@ class Server:
         """Whether prompts and sequences that decode share steps."""
         return bool(self.step.engine.mixes_prompts)
 
+    @property
+    def ahead(self) -> bool:
+        """Whether a step is planned as the one before it begins."""
+        return bool(self.step.engine.plans_ahead)
+
     def kept_tokens(self, prompt: float, answer: float) -> float:
         """Tokens that a running request keeps in the cache: all where they are reserved, else in the mean."""
         return prompt + answer * (1.0 if self.scheduler.reserve else 0.5)
@@ -175,6 +180,7 @@ class Server:
                 most_running=max(self.most_running(prompt, answer), 1.0),
                 between_s=outside_s,
                 mixed=self.mixed,
+                ahead=self.ahead,
             ),
         )
         return at._replace(ttft_s=at.ttft_s + outside_s, tpot_s=at.tpot_s / self.accepted)

@@ -43,6 +43,7 @@ class Load(NamedTuple):
         most_running: requests that run at once at most: places, and what the KV cache holds.
         between_s: from an answer to the next request of its client.
         mixed: whether prompts and sequences that decode share steps.
+        ahead: whether a step is planned as the one before it begins (`events.Rules`).
     """
 
     clients: Any
@@ -53,6 +54,7 @@ class Load(NamedTuple):
     most_running: Any = np.inf
     between_s: Any = 0.0
     mixed: Any = True
+    ahead: Any = False
 
 
 class Steady(NamedTuple):
@@ -82,6 +84,7 @@ class _Steps(NamedTuple):
 
     came: Array  # requests that come into a step (that decodes)
     step_s: Array  # of all steps in the mean
+    square_s2: Array  # the same of their squares: who comes at a random time finds a long step more often
     tpot_s: Array  # of those in which a request decodes: its own prompt is in none of them
     own_s: Array  # until the first token, once the running step is over
     alone_s: Array  # of a step without prompts
@@ -102,8 +105,9 @@ def steady(table: Table, load: Load) -> Steady:
         other = _apart(table, x, running)
         of = _Steps(*(np.where(together, one, two) for one, two in zip(of, other, strict=True)))
     between = np.where(running > 1, x.between_s, 0.0)
-    # Who is back after a while finds a step half done in the mean; at once, the next one takes it.
-    rest_s = np.where(between > 0, of.step_s / 2.0, 0.0)
+    # Who is back after a while finds a step half done in the mean, E[s²] / 2 E[s]; at once, the next one takes it.
+    rest_s = np.where(between > 0, of.square_s2 / of.step_s / 2.0, 0.0)
+    rest_s = rest_s + np.where(running > 1, x.ahead * of.step_s, 0.0)  # the next is planned without it
     answered_s = (x.answer - 1.0) * _reconciled(of, x, running, rest_s)
     outside_s = np.maximum((x.clients - running) * of.step_s / of.came - x.between_s, 0.0)
     idle = 1.0 + x.between_s / (rest_s + of.own_s + answered_s)  # of a client, what it is away
@@ -136,6 +140,7 @@ def _prompts_only(table: Table, x: Load) -> Steady:
     size = new / chunks
     most = np.minimum(np.maximum(np.floor(x.token_budget / size), 1.0), np.maximum(x.most_running * chunks, 1.0))
     rest = np.where(x.between_s > 0, 0.5, 0.0)  # who is back at once is in the next step
+    rest = rest + np.where(x.clients > 1, x.ahead, 0.0)
 
     def step_s(held: Array) -> Array:
         return _seconds(table, held[:, None], size, x, none)[:, 0]
@@ -192,6 +197,7 @@ def _shared(table: Table, x: Load, running: Array) -> _Steps:
     return _Steps(
         came=came / chunks,
         step_s=(share * seconds(held)).sum(axis=-1),
+        square_s2=(share * seconds(held) * seconds(held)).sum(axis=-1),
         tpot_s=tpot_s,
         own_s=waited * seconds(most[:, None])[:, 0] + chunks * last_s,
         alone_s=seconds(np.zeros((len(came), 1)))[:, 0],
@@ -222,9 +228,11 @@ def _apart(table: Table, x: Load, running: Array) -> _Steps:
     steps = np.ceil((beside + 1.0) * new[:, None] / x.token_budget[:, None])
     own_s = prompts_s(beside + 1.0) * (0.5 + 0.5 / steps)  # of several steps, half of the others end before
     decode_s = _seconds(table, np.zeros((len(came), 1)), size, x, running)[:, 0]
+    held_s = prompts_s(held)
     return _Steps(
         came=came,
-        step_s=decode_s + (share * prompts_s(held)).sum(axis=-1),
+        step_s=decode_s + (share * held_s).sum(axis=-1),
+        square_s2=decode_s**2 + (share * held_s * held_s).sum(axis=-1),
         tpot_s=decode_s + (others * prompts_s(beside)).sum(axis=-1),
         own_s=(others * own_s).sum(axis=-1),
         alone_s=decode_s,
