@@ -183,12 +183,11 @@ _LARGER = (0, 16)  # of vLLM; 0.14 has the small ones, 0.24 the larger
 
 
 def tile_rows(row: dict[str, str]) -> float:
-    """Rows of the tiles of Triton's products by those rules; 0 where they are tuned, or another library's."""
-    if row["framework"].upper() == "TRTLLM" or "flashinfer" in row["kernel_source"] or is_tuned(row):
+    """Rows of the larger tiles by their rules; 0 where tiles are tuned, the small ones, or another library's."""
+    other = row["framework"].upper() == "TRTLLM" or "flashinfer" in row["kernel_source"]
+    if other or is_tuned(row) or default_tiles(row):
         return 0.0
     tokens = int(row["num_tokens"])
-    if default_tiles(row):
-        return 16.0 if tokens <= int(row["num_experts"]) // int(row["moe_ep_size"]) else 64.0
     if row["moe_dtype"] == "fp8_block":
         small = row["framework"].upper() == "VLLM" and _order(row["version"]) >= _LARGER
         return 16.0 if small and tokens <= 64 else 64.0

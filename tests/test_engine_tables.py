@@ -127,26 +127,18 @@ def test_layers_of_experts_take_what_was_measured(word, layer, measured_s) -> No
 @pytest.mark.parametrize(
     ("sizes", "tokens", "maker", "expected"),
     [
-        (("8", "14336", "8", "1"), "64", ("VLLM", "0.14.0"), (True, 0.0)),  # E=8,N=1792 is tuned for an A100
-        (
-            ("8", "14336", "8", "2"),
-            "64",
-            ("VLLM", "0.14.0"),
-            (False, 64.0),
-        ),  # E=4 is not; more tokens than experts
-        (("256", "2048", "1", "8"), "32", ("VLLM", "0.14.0"), (False, 16.0)),  # no more tokens than the rank's 32
-        (("256", "2048", "1", "8"), "32", ("VLLM", "0.24.0"), (False, 16.0)),
-        (("256", "2048", "1", "8"), "600", ("VLLM", "0.24.0"), (False, 128.0)),
-        (("256", "2048", "1", "8"), "600", ("SGLang", "0.5.14"), (False, 64.0)),
+        # E=8,N=1792 is tuned for an A100, E=4 is not.
+        (("8", "14336", "8", "1"), "64", ("VLLM", "0.14.0"), (True, False, 0.0)),
+        (("8", "14336", "8", "2"), "64", ("VLLM", "0.14.0"), (False, True, 0.0)),
+        (("256", "2048", "1", "8"), "600", ("SGLang", "0.5.14"), (False, True, 0.0)),
+        (("256", "2048", "1", "8"), "32", ("VLLM", "0.24.0"), (False, False, 16.0)),
+        (("256", "2048", "1", "8"), "600", ("VLLM", "0.24.0"), (False, False, 128.0)),
     ],
 )
 def test_tiles_of_tritons_products_go_by_the_files_that_engines_ship(sizes, tokens, maker, expected) -> None:
     names = ("num_experts", "inter_size", "moe_tp_size", "moe_ep_size")
     row = dict(zip(names, sizes, strict=True)) | {"num_tokens": tokens, "moe_dtype": "bfloat16"}
-    row |= {
-        "framework": maker[0],
-        "version": maker[1],
-        "device": "NVIDIA A100-SXM4-80GB",
-        "kernel_source": "triton",
-    }
-    assert (expert_tables.is_tuned(row), expert_tables.tile_rows(row)) == expected
+    row |= {"framework": maker[0], "version": maker[1], "device": "NVIDIA A100-SXM4-80GB"}
+    row["kernel_source"] = "triton"
+    found = expert_tables.is_tuned(row), expert_tables.default_tiles(row), expert_tables.tile_rows(row)
+    assert found == expected

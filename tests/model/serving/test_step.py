@@ -15,6 +15,7 @@ from rooflab.errors import RooflabError
 from rooflab.model.device.device import device_of
 from rooflab.model.engines.engine import engine, names
 from rooflab.model.engines.engine import load as load_engine
+from rooflab.model.kernels.gpu import matmul as gpu_matmul
 from rooflab.model.parallel.layout import Layout
 from rooflab.model.parallel.memory import check_fits
 from rooflab.model.serving import kernels, timing
@@ -59,6 +60,26 @@ def test_generated_products_pad_to_what_a_rank_would_get_of_all_rows() -> None:
     products = [each for each in made if each.sort == "matmul"]
     assert [list(each.columns["tile_rows"]) for each in products] == [[256.0, 16.0, 8.0]] * 2
     assert "activate" not in [each.name for each in made]
+
+
+def test_experts_run_the_products_that_their_engine_has_on_a_family() -> None:
+    half, block, narrow = (weight_format(each) for each in ("bf16", "fp8_block", "nvfp4"))
+    assert engine("vllm").experts_kernel("hopper", half) == "triton_groups"
+    assert engine("tensorrt-llm").experts_kernel("hopper", block) == "block_groups"
+    assert engine("tensorrt-llm").experts_kernel("blackwell", narrow) == ""
+    for made_by in map(engine, ("vllm", "vllm-0", "sglang", "tensorrt-llm", "tensorrt-llm-0")):
+        named = {each for family in made_by.experts.values() for each in family.values()}
+        assert named <= set(gpu_matmul.KERNELS)
+
+
+def test_triton_s_products_that_nobody_tuned_have_small_tiles() -> None:
+    # 16 of 64 experts a rank: tiles of 16 rows up to 16 tokens.
+    routed = Routed(
+        np.array([16.0, 17.0]), 8.0, 4.0, 2.0, 64.0, 512.0, 256.0, 4.0, library="triton_default_groups"
+    )
+    made = expert_kernels(engine("sglang"), weight_format("bf16"), routed, 1.0, gated=True)
+    products = [each for each in made if each.sort == "matmul"]
+    assert [list(each.columns["tile_rows"]) for each in products] == [[16.0, 64.0]] * 2
 
 
 def test_a_token_alone_waits_for_its_weights() -> None:

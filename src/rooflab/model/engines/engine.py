@@ -26,12 +26,15 @@ class Engine:
         constants: each of the numbers with its meaning and source.
         attention: whose attention kernels it calls on a card of each family (`model.kernels.gpu.attention`); on
             others, those of the general model.
+        experts: whose products for groups it runs on a card of each family (`model.kernels.gpu.matmul`), by
+            its numbers ("half", "fp8", "block"); on others, those of the general model.
     """
 
     name: str
     aliases: tuple[str, ...]
     constants: dict[str, Constant]
     attention: dict[str, str]
+    experts: dict[str, dict[str, str]]
     joins_projections: bool
     joins_norm: bool
     joins_rope_and_cache: bool
@@ -94,15 +97,24 @@ class Engine:
 
     def experts_share(self, stored: WeightFormat) -> float:
         """Rate of its products for groups of rows in that format, as a share of PyTorch's grouped product's."""
-        if stored.bits < 8 and stored.multiplies in ("bf16", "fp16"):
-            return self.experts_mxfp4 if stored.name == "mxfp4" else self.experts_widened
-        if stored.multiplies == "fp8" and stored.bits >= 8:
-            return self.experts_block if stored.activations == "block" else self.experts_fp8
-        return self.experts_fp4 if stored.multiplies in ("fp8", "fp4") else self.experts_half
+        return getattr(self, f"experts_{_part(stored)}")
+
+    def experts_kernel(self, family: str, stored: WeightFormat) -> str:
+        """The products for groups of rows that it runs on a card of that family; "" where that is not known."""
+        return self.experts.get(family, {}).get(_part(stored), "") if stored.multiplies != "int8" else ""
+
+
+def _part(stored: WeightFormat) -> str:
+    """What engines tell experts apart by."""
+    if stored.bits < 8 and stored.multiplies in ("bf16", "fp16"):
+        return "mxfp4" if stored.name == "mxfp4" else "widened"
+    if stored.multiplies == "fp8" and stored.bits >= 8:
+        return "block" if stored.activations == "block" else "fp8"
+    return "fp4" if stored.multiplies in ("fp8", "fp4") else "half"
 
 
 _FOLDER = "rooflab.model.engines"
-_HEAD = ("name", "aliases", "sources", "attention")
+_HEAD = ("name", "aliases", "sources", "attention", "experts")
 
 
 def names() -> tuple[str, ...]:
@@ -140,7 +152,7 @@ def load(file: str) -> Engine:
     wanted = {
         each.name: str(each.type)
         for each in fields(Engine)
-        if each.name not in ("name", "aliases", "constants", "attention")
+        if each.name not in ("name", "aliases", "constants", "attention", "experts")
     }
     if wanted.keys() != constants.keys():
         raise RooflabError(f"{file}.toml: {sorted(wanted.keys() ^ constants.keys())}, expected {sorted(wanted)}")
@@ -152,6 +164,7 @@ def load(file: str) -> Engine:
         aliases=tuple(raw["aliases"]),
         constants=constants,
         attention=raw.get("attention", {}),
+        experts=raw.get("experts", {}),
         **values,
     )
 

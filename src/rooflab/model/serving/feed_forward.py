@@ -65,6 +65,7 @@ def _experts(run: Run, feed: Experts, count: float) -> list[Kernel]:
     if layout.stage_ranks > layout.tensor:
         made += _exchanged(run, feed, count)
     rows, active = load(feed, layout.experts, tokens, run.extras.imbalance)
+    library = run.engine.experts_kernel(run.family, run.precision.experts)
     routed = Routed(
         tokens=tokens,
         rows=rows,
@@ -74,6 +75,8 @@ def _experts(run: Run, feed: Experts, count: float) -> list[Kernel]:
         hidden=hidden,
         inner=feed.inner / layout.expert_tensor_ranks,
         ways=float(layout.experts),
+        all_rows=library.startswith("triton"),
+        library=library,
     )
     made += expert_kernels(run.engine, run.precision.experts, routed, count, gated=feed.gated)
     if feed.shared:
@@ -177,8 +180,11 @@ def _tile_rows(x: Routed, stored: WeightFormat) -> Number:
 
     TensorRT-LLM's generated kernels pad each expert's rows to tiles of the next power of two of what an expert of
     this rank would get if it got all rows, 8 to 256, to 64 with activations of 16 bits (NVIDIA/TensorRT-LLM,
-    thop/mxFp4BlockScaleMoe.cpp: the tokens of all ranks over the experts of one).
+    thop/mxFp4BlockScaleMoe.cpp: the tokens of all ranks over the experts of one). Triton's products that nobody
+    tuned have tiles of 16 rows up to as many tokens as experts, else of 64 (vllm-project/vllm, fused_moe.py).
     """
+    if x.library == "triton_default_groups":
+        return np.where(x.tokens <= x.experts / x.ways, 16.0, 64.0)
     if x.library != "trtllm_gen_groups":
         return x.tile_rows
     guessed = x.tokens * x.chosen * x.ways / x.experts
