@@ -251,3 +251,13 @@ def test_a_goal_that_nothing_keeps_names_the_nearest():
     plan = rooflab.serve_plan(MODEL, "l40s", tpot="19ms", ttft="300ms", gpus=1, precision=["bf16"], isl=4096)
     assert plan.best is None
     assert plan.warnings[0].startswith("No setting keeps the goal. Nearest: 1 x NVIDIA L40S")
+
+
+def test_the_line_of_this_load_lies_in_its_picture() -> None:
+    from rooflab.views.serving.chart import over_load
+
+    asked = {"precision": "q4_k_m", "concurrency": 1, "isl": 256, "osl": 64, "engine": "llama-cpp"}
+    found = rooflab.serve("llama-3.1-8b", "pc-2x-rtx-3090", pp=2, **asked)
+    assert found.loads[0].concurrency > 1
+    low, high = over_load(found).to_dict()["vconcat"][0]["layer"][0]["encoding"]["x"]["scale"]["domain"]
+    assert low <= 1 <= high

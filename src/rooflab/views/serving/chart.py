@@ -29,7 +29,9 @@ def over_load(serving: Serving, *, theme: Theme = LIGHT, width: int = 720) -> An
         for each in serving.loads
         for what, seconds in (("TTFT", each.ttft_s), ("TPOT", each.tpot_s))
     ]
-    low, high = serving.loads[0].concurrency, serving.loads[-1].concurrency
+    # Of stages the least load has a batch for each: one of fewer clients lies before it.
+    here = serving.demand.concurrency or serving.loads[0].concurrency
+    low, high = min(serving.loads[0].concurrency, here), max(serving.loads[-1].concurrency, here)
     axis = alt.Axis(values=axes.powers(low, high, 4.0 if high > 64 * low else 2.0), format=",d")
     x = alt.X("clients:Q", title="clients", scale=alt.Scale(type="log", domain=[low, high], nice=False), axis=axis)
     values = [row["seconds"] for row in rows]
@@ -131,7 +133,7 @@ def _step(step: StepTime, colours: dict[str, str]) -> bars.Panel:
         each.layer: f"{duration(each.time_s)}, {percent(each.time_s / step.time.time_s)}" for each in step.parts
     }
     what = (
-        f"a step that decodes {step.sequences:.3g} sequences"
+        f"a step that decodes {step.sequences:.3g} sequence{'' if step.sequences == 1 else 's'}"
         if step.name == "decode"
         else f"a step of {step.prompt_tokens:,.0f} tokens of a prompt"
     )
