@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rooflab.cachesim.level import hierarchy, plain_levels
+from rooflab.cachesim.level import hierarchy, plain_kinds
 from rooflab.cachesim.run import replay
 from rooflab.types.simulation import Cache, tlb
 from support.cachesim.hierarchy_oracle import Level
@@ -173,7 +173,7 @@ def plain_hierarchies(draw):
 @given(levels=plain_hierarchies(), trace=traces, repeats=st.integers(1, 4))
 @settings(max_examples=600)
 def test_fused_levels_count_what_the_oracle_counts(narrow, levels, trace, repeats):
-    assert plain_levels.is_plain(levels)
+    assert plain_kinds.is_plain(levels)
     trace = [*trace, *trace[::-1]] * repeats
     if narrow:  # entries of 32 bits know loads and stores alone
         trace = [(op & 1, *rest) for op, *rest in trace]

@@ -23,7 +23,9 @@ and outside of it:
 Addresses are any non-negative integers below 2**62 (compact made-up bases make counts repeatable: lay arrays out
 one after the other, each on a page of its own). `nbytes` is at least 1; an access that crosses a line counts
 once for each line. `request` is LOAD, STORE or STREAM (a non-temporal store). Never hand arrays to a
-function called per access: integers only. `built` must stay alive while compiled code uses its address.
+function called per access: integers only. `built` must stay alive while compiled code uses its address. What it is
+asked for shows what was counted until then; views that were made before, and addresses, need `built.settle()` or
+`queued_levels.settle(state)`.
 
 An access that only repeats the last one to its set changes nothing in any policy but QLRU (the line is the most
 recent one, and dirty already where it is written again). The first level therefore notes the unit (line or

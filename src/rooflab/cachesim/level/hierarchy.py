@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rooflab.cachesim.level import plain_levels
+from rooflab.cachesim.level import plain_kinds, plain_levels, queued_levels
 from rooflab.cachesim.level.access import split_address
 from rooflab.cachesim.level.level import compiled_level
 from rooflab.cachesim.level.miss_kinds import classify_address
@@ -33,8 +33,8 @@ class Hierarchy(State):
         units: int | None,
         address_end: int | None = None,
     ) -> None:
-        self._plain = units is None and not tlbs and plain_levels.is_plain(levels)
-        narrow = self._plain and address_end is not None and plain_levels.fits_narrow(levels[0], address_end)
+        self._plain = units is None and not tlbs and plain_kinds.is_plain(levels)
+        narrow = self._plain and address_end is not None and plain_kinds.fits_narrow(levels[0], address_end)
         super().__init__(narrow)
         self.levels, self.tlbs, self.references, self.units = levels, tlbs, tuple(references), units
         self._counts: dict[int, np.ndarray] = {}
@@ -45,16 +45,23 @@ class Hierarchy(State):
         self._open()
 
     @property
+    def queued(self) -> plain_kinds.Kind | None:
+        """The kind of the first level where the others are asked later; else None."""
+        return plain_kinds.queued_kind(int(self._descriptors[0][layout.QUEUED_WAYS]))
+
+    @property
     def address(self) -> int:
         """Of the first level's descriptor."""
         return self._descriptors[0].ctypes.data
 
     def counts(self, level: int) -> np.ndarray:
         """The counters of a level, a row for each reference (columns as in `layout`); a view."""
+        self.settle()
         return self._counts[id(self._descriptors[level])]
 
     def words(self, level: int, word: int, count: int) -> np.ndarray:
         """The array of `count` words that `word` of a level's descriptor names; a view."""
+        self.settle()
         return self._named[int(self._descriptors[level][word])][:count]
 
     def tags(self, level: int) -> np.ndarray:
@@ -130,22 +137,38 @@ class Hierarchy(State):
             first[layout.LAST_LINES] = self._address(slots, -1)
             first[layout.SLOT_SHIFT], first[layout.SLOT_MASK] = _slots(cache.unit_bytes, WORD, slots)
         else:
-            first[layout.LAST_LINES], first[layout.IGNORED] = first[layout.TAGS], -1 << plain_levels.NARROW
-            each = padded(cache.set_ways) * plain_levels.NARROW // 8
+            first[layout.LAST_LINES], first[layout.IGNORED] = first[layout.TAGS], -1 << plain_kinds.NARROW
+            each = padded(cache.set_ways) * plain_kinds.NARROW // 8
             first[layout.SLOT_SHIFT], first[layout.SLOT_MASK] = _slots(cache.unit_bytes, each, slots)
             first[layout.PAIRED] = 1
         if "stride" not in cache.prefetch and not cache.policy.startswith("qlru") and not self.tlbs:
             first[layout.FLAGS] |= layout.NOTES_LAST_LINE
         if self._plain:
-            first[layout.SELF_CALL] = plain_levels.address_of(
-                self.levels, plain_levels.NARROW if self.narrow else 64
-            )
+            kinds = plain_kinds.kinds_of(self.levels, plain_kinds.NARROW if self.narrow else 64)
+            if self.narrow and len(self.levels) > 1:
+                self._queue(kinds)
+            else:
+                first[layout.SELF_CALL] = plain_levels.address_of(kinds)
         first[layout.SPLIT_CALL] = split_address()
         first[layout.UNIT_CALL] = first[layout.SELF_CALL]
         if self.tlbs:
             first[layout.UNIT_CALL] = first[layout.SPLIT_CALL]
             first[layout.TLB] = self._tlb_descriptors[0].ctypes.data
             first[layout.TLB_CALL] = self._tlb_descriptors[0][layout.SELF_CALL]
+
+    def _queue(self, kinds: tuple[plain_kinds.Kind, ...]) -> None:
+        compiled, first = queued_levels.compiled(kinds), self._descriptors[0]
+        first[layout.SELF_CALL], first[layout.DRAIN_CALL], first[layout.SETTLE_CALL] = compiled
+        first[layout.QUEUED_WAYS] = kinds[0].ways
+        first[layout.REFERENCES] = max(len(self.references), 1)
+        for level, words in enumerate(self._descriptors[:-1]):
+            words[layout.QUEUE] = self._address(queued_levels.queue_words(level))
+        first[layout.QUEUED] = first[layout.QUEUE]
+        first[layout.QUEUE_FULL] = first[layout.QUEUE] + queued_levels.QUEUED_REQUESTS * WORD
+
+    def settle(self) -> None:
+        """Have the requests answered that wait between levels: views made before then show what there is."""
+        queued_levels.settle_from_python(self._descriptors[0])
 
     def result(
         self,
@@ -163,6 +186,7 @@ class Hierarchy(State):
             accesses: of the program; by default the requests of the first level.
             attributes: others of `Simulation`.
         """
+        self.settle()
         levels = [
             self._counted(cache, words, cache.name or f"L{n}", arrays)
             for n, (cache, words) in enumerate(zip(self.levels, self._descriptors, strict=True), 1)

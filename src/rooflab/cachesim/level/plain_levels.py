@@ -7,6 +7,7 @@ needs its flags or a call by address: the levels are inlined into each other, ke
 
 Where all addresses are small (and nothing but loads and stores is asked for), entries have 32 bits: half the tags
 to move, and the two newest of a set are one word, which then serves as the set's last-line slot (see `access`).
+Several such levels are those of `queued_levels`, one is still of here.
 
 A level's set changes before the next level is asked, other than in `level`: neither sees the other.
 What the next level sees stays in order: the line that is read, then the one that is written back.
@@ -15,12 +16,12 @@ What the next level sees stays in order: the line that is read, then the one tha
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from numba import njit
 
 from rooflab.cachesim.level.access import ROW_BYTES
+from rooflab.cachesim.level.plain_kinds import NARROW, Kind, name_of
 from rooflab.cachesim.native.compile import INLINED, Named, callback, native_address
 from rooflab.cachesim.native.layout import (
     COLD,
@@ -41,48 +42,9 @@ from rooflab.cachesim.native.layout import (
 )
 from rooflab.cachesim.native.words import CALL_SIGNATURE, add, call, load, store
 from rooflab.cachesim.sets.lru_sets import FOUND, ordered_set
-from rooflab.cachesim.sets.set_vectors import EMPTY, padded
-from rooflab.types.simulation import Cache
+from rooflab.cachesim.sets.set_vectors import EMPTY
 
-LANES = (8, 16)  # of levels that are inlined into each other: 5 to 16 ways. Bounds how many functions there can be
-MOST_LEVELS = 3
-NARROW = 32  # bits of an entry where addresses are small
 _KEPT: list[Any] = []  # machine code lives as long as what compiled it
-
-
-def is_plain(levels: Sequence[Cache]) -> bool:
-    """Whether `levels` are of the kind that this file is for."""
-    return len(levels) <= MOST_LEVELS and all(
-        cache.policy == "lru"
-        and cache.set_ways <= max(LANES)
-        and padded(cache.set_ways) in LANES
-        and cache.line_bytes == levels[0].line_bytes
-        and cache.sector_bytes in (None, cache.line_bytes)
-        and cache.write_back
-        and cache.write_allocate
-        and cache.fetch_on_write
-        and cache.inclusion == "non-inclusive"
-        and cache.index == "modulo"
-        and (place > 0 or _masked(cache))
-        and not cache.prefetch
-        for place, cache in enumerate(levels)
-    )
-
-
-def _masked(cache: Cache) -> bool:
-    return cache.sets & (cache.sets - 1) == 0
-
-
-class _Kind(NamedTuple):
-    """What a level is compiled for: its ways, the bits of an entry, whether a mask is enough to find a set."""
-
-    ways: int
-    bits: int
-    masked: bool
-
-    @property
-    def tag(self) -> str:
-        return f"{self.ways} {self.bits} {self.masked}"
 
 
 @njit(**INLINED)
@@ -95,15 +57,7 @@ def _by_division(level, line):
     return line % load(level, SETS)
 
 
-def fits_narrow(first: Cache, address_end: int) -> bool:
-    """Whether 32-bit entries hold all lines below `address_end`, a set of them no longer than its line."""
-    return (
-        address_end <= first.line_bytes << (NARROW - 2)
-        and padded(first.set_ways) * NARROW // 8 <= first.line_bytes
-    )
-
-
-def _make_read_last(kind: _Kind) -> Any:
+def _make_read_last(kind: Kind) -> Any:
     """Compiled `read(level, line, shift, offset)` of the last level."""
     use, set_of = ordered_set(kind.ways, kind.bits).use, _by_mask if kind.masked else _by_division
 
@@ -111,7 +65,7 @@ def _make_read_last(kind: _Kind) -> Any:
     def read(level, line, shift, offset):
         # Hit or miss is hard to foresee at the last level, and no next level needs to know: no branch.
         row = load(level, COUNTS) + offset
-        old = use(load(level, TAGS), set_of(level, line), line)
+        old = use(load(level, TAGS), set_of(level, line), line << 1)
         add(row, HITS if old == FOUND else MISSES, 1)
         if old & 1:
             add(row, WRITEBACKS, 1)
@@ -141,19 +95,19 @@ def _make_evict(name: str, write_next: Any) -> Any:
     return evict
 
 
-def _make_next_level(kinds: tuple[_Kind, ...]) -> tuple[Any, Any]:
+def _make_next_level(kinds: tuple[Kind, ...]) -> tuple[Any, Any]:
     """Compiled `read(level, line, shift, offset)` and `write(…)` of a level after the first, and of all later."""
-    named, last, (ways, bits, masked) = Named(_name(kinds)), len(kinds) == 1, kinds[0]
+    named, last, (ways, bits, masked) = Named(name_of(kinds)), len(kinds) == 1, kinds[0]
     matching, renew, push, _ = ordered_set(ways, bits)
     set_of = _by_mask if masked else _by_division
     next_level: tuple[Any, Any] = (None, None) if last else _make_next_level(kinds[1:])
     read_next, write_next = next_level
-    evict = _make_evict(_name(kinds), write_next)
+    evict = _make_evict(name_of(kinds), write_next)
 
     @named.inlined
     def read(level, line, shift, offset):
         tags, index, row = load(level, TAGS), set_of(level, line), load(level, COUNTS) + offset
-        matched = matching(tags, index, line)
+        matched = matching(tags, index, line << 1)
         if matched:
             renew(tags, index, matched, 0)
             add(row, HITS, 1)
@@ -167,7 +121,7 @@ def _make_next_level(kinds: tuple[_Kind, ...]) -> tuple[Any, Any]:
     def write(level, line, shift, offset):
         # A whole line comes in: there is nothing to read.
         tags, index, row = load(level, TAGS), set_of(level, line), load(level, COUNTS) + offset
-        matched = matching(tags, index, line)
+        matched = matching(tags, index, line << 1)
         if matched:
             renew(tags, index, matched, 1)
             add(row, HITS, 1)
@@ -180,12 +134,12 @@ def _make_next_level(kinds: tuple[_Kind, ...]) -> tuple[Any, Any]:
     return (_make_read_last(kinds[0]) if last else read), write
 
 
-def _make_first(kinds: tuple[_Kind, ...]) -> Any:
+def _make_first(kinds: tuple[Kind, ...]) -> Any:
     last, (ways, bits, _) = len(kinds) == 1, kinds[0]
     matching, renew, push, _ = ordered_set(ways, bits)
     next_level: tuple[Any, Any] = (None, None) if last else _make_next_level(kinds[1:])
     read_next, write_next = next_level
-    evict = _make_evict(f"first {_name(kinds)}", write_next)
+    evict = _make_evict(f"first {name_of(kinds)}", write_next)
 
     def through(level, address, nbytes, request, reference):
         if bits > NARROW and request > STORE:
@@ -193,7 +147,7 @@ def _make_first(kinds: tuple[_Kind, ...]) -> Any:
         shift, offset = load(level, UNIT_SHIFT), reference * ROW_BYTES
         line, row = address >> shift, load(level, COUNTS) + offset
         tags, index = load(level, TAGS), line & load(level, MASK)
-        matched = matching(tags, index, line)
+        matched = matching(tags, index, line << 1)
         if matched:
             entry = renew(tags, index, matched, request)
             if bits > NARROW:
@@ -210,23 +164,12 @@ def _make_first(kinds: tuple[_Kind, ...]) -> Any:
         evict(level, row, old, shift, offset)
         return 0
 
-    return Named(_name(kinds)).name(through)
-
-
-def address_of(levels: Sequence[Cache], bits: int) -> int:
-    """The address of the compiled function that answers a request to the first of `levels`.
-
-    `bits` are those of an entry: 64, or NARROW.
-    """
-    return _compiled(tuple(_Kind(cache.set_ways, bits, _masked(cache)) for cache in levels))
+    return Named(name_of(kinds)).name(through)
 
 
 @functools.cache
-def _compiled(kinds: tuple[_Kind, ...]) -> int:
-    compiled = callback(CALL_SIGNATURE, _make_first(kinds), _name(kinds))
+def address_of(kinds: tuple[Kind, ...]) -> int:
+    """The address of the compiled function that answers a request to the first of levels of those kinds."""
+    compiled = callback(CALL_SIGNATURE, _make_first(kinds), name_of(kinds))
     _KEPT.append(compiled)
     return native_address(compiled)
-
-
-def _name(kinds: tuple[_Kind, ...]) -> str:
-    return "plain " + ", ".join(kind.tag for kind in kinds)

@@ -52,8 +52,13 @@ from __future__ import annotations
     CLASSIFY_CALL,   # what tells misses apart (see miss_kinds.py); 0 unless classified
     CHANGES,      # how often a request changed what the level holds
     RETURNED, RAISED,   # where a called function leaves its result (see words.call)
-) = range(38)
-DESCRIPTOR_WORDS = 40
+    QUEUE,        # address: requests to the next level that wait (see queued_levels.py), or 0
+    QUEUED, QUEUE_FULL,   # address where the next one is put; address from which on they are to be answered
+    DRAIN_CALL, SETTLE_CALL,   # what answers them; what also completes the counters; 0 where nothing waits
+    REFERENCES,   # how many rows of counters there are
+    QUEUED_WAYS,   # of the first level where the next is asked later, so that callers may inline it; else 0
+) = range(45)
+DESCRIPTOR_WORDS = 48
 
 # Flags of a level.
 (

@@ -17,9 +17,11 @@ from typing import Any
 from numba import njit
 
 from rooflab.cachesim.level.access import access_uncounted, open_state, slot_of
+from rooflab.cachesim.level.plain_kinds import Kind
+from rooflab.cachesim.level.queued_levels import make_request
 from rooflab.cachesim.native.compile import INLINED, OPTIONS, Named, callback, native_address
 from rooflab.cachesim.native.layout import PAIRED, STORE
-from rooflab.cachesim.native.words import CALL_SIGNATURE, WORD, call, halves_swapped, load, store
+from rooflab.cachesim.native.words import CALL_SIGNATURE, WORD, halves_swapped, load, store
 from rooflab.cachesim.streams.nests import MOST_LOOPS, MOST_REFERENCES, REFERENCE_WORDS, Access
 
 UNROLLED = 8  # references that become straight code; more are looped over
@@ -47,51 +49,51 @@ def address_of(reference, scratch):
     return address
 
 
-@njit(**INLINED)
-def _step(view, last_seen, place, scratch, step):
-    # One access of the reference at `place`. `last_seen`: the step at which it leaves its unit, the last-line slot
-    # of its set, the note found there, and for how many steps it stays in a unit. What only a miss needs is loaded
-    # then: registers are few.
-    leaves, slot, note, period = last_seen
-    if step >= leaves or load(slot, 0) != note:
-        if step >= leaves:
-            leaves += period
-        address = load(scratch, ADDRESSES) + load(scratch, STRIDES) * step
-        slot, key, compared_bits = slot_of(view, address), address >> view.shift << 1 | 1, load(scratch, COMPARED)
-        note = load(slot, 0)
-        if (note ^ key) & compared_bits:
-            second = halves_swapped(note)
-            if (second ^ key) & _NARROW_LINE == 0 and load(view.state, PAIRED):
-                # The second newest of its set: the two change places.
-                note = second | load(place, 2)
-                store(slot, 0, note)
-            else:
-                call(view.unit_call, view.state, address, load(place, 1), load(place, 2), load(place, 3))
-                note = load(slot, 0)
-                if (note ^ key) & compared_bits:
-                    note = _NOTHING  # a level that notes nothing
-    return leaves, slot, note, period
-
-
 @functools.cache
-def _make_step(count: int) -> Any:
-    """A compiled function: `_step` for each of `count` references; by halves, so that few are compiled."""
+def _make_step(count: int, first: Kind | None) -> Any:
+    """A compiled function: a step of each of `count` references; by halves, so that few are compiled."""
     if count == 1:
-
-        @njit(**INLINED)
-        def one(view, last_seen, place, scratch, step):
-            return (_step(view, last_seen[0], place, scratch, step),)
-
-        return one
+        return _make_one_step(first)
     half = count // 2
-    front, rear = _make_step(half), _make_step(count - half)
+    front, rear = _make_step(half, first), _make_step(count - half, first)
 
-    @Named(f"{count}").inlined
+    @Named(f"{count} {first and first.tag}").inlined
     def each(view, last_seen, place, scratch, step):
         done = front(view, last_seen[:half], place, scratch, step)
         return done + rear(view, last_seen[half:], place + half * _REFERENCE_BYTES, scratch + half * WORD, step)
 
     return each
+
+
+def _make_one_step(first: Kind | None) -> Any:
+    ask, is_paired = make_request(first), first is not None
+
+    @Named(f"{first and first.tag}").inlined
+    def one(view, last_seen, place, scratch, step):
+        # One access of the reference at `place`. `last_seen`: the step at which it leaves its unit, the last-line
+        # slot of its set, the note found there, and for how many steps it stays in a unit. What only a miss needs
+        # is loaded then: registers are few.
+        leaves, slot, note, period = last_seen[0]
+        if step >= leaves or load(slot, 0) != note:
+            if step >= leaves:
+                leaves += period
+            address = load(scratch, ADDRESSES) + load(scratch, STRIDES) * step
+            slot, key = slot_of(view, address), address >> view.shift << 1 | 1
+            note, compared_bits = load(slot, 0), load(scratch, COMPARED)
+            if (note ^ key) & compared_bits:
+                second = halves_swapped(note)
+                if (second ^ key) & _NARROW_LINE == 0 and (is_paired or load(view.state, PAIRED)):
+                    # The second newest of its set: the two change places.
+                    note = second | load(place, 2)
+                    store(slot, 0, note)
+                else:
+                    ask(view, address, load(place, 1), load(place, 2), load(place, 3))
+                    note = load(slot, 0)
+                    if not is_paired and (note ^ key) & compared_bits:
+                        note = _NOTHING  # a level that notes nothing
+        return ((leaves, slot, note, period),)
+
+    return one
 
 
 @functools.cache
@@ -115,9 +117,9 @@ def _make_opening(count: int) -> Any:
 
 
 @functools.cache
-def _straight(count: int) -> Any:
-    """The compiled steps of `count` references, none of which crosses a unit."""
-    each, opening = _make_step(count), _make_opening(count)
+def _straight(count: int, kind: Kind | None) -> Any:
+    """The compiled steps of `count` references, none of which crosses a unit; `kind`: see `steps_of`."""
+    each, opening, tag = _make_step(count, kind), _make_opening(count), f"{count} {kind and kind.tag}"
 
     def straight(state, references, scratch, first, last):
         view = open_state(state)
@@ -139,7 +141,7 @@ def _straight(count: int) -> Any:
         return 0
 
     steps = alone if count == 1 else straight
-    return callback(CALL_SIGNATURE, Named(f"{count}").name(steps), f"steps of {count}")
+    return callback(CALL_SIGNATURE, Named(tag).name(steps), f"steps of {tag}")
 
 
 def _looped(state, references, scratch, first, last):
@@ -158,13 +160,13 @@ def _any_steps() -> Any:
     return callback(CALL_SIGNATURE, _looped, "steps of any")
 
 
-def steps_of(accesses: Sequence[Access], unit_bytes: int) -> int:
+def steps_of(accesses: Sequence[Access], unit_bytes: int, first: Kind | None) -> int:
     """The address of the function that makes the steps of an innermost loop of `accesses`, compiled if need be.
 
-    `unit_bytes` are those of the first level.
+    `unit_bytes` are those of the first level; `first` is its kind where levels are queued (see `queued_levels`).
     """
     straight = len(accesses) <= UNROLLED and all(_stays_within(access, unit_bytes) for access in accesses)
-    return native_address(_straight(len(accesses)) if straight else _any_steps())
+    return native_address(_straight(len(accesses), first) if straight else _any_steps())
 
 
 def _stays_within(access: Access, unit_bytes: int) -> bool:

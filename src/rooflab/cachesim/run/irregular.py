@@ -1,18 +1,23 @@
 """Streams whose addresses no loop nest describes: random, chased, sparse. Generated as they are simulated.
 
-Each kernel takes the state and the address of its table of integers. Random numbers come from mixing counters
-(splitmix64: Steele, Lea and Flood, OOPSLA 2014), so that any element can be had again without being stored.
+Each kernel takes a compiled `access`, the state and the address of its table of integers. Random numbers come
+from mixing counters (splitmix64: Steele, Lea and Flood, OOPSLA 2014), so that any element can be had again without
+being stored.
 """
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 from numba import njit
 
-from rooflab.cachesim.level.access import access, open_state
-from rooflab.cachesim.native.compile import INLINED, kernel
-from rooflab.cachesim.native.layout import LOAD, MASK, NEXT_LEVEL, SET_SHIFT, SHIFT, STORE, TAGS
+from rooflab.cachesim.level.access import open_state
+from rooflab.cachesim.level.plain_kinds import Kind
+from rooflab.cachesim.level.queued_levels import make_access
+from rooflab.cachesim.native.compile import INLINED, Named, kernel
+from rooflab.cachesim.native.layout import LOAD, MASK, NEXT_LEVEL, QUEUE, SET_SHIFT, SHIFT, STORE, TAGS
 from rooflab.cachesim.native.words import load, prefetch, shift_right, store
 
 
@@ -52,11 +57,16 @@ def fetch_ahead(last_level, address):
     prefetch(tags + (((address >> shift) & mask) << set_shift))
 
 
-def _random(state, table):
+def _random(access, state, table):
     # items, count, seed, bytes of an item, request
     view = open_state(state)
     items, count, seed = load(table, 0), load(table, 1), load(table, 2)
     nbytes, request = load(table, 3), load(table, 4)
+    if load(state, QUEUE):
+        # Sets are brought near while requests wait.
+        for i in range(count):
+            access(view, below(mixed(seed + i), items) * nbytes, nbytes, request, 0)
+        return
     last_level = open_last_level(state)
     one, two, three, four = 0, 0, 0, 0
     for i in range(-4, count):
@@ -67,7 +77,7 @@ def _random(state, table):
             access(view, address, nbytes, request, 0)
 
 
-def _chase(state, table):
+def _chase(access, state, table):
     # A permutation of one cycle that needs no memory: a full-period linear congruential generator over 2**bits
     # items (Hull and Dobell: multiplier 5 mod 8, odd increment), those above `items` left out.
     # The item to begin with is in the table, and the next one is left there for the slice that goes on.
@@ -98,7 +108,7 @@ def open_matrix(table):
     )
 
 
-def _spmv(state, table):
+def _spmv(access, state, table):
     # y = M x, M in CSR with `each` entries a row in ascending bands of columns: one random column a band
     view = open_state(state)
     rows, each, seed, columns = load(table, 0), load(table, 1), load(table, 2), load(table, 3)
@@ -116,7 +126,7 @@ def _spmv(state, table):
         access(view, y + row * item, item, STORE, 5)
 
 
-def _spmv_csr(state, table):
+def _spmv_csr(access, state, table):
     # The same for a matrix that exists: its row pointers and column indices are read from where they lie
     view = open_state(state)
     rows, row_pointers, column_indices = load(table, 0), load(table, 1), load(table, 2)
@@ -143,7 +153,7 @@ def source_of(edge, seed, bits, skew):
     return vertex
 
 
-def _pagerank(state, table):
+def _pagerank(access, state, table):
     # Pull: for each vertex the ranks of those that point to it, divided by how many they point to.
     view = open_state(state)
     vertices, each, seed, iterations = load(table, 0), load(table, 1), load(table, 2), load(table, 3)
@@ -166,7 +176,7 @@ def _pagerank(state, table):
             access(view, fresh + vertex * 8, 8, STORE, 5 + flip)
 
 
-def _recorded(state, table):
+def _recorded(access, state, table):
     # count, then the addresses of three arrays: where, how many bytes, and LOAD or STORE
     view, last_level = open_state(state), open_last_level(state)
     count, where, sizes, requests = load(table, 0), load(table, 1), load(table, 2), load(table, 3)
@@ -176,11 +186,22 @@ def _recorded(state, table):
         access(view, load(where, i), load(sizes, i), request, request)
 
 
-KERNELS: dict[str, Any] = {
-    "random": kernel(_random),
-    "chase": kernel(_chase),
-    "spmv": kernel(_spmv),
-    "spmv csr": kernel(_spmv_csr),
-    "pagerank": kernel(_pagerank),
-    "recorded": kernel(_recorded),
+_KERNELS: dict[str, Callable[..., None]] = {
+    "random": _random,
+    "chase": _chase,
+    "spmv": _spmv,
+    "spmv csr": _spmv_csr,
+    "pagerank": _pagerank,
+    "recorded": _recorded,
 }
+
+
+@functools.cache
+def kernel_of(name: str, first: Kind | None = None) -> Any:
+    """The compiled kernel `name`; `first` is the kind of the first level where levels are queued."""
+    access, make, tag = make_access(first), njit(**INLINED)(_KERNELS[name]), f"{name} {first and first.tag}"
+
+    def generated(state, table):
+        make(access, state, table)
+
+    return kernel(Named(tag).name(generated), tag)

@@ -15,6 +15,8 @@ import numpy as np
 from numba import njit
 
 from rooflab.cachesim.level.access import ROW_BYTES, access_uncounted, open_state
+from rooflab.cachesim.level.plain_kinds import Kind
+from rooflab.cachesim.level.queued_levels import settle
 from rooflab.cachesim.native.compile import INLINED, OPTIONS, kernel
 from rooflab.cachesim.native.layout import CHANGES, COUNTS, IGNORED, MISSES, UNIT_SHIFT
 from rooflab.cachesim.native.words import WORD, call, count_bits, load, store
@@ -42,9 +44,10 @@ _EXTENTS = MOST_LOOPS
 _REFERENCE_BYTES = REFERENCE_WORDS * WORD
 
 
-def table_of(loop: nests.Loop, unit_bytes: int) -> np.ndarray:
-    """The table that `run` takes for `loop`; `unit_bytes` are those of the first level."""
-    return np.array(nests.encode(loop, lambda accesses: steps_of(accesses, unit_bytes), unit_bytes), np.int64)
+def table_of(loop: nests.Loop, unit_bytes: int, first: Kind | None = None) -> np.ndarray:
+    """The table that `run` takes for `loop`; of the first level: bytes of a unit, its kind (see `steps_of`)."""
+    words = nests.encode(loop, lambda accesses: steps_of(accesses, unit_bytes, first), unit_bytes)
+    return np.array(words, np.int64)
 
 
 def scratch(watched: int = 0) -> np.ndarray:
@@ -158,7 +161,8 @@ def _innermost(state, table, at, scratch, mode, last):
     return at + 6 + count * REFERENCE_WORDS
 
 
-def _run(state, table, scratch, first, last, mode):
+@njit(**OPTIONS)
+def _interpreted(state, table, scratch, first, last, mode):
     view, at = open_state(state), 0
     for loop in range(MOST_LOOPS):
         store(scratch, COUNTERS + loop, 0)
@@ -196,6 +200,11 @@ def _run(state, table, scratch, first, last, mode):
                 at += 3 if what == END else 5 + load(table, at + 4) * REFERENCE_WORDS
         else:
             return
+
+
+def _run(state, table, scratch, first, last, mode):
+    _interpreted(state, table, scratch, first, last, mode)
+    settle(state)
 
 
 run = kernel(_run)

@@ -20,6 +20,7 @@ from llvmlite import ir
 from numba import njit, types
 
 from rooflab.cachesim.level.hierarchy import Hierarchy
+from rooflab.cachesim.level.queued_levels import settle
 from rooflab.cachesim.native.compile import INLINED, OPTIONS
 from rooflab.cachesim.native.layout import COUNTER_WORDS, HITS, MISSES, UNIT_SHIFT
 from rooflab.cachesim.native.words import I64, WORD, add, intrinsic, load, load_vector, pointer, store
@@ -239,6 +240,7 @@ def repeated(state, scratch, table, number, step, extent):
         step: that is next.
         extent: of the loop.
     """
+    settle(state)
     watched = load(scratch, WATCHED)
     copy = load(watched, COPIES + number)
     ahead = _repeats_ahead(state, scratch, table + 2 * WORD, load(table, 1), number, step, extent)

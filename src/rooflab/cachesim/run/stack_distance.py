@@ -223,6 +223,7 @@ def curve_of(stream: Stream, line_bytes: int = 64) -> MissCurve:
         assert stream.irregular is not None
         name, numbers = stream.irregular
         table = np.array(numbers, np.int64)
-        ready(irregular.KERNELS[name], counted.address, table.ctypes.data)
-        irregular.KERNELS[name](counted.address, table.ctypes.data)
+        kernel = irregular.kernel_of(name)
+        ready(kernel, counted.address, table.ctypes.data)
+        kernel(counted.address, table.ctypes.data)
     return counted.curve(stream.name, stream.accesses, line_bytes)

@@ -52,7 +52,7 @@ def simulate_stream(
         from rooflab.cachesim.run import irregular
 
         name, numbers = stream.irregular
-        table, kernel = np.array(numbers, np.int64), irregular.KERNELS[name]
+        table, kernel = np.array(numbers, np.int64), irregular.kernel_of(name, built.queued)
         ready(kernel, built.address, table.ctypes.data)
         begun = time.perf_counter()
         kernel(built.address, table.ctypes.data)

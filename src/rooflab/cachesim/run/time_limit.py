@@ -153,7 +153,7 @@ def _run_irregular(
 ) -> Ran:
     assert stream.irregular is not None
     name, numbers = stream.irregular
-    kernel, pace = irregular.KERNELS[name], start_pace()
+    kernel, pace = irregular.kernel_of(name, built.queued), start_pace()
     ready(kernel, built.address, 0)
     done, whole = 0, _steps(name, numbers)
     while done < whole and (done == 0 or time_is_left()):

@@ -41,7 +41,7 @@ def run_program(built: Hierarchy, program: nests.Program, arrays: np.ndarray, ex
     watched = Watched(built, () if exact or nests.streams(program) else nests.may_repeat(program, first))
     scratch_words = scratch(watched.address)
     for loop in program.loops:
-        table = table_of(loop, built.levels[0].unit_bytes)
+        table = table_of(loop, built.levels[0].unit_bytes, built.queued)
         mode = PLAIN if exact else _mode(built, loop)
         call = (built.address, table.ctypes.data, scratch_words.ctypes.data)
         shifts = None if mode == PLAIN else _shifts(built, loop, arrays)
@@ -66,7 +66,7 @@ def _count_hits(built: Hierarchy, program: nests.Program) -> None:
 def prepare(built: Hierarchy, program: nests.Program) -> None:
     """Compile what `run_program` calls for `program` on `built`, or find it on disk."""
     for loop in program.loops:
-        table_of(loop, built.levels[0].unit_bytes)
+        table_of(loop, built.levels[0].unit_bytes, built.queued)
     tags = built.tags(0)
     ready(run, 0, 0, 0, 0, 0, 0)
     arrays = np.zeros((1, 2), np.int64)

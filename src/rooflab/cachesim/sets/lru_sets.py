@@ -23,10 +23,10 @@ FOUND = -4  # what `use` returns for a hit: no entry, and even, as a clean one
 class OrderedSet(NamedTuple):
     """Compiled operations on sets of one number of ways; each takes the address of all tags and a set's number.
 
-    matching(tags, set, line): a bit for each way that holds `line`: none or one.
+    matching(tags, set, entry): a bit for each way that holds the line of `entry`, dirty or not: none or one.
     renew(tags, set, matched, dirty): the entry in the way `matched`, now the newest; dirty if it or `dirty` is.
     push(tags, set, entry): what was the oldest entry; `entry` is the newest.
-    use(tags, set, line): as `push` of a clean line or, where it is there, `renew`; then FOUND. Without a branch.
+    use(tags, set, entry): as `push` or, where its line is there, `renew`; then FOUND. Without a branch.
     """
 
     matching: Any
@@ -88,13 +88,14 @@ class _Emitter:
     def narrowed(self, builder: Any, value: Any) -> Any:
         return value if self.bits == 64 else builder.trunc(value, self.word)
 
-    def matches(self, builder: Any, held: Any, line: Any) -> tuple[Any, Any]:
-        """Which ways hold `line`, and the entry that it would have if it were dirty, in every lane."""
-        # The dirty bit must not count: set it on both sides.
-        key = builder.or_(builder.shl(line, ir.Constant(I64, 1)), ir.Constant(I64, 1))
-        dirty = splat(builder, self.narrowed(builder, key), self.vector)
-        either = builder.or_(held, ir.Constant(self.vector, [1] * self.lanes))
-        return builder.icmp_unsigned("==", either, dirty), dirty
+    def differing(self, builder: Any, held: Any, entry: Any) -> Any:
+        """The bits in which each of `held` is not `entry`."""
+        return builder.xor(held, splat(builder, self.narrowed(builder, entry), self.vector))
+
+    def matches(self, builder: Any, differing: Any, ignored: int) -> Any:
+        """Which ways differ in none but the bits `ignored`."""
+        bits = builder.and_(differing, ir.Constant(self.vector, [~ignored] * self.lanes))
+        return builder.icmp_unsigned("==", bits, ir.Constant(self.vector, [0] * self.lanes))
 
     def any_of(self, builder: Any, mask: Any) -> Any:
         return builder.icmp_unsigned("!=", builder.bitcast(mask, self.bitmap), ir.Constant(self.bitmap, 0))
@@ -131,10 +132,10 @@ class _Emitter:
 
 def _matching(emit: _Emitter) -> Any:
     @intrinsic
-    def matching(typing_context, tags, index, line):
+    def matching(typing_context, tags, index, entry):
         def generate(context, builder, signature, args):
             held = emit.held(builder, emit.place(builder, *args[:2]))
-            mask, _ = emit.matches(builder, held, args[2])
+            mask = emit.matches(builder, emit.differing(builder, held, args[2]), ignored=1)
             return builder.zext(builder.bitcast(mask, emit.bitmap), I64)
 
         return types.int64(*([types.int64] * 3)), generate
@@ -174,13 +175,14 @@ def _push(emit: _Emitter) -> Any:
 
 def _use(emit: _Emitter) -> Any:
     @intrinsic
-    def use(typing_context, tags, index, line):
+    def use(typing_context, tags, index, entry):
         def generate(context, builder, signature, args):
             where = emit.place(builder, *args[:2])
             oldest, old = emit.oldest(builder, where), emit.held(builder, where)
-            mask, key = emit.matches(builder, old, args[2])
-            dirty = emit.any_of(builder, builder.icmp_unsigned("==", old, key))
-            entry = builder.or_(builder.shl(args[2], ir.Constant(I64, 1)), builder.zext(dirty, I64))
+            differing = emit.differing(builder, old, builder.or_(args[2], ir.Constant(I64, 1)))
+            mask = emit.matches(builder, differing, ignored=1)
+            dirty = emit.any_of(builder, emit.matches(builder, differing, ignored=0))
+            entry = builder.or_(args[2], builder.zext(dirty, I64))
             new = emit.pushed(builder, old, entry)
             emit.write(builder, emit.up_to(builder, new, old, builder.bitcast(mask, emit.bitmap)), where)
             return builder.select(emit.any_of(builder, mask), ir.Constant(I64, FOUND), oldest)

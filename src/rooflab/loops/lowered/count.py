@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rooflab.cachesim.level import hierarchy, plain_levels, seen_units
+from rooflab.cachesim.level import hierarchy, plain_kinds, seen_units
 from rooflab.cachesim.level.access import View
 from rooflab.cachesim.native import layout
 from rooflab.cachesim.run import final_write_back
@@ -111,7 +111,7 @@ _GEOMETRIES: dict[Any, built.Geometry] = {}
 
 def _geometry(levels: tuple[Cache, ...], classified: bool, extent: int) -> built.Geometry:
     """Of the first of `levels`, which depends on whether addresses are few enough for short entries."""
-    key = levels, classified, plain_levels.fits_narrow(levels[0], extent)
+    key = levels, classified, plain_kinds.fits_narrow(levels[0], extent)
     if key not in _GEOMETRIES:
         some = hierarchy.build(levels, units=1 if classified else None, address_end=extent)
         _GEOMETRIES[key] = built.geometry(some.address)
