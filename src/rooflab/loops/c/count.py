@@ -22,6 +22,7 @@ from rooflab.loops.c.source import CNames, CSource
 from rooflab.loops.compiled.target import target_machine
 from rooflab.loops.lowered import count as counting
 from rooflab.loops.lowered import counted_access, instrument
+from rooflab.loops.lowered.built import geometry
 from rooflab.loops.read.twin_text import Text
 from rooflab.loops.twin import hooks
 from rooflab.machines.cache_levels import Chosen
@@ -90,7 +91,8 @@ def make(
     notes = np.zeros((max(1, len(plan.refs)), counted_access.NOTE_WORDS), np.int64)
     events = np.zeros(hooks.VARIABLES + max(1, len(plan.loops)), np.int64)
     stack = np.array([low + layout.stack, low + layout.stack + memory.STACK_BYTES, low + layout.stack], np.int64)
-    parts = [counted_access.compiled(*each) for each in (*counted_access.PARTS, counted_access.WITHIN)]
+    ways = geometry(built.address).queued_ways
+    parts = [counted_access.compiled(*each) for each in counted_access.parts(ways)]
     wiring = support_ir.Wiring(
         counting.view_of(built),
         layout,

@@ -34,12 +34,17 @@ _CONSTANT = re.compile(
 
 
 class Geometry(NamedTuple):
-    """What of a simulator's first level is fixed in the code (see `View`)."""
+    """What of a simulator's first level is fixed in the code (see `View`).
+
+    Attributes:
+        queued_ways: `layout.QUEUED_WAYS`: it is inlined where that is not 0.
+    """
 
     shift: int
     slot_shift: int
     slot_mask: int
     compared_bits: int
+    queued_ways: int
 
 
 class Built(NamedTuple):
@@ -81,13 +86,13 @@ class Opened(NamedTuple):
 
 def geometry(address: int) -> Geometry:
     """That of the first level whose descriptor lies at `address`."""
-    view = view_of(address)
-    return Geometry(view.shift, view.slot_shift, view.slot_mask, view.compared_bits)
+    view, ways = view_of(address), _words(address)[layout.QUEUED_WAYS]
+    return Geometry(view.shift, view.slot_shift, view.slot_mask, view.compared_bits, ways)
 
 
 def view_of(address: int) -> View:
     """What `open_state` would find, as plain numbers."""
-    words = (ctypes.c_int64 * layout.DESCRIPTOR_WORDS).from_address(address)
+    words = _words(address)
     return View(
         words[layout.LAST_LINES],
         words[layout.UNIT_SHIFT],
@@ -99,6 +104,10 @@ def view_of(address: int) -> View:
         words[layout.SPLIT_CALL],
         address,
     )
+
+
+def _words(address: int) -> Any:
+    return (ctypes.c_int64 * layout.DESCRIPTOR_WORDS).from_address(address)
 
 
 def build(fn: Callable[..., Any], source: Source, arguments: Mapping[str, Any], first: Geometry) -> Built:
@@ -123,8 +132,8 @@ def build(fn: Callable[..., Any], source: Source, arguments: Mapping[str, Any], 
         names.whole,
     )
     plan = instrument.plan(tuple(found), lowered.main, Places(lowered.ir), called)
-    parts = [counted_access.compiled(*each) for each in (*counted_access.PARTS, counted_access.WITHIN)]
-    wiring = twin_ir.Wiring(*first, tuple(contents), *(name for _, name in parts))
+    parts = [counted_access.compiled(*each) for each in counted_access.parts(first.queued_ways)]
+    wiring = twin_ir.Wiring(*first[:-1], tuple(contents), *(name for _, name in parts))
     module = binding.parse_assembly(twin_ir.write(lowered.ir, found, plan, wiring))
     for bitcode, name in parts:
         linked = binding.parse_bitcode(bitcode)

@@ -13,7 +13,9 @@ from llvmlite import binding
 from numba import njit, types
 
 from rooflab.cachesim.level.access import View, is_noted
-from rooflab.cachesim.native.compile import INLINED, OPTIONS, source_digest
+from rooflab.cachesim.level.plain_kinds import Kind, queued_kind
+from rooflab.cachesim.level.queued_levels import make_request
+from rooflab.cachesim.native.compile import INLINED, OPTIONS, Named, source_digest
 from rooflab.cachesim.native.words import add, call, load, store
 from rooflab.loops.read.twin_text import LEAST_POWER, POWERS
 from rooflab.loops.twin import generated_files
@@ -46,33 +48,41 @@ def _note_step(notes, address):
         add(notes, place, 1)
 
 
-def _access(view, address, nbytes, request, reference, notes):
-    """Have the simulator see an access, unless it finds its line noted; note whether it is far from the last seen.
+def _make_accesses(kind: Kind | None) -> tuple[Callable[..., Any], ...]:
+    """What is called for an access: anywhere, within a unit of the first level, to elements one behind the other.
 
-    Hits are not counted (see `access_uncounted`): the twin knows how many accesses it makes.
+    They have the simulator see it, unless it finds its line noted; and note whether it is far from the last seen.
+    Hits are not counted (see `access_uncounted`): the twin knows how many accesses it makes. Where levels are
+    queued, the first is of `kind`, and inlined.
     """
-    crosses = (address + (nbytes - 1)) >> view.shift != address >> view.shift
-    if not crosses and is_noted(view, address, request):
-        return
-    _note_step(notes, address)
-    call(view.split_call if crosses else view.unit_call, view.state, address, nbytes, request, reference)
+    ask = make_request(kind)
+
+    def _access(view, address, nbytes, request, reference, notes):
+        crosses = (address + (nbytes - 1)) >> view.shift != address >> view.shift
+        if not crosses and is_noted(view, address, request):
+            return
+        _note_step(notes, address)
+        if crosses:
+            call(view.split_call, view.state, address, nbytes, request, reference)
+        else:
+            ask(view, address, nbytes, request, reference)
+
+    def _within(view, address, nbytes, request, reference, notes):
+        if is_noted(view, address, request):
+            return
+        _note_step(notes, address)
+        ask(view, address, nbytes, request, reference)
+
+    one = njit(**OPTIONS)(_access)
+
+    def _range(view, address, nbytes, request, reference, notes, elements):
+        for element in range(elements):
+            one(view, address + element * nbytes, nbytes, request, reference, notes)
+
+    named = Named(kind.tag if kind else "any")
+    return named.name(_access), named.name(_within), named.name(_range)
 
 
-def _within(view, address, nbytes, request, reference, notes):
-    """`_access` for one that is known to lie within a unit of the first level."""
-    if is_noted(view, address, request):
-        return
-    _note_step(notes, address)
-    call(view.unit_call, view.state, address, nbytes, request, reference)
-
-
-def _range(view, address, nbytes, request, reference, notes, elements):
-    """Count accesses to so many elements of `nbytes`, one behind the other."""
-    for element in range(elements):
-        _one(view, address + element * nbytes, nbytes, request, reference, notes)
-
-
-_one = njit(**OPTIONS)(_access)
 BUMP, END, SIZES, ROWS = 0, 1, 2, 8  # words of the allocator's state; from ROWS on: a size, its first free block
 MOST_SIZES = 4096
 ALIGNED_BYTES, PAGE_BYTES, LARGE_BYTES = 64, 4096, 131072
@@ -139,7 +149,13 @@ def compiled(function: Callable[..., Any], parameters: int, result: bool, sees: 
     dispatcher.compile(signature)
     overload = next(iter(dispatcher.overloads.values()))
     name = overload.fndesc.llvm_func_name
-    bitcode = binding.parse_assembly(overload.library.get_llvm_str()).as_bitcode()
+    module = binding.parse_assembly(overload.library.get_llvm_str())
+    for each in module.functions:
+        if not each.is_declaration:
+            # What made machine code of it left addresses that are offsets from a number. Where that is known to be
+            # 0, once it is inlined, LLVM would take it for the null pointer, and what follows for unreachable.
+            each.add_function_attribute("null_pointer_is_valid")
+    bitcode = module.as_bitcode()
     generated_files.write(path, name.encode() + b"\n" + bitcode)
     return bitcode, name
 
@@ -153,9 +169,17 @@ class Part(NamedTuple):
     sees: bool = False
 
 
-ACCESS = Part(_access, 5, sees=True)
-WITHIN = Part(_within, 5, sees=True)
-RANGE = Part(_range, 6, sees=True)
-ALLOCATE = Part(_allocate, 2, result=True)
-RELEASE = Part(_release, 3)
-PARTS = (ACCESS, RANGE, ALLOCATE, RELEASE)
+@functools.cache
+def parts(queued_ways: int) -> tuple[Part, ...]:
+    """What a twin is linked with, in the order of its wiring.
+
+    `queued_ways`: `layout.QUEUED_WAYS` of the first level.
+    """
+    access, within, ranged = _make_accesses(queued_kind(queued_ways))
+    return (
+        Part(access, 5, sees=True),
+        Part(ranged, 6, sees=True),
+        Part(_allocate, 2, result=True),
+        Part(_release, 3),
+        Part(within, 5, sees=True),
+    )
