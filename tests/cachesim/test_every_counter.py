@@ -117,6 +117,16 @@ def hierarchies(draw):
 
 
 @pytest.mark.slow
+def test_a_store_that_stays_outside_is_the_newest_where_misses_are_classified():
+    # Lines 2 3, then stores of 0 1, which go past; 3, 2: since line 0 three others were asked for. It comes again.
+    levels = [Cache(384, 3, 128, write_back=False, write_allocate=False)]
+    trace = [(op, line * 128, 8, 0) for op, line in ((0, 2), (0, 3), (1, 0), (1, 1), (0, 3), (1, 2), (1, 0))]
+    found = compiled(levels, [], trace)
+    assert found == by_oracle(levels, [], trace)
+    assert (found[0]["capacity"], found[0]["conflict"]) == (1, 0)
+
+
+@pytest.mark.slow
 @given(levels=hierarchies(), trace=traces, buffers=st.integers(0, 2))
 @settings(max_examples=400)
 def test_every_counter_equals_the_oracles(levels, trace, buffers):

@@ -39,6 +39,7 @@ from rooflab.cachesim.native.layout import (
     LOAD,
     MISSES,
     NEXT_LINE,
+    NOTES_LAST_LINE,
     PREFETCH,
     READ_BYTES,
     SECTORED,
@@ -168,6 +169,9 @@ def _make_general(policy: policies.Policy, named: Named) -> Any:
         elif kept:
             add(level, CHANGES, 1)
             fill(level, row, address, nbytes, request, reference, flags)
+        elif flags & CLASSIFIED and flags & NOTES_LAST_LINE:
+            # It changes nothing here, but is now the newest where misses are classified.
+            last_line.forget(level, address)
         if writes and (not kept or flags & WRITE_BACK == 0):
             add(level, CHANGES, 1)
             send(level, row, address, nbytes, request, reference)
