@@ -16,13 +16,14 @@ from rooflab.cachesim.level.access import View, is_noted
 from rooflab.cachesim.level.plain_kinds import Kind, queued_kind
 from rooflab.cachesim.level.queued_levels import make_request
 from rooflab.cachesim.native.compile import INLINED, OPTIONS, Named, source_digest
-from rooflab.cachesim.native.words import add, call, load, store
+from rooflab.cachesim.native.words import add, call, count_bits, load, store
 from rooflab.loops.read.twin_text import LEAST_POWER, POWERS
 from rooflab.loops.twin import generated_files
 
 PREVIOUS, FAR, OUTSIDE, STEP, SAME, MULTIPLES = 0, 1, 2, 3, 4, 5  # words of a reference's notes
 # From MULTIPLES on: far steps by the power of two that they are multiples of, up to 64 bytes, 128, … 4 KiB.
 NOTE_WORDS = MULTIPLES + POWERS
+_LEAST_BITS = LEAST_POWER.bit_length() - 1
 NEAR_BYTES = 255  # between new lines of a stream: prefetchers follow steps of up to three lines
 VIEW = View._fields
 
@@ -41,11 +42,8 @@ def _note_step(notes, address):
             add(notes, SAME, -1)
         else:
             store(notes, STEP, step)
-        power, place = step & -step, MULTIPLES
-        while power > LEAST_POWER and place < NOTE_WORDS - 1:
-            power >>= 1
-            place += 1
-        add(notes, place, 1)
+        power = count_bits((step & -step) - 1) - _LEAST_BITS  # of two, beyond the least
+        add(notes, MULTIPLES + min(max(power, 0), POWERS - 1), 1)
 
 
 def _make_accesses(kind: Kind | None) -> tuple[Callable[..., Any], ...]:
