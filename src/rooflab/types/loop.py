@@ -11,6 +11,7 @@ from rooflab.types.advice import Advices
 from rooflab.types.machine import Machine
 from rooflab.types.prediction import Bound
 from rooflab.types.result import Result, convert
+from rooflab.types.shared_lines import SharedLines
 from rooflab.types.simulation import Simulation
 from rooflab.types.work import Flop, Traffic
 from rooflab.units import si
@@ -390,6 +391,8 @@ class LoopReport(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
         regions: the loops over prange, with how their trips divide; empty where none ran.
         points: at each level, one core, warm; cache-aware at L1.
         predictions: for one core, and for all where prange ran.
+        shared_lines: cache lines that threads of OpenMP's take from one another; empty where none does, and of
+            prange.
         scaling: the same over numbers of threads, from one to all cores of the machine; empty without prange.
         static: formulas where the nest is affine.
         checks: what the compiled loop's results were compared with.
@@ -430,6 +433,7 @@ class LoopReport(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     points: tuple[Point, ...] = ()
     predictions: tuple[Predicted, ...] = ()
     scaling: tuple[Scaled, ...] = ()
+    shared_lines: tuple[SharedLines, ...] = ()
     static: Static | None = None
     checks: tuple[str, ...] = ()
     machine: Machine | None = None

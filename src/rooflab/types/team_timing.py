@@ -16,6 +16,8 @@ class TeamTiming(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             median of many, one after the other.
         free_s: of the most threads, left to the scheduler: the slowest of several stretches of calls; None where
             that was not tried.
+        piece_s: what a thread takes to ask for one piece of a loop that is handed out, where all do so; None where
+            that was not measured.
         source: of all of it; None where it was measured for use at once.
     """
 
@@ -23,4 +25,5 @@ class TeamTiming(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     threads: tuple[int, ...]
     pinned_s: tuple[float, ...]
     free_s: float | None = None
+    piece_s: float | None = None
     source: Source | None = None

@@ -12,7 +12,9 @@ import rooflab
 from rooflab.errors import RooflabError
 from rooflab.loops.c import arguments, build, examine, flags, lower
 from rooflab.loops.c.openmp import followed, runtime, stubs, team
+from rooflab.loops.shared_lines import STORE_QUEUE
 from rooflab.types.simulation import Cache
+from rooflab.views.loop.shared_lines import shared as shared_table
 
 _HAS = any(shutil.which(each) for each in ("clang", "clang-14", "clang-19")) or importlib.util.find_spec("ziglang")
 pytestmark = pytest.mark.skipif(not _HAS, reason="no compiler for C: neither clang nor ziglang")
@@ -121,7 +123,7 @@ def test_a_region_inside_another_has_a_team_of_one(run):
 
 def test_accesses_are_recorded_thread_by_thread(run):
     (ran,) = run("triad", (2,), np.zeros(64), np.ones(64), np.ones(64), 3.0, 64, room=1 << 16)
-    assert ran.whole
+    assert ran.recorded == 1
     turns = ran.switches[:, 1].tolist()
     assert turns == [-1, 0, 1, -1, -2]
     first, second, end = ran.switches[1:4, 0].tolist()
@@ -185,3 +187,16 @@ def test_teams_of_the_runtime_are_timed(file):
     assert (again.regions, again.parallel) == (report.regions, report.parallel)
     timed = runtime.measure(runtime.find(), most)
     assert timed is None if most < 2 else timed.threads == tuple(runtime.counts(most))
+
+
+def test_false_sharing_is_found_and_goes_with_padding(count):
+    picks = np.random.default_rng(1).integers(0, 4, 100_000).astype(np.uint8)
+    report = count("histogram", picks, np.zeros(64, np.int64), len(picks), 4)
+    (shared,) = report.shared_lines
+    assert (shared.line, shared.array, shared.cache_lines, shared.threads) == (131, "counts", 1, 2)
+    # each of two threads 50,000 stores, as many visits as fill the store queue
+    assert shared.taken == shared.falsely == shared.in_turn == 2 * -(-50_000 // STORE_QUEUE)
+    assert count("histogram", picks, np.zeros(64, np.int64), len(picks), 16).shared_lines == ()
+    table = shared_table(report)
+    assert table.rows == (("131", "counts", "1", "1.56 k", "1.56 k"),)
+    assert "padded to whole lines" in table.note

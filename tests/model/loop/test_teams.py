@@ -9,6 +9,7 @@ import rooflab
 from rooflab.model.loop import placement, teams, times
 from rooflab.types.loop import CoreLoop, LineCounts, LoopReport, Region, Timed
 from rooflab.types.machine import Check
+from rooflab.types.shared_lines import SharedLines
 from rooflab.types.simulation import Cache, LevelCounts, Simulation
 from rooflab.types.team_timing import TeamTiming
 
@@ -139,16 +140,15 @@ def test_threads_that_wait_for_the_scheduler_are_told_of(guest):
     )
 
 
-def test_pieces_handed_out_one_by_one_take_a_line_from_core_to_core_each(guest):
-    (alone,) = [each.latency_s for each in guest.links if each.name == "core to core"]
+def test_each_thread_asks_for_its_pieces_of_a_loop_that_is_handed_out(guest):
+    asked = msgspec.structs.replace(TEAM, piece_s=2e-8)
     one = report((msgspec.structs.replace(region(), chunks=1000),))
-    # of two threads each takes half of them, beside much else to do; all in turn, where there is little
-    assert teams.handed_out_s(one, guest, 2, inside_s=1.0) == pytest.approx(500 * alone)
-    assert teams.handed_out_s(one, guest, 2, inside_s=0.0) == pytest.approx(1000 * alone)
-    assert teams.handed_out_s(one, guest, 1, inside_s=0.0) == 0.0
-    plain, dealt = (times.predict(each, guest, 2, team=TEAM) for each in (report((region(),)), one))
-    assert dealt.time_s - plain.time_s == pytest.approx(500 * alone)
-    assert dealt.lost_s["pieces handed out"] == pytest.approx(500 * alone)
+    assert teams.handed_out_s(one, 2, asked) == pytest.approx(500 * 2e-8)
+    assert teams.handed_out_s(one, 2, TEAM) == pytest.approx(500 * 1e-8)
+    assert teams.handed_out_s(one, 1, asked) == 0.0
+    plain, dealt = (times.predict(each, guest, 2, team=asked) for each in (report((region(),)), one))
+    assert dealt.time_s - plain.time_s == pytest.approx(500 * 2e-8)
+    assert dealt.lost_s["pieces handed out"] == pytest.approx(500 * 2e-8)
 
 
 def test_a_machine_whose_check_of_threads_failed_predicts_several_between_all_and_nothing(guest):
@@ -165,3 +165,15 @@ def test_a_machine_whose_check_of_threads_failed_predicts_several_between_all_an
     trusted = placement.place_on(report((region(),)), msgspec.structs.replace(guest, checks=()), team=TEAM)
     assert trusted.predictions[1].low_s is None
     assert not any("several threads" in each for each in trusted.warnings)
+
+
+def test_lines_that_threads_take_from_one_another_are_handed_over_in_turn(guest):
+    (alone,) = [each.latency_s for each in guest.links if each.name == "core to core"]
+    shared = SharedLines(line=3, array="a", cache_lines=1, threads=2, taken=900, falsely=900, in_turn=1000)
+    plain = report((region(),))
+    taken = msgspec.structs.replace(plain, shared_lines=(shared,))
+    assert teams.shared_lines_s(taken, guest, 2) == pytest.approx(1000 * alone)
+    assert teams.shared_lines_s(taken, guest, 1) == 0.0
+    two, other = (times.predict(each, guest, 2, team=TEAM) for each in (taken, plain))
+    assert two.time_s - other.time_s == pytest.approx(1000 * alone)
+    assert two.lost_s["lines taken from one another"] == pytest.approx(1000 * alone)

@@ -196,7 +196,7 @@ def _examined(
     elif time:
         done = own_build.examined(built, twin, main, bound, counted, caches, bool(plan.random), read, threads)
     if built.team and not outcome.stopped:
-        shared = followed.by_teams(built, main, bound, read, threads, outcome.seconds)
+        shared = followed.by_teams(built, main, bound, read, threads, outcome.seconds, caches.caches[0].line_bytes)
         said += shared.said
     simulation = counted.simulation
     made = LoopReport(
@@ -221,6 +221,7 @@ def _examined(
         core_loops=done.loops,
         runs=done.runs,
         regions=shared.regions,
+        shared_lines=shared.lines,
         parallel=done.parallel,
         static=Static(reason="counted from its LLVM IR"),
         checks=done.findings.checks,

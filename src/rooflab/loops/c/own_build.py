@@ -192,27 +192,30 @@ def _on_threads(
     if not numbers:
         return Run(parallel=f"left out: teams of {teams.name} have one thread here")
 
-    def on_several() -> tuple[tuple[Timed, ...], tuple[str, ...]]:
+    def on_several() -> tuple[tuple[Timed, ...], bool]:
         with runtime.team(teams, 1):
             alone = timing.run_once(function, bound)
-        runs = []
+        runs, differs = [], False
         for each in reversed(numbers):
             with runtime.team(teams, each):
-                compared = () if random else _compared(timing.run_once(function, bound), alone).warnings
-                if compared:
-                    return (), compared
+                if not random:
+                    differs |= bool(_compared(timing.run_once(function, bound), alone).warnings)
                 runs.append(runs_of.timed(timing.warm(function, bound, of.fresh), each, "warm"))
-        return tuple(runs), ()
+        return tuple(runs), differs
 
     found, how = rehearsal.brought(on_several, _TIMED_S)
     if how:
         why = f"run by teams of OpenMP's it {how}, where one thread runs it to its end: threads may race"
         return Run(findings=examine.Findings(warnings=(why,)), parallel="left out: it did not end")
     runs, differs = found
+    findings = examine.Findings()
     if differs:
-        why = "run by teams of OpenMP's its result differs from that of one thread: threads may race"
-        return Run(findings=examine.Findings(warnings=(why,)), parallel="left out: its result differs")
-    return Run(runs, parallel=f"as compiled, by OpenMP teams of {teams.name}")
+        why = (
+            "run by several threads its result differs from that of one: what it leaves depends on how many there"
+            " are, or threads race"
+        )
+        findings = examine.Findings(warnings=(why,))
+    return Run(runs, (), findings, f"as compiled, by OpenMP teams of {teams.name}")
 
 
 def _compared(results: tuple[Any, tuple], wanted: tuple[Any, tuple]) -> examine.Findings:

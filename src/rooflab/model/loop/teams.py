@@ -21,6 +21,7 @@ from rooflab.units import duration
 
 _WORTH_SAYING = 0.1  # of the time on so many threads, from which on what is lost is named
 _LONGER = 20.0  # times the start of a pinned team: from then on it is said
+_PIECE_S = 1e-8  # asking for a piece of a loop: an atomic change of a word and a call
 _HANDED_OVER_S = 1e-7  # a line from core to core, where the machine does not say
 
 
@@ -187,17 +188,26 @@ def fork_s(machine: Machine, threads: int, team: TeamTiming | None) -> float:
     return load_family("cpu")("cpu.team_s") + (threads - 2) * further
 
 
-def handed_out_s(report: LoopReport, machine: Machine, threads: int, inside_s: float) -> float:
-    """Seconds that threads wait for the pieces of loops that are handed out one by one, as OpenMP's dynamic ones.
+def handed_out_s(report: LoopReport, threads: int, team: TeamTiming | None) -> float:
+    """Seconds that a thread takes to ask for the pieces of loops that are handed out, as OpenMP's dynamic ones.
 
-    A piece is taken by changing one word that all share: its line goes from core to core, one after the other.
-    They take the longer of all of them in turn, and of a thread's own beside `inside_s`, what it has to do.
+    One thread alone gets all of a loop at once.
     """
     chunks = sum(each.chunks for each in report.regions)
     if threads == 1 or not chunks:
         return 0.0
-    own_s = chunks / threads * _handed_over_s(machine)
-    return max(own_s, chunks * _handed_over_s(machine) - inside_s)
+    piece_s = None if team is None else team.piece_s
+    return chunks / threads * (_PIECE_S if piece_s is None else piece_s)
+
+
+def shared_lines_s(report: LoopReport, machine: Machine, threads: int) -> float:
+    """Seconds that threads wait for lines that they take from one another: a line from core to core each, in turn.
+
+    Counted with one number of threads; with more, a line goes round among all of them, as often in all.
+    """
+    if threads == 1:
+        return 0.0
+    return sum(each.in_turn for each in report.shared_lines) * _handed_over_s(machine)
 
 
 def _handed_over_s(machine: Machine) -> float:

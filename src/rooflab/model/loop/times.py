@@ -219,7 +219,8 @@ def _on_threads(
     before_s = composed.of(alone, _moved_s(report, outside), beside._replace(walks_s=0.0), in_turn).time_s
     team_s = split.entries * teams.fork_s(machine, threads, team)
     shared_s = inside_s(even=False, limited=True, crowd=True)
-    handed_s = teams.handed_out_s(report, machine, threads, shared_s)
+    taken_s = teams.shared_lines_s(report, machine, threads)
+    handed_s = teams.handed_out_s(report, threads, team)
     parts = [main_loop.Term(name, each.seconds(threads, even=False, limited=True)) for name, each in moved]
     core_s = alone + together * split.largest * crowded
     levels = [a._replace(seconds=a.seconds + b.seconds) for a, b in zip(outside, parts, strict=True)]
@@ -238,7 +239,7 @@ def _on_threads(
         core_why=core.name,
         overlapped_s=overlapped_s + team_s,
         serial_s=serial_s + team_s,
-        time_s=before_s + shared_s + handed_s + team_s,
+        time_s=before_s + shared_s + handed_s + taken_s + team_s,
         bound="overhead-bound" if team_s > max(core_s, memory_s) else _bound(memory_s, core_s),
         binds=binds,
         loops=teams.divided(report, loops, threads, crowded),
@@ -252,6 +253,7 @@ def _on_threads(
             slowest.name: even_s - crowd_s,
             "uneven shares": shared_s - even_s,
             "pieces handed out": handed_s,
+            "lines taken from one another": taken_s,
         },
     )
 

@@ -9,6 +9,7 @@ from rooflab.views.common import advice as helping
 from rooflab.views.common import page
 from rooflab.views.common.table import Table
 from rooflab.views.loop import charts, count_tables, tables
+from rooflab.views.loop.shared_lines import shared
 
 _DRAWINGS = (
     page.Drawing("Roofline", charts.roofline, (460, 330)),
@@ -49,7 +50,7 @@ def every(report: LoopReport) -> tuple[Table, ...]:
     left_out = ("Bound", "Measured", "Predicted", "prange", "OpenMP", "Compiled")
     facts = [fact for fact in tables.facts(report) if fact[0] not in left_out]
     totals = Table("Totals", ("", ""), tuple(facts), words=2)
-    first = (totals, tables.levels(report), tables.core_loops(report), tables.scaling(report))
+    first = (totals, tables.levels(report), tables.core_loops(report), tables.scaling(report), shared(report))
     conditions = tuple((each,) for each in tables.conditions(report))
     last = (
         Table("Layer conditions", ("",), conditions),

@@ -9,6 +9,7 @@ from rooflab.views.common import advice as helping
 from rooflab.views.common.console import console, drawn_table, fold, paragraph
 from rooflab.views.common.table import Table, without
 from rooflab.views.loop import count_tables, tables
+from rooflab.views.loop.shared_lines import shared
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -40,6 +41,7 @@ def pages(report: LoopReport, width: int = 80, *, advice: int | None = helping.T
         tables.levels(report),
         tables.core_loops(report),
         tables.scaling(report),
+        shared(report),
         lines(report, width),
         count_tables.kinds(report),
     )

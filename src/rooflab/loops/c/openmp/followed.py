@@ -8,9 +8,11 @@ from rooflab.loops.c import flags, lower, rehearsal, source
 from rooflab.loops.c.arguments import Bound
 from rooflab.loops.c.build import Built
 from rooflab.loops.c.debug_info import Subprogram
-from rooflab.loops.c.openmp import regions, runtime, team
+from rooflab.loops.c.openmp import regions, runtime, shared, team
 from rooflab.types.loop import LoopReport, Region
+from rooflab.types.shared_lines import SharedLines
 from rooflab.types.team_timing import TeamTiming
+from rooflab.units import percent
 
 _RECORDED, SHORT_S = 1 << 22, 10.0  # accesses of a team that are recorded; seconds of a run
 
@@ -28,10 +30,11 @@ def left_out(given: flags.Flags, shown: source.CSource) -> list[str]:
 
 
 class Shared(NamedTuple):
-    """What teams of threads did: their regions, and sentences."""
+    """What teams of threads did: their regions, sentences, the cache lines that they take from one another."""
 
     regions: tuple[Region, ...] = ()
     said: tuple[str, ...] = ()
+    lines: tuple[SharedLines, ...] = ()
 
 
 def by_teams(
@@ -41,6 +44,7 @@ def by_teams(
     read: source.CSource,
     threads: int | None,
     counted_s: float,
+    line_bytes: int,
 ) -> Shared:
     """The function run by teams of OpenMP's, thread by thread."""
     said: list[str] = []
@@ -58,7 +62,15 @@ def by_teams(
     divided = regions.of(made, read, first, _RECORDED, limit_s)
     if divided.why:
         said.append(f"OpenMP: {divided.why}: not predicted on several threads")
-    return Shared(divided.regions, tuple(said))
+    found: tuple[SharedLines, ...] = ()
+    if divided.first is not None:
+        found = shared.of(made, divided.first, line_bytes)
+        if found and divided.first.recorded < 1:
+            said.append(
+                f"lines that threads take from one another: of the first {percent(divided.first.recorded)} of the"
+                " accesses, and taken to go on so"
+            )
+    return Shared(divided.regions, tuple(said), found)
 
 
 def team_timing(report: LoopReport) -> TeamTiming | None:

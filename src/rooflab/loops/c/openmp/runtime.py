@@ -24,6 +24,7 @@ WAYS = "python -m pip install intel-openmp (it brings LLVM's runtime), or instal
 _NAMES = ("libomp.so.5", "libomp.so", "libiomp5.so", "libomp.dylib")
 _FOLDERS = ("/usr/lib", "/usr/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/local/lib",
             "/opt/homebrew/opt/libomp/lib", "/usr/local/opt/libomp/lib")  # fmt: skip
+_PIECES = 2000  # of each thread
 _CALLS, _REGIONS, _STRETCHES, _FREE_CALLS = 41, 10, 3, 9
 _IR = """
 @rl.where = private constant [23 x i8] c";unknown;unknown;0;0;;\\00"
@@ -40,6 +41,29 @@ define internal void @one_pinned(ptr %g, ptr %b, ptr %masks, i64 %bytes) {
   %at = mul i64 %n, %bytes
   %mask = getelementptr i8, ptr %masks, i64 %at
   %s = call i32 @sched_setaffinity(i32 0, i64 %bytes, ptr %mask)
+  ret void
+}
+declare i32 @__kmpc_global_thread_num(ptr)
+declare void @__kmpc_dispatch_init_4(ptr, i32, i32, i32, i32, i32, i32)
+declare i32 @__kmpc_dispatch_next_4(ptr, i32, ptr, ptr, ptr, ptr)
+define internal void @asking(ptr %g, ptr %b, i64 %last) {
+  %low = alloca i32
+  %high = alloca i32
+  %step = alloca i32
+  %is_last = alloca i32
+  %me = load i32, ptr %g
+  %end = trunc i64 %last to i32
+  call void @__kmpc_dispatch_init_4(ptr @rl.ident, i32 %me, i32 1073741859, i32 0, i32 %end, i32 1, i32 1)
+  br label %again
+again:
+  %more = call i32 @__kmpc_dispatch_next_4(ptr @rl.ident, i32 %me, ptr %is_last, ptr %low, ptr %high, ptr %step)
+  %some = icmp ne i32 %more, 0
+  br i1 %some, label %again, label %done
+done:
+  ret void
+}
+define void @rl_ask(i64 %last) {
+  call void (ptr, i32, ptr, ...) @__kmpc_fork_call(ptr @rl.ident, i32 1, ptr @asking, i64 %last)
   ret void
 }
 define void @rl_pin(ptr %masks, i64 %bytes) {
@@ -61,12 +85,13 @@ done:
 
 
 class Runtime(NamedTuple):
-    """A runtime that is loaded: its name, its library, two functions that call it, and what they live in."""
+    """A runtime that is loaded: its name, its library, functions that call it, and what they live in."""
 
     name: str
     library: ctypes.CDLL
     pin: Callable[[int, int], None]
     empty: Callable[[int], None]
+    ask: Callable[[int], None]
     held: Any
 
     @property
@@ -109,7 +134,8 @@ def _opened(name: str, library: ctypes.CDLL) -> Runtime:
     engine.finalize_object()
     pin = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(engine.get_function_address("rl_pin"))
     empty = ctypes.CFUNCTYPE(None, ctypes.c_int64)(engine.get_function_address("rl_empty"))
-    return Runtime(name, library, pin, empty, engine)
+    ask = ctypes.CFUNCTYPE(None, ctypes.c_int64)(engine.get_function_address("rl_ask"))
+    return Runtime(name, library, pin, empty, ask, engine)
 
 
 @contextmanager
@@ -141,13 +167,23 @@ def measure(runtime: Runtime, most: int) -> TeamTiming | None:
     """What starting and joining its teams takes here, by number of threads; None with one thread."""
     if most < 2:
         return None
-    numbers, seconds = counts(most), []
+    numbers, seconds, piece_s = counts(most), [], None
     for threads in numbers:
         with team(runtime, threads):
             runtime.empty(_REGIONS)
             seconds.append(statistics.median(_seconds(runtime, _REGIONS) / _REGIONS for _ in range(_CALLS)))
+            if threads == most:
+                asked = statistics.median(_asked(runtime, _PIECES * most) for _ in range(_FREE_CALLS))
+                piece_s = max(0.0, asked - seconds[-1]) / _PIECES
     free = max(statistics.median(_seconds(runtime, 1) for _ in range(_FREE_CALLS)) for _ in range(_STRETCHES))
-    return TeamTiming(layer=runtime.name, threads=tuple(numbers), pinned_s=tuple(seconds), free_s=free)
+    pinned = tuple(seconds)
+    return TeamTiming(layer=runtime.name, threads=tuple(numbers), pinned_s=pinned, free_s=free, piece_s=piece_s)
+
+
+def _asked(runtime: Runtime, pieces: int) -> float:
+    begun = time.perf_counter()
+    runtime.ask(pieces - 1)
+    return time.perf_counter() - begun
 
 
 def _seconds(runtime: Runtime, times: int) -> float:

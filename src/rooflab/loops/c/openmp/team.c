@@ -15,7 +15,7 @@ extern void _exit(int);
 enum { ENTRIES, TRIPS, CHUNKS, WORK, LONGEST, COLUMNS };
 enum { READY, WAITS, DONE };
 enum { STATIC_CHUNKED = 33, STATIC = 34, DYNAMIC = 35, GUIDED = 36, BALANCED_CHUNKED = 45, PLAIN = 0x1fffffff };
-enum { CONTEXT_BYTES = 8192, LINK = 8, STACK = 16, SIZE = 32, RING = 64, NOWHERE = 97 };
+enum { CONTEXT_BYTES = 8192, LINK = 8, STACK = 16, SIZE = 32, RING = 64, MOST = 64, NOWHERE = 97 };
 
 struct loop { i64 number, next, last, step, chunk, kind, left, threads; };
 struct thread { char *context; i64 work; int state; i64 loops, singles, at; struct loop own; };
@@ -26,7 +26,7 @@ int *rl_refs;
 char *rl_stacks, *rl_heap, *rl_heap_end;
 i64 rl_stack_bytes;
 
-static i64 used, switches, work, current, inside, nested, singles;
+static i64 all, noted[MOST], used, switches, work, current, inside, nested, singles;
 static struct thread *team;
 static struct loop ring[RING];
 static char back[CONTEXT_BYTES] __attribute__((aligned(64)));
@@ -38,13 +38,14 @@ void rl_do(i64 amount) { work += amount; }
 
 void rl_note(const void *p, i64 n, i64 operation, i64 ref) {
   u64 at = (u64)p - (u64)rl_low;
-  if (at >= (u64)rl_size)
+  if (!inside || at >= (u64)rl_size)
     return;
-  if (used < rl_room) {
+  all++;
+  if (rl_room && noted[current] < rl_room / rl_threads) { /* of each thread as many */
+    noted[current]++;
     rl_records[used] = (i64)(at << 16) | n << 4 | operation;
-    rl_refs[used] = (int)ref;
+    rl_refs[used++] = (int)ref;
   }
-  used++;
 }
 
 void rl_range(const char *p, i64 n, i64 operation, i64 ref) {
@@ -61,7 +62,7 @@ static void turn(i64 who) {
   switches++;
 }
 
-void rl_finish(void) { rl_out[0] = used, rl_out[1] = switches; }
+void rl_finish(void) { rl_out[0] = used, rl_out[1] = switches, rl_out[2] = all; }
 
 static void begin(int number) {
   int zero = 0;

@@ -73,10 +73,10 @@ class Ran(NamedTuple):
     Attributes:
         threads: of it.
         regions: a row for each place: entries, trips of its loops, work of all threads, of the longest.
-        records: of all accesses in the order of the run (see `cachesim.coherence.stream`), addresses from the
-            beginning of the memory; `refs` says for each which of `Team.lines` it stands in.
+        records: of accesses in regions in the order of the run (see `cachesim.coherence.stream`), addresses from
+            the beginning of the memory; `refs` says for each which of `Team.lines` it stands in.
         switches: rows: before which record who goes on: a thread, −1 all after a barrier, −2 the first one alone.
-        whole: whether all of it was recorded.
+        recorded: the share of the accesses that was recorded.
         outputs: the arrays that it was given, as it left them, where they are small.
     """
 
@@ -85,7 +85,7 @@ class Ran(NamedTuple):
     records: np.ndarray
     refs: np.ndarray
     switches: np.ndarray
-    whole: bool
+    recorded: float
     outputs: tuple[Any, ...]
 
 
@@ -170,12 +170,12 @@ def run(team: Team, threads: int, room: int, limit_s: float) -> Ran | str:
     Args:
         team: that is run.
         threads: of each team.
-        room: how many accesses are recorded.
+        room: how many accesses are recorded: of each thread as many, the first in regions.
         limit_s: of the run.
     """
     columns = len(COLUMNS)
     regions = _shared(len(team.places) * columns)
-    out = _shared(2)
+    out = _shared(3)
     records, switches = _shared(room), _shared(2 * _SWITCHES if room else 0)
     refs = _shared((room + 1) // 2)
     stacks = mmap.mmap(-1, threads * _STACK_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -209,15 +209,16 @@ def run(team: Team, threads: int, room: int, limit_s: float) -> Ran | str:
     outputs, how = rehearsal.brought(play, limit_s)
     if how:
         return how
-    used, turns = int(out[0]), int(out[1])
-    whole = used <= room and turns <= _SWITCHES
+    used, turns, accesses = out[:3].tolist()
+    # the last switch that was noted says how far threads are known
+    known = used if turns <= _SWITCHES or not room else int(switches[2 * _SWITCHES - 2])
     return Ran(
         threads,
         regions[: len(team.places) * columns].reshape(-1, columns).copy(),
-        records[: min(used, room)],
-        refs.view(np.int32)[: min(used, room)],
+        records[:known],
+        refs.view(np.int32)[:known],
         switches[: 2 * min(turns, _SWITCHES)].reshape(-1, 2) if room else np.zeros((0, 2), np.int64),
-        whole,
+        known / accesses if accesses else 1.0,
         outputs,
     )
 

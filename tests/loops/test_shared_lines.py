@@ -1,0 +1,63 @@
+"""Lines that threads take from one another: small runs by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rooflab.cachesim.coherence.layout import READS, WRITES
+from rooflab.loops import shared_lines
+
+
+def taken(*accesses):
+    """What is taken of (thread, phase, operation, address), of each thread in order; 4,096 bytes are an array."""
+    threads, phases, operations, addresses = (np.array(each, np.int64) for each in zip(*accesses, strict=True))
+    records = addresses << 16 | 8 << 4 | operations
+    refs = np.where(operations == WRITES, 1, 0)
+    recorded = shared_lines.Recorded(records, refs, threads, phases)
+    names = shared_lines.of(recorded, int(threads.max()) + 1, 64, (7, 8), lambda address: "ab"[address // 4096])
+    return [(each.line, each.array, each.cache_lines, each.taken, each.falsely, each.in_turn) for each in names]
+
+
+def stores(thread, address, count, phase=0):
+    return [(thread, phase, WRITES, address)] * count
+
+
+def test_two_threads_that_write_neighbours_take_the_line_once_a_store_queue():
+    count = 40 * shared_lines.STORE_QUEUE
+    # 40 visits each, of which the very first takes nothing; all of one line, one after the other
+    assert taken(*stores(0, 0, count), *stores(1, 8, count)) == [(8, "a", 1, 79, 79, 79)]
+
+
+def test_lines_of_their_own_are_not_taken():
+    count = 40 * shared_lines.STORE_QUEUE
+    assert taken(*stores(0, 0, count), *stores(1, 64, count)) == []
+
+
+def test_what_the_other_wrote_is_no_false_sharing():
+    # thread 0 writes lines in one phase, thread 1 reads the same elements in the next
+    lines = [4096 + 64 * n for n in range(30)]
+    accesses = [(0, 0, WRITES, each) for each in lines] + [(1, 1, READS, each) for each in lines]
+    assert taken(*accesses) == [(7, "b", 30, 30, 0, 1)]
+    # others of the same lines
+    accesses = [(0, 0, WRITES, each) for each in lines] + [(1, 1, READS, each + 8) for each in lines]
+    assert taken(*accesses) == [(7, "b", 30, 30, 30, 1)]
+
+
+def test_what_is_only_read_is_not_taken():
+    assert taken(*[(thread, 0, READS, 64 * n) for thread in (0, 1) for n in range(50)]) == []
+
+
+def test_elements_in_turns_have_each_thread_take_each_line_in_each_phase():
+    accesses = [
+        (thread, phase, operation, 64 * line + 8 * element)
+        for thread in (0, 1)
+        for phase in range(3)
+        for line in range(10)
+        for element in range(thread, 8, 2)
+        for operation in (READS, WRITES)
+    ]
+    # 2 threads × 3 phases × 10 lines: both have loaded before the first stores, which takes it from the other
+    found = taken(*accesses)
+    assert sum(each[3] for each in found) == 2 * 3 * 10
+    # of each line in each phase by both; the lines beside one another
+    assert sum(each[5] for each in found) == 2 * 3
