@@ -148,8 +148,12 @@ def test_what_is_not_followed_is_counted_in_sequence_and_said(count, name, what)
     assert "or leave -fopenmp out" in said
 
 
-def test_a_team_that_waits_for_ever_is_stopped(count, monkeypatch):
+@pytest.mark.parametrize("here", [True, False], ids=["as it is here", "no runtime"])
+def test_a_team_that_waits_for_ever_is_stopped(count, monkeypatch, here):
+    """Its second thread waits: each is told its own number, whether a runtime is here or not."""
     monkeypatch.setattr(followed, "SHORT_S", 0.2)
+    if not here:
+        monkeypatch.setattr(runtime, "find", lambda: None)
     report = count("waits", np.zeros(1, np.int32))
     assert not report.regions
     assert "by a team of 2 threads it has no end within 200 ms" in report.warnings[0]

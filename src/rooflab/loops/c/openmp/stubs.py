@@ -66,14 +66,17 @@ def of_a_team(cxx: bool) -> str:
 
 
 def of_one(cxx: bool) -> str:
-    """What goes behind a file that is compiled in sequence: functions that nobody links, as of a team of one."""
+    """What goes behind a file that is compiled in sequence: functions that nobody links, as of a team of one.
+
+    Not in a module that is run with `team.c`, which answers for each thread.
+    """
     lines = []
     for name, answer in _ANSWERS.items():
         kind, _, value = answer.partition(" ")
         if kind != "void" and "lock" not in name and not name.endswith(_GIVEN):
             said = "0" if kind == "double" else value
             lines.append(f"__attribute__((weak)) {_C_TYPES[kind]} {name}(void) {{ return {said}; }}")
-    return _of_c("\n".join(lines) + "\n", cxx)
+    return _of_c("\n".join(("#ifndef ROOFLAB_IN_TURN", *lines, "#endif\n")), cxx)
 
 
 def _of_c(text: str, cxx: bool) -> str:
