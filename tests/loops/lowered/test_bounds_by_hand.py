@@ -132,7 +132,9 @@ def common(x, y):
 
 
 def digits(x, y):
-    # a number's digits one after the other: a division by 10, which is a product, a shift and a sign: 3 + 2
+    # a number's digits one after the other: // floors, so that the sign of what remains decides. A division by 10
+    # is a product, a shift and a sign, what remains another product and a difference: 3 + 2 + 3 + 1, then the
+    # sign, the correction and i: 12 cycles (a Zen 4 takes 12.2)
     left = 1 << 62
     for i in range(x.shape[0]):
         y[i] = left % 10
@@ -168,7 +170,7 @@ CASES = (
     (eliminated, "a chain of divide fp64, products, additions", lambda add: DIVIDE + 2 * add),
     (parted, "branches foretold wrongly", None),
     (common, "a chain of integer divide", None),
-    (digits, "a chain of division by a constant", None),
+    (digits, "a chain of remainder of a constant", None),
     (cosines, "a chain of additions, cos", None),
     (powers, "calls of pow", None),
 )

@@ -19,8 +19,8 @@ def r(*shape):
 
 
 def attention(**more):
-    q, k = (torch.ones(1, heads, 4, 8, dtype=torch.bfloat16, **more) for heads in (4, 2))
-    return lambda *of: F.scaled_dot_product_attention(*of, enable_gqa=True), (q, k, k)
+    q, k, v = (torch.ones(1, heads, 4, 8, dtype=torch.bfloat16, **more) for heads in (4, 2, 2))
+    return lambda *of: F.scaled_dot_product_attention(*of, enable_gqa=True), (q, k, v)
 
 
 # what, its inputs, FLOP of products, all FLOP, compulsory bytes
