@@ -14,7 +14,7 @@ from typing import NamedTuple
 from rooflab.loops.lowered import blas, bounds, control_flow, source_loops
 from rooflab.loops.lowered.bounds import Raised
 from rooflab.loops.lowered.flop import computed, function_flop, power
-from rooflab.loops.lowered.ir_text import Function, Instruction, Places
+from rooflab.loops.lowered.ir_text import POINTER, Function, Instruction, Places
 from rooflab.loops.lowered.lower import APART
 from rooflab.loops.lowered.patterns import decided, pattern_of
 from rooflab.loops.lowered.planned import Access, Names, Plan
@@ -23,10 +23,9 @@ from rooflab.loops.read.twin_text import Loop, Ref
 from rooflab.loops.read.value_types import Flop
 
 _TYPE = r"(?:<(?P<lanes>\d+) x (?P<vector>\w+)>|\{ (?P<complex>double|float), (?:double|float) \}|(?P<scalar>\w+))"
-_POINTER = r"ptr (?P<pointer>%(?:[\w.$-]+|\"[^\"]*\")|@(?:[\w.$-]+|\"[^\"]*\"))"
-_LOAD = re.compile(rf"= load (?:atomic |volatile )*{_TYPE}, {_POINTER}")
-_STORE = re.compile(rf"^\s*store (?:atomic |volatile )*{_TYPE} (?:<.*?>|\S+), {_POINTER}")
-_ATOMIC = re.compile(rf"= (?:atomicrmw|cmpxchg) (?:volatile )?(?:\w+ )?{_POINTER}, {_TYPE} ")
+_LOAD = re.compile(rf"= load (?:atomic |volatile )*{_TYPE}, {POINTER}")
+_STORE = re.compile(rf"^\s*store (?:atomic |volatile )*{_TYPE} (?:<.*?>|\S+), {POINTER}")
+_ATOMIC = re.compile(rf"= (?:atomicrmw|cmpxchg) (?:volatile )?(?:\w+ )?{POINTER}, {_TYPE} ")
 # numba reads the two halves of a complex number one by one: they are one access.
 _HALF = re.compile(
     r"getelementptr (?:inbounds )?(?:nuw )?\{ (?P<type>double|float), (?P=type) \}, ptr (?P<base>%\S+),"

@@ -16,6 +16,7 @@ _NODE = re.compile(r"^!(\d+) = (?:distinct )?!(\w+)\((.*)\)$", re.MULTILINE)
 _FIELD = re.compile(r"(\w+): (?:\"([^\"]*)\"|(![0-9]+)|([^,()]+))")
 _NAMED = re.compile(r"name: \"([^\"]+)\"")
 VALUE = re.compile(rf"%{_NAME}")
+POINTER = rf"ptr (?P<pointer>[%@]{_NAME})"  # an operand that is an address
 _VARIABLE = re.compile(rf"^\s*#dbg_value\(i64 (?P<value>%{_NAME}), !(?P<node>\d+), !DIExpression\(\),")
 _FUNCTION = re.compile(rf"@({_NAME})\(")
 

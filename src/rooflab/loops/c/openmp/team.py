@@ -24,17 +24,16 @@ from rooflab.loops.c.call import named, signature
 from rooflab.loops.c.debug_info import DebugInfo, LinesOf, Subprogram
 from rooflab.loops.compiled.target import target_machine
 from rooflab.loops.lowered.counted_access import BUMP, END
-from rooflab.loops.lowered.ir_text import Function
+from rooflab.loops.lowered.ir_text import POINTER, Function
 
 COLUMNS = ENTRIES, TRIPS, CHUNKS, WORK, LONGEST = range(5)  # of what is told of a region
 MOST = 64  # threads of a team
 _SMALL_BYTES = 1 << 20
 _STACK_BYTES, _SWITCHES = 1 << 20, 1 << 20
 _TYPE = r"(?P<type>\{.*?\}|<.*?>|\[.*?\]|\S+?)"
-_POINTER = r"ptr (?P<pointer>%(?:[\w.$-]+|\"[^\"]*\")|@(?:[\w.$-]+|\"[^\"]*\"))"
-_LOAD = re.compile(rf"= load (?:atomic |volatile )*{_TYPE}, {_POINTER}")
-_STORE = re.compile(rf"^\s*store (?:atomic |volatile )*{_TYPE} .*?, {_POINTER}(?:,|$| )")
-_ATOMIC = re.compile(rf"= (?:atomicrmw|cmpxchg) (?:weak )?(?:volatile )?(?:\w+ )?{_POINTER}, {_TYPE} ")
+_LOAD = re.compile(rf"= load (?:atomic |volatile )*{_TYPE}, {POINTER}")
+_STORE = re.compile(rf"^\s*store (?:atomic |volatile )*{_TYPE} .*?, {POINTER}(?:,|$| )")
+_ATOMIC = re.compile(rf"= (?:atomicrmw|cmpxchg) (?:weak )?(?:volatile )?(?:\w+ )?{POINTER}, {_TYPE} ")
 _MEMORY = re.compile(
     r"@llvm\.(?P<op>memcpy|memmove|memset)\.[\w.]*\(ptr [^%@]*(?P<to>[%@][\w.$-]+), "
     r"(?:ptr [^%@]*(?P<source>[%@][\w.$-]+)|i8 \S+), i64 (?P<bytes>\S+), i1"
