@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import inspect
-import os
-import sys
-import sysconfig
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +14,16 @@ from rooflab.errors import RooflabError
 from rooflab.types.work import Op, Role, TensorSpec
 from rooflab.work import vocabulary
 from rooflab.work.capture.numpy import recipes
+from rooflab.work.capture.numpy.asked import (
+    arrays_in,
+    format_of,
+    is_counted,
+    name_of,
+    root_of,
+    several,
+    touched_bytes,
+    user_line,
+)  # fmt: skip
 from rooflab.work.capture.numpy.noted import Noted, noted, plain
 from rooflab.work.capture.numpy.steps import STEPS
 
@@ -31,17 +37,6 @@ _REDUCTIONS = {
     "logical_and": "all", "logical_or": "any", "bitwise_and": "all", "bitwise_or": "any", "bitwise_xor": "any",
 }  # fmt: skip
 _SCANS = {"add": "cumsum", "multiply": "cumprod", "maximum": "cummax", "minimum": "cummin"}
-_LIBRARIES = (
-    os.path.dirname(np.__file__) + os.sep,
-    str(Path(__file__).resolve().parents[3]) + os.sep,
-    *{sysconfig.get_paths()[key] + os.sep for key in ("stdlib", "platstdlib")},
-)
-_FORMATS = {
-    "float16": "fp16", "float32": "fp32", "float64": "fp64", "longdouble": "fp64", "float128": "fp64",
-    "uint8": "int8", "uint16": "int16", "uint32": "int32", "uint64": "int64",
-    "complex256": "complex128", "clongdouble": "complex128",
-}  # fmt: skip
-_KNOWN_KINDS = "biufc"  # of formats that are counted: booleans and numbers
 
 
 class Storage(NamedTuple):
@@ -80,12 +75,12 @@ class Recorder:
             self._note(f"numpy.{ufunc.__name__}.at", _Found("scatter", {"accumulate": True, "in_place": True,
                 "base": True}), operands, (inputs[0],))  # fmt: skip
             return None
-        given = tuple(one for one in _several(out) if isinstance(one, np.ndarray)) if out is not None else ()
+        given = tuple(one for one in several(out) if isinstance(one, np.ndarray)) if out is not None else ()
         if given:
             result = out[0] if isinstance(out, tuple) and len(out) == 1 else out
         else:
             result = noted(result)
-        outputs = given or tuple(_several(result))
+        outputs = given or tuple(several(result))
         if method == "__call__" or method == "outer":
             entry = self._entry(f"numpy.{ufunc.__name__}", inputs, kwargs, outputs)
             name = f"numpy.{ufunc.__name__}" if method == "__call__" else f"numpy.{ufunc.__name__}.outer"
@@ -114,8 +109,8 @@ class Recorder:
         before = len(self.ops)
         result = func._implementation(*args, **kwargs)
         if any(
-            isinstance(one, np.ndarray) and one.size > 1 and not self._is_seen(one) for one in _several(result)
-        ) or (len(self.ops) == before and not any(isinstance(one, np.ndarray) for one in _several(result))):
+            isinstance(one, np.ndarray) and one.size > 1 and not self._is_seen(one) for one in several(result)
+        ) or (len(self.ops) == before and not any(isinstance(one, np.ndarray) for one in several(result))):
             # Its Python went on with plain arrays, unseen.
             return self.called(name, args, kwargs, result, result, entry=_Found(None, {}))
         return result
@@ -145,11 +140,11 @@ class Recorder:
         """What a call of `name` gave, noted as one operation; `seen` is what it wrote."""
         out = kwargs.get("out")
         result = out if isinstance(out, np.ndarray) else noted(result)
-        outputs = tuple(_several(seen if isinstance(seen, Noted) else result))
+        outputs = tuple(several(seen if isinstance(seen, Noted) else result))
         found = entry or self._entry(name, args, kwargs, outputs)
         if found.into is not None:
             outputs = (found.into,)
-        operands = tuple(_arrays((*args, *(value for key, value in kwargs.items() if key != "out"))))
+        operands = tuple(arrays_in((*args, *(value for key, value in kwargs.items() if key != "out"))))
         operands = operands[: found.takes]
         if found.swapped:
             operands = (*operands[1::-1], *operands[2:])
@@ -159,9 +154,9 @@ class Recorder:
     def viewed(self, name: str, args: Sequence[Any], result: Any) -> Any:
         """A view of an array, or the copy that it had to be."""
         result = noted(result)
-        operands = tuple(_arrays(args))
+        operands = tuple(arrays_in(args))
         copied = [
-            one for one in _several(result)
+            one for one in several(result)
             if isinstance(one, np.ndarray) and not any(np.may_share_memory(one, each) for each in operands)
         ]  # fmt: skip
         for one in copied:
@@ -219,7 +214,7 @@ class Recorder:
 
     def given_back(self, result: Any) -> None:
         """Say which arrays of the result were made unseen."""
-        for one in _arrays((result,)):
+        for one in arrays_in((result,)):
             if one.nbytes > _SMALL_BYTES and not self._is_seen(one):
                 self.unknown[f"an array of shape {one.shape} that is returned: what made it is not seen"] = None
 
@@ -292,10 +287,10 @@ class Recorder:
         inputs = tuple(self._tensor(one) for one in operands if isinstance(one, np.ndarray))
         # Zero-dimensional results are numbers in Python.
         written = tuple(self._written(one) for one in outputs if isinstance(one, (np.ndarray, np.generic)))
-        counted = all(_is_counted(one) for one in (*operands, *outputs))
+        counted = all(is_counted(one) for one in (*operands, *outputs))
         kind = found.kind if counted else None
         self.ops.append(
-            Op(name=name, kind=kind, inputs=inputs, outputs=written, attrs=found.attrs, where=_user_line())
+            Op(name=name, kind=kind, inputs=inputs, outputs=written, attrs=found.attrs, where=user_line())
         )
         if len(self.ops) > MOST_OPERATIONS:
             raise RooflabError(
@@ -307,7 +302,7 @@ class Recorder:
         self.elements += 1
         if self.elements > MOST_ELEMENTS:
             raise RooflabError(
-                f"more than {MOST_ELEMENTS:,} elements are read or written one by one at {_user_line()}: a loop in"
+                f"more than {MOST_ELEMENTS:,} elements are read or written one by one at {user_line()}: a loop in"
                 " Python; rooflab loop takes such functions apart"
             )
 
@@ -316,7 +311,7 @@ class Recorder:
         if isinstance(array, Noted) and array.tensor is not None:
             return array.tensor
         if array.nbytes > _SMALL_BYTES and not self._is_seen(array):
-            self.unknown[f"an array of shape {array.shape} at {_user_line()}: what made it is not seen"] = None
+            self.unknown[f"an array of shape {array.shape} at {user_line()}: what made it is not seen"] = None
         number = self._new(array)
         if isinstance(array, Noted):
             array.tensor = number
@@ -324,7 +319,7 @@ class Recorder:
 
     def _is_seen(self, array: np.ndarray) -> bool:
         """Whether it is known what made the memory of `array`."""
-        return id(_root(array)) in self._storages
+        return id(root_of(array)) in self._storages
 
     def _written(self, result: np.ndarray | np.generic) -> int:
         """The index of a result, a new tensor even where it lies in known memory."""
@@ -337,11 +332,11 @@ class Recorder:
         storage = self._storage(array, "activation", None)
         strides = tuple(step // array.itemsize if array.itemsize else 0 for step in array.strides)
         contiguous = array.flags.c_contiguous
-        whole = _root(array).nbytes <= array.nbytes
+        whole = root_of(array).nbytes <= array.nbytes
         spec = TensorSpec(
             tuple(int(size) for size in array.shape),
             format_of(array.dtype),
-            float(_touched_bytes(array)),
+            float(touched_bytes(array)),
             storage.number,
             None if contiguous else strides,
             storage.role,
@@ -351,7 +346,7 @@ class Recorder:
         return len(self.tensors) - 1
 
     def _storage(self, array: np.ndarray, role: Role, name: str | None) -> Storage:
-        root = _root(array)
+        root = root_of(array)
         key = id(root)
         if key not in self._storages:
             self._storages[key] = Storage(self._made, role, name)
@@ -380,20 +375,6 @@ class _Found(NamedTuple):
     swapped: bool = False
 
 
-def name_of(func: Any) -> str:
-    """A function of NumPy as its users call it."""
-    return f"{func.__module__}.{func.__name__}"
-
-
-def format_of(dtype: np.dtype) -> str:
-    """The name in `rooflab.dtypes` of a number format; others keep NumPy's, and are not counted."""
-    return _FORMATS.get(dtype.name, dtype.name)
-
-
-def _is_counted(value: Any) -> bool:
-    return not isinstance(value, (np.ndarray, np.generic)) or value.dtype.kind in _KNOWN_KINDS
-
-
 def _folded(ufunc: np.ufunc, method: str, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> _Found:
     """A universal function along an axis: reduced, or run on."""
     array = inputs[0]
@@ -405,42 +386,3 @@ def _folded(ufunc: np.ufunc, method: str, inputs: Sequence[Any], kwargs: Mapping
         return _Found(None, {}, 1)
     axis = inputs[1] if len(inputs) > 1 and method == "reduce" else kwargs.get("axis", 0)
     return _Found("reduction", {"function": function, "dims": recipes.axes_of(axis, array.ndim)}, 1)
-
-
-def _several(value: Any) -> tuple[Any, ...]:
-    return tuple(value) if isinstance(value, (tuple, list)) else (value,)
-
-
-def _arrays(values: Any) -> Iterator[np.ndarray]:
-    """The arrays among `values`, in lists and tuples too."""
-    for value in values:
-        if isinstance(value, np.ndarray):
-            yield value
-        elif isinstance(value, (list, tuple)):
-            yield from _arrays(value)
-
-
-def _root(array: np.ndarray) -> np.ndarray:
-    """The array that owns the memory of `array`, or the last one before something else does."""
-    while isinstance(array.base, np.ndarray):
-        array = array.base
-    return array
-
-
-def _touched_bytes(array: np.ndarray) -> int:
-    """Bytes of its elements, those of an expanded dimension once."""
-    elements = 1
-    for size, step in zip(array.shape, array.strides, strict=True):
-        elements *= size if step or size == 0 else 1
-    return elements * array.itemsize
-
-
-def _user_line() -> str | None:
-    """File and line of the innermost code that is neither NumPy's, Python's nor rooflab's."""
-    frame = sys._getframe(2)
-    while frame is not None:
-        name = frame.f_code.co_filename
-        if not name.startswith(("<", *_LIBRARIES)):
-            return f"{name}:{frame.f_lineno}"
-        frame = frame.f_back
-    return None
