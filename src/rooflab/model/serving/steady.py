@@ -38,8 +38,9 @@ from rooflab.model.serving.table import Table
 
 Array = np.ndarray
 _MOST = 48  # chunks of a step that are told apart; more of them come close to a whole
-_HALVINGS = 30  # of the interval of ln μ: to 1e-8 of it
-_BUSIEST = 0.95  # share of the time that prompts take at most, as K's variance goes; beyond it the loop itself ends it
+_LOG_FACTORIALS = np.concatenate(([0.0], np.cumsum(np.log(np.arange(1.0, _MOST)))))
+_HALVINGS = 24  # of the interval of ln μ: to 1e-6
+_BUSIEST = 0.95  # share of the time that prompts take, for K's variance: the loop itself bounds more
 
 
 class Load(NamedTuple):
@@ -93,7 +94,6 @@ class _Steps(NamedTuple):
     """What the two kinds of schedulers differ in; arrays over settings."""
 
     came: Array  # requests that come into a step (that decodes)
-    chunk_s: Array  # what one more of the chunks (requests) that come adds to a step
     step_s: Array  # of all steps in the mean
     left_s: Array  # of the step under way when a client is back
     tpot_s: Array  # of those in which a request decodes: its own prompt is in none of them
@@ -110,10 +110,11 @@ def steady(table: Table, load: Load) -> Steady:
     running = np.minimum(x.clients, x.most_running)
     if (x.answer <= 1).all():
         return _prompts_only(table, x)
-    of = _steps(table, x, running, np.ones_like(running))
-    late = (x.between_s > 0) & (running > 1)
-    if late.any():
-        of = _steps(table, x, running, np.where(late, _dispersion(of, x, running), 1.0))
+    together = x.mixed > 0
+    of = _shared(table, x, running) if together.any() else _apart(table, x, running)
+    if not together.all() and together.any():
+        other = _apart(table, x, running)
+        of = _Steps(*(np.where(together, one, two) for one, two in zip(of, other, strict=True)))
     between = np.where(running > 1, x.between_s, 0.0)
     rest_s = np.where(between > 0, of.left_s, 0.0)  # who is back at once is in the next one
     rest_s = rest_s + np.where(running > 1, x.ahead * of.step_s, 0.0)  # the next is planned without it
@@ -132,21 +133,14 @@ def steady(table: Table, load: Load) -> Steady:
     )
 
 
-def _steps(table: Table, x: Load, running: Array, dispersion: Array) -> _Steps:
-    """Of either kind, each setting's own; K has `dispersion` times the variance of a Poisson distribution."""
-    together = x.mixed > 0
-    of = _shared(table, x, running, dispersion) if together.any() else _apart(table, x, running, dispersion)
-    if not together.all() and together.any():
-        other = _apart(table, x, running, dispersion)
-        of = _Steps(*(np.where(together, one, two) for one, two in zip(of, other, strict=True)))
-    return of
+def _dispersion(x: Load, running: Array, came: Array, alone_s: Array, chunk_s: Array) -> Array:
+    """Variance of K beside its mean, where clients come back at any time; see the module's text.
 
-
-def _dispersion(of: _Steps, x: Load, running: Array) -> Array:
-    """Variance of K beside its mean, where clients come back at any time; see the module's text."""
+    `came` chunks or requests into a step that takes `alone_s` without any, each of which adds `chunk_s`.
+    """
     others = (running - 1.0) / running
-    busy = np.minimum(of.came * of.chunk_s / of.step_s * others, _BUSIEST)
-    return 1.0 + others * np.minimum(busy**2 / (1.0 - busy**2), of.came * x.between_s / of.alone_s)
+    busy = np.minimum(came * chunk_s / (alone_s + came * chunk_s) * others, _BUSIEST)
+    return 1.0 + others * np.minimum(busy**2 / (1.0 - busy**2), came * x.between_s / alone_s)
 
 
 def _reconciled(of: _Steps, x: Load, running: Array, rest_s: Array) -> Array:
@@ -197,7 +191,7 @@ def _prompts_only(table: Table, x: Load) -> Steady:
     )
 
 
-def _shared(table: Table, x: Load, running: Array, dispersion: Array) -> _Steps:
+def _shared(table: Table, x: Load, running: Array) -> _Steps:
     """Steps that hold prompts and sequences that decode."""
     new = x.prompt - x.cached
     # Sequences that decode leave that much of the budget; a prompt of several steps is cut into equal chunks.
@@ -207,6 +201,9 @@ def _shared(table: Table, x: Load, running: Array, dispersion: Array) -> _Steps:
     chunks = np.maximum(np.ceil(new / room), 1.0)
     size = new / chunks
     most = np.maximum(np.floor(room / size), 1.0)
+    least = running * chunks / (x.answer - 1.0 + chunks)  # chunks that come, if all are taken at once
+    each = _seconds(table, np.stack((0.0 * most, 1.0 + 0.0 * most), axis=-1), size, x, running)
+    dispersion = _dispersion(x, running, least, each[:, 0], each[:, 1] - each[:, 0])
     mean = _mean_arrivals(running, x.answer, chunks, most, dispersion)
     share, held = _shares(mean, most, dispersion)
     came = (share * held).sum(axis=-1)
@@ -222,10 +219,8 @@ def _shared(table: Table, x: Load, running: Array, dispersion: Array) -> _Steps:
     others, beside = _shares(of_others, most, dispersion)
     tpot_s = (others * seconds(beside)).sum(axis=-1)
     waited = (mean - came) / came  # steps, all of them full
-    each = seconds(np.stack((np.zeros_like(most), np.ones_like(most)), axis=-1))
     return _Steps(
         came=came / chunks,
-        chunk_s=(each[:, 1] - each[:, 0]) * chunks,
         step_s=(share * seconds(held)).sum(axis=-1),
         left_s=_left_s(share, seconds(held), x.between_s),
         tpot_s=tpot_s,
@@ -236,7 +231,7 @@ def _shared(table: Table, x: Load, running: Array, dispersion: Array) -> _Steps:
     )
 
 
-def _apart(table: Table, x: Load, running: Array, dispersion: Array) -> _Steps:
+def _apart(table: Table, x: Load, running: Array) -> _Steps:
     """Prompts first, in steps of their own."""
     new = x.prompt - x.cached
     decoded = np.maximum(x.answer - 1.0, 1.0)
@@ -253,17 +248,17 @@ def _apart(table: Table, x: Load, running: Array, dispersion: Array) -> _Steps:
         return steps * full_s + np.where(rest > 0, rest_s, 0.0)
 
     unlimited = np.full_like(came, np.inf)
+    decode_s = _seconds(table, np.zeros((len(came), 1)), size, x, running)[:, 0]
+    dispersion = _dispersion(x, running, came, decode_s, prompts_s(np.ones((len(came), 1)))[:, 0])
     share, held = _shares(came, unlimited, dispersion)
     of_others = came * (running - 1.0) / running
     others, beside = _shares(of_others + dispersion - 1.0, unlimited, dispersion)
     steps = np.ceil((beside + 1.0) * new[:, None] / x.token_budget[:, None])
     own_s = prompts_s(beside + 1.0) * (0.5 + 0.5 / steps)  # of several steps, half of the others end before
-    decode_s = _seconds(table, np.zeros((len(came), 1)), size, x, running)[:, 0]
     held_s = prompts_s(held)
     met, met_beside = _shares(of_others, unlimited, dispersion)
     return _Steps(
         came=came,
-        chunk_s=prompts_s(np.ones((len(came), 1)))[:, 0],
         step_s=decode_s + (share * held_s).sum(axis=-1),
         left_s=_left_s(
             np.concatenate((none[:, None] + 1.0, share), axis=-1) / 2.0,
@@ -291,30 +286,41 @@ def _left_s(share: Array, step_s: Array, after_s: Array) -> Array:
 
 def _mean_arrivals(running: Array, answer: Array, chunks: Array, most: Array, dispersion: Array) -> Array:
     """Mean μ of the distribution of chunks for which so many requests run; see above."""
-    low, high = np.full(running.shape, np.log(1e-9)), np.log(np.maximum(running * chunks, 1.0) + 60.0 * most)
+
+    def fewer(mean: Array, of: Any) -> Array:
+        share, held = _shares(mean, most[of], dispersion[of])
+        came = (share * held).sum(axis=-1)
+        ran = came / chunks[of] * (answer[of] - 1.0 + chunks[of]) + (mean - came) / chunks[of]
+        return ran < running[of] * (1.0 - 1e-7)
+
+    mean = running * chunks / (answer - 1.0 + chunks)  # enough where all that come are taken at once
+    some = np.flatnonzero(fewer(mean, slice(None)))
+    if not some.size:
+        return mean
+    low, high = np.log(mean[some]), np.log(np.maximum(running * chunks, 1.0) + 60.0 * most)[some]
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        mean = np.exp(middle)
-        share, held = _shares(mean, most, dispersion)
-        came = (share * held).sum(axis=-1)
-        ran = came / chunks * (answer - 1.0 + chunks) + (mean - came) / chunks
-        low, high = np.where(ran < running, middle, low), np.where(ran < running, high, middle)
-    return np.exp(high)
+        more = fewer(np.exp(middle), some)
+        low, high = np.where(more, middle, low), np.where(more, high, middle)
+    mean[some] = np.exp(high)
+    return mean
 
 
 def _shares(mean: Array, most: Array, dispersion: Array) -> tuple[Array, Array]:
     """Shares of steps, and chunks that each of them holds: min(K, most), K of a distribution of that mean.
 
-    Negative binomial, of variance `dispersion` x mean; Poisson's at 1. Shapes (settings, _MOST + 1). The last entry
-    stands for all above: its number is their mean, `most` at most.
+    Negative binomial, of variance `dispersion` x mean; Poisson's at 1. Shapes (settings, _MOST + 1). The last
+    entry stands for all above: its number is their mean, `most` at most.
     """
-    count = np.arange(_MOST)
-    mean = np.maximum(mean, 1e-300)
+    count, mean = np.arange(_MOST), np.maximum(mean, 1e-300)
     excess = np.maximum(dispersion - 1.0, 1e-12)
     none = -mean * np.log1p(excess) / excess  # ln of the share of K = 0
-    ratio = (mean / dispersion)[:, None] + (excess / dispersion)[:, None] * count[:-1]
-    logs = np.cumsum(np.log(ratio / count[1:]), axis=-1)
-    share = np.exp(none[:, None] + np.concatenate((np.zeros((len(mean), 1)), logs), axis=-1))
+    if (dispersion > 1.0).any():
+        ratio = (mean / dispersion)[:, None] + (excess / dispersion)[:, None] * count[:-1]
+        logs = np.concatenate((np.zeros((len(mean), 1)), np.cumsum(np.log(ratio / count[1:]), axis=-1)), axis=-1)
+    else:
+        logs = count * np.log(mean)[:, None] - _LOG_FACTORIALS
+    share = np.exp(none[:, None] + logs)
     share = np.where(count < most[:, None], share, 0.0)
     rest = np.maximum(1.0 - share.sum(axis=-1), 0.0)
     # Of K ≥ j: the mean of K beyond what the others hold, by E[K] = μ.
