@@ -53,21 +53,6 @@ def arrays_in(values: Any) -> Iterator[np.ndarray]:
             yield from arrays_in(value)
 
 
-def root_of(array: np.ndarray) -> np.ndarray:
-    """The array that owns the memory of `array`, or the last one before something else does."""
-    while isinstance(array.base, np.ndarray):
-        array = array.base
-    return array
-
-
-def touched_bytes(array: np.ndarray) -> int:
-    """Bytes of its elements, those of an expanded dimension once."""
-    elements = 1
-    for size, step in zip(array.shape, array.strides, strict=True):
-        elements *= size if step or size == 0 else 1
-    return elements * array.itemsize
-
-
 def user_line() -> str | None:
     """File and line of the innermost code that is neither NumPy's, Python's nor rooflab's."""
     frame = sys._getframe(2)

@@ -19,11 +19,10 @@ from rooflab.work.capture.numpy.asked import (
     format_of,
     is_counted,
     name_of,
-    root_of,
     several,
-    touched_bytes,
     user_line,
 )  # fmt: skip
+from rooflab.work.capture.numpy.memory import root_of, some_bytes, start_bytes, touched_bytes
 from rooflab.work.capture.numpy.noted import Noted, noted, plain
 from rooflab.work.capture.numpy.steps import STEPS
 
@@ -58,6 +57,7 @@ class Recorder:
         self._entries = vocabulary.load("numpy")
         self._storages: dict[int, Storage] = {}
         self._watched: dict[int, weakref.ref[np.ndarray]] = {}
+        self._contents: dict[int, bytes] = {}  # of memory as it was last noted, a few of its bytes
         self._made = 0
         self._muted = 0
 
@@ -72,8 +72,9 @@ class Recorder:
         where = (kwargs["where"],) if isinstance(kwargs.get("where"), np.ndarray) else ()
         operands = (*inputs, *where)
         if method == "at":
-            self._note(f"numpy.{ufunc.__name__}.at", _Found("scatter", {"accumulate": True, "in_place": True,
-                "base": True}), operands, (inputs[0],))  # fmt: skip
+            touched = int(np.size(plain(inputs[0])[plain(inputs[1])]))
+            attrs = {"accumulate": True, "in_place": True, "base": True, "elements": touched}
+            self._note(f"numpy.{ufunc.__name__}.at", _Found("scatter", attrs), operands, (inputs[0],))
             return None
         given = tuple(one for one in several(out) if isinstance(one, np.ndarray)) if out is not None else ()
         if given:
@@ -95,6 +96,8 @@ class Recorder:
         """A function of NumPy: followed into, or run on plain arrays and noted as one operation."""
         name = name_of(func)
         entry = self._entries.get(name)
+        if name == "numpy.einsum":
+            args = recipes.of_diagonals(args)
         if name in STEPS:
             return self._by_steps(name, func, args, kwargs)
         if entry is None or entry.kind not in ("follow", "view", "free"):
@@ -131,6 +134,7 @@ class Recorder:
             del self.ops[before:]
             return self.called(name, args, kwargs, result, result, entry=_Found(None, {}))
         plain(found)[...] = result
+        self._as_it_is(found)
         return found
 
     def called(
@@ -139,6 +143,9 @@ class Recorder:
     ) -> Any:  # fmt: skip
         """What a call of `name` gave, noted as one operation; `seen` is what it wrote."""
         out = kwargs.get("out")
+        new = seen is result and isinstance(result, np.ndarray) and not isinstance(out, np.ndarray)
+        if new and any(np.may_share_memory(result, one) for one in arrays_in((*args, *kwargs.values()))):
+            return noted(result)  # a view, or the operand itself: `astype(copy=False)`, a diagonal by `einsum`
         result = out if isinstance(out, np.ndarray) else noted(result)
         outputs = tuple(several(seen if isinstance(seen, Noted) else result))
         found = entry or self._entry(name, args, kwargs, outputs)
@@ -149,6 +156,9 @@ class Recorder:
         if found.swapped:
             operands = (*operands[1::-1], *operands[2:])
         self._note(name, found, operands, outputs)
+        if result is None:  # it may have changed what it was given
+            for one in operands:
+                self._as_it_is(one)
         return result
 
     def viewed(self, name: str, args: Sequence[Any], result: Any) -> Any:
@@ -181,6 +191,7 @@ class Recorder:
         indices = self._indices(keys)
         if not indices and all(isinstance(one, (int, np.integer)) for one in keys) and len(keys) == array.ndim:
             self._element()
+            self._as_it_is(array)
             return
         if isinstance(value, (list, tuple)):
             value = _as_array(plain(value))
@@ -193,6 +204,7 @@ class Recorder:
         part = array.view(np.ndarray)[key].view(Noted)
         same = isinstance(value, np.ndarray) and value.ndim and np.may_share_memory(value, part)
         if same and value.shape == part.shape and value.strides == part.strides:
+            self._as_it_is(array)
             return  # a[i] += b puts back what was computed in place
         name = "numpy.ndarray[…] ="
         if operand:
@@ -213,10 +225,9 @@ class Recorder:
         return tuple(found)
 
     def given_back(self, result: Any) -> None:
-        """Say which arrays of the result were made unseen."""
+        """Say which arrays of the result were made or changed unseen."""
         for one in arrays_in((result,)):
-            if one.nbytes > _SMALL_BYTES and not self._is_seen(one):
-                self.unknown[f"an array of shape {one.shape} that is returned: what made it is not seen"] = None
+            self._say_unseen(one, "that is returned")
 
     def created(self, function: str, result: Any) -> Any:
         """A new array of constants or of numbers counted up."""
@@ -250,7 +261,7 @@ class Recorder:
             self._note(f"numpy.{function}", _Found(kind, {}), (source,), (result,))
             return result
         result = noted(result)
-        if result.size > 1:
+        if result.size > 1 and not self._is_seen(result):  # seen: `as_strided` makes its view so
             self._note(f"numpy.{function}", _Found("create", {"function": "array"}), (), (result,))
         return result
 
@@ -268,6 +279,7 @@ class Recorder:
     def known(self, array: np.ndarray, role: Role, name: str | None) -> None:
         """Say what the memory of `array` is to the program, before it runs."""
         self._storage(array, role, name)
+        self._as_it_is(array)
 
     def _entry(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], outputs: Sequence[Any]) -> _Found:
         entry = self._entries.get(name)
@@ -284,6 +296,9 @@ class Recorder:
     def _note(self, name: str, found: _Found, operands: Sequence[Any], outputs: Sequence[Any]) -> None:
         if self._muted:
             return
+        for one in outputs:
+            if isinstance(one, np.ndarray):
+                self._as_it_is(one)  # before it is looked at as an operand: what changed it in place is this call
         inputs = tuple(self._tensor(one) for one in operands if isinstance(one, np.ndarray))
         # Zero-dimensional results are numbers in Python.
         written = tuple(self._written(one) for one in outputs if isinstance(one, (np.ndarray, np.generic)))
@@ -309,13 +324,35 @@ class Recorder:
     def _tensor(self, array: np.ndarray) -> int:
         """The index of `array` as it is now."""
         if isinstance(array, Noted) and array.tensor is not None:
+            self._say_unseen(array, None)
             return array.tensor
-        if array.nbytes > _SMALL_BYTES and not self._is_seen(array):
-            self.unknown[f"an array of shape {array.shape} at {user_line()}: what made it is not seen"] = None
+        self._say_unseen(array, None)
         number = self._new(array)
         if isinstance(array, Noted):
             array.tensor = number
         return number
+
+    def _say_unseen(self, array: np.ndarray, place: str | None) -> None:
+        """Note in `unknown` where code that is not seen (a compiled library's) made `array`, or wrote into it."""
+        if array.nbytes <= _SMALL_BYTES:
+            return
+        root = root_of(array)
+        before = self._contents.get(id(root))
+        if not self._is_seen(array):
+            what = "made"
+        elif before is not None and before != some_bytes(root):
+            what = "wrote"
+            self._contents[id(root)] = some_bytes(root)
+        else:
+            return
+        text = f"an array of shape {array.shape} {place or f'at {user_line()}'}: what {what} it is not seen"
+        self.unknown[text] = None
+
+    def _as_it_is(self, array: np.ndarray) -> None:
+        """Remember what the memory of `array` holds now: a change from here on without a note is not seen."""
+        root = root_of(array)
+        if root.nbytes > _SMALL_BYTES:
+            self._contents[id(root)] = some_bytes(root)
 
     def _is_seen(self, array: np.ndarray) -> bool:
         """Whether it is known what made the memory of `array`."""
@@ -341,6 +378,7 @@ class Recorder:
             None if contiguous else strides,
             storage.role,
             storage.name if whole else None,
+            start_bytes(array),
         )
         self.tensors.append(spec)
         return len(self.tensors) - 1
@@ -357,6 +395,7 @@ class Recorder:
     def _forget(self, key: int) -> None:
         # Its number may be another array's from now on.
         self._storages.pop(key, None)
+        self._contents.pop(key, None)
         self._watched.pop(key, None)
 
 
