@@ -1,4 +1,4 @@
-"""What is asked of a value that a capture of NumPy meets: its format, its memory, the arrays in it, whose line."""
+"""What is asked of a value that a capture of NumPy meets: its format, the arrays in it, whose line."""
 
 from __future__ import annotations
 

@@ -204,7 +204,7 @@ class _Generator:
         self._recorder, self._real = recorder, real
 
     @property
-    def __class__(self) -> Any:
+    def __class__(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """That of the generator, which libraries ask for."""
         return type(self._real)
 
