@@ -22,7 +22,8 @@ UNKNOWN = Layout()
 
 def of_look(eqn: Any, source: TensorSpec, shape: tuple[int, ...], position: int) -> Layout:
     """Where result `position` of `eqn`, of `shape`, lies in what `source` lies in; unknown for all but slices,
-    parts of a split, arrays backwards, and other shapes of the same elements."""
+    parts of a split, arrays backwards, and other shapes of the same elements.
+    """
     size = dtype(source.dtype).nbytes
     if source.start_bytes is None or size != int(size):
         return UNKNOWN
