@@ -16,8 +16,9 @@ from rooflab.errors import RooflabError
 from rooflab.loops import examine, understanding
 from rooflab.loops.compiled import regions
 from rooflab.loops.compiled import time as timing
-from rooflab.loops.lowered import again, count, lower, refused, short_errors
+from rooflab.loops.lowered import afresh, again, count, refused, short_errors
 from rooflab.loops.lowered.again import Given, Whole
+from rooflab.loops.read import decorated
 from rooflab.loops.read.arguments import arrays_in, check_array
 from rooflab.loops.read.source import Source, read_whole
 from rooflab.loops.twin import count as counting
@@ -88,7 +89,7 @@ def report(
         loops, more = examine.profiled(fn, given.copied(), outcome.seconds)
         said += more
         if any(each.threads > 1 for each in runs):
-            python = lower.python_function(fn)
+            python = decorated.python_function(fn)
             spread = regions.of_tree(source.tree, regions.scope_of(python), given.copied)
     simulation = counted.simulation
     return msgspec.structs.replace(
@@ -115,7 +116,7 @@ def report(
 
 def _bound(fn: Callable[..., Any], source: Source, args: tuple[Any, ...]) -> Given:
     try:
-        bound = inspect.signature(lower.python_function(fn)).bind(*args)
+        bound = inspect.signature(decorated.python_function(fn)).bind(*args)
     except TypeError as error:
         raise RooflabError(f"{source.name}: {error}") from None
     bound.apply_defaults()
@@ -211,7 +212,7 @@ def described(value: Any) -> str:
 
 def compiled(fn: Callable[..., Any]) -> Callable[..., Any]:
     """`fn` as numba compiles it: with the user's own options where it has any."""
-    return fn if lower.options(fn) else numba.njit(**_AS_PLAIN)(lower.with_helpers(fn))
+    return fn if decorated.options(fn) else numba.njit(**_AS_PLAIN)(afresh.with_helpers(fn))
 
 
 def _run(
@@ -233,7 +234,7 @@ def _run(
         warnings.simplefilter("ignore")
         with (
             again.on_one(function, spread),
-            nullcontext() if lower.options(fn) or own is not None else short_errors.used(),
+            nullcontext() if decorated.options(fn) or own is not None else short_errors.used(),
         ):
             # compiled by this first call
             results = timing.run_once(function, given)
@@ -254,7 +255,7 @@ def _plain_python(fn: Callable[..., Any], given: Given, counted: counting.Counte
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             copies = given.copied()
-            python = lower.python_function(fn)
+            python = decorated.python_function(fn)
             named = {
                 name: value
                 for (name, each), value in zip(inspect.signature(python).parameters.items(), copies, strict=True)
