@@ -199,6 +199,7 @@ def counts(
         strided=strided,
         gathered=count.irregular(counted, "gather"),
         chased=count.irregular(counted, "chase"),
+        jumps=count.jumps(counted),
         walks=count.walks(counted),
         scattered_bytes=scattered_bytes,
         footprint_bytes=counted.footprint_bytes,

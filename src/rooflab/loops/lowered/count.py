@@ -254,9 +254,14 @@ def run_twin(
     ]
     refs = tuple(
         # what is near goes through all sets in turn, as the least power does
-        ref._replace(pattern=each, step_bytes=int(step), multiples=(max(0, int(near)) + least, *more))
-        for ref, each, step, near, (least, *more) in zip(
-            twin.plan.refs, patterns, steps, seen - far, multiples, strict=False
+        ref._replace(
+            pattern=each,
+            step_bytes=int(step),
+            multiples=(max(0, int(near)) + least, *more),
+            far=max(0, int(away) - 1),
+        )
+        for ref, each, step, near, away, (least, *more) in zip(
+            twin.plan.refs, patterns, steps, seen - far, far, multiples, strict=False
         )
     )
     kept = run.Twin(None, twin.text._replace(refs=refs))
