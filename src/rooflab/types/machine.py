@@ -327,6 +327,31 @@ def is_main_memory(level: Level) -> bool:
     return level.name in MAIN_MEMORY
 
 
+_X86_VENDORS = ("AMD", "Intel", "AuthenticAMD", "GenuineIntel", "HygonGenuine", "CentaurHauls")
+_X86_NAMES = (
+    "amd",
+    "intel",
+    "ryzen",
+    "epyc",
+    "threadripper",
+    "xeon",
+    "core i",
+    "core ultra",
+    "celeron",
+    "pentium",
+)
+
+
+def is_x86(machine: Machine) -> bool:
+    """Whether a CPU runs x86: as measured where that is said, else by its vendor, else by its name."""
+    architecture = machine.environment.get("architecture")
+    if architecture:
+        return str(architecture).casefold() in ("x86_64", "amd64", "i386", "i686")
+    if machine.vendor:
+        return machine.vendor in _X86_VENDORS
+    return any(word in machine.name.casefold() for word in _X86_NAMES)
+
+
 def whole_capacity_bytes(level: Level, machine: Machine) -> float | None:
     """Bytes of all instances of `level` in `machine`: there is one unless it says how many units share it."""
     if level.capacity_bytes is None or level.shared_by is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -14,6 +15,7 @@ from rooflab.model.serving import feed_forward, ggml, ggml_products
 from rooflab.model.serving.batch import Batch
 from rooflab.model.serving.kernels import Kernel
 from rooflab.model.serving.step import StepModel
+from rooflab.types.machine import is_x86
 from rooflab.work.llm.architecture import Architecture, Attention, Block, Experts, Mlp
 
 LLAMA = Architecture("llama-7b", 4096, 32000, (Block(32, Attention(32, 32, 128, 128), Mlp(11008)),))
@@ -182,9 +184,9 @@ def test_many_settings_are_the_same_as_each_alone() -> None:
 def test_a_core_takes_its_clocks_for_each_block() -> None:
     model = step(machine="epyc-9654", precision="q6_k")
     part = next(p for p in model.time(PROMPT).parts if p.name == "down" and p.compute_s[0] > 0)
-    # 2.65 clocks for 32 weights and a row, an eighth of what one row by itself takes more; 96 cores at 2.4 GHz.
+    # 1.32 clocks for 32 weights and a row, a 256th of what one row by itself takes more; 96 cores at 2.4 GHz.
     blocks = 512 * 4096 * 11008 / 32
-    clocks = 2.65 + (4.36 - 2.65) / 8
+    clocks = 1.32 + (3.22 - 1.32) / 256
     assert part.compute_s[0] / 32 == pytest.approx(blocks * clocks / (96 * 2.4e9), rel=1e-3)
 
 
@@ -221,3 +223,51 @@ def test_several_cards_have_some_of_the_layers_each() -> None:
     assert found.output_tokens_per_s_per_user == pytest.approx(16.57, rel=0.15)
     other = rooflab.serve("llama-3.1-70b", "pc-2x-rtx-3090", engine="vllm", **asked | {"precision": "int4_wo"})
     assert (other.deployment.tensor, other.deployment.pipeline) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("vendor", "name", "x86"),
+    [
+        ("AuthenticAMD", "AMD EPYC", True), ("GenuineIntel", "Xeon", True), ("AMD", "x", True),
+        (None, "12th Gen Intel(R) Core(TM) i7-12700", True), (None, "Ryzen 7 9700X", True),
+        ("ARM", "Neoverse-V2", False), ("Apple", "M2 Max", False), (None, "Snapdragon X Elite", False),
+    ],
+)  # fmt: skip
+def test_a_cpu_is_x86_by_whatever_word_its_file_has(vendor: str | None, name: str, x86: bool) -> None:
+    machine = msgspec.structs.replace(rooflab.machine("epyc-9654"), vendor=vendor, name=name)
+    assert is_x86(machine) == x86
+    measured = msgspec.structs.replace(machine, environment={"architecture": "x86_64"})
+    assert is_x86(measured)
+
+
+def test_a_measured_cpu_is_answered_as_the_same_one_of_the_catalogue() -> None:
+    catalogue = rooflab.machine("epyc-9654")
+    measured = msgspec.structs.replace(catalogue, vendor="AuthenticAMD")
+    how = {"engine": engine("llama.cpp"), "precision": "q4_0"}
+    both = [StepModel(LLAMA, each, **how).time(PROMPT).seconds[0] for each in (catalogue, measured)]
+    assert both[0] == both[1]
+
+
+def test_cores_with_products_of_bytes_take_fewer_clocks_for_prompts() -> None:
+    def clocks(machine: str) -> float:
+        parts = step(machine=machine, precision="q6_k").time(PROMPT).parts
+        seconds = next(p.compute_s[0] for p in parts if p.name == "down" and p.compute_s[0] > 0)
+        device = rooflab.machine(machine)
+        peak = next(rate for rate in device.peaks if rate.dtype == "fp32" and rate.what == "fma")
+        return seconds * peak.value / peak.per_unit_per_clock
+
+    assert clocks("epyc-7763") == pytest.approx(2.25 / 1.32 * clocks("epyc-9654"), rel=0.02)
+
+
+def test_experts_laid_out_anew_are_met_row_by_row() -> None:
+    def ratio(precision: str) -> float:
+        """Time of a prompt's experts over that of as many products of one row."""
+        model = step(SPARSE, "epyc-9654", precision)
+        down = {
+            name: next(p.compute_s[0] for p in model.time(batch).parts if p.name == "down" and p.compute_s[0] > 0)
+            for name, batch in (("prompt", PROMPT), ("token", TOKEN))
+        }
+        return down["prompt"] / down["token"] / 512
+
+    assert ratio("q4_k") == pytest.approx(1.0)
+    assert ratio("q6_k") < 0.6

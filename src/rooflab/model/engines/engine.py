@@ -51,6 +51,7 @@ class Engine:
     flash_attention: bool
     joins_operations: bool
     widens_once: bool
+    experts_by_row: bool
     splits_layers: bool
     sorting_s: float
     mask_s: float

@@ -1,9 +1,10 @@
 """What ggml's products take of a CPU's cores: clocks or instructions for 32 weights and a row, by format.
 
-x86: measured on a Zen 4 at 3.69 GHz, alone, one thread, least of many: ggml_mul_mat of llama.cpp build 11549
-(October 2026, built for AVX2), 2048 columns of 4096 weights, of one row and of 64; Q4_0, IQ4_NL and Q4_K laid out
-anew (ggml-cpu/repack.cpp). Arm: vector instructions of 16 bytes counted in ggml-cpu/arch/arm/quants.c and
-repack.cpp, all but loads; of formats that look weights up in tables, Q4_K's times what they take of it on x86.
+x86: measured on a Zen 4 at 3.69 GHz, alone, one thread, least of many: ggml_mul_mat of llama.cpp build 0c1e570
+(ggml 0.25.3, late 2026), 2048 columns of 4096 weights, of one row and of 256, built for AVX2 and for the processor
+itself (AVX-512 with its products of 8-bit numbers); Q4_0, IQ4_NL, Q4_K and, with AVX-512, Q2_K laid out anew
+(ggml-cpu/repack.cpp). Arm: vector instructions of 16 bytes counted in ggml-cpu/arch/arm/quants.c and repack.cpp,
+all but loads; of formats that look weights up in tables, Q4_K's times what they take of it on x86.
 """
 
 from __future__ import annotations
@@ -17,55 +18,77 @@ from rooflab.work.llm.formats import WeightFormat
 
 
 class Cores(NamedTuple):
-    """Of 32 weights and a row: clocks of a Zen 4 and instructions of Arm, for a row alone and for many of them."""
+    """Of 32 weights and a row, for a row alone and for many: clocks of a Zen 4 without and with AVX-512's products
+    of 8-bit numbers, and instructions of Arm.
+    """
 
     clocks: float
     clocks_of_many: float
+    wide: float
+    wide_of_many: float
     arm: float
     arm_of_many: float
 
 
 _OF_FORMAT = {
-    "q4_0": Cores(3.85, 2.69, 6.8, 3.3),
-    "q4_1": Cores(5.29, 5.29, 11.0, 11.0),
-    "q5_0": Cores(6.72, 4.36, 13.0, 3.5),
-    "q5_1": Cores(6.85, 6.85, 13.0, 13.0),
-    "q8_0": Cores(4.68, 3.24, 7.0, 3.0),
-    "q2_k": Cores(3.43, 2.12, 11.5, 3.2),
-    "q3_k": Cores(4.72, 2.42, 18.0, 4.0),
-    "q4_k": Cores(3.21, 2.16, 8.0, 3.0),
-    "q5_k": Cores(5.39, 2.12, 12.0, 3.5),
-    "q6_k": Cores(4.36, 2.65, 16.0, 3.8),
-    "iq4_nl": Cores(3.86, 2.70, 6.8, 3.8),
-    "iq4_xs": Cores(5.30, 2.44, 9.0, 3.3),
-    "iq3_xxs": Cores(11.3, 2.61, 23.0, 5.0),
-    "iq3_s": Cores(13.8, 2.49, 28.0, 5.5),
-    "iq2_xxs": Cores(8.22, 2.65, 17.0, 4.5),
-    "iq2_xs": Cores(8.71, 2.48, 18.0, 4.5),
-    "iq2": Cores(7.87, 2.63, 16.0, 4.5),
-    "iq1": Cores(7.87, 7.87, 16.0, 16.0),
-    "mxfp4": Cores(5.79, 5.79, 11.0, 11.0),
+    "q4_0": Cores(3.41, 2.58, 3.17, 1.71, 6.8, 3.3),
+    "q4_1": Cores(4.86, 5.2, 5.53, 5.95, 11, 11),
+    "q5_0": Cores(6.26, 4.2, 5.56, 2.7, 13, 3.5),
+    "q5_1": Cores(6.3, 6.53, 5.88, 6.32, 13, 13),
+    "q8_0": Cores(4.2, 2.82, 4.14, 2.15, 7, 3),
+    "q2_k": Cores(2.65, 2.27, 2.74, 2.82, 11.5, 3.2),
+    "q3_k": Cores(4.16, 2.55, 4.13, 1.23, 18, 4),
+    "q4_k": Cores(2.99, 2.39, 2.84, 1.6, 8, 3),
+    "q5_k": Cores(4.72, 2.07, 4.61, 1.04, 12, 3.5),
+    "q6_k": Cores(3.55, 2.25, 3.22, 1.32, 16, 3.8),
+    "iq4_nl": Cores(3.41, 2.59, 3.17, 1.85, 6.8, 3.8),
+    "iq4_xs": Cores(4.8, 2.37, 4.68, 0.91, 9, 3.3),
+    "iq3_xxs": Cores(10.6, 2.25, 10.61, 1.3, 23, 5),
+    "iq3_s": Cores(12.97, 2.21, 12.38, 1.06, 28, 5.5),
+    "iq2_xxs": Cores(7.63, 2.14, 8.04, 1.16, 17, 4.5),
+    "iq2_xs": Cores(7.94, 2.28, 7.42, 1.38, 18, 4.5),
+    "iq2": Cores(7.35, 2.28, 7.6, 1.25, 16, 4.5),
+    "iq1": Cores(7.35, 7.35, 7.6, 7.6, 16, 16),
+    "mxfp4": Cores(5.28, 5.36, 5.32, 5.31, 11, 11),
+    "bf16": Cores(6.88, 3.25, 3.41, 1.3, 10.7, 5.0),
 }
-_HALVES = Cores(4.71, 5.70, 10.7, 5.0)
-# Rows that share a block's unpacking; formats whose products widen a block once for several rows even where an
-# engine does not for all (llama.cpp before 2026: its small matrix library on x86, what is laid out anew).
-_MANY, _ALWAYS, _ALWAYS_ARM = 8.0, ("f16", "fp16", "bf16", "q4_0", "q5_0", "q8_0", "iq4_nl"), ("q4_0", "iq4_nl")
+_HALVES = Cores(4.54, 2.37, 6.93, 2.58, 10.7, 5.0)
+# Rows that share a block's unpacking: of x86 those of a tile (ggml-cpu/tiled), of Arm those of a vector kernel.
+_MANY, _MANY_ARM = 256.0, 8.0
+# Formats whose products widen a block once for several rows even where an engine does not for all (llama.cpp
+# before 2026: its small matrix library on x86, what is laid out anew).
+_ALWAYS, _ALWAYS_ARM = ("f16", "fp16", "bf16", "q4_0", "q5_0", "q8_0", "iq4_nl"), ("q4_0", "iq4_nl")
+# Formats that are laid out anew, whose experts are met row by row (repack.cpp: gemv in forward_mul_mat_id).
+_ANEW, _ANEW_WIDE = ("q4_0", "q4_k", "iq4_nl"), ("q4_0", "q4_k", "iq4_nl", "q2_k")
+_ANEW_ARM = ("q4_0", "q4_k", "q5_k", "q6_k", "iq4_nl")
 
 
 def taken(
-    rows: Number, n: float, k: float, stored: WeightFormat, active: Number, widens_once: bool
+    rows: Number,
+    n: float,
+    k: float,
+    stored: WeightFormat,
+    active: Number,
+    *,
+    widens_once: bool,
+    experts_by_row: bool,
 ) -> dict[str, Number]:
-    """Clocks and instructions of a product of so many rows with one of `active` matrices each."""
+    """Clocks and instructions of a product of so many rows with one of `active` matrices each.
+
+    `experts_by_row`: whether routed ones of a format that is laid out anew are met row by row.
+    """
     name = stored.name
     cost = next((each for start, each in _OF_FORMAT.items() if name.startswith(start)), _HALVES)
     rows = np.asarray(rows, float)
-    each = np.clip(rows / np.maximum(active, 1.0), 1.0, _MANY)
     blocks = rows * n * k / 32.0
 
-    def of(one: float, many: float, once: bool) -> Number:
-        return blocks * (many + (one - many) / each if once else one)
+    def of(one: float, many: float, always: tuple[str, ...], anew: tuple[str, ...], most: float) -> Number:
+        if not (widens_once or name.startswith(always)) or (experts_by_row and name.startswith(anew)):
+            return blocks * one
+        return blocks * (many + (one - many) / np.clip(rows / np.maximum(active, 1.0), 1.0, most))
 
     return {
-        "core_clocks": of(cost.clocks, cost.clocks_of_many, widens_once or name.startswith(_ALWAYS)),
-        "arm_instructions": of(cost.arm, cost.arm_of_many, widens_once or name.startswith(_ALWAYS_ARM)),
+        "core_clocks": of(cost.clocks, cost.clocks_of_many, _ALWAYS, _ANEW, _MANY),
+        "wide_clocks": of(cost.wide, cost.wide_of_many, _ALWAYS, _ANEW_WIDE, _MANY),
+        "arm_instructions": of(cost.arm, cost.arm_of_many, _ALWAYS_ARM, _ANEW_ARM, _MANY_ARM),
     }

@@ -42,6 +42,7 @@ def operation(
     scalings: Number = 0.0,
     blocks: Number = 0.0,
     core_clocks: Number = 0.0,
+    wide_clocks: Number = 0.0,
     arm_instructions: Number = 0.0,
     clocks: Number = 0.0,
 ) -> Kernel:
@@ -49,7 +50,7 @@ def operation(
 
     `scalings` are sums of a block of products that ordinary lanes scale; `blocks` is 1 where operands are blocks;
     `clocks` are those of loads and answers of one thread block that wait for each other.
-    On a CPU: `core_clocks` and `arm_instructions`, see `ggml_cores`.
+    On a CPU: `core_clocks`, `wide_clocks` and `arm_instructions`, see `ggml_cores`.
     """
     return Kernel(
         layer=layer,
@@ -61,6 +62,7 @@ def operation(
             "scalings": scalings,
             "blocks": blocks,
             "core_clocks": core_clocks,
+            "wide_clocks": wide_clocks,
             "arm_instructions": arm_instructions,
             "clocks": clocks,
         },
@@ -123,7 +125,7 @@ def product(
             reads=some * weights + few * k * item, writes=few * n * ITEM_BYTES, warm=few * k * item,
             weights=some * weights, flop=2.0 * few * n * k * (1.0 + beside),
             dtype="int8" if is_blocks(stored) else stored.multiplies,
-            **_on_cores(run, few * (1.0 + beside), n, k, stored, active),
+            **_on_cores(run, few * (1.0 + beside), n, k, stored, active, chosen),
         )
     )  # fmt: skip
     if not beside:
@@ -160,7 +162,7 @@ def _many(
                     weights=weights,
                     flop=flop,
                     dtype="fp16",
-                    **_on_cores(run, rows, n, k, stored, active),
+                    **_on_cores(run, rows, n, k, stored, active, chosen),
                 )
             ]
         halves = operation(layer, "to 16 bits", count, reads=rows * k * ITEM_BYTES, writes=rows * k * 2.0)
@@ -176,7 +178,7 @@ def _many(
             reads=weights + rows * k * _Q8, writes=rows * n * ITEM_BYTES, warm=rows * k * _Q8, weights=weights,
             starts=2.0, flop=2.0 * multiplied, dtype="int8",
             scalings=multiplied / _BLOCK * _scales(stored), blocks=1.0,
-            **_on_cores(run, rows, n, k, stored, active),
+            **_on_cores(run, rows, n, k, stored, active, chosen),
         )
     ]  # fmt: skip
 
@@ -206,9 +208,11 @@ def _whole_tiles(rows: np.ndarray, active: Number, chosen: float, largest: float
 
 
 def _on_cores(
-    run: Run, rows: Number, n: float, k: float, stored: WeightFormat, active: Number
+    run: Run, rows: Number, n: float, k: float, stored: WeightFormat, active: Number, chosen: float
 ) -> dict[str, Number]:
-    return ggml_cores.taken(rows, n, k, stored, active, run.engine.widens_once)
+    by_row = run.engine.experts_by_row and chosen > 1
+    how = {"widens_once": run.engine.widens_once, "experts_by_row": by_row}
+    return ggml_cores.taken(rows, n, k, stored, active, **how)
 
 
 def _scales(stored: WeightFormat) -> float:

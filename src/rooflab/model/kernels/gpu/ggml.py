@@ -11,10 +11,12 @@ import numpy as np
 
 from rooflab.model.device.device import Device
 from rooflab.model.kernels.common import Columns, Features, KernelTimes, Mechanism, Specs
+from rooflab.types.machine import is_x86
 from rooflab.types.work import Cost, Op
 
-COLUMNS = ("starts", "scalings", "blocks", "core_clocks", "arm_instructions", "clocks")
+COLUMNS = ("starts", "scalings", "blocks", "core_clocks", "wide_clocks", "arm_instructions", "clocks")
 _ZEN_FLOP, _ARM_FLOP = 32.0, 8.0  # of a core of Zen 4 in a clock; of a vector instruction of Arm
+_WIDE_FLOP, _FOUR = 64.0, 3.5  # of a core with two units of 512 bits; products of bytes for one of fp32, about
 
 
 def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | None:
@@ -60,8 +62,9 @@ def time(x: Columns, device: Device) -> KernelTimes:
 def _on_cores_s(x: Columns, device: Device) -> np.ndarray:
     """Seconds of a CPU's cores: clocks of Zen 4's, or Arm's vector instructions.
 
-    A core of x86 is Zen 4's by its clock and by its multiply-adds a clock, where they are fewer: wider vectors are
-    not used. Arm's pipes of 16 bytes each do eight FLOP a clock; instructions keep a share of them busy.
+    A core of x86 is Zen 4's by its clock and by its multiply-adds a clock, where they are fewer: wider vectors
+    take no fewer clocks here; with AVX-512's products of 8-bit numbers where it has them. Arm's pipes of 16 bytes
+    each do eight FLOP a clock; instructions keep a share of them busy.
     """
     c = device.constants
     peak, _ = device.peak("vector", "fp32")
@@ -70,11 +73,25 @@ def _on_cores_s(x: Columns, device: Device) -> np.ndarray:
     a_clock = peak / (device.units * device.clock_hz)
     cores = device.units if device.cores is None else device.cores.units
     per_s = cores * device.clock_hz * np.minimum(a_clock / _ZEN_FLOP, 1.0)
-    clocks = x["core_clocks"]
-    if device.machine.vendor not in ("AMD", "Intel"):
+    clocks = x["wide_clocks" if _multiplies_bytes(device, a_clock) else "core_clocks"]
+    if not is_x86(device.machine):
         clocks, per_s = x["arm_instructions"], cores * device.clock_hz * a_clock / _ARM_FLOP
         per_s = per_s * c("ggml.arm_issue_share")
     return np.where(clocks > 0, clocks / per_s, x.flop_floor_s / c("ggml.half_share"))
+
+
+def _multiplies_bytes(device: Device, a_clock: np.ndarray | float) -> bool:
+    """Whether a core has AVX-512 with products of 8-bit numbers (VNNI): by its peaks.
+
+    Four such products for each of fp32 where the machine states them, or a matrix engine for them (AMX); where it
+    does not, two units of 512 bits: since Ice Lake and Zen 5 none has these without them.
+    """
+    if device.peak("matrix", "int8")[0] is not None:
+        return True
+    (of_bytes, _), (of_fp32, _) = device.peak("vector", "int8"), device.peak("vector", "fp32")
+    if of_bytes is None or of_fp32 is None:
+        return float(np.max(a_clock)) >= _WIDE_FLOP
+    return float(np.max(of_bytes)) >= _FOUR * float(np.max(of_fp32))
 
 
 MECHANISM = Mechanism("ggml", (), (), COLUMNS, features, time)
