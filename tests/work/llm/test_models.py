@@ -237,3 +237,58 @@ def test_kinds_of_layers_by_name():
     assert [type(block.mixer or block.feed).__name__ for block in made.blocks] == [
         "StateSpace", "Experts", "Attention", "Mlp"
     ]  # fmt: skip
+
+
+_PLAIN = {
+    "model_type": "llama",
+    "hidden_size": 64,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "vocab_size": 100,
+}
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({}, ""),
+        ({"rope_theta": 1e4, "bos_token_id": 1, "rms_norm_eps": 1e-5, "initializer_range": 0.02}, ""),
+        ({"num_experts": 0, "use_moe": False, "hidden_act": "silu", "layer_types": ["full_attention"] * 4}, ""),
+        ({"altup_num_inputs": 4}, "altup_num_inputs = 4"),
+        ({"use_engram_memory": True}, "use_engram_memory = true"),
+        ({"num_experts": 8}, "num_experts = 8"),
+        ({"layer_types": ["full_attention", "linear_attention"] * 2}, "layer_types linear_attention"),
+        ({"memory_config": {"slots": 16}}, "memory_config = {…}"),
+    ],
+)
+def test_fields_that_nobody_reads_are_named(fields: dict, said: str) -> None:
+    found = config.architecture(_PLAIN | fields, "x", "config.json").doubts
+    assert len(found) == bool(said)
+    assert said in "".join(found)
+
+
+def test_no_shipped_model_has_fields_that_nobody_reads() -> None:
+    assert [name for name in models.names() if models.named(name).doubts] == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "called"),
+    [("deepseek-r1", "deepseek-r1"), ("DeepSeek-R1", "deepseek-r1"), ("deepseek-v3", "deepseek-v3")],
+)
+def test_a_model_is_called_as_it_was_asked_for(asked: str, called: str) -> None:
+    assert models.model(asked).name == called
+    assert models.model(asked).parameters == models.named("deepseek-v3").parameters
+
+
+@pytest.mark.parametrize(
+    ("fields", "windows"),
+    [
+        ({"sliding_window": 8, "sliding_window_pattern": "LLG"}, {8: 3, 0: 1}),
+        ({"sliding_window": 8, "sliding_window_pattern": 2}, {8: 2, 0: 2}),
+        ({"attention_chunk_size": 16}, {16: 3, 0: 1}),
+        ({"attention_chunk_size": 16, "no_rope_layers": [1, 0, 1, 0]}, {16: 2, 0: 2}),
+    ],
+)
+def test_layers_with_a_window_by_a_pattern_or_in_chunks(fields: dict, windows: dict) -> None:
+    blocks = config.architecture(_PLAIN | fields, "x", "config.json").blocks
+    assert {block.mixer.window: block.count for block in blocks} == windows

@@ -358,8 +358,7 @@ def _warnings(server: Server, asked: Asked, loads: tuple[LoadPoint, ...], replay
     if context is not None and tokens > context:
         said.append(f"{tokens:,.0f} tokens of a request: {server.step.model.name} is made for {context:,}.")
     model = server.step.model
-    if model.left_out:
-        said.append(f"{model.name}: {', '.join(model.left_out)} are not read: weights and time are without them.")
+    said += model.said()
     if model.tower is not None and not server.step.extras.image_tokens:
         said.append(f"{model.name} takes pictures: a prompt is all text here; say --image-tokens for theirs.")
     if (

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+import msgspec
+
 from rooflab.errors import UnknownNameError
 from rooflab.types.work import Graph
 
@@ -30,10 +32,12 @@ def capture(target: str | os.PathLike[str], sizes: Mapping[str, int]) -> Graph:
         if name not in SIZES:
             raise UnknownNameError("size of a language model", name, SIZES)
     of = SIZES | dict(sizes)
-    return graph(
-        model(os.fspath(target)),
+    described = model(os.fspath(target))
+    made = graph(
+        described,
         sequences=of["batch"],
         new=of["tokens"],
         before=of["context"],
         adapters=of["adapters"],
     )
+    return msgspec.structs.replace(made, unknown=(*made.unknown, *(said.rstrip(".") for said in described.said())))

@@ -298,6 +298,7 @@ class Architecture:
         context: the longest that it is made for; None where not stated.
         stored: number format of its weights as published, and `expert_stored` of its experts' weights.
         left_out: sections of its configuration that describe further parts, which are in none of the numbers.
+        doubts: what else of its configuration is in none of the numbers, in sentences.
         formats: of a file's tensors, by part ("linear", "attention", "experts", "head", "embedding"): the format
             that most have, and the bits of a weight in the mean.
         source: where these numbers come from.
@@ -319,6 +320,7 @@ class Architecture:
     stored: str = "bf16"
     expert_stored: str | None = None
     left_out: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
     formats: tuple[tuple[str, str, float], ...] = ()
     source: str = ""
 
@@ -333,6 +335,12 @@ class Architecture:
                 f"{self.name}: hidden size {self.hidden}, vocabulary {self.vocabulary} and "
                 f"{sum(each.count for each in self.blocks)} layers, expected all above 0"
             )
+
+    def said(self) -> tuple[str, ...]:
+        """What of its configuration is in none of the numbers, in sentences."""
+        missing = ", ".join(self.left_out)
+        parts = (f"{self.name}: {missing} are not read: weights and time are without them.",) if missing else ()
+        return (*parts, *self.doubts)
 
     @property
     def layers(self) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rooflab.errors import FileError, RooflabError, UnknownNameError
-from rooflab.work.llm import layers
+from rooflab.work.llm import layers, unread
 from rooflab.work.llm.architecture import Architecture, Block
 from rooflab.work.llm.families import ALIASES, FAMILIES, Family
 from rooflab.work.llm.fields import Fields
@@ -56,21 +56,20 @@ def architecture(config: Mapping[str, Any], name: str, source: str) -> Architect
     fields = Fields(whole, source)
     word, family = _family(config, inner, fields)
     hidden = fields.size("hidden_size")
-    made = [
+    each_layer = [
         (layers.mixer_of(family, word, fields, number), layers.feed_of(family, word, fields, number))
         for number in range(fields.layers())
     ]
     cross = layers.cross_of(family, fields)
+    parallel = fields.flag("use_parallel_residual", family.parallel)
     groups: dict[Any, int] = {}
-    for each in made:
+    for each in each_layer:
         groups[each] = groups.get(each, 0) + 1
     norms = layers.norms_of(family, word, fields) + (cross is not None)
-    blocks = tuple(
-        Block(count, mixer, feed, cross, norms, family.parallel) for (mixer, feed), count in groups.items()
-    )
+    blocks = tuple(Block(count, mixer, feed, cross, norms, parallel) for (mixer, feed), count in groups.items())
     positions = fields.size("max_position_embeddings") + family.table if family.table is not None else 0
     tied = fields.flag("tie_word_embeddings", default=bool(config.get("tie_word_embeddings", family.tied)))
-    return Architecture(
+    made = Architecture(
         name=name,
         hidden=hidden,
         vocabulary=fields.size("vocab_size"),
@@ -88,6 +87,8 @@ def architecture(config: Mapping[str, Any], name: str, source: str) -> Architect
         source=source,
         **_stored(config, whole),
     )
+    found = unread.unread(fields, family.mixer)
+    return dataclasses.replace(made, doubts=(unread.sentence(name, word, found),)) if found else made
 
 
 _OF_ALL = ("tie_word_embeddings", "dtype", "torch_dtype", "quantization_config", "vocab_size", "model_type")

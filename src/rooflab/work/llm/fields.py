@@ -25,15 +25,18 @@ _NAMES: dict[str, tuple[str, ...]] = {
 
 
 class Fields:
-    """A configuration's fields; `source` names it in errors."""
+    """A configuration's fields; `source` names it in errors, `asked` are the names that were looked for."""
 
     def __init__(self, values: Mapping[str, Any], source: str) -> None:
         """Read nothing yet."""
         self.values, self.source = values, source
+        self.asked: set[str] = set()
 
     def get(self, name: str) -> Any:
         """The value of the first of the names of field `name` that is there; None where none is."""
-        for each in (name, *_NAMES.get(name, ())):
+        names = (name, *_NAMES.get(name, ()))
+        self.asked.update(names)
+        for each in names:
             if self.values.get(each) is not None:
                 return self.values[each]
         return None
@@ -94,9 +97,18 @@ class Fields:
         return self.size("num_hidden_layers")
 
     def kind(self, number: int, names: tuple[str, ...] = ("layer_types", "layers_block_type")) -> str | None:
-        """What the list of kinds of layers says of layer `number`; None where there is no such list."""
+        """What the list of kinds of layers says of layer `number`; None where there is no such list.
+
+        Raises:
+            RooflabError: a list that ends before it.
+        """
         for name in names:
             kinds = self.get(name)
-            if isinstance(kinds, list) and number < len(kinds):
+            if isinstance(kinds, list) and kinds:
+                if number >= len(kinds):
+                    raise RooflabError(
+                        f"{self.source}: {name} has {len(kinds)} entries, expected one for each of "
+                        f"{self.layers()} layers"
+                    )
                 return str(kinds[number])
         return None

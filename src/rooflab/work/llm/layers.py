@@ -81,21 +81,34 @@ _NEVER_SHARED = ("gpt_neox", "gpt2", "gptj", "opt", "bloom", "mpt")
 _OUT_BIAS = ("llama", "granite", "glm4_moe_", "smollm3", "qwen3_", "cohere", "olmo")
 
 
+# Of so many layers the last attends to all, where no field says, as transformers' configurations fill it in.
+_PATTERN = {"cohere2": 4, "olmo3": 4}
+
+
 def _window(fields: Fields, word: str, number: int) -> int:
-    """Keys that a query of the layer sees; 0 for all."""
+    """Keys that a query of the layer sees; 0 for all. Of a chunk (Llama 4) all its keys, the most there can be."""
+    chunk = fields.maybe("attention_chunk_size")
+    if chunk is not None:
+        kind, listed = fields.kind(number), fields.get("no_rope_layers")
+        if kind is not None:
+            return chunk if kind == "chunked_attention" else 0
+        if isinstance(listed, list) and number < len(listed):  # 1 where positions are turned in
+            return chunk if listed[number] else 0
+        return chunk if (number + 1) % fields.size("no_rope_layer_interval", 4) else 0
     window = fields.get("sliding_window")
     if not isinstance(window, int) or isinstance(window, bool) or window < 1:
         return 0
     if fields.get("use_sliding_window") is False:
         return 0
-    kind = fields.kind(number)
+    kind, pattern = fields.kind(number), fields.get("sliding_window_pattern")
     if kind is not None:
         return window if kind in ("sliding_attention", "sliding") else 0
     if word == "gpt_oss" or word == "gemma2":
         return window if number % 2 == 0 else 0
-    if word in ("gemma3", "cohere2", "olmo3"):
-        pattern = fields.size("sliding_window_pattern", 4 if word == "cohere2" else 6)
-        return window if (number + 1) % pattern else 0
+    if isinstance(pattern, str) and pattern:  # EXAONE: L for local, G for global, over and over
+        return window if pattern[number % len(pattern)] == "L" else 0
+    if pattern is not None or word in ("gemma3", "cohere2", "olmo3"):
+        return window if (number + 1) % fields.size("sliding_window_pattern", _PATTERN.get(word, 6)) else 0
     if word.startswith("qwen"):  # the first `max_window_layers` see all
         return window if fields.flag("use_sliding_window") and number >= fields.count("max_window_layers") else 0
     return window

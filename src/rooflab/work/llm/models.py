@@ -70,6 +70,8 @@ def _by_word() -> dict[str, str]:
 def model(target: str | Path) -> Architecture:
     """The model that `target` stands for: a name, or the path of a file or of a folder with a config.json.
 
+    One of the shipped list is called by the name that was asked for.
+
     Raises:
         UnknownNameError: no such name, with near matches.
         FileError: a file that cannot be read, or is none of the formats.
@@ -80,7 +82,16 @@ def model(target: str | Path) -> Architecture:
         return _in_folder(path)
     if path.is_file() or str(target).endswith(LOOKS_LIKE_A_FILE):
         return _in_file(path)
-    return named(str(target))
+    return replace(named(str(target)), name=_word(str(target)))
+
+
+def _word(name: str) -> str:
+    """The word of the shipped list that `name` is: one of a model's other names where it is one."""
+    for entry_name, entry in shipped().items():
+        for word in (entry_name, *entry["also"]):
+            if squash(word) == squash(name):
+                return word
+    return _by_word()[squash(name.rpartition("/")[2])]
 
 
 def _in_folder(path: Path) -> Architecture:
