@@ -251,6 +251,17 @@ def test_a_goal_that_nothing_keeps_names_the_nearest():
     plan = rooflab.serve_plan(MODEL, "l40s", tpot="19ms", ttft="300ms", gpus=1, precision=["bf16"], isl=4096)
     assert plan.best is None
     assert plan.warnings[0].startswith("No setting keeps the goal. Nearest: 1 x NVIDIA L40S")
+    first = plan.options[0]
+    for name, took, goal in (("TTFT", first.ttft_s, 0.3), ("TPOT", first.tpot_s, 0.019)):
+        assert (f"{took / goal:.3g} times" in plan.warnings[0]) == (took > goal), name
+    misses = [max(each.ttft_s / 0.3, each.tpot_s / 0.019) for each in plan.options]
+    assert misses == sorted(misses)
+    assert misses[0] > 1
+
+
+def test_a_client_alone_waits_for_the_steps_of_its_own_tokens_alone():
+    found = rooflab.serve(MODEL, "h100-sxm", concurrency=1, isl=64, osl=4)
+    assert found.tpot.time_s == pytest.approx(found.steps[1].time.time_s, rel=1e-3)
 
 
 def test_the_line_of_this_load_lies_in_its_picture() -> None:

@@ -74,7 +74,8 @@ class ServingPlan(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
         prompt_tokens, answer_tokens: of a request.
         goal: what is asked.
         options: of each layout the best concurrency that keeps the goal, or the nearest to it: cheapest first
-            where there are prices, else with the most tokens a second for each device.
+            where there are prices, else with the most tokens a second for each device; where none keeps the goal,
+            the nearest first.
         front: settings of which none is better both in tokens a second for each user and for each device (or by
             price).
         settings: how many were looked at.

@@ -30,6 +30,7 @@ from rooflab.work.llm.architecture import Architecture, Experts
 _EVERY, _STEP = 64, 2.0**0.125  # every number of clients up to there, then each that much larger than the last
 _MOST_DEVICES = 8  # of a device whose node nobody names
 _STAGES = (1, 2, 4)
+_NARROWER_BY = 0.9  # of the bits of a weight: scales of blocks make no format a wider one
 _NARROWER = {"fp8": "fp8", "fp4": "nvfp4"}  # what a device multiplies, and the format of weights that it serves
 
 
@@ -105,8 +106,15 @@ def plan(architecture: Architecture, search: Search) -> ServingPlan:
         _check_floors(tried, search)
     front = _front(tried, search)
     key = _price_key if search.prices else _speed_key
-    options.sort(key=lambda option: (not option.meets, *key(option, search.goal)))
-    missed = [] if any(option.meets for option in options) else [_nearest(options, search.goal)]
+    kept = any(option.meets for option in options)
+    # Where nothing keeps the goal, the nearest to it comes first.
+    options.sort(
+        key=lambda option: (
+            *((not option.meets,) if kept else (_misses(option.ttft_s, option.tpot_s, search.goal),)),
+            *key(option, search.goal),
+        )
+    )
+    missed = [] if kept else [_nearest(options, search.goal)]
     sources = dict.fromkeys(source for each in tried for source in (each.server.scheduler.source,))
     return ServingPlan(
         model=architecture.name,
@@ -120,7 +128,7 @@ def plan(architecture: Architecture, search: Search) -> ServingPlan:
         prices=dict(search.prices or {}),
         currency=search.currency,
         sources=tuple(sources),
-        warnings=tuple(missed),
+        warnings=(*missed, *architecture.said()),
         notes=tuple(_notes(search, architecture)),
     )
 
@@ -237,7 +245,7 @@ def _formats(architecture: Architecture, device: Machine, search: Search) -> lis
         name
         for dtype, name in _NARROWER.items()
         if device.peak(dtype) is not None
-        and formats_of(architecture, name, search.cache).linear.bits < published.experts.bits
+        and formats_of(architecture, name, search.cache).linear.bits < _NARROWER_BY * published.experts.bits
     ]
     return [None, *narrower]
 
@@ -372,12 +380,24 @@ def _speed_key(option: Option, goal: Goal) -> tuple[float, ...]:
 
 
 def _nearest(options: Sequence[Option], goal: Goal) -> str:
-    near = min(options, key=lambda option: _misses(option.ttft_s, option.tpot_s, goal))
-    where = near.deployment
+    """Which goal fails by how much in the setting nearest to it, and what each could be by itself."""
+    near, where = options[0], options[0].deployment
+    times = (("TTFT", "ttft_s"), ("TPOT", "tpot_s"))
+    failed = [
+        f"its {name} of {duration(getattr(near, field))} is {getattr(near, field) / at_most:.3g} times the "
+        f"{duration(at_most)} asked for"
+        for name, field in times
+        if (at_most := getattr(goal, field)) is not None and getattr(near, field) > at_most
+    ]
+    alone = [
+        f"the least {name} of any setting shown is {duration(min(getattr(option, field) for option in options))}"
+        for name, field in times
+        if getattr(goal, field) is not None
+    ]
+    clients = "1 client" if round(near.concurrency) == 1 else f"{near.concurrency:,.0f} clients"
     return (
         f"No setting keeps the goal. Nearest: {where.devices} x {where.machine} as {where.layout}, "
-        f"{where.weights}, {near.concurrency:,.0f} clients: "
-        f"TTFT {duration(near.ttft_s)}, TPOT {duration(near.tpot_s)}."
+        f"{where.weights}, {clients}: {' and '.join(failed)}; {', '.join(alone)}."
     )
 
 

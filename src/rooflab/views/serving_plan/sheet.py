@@ -50,7 +50,8 @@ def _headline(plan: ServingPlan) -> str:
     price = best.price_per_million_tokens
     cost = "" if price is None else f", {price:.3g} for a million tokens"
     each = "" if best.deployment.prefill_copies else " a copy"
-    return f"{plan.model}: {where_of(best)}, {best.concurrency:,.0f} clients{each}{cost}"
+    clients = "1 client" if round(best.concurrency) == 1 else f"{best.concurrency:,.0f} clients"
+    return f"{plan.model}: {where_of(best)}, {clients}{each}{cost}"
 
 
 def _sentences(plan: ServingPlan) -> list[str]:
