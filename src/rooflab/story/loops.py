@@ -107,7 +107,8 @@ def loop(
     loopless = understood is None and own is None and has_no_loops(fn)
     with thread_teams.at_most(threads):
         if understood is None:
-            from rooflab.loops.lowered import again as lowered
+            # numba is imported where it is needed: that takes longer than all of an answer that was kept
+            from rooflab.loops.lowered import examine as lowered
 
             try:
                 report = lowered.report(
