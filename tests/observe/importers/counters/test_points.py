@@ -159,3 +159,20 @@ def test_lines_of_one_kernel_are_told_apart(tmp_path):
         tmp_path, "kernel,impl,n,time_ms,flops", "mm,naive,64,2,10", "mm,tiled,64,1,10", "sum,naive,64,1,5"
     )
     assert [row.name for row in found.rows] == ["mm, naive, 64", "mm, tiled, 64", "sum"]
+
+
+@pytest.mark.parametrize(
+    ("heading", "factor"),
+    [("GB", 1e9), ("MiB", 2**20), ("data (MB)", 1e6), ("traffic_GB", 1e9), ("GB moved", 1e9)],
+)
+def test_a_heading_that_is_a_unit_of_bytes_is_a_count_of_them(tmp_path, heading, factor):
+    (row,) = read(tmp_path, f"kernel,time_ms,{heading}", "x,10,3").rows
+    assert [one.nbytes for one in row.traffic] == [3 * factor]
+
+
+def test_times_beside_calls_are_said_to_be_of_one_call(tmp_path):
+    found = read(tmp_path, "kernel,time_ms,calls,flops", "x,10,5,1e9")
+    assert found.rows[0].time_s == 0.01
+    assert found.notes[0] == '"time ms" is taken for the time of one call, not of all of them'
+    found = read(tmp_path, "kernel,avg_ms,calls,flops", "x,10,5,1e9")
+    assert not any("one call" in note for note in found.notes)

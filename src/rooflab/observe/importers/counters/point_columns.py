@@ -44,6 +44,9 @@ _MOVED = re.compile(
     r"(?:(?:dram|hbm) )?(?:bytes|nbytes|total bytes|data moved|bytes moved|memory traffic)"
     r" ?(b|byte|bytes|[kmgt]i?b)?"
 )
+_MOVED_UNIT = re.compile(  # where no rate says it better: some tables have a column GB that is rounded to 0
+    r"(?:(?:data|traffic|transferred|moved|dram|hbm) )?([kmgt]i?b)(?: moved| transferred)?"
+)
 _READ = re.compile(r"(?:dram |hbm )?(?:bytes read|read bytes|bytes loaded) ?(b|byte|bytes|[kmgt]i?b)?")
 _WRITTEN = re.compile(r"(?:dram |hbm )?(?:bytes written|write bytes|bytes stored) ?(b|byte|bytes|[kmgt]i?b)?")
 _BYTE_RATE = re.compile(
@@ -118,6 +121,9 @@ def of_header(header: Sequence[str]) -> Columns | None:
     moved, read, written = (
         matched(each, lambda match: _BYTES[match[1] or ""]) for each in (_MOVED, _READ, _WRITTEN)
     )
+    byte_rate = matched(_BYTE_RATE, lambda match: _BYTES[match[1]])
+    if moved is None and byte_rate is None and not (read and written):
+        moved = matched(_MOVED_UNIT, lambda match: _BYTES[match[1]])
     columns = Columns(
         name=name,
         time=time,
@@ -127,7 +133,7 @@ def of_header(header: Sequence[str]) -> Columns | None:
         moved=moved,
         read=read,
         written=written,
-        byte_rate=matched(_BYTE_RATE, lambda match: _BYTES[match[1]]),
+        byte_rate=byte_rate,
         intensity=matched(_INTENSITY, lambda _: 1.0),
         runs=None if own else first(_RUNS),
         form=first(_FORMAT),

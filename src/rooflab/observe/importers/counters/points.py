@@ -126,10 +126,15 @@ def _byte_scale(table: Table, columns: Columns) -> tuple[float, list[str]]:
     return 1.0, []
 
 
+_OF_ONE = re.compile(r"\b(?:mean|avg|average|median|min|best|latency|per)\b")
+
+
 def _said(columns: Columns) -> Iterator[str]:
     """What is to be known of how the columns were read."""
     if columns.total and columns.runs is not None:
         yield "times are totals over their number of calls; FLOP and bytes are taken for those of one call"
+    elif columns.runs is not None and not _OF_ONE.search(columns.time.title):
+        yield f'"{columns.time.title}" is taken for the time of one call, not of all of them'
     if columns.flop is not None and "mac" in columns.flop.title:
         yield f'"{columns.flop.title}": one multiply-accumulate is two FLOP'
     if columns.moved is None and not (columns.read and columns.written):
