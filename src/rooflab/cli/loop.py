@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
 
 import click
 
-from rooflab.cli.delivery import deliver, needs_machine, output_options, picture_in
+from rooflab.cli.delivery import deliver, needs_machine, output_options, picture_in, quiet
 from rooflab.cli.options import advice_option, examples, whole_numbers
 from rooflab.errors import RooflabError
+
+if TYPE_CHECKING:
+    from rooflab.types.loop import LoopReport
 
 
 @click.command(
@@ -53,6 +58,15 @@ from rooflab.errors import RooflabError
     help="Predict loops over prange on up to N cores, and run them on those there are; all cores by default.",
 )
 @advice_option
+@click.option(
+    "--advice-time",
+    "advice_s",
+    type=click.FloatRange(min=0),
+    default=10.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Try no further change after so long; the report is printed before.",
+)
 @output_options("LoopReport")
 def loop(
     text: str,
@@ -67,6 +81,7 @@ def loop(
     untimed: bool,
     threads: int | None,
     advice: int | None,
+    advice_s: float,
     as_json: bool,
     paths: tuple[str, ...],
 ) -> int:
@@ -115,12 +130,14 @@ def loop(
         tried[name] = values
     target = None if machine is None else story.machine(machine)
     named = whole_numbers(dims, "--dim", "seed=8")
+    # files come first, as who reads the terminal may stop reading; JSON is one
+    early = _Early(advice) if not (paths or as_json or tiles or quiet() or advice == 0) else None
     if loop_target.is_of_c(text):
         if tiles:
             raise RooflabError(f"{text}: --tile is of Python functions: give the size of C's tiles with --dim")
         loop_target.check_c(text, cflags)
         given = loop_target.load_c(text, args_text, n, named)
-        with _waiting(f"taking {text} apart"):
+        with _waiting(f"taking {text} apart", early):
             report = story.loop(
                 text,
                 *given,
@@ -131,8 +148,9 @@ def loop(
                 threads=threads,
                 cflags=cflags,
                 advise=advice != 0,
+                told=early,
             )
-        return deliver(report, paths, as_json, advice=advice)
+        return _ended(report, early, paths, as_json, advice)
     if cflags is not None:
         raise RooflabError(
             f"{text}: --cflags {cflags} are of functions of C; numba compiles Python, as a decorator says:"
@@ -143,7 +161,7 @@ def loop(
         with _waiting(f"simulating every tile size of {fn.__name__}"):
             sweep = story.sweep_tiles(fn, tried, *args, machine=target, time_limit_s=time_limit_s)
         return deliver(sweep, paths, as_json)
-    with _waiting(f"taking {fn.__name__} apart"):
+    with _waiting(f"taking {fn.__name__} apart", early):
         report = story.loop(
             fn,
             *args,
@@ -153,15 +171,52 @@ def loop(
             classify=classify,
             threads=threads,
             advise=advice != 0,
+            advice_s=advice_s,
+            told=early,
         )
-    return deliver(report, paths, as_json, advice=advice)
+    return _ended(report, early, paths, as_json, advice)
+
+
+class _Early:
+    """Prints a report as soon as it stands but for what would help; meanwhile a line says what is waited for."""
+
+    def __init__(self, advice: int | None) -> None:
+        self.shown, self.waiting, self._advice = False, ExitStack(), advice
+
+    def __call__(self, report: LoopReport) -> None:
+        from rooflab import views
+
+        self.waiting.close()
+        views.show(report, advice=self._advice)
+        sys.stdout.flush()
+        self.shown = True
+        self.waiting.enter_context(_line("trying what would help"))
+
+
+def _ended(
+    report: LoopReport, early: _Early | None, paths: Sequence[str], as_json: bool, advice: int | None
+) -> int:
+    """Print what was not printed yet, and write `paths`; the exit code."""
+    if early is None or not early.shown:
+        return deliver(report, paths, as_json, advice=advice)
+    from rooflab.views.loop import terminal
+
+    terminal.show_advice(report, advice=advice)
+    return 0
 
 
 @contextmanager
-def _waiting(what: str) -> Iterator[None]:
+def _waiting(what: str, early: _Early | None = None) -> Iterator[None]:
     """A line on a terminal's stderr meanwhile: the very first run compiles the simulator. Nothing in a pipe."""
+    with ExitStack() if early is None else early.waiting as waiting:
+        waiting.enter_context(_line(f"{what} (a new loop: some seconds; the very first: 10 s more)"))
+        yield
+
+
+@contextmanager
+def _line(text: str) -> Iterator[None]:
     from rooflab.views.common.progress import progress
 
     with progress() as show:
-        show(f"{what} (a new loop: some seconds; the very first: 10 s more)", 0, 0)
+        show(text, 0, 0)
         yield

@@ -30,7 +30,9 @@ def loop(
     classify: bool = False,
     threads: int | None = None,
     advise: bool = True,
+    advice_s: float = 10.0,
     cflags: str | None = None,
+    told: Callable[[LoopReport], None] | None = None,
 ) -> LoopReport:
     """What limits a loop written in Python over NumPy arrays, or in C, at every cache level.
 
@@ -56,6 +58,9 @@ def loop(
             its own, and as far as there are cores here run; as many as the machine has cores by default.
         advise: with a machine, also look for what would help: changed loops, simulated again, and run where the
             loop itself was timed on that machine. Of C: other flags.
+        advice_s: seconds after which no further change of a Python loop is compiled and counted; the advice then
+            names those that were not tried.
+        told: called with the report before changes are looked for, where any are: it stands then but for them.
         cflags: flags that C is compiled with. By default those of a compile_commands.json beside the file or above
             it, else -O3 -march=native. Counts are those of the source whatever they are; times are not.
 
@@ -81,13 +86,15 @@ def loop(
         raise RooflabError(f"threads is {threads}, expected 1 or more, or None for all cores")
     if cflags is not None and callable(fn):
         raise RooflabError("cflags are for a function of C, got one of Python: its options are those of njit")
+    if not advice_s >= 0:
+        raise RooflabError(f"advice_s is {advice_s}, expected 0 or more seconds")
     target = as_machine(machine)
     if not callable(fn) and not isinstance(fn, (str, os.PathLike)):
         kind = type(fn).__name__
         raise RooflabError(f'got a {kind}, expected a Python function, or one of C in a file: "kernel.c:triad"')
     if not callable(fn):
         return _loop_of_c(
-            os.fspath(fn), args, target, levels, cflags, timed, time_limit_s, classify, advise, threads
+            os.fspath(fn), args, target, levels, cflags, timed, time_limit_s, classify, advise, threads, told
         )
     understood, hint, own = None, "", None
     why = "it is compiled with options of its own" if decorated.has_options(fn) else ""
@@ -139,9 +146,19 @@ def loop(
         placed = placement.place_on(report, target, timing, team, most_threads=threads)
         doubted = doubts_of_timing(target) if placed.runs else doubts(target)
         if advise and understood is not None:
-            helps = changes.advise(placed, understood, caches, here=is_here(target), timing=timing, team=team)
+            _tell(placed, doubted, told)
+            helps = changes.advise(
+                placed, understood, caches, here=is_here(target), timing=timing, team=team, patience_s=advice_s
+            )
             placed = replace(placed, advice=helps)
     return replace(placed, warnings=(*placed.warnings, *doubted))
+
+
+def _tell(placed: LoopReport, doubted: Sequence[str], told: Callable[[LoopReport], None] | None) -> None:
+    from msgspec.structs import replace
+
+    if told is not None:
+        told(replace(placed, warnings=(*placed.warnings, *doubted)))
 
 
 def _as_numpy_runs_it(fn: Callable[..., Any], args: tuple[Any, ...], report: LoopReport) -> list[str]:
@@ -190,6 +207,7 @@ def _loop_of_c(
     classify: bool,
     advise: bool,
     threads: int | None,
+    told: Callable[[LoopReport], None] | None,
 ) -> LoopReport:
     from msgspec.structs import replace
 
@@ -220,6 +238,7 @@ def _loop_of_c(
         placed = placement.place_on(report, target, timing, team, most_threads=threads)
         doubted = doubts_of_timing(target) if placed.runs else doubts(target)
         if advise and placed.runs and is_here(target):
+            _tell(placed, doubted, told)
             placed = replace(placed, advice=of_c.advise(placed, function, args, caches, cflags, timing))
     return replace(placed, warnings=(*placed.warnings, *doubted))
 

@@ -60,7 +60,49 @@ def advised(fn, args, machine, caches=None):
     loop = understanding.understand(fn, args)
     chosen = cache_levels.choose(machine, caches)
     report = placement.place_on(examine.report(loop, chosen, time=False, code=True), machine)
-    return advising.advise(report, loop, chosen, here=False), report
+    return advising.advise(report, loop, chosen, here=False, patience_s=120.0), report
+
+
+def test_what_was_not_tried_in_time_is_named_and_what_takes_none_is_asked(guest):
+    loop = understanding.understand(column_sums, (np.ones((300, 300)), np.zeros(300)))
+    chosen = cache_levels.choose(guest, None)
+    report = placement.place_on(examine.report(loop, chosen, time=False, code=True), guest)
+    advice = advising.advise(report, loop, chosen, here=False, patience_s=0.0)
+    left = {each.partition(":")[0] for each in advice.unasked if "not tried, as the 0 s" in each}
+    assert {"interchange", "fp32"} <= left
+    assert all("--advice-time" in each for each in advice.unasked if "not tried" in each)
+    assert "threads" not in left
+    counted = {rule.name for rule in rules.RULES if rule.counted}
+    assert left <= counted
+    assert not {each.rule for each in (*advice.each, *advice.trades)} & counted
+
+
+def test_what_is_not_counted_comes_first_then_what_changes_no_result_and_fits_the_bound(guest):
+    loop = understanding.understand(column_sums, (np.ones((300, 300)), np.zeros(300)))
+    chosen = cache_levels.choose(guest, None)
+    report = placement.place_on(examine.report(loop, chosen, time=False, code=True), guest)
+    held = advising._case(report, loop, chosen, guest, None)
+    asked = [rule for rule, _ in advising._in_order(held)]
+    assert [each.counted for each in asked] == sorted(each.counted for each in asked)
+    counted = [each.name for each in asked if each.counted]
+    assert held.report.bound == "compute-bound"
+    assert counted == ["interchange", "accumulators", "fp32"]
+
+
+def test_the_report_is_told_before_its_advice(guest):
+    told = []
+    args = (np.ones((300, 300)), np.zeros(300))
+    report = rooflab.loop(column_sums, *args, machine=guest, timed=False, advice_s=0.0, told=told.append)
+    assert [each.advice for each in told] == [None]
+    assert report.advice is not None
+    assert msgspec.structs.replace(report, advice=None) == told[0]
+    rooflab.loop(column_sums, *args, machine=guest, timed=False, advise=False, told=told.append)
+    assert len(told) == 1
+
+
+def test_less_than_no_time_for_advice_is_refused(guest):
+    with pytest.raises(rooflab.errors.RooflabError, match="advice_s is -1, expected 0 or more seconds"):
+        rooflab.loop(triad, *[np.ones(9)] * 3, 2.0, machine=guest, advice_s=-1)
 
 
 @pytest.mark.slow
@@ -148,7 +190,7 @@ def test_what_may_as_well_save_nothing_is_not_advice(guest, monkeypatch):
 @pytest.mark.slow
 def test_the_public_function_gives_it_and_a_file_keeps_it(guest, tmp_path):
     args = (np.ones((300, 300)), np.zeros(300))
-    report = rooflab.loop(column_sums, *args, machine=guest, timed=False)
+    report = rooflab.loop(column_sums, *args, machine=guest, timed=False, advice_s=120.0)
     assert report.advice.each[0].rule == "interchange"
     report.save(tmp_path / "loop.json")
     assert rooflab.load(tmp_path / "loop.json") == report

@@ -16,7 +16,7 @@ from rooflab.loops.read.understood import Understood
 from rooflab.machines.cache_levels import Chosen
 from rooflab.remedies import PAGE, WORTH
 from rooflab.remedies.loops.case import Case, Change, State, Unasked, examined
-from rooflab.remedies.loops.rules import RULES
+from rooflab.remedies.loops.rules import RULES, Rule
 from rooflab.types.advice import Advice, Advices
 from rooflab.types.core_timing import CoreTiming
 from rooflab.types.loop import LoopReport, Predicted
@@ -24,8 +24,8 @@ from rooflab.types.machine import Machine
 from rooflab.types.team_timing import TeamTiming
 from rooflab.units import duration, percent
 
-PATIENCE_S = 30.0
-
+PATIENCE_S = 10.0
+_LEAST_COUNT_S = 2.0  # of one changed loop that was begun in time
 
 # Changes that mend the same: of these the best is advice, another only where it helps beside it.
 _SAME_CAUSE = ("interchange", "tile", "pad-rows", "by-columns", "structure-of-arrays")
@@ -72,7 +72,7 @@ def advise(
         caches: that it was simulated on.
         here: whether its measured times are of the machine, so that a changed loop can be held against them.
         limit_s: seconds for the count of one changed loop; by default a few times what its own took.
-        patience_s: after so many seconds no further change is tried.
+        patience_s: after so many seconds no further change is compiled and counted.
         timing: how long the core's operations take, where that was measured.
         team: how long its teams of threads take to start, where that was measured.
     """
@@ -84,10 +84,11 @@ def advise(
     if isinstance(case, str):
         return Advices(unasked=(f"all: {case}",))
     until = clock.perf_counter() + patience_s
-    tried, unasked = _each(case, here, until)
+    tried, unasked = _each(case, here, patience_s, until)
     kept = _best_of_each(tried)
     free = [one for one in kept if one.change.price == "nothing"]
-    together, together_s = _together(free, case)
+    together, together_s, left = _together(free, case, until)
+    unasked += [_over("together", patience_s)] if left else []
     return Advices(
         each=tuple(_advice(one, case, _instead(one, free, together)) for one in _apart(free, together)),
         trades=tuple(_advice(one, case, ()) for one in kept if one.change.price != "nothing"),
@@ -173,41 +174,69 @@ def _ends(before: Predicted, after: Predicted) -> tuple[float, float]:
     return min(every), max(every)
 
 
-def _each(case: Case, here: bool, until: float) -> tuple[list[_Tried], list[str]]:
+def _in_order(case: Case) -> list[tuple[Rule, Change | Unasked]]:
+    """What every rule asks, in the order in which it is tried.
+
+    First what is not counted anew, last what is told only after a run; between them what changes no result before
+    what does, and what is for the loop's own bound before the rest.
+    """
+    bound = case.report.bound or ""
+
+    def place(each: tuple[Rule, Change | Unasked]) -> tuple[bool, ...]:
+        rule = each[0]
+        fits = rule.regime == "any" or bound == "balanced" or bound.removesuffix("-bound") in rule.regime
+        return rule.counted, rule.run_first, rule.price, not fits
+
+    return sorted(((rule, change) for rule in RULES for change in rule.ask(case)), key=place)
+
+
+def _over(rule: str, patience_s: float) -> str:
+    return (
+        f"{rule}: not tried, as the {patience_s:g} s for trying changes were over: --advice-time, or advice_s in"
+        " Python, gives more"
+    )
+
+
+def _within(case: Case, until: float) -> Case:
+    """`case` whose counts take no longer than there is time."""
+    left_s = max(_LEAST_COUNT_S, until - clock.perf_counter())
+    return case._replace(limit_s=left_s if case.limit_s is None else min(case.limit_s, left_s))
+
+
+def _each(case: Case, here: bool, patience_s: float, until: float) -> tuple[list[_Tried], list[str]]:
     """The changes that were found worth a word, and those that could not be asked, or that a run disproves."""
     tried, unasked = [], []
-    for rule in RULES:
-        for change in rule.ask(case):
-            if isinstance(change, Unasked):
-                unasked.append(f"{change.rule}: {change.reason}")
-                continue
-            state = change.apply(case.state)
-            if state is None:
-                continue
-            if clock.perf_counter() > until:
-                unasked.append(f"{change.rule}: the time for simulating changed loops is over")
-                continue
-            found = examined(state, case)
-            if isinstance(found, str):
-                unasked.append(f"{change.rule}: {found}")
-            elif found.predictions and found.predictions[0].time_s < (1 - WORTH) * case.predicted.time_s:
-                one = _Tried(change, state, found.predictions[0], _run(change, state, case) if here else None)
-                disproved = _disproved(one, case)
-                if one.ran is None and rule.run_first:
-                    unasked.append(
-                        f"{rule.name}: predicted to help, which is said only where a run bears it out: timed, on "
-                        "the machine itself"
-                    )
-                elif one.ran is None and _ends(case.predicted, one.after)[1] >= 1:
-                    unasked.append(
-                        f"{rule.name}: predicted to save {percent(1 - one.after_s / case.predicted.time_s)} or"
-                        " nothing, by how much of it is hidden: said only where a run bears it out, on the machine"
-                        " itself"
-                    )
-                elif disproved is None:
-                    tried.append(one)
-                else:
-                    unasked.append(disproved)
+    for rule, change in _in_order(case):
+        if isinstance(change, Unasked):
+            unasked.append(f"{change.rule}: {change.reason}")
+            continue
+        if rule.counted and clock.perf_counter() > until:
+            unasked.append(_over(change.rule, patience_s))
+            continue
+        state = change.apply(case.state)
+        if state is None:
+            continue
+        found = examined(state, _within(case, until))
+        if isinstance(found, str):
+            unasked.append(f"{change.rule}: {found}")
+        elif found.predictions and found.predictions[0].time_s < (1 - WORTH) * case.predicted.time_s:
+            one = _Tried(change, state, found.predictions[0], _run(change, state, case) if here else None)
+            disproved = _disproved(one, case)
+            if one.ran is None and rule.run_first:
+                unasked.append(
+                    f"{rule.name}: predicted to help, which is said only where a run bears it out: timed, on "
+                    "the machine itself"
+                )
+            elif one.ran is None and _ends(case.predicted, one.after)[1] >= 1:
+                unasked.append(
+                    f"{rule.name}: predicted to save {percent(1 - one.after_s / case.predicted.time_s)} or"
+                    " nothing, by how much of it is hidden: said only where a run bears it out, on the machine"
+                    " itself"
+                )
+            elif disproved is None:
+                tried.append(one)
+            else:
+                unasked.append(disproved)
     return tried, list(dict.fromkeys(unasked))
 
 
@@ -253,20 +282,30 @@ def _best_of_each(tried: list[_Tried]) -> list[_Tried]:
     return sorted(best.values(), key=lambda one: one.after_s)
 
 
-def _together(tried: list[_Tried], case: Case) -> tuple[tuple[str, ...], float | None]:
-    """The rules whose changes, one made after the other, each still save time; and the time with all of them."""
-    state, rules, best_s = case.state, [], case.predicted.time_s
+def _together(tried: list[_Tried], case: Case, until: float) -> tuple[tuple[str, ...], float | None, bool]:
+    """The rules whose changes, one made after the other, each still save time; the time with all of them.
+
+    Last: whether some were left out, as the time was over.
+    """
+    state, rules, best_s, left = case.state, [], case.predicted.time_s, False
     for one in tried:
         changed = one.change.apply(state)
         if changed is None:
             continue
-        found = examined(changed, case)
+        if clock.perf_counter() > until and not _is_counted(changed, case):
+            left = True
+            continue
+        found = examined(changed, _within(case, until))
         if isinstance(found, str) or not found.predictions:
             continue
         if found.predictions[0].time_s < (1 - WORTH) * best_s:
             state, best_s = changed, found.predictions[0].time_s
             rules.append(one.change.rule)
-    return (tuple(rules), best_s) if len(rules) > 1 else ((), None)
+    return (tuple(rules), best_s, left) if len(rules) > 1 else ((), None, left)
+
+
+def _is_counted(state: State, case: Case) -> bool:
+    return any(loop is state.loop and fastmath == state.fastmath for loop, fastmath, _ in case.counted)
 
 
 def _apart(free: list[_Tried], together: tuple[str, ...]) -> list[_Tried]:

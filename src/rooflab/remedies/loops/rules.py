@@ -449,6 +449,7 @@ class Rule(NamedTuple):
         price: whether it has one.
         run_first: whether it is told only where a run bears it out.
         beyond: how far four of five runs lie at most outside what the mechanism allows, of ln(after ÷ before).
+        counted: whether the changed loop is compiled and counted anew, which takes nearly all of the time.
     """
 
     name: str
@@ -457,20 +458,21 @@ class Rule(NamedTuple):
     price: bool = False
     run_first: bool = False
     beyond: float = _BEYOND
+    counted: bool = True
 
 
-# Those that need no further count first, those that need several last: the time for them is bounded.
+# Tried in this order where nothing else decides (`advise`).
 RULES: tuple[Rule, ...] = (
-    Rule("threads", "any", threads),
-    Rule("non-temporal", "memory-bound", streaming),
+    Rule("threads", "any", threads, counted=False),
+    Rule("non-temporal", "memory-bound", streaming, counted=False),
     Rule("interchange", "memory-bound, latency", interchange, beyond=_BEYOND_SIMPLE),
     Rule("fuse-loops", "memory-bound", fuse, beyond=_BEYOND_SIMPLE),
     Rule("pad-rows", "memory-bound", padding),
     Rule("by-columns", "memory-bound, latency", columns),
     Rule("structure-of-arrays", "memory-bound", records),
     Rule("select", "compute-bound", select, beyond=_BEYOND_SUMS),
-    Rule("huge-pages", "latency", huge_pages),
-    Rule("near-memory", "memory-bound", near_memory),
+    Rule("huge-pages", "latency", huge_pages, counted=False),
+    Rule("near-memory", "memory-bound", near_memory, counted=False),
     Rule("accumulators", "compute-bound", accumulators, price=True, beyond=_BEYOND_SUMS),
     Rule("fp32", "any", half_size, price=True, beyond=_BEYOND_SIMPLE),
     # The entries of short loops cost more than is predicted: of eight such changes five were slower when run.

@@ -25,6 +25,13 @@ def show(report: LoopReport, file: TextIO | None = None, *, advice: int | None =
         out.print(part)
 
 
+def show_advice(report: LoopReport, *, advice: int | None = helping.TOP) -> None:
+    """Print what would help alone, behind a report that was shown before it was known."""
+    out = console(None)
+    for part in _advice(report, out.width, advice):
+        out.print(part)
+
+
 def pages(report: LoopReport, width: int = 80, *, advice: int | None = helping.TOP) -> list[RenderableType]:
     """What `show` prints, in order."""
     from rich.text import Text
@@ -33,10 +40,7 @@ def pages(report: LoopReport, width: int = 80, *, advice: int | None = helping.T
     parts += [Text(line, style="bold red") for each in report.warnings for line in paragraph(each, width)]
     parts.append(Text(""))
     parts += [_fact(name, value, width) for name, value in tables.facts(report)]
-    helps = helping.lines(report.advice, advice)
-    if helps:
-        parts += [Text(""), Text("What would help", style="bold")]
-        parts += [Text(line) for each in helps for line in paragraph(each, width)]
+    parts += _advice(report, width, advice)
     shown = (
         tables.levels(report),
         tables.core_loops(report),
@@ -55,6 +59,16 @@ def pages(report: LoopReport, width: int = 80, *, advice: int | None = helping.T
     parts += [Text(""), Text("Conventions", style="bold")]
     parts += [Text(line, style="dim") for each in report.conventions for line in _listed(each, width)]
     return parts
+
+
+def _advice(report: LoopReport, width: int, advice: int | None) -> list[RenderableType]:
+    from rich.text import Text
+
+    helps = helping.lines(report.advice, advice)
+    if not helps:
+        return []
+    said = [Text(line) for each in helps for line in paragraph(each, width)]
+    return [Text(""), Text("What would help", style="bold"), *said]
 
 
 def lines(report: LoopReport, width: int = 80) -> Table | None:
